@@ -1,0 +1,44 @@
+//! The only place that draws random bits, and the ids made of them.
+
+/// 64 random bits from the system.
+///
+/// # Panics
+/// Where the kernel has no `getrandom`, which no Linux with io_uring or memfd lacks.
+pub fn random() -> u64 {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())
+        .expect("getrandom(2) is there since Linux 3.17");
+    u64::from_le_bytes(bytes)
+}
+
+/// Mints request ids: 16 hex digits, unique within a worker, unlikely to meet across workers.
+#[derive(Debug)]
+pub struct RequestIds(u64);
+
+impl RequestIds {
+    /// Begins at a random place.
+    pub fn new() -> Self {
+        Self(random())
+    }
+
+    /// The next id.
+    pub fn next(&mut self) -> [u8; 16] {
+        // SplitMix64: a bijection of a counter, so that ids do not repeat and do not look like a count.
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        hex(z ^ (z >> 31))
+    }
+}
+
+impl Default for RequestIds {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// 16 lower-case hex digits, most significant first.
+pub fn hex(value: u64) -> [u8; 16] {
+    std::array::from_fn(|i| b"0123456789abcdef"[(value >> (60 - 4 * i)) as usize & 15])
+}

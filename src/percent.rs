@@ -1,0 +1,48 @@
+//! Percent-encoding (RFC 3986 section 2.1), one byte or one text at a time, without allocating.
+
+/// The first byte of `text`, decoded, and what stands behind it; a bad escape stays as written.
+pub fn first_byte(text: &[u8]) -> Option<(u8, &[u8])> {
+    match text {
+        [b'%', high, low, rest @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+            Some((nibble(*high) << 4 | nibble(*low), rest))
+        }
+        [byte, rest @ ..] => Some((*byte, rest)),
+        [] => None,
+    }
+}
+
+/// The same for form-urlencoded text, where a plus is a space (WHATWG URL, section 5.1).
+pub fn first_form_byte(text: &[u8]) -> Option<(u8, &[u8])> {
+    match text {
+        [b'+', rest @ ..] => Some((b' ', rest)),
+        _ => first_byte(text),
+    }
+}
+
+/// Appends form-urlencoded `text`, decoded.
+pub fn form_decode(text: &[u8], decoded: &mut Vec<u8>) {
+    let mut rest = text;
+    while let Some((byte, behind)) = first_form_byte(rest) {
+        decoded.push(byte);
+        rest = behind;
+    }
+}
+
+/// Appends `text` with everything escaped that is not unreserved (RFC 3986 section 2.3).
+pub fn encode(out: &mut Vec<u8>, text: &str) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(byte);
+        } else {
+            let digit = |d: u8| b"0123456789ABCDEF"[usize::from(d)];
+            out.extend_from_slice(&[b'%', digit(byte >> 4), digit(byte & 15)]);
+        }
+    }
+}
+
+fn nibble(digit: u8) -> u8 {
+    match digit {
+        b'0'..=b'9' => digit - b'0',
+        _ => (digit | 0x20) - b'a' + 10,
+    }
+}

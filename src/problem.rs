@@ -1,0 +1,86 @@
+//! A refusal as the client sees it (RFC 9457): the one table of codes, and what one refusal says.
+//!
+//! A `Problem` borrows what came from the request and allocates nothing; `api` writes it out.
+
+/// The row of a code in the table.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// Stable; the last part of the type's URI.
+    pub code: &'static str,
+    /// The HTTP status.
+    pub status: u16,
+    /// One sentence for people, the same for every occurrence.
+    pub title: &'static str,
+}
+
+macro_rules! kinds {
+    ($($name:ident $code:literal $status:literal $title:literal)*) => {
+        $(#[doc = $title] pub const $name: &Kind = &Kind { code: $code, status: $status, title: $title };)*
+        /// Every code that this server answers.
+        pub const ALL: &[&Kind] = &[$($name),*];
+    };
+}
+
+kinds! {
+    MALFORMED_REQUEST "malformed_request" 400 "The request is not well-formed HTTP"
+    INVALID_QUERY "invalid_query" 400 "The query string is not UTF-8"
+    REPEATED_PARAM "repeated_param" 400 "A query parameter is given twice"
+    MISSING_SITE "missing_site" 400 "A site is required"
+    INVALID_TRACKING_ID "invalid_tracking_id" 400 "The tracking ID is not valid"
+    SITE_MISMATCH "site_mismatch" 400 "Tracking ID and site differ"
+    MISSING_ROUTE "missing_route" 400 "Route is required"
+    INVALID_ROUTE "invalid_route" 400 "The route is not valid"
+    INVALID_VARIANTS "invalid_variants" 400 "The variants are not valid"
+    UNKNOWN_VARIANT "unknown_variant" 400 "The route has no such variant"
+    INVALID_ANON_ID "invalid_anon_id" 400 "The anon ID is not valid"
+    INVALID_PARAM "invalid_param" 400 "A parameter is not valid"
+    INVALID_CURSOR "invalid_cursor" 400 "The cursor is not valid"
+    INVALID_LIMIT "invalid_limit" 400 "The limit is not valid"
+    UNAUTHORIZED "unauthorized" 401 "The operator's token is required"
+    ORIGIN_NOT_ALLOWED "origin_not_allowed" 403 "The origin is not allowed"
+    HOST_NOT_ALLOWED "host_not_allowed" 403 "The host is not allowed"
+    EXPLAIN_NOT_ALLOWED "explain_not_allowed" 403 "Explaining is not allowed here"
+    UNKNOWN_ENDPOINT "unknown_endpoint" 404 "There is no such endpoint"
+    SITE_NOT_FOUND "site_not_found" 404 "The site is not published here"
+    ROUTE_NOT_FOUND "route_not_found" 404 "The route is not published"
+    METHOD_NOT_ALLOWED "method_not_allowed" 405 "The endpoint does not have this method"
+    BODY_TOO_LARGE "body_too_large" 413 "The body is too large"
+    TARGET_TOO_LONG "target_too_long" 414 "The request target is too long"
+    EXPECTATION_FAILED "expectation_failed" 417 "The expectation is not supported"
+    HEAD_TOO_LARGE "head_too_large" 431 "The request head is too large"
+    UNKNOWN_METHOD "unknown_method" 501 "The method is not known"
+    UNKNOWN_TRANSFER_CODING "unknown_transfer_coding" 501 "The transfer coding is not known"
+    UNSUPPORTED_VERSION "unsupported_version" 505 "The version of HTTP is not supported"
+}
+
+/// One refusal: what was expected, and what came.
+#[derive(Debug, Clone, Copy)]
+pub struct Problem<'a> {
+    /// Its row in the table.
+    pub kind: &'static Kind,
+    /// The query parameter at fault, if it is one.
+    pub param: Option<&'static str>,
+    /// A noun phrase: "a page path that begins with '/'".
+    pub expected: &'static str,
+    /// The caller's own words; None where nothing came.
+    pub came: Option<&'a str>,
+    /// The methods of a 405's `Allow`.
+    pub allow: &'static str,
+}
+
+impl<'a> Problem<'a> {
+    /// A refusal of something that is missing.
+    pub const fn missing(kind: &'static Kind, expected: &'static str) -> Self {
+        Self { kind, param: None, expected, came: None, allow: "" }
+    }
+
+    /// A refusal of `came`.
+    pub const fn new(kind: &'static Kind, expected: &'static str, came: &'a str) -> Self {
+        Self { came: Some(came), ..Self::missing(kind, expected) }
+    }
+
+    /// Names the query parameter at fault.
+    pub const fn at(self, param: &'static str) -> Self {
+        Self { param: Some(param), ..self }
+    }
+}
