@@ -1,0 +1,259 @@
+//! The tree of a condition > a program, and a program's steps where they lie.
+//!
+//! A program is one step. All numbers are little-endian; texts and values as in [`super::value`].
+//!
+//! ```text
+//! step = tag:u8 bytes:u32 body                    `bytes` is the body's length
+//!   0 never
+//!   1 all      step*                              none: holds
+//!   2 any      step*                              none: does not hold
+//!   3 not      step
+//!   4 audience index:u16
+//!   5 field    path:text code:u16 name:text step  the step is about the field's value
+//!   6 member   path:text name:text step           ... the value at the dotted name in the value
+//!   7 size     path:text step                     ... the number of the array's elements
+//!   8 element  step                               ... any element of the array
+//!   9 compare  operator:u8 operand:value
+//!  10 pattern  operator:u8 operand:value index:u32             in the site's table of patterns
+//!  11 group    operator:u8 operand:value members:value
+//!  12 within   operator:u8 operand:value ms:i64
+//!  13 count    operator:u8 operand:value ms:i64 (operator:u8 bound:u64)*       ms 0: ever
+//! ```
+//!
+//! Paths and operands stand as the author wrote them, for explaining; where a field holds times,
+//! times stand as numbers. Equal trees and equal tables give equal programs. Reading malformed
+//! bytes gives `None`.
+
+use serde_json::Value as Json;
+
+use super::Operator;
+use super::tree::{self, Condition, Node};
+use super::value::{Array, Reader, Value, encode, encode_text, length};
+use crate::limits::PROGRAM_BYTES_MAX;
+
+const NEVER: u8 = 0;
+const ALL: u8 = 1;
+const ANY: u8 = 2;
+const NOT: u8 = 3;
+const AUDIENCE: u8 = 4;
+const FIELD: u8 = 5;
+const MEMBER: u8 = 6;
+const SIZE: u8 = 7;
+const ELEMENT: u8 = 8;
+const COMPARE: u8 = 9;
+const PATTERN: u8 = 10;
+const GROUP: u8 = 11;
+const WITHIN: u8 = 12;
+const COUNT: u8 = 13;
+
+/// A condition, with the groups it names, is longer than a program may be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the condition takes {bytes} bytes with its groups, the limit is {PROGRAM_BYTES_MAX}")]
+pub struct ProgramTooLarge {
+    pub bytes: usize,
+}
+
+impl Condition {
+    /// The program of the condition. The regular expressions it needs are added to the site's
+    /// table, from which [`super::Patterns::new`] builds them, unless they stand there already.
+    pub fn compile(&self, patterns: &mut Vec<String>) -> Result<Vec<u8>, ProgramTooLarge> {
+        let mut writer = Writer { out: Vec::new(), patterns };
+        writer.node(&self.root);
+        match writer.out.len() {
+            bytes if bytes > PROGRAM_BYTES_MAX => Err(ProgramTooLarge { bytes }),
+            _ => Ok(writer.out),
+        }
+    }
+}
+
+struct Writer<'t> {
+    out: Vec<u8>,
+    patterns: &'t mut Vec<String>,
+}
+
+impl Writer<'_> {
+    fn node(&mut self, node: &Node) {
+        match node {
+            Node::Never => self.step(NEVER, |_| ()),
+            Node::All(nodes) => self.step(ALL, |w| nodes.iter().for_each(|node| w.node(node))),
+            Node::Any(nodes) => self.step(ANY, |w| nodes.iter().for_each(|node| w.node(node))),
+            Node::Not(node) => self.step(NOT, |w| w.node(node)),
+            Node::Audience(index) => self.step(AUDIENCE, |w| w.out.extend(index.to_le_bytes())),
+            Node::Field { path, field, test } => self.step(FIELD, |w| {
+                encode_text(path, &mut w.out);
+                w.out.extend(field.code.to_le_bytes());
+                encode_text(&field.name, &mut w.out);
+                w.node(test);
+            }),
+            Node::Member { path, name, test } => self.step(MEMBER, |w| {
+                encode_text(path, &mut w.out);
+                encode_text(name, &mut w.out);
+                w.node(test);
+            }),
+            Node::Size { path, test } => self.step(SIZE, |w| {
+                encode_text(path, &mut w.out);
+                w.node(test);
+            }),
+            Node::Element(test) => self.step(ELEMENT, |w| w.node(test)),
+            Node::Test { operator, operand, check } => self.test(*operator, operand, check),
+        }
+    }
+
+    fn test(&mut self, operator: Operator, operand: &Json, check: &tree::Check) {
+        let tag = match check {
+            tree::Check::Compare => COMPARE,
+            tree::Check::Pattern { .. } => PATTERN,
+            tree::Check::Group { .. } => GROUP,
+            tree::Check::Within { .. } => WITHIN,
+            tree::Check::Count { .. } => COUNT,
+        };
+        self.step(tag, |w| {
+            w.out.push(operator as u8);
+            encode(operand, &mut w.out);
+            w.check(check);
+        });
+    }
+
+    fn check(&mut self, check: &tree::Check) {
+        match check {
+            tree::Check::Compare => (),
+            tree::Check::Pattern { source } => {
+                let index = self.pattern(source);
+                self.out.extend(length(index));
+            }
+            tree::Check::Group { members } => encode(&members[..].into(), &mut self.out),
+            tree::Check::Within { ms } => self.out.extend(ms.to_le_bytes()),
+            tree::Check::Count { within_ms, bounds } => {
+                self.out.extend(within_ms.unwrap_or(0).to_le_bytes());
+                for (operator, bound) in bounds {
+                    self.out.push(*operator as u8);
+                    self.out.extend(bound.to_le_bytes());
+                }
+            }
+        }
+    }
+
+    fn pattern(&mut self, source: &str) -> usize {
+        let known = self.patterns.iter().position(|known| known == source);
+        known.unwrap_or_else(|| {
+            self.patterns.push(source.to_owned());
+            self.patterns.len() - 1
+        })
+    }
+
+    fn step(&mut self, tag: u8, body: impl FnOnce(&mut Self)) {
+        self.out.push(tag);
+        let length_at = self.out.len();
+        self.out.extend([0; 4]);
+        body(self);
+        let bytes = length(self.out.len() - length_at - 4);
+        self.out[length_at..length_at + 4].copy_from_slice(&bytes);
+    }
+}
+
+/// One step of a program, its own steps not yet looked at.
+pub(super) enum Step<'p> {
+    Never,
+    All(Steps<'p>),
+    Any(Steps<'p>),
+    Not(Steps<'p>),
+    Audience(u16),
+    Field { path: &'p str, code: u16, name: &'p str, test: Steps<'p> },
+    Member { path: &'p str, name: &'p str, test: Steps<'p> },
+    Size { path: &'p str, test: Steps<'p> },
+    Element(Steps<'p>),
+    Test { operator: Operator, operand: Value<'p>, check: Check<'p> },
+}
+
+/// What an operator needs beside its operand.
+pub(super) enum Check<'p> {
+    Compare,
+    Pattern { index: usize },
+    Group { members: Array<'p> },
+    Within { ms: i64 },
+    Count { within_ms: Option<i64>, bounds: Bounds<'p> },
+}
+
+/// Steps one after another.
+#[derive(Clone, Copy)]
+pub(super) struct Steps<'p>(Reader<'p>);
+
+impl<'p> Steps<'p> {
+    pub(super) fn new(program: &'p [u8]) -> Self {
+        Steps(Reader(program))
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn read(&mut self) -> Option<Step<'p>> {
+        let tag = self.0.u8()?;
+        let bytes = self.0.u32()?;
+        let mut body = Reader(self.0.take(bytes as usize)?);
+        Some(match tag {
+            NEVER => Step::Never,
+            ALL => Step::All(Steps(body)),
+            ANY => Step::Any(Steps(body)),
+            NOT => Step::Not(Steps(body)),
+            AUDIENCE => Step::Audience(body.u16()?),
+            FIELD => {
+                Step::Field { path: body.text()?, code: body.u16()?, name: body.text()?, test: Steps(body) }
+            }
+            MEMBER => Step::Member { path: body.text()?, name: body.text()?, test: Steps(body) },
+            SIZE => Step::Size { path: body.text()?, test: Steps(body) },
+            ELEMENT => Step::Element(Steps(body)),
+            test => Step::Test {
+                operator: Operator::from_code(body.u8()?)?,
+                operand: body.value()?,
+                check: Check::read(test, body)?,
+            },
+        })
+    }
+}
+
+impl<'p> Check<'p> {
+    fn read(tag: u8, mut body: Reader<'p>) -> Option<Self> {
+        Some(match tag {
+            COMPARE => Check::Compare,
+            PATTERN => Check::Pattern { index: body.u32()? as usize },
+            GROUP => match body.value()? {
+                Value::Array(members) => Check::Group { members },
+                _ => return None,
+            },
+            WITHIN => Check::Within { ms: body.i64()? },
+            COUNT => {
+                let within_ms = Some(body.i64()?).filter(|ms| *ms != 0);
+                Check::Count { within_ms, bounds: Bounds(body) }
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// The comparisons of a `$count`.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds<'p>(Reader<'p>);
+
+impl Bounds<'_> {
+    /// Whether the count is as every comparison wants it.
+    pub(super) fn hold(mut self, count: u64) -> Option<bool> {
+        while !self.0.is_empty() {
+            let operator = Operator::from_code(self.0.u8()?)?;
+            let bound = self.0.u64()?;
+            let holds = match operator {
+                Operator::Eq => count == bound,
+                Operator::Ne => count != bound,
+                Operator::Gt => count > bound,
+                Operator::Gte => count >= bound,
+                Operator::Lt => count < bound,
+                Operator::Lte => count <= bound,
+                _ => return None,
+            };
+            if !holds {
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+}

@@ -1,0 +1,272 @@
+//! Values as flat bytes: the literals of programs, the traits of profiles, the fields of content.
+//!
+//! In comes JSON, out go little-endian bytes that are read where they lie, without allocating:
+//!
+//! ```text
+//! value  = 0                                  null
+//!        | 1 | 2                              false, true
+//!        | 3 f64                              number
+//!        | 4 text                             string
+//!        | 5 bytes:u32 count:u32 value*       array;  `bytes` counts what follows `count`
+//!        | 6 bytes:u32 count:u32 (text value)*  object; members in ascending order of their keys
+//! text   = bytes:u32 UTF-8
+//! ```
+//!
+//! Equal values have equal bytes (keys sorted, negative zero written as zero), so arrays and
+//! objects are compared as bytes. Numbers are 64-bit floats, as in JavaScript: integers beyond
+//! 2^53 are rounded. Reading malformed bytes gives `None`, or ends an iteration; never a panic.
+
+use serde_json::{Map, Number, Value as Json};
+
+use crate::limits::VALUE_NESTING_MAX;
+
+const NULL: u8 = 0;
+const FALSE: u8 = 1;
+const TRUE: u8 = 2;
+const NUMBER: u8 = 3;
+const STRING: u8 = 4;
+const ARRAY: u8 = 5;
+const OBJECT: u8 = 6;
+
+/// Integers up to here, and down to its negative, are exact in a 64-bit float.
+const EXACT_INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
+
+/// Appends `json` to `out`.
+///
+/// `json` comes from a parser that bounds its nesting and from a source that bounds its length far
+/// below the 4 GiB a length can say; more than that panics.
+pub fn encode(json: &Json, out: &mut Vec<u8>) {
+    match json {
+        Json::Null => out.push(NULL),
+        Json::Bool(false) => out.push(FALSE),
+        Json::Bool(true) => out.push(TRUE),
+        Json::Number(number) => encode_number(number, out),
+        Json::String(text) => {
+            out.push(STRING);
+            encode_text(text, out);
+        }
+        Json::Array(items) => encode_container(ARRAY, items.len(), out, |out| {
+            items.iter().for_each(|item| encode(item, out));
+        }),
+        Json::Object(members) => encode_container(OBJECT, members.len(), out, |out| {
+            encode_members(members, out);
+        }),
+    }
+}
+
+fn encode_number(number: &Number, out: &mut Vec<u8>) {
+    out.push(NUMBER);
+    let number = number.as_f64().unwrap_or_default();
+    // Adding zero turns negative zero into zero and changes nothing else.
+    out.extend((number + 0.0).to_le_bytes());
+}
+
+fn encode_container(tag: u8, count: usize, out: &mut Vec<u8>, contents: impl FnOnce(&mut Vec<u8>)) {
+    out.push(tag);
+    let length_at = out.len();
+    out.extend([0; 4]);
+    out.extend(length(count));
+    let start = out.len();
+    contents(out);
+    let bytes = length(out.len() - start);
+    out[length_at..length_at + 4].copy_from_slice(&bytes);
+}
+
+fn encode_members(members: &Map<String, Json>, out: &mut Vec<u8>) {
+    // The map sorts its keys or keeps the source's order, as another crate may have asked.
+    let mut sorted: Vec<_> = members.iter().collect();
+    sorted.sort_unstable_by_key(|(key, _)| *key);
+    for (key, member) in sorted {
+        encode_text(key, out);
+        encode(member, out);
+    }
+}
+
+pub(super) fn encode_text(text: &str, out: &mut Vec<u8>) {
+    out.extend(length(text.len()));
+    out.extend(text.as_bytes());
+}
+
+pub(super) fn length(bytes: usize) -> [u8; 4] {
+    let bytes = u32::try_from(bytes).expect("sources of values are bounded far below 4 GiB");
+    bytes.to_le_bytes()
+}
+
+/// A value where it lies in an encoded buffer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value<'a> {
+    Null,
+    Bool(bool),
+    Number(f64),
+    String(&'a str),
+    Array(Array<'a>),
+    Object(Object<'a>),
+}
+
+impl<'a> Value<'a> {
+    /// The value that `bytes` begin with; `None` where they are malformed. The contents of arrays
+    /// and objects are looked at only when they are asked for.
+    pub fn decode(bytes: &'a [u8]) -> Option<Self> {
+        Reader(bytes).value()
+    }
+
+    /// What stands at a dotted path: members of objects by key, items of arrays by index.
+    pub fn at(self, path: &str) -> Option<Self> {
+        path.split('.').try_fold(self, |value, part| match value {
+            Value::Object(object) => object.get(part),
+            Value::Array(array) => array.iter().nth(part.parse().ok()?),
+            _ => None,
+        })
+    }
+
+    /// The same value as JSON. Allocates.
+    pub fn to_json(self) -> Json {
+        self.to_json_within(VALUE_NESTING_MAX)
+    }
+
+    fn to_json_within(self, nesting: usize) -> Json {
+        match self {
+            Value::Null => Json::Null,
+            Value::Bool(flag) => Json::Bool(flag),
+            Value::Number(number) => number_to_json(number),
+            Value::String(text) => Json::from(text),
+            Value::Array(_) | Value::Object(_) if nesting == 0 => Json::Null,
+            Value::Array(array) => array.iter().map(|item| item.to_json_within(nesting - 1)).collect(),
+            Value::Object(object) => object
+                .iter()
+                .map(|(key, member)| (key.to_owned(), member.to_json_within(nesting - 1)))
+                .collect(),
+        }
+    }
+}
+
+fn number_to_json(number: f64) -> Json {
+    if number.fract() == 0.0 && number.abs() <= EXACT_INTEGER_MAX {
+        Json::from(number as i64)
+    } else {
+        Json::from(number)
+    }
+}
+
+/// An array where it lies. Equal arrays are equal in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Array<'a> {
+    items: &'a [u8],
+    count: u32,
+}
+
+impl<'a> Array<'a> {
+    pub fn len(self) -> usize {
+        self.count as usize
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.count == 0
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = Value<'a>> {
+        let mut items = Reader(self.items);
+        std::iter::from_fn(move || items.value())
+    }
+}
+
+/// An object where it lies, its members in ascending order of their keys. Equal objects are equal
+/// in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Object<'a> {
+    members: &'a [u8],
+    count: u32,
+}
+
+impl<'a> Object<'a> {
+    pub fn len(self) -> usize {
+        self.count as usize
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.count == 0
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = (&'a str, Value<'a>)> {
+        let mut members = Reader(self.members);
+        std::iter::from_fn(move || Some((members.text()?, members.value()?)))
+    }
+
+    pub fn get(self, key: &str) -> Option<Value<'a>> {
+        self.iter()
+            .take_while(|(found, _)| *found <= key)
+            .find_map(|(found, value)| (found == key).then_some(value))
+    }
+}
+
+/// Takes little-endian things off the front of a buffer; `None` where it does not hold them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(super) fn value(&mut self) -> Option<Value<'a>> {
+        Some(match self.u8()? {
+            NULL => Value::Null,
+            FALSE => Value::Bool(false),
+            TRUE => Value::Bool(true),
+            NUMBER => Value::Number(f64::from_le_bytes(self.array()?)),
+            STRING => Value::String(self.text()?),
+            ARRAY => {
+                let (count, items) = self.container()?;
+                Value::Array(Array { items, count })
+            }
+            OBJECT => {
+                let (count, members) = self.container()?;
+                Value::Object(Object { members, count })
+            }
+            _ => return None,
+        })
+    }
+
+    fn container(&mut self) -> Option<(u32, &'a [u8])> {
+        let bytes = self.u32()?;
+        let count = self.u32()?;
+        Some((count, self.take(bytes as usize)?))
+    }
+
+    pub(super) fn text(&mut self) -> Option<&'a str> {
+        let bytes = self.u32()?;
+        std::str::from_utf8(self.take(bytes as usize)?).ok()
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn u8(&mut self) -> Option<u8> {
+        self.array().map(u8::from_le_bytes)
+    }
+
+    pub(super) fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(super) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(super) fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    pub(super) fn i64(&mut self) -> Option<i64> {
+        self.array().map(i64::from_le_bytes)
+    }
+
+    pub(super) fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(bytes)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+}

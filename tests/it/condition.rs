@@ -1,0 +1,210 @@
+//! Conditions: GrowthBook's cases, what a site may write, what holds, and why.
+
+mod bounds;
+mod bucket;
+mod cases;
+mod faults;
+mod oracle;
+mod properties;
+mod sites;
+
+use std::collections::BTreeMap;
+
+use parallax::condition::{
+    Condition, Document, Encoded, Evaluator, Fault, Field, Kind, Memo, Patterns, Value, Vocabulary, encode,
+    lenient, nearest, strict,
+};
+use serde_json::{Value as Json, json};
+
+type Groups = BTreeMap<String, Vec<Json>>;
+
+const DAY_MS: i64 = 86_400_000;
+
+/// Whether the condition holds for the document, both as GrowthBook reads them.
+fn holds_leniently(condition: &Json, document: &Json, groups: &Groups) -> bool {
+    let mut patterns = Vec::new();
+    let condition = lenient(condition, groups);
+    let program = condition.compile(&mut patterns).expect("small");
+    run(&program, &patterns, document)
+}
+
+/// Runs a program, which may be corrupt, over a JSON document; explaining agrees with deciding.
+fn run(program: &[u8], sources: &[String], document: &Json) -> bool {
+    let bytes = encoded(document);
+    let document = Encoded { root: Value::decode(&bytes).expect("just encoded"), now_ms: 0 };
+    let patterns = Patterns::new(sources).expect("checked when read");
+    let mut evaluator = Evaluator {
+        document: &document,
+        audiences: &[[0_u8; 0]; 0][..],
+        patterns: &patterns,
+        memo: &mut Memo::default(),
+    };
+    let holds = evaluator.holds(program);
+    let (traced, leaf) = evaluator.trace(program);
+    assert_eq!(holds, traced);
+    if let Some(leaf) = leaf {
+        leaf.expected.to_json();
+        leaf.actual.map(Value::to_json);
+    }
+    holds
+}
+
+fn encoded(json: &Json) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode(json, &mut bytes);
+    bytes
+}
+
+/// A small site: visits, a last visit, traits, events; two groups; audiences in their order.
+#[derive(Default)]
+struct Site {
+    audiences: Vec<(&'static str, Json)>,
+    groups: Groups,
+}
+
+const VISITS: u16 = 1;
+const LAST_SEEN: u16 = 2;
+const TRAITS: u16 = 3;
+const EVENTS: u16 = 4;
+
+impl Site {
+    fn new(audiences: &[(&'static str, Json)]) -> Self {
+        let groups = json!({"staff": ["u1", "u2"], "plans": ["pro", "team"]});
+        Site { audiences: audiences.to_vec(), groups: serde_json::from_value(groups).expect("groups") }
+    }
+
+    fn faults(&self, condition: &Json) -> Vec<Fault> {
+        strict(condition, self).err().unwrap_or_default()
+    }
+
+    fn read(&self, condition: &Json) -> Condition {
+        strict(condition, self).unwrap_or_else(|faults| panic!("{condition}: {faults:?}"))
+    }
+
+    fn conditions(&self) -> Vec<Condition> {
+        let conditions = self.audiences.iter();
+        conditions.map(|(_, source)| self.read(source)).collect()
+    }
+
+    fn holds(&self, condition: &Json, visitor: &Visitor) -> bool {
+        self.explain(condition, visitor).0
+    }
+
+    /// Whether it holds, and the deciding leaf as `[path, operator, expected, actual]`.
+    fn explain(&self, condition: &Json, visitor: &Visitor) -> (bool, Option<Json>) {
+        let mut sources = Vec::new();
+        let program = self.read(condition).compile(&mut sources).expect("small");
+        let conditions = self.conditions();
+        let compile = |condition: &Condition| condition.compile(&mut sources).expect("small");
+        let audiences: Vec<Vec<u8>> = conditions.iter().map(compile).collect();
+        let patterns = Patterns::new(&sources).expect("checked when read");
+        let mut evaluator = Evaluator {
+            document: visitor,
+            audiences: &audiences[..],
+            patterns: &patterns,
+            memo: &mut Memo::default(),
+        };
+        let holds = evaluator.holds(&program);
+        let (traced, leaf) = evaluator.trace(&program);
+        assert_eq!(holds, traced);
+        let leaf = leaf.map(|leaf| {
+            let actual = leaf.actual.map(Value::to_json);
+            json!([leaf.path, leaf.operator, leaf.expected.to_json(), actual])
+        });
+        (holds, leaf)
+    }
+}
+
+impl Vocabulary for Site {
+    fn field(&self, path: &str) -> Result<Field, Option<String>> {
+        let (code, name, kind) = match path.split_once('.') {
+            Some(("visitor", "visits")) => (VISITS, "", Kind::Any),
+            Some(("visitor", "lastSeen")) => (LAST_SEEN, "", Kind::Time),
+            Some(("traits", name)) => (TRAITS, name, Kind::Any),
+            Some(("events", name)) => (EVENTS, name, Kind::History),
+            _ => return Err(nearest(path, ["visitor.visits", "visitor.lastSeen"])),
+        };
+        let name = name.to_owned();
+        Ok(Field { code, name, kind })
+    }
+
+    fn group(&self, name: &str) -> Option<&[Json]> {
+        self.groups.get(name).map(Vec::as_slice)
+    }
+
+    fn group_names(&self) -> Vec<&str> {
+        self.groups.keys().map(String::as_str).collect()
+    }
+
+    fn audience(&self, name: &str) -> Option<u16> {
+        let index = self.audiences.iter().position(|(known, _)| *known == name)?;
+        u16::try_from(index).ok()
+    }
+
+    fn audience_names(&self) -> Vec<&str> {
+        self.audiences.iter().map(|(name, _)| *name).collect()
+    }
+
+    /// Knows the first days of 1970: "1970-01-02T00:00:00Z" is a day.
+    fn time_ms(&self, text: &str) -> Option<i64> {
+        let day = text.strip_prefix("1970-01-")?.strip_suffix("T00:00:00Z")?;
+        let day: i64 = day.parse().ok()?;
+        Some((day - 1) * DAY_MS)
+    }
+}
+
+/// A visitor of that site. It keeps the last 16 times of an event.
+struct Visitor {
+    traits: Vec<u8>,
+    visits: f64,
+    last_seen_ms: Option<i64>,
+    bought_ms: Vec<i64>,
+    now_ms: i64,
+}
+
+impl Visitor {
+    fn new(traits: &Json) -> Self {
+        Visitor {
+            traits: encoded(traits),
+            visits: 1.0,
+            last_seen_ms: None,
+            bought_ms: Vec::new(),
+            now_ms: 100 * DAY_MS,
+        }
+    }
+
+    /// Who bought once a day, `times` times, the last time a day ago.
+    fn buying(times: i64) -> Self {
+        let mut visitor = Visitor::new(&json!({}));
+        let days_ago = (1..=times).rev();
+        visitor.bought_ms = days_ago.map(|days| visitor.now_ms - days * DAY_MS).collect();
+        visitor
+    }
+}
+
+impl Document for Visitor {
+    fn get(&self, code: u16, name: &str) -> Option<Value<'_>> {
+        match code {
+            VISITS => Some(Value::Number(self.visits)),
+            LAST_SEEN => self.last_seen_ms.map(|ms| Value::Number(ms as f64)),
+            TRAITS => Value::decode(&self.traits)?.at(name),
+            _ => panic!("asked for {code} {name}"),
+        }
+    }
+
+    fn count(&self, code: u16, name: &str, since_ms: Option<i64>) -> u64 {
+        assert_eq!(code, EVENTS);
+        let times: &[i64] = if name == "Bought It" { &self.bought_ms } else { &[] };
+        match since_ms {
+            None => times.len() as u64,
+            Some(since) => {
+                let kept = times.iter().rev().take(16);
+                kept.filter(|time| **time >= since).count() as u64
+            }
+        }
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.now_ms
+    }
+}

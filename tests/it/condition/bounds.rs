@@ -1,0 +1,206 @@
+//! Every limit, one below, at and above.
+
+use parallax::condition::{Evaluator, Memo, Patterns, Value, overlong_chain};
+use parallax::limits::{
+    AUDIENCE_CHAIN_MAX, AUDIENCES_MAX, CONDITION_NESTING_MAX, EVALUATION_DEPTH_MAX, FAULT_TEXT_CHARS_MAX,
+    PATTERN_BYTES_MAX, PATTERN_DFA_BYTES_MAX, PATTERN_NFA_BYTES_MAX, PATTERNS_MAX, PROGRAM_BYTES_MAX,
+    TIMES_KEPT, VALUE_NESTING_MAX,
+};
+use serde_json::{Value as Json, json};
+
+use super::{Site, Visitor, encoded};
+
+/// `levels` operators of the deepest kind around a test that holds, and a document for it.
+fn nested(levels: usize) -> (Json, Json) {
+    let mut test = json!({"$gt": 0, "$lt": 2});
+    let mut value = json!(1);
+    for _ in 0..levels {
+        test = json!({"$elemMatch": {"a": test, "b": {"$exists": false}}, "$exists": true});
+        value = json!([{"a": value}]);
+    }
+    (json!({"traits.a": test, "traits.b": null}), json!({"a": value}))
+}
+
+#[test]
+fn operators_nest_sixteen_deep() {
+    let site = Site::new(&[]);
+    for levels in [CONDITION_NESTING_MAX - 1, CONDITION_NESTING_MAX] {
+        let (condition, traits) = nested(levels);
+        assert!(site.holds(&condition, &Visitor::new(&traits)), "{levels}");
+    }
+    let faults = site.faults(&nested(CONDITION_NESTING_MAX + 1).0);
+    assert_eq!(faults.len(), 1);
+    assert!(faults[0].pointer.ends_with("/$elemMatch"), "{}", faults[0]);
+    assert!(faults[0].expected.contains("16"), "{}", faults[0]);
+}
+
+#[test]
+fn windows_take_bounds_that_the_kept_times_decide() {
+    let site = Site::new(&[]);
+    for operator in ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"] {
+        let max = if matches!(operator, "$gte" | "$lt") { TIMES_KEPT } else { TIMES_KEPT - 1 };
+        for bound in [max - 1, max, max + 1] {
+            let windowed = json!({"events.a": {"$count": {operator: bound, "within": "7d"}}});
+            let faults = site.faults(&windowed);
+            assert_eq!(faults.is_empty(), bound <= max, "{windowed}: {faults:?}");
+            let ever = json!({"events.a": {"$count": {operator: bound}}});
+            assert_eq!(site.faults(&ever), [], "{ever}");
+        }
+    }
+}
+
+const NAMES: [&str; 10] = ["a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8", "a9"];
+
+/// A chain of audiences, each the next and a test of the deepest kind.
+fn chain(length: usize) -> Site {
+    let (deepest, _) = nested(CONDITION_NESTING_MAX - 1);
+    let audience = |index: usize| {
+        let condition = match index + 1 {
+            next if next == length => deepest.clone(),
+            next => json!({"$and": [deepest, {"$audience": NAMES[next]}]}),
+        };
+        (NAMES[index], condition)
+    };
+    Site::new(&(0..length).map(audience).collect::<Vec<_>>())
+}
+
+#[test]
+fn audiences_name_audiences_eight_deep() {
+    for length in [AUDIENCE_CHAIN_MAX - 1, AUDIENCE_CHAIN_MAX] {
+        let site = chain(length);
+        assert_eq!(overlong_chain(&site.conditions()), None);
+        let (_, traits) = nested(CONDITION_NESTING_MAX - 1);
+        let visitor = Visitor::new(&traits);
+        assert!(site.holds(&json!({"$audience": "a0"}), &visitor), "{length}");
+    }
+    let long = chain(AUDIENCE_CHAIN_MAX + 1);
+    assert_eq!(overlong_chain(&long.conditions()), Some(0));
+}
+
+#[test]
+fn a_loop_of_audiences_is_found_and_does_not_hold_anyone_up() {
+    let site = Site::new(&[
+        ("fine", json!({})),
+        ("a", json!({"$audience": "b"})),
+        ("b", json!({"$not": {"$audience": "a"}})),
+        ("self", json!({"$audience": "self"})),
+    ]);
+    assert_eq!(overlong_chain(&site.conditions()), Some(1));
+    assert_eq!(overlong_chain(&site.conditions()[..1]), None);
+    let visitor = Visitor::new(&json!({}));
+    assert!(site.holds(&json!({"$audience": "a"}), &visitor));
+    assert!(!site.holds(&json!({"$audience": "self"}), &visitor));
+}
+
+#[test]
+fn requests_remember_as_many_audiences_as_a_site_may_have() {
+    let site = Site::new(&[("x", json!({}))]);
+    let mut program = site.read(&json!({"$audience": "x"})).compile(&mut Vec::new()).unwrap();
+    let holds_for_all = site.read(&json!({})).compile(&mut Vec::new()).unwrap();
+    let audiences = vec![holds_for_all; AUDIENCES_MAX + 1];
+    let patterns = Patterns::new(&[""; 0]).unwrap();
+    for index in [AUDIENCES_MAX - 1, AUDIENCES_MAX] {
+        let end = program.len() - 2;
+        program[end..].copy_from_slice(&u16::try_from(index).unwrap().to_le_bytes());
+        let mut evaluator = Evaluator {
+            document: &Visitor::new(&json!({})),
+            audiences: &audiences[..],
+            patterns: &patterns,
+            memo: &mut Memo::default(),
+        };
+        assert_eq!(evaluator.holds(&program), index < AUDIENCES_MAX, "{index}");
+        assert_eq!(evaluator.holds(&program), index < AUDIENCES_MAX, "{index} again");
+    }
+}
+
+#[test]
+fn a_program_that_nests_deeper_than_any_condition_is_given_up() {
+    for steps in [EVALUATION_DEPTH_MAX - 1, EVALUATION_DEPTH_MAX, EVALUATION_DEPTH_MAX + 1] {
+        // "All of nothing", which holds, and around it "all of": a tag, a body's length, the body.
+        let mut program = vec![1, 0, 0, 0, 0];
+        for _ in 1..steps {
+            let length = u32::try_from(program.len()).unwrap();
+            program.splice(..0, [1].into_iter().chain(length.to_le_bytes()));
+        }
+        let holds = super::run(&program, &[], &json!({}));
+        assert_eq!(holds, steps <= EVALUATION_DEPTH_MAX, "{steps}");
+    }
+}
+
+#[test]
+fn programs_have_a_largest_size() {
+    let site = Site::new(&[]);
+    let compiled = |letters: usize| {
+        let condition = json!({"traits.a": "a".repeat(letters)});
+        site.read(&condition).compile(&mut Vec::new())
+    };
+    let overhead = compiled(0).unwrap().len();
+    for bytes in [PROGRAM_BYTES_MAX - 1, PROGRAM_BYTES_MAX] {
+        assert_eq!(compiled(bytes - overhead).unwrap().len(), bytes);
+    }
+    let error = compiled(PROGRAM_BYTES_MAX + 1 - overhead).unwrap_err();
+    assert_eq!(error.bytes, PROGRAM_BYTES_MAX + 1);
+}
+
+#[test]
+fn regular_expressions_have_a_largest_length() {
+    let site = Site::new(&[]);
+    for bytes in [PATTERN_BYTES_MAX - 1, PATTERN_BYTES_MAX, PATTERN_BYTES_MAX + 1] {
+        for operator in ["$regex", "$regexi"] {
+            let condition = json!({"traits.a": {operator: format!("^{}", "a".repeat(bytes - 1))}});
+            let faults = site.faults(&condition);
+            assert_eq!(faults.is_empty(), bytes <= PATTERN_BYTES_MAX, "{bytes} {faults:?}");
+        }
+    }
+}
+
+#[test]
+fn a_site_has_so_many_regular_expressions() {
+    for count in [PATTERNS_MAX - 1, PATTERNS_MAX, PATTERNS_MAX + 1] {
+        let sources = vec!["a"; count];
+        assert_eq!(Patterns::new(&sources).is_ok(), count <= PATTERNS_MAX, "{count}");
+    }
+}
+
+#[test]
+fn regular_expressions_have_a_largest_table() {
+    // Each more letter to remember doubles the table.
+    let table = |letters: usize| Patterns::new(&[format!("a[ab]{{{letters}}}c")]);
+    let sizes: Vec<_> = (1..24).map_while(|letters| table(letters).ok()).collect();
+    assert!((8..16).contains(&sizes.len()), "{}", sizes.len());
+    let largest = sizes[sizes.len() - 1].memory_bytes();
+    assert!((PATTERN_DFA_BYTES_MAX / 4..=PATTERN_DFA_BYTES_MAX).contains(&largest), "{largest}");
+    let fault = table(sizes.len() + 1).unwrap_err().to_string();
+    assert_eq!(fault, "regular expression 0: it takes too much memory");
+}
+
+#[test]
+fn the_automaton_behind_a_table_has_a_largest_size_too() {
+    // Its table is small: each of a hundred times as many states leads to the next one.
+    let fits = |times: usize| Patterns::new(&[format!("^(?:a{{100}}){{{times}}}")]).is_ok();
+    let refused = (1..200).find(|times| !fits(*times)).expect("some are too large");
+    let bytes_per_state = PATTERN_NFA_BYTES_MAX / (refused * 100);
+    assert!((16..=32).contains(&bytes_per_state), "{bytes_per_state}");
+    assert!(!fits(refused + 1));
+}
+
+#[test]
+fn faults_repeat_so_much_of_the_text() {
+    let site = Site::new(&[]);
+    for length in [FAULT_TEXT_CHARS_MAX - 1, FAULT_TEXT_CHARS_MAX, FAULT_TEXT_CHARS_MAX + 1] {
+        let path = "é".repeat(length);
+        let came = site.faults(&json!({path.as_str(): 1})).remove(0).came;
+        assert_eq!(came == path, length <= FAULT_TEXT_CHARS_MAX, "{length}");
+        assert!(came.chars().count() <= FAULT_TEXT_CHARS_MAX + 1);
+    }
+}
+
+#[test]
+fn values_nest_as_deep_as_json_is_read() {
+    for levels in [VALUE_NESTING_MAX - 1, VALUE_NESTING_MAX, VALUE_NESTING_MAX + 1] {
+        let json = (1..levels).fold(json!([]), |inner, _| json!([inner]));
+        let bytes = encoded(&json);
+        let read = Value::decode(&bytes).unwrap().to_json();
+        assert_eq!(read == json, levels <= VALUE_NESTING_MAX, "{levels}");
+    }
+}

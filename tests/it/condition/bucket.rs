@@ -1,0 +1,53 @@
+//! Shares of the visitors, beyond the cases.
+
+use parallax::condition::{bucket_ranges, choose_variation, hash};
+use proptest::prelude::*;
+
+/// FNV-1a as its authors describe it.
+fn fnv(text: &str) -> u32 {
+    let mut hash: u64 = 2_166_136_261;
+    for byte in text.bytes() {
+        hash = ((hash ^ u64::from(byte)) * 16_777_619) % (1 << 32);
+    }
+    hash as u32
+}
+
+proptest! {
+    #[test]
+    fn seeds_hash_as_if_their_parts_were_joined(a in ".{0,8}", b in ".{0,8}", id in ".{0,12}") {
+        let first = f64::from(fnv(&format!("{id}{a}{b}")) % 1_000) / 1_000.0;
+        prop_assert_eq!(hash(&[&a, &b], &id, 1), Some(first));
+        let inner = fnv(&format!("{a}{b}{id}")).to_string();
+        let second = f64::from(fnv(&inner) % 10_000) / 10_000.0;
+        prop_assert_eq!(hash(&[&a, &b], &id, 2), Some(second));
+    }
+
+    #[test]
+    fn raising_the_coverage_moves_nobody_to_another_variant(
+        number in 0.0..1.0_f64,
+        low in 0.0..1.0_f64,
+        more in 0.0..1.0_f64,
+        weight in 0.0..1.0_f64,
+    ) {
+        let weights = [weight, 1.0 - weight];
+        let chosen = |coverage| {
+            choose_variation(number, bucket_ranges(2, coverage, Some(&weights)))
+        };
+        let before = chosen(low);
+        prop_assert!(before.is_none() || before == chosen(low + more * (1.0 - low)));
+    }
+}
+
+#[test]
+fn full_coverage_shares_out_visitors_by_weight() {
+    let weights = [0.2, 0.8];
+    let chosen = (0..10_000).filter_map(|id: u32| {
+        let number = hash(&["cta-colour"], &id.to_string(), 2)?;
+        choose_variation(number, bucket_ranges(2, 1.0, Some(&weights)))
+    });
+    let mut shares = [0_u32; 2];
+    chosen.for_each(|variant| shares[variant] += 1);
+    assert_eq!(shares[0] + shares[1], 10_000);
+    // Three standard deviations of 10,000 draws at 0.2.
+    assert!(shares[0].abs_diff(2_000) < 120, "{shares:?}");
+}

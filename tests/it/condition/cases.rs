@@ -1,0 +1,87 @@
+//! GrowthBook's `cases.json` (MIT, GrowthBook): the definition. `PARALLAX_CASES` is the folder
+//! that holds `growthbook/cases.json`.
+
+use std::path::Path;
+
+use parallax::condition::{bucket_ranges, choose_variation, equal_weights, hash, in_namespace};
+use serde::de::DeserializeOwned;
+use serde_json::Value as Json;
+
+use super::{Groups, holds_leniently};
+
+/// The cases of a kind; none, and a word about it, where nobody said where they are.
+fn cases<T: DeserializeOwned>(kind: &str) -> Vec<T> {
+    let Some(folder) = std::env::var_os("PARALLAX_CASES") else {
+        println!("skipped: PARALLAX_CASES is not set");
+        return Vec::new();
+    };
+    let text = std::fs::read(Path::new(&folder).join("growthbook/cases.json")).expect("readable");
+    let mut cases: Json = serde_json::from_slice(&text).expect("JSON");
+    let cases: Vec<T> = serde_json::from_value(cases[kind].take()).expect("cases of that form");
+    assert!(!cases.is_empty(), "no cases of {kind}");
+    cases
+}
+
+fn assert_close(actual: f64, expected: f64, case: &str) {
+    assert!((actual - expected).abs() < 1e-8, "{case}: {actual} is not {expected}");
+}
+
+#[test]
+fn conditions_hold_as_growthbook_says() {
+    for mut case in cases::<Vec<Json>>("evalCondition") {
+        let groups: Groups = match case.get_mut(4) {
+            Some(groups) => serde_json::from_value(groups.take()).expect("groups"),
+            None => Groups::new(),
+        };
+        let holds = holds_leniently(&case[1], &case[2], &groups);
+        assert_eq!(case[3], holds, "{}: {} over {}", case[0], case[1], case[2]);
+    }
+}
+
+#[test]
+fn hashes_are_growthbooks() {
+    for (seed, value, version, expected) in cases::<(String, String, u8, Option<f64>)>("hash") {
+        assert_eq!(hash(&[&seed], &value, version), expected, "{seed} {value} {version}");
+    }
+}
+
+#[test]
+fn bucket_ranges_are_growthbooks() {
+    type Case = (String, (usize, f64, Option<Vec<f64>>), Vec<(f64, f64)>);
+    for (name, (variants, coverage, weights), expected) in cases::<Case>("getBucketRange") {
+        let ranges: Vec<_> = bucket_ranges(variants, coverage, weights.as_deref()).collect();
+        assert_eq!(ranges.len(), expected.len(), "{name}");
+        for (range, expected) in ranges.iter().zip(expected) {
+            assert_close(range.0, expected.0, &name);
+            assert_close(range.1, expected.1, &name);
+        }
+    }
+}
+
+#[test]
+fn variations_are_chosen_as_growthbook_does() {
+    type Case = (String, f64, Vec<(f64, f64)>, i64);
+    for (name, number, ranges, expected) in cases::<Case>("chooseVariation") {
+        let expected = usize::try_from(expected).ok();
+        assert_eq!(choose_variation(number, ranges), expected, "{name}");
+    }
+}
+
+#[test]
+fn equal_weights_are_growthbooks() {
+    for (variants, expected) in cases::<(i64, Vec<f64>)>("getEqualWeights") {
+        let weights: Vec<_> = equal_weights(usize::try_from(variants).unwrap_or(0)).collect();
+        assert_eq!(weights.len(), expected.len(), "{variants}");
+        for (weight, expected) in weights.iter().zip(expected) {
+            assert_close(*weight, expected, "equal weights");
+        }
+    }
+}
+
+#[test]
+fn namespaces_are_growthbooks() {
+    type Case = (String, String, (String, f64, f64), bool);
+    for (name, id, (namespace, start, end), expected) in cases::<Case>("inNamespace") {
+        assert_eq!(in_namespace(&id, &namespace, (start, end)), expected, "{name}");
+    }
+}
