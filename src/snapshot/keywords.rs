@@ -1,0 +1,244 @@
+//! A JSON Schema as the walk reads it: the keywords that are enforced, and what each says of one value.
+//!
+//! What always holds: a keyword that is not here fails the reading of the schema.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+use std::sync::LazyLock;
+
+use jsonc_parser::ast::Value;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Number, Value as Json};
+
+use super::pattern::{PATTERNS, Pattern};
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub enum Schema {
+    /// `true` is any value; `false` stands only for additional properties: none.
+    Anything(bool),
+    Keywords(Box<Keywords>),
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Keywords {
+    #[serde(rename = "$ref")]
+    pub reference: Option<String>,
+    #[serde(rename = "$defs")]
+    pub definitions: BTreeMap<String, Schema>,
+    pub any_of: Vec<Schema>,
+    pub one_of: Vec<Schema>,
+    #[serde(rename = "type")]
+    types: Option<Types>,
+    #[serde(rename = "const")]
+    constant: Option<Json>,
+    #[serde(rename = "enum")]
+    constants: Vec<Json>,
+    pub properties: BTreeMap<String, Schema>,
+    pub required: Vec<String>,
+    pub pattern_properties: BTreeMap<String, Schema>,
+    additional_properties: Option<Schema>,
+    items: Option<Schema>,
+    prefix_items: Vec<Schema>,
+    min_items: Option<usize>,
+    max_items: Option<usize>,
+    pattern: Option<String>,
+    min_length: Option<usize>,
+    max_length: Option<usize>,
+    minimum: Option<Number>,
+    maximum: Option<Number>,
+    #[serde(rename = "$schema")]
+    _schema: IgnoredAny,
+    #[serde(rename = "title")]
+    _title: IgnoredAny,
+    #[serde(rename = "description")]
+    _description: IgnoredAny,
+    #[serde(rename = "default")]
+    _default: IgnoredAny,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub enum Types {
+    One(Type),
+    Any(Vec<Type>),
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Type {
+    Null,
+    Boolean,
+    Integer,
+    Number,
+    String,
+    Array,
+    Object,
+}
+
+pub static ANYTHING: Schema = Schema::Anything(true);
+pub static NO_KEYWORDS: LazyLock<Keywords> = LazyLock::new(Keywords::default);
+
+impl Schema {
+    pub fn keywords(&self) -> &Keywords {
+        match self {
+            Schema::Anything(_) => &NO_KEYWORDS,
+            Schema::Keywords(keywords) => keywords,
+        }
+    }
+}
+
+impl Keywords {
+    pub fn types(&self) -> &[Type] {
+        match &self.types {
+            None => &[],
+            Some(Types::One(one)) => std::slice::from_ref(one),
+            Some(Types::Any(types)) => types,
+        }
+    }
+
+    pub fn admits_type_of(&self, value: &Value<'_>) -> bool {
+        self.types.is_none() || self.types().iter().any(|admitted| admitted.admits(value))
+    }
+
+    pub fn constants(&self) -> impl Iterator<Item = &Json> {
+        self.constants.iter().chain(&self.constant)
+    }
+
+    /// The schema of a member, if it may be there at all.
+    pub fn member(&self, name: &str) -> Option<&Schema> {
+        let by_pattern = || {
+            self.pattern_properties
+                .iter()
+                .find(|(regex, _)| (pattern(regex).holds)(name))
+                .map(|(_, schema)| schema)
+        };
+        let others = || match &self.additional_properties {
+            None => Some(&ANYTHING),
+            Some(Schema::Anything(false)) => None,
+            Some(schema) => Some(schema),
+        };
+        self.properties.get(name).or_else(by_pattern).or_else(others)
+    }
+
+    pub fn element(&self, index: usize) -> &Schema {
+        self.prefix_items.get(index).or(self.items.as_ref()).unwrap_or(&ANYTHING)
+    }
+
+    pub fn is_form_of(&self, names: &BTreeSet<&str>) -> bool {
+        self.required.iter().all(|name| names.contains(name.as_str()))
+            && names.iter().all(|name| self.member(name).is_some())
+    }
+
+    /// What a string or a number of the right type has to be, where it is something else.
+    pub fn expected_instead(&self, value: &Value<'_>) -> Option<String> {
+        match value {
+            Value::StringLit(string) => self.expected_text(&string.value),
+            Value::NumberLit(number) => self.expected_number(number.value),
+            _ => None,
+        }
+    }
+
+    fn expected_text(&self, text: &str) -> Option<String> {
+        let pattern = self.pattern.as_deref().map(pattern);
+        if let Some(missed) = pattern.filter(|pattern| !(pattern.holds)(text)) {
+            return Some(missed.says.to_owned());
+        }
+        let length = text.chars().count();
+        let short = self.min_length.is_some_and(|min| length < min);
+        let long = self.max_length.is_some_and(|max| length > max);
+        (short || long).then(|| bounds(self.min_length, self.max_length, " characters"))
+    }
+
+    fn expected_number(&self, number: &str) -> Option<String> {
+        let (min, max) = (self.minimum.as_ref(), self.maximum.as_ref());
+        let below = min.is_some_and(|min| compare(number, min).is_lt());
+        let above = max.is_some_and(|max| compare(number, max).is_gt());
+        (below || above).then(|| bounds(min, max, ""))
+    }
+
+    /// The same of an array's length.
+    pub fn expected_elements(&self, count: usize) -> Option<String> {
+        let few = self.min_items.is_some_and(|min| count < min);
+        let many = self.max_items.is_some_and(|max| count > max);
+        (few || many).then(|| bounds(self.min_items, self.max_items, " elements"))
+    }
+
+    /// `{audience, variant}`, with `?` behind what may be left out.
+    pub fn form(&self) -> String {
+        let mark = |name: &String| {
+            if self.required.contains(name) { format!("`{name}`") } else { format!("`{name}`?") }
+        };
+        format!("{{{}}}", self.properties.keys().map(mark).collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl Type {
+    fn admits(self, value: &Value<'_>) -> bool {
+        match value {
+            Value::NullKeyword(_) => self == Type::Null,
+            Value::BooleanLit(_) => self == Type::Boolean,
+            Value::NumberLit(number) => {
+                self == Type::Number || (self == Type::Integer && is_integer(number.value))
+            }
+            Value::StringLit(_) => self == Type::String,
+            Value::Array(_) => self == Type::Array,
+            Value::Object(_) => self == Type::Object,
+        }
+    }
+
+    pub fn says(self) -> &'static str {
+        match self {
+            Type::Null => "null",
+            Type::Boolean => "true or false",
+            Type::Integer => "an integer",
+            Type::Number => "a number",
+            Type::String => "a string",
+            Type::Array => "an array",
+            Type::Object => "an object",
+        }
+    }
+}
+
+/// As serde reads it: `1.0`, `1e3` and `-0` are no integers.
+fn is_integer(number: &str) -> bool {
+    number != "-0" && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+}
+
+pub fn pattern(regex: &str) -> &'static Pattern {
+    static BY_REGEX: LazyLock<BTreeMap<&str, &Pattern>> =
+        LazyLock::new(|| PATTERNS.iter().map(|pattern| (pattern.regex, pattern)).collect());
+    BY_REGEX[regex]
+}
+
+/// Integers exactly, others as the doubles that serde makes of them.
+fn compare(text: &str, bound: &Number) -> Ordering {
+    if let (Ok(number), Some(bound)) = (text.parse::<i128>(), bound.as_i128()) {
+        return number.cmp(&bound);
+    }
+    let number: f64 = text.parse().expect("a number of JSON is one of Rust");
+    let bound = bound.as_f64().expect("a bound is a double");
+    number.partial_cmp(&bound).expect("a number of JSON is finite")
+}
+
+pub fn equals(value: &Value<'_>, constant: &Json) -> bool {
+    match (value, constant) {
+        (Value::StringLit(string), Json::String(constant)) => string.value == *constant,
+        (Value::NumberLit(number), Json::Number(constant)) => compare(number.value, constant).is_eq(),
+        (Value::NullKeyword(_), Json::Null) => true,
+        _ => false,
+    }
+}
+
+fn bounds<T: Display + PartialEq>(min: Option<T>, max: Option<T>, unit: &str) -> String {
+    match (min, max) {
+        (Some(min), Some(max)) if min == max => format!("{min}{unit}"),
+        (Some(min), Some(max)) => format!("{min} to {max}{unit}"),
+        (Some(min), None) => format!("{min} or more{unit}"),
+        (None, Some(max)) => format!("up to {max}{unit}"),
+        (None, None) => unreachable!("only a bound that is there is missed"),
+    }
+}

@@ -1,0 +1,48 @@
+//! The two halves of a pattern agree: its expression, which editors run, and its function, which decides.
+
+use parallax::snapshot::pattern::PATTERNS;
+use proptest::prelude::*;
+use proptest::string::string_regex;
+
+/// A pattern's index and a text that its expression writes, the ban on `default` aside.
+fn written() -> impl Strategy<Value = (usize, String)> {
+    (0..PATTERNS.len()).prop_flat_map(|which| {
+        let body = PATTERNS[which].regex.trim_start_matches('^');
+        let body = body.trim_start_matches("(?!default$)").trim_end_matches('$');
+        let text = string_regex(body).expect("an expression");
+        text.prop_map(move |text| (which, text))
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_a_patterns_expression_writes_holds((which, text) in written()) {
+        let pattern = &PATTERNS[which];
+        prop_assert!((pattern.holds)(&text), "{} {text:?}", pattern.regex);
+    }
+}
+
+fn holds(regex: &str, text: &str) -> bool {
+    let pattern = PATTERNS.iter().find(|pattern| pattern.regex == regex);
+    (pattern.expect("a pattern of the table").holds)(text)
+}
+
+#[test]
+fn patterns_refuse_what_their_expressions_do_not_write() {
+    let [name, key, tracking, cookie, path] = PATTERNS.map(|pattern| pattern.regex);
+    for regex in [name, key, cookie] {
+        let long = "x".repeat(64);
+        assert!(holds(regex, &long[1..]) && holds(regex, &long) && holds(regex, "x"), "{regex}");
+        for text in ["", &format!("{long}x"), "a b", "é", "a\n", "a/b", "a;b"] {
+            assert!(!holds(regex, text), "{regex} {text:?}");
+        }
+    }
+    assert!(
+        holds(name, "default") && !holds(key, "default") && holds(key, "defaults") && holds(key, "Default")
+    );
+    assert!(!holds(name, "a.b") && holds(cookie, "a.b"));
+    let tracked = |length: usize| format!("track_{}", "x".repeat(length));
+    assert!(!holds(tracking, &tracked(0)) && holds(tracking, &tracked(1)) && holds(tracking, &tracked(64)));
+    assert!(!holds(tracking, &tracked(65)) && !holds(tracking, "trackx") && !holds(tracking, "acme"));
+    assert!(holds(path, "/") && !holds(path, "") && !holds(path, "a/"));
+}

@@ -1,0 +1,400 @@
+//! What holds of every file: the schema, the walk and the types agree, and every place is found.
+
+use std::collections::BTreeSet;
+
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
+use parallax::snapshot::mistake::{Mistake, Mistakes, nearest, push_token};
+use parallax::snapshot::pattern::PATTERNS;
+use parallax::snapshot::schema::{Kind, schema};
+use parallax::snapshot::shape::Shape;
+use parallax::snapshot::source::{Audiences, Content, Groups, Queries, Route, Site};
+use proptest::prelude::*;
+use proptest::sample::Index;
+use serde_json::{Value, json};
+
+use super::{files, told_of};
+
+/// A sound file that has every member of its kind.
+fn sound(kind: Kind) -> Vec<Value> {
+    match kind {
+        Kind::Site => vec![json!({
+            "site": "acme", "trackingId": "track_acme", "name": "Acme", "version": 1, "origins": ["https://a.example"],
+            "timeZone": "UTC", "cookie": "c", "privacy": {"honorGpc": true, "ip": "full"}, "bots": "keep",
+            "cache": {"resolve": {"sMaxAge": 1, "staleWhileRevalidate": 2, "staleIfError": 3}, "query": {}, "routes": {}},
+        })],
+        Kind::Audiences => {
+            vec![json!({"pro": {"name": "Pro", "when": {"traits.plan": "pro"}}, "all": {"when": {}}})]
+        }
+        Kind::Groups => vec![json!({"a": [1, "b", null, {"c": []}], "b": []})],
+        Kind::Queries => vec![json!({"q": {
+            "collection": "posts", "where": {"a": {"$param": "s"}}, "orderBy": ["-a", "id"], "select": ["a"], "limit": 2,
+            "params": {
+                "s": {"type": "string", "enum": ["a", "b"], "default": "a", "optional": true},
+                "n": {"type": "number", "minimum": 0.5, "maximum": 3, "default": 1},
+                "b": {"type": "boolean", "default": false},
+            },
+        }})],
+        Kind::Route => vec![
+            json!({"path": "/old", "updatedAt": "2026-01-05T10:00:00Z", "redirect": {"to": "/new", "status": 308}}),
+            page(),
+        ],
+        Kind::Content => vec![json!([{"id": "p1", "type": "post", "fields": {"a": {"b": [1]}}}])],
+    }
+}
+
+fn page() -> Value {
+    let node = json!({"id": "h0", "type": "Hero", "props": {"a": [1, {"b": null}]}});
+    let asking = json!({
+        "id": "q1", "type": "List", "props": {}, "zones": {"left": [node]},
+        "query": {"id": "latest", "params": {"a": {"$route": "slug"}}},
+    });
+    let experiment = json!({
+        "key": "k", "variants": ["default", "b"], "weights": [0.5, 0.5], "coverage": 1, "seed": "s",
+        "namespace": ["n", 0, 0.5], "holdout": 0.05,
+    });
+    let rules = json!([
+        {"audience": "pro", "variant": "b"},
+        {"when": {"a": 1}, "variant": "b"},
+        {"experiment": experiment, "when": {"a": 1}},
+        {"experiment": {"key": "k", "variants": ["b"]}},
+    ]);
+    let zones = json!({"main": [asking], "hero": {"default": [node], "variants": {"b": []}, "rules": rules}});
+    json!({"path": "/", "updatedAt": null, "layout": {"root": {"props": {"title": "A"}}, "zones": zones}})
+}
+
+#[derive(Debug, Clone)]
+enum Mutation {
+    Remove,
+    Rename(&'static str),
+    Retype(Value),
+    Add(&'static str, Value),
+}
+
+fn mutation() -> impl Strategy<Value = Mutation> {
+    let names = [
+        "a", "when", "variant", "audience", "redirect", "layout", "path", "default", "zones", "a b", "", "id",
+    ];
+    let values = [
+        json!(null),
+        json!(true),
+        json!(0),
+        json!(1),
+        json!(-1),
+        json!(101),
+        json!(0.5),
+        json!(2_u64.pow(53) + 2),
+        json!(""),
+        json!("default"),
+        json!("a"),
+        json!("/a"),
+        json!("a b"),
+        json!("none"),
+        json!("x".repeat(129)),
+        json!([]),
+        json!([1]),
+        json!(["a", 0, 1]),
+        json!({}),
+        json!({"a": 1}),
+        json!({"when": {}, "variant": "b"}),
+    ];
+    let (name, value) = (prop::sample::select(names.to_vec()), prop::sample::select(values.to_vec()));
+    prop_oneof![
+        Just(Mutation::Remove),
+        name.clone().prop_map(Mutation::Rename),
+        value.clone().prop_map(Mutation::Retype),
+        (name, value).prop_map(|(name, value)| Mutation::Add(name, value)),
+    ]
+}
+
+/// Every pointer of a value but the whole.
+fn pointers(value: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let children: Vec<(String, &Value)> = match value {
+        Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), value)).collect(),
+        Value::Array(elements) => {
+            elements.iter().enumerate().map(|(index, value)| (index.to_string(), value)).collect()
+        }
+        _ => vec![],
+    };
+    for (token, child) in children {
+        let mut pointer = String::new();
+        push_token(&mut pointer, &token);
+        found.extend(pointers(child).into_iter().map(|rest| format!("{pointer}{rest}")));
+        found.push(pointer);
+    }
+    found
+}
+
+fn mutate(value: &mut Value, at: &Index, mutation: &Mutation) {
+    let pointers = pointers(value);
+    if pointers.is_empty() {
+        return;
+    }
+    let pointer = at.get(&pointers);
+    let (parent, token) = pointer.rsplit_once('/').expect("a pointer begins with a slash");
+    let parent = value.pointer_mut(parent).expect("the pointer is of this value");
+    match (mutation, parent) {
+        (Mutation::Remove, Value::Object(members)) => drop(members.remove(token)),
+        (Mutation::Remove, Value::Array(elements)) => drop(elements.remove(token.parse().expect("an index"))),
+        (Mutation::Rename(name), Value::Object(members)) => {
+            if let Some(value) = members.remove(token) {
+                members.insert((*name).to_owned(), value);
+            }
+        }
+        (Mutation::Add(name, value), Value::Object(members)) => {
+            drop(members.insert((*name).to_owned(), value.clone()))
+        }
+        (Mutation::Add(_, value), Value::Array(elements)) => elements.push(value.clone()),
+        (Mutation::Retype(new), parent) => {
+            *parent.pointer_mut(&format!("/{token}")).expect("it is there") = new.clone()
+        }
+        (Mutation::Rename(_), _) => {}
+        (_, parent) => unreachable!("a parent is an object or an array: {parent}"),
+    }
+}
+
+fn shape_mistakes(kind: Kind, text: &str) -> Mistakes {
+    let tree = parse_to_ast(text, &CollectOptions::default(), &ParseOptions::default()).expect("JSON");
+    let mut mistakes = Mistakes::default();
+    Shape::of(kind).check("file.json", &tree.value.expect("a value"), &mut mistakes);
+    mistakes
+}
+
+fn serde_accepts(kind: Kind, text: &str) -> bool {
+    match kind {
+        Kind::Site => serde_json::from_str::<Site>(text).is_ok(),
+        Kind::Audiences => serde_json::from_str::<Audiences>(text).is_ok(),
+        Kind::Groups => serde_json::from_str::<Groups>(text).is_ok(),
+        Kind::Queries => serde_json::from_str::<Queries>(text).is_ok(),
+        Kind::Route => serde_json::from_str::<Route>(text).is_ok(),
+        Kind::Content => serde_json::from_str::<Content>(text).is_ok(),
+    }
+}
+
+/// A JSON Schema validator that knows only yes and no: the standard, read naively.
+fn is_valid(root: &Value, schema: &Value, value: &Value) -> bool {
+    let Some(schema) = schema.as_object() else {
+        return schema == true;
+    };
+    let each = |keyword: &str| schema.get(keyword).and_then(Value::as_array).into_iter().flatten();
+    let limit = |keyword: &str| schema.get(keyword).and_then(Value::as_f64);
+    let within = |size: f64, least: &str, most: &str| {
+        limit(least).is_none_or(|min| size >= min) && limit(most).is_none_or(|max| size <= max)
+    };
+    let valid = |schema: &Value| is_valid(root, schema, value);
+    let types: Vec<&str> = match schema.get("type") {
+        Some(Value::String(one)) => vec![one],
+        Some(Value::Array(types)) => types.iter().filter_map(Value::as_str).collect(),
+        _ => vec![],
+    };
+    let own = match value {
+        Value::Object(members) => {
+            each("required").all(|name| members.contains_key(name.as_str().expect("a name")))
+                && members.iter().all(|(name, value)| is_valid_member(root, schema, name, value))
+        }
+        Value::Array(elements) => {
+            let prefix: Vec<&Value> = each("prefixItems").collect();
+            within(elements.len() as f64, "minItems", "maxItems")
+                && elements.iter().zip(&prefix).all(|(element, schema)| is_valid(root, schema, element))
+                && elements
+                    .iter()
+                    .skip(prefix.len())
+                    .all(|element| schema.get("items").is_none_or(|items| is_valid(root, items, element)))
+        }
+        Value::String(text) => {
+            within(text.chars().count() as f64, "minLength", "maxLength")
+                && schema.get("pattern").is_none_or(|regex| matches(regex.as_str().expect("a pattern"), text))
+        }
+        Value::Number(number) => within(number.as_f64().expect("a double"), "minimum", "maximum"),
+        _ => true,
+    };
+    own && (types.is_empty() || types.iter().any(|name| is_of_type(name, value)))
+        && schema.get("$ref").is_none_or(|name| {
+            valid(root.pointer(name.as_str().expect("a reference").trim_start_matches('#')).expect("there"))
+        })
+        && (!schema.contains_key("anyOf") || each("anyOf").any(valid))
+        && (!schema.contains_key("oneOf") || each("oneOf").filter(|schema| valid(schema)).count() == 1)
+        && (!schema.contains_key("enum") || each("enum").any(|constant| constant == value))
+        && schema.get("const").is_none_or(|constant| constant == value)
+}
+
+fn is_valid_member(root: &Value, schema: &serde_json::Map<String, Value>, name: &str, value: &Value) -> bool {
+    let named = schema.get("properties").and_then(|properties| properties.get(name));
+    let patterns = schema.get("patternProperties").and_then(Value::as_object).into_iter().flatten();
+    let patterned = patterns.filter(|(regex, _)| matches(regex, name)).map(|(_, schema)| schema);
+    let known: Vec<&Value> = named.into_iter().chain(patterned).collect();
+    match known.as_slice() {
+        [] => schema.get("additionalProperties").is_none_or(|others| is_valid(root, others, value)),
+        known => known.iter().all(|schema| is_valid(root, schema, value)),
+    }
+}
+
+fn matches(regex: &str, text: &str) -> bool {
+    let pattern = PATTERNS.iter().find(|pattern| pattern.regex == regex);
+    (pattern.expect("a pattern of the table").holds)(text)
+}
+
+fn is_of_type(name: &str, value: &Value) -> bool {
+    match name {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        other => panic!("no type: {other}"),
+    }
+}
+
+#[test]
+fn sound_files_are_accepted_by_schema_walk_and_types() {
+    for kind in Kind::ALL {
+        for value in sound(kind) {
+            let text = value.to_string();
+            assert!(shape_mistakes(kind, &text).is_empty(), "{kind:?}");
+            assert!(serde_accepts(kind, &text), "{kind:?}");
+            assert!(is_valid(&schema(kind), &schema(kind), &value), "{kind:?}");
+        }
+    }
+}
+
+#[test]
+fn sound_files_have_every_member_that_their_schema_knows() {
+    for kind in Kind::ALL {
+        let mut known = BTreeSet::new();
+        property_names(&schema(kind), &mut known);
+        let present: BTreeSet<String> = sound(kind).iter().flat_map(pointers).collect();
+        let names: BTreeSet<&str> = present.iter().filter_map(|pointer| pointer.rsplit('/').next()).collect();
+        let missing: Vec<&String> = known.iter().filter(|name| !names.contains(name.as_str())).collect();
+        assert!(missing.is_empty(), "{kind:?}: {missing:?}");
+    }
+}
+
+fn property_names(schema: &Value, names: &mut BTreeSet<String>) {
+    if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
+        names.extend(properties.keys().cloned());
+    }
+    let children = schema.as_object().into_iter().flat_map(|members| members.values());
+    let children = children.chain(schema.as_array().into_iter().flatten());
+    children.for_each(|child| property_names(child, names));
+}
+
+#[test]
+fn every_schema_says_what_it_is_and_describes_every_member_of_a_site() {
+    for kind in Kind::ALL {
+        let schema = schema(kind);
+        assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+        assert!(schema["title"].as_str().is_some_and(|title| title.contains(".json: ")), "{kind:?}");
+    }
+    let site = schema(Kind::Site);
+    let members = site["properties"].as_object().expect("members");
+    assert!(members.values().all(|member| member["description"].is_string()));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn a_mutated_file_is_judged_alike_by_schema_and_walk_and_what_they_accept_the_types_read(
+        kind in prop::sample::select(Kind::ALL.to_vec()),
+        which in any::<Index>(),
+        mutations in prop::collection::vec((any::<Index>(), mutation()), 1..4),
+    ) {
+        let mut value = which.get(&sound(kind)).clone();
+        for (at, mutation) in &mutations {
+            mutate(&mut value, at, mutation);
+        }
+        let text = value.to_string();
+        let accepted = shape_mistakes(kind, &text).is_empty();
+        let schema = schema(kind);
+        prop_assert_eq!(accepted, is_valid(&schema, &schema, &value), "{}", text);
+        prop_assert!(!accepted || serde_accepts(kind, &text), "{}", text);
+    }
+}
+
+/// JSON of any shape, with letters of every plane.
+fn any_json() -> impl Strategy<Value = Value> {
+    let text = "[a-z\"\\\\/~é漢😀\u{7f}\u{0}-\u{1f}]{0,4}";
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>()
+            .prop_filter_map("finite", |number| serde_json::Number::from_f64(number).map(Value::Number)),
+        text.prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 40, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+            prop::collection::btree_map(text, inner, 0..6)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+/// The same text in ASCII: what is beyond stands in escapes, as surrogates where it must.
+fn in_ascii(text: &str) -> String {
+    let escaped =
+        |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>();
+    text.chars().map(|c| if c.is_ascii() { c.to_string() } else { escaped(c) }).collect()
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_json_is_read(value in any_json()) {
+        let compact = json!({"g": [value]}).to_string();
+        let pretty = serde_json::to_string_pretty(&json!({"g": [value]})).expect("JSON");
+        let none: [&str; 0] = [];
+        prop_assert_eq!(told_of("groups.json", &compact), none);
+        prop_assert_eq!(told_of("groups.json", &pretty), none);
+        prop_assert_eq!(told_of("groups.json", &in_ascii(&compact)), none);
+    }
+
+    #[test]
+    fn what_is_not_json_is_one_mistake_inside_the_file(value in any_json(), at in any::<Index>(), put in "[\\PC\n]?") {
+        let text = json!({"g": [value]}).to_string();
+        let mut chars: Vec<String> = text.chars().map(String::from).collect();
+        let at = at.index(chars.len());
+        chars[at] = put;
+        let text = chars.concat();
+        let told = told_of("groups.json", &text);
+        if serde_json::from_str::<Value>(&text).is_err() {
+            prop_assert_eq!(told.len(), 1, "{:?}", told);
+            let place = told[0].strip_prefix("groups.json:").and_then(|rest| rest.split(' ').next()).expect("a place");
+            let (line, column) = place.split_once(':').expect("line and column");
+            let line = text.split('\n').nth(line.parse::<usize>().expect("a number") - 1).expect("a line of the file");
+            prop_assert!(column.parse::<usize>().expect("a number") <= line.chars().count() + 1, "{:?}", told);
+        }
+    }
+
+    #[test]
+    fn the_place_of_a_pointer_is_where_its_value_stands(value in any_json(), at in any::<Index>()) {
+        let value = json!({"g": [value]});
+        let text = value.to_string();
+        let pointers = pointers(&value);
+        let pointer = at.get(&pointers);
+        let mut mistakes = Mistakes::default();
+        mistakes.add(Mistake::of_value("groups.json", pointer.as_str(), "", ""));
+        let report = mistakes.report(&files(&[("groups.json", &text)]));
+        let rest: String = text.chars().skip(report.shown[0].column - 1).collect();
+        let expected = value.pointer(pointer).expect("a pointer of this value").to_string();
+        prop_assert_eq!(report.shown[0].line, 1);
+        prop_assert!(rest.starts_with(&expected), "{} at {} is not {}", pointer, rest, expected);
+    }
+
+    #[test]
+    fn a_name_with_one_slip_is_found(name in "[a-z]{4,12}", at in any::<Index>(), slip in 0..4, letter in "[a-z]") {
+        let mut letters: Vec<char> = name.chars().collect();
+        let at = at.index(letters.len() - 1);
+        let letter = letter.chars().next().expect("a letter");
+        match slip {
+            0 => drop(letters.remove(at)),
+            1 => letters.insert(at, letter),
+            2 => letters[at] = letter,
+            _ => letters.swap(at, at + 1),
+        }
+        let misspelt: String = letters.into_iter().collect();
+        prop_assert_eq!(nearest(&misspelt, ["0123456789", &*name, ""]), Some(name));
+    }
+}
