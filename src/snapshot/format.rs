@@ -1,0 +1,311 @@
+//! The snapshot file: everything that one site published. THE SPEC; it stands nowhere else.
+//!
+//! **Purpose.** `compile` writes it once; a server copies, seals, maps, checks and serves it;
+//! removing it from the folder unpublishes it. It is a build product: a server reads its own format
+//! version and the one before, and asks for a new `compile` otherwise.
+//!
+//! **Bounds.** Payload at most 2^30 bytes (offsets in it are signed 32-bit). All numbers are
+//! little-endian, on every machine.
+//!
+//! ```text
+//! +--------+---------+--------+----------------+--------------+-----------+ - - - - - +
+//! | magic  | format  | header | payload length | site version | hash (32) |  payload  |
+//! | (8)    | v. (4)  | l. (4) | (8)            | (8)          |           |           |
+//! +--------+---------+--------+----------------+--------------+-----------+ - - - - - +
+//! 0        8         12       16               24             32          64
+//!
+//! OFFSET  SIZE  FIELD           MEANING
+//! 0       8     magic           FF 50 52 4C 58 53 4E 50 ("\xFFPRLXSNP")
+//! 8       4     format version  1
+//! 12      4     header length   64; the payload begins here, at a multiple of 16
+//! 16      8     payload length  bytes behind the header; the file ends there
+//! 24      8     site version    as published, at most 2^53
+//! 32      32    hash            BLAKE3 of bytes 0..32 and of the payload, in this order
+//! 64      n     payload         an rkyv 0.8 archive of [`Site`], its root at the end
+//! ```
+//!
+//! **Checks on reading**, in this order: at least 64 bytes; magic; format version; header length;
+//! payload length against the file's (shorter: "not whole", perhaps still being copied; longer: damage); hash; the archive's
+//! structure (every offset inside, every text UTF-8); the references between its parts (every index in
+//! range, every zone standing in exactly one place). Only then is anything served from it.
+//!
+//! **Writing**: under a temporary name (a dot file), sync, rename, sync of the folder. A crash leaves
+//! the old file or the new one, and perhaps a dot file, which nobody looks at.
+//!
+//! **The smallest file in hex** is `tests/golden/smallest.snapshot.hex`, a golden test. The same
+//! source and version give the same bytes: maps are sorted, nothing in it tells time or machine.
+
+use rkyv::{Archive, Serialize};
+
+/// The file's first bytes. 0xFF stands in no UTF-8 text, so no text file is taken for one.
+pub const MAGIC: [u8; 8] = *b"\xFFPRLXSNP";
+/// The format that this release writes.
+pub const FORMAT_VERSION: u32 = 1;
+/// Bytes before the payload.
+pub const HEADER_BYTES: usize = 64;
+/// Where the hash stands; it covers everything else.
+pub const HASH_AT: usize = 32;
+/// The greatest site version: what a JSON number holds exactly.
+pub const VERSION_MAX: u64 = 1 << 53;
+
+/// The header, but for magic and format version, which it is known to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Bytes behind the header.
+    pub payload_length: u64,
+    /// The site's version.
+    pub version: u64,
+    /// Over everything else in the file.
+    pub hash: [u8; 32],
+}
+
+impl Header {
+    /// The header of a payload.
+    pub fn of(payload: &[u8], version: u64) -> Self {
+        let mut header = Self { payload_length: payload.len() as u64, version, hash: [0; 32] };
+        header.hash = header.hash_with(payload);
+        header
+    }
+
+    /// What the hash must be over this header and `payload`.
+    pub fn hash_with(&self, payload: &[u8]) -> [u8; 32] {
+        crate::checksum::digest(&[&self.to_bytes()[..HASH_AT], payload])
+    }
+
+    /// The first bytes of the file.
+    pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[0..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes[12..16].copy_from_slice(&(HEADER_BYTES as u32).to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.payload_length.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.version.to_le_bytes());
+        bytes[HASH_AT..].copy_from_slice(&self.hash);
+        bytes
+    }
+}
+
+/// A site as published.
+#[derive(Debug, Archive, Serialize)]
+pub struct Site {
+    /// `[A-Za-z0-9_-]{1,64}`
+    pub site: String,
+    /// `track_` and the same.
+    pub tracking_id: String,
+    /// For people.
+    pub name: String,
+    /// As in the header, so that the archive alone tells it.
+    pub version: u64,
+    /// Origins whose pages may read private answers; exact, or with one `*`.
+    pub origins: Vec<String>,
+    /// The cookie that holds the anon ID.
+    pub cookie: String,
+    /// `Cache-Control` of known forced resolves.
+    pub cache_resolve: String,
+    /// `Cache-Control` of routes and combinations.
+    pub cache_routes: String,
+    /// The newest `updatedAt`, as authored.
+    pub updated_at: Option<String>,
+    /// The site's offset from UTC, by the second at which it begins; sorted; the first holds before, too.
+    pub clock: Vec<ClockOffset>,
+    /// Regular expressions that programs name by index.
+    pub patterns: Vec<String>,
+    /// Audiences that rules and programs name by index; sorted by key.
+    pub audiences: Vec<Audience>,
+    /// Experiments that rules name by index; sorted by key.
+    pub experiments: Vec<Experiment>,
+    /// Whether a rule can see the page's URL, directly or as a campaign.
+    pub sees_url: bool,
+    /// Sorted by path.
+    pub routes: Vec<Route>,
+    /// Literal paths: slot `table(path) % len`, then the following ones, hold index + 1, or 0 for none.
+    /// A power of two, at least twice as many slots as literal paths.
+    pub literals: Vec<u32>,
+    /// The patterns' tree; the root is the first.
+    pub tree: Vec<Branch>,
+}
+
+/// From this second on, local time is UTC plus `offset_s`.
+#[derive(Debug, Archive, Serialize)]
+pub struct ClockOffset {
+    /// Seconds since 1970.
+    pub from_s: i64,
+    /// Seconds east of UTC.
+    pub offset_s: i32,
+}
+
+/// An audience.
+#[derive(Debug, Archive, Serialize)]
+pub struct Audience {
+    /// As rules name it.
+    pub key: String,
+    /// For people; empty where none was given.
+    pub name: String,
+    /// Its condition.
+    pub program: Vec<u8>,
+}
+
+/// An experiment, the same in every zone that it stands in.
+#[derive(Debug, Archive, Serialize)]
+pub struct Experiment {
+    /// As rules name it.
+    pub key: String,
+    /// What is hashed with the anon ID: the seed, else the key.
+    pub seed: String,
+    /// Each arm's range of [0, 1).
+    pub ranges: Vec<Range>,
+    /// The namespace and its part of [0, 1).
+    pub namespace: Option<Namespace>,
+    /// The part of all visitors who are held out, 0 for none.
+    pub holdout: f64,
+}
+
+/// Half open.
+#[derive(Debug, Clone, Copy, Archive, Serialize)]
+pub struct Range {
+    /// First value inside.
+    pub from: f64,
+    /// First value behind.
+    pub to: f64,
+}
+
+/// A part of the visitors that experiments share without overlapping.
+#[derive(Debug, Archive, Serialize)]
+pub struct Namespace {
+    /// Hashed with the anon ID.
+    pub name: String,
+    /// The part of [0, 1).
+    pub range: Range,
+}
+
+/// A page path, literal or pattern.
+#[derive(Debug, Archive, Serialize)]
+pub struct Route {
+    /// As authored: `/blog/:slug`.
+    pub path: String,
+    /// Names the content: everything that can appear in its answers, and its rules.
+    pub content: [u8; 16],
+    /// Whether the path has parameters.
+    pub pattern: bool,
+    /// JSON of its entry in `/v1/routes`, without the last brace.
+    pub listing: String,
+    /// What it shows.
+    pub shows: Shows,
+}
+
+/// What a route shows.
+#[derive(Debug, Archive, Serialize)]
+pub enum Shows {
+    /// A layout.
+    Page(Page),
+    /// Another path.
+    Redirect(Redirect),
+}
+
+/// Another path or URL to go to.
+#[derive(Debug, Archive, Serialize)]
+pub struct Redirect {
+    /// Path or URL.
+    pub to: String,
+    /// 301, 302, 303, 307 or 308.
+    pub status: u16,
+}
+
+/// A layout as pieces of finished JSON with holes for personalized zones.
+#[derive(Debug, Archive, Serialize)]
+pub struct Page {
+    /// All texts of this page, of all variants, in the order in which they were written.
+    pub pieces: Vec<Piece>,
+    /// The page outside its personalized zones.
+    pub parts: Vec<Part>,
+    /// The personalized zones, sorted by name.
+    pub zones: Vec<Zone>,
+    /// The piece that lists its combinations: a JSON array, then `,"truncated":false}`.
+    pub combinations: u32,
+    /// Bytes of the array in that piece.
+    pub combinations_array_bytes: u32,
+    /// Whether the array is cut.
+    pub combinations_truncated: bool,
+}
+
+/// A text that is part of bodies, in both codings.
+#[derive(Debug, Archive, Serialize)]
+pub struct Piece {
+    /// UTF-8.
+    pub text: Vec<u8>,
+    /// The same as raw deflate blocks that end at a byte's end and refer to nothing before them.
+    pub deflate: Vec<u8>,
+    /// CRC-32 of `text`.
+    pub crc: u32,
+    /// `checksum::crc_shift` of its length.
+    pub shift: u32,
+}
+
+/// The next thing in a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Archive, Serialize)]
+pub enum Part {
+    /// A piece, by index.
+    Piece(u32),
+    /// What is chosen for a zone, by index.
+    Zone(u8),
+}
+
+/// A personalized zone.
+#[derive(Debug, Archive, Serialize)]
+pub struct Zone {
+    /// Unique within its route.
+    pub name: String,
+    /// `default` first, then by key.
+    pub variants: Vec<Variant>,
+    /// Tried in order.
+    pub rules: Vec<Rule>,
+}
+
+/// One content of a zone.
+#[derive(Debug, Archive, Serialize)]
+pub struct Variant {
+    /// `default`, or as authored.
+    pub key: String,
+    /// `zone:key`; empty for `default`, which a canonical string leaves out.
+    pub pair: String,
+    /// `"zone":"key"`
+    pub selected: String,
+    /// Its content, and the zones within.
+    pub parts: Vec<Part>,
+}
+
+/// Whether a rule matches, and what it chooses. Variants are indices of the zone's.
+#[derive(Debug, Archive, Serialize)]
+pub enum Rule {
+    /// A condition holds.
+    When {
+        /// The condition.
+        program: Vec<u8>,
+        /// What is shown.
+        variant: u8,
+        /// Whether the author wrote an audience's key.
+        audience: bool,
+    },
+    /// The visitor is in the experiment.
+    Experiment {
+        /// Index of the site's experiments.
+        experiment: u16,
+        /// What each arm shows.
+        arms: Vec<u8>,
+        /// A condition that must hold as well.
+        when: Option<Vec<u8>>,
+    },
+}
+
+/// A node of the patterns' tree, reached by the segments before it.
+#[derive(Debug, Default, Archive, Serialize)]
+pub struct Branch {
+    /// Literal segments, sorted, and the branches behind them.
+    pub literals: Vec<(String, u32)>,
+    /// The branch behind a parameter.
+    pub param: Option<u32>,
+    /// The route whose path ends in `*` here.
+    pub rest: Option<u32>,
+    /// The route that ends here.
+    pub route: Option<u32>,
+}
