@@ -1,0 +1,155 @@
+//! What a snapshot holds, for people; and whether all of it is sound.
+
+use std::fmt::Write;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use flate2::read::DeflateDecoder;
+use serde_json::{Value as Json, json};
+
+use super::format::{ArchivedPage, ArchivedPiece, ArchivedRoute, ArchivedShows};
+use super::open::{Budget, Refusal, Snapshot};
+use crate::checksum;
+
+/// Opens the snapshot at `path`.
+///
+/// # Errors
+/// Why it cannot be served.
+pub fn inspect(path: &Path) -> Result<Snapshot, Refusal> {
+    Snapshot::open(path, &Budget::new(u64::MAX))
+}
+
+/// One JSON object.
+pub fn json(snapshot: &Snapshot) -> String {
+    let site = snapshot.site();
+    let audiences = site.audiences.iter().map(|a| json!({ "key": a.key.as_str(), "name": a.name.as_str() }));
+    let experiments = site.experiments.iter().map(|e| {
+        let ranges = e.ranges.iter().map(|r| [r.from.to_native(), r.to.to_native()]);
+        json!({ "key": e.key.as_str(), "seed": e.seed.as_str(), "ranges": ranges.collect::<Vec<_>>(),
+            "holdout": e.holdout.to_native() })
+    });
+    let shown = json!({
+        "kind": "snapshot", "site": site.site.as_str(), "trackingId": site.tracking_id.as_str(),
+        "name": site.name.as_str(), "version": snapshot.version().to_string(), "bytes": snapshot.bytes(),
+        "hash": hex(&snapshot.hash()), "updatedAt": site.updated_at.as_ref().map(|t| t.as_str()),
+        "audiences": audiences.collect::<Vec<_>>(), "experiments": experiments.collect::<Vec<_>>(),
+        "routes": site.routes.iter().map(route_json).collect::<Vec<_>>(),
+    });
+    format!("{shown:#}")
+}
+
+fn route_json(route: &ArchivedRoute) -> Json {
+    match &route.shows {
+        ArchivedShows::Redirect(leads) => {
+            json!({ "path": route.path.as_str(), "to": leads.to.as_str(), "status": leads.status.to_native() })
+        }
+        ArchivedShows::Page(page) => {
+            let zones = page.zones.iter().map(|zone| {
+                let keys = zone.variants.iter().map(|v| v.key.as_str());
+                json!({ "name": zone.name.as_str(), "variants": keys.collect::<Vec<_>>(), "rules": zone.rules.len() })
+            });
+            let (text, deflate) = sizes(page);
+            json!({ "path": route.path.as_str(), "zones": zones.collect::<Vec<_>>(),
+                "textBytes": text, "deflateBytes": deflate })
+        }
+    }
+}
+
+/// Lines for a terminal.
+pub fn text(snapshot: &Snapshot) -> String {
+    let site = snapshot.site();
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "site         {} ({}), {}", site.site, site.tracking_id, site.name);
+    let _ = writeln!(out, "version      {}, {} bytes", snapshot.version(), snapshot.bytes());
+    let _ = writeln!(out, "hash         {}", hex(&snapshot.hash()));
+    for audience in site.audiences.iter() {
+        let _ = writeln!(out, "audience     {}  {}", audience.key, audience.name);
+    }
+    for experiment in site.experiments.iter() {
+        let ranges = experiment.ranges.iter().map(|r| format!("{}-{}", r.from, r.to));
+        let _ = writeln!(out, "experiment   {}  {}", experiment.key, ranges.collect::<Vec<_>>().join(" "));
+    }
+    for route in site.routes.iter() {
+        match &route.shows {
+            ArchivedShows::Redirect(leads) => {
+                let _ = writeln!(out, "redirect     {} -> {} ({})", route.path, leads.to, leads.status);
+            }
+            ArchivedShows::Page(page) => {
+                let (text, deflate) = sizes(page);
+                let _ =
+                    writeln!(out, "route        {}  {text} bytes of text, {deflate} deflated", route.path);
+                for zone in page.zones.iter() {
+                    let keys: Vec<_> = zone.variants.iter().map(|v| v.key.as_str()).collect();
+                    let _ = writeln!(
+                        out,
+                        "  zone       {}: {}; {} rules",
+                        zone.name,
+                        keys.join(" "),
+                        zone.rules.len()
+                    );
+                }
+            }
+        }
+    }
+    out.truncate(out.trim_end().len());
+    out
+}
+
+/// Bytes of all pieces, of all variants.
+fn sizes(page: &ArchivedPage) -> (usize, usize) {
+    let pieces = page.pieces.iter();
+    pieces.fold((0, 0), |(text, deflate), p| (text + p.text.len(), deflate + p.deflate.len()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What is to be said of one file.
+pub type Checked = (PathBuf, Result<String, String>);
+
+/// Checks the snapshot at `path`, or all in that folder, by name.
+///
+/// # Errors
+/// The path cannot be looked at.
+pub fn check(path: &Path) -> io::Result<Vec<Checked>> {
+    let mut files = Vec::new();
+    if path.metadata()?.is_dir() {
+        for entry in path.read_dir()? {
+            let file = entry?.path();
+            let is_snapshot = file.extension().is_some_and(|ending| ending == "snapshot");
+            let hidden = file.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"."));
+            if is_snapshot && !hidden {
+                files.push(file);
+            }
+        }
+        files.sort();
+    } else {
+        files.push(path.to_owned());
+    }
+    Ok(files.into_iter().map(|file| (check_file(&file), file)).map(|(result, file)| (file, result)).collect())
+}
+
+fn check_file(path: &Path) -> Result<String, String> {
+    let snapshot = inspect(path).map_err(|refusal| refusal.to_string())?;
+    for route in snapshot.site().routes.iter() {
+        if let ArchivedShows::Page(page) = &route.shows
+            && let Some(at) = page.pieces.iter().position(|piece| !is_sound(piece))
+        {
+            return Err(format!("piece {at} of route {} does not inflate to its text", route.path));
+        }
+    }
+    Ok(format!("sound, site {} version {}", snapshot.site().site, snapshot.version()))
+}
+
+/// Whether both codings of a piece say the same, and its checksum is theirs.
+fn is_sound(piece: &ArchivedPiece) -> bool {
+    let mut inflated = Vec::with_capacity(piece.text.len());
+    // A run of blocks without a last one ends in "unexpected end" behind its text.
+    let _ =
+        DeflateDecoder::new(&piece.deflate[..]).take(piece.text.len() as u64 + 1).read_to_end(&mut inflated);
+    inflated == piece.text[..]
+        && checksum::crc(&piece.text) == piece.crc
+        && checksum::crc_shift(piece.text.len()) == piece.shift
+}

@@ -1,0 +1,27 @@
+//! What was published: from an author's folder to a file, and from the file to what is served.
+//!
+//! ```text
+//! folder --files--> texts --read: syntax, shape, agreement--> source types --compile--> file
+//!                           `------------- mistake ------------'
+//! file --open: seal, map, check--> snapshot --shelf--> what is served --current--> workers
+//! ```
+
+mod agreement;
+pub mod compile;
+pub mod current;
+pub mod fields;
+pub mod files;
+pub mod format;
+pub mod inspect;
+mod keywords;
+pub mod mistake;
+pub mod open;
+pub mod pattern;
+pub mod read;
+pub mod schema;
+pub mod shape;
+pub mod shelf;
+pub mod source;
+mod syntax;
+pub mod versions;
+pub mod watch;

@@ -1,0 +1,236 @@
+//! The names in `snapshots/` and the last whole and valid content of each; which of them are served.
+//!
+//! Damage does not take a content away; a valid replacement or a removal does. Of all contents of
+//! a site the highest version is served, of equal versions the one with the greater hash. Of two
+//! sites with one tracking ID the one that is served already stays, at the beginning the one with
+//! the lesser site ID. Names, times and restarts never matter otherwise.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::current::{Catalog, Current};
+use super::open::{Budget, Refusal, Snapshot};
+use super::versions::Versions;
+use crate::limits::{COMPLAINTS_LOGGED_MAX, SNAPSHOT_NAMES_MAX};
+use crate::storage::{self, Stamp};
+
+/// All that is known of the folder.
+pub struct Shelf {
+    budget: Budget,
+    names: BTreeMap<OsString, Name>,
+    /// What is served, by site ID.
+    served: BTreeMap<String, Arc<Snapshot>>,
+    /// By site ID; kept while a site is unpublished, too.
+    versions: BTreeMap<String, Versions>,
+    /// What was wrong at the last scan, so that each complaint is logged once.
+    complaints: BTreeSet<String>,
+}
+
+#[derive(Default)]
+struct Name {
+    /// Of the content that was looked at last; None: look again.
+    stamp: Option<Stamp>,
+    kept: Option<Arc<Snapshot>>,
+    refusal: Option<String>,
+    /// A file that was not whole when looked at: perhaps it still grows.
+    growing: Option<Stamp>,
+}
+
+impl Shelf {
+    /// An empty shelf.
+    pub fn new(budget: Budget) -> Self {
+        let (names, served, versions) = Default::default();
+        Self { budget, names, served, versions, complaints: BTreeSet::new() }
+    }
+
+    /// Looks at the folder and serves what is there; `touched` names are read whatever their stamps say.
+    ///
+    /// # Errors
+    /// The folder cannot be read; what is served stays.
+    pub fn scan(&mut self, folder: &Path, touched: &HashSet<OsString>, current: &Current) -> io::Result<()> {
+        let present = names(folder)?;
+        self.names.retain(|name, _| present.contains(name));
+        let mut complaints = BTreeSet::new();
+        for name in present {
+            if self.names.len() >= SNAPSHOT_NAMES_MAX && !self.names.contains_key(&name) {
+                complaints
+                    .insert(format!("{}: there are more than {SNAPSHOT_NAMES_MAX} names", name.display()));
+                continue;
+            }
+            let known = self.names.entry(name.clone()).or_default();
+            if touched.contains(&name) {
+                known.stamp = None;
+            }
+            known.look(&folder.join(&name), &self.budget);
+            if let Some(refusal) = &known.refusal {
+                complaints.insert(format!("{}: {refusal}", name.display()));
+            }
+        }
+        let chosen = self.choose(&mut complaints);
+        self.complain(complaints);
+        self.serve(chosen, current);
+        Ok(())
+    }
+
+    /// Whether a file seems to be still on its way, so that the next scan should come soon.
+    pub fn is_waiting(&self) -> bool {
+        self.names.values().any(|name| name.growing.is_some() && name.refusal.is_none())
+    }
+
+    /// What was wrong at the last scan.
+    pub fn complaints(&self) -> impl Iterator<Item = &str> {
+        self.complaints.iter().map(String::as_str)
+    }
+
+    fn choose(&self, complaints: &mut BTreeSet<String>) -> BTreeMap<String, Arc<Snapshot>> {
+        let mut chosen: BTreeMap<String, (&OsString, &Arc<Snapshot>)> = BTreeMap::new();
+        for (name, snapshot) in self.names.iter().filter_map(|(n, k)| Some((n, k.kept.as_ref()?))) {
+            let site = snapshot.site().site.to_string();
+            let Some((other_name, other)) = chosen.get(&site) else {
+                chosen.insert(site, (name, snapshot));
+                continue;
+            };
+            if other.version() == snapshot.version() && other.hash() != snapshot.hash() {
+                complaints.insert(format!(
+                    "{} and {} are different contents of site {site} with one version {}: the one with the greater hash is served",
+                    other_name.display(), name.display(), snapshot.version(),
+                ));
+            }
+            if rank(snapshot) > rank(other) {
+                chosen.insert(site, (name, snapshot));
+            }
+        }
+        self.without_doubled_tracking_ids(chosen, complaints)
+    }
+
+    fn without_doubled_tracking_ids(
+        &self,
+        chosen: BTreeMap<String, (&OsString, &Arc<Snapshot>)>,
+        complaints: &mut BTreeSet<String>,
+    ) -> BTreeMap<String, Arc<Snapshot>> {
+        let tracking_id = |snapshot: &Snapshot| snapshot.site().tracking_id.to_string();
+        let mut holders: BTreeMap<String, &String> = BTreeMap::new();
+        for (site, (_, snapshot)) in &chosen {
+            let id = tracking_id(snapshot);
+            let serves_it = self.served.get(site).is_some_and(|s| tracking_id(s) == id);
+            if serves_it || !holders.contains_key(&id) {
+                holders.insert(id, site);
+            }
+        }
+        let mut kept = BTreeMap::new();
+        for (site, (name, snapshot)) in &chosen {
+            let holder = holders[&tracking_id(snapshot)];
+            if holder == site {
+                kept.insert(site.clone(), Arc::clone(snapshot));
+            } else {
+                complaints.insert(format!(
+                    "{}: site {site} has the tracking ID {} of site {holder}, which is served already",
+                    name.display(),
+                    tracking_id(snapshot),
+                ));
+            }
+        }
+        kept
+    }
+
+    fn complain(&mut self, complaints: BTreeSet<String>) {
+        let new: Vec<_> = complaints.difference(&self.complaints).collect();
+        for complaint in new.iter().take(COMPLAINTS_LOGGED_MAX) {
+            tracing::warn!("{complaint}");
+        }
+        if let Some(more) = new.len().checked_sub(COMPLAINTS_LOGGED_MAX).filter(|n| *n > 0) {
+            tracing::warn!("and {more} more files in the snapshots folder are refused");
+        }
+        self.complaints = complaints;
+    }
+
+    fn serve(&mut self, chosen: BTreeMap<String, Arc<Snapshot>>, current: &Current) {
+        let is_same = chosen.len() == self.served.len()
+            && chosen
+                .iter()
+                .all(|(site, new)| self.served.get(site).is_some_and(|old| Arc::ptr_eq(old, new)));
+        if is_same {
+            return;
+        }
+        for (site, snapshot) in &chosen {
+            let versions = self.versions.entry(site.clone()).or_default();
+            *versions = versions.and(snapshot);
+        }
+        let catalog =
+            chosen.iter().map(|(site, snapshot)| (Arc::clone(snapshot), self.versions[site].clone()));
+        current.swap(Catalog::new(catalog));
+        for (site, snapshot) in &chosen {
+            if self.served.get(site).is_none_or(|old| old.hash() != snapshot.hash()) {
+                tracing::info!(
+                    site,
+                    version = snapshot.version(),
+                    routes = snapshot.site().routes.len(),
+                    "published"
+                );
+            }
+        }
+        for site in self.served.keys().filter(|site| !chosen.contains_key(*site)) {
+            tracing::info!(site, "unpublished");
+        }
+        self.served = chosen;
+    }
+}
+
+fn rank(snapshot: &Snapshot) -> (u64, [u8; 32]) {
+    (snapshot.version(), snapshot.hash())
+}
+
+impl Name {
+    fn look(&mut self, path: &Path, budget: &Budget) {
+        let stamp = match storage::stamp_of(path) {
+            Ok(stamp) => stamp,
+            // Gone between listing and looking: the next scan will not list it.
+            Err(error) => return self.refuse(format!("it cannot be looked at: {error}")),
+        };
+        if self.stamp == Some(stamp) {
+            return;
+        }
+        let opened = storage::open_regular(path)
+            .map_err(Refusal::from)
+            .and_then(|(mut file, opened)| Snapshot::open_file(&mut file, opened.length, budget));
+        let grows = self.growing.take() != Some(stamp);
+        self.stamp = Some(stamp);
+        match opened {
+            Ok(snapshot) => {
+                self.refusal = None;
+                let is_known = self.kept.as_ref().is_some_and(|kept| kept.hash() == snapshot.hash());
+                if !is_known {
+                    self.kept = Some(Arc::new(snapshot));
+                }
+            }
+            Err(Refusal::NotWhole { .. }) if grows => {
+                self.growing = Some(stamp);
+                self.stamp = None;
+            }
+            Err(refusal) => {
+                if matches!(refusal, Refusal::NoRoom { .. } | Refusal::Unreadable(_)) {
+                    // Not the content's fault: it is tried again at every scan.
+                    self.stamp = None;
+                }
+                self.refuse(refusal.to_string());
+            }
+        }
+    }
+
+    fn refuse(&mut self, refusal: String) {
+        self.refusal = Some(refusal);
+    }
+}
+
+/// The names that count: ending in `.snapshot`, not beginning with a dot.
+fn names(folder: &Path) -> io::Result<BTreeSet<OsString>> {
+    let counts =
+        |name: &OsString| name.as_bytes().ends_with(b".snapshot") && !name.as_bytes().starts_with(b".");
+    let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name()));
+    names.filter(|name| name.as_ref().map_or(true, counts)).collect()
+}

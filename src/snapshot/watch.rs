@@ -1,0 +1,87 @@
+//! The thread that looks after `snapshots/`: inotify says when, a slow scan beside it misses nothing.
+//!
+//! Serving never waits for it: it prepares a whole catalog and swaps one pointer.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use notify::{RecursiveMode, Watcher};
+
+use super::current::Current;
+use super::shelf::Shelf;
+use crate::clock;
+
+/// After an event the folder is left alone for so long, so that a burst of events is one scan.
+const SETTLE: Duration = Duration::from_millis(20);
+/// A burst that does not end is cut here.
+const SETTLE_AT_MOST: Duration = Duration::from_millis(200);
+/// A file that was not whole is looked at again after this.
+const GROWING: Duration = Duration::from_millis(250);
+/// Without inotify the folder is looked at this often, so that publishing takes effect within a second.
+const POLL: Duration = Duration::from_millis(500);
+
+/// Watches `folder` for the rest of the process's life. The first scan was made by the caller.
+///
+/// # Errors
+/// The thread cannot be started.
+pub fn spawn(folder: PathBuf, mut shelf: Shelf, current: Current, rescan: Duration) -> std::io::Result<()> {
+    let (sender, events) = channel();
+    let watcher = notify::recommended_watcher(sender);
+    thread::Builder::new().name("watcher".into()).spawn(move || {
+        let mut watcher = watcher
+            .inspect_err(|error| tracing::warn!("inotify is not there, {folder:?} is polled: {error}"))
+            .ok();
+        loop {
+            // Again at every turn: the folder may have been replaced by another of its name.
+            let watched =
+                watcher.as_mut().is_some_and(|w| w.watch(&folder, RecursiveMode::NonRecursive).is_ok());
+            let pause = match watched {
+                _ if shelf.is_waiting() => GROWING,
+                true => rescan,
+                false => POLL.min(rescan),
+            };
+            let touched = wait(&events, pause);
+            scan(&mut shelf, &folder, &touched, &current);
+        }
+    })?;
+    Ok(())
+}
+
+fn scan(shelf: &mut Shelf, folder: &Path, touched: &HashSet<OsString>, current: &Current) {
+    if let Err(error) = shelf.scan(folder, touched, current) {
+        tracing::error!("{}: cannot be read, what is served stays: {error}", folder.display());
+    }
+}
+
+/// Waits for events, at most `pause`, and then until they settle; the names that they are about.
+fn wait(events: &Receiver<notify::Result<notify::Event>>, pause: Duration) -> HashSet<OsString> {
+    let mut touched = HashSet::new();
+    let begun = clock::instant();
+    let mut until = begun + pause;
+    let mut latest = None;
+    loop {
+        match events.recv_timeout(until.saturating_duration_since(clock::instant())) {
+            Ok(Ok(event)) if event.kind.is_access() && !is_close_after_write(&event) => continue,
+            Ok(Ok(event)) => {
+                touched.extend(event.paths.iter().filter_map(|p| Some(p.file_name()?.to_owned())));
+            }
+            Ok(Err(_)) => {}
+            Err(RecvTimeoutError::Timeout) => return touched,
+            Err(RecvTimeoutError::Disconnected) => {
+                thread::park_timeout(pause);
+                return touched;
+            }
+        }
+        let now = clock::instant();
+        until = (now + SETTLE).min(*latest.get_or_insert(now + SETTLE_AT_MOST));
+    }
+}
+
+fn is_close_after_write(event: &notify::Event) -> bool {
+    use notify::event::{AccessKind, AccessMode};
+    matches!(event.kind, notify::EventKind::Access(AccessKind::Close(AccessMode::Write)))
+}
