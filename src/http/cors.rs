@@ -1,0 +1,119 @@
+//! Who may read an answer from another origin (Fetch standard, section 3.2).
+//!
+//! Public answers are for everyone. Private ones name the caller's origin, with credentials, where
+//! the site allows it; `null` (a sandboxed frame, a file) is never named.
+
+use super::response::Head;
+
+/// What an answer says to a page of another origin.
+#[derive(Debug, Clone, Copy)]
+pub enum Cors<'a> {
+    /// Everyone may read it, without credentials; one cache entry serves all.
+    Anyone,
+    /// This origin may read it, with credentials; the answer differs by origin.
+    Only(&'a [u8]),
+    /// Nobody else may read it; the answer differs by origin.
+    Nobody,
+}
+
+impl<'a> Cors<'a> {
+    /// For a private answer to a request from `origin` at a site with these `origins`.
+    pub fn private<'o>(origin: Option<&'a [u8]>, origins: impl ExactSizeIterator<Item = &'o str>) -> Self {
+        if origins.len() == 0 {
+            return Self::Anyone;
+        }
+        match origin {
+            Some(origin) if is_allowed(origin, origins) => Self::Only(origin),
+            _ => Self::Nobody,
+        }
+    }
+
+    /// Whether `Vary` must name `Origin`.
+    pub fn varies(self) -> bool {
+        !matches!(self, Self::Anyone)
+    }
+
+    /// Writes the fields, `Vary` excepted.
+    pub fn write(self, head: &mut Head<'_>) {
+        match self {
+            Self::Anyone => head.lines(b"Access-Control-Allow-Origin: *\r\n"),
+            Self::Only(origin) => {
+                head.field("Access-Control-Allow-Origin", origin);
+                head.lines(b"Access-Control-Allow-Credentials: true\r\n");
+            }
+            Self::Nobody => return,
+        }
+        head.lines(EXPOSED);
+    }
+}
+
+const EXPOSED: &[u8] = b"Access-Control-Expose-Headers: ETag, X-Request-Id, X-Version, \
+X-Variants, X-Dropped, Server-Timing, Retry-After\r\n";
+
+/// Whether one of the patterns (exact, or with one `*` in place of labels or of a port) is `origin`.
+pub fn is_allowed<'o>(origin: &[u8], mut patterns: impl Iterator<Item = &'o str>) -> bool {
+    origin != b"null" && patterns.any(|pattern| matches(pattern, origin))
+}
+
+fn matches(pattern: &str, origin: &[u8]) -> bool {
+    let Some((before, behind)) = pattern.split_once('*') else {
+        return pattern.as_bytes() == origin;
+    };
+    let is_port = before.ends_with(':');
+    let middle = origin.strip_prefix(before.as_bytes()).and_then(|rest| rest.strip_suffix(behind.as_bytes()));
+    middle.is_some_and(|middle| {
+        !middle.is_empty()
+            && middle.iter().all(|b| match is_port {
+                true => b.is_ascii_digit(),
+                false => b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'),
+            })
+    })
+}
+
+/// The request headers that a page may send along.
+const ALLOWED_HEADERS: &[&str] = &[
+    "content-type",
+    "content-encoding",
+    "authorization",
+    "if-none-match",
+    "prefer",
+    "x-anon-id",
+    "x-request-id",
+    "x-preview",
+    "x-debug-timing",
+    "x-retry-count",
+    "traceparent",
+    "tracestate",
+    "baggage",
+];
+
+/// Writes the fields that answer a preflight from `origin` asking for the headers `asked`.
+pub fn preflight(head: &mut Head<'_>, origin: Option<&[u8]>, asked: Option<&[u8]>) {
+    match origin {
+        Some(origin) if origin != b"null" => {
+            head.field("Access-Control-Allow-Origin", origin);
+            head.lines(b"Access-Control-Allow-Credentials: true\r\n");
+        }
+        _ => head.lines(b"Access-Control-Allow-Origin: *\r\n"),
+    }
+    head.lines(
+        b"Access-Control-Allow-Methods: GET, HEAD, POST\r\n\
+          Access-Control-Max-Age: 86400\r\n\
+          Vary: Origin, Access-Control-Request-Headers\r\n",
+    );
+    let mut written = 0;
+    for name in asked.unwrap_or_default().split(|b| *b == b',') {
+        let known = |wanted: &&&str| wanted.as_bytes().eq_ignore_ascii_case(name.trim_ascii());
+        // Each header once at most, so that a long list asked for gives a short answer.
+        if let Some(name) = ALLOWED_HEADERS.iter().find(known)
+            && written < ALLOWED_HEADERS.len()
+        {
+            head.lines(if written == 0 { b"Access-Control-Allow-Headers: " } else { b", " });
+            head.lines(name.as_bytes());
+            written += 1;
+        }
+    }
+    if written > 0 {
+        head.lines(b"\r\n");
+    }
+}

@@ -1,0 +1,8 @@
+//! Bytes to meaning and back: request heads, query strings, response heads. Pure; no sockets, no site.
+
+pub mod cors;
+pub mod date;
+pub mod negotiate;
+pub mod params;
+pub mod request;
+pub mod response;

@@ -1,0 +1,156 @@
+//! The query string of our endpoints: form-urlencoded, decoded once, each of our parameters at most once.
+//!
+//! A value without an escape is borrowed from the target; the others are decoded into a buffer
+//! that the caller keeps for the next request.
+
+use crate::percent;
+use crate::problem::{self, Problem};
+
+macro_rules! params {
+    ($($name:ident = $text:literal)*) => {
+        /// The parameters that some endpoint knows; all others are ignored.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Param { $(#[doc = $text] $name),* }
+
+        const NAMES: &[&str] = &[$($text),*];
+
+        fn named(name: &str) -> Option<Param> {
+            match name { $($text => Some(Param::$name),)* _ => None }
+        }
+    };
+}
+
+params! {
+    TrackingId = "trackingId"
+    Site = "site"
+    Route = "route"
+    AnonId = "anonId"
+    Variants = "variants"
+    Strict = "strict"
+    Explain = "explain"
+    Url = "url"
+    Referrer = "referrer"
+    UserAgent = "userAgent"
+    Locale = "locale"
+    Country = "country"
+    Prefix = "prefix"
+    Since = "since"
+    Limit = "limit"
+    Cursor = "cursor"
+    Include = "include"
+}
+
+impl Param {
+    /// Its name in the query string.
+    pub fn name(self) -> &'static str {
+        NAMES[self as usize]
+    }
+}
+
+/// The values of a request's parameters.
+#[derive(Debug, Clone, Copy)]
+pub struct Params<'a> {
+    values: [Option<&'a str>; NAMES.len()],
+}
+
+impl<'a> Params<'a> {
+    /// Reads `query`. `decoded` is cleared and holds what had escapes.
+    ///
+    /// # Errors
+    /// `repeated_param`, `invalid_query`.
+    pub fn read(query: &'a str, decoded: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
+        decoded.clear();
+        let mut places = [Place::Missing; NAMES.len()];
+        for pair in query.split('&') {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let Some(param) = param(name) else { continue };
+            let place = &mut places[param as usize];
+            if !matches!(place, Place::Missing) {
+                return Err(repeated(param, pair));
+            }
+            *place = Place::of(value, decoded);
+        }
+        let decoded = &decoded[..];
+        let mut values = [None; NAMES.len()];
+        for (value, place) in values.iter_mut().zip(&places) {
+            *value = match *place {
+                Place::Missing => None,
+                Place::Sent(text) => Some(text),
+                Place::Decoded(from, to) => Some(utf8(&decoded[from..to])?),
+            };
+        }
+        Ok(Self { values })
+    }
+
+    /// The value as sent, empty or not; None where the parameter is not there.
+    pub fn sent(&self, param: Param) -> Option<&'a str> {
+        self.values[param as usize]
+    }
+
+    /// The value; None where it is not there or empty.
+    pub fn get(&self, param: Param) -> Option<&'a str> {
+        self.sent(param).filter(|value| !value.is_empty())
+    }
+
+    /// Whether a switch such as `strict=1` is on.
+    ///
+    /// # Errors
+    /// `invalid_param` for anything but 1, 0 and nothing.
+    pub fn switch(&self, param: Param) -> Result<bool, Problem<'a>> {
+        match self.get(param) {
+            None | Some("0") => Ok(false),
+            Some("1") => Ok(true),
+            Some(came) => {
+                let problem = Problem::new(problem::INVALID_PARAM, "1 or 0", came);
+                Err(problem.at(param.name()))
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Missing,
+    Sent(&'a str),
+    Decoded(usize, usize),
+}
+
+impl<'a> Place<'a> {
+    fn of(value: &'a str, decoded: &mut Vec<u8>) -> Self {
+        if !value.bytes().any(|b| matches!(b, b'%' | b'+')) {
+            return Self::Sent(value);
+        }
+        let from = decoded.len();
+        percent::form_decode(value.as_bytes(), decoded);
+        Self::Decoded(from, decoded.len())
+    }
+}
+
+fn param(name: &str) -> Option<Param> {
+    if !name.bytes().any(|b| matches!(b, b'%' | b'+')) {
+        return named(name);
+    }
+    // An escaped name is nearly always somebody else's; ours need no escapes, but may carry them.
+    NAMES.iter().find(|ours| is_form_encoded(name, ours)).and_then(|n| named(n))
+}
+
+fn is_form_encoded(name: &str, plain: &str) -> bool {
+    let mut rest = name.as_bytes();
+    plain.bytes().all(|wanted| {
+        let Some((byte, behind)) = percent::first_form_byte(rest) else {
+            return false;
+        };
+        rest = behind;
+        byte == wanted
+    }) && rest.is_empty()
+}
+
+fn utf8<'a>(bytes: &'a [u8]) -> Result<&'a str, Problem<'a>> {
+    let problem = Problem::missing(problem::INVALID_QUERY, "values in UTF-8, percent-encoded");
+    std::str::from_utf8(bytes).map_err(|_| problem)
+}
+
+fn repeated<'a>(param: Param, pair: &'a str) -> Problem<'a> {
+    let expected = "each parameter at most once";
+    Problem::new(problem::REPEATED_PARAM, expected, pair).at(param.name())
+}

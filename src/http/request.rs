@@ -1,0 +1,307 @@
+//! A request's head: bytes in, a borrowed view out (RFC 9112 sections 2 to 6).
+//!
+//! `parse` is a pure function of the bytes received so far. It answers `Partial` until the empty
+//! line has come, whatever the bytes are split into, and never looks behind it.
+
+use std::mem::MaybeUninit;
+
+use crate::limits::{HEAD_BYTES_MAX, HEADER_FIELDS_MAX, TARGET_BYTES_MAX};
+use crate::problem::{self, Problem};
+
+/// The methods that some endpoint has, and the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// GET
+    Get,
+    /// HEAD: answered like GET, without the body.
+    Head,
+    /// POST
+    Post,
+    /// OPTIONS: a preflight, or a question what an endpoint can do.
+    Options,
+    /// A registered method that no endpoint has.
+    Other,
+}
+
+/// How long the request's body is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Body {
+    /// This many bytes follow the head; 0 where there is none.
+    Length(usize),
+    /// A chunked body follows; it is not read, so the connection closes behind the answer.
+    Chunked,
+}
+
+/// One request's head. All texts borrow from the read buffer.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// Its method.
+    pub method: Method,
+    /// The target's path, as sent; "*" for `OPTIONS *`.
+    pub path: &'a str,
+    /// The target's query, as sent, without the question mark; empty where there is none.
+    pub query: &'a str,
+    /// Whether the client will not send another request here (HTTP/1.0, `Connection: close`).
+    pub close: bool,
+    /// Its body.
+    pub body: Body,
+    /// The header fields that something looks at.
+    pub fields: Fields<'a>,
+}
+
+impl Request<'_> {
+    /// Whether the client may hold its body back until it is told to go on (RFC 9110 section 10.1.1).
+    pub fn waits_to_continue(&self) -> bool {
+        self.fields.framing.expect.is_some() && self.body != Body::Length(0)
+    }
+}
+
+/// The fields that something looks at; of repeated ones the first.
+#[derive(Debug, Default)]
+pub struct Fields<'a> {
+    /// Host
+    pub host: Option<&'a [u8]>,
+    /// Origin
+    pub origin: Option<&'a [u8]>,
+    /// If-None-Match
+    pub if_none_match: Option<&'a [u8]>,
+    /// Accept-Encoding
+    pub accept_encoding: Option<&'a [u8]>,
+    /// Accept-Language
+    pub accept_language: Option<&'a [u8]>,
+    /// User-Agent
+    pub user_agent: Option<&'a [u8]>,
+    /// Referer
+    pub referer: Option<&'a [u8]>,
+    /// Cookie
+    pub cookie: Option<&'a [u8]>,
+    /// Authorization
+    pub authorization: Option<&'a [u8]>,
+    /// X-Anon-Id
+    pub anon_id: Option<&'a [u8]>,
+    /// X-Request-Id
+    pub request_id: Option<&'a [u8]>,
+    /// X-Debug-Timing
+    pub debug_timing: Option<&'a [u8]>,
+    /// Sec-Fetch-Mode
+    pub fetch_mode: Option<&'a [u8]>,
+    /// Access-Control-Request-Method: makes an OPTIONS a preflight.
+    pub preflight_method: Option<&'a [u8]>,
+    /// Access-Control-Request-Headers
+    pub preflight_headers: Option<&'a [u8]>,
+    /// The header that the operator named for the visitor's country.
+    pub country: Option<&'a [u8]>,
+    framing: Framing<'a>,
+}
+
+#[derive(Debug, Default)]
+struct Framing<'a> {
+    hosts: usize,
+    length: Option<&'a [u8]>,
+    lengths_differ: bool,
+    coding: Option<&'a [u8]>,
+    connection_close: bool,
+    expect: Option<&'a [u8]>,
+}
+
+/// What the bytes so far amount to.
+#[derive(Debug)]
+pub enum Parsed<'a> {
+    /// The head's end has not come yet.
+    Partial,
+    /// A whole head, and how many bytes it took.
+    Whole(Request<'a>, usize),
+    /// It cannot be answered as a request; the connection must close behind the refusal.
+    Refused(Problem<'a>),
+}
+
+/// Parses the head at the beginning of `bytes`. `country_header` is lower case.
+pub fn parse<'a>(bytes: &'a [u8], country_header: Option<&str>) -> Parsed<'a> {
+    let mut fields = [MaybeUninit::uninit(); HEADER_FIELDS_MAX];
+    let mut head = httparse::Request::new(&mut []);
+    match head.parse_with_uninit_headers(bytes, &mut fields) {
+        Ok(httparse::Status::Complete(length)) => match read(&head, country_header) {
+            Ok(_) if length > HEAD_BYTES_MAX => Parsed::Refused(too_large()),
+            Ok(request) => Parsed::Whole(request, length),
+            Err(problem) => Parsed::Refused(problem),
+        },
+        Ok(httparse::Status::Partial) => partial(bytes, head.path),
+        Err(error) => Parsed::Refused(refusal(error)),
+    }
+}
+
+fn partial<'a>(bytes: &'a [u8], path: Option<&'a str>) -> Parsed<'a> {
+    let target_unfinished = !bytes.contains(&b'\n') && bytes.len() > TARGET_BYTES_MAX + 32;
+    if target_unfinished || path.is_some_and(|p| p.len() > TARGET_BYTES_MAX) {
+        return Parsed::Refused(too_long());
+    }
+    if bytes.len() >= HEAD_BYTES_MAX {
+        return Parsed::Refused(too_large());
+    }
+    Parsed::Partial
+}
+
+const fn too_long<'a>() -> Problem<'a> {
+    Problem::missing(problem::TARGET_TOO_LONG, "a target of at most 8192 bytes")
+}
+
+const fn too_large<'a>() -> Problem<'a> {
+    let expected = "a head of at most 16384 bytes and 64 fields";
+    Problem::missing(problem::HEAD_TOO_LARGE, expected)
+}
+
+fn refusal<'a>(error: httparse::Error) -> Problem<'a> {
+    let malformed = |expected| Problem::missing(problem::MALFORMED_REQUEST, expected);
+    match error {
+        httparse::Error::TooManyHeaders => too_large(),
+        httparse::Error::Version => Problem::missing(problem::UNSUPPORTED_VERSION, "HTTP/1.1 or HTTP/1.0"),
+        httparse::Error::HeaderName => malformed("field names made of token characters"),
+        httparse::Error::HeaderValue => malformed("field values without control characters"),
+        httparse::Error::NewLine => malformed("lines that end with CR LF"),
+        httparse::Error::Token | httparse::Error::Status => malformed("a method, a target and a version"),
+    }
+}
+
+fn read<'a>(
+    head: &httparse::Request<'_, 'a>,
+    country_header: Option<&str>,
+) -> Result<Request<'a>, Problem<'a>> {
+    let target = head.path.unwrap_or_default();
+    if target.len() > TARGET_BYTES_MAX {
+        return Err(too_long());
+    }
+    let old = head.version == Some(0);
+    let mut fields = Fields::default();
+    for field in head.headers.iter() {
+        fields.take(field.name, field.value, country_header);
+    }
+    let body = body(&fields.framing, old)?;
+    host(&fields.framing, old)?;
+    let (path, query) = target_parts(target);
+    Ok(Request {
+        method: method(head.method.unwrap_or_default())?,
+        path,
+        query,
+        close: old || fields.framing.connection_close,
+        body,
+        fields,
+    })
+}
+
+impl<'a> Fields<'a> {
+    fn take(&mut self, name: &str, value: &'a [u8], country_header: Option<&str>) {
+        let is = |wanted: &str| name.eq_ignore_ascii_case(wanted);
+        // The length picks one or two candidates, so that a field costs one comparison.
+        let slot = match name.len() {
+            4 if is("host") => {
+                self.framing.hosts += 1;
+                &mut self.host
+            }
+            6 if is("cookie") => &mut self.cookie,
+            6 if is("origin") => &mut self.origin,
+            6 if is("expect") => &mut self.framing.expect,
+            7 if is("referer") => &mut self.referer,
+            9 if is("x-anon-id") => &mut self.anon_id,
+            10 if is("user-agent") => &mut self.user_agent,
+            10 if is("connection") => {
+                self.framing.connection_close |= has_token(value, b"close");
+                return;
+            }
+            12 if is("x-request-id") => &mut self.request_id,
+            13 if is("if-none-match") => &mut self.if_none_match,
+            13 if is("authorization") => &mut self.authorization,
+            14 if is("content-length") => {
+                self.framing.lengths_differ |= self.framing.length.is_some_and(|l| l != value);
+                &mut self.framing.length
+            }
+            14 if is("x-debug-timing") => &mut self.debug_timing,
+            14 if is("sec-fetch-mode") => &mut self.fetch_mode,
+            15 if is("accept-encoding") => &mut self.accept_encoding,
+            15 if is("accept-language") => &mut self.accept_language,
+            17 if is("transfer-encoding") => {
+                // Two fields are one list; no list of codings but the single "chunked" is known.
+                let coding = match self.framing.coding {
+                    Some(_) => &b","[..],
+                    None => value,
+                };
+                self.framing.coding = Some(coding);
+                return;
+            }
+            29 if is("access-control-request-method") => &mut self.preflight_method,
+            30 if is("access-control-request-headers") => &mut self.preflight_headers,
+            _ if country_header.is_some_and(is) => &mut self.country,
+            _ => return,
+        };
+        slot.get_or_insert(value);
+    }
+}
+
+/// Whether a comma-separated list holds `token`, in any case.
+fn has_token(list: &[u8], token: &[u8]) -> bool {
+    list.split(|b| *b == b',').any(|item| item.trim_ascii().eq_ignore_ascii_case(token))
+}
+
+fn body<'a>(framing: &Framing<'a>, old: bool) -> Result<Body, Problem<'a>> {
+    let malformed = |expected| Problem::missing(problem::MALFORMED_REQUEST, expected);
+    if let Some(expect) = framing.expect
+        && !expect.eq_ignore_ascii_case(b"100-continue")
+    {
+        let expected = "Expect: 100-continue or none";
+        return Err(Problem::missing(problem::EXPECTATION_FAILED, expected));
+    }
+    match (framing.length, framing.coding) {
+        (None, None) => Ok(Body::Length(0)),
+        (Some(_), Some(_)) => Err(malformed("Content-Length or Transfer-Encoding, not both")),
+        (None, Some(_)) if old => Err(malformed("no Transfer-Encoding in HTTP/1.0")),
+        (None, Some(coding)) if coding.eq_ignore_ascii_case(b"chunked") => Ok(Body::Chunked),
+        (None, Some(_)) => {
+            Err(Problem::missing(problem::UNKNOWN_TRANSFER_CODING, "Transfer-Encoding: chunked or none"))
+        }
+        (Some(_), None) if framing.lengths_differ => Err(malformed("one Content-Length")),
+        (Some(digits), None) => length(digits).map(Body::Length),
+    }
+}
+
+fn length<'a>(digits: &'a [u8]) -> Result<usize, Problem<'a>> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        let expected = "a Content-Length of decimal digits";
+        return Err(Problem::missing(problem::MALFORMED_REQUEST, expected));
+    }
+    let length = std::str::from_utf8(digits).ok().and_then(|d| d.parse::<usize>().ok());
+    match length {
+        Some(length) if length <= crate::limits::BODY_BYTES_MAX => Ok(length),
+        _ => Err(Problem::missing(problem::BODY_TOO_LARGE, "a body of at most 524288 bytes")),
+    }
+}
+
+fn host<'a>(framing: &Framing<'a>, old: bool) -> Result<(), Problem<'a>> {
+    if framing.hosts == 1 || old && framing.hosts == 0 {
+        return Ok(());
+    }
+    let expected = "exactly one Host field";
+    Err(Problem::missing(problem::MALFORMED_REQUEST, expected))
+}
+
+fn method<'a>(name: &'a str) -> Result<Method, Problem<'a>> {
+    Ok(match name {
+        "GET" => Method::Get,
+        "HEAD" => Method::Head,
+        "POST" => Method::Post,
+        "OPTIONS" => Method::Options,
+        "PUT" | "DELETE" | "PATCH" | "TRACE" | "CONNECT" => Method::Other,
+        _ => {
+            let expected = "a method of RFC 9110 or PATCH";
+            return Err(Problem::new(problem::UNKNOWN_METHOD, expected, name));
+        }
+    })
+}
+
+/// Path and query of an origin-form, or of an absolute-form (RFC 9112 section 3.2.2).
+fn target_parts(target: &str) -> (&str, &str) {
+    let scheme_cut = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://"));
+    let origin_form = match scheme_cut {
+        Some(rest) => rest.find(['/', '?']).map_or("/", |at| &rest[at..]),
+        None => target,
+    };
+    origin_form.split_once('?').unwrap_or((origin_form, ""))
+}

@@ -1,0 +1,75 @@
+//! A response's head (RFC 9112 section 4), written straight into the connection's buffer.
+//!
+//! The length of the body is known before the head is written, so nothing is patched or moved.
+
+use super::date::DateLine;
+
+/// A head that is being written. Dropped without `end`, it leaves half a response: do not.
+#[derive(Debug)]
+pub struct Head<'o> {
+    out: &'o mut Vec<u8>,
+}
+
+impl<'o> Head<'o> {
+    /// Begins with the status line and the date.
+    pub fn begin(out: &'o mut Vec<u8>, status: u16, date: &DateLine) -> Self {
+        out.extend_from_slice(status_line(status));
+        out.extend_from_slice(date.as_bytes());
+        Self { out }
+    }
+
+    /// One field. The value holds neither CR nor LF: it comes from a checked request or from us.
+    pub fn field(&mut self, name: &str, value: &[u8]) {
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(b": ");
+        self.out.extend_from_slice(value);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// Whole lines, or a part of one.
+    pub fn lines(&mut self, lines: &[u8]) {
+        self.out.extend_from_slice(lines);
+    }
+
+    /// The buffer, for a value that is written in place.
+    pub fn out(&mut self) -> &mut Vec<u8> {
+        self.out
+    }
+
+    /// Ends the head of a response that has a body of `length` bytes, sent or (HEAD) not, and
+    /// gives back the buffer that the body goes into.
+    pub fn end(mut self, length: usize, close: bool) -> &'o mut Vec<u8> {
+        self.lines(b"Content-Length: ");
+        crate::json::number(self.out, length);
+        self.lines(b"\r\n");
+        self.end_bodiless(close)
+    }
+
+    /// Ends the head of a response that never has a body (204, 304).
+    pub fn end_bodiless(mut self, close: bool) -> &'o mut Vec<u8> {
+        self.lines(if close { b"Connection: close\r\n\r\n" } else { b"\r\n" });
+        self.out
+    }
+}
+
+fn status_line(status: u16) -> &'static [u8] {
+    match status {
+        100 => b"HTTP/1.1 100 Continue\r\n",
+        200 => b"HTTP/1.1 200 OK\r\n",
+        204 => b"HTTP/1.1 204 No Content\r\n",
+        304 => b"HTTP/1.1 304 Not Modified\r\n",
+        400 => b"HTTP/1.1 400 Bad Request\r\n",
+        401 => b"HTTP/1.1 401 Unauthorized\r\n",
+        403 => b"HTTP/1.1 403 Forbidden\r\n",
+        404 => b"HTTP/1.1 404 Not Found\r\n",
+        405 => b"HTTP/1.1 405 Method Not Allowed\r\n",
+        413 => b"HTTP/1.1 413 Content Too Large\r\n",
+        414 => b"HTTP/1.1 414 URI Too Long\r\n",
+        417 => b"HTTP/1.1 417 Expectation Failed\r\n",
+        431 => b"HTTP/1.1 431 Request Header Fields Too Large\r\n",
+        501 => b"HTTP/1.1 501 Not Implemented\r\n",
+        503 => b"HTTP/1.1 503 Service Unavailable\r\n",
+        505 => b"HTTP/1.1 505 HTTP Version Not Supported\r\n",
+        _ => b"HTTP/1.1 500 Internal Server Error\r\n",
+    }
+}
