@@ -1,0 +1,14 @@
+//! Snapshot, visitor and request to bytes. Pure: no HTTP, no sockets, no clock.
+//!
+//! The way of an answer: [`path`] > [`site`] (which route) > [`decide`] or [`variants`] (which
+//! variant of each zone) > [`render`] (its bytes). [`explain`] tells why.
+
+pub mod agent;
+pub mod decide;
+pub mod document;
+pub mod explain;
+pub mod path;
+pub mod render;
+pub mod site;
+pub mod url;
+pub mod variants;

@@ -1,0 +1,100 @@
+//! The page's own URL as rules see it: path, query parameters, campaign.
+//!
+//! Decoded once a request into buffers that are kept; only where the site's rules look at it.
+
+use std::ops::Range;
+
+use crate::limits::{URL_BYTES_MAX, URL_PARAMS_MAX};
+use crate::percent;
+
+/// A URL, absolute or beginning with its path. What cannot be decoded as UTF-8 does not exist.
+#[derive(Debug)]
+pub struct PageUrl {
+    decoded: Vec<u8>,
+    path: Range<usize>,
+    params: Vec<(Range<usize>, Range<usize>)>,
+}
+
+impl PageUrl {
+    /// No URL, and room for any.
+    pub fn new() -> Self {
+        Self {
+            decoded: Vec::with_capacity(URL_BYTES_MAX),
+            path: 0..0,
+            params: Vec::with_capacity(URL_PARAMS_MAX),
+        }
+    }
+
+    /// Forgets the URL before and takes this one, as far as `URL_BYTES_MAX`.
+    pub fn read(&mut self, url: Option<&[u8]>) {
+        self.decoded.clear();
+        self.params.clear();
+        self.path = 0..0;
+        let Some(url) = url else { return };
+        let url = &url[..url.len().min(URL_BYTES_MAX)];
+        let url = url.split(|b| *b == b'#').next().unwrap_or_default();
+        let mut parts = url.splitn(2, |b| *b == b'?');
+        let path = behind_authority(parts.next().unwrap_or_default());
+        self.path = self.decode(path, percent::first_byte);
+        for pair in parts.next().unwrap_or_default().split(|b| *b == b'&').take(URL_PARAMS_MAX) {
+            let mut halves = pair.splitn(2, |b| *b == b'=');
+            let name = self.decode(halves.next().unwrap_or_default(), percent::first_form_byte);
+            let value = self.decode(halves.next().unwrap_or_default(), percent::first_form_byte);
+            self.params.push((name, value));
+        }
+    }
+
+    fn decode(&mut self, text: &[u8], next: fn(&[u8]) -> Option<(u8, &[u8])>) -> Range<usize> {
+        let from = self.decoded.len();
+        let mut rest = text;
+        while let Some((byte, behind)) = next(rest) {
+            self.decoded.push(byte);
+            rest = behind;
+        }
+        from..self.decoded.len()
+    }
+
+    /// The path, a trailing slash dropped; None without a URL.
+    pub fn path(&self) -> Option<&str> {
+        let path = self.text(&self.path)?;
+        let trimmed = path.strip_suffix('/').filter(|rest| !rest.is_empty());
+        Some(trimmed.unwrap_or(path)).filter(|p| !p.is_empty())
+    }
+
+    /// The first value of a query parameter.
+    pub fn param(&self, name: &str) -> Option<&str> {
+        let (_, value) = self.params.iter().find(|(n, _)| &self.decoded[n.clone()] == name.as_bytes())?;
+        self.text(value)
+    }
+
+    /// Whether it carries a campaign (any of the five `utm_` parameters).
+    pub fn has_campaign(&self) -> bool {
+        UTM.iter().any(|name| self.param(name).is_some_and(|value| !value.is_empty()))
+    }
+
+    /// Every query parameter that can be read.
+    pub fn params(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.params.iter().filter_map(|(name, value)| Some((self.text(name)?, self.text(value)?)))
+    }
+
+    fn text(&self, place: &Range<usize>) -> Option<&str> {
+        std::str::from_utf8(&self.decoded[place.clone()]).ok()
+    }
+}
+
+impl Default for PageUrl {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+const UTM: [&str; 5] = ["utm_source", "utm_medium", "utm_campaign", "utm_term", "utm_content"];
+
+/// What follows `scheme://authority`; "/" where nothing does.
+fn behind_authority(url: &[u8]) -> &[u8] {
+    let Some(scheme_end) = url.windows(3).position(|w| w == b"://") else {
+        return url;
+    };
+    let authority = &url[scheme_end + 3..];
+    authority.iter().position(|b| *b == b'/').map_or(b"/", |at| &authority[at..])
+}
