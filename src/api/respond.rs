@@ -1,0 +1,222 @@
+//! What an answer says beside its body: class, validator, coding, CORS, version.
+
+use super::call::Call;
+use crate::checksum;
+use crate::edge::path::RoutePath;
+use crate::edge::render::Plan;
+use crate::http::cors::Cors;
+use crate::http::negotiate;
+use crate::http::response::Head;
+use crate::ids::{self, RequestIds};
+use crate::limits::REQUEST_ID_BYTES_MAX;
+use crate::snapshot::format::{ArchivedPage, ArchivedRoute};
+
+/// Below this a compressed body saves no packet.
+const GZIP_ABOVE_BYTES: usize = 1024;
+
+/// Who may keep an answer.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Class<'a> {
+    /// Shared caches, as this `Cache-Control` says. Nothing of a visitor, nothing of the caller.
+    Public(&'a str),
+    /// This visitor's browser may show it, nobody may keep it.
+    Private,
+    /// The same, for what is not a document: no ETag either.
+    Unkept,
+}
+
+/// The lines of a head that differ from answer to answer.
+pub(super) struct Answer<'a> {
+    pub(super) class: Class<'a>,
+    pub(super) etag: Option<Etag>,
+    /// The canonical `variants`.
+    pub(super) variants: Option<&'a [u8]>,
+    /// The path that the body is about, for purging it.
+    pub(super) path: Option<&'a RoutePath>,
+    /// The canonical URL, where the request's is not.
+    pub(super) location: Option<&'a [u8]>,
+}
+
+/// A body that is not written yet.
+pub(super) enum Body<'a> {
+    /// Pieces of a page behind a prefix, in either coding.
+    Planned(&'a Plan, &'a ArchivedPage),
+    /// Text that has one coding only.
+    Text(&'a [u8]),
+}
+
+impl Body<'_> {
+    fn identity_bytes(&self) -> usize {
+        match self {
+            Self::Planned(plan, _) => plan.identity_bytes(),
+            Self::Text(text) => text.len(),
+        }
+    }
+
+    fn has_two_codings(&self) -> bool {
+        matches!(self, Self::Planned(..)) && self.identity_bytes() > GZIP_ABOVE_BYTES
+    }
+
+    fn bytes(&self, gzip: bool) -> usize {
+        match self {
+            Self::Planned(plan, _) if gzip => plan.gzip_bytes(),
+            _ => self.identity_bytes(),
+        }
+    }
+
+    fn write(&self, gzip: bool, out: &mut Vec<u8>) {
+        match self {
+            Self::Planned(plan, page) if gzip => plan.gzip(page, out),
+            Self::Planned(plan, page) => plan.identity(page, out),
+            Self::Text(text) => out.extend_from_slice(text),
+        }
+    }
+}
+
+/// A strong entity tag, with its quotes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Etag([u8; 34]);
+
+impl Etag {
+    /// Names what `tagged` describes: everything that a body depends on, but not the body.
+    fn of(tagged: &[u8]) -> Self {
+        let tag = checksum::tag(tagged);
+        let mut text = [b'"'; 34];
+        text[1..17].copy_from_slice(&ids::hex((tag >> 64) as u64));
+        text[17..33].copy_from_slice(&ids::hex(tag as u64));
+        Self(text)
+    }
+}
+
+/// Sends `body`, or 304 where the client has it.
+pub(super) fn send(
+    call: &Call<'_>,
+    mut answer: Answer<'_>,
+    body: &Body<'_>,
+    tagged: &mut Vec<u8>,
+    ids: &mut RequestIds,
+    out: &mut Vec<u8>,
+) {
+    let fields = &call.request.fields;
+    let two = body.has_two_codings();
+    let gzip = two && negotiate::accepts_gzip(fields.accept_encoding);
+    if !matches!(answer.class, Class::Unkept) {
+        tagged.push(u8::from(gzip));
+        answer.etag = Some(Etag::of(tagged));
+    }
+    let known = |etag: &Etag| fields.if_none_match.is_some_and(|l| negotiate::has_etag(l, &etag.0));
+    let unchanged = answer.etag.as_ref().is_some_and(known);
+    let mut head = Head::begin(out, if unchanged { 304 } else { 200 }, call.date);
+    answer.write(&mut head, call, ids, two);
+    if unchanged {
+        head.end_bodiless(call.request.close);
+        return;
+    }
+    head.lines(b"Content-Type: application/json\r\n");
+    if gzip {
+        head.lines(b"Content-Encoding: gzip\r\n");
+    }
+    let out = head.end(body.bytes(gzip), call.request.close);
+    if !call.head_only() {
+        body.write(gzip, out);
+    }
+}
+
+impl Answer<'_> {
+    fn write(&self, head: &mut Head<'_>, call: &Call<'_>, ids: &mut RequestIds, two: bool) {
+        let cors = match self.class {
+            Class::Public(_) => Cors::Anyone,
+            Class::Private | Class::Unkept => call.private_cors(),
+        };
+        match self.class {
+            Class::Public(cache_control) => {
+                head.field("Cache-Control", cache_control.as_bytes());
+                request_id(head, ids, None);
+            }
+            Class::Private => head.lines(b"Cache-Control: private, no-store\r\n"),
+            Class::Unkept => head.lines(b"Cache-Control: no-store\r\n"),
+        }
+        if !matches!(self.class, Class::Public(_)) {
+            request_id(head, ids, call.request_id());
+            timing(head, call);
+        }
+        if let Some(etag) = &self.etag {
+            head.field("ETag", &etag.0);
+        }
+        head.lines(vary(two, cors.varies()));
+        cors.write(head);
+        head.lines(b"X-Version: ");
+        crate::json::number(head.out(), call.site().version.to_native());
+        head.lines(b"\r\n");
+        if let Some(variants) = self.variants {
+            head.field("X-Variants", variants);
+        }
+        if let Some(location) = self.location {
+            head.field("Content-Location", location);
+        }
+        if matches!(self.class, Class::Public(_)) {
+            tags(head, &call.site().site, self.path);
+        }
+    }
+}
+
+fn vary(two_codings: bool, origin: bool) -> &'static [u8] {
+    match (two_codings, origin) {
+        (true, true) => b"Vary: Accept-Encoding, Origin\r\n",
+        (true, false) => b"Vary: Accept-Encoding\r\n",
+        (false, true) => b"Vary: Origin\r\n",
+        (false, false) => b"",
+    }
+}
+
+/// Writes the caller's id, or a minted one.
+pub(super) fn request_id(head: &mut Head<'_>, ids: &mut RequestIds, own: Option<&[u8]>) {
+    match own {
+        Some(id) => head.field("X-Request-Id", id),
+        None => head.field("X-Request-Id", &ids.next()),
+    }
+}
+
+/// Whether a caller's `X-Request-Id` can be echoed.
+pub(super) fn is_request_id(id: &[u8]) -> bool {
+    (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
+}
+
+fn timing(head: &mut Head<'_>, call: &Call<'_>) {
+    let Some(started) = call.started else { return };
+    let micros = started.elapsed().as_micros() as u64;
+    head.lines(b"Server-Timing: total;dur=");
+    crate::json::number(head.out(), micros / 1000);
+    let fraction = micros % 1000;
+    let digit = |n: u64| b'0' + (n % 10) as u8;
+    head.lines(&[b'.', digit(fraction / 100), digit(fraction / 10), digit(fraction)]);
+    head.lines(b"\r\n");
+}
+
+/// What caches purge by: the site, and the page.
+fn tags(head: &mut Head<'_>, site: &str, path: Option<&RoutePath>) {
+    for (name, separator) in [("Cache-Tag", b','), ("Surrogate-Key", b' ')] {
+        head.lines(name.as_bytes());
+        head.lines(b": ");
+        head.lines(site.as_bytes());
+        if let Some(path) = path {
+            head.lines(&[separator]);
+            head.lines(site.as_bytes());
+            head.lines(b":");
+            path.encode(head.out());
+        }
+        head.lines(b"\r\n");
+    }
+}
+
+/// Begins the description of what an ETag names: the endpoint, the content, and the path where it
+/// can differ from the route's own.
+pub(super) fn describe(tagged: &mut Vec<u8>, endpoint: u8, route: &ArchivedRoute, path: &RoutePath) {
+    tagged.clear();
+    tagged.push(endpoint);
+    tagged.extend_from_slice(&route.content);
+    if route.pattern {
+        tagged.extend_from_slice(path.text().as_bytes());
+        tagged.push(0);
+    }
+}

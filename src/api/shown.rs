@@ -1,0 +1,141 @@
+//! What a visitor is shown of a page, by force or by decision: what resolve and variants share, so
+//! that they decide alike.
+
+use serde_json::Value as Json;
+
+use super::call::Call;
+use super::desk::Room;
+use crate::edge::document::Visitor;
+use crate::edge::explain::explain;
+use crate::edge::path::RoutePath;
+use crate::edge::variants::{Asked, Choice, NoVariants};
+use crate::edge::{decide, site};
+use crate::http::params::Param;
+use crate::json;
+use crate::problem::{self, Problem};
+use crate::snapshot::format::{ArchivedPage, ArchivedRoute};
+
+/// A page, and what is shown of it.
+pub(super) struct Shown<'a> {
+    pub(super) page: &'a ArchivedPage,
+    pub(super) choice: Choice,
+    /// What `variants` asked for, where it was given.
+    pub(super) asked: Option<Asked<'a>>,
+    /// `decisions` and `visitor`, where `explain` asked why.
+    pub(super) why: Option<(Json, Json)>,
+}
+
+/// Takes what `variants` asks for, or decides for the visitor.
+pub(super) fn shown<'a>(
+    call: &Call<'a>,
+    page: &'a ArchivedPage,
+    explain: bool,
+    room: &mut Room,
+) -> Result<Shown<'a>, Problem<'a>> {
+    let Some(asked) = asked(call, page)? else {
+        return decided(call, page, explain, room);
+    };
+    let choice = decide::forced(page, &asked);
+    let mut shown = Shown { page, choice, asked: Some(asked), why: None };
+    if explain {
+        let visitor = call.visitor(room)?;
+        shown.why = Some(shown.ask_why(call, &visitor, room));
+    }
+    Ok(shown)
+}
+
+/// Decides for the visitor, whatever `variants` says.
+pub(super) fn decided<'a>(
+    call: &Call<'a>,
+    page: &'a ArchivedPage,
+    explain: bool,
+    room: &mut Room,
+) -> Result<Shown<'a>, Problem<'a>> {
+    let visitor = call.visitor(room)?;
+    let patterns = call.published.patterns();
+    let choice = room.deciding.decide(call.site(), page, &visitor, patterns);
+    let mut shown = Shown { page, choice, asked: None, why: None };
+    if explain {
+        shown.why = Some(shown.ask_why(call, &visitor, room));
+    }
+    Ok(shown)
+}
+
+fn asked<'a>(call: &Call<'a>, page: &ArchivedPage) -> Result<Option<Asked<'a>>, Problem<'a>> {
+    let Some(text) = call.params.sent(Param::Variants) else {
+        return Ok(None);
+    };
+    let name = Param::Variants.name();
+    let asked = Asked::read(text).map_err(|reason| {
+        let expected = match reason {
+            NoVariants::Malformed => {
+                "'zone:key' pairs joined by ',', each part 1 to 64 letters, digits, '_' or '-'"
+            }
+            NoVariants::Doubled => "each zone at most once",
+            NoVariants::TooMany => "at most 64 pairs",
+        };
+        Problem::new(problem::INVALID_VARIANTS, expected, text).at(name)
+    })?;
+    let unknown = asked.unknown(page).next();
+    if let Some((_, key)) = unknown
+        && call.params.switch(Param::Strict)?
+    {
+        let expected = "zones and keys that the route has";
+        return Err(Problem::new(problem::UNKNOWN_VARIANT, expected, key).at(name));
+    }
+    Ok(Some(asked))
+}
+
+impl Shown<'_> {
+    fn ask_why(&self, call: &Call<'_>, visitor: &Visitor<'_>, room: &mut Room) -> (Json, Json) {
+        let forced = self.asked.is_some();
+        let patterns = call.published.patterns();
+        explain(&mut room.deciding, call.site(), self.page, visitor, (&self.choice, forced), patterns)
+    }
+
+    /// Appends `,"decisions":[...],"visitor":{...}` where `explain` asked for them.
+    pub(super) fn reasons(&self, out: &mut Vec<u8>) {
+        if let Some((decisions, visitor)) = &self.why {
+            out.extend_from_slice(b",\"decisions\":");
+            out.extend_from_slice(decisions.to_string().as_bytes());
+            out.extend_from_slice(b",\"visitor\":");
+            out.extend_from_slice(visitor.to_string().as_bytes());
+        }
+    }
+
+    /// Appends `"variants":...,"selected":{...}`, and leaves the canonical string in `canonical`.
+    pub(super) fn selection(&self, canonical: &mut Vec<u8>, out: &mut Vec<u8>) {
+        canonical.clear();
+        self.choice.canonical(self.page, canonical);
+        out.extend_from_slice(b"\"variants\":\"");
+        out.extend_from_slice(canonical);
+        out.extend_from_slice(b"\",\"selected\":{");
+        for (i, (_, variant)) in self.choice.shown(self.page).enumerate() {
+            if i > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(variant.selected.as_bytes());
+        }
+        out.push(b'}');
+    }
+}
+
+/// Appends `"site":...,"route":...`.
+pub(super) fn address(call: &Call<'_>, path: &RoutePath, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\"site\":\"");
+    out.extend_from_slice(call.site().site.as_bytes());
+    out.extend_from_slice(b"\",\"route\":");
+    json::string(out, path.text());
+}
+
+/// Appends the members of a pattern's `params`.
+pub(super) fn params(route: &ArchivedRoute, path: &RoutePath, out: &mut Vec<u8>) {
+    for (i, (name, value)) in site::params(route, path).enumerate() {
+        if i > 0 {
+            out.push(b',');
+        }
+        json::string(out, name);
+        out.push(b':');
+        json::string(out, value);
+    }
+}
