@@ -1,0 +1,98 @@
+//! The operator's address: is it alive, is it ready, and why was that decided.
+//!
+//! It is told apart from the public ones by its port alone, so it guards itself: without a token only
+//! GETs from loopback are answered, and nothing that a web page on the operator's machine could send.
+
+mod health;
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::api::{Desk, Endpoint};
+use crate::checksum;
+use crate::http::request::{Method, Request};
+use crate::problem::{self, Problem};
+use crate::worker::Service;
+
+/// The service of the operator's address.
+pub struct Operator {
+    desk: Desk,
+    token: Option<String>,
+}
+
+impl Operator {
+    /// Answers at `desk`, which explains, for those who know `token`.
+    pub fn new(desk: Desk, token: Option<String>) -> Self {
+        Self { desk, token }
+    }
+
+    /// Whether the rest of the address is open to this request.
+    fn admit<'a>(&self, request: &Request<'a>, peer: SocketAddr) -> Result<(), Problem<'a>> {
+        let fields = &request.fields;
+        if let Some(origin) = fields.origin {
+            let came = std::str::from_utf8(origin).unwrap_or("an origin that is not UTF-8");
+            let expected = "no Origin: this address is not for web pages";
+            return Err(Problem::new(problem::ORIGIN_NOT_ALLOWED, expected, came));
+        }
+        let given = fields.authorization.and_then(|a| a.strip_prefix(b"Bearer "));
+        if let (Some(token), Some(given)) = (&self.token, given)
+            && is_same(token.as_bytes(), given)
+        {
+            return Ok(());
+        }
+        let reads = matches!(request.method, Method::Get | Method::Head);
+        if !reads || !peer.ip().to_canonical().is_loopback() {
+            let expected = "'Authorization: Bearer' with the token of --admin-token";
+            return Err(Problem::missing(problem::UNAUTHORIZED, expected));
+        }
+        let host = fields.host.and_then(|h| std::str::from_utf8(h).ok()).unwrap_or_default();
+        if !is_address_or_localhost(host) {
+            let expected = "a Host that is an IP address or localhost";
+            return Err(Problem::new(problem::HOST_NOT_ALLOWED, expected, host));
+        }
+        Ok(())
+    }
+}
+
+impl Service for Operator {
+    fn answer(&mut self, request: &Request<'_>, peer: SocketAddr, out: &mut Vec<u8>) {
+        if health::answer(&mut self.desk, request, out) {
+            return;
+        }
+        if let Err(problem) = self.admit(request, peer) {
+            return self.desk.refuse_request(request, &problem, out);
+        }
+        match Endpoint::of(request.path) {
+            Some(Endpoint::Resolve | Endpoint::Variants) => self.desk.answer(request, out),
+            Some(Endpoint::Routes) | None => {
+                let expected = "/healthz, /readyz, /v1/resolve or /v1/variants";
+                let problem = Problem::new(problem::UNKNOWN_ENDPOINT, expected, request.path);
+                self.desk.refuse_request(request, &problem, out);
+            }
+        }
+    }
+
+    fn refuse(&mut self, problem: &Problem<'_>, out: &mut Vec<u8>) {
+        self.desk.refuse(problem, out);
+    }
+
+    fn country_header(&self) -> Option<&str> {
+        self.desk.country_header()
+    }
+
+    fn tick(&mut self) {
+        self.desk.tick();
+    }
+}
+
+/// Compares by hashes, so that the time it takes tells nothing of the token.
+fn is_same(token: &[u8], given: &[u8]) -> bool {
+    checksum::digest(&[token]) == checksum::digest(&[given])
+}
+
+/// A name that a web page's own DNS could point to loopback is not accepted.
+fn is_address_or_localhost(host: &str) -> bool {
+    let without_port = host.rsplit_once(':').filter(|(_, p)| p.bytes().all(|b| b.is_ascii_digit()));
+    let name = without_port.map_or(host, |(name, _)| name);
+    let bare = name.strip_prefix('[').and_then(|n| n.strip_suffix(']')).unwrap_or(name);
+    bare.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
+}
