@@ -1,0 +1,61 @@
+//! Parallax hands every visitor of a website their own version of a page within microseconds.
+//!
+//! # The data's path
+//!
+//! ```text
+//! published    site folder --compile--> snapshot file --dropped into snapshots/--> sealed, mapped, checked --> catalog
+//! an answer    resolve(snapshot, visitor, request) = bytes                          a pure function
+//! ```
+//!
+//! A site's folder becomes one file ([`snapshot::compile`]); the server copies it into sealed memory
+//! and checks it ([`snapshot::open`]), decides what is served ([`snapshot::shelf`]) and swaps one
+//! pointer ([`snapshot::current`]). A request is read by a [`worker`], parsed by [`http`], taken to
+//! an endpoint by [`api`], decided and rendered by [`edge`], and sent from the buffer it was
+//! rendered into.
+//!
+//! # Floors
+//!
+//! A module names only modules on a lower floor; modules on one floor do not know each other; an
+//! outside crate is named only in its own folder. A test holds both.
+//!
+//! # What always holds
+//!
+//! * [`edge`] and [`condition`] know no HTTP, no sockets, no clock; time is a parameter.
+//! * A GET takes no lock, touches no file, and allocates nothing once the connection's buffers
+//!   exist (explain excepted).
+//! * A request sees one snapshot from its first byte to its last.
+//! * Mapped bytes cannot change: they are sealed first and checked then.
+//! * Every queue, buffer, table, loop and recursion has a bound in [`limits`].
+//! * `unsafe` stands in `snapshot/open.rs` only, each block with what makes it sound.
+//! * A public response contains nothing of a visitor or of its caller.
+
+// Floor 10: words that the operator types. `main` stands above it.
+pub mod cli;
+// Floor 9: which thread does what.
+pub mod server;
+// Floor 8
+pub mod admin;
+// Floor 7: one pinned thread and its connections.
+pub mod worker;
+// Floor 6: HTTP in, HTTP out.
+pub mod api;
+// Floor 5: snapshot, visitor and request to bytes.
+pub mod edge;
+// Floor 4: the site that comes along.
+pub mod demo;
+// Floor 3: what was published.
+pub mod snapshot;
+// Floor 2: bytes and meaning.
+pub mod condition;
+pub mod http;
+// Floor 1: settings, files, ids.
+pub mod config;
+pub mod ids;
+pub mod storage;
+// Floor 0
+pub mod checksum;
+pub mod clock;
+pub mod json;
+pub mod limits;
+pub mod percent;
+pub mod problem;
