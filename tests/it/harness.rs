@@ -1,0 +1,256 @@
+//! A running server and a client that speaks HTTP byte by byte.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parallax::snapshot::compile::compile;
+use parallax::snapshot::files::Files;
+use parallax::snapshot::read::read;
+use tempfile::TempDir;
+
+/// Longer than anything here takes on a busy machine; only a failing test waits for it.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server process with a snapshots folder of its own. Ends with its value.
+pub struct Server {
+    child: Child,
+    pub edge: SocketAddr,
+    pub admin: SocketAddr,
+    folder: TempDir,
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    /// Serves `snapshots`, given as names and contents, with two workers and `flags` beside.
+    pub fn start(snapshots: &[(&str, &[u8])], flags: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for (name, bytes) in snapshots {
+            std::fs::write(folder.path().join(name), bytes).expect("a snapshot is written");
+        }
+        let mut child = Command::new(env!("CARGO_BIN_EXE_parallax"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "2"])
+            .arg("--snapshots")
+            .arg(folder.path())
+            .args(flags)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the server starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let mut address = |what: &str| loop {
+            let line = lines.next().expect("the server says its addresses").expect("UTF-8");
+            let found = line.contains(what).then(|| line.split("http://").nth(1)).flatten();
+            let found = found.and_then(|rest| rest.split(' ').next()?.parse().ok());
+            log.lock().expect("unpoisoned").push(line);
+            if let Some(found) = found {
+                return found;
+            }
+        };
+        let (admin, edge) = (address("operator's address"), address("serving"));
+        let rest = Arc::clone(&log);
+        thread::spawn(move || lines.map_while(Result::ok).for_each(|l| rest.lock().unwrap().push(l)));
+        Self { child, edge, admin, folder, log }
+    }
+
+    /// Serves one site, made of `files`, as version 1.
+    pub fn of(files: &[(&str, &str)]) -> Self {
+        Self::start(&[("site.snapshot", &snapshot(files, 1))], &[])
+    }
+
+    /// Serves the demo.
+    pub fn demo() -> Self {
+        Self::start(&[("demo.snapshot", &parallax::demo::snapshot().1)], &[])
+    }
+
+    /// The snapshots folder.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Publishes as `compile` does: by a temporary name and a rename.
+    pub fn publish(&self, name: &str, bytes: &[u8]) {
+        parallax::storage::replace(&self.path(name), bytes).expect("published");
+    }
+
+    /// What was logged so far.
+    pub fn log(&self) -> String {
+        self.log.lock().expect("unpoisoned").join("\n")
+    }
+
+    /// One GET on a connection of its own, to Edge.
+    pub fn get(&self, target: &str) -> Response {
+        self.get_with(target, &[])
+    }
+
+    /// The same with header fields.
+    pub fn get_with(&self, target: &str, fields: &[(&str, &str)]) -> Response {
+        Client::to(self.edge).request("GET", target, fields)
+    }
+
+    /// One GET to the operator's address.
+    pub fn admin_get(&self, target: &str) -> Response {
+        Client::to(self.admin).request("GET", target, &[])
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether the process still runs.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A keep-alive connection.
+pub struct Client {
+    stream: TcpStream,
+    received: Vec<u8>,
+}
+
+impl Client {
+    pub fn to(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("connects");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout is set");
+        stream.set_nodelay(true).expect("a socket option is set");
+        Self { stream, received: Vec::new() }
+    }
+
+    /// Sends a request and reads its response.
+    pub fn request(&mut self, method: &str, target: &str, fields: &[(&str, &str)]) -> Response {
+        let fields: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        self.send(format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n").as_bytes());
+        self.response(method == "HEAD")
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).expect("sent");
+    }
+
+    /// Reads the next response; of HEAD only its head.
+    pub fn response(&mut self, head_only: bool) -> Response {
+        let head_end = loop {
+            if let Some(at) = self.received.windows(4).position(|w| w == b"\r\n\r\n") {
+                break at + 4;
+            }
+            assert!(self.receive(), "the connection closed before a head was whole");
+        };
+        let head = String::from_utf8(self.received[..head_end].to_vec()).expect("an ASCII head");
+        let mut lines = head.trim_end().split("\r\n");
+        let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok());
+        let fields = lines.map(|line| {
+            let (name, value) = line.split_once(": ").expect("a field");
+            (name.to_ascii_lowercase(), value.to_owned())
+        });
+        let mut response =
+            Response { status: status.expect("a status"), fields: fields.collect(), body: Vec::new() };
+        let length = response.field("content-length").map_or(0, |l| l.parse().expect("digits"));
+        let length = if head_only { 0 } else { length };
+        while self.received.len() < head_end + length {
+            assert!(self.receive(), "the connection closed before a body was whole");
+        }
+        response.body = self.received[head_end..head_end + length].to_vec();
+        self.received.drain(..head_end + length);
+        response
+    }
+
+    /// Whether the server closes the connection without another byte.
+    pub fn is_closed(&mut self) -> bool {
+        !self.receive() && self.received.is_empty()
+    }
+
+    fn receive(&mut self) -> bool {
+        let mut chunk = [0; 16 * 1024];
+        // A reset by the peer is an end as well.
+        let count = self.stream.read(&mut chunk).unwrap_or(0);
+        self.received.extend_from_slice(&chunk[..count]);
+        count > 0
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Response {
+    pub status: u16,
+    /// Names in lower case.
+    pub fields: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Response {
+    /// The value of the only field of this name; panics where there are two.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        let mut values = self.fields.iter().filter(|(n, _)| n == name).map(|(_, value)| value.as_str());
+        let value = values.next();
+        assert!(values.next().is_none(), "{name} stands twice: {:?}", self.fields);
+        value
+    }
+
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).expect("UTF-8")
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e} in {}", self.text()))
+    }
+
+    /// The `code` of a problem.
+    pub fn code(&self) -> String {
+        assert_eq!(self.field("content-type"), Some("application/problem+json"), "{self:?}");
+        self.json()["code"].as_str().expect("a code").to_owned()
+    }
+}
+
+/// Compiles a site made of `files`, as `version`.
+pub fn snapshot(files: &[(&str, &str)], version: u64) -> Vec<u8> {
+    let files = Files::from_memory(files.iter().map(|(path, text)| (*path, text.as_bytes())));
+    let (source, mistakes) = read(&files, &|_, _| {});
+    let compiled = compile(&source, mistakes, version, &|_, _| {});
+    compiled.unwrap_or_else(|mistakes| panic!("{}", mistakes.report(&files)))
+}
+
+/// The folder of public cases; None, and said so, where `PARALLAX_CASES` is not set.
+pub fn cases() -> Option<PathBuf> {
+    let folder = std::env::var_os("PARALLAX_CASES").map(PathBuf::from);
+    if folder.is_none() {
+        println!("skipped: PARALLAX_CASES does not say where the public cases are");
+    }
+    folder
+}
+
+/// The example site in the authoring format, beside the public cases.
+pub fn example_site() -> Option<PathBuf> {
+    Some(cases()?.parent()?.join("example-site"))
+}
+
+/// How often to do something: `quick` times, or `long` times where `PARALLAX_LONG` is 1.
+pub fn times(quick: usize, long: usize) -> usize {
+    if std::env::var_os("PARALLAX_LONG").is_some_and(|v| v == "1") { long } else { quick }
+}
+
+/// Asks again until `question` is answered; `PATIENCE` later the test fails with `what`.
+pub fn eventually<T>(what: &str, mut question: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(answer) = question() {
+            return answer;
+        }
+        assert!(begun.elapsed() < PATIENCE, "in vain: {what}");
+        thread::park_timeout(Duration::from_millis(5));
+    }
+}

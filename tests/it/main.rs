@@ -1,0 +1,14 @@
+//! Behaviour, seen from outside: one binary, a module for each theme.
+//!
+//! `harness` starts servers and speaks HTTP to them byte by byte. Tests that use public cases find them by
+//! `PARALLAX_CASES` and say so where it is not set; long forms run where `PARALLAX_LONG` is 1. The
+//! servers take their driver from `PARALLAX_DRIVER`.
+
+mod harness;
+
+// Which mistakes of an author are told, and where.
+mod authoring;
+// What a User-Agent says.
+mod agent;
+// Conditions and buckets, against GrowthBook's cases and naive oracles.
+mod condition;
