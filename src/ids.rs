@@ -22,7 +22,7 @@ impl RequestIds {
     }
 
     /// The next id.
-    pub fn next(&mut self) -> [u8; 16] {
+    pub fn mint(&mut self) -> [u8; 16] {
         // SplitMix64: a bijection of a counter, so that ids do not repeat and do not look like a count.
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;

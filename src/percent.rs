@@ -1,5 +1,8 @@
 //! Percent-encoding (RFC 3986 section 2.1), one byte or one text at a time, without allocating.
 
+/// Takes the first byte of a text, decoded, and gives what stands behind it.
+pub type NextByte = fn(&[u8]) -> Option<(u8, &[u8])>;
+
 /// The first byte of `text`, decoded, and what stands behind it; a bad escape stays as written.
 pub fn first_byte(text: &[u8]) -> Option<(u8, &[u8])> {
     match text {

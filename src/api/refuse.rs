@@ -22,7 +22,7 @@ pub(super) fn write(
 ) {
     let Room { ids, plan, path, .. } = room;
     let body = &mut plan.prefix;
-    let minted = ids.next();
+    let minted = ids.mint();
     let own = request.fields.request_id.filter(|id| respond::is_request_id(id));
     let mut head = Head::begin(out, problem.kind.status, date);
     let cors = if problem.kind == problem::ROUTE_NOT_FOUND {
@@ -57,7 +57,7 @@ pub(super) fn write_unframed(
     date: &DateLine,
     ids: &mut RequestIds,
 ) {
-    let id = ids.next();
+    let id = ids.mint();
     let mut body = Vec::new();
     document(&mut body, problem, Some(&id));
     let mut head = Head::begin(out, problem.kind.status, date);

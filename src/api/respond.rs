@@ -173,7 +173,7 @@ fn vary(two_codings: bool, origin: bool) -> &'static [u8] {
 pub(super) fn request_id(head: &mut Head<'_>, ids: &mut RequestIds, own: Option<&[u8]>) {
     match own {
         Some(id) => head.field("X-Request-Id", id),
-        None => head.field("X-Request-Id", &ids.next()),
+        None => head.field("X-Request-Id", &ids.mint()),
     }
 }
 

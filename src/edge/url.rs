@@ -44,7 +44,7 @@ impl PageUrl {
         }
     }
 
-    fn decode(&mut self, text: &[u8], next: fn(&[u8]) -> Option<(u8, &[u8])>) -> Range<usize> {
+    fn decode(&mut self, text: &[u8], next: percent::NextByte) -> Range<usize> {
         let from = self.decoded.len();
         let mut rest = text;
         while let Some((byte, behind)) = next(rest) {

@@ -111,7 +111,7 @@ impl<'a> Asked<'a> {
     /// The pairs that `page` does not have at all, sorted by zone.
     pub fn unknown(&self, page: &ArchivedPage) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.pairs[..self.length].iter().copied().filter(|(zone, key)| {
-            !zone_named(page, zone).is_some_and(|zone| variant_named(zone, key).is_some())
+            zone_named(page, zone).is_none_or(|zone| variant_named(zone, key).is_none())
         })
     }
 }

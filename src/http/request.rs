@@ -106,6 +106,7 @@ struct Framing<'a> {
 
 /// What the bytes so far amount to.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it lives on one stack frame and is taken apart at once")]
 pub enum Parsed<'a> {
     /// The head's end has not come yet.
     Partial,

@@ -102,27 +102,28 @@ fn cache_control(times: source::CacheTimes) -> String {
 }
 
 fn origins(site: &source::Site, mistakes: &mut Mistakes) {
-    for (i, origin) in site.origins.iter().enumerate() {
+    for (i, origin) in site.origins.iter().enumerate().filter(|(_, origin)| !is_origin(origin)) {
         let expected =
             "an origin such as `https://www.example.com`, `https://*.example.com` or `http://localhost:*`";
-        let authority = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
-        let (host, port) = match authority.map(|a| a.rsplit_once(':').unwrap_or((a, "0"))) {
-            Some(parts) => parts,
-            None => ("", ""),
-        };
-        let is_label = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-._".contains(&b);
-        let domain = host.strip_prefix("*.").unwrap_or(host);
-        let is_host = !domain.is_empty() && domain.bytes().all(is_label);
-        let is_port = port == "*" || !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
-        if !is_host || !is_port {
-            mistakes.add(Mistake::of_value(
-                "site.json",
-                format!("/origins/{i}"),
-                expected,
-                format!("{origin:?}"),
-            ));
-        }
+        mistakes.add(Mistake::of_value(
+            "site.json",
+            format!("/origins/{i}"),
+            expected,
+            format!("{origin:?}"),
+        ));
     }
+}
+
+/// Scheme, host and port as a browser writes them; `*` may stand for the first labels or for the port.
+fn is_origin(text: &str) -> bool {
+    let Some(authority) = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")) else {
+        return false;
+    };
+    let (host, port) = authority.rsplit_once(':').unwrap_or((authority, "*"));
+    let domain = host.strip_prefix("*.").unwrap_or(host);
+    let is_label = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-._".contains(&b);
+    let is_port = port == "*" || !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+    !domain.is_empty() && domain.bytes().all(is_label) && is_port
 }
 
 /// A compiled route and where it was written.
