@@ -33,14 +33,15 @@ pub fn form_decode(text: &[u8], decoded: &mut Vec<u8>) {
 
 /// Appends `text` with everything escaped that is not unreserved (RFC 3986 section 2.3).
 pub fn encode(out: &mut Vec<u8>, text: &str) {
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(byte);
-        } else {
-            let digit = |d: u8| b"0123456789ABCDEF"[usize::from(d)];
-            out.extend_from_slice(&[b'%', digit(byte >> 4), digit(byte & 15)]);
-        }
+    let is_unreserved = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~');
+    let mut rest = text.as_bytes();
+    while let Some(at) = rest.iter().position(|b| !is_unreserved(b)) {
+        let digit = |d: u8| b"0123456789ABCDEF"[usize::from(d)];
+        out.extend_from_slice(&rest[..at]);
+        out.extend_from_slice(&[b'%', digit(rest[at] >> 4), digit(rest[at] & 15)]);
+        rest = &rest[at + 1..];
     }
+    out.extend_from_slice(rest);
 }
 
 fn nibble(digit: u8) -> u8 {

@@ -168,7 +168,7 @@ impl Desk {
             cors::preflight(&mut head, fields.origin, fields.preflight_headers);
         } else {
             let methods = endpoint.ok().flatten().map_or("GET, HEAD, OPTIONS", Endpoint::methods);
-            head.field("Allow", methods.as_bytes());
+            head.field("Allow: ", methods.as_bytes());
         }
         respond::request_id(&mut head, &mut self.room.ids, None);
         head.end_bodiless(request.close);

@@ -29,13 +29,13 @@ pub(super) fn write(
         // Public: the same bytes for the same canonical path, and nothing of the caller.
         document(body, &Problem { came: Some(path.text()), ..*problem }, None);
         head.lines(b"Cache-Control: public, s-maxage=10\r\n");
-        head.field("X-Request-Id", &minted);
+        head.field("X-Request-Id: ", &minted);
         Cors::Anyone
     } else {
         let id = own.unwrap_or(&minted);
         document(body, problem, Some(id));
         head.lines(b"Cache-Control: no-store\r\n");
-        head.field("X-Request-Id", id);
+        head.field("X-Request-Id: ", id);
         cors
     };
     if cors.varies() {
@@ -62,7 +62,7 @@ pub(super) fn write_unframed(
     document(&mut body, problem, Some(&id));
     let mut head = Head::begin(out, problem.kind.status, date);
     head.lines(b"Cache-Control: no-store\r\n");
-    head.field("X-Request-Id", &id);
+    head.field("X-Request-Id: ", &id);
     Cors::Anyone.write(&mut head);
     head.lines(b"Content-Type: application/problem+json\r\n");
     head.end(body.len(), true).extend_from_slice(&body);
@@ -71,7 +71,7 @@ pub(super) fn write_unframed(
 /// Fields that a status must bring (RFC 9110 sections 15.5.6 and 15.5.2).
 fn demands(head: &mut Head<'_>, problem: &Problem<'_>) {
     match problem.kind.status {
-        405 => head.field("Allow", problem.allow.as_bytes()),
+        405 => head.field("Allow: ", problem.allow.as_bytes()),
         401 => head.lines(b"WWW-Authenticate: Bearer\r\n"),
         _ => {}
     }

@@ -9,7 +9,7 @@ use crate::edge::variants::Asked;
 use crate::http::params::Param;
 use crate::json;
 use crate::problem::Problem;
-use crate::snapshot::format::{ArchivedPage, ArchivedRedirect, ArchivedRoute, ArchivedShows};
+use crate::snapshot::format::{ArchivedRedirect, ArchivedRoute, ArchivedShows};
 
 /// `Cache-Control` of a layout with an unknown pair: a page that was re-published under a live cache.
 const SHORT: &str = "public, max-age=0, s-maxage=5";
@@ -37,7 +37,7 @@ fn layout(call: &Call<'_>, route: &ArchivedRoute, shown: &Shown<'_>, room: &mut 
     out.push(b',');
     shown.selection(canonical, out);
     if let Some(asked) = &shown.asked {
-        warnings(asked, shown.page, out);
+        warnings(asked, out);
     }
     shown.reasons(out);
     out.push(b',');
@@ -46,7 +46,7 @@ fn layout(call: &Call<'_>, route: &ArchivedRoute, shown: &Shown<'_>, room: &mut 
     respond::describe(tagged, b'r', route, path);
     tagged.extend_from_slice(shown.choice.as_bytes(shown.page));
     if let Some(asked) = &shown.asked {
-        for (zone, key) in asked.unknown(shown.page) {
+        for (zone, key) in asked.unknown() {
             tagged.extend_from_slice(zone.as_bytes());
             tagged.push(b':');
             tagged.extend_from_slice(key.as_bytes());
@@ -67,8 +67,8 @@ fn opening(call: &Call<'_>, route: &ArchivedRoute, path: &RoutePath, out: &mut V
     out.push(b'}');
 }
 
-fn warnings(asked: &Asked<'_>, page: &ArchivedPage, out: &mut Vec<u8>) {
-    for (i, (zone, key)) in asked.unknown(page).enumerate() {
+fn warnings(asked: &Asked<'_>, out: &mut Vec<u8>) {
+    for (i, (zone, key)) in asked.unknown().enumerate() {
         out.extend_from_slice(if i == 0 { b",\"warnings\":[" } else { b"," });
         // Zones and keys are made of letters, digits, '_' and '-': nothing to escape.
         out.extend_from_slice(b"{\"code\":\"unknown_variant\",\"zone\":\"");
@@ -77,14 +77,14 @@ fn warnings(asked: &Asked<'_>, page: &ArchivedPage, out: &mut Vec<u8>) {
         out.extend_from_slice(key.as_bytes());
         out.extend_from_slice(b"\"}");
     }
-    if asked.unknown(page).next().is_some() {
+    if asked.has_unknown() {
         out.push(b']');
     }
 }
 
 fn send_layout(call: &Call<'_>, shown: &Shown<'_>, room: &mut Room, out: &mut Vec<u8>) {
     let Room { plan, path, canonical, tagged, location, ids, .. } = room;
-    let unknown = shown.asked.as_ref().is_some_and(|a| a.unknown(shown.page).next().is_some());
+    let unknown = shown.asked.as_ref().is_some_and(|asked| asked.has_unknown());
     if unknown {
         canonical_url(call, path, canonical, location);
     }

@@ -130,7 +130,7 @@ impl Answer<'_> {
         };
         match self.class {
             Class::Public(cache_control) => {
-                head.field("Cache-Control", cache_control.as_bytes());
+                head.field("Cache-Control: ", cache_control.as_bytes());
                 request_id(head, ids, None);
             }
             Class::Private => head.lines(b"Cache-Control: private, no-store\r\n"),
@@ -141,7 +141,7 @@ impl Answer<'_> {
             timing(head, call);
         }
         if let Some(etag) = &self.etag {
-            head.field("ETag", &etag.0);
+            head.field("ETag: ", &etag.0);
         }
         head.lines(vary(two, cors.varies()));
         cors.write(head);
@@ -149,10 +149,10 @@ impl Answer<'_> {
         crate::json::number(head.out(), call.site().version.to_native());
         head.lines(b"\r\n");
         if let Some(variants) = self.variants {
-            head.field("X-Variants", variants);
+            head.field("X-Variants: ", variants);
         }
         if let Some(location) = self.location {
-            head.field("Content-Location", location);
+            head.field("Content-Location: ", location);
         }
         if matches!(self.class, Class::Public(_)) {
             tags(head, &call.site().site, self.path);
@@ -172,8 +172,8 @@ fn vary(two_codings: bool, origin: bool) -> &'static [u8] {
 /// Writes the caller's id, or a minted one.
 pub(super) fn request_id(head: &mut Head<'_>, ids: &mut RequestIds, own: Option<&[u8]>) {
     match own {
-        Some(id) => head.field("X-Request-Id", id),
-        None => head.field("X-Request-Id", &ids.mint()),
+        Some(id) => head.field("X-Request-Id: ", id),
+        None => head.field("X-Request-Id: ", &ids.mint()),
     }
 }
 
@@ -195,18 +195,20 @@ fn timing(head: &mut Head<'_>, call: &Call<'_>) {
 
 /// What caches purge by: the site, and the page.
 fn tags(head: &mut Head<'_>, site: &str, path: Option<&RoutePath>) {
-    for (name, separator) in [("Cache-Tag", b','), ("Surrogate-Key", b' ')] {
-        head.lines(name.as_bytes());
-        head.lines(b": ");
-        head.lines(site.as_bytes());
+    let mut tag = |name: &str, separator: &[u8]| {
+        let out = head.out();
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(site.as_bytes());
         if let Some(path) = path {
-            head.lines(&[separator]);
-            head.lines(site.as_bytes());
-            head.lines(b":");
-            path.encode(head.out());
+            out.extend_from_slice(separator);
+            out.extend_from_slice(site.as_bytes());
+            out.push(b':');
+            path.encode(out);
         }
-        head.lines(b"\r\n");
-    }
+        out.extend_from_slice(b"\r\n");
+    };
+    tag("Cache-Tag: ", b",");
+    tag("Surrogate-Key: ", b" ");
 }
 
 /// Begins the description of what an ETag names: the endpoint, the content, and the path where it

@@ -66,7 +66,7 @@ fn asked<'a>(call: &Call<'a>, page: &ArchivedPage) -> Result<Option<Asked<'a>>, 
         return Ok(None);
     };
     let name = Param::Variants.name();
-    let asked = Asked::read(text).map_err(|reason| {
+    let asked = Asked::read(text, page).map_err(|reason| {
         let expected = match reason {
             NoVariants::Malformed => {
                 "'zone:key' pairs joined by ',', each part 1 to 64 letters, digits, '_' or '-'"
@@ -76,8 +76,7 @@ fn asked<'a>(call: &Call<'a>, page: &ArchivedPage) -> Result<Option<Asked<'a>>, 
         };
         Problem::new(problem::INVALID_VARIANTS, expected, text).at(name)
     })?;
-    let unknown = asked.unknown(page).next();
-    if let Some((_, key)) = unknown
+    if let Some((_, key)) = asked.unknown().next()
         && call.params.switch(Param::Strict)?
     {
         let expected = "zones and keys that the route has";

@@ -67,52 +67,91 @@ pub enum NoVariants {
     TooMany,
 }
 
-/// The pairs of a request, sorted by zone, each zone once.
-#[derive(Debug)]
+/// The pairs of a request, sorted by zone, each zone once. They are places in the text, so that the
+/// value stays small enough to be handed around.
+#[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
-    pairs: [(&'a str, &'a str); PAIRS_MAX],
+    text: &'a str,
+    pairs: [Pair; PAIRS_MAX],
     length: usize,
+    /// A bit for each pair that the page does not have at all.
+    unknown: u64,
+}
+
+/// `begin <= colon < end`: the zone's name, ':', the key.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pair {
+    begin: u16,
+    colon: u16,
+    end: u16,
 }
 
 impl<'a> Asked<'a> {
-    /// Reads a string; the empty one asks for the baseline.
+    /// Reads a string, for a page; the empty one asks for the baseline.
     ///
     /// # Errors
     /// The reason why it is none.
-    pub fn read(text: &'a str) -> Result<Self, NoVariants> {
-        let mut asked = Self { pairs: [("", ""); PAIRS_MAX], length: 0 };
-        if text.is_empty() {
-            return Ok(asked);
-        }
-        for pair in text.split(',') {
-            let (zone, key) = pair.split_once(':').ok_or(NoVariants::Malformed)?;
-            if !is_key(zone) || !is_key(key) {
-                return Err(NoVariants::Malformed);
-            }
-            let slot = asked.pairs.get_mut(asked.length).ok_or(NoVariants::TooMany)?;
-            *slot = (zone, key);
-            asked.length += 1;
+    pub fn read(text: &'a str, page: &ArchivedPage) -> Result<Self, NoVariants> {
+        let mut asked = Self { text, pairs: [Pair::default(); PAIRS_MAX], length: 0, unknown: 0 };
+        let mut rest = text;
+        while !rest.is_empty() {
+            let pair = rest.split(',').next().unwrap_or_default();
+            asked.push(text.len() - rest.len(), pair)?;
+            rest = match rest[pair.len()..].strip_prefix(',') {
+                Some("") => return Err(NoVariants::Malformed),
+                Some(behind) => behind,
+                None => "",
+            };
         }
         let pairs = &mut asked.pairs[..asked.length];
-        pairs.sort_unstable_by_key(|(zone, _)| *zone);
-        if pairs.windows(2).any(|two| two[0].0 == two[1].0) {
+        pairs.sort_unstable_by_key(|pair| pair.zone(text));
+        if pairs.windows(2).any(|two| two[0].zone(text) == two[1].zone(text)) {
             return Err(NoVariants::Doubled);
+        }
+        for (i, pair) in pairs.iter().enumerate() {
+            let variant = zone_named(page, pair.zone(text)).and_then(|z| variant_named(z, pair.key(text)));
+            asked.unknown |= u64::from(variant.is_none()) << i;
         }
         Ok(asked)
     }
 
-    /// The key asked for `zone`.
-    pub fn key(&self, zone: &str) -> Option<&'a str> {
-        let pairs = &self.pairs[..self.length];
-        let at = pairs.binary_search_by_key(&zone, |(z, _)| z).ok()?;
-        Some(pairs[at].1)
+    fn push(&mut self, begin: usize, text: &str) -> Result<(), NoVariants> {
+        let colon = text.find(':').ok_or(NoVariants::Malformed)?;
+        if !is_key(&text[..colon]) || !is_key(&text[colon + 1..]) {
+            return Err(NoVariants::Malformed);
+        }
+        let place = |at: usize| u16::try_from(begin + at).map_err(|_| NoVariants::TooMany);
+        let pair = Pair { begin: place(0)?, colon: place(colon)?, end: place(text.len())? };
+        *self.pairs.get_mut(self.length).ok_or(NoVariants::TooMany)? = pair;
+        self.length += 1;
+        Ok(())
     }
 
-    /// The pairs that `page` does not have at all, sorted by zone.
-    pub fn unknown(&self, page: &ArchivedPage) -> impl Iterator<Item = (&'a str, &'a str)> {
-        self.pairs[..self.length].iter().copied().filter(|(zone, key)| {
-            zone_named(page, zone).is_none_or(|zone| variant_named(zone, key).is_none())
-        })
+    /// The key asked for `zone`.
+    pub fn key(&self, zone: &str) -> Option<&'a str> {
+        let pair = self.pairs[..self.length].iter().find(|pair| pair.zone(self.text) == zone)?;
+        Some(pair.key(self.text))
+    }
+
+    /// Whether there is a pair that the page does not have at all.
+    pub fn has_unknown(&self) -> bool {
+        self.unknown != 0
+    }
+
+    /// The pairs that the page does not have at all, sorted by zone.
+    pub fn unknown(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let unknown = (0..self.length).filter(|i| self.unknown >> i & 1 == 1);
+        unknown.map(|i| (self.pairs[i].zone(self.text), self.pairs[i].key(self.text)))
+    }
+}
+
+impl Pair {
+    fn zone(self, text: &str) -> &str {
+        &text[usize::from(self.begin)..usize::from(self.colon)]
+    }
+
+    fn key(self, text: &str) -> &str {
+        &text[usize::from(self.colon) + 1..usize::from(self.end)]
     }
 }
 

@@ -38,7 +38,7 @@ impl<'a> Cors<'a> {
         match self {
             Self::Anyone => head.lines(b"Access-Control-Allow-Origin: *\r\n"),
             Self::Only(origin) => {
-                head.field("Access-Control-Allow-Origin", origin);
+                head.field("Access-Control-Allow-Origin: ", origin);
                 head.lines(b"Access-Control-Allow-Credentials: true\r\n");
             }
             Self::Nobody => return,
@@ -91,7 +91,7 @@ const ALLOWED_HEADERS: &[&str] = &[
 pub fn preflight(head: &mut Head<'_>, origin: Option<&[u8]>, asked: Option<&[u8]>) {
     match origin {
         Some(origin) if origin != b"null" => {
-            head.field("Access-Control-Allow-Origin", origin);
+            head.field("Access-Control-Allow-Origin: ", origin);
             head.lines(b"Access-Control-Allow-Credentials: true\r\n");
         }
         _ => head.lines(b"Access-Control-Allow-Origin: *\r\n"),

@@ -18,10 +18,11 @@ impl<'o> Head<'o> {
         Self { out }
     }
 
-    /// One field. The value holds neither CR nor LF: it comes from a checked request or from us.
-    pub fn field(&mut self, name: &str, value: &[u8]) {
+    /// One field; `name` ends in ": ". The value holds neither CR nor LF: it comes from a checked
+    /// request or from us.
+    pub fn field(&mut self, name: &'static str, value: &[u8]) {
+        debug_assert!(name.ends_with(": "));
         self.out.extend_from_slice(name.as_bytes());
-        self.out.extend_from_slice(b": ");
         self.out.extend_from_slice(value);
         self.out.extend_from_slice(b"\r\n");
     }

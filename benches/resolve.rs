@@ -1,0 +1,20 @@
+//! How long does an answer take, from request bytes to response bytes, without the kernel?
+//!
+//! `cargo bench --bench resolve`. Each benchmark asserts its answer first.
+
+mod bench;
+
+use bench::{Served, cases, compiled, site};
+use divan::Bencher;
+
+fn main() {
+    divan::main();
+}
+
+#[divan::bench(args = cases().map(|case| case.name))]
+fn answer(bencher: Bencher, name: &str) {
+    let case = cases().into_iter().find(|case| case.name == name).expect("a case of this name");
+    let mut served = Served::new(&compiled(&site(100), 1));
+    case.assert(served.answer(&case.request));
+    bencher.bench_local(move || served.answer(divan::black_box(&case.request)).len());
+}
