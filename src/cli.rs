@@ -197,10 +197,10 @@ fn serve(typed: Serve) -> Result<(), Failure> {
     let running = running.map_err(|error| Failure::Machine(error.to_string()))?;
     tracing::info!("the operator's address is http://{}", running.admin);
     tracing::info!(
-        "serving {} at http://{} with {} workers on {}",
+        "serving {} at http://{} with {} on {}",
         snapshots.display(),
         running.listen,
-        running.workers,
+        if running.workers == 1 { "1 worker".to_owned() } else { format!("{} workers", running.workers) },
         running.kernel.name(),
     );
     server::wait_for_the_end().map_err(|error| Failure::Machine(error.to_string()))
