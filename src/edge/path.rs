@@ -44,25 +44,25 @@ impl RoutePath {
     /// # Errors
     /// The first reason why it is none.
     pub fn read(&mut self, value: &str) -> Result<(), NoPath> {
-        let path = value.split(['?', '#']).next().unwrap_or_default();
+        let path = memchr::memchr2(b'?', b'#', value.as_bytes()).map_or(value, |at| &value[..at]);
         if !path.starts_with('/') {
             return Err(NoPath::NotAbsolute);
         }
         if path.len() > ROUTE_BYTES_MAX {
             return Err(NoPath::TooLong);
         }
-        if path.contains("//") {
-            return Err(NoPath::EmptySegment);
-        }
         self.text.clear();
         self.ends.clear();
         self.slash_inside = false;
         let inner = path[1..].strip_suffix('/').unwrap_or(&path[1..]);
-        if inner.is_empty() {
+        if inner.is_empty() && path.len() <= 1 {
             self.text.push('/');
             return Ok(());
         }
         for segment in inner.split('/') {
+            if segment.is_empty() {
+                return Err(NoPath::EmptySegment);
+            }
             self.text.push('/');
             self.push_segment(segment);
             self.ends.push(self.text.len() as u16);

@@ -95,7 +95,7 @@ impl<'a> Asked<'a> {
         let mut asked = Self { text, pairs: [Pair::default(); PAIRS_MAX], length: 0, unknown: 0 };
         let mut rest = text;
         while !rest.is_empty() {
-            let pair = rest.split(',').next().unwrap_or_default();
+            let pair = memchr::memchr(b',', rest.as_bytes()).map_or(rest, |at| &rest[..at]);
             asked.push(text.len() - rest.len(), pair)?;
             rest = match rest[pair.len()..].strip_prefix(',') {
                 Some("") => return Err(NoVariants::Malformed),
@@ -116,7 +116,7 @@ impl<'a> Asked<'a> {
     }
 
     fn push(&mut self, begin: usize, text: &str) -> Result<(), NoVariants> {
-        let colon = text.find(':').ok_or(NoVariants::Malformed)?;
+        let colon = memchr::memchr(b':', text.as_bytes()).ok_or(NoVariants::Malformed)?;
         if !is_key(&text[..colon]) || !is_key(&text[colon + 1..]) {
             return Err(NoVariants::Malformed);
         }

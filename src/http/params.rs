@@ -63,8 +63,11 @@ impl<'a> Params<'a> {
     pub fn read(query: &'a str, decoded: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
         decoded.clear();
         let mut places = [Place::Missing; NAMES.len()];
-        for pair in query.split('&') {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let mut rest = query;
+        while !rest.is_empty() {
+            let pair;
+            (pair, rest) = cut(rest, b'&');
+            let (name, value) = cut(pair, b'=');
             let Some(param) = param(name) else { continue };
             let place = &mut places[param as usize];
             if !matches!(place, Place::Missing) {
@@ -107,6 +110,14 @@ impl<'a> Params<'a> {
                 Err(problem.at(param.name()))
             }
         }
+    }
+}
+
+/// What stands before the first `byte`, which is ASCII, and what stands behind it.
+fn cut(text: &str, byte: u8) -> (&str, &str) {
+    match memchr::memchr(byte, text.as_bytes()) {
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => (text, ""),
     }
 }
 
