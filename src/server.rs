@@ -61,8 +61,7 @@ pub enum BootError {
 /// # Errors
 /// What was in the way, and what to do about it.
 pub fn start(config: Config) -> Result<Running, BootError> {
-    let listen = claim(config.listen, "--listen")?;
-    let admin = claim(config.admin, "--admin")?;
+    let [listen, admin] = claim_both(config.listen, config.admin)?;
     let (kernel, note) = Kernel::choose(config.driver).map_err(BootError::Driver)?;
     if let Some(note) = note {
         tracing::warn!("{note}");
@@ -104,8 +103,12 @@ pub fn wait_for_the_end() -> io::Result<()> {
     Ok(())
 }
 
-fn claim(address: SocketAddr, flag: &'static str) -> Result<SocketAddr, BootError> {
-    worker::claim(address).map_err(|cause| BootError::Address { address, flag, cause })
+/// Both are held until both are claimed: two surfaces on one port would answer for each other.
+fn claim_both(listen: SocketAddr, admin: SocketAddr) -> Result<[SocketAddr; 2], BootError> {
+    let claim =
+        |address, flag| worker::claim(address).map_err(|cause| BootError::Address { address, flag, cause });
+    let claims = [claim(listen, "--listen")?, claim(admin, "--admin")?];
+    Ok(claims.map(|claim| claim.address))
 }
 
 /// Scans the folder, and has it watched from then on.

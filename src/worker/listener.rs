@@ -16,16 +16,24 @@ const BACKLOG: i32 = 1024;
 /// After a failed accept (descriptors out, memory out): a busy loop would not bring them back.
 const BACK_OFF: Duration = Duration::from_millis(100);
 
-/// Makes sure that nobody else listens on `address`, and fills in a port that was left open (0).
-/// A listener that shares its port would not notice; this one does not share.
+/// An address that nobody else listens on, for as long as this is held.
+pub struct Claim {
+    /// Its port filled in where it was left open (0).
+    pub address: SocketAddr,
+    _socket: Socket,
+}
+
+/// Makes sure that nobody else listens on `address`. A listener that shares its port would not
+/// notice; this one does not share, so it must be gone before [`bind`].
 ///
 /// # Errors
 /// `AddrInUse`, or what else the system says.
-pub fn claim(address: SocketAddr) -> io::Result<SocketAddr> {
+pub fn claim(address: SocketAddr) -> io::Result<Claim> {
     let socket = socket(address)?;
     socket.bind(&address.into())?;
     socket.listen(1)?;
-    socket.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+    let address = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
+    Ok(Claim { address, _socket: socket })
 }
 
 /// A listener that shares `address` with others of this process.
