@@ -71,6 +71,7 @@ impl<'a, 's> Layouts<'a, 's> {
     }
 
     fn describe(&mut self, parts: &[Part], zones: &[DraftedZone], pieces: &[Piece]) {
+        self.description.clear();
         let mut describe = |text: &[u8]| {
             self.description.extend_from_slice(&(text.len() as u64).to_le_bytes());
             self.description.extend_from_slice(text);
