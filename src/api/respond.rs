@@ -212,13 +212,14 @@ fn tags(head: &mut Head<'_>, site: &str, path: Option<&RoutePath>) {
 }
 
 /// Begins the description of what an ETag names: the endpoint, the content, and the path where it
-/// can differ from the route's own.
+/// can differ from the route's own; encoded, since two paths of one text can differ in which
+/// slash belongs to a segment.
 pub(super) fn describe(tagged: &mut Vec<u8>, endpoint: u8, route: &ArchivedRoute, path: &RoutePath) {
     tagged.clear();
     tagged.push(endpoint);
     tagged.extend_from_slice(&route.content);
     if route.pattern {
-        tagged.extend_from_slice(path.text().as_bytes());
+        path.encode(tagged);
         tagged.push(0);
     }
 }
