@@ -3,6 +3,7 @@
 //! Public answers are for everyone. Private ones name the caller's origin, with credentials, where
 //! the site allows it; `null` (a sandboxed frame, a file) is never named.
 
+use super::request;
 use super::response::Head;
 
 /// What an answer says to a page of another origin.
@@ -101,19 +102,15 @@ pub fn preflight(head: &mut Head<'_>, origin: Option<&[u8]>, asked: Option<&[u8]
           Access-Control-Max-Age: 86400\r\n\
           Vary: Origin, Access-Control-Request-Headers\r\n",
     );
-    let mut written = 0;
-    for name in asked.unwrap_or_default().split(|b| *b == b',') {
-        let known = |wanted: &&&str| wanted.as_bytes().eq_ignore_ascii_case(name.trim_ascii());
-        // Each header once at most, so that a long list asked for gives a short answer.
-        if let Some(name) = ALLOWED_HEADERS.iter().find(known)
-            && written < ALLOWED_HEADERS.len()
-        {
-            head.lines(if written == 0 { b"Access-Control-Allow-Headers: " } else { b", " });
-            head.lines(name.as_bytes());
-            written += 1;
-        }
+    // By the list of ours, so that each is named once however often it was asked for.
+    let is_asked = |name: &&&str| request::has_token(asked.unwrap_or_default(), name.as_bytes());
+    let mut separator: &[u8] = b"Access-Control-Allow-Headers: ";
+    for name in ALLOWED_HEADERS.iter().filter(is_asked) {
+        head.lines(separator);
+        head.lines(name.as_bytes());
+        separator = b", ";
     }
-    if written > 0 {
+    if separator == b", " {
         head.lines(b"\r\n");
     }
 }

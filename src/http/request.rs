@@ -238,7 +238,7 @@ impl<'a> Fields<'a> {
 }
 
 /// Whether a comma-separated list holds `token`, in any case.
-fn has_token(list: &[u8], token: &[u8]) -> bool {
+pub(super) fn has_token(list: &[u8], token: &[u8]) -> bool {
     list.split(|b| *b == b',').any(|item| item.trim_ascii().eq_ignore_ascii_case(token))
 }
 
