@@ -18,7 +18,7 @@ pub(super) fn answer<'a>(call: &Call<'a>, room: &mut Room, out: &mut Vec<u8>) ->
     let explain = call.explain()?;
     let route = call.route(&mut room.path)?;
     match &route.shows {
-        ArchivedShows::Redirect(redirect) => send_redirect(call, route, redirect, room, out),
+        ArchivedShows::Redirect(redirect) => send_redirect(call, route, redirect, explain, room, out),
         ArchivedShows::Page(page) => {
             let shown = shown::shown(call, page, explain, room)?;
             layout(call, route, &shown, room);
@@ -137,6 +137,7 @@ pub(super) fn send_redirect(
     call: &Call<'_>,
     route: &ArchivedRoute,
     redirect: &ArchivedRedirect,
+    explain: bool,
     room: &mut Room,
     out: &mut Vec<u8>,
 ) {
@@ -152,7 +153,11 @@ pub(super) fn send_redirect(
     body.push(b'}');
     respond::describe(tagged, b'd', route, path);
     let forced = call.params.sent(Param::Variants).is_some();
-    let class = if forced { Class::Public(&call.site().cache_resolve) } else { Class::Private };
+    let class = match forced {
+        _ if explain => Class::Unkept,
+        true => Class::Public(&call.site().cache_resolve),
+        false => Class::Private,
+    };
     let answer = Answer { class, etag: None, variants: None, path: Some(path), location: None };
     respond::send(call, answer, &Body::Text(body), tagged, ids, out);
 }

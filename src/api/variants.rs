@@ -15,7 +15,7 @@ pub(super) fn answer<'a>(call: &Call<'a>, room: &mut Room, out: &mut Vec<u8>) ->
     let route = call.route(&mut room.path)?;
     match &route.shows {
         ArchivedShows::Redirect(redirect) => {
-            resolve::send_redirect(call, route, redirect, room, out);
+            resolve::send_redirect(call, route, redirect, explain, room, out);
         }
         ArchivedShows::Page(page) if combinations => {
             send_combinations(call, route, page, room, out);
