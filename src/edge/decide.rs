@@ -40,7 +40,8 @@ impl Deciding {
         if visitor.agent.crawler {
             return choose(page, |_| DEFAULT);
         }
-        let document = self.document(site, visitor);
+        self.url.read(visitor.url.filter(|_| site.sees_url));
+        let document = ProfileDocument::new(site, visitor, &self.url);
         let mut memo = Memo::default();
         let audiences = SiteAudiences(&site.audiences);
         let mut decider = Decider {
@@ -51,13 +52,14 @@ impl Deciding {
         choose(page, |zone| decider.zone(zone))
     }
 
-    /// The document that rules see; reads the URL where the site's rules look at it.
+    /// The whole document, for people who ask why; deciding reads the URL only where the site's
+    /// rules look at it.
     pub fn document<'a>(
         &'a mut self,
         site: &'a ArchivedSite,
         visitor: &'a Visitor<'a>,
     ) -> ProfileDocument<'a> {
-        self.url.read(visitor.url.filter(|_| site.sees_url));
+        self.url.read(visitor.url);
         ProfileDocument::new(site, visitor, &self.url)
     }
 }
