@@ -76,9 +76,8 @@ fn asked<'a>(call: &Call<'a>, page: &ArchivedPage) -> Result<Option<Asked<'a>>, 
         };
         Problem::new(problem::INVALID_VARIANTS, expected, text).at(name)
     })?;
-    if let Some((_, key)) = asked.unknown().next()
-        && call.params.switch(Param::Strict)?
-    {
+    let strict = call.params.switch(Param::Strict)?;
+    if strict && let Some((_, key)) = asked.unknown().next() {
         let expected = "zones and keys that the route has";
         return Err(Problem::new(problem::UNKNOWN_VARIANT, expected, key).at(name));
     }
