@@ -61,21 +61,26 @@ fn wanted<'a>(call: &Call<'a>) -> Result<Wanted<'a>, Problem<'a>> {
     let limit = match call.params.get(Param::Limit) {
         None => default,
         Some(text) => {
-            let limit = text.parse().ok().filter(|n| (1..=ROUTES_LISTED_MAX).contains(n));
+            let limit = digits(text).filter(|n| (1..=ROUTES_LISTED_MAX as u64).contains(n));
             let problem = Problem::new(problem::INVALID_LIMIT, "1 to 10000", text);
-            limit.ok_or(problem.at(Param::Limit.name()))?
+            limit.ok_or(problem.at(Param::Limit.name()))? as usize
         }
     };
     let since = match call.params.get(Param::Since) {
         None => None,
         Some(text) => {
-            let version = text.parse().ok().filter(|v| *v <= VERSION_MAX);
+            let version = digits(text).filter(|v| *v <= VERSION_MAX);
             let version = version.ok_or(invalid(Param::Since, "a version of the site", text))?;
             Some((version, call.published.versions.at(version)))
         }
     };
     let prefix = call.params.get(Param::Prefix).unwrap_or_default();
     Ok(Wanted { prefix, since, limit, with_variants })
+}
+
+/// A number of digits alone; `parse` would take a sign too.
+fn digits(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()))
 }
 
 fn invalid<'a>(param: Param, expected: &'static str, came: &'a str) -> Problem<'a> {
@@ -244,12 +249,18 @@ fn read_cursor<'a>(
     let problem = Problem::new(problem::INVALID_CURSOR, "a 'nextCursor' of the same list", cursor);
     let invalid = problem.at(Param::Cursor.name());
     let (check, path) = cursor.as_bytes().split_at_checked(16).ok_or(invalid)?;
-    let digits = |text: &[u8]| u64::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok();
     for pair in path.chunks(2) {
-        after.push(digits(pair).filter(|_| pair.len() == 2).ok_or(invalid)? as u8);
+        after.push(hex_byte(pair).ok_or(invalid)?);
     }
-    let genuine = digits(check) == Some(cursor_check(call, wanted, after));
+    let genuine = *check == ids::hex(cursor_check(call, wanted, after));
     if genuine && std::str::from_utf8(after).is_ok() { Ok(()) } else { Err(invalid) }
+}
+
+/// Two lower-case hex digits: a cursor has one form.
+fn hex_byte(pair: &[u8]) -> Option<u8> {
+    let is_ours = pair.len() == 2 && pair.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let text = std::str::from_utf8(pair).ok().filter(|_| is_ours)?;
+    u8::from_str_radix(text, 16).ok()
 }
 
 fn cursor_check(call: &Call<'_>, wanted: &Wanted<'_>, last: &[u8]) -> u64 {
