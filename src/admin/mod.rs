@@ -33,7 +33,7 @@ impl Operator {
             let expected = "no Origin: this address is not for web pages";
             return Err(Problem::new(problem::ORIGIN_NOT_ALLOWED, expected, came));
         }
-        let given = fields.authorization.and_then(|a| a.strip_prefix(b"Bearer "));
+        let given = fields.authorization.and_then(bearer);
         if let (Some(token), Some(given)) = (&self.token, given)
             && is_same(token.as_bytes(), given)
         {
@@ -82,6 +82,12 @@ impl Service for Operator {
     fn tick(&mut self) {
         self.desk.tick();
     }
+}
+
+/// The credentials of the Bearer scheme, whose name may stand in any case (RFC 9110 section 11.1).
+fn bearer(authorization: &[u8]) -> Option<&[u8]> {
+    let (scheme, credentials) = authorization.split_at_checked(b"Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then_some(credentials)
 }
 
 /// Compares by hashes, so that the time it takes tells nothing of the token.
