@@ -119,8 +119,9 @@ fn is_origin(text: &str) -> bool {
     let Some(authority) = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")) else {
         return false;
     };
-    let (host, port) = authority.rsplit_once(':').unwrap_or((authority, "*"));
-    let domain = host.strip_prefix("*.").unwrap_or(host);
+    let (host, port) = authority.rsplit_once(':').unwrap_or((authority, "0"));
+    // One wildcard at most: what matches origins knows no more.
+    let domain = host.strip_prefix("*.").filter(|_| port != "*").unwrap_or(host);
     let is_label = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-._".contains(&b);
     let is_port = port == "*" || !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
     !domain.is_empty() && domain.bytes().all(is_label) && is_port
