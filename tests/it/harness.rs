@@ -152,7 +152,7 @@ impl Client {
             assert!(self.receive(), "the connection closed before a head was whole");
         };
         let head = String::from_utf8(self.received[..head_end].to_vec()).expect("an ASCII head");
-        let mut lines = head.trim_end().split("\r\n");
+        let mut lines = head.trim_end_matches("\r\n").split("\r\n");
         let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok());
         let fields = lines.map(|line| {
             let (name, value) = line.split_once(": ").expect("a field");
@@ -168,6 +168,12 @@ impl Client {
         response.body = self.received[head_end..head_end + length].to_vec();
         self.received.drain(..head_end + length);
         response
+    }
+
+    /// Everything that comes until the server closes.
+    pub fn rest(&mut self) -> Vec<u8> {
+        while self.receive() {}
+        std::mem::take(&mut self.received)
     }
 
     /// Whether the server closes the connection without another byte.

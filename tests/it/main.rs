@@ -12,3 +12,5 @@ mod authoring;
 mod agent;
 // Conditions and buckets, against GrowthBook's cases and naive oracles.
 mod condition;
+// Every answer of Edge and of the operator's address, against the interface.
+mod wire;

@@ -1,0 +1,277 @@
+//! What a page can show, counted naively: every way in which its rules may come out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use serde_json::{Map, Value, json};
+
+use super::{Shared, acme, page, problem, redirect, serving, zone};
+use crate::harness::{Client, Server};
+
+struct Zone {
+    name: String,
+    /// `default` first; each with the zones inside it.
+    variants: Vec<(String, Vec<Zone>)>,
+    rules: Vec<Rule>,
+}
+
+/// Variants are indices of their zone's.
+enum Rule {
+    When(usize),
+    Experiment { key: usize, arms: Vec<usize>, has_when: bool },
+}
+
+/// How many arms the experiment of a key has.
+const ARMS: [usize; 3] = [2, 2, 3];
+
+/// Builds zones out of arbitrary numbers.
+struct Builder {
+    numbers: std::vec::IntoIter<u8>,
+    zones: usize,
+}
+
+impl Builder {
+    /// A number below `bound`; 0 once all numbers are used.
+    fn below(&mut self, bound: usize) -> usize {
+        usize::from(self.numbers.next().unwrap_or(0)) % bound
+    }
+
+    fn zones(&mut self, depth: usize) -> Vec<Zone> {
+        let count = if depth == 0 { 2 + self.below(4) } else { self.below(5) / 3 };
+        (0..count).map(|_| self.zone(depth)).collect()
+    }
+
+    fn zone(&mut self, depth: usize) -> Zone {
+        self.zones += 1;
+        // Names whose order is not that of the page.
+        let name = format!("z{}-{}", (self.zones * 7) % 10, self.zones);
+        let keys = ["default", "x", "b", "a"];
+        let count = 1 + self.below(keys.len());
+        let mut inside = |_| if depth < 2 { self.zones(depth + 1) } else { Vec::new() };
+        let variants = keys[..count].iter().map(|key| ((*key).to_owned(), inside(key))).collect();
+        let rules = (0..self.below(4)).map(|_| self.rule(count)).collect();
+        Zone { name, variants, rules }
+    }
+
+    fn rule(&mut self, variants: usize) -> Rule {
+        if self.below(2) == 0 {
+            return Rule::When(self.below(variants));
+        }
+        let key = self.below(ARMS.len());
+        let arms = (0..ARMS[key]).map(|_| self.below(variants)).collect();
+        Rule::Experiment { key, arms, has_when: self.below(2) == 0 }
+    }
+}
+
+/// The zones as they are authored.
+fn authored(zones: &[Zone]) -> Value {
+    let members = zones.iter().map(|zone| {
+        let nodes = |inside: &[Zone]| match inside {
+            [] => json!([]),
+            _ => json!([{ "id": "n", "type": "Box", "props": {}, "zones": authored(inside) }]),
+        };
+        let key = |i: usize| zone.variants[i].0.as_str();
+        let rules = zone.rules.iter().map(|rule| match rule {
+            Rule::When(variant) => json!({ "when": { "country": "DE" }, "variant": key(*variant) }),
+            Rule::Experiment { key: experiment, arms, has_when } => {
+                let arms: Vec<&str> = arms.iter().map(|arm| key(*arm)).collect();
+                let mut rule = json!({ "experiment": { "key": format!("e{experiment}"), "variants": arms } });
+                if *has_when {
+                    rule["when"] = json!({ "locale": "de" });
+                }
+                rule
+            }
+        });
+        let rules: Vec<Value> = rules.collect();
+        let variants: Map<String, Value> =
+            zone.variants[1..].iter().map(|(key, inside)| (key.clone(), nodes(inside))).collect();
+        (
+            zone.name.clone(),
+            json!({ "default": nodes(&zone.variants[0].1), "variants": variants, "rules": rules }),
+        )
+    });
+    Value::Object(members.collect())
+}
+
+/// The arm of each experiment for one visitor; None: in none.
+type Arms = [Option<usize>; ARMS.len()];
+
+/// All canonical strings, by number of pairs, then by text.
+fn expected(zones: &[Zone]) -> Vec<String> {
+    let mut all = BTreeSet::new();
+    let arms_of = |key: usize| (0..ARMS[key]).map(Some).chain([None]);
+    for first in arms_of(0) {
+        for second in arms_of(1) {
+            for third in arms_of(2) {
+                all.extend(shown_together(zones, [first, second, third]));
+            }
+        }
+    }
+    let mut ordered: Vec<(usize, String)> = all
+        .into_iter()
+        .map(|pairs| {
+            let text: Vec<String> = pairs.iter().map(|(zone, key)| format!("{zone}:{key}")).collect();
+            (pairs.len(), text.join(","))
+        })
+        .collect();
+    ordered.sort();
+    ordered.into_iter().map(|(_, text)| text).collect()
+}
+
+type Pairs = BTreeMap<String, String>;
+
+/// Every choice for zones that stand beside each other.
+fn shown_together(zones: &[Zone], arms: Arms) -> BTreeSet<Pairs> {
+    zones.iter().fold([Pairs::new()].into(), |before, zone| {
+        let of_zone = shown_in(zone, arms);
+        let joined = |pairs: &Pairs| -> Vec<Pairs> {
+            of_zone.iter().map(|more| pairs.clone().into_iter().chain(more.clone()).collect()).collect()
+        };
+        before.iter().flat_map(joined).collect()
+    })
+}
+
+fn shown_in(zone: &Zone, arms: Arms) -> BTreeSet<Pairs> {
+    let mut all = BTreeSet::new();
+    for variant in reachable(&zone.rules, arms) {
+        let (key, inside) = &zone.variants[variant];
+        for mut pairs in shown_together(inside, arms) {
+            if variant != 0 {
+                pairs.insert(zone.name.clone(), key.clone());
+            }
+            all.insert(pairs);
+        }
+    }
+    all
+}
+
+/// The variants that some outcome of the conditions gives.
+fn reachable(rules: &[Rule], arms: Arms) -> BTreeSet<usize> {
+    let mut found = BTreeSet::new();
+    for rule in rules {
+        match rule {
+            Rule::When(variant) => drop(found.insert(*variant)),
+            Rule::Experiment { key, arms: variants, has_when } => {
+                if let Some(arm) = arms[*key] {
+                    found.insert(variants[arm]);
+                    if !has_when {
+                        return found;
+                    }
+                }
+            }
+        }
+    }
+    found.insert(0);
+    found
+}
+
+#[test]
+fn combinations_are_all_that_rules_can_give_in_their_order() {
+    let mut runner = TestRunner::deterministic();
+    let numbers = prop::collection::vec(any::<u8>(), 0..240);
+    let pages: Vec<Vec<Zone>> = (0..60)
+        .map(|_| {
+            let numbers = numbers.new_tree(&mut runner).expect("numbers").current();
+            Builder { numbers: numbers.into_iter(), zones: 0 }.zones(0)
+        })
+        .collect();
+    let routes: Vec<String> =
+        pages.iter().enumerate().map(|(i, zones)| page(&format!("/{i}"), authored(zones))).collect();
+    let server = Server::start(&[("acme.snapshot", &acme(&routes))], &[]);
+    let mut client = Client::to(server.edge);
+    let listed = client.request("GET", "/v1/routes?site=acme&include=variants", &[]).json();
+    let by_path: BTreeMap<&str, &Value> = listed["routes"]
+        .as_array()
+        .expect("an array")
+        .iter()
+        .map(|route| (route["path"].as_str().expect("text"), route))
+        .collect();
+    let mut truncated = 0;
+    for (i, zones) in pages.iter().enumerate() {
+        let expected = expected(zones);
+        let first = &expected[..expected.len().min(256)];
+        let target = format!("/v1/variants?site=acme&route=/{i}&include=combinations");
+        let answer = client.request("GET", &target, &[]).json();
+        assert_eq!(answer["combinations"], json!(first), "page {i}: {}", authored(zones));
+        assert_eq!(answer["truncated"], expected.len() > 256);
+        truncated += usize::from(expected.len() > 256);
+        let route = by_path[&*format!("/{i}")];
+        assert_eq!(route["variants"], json!(first));
+        assert_eq!(route["combinations"], expected.len().min(10_000));
+        assert_eq!(route.get("truncated").is_some(), expected.len() > 256);
+    }
+    assert!((1..pages.len() / 2).contains(&truncated), "{truncated} of {} pages are truncated", pages.len());
+}
+
+static SERVER: Shared = Shared::new(|| {
+    let rules = |keys: &[&str]| keys.iter().map(|key| json!({ "when": {}, "variant": key })).collect();
+    let page_of = |path: &str, zones: usize| {
+        let zones: Map<String, Value> =
+            (0..zones).map(|i| (format!("z{i}"), zone(&["k"], rules(&["k"])))).collect();
+        page(path, Value::Object(zones))
+    };
+    let odd = page(
+        "/odd",
+        json!({ "one": zone(&["a", "b"], rules(&["a", "b", "a"])), "two": zone(&["a"], rules(&["a"])) }),
+    );
+    let spare = page("/spare", json!({ "z": zone(&["a", "spare"], rules(&["a"])) }));
+    serving(&[page_of("/256", 8), page_of("/512", 9), odd, spare, redirect("/old", "/odd", 308)])
+});
+
+fn combinations(route: &str) -> Value {
+    let target = format!("/v1/variants?site=acme&route={route}&include=combinations");
+    SERVER.get().get(&target).json()
+}
+
+#[test]
+fn a_list_of_combinations_has_these_members_and_no_decision() {
+    let expected = json!({ "site": "acme", "route": "/odd", "truncated": false,
+        "combinations": ["", "one:a", "one:b", "two:a", "one:a,two:a", "one:b,two:a"] });
+    assert_eq!(combinations("/odd"), expected);
+}
+
+#[test]
+fn at_most_256_combinations_are_listed() {
+    for (route, truncated) in [("/256", false), ("/512", true)] {
+        let answer = combinations(route);
+        assert_eq!(answer["combinations"].as_array().map(Vec::len), Some(256), "{route}");
+        assert_eq!(answer["truncated"], truncated, "{route}");
+    }
+}
+
+#[test]
+fn a_variant_that_no_rule_names_is_in_no_combination() {
+    assert_eq!(combinations("/spare")["combinations"], json!(["", "z:a"]));
+}
+
+#[test]
+fn every_combination_that_is_listed_is_canonical() {
+    let server = SERVER.get();
+    let mut client = Client::to(server.edge);
+    for combination in combinations("/256")["combinations"].as_array().expect("an array") {
+        let combination = combination.as_str().expect("text");
+        let target = format!("/v1/resolve?site=acme&route=/256&variants={combination}");
+        assert_eq!(client.request("GET", &target, &[]).field("x-variants"), Some(combination));
+    }
+}
+
+#[test]
+fn a_redirect_has_no_combinations_and_is_answered_as_one() {
+    assert_eq!(combinations("/old")["to"], "/odd");
+}
+
+#[test]
+fn nothing_else_can_be_included() {
+    let target = "/v1/variants?site=acme&route=/odd&include=";
+    let server = SERVER.get();
+    assert_eq!(server.get(target).status, 200);
+    for other in ["variants", "all", "combinations,variants"] {
+        assert_eq!(
+            problem(&server.get(&format!("{target}{other}"))),
+            (400, "invalid_param".into()),
+            "{other}"
+        );
+    }
+}

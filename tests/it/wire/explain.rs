@@ -1,0 +1,219 @@
+//! `explain=1`: why a visitor is shown what is shown, and who may ask.
+
+use parallax::condition::hash;
+use serde_json::{Value, json};
+
+use super::{Shared, compiled, node, page, problem, redirect, site_file, zone};
+use crate::harness::{Client, Response, Server, snapshot};
+
+fn site() -> Vec<u8> {
+    let experiment = json!({ "key": "colour", "variants": ["default", "b"], "coverage": 0.5, "holdout": 0.1,
+        "namespace": ["checkout", 0, 0.8], "seed": "s" });
+    let rules = json!([
+        { "audience": "german", "variant": "b" },
+        { "when": { "country": { "$in": ["NO", "SE"] } }, "variant": "c" },
+        { "experiment": experiment },
+    ]);
+    let hero = zone(&["b", "c"], rules);
+    let nested = json!({ "default": [node("d")], "variants": { "b": [
+        { "id": "x", "type": "Box", "props": {}, "zones": { "deep": zone(&["b"], json!([])) } },
+    ] }, "rules": [{ "when": {}, "variant": "b" }] });
+    let audiences = json!({ "german": { "when": { "locale": "de" } } }).to_string();
+    let index = page("/", json!({ "hero": hero, "a-box": nested, "main": [node("m")] }));
+    let old = redirect("/old", "/", 308);
+    snapshot(
+        &[
+            ("site.json", &site_file("acme", json!({}))),
+            ("audiences.json", &audiences),
+            ("routes/index.json", &index),
+            ("routes/old.json", &old),
+        ],
+        1,
+    )
+}
+
+static SERVER: Shared = Shared::new(|| Server::start(&[("acme.snapshot", &site())], &[]));
+
+fn ask(query: &str) -> Response {
+    let target = format!("/v1/resolve?site=acme&route=/&explain=1{query}");
+    Client::to(SERVER.get().admin).request("GET", &target, &[])
+}
+
+/// The decision on `hero`.
+fn hero(query: &str) -> Value {
+    let decisions = ask(query).json()["decisions"].clone();
+    let mut decisions = decisions.as_array().expect("an array").iter();
+    decisions.find(|decision| decision["zone"] == "hero").expect("the zone is there").clone()
+}
+
+#[test]
+fn decisions_name_every_zone_that_is_there_in_order() {
+    let zones = |query: &str| -> Vec<Value> {
+        ask(query).json()["decisions"]
+            .as_array()
+            .expect("an array")
+            .iter()
+            .map(|d| d["zone"].clone())
+            .collect()
+    };
+    assert_eq!(zones(""), ["a-box", "deep", "hero"]);
+    assert_eq!(zones("&variants="), ["a-box", "hero"]);
+}
+
+#[test]
+fn an_audience_that_matched_ends_the_telling() {
+    let rule = json!({ "index": 0, "matched": true, "experiment": null,
+        "why": { "path": "locale", "operator": "$eq", "expected": "de", "actual": "de" } });
+    let expected = json!({ "zone": "hero", "key": "b", "source": "audience", "rules": [rule] });
+    assert_eq!(hero("&locale=de&country=NO"), expected);
+}
+
+#[test]
+fn rules_that_did_not_match_say_why() {
+    let told = hero("&locale=fr&country=SE");
+    assert_eq!((&told["key"], &told["source"]), (&json!("c"), &json!("when")));
+    let first = json!({ "path": "locale", "operator": "$eq", "expected": "de", "actual": "fr" });
+    let second = json!({ "path": "country", "operator": "$in", "expected": ["NO", "SE"], "actual": "SE" });
+    assert_eq!(told["rules"][0], json!({ "index": 0, "matched": false, "why": first, "experiment": null }));
+    assert_eq!(told["rules"][1], json!({ "index": 1, "matched": true, "why": second, "experiment": null }));
+    assert_eq!(told["rules"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn an_experiment_tells_where_the_id_lies() {
+    let mut seen = std::collections::BTreeSet::new();
+    for n in 0..200 {
+        let id = format!("v{n}");
+        let told = hero(&format!("&anonId={id}"));
+        let experiment = &told["rules"][2]["experiment"];
+        let in_namespace = hash(&["__checkout"], &id, 1).expect("version 1 hashes") < 0.8;
+        let held = hash(&["holdout:s"], &id, 2).expect("version 2 hashes") < 0.1;
+        let bucket = hash(&["s"], &id, 2).expect("version 2 hashes");
+        let (place, source, key) = match (in_namespace, held, bucket) {
+            (false, ..) => ("namespace", "default", "default"),
+            (_, true, _) => ("holdout", "experiment", "default"),
+            (.., n) if n < 0.25 => ("range", "experiment", "default"),
+            (.., n) if (0.5..0.75).contains(&n) => ("range", "experiment", "b"),
+            _ => ("coverage", "default", "default"),
+        };
+        let expected = json!({ "key": "colour", "hash": bucket, "ranges": [[0.0, 0.25], [0.5, 0.75]],
+            "namespace": ["checkout", 0.0, 0.8], "seed": "s", "in": place });
+        assert_eq!(*experiment, expected, "{id}");
+        assert_eq!((&told["source"], &told["key"]), (&json!(source), &json!(key)), "{id}");
+        assert_eq!(told["rules"][2]["matched"], source == "experiment");
+        seen.insert(place);
+    }
+    assert_eq!(seen.len(), 4);
+}
+
+#[test]
+fn without_an_id_an_experiment_does_not_match() {
+    let told = hero("");
+    assert_eq!((&told["source"], &told["key"]), (&json!("default"), &json!("default")));
+    assert_eq!(
+        (&told["rules"][2]["matched"], &told["rules"][2]["experiment"]),
+        (&json!(false), &json!(null))
+    );
+}
+
+#[test]
+fn what_is_forced_is_said_to_be() {
+    let told = hero("&variants=hero:c&locale=de");
+    assert_eq!(told, json!({ "zone": "hero", "key": "c", "source": "forced", "rules": [] }));
+}
+
+#[test]
+fn the_visitor_is_told_as_the_rules_saw_them() {
+    let query = "&anonId=v1&locale=de&country=no&url=https://acme.example/shop?a=1";
+    let visitor = ask(query).json()["visitor"].clone();
+    assert_eq!(
+        (&visitor["anonId"], &visitor["locale"], &visitor["country"]),
+        (&json!("v1"), &json!("de"), &json!("NO"))
+    );
+    assert_eq!(visitor["device"], json!({ "type": "unknown", "os": "unknown", "browser": "unknown" }));
+    for part in ["visitor", "traits", "events", "pages", "firstTouch", "lastTouch", "url", "now"] {
+        assert!(visitor.get(part).is_some(), "{part}");
+    }
+}
+
+#[test]
+fn the_url_is_told_even_where_no_rule_of_the_site_looks_at_it() {
+    let visitor = ask("&url=https://acme.example/shop?a=1").json()["visitor"].clone();
+    assert_eq!(visitor["url"], json!({ "path": "/shop", "query": { "a": "1" } }));
+}
+
+#[test]
+fn an_explained_answer_is_kept_by_nobody() {
+    for query in ["", "&variants=", "&variants=hero:b", "&variants=no:such", "&route2="] {
+        let response = ask(query);
+        assert_eq!(response.status, 200);
+        assert_eq!(response.field("cache-control"), Some("no-store"), "{query}");
+        assert_eq!(response.field("etag"), None, "{query}");
+        assert_eq!(response.field("cache-tag"), None, "{query}");
+        assert_eq!(response.json()["type"], "layout");
+    }
+    let decided = SERVER.get().admin_get("/v1/variants?site=acme&route=/&explain=1");
+    assert_eq!((decided.field("cache-control"), decided.field("etag")), (Some("no-store"), None));
+    assert!(decided.json()["decisions"].is_array() && decided.json()["layout"].is_null());
+}
+
+#[test]
+fn a_redirect_that_was_to_be_explained_is_kept_by_nobody_either() {
+    for endpoint in ["resolve", "variants"] {
+        for more in ["", "&variants="] {
+            let target = format!("/v1/{endpoint}?site=acme&route=/old&explain=1{more}");
+            let response = SERVER.get().admin_get(&target);
+            assert_eq!(response.json()["to"], "/");
+            assert_eq!((response.field("cache-control"), response.field("etag")), (Some("no-store"), None));
+        }
+    }
+}
+
+#[test]
+fn edge_explains_only_where_the_operator_said_so() {
+    let refused = SERVER.get();
+    for endpoint in ["resolve", "variants"] {
+        for more in ["", "&variants=", "&include=combinations"] {
+            let target = format!("/v1/{endpoint}?site=acme&route=/&explain=1{more}");
+            assert_eq!(problem(&refused.get(&target)), (403, "explain_not_allowed".into()), "{target}");
+            assert_eq!(refused.get(&target.replace("explain=1", "explain=0")).status, 200);
+        }
+    }
+    let other =
+        compiled(&site_file("acme", json!({})), &[page("/", json!({ "hero": zone(&[], json!([])) }))], 1);
+    let allowed = Server::start(&[("acme.snapshot", &other)], &["--explain"]);
+    let response = allowed.get("/v1/resolve?site=acme&route=/&explain=1&anonId=v1");
+    assert_eq!(response.json()["decisions"][0]["source"], "default");
+    assert_eq!((response.field("cache-control"), response.field("etag")), (Some("no-store"), None));
+}
+
+#[test]
+fn now_is_told_in_the_sites_time_zone() {
+    let zones = [("UTC", 0), ("Asia/Kolkata", 5 * 60 + 30), ("Etc/GMT+11", -11 * 60)];
+    let snapshots: Vec<(String, Vec<u8>)> = zones
+        .iter()
+        .enumerate()
+        .map(|(i, (name, _))| {
+            let site = site_file(&format!("s{i}"), json!({ "timeZone": name }));
+            (format!("{i}.snapshot"), compiled(&site, &[page("/", json!({ "z": zone(&[], json!([])) }))], 1))
+        })
+        .collect();
+    let named: Vec<(&str, &[u8])> = snapshots.iter().map(|(name, bytes)| (&**name, &**bytes)).collect();
+    let server = Server::start(&named, &[]);
+    let since_1970 =
+        || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    for (i, (name, offset_min)) in zones.iter().enumerate() {
+        let before = since_1970().as_secs() as i64;
+        let answer = server.admin_get(&format!("/v1/variants?site=s{i}&route=/&explain=1"));
+        let after = since_1970().as_secs() as i64;
+        let now = answer.json()["visitor"]["now"].clone();
+        let local = |utc_s: i64| {
+            let local_s = utc_s + offset_min * 60;
+            let weekday = (local_s.div_euclid(86_400) + 3).rem_euclid(7) + 1;
+            (json!(local_s.rem_euclid(86_400) / 3600), json!(weekday))
+        };
+        let told = (now["hour"].clone(), now["weekday"].clone());
+        assert!(told == local(before) || told == local(after), "{name}: {now}");
+        assert_eq!(now["date"].as_str().map(str::len), Some(10));
+    }
+}

@@ -1,0 +1,60 @@
+//! The gzip bodies of the demo, all of them, inflated by somebody else's inflater.
+
+use std::io::Read;
+
+use flate2::read::MultiGzDecoder;
+
+use serde_json::json;
+
+use super::{escaped, page, serving, zone};
+use crate::harness::{Client, Server};
+
+fn inflated(body: &[u8]) -> Vec<u8> {
+    let mut text = Vec::new();
+    // Reads every member to the end of input, and checks length and checksum of each.
+    MultiGzDecoder::new(body).read_to_end(&mut text).expect("a gzip body");
+    text
+}
+
+#[test]
+fn every_combination_of_every_route_inflates_to_its_text() {
+    let server = Server::demo();
+    let mut client = Client::to(server.edge);
+    let list = client.request("GET", "/v1/routes?site=fjell&include=variants", &[]).json();
+    let mut compressed = 0;
+    for route in list["routes"].as_array().expect("an array") {
+        let path = route["path"].as_str().expect("text").replace(":city", "tromsø");
+        let variants = route["variants"].as_array().expect("an array");
+        let combinations = variants.iter().map(|v| format!("&variants={}", v.as_str().expect("text")));
+        let unknown =
+            format!("&variants={}", (0..64).map(|i| format!("none{i}:k")).collect::<Vec<_>>().join(","));
+        for more in combinations.chain([String::new(), unknown]) {
+            let target = format!("/v1/resolve?site=fjell&route={}{more}", escaped(&path));
+            let text = client.request("GET", &target, &[]);
+            assert_eq!(text.status, 200, "{target}");
+            text.json();
+            let packed = client.request("GET", &target, &[("Accept-Encoding", "gzip")]);
+            if text.body.len() <= 1024 {
+                assert_eq!(packed.body, text.body, "{target}");
+                continue;
+            }
+            compressed += 1;
+            assert_eq!(packed.field("content-encoding"), Some("gzip"), "{target}");
+            assert_eq!(inflated(&packed.body), text.body, "{target}");
+            assert!(packed.body.len() < text.body.len(), "{target}");
+        }
+    }
+    assert!(compressed > 20, "{compressed}");
+}
+
+#[test]
+fn a_list_of_combinations_inflates_to_its_text() {
+    let zones: serde_json::Map<_, _> = (0..7)
+        .map(|i| (format!("zone-{i}"), zone(&["a"], json!([{ "when": {}, "variant": "a" }]))))
+        .collect();
+    let server = serving(&[page("/", zones.into())]);
+    let target = "/v1/variants?site=acme&route=/&include=combinations";
+    let packed = server.get_with(target, &[("Accept-Encoding", "gzip")]);
+    assert_eq!(packed.field("content-encoding"), Some("gzip"));
+    assert_eq!(inflated(&packed.body), server.get(target).body);
+}

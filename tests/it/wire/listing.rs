@@ -1,0 +1,341 @@
+//! `/v1/routes`: what a site publishes, page by page, and what differs from an older version.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Shared, compiled, escaped, page, problem, redirect, site_file, zone};
+use crate::harness::{Client, Response, Server, eventually};
+
+fn dated(file: &str, updated_at: &str) -> String {
+    let mut file: Value = serde_json::from_str(file).expect("JSON");
+    file["updatedAt"] = json!(updated_at);
+    file.to_string()
+}
+
+/// Paths whose order by bytes differs from that of their files.
+fn routes() -> Vec<String> {
+    let everyone = |key: &str| json!([{ "when": {}, "variant": key }]);
+    let zones = json!({ "hero": zone(&["b", "unused"], everyone("b")), "cta": zone(&["c"], everyone("c")), "main": [] });
+    vec![
+        dated(&page("/pricing", zones), "2026-01-05T10:00:00Z"),
+        page("/", json!({})),
+        dated(&redirect("/old", "/pricing", 301), "2026-01-05T11:30:00+02:00"),
+        page("/blog/:slug", json!({})),
+        page("/blog", json!({})),
+        page("/blog-roll", json!({})),
+        page("/größe", json!({})),
+        redirect("/blog/old/*", "https://elsewhere.example/", 307),
+        dated(&page("/Zebra", json!({})), "2025-12-31T23:59:59Z"),
+    ]
+}
+
+/// `many` has 24 zones in 2^24 combinations on each of its 60 pages, and more than 1 MiB of text in its list.
+static SERVER: Shared = Shared::new(|| {
+    let zones: serde_json::Map<String, Value> = (0..24)
+        .map(|i| {
+            let name = format!("z{i:02}{}", "o".repeat(40));
+            (name, zone(&["k"], json!([{ "when": {}, "variant": "k" }])))
+        })
+        .collect();
+    let many: Vec<String> = (0..60).map(|i| page(&format!("/{i}"), Value::Object(zones.clone()))).collect();
+    let acme = compiled(&site_file("acme", json!({})), &routes(), 42);
+    let twin = compiled(&site_file("twin", json!({})), &routes(), 42);
+    let many = compiled(&site_file("many", json!({})), &many, 1);
+    Server::start(&[("acme.snapshot", &acme), ("twin.snapshot", &twin), ("many.snapshot", &many)], &[])
+});
+
+fn list(query: &str) -> Value {
+    let response = SERVER.get().get(&format!("/v1/routes?{query}"));
+    assert_eq!(response.status, 200, "{query}: {}", response.text());
+    response.json()
+}
+
+fn refused(query: &str) -> (u16, String) {
+    problem(&SERVER.get().get(&format!("/v1/routes?{query}")))
+}
+
+fn paths(list: &Value, member: &str, name: &str) -> Vec<String> {
+    let entries = list[member].as_array().expect("an array").iter();
+    entries.map(|entry| entry[name].as_str().expect("text").to_owned()).collect()
+}
+
+/// The paths of all three lists, sorted.
+fn all_paths(list: &Value) -> Vec<String> {
+    let removed = list["removed"].as_array().expect("an array").iter();
+    let mut all = paths(list, "routes", "path");
+    all.extend(paths(list, "redirects", "from"));
+    all.extend(removed.map(|path| path.as_str().expect("text").to_owned()));
+    all.sort();
+    all
+}
+
+#[test]
+fn the_list_has_the_members_of_the_interface() {
+    let mut answer = list("site=acme");
+    assert_eq!(
+        paths(&answer, "routes", "path"),
+        ["/", "/Zebra", "/blog", "/blog-roll", "/blog/:slug", "/größe", "/pricing"]
+    );
+    let pricing = answer["routes"][6].take();
+    let hash = pricing["hash"].as_str().expect("text");
+    assert!(hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit()), "{hash}");
+    let expected = json!({ "path": "/pricing", "updatedAt": "2026-01-05T10:00:00Z", "hash": hash,
+        "zones": ["cta", "hero"], "combinations": 4 });
+    assert_eq!(pricing, expected);
+    assert_eq!(answer["routes"][4]["pattern"], true);
+    assert_eq!(answer["routes"][0]["updatedAt"], json!(null));
+    assert_eq!(answer["routes"][0]["combinations"], 1);
+    let redirects = json!([
+        { "from": "/blog/old/*", "to": "https://elsewhere.example/", "status": 307, "pattern": true },
+        { "from": "/old", "to": "/pricing", "status": 301 },
+    ]);
+    answer["routes"].take();
+    let expected = json!({ "site": "acme", "version": "42", "updatedAt": "2026-01-05T10:00:00Z", "routes": null,
+        "redirects": redirects, "removed": [], "nextCursor": null });
+    assert_eq!(answer, expected);
+}
+
+#[test]
+fn a_prefix_is_of_the_paths_text() {
+    for (prefix, count) in [
+        ("/blog", 4),
+        ("/blog/", 2),
+        ("/blog/:", 1),
+        ("/gr\u{f6}", 1),
+        ("/", 9),
+        ("", 9),
+        ("blog", 0),
+        ("/x", 0),
+    ] {
+        let found = all_paths(&list(&format!("site=acme&prefix={}", escaped(prefix))));
+        assert_eq!(found.len(), count, "{prefix}");
+        assert!(found.iter().all(|path| path.starts_with(prefix)));
+    }
+}
+
+#[test]
+fn variants_come_along_where_they_are_asked_for() {
+    let answer = list("site=acme&include=variants");
+    assert_eq!(answer["routes"][6]["variants"], json!(["", "cta:c", "hero:b", "cta:c,hero:b"]));
+    assert_eq!(answer["routes"][0]["variants"], json!([""]));
+    assert_eq!(answer["routes"][6].get("truncated"), None);
+    assert_eq!(refused("site=acme&include=combinations"), (400, "invalid_param".into()));
+}
+
+#[test]
+fn more_than_256_variants_are_truncated_and_10_000_counted() {
+    let answer = list("site=many&include=variants&limit=1");
+    let route = &answer["routes"][0];
+    assert_eq!((&route["combinations"], &route["truncated"]), (&json!(10_000), &json!(true)));
+    assert_eq!(route["variants"].as_array().map(Vec::len), Some(256));
+}
+
+#[test]
+fn a_page_ends_at_1_mib() {
+    let first = SERVER.get().get("/v1/routes?site=many&include=variants");
+    let listed = first.json()["routes"].as_array().map_or(0, Vec::len);
+    assert!((1..60).contains(&listed), "{listed}");
+    let one = first.body.len() / listed;
+    assert!(
+        first.body.len() > (1 << 20) - one && first.body.len() < (1 << 20) + 2 * one,
+        "{}",
+        first.body.len()
+    );
+    assert_eq!(listed_by_pages("site=many&include=variants").len(), 60);
+}
+
+/// The paths of all pages, in the order in which they came; every page keeps to its limit.
+fn listed_by_pages(query: &str) -> Vec<String> {
+    let server = SERVER.get();
+    let mut client = Client::to(server.edge);
+    let (mut listed, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = client.request("GET", &format!("/v1/routes?{query}&cursor={cursor}"), &[]).json();
+        let paths = all_paths(&page);
+        assert!(!paths.is_empty() || listed.is_empty(), "an empty page that goes on");
+        listed.extend(paths);
+        match page["nextCursor"].as_str() {
+            Some(next) => cursor = escaped(next),
+            None => return listed,
+        }
+    }
+}
+
+#[test]
+fn pages_of_any_limit_cover_everything_once_in_order() {
+    let all = all_paths(&list("site=acme"));
+    assert!(all.is_sorted() && all.len() == 9);
+    let limits = 1..=10_000_usize;
+    proptest!(ProptestConfig::with_cases(30), |(
+        limit in prop_oneof![1..=10_usize, limits],
+        prefix in prop::sample::select(vec!["", "/", "/b", "/blog/", "/x"]),
+        include in prop::sample::select(vec!["", "&include=variants"]),
+    )| {
+        let query = format!("site=acme&limit={limit}&prefix={prefix}{include}");
+        let expected: Vec<String> = all.iter().filter(|path| path.starts_with(prefix)).cloned().collect();
+        prop_assert_eq!(listed_by_pages(&query), expected);
+        let first = all_paths(&list(&query)).len();
+        prop_assert_eq!(first, limit.min(all_paths(&list(&format!("site=acme&prefix={prefix}"))).len()));
+    });
+}
+
+#[test]
+fn a_limit_is_1_to_10_000() {
+    for limit in ["1", "2", "9999", "10000"] {
+        list(&format!("site=acme&limit={limit}"));
+    }
+    for limit in ["0", "10001", "-1", "1.5", "ten", "%2B5", "99999999999999999999", "1e3"] {
+        let response = SERVER.get().get(&format!("/v1/routes?site=acme&limit={limit}"));
+        assert_eq!(problem(&response), (400, "invalid_limit".into()), "{limit}");
+        assert_eq!(response.json()["param"], "limit");
+    }
+}
+
+#[test]
+fn a_cursor_belongs_to_its_list() {
+    let next = |query: &str| list(query)["nextCursor"].as_str().expect("a cursor").to_owned();
+    let cursor = next("site=acme&limit=2");
+    assert_eq!(all_paths(&list(&format!("site=acme&limit=5&cursor={cursor}"))).len(), 5);
+    for foreign in [
+        "site=twin",
+        "site=acme&prefix=/",
+        "site=acme&include=variants",
+        "site=acme&since=42",
+        "site=acme&since=1",
+    ] {
+        assert_eq!(
+            refused(&format!("{foreign}&cursor={cursor}")),
+            (400, "invalid_cursor".into()),
+            "{foreign}"
+        );
+    }
+}
+
+#[test]
+fn a_cursor_with_any_character_changed_is_refused() {
+    let server = SERVER.get();
+    let cursor = list("site=acme&limit=2")["nextCursor"].as_str().expect("a cursor").to_owned();
+    let mut client = Client::to(server.edge);
+    let mut refused = |cursor: &str| {
+        let target = format!("/v1/routes?site=acme&cursor={}", escaped(cursor));
+        assert_eq!(client.request("GET", &target, &[]).code(), "invalid_cursor", "{cursor}");
+    };
+    for at in 0..cursor.len() {
+        let was = &cursor[at..=at];
+        for character in ["0", "f", "g", "+", " ", "é", "", &was.to_ascii_uppercase()] {
+            if character != was {
+                refused(&format!("{}{character}{}", &cursor[..at], &cursor[at + 1..]));
+            }
+        }
+    }
+    for damaged in ["x", "0", &"0".repeat(16), &"0".repeat(17), &format!("{cursor}00"), &cursor[..16], "%"] {
+        refused(damaged);
+    }
+}
+
+#[test]
+fn since_is_a_version() {
+    for malformed in ["x", "-1", "1.0", "9007199254740993", "%2B42"] {
+        assert_eq!(
+            refused(&format!("site=acme&since={malformed}")),
+            (400, "invalid_param".into()),
+            "{malformed}"
+        );
+    }
+    assert_eq!(list("site=acme&since=9007199254740992")["since"], json!(null));
+}
+
+#[test]
+fn the_etag_changes_with_the_list_alone() {
+    let server = SERVER.get();
+    let etag = |query: &str| {
+        let response: Response = server.get(&format!("/v1/routes?{query}"));
+        response.field("etag").expect("an ETag").to_owned()
+    };
+    let cursor = list("site=acme&limit=2")["nextCursor"].as_str().expect("a cursor").to_owned();
+    assert_eq!(etag("site=acme"), etag("trackingId=track_acme&anonId=x"));
+    assert_ne!(etag("site=acme"), etag("site=twin"));
+    assert_ne!(etag("site=acme"), etag(&format!("site=acme&cursor={cursor}")));
+    assert_ne!(etag("site=acme&prefix=/b"), etag("site=acme&prefix=/bl"));
+}
+
+/// Publishes `site` at `version` and waits until it is served.
+fn publish(server: &Server, routes: &BTreeMap<String, String>, version: u64) {
+    let files: Vec<String> = routes.values().cloned().collect();
+    server.publish("site.snapshot", &compiled(&site_file("acme", json!({})), &files, version));
+    eventually("the version is served", || {
+        let answer = server.get("/v1/routes?site=acme");
+        (answer.field("x-version") == Some(&*version.to_string())).then_some(())
+    });
+}
+
+/// What a version's routes became in another: changed or new, and gone.
+fn difference(now: &BTreeMap<String, String>, then: &BTreeMap<String, String>) -> (Vec<String>, Vec<String>) {
+    let changed =
+        now.iter().filter(|(path, file)| then.get(*path) != Some(file)).map(|(path, _)| path.clone());
+    let gone = then.keys().filter(|path| !now.contains_key(*path)).cloned();
+    (changed.collect(), gone.collect())
+}
+
+#[test]
+fn since_lists_what_differs_from_a_version_in_either_direction() {
+    let text = |path: &str, text: &str| (path.to_owned(), page(path, json!({ text: [] })));
+    let led = |path: &str, to: &str| (path.to_owned(), redirect(path, to, 308));
+    let versions: [BTreeMap<String, String>; 3] = [
+        [text("/a", "one"), text("/b", "one"), text("/c", "one"), led("/r", "/a"), text("/t", "one")].into(),
+        [text("/a", "two"), text("/b", "one"), text("/d", "new"), led("/r", "/b"), led("/t", "/a")].into(),
+        [text("/a", "one"), text("/c", "one"), text("/d", "newer"), led("/s", "/a"), text("/t", "one")]
+            .into(),
+    ];
+    let first =
+        compiled(&site_file("acme", json!({})), &versions[0].values().cloned().collect::<Vec<_>>(), 1);
+    let server = Server::start(&[("site.snapshot", &first)], &[]);
+    let since = |version: u64| server.get(&format!("/v1/routes?site=acme&since={version}")).json();
+    publish(&server, &versions[1], 2);
+    publish(&server, &versions[2], 3);
+    // Rolled back: the greater versions are what a caller may have now.
+    publish(&server, &versions[1], 2);
+    for (then, version) in versions.iter().zip(1..) {
+        let answer = since(version);
+        let (changed, gone) = difference(&versions[1], then);
+        assert_eq!(answer["since"], version.to_string());
+        let mut told = paths(&answer, "routes", "path");
+        told.extend(paths(&answer, "redirects", "from"));
+        told.sort();
+        assert_eq!((told, &answer["removed"]), (changed, &json!(gone)), "since {version}");
+    }
+    let unknown = since(9);
+    assert_eq!((&unknown["since"], all_paths(&unknown).len()), (&json!(null), 5));
+    assert_eq!(server.get("/v1/routes?site=acme").json().get("since"), None);
+
+    // Page by page, removed paths among the others.
+    let (mut paged, mut cursor) = (Vec::new(), String::new());
+    while let Some(next) = {
+        let page = server.get(&format!("/v1/routes?site=acme&since=1&limit=1&cursor={cursor}")).json();
+        assert_eq!(all_paths(&page).len(), 1);
+        paged.extend(all_paths(&page));
+        page["nextCursor"].as_str().map(str::to_owned)
+    } {
+        cursor = next;
+    }
+    assert_eq!(paged, all_paths(&since(1)));
+    let prefixed = server.get("/v1/routes?site=acme&since=1&prefix=/c").json();
+    assert_eq!(all_paths(&prefixed), ["/c"]);
+}
+
+#[test]
+fn the_last_16_versions_are_kept() {
+    let of = |version: u64| [("/".to_owned(), page("/", json!({ format!("v{version}"): [] })))].into();
+    let first: BTreeMap<String, String> = of(1);
+    let files: Vec<String> = first.values().cloned().collect();
+    let server =
+        Server::start(&[("site.snapshot", &compiled(&site_file("acme", json!({})), &files, 1))], &[]);
+    for version in 2..=17 {
+        publish(&server, &of(version), version);
+    }
+    let since =
+        |version: u64| server.get(&format!("/v1/routes?site=acme&since={version}")).json()["since"].clone();
+    assert_eq!([since(1), since(2), since(3), since(17)], [json!(null), json!("2"), json!("3"), json!("17")]);
+}

@@ -1,0 +1,119 @@
+//! The bounds of a request's head and body, and that a head is read alike however it comes.
+
+use parallax::http::request::{Body, Method, Parsed, parse};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::{Shared, page, problem, serving};
+use crate::harness::{Client, Response};
+
+static SERVER: Shared = Shared::new(|| serving(&[page("/", json!({}))]));
+
+fn answer(request: &str) -> (Response, bool) {
+    let server = SERVER.get();
+    let mut client = Client::to(server.edge);
+    client.send(request.as_bytes());
+    let response = client.response(false);
+    let closed = response.field("connection") == Some("close");
+    if !closed {
+        assert_eq!(client.request("GET", "/v1/routes?site=acme", &[]).status, 200);
+    }
+    (response, closed)
+}
+
+#[test]
+fn a_target_has_at_most_8192_bytes() {
+    let of_length = |n: usize| {
+        let target = "/v1/routes?site=acme&pad=";
+        format!("GET {target}{} HTTP/1.1\r\nHost: a\r\n\r\n", "p".repeat(n - target.len()))
+    };
+    for length in [8191, 8192] {
+        assert_eq!(answer(&of_length(length)).0.status, 200, "{length}");
+    }
+    for length in [8193, 12_000, 20_000] {
+        let (response, closed) = answer(&of_length(length));
+        assert_eq!((problem(&response), closed), ((414, "target_too_long".into()), true), "{length}");
+    }
+}
+
+#[test]
+fn a_head_has_at_most_16_kib() {
+    let of_length = |n: usize| {
+        let begun = "GET /v1/routes?site=acme HTTP/1.1\r\nHost: a\r\nX-Pad: ";
+        format!("{begun}{}\r\n\r\n", "p".repeat(n - begun.len() - 4))
+    };
+    for length in [4095, 4096, 4097, 16 * 1024 - 1, 16 * 1024] {
+        assert_eq!(of_length(length).len(), length);
+        assert_eq!(answer(&of_length(length)).0.status, 200, "{length}");
+    }
+    for length in [16 * 1024 + 1, 64 * 1024] {
+        let (response, closed) = answer(&of_length(length));
+        assert_eq!((problem(&response), closed), ((431, "head_too_large".into()), true), "{length}");
+    }
+}
+
+#[test]
+fn a_head_has_at_most_64_fields() {
+    let with = |n: usize| {
+        let fields: String = (1..n).map(|i| format!("X-Field-{i}: {i}\r\n")).collect();
+        format!("GET /v1/routes?site=acme HTTP/1.1\r\nHost: a\r\n{fields}\r\n")
+    };
+    for count in [63, 64] {
+        assert_eq!(answer(&with(count)).0.status, 200, "{count}");
+    }
+    let (response, closed) = answer(&with(65));
+    assert_eq!((problem(&response), closed), ((431, "head_too_large".into()), true));
+}
+
+#[test]
+fn a_body_has_at_most_512_kib_on_every_endpoint() {
+    let of_length = |path: &str, n: usize| {
+        format!("GET {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {n}\r\n\r\n{}", "b".repeat(n))
+    };
+    for length in [512 * 1024 - 1, 512 * 1024] {
+        assert_eq!(answer(&of_length("/v1/routes?site=acme", length)).0.status, 200, "{length}");
+        assert_eq!(answer(&of_length("/v1/nothing", length)).0.status, 404, "{length}");
+    }
+    for path in ["/v1/routes?site=acme", "/v1/nothing"] {
+        let head = format!("GET {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", 512 * 1024 + 1);
+        let (response, closed) = answer(&head);
+        assert_eq!((problem(&response), closed), ((413, "body_too_large".into()), true));
+    }
+}
+
+const REQUEST: &str = "HEAD http://a.example/v1/resolve?site=acme&route=/%20x HTTP/1.1\r\nHost: a.example\r\n\
+                       CF-IPCountry: NO\r\nX-Anon-Id:  v1 \r\nContent-Length: 7\r\nCookie: a=b\r\n\r\n";
+
+#[test]
+fn a_head_is_partial_until_its_last_byte_has_come() {
+    let bytes = format!("{REQUEST}GET / HTTP/1.1\r\n");
+    for end in 0..REQUEST.len() {
+        assert!(matches!(parse(&bytes.as_bytes()[..end], None), Parsed::Partial), "{end}");
+    }
+    for end in REQUEST.len()..=bytes.len() {
+        let Parsed::Whole(request, length) = parse(&bytes.as_bytes()[..end], Some("cf-ipcountry")) else {
+            panic!("{end}")
+        };
+        assert_eq!((length, request.method, request.body), (REQUEST.len(), Method::Head, Body::Length(7)));
+        assert_eq!((request.path, request.query), ("/v1/resolve", "site=acme&route=/%20x"));
+        let fields = &request.fields;
+        assert_eq!((fields.country, fields.anon_id), (Some(&b"NO"[..]), Some(&b"v1"[..])));
+        assert_eq!((fields.cookie, fields.host), (Some(&b"a=b"[..]), Some(&b"a.example"[..])));
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_a_head_a_part_of_one_or_a_refusal(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        if let Parsed::Whole(_, length) = parse(&bytes, None) {
+            prop_assert!(length <= bytes.len());
+        }
+    }
+
+    #[test]
+    fn what_a_head_says_does_not_depend_on_what_follows(rest in prop::collection::vec(any::<u8>(), 0..50)) {
+        let bytes = [REQUEST.as_bytes(), &rest].concat();
+        let Parsed::Whole(request, length) = parse(&bytes, None) else { panic!("it is whole") };
+        prop_assert_eq!((length, request.query), (REQUEST.len(), "site=acme&route=/%20x"));
+    }
+}
