@@ -17,6 +17,7 @@ mod parsing;
 mod paths;
 mod validators;
 
+use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde_json::{Value, json};
@@ -24,7 +25,7 @@ use serde_json::{Value, json};
 use crate::harness::{Response, Server, snapshot};
 
 /// A server that tests share while any of them runs, so that a theme costs about one start, and
-/// no process outlives the tests.
+/// no process outlives the tests: who asked for it, a test's thread, holds it until its end.
 struct Shared {
     running: Mutex<Weak<Server>>,
     start: fn() -> Server,
@@ -37,12 +38,19 @@ impl Shared {
 
     fn get(&self) -> Arc<Server> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.upgrade().unwrap_or_else(|| {
-            let server = Arc::new((self.start)());
-            *running = Arc::downgrade(&server);
-            server
-        })
+        let server = running.upgrade().unwrap_or_else(|| Arc::new((self.start)()));
+        *running = Arc::downgrade(&server);
+        HELD.with_borrow_mut(|held| {
+            if !held.iter().any(|other| Arc::ptr_eq(other, &server)) {
+                held.push(Arc::clone(&server));
+            }
+        });
+        server
     }
+}
+
+thread_local! {
+    static HELD: RefCell<Vec<Arc<Server>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The `site.json` of site `id` with `more` members.

@@ -39,7 +39,7 @@ impl Builder {
     }
 
     fn zones(&mut self, depth: usize) -> Vec<Zone> {
-        let count = if depth == 0 { 2 + self.below(4) } else { self.below(5) / 3 };
+        let count = if depth == 0 { 3 + self.below(4) } else { self.below(5) / 3 };
         (0..count).map(|_| self.zone(depth)).collect()
     }
 
@@ -51,7 +51,7 @@ impl Builder {
         let count = 1 + self.below(keys.len());
         let mut inside = |_| if depth < 2 { self.zones(depth + 1) } else { Vec::new() };
         let variants = keys[..count].iter().map(|key| ((*key).to_owned(), inside(key))).collect();
-        let rules = (0..self.below(4)).map(|_| self.rule(count)).collect();
+        let rules = (0..self.below(6)).map(|_| self.rule(count)).collect();
         Zone { name, variants, rules }
     }
 
@@ -170,8 +170,8 @@ fn reachable(rules: &[Rule], arms: Arms) -> BTreeSet<usize> {
 #[test]
 fn combinations_are_all_that_rules_can_give_in_their_order() {
     let mut runner = TestRunner::deterministic();
-    let numbers = prop::collection::vec(any::<u8>(), 0..240);
-    let pages: Vec<Vec<Zone>> = (0..60)
+    let numbers = prop::collection::vec(any::<u8>(), 0..800);
+    let pages: Vec<Vec<Zone>> = (0..100)
         .map(|_| {
             let numbers = numbers.new_tree(&mut runner).expect("numbers").current();
             Builder { numbers: numbers.into_iter(), zones: 0 }.zones(0)

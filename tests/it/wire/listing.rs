@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Shared, compiled, escaped, page, problem, redirect, site_file, zone};
+use super::{Shared, compiled, escaped, page, problem, redirect, serving, site_file, zone};
 use crate::harness::{Client, Response, Server, eventually};
 
 fn dated(file: &str, updated_at: &str) -> String {
@@ -31,19 +31,21 @@ fn routes() -> Vec<String> {
     ]
 }
 
-/// `many` has 24 zones in 2^24 combinations on each of its 60 pages, and more than 1 MiB of text in its list.
 static SERVER: Shared = Shared::new(|| {
+    let acme = compiled(&site_file("acme", json!({})), &routes(), 42);
+    let twin = compiled(&site_file("twin", json!({})), &routes(), 42);
+    Server::start(&[("acme.snapshot", &acme), ("twin.snapshot", &twin)], &[])
+});
+
+/// 60 pages with 24 zones in 2^24 combinations, and more than 1 MiB of text in their list.
+static LARGE: Shared = Shared::new(|| {
     let zones: serde_json::Map<String, Value> = (0..24)
         .map(|i| {
             let name = format!("z{i:02}{}", "o".repeat(40));
             (name, zone(&["k"], json!([{ "when": {}, "variant": "k" }])))
         })
         .collect();
-    let many: Vec<String> = (0..60).map(|i| page(&format!("/{i}"), Value::Object(zones.clone()))).collect();
-    let acme = compiled(&site_file("acme", json!({})), &routes(), 42);
-    let twin = compiled(&site_file("twin", json!({})), &routes(), 42);
-    let many = compiled(&site_file("many", json!({})), &many, 1);
-    Server::start(&[("acme.snapshot", &acme), ("twin.snapshot", &twin), ("many.snapshot", &many)], &[])
+    serving(&(0..60).map(|i| page(&format!("/{i}"), Value::Object(zones.clone()))).collect::<Vec<_>>())
 });
 
 fn list(query: &str) -> Value {
@@ -126,7 +128,7 @@ fn variants_come_along_where_they_are_asked_for() {
 
 #[test]
 fn more_than_256_variants_are_truncated_and_10_000_counted() {
-    let answer = list("site=many&include=variants&limit=1");
+    let answer = LARGE.get().get("/v1/routes?site=acme&include=variants&limit=1").json();
     let route = &answer["routes"][0];
     assert_eq!((&route["combinations"], &route["truncated"]), (&json!(10_000), &json!(true)));
     assert_eq!(route["variants"].as_array().map(Vec::len), Some(256));
@@ -134,7 +136,7 @@ fn more_than_256_variants_are_truncated_and_10_000_counted() {
 
 #[test]
 fn a_page_ends_at_1_mib() {
-    let first = SERVER.get().get("/v1/routes?site=many&include=variants");
+    let first = LARGE.get().get("/v1/routes?site=acme&include=variants");
     let listed = first.json()["routes"].as_array().map_or(0, Vec::len);
     assert!((1..60).contains(&listed), "{listed}");
     let one = first.body.len() / listed;
@@ -143,12 +145,11 @@ fn a_page_ends_at_1_mib() {
         "{}",
         first.body.len()
     );
-    assert_eq!(listed_by_pages("site=many&include=variants").len(), 60);
+    assert_eq!(listed_by_pages(&LARGE.get(), "site=acme&include=variants").len(), 60);
 }
 
 /// The paths of all pages, in the order in which they came; every page keeps to its limit.
-fn listed_by_pages(query: &str) -> Vec<String> {
-    let server = SERVER.get();
+fn listed_by_pages(server: &Server, query: &str) -> Vec<String> {
     let mut client = Client::to(server.edge);
     let (mut listed, mut cursor) = (Vec::new(), String::new());
     loop {
@@ -175,7 +176,7 @@ fn pages_of_any_limit_cover_everything_once_in_order() {
     )| {
         let query = format!("site=acme&limit={limit}&prefix={prefix}{include}");
         let expected: Vec<String> = all.iter().filter(|path| path.starts_with(prefix)).cloned().collect();
-        prop_assert_eq!(listed_by_pages(&query), expected);
+        prop_assert_eq!(listed_by_pages(&SERVER.get(), &query), expected);
         let first = all_paths(&list(&query)).len();
         prop_assert_eq!(first, limit.min(all_paths(&list(&format!("site=acme&prefix={prefix}"))).len()));
     });
