@@ -3,8 +3,6 @@
 //! Zones are decided from the outside in: one that is nested in a variant that is not shown is not
 //! there, and its rules are not tried. An audience is evaluated at most once a request.
 
-use rkyv::vec::ArchivedVec;
-
 use super::document::{ProfileDocument, Visitor};
 use super::url::PageUrl;
 use super::variants::{Asked, Choice, variant_named};
@@ -93,7 +91,7 @@ fn choose_in<D: FnMut(&ArchivedZone) -> u8>(
 }
 
 /// The audiences' programs, for `$audience`.
-pub(super) struct SiteAudiences<'a>(pub(super) &'a ArchivedVec<ArchivedAudience>);
+pub(super) struct SiteAudiences<'a>(pub(super) &'a [ArchivedAudience]);
 
 impl Audiences for SiteAudiences<'_> {
     fn program(&self, index: u16) -> Option<&[u8]> {
