@@ -2,6 +2,7 @@
 
 use super::call::Call;
 use crate::checksum;
+use crate::clock;
 use crate::edge::path::RoutePath;
 use crate::edge::render::Plan;
 use crate::http::cors::Cors;
@@ -184,7 +185,7 @@ pub(super) fn is_request_id(id: &[u8]) -> bool {
 
 fn timing(head: &mut Head<'_>, call: &Call<'_>) {
     let Some(started) = call.started else { return };
-    let micros = started.elapsed().as_micros() as u64;
+    let micros = clock::instant().duration_since(started).as_micros() as u64;
     head.lines(b"Server-Timing: total;dur=");
     crate::json::number(head.out(), micros / 1000);
     let fraction = micros % 1000;
