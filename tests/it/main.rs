@@ -14,3 +14,5 @@ mod agent;
 mod condition;
 // Every answer of Edge and of the operator's address, against the interface.
 mod wire;
+// The house's own rules: floors, fences, lengths, places.
+mod tidy;

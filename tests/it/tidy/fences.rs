@@ -1,0 +1,127 @@
+//! An outside crate is named only where it belongs, so that it can be replaced there.
+
+use std::collections::BTreeSet;
+
+use super::text::{line, words};
+use super::{File, files, hold};
+
+/// Every dependency, and the files or folders of `src/` that may name it; "" is all of them.
+const FENCES: &[(&str, &[&str])] = &[
+    ("aho_corasick", &["edge/agent.rs"]),
+    ("arc_swap", &["snapshot/current.rs"]),
+    ("blake3", &["checksum.rs"]),
+    ("clap", &["cli.rs"]),
+    ("crc32fast", &["checksum.rs"]),
+    ("flate2", &["snapshot/compile/piece.rs", "snapshot/inspect.rs"]),
+    ("httparse", &["http/request.rs"]),
+    ("httpdate", &["http/date.rs"]),
+    ("include_dir", &["demo.rs"]),
+    ("indicatif", &["cli.rs"]),
+    ("io_uring", &["worker/ring.rs"]),
+    ("itoa", &["json.rs"]),
+    ("jiff", &["snapshot/compile/"]),
+    (
+        "jsonc_parser",
+        &["snapshot/keywords.rs", "snapshot/mistake.rs", "snapshot/shape.rs", "snapshot/syntax.rs"],
+    ),
+    ("memmap2", &["snapshot/open.rs"]),
+    ("monoio", &["worker/"]),
+    ("notify", &["snapshot/watch.rs"]),
+    ("regex_automata", &["condition/pattern.rs"]),
+    ("rkyv", &["snapshot/compile/mod.rs", "snapshot/format.rs", "snapshot/open.rs"]),
+    ("rustix", &["ids.rs", "storage.rs", "worker/mod.rs"]),
+    ("schemars", &["snapshot/pattern.rs", "snapshot/schema.rs", "snapshot/source/"]),
+    ("serde", &[""]),
+    ("serde_json", &[""]),
+    ("signal_hook", &["server.rs"]),
+    ("socket2", &["worker/listener.rs"]),
+    ("strsim", &["condition/parse.rs", "snapshot/mistake.rs"]),
+    ("thiserror", &[""]),
+    ("tracing", &[""]),
+    ("tracing_subscriber", &["cli.rs"]),
+    ("xxhash_rust", &["checksum.rs"]),
+];
+
+/// The dependencies of a `Cargo.toml`, as code names them.
+fn dependencies(manifest: &str) -> BTreeSet<String> {
+    let section = manifest.split("\n[dependencies]\n").nth(1).expect("a section of dependencies");
+    let lines = section.lines().take_while(|line| !line.starts_with('['));
+    lines.filter_map(|line| Some(line.split_once(" = ")?.0.replace('-', "_"))).collect()
+}
+
+/// The crates of `FENCES` that a file names, with where.
+fn named(file: &File) -> Vec<(usize, usize)> {
+    let mut named = Vec::new();
+    for (index, (name, _)) in FENCES.iter().enumerate() {
+        for at in words(&file.code, name) {
+            let behind = &file.code[at + name.len()..];
+            let is_inner = file.code[..at].ends_with("::") && !file.code[..at].ends_with(" ::");
+            let is_import = file.code[..at].ends_with("use ") || file.code[..at].ends_with("extern crate ");
+            if !is_inner && (behind.starts_with("::") || is_import) {
+                named.push((index, at));
+            }
+        }
+    }
+    named
+}
+
+fn stands(path: &str, places: &[&str]) -> bool {
+    places
+        .iter()
+        .any(|place| path == *place || (place.is_empty() || place.ends_with('/')) && path.starts_with(place))
+}
+
+fn rule(file: &File) -> Vec<String> {
+    let Some(path) = file.in_src() else { return Vec::new() };
+    let strays = named(file).into_iter().filter(|(index, _)| !stands(path, FENCES[*index].1));
+    let complaint = |(index, at): (usize, usize)| {
+        let (name, places) = FENCES[index];
+        let line = line(&file.code, at);
+        format!(
+            "{}:{line}: `{name}` belongs in {places:?}: ask there for what is needed, in our own words",
+            file.path
+        )
+    };
+    strays.map(complaint).collect()
+}
+
+#[test]
+fn an_outside_crate_is_named_only_where_it_belongs() {
+    hold(&files(&["src"]), rule);
+}
+
+#[test]
+fn every_dependency_has_a_fence_and_every_fence_is_needed() {
+    let fenced: BTreeSet<String> = FENCES.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(fenced, dependencies(include_str!("../../../Cargo.toml")), "FENCES is not Cargo.toml's list");
+    let files = files(&["src"]);
+    for (index, (name, places)) in FENCES.iter().enumerate() {
+        for place in *places {
+            let uses = |file: &File| {
+                let path = file.in_src().unwrap_or_default();
+                stands(path, &[place]) && named(file).iter().any(|(named, _)| *named == index)
+            };
+            assert!(
+                files.iter().any(uses),
+                "`{name}` is not named in src/{place} any more: narrow its fence"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_stray_crate_is_found_however_it_is_written() {
+    let complaints = |path: &str, text: &str| rule(&File::new(path, text)).len();
+    assert_eq!(complaints("src/edge/a.rs", "use rkyv::vec::ArchivedVec;"), 1);
+    assert_eq!(complaints("src/edge/a.rs", "fn f() { ::rkyv::access(); }"), 1);
+    assert_eq!(complaints("src/edge/a.rs", "use clap;"), 1);
+    assert_eq!(
+        complaints("src/edge/a.rs", "// rkyv::access\nuse crate::rkyv::x; let clap = 1; let a = \"rkyv::\";"),
+        0
+    );
+    assert_eq!(complaints("src/snapshot/format.rs", "use rkyv::Archive;"), 0);
+    assert_eq!(complaints("src/snapshot/formatted.rs", "use rkyv::Archive;"), 1);
+    assert!(
+        dependencies("\n[dependencies]\n# a\nb-c = \"1\"\n\n[dev-dependencies]\nd = \"1\"\n").contains("b_c")
+    );
+}
