@@ -150,7 +150,10 @@ fn routes<'s>(
         mistakes.add(Mistake::of_value("site.json", "", expected, source.routes.len().to_string()));
         return (drafted, None);
     }
-    for (done, (file, route)) in source.routes.iter().enumerate() {
+    // By path, not by file: the names of files must not show in the bytes, through the table of patterns.
+    let mut by_path: Vec<_> = source.routes.iter().collect();
+    by_path.sort_by_key(|(_, route)| route.path());
+    for (done, (file, route)) in by_path.into_iter().enumerate() {
         paths::check(file, route.path(), mistakes);
         let updated = updated_at(file, route, mistakes);
         newest = newest.max(updated);
@@ -163,7 +166,6 @@ fn routes<'s>(
         drafted.push(Drafted { file, route: finish(site, route.path(), updated, shows, &layouts) });
         progress(done + 1, source.routes.len());
     }
-    drafted.sort_by(|a, b| a.route.path.cmp(&b.route.path));
     (drafted, newest.map(|(_, text)| text.to_owned()))
 }
 
