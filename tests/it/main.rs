@@ -16,3 +16,5 @@ mod condition;
 mod wire;
 // The house's own rules: floors, fences, lengths, places.
 mod tidy;
+// The snapshot format, byte for byte.
+mod golden;

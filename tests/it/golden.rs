@@ -1,0 +1,126 @@
+//! The snapshot format does not change by accident, and the same source gives the same bytes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use parallax::snapshot::inspect;
+use parallax::snapshot::open::{Budget, Snapshot};
+
+use crate::harness::snapshot;
+
+/// The least that shows something: one page with nothing on it.
+const SMALLEST: [(&str, &str); 2] = [
+    ("site.json", r#"{"site":"a","trackingId":"track_a","name":"A"}"#),
+    ("routes/index.json", r#"{"path":"/","layout":{"root":{"props":{}},"zones":{}}}"#),
+];
+
+/// Two pages whose conditions share a table of expressions, an experiment, an audience, a group.
+const RICH: [(&str, &str); 6] = [
+    ("site.json", r#"{"site":"rich","trackingId":"track_rich","name":"Rich","timeZone":"Europe/Oslo"}"#),
+    (
+        "audiences.json",
+        r#"{"german":{"when":{"locale":{"$regex":"^de"}}},"few":{"when":{"url.query.id":{"$inGroup":"ids"}}}}"#,
+    ),
+    ("groups.json", r#"{"ids":["x","y"]}"#),
+    (
+        "routes/a.json",
+        r#"{"path":"/zebra","updatedAt":"2026-01-05T10:00:00Z","layout":{"root":{"props":{}},"zones":{"hero":
+            {"default":[],"variants":{"b":[]},"rules":[{"when":{"url.path":{"$regex":"zebra"}},"variant":"b"}]}}}}"#,
+    ),
+    (
+        "routes/b.json",
+        r#"{"path":"/ant/:name","layout":{"root":{"props":{}},"zones":{"hero":
+            {"default":[],"variants":{"b":[]},"rules":[{"when":{"url.path":{"$regex":"ant"}},"variant":"b"},
+            {"experiment":{"key":"e","variants":["default","b"]}},{"audience":"german","variant":"b"}]}}}}"#,
+    ),
+    ("routes/c.json", r#"{"path":"/old","redirect":{"to":"/zebra","status":301}}"#),
+];
+
+/// `smallest.snapshot.hex`: 16 bytes a line, in pairs of hex digits.
+fn hex(bytes: &[u8]) -> String {
+    let line =
+        |line: &[u8]| line.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ") + "\n";
+    bytes.chunks(16).map(line).collect()
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    text.split_whitespace().map(|pair| u8::from_str_radix(pair, 16).expect("a pair of hex digits")).collect()
+}
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/smallest.snapshot.hex")
+}
+
+fn write(folder: &Path, files: &[(&str, &str)]) {
+    for (path, text) in files {
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, text).expect("written");
+    }
+}
+
+/// Compiles by the command line, with another environment.
+fn compiled(folder: &Path, environment: &[(&str, &str)]) -> Vec<u8> {
+    let out = folder.join("out.bin");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_parallax"));
+    command.args(["compile", "--version", "7", "-o"]).arg(&out).arg(folder);
+    let output = command.envs(environment.iter().copied()).current_dir(folder).output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    fs::read(out).expect("a snapshot")
+}
+
+#[test]
+fn the_smallest_snapshot_is_byte_for_byte_the_one_that_the_format_s_documents_name() {
+    let compiled = hex(&snapshot(&SMALLEST, 1));
+    if std::env::var_os("PARALLAX_BLESS").is_some_and(|v| v == "1") {
+        fs::write(golden(), &compiled).expect("the golden file is written");
+    }
+    assert!(
+        fs::read_to_string(golden()).expect("the golden file") == compiled,
+        "the compiler writes other bytes for the same source. If a change of the format is meant, raise \
+         FORMAT_VERSION and run the test with PARALLAX_BLESS=1; if a library changed its output, bless too"
+    );
+}
+
+#[test]
+fn the_golden_file_opens_and_says_what_was_authored() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("golden.snapshot");
+    fs::write(&path, unhex(&fs::read_to_string(golden()).expect("the golden file"))).expect("written");
+    let opened = Snapshot::open(&path, &Budget::new(u64::MAX)).expect("it opens");
+    assert_eq!((opened.version(), opened.site().site.as_str()), (1, "a"));
+    assert_eq!(opened.site().routes.iter().map(|r| r.path.as_str()).collect::<Vec<_>>(), ["/"]);
+    let checked = inspect::check(&path).expect("it can be looked at");
+    assert_eq!(checked[0].1.as_deref(), Ok("sound, site a version 1"));
+}
+
+#[test]
+fn the_same_source_gives_the_same_bytes_in_whatever_order_it_comes() {
+    let expected = snapshot(&RICH, 7);
+    assert_eq!(snapshot(&RICH, 7), expected);
+    let backwards: Vec<_> = RICH.iter().rev().copied().collect();
+    assert_eq!(snapshot(&backwards, 7), expected);
+    assert_ne!(snapshot(&RICH, 8), expected);
+}
+
+#[test]
+fn a_page_s_path_counts_and_not_the_name_of_its_file() {
+    let renamed = RICH.map(|(path, text)| match path {
+        "routes/a.json" => ("routes/x/y.json", text),
+        "routes/c.json" => ("routes/0.json", text),
+        _ => (path, text),
+    });
+    assert!(snapshot(&renamed, 7) == snapshot(&RICH, 7));
+}
+
+#[test]
+fn folder_time_zone_and_language_do_not_matter() {
+    let expected = snapshot(&RICH, 7);
+    let (one, two) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    write(one.path(), &RICH);
+    write(two.path(), &RICH.iter().rev().copied().collect::<Vec<_>>());
+    assert!(compiled(one.path(), &[("TZ", "UTC")]) == expected);
+    let elsewhere = [("TZ", "Pacific/Chatham"), ("LC_ALL", "tr_TR.UTF-8"), ("SOURCE_DATE_EPOCH", "12")];
+    assert!(compiled(two.path(), &elsewhere) == expected);
+}
