@@ -170,7 +170,6 @@ fn u64_at(head: &[u8; HEADER_BYTES], at: usize) -> u64 {
 fn references(site: &ArchivedSite) -> Result<(), &'static str> {
     let routes = site.routes.len();
     let is_route = |index: u32| (index as usize) < routes;
-    let is_branch = |index: u32, from: usize| (index as usize) < site.tree.len() && index as usize > from;
     let slots = &site.literals;
     if !slots.is_empty() && !slots.len().is_power_of_two()
         || !slots.is_empty() && slots.iter().all(|s| *s != 0)
@@ -180,20 +179,40 @@ fn references(site: &ArchivedSite) -> Result<(), &'static str> {
     if slots.iter().any(|s| *s != 0 && !is_route(s.to_native() - 1)) {
         return Err("the table of literal paths names a route that is not there");
     }
-    for (from, branch) in site.tree.iter().enumerate() {
-        let routes = [&branch.route, &branch.rest];
-        let onward = branch.literals.iter().map(|l| l.1.to_native());
-        let onward = onward.chain(branch.param.as_ref().map(|p| p.to_native()));
-        if routes.into_iter().flatten().any(|r| !is_route(r.to_native())) {
-            return Err("the tree of patterns names a route that is not there");
-        }
-        if onward.into_iter().any(|index| !is_branch(index, from)) {
-            return Err("the tree of patterns has a circle");
-        }
-    }
+    tree_references(site)?;
     for route in site.routes.iter() {
+        if !route.path.starts_with('/') {
+            return Err("a route's path does not begin with a slash");
+        }
         if let ArchivedShows::Page(page) = &route.shows {
             page_references(site, page)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether every branch is reached from exactly one before it, so that a search ends and visits each
+/// once, and every route stands as deep as its path has segments, so that each parameter finds its own.
+fn tree_references(site: &ArchivedSite) -> Result<(), &'static str> {
+    let has_segments = |route: usize, segments: usize| {
+        site.routes.get(route).is_some_and(|route| route.path.matches('/').count() == segments)
+    };
+    let mut depths = vec![None; site.tree.len()];
+    depths.iter_mut().take(1).for_each(|root| *root = Some(0));
+    for (from, branch) in site.tree.iter().enumerate() {
+        let depth: usize = depths[from].ok_or("the tree of patterns has a branch that nothing leads to")?;
+        let ends = [(&branch.route, depth), (&branch.rest, depth + 1)];
+        for (route, segments) in ends {
+            if route.as_ref().is_some_and(|route| !has_segments(route.to_native() as usize, segments)) {
+                return Err("the tree of patterns names a route that is not there, or elsewhere");
+            }
+        }
+        let onward = branch.literals.iter().map(|l| l.1.to_native());
+        for index in onward.chain(branch.param.as_ref().map(|p| p.to_native())) {
+            match depths.get_mut(index as usize) {
+                Some(reached @ None) if index as usize > from => *reached = Some(depth + 1),
+                _ => return Err("the tree of patterns has a circle, or a branch in two places"),
+            }
         }
     }
     Ok(())
@@ -220,7 +239,11 @@ fn page_references(site: &ArchivedSite, page: &ArchivedPage) -> Result<(), &'sta
         }
     }
     let mut stood = [false; ZONES_MAX];
-    parts_references(page, &page.parts, &mut stood, 0)
+    parts_references(page, &page.parts, &mut stood, 0)?;
+    if stood[..page.zones.len()].contains(&false) {
+        return Err("a zone stands nowhere");
+    }
+    Ok(())
 }
 
 fn parts_references(
