@@ -18,3 +18,5 @@ mod wire;
 mod tidy;
 // The snapshot format, byte for byte.
 mod golden;
+// Damaged, foreign and forged snapshots.
+mod snapshot_damage;

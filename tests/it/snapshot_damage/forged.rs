@@ -1,0 +1,288 @@
+//! Archives made by hand with a right hash: what only the checks behind the hash can refuse.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, LazyLock};
+
+use parallax::api::{Desk, Settings, Surface};
+use parallax::checksum;
+use parallax::edge::agent::Agents;
+use parallax::http::request::{Parsed, parse};
+use parallax::snapshot::current::{Catalog, Current};
+use parallax::snapshot::format::{
+    Branch, Experiment, HEADER_BYTES, Header, Page, Part, Piece, Range, Route, Rule, Shows, Site, Variant,
+    Zone,
+};
+use parallax::snapshot::open::{Refusal, Snapshot};
+use parallax::snapshot::versions::Versions;
+use proptest::prelude::*;
+
+use super::{FILES, open_bytes};
+use crate::harness::{snapshot, times};
+
+/// The routes of the site below.
+const LITERAL: usize = 0;
+const PATTERN: usize = 1;
+const REST: usize = 2;
+
+/// A small site that is sound: a literal route and two patterns, each showing two zones, one in the other.
+fn site() -> Site {
+    let text = String::new;
+    let route = |path: &str, pattern| Route {
+        path: path.to_owned(),
+        content: [0; 16],
+        pattern,
+        listing: format!("{{\"path\":\"{path}\""),
+        shows: Shows::Page(page()),
+    };
+    let branch = Branch { route: Some(PATTERN as u32), ..Branch::default() };
+    let root = Branch { param: Some(1), rest: Some(REST as u32), ..Branch::default() };
+    Site {
+        site: "hand".to_owned(),
+        tracking_id: "track_hand".to_owned(),
+        name: text(),
+        version: 1,
+        origins: Vec::new(),
+        cookie: "id".to_owned(),
+        cache_resolve: text(),
+        cache_routes: text(),
+        updated_at: None,
+        clock: Vec::new(),
+        patterns: vec!["a+".to_owned()],
+        audiences: Vec::new(),
+        experiments: vec![Experiment {
+            key: "e".to_owned(),
+            seed: "e".to_owned(),
+            ranges: vec![Range { from: 0.0, to: 0.5 }, Range { from: 0.5, to: 1.0 }],
+            namespace: None,
+            holdout: 0.0,
+        }],
+        sees_url: false,
+        routes: vec![route("/", false), route("/:a", true), route("/*", true)],
+        literals: literals("/"),
+        tree: vec![root, branch],
+    }
+}
+
+fn literals(path: &str) -> Vec<u32> {
+    let mut slots = vec![0; 2];
+    slots[checksum::table(path.as_bytes()) as usize & 1] = LITERAL as u32 + 1;
+    slots
+}
+
+/// `[piece, outer[inner]]`
+fn page() -> Page {
+    let variant = |key: &str, parts: Vec<Part>| Variant {
+        key: key.to_owned(),
+        pair: String::new(),
+        selected: format!("\"z\":\"{key}\""),
+        parts,
+    };
+    let rule = Rule::Experiment { experiment: 0, arms: vec![0, 1], when: None };
+    let zone = |name: &str, inner: Vec<Part>| Zone {
+        name: name.to_owned(),
+        variants: vec![variant("default", inner), variant("b", vec![Part::Piece(0)])],
+        rules: vec![Rule::Experiment { experiment: 0, arms: vec![0, 1], when: None }],
+    };
+    let mut outer = zone("outer", vec![Part::Zone(0)]);
+    outer.rules = vec![Rule::When { program: Vec::new(), variant: 1, audience: false }, rule];
+    Page {
+        pieces: vec![piece("\"layout\":{}}"), piece("[\"\"],\"truncated\":false}")],
+        parts: vec![Part::Piece(0), Part::Zone(1)],
+        zones: vec![zone("inner", Vec::new()), outer],
+        combinations: 1,
+        combinations_array_bytes: 4,
+        combinations_truncated: false,
+    }
+}
+
+fn piece(text: &str) -> Piece {
+    let text = text.as_bytes().to_vec();
+    Piece { deflate: Vec::new(), crc: checksum::crc(&text), shift: checksum::crc_shift(text.len()), text }
+}
+
+/// A file with a right header and a right hash.
+fn sealed(payload: &[u8], version: u64) -> Vec<u8> {
+    [&Header::of(payload, version).to_bytes()[..], payload].concat()
+}
+
+fn opened(site: &Site) -> Result<Snapshot, Refusal> {
+    let payload = rkyv::to_bytes::<rkyv::rancor::Error>(site).expect("it can be archived");
+    open_bytes(&sealed(&payload, 1))
+}
+
+/// Asserts that the site with this change is refused, and why.
+fn refused(change: impl Fn(&mut Site), why: &str) {
+    let mut site = site();
+    change(&mut site);
+    match opened(&site).err() {
+        Some(Refusal::Unsound(reason)) => assert!(reason.contains(why), "{reason}, expected {why}"),
+        other => panic!("{other:?}, expected {why}"),
+    }
+}
+
+fn refused_page(change: impl Fn(&mut Page), why: &str) {
+    let change = |site: &mut Site| match &mut site.routes[REST].shows {
+        Shows::Page(page) => change(page),
+        Shows::Redirect(_) => unreachable!("the site above has no redirects"),
+    };
+    refused(change, why);
+}
+
+#[test]
+fn the_site_made_by_hand_is_sound() {
+    answers(opened(&site()).expect("it opens"));
+}
+
+#[test]
+fn a_table_of_literal_paths_that_leads_nowhere_is_refused() {
+    refused(|site| site.literals = vec![0, 4], "names a route that is not there");
+    refused(|site| site.literals = vec![0, u32::MAX], "names a route that is not there");
+    refused(|site| site.literals = vec![1, 1], "has no end");
+    refused(|site| site.literals = vec![1], "has no end");
+    refused(|site| site.literals = vec![1, 0, 0], "has no end");
+}
+
+#[test]
+fn a_tree_that_is_none_is_refused() {
+    let circle = "has a circle, or a branch in two places";
+    refused(|site| site.tree[0].param = Some(2), circle);
+    refused(|site| site.tree[1].param = Some(0), circle);
+    refused(|site| site.tree[1].param = Some(1), circle);
+    refused(|site| site.tree[0].literals = vec![("a".to_owned(), 1)], circle);
+    refused(|site| site.tree[1].literals = vec![("a".to_owned(), u32::MAX)], circle);
+    refused(|site| site.tree.push(Branch::default()), "nothing leads to");
+    let astray = "names a route that is not there, or elsewhere";
+    refused(|site| site.tree[0].rest = Some(3), astray);
+    refused(|site| site.tree[1].route = Some(u32::MAX), astray);
+    refused(|site| site.tree[0].route = Some(PATTERN as u32), astray);
+    refused(|site| site.tree[1].rest = Some(REST as u32), astray);
+}
+
+#[test]
+fn a_path_that_cannot_be_asked_for_is_refused() {
+    for path in ["", "é", "a/b"] {
+        refused(|site| site.routes[LITERAL].path = path.to_owned(), "does not begin with a slash");
+    }
+}
+
+#[test]
+fn a_layout_whose_references_lead_nowhere_is_refused() {
+    let nothing = "names a piece or a zone that is not there";
+    refused_page(|page| page.parts.push(Part::Piece(2)), nothing);
+    refused_page(|page| page.parts.push(Part::Zone(2)), nothing);
+    refused_page(|page| page.zones[0].variants[1].parts = vec![Part::Piece(u32::MAX)], nothing);
+    refused_page(|page| page.combinations = 2, "no combinations");
+    refused_page(|page| page.combinations_array_bytes = 24, "no combinations");
+    refused_page(|page| page.zones[0].variants.clear(), "a rule names what is not there");
+}
+
+#[test]
+fn a_zone_that_stands_in_two_places_or_in_itself_or_nowhere_is_refused() {
+    let twice = "a zone stands in two places, or too deep";
+    refused_page(|page| page.parts.push(Part::Zone(1)), twice);
+    refused_page(|page| page.parts.push(Part::Zone(0)), twice);
+    refused_page(|page| page.zones[0].variants[1].parts = vec![Part::Zone(0)], twice);
+    refused_page(|page| page.zones[0].variants[0].parts = vec![Part::Zone(1)], twice);
+    refused_page(|page| page.parts = vec![Part::Piece(0)], "a zone stands nowhere");
+}
+
+#[test]
+fn zones_may_nest_as_deep_as_the_bound_and_no_deeper() {
+    let nested = |depth: usize| {
+        let mut site = site();
+        let Shows::Page(page) = &mut site.routes[LITERAL].shows else { unreachable!("a page") };
+        page.parts = vec![Part::Zone(0)];
+        page.zones = (0..depth)
+            .map(|i| {
+                let inner = if i + 1 < depth { vec![Part::Zone(i as u8 + 1)] } else { Vec::new() };
+                let default = Variant {
+                    key: "default".to_owned(),
+                    pair: String::new(),
+                    selected: "\"z\":\"default\"".to_owned(),
+                    parts: inner,
+                };
+                Zone { name: format!("z{i:02}"), variants: vec![default], rules: Vec::new() }
+            })
+            .collect();
+        opened(&site)
+    };
+    let bound = parallax::limits::NODE_NESTING_MAX;
+    assert!(nested(bound - 1).is_ok());
+    answers(nested(bound).expect("at the bound"));
+    assert!(nested(bound + 1).is_err());
+}
+
+#[test]
+fn a_rule_that_chooses_what_is_not_there_is_refused() {
+    let nothing = "a rule names what is not there";
+    let rule = |experiment, arms: &[u8]| Rule::Experiment { experiment, arms: arms.to_vec(), when: None };
+    refused_page(|page| page.zones[0].rules.push(rule(1, &[0, 1])), nothing);
+    refused_page(|page| page.zones[0].rules.push(rule(0, &[0, 2])), nothing);
+    refused_page(|page| page.zones[0].rules.push(rule(0, &[0])), nothing);
+    let when = |variant| Rule::When { program: Vec::new(), variant, audience: false };
+    refused_page(|page| page.zones[0].rules.push(when(2)), nothing);
+    refused_page(|page| page.zones[0].rules.push(when(255)), nothing);
+}
+
+#[test]
+fn what_contradicts_itself_is_refused() {
+    refused(|site| site.version = 2, "header and content name different versions");
+    refused(|site| site.patterns.push("(".to_owned()), "");
+    refused(|site| site.patterns.push("a{1000}{1000}".to_owned()), "");
+}
+
+static AGENTS: LazyLock<Arc<Agents>> = LazyLock::new(|| Arc::new(Agents::new()));
+
+/// Asks for everything that the snapshot shows, in every way.
+fn answers(snapshot: Snapshot) {
+    let snapshot = Arc::new(snapshot);
+    let current = Current::default();
+    let versions = Versions::default().and(&snapshot);
+    current.swap(Catalog::new(std::iter::once((Arc::clone(&snapshot), versions))));
+    let settings = Settings { explain: true, country_header: None };
+    let mut desk = Desk::new(Surface::Admin, settings, &current, Arc::clone(&AGENTS));
+    let id = snapshot.site().site.as_str();
+    for path in ["/", "/x", "/blog/a", "/blog/a/b", "/old/x/y", "/%2F"] {
+        for how in
+            ["", "&variants=", "&variants=hero:b,outer:b", "&explain=1&anonId=v", "&include=combinations"]
+        {
+            for endpoint in ["resolve", "variants", "routes"] {
+                for coding in ["gzip", "identity"] {
+                    let head = format!(
+                        "GET /v1/{endpoint}?site={id}&route={path}{how} HTTP/1.1\r\nHost: a\r\n\
+                         Accept-Encoding: {coding}\r\n\r\n"
+                    );
+                    let mut out = Vec::new();
+                    match parse(head.as_bytes(), None) {
+                        Parsed::Whole(request, _) => desk.answer(&request, &mut out),
+                        Parsed::Refused(problem) => desk.refuse(&problem, &mut out),
+                        Parsed::Partial => unreachable!("the head is whole"),
+                    }
+                    assert!(out.starts_with(b"HTTP/1.1 "), "{head}");
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: times(400, 100_000) as u32, failure_persistence: None, ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn damage_under_a_right_hash_is_refused_or_harmless(
+        places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let mut bytes = snapshot(&FILES, 1);
+        for (at, byte) in places {
+            // The roots of things stand at the end: half of the damage goes there.
+            let from = if byte & 1 == 0 { HEADER_BYTES } else { (bytes.len() * 3 / 4).max(HEADER_BYTES) };
+            let at = from + at.index(bytes.len() - from);
+            bytes[at] = byte;
+        }
+        let bytes = sealed(&bytes[HEADER_BYTES..], 1);
+        let outcome = catch_unwind(AssertUnwindSafe(|| open_bytes(&bytes).map(answers)));
+        prop_assert!(outcome.is_ok(), "a panic");
+    }
+}
