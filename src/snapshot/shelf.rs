@@ -5,6 +5,7 @@
 //! sites with one tracking ID the one that is served already stays, at the beginning the one with
 //! the lesser site ID. Names, times and restarts never matter otherwise.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::fs;
@@ -88,22 +89,23 @@ impl Shelf {
     }
 
     fn choose(&self, complaints: &mut BTreeSet<String>) -> BTreeMap<String, Arc<Snapshot>> {
-        let mut chosen: BTreeMap<String, (&OsString, &Arc<Snapshot>)> = BTreeMap::new();
+        let mut contents: BTreeMap<String, Vec<(&OsString, &Arc<Snapshot>)>> = BTreeMap::new();
         for (name, snapshot) in self.names.iter().filter_map(|(n, k)| Some((n, k.kept.as_ref()?))) {
-            let site = snapshot.site().site.to_string();
-            let Some((other_name, other)) = chosen.get(&site) else {
-                chosen.insert(site, (name, snapshot));
-                continue;
-            };
-            if other.version() == snapshot.version() && other.hash() != snapshot.hash() {
+            contents.entry(snapshot.site().site.to_string()).or_default().push((name, snapshot));
+        }
+        let mut chosen = BTreeMap::new();
+        for (site, mut contents) in contents {
+            contents.sort_by_key(|(_, snapshot)| Reverse(rank(snapshot)));
+            let (name, snapshot) = contents[0];
+            let version = snapshot.version();
+            let rivals = contents.iter().take_while(|(_, other)| other.version() == version);
+            for (other, _) in rivals.filter(|(_, other)| other.hash() != snapshot.hash()) {
                 complaints.insert(format!(
-                    "{} and {} are different contents of site {site} with one version {}: the one with the greater hash is served",
-                    other_name.display(), name.display(), snapshot.version(),
+                    "{} and {} are different contents of site {site} with one version {version}: the first is served, its hash is the greater",
+                    name.display(), other.display(),
                 ));
             }
-            if rank(snapshot) > rank(other) {
-                chosen.insert(site, (name, snapshot));
-            }
+            chosen.insert(site, (name, snapshot));
         }
         self.without_doubled_tracking_ids(chosen, complaints)
     }
@@ -189,8 +191,11 @@ impl Name {
     fn look(&mut self, path: &Path, budget: &Budget) {
         let stamp = match storage::stamp_of(path) {
             Ok(stamp) => stamp,
-            // Gone between listing and looking: the next scan will not list it.
-            Err(error) => return self.refuse(format!("it cannot be looked at: {error}")),
+            // A link that leads nowhere, or a file that went since it was listed.
+            Err(error) => {
+                self.stamp = None;
+                return self.refuse(format!("it cannot be looked at: {error}"));
+            }
         };
         if self.stamp == Some(stamp) {
             return;
