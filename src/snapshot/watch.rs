@@ -35,26 +35,36 @@ pub fn spawn(folder: PathBuf, mut shelf: Shelf, current: Current, rescan: Durati
         let mut watcher = watcher
             .inspect_err(|error| tracing::warn!("inotify is not there, {folder:?} is polled: {error}"))
             .ok();
+        let mut trouble = None;
+        let mut touched = HashSet::new();
         loop {
-            // Again at every turn: the folder may have been replaced by another of its name.
+            // Again at every turn, for the folder may have been replaced by another of its name; and before
+            // the scan, so that whatever the scan is too early for is an event.
             let watched =
                 watcher.as_mut().is_some_and(|w| w.watch(&folder, RecursiveMode::NonRecursive).is_ok());
+            let scanned = shelf.scan(&folder, &touched, &current);
+            tell(&folder, scanned.err().map(|error| error.to_string()), &mut trouble);
             let pause = match watched {
                 _ if shelf.is_waiting() => GROWING,
                 true => rescan,
                 false => POLL.min(rescan),
             };
-            let touched = wait(&events, pause);
-            scan(&mut shelf, &folder, &touched, &current);
+            touched = wait(&events, pause);
         }
     })?;
     Ok(())
 }
 
-fn scan(shelf: &mut Shelf, folder: &Path, touched: &HashSet<OsString>, current: &Current) {
-    if let Err(error) = shelf.scan(folder, touched, current) {
-        tracing::error!("{}: cannot be read, what is served stays: {error}", folder.display());
+/// Says what keeps the folder from being read, once for as long as it lasts.
+fn tell(folder: &Path, trouble: Option<String>, before: &mut Option<String>) {
+    match &trouble {
+        Some(error) if trouble != *before => {
+            tracing::error!("{}: cannot be read, what is served stays: {error}", folder.display());
+        }
+        None if before.is_some() => tracing::info!("{}: can be read again", folder.display()),
+        _ => {}
     }
+    *before = trouble;
 }
 
 /// Waits for events, at most `pause`, and then until they settle; the names that they are about.
