@@ -78,8 +78,9 @@ struct Serve {
     /// Bytes that snapshots, old and new together, may take in memory; one that does not fit is refused.
     #[arg(long, value_name = "BYTES", env = "PARALLAX_SNAPSHOTS_MEMORY", default_value_t = SNAPSHOTS_MEMORY_BYTES)]
     snapshots_memory: u64,
-    /// Milliseconds between two looks at the whole snapshots folder, beside inotify.
-    #[arg(long, value_name = "MS", env = "PARALLAX_RESCAN_MS", default_value_t = 10_000, hide = true)]
+    /// Milliseconds between two looks at the whole snapshots folder, beside inotify, which tells nothing
+    /// of what a link leads to, nor of what another machine does to a shared folder.
+    #[arg(long, value_name = "MS", env = "PARALLAX_RESCAN_MS", default_value_t = 500, hide = true)]
     rescan_ms: u64,
     /// The form of log lines on standard error.
     #[arg(long, env = "PARALLAX_LOG", value_enum, default_value_t = LogForm::Text)]
