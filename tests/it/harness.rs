@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ pub struct Server {
     child: Child,
     pub edge: SocketAddr,
     pub admin: SocketAddr,
-    folder: TempDir,
+    folder: Arc<TempDir>,
     log: Arc<Mutex<Vec<String>>>,
 }
 
@@ -32,6 +33,17 @@ impl Server {
         for (name, bytes) in snapshots {
             std::fs::write(folder.path().join(name), bytes).expect("a snapshot is written");
         }
+        Self::over(Arc::new(folder), flags)
+    }
+
+    /// Ends the process without notice and starts another over the same folder.
+    pub fn restart(self, flags: &[&str]) -> Self {
+        let folder = Arc::clone(&self.folder);
+        drop(self);
+        Self::over(folder, flags)
+    }
+
+    fn over(folder: Arc<TempDir>, flags: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_parallax"))
             .args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "2"])
             .arg("--snapshots")
@@ -242,6 +254,40 @@ pub fn cases() -> Option<PathBuf> {
 /// The example site in the authoring format, beside the public cases.
 pub fn example_site() -> Option<PathBuf> {
     Some(cases()?.parent()?.join("example-site"))
+}
+
+/// Asks `address` on `clients` keep-alive connections, by `ask` again and again, while `act` runs. What
+/// `act` gives, and how often was asked; a panic of `ask`, which a failed request is, fails the test.
+pub fn under_load<T>(
+    address: SocketAddr,
+    clients: usize,
+    ask: impl Fn(&mut Client) + Sync,
+    act: impl FnOnce() -> T,
+) -> (T, usize) {
+    /// Ends the load even where `act` panics.
+    struct Ending<'a>(&'a AtomicBool);
+    impl Drop for Ending<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let is_over = AtomicBool::new(false);
+    let load = || {
+        let (mut client, mut asked) = (Client::to(address), 0);
+        while !is_over.load(Ordering::Relaxed) {
+            ask(&mut client);
+            asked += 1;
+        }
+        asked
+    };
+    thread::scope(|scope| {
+        let loads: Vec<_> = (0..clients).map(|_| scope.spawn(load)).collect();
+        let ending = Ending(&is_over);
+        let acted = act();
+        drop(ending);
+        let asked = loads.into_iter().map(|load| load.join().expect("no request failed")).sum();
+        (acted, asked)
+    })
 }
 
 /// How often to do something: `quick` times, or `long` times where `PARALLAX_LONG` is 1.

@@ -20,3 +20,5 @@ mod tidy;
 mod golden;
 // Damaged, foreign and forged snapshots.
 mod snapshot_damage;
+// What is put into snapshots/, replaced and removed while a server runs.
+mod publishing;
