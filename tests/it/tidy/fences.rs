@@ -19,6 +19,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("indicatif", &["cli.rs"]),
     ("io_uring", &["worker/ring.rs"]),
     ("itoa", &["json.rs"]),
+    ("memchr", &["http/params.rs", "edge/path.rs", "edge/variants.rs"]),
     ("jiff", &["snapshot/compile/"]),
     (
         "jsonc_parser",
