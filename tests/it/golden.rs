@@ -7,7 +7,7 @@ use std::process::Command;
 use parallax::snapshot::inspect;
 use parallax::snapshot::open::{Budget, Snapshot};
 
-use crate::harness::snapshot;
+use crate::harness::{snapshot, temporary_folder};
 
 /// The least that shows something: one page with nothing on it.
 const SMALLEST: [(&str, &str); 2] = [
@@ -85,7 +85,7 @@ fn the_smallest_snapshot_is_byte_for_byte_the_one_that_the_format_s_documents_na
 
 #[test]
 fn the_golden_file_opens_and_says_what_was_authored() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = temporary_folder();
     let path = folder.path().join("golden.snapshot");
     fs::write(&path, unhex(&fs::read_to_string(golden()).expect("the golden file"))).expect("written");
     let opened = Snapshot::open(&path, &Budget::new(u64::MAX)).expect("it opens");
@@ -117,7 +117,7 @@ fn a_page_s_path_counts_and_not_the_name_of_its_file() {
 #[test]
 fn folder_time_zone_and_language_do_not_matter() {
     let expected = snapshot(&RICH, 7);
-    let (one, two) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let (one, two) = (temporary_folder(), temporary_folder());
     write(one.path(), &RICH);
     write(two.path(), &RICH.iter().rev().copied().collect::<Vec<_>>());
     assert!(compiled(one.path(), &[("TZ", "UTC")]) == expected);

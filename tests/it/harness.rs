@@ -29,7 +29,7 @@ pub struct Server {
 impl Server {
     /// Serves `snapshots`, given as names and contents, with two workers and `flags` beside.
     pub fn start(snapshots: &[(&str, &[u8])], flags: &[&str]) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = temporary_folder();
         for (name, bytes) in snapshots {
             std::fs::write(folder.path().join(name), bytes).expect("a snapshot is written");
         }
@@ -232,6 +232,14 @@ impl Response {
         assert_eq!(self.field("content-type"), Some("application/problem+json"), "{self:?}");
         self.json()["code"].as_str().expect("a code").to_owned()
     }
+}
+
+/// An empty folder that goes with its value; in memory where the machine has that, so that nobody else's
+/// writing decides how long a sync takes here.
+pub fn temporary_folder() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    folder.expect("a temporary folder")
 }
 
 /// Compiles a site made of `files`, as `version`.

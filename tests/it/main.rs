@@ -22,3 +22,5 @@ mod golden;
 mod snapshot_damage;
 // What is put into snapshots/, replaced and removed while a server runs.
 mod publishing;
+// Publications under load.
+mod reload;

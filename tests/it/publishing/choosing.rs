@@ -14,7 +14,7 @@ use parallax::snapshot::shelf::Shelf;
 use proptest::prelude::*;
 
 use super::site;
-use crate::harness::times;
+use crate::harness::{temporary_folder, times};
 
 /// One content that a name may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,7 +112,7 @@ fn served(current: &Current) -> Vec<(String, Vec<u8>)> {
 }
 
 fn run(steps: &[Step]) -> Result<(), TestCaseError> {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = temporary_folder();
     let path = |name: usize| folder.path().join(NAMES[name]);
     let (mut shelf, current, mut oracle) =
         (Shelf::new(Budget::new(u64::MAX)), Current::default(), Oracle::default());
@@ -189,7 +189,7 @@ fn publish(folder: &Path, shelf: &mut Shelf, current: &Current, version: u64) {
 
 #[test]
 fn as_many_versions_as_the_bound_are_kept_and_the_oldest_goes_first() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = temporary_folder();
     let (mut shelf, current) = (Shelf::new(Budget::new(u64::MAX)), Current::default());
     let knows = |version: u64| current.load().sites()[0].versions.at(version).is_some();
     let bound = VERSIONS_KEPT_MAX as u64;
@@ -209,7 +209,7 @@ fn as_many_versions_as_the_bound_are_kept_and_the_oldest_goes_first() {
 
 #[test]
 fn memory_of_what_is_no_longer_served_is_given_back() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = temporary_folder();
     let budget = Budget::new(u64::MAX);
     let (mut shelf, current) = (Shelf::new(budget.clone()), Current::default());
     publish(folder.path(), &mut shelf, &current, 1);

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::{acme, ask_acme, site};
-use crate::harness::{Server, eventually, under_load};
+use crate::harness::{Server, eventually, temporary_folder, under_load};
 
 #[test]
 fn only_names_that_end_in_snapshot_and_begin_with_no_dot_are_looked_at() {
@@ -27,7 +27,7 @@ fn only_names_that_end_in_snapshot_and_begin_with_no_dot_are_looked_at() {
 
 #[test]
 fn a_link_is_followed_once_to_a_regular_file_and_not_further() {
-    let outside = tempfile::tempdir().expect("a folder");
+    let outside = temporary_folder();
     let target = outside.path().join("build-17");
     fs::write(&target, acme(1, "by a link")).expect("written");
     let server = Server::start(&[], &[]);
@@ -48,7 +48,7 @@ fn a_link_is_followed_once_to_a_regular_file_and_not_further() {
 
 #[test]
 fn what_a_link_leads_to_may_be_replaced_and_may_go_and_come_back() {
-    let outside = tempfile::tempdir().expect("a folder");
+    let outside = temporary_folder();
     let builds = outside.path().join("builds");
     fs::create_dir(&builds).expect("a folder");
     fs::write(builds.join("acme"), acme(1, "one")).expect("written");
