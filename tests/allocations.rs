@@ -1,0 +1,297 @@
+//! A GET allocates nothing once the connection's buffers exist (invariant 2), counted over the whole process.
+//!
+//! A test binary of its own: the counting allocator stands for everything in it. The server runs in this
+//! process with two workers; its client allocates nothing either, so that whatever is counted is the
+//! server's. Every kind of GET is asked for on every connection, once to warm up, then counted.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parallax::config::{Config, Driver};
+use parallax::limits::READ_BUFFER_BYTES;
+use parallax::server;
+use parallax::snapshot::compile::compile;
+use parallax::snapshot::files::Files;
+use parallax::snapshot::read::read;
+
+/// The system's allocator, and how often it was asked while `COUNTING`.
+struct Counting;
+
+static COUNTING: AtomicBool = AtomicBool::new(false);
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+/// Bytes of the last allocation counted, a hint to what it was.
+static LAST_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+fn count(bytes: usize) {
+    if COUNTING.load(Ordering::Relaxed) {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        LAST_BYTES.store(bytes, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: every call is handed on to the system's allocator unchanged; counting touches atomics only.
+unsafe impl GlobalAlloc for Counting {
+    // SAFETY: the caller's promises are those that the system's allocator asks for.
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: as above.
+        unsafe { System.alloc(layout) }
+    }
+
+    // SAFETY: the caller's promises are those that the system's allocator asks for.
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    // SAFETY: the caller's promises are those that the system's allocator asks for.
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        count(bytes);
+        // SAFETY: as above.
+        unsafe { System.realloc(at, layout, bytes) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const SITE: [(&str, &str); 5] = [
+    (
+        "site.json",
+        r#"{"site":"acme","trackingId":"track_acme","name":"Acme","timeZone":"Europe/Oslo","origins":["https://acme.example"]}"#,
+    ),
+    (
+        "audiences.json",
+        r#"{"german":{"when":{"locale":{"$regex":"^de"}}},"tagged":{"when":{"url.query.tag":{"$regex":"^[a-z]+[0-9]{2,}$"}}},
+            "letter":{"when":{"$or":[{"lastTouch.source":"letter"},{"country":{"$in":["NO","SE"]}}]}}}"#,
+    ),
+    (
+        "routes/index.json",
+        r#"{"path":"/","layout":{"root":{"props":{"title":"Front"}},"zones":{
+            "hero":{"default":[{"id":"a","type":"Hero","props":{"text":"FILLER"}}],
+                "variants":{"de":[{"id":"b","type":"Hero","props":{"text":"FILLER"},"zones":{
+                    "inner":{"default":[],"variants":{"x":[{"id":"c","type":"T","props":{}}]},
+                        "rules":[{"audience":"tagged","variant":"x"}]}}}],"back":[]},
+                "rules":[{"audience":"german","variant":"de"},{"when":{"device.type":"mobile"},"variant":"back"}]},
+            "cta":{"default":[],"variants":{"b":[{"id":"d","type":"T","props":{}}]},
+                "rules":[{"experiment":{"key":"cta","variants":["default","b"],"namespace":["n",0,0.9],"holdout":0.1}},
+                    {"audience":"letter","variant":"b"}]}}}}"#,
+    ),
+    ("routes/blog.json", r#"{"path":"/blog/:slug/*","layout":{"root":{"props":{}},"zones":{}}}"#),
+    ("routes/old.json", r#"{"path":"/old","redirect":{"to":"/","status":308}}"#),
+];
+
+/// Targets and header fields; `#` becomes a number that no request had before.
+const REQUESTS: &[(&str, &str, &str)] = &[
+    ("GET", "/v1/resolve?trackingId=track_acme&route=/&variants=hero:de,cta:b", ""),
+    (
+        "GET",
+        "/v1/resolve?trackingId=track_acme&route=/&variants=hero:de,inner:x",
+        "Accept-Encoding: gzip\r\n",
+    ),
+    ("GET", "/v1/resolve?site=acme&route=/&variants=nope:x,hero:nope", ""),
+    ("GET", "/v1/resolve?site=acme&route=/&variants=hero:nope&strict=1", ""),
+    (
+        "GET",
+        "/v1/resolve?site=acme&route=/&anonId=visitor-#",
+        "Accept-Language: de-DE\r\nAccept-Encoding: gzip, br\r\n",
+    ),
+    (
+        "GET",
+        "/v1/resolve?site=acme&route=/&anonId=visitor-#&url=https://acme.example/p%3Ftag=abc#%26utm_source=letter",
+        "",
+    ),
+    (
+        "GET",
+        "/v1/resolve?site=acme&route=/",
+        "Cookie: a=b; anon_id=visitor-#\r\nX-Request-Id: mine-#\r\nX-Debug-Timing: 1\r\n",
+    ),
+    (
+        "GET",
+        "/v1/resolve?site=acme&route=/&locale=de",
+        "User-Agent: Mozilla/5.0 (iPhone; # like Mac OS X) Safari/#\r\n",
+    ),
+    (
+        "GET",
+        "/v1/resolve?site=acme&route=/",
+        "User-Agent: Googlebot/#\r\nReferer: https://acme.example/?tag=z#\r\n",
+    ),
+    ("GET", "/v1/resolve?site=acme&route=/", "Origin: https://acme.example\r\nX-Anon-Id: visitor-#\r\n"),
+    ("HEAD", "/v1/resolve?site=acme&route=/&variants=", ""),
+    ("GET", "/v1/resolve?site=acme&route=/&variants=", "If-None-Match: *\r\n"),
+    ("GET", "/v1/resolve?site=acme&route=/blog/%E2%82%AC-#/a%2Fb/c&variants=", ""),
+    ("GET", "/v1/resolve?site=acme&route=/old", ""),
+    ("GET", "/v1/resolve?site=acme&route=/nowhere-#", "Origin: https://stranger.example\r\n"),
+    ("GET", "/v1/resolve?site=nobody-#&route=/", ""),
+    ("GET", "/v1/resolve?site=acme&route=/&explain=1", ""),
+    ("GET", "/v1/nothing-#", ""),
+    ("POST", "/v1/resolve", "Content-Length: 3\r\n\r\nabc"),
+    ("OPTIONS", "/v1/resolve", "Origin: https://acme.example\r\nAccess-Control-Request-Method: GET\r\n"),
+    ("GET", "/v1/variants?site=acme&route=/&anonId=visitor-#", "CF-IPCountry: NO\r\n"),
+    ("GET", "/v1/variants?site=acme&route=/&include=combinations", ""),
+    ("GET", "/v1/routes?site=acme", ""),
+    ("GET", "/v1/routes?site=acme&include=variants&since=1&prefix=/b", ""),
+    ("GET", "/v1/routes?site=acme&limit=1&cursor=00", ""),
+];
+
+/// Workers do something once a second; that is counted as well.
+const OVER_A_TICK: Duration = Duration::from_millis(1200);
+
+/// A keep-alive connection that reads and writes in fixed buffers.
+struct Connection {
+    stream: TcpStream,
+    request: [u8; 2048],
+    response: [u8; 64 * 1024],
+    received: usize,
+}
+
+impl Connection {
+    fn to(address: SocketAddr) -> Box<Self> {
+        let stream = TcpStream::connect(address).expect("connects");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        stream.set_nodelay(true).expect("an option");
+        Box::new(Self { stream, request: [0; 2048], response: [0; 64 * 1024], received: 0 })
+    }
+
+    fn send(&mut self, request: (&str, &str, &str), number: usize) {
+        let length = self.write(request, number);
+        self.stream.write_all(&self.request[..length]).expect("sent");
+    }
+
+    /// Writes a request into the buffer, `number` in place of each `#`; its length.
+    fn write(&mut self, (method, target, fields): (&str, &str, &str), number: usize) -> usize {
+        let mut out = &mut self.request[..];
+        let parts = [method, " ", target, " HTTP/1.1\r\nHost: acme.example\r\n", fields];
+        for text in parts.iter().flat_map(|part| part.split_inclusive('#')) {
+            match text.strip_suffix('#') {
+                Some(text) => write!(out, "{text}{number}").expect("it fits"),
+                None => out.write_all(text.as_bytes()).expect("it fits"),
+            }
+        }
+        if !fields.contains("\r\n\r\n") {
+            out.write_all(b"\r\n").expect("it fits");
+        }
+        2048 - out.len()
+    }
+
+    /// Reads one response; its status.
+    fn receive(&mut self, head_only: bool) -> u16 {
+        loop {
+            if let Some((status, length)) = whole(&self.response[..self.received], head_only) {
+                self.response.copy_within(length..self.received, 0);
+                self.received -= length;
+                return status;
+            }
+            let count = self.stream.read(&mut self.response[self.received..]).expect("received");
+            assert!(count > 0, "the connection was closed");
+            self.received += count;
+        }
+    }
+}
+
+/// Status and length of the response that `bytes` begin with, once it is whole.
+fn whole(bytes: &[u8], head_only: bool) -> Option<(u16, usize)> {
+    let head = bytes.windows(4).position(|w| w == b"\r\n\r\n")? + 4;
+    let text = std::str::from_utf8(&bytes[..head]).expect("ASCII");
+    let status = text[9..12].parse().expect("a status");
+    let length = text.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+    let body = length.filter(|_| !head_only && status != 304).map_or(0, |l| l.parse().expect("digits"));
+    (bytes.len() >= head + body).then_some((status, head + body))
+}
+
+/// Every kind of request on every connection: first one by one, then all in a row before the first answer.
+fn ask_everything(connections: &mut [Box<Connection>], number: &mut usize) -> usize {
+    let before = *number;
+    for connection in connections {
+        for request in REQUESTS {
+            *number += 1;
+            connection.send(*request, *number);
+            let status = connection.receive(request.0 == "HEAD");
+            assert!(status < 500, "{status} for {}", request.1);
+        }
+        for request in REQUESTS {
+            *number += 1;
+            connection.send(*request, *number);
+        }
+        for request in REQUESTS {
+            connection.receive(request.0 == "HEAD");
+        }
+    }
+    *number - before
+}
+
+/// Makes each worker's output buffer as large as it will ever be: answers of pipelined requests gather in
+/// it up to a bound, and how many come in one read is the kernel's business.
+fn fill_outputs(connections: &mut [Box<Connection>]) {
+    const LARGE: (&str, &str, &str) = ("GET", "/v1/resolve?site=acme&route=/&variants=hero:de", "");
+    for connection in connections {
+        let mut burst = Vec::new();
+        while burst.len() < READ_BUFFER_BYTES {
+            let length = connection.write(LARGE, 0);
+            burst.extend_from_slice(&connection.request[..length]);
+        }
+        connection.stream.write_all(&burst).expect("sent");
+        for _ in burst.windows(4).filter(|w| *w == b"\r\n\r\n") {
+            connection.receive(false);
+        }
+    }
+}
+
+fn start(folder: &std::path::Path) -> SocketAddr {
+    let filler = "a text that is long enough to be worth compressing ".repeat(40);
+    let texts: Vec<(&str, String)> =
+        SITE.iter().map(|(path, text)| (*path, text.replace("FILLER", &filler))).collect();
+    let files = Files::from_memory(texts.iter().map(|(path, text)| (*path, text.as_bytes())));
+    let (source, mistakes) = read(&files, &|_, _| {});
+    let bytes = compile(&source, mistakes, 2, &|_, _| {});
+    let bytes = bytes.unwrap_or_else(|mistakes| panic!("{}", mistakes.report(&files)));
+    std::fs::write(folder.join("acme.snapshot"), bytes).expect("written");
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let driver = match std::env::var("PARALLAX_DRIVER").as_deref() {
+        Ok("epoll") => Driver::Epoll,
+        Ok("uring") => Driver::Uring,
+        _ => Driver::Auto,
+    };
+    let config = Config {
+        snapshots: folder.to_owned(),
+        listen: any,
+        admin: any,
+        admin_token: None,
+        workers: Some(2),
+        driver,
+        explain: false,
+        country_header: Some("cf-ipcountry".to_owned()),
+        snapshots_memory: 1 << 30,
+        // The watcher sleeps while GETs are counted: what it does is no GET's.
+        rescan: Duration::from_secs(3600),
+    };
+    server::start(config).expect("it starts").listen
+}
+
+#[test]
+fn a_get_allocates_nothing_once_its_connection_is_warm() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let address = start(folder.path());
+    // Enough that both workers have some: the kernel spreads connections over them.
+    let mut connections: Vec<_> = (0..16).map(|_| Connection::to(address)).collect();
+    let mut number = 0;
+    ask_everything(&mut connections, &mut number);
+    fill_outputs(&mut connections);
+    let begun = Instant::now();
+    COUNTING.store(true, Ordering::SeqCst);
+    let mut asked = 0;
+    while asked < 3000 || begun.elapsed() < OVER_A_TICK {
+        asked += ask_everything(&mut connections, &mut number);
+    }
+    COUNTING.store(false, Ordering::SeqCst);
+    let (allocations, last) = (ALLOCATIONS.load(Ordering::SeqCst), LAST_BYTES.load(Ordering::SeqCst));
+    assert_eq!(allocations, 0, "{asked} requests allocated; the last time {last} bytes");
+    // The counter counts.
+    COUNTING.store(true, Ordering::SeqCst);
+    drop(std::hint::black_box(Box::new(number)));
+    COUNTING.store(false, Ordering::SeqCst);
+    assert_ne!(ALLOCATIONS.load(Ordering::SeqCst), 0);
+}
