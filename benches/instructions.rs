@@ -4,6 +4,8 @@
 //! counts of repetitions; the difference is the case alone. It does not depend on the machine's
 //! mood. The copy of the body is part of the figure. In test mode each case is answered once.
 
+#![expect(clippy::print_stdout, reason = "its table is what it is for")]
+
 mod bench;
 
 use std::process::Command;

@@ -52,7 +52,7 @@ pub fn spawn(folder: PathBuf, mut shelf: Shelf, current: Current, rescan: Durati
                 true => rescan,
                 false => POLL.min(rescan),
             }
-            .max(begun.elapsed() * REST);
+            .max((clock::instant() - begun) * REST);
             touched = wait(&events, pause);
         }
     })?;

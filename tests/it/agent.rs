@@ -1,11 +1,9 @@
 //! What a User-Agent says, by real crawlers, real traffic, and well-known browsers.
 //!
-//! The cases are looked for in the folder that `PARALLAX_CASES` names; without it these tests say so and check nothing.
 
 use parallax::edge::agent::{AgentTable, Agents, Browser, Device, Facts, Os};
 use parallax::limits::{AGENTS_REMEMBERED, USER_AGENT_BYTES_MAX};
 use proptest::prelude::*;
-use std::path::Path;
 
 const CHROME: &str = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36";
 
@@ -358,9 +356,5 @@ fn is_plain_browser(agent: &str) -> bool {
 }
 
 fn case(path: &str) -> Option<String> {
-    let Ok(folder) = std::env::var("PARALLAX_CASES") else {
-        eprintln!("PARALLAX_CASES is not set: nothing checked");
-        return None;
-    };
-    Some(std::fs::read_to_string(Path::new(&folder).join(path)).unwrap())
+    Some(std::fs::read_to_string(crate::harness::cases()?.join(path)).expect("a public case"))
 }

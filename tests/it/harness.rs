@@ -69,11 +69,6 @@ impl Server {
         Self { child, edge, admin, folder, log }
     }
 
-    /// Serves one site, made of `files`, as version 1.
-    pub fn of(files: &[(&str, &str)]) -> Self {
-        Self::start(&[("site.snapshot", &snapshot(files, 1))], &[])
-    }
-
     /// Serves the demo.
     pub fn demo() -> Self {
         Self::start(&[("demo.snapshot", &parallax::demo::snapshot().1)], &[])
@@ -111,15 +106,6 @@ impl Server {
     /// One GET to the operator's address.
     pub fn admin_get(&self, target: &str) -> Response {
         Client::to(self.admin).request("GET", target, &[])
-    }
-
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Whether the process still runs.
-    pub fn is_alive(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
     }
 }
 
@@ -219,6 +205,10 @@ impl Response {
         value
     }
 
+    pub fn body_contains(&self, text: &str) -> bool {
+        self.body.windows(text.len()).any(|window| window == text.as_bytes())
+    }
+
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("UTF-8")
     }
@@ -254,7 +244,7 @@ pub fn snapshot(files: &[(&str, &str)], version: u64) -> Vec<u8> {
 pub fn cases() -> Option<PathBuf> {
     let folder = std::env::var_os("PARALLAX_CASES").map(PathBuf::from);
     if folder.is_none() {
-        println!("skipped: PARALLAX_CASES does not say where the public cases are");
+        eprintln!("skipped: PARALLAX_CASES does not say where the public cases are");
     }
     folder
 }

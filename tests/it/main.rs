@@ -10,6 +10,8 @@ mod harness;
 mod authoring;
 // What a User-Agent says.
 mod agent;
+// The example site of the format's description, compiled, published, replaced and removed.
+mod example_site;
 // Conditions and buckets, against GrowthBook's cases and naive oracles.
 mod condition;
 // Every answer of Edge and of the operator's address, against the interface.

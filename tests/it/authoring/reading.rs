@@ -1,7 +1,6 @@
 //! What a sound site is read into.
 
 use std::cell::RefCell;
-use std::path::Path;
 
 use parallax::snapshot::files::Files;
 use parallax::snapshot::read::read;
@@ -11,11 +10,7 @@ use super::{SITE, files, read_files, read_texts, told_of};
 
 #[test]
 fn the_example_site_is_read_without_a_mistake() {
-    let Some(cases) = std::env::var_os("PARALLAX_CASES") else {
-        println!("PARALLAX_CASES is not set: the example site beside it is not read");
-        return;
-    };
-    let folder = Path::new(&cases).with_file_name("example-site");
+    let Some(folder) = crate::harness::example_site() else { return };
     let files = Files::from_folder(&folder).expect("the example site can be read");
     let (source, report) = read_files(&files);
 

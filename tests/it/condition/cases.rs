@@ -1,8 +1,6 @@
 //! GrowthBook's `cases.json` (MIT, GrowthBook): the definition. `PARALLAX_CASES` is the folder
 //! that holds `growthbook/cases.json`.
 
-use std::path::Path;
-
 use parallax::condition::{bucket_ranges, choose_variation, equal_weights, hash, in_namespace};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
@@ -11,11 +9,8 @@ use super::{Groups, holds_leniently};
 
 /// The cases of a kind; none, and a word about it, where nobody said where they are.
 fn cases<T: DeserializeOwned>(kind: &str) -> Vec<T> {
-    let Some(folder) = std::env::var_os("PARALLAX_CASES") else {
-        println!("skipped: PARALLAX_CASES is not set");
-        return Vec::new();
-    };
-    let text = std::fs::read(Path::new(&folder).join("growthbook/cases.json")).expect("readable");
+    let Some(folder) = crate::harness::cases() else { return Vec::new() };
+    let text = std::fs::read(folder.join("growthbook/cases.json")).expect("readable");
     let mut cases: Json = serde_json::from_slice(&text).expect("JSON");
     let cases: Vec<T> = serde_json::from_value(cases[kind].take()).expect("cases of that form");
     assert!(!cases.is_empty(), "no cases of {kind}");

@@ -118,7 +118,7 @@ fn run(steps: &[Step]) -> Result<(), TestCaseError> {
         (Shelf::new(Budget::new(u64::MAX)), Current::default(), Oracle::default());
     // What a watcher tells: the names that something happened to since the last scan.
     let mut touched = HashSet::new();
-    let mut happened = |name: usize, touched: &mut HashSet<_>| touched.insert(NAMES[name].into());
+    let happened = |name: usize, touched: &mut HashSet<_>| touched.insert(NAMES[name].into());
     for step in steps {
         match *step {
             Step::Write { name, content } => {

@@ -164,7 +164,7 @@ fn epoch_s(date: &str) -> u64 {
     let month = months.iter().position(|m| *m == month).expect("a month");
     let [day, year, hour, minute, second] =
         [day, year, hour, minute, second].map(|n| n.parse::<u64>().expect("a number"));
-    let is_leap = |y: u64| y % 4 == 0 && (y % 100 != 0 || y % 400 == 0);
+    let is_leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
     let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     let days = (1970..year).map(|y| 365 + u64::from(is_leap(y))).sum::<u64>()
         + lengths[..month].iter().sum::<u64>()

@@ -1,0 +1,70 @@
+//! The life of the example site beside a running server, by the program's own words.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::harness::{Response, Server, eventually, example_site};
+
+fn compile(site: &Path, output: &Path) {
+    let program = Command::new(env!("CARGO_BIN_EXE_parallax"))
+        .args(["compile".as_ref(), site.as_os_str(), "-o".as_ref(), output.as_os_str()])
+        .output()
+        .expect("the compiler runs");
+    assert!(program.status.success(), "{}", String::from_utf8_lossy(&program.stderr));
+}
+
+/// A copy of the example site whose texts can be changed.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("a folder").flatten() {
+        let target = to.join(entry.file_name());
+        match entry.path().is_dir() {
+            true => copy(&entry.path(), &target),
+            false => fs::write(&target, fs::read(entry.path()).expect("read")).expect("written"),
+        }
+    }
+}
+
+fn home(server: &Server, more: &str) -> Response {
+    server.get(&format!("/v1/resolve?trackingId=track_acme&route=/{more}"))
+}
+
+#[test]
+fn it_is_published_forced_replaced_and_removed() {
+    let Some(source) = example_site() else { return };
+    let folder = crate::harness::temporary_folder();
+    let site = folder.path().join("acme");
+    copy(&source, &site);
+    let server = Server::demo();
+    let file = server.path("acme.snapshot");
+    compile(&site, &file);
+    let published = |what: &str, text: &str| {
+        eventually(what, || {
+            Some(home(&server, "&variants=hero:pro,promo:b")).filter(|r| r.body_contains(text))
+        })
+    };
+    let forced = published("it is published", "Your pro desk");
+    assert!(forced.body_contains("10 % off tents"), "{}", forced.text());
+    assert_eq!(forced.field("x-variants"), Some("hero:pro,promo:b"));
+
+    let other_order = home(&server, "&variants=promo:b,hero:pro");
+    assert_eq!((&other_order.body, other_order.field("etag")), (&forced.body, forced.field("etag")));
+
+    let unknown = home(&server, "&variants=hero:nope");
+    assert!(unknown.body_contains("Gear for the long way round"), "{}", unknown.text());
+    assert_eq!(unknown.json()["warnings"][0]["key"], "nope");
+    assert_eq!(unknown.field("cache-control"), Some("public, max-age=0, s-maxage=5"));
+    let canonical = "/v1/resolve?trackingId=track_acme&route=/&variants=";
+    assert_eq!(unknown.field("content-location"), Some(canonical));
+
+    let index = site.join("routes/index.json");
+    let text = fs::read_to_string(&index).expect("read");
+    fs::write(&index, text.replace("Your pro desk", "A desk of your own")).expect("written");
+    compile(&site, &file);
+    published("the same version with another text is served", "A desk of your own");
+
+    fs::remove_file(&file).expect("removed");
+    eventually("it is gone", || (home(&server, "").status == 404).then_some(()));
+    assert_eq!(home(&server, "").code(), "site_not_found");
+}
