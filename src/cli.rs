@@ -241,8 +241,7 @@ fn publish_demo_where_nothing_is(folder: &Path) -> Result<(), Failure> {
 
 fn compile_folder(typed: &Compile) -> Result<(), Failure> {
     let folder = &typed.site;
-    let files = Files::from_folder(folder)
-        .map_err(|error| Failure::Input(format!("{}: {error}", folder.display())))?;
+    let files = Files::from_folder(folder).map_err(|error| Failure::Input(error.to_string()))?;
     let bar = progress_bar();
     let (source, mistakes) = read(&files, &|done, all| step(&bar, "reading", done, all));
     let (version, origin) = version(typed.version, &source)?;
@@ -252,7 +251,9 @@ fn compile_folder(typed: &Compile) -> Result<(), Failure> {
     let site = source.site.as_ref().map_or("", |site| &site.site);
     let default = || Path::new(DEFAULT_SNAPSHOTS).join(format!("{site}-{version}.snapshot"));
     let path = typed.output.clone().unwrap_or_else(default);
-    storage::replace(&path, &bytes).map_err(|error| {
+    let folder_is_there =
+        if typed.output.is_none() { std::fs::create_dir_all(DEFAULT_SNAPSHOTS) } else { Ok(()) };
+    folder_is_there.and_then(|()| storage::replace(&path, &bytes)).map_err(|error| {
         Failure::Machine(format!("{} cannot be written: {error}; name another place by -o", path.display()))
     })?;
     say(&format!(
