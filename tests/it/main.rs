@@ -26,3 +26,5 @@ mod snapshot_damage;
 mod publishing;
 // Publications under load.
 mod reload;
+// What the operator types, and what is said and written then.
+mod command_line;

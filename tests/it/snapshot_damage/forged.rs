@@ -12,12 +12,13 @@ use parallax::snapshot::format::{
     Branch, Experiment, HEADER_BYTES, Header, Page, Part, Piece, Range, Route, Rule, Shows, Site, Variant,
     Zone,
 };
+use parallax::snapshot::inspect;
 use parallax::snapshot::open::{Refusal, Snapshot};
 use parallax::snapshot::versions::Versions;
 use proptest::prelude::*;
 
 use super::{FILES, open_bytes};
-use crate::harness::{snapshot, times};
+use crate::harness::{snapshot, temporary_folder, times};
 
 /// The routes of the site below.
 const LITERAL: usize = 0;
@@ -229,6 +230,16 @@ fn what_contradicts_itself_is_refused() {
     refused(|site| site.version = 2, "header and content name different versions");
     refused(|site| site.patterns.push("(".to_owned()), "");
     refused(|site| site.patterns.push("a{1000}{1000}".to_owned()), "");
+}
+
+#[test]
+fn check_finds_a_piece_that_does_not_inflate_to_its_text() {
+    let folder = temporary_folder();
+    let path = folder.path().join("hand.snapshot");
+    let payload = rkyv::to_bytes::<rkyv::rancor::Error>(&site()).expect("it can be archived");
+    std::fs::write(&path, sealed(&payload, 1)).expect("written");
+    let checked = inspect::check(&path).expect("it can be looked at");
+    assert_eq!(checked[0].1, Err("piece 0 of route / does not inflate to its text".to_owned()));
 }
 
 static AGENTS: LazyLock<Arc<Agents>> = LazyLock::new(|| Arc::new(Agents::new()));
