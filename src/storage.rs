@@ -26,8 +26,8 @@ pub struct Stamp {
 /// Opens `path`, or the one link that it is, if that is a regular file.
 ///
 /// # Errors
-/// `InvalidInput` with the reason when it is a folder, a FIFO, a device, or a link to a link;
-/// else what the system says.
+/// `InvalidInput` with the reason when it is a folder, a FIFO or a device; else what the system says,
+/// of a link to a link that there are too many levels.
 pub fn open_regular(path: &Path) -> io::Result<(File, Stamp)> {
     let file = fs::OpenOptions::new()
         .read(true)

@@ -27,7 +27,8 @@
 //! **Checks on reading**, in this order: at least 64 bytes; magic; format version; header length;
 //! payload length against the file's (shorter: "not whole", perhaps still being copied; longer: damage); hash; the archive's
 //! structure (every offset inside, every text UTF-8); the references between its parts (every index in
-//! range, every zone standing in exactly one place). Only then is anything served from it.
+//! range, every zone standing in exactly one place, every branch of the patterns' tree reached from exactly
+//! one, every route as deep in it as its path has segments). Only then is anything served from it.
 //!
 //! **Writing**: under a temporary name (a dot file), sync, rename, sync of the folder. A crash leaves
 //! the old file or the new one, and perhaps a dot file, which nobody looks at.
