@@ -18,9 +18,9 @@ use crate::snapshot::compile::compile;
 use crate::snapshot::files::Files;
 use crate::snapshot::format::VERSION_MAX;
 use crate::snapshot::inspect;
-use crate::snapshot::mistake::Mistakes;
 use crate::snapshot::read::{Source, read};
 use crate::snapshot::schema::{self, schema};
+use crate::snapshot::shelf::names;
 use crate::{clock, demo, server, storage};
 
 /// Hands every visitor of a website their own version of a page within microseconds.
@@ -227,9 +227,8 @@ fn publish_demo_where_nothing_is(folder: &Path) -> Result<(), Failure> {
         Failure::Machine(format!("{}: {what}: {error}", folder.display()))
     };
     std::fs::create_dir_all(folder).map_err(|error| machine("cannot be made", error))?;
-    let entries = std::fs::read_dir(folder).map_err(|error| machine("cannot be read", error))?;
-    let is_snapshot = |name: &str| name.ends_with(".snapshot") && !name.starts_with('.');
-    if entries.flatten().any(|entry| is_snapshot(&entry.file_name().to_string_lossy())) {
+    let published = names(folder).map_err(|error| machine("cannot be read", error))?;
+    if !published.is_empty() {
         return Ok(());
     }
     let (name, bytes) = demo::snapshot();
@@ -247,7 +246,9 @@ fn compile_folder(typed: &Compile) -> Result<(), Failure> {
     let (version, origin) = version(typed.version, &source)?;
     let compiled = compile(&source, mistakes, version, &|done, all| step(&bar, "compiling", done, all));
     bar.finish_and_clear();
-    let bytes = compiled.map_err(|mistakes| Failure::Input(told(&mistakes, &files)))?;
+    let bytes = compiled.map_err(|mistakes| {
+        Failure::Input(format!("nothing was written, the site has mistakes\n\n{}", mistakes.report(&files)))
+    })?;
     let site = source.site.as_ref().map_or("", |site| &site.site);
     let default = || Path::new(DEFAULT_SNAPSHOTS).join(format!("{site}-{version}.snapshot"));
     let path = typed.output.clone().unwrap_or_else(default);
@@ -262,12 +263,6 @@ fn compile_folder(typed: &Compile) -> Result<(), Failure> {
         source.routes.len(),
         bytes.len(),
     ))
-}
-
-fn told(mistakes: &Mistakes, files: &Files) -> String {
-    let count = mistakes.len();
-    let noun = if count == 1 { "mistake" } else { "mistakes" };
-    format!("{count} {noun}; nothing was written\n\n{}", mistakes.report(files))
 }
 
 fn version(typed: Option<u64>, source: &Source) -> Result<(u64, &'static str), Failure> {

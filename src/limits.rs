@@ -81,6 +81,9 @@ pub const SNAPSHOTS_MEMORY_BYTES: u64 = 4 << 30;
 /// Names in `snapshots/` that are remembered, about 200 bytes each. Past it names that are known stay, and
 /// new ones are refused by a warning.
 pub const SNAPSHOT_NAMES_MAX: usize = 100_000;
+/// Sites whose last versions are remembered, those that are served no more included. Past it the latter are
+/// forgotten, and `since` is unknown when they come back.
+pub const SITES_REMEMBERED_MAX: usize = 1_000;
 /// Complaints about `snapshots/` that one scan logs line by line; the rest is a count.
 pub const COMPLAINTS_LOGGED_MAX: usize = 20;
 /// Workers of one process: more than any machine that one process serves well from.

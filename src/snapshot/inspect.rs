@@ -9,6 +9,7 @@ use serde_json::{Value as Json, json};
 
 use super::format::{ArchivedPage, ArchivedPiece, ArchivedRoute, ArchivedShows};
 use super::open::{Budget, Refusal, Snapshot};
+use super::shelf::names;
 use crate::checksum;
 
 /// Opens the snapshot at `path`.
@@ -114,21 +115,17 @@ pub type Checked = (PathBuf, Result<String, String>);
 /// # Errors
 /// The path cannot be looked at.
 pub fn check(path: &Path) -> io::Result<Vec<Checked>> {
-    let mut files = Vec::new();
-    if path.metadata()?.is_dir() {
-        for entry in path.read_dir()? {
-            let file = entry?.path();
-            let is_snapshot = file.extension().is_some_and(|ending| ending == "snapshot");
-            let hidden = file.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"."));
-            if is_snapshot && !hidden {
-                files.push(file);
-            }
-        }
-        files.sort();
-    } else {
-        files.push(path.to_owned());
-    }
-    Ok(files.into_iter().map(|file| (check_file(&file), file)).map(|(result, file)| (file, result)).collect())
+    let files: Vec<PathBuf> = match path.metadata()?.is_dir() {
+        true => names(path)?.iter().map(|name| path.join(name)).collect(),
+        false => vec![path.to_owned()],
+    };
+    Ok(files
+        .into_iter()
+        .map(|file| {
+            let result = check_file(&file);
+            (file, result)
+        })
+        .collect())
 }
 
 fn check_file(path: &Path) -> Result<String, String> {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use super::current::{Catalog, Current};
 use super::open::{Budget, Refusal, Snapshot};
 use super::versions::Versions;
-use crate::limits::{COMPLAINTS_LOGGED_MAX, SNAPSHOT_NAMES_MAX};
+use crate::limits::{COMPLAINTS_LOGGED_MAX, SITES_REMEMBERED_MAX, SNAPSHOT_NAMES_MAX};
 use crate::storage::{self, Stamp};
 
 /// All that is known of the folder.
@@ -180,6 +180,9 @@ impl Shelf {
             tracing::info!(site, "unpublished");
         }
         self.served = chosen;
+        if self.versions.len() > SITES_REMEMBERED_MAX {
+            self.versions.retain(|site, _| self.served.contains_key(site));
+        }
     }
 }
 
@@ -232,8 +235,11 @@ impl Name {
     }
 }
 
-/// The names that count: ending in `.snapshot`, not beginning with a dot.
-fn names(folder: &Path) -> io::Result<BTreeSet<OsString>> {
+/// The names in `folder` that count: ending in `.snapshot`, not beginning with a dot.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn names(folder: &Path) -> io::Result<BTreeSet<OsString>> {
     let counts =
         |name: &OsString| name.as_bytes().ends_with(b".snapshot") && !name.as_bytes().starts_with(b".");
     let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name()));

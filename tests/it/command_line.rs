@@ -203,7 +203,7 @@ fn five_mistakes_in_a_copy_of_the_demo_are_told_in_one_run_each_where_it_stands(
     spoil(&desk, audiences, sound, circle, "{");
 
     let done = desk.run(&["compile", "demo", "-o", "demo.snapshot"]);
-    done.is(1, &["5 mistakes; nothing was written", "nearest  `returning`", "`hero`, which stands twice"]);
+    done.is(1, &["nothing was written", "5 mistakes", "nearest  `returning`", "`hero`, which stands twice"]);
     for place in places {
         let behind =
             done.err.split(&place).nth(1).unwrap_or_else(|| panic!("{place} is not told: {}", done.err));
@@ -219,7 +219,7 @@ fn nothing_is_written_where_there_are_mistakes() {
     let desk = Desk::new();
     desk.write("site/routes/broken.json", "{");
     desk.run(&["compile", "site"]).is(1, &["routes/broken.json:1:", "nothing was written"]);
-    desk.run(&["compile", "site", "-o", "x.snapshot"]).is(1, &["1 mistake; nothing was written"]);
+    desk.run(&["compile", "site", "-o", "x.snapshot"]).is(1, &["nothing was written", "1 mistake"]);
     assert_eq!(desk.files(""), ["site"]);
     desk.run(&["compile", "nowhere"]).is(1, &["parallax: nowhere: No such file"]);
     fs::create_dir(desk.path("empty")).expect("made");
