@@ -72,10 +72,16 @@ impl Shelf {
                 complaints.insert(format!("{}: {refusal}", name.display()));
             }
         }
-        let chosen = self.choose(&mut complaints);
-        self.complain(complaints);
-        self.serve(chosen, current);
-        Ok(())
+        // A site that moves to another tracking ID frees the one it had for those that wait for it, so this is
+        // repeated; it ends, since no site ever falls back to a lesser content.
+        loop {
+            let mut told = complaints.clone();
+            let chosen = self.choose(&mut told);
+            if !self.serve(chosen, current) {
+                self.complain(told);
+                return Ok(());
+            }
+        }
     }
 
     /// Whether a file seems to be still on its way, so that the next scan should come soon.
@@ -88,56 +94,34 @@ impl Shelf {
         self.complaints.iter().map(String::as_str)
     }
 
+    /// Of each site the best content whose tracking ID is not another site's.
     fn choose(&self, complaints: &mut BTreeSet<String>) -> BTreeMap<String, Arc<Snapshot>> {
-        let mut contents: BTreeMap<String, Vec<(&OsString, &Arc<Snapshot>)>> = BTreeMap::new();
+        let mut contents: BTreeMap<&str, Vec<(&OsString, &Arc<Snapshot>)>> = BTreeMap::new();
         for (name, snapshot) in self.names.iter().filter_map(|(n, k)| Some((n, k.kept.as_ref()?))) {
-            contents.entry(snapshot.site().site.to_string()).or_default().push((name, snapshot));
+            contents.entry(&snapshot.site().site).or_default().push((name, snapshot));
+        }
+        let mut holders: BTreeMap<&str, &str> = BTreeMap::new();
+        for (site, snapshot) in self.served.iter().filter(|(site, _)| contents.contains_key(site.as_str())) {
+            holders.insert(&snapshot.site().tracking_id, site);
         }
         let mut chosen = BTreeMap::new();
         for (site, mut contents) in contents {
             contents.sort_by_key(|(_, snapshot)| Reverse(rank(snapshot)));
-            let (name, snapshot) = contents[0];
-            let version = snapshot.version();
-            let rivals = contents.iter().take_while(|(_, other)| other.version() == version);
-            for (other, _) in rivals.filter(|(_, other)| other.hash() != snapshot.hash()) {
+            for (i, (name, snapshot)) in contents.iter().enumerate() {
+                let tracking_id = snapshot.site().tracking_id.as_str();
+                let holder = *holders.entry(tracking_id).or_insert(site);
+                if holder == site {
+                    warn_of_rivals(&contents[i..], complaints);
+                    chosen.insert(site.to_owned(), Arc::clone(snapshot));
+                    break;
+                }
                 complaints.insert(format!(
-                    "{} and {} are different contents of site {site} with one version {version}: the first is served, its hash is the greater",
-                    name.display(), other.display(),
-                ));
-            }
-            chosen.insert(site, (name, snapshot));
-        }
-        self.without_doubled_tracking_ids(chosen, complaints)
-    }
-
-    fn without_doubled_tracking_ids(
-        &self,
-        chosen: BTreeMap<String, (&OsString, &Arc<Snapshot>)>,
-        complaints: &mut BTreeSet<String>,
-    ) -> BTreeMap<String, Arc<Snapshot>> {
-        let tracking_id = |snapshot: &Snapshot| snapshot.site().tracking_id.to_string();
-        let mut holders: BTreeMap<String, &String> = BTreeMap::new();
-        for (site, (_, snapshot)) in &chosen {
-            let id = tracking_id(snapshot);
-            let serves_it = self.served.get(site).is_some_and(|s| tracking_id(s) == id);
-            if serves_it || !holders.contains_key(&id) {
-                holders.insert(id, site);
-            }
-        }
-        let mut kept = BTreeMap::new();
-        for (site, (name, snapshot)) in &chosen {
-            let holder = holders[&tracking_id(snapshot)];
-            if holder == site {
-                kept.insert(site.clone(), Arc::clone(snapshot));
-            } else {
-                complaints.insert(format!(
-                    "{}: site {site} has the tracking ID {} of site {holder}, which is served already",
+                    "{}: site {site} has the tracking ID {tracking_id} of site {holder}, which is served already",
                     name.display(),
-                    tracking_id(snapshot),
                 ));
             }
         }
-        kept
+        chosen
     }
 
     fn complain(&mut self, complaints: BTreeSet<String>) {
@@ -151,13 +135,14 @@ impl Shelf {
         self.complaints = complaints;
     }
 
-    fn serve(&mut self, chosen: BTreeMap<String, Arc<Snapshot>>, current: &Current) {
+    /// Serves `chosen`; whether that is anything new.
+    fn serve(&mut self, chosen: BTreeMap<String, Arc<Snapshot>>, current: &Current) -> bool {
         let is_same = chosen.len() == self.served.len()
             && chosen
                 .iter()
                 .all(|(site, new)| self.served.get(site).is_some_and(|old| Arc::ptr_eq(old, new)));
         if is_same {
-            return;
+            return false;
         }
         for (site, snapshot) in &chosen {
             let versions = self.versions.entry(site.clone()).or_default();
@@ -183,6 +168,21 @@ impl Shelf {
         if self.versions.len() > SITES_REMEMBERED_MAX {
             self.versions.retain(|site, _| self.served.contains_key(site));
         }
+        true
+    }
+}
+
+/// Says of the first of a site's `contents`, which is served, which others claim to be its version.
+fn warn_of_rivals(contents: &[(&OsString, &Arc<Snapshot>)], complaints: &mut BTreeSet<String>) {
+    let (name, served) = contents[0];
+    let (site, version) = (&served.site().site, served.version());
+    let rivals = contents.iter().take_while(|(_, other)| other.version() == version);
+    for (other, _) in rivals.filter(|(_, other)| other.hash() != served.hash()) {
+        complaints.insert(format!(
+            "{} and {} are different contents of site {site} with one version {version}: the first is served, its hash is the greater",
+            name.display(),
+            other.display(),
+        ));
     }
 }
 

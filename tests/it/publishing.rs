@@ -166,6 +166,20 @@ fn of_two_sites_with_one_tracking_id_the_one_already_served_stays() {
 }
 
 #[test]
+fn a_version_that_claims_another_site_s_tracking_id_is_refused_and_the_one_before_it_stays() {
+    let bear = site("bear", "track_bear", 1, "bear");
+    let server = Server::start(&[("b.snapshot", &bear), ("a-1.snapshot", &acme(1, "one"))], &[]);
+    server.publish("a-2.snapshot", &site("acme", "track_bear", 2, "two"));
+    let refusal = "a-2.snapshot: site acme has the tracking ID track_bear of site bear";
+    eventually("it is refused by name", || (server.log_count(refusal) == 1).then_some(()));
+    assert_eq!(server.says("acme").as_deref(), Some("one"));
+    assert_eq!(server.says("bear").as_deref(), Some("bear"));
+    // Freed, the tracking ID goes to the version that waits for it.
+    fs::remove_file(server.path("b.snapshot")).expect("removed");
+    server.comes_to_say("acme", Some("two"));
+}
+
+#[test]
 fn a_restart_serves_the_same() {
     let snapshots = [
         ("1.snapshot", acme(1, "one")),

@@ -85,24 +85,36 @@ impl Oracle {
                 self.kept.insert(*name, content.clone());
             }
         }
-        let mut best: BTreeMap<&'static str, Content> = BTreeMap::new();
-        for content in self.kept.values() {
-            let better = |other: &Content| (other.version, &other.hash) >= (content.version, &content.hash);
-            if !best.get(content.site).is_some_and(better) {
-                best.insert(content.site, content.clone());
+        // Serving one thing can free a tracking ID for another, so the rules are applied until nothing changes.
+        loop {
+            let next = self.next();
+            if next == self.served {
+                break;
+            }
+            self.served = next;
+        }
+        let is_rival = |c: &&Content| {
+            let served = self.served.get(c.site);
+            served.is_some_and(|s| s.version == c.version && s.hash > c.hash)
+        };
+        self.contested = self.kept.values().filter(is_rival).map(|c| c.site).collect();
+    }
+
+    /// Each site, by its ID, takes its best content whose tracking ID nobody else serves or took before it.
+    fn next(&self) -> BTreeMap<&'static str, Content> {
+        let still = |site: &str| self.kept.values().any(|c| c.site == site);
+        let mut next: BTreeMap<&'static str, Content> = BTreeMap::new();
+        for site in ["ant", "bear", "crow"] {
+            let free = |c: &&Content| {
+                let others = |served: &Content| served.site != site && served.tracking_id == c.tracking_id;
+                !self.served.values().any(|s| others(s) && still(s.site)) && !next.values().any(others)
+            };
+            let best = self.kept.values().filter(|c| c.site == site).filter(free);
+            if let Some(best) = best.max_by_key(|c| (c.version, c.hash.clone())) {
+                next.insert(site, best.clone());
             }
         }
-        let is_rival = |c: &&Content| best[c.site].version == c.version && best[c.site].hash != c.hash;
-        self.contested = self.kept.values().filter(is_rival).map(|c| c.site).collect();
-        let wants =
-            |id: &str| best.values().filter(move |c| c.tracking_id == id).map(|c| c.site).collect::<Vec<_>>();
-        let holder = |id: &str| {
-            let served = |site: &&&str| self.served.get(**site).is_some_and(|c| c.tracking_id == id);
-            let wants = wants(id);
-            wants.iter().find(served).or(wants.first()).copied()
-        };
-        self.served =
-            best.clone().into_iter().filter(|(site, c)| holder(c.tracking_id) == Some(*site)).collect();
+        next
     }
 }
 
