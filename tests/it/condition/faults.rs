@@ -39,10 +39,10 @@ fn every_mistake_is_named_at_once_where_it_stands() {
             "/$and/1/traits.plan/$gt",
             "/$and/1/visitor.visit",
             "/$and/1/visitor.visit/$in",
+            "/traits.a~1b~0c/$regx",
+            "/traits.a~1b~0c/$exists",
             "/events.Bought It/$count/within",
             "/events.Bought It/$count/$gte",
-            "/traits.a~1b~0c/$exists",
-            "/traits.a~1b~0c/$regx",
         ]
     );
 }
