@@ -57,5 +57,6 @@ pub mod checksum;
 pub mod clock;
 pub mod json;
 pub mod limits;
+pub mod nearest;
 pub mod percent;
 pub mod problem;

@@ -27,7 +27,7 @@ mod value;
 pub use bucket::{Range, bucket_ranges, choose_variation, equal_weights, hash, in_namespace};
 pub use compile::ProgramTooLarge;
 pub use evaluate::{Audiences, Encoded, Evaluator, Leaf, Memo};
-pub use parse::{Fault, lenient, nearest, strict};
+pub use parse::{Fault, lenient, strict};
 pub use pattern::{PatternFault, Patterns, PatternsFault};
 pub use tree::{Condition, overlong_chain};
 pub use value::{Array, Object, Value, encode};

@@ -5,10 +5,11 @@
 
 use serde_json::Value as Json;
 
-use super::parse::{Parser, Subject, holds_operators, nearest};
+use super::parse::{Parser, Subject, holds_operators};
 use super::tree::{Check, Node};
 use super::{Kind, Operator, pattern};
 use crate::limits::TIMES_KEPT;
+use crate::nearest::nearest;
 
 /// What may stand in a `$count`.
 const COUNT_MEMBERS: [&str; 7] = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "within"];

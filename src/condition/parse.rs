@@ -12,6 +12,7 @@ use serde_json::{Map, Value as Json};
 use super::tree::{Condition, Node};
 use super::{Field, Kind, Operator, Vocabulary};
 use crate::limits::{CONDITION_NESTING_MAX, FAULT_TEXT_CHARS_MAX};
+use crate::nearest::nearest;
 
 /// What may stand at a condition beside paths.
 const CONDITION_OPERATORS: [&str; 5] = ["$and", "$or", "$nor", "$not", "$audience"];
@@ -46,16 +47,6 @@ pub fn strict(source: &Json, vocabulary: &dyn Vocabulary) -> Result<Condition, V
 /// whole path.
 pub fn lenient(source: &Json, groups: &BTreeMap<String, Vec<Json>>) -> Condition {
     read(source, &AnyPath { groups }).0
-}
-
-/// The name that `came` was probably meant to be: differing, but for case, in one letter or at most
-/// a third of them.
-pub fn nearest<'n>(came: &str, names: impl IntoIterator<Item = &'n str>) -> Option<String> {
-    let came = came.to_lowercase();
-    let distance = |name: &str| strsim::damerau_levenshtein(&came, &name.to_lowercase());
-    let distances = names.into_iter().map(|name| (distance(name), name));
-    let (distance, name) = distances.min()?;
-    (distance <= (came.chars().count() / 3).max(1)).then(|| name.to_owned())
 }
 
 fn read(source: &Json, vocabulary: &dyn Vocabulary) -> (Condition, Vec<Fault>) {

@@ -88,7 +88,7 @@ pub fn field(path: &str) -> Result<Field, Option<String>> {
     });
     found.ok_or_else(|| {
         let candidates = TABLE.iter().map(|(form, ..)| *form).filter(|f| !f.contains('*'));
-        super::mistake::nearest(path, candidates)
+        crate::nearest::nearest(path, candidates)
     })
 }
 

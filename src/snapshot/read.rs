@@ -10,13 +10,14 @@ use serde::de::DeserializeOwned;
 
 use super::agreement;
 use super::files::{Fault, Files};
-use super::mistake::{At, Mistake, Mistakes, nearest};
+use super::mistake::{At, Mistake, Mistakes};
 use super::pattern::{NAME, Name};
 use super::schema::Kind;
 use super::shape::Shape;
 use super::source::{Audiences, Content, Groups, Queries, Route, Site};
 use super::syntax::{self, Break};
 use crate::limits::FILES_MAX;
+use crate::nearest::nearest;
 
 /// What stands in a site's folder. `None` is a part whose file has mistakes; where an optional file is not there, its part is
 /// empty.

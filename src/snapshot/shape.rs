@@ -13,8 +13,9 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use super::keywords::{ANYTHING, Keywords, NO_KEYWORDS, Schema, Type, equals, pattern};
-use super::mistake::{At, Mistake, Mistakes, cut, nearest, push_token, span_of, visible};
+use super::mistake::{At, Mistake, Mistakes, cut, push_token, span_of, visible};
 use super::schema::{Kind, schema};
+use crate::nearest::nearest;
 
 /// Characters of an author's string, and names of an author's members, that a message repeats.
 const QUOTED_CHARS_MAX: usize = 60;

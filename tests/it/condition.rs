@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 
 use parallax::condition::{
     Condition, Document, Encoded, Evaluator, Fault, Field, Kind, Memo, Patterns, Value, Vocabulary, encode,
-    lenient, nearest, strict,
+    lenient, strict,
 };
+use parallax::nearest::nearest;
 use serde_json::{Value as Json, json};
 
 type Groups = BTreeMap<String, Vec<Json>>;

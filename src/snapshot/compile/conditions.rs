@@ -6,6 +6,7 @@ use serde_json::{Value as Json, json};
 
 use crate::condition::{self, Condition, Fault, Field, Vocabulary};
 use crate::limits::{AUDIENCE_CHAIN_MAX, AUDIENCES_MAX};
+use crate::nearest::nearest;
 use crate::snapshot::fields::{self, ProfileField};
 use crate::snapshot::format::Audience;
 use crate::snapshot::mistake::{Mistake, Mistakes};
@@ -95,7 +96,7 @@ impl<'s> Conditions<'s> {
             let known = self.words.audience_names();
             let mistake =
                 Mistake::of_value(file, pointer, "an audience of `audiences.json`", format!("{key:?}"));
-            mistakes.add(mistake.with_nearest(condition::nearest(key, known)));
+            mistakes.add(mistake.with_nearest(nearest(key, known)));
             return Vec::new();
         }
         self.compile(file, pointer, &json!({ "$audience": key }), mistakes)

@@ -8,8 +8,9 @@ use crate::json;
 use crate::limits::{
     BODY_RENDERED_BYTES_MAX, CANONICAL_BYTES_MAX, NODE_NESTING_MAX, RULES_MAX, VARIANTS_MAX, ZONES_MAX,
 };
+use crate::nearest::nearest;
 use crate::snapshot::format::{Page, Part, Piece, Rule, Variant, Zone};
-use crate::snapshot::mistake::{Mistake, Mistakes, nearest};
+use crate::snapshot::mistake::{Mistake, Mistakes};
 use crate::snapshot::pattern::Name;
 use crate::snapshot::source::{self, EmbeddedQuery, Layout, Members, Node, PersonalizedZone, Queries};
 

@@ -4,8 +4,9 @@
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, db};
 
+use crate::nearest::nearest;
 use crate::snapshot::format::ClockOffset;
-use crate::snapshot::mistake::{Mistake, Mistakes, nearest};
+use crate::snapshot::mistake::{Mistake, Mistakes};
 
 /// 2020-01-01 and 2100-01-01: a snapshot is served in the years after it was compiled.
 const FROM_S: i64 = 1_577_836_800;

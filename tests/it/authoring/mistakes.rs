@@ -1,7 +1,8 @@
 //! What an author is told, and where.
 
+use parallax::nearest::nearest;
 use parallax::snapshot::files::Files;
-use parallax::snapshot::mistake::{At, Mistake, Mistakes, nearest};
+use parallax::snapshot::mistake::{At, Mistake, Mistakes};
 
 use super::{SITE, files, line, read_files, told, told_of};
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
-use parallax::snapshot::mistake::{Mistake, Mistakes, nearest, push_token};
+use parallax::nearest::nearest;
+use parallax::snapshot::mistake::{Mistake, Mistakes, push_token};
 use parallax::snapshot::pattern::PATTERNS;
 use parallax::snapshot::schema::{Kind, schema};
 use parallax::snapshot::shape::Shape;

@@ -36,7 +36,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("serde_json", &[""]),
     ("signal_hook", &["server.rs"]),
     ("socket2", &["worker/listener.rs"]),
-    ("strsim", &["condition/parse.rs", "snapshot/mistake.rs"]),
+    ("strsim", &["nearest.rs"]),
     ("thiserror", &[""]),
     ("tracing", &[""]),
     ("tracing_subscriber", &["cli.rs"]),
