@@ -3,7 +3,7 @@
 //!
 //! Exit codes: 0 done; 1 the input is at fault; 2 the command line; 3 the machine.
 
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -329,6 +329,11 @@ fn print_schema(kind: &str) -> Result<(), Failure> {
 }
 
 fn say(text: &str) -> Result<(), Failure> {
-    writeln!(std::io::stdout(), "{text}")
-        .map_err(|error| Failure::Machine(format!("standard output: {error}")))
+    match writeln!(std::io::stdout(), "{text}") {
+        // Who reads on in a pipe has read enough.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::Machine(format!("standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
 }

@@ -245,6 +245,14 @@ fn a_machine_that_refuses_is_exit_code_3_with_what_to_do() {
     Done::of(&schema.expect("it runs")).is(3, &["standard output"]);
 }
 
+#[test]
+fn a_reader_who_has_read_enough_is_no_failure() {
+    let desk = Desk::new();
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    Done::of(&desk.command(&["schema", "site"]).stdout(writer).output().expect("it runs")).is(0, &[]);
+}
+
 /// A limit on the size of files stands for a full disk: the write fails in its middle.
 #[test]
 fn a_disk_that_fills_up_while_writing_leaves_the_old_snapshot_and_nothing_else() {
