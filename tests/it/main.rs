@@ -12,6 +12,8 @@ mod authoring;
 mod agent;
 // The example site of the format's description, compiled, published, replaced and removed.
 mod example_site;
+// Each bound of what a site may be.
+mod bounds;
 // Conditions and buckets, against GrowthBook's cases and naive oracles.
 mod condition;
 // Every answer of Edge and of the operator's address, against the interface.
