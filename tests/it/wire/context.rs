@@ -98,6 +98,19 @@ fn the_page_is_the_parameter_else_the_referer() {
 }
 
 #[test]
+fn rules_see_the_first_32_parameters_and_4096_bytes_of_the_page() {
+    let behind = |others: usize| format!("/shop?{}colour=red", "a=1&".repeat(others));
+    for (others, seen) in [(30, "red shop"), (31, "red shop"), (32, "shop")] {
+        assert_eq!(hits("", &[("Referer", &behind(others))]), seen, "{others} before it");
+    }
+    let ending_at =
+        |bytes: usize| format!("/shop?a={}&colour=red", "x".repeat(bytes - "/shop?a=&colour=red".len()));
+    for (bytes, seen) in [(4095, "red shop"), (4096, "red shop"), (4097, "shop")] {
+        assert_eq!(hits("", &[("Referer", &ending_at(bytes))]), seen, "{bytes} bytes");
+    }
+}
+
+#[test]
 fn a_campaign_in_the_page_is_the_last_touch_and_the_first() {
     let variants = |query: &str, fields: &[(&str, &str)]| {
         let target = format!("/v1/variants?site=touched&route=/{query}");
