@@ -6,11 +6,15 @@
 
 #![expect(clippy::print_stdout, reason = "its table is what it is for")]
 
-mod bench;
+#[path = "bench/served.rs"]
+mod served;
+#[path = "bench/site.rs"]
+mod site;
 
 use std::process::Command;
 
-use bench::{Served, cases, compiled, site};
+use served::{Served, cases};
+use site::{compiled, site};
 
 const FEW: usize = 1_000;
 const MANY: usize = 3_000;

@@ -2,15 +2,16 @@
 //!
 //! `cargo bench --bench publish`. Opening is sealing, mapping, hashing and checking.
 
-mod bench;
+#[path = "bench/site.rs"]
+mod site;
 
 use std::collections::HashSet;
 
-use bench::{compiled, site};
 use divan::Bencher;
 use parallax::snapshot::current::Current;
 use parallax::snapshot::open::{Budget, Snapshot};
 use parallax::snapshot::shelf::Shelf;
+use site::{compiled, site};
 
 fn main() {
     divan::main();

@@ -2,10 +2,14 @@
 //!
 //! `cargo bench --bench resolve`. Each benchmark asserts its answer first.
 
-mod bench;
+#[path = "bench/served.rs"]
+mod served;
+#[path = "bench/site.rs"]
+mod site;
 
-use bench::{Served, cases, compiled, site};
 use divan::Bencher;
+use served::{Served, cases};
+use site::{compiled, site};
 
 fn main() {
     divan::main();

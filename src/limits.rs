@@ -164,8 +164,9 @@ pub const USER_AGENT_BYTES_MAX: usize = 512;
 /// Browsers freeze their agents, so that some hundreds make up nearly all of a site's traffic. 0.5 MiB a worker.
 pub const AGENTS_REMEMBERED: usize = 1024;
 
-// A canonical string, escaped three times over, still fits a target beside a route.
-const _: () = assert!(CANONICAL_BYTES_MAX * 2 + ROUTE_BYTES_MAX * 2 <= TARGET_BYTES_MAX);
+// The longest canonical string, which needs no escapes, fits a target beside the longest route with half of its
+// bytes escaped, and leaves 1 KiB for the other parameters.
+const _: () = assert!(CANONICAL_BYTES_MAX + 2 * ROUTE_BYTES_MAX + 1024 <= TARGET_BYTES_MAX);
 // A target fits a head.
 const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX);
 // A choice is one byte, 255 stands for "not there".

@@ -22,7 +22,7 @@ pub(super) enum Class<'a> {
     Public(&'a str),
     /// This visitor's browser may show it, nobody may keep it.
     Private,
-    /// The same, for what is not a document: no ETag either.
+    /// An explanation: nobody may keep it, nor ask whether it changed.
     Unkept,
 }
 

@@ -107,7 +107,7 @@ impl Agents {
         }
     }
 
-    /// Bytes of memory that the list takes, for the sum that is printed at boot.
+    /// Bytes of memory that the list takes.
     pub fn memory_bytes(&self) -> usize {
         let starts = self.at_start.iter().map(|text| size_of_val(text) + text.len());
         self.anywhere.memory_usage() + starts.sum::<usize>()

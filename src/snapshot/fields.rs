@@ -17,8 +17,8 @@ macro_rules! fields {
     };
 }
 
-// A path that ends in a dot is followed by a name. An ending behind the name stands before the
-// plain form, so that it is found first.
+// A path that ends in a dot is followed by a name. A form with an ending stands behind the plain one: the
+// search begins at the end, so that the ending is never taken for a part of the name.
 fields! {
     IsNew "visitor.isNew" Any
     IsReturning "visitor.isReturning" Any

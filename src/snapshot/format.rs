@@ -24,7 +24,7 @@
 //! 64      n     payload         an rkyv 0.8 archive of [`Site`], its root at the end
 //! ```
 //!
-//! **Checks on reading**, in this order: at least 64 bytes; magic; format version; header length;
+//! **Checks on reading**, in this order: magic; at least 64 bytes; format version; header length;
 //! payload length against the file's (shorter: "not whole", perhaps still being copied; longer: damage); hash; the archive's
 //! structure (every offset inside, every text UTF-8); the references between its parts (every index in
 //! range, every zone standing in exactly one place, every branch of the patterns' tree reached from exactly

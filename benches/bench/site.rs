@@ -1,0 +1,69 @@
+//! A site of the size that the goals speak of.
+//!
+//! Each page is 8 KB of layout with three personalized zones; ten audiences, of which its rules ask
+//! three, one by a regular expression; two zones move together in an experiment.
+
+use parallax::snapshot::compile::compile;
+use parallax::snapshot::files::Files;
+use parallax::snapshot::read::read;
+use serde_json::{Value, json};
+
+/// Compiles files given as path and JSON.
+pub fn compiled(files: &[(String, Value)], version: u64) -> Vec<u8> {
+    let texts: Vec<_> = files.iter().map(|(path, json)| (path.as_str(), json.to_string())).collect();
+    let files = Files::from_memory(texts.iter().map(|(path, text)| (*path, text.as_bytes())));
+    let (source, mistakes) = read(&files, &|_, _| {});
+    let compiled = compile(&source, mistakes, version, &|_, _| {});
+    compiled.unwrap_or_else(|mistakes| panic!("{}", mistakes.report(&files)))
+}
+
+/// The site of the goals, with `routes` pages of the same kind.
+pub fn site(routes: usize) -> Vec<(String, Value)> {
+    let mut audiences = json!({
+        "german": { "when": { "locale": { "$regex": "^de(-|$)" } } },
+        "mobile": { "when": { "device.type": "mobile" } },
+        "nordic": { "when": { "country": { "$in": ["NO", "SE", "DK", "FI", "IS"] } } },
+    });
+    for i in 3..10 {
+        audiences[format!("plan-{i}")] = json!({ "when": { "traits.plan": format!("p{i}") } });
+    }
+    let mut files = vec![
+        ("site.json".to_owned(), json!({ "site": "bench", "trackingId": "track_bench", "name": "Bench" })),
+        ("audiences.json".to_owned(), audiences),
+    ];
+    files.extend((0..routes).map(|i| (format!("routes/{i}.json"), page(i))));
+    files
+}
+
+/// Text that compresses about as prose does: words drawn from a list by a fixed sequence.
+struct Words(u32);
+
+impl Words {
+    fn text(&mut self, words: usize) -> String {
+        const LIST: &str = "tent storm light shop pole canvas morning valley boots stove kettle rain weight \
+            sleeping autumn repaired workshop before without carries another stands thousand metres walked";
+        let list: Vec<&str> = LIST.split_whitespace().collect();
+        let mut word = || {
+            self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            list[(self.0 >> 16) as usize % list.len()]
+        };
+        (0..words).map(|_| word()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn page(number: usize) -> Value {
+    let mut words = Words(number as u32 + 1);
+    let mut node = |id: &str, count: usize| json!([{ "id": id, "type": "Text", "props": { "title": id, "text": words.text(count) } }]);
+    let arms = json!({ "key": "bench-arms", "variants": ["default", "b"] });
+    json!({
+        "path": format!("/page-{number}"),
+        "layout": { "root": { "props": { "title": format!("Page {number}") } }, "zones": {
+            "hero": { "default": node("h0", 95), "variants": { "de": node("h1", 95), "mobile": node("h2", 95) },
+                "rules": [{ "audience": "german", "variant": "de" }, { "audience": "mobile", "variant": "mobile" }] },
+            "main": node("m", 830),
+            "aside": { "default": node("a0", 95), "variants": { "b": node("a1", 95) },
+                "rules": [{ "audience": "nordic", "variant": "b" }, { "experiment": arms.clone() }] },
+            "foot": { "default": node("f0", 95), "variants": { "b": node("f1", 95) }, "rules": [{ "experiment": arms }] },
+        } },
+    })
+}
