@@ -5,7 +5,7 @@
 //! server's. Every kind of GET is asked for on every connection, once to warm up, then counted.
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -185,7 +185,10 @@ impl Connection {
                 self.received -= length;
                 return status;
             }
-            let count = self.stream.read(&mut self.response[self.received..]).expect("received");
+            let count = match self.stream.read(&mut self.response[self.received..]) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                received => received.expect("received"),
+            };
             assert!(count > 0, "the connection was closed");
             self.received += count;
         }

@@ -5,6 +5,7 @@
 //! connection keeps its read buffer; output buffers belong to the worker.
 
 use std::cell::RefCell;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -186,11 +187,16 @@ impl Input {
     /// Receives more; false where nothing more comes.
     async fn read(&mut self, stream: &mut TcpStream) -> bool {
         self.make_room();
-        let filled = self.buffer.len();
-        let slice: SliceMut<Vec<u8>> = std::mem::take(&mut self.buffer).slice_mut(filled..);
-        let (received, slice) = stream.read(slice).await;
-        self.buffer = slice.into_inner();
-        received.is_ok_and(|bytes| bytes > 0)
+        loop {
+            let filled = self.buffer.len();
+            let slice: SliceMut<Vec<u8>> = std::mem::take(&mut self.buffer).slice_mut(filled..);
+            let (received, slice) = stream.read(slice).await;
+            self.buffer = slice.into_inner();
+            match received {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                received => return received.is_ok_and(|bytes| bytes > 0),
+            }
+        }
     }
 
     /// A head that does not fit the small buffer gets one that fits any; it is given back once

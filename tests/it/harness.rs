@@ -1,6 +1,6 @@
 //! A running server and a client that speaks HTTP byte by byte.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -181,8 +181,13 @@ impl Client {
 
     fn receive(&mut self) -> bool {
         let mut chunk = [0; 16 * 1024];
-        // A reset by the peer is an end as well.
-        let count = self.stream.read(&mut chunk).unwrap_or(0);
+        let count = loop {
+            match self.stream.read(&mut chunk) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // A reset by the peer is an end as well.
+                received => break received.unwrap_or(0),
+            }
+        };
         self.received.extend_from_slice(&chunk[..count]);
         count > 0
     }
