@@ -104,7 +104,9 @@ fn order(actual: Value, expected: Value) -> Option<Ordering> {
     }
 }
 
-fn number_of(value: Value) -> Option<f64> {
+/// The number by which the ordering operators and a literal number compare a value, as JavaScript has it: null counts as 0;
+/// arrays and objects have none.
+pub fn number_of(value: Value) -> Option<f64> {
     match value {
         Value::Null => Some(0.0),
         Value::Bool(flag) => Some(f64::from(flag)),

@@ -18,6 +18,7 @@
 //!  11 group    operator:u8 operand:value members:value
 //!  12 within   operator:u8 operand:value ms:i64
 //!  13 count    operator:u8 operand:value ms:i64 (operator:u8 bound:u64)*       ms 0: ever
+//!  14 param    operator:u8 index:u16             in a template: compare with what the parameter is
 //! ```
 //!
 //! Paths and operands stand as the author wrote them, for explaining; where a field holds times,
@@ -32,19 +33,20 @@ use super::value::{Array, Reader, Value, encode, encode_text, length};
 use crate::limits::PROGRAM_BYTES_MAX;
 
 const NEVER: u8 = 0;
-const ALL: u8 = 1;
-const ANY: u8 = 2;
-const NOT: u8 = 3;
+pub(super) const ALL: u8 = 1;
+pub(super) const ANY: u8 = 2;
+pub(super) const NOT: u8 = 3;
 const AUDIENCE: u8 = 4;
-const FIELD: u8 = 5;
-const MEMBER: u8 = 6;
-const SIZE: u8 = 7;
-const ELEMENT: u8 = 8;
-const COMPARE: u8 = 9;
+pub(super) const FIELD: u8 = 5;
+pub(super) const MEMBER: u8 = 6;
+pub(super) const SIZE: u8 = 7;
+pub(super) const ELEMENT: u8 = 8;
+pub(super) const COMPARE: u8 = 9;
 const PATTERN: u8 = 10;
 const GROUP: u8 = 11;
 const WITHIN: u8 = 12;
 const COUNT: u8 = 13;
+pub(super) const PARAM: u8 = 14;
 
 /// A condition, with the groups it names, is longer than a program may be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,6 +98,10 @@ impl Writer<'_> {
             }),
             Node::Element(test) => self.step(ELEMENT, |w| w.node(test)),
             Node::Test { operator, operand, check } => self.test(*operator, operand, check),
+            Node::Param { operator, index } => self.step(PARAM, |w| {
+                w.out.push(*operator as u8);
+                w.out.extend(index.to_le_bytes());
+            }),
         }
     }
 
@@ -154,6 +160,7 @@ impl Writer<'_> {
 /// One step of a program, its own steps not yet looked at.
 pub(super) enum Step<'p> {
     Never,
+    Param,
     All(Steps<'p>),
     Any(Steps<'p>),
     Not(Steps<'p>),
@@ -193,6 +200,7 @@ impl<'p> Steps<'p> {
         let mut body = Reader(self.0.take(bytes as usize)?);
         Some(match tag {
             NEVER => Step::Never,
+            PARAM => Step::Param,
             ALL => Step::All(Steps(body)),
             ANY => Step::Any(Steps(body)),
             NOT => Step::Not(Steps(body)),

@@ -170,6 +170,8 @@ where
         }
         let depth = depth + 1;
         match step {
+            // A template is bound before it is evaluated.
+            Step::Param => None,
             Step::Never => Some(false),
             Step::All(steps) => self.until(false, steps, subject, depth),
             Step::Any(steps) => self.until(true, steps, subject, depth),

@@ -5,6 +5,9 @@
 //! [`Condition`] > [`Condition::compile`] > a program of flat bytes > [`Evaluator`]. Beside it
 //! stand the shares of visitors that experiments take ([`hash`], [`bucket_ranges`]).
 //!
+//! A condition of a content query may name parameters; its program is a template, which [`bind`] turns into a program once
+//! their values are known.
+//!
 //! What always holds: evaluating allocates nothing, takes time linear in the program times the
 //! document, and takes any bytes without a panic. The module knows neither profiles nor content:
 //! what paths mean says a [`Vocabulary`], what stands there says a [`Document`].
@@ -21,16 +24,19 @@ mod evaluate;
 mod operand;
 mod parse;
 mod pattern;
+mod template;
 mod tree;
 mod value;
 
 pub use bucket::{Range, bucket_ranges, choose_variation, equal_weights, hash, in_namespace};
 pub use compile::ProgramTooLarge;
+pub use compare::number_of;
 pub use evaluate::{Audiences, Encoded, Evaluator, Leaf, Memo};
 pub use parse::{Fault, lenient, strict};
 pub use pattern::{PatternFault, Patterns, PatternsFault};
+pub use template::{Bound, bind};
 pub use tree::{Condition, overlong_chain};
-pub use value::{Array, Object, Value, encode};
+pub use value::{Array, Object, Value, encode, encode_scalar};
 
 use serde_json::Value as Json;
 
@@ -46,6 +52,10 @@ pub trait Vocabulary {
     fn audience_names(&self) -> Vec<&str>;
     /// A time as an author writes it (RFC 3339) in milliseconds since 1970.
     fn time_ms(&self, text: &str) -> Option<i64>;
+    /// The names of the parameters, by index; `None` where conditions have none.
+    fn param_names(&self) -> Option<Vec<&str>> {
+        None
+    }
 }
 
 /// What a path stands for: `code` and `name` are what a [`Document`] is asked for, and mean

@@ -20,6 +20,11 @@ const TYPES: [&str; 6] = ["null", "boolean", "number", "string", "array", "objec
 impl Parser<'_> {
     pub(super) fn compare(&mut self, operator: Operator, operand: &Json, subject: Subject) -> Node {
         use Operator::{All, Alli, Eq, Exists, Gt, Gte, In, Ini, Is, Lt, Lte, Ne, Nin, Nini, Type};
+        if !matches!(operator, Exists | Type | In | Nin | Ini | Nini | All | Alli)
+            && let Some(param) = self.param(operator, operand)
+        {
+            return param;
+        }
         let operand = match operator {
             Exists => Json::Bool(self.flag(operand)),
             Type => self.type_name(operand),
@@ -32,6 +37,20 @@ impl Parser<'_> {
             _ => self.version(operand),
         };
         Node::test(operator, operand, Check::Compare)
+    }
+
+    /// The comparison with `{"$param": name}`, where that is what is written and conditions have parameters.
+    pub(super) fn param(&mut self, operator: Operator, source: &Json) -> Option<Node> {
+        let names = self.vocabulary.param_names()?;
+        let name = source.as_object().filter(|members| members.len() == 1)?.get("$param")?;
+        let index = name.as_str().and_then(|name| names.iter().position(|known| *known == name));
+        Some(match index {
+            Some(index) => Node::Param { operator, index: index as u16 },
+            None => self.at("$param", |p| {
+                let nearest = nearest(name.as_str().unwrap_or_default(), names);
+                p.unknown("a parameter of the query", &plain(name), nearest)
+            }),
+        })
     }
 
     fn item(&mut self, source: &Json, subject: Subject) -> Json {
@@ -56,6 +75,8 @@ impl Parser<'_> {
 
     /// A literal as it is compared: where times are, in milliseconds.
     fn value(&mut self, source: &Json, subject: Subject) -> Json {
+        let inside = self.vocabulary.param_names().is_some() && holds_param(source);
+        self.expect(!inside, "$param as the whole value, not inside another", source);
         if subject.kind != Some(Kind::Time) {
             return source.clone();
         }
@@ -158,6 +179,14 @@ impl Parser<'_> {
         let ms = source.as_str().and_then(duration_ms);
         self.expect(ms.is_some(), "a whole number of s, m, h or d, such as \"7d\"", source);
         ms
+    }
+}
+
+fn holds_param(source: &Json) -> bool {
+    match source {
+        Json::Object(members) => members.contains_key("$param") || members.values().any(holds_param),
+        Json::Array(items) => items.iter().any(holds_param),
+        _ => false,
     }
 }
 

@@ -196,6 +196,9 @@ impl Parser<'_> {
 /// Tests: what stands at one value.
 impl Parser<'_> {
     fn test(&mut self, source: &Json, subject: Subject) -> Node {
+        if let Some(param) = self.param(Operator::Is, source) {
+            return param;
+        }
         match source {
             Json::Object(members) if holds_operators(members) => {
                 let members = members.iter();

@@ -49,6 +49,11 @@ pub(super) enum Node {
         operand: Json,
         check: Check,
     },
+    /// The comparison with what a parameter will be.
+    Param {
+        operator: Operator,
+        index: u16,
+    },
 }
 
 /// What an operator needs beside its operand as written.

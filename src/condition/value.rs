@@ -54,9 +54,25 @@ pub fn encode(json: &Json, out: &mut Vec<u8>) {
     }
 }
 
+/// Appends a value that holds no others; an array or an object counts as null.
+pub fn encode_scalar(value: Value<'_>, out: &mut Vec<u8>) {
+    match value {
+        Value::Null | Value::Array(_) | Value::Object(_) => out.push(NULL),
+        Value::Bool(flag) => out.push(if flag { TRUE } else { FALSE }),
+        Value::Number(number) => encode_double(number, out),
+        Value::String(text) => {
+            out.push(STRING);
+            encode_text(text, out);
+        }
+    }
+}
+
 fn encode_number(number: &Number, out: &mut Vec<u8>) {
+    encode_double(number.as_f64().unwrap_or_default(), out);
+}
+
+fn encode_double(number: f64, out: &mut Vec<u8>) {
     out.push(NUMBER);
-    let number = number.as_f64().unwrap_or_default();
     // Adding zero turns negative zero into zero and changes nothing else.
     out.extend((number + 0.0).to_le_bytes());
 }
