@@ -33,6 +33,13 @@ pub fn crc(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
 }
 
+/// The CRC-32 of a text that goes on with `bytes`, from that of its beginning.
+pub fn crc_on(crc: u32, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(crc);
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
 /// The CRC-32 of A followed by B, from the CRC of each and B's shift.
 pub fn crc_join(crc_a: u32, crc_b: u32, shift_b: u32) -> u32 {
     multiply(shift_b, crc_a) ^ crc_b

@@ -14,7 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::config::{Config, Driver};
 use crate::limits::{SNAPSHOTS_MEMORY_BYTES, WORKERS_MAX};
-use crate::snapshot::compile::compile;
+use crate::snapshot::compile::{Compiled, compile};
 use crate::snapshot::files::Files;
 use crate::snapshot::format::VERSION_MAX;
 use crate::snapshot::inspect;
@@ -246,9 +246,13 @@ fn compile_folder(typed: &Compile) -> Result<(), Failure> {
     let (version, origin) = version(typed.version, &source)?;
     let compiled = compile(&source, mistakes, version, &|done, all| step(&bar, "compiling", done, all));
     bar.finish_and_clear();
-    let bytes = compiled.map_err(|mistakes| {
+    let Compiled { bytes, routes, warnings } = compiled.map_err(|mistakes| {
         Failure::Input(format!("nothing was written, the site has mistakes\n\n{}", mistakes.report(&files)))
     })?;
+    if !warnings.is_empty() {
+        // Where standard error is closed there is nobody to warn.
+        let _ = writeln!(std::io::stderr(), "{}\n", warnings.report(&files).of_warnings());
+    }
     let site = source.site.as_ref().map_or("", |site| &site.site);
     let default = || Path::new(DEFAULT_SNAPSHOTS).join(format!("{site}-{version}.snapshot"));
     let path = typed.output.clone().unwrap_or_else(default);
@@ -260,7 +264,7 @@ fn compile_folder(typed: &Compile) -> Result<(), Failure> {
     say(&format!(
         "{}: site {site}, version {version} ({origin}), {} routes, {} bytes",
         path.display(),
-        source.routes.len(),
+        routes,
         bytes.len(),
     ))
 }

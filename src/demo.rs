@@ -21,7 +21,7 @@ pub fn snapshot() -> (String, Vec<u8>) {
     let version = site.version.unwrap_or(1);
     let name = format!("{}-{version}.snapshot", &*site.site);
     let bytes = compile(&source, mistakes, version, &|_, _| {});
-    (name, bytes.expect("the demo compiles"))
+    (name, bytes.expect("the demo compiles").bytes)
 }
 
 fn collect(folder: &Dir<'static>, found: &mut Vec<(&'static str, &'static [u8])>) {

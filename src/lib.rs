@@ -47,6 +47,7 @@ pub mod demo;
 pub mod snapshot;
 // Floor 2: bytes and meaning.
 pub mod condition;
+pub mod cursor;
 pub mod http;
 // Floor 1: settings, files, ids.
 pub mod config;

@@ -70,6 +70,30 @@ pub const ROUTES_PAGE_BYTES_MAX: usize = 1024 * 1024;
 /// Versions of a site whose paths and hashes are kept for `since`.
 pub const VERSIONS_KEPT_MAX: usize = 16;
 
+/// Parameters of one content query: their values stand in a fixed array.
+pub const QUERY_PARAMS_MAX: usize = 16;
+/// Items of one page of a content query; past it 400.
+pub const QUERY_LIMIT_MAX: usize = 100;
+/// Items of a page where neither the caller nor the query says how many.
+pub const QUERY_LIMIT_DEFAULT: usize = 20;
+/// Items that one answer may look at one by one, some 50 ns each: other requests of that worker wait for it. What needs more
+/// is 422, and `compile` warns that it may.
+pub const QUERY_EVALUATIONS_MAX: usize = 10_000;
+/// Fields that a content query may sort by, `id` included.
+pub const ORDER_FIELDS_MAX: usize = 8;
+/// What an item's sort values take together: they travel in cursors, in hex, in a target of 8 KiB.
+pub const PLACE_BYTES_MAX: usize = 1024;
+/// Positions in all lists of a query's index, 4 bytes each. A query that needs more has fewer parameters indexed.
+pub const INDEX_POSITIONS_MAX: usize = 4 << 20;
+/// Combinations of parameter values that `compile` tries with one item. A query that needs more has fewer parameters indexed.
+pub const INDEX_COMBINATIONS_MAX: usize = 1_024;
+/// Items of one collection: a worker keeps a bit for each.
+pub const ITEMS_MAX: usize = 1 << 20;
+/// Content queries of one site.
+pub const QUERIES_MAX: usize = 1_024;
+/// Queries that the nodes of one page embed by parts of its path; their index is a u16 in a part.
+pub const EMBEDDED_MAX: usize = 256;
+
 /// Routes of one site: their table's indices and the archive's 32-bit offsets hold far more, memory does not.
 pub const ROUTES_MAX: usize = 1_000_000;
 /// Experiments of one site; their index is a u16 in a rule.
@@ -167,6 +191,8 @@ pub const AGENTS_REMEMBERED: usize = 1024;
 // The longest canonical string, which needs no escapes, fits a target beside the longest route with half of its
 // bytes escaped, and leaves 1 KiB for the other parameters.
 const _: () = assert!(CANONICAL_BYTES_MAX + 2 * ROUTE_BYTES_MAX + 1024 <= TARGET_BYTES_MAX);
+// A cursor in hex fits a target, and leaves half of it for parameters.
+const _: () = assert!(2 * PLACE_BYTES_MAX + 16 <= TARGET_BYTES_MAX / 2);
 // A target fits a head.
 const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX);
 // A choice is one byte, 255 stands for "not there".

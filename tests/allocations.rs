@@ -250,7 +250,7 @@ fn start(folder: &std::path::Path) -> SocketAddr {
     let files = Files::from_memory(texts.iter().map(|(path, text)| (*path, text.as_bytes())));
     let (source, mistakes) = read(&files, &|_, _| {});
     let bytes = compile(&source, mistakes, 2, &|_, _| {});
-    let bytes = bytes.unwrap_or_else(|mistakes| panic!("{}", mistakes.report(&files)));
+    let bytes = bytes.unwrap_or_else(|mistakes| panic!("{}", mistakes.report(&files))).bytes;
     std::fs::write(folder.join("acme.snapshot"), bytes).expect("written");
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let driver = match std::env::var("PARALLAX_DRIVER").as_deref() {

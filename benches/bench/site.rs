@@ -14,7 +14,7 @@ pub fn compiled(files: &[(String, Value)], version: u64) -> Vec<u8> {
     let files = Files::from_memory(texts.iter().map(|(path, text)| (*path, text.as_bytes())));
     let (source, mistakes) = read(&files, &|_, _| {});
     let compiled = compile(&source, mistakes, version, &|_, _| {});
-    compiled.unwrap_or_else(|mistakes| panic!("{}", mistakes.report(&files)))
+    compiled.unwrap_or_else(|mistakes| panic!("{}", mistakes.report(&files))).bytes
 }
 
 /// The site of the goals, with `routes` pages of the same kind.

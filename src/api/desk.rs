@@ -18,6 +18,7 @@ use crate::ids::RequestIds;
 use crate::limits::{HEAD_BYTES_MAX, ROUTES_PAGE_BYTES_MAX, TARGET_BYTES_MAX};
 use crate::problem::Problem;
 use crate::snapshot::current::{Current, View};
+use crate::snapshot::search::Search;
 
 /// Which address a desk answers for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +62,7 @@ pub(super) struct Room {
     pub(super) tagged: Vec<u8>,
     /// A `Content-Location`.
     pub(super) location: Vec<u8>,
+    pub(super) search: Search,
     /// The three lists of `/v1/routes`.
     pub(super) lists: routes::Lists,
 }
@@ -69,7 +71,7 @@ impl Desk {
     /// A desk that follows `current`. Allocates all that GETs will need.
     pub fn new(surface: Surface, settings: Settings, current: &Current, agents: Arc<Agents>) -> Self {
         let mut plan = Plan::default();
-        plan.prefix.reserve(ROUTES_PAGE_BYTES_MAX);
+        plan.text.reserve(ROUTES_PAGE_BYTES_MAX);
         Self {
             surface,
             settings,
@@ -86,6 +88,7 @@ impl Desk {
                 canonical: Vec::with_capacity(HEAD_BYTES_MAX),
                 tagged: Vec::with_capacity(HEAD_BYTES_MAX),
                 location: Vec::with_capacity(HEAD_BYTES_MAX),
+                search: Search::new(),
                 lists: routes::Lists::default(),
             },
         }

@@ -21,7 +21,7 @@ pub(super) fn write(
     room: &mut Room,
 ) {
     let Room { ids, plan, path, .. } = room;
-    let body = &mut plan.prefix;
+    let body = &mut plan.text;
     let minted = ids.mint();
     let own = request.fields.request_id.filter(|id| respond::is_request_id(id));
     let mut head = Head::begin(out, problem.kind.status, date);

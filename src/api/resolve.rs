@@ -4,6 +4,7 @@ use super::call::Call;
 use super::desk::Room;
 use super::respond::{self, Answer, Body, Class};
 use super::shown::{self, Shown};
+use crate::edge::content::Holes;
 use crate::edge::path::RoutePath;
 use crate::edge::variants::Asked;
 use crate::http::params::Param;
@@ -19,7 +20,8 @@ pub(super) fn answer<'a>(call: &Call<'a>, room: &mut Room, out: &mut Vec<u8>) ->
     let route = call.route(&mut room.path)?;
     match &route.shows {
         ArchivedShows::Redirect(redirect) => send_redirect(call, route, redirect, explain, room, out),
-        ArchivedShows::Page(page) => {
+        ArchivedShows::Page(index) => {
+            let page = &call.site().pages[index.to_native() as usize];
             let shown = shown::shown(call, page, explain, room)?;
             layout(call, route, &shown, room);
             send_layout(call, &shown, room, out);
@@ -29,11 +31,11 @@ pub(super) fn answer<'a>(call: &Call<'a>, room: &mut Room, out: &mut Vec<u8>) ->
 }
 
 fn layout(call: &Call<'_>, route: &ArchivedRoute, shown: &Shown<'_>, room: &mut Room) {
-    let Room { plan, path, canonical, tagged, .. } = room;
+    let Room { plan, path, canonical, tagged, search, .. } = room;
     plan.clear();
-    let out = &mut plan.prefix;
+    let out = &mut plan.text;
     out.extend_from_slice(b"{\"type\":\"layout\",");
-    opening(call, route, path, out);
+    opening(call, &shown.page.path, path, out);
     out.push(b',');
     shown.selection(canonical, out);
     if let Some(asked) = &shown.asked {
@@ -41,7 +43,9 @@ fn layout(call: &Call<'_>, route: &ArchivedRoute, shown: &Shown<'_>, room: &mut 
     }
     shown.reasons(out);
     out.push(b',');
-    plan.add(shown.page, &shown.choice);
+    let mut holes = Holes { search, patterns: call.published.patterns(), path };
+    plan.add(call.site(), shown.page, &shown.choice, &mut holes);
+    plan.end();
 
     respond::describe(tagged, b'r', route, path);
     tagged.extend_from_slice(shown.choice.as_bytes(shown.page));
@@ -56,14 +60,12 @@ fn layout(call: &Call<'_>, route: &ArchivedRoute, shown: &Shown<'_>, room: &mut 
 }
 
 /// `"site":...,"route":...,"pattern":...,"params":{...}`
-fn opening(call: &Call<'_>, route: &ArchivedRoute, path: &RoutePath, out: &mut Vec<u8>) {
+fn opening(call: &Call<'_>, pattern: &str, path: &RoutePath, out: &mut Vec<u8>) {
     shown::address(call, path, out);
     out.extend_from_slice(b",\"pattern\":");
-    json::string(out, &route.path);
+    json::string(out, pattern);
     out.extend_from_slice(b",\"params\":{");
-    if route.pattern {
-        shown::params(route, path, out);
-    }
+    shown::params(pattern, path, out);
     out.push(b'}');
 }
 
@@ -101,7 +103,7 @@ fn send_layout(call: &Call<'_>, shown: &Shown<'_>, room: &mut Room, out: &mut Ve
         path: Some(path),
         location: unknown.then_some(&location[..]),
     };
-    respond::send(call, answer, &Body::Planned(plan, shown.page), tagged, ids, out);
+    respond::send(call, answer, &Body::Planned(plan, &call.site().pieces), tagged, ids, out);
 }
 
 /// The URL under which the same content has its full cache time.
@@ -143,9 +145,9 @@ pub(super) fn send_redirect(
 ) {
     let Room { plan, path, tagged, ids, .. } = room;
     plan.clear();
-    let body = &mut plan.prefix;
+    let body = &mut plan.text;
     body.extend_from_slice(b"{\"type\":\"redirect\",");
-    opening(call, route, path, body);
+    opening(call, &route.path, path, body);
     body.extend_from_slice(b",\"to\":");
     json::string(body, &redirect.to);
     body.extend_from_slice(b",\"status\":");

@@ -10,7 +10,7 @@ use crate::http::negotiate;
 use crate::http::response::Head;
 use crate::ids::{self, RequestIds};
 use crate::limits::REQUEST_ID_BYTES_MAX;
-use crate::snapshot::format::{ArchivedPage, ArchivedRoute};
+use crate::snapshot::format::{ArchivedPiece, ArchivedRoute};
 
 /// Below this a compressed body saves no packet.
 const GZIP_ABOVE_BYTES: usize = 1024;
@@ -40,8 +40,8 @@ pub(super) struct Answer<'a> {
 
 /// A body that is not written yet.
 pub(super) enum Body<'a> {
-    /// Pieces of a page behind a prefix, in either coding.
-    Planned(&'a Plan, &'a ArchivedPage),
+    /// Pieces of the site and texts between them, in either coding.
+    Planned(&'a Plan, &'a [ArchivedPiece]),
     /// Text that has one coding only.
     Text(&'a [u8]),
 }
@@ -67,8 +67,8 @@ impl Body<'_> {
 
     fn write(&self, gzip: bool, out: &mut Vec<u8>) {
         match self {
-            Self::Planned(plan, page) if gzip => plan.gzip(page, out),
-            Self::Planned(plan, page) => plan.identity(page, out),
+            Self::Planned(plan, pieces) if gzip => plan.gzip(pieces, out),
+            Self::Planned(plan, pieces) => plan.identity(pieces, out),
             Self::Text(text) => out.extend_from_slice(text),
         }
     }

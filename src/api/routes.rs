@@ -7,13 +7,15 @@
 use super::call::Call;
 use super::desk::Room;
 use super::respond::{self, Answer, Body, Class};
-use crate::checksum;
+use crate::cursor;
+use crate::edge::site;
 use crate::http::params::Param;
-use crate::ids;
 use crate::json;
-use crate::limits::{ROUTES_LISTED_MAX, ROUTES_LISTED_WITH_VARIANTS_DEFAULT, ROUTES_PAGE_BYTES_MAX};
+use crate::limits::{
+    ROUTE_BYTES_MAX, ROUTES_LISTED_MAX, ROUTES_LISTED_WITH_VARIANTS_DEFAULT, ROUTES_PAGE_BYTES_MAX,
+};
 use crate::problem::{self, Problem};
-use crate::snapshot::format::{ArchivedPage, ArchivedRoute, ArchivedShows, VERSION_MAX};
+use crate::snapshot::format::{ArchivedRoute, ArchivedShows, ArchivedSite, VERSION_MAX};
 use crate::snapshot::versions::{Listed, Path};
 
 /// Buffers for what does not go straight into the body.
@@ -43,11 +45,11 @@ pub(super) fn answer<'a>(call: &Call<'a>, room: &mut Room, out: &mut Vec<u8>) ->
     if let Some(cursor) = cursor {
         read_cursor(call, &wanted, cursor, &mut lists.after)?;
     }
-    write_list(call, &wanted, cursor.is_some(), lists, &mut plan.prefix);
+    write_list(call, &wanted, cursor.is_some(), lists, &mut plan.text);
     describe(call, &wanted, &lists.after, tagged);
     let class = Class::Public(&call.site().cache_routes);
     let answer = Answer { class, etag: None, variants: None, path: None, location: None };
-    respond::send(call, answer, &Body::Text(&plan.prefix), tagged, ids, out);
+    respond::send(call, answer, &Body::Text(&plan.text), tagged, ids, out);
     Ok(())
 }
 
@@ -101,7 +103,8 @@ fn write_list(call: &Call<'_>, wanted: &Wanted<'_>, goes_on: bool, lists: &mut L
         }
         listed += 1;
         last = change.path();
-        change.write(wanted.with_variants, body, &mut lists.redirects, &mut lists.removed);
+        let variants_of = wanted.with_variants.then(|| call.site());
+        change.write(variants_of, body, &mut lists.redirects, &mut lists.removed);
     }
     for (name, list) in [("redirects", &lists.redirects), ("removed", &lists.removed)] {
         body.extend_from_slice(b"],\"");
@@ -154,7 +157,14 @@ impl<'a> Change<'a> {
         }
     }
 
-    fn write(&self, variants: bool, routes: &mut Vec<u8>, redirects: &mut Vec<u8>, removed: &mut Vec<u8>) {
+    /// Appends its entry to the list that it belongs to; with its variants, where these are wanted of a site.
+    fn write(
+        &self,
+        variants_of: Option<&ArchivedSite>,
+        routes: &mut Vec<u8>,
+        redirects: &mut Vec<u8>,
+        removed: &mut Vec<u8>,
+    ) {
         match self {
             Self::Removed(path) => {
                 separate(removed);
@@ -162,7 +172,7 @@ impl<'a> Change<'a> {
             }
             Self::Published(route) => match &route.shows {
                 ArchivedShows::Redirect(_) => entry(route, None, redirects),
-                ArchivedShows::Page(page) => entry(route, variants.then_some(page), routes),
+                ArchivedShows::Page(_) => entry(route, variants_of, routes),
             },
         }
     }
@@ -175,11 +185,13 @@ fn separate(list: &mut Vec<u8>) {
     }
 }
 
-fn entry(route: &ArchivedRoute, variants_of: Option<&ArchivedPage>, list: &mut Vec<u8>) {
+fn entry(route: &ArchivedRoute, variants_of: Option<&ArchivedSite>, list: &mut Vec<u8>) {
     separate(list);
     list.extend_from_slice(route.listing.as_bytes());
-    if let Some(page) = variants_of {
-        let piece = &page.pieces[page.combinations.to_native() as usize];
+    if let Some(site) = variants_of
+        && let Some(page) = site::page(site, route)
+    {
+        let piece = &site.pieces[page.combinations.to_native() as usize];
         let array = page.combinations_array_bytes.to_native() as usize;
         list.extend_from_slice(b",\"variants\":");
         list.extend_from_slice(&piece.text[..array]);
@@ -229,41 +241,29 @@ fn changes<'a>(
     })
 }
 
-/// A cursor is a check, in hex, and the last path listed, in hex. The check binds it to the
-/// site and the other parameters, so that it cannot go on in another list.
+/// A cursor holds the last path listed. Its check covers the site and the other parameters.
 fn write_cursor(call: &Call<'_>, wanted: &Wanted<'_>, last: &str, body: &mut Vec<u8>) {
     body.push(b'"');
-    body.extend_from_slice(&ids::hex(cursor_check(call, wanted, last.as_bytes())));
-    for byte in last.bytes() {
-        body.extend_from_slice(&ids::hex(u64::from(byte))[14..]);
-    }
+    cursor::write(check(call, wanted, last.as_bytes()), last.as_bytes(), body);
     body.push(b'"');
 }
 
 fn read_cursor<'a>(
     call: &Call<'a>,
     wanted: &Wanted<'_>,
-    cursor: &'a str,
+    text: &'a str,
     after: &mut Vec<u8>,
 ) -> Result<(), Problem<'a>> {
-    let problem = Problem::new(problem::INVALID_CURSOR, "a 'nextCursor' of the same list", cursor);
-    let invalid = problem.at(Param::Cursor.name());
-    let (check, path) = cursor.as_bytes().split_at_checked(16).ok_or(invalid)?;
-    for pair in path.chunks(2) {
-        after.push(hex_byte(pair).ok_or(invalid)?);
+    let read = cursor::read(text, ROUTE_BYTES_MAX, after);
+    let genuine = read.is_some_and(|read| read == check(call, wanted, after));
+    if genuine && std::str::from_utf8(after).is_ok() {
+        return Ok(());
     }
-    let genuine = *check == ids::hex(cursor_check(call, wanted, after));
-    if genuine && std::str::from_utf8(after).is_ok() { Ok(()) } else { Err(invalid) }
+    let problem = Problem::new(problem::INVALID_CURSOR, "a 'nextCursor' of the same list", text);
+    Err(problem.at(Param::Cursor.name()))
 }
 
-/// Two lower-case hex digits: a cursor has one form.
-fn hex_byte(pair: &[u8]) -> Option<u8> {
-    let is_ours = pair.len() == 2 && pair.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-    let text = std::str::from_utf8(pair).ok().filter(|_| is_ours)?;
-    u8::from_str_radix(text, 16).ok()
-}
-
-fn cursor_check(call: &Call<'_>, wanted: &Wanted<'_>, last: &[u8]) -> u64 {
+fn check(call: &Call<'_>, wanted: &Wanted<'_>, last: &[u8]) -> u64 {
     let since = wanted.since.map_or(u64::MAX, |(version, _)| version).to_le_bytes();
     let parts: [&[u8]; 5] = [
         call.site().site.as_bytes(),
@@ -272,10 +272,7 @@ fn cursor_check(call: &Call<'_>, wanted: &Wanted<'_>, last: &[u8]) -> u64 {
         &[u8::from(wanted.with_variants)],
         last,
     ];
-    // Each part's hash goes into the next one's, so that no two lists of parts run together.
-    parts.iter().fold(0, |check, part| {
-        checksum::table(part).rotate_left(17) ^ check.wrapping_mul(0x9E37_79B9_7F4A_7C15)
-    })
+    cursor::check(parts)
 }
 
 fn describe(call: &Call<'_>, wanted: &Wanted<'_>, after: &[u8], tagged: &mut Vec<u8>) {

@@ -13,7 +13,7 @@ use crate::edge::{decide, site};
 use crate::http::params::Param;
 use crate::json;
 use crate::problem::{self, Problem};
-use crate::snapshot::format::{ArchivedPage, ArchivedRoute};
+use crate::snapshot::format::ArchivedPage;
 
 /// A page, and what is shown of it.
 pub(super) struct Shown<'a> {
@@ -127,8 +127,8 @@ pub(super) fn address(call: &Call<'_>, path: &RoutePath, out: &mut Vec<u8>) {
 }
 
 /// Appends the members of a pattern's `params`.
-pub(super) fn params(route: &ArchivedRoute, path: &RoutePath, out: &mut Vec<u8>) {
-    for (i, (name, value)) in site::params(route, path).enumerate() {
+pub(super) fn params(pattern: &str, path: &RoutePath, out: &mut Vec<u8>) {
+    for (i, (name, value)) in site::params(pattern, path).enumerate() {
         if i > 0 {
             out.push(b',');
         }

@@ -17,11 +17,12 @@ pub(super) fn answer<'a>(call: &Call<'a>, room: &mut Room, out: &mut Vec<u8>) ->
         ArchivedShows::Redirect(redirect) => {
             resolve::send_redirect(call, route, redirect, explain, room, out);
         }
-        ArchivedShows::Page(page) if combinations => {
-            send_combinations(call, route, page, room, out);
-        }
-        ArchivedShows::Page(page) => {
-            send_decision(call, route, page, explain, room, out)?;
+        ArchivedShows::Page(index) => {
+            let page = &call.site().pages[index.to_native() as usize];
+            match combinations {
+                true => send_combinations(call, route, page, room, out),
+                false => send_decision(call, route, page, explain, room, out)?,
+            }
         }
     }
     Ok(())
@@ -49,7 +50,7 @@ fn send_decision<'a>(
     let shown = shown::decided(call, page, explain, room)?;
     let Room { plan, path, canonical, tagged, ids, .. } = room;
     plan.clear();
-    let body = &mut plan.prefix;
+    let body = &mut plan.text;
     body.push(b'{');
     shown::address(call, path, body);
     body.push(b',');
@@ -73,13 +74,14 @@ fn send_combinations(
 ) {
     let Room { plan, path, tagged, ids, .. } = room;
     plan.clear();
-    let body = &mut plan.prefix;
+    let body = &mut plan.text;
     body.push(b'{');
     shown::address(call, path, body);
     body.extend_from_slice(b",\"combinations\":");
-    plan.push(page, page.combinations.to_native());
+    plan.push(&call.site().pieces, page.combinations.to_native());
+    plan.end();
     respond::describe(tagged, b'c', route, path);
     let class = Class::Public(&call.site().cache_routes);
     let answer = Answer { class, etag: None, variants: None, path: Some(path), location: None };
-    respond::send(call, answer, &Body::Planned(plan, page), tagged, ids, out);
+    respond::send(call, answer, &Body::Planned(plan, &call.site().pieces), tagged, ids, out);
 }

@@ -29,8 +29,8 @@ mod tree;
 mod value;
 
 pub use bucket::{Range, bucket_ranges, choose_variation, equal_weights, hash, in_namespace};
-pub use compile::ProgramTooLarge;
 pub use compare::number_of;
+pub use compile::ProgramTooLarge;
 pub use evaluate::{Audiences, Encoded, Evaluator, Leaf, Memo};
 pub use parse::{Fault, lenient, strict};
 pub use pattern::{PatternFault, Patterns, PatternsFault};

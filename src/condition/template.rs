@@ -3,15 +3,15 @@
 //! A clause whose parameter has no value is left out, and so is whatever then holds nothing any more: an alternative of an
 //! `$or`, a `$not`, an `$elemMatch`. A condition of which nothing is left holds for everything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
 
+use super::Operator;
 use super::compare::{Text, number_of};
 use super::compile::{ALL, ANY, COMPARE, ELEMENT, FIELD, MEMBER, NOT, PARAM, SIZE};
 use super::tree::{Condition, Node};
 use super::value::{Reader, Value, encode_scalar, length};
-use super::Operator;
 use crate::limits::EVALUATION_DEPTH_MAX;
 
 /// What a conjunct says that does nothing but bound a field by a parameter.
@@ -53,6 +53,15 @@ impl Condition {
             *params.entry(index).or_insert(true) &= by_equality;
         });
         params
+    }
+
+    /// The members of the document that it looks at.
+    pub fn members(&self) -> BTreeSet<&str> {
+        let mut members = BTreeSet::new();
+        self.root.each_path(&mut |path| {
+            members.insert(path.split('.').next().unwrap_or(path));
+        });
+        members
     }
 
     /// The bound that this condition is, if it is one.
@@ -99,6 +108,16 @@ impl Node {
                 test.each_param(tell);
             }
             Node::Param { operator, index } => tell(*operator, *index),
+        }
+    }
+
+    /// Fields stand in no field's test.
+    fn each_path<'n>(&'n self, tell: &mut dyn FnMut(&'n str)) {
+        match self {
+            Node::All(nodes) | Node::Any(nodes) => nodes.iter().for_each(|node| node.each_path(tell)),
+            Node::Not(node) => node.each_path(tell),
+            Node::Field { field, .. } => tell(&field.name),
+            _ => {}
         }
     }
 

@@ -1,9 +1,10 @@
 //! Snapshot, visitor and request to bytes. Pure: no HTTP, no sockets, no clock.
 //!
 //! The way of an answer: [`path`] > [`site`] (which route) > [`decide`] or [`variants`] (which
-//! variant of each zone) > [`render`] (its bytes). [`explain`] tells why.
+//! variant of each zone) > [`render`] (its bytes, with what [`content`] finds). [`explain`] tells why.
 
 pub mod agent;
+pub mod content;
 pub mod decide;
 pub mod document;
 pub mod explain;

@@ -1,21 +1,34 @@
 //! Chosen pieces to a body: identity by copying, gzip by joining finished blocks.
 //!
-//! `plan` walks the page once and notes the pieces; the length of either coding is then known
-//! before a byte is written, and a body is never compressed or hashed by a request.
+//! A plan notes pieces and texts in their order; the length of either coding is then known before a byte is written, and a
+//! body is never compressed or hashed by a request.
 
 use crate::checksum;
-use crate::snapshot::format::{ArchivedPage, ArchivedPart, ArchivedPiece};
+use crate::snapshot::format::{ArchivedPage, ArchivedPart, ArchivedPiece, ArchivedSite};
 
+use super::content::Holes;
 use super::variants::Choice;
 
-/// The pieces of one body, by index, behind a prefix made for the request.
+/// What one body is made of.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// The body's beginning, up to the first piece.
-    pub prefix: Vec<u8>,
-    pieces: Vec<u32>,
-    text_bytes: usize,
+    /// The texts made for this body. What is written here stands behind the pieces pushed so far.
+    pub text: Vec<u8>,
+    steps: Vec<Step>,
+    /// Bytes of `text` that are in steps.
+    stepped: usize,
+    piece_bytes: usize,
     deflate_bytes: usize,
+    /// Stored blocks that the texts in steps take.
+    blocks: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// The texts up to here.
+    Text { end: usize },
+    /// A piece of the site.
+    Piece(u32),
 }
 
 /// RFC 1952 section 2.3: deflate, no name, no time, unknown operating system.
@@ -32,86 +45,124 @@ const STORED_BYTES_MAX: usize = u16::MAX as usize;
 impl Plan {
     /// Forgets the body before.
     pub fn clear(&mut self) {
-        self.prefix.clear();
-        self.pieces.clear();
-        self.text_bytes = 0;
-        self.deflate_bytes = 0;
+        self.text.clear();
+        self.steps.clear();
+        (self.stepped, self.piece_bytes, self.deflate_bytes, self.blocks) = (0, 0, 0, 0);
     }
 
-    /// Notes the pieces of `page` under `choice`.
-    pub fn add(&mut self, page: &ArchivedPage, choice: &Choice) {
-        self.add_parts(page, choice, &page.parts);
+    /// Notes the pieces of `page` under `choice`, and what is found for its holes.
+    pub fn add(&mut self, site: &ArchivedSite, page: &ArchivedPage, choice: &Choice, holes: &mut Holes<'_>) {
+        self.add_parts(site, page, choice, &page.parts, holes);
     }
 
     /// Zones nest at most `NODE_NESTING_MAX` deep and never in a circle: checked when the snapshot was opened.
-    fn add_parts(&mut self, page: &ArchivedPage, choice: &Choice, parts: &[ArchivedPart]) {
+    fn add_parts(
+        &mut self,
+        site: &ArchivedSite,
+        page: &ArchivedPage,
+        choice: &Choice,
+        parts: &[ArchivedPart],
+        holes: &mut Holes<'_>,
+    ) {
         for part in parts {
             match part {
-                ArchivedPart::Piece(index) => self.push(page, index.to_native()),
+                ArchivedPart::Piece(index) => self.push(&site.pieces, index.to_native()),
                 ArchivedPart::Zone(zone) => {
                     let chosen = usize::from(choice.get(*zone).unwrap_or(0));
                     let variant = &page.zones[usize::from(*zone)].variants[chosen];
-                    self.add_parts(page, choice, &variant.parts);
+                    self.add_parts(site, page, choice, &variant.parts, holes);
+                }
+                ArchivedPart::Query(index) => {
+                    holes.fill(site, page, &page.embedded[usize::from(index.to_native())], self);
                 }
             }
         }
     }
 
-    /// Notes one piece.
-    pub fn push(&mut self, page: &ArchivedPage, index: u32) {
-        let piece = &page.pieces[index as usize];
-        self.pieces.push(index);
-        self.text_bytes += piece.text.len();
+    /// Notes one piece of the site's.
+    pub fn push(&mut self, pieces: &[ArchivedPiece], index: u32) {
+        self.step_text();
+        let piece = &pieces[index as usize];
+        self.steps.push(Step::Piece(index));
+        self.piece_bytes += piece.text.len();
         self.deflate_bytes += piece.deflate.len();
+    }
+
+    fn step_text(&mut self) {
+        let end = self.text.len();
+        if end > self.stepped {
+            self.blocks += (end - self.stepped).div_ceil(STORED_BYTES_MAX);
+            self.steps.push(Step::Text { end });
+            self.stepped = end;
+        }
+    }
+
+    /// Ends the body: from here on it is only read.
+    pub fn end(&mut self) {
+        self.step_text();
     }
 
     /// Bytes of the body as text.
     pub fn identity_bytes(&self) -> usize {
-        self.prefix.len() + self.text_bytes
+        self.stepped + self.piece_bytes
     }
 
     /// Bytes of the body in gzip.
     pub fn gzip_bytes(&self) -> usize {
-        let stored_blocks = self.prefix.len().div_ceil(STORED_BYTES_MAX);
         GZIP_HEADER.len()
-            + stored_blocks * STORED_HEADER_BYTES
-            + self.prefix.len()
+            + self.blocks * STORED_HEADER_BYTES
+            + self.stepped
             + self.deflate_bytes
             + LAST_BLOCK.len()
             + TRAILER_BYTES
     }
 
     /// Appends the body as text.
-    pub fn identity(&self, page: &ArchivedPage, out: &mut Vec<u8>) {
+    pub fn identity(&self, pieces: &[ArchivedPiece], out: &mut Vec<u8>) {
         out.reserve(self.identity_bytes());
-        out.extend_from_slice(&self.prefix);
-        for piece in self.chosen(page) {
-            out.extend_from_slice(&piece.text);
+        let mut from = 0;
+        for step in &self.steps {
+            match *step {
+                Step::Text { end } => {
+                    out.extend_from_slice(&self.text[from..end]);
+                    from = end;
+                }
+                Step::Piece(index) => out.extend_from_slice(&pieces[index as usize].text),
+            }
         }
     }
 
     /// Appends the body in gzip.
-    pub fn gzip(&self, page: &ArchivedPage, out: &mut Vec<u8>) {
+    pub fn gzip(&self, pieces: &[ArchivedPiece], out: &mut Vec<u8>) {
         out.reserve(self.gzip_bytes());
         out.extend_from_slice(&GZIP_HEADER);
-        for block in self.prefix.chunks(STORED_BYTES_MAX) {
-            let length = block.len() as u16;
-            out.push(0);
-            out.extend_from_slice(&length.to_le_bytes());
-            out.extend_from_slice(&(!length).to_le_bytes());
-            out.extend_from_slice(block);
-        }
-        let mut crc = checksum::crc(&self.prefix);
-        for piece in self.chosen(page) {
-            out.extend_from_slice(&piece.deflate);
-            crc = checksum::crc_join(crc, piece.crc.to_native(), piece.shift.to_native());
+        let (mut from, mut crc) = (0, 0);
+        for step in &self.steps {
+            match *step {
+                Step::Text { end } => {
+                    store(&self.text[from..end], out);
+                    crc = checksum::crc_on(crc, &self.text[from..end]);
+                    from = end;
+                }
+                Step::Piece(index) => {
+                    let piece = &pieces[index as usize];
+                    out.extend_from_slice(&piece.deflate);
+                    crc = checksum::crc_join(crc, piece.crc.to_native(), piece.shift.to_native());
+                }
+            }
         }
         out.extend_from_slice(&LAST_BLOCK);
         out.extend_from_slice(&crc.to_le_bytes());
         out.extend_from_slice(&(self.identity_bytes() as u32).to_le_bytes());
     }
+}
 
-    fn chosen<'p>(&self, page: &'p ArchivedPage) -> impl Iterator<Item = &'p ArchivedPiece> {
-        self.pieces.iter().map(|index| &page.pieces[*index as usize])
+fn store(text: &[u8], out: &mut Vec<u8>) {
+    for block in text.chunks(STORED_BYTES_MAX) {
+        let length = block.len() as u16;
+        out.push(0);
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(&(!length).to_le_bytes());
+        out.extend_from_slice(block);
     }
 }

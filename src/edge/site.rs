@@ -1,8 +1,8 @@
 //! Finding a route of a site: literal before parameter before rest, segment by segment.
 
 use super::path::RoutePath;
-use crate::checksum;
-use crate::snapshot::format::{ArchivedBranch, ArchivedRoute, ArchivedSite};
+use crate::snapshot::format::{ArchivedBranch, ArchivedPage, ArchivedRoute, ArchivedShows, ArchivedSite};
+use crate::snapshot::table;
 
 /// The route that shows `path`.
 pub fn find<'s>(site: &'s ArchivedSite, path: &RoutePath) -> Option<&'s ArchivedRoute> {
@@ -13,15 +13,7 @@ pub fn find<'s>(site: &'s ArchivedSite, path: &RoutePath) -> Option<&'s Archived
 /// A path without parameters is found whole: the tree would come to the same route, since a
 /// literal goes first at every segment.
 fn literal(site: &ArchivedSite, text: &str) -> Option<u32> {
-    let mask = site.literals.len().checked_sub(1)?;
-    let mut slot = checksum::table(text.as_bytes()) as usize & mask;
-    loop {
-        let index = site.literals[slot].to_native().checked_sub(1)?;
-        if site.routes[index as usize].path == *text {
-            return Some(index);
-        }
-        slot = (slot + 1) & mask;
-    }
+    table::find(&site.literals, text.as_bytes(), |at| site.routes[at].path == *text)
 }
 
 /// Visits each branch once at most: a branch stands for one depth only.
@@ -41,9 +33,17 @@ fn pattern(site: &ArchivedSite, branch: u32, path: &RoutePath, depth: usize) -> 
         .or_else(|| branch.rest.as_ref().map(|route| route.to_native()))
 }
 
-/// The names and values of a pattern's parameters, in order; `*` is the name of the rest.
-pub fn params<'r>(route: &'r ArchivedRoute, path: &'r RoutePath) -> impl Iterator<Item = (&'r str, &'r str)> {
-    let segments = route.path.as_str()[1..].split('/').enumerate();
+/// The page that a route shows; None for a redirect.
+pub fn page<'s>(site: &'s ArchivedSite, route: &ArchivedRoute) -> Option<&'s ArchivedPage> {
+    match &route.shows {
+        ArchivedShows::Page(index) => Some(&site.pages[index.to_native() as usize]),
+        ArchivedShows::Redirect(_) => None,
+    }
+}
+
+/// The names and values of the parameters of `pattern`, in order; `*` is the name of the rest. The path is one that it matches.
+pub fn params<'r>(pattern: &'r str, path: &'r RoutePath) -> impl Iterator<Item = (&'r str, &'r str)> {
+    let segments = pattern[1..].split('/').enumerate();
     segments.filter_map(move |(i, segment)| match segment.strip_prefix(':') {
         Some(name) => Some((name, path.segment(i))),
         None if segment == "*" => Some(("*", path.rest(i))),

@@ -28,7 +28,8 @@
 //! payload length against the file's (shorter: "not whole", perhaps still being copied; longer: damage); hash; the archive's
 //! structure (every offset inside, every text UTF-8); the references between its parts (every index in
 //! range, every zone standing in exactly one place, every branch of the patterns' tree reached from exactly
-//! one, every route as deep in it as its path has segments). Only then is anything served from it.
+//! one, every route as deep in it as its path has segments, every list of a query sorted). Only then is anything served
+//! from it.
 //!
 //! **Writing**: under a temporary name (a dot file), sync, rename, sync of the folder. A crash leaves
 //! the old file or the new one, and perhaps a dot file, which nobody looks at.
@@ -105,6 +106,8 @@ pub struct Site {
     pub cache_resolve: String,
     /// `Cache-Control` of routes and combinations.
     pub cache_routes: String,
+    /// `Cache-Control` of queries.
+    pub cache_query: String,
     /// The newest `updatedAt`, as authored.
     pub updated_at: Option<String>,
     /// The site's offset from UTC, by the second at which it begins; sorted; the first holds before, too.
@@ -117,10 +120,15 @@ pub struct Site {
     pub experiments: Vec<Experiment>,
     /// Whether a rule can see the page's URL, directly or as a campaign.
     pub sees_url: bool,
+    /// All texts of all bodies, in the order in which they were written.
+    pub pieces: Vec<Piece>,
+    /// Sorted by key.
+    pub queries: Vec<Query>,
+    /// In the order of their authored paths.
+    pub pages: Vec<Page>,
     /// Sorted by path.
     pub routes: Vec<Route>,
-    /// Literal paths: slot `table(path) % len`, then the following ones, hold index + 1, or 0 for none.
-    /// A power of two, at least twice as many slots as literal paths.
+    /// Literal paths of routes, as [`super::table`] has them.
     pub literals: Vec<u32>,
     /// The patterns' tree; the root is the first.
     pub tree: Vec<Branch>,
@@ -182,11 +190,11 @@ pub struct Namespace {
 /// A page path, literal or pattern.
 #[derive(Debug, Archive, Serialize)]
 pub struct Route {
-    /// As authored: `/blog/:slug`.
+    /// As authored, `/pricing`, `/docs/*`; or made of a pattern by its `each`: `/blog/stoves`.
     pub path: String,
     /// Names the content: everything that can appear in its answers, and its rules.
     pub content: [u8; 16],
-    /// Whether the path has parameters.
+    /// Whether the path stands for others.
     pub pattern: bool,
     /// JSON of its entry in `/v1/routes`, without the last brace.
     pub listing: String,
@@ -197,8 +205,8 @@ pub struct Route {
 /// What a route shows.
 #[derive(Debug, Archive, Serialize)]
 pub enum Shows {
-    /// A layout.
-    Page(Page),
+    /// A layout: the page of this index.
+    Page(u32),
     /// Another path.
     Redirect(Redirect),
 }
@@ -215,12 +223,14 @@ pub struct Redirect {
 /// A layout as pieces of finished JSON with holes for personalized zones.
 #[derive(Debug, Archive, Serialize)]
 pub struct Page {
-    /// All texts of this page, of all variants, in the order in which they were written.
-    pub pieces: Vec<Piece>,
+    /// The path as authored: `/pricing`, `/blog/:slug`.
+    pub path: String,
     /// The page outside its personalized zones.
     pub parts: Vec<Part>,
     /// The personalized zones, sorted by name.
     pub zones: Vec<Zone>,
+    /// The queries whose items depend on the path.
+    pub embedded: Vec<Embedded>,
     /// The piece that lists its combinations: a JSON array, then `,"truncated":false}`.
     pub combinations: u32,
     /// Bytes of the array in that piece.
@@ -249,6 +259,158 @@ pub enum Part {
     Piece(u32),
     /// What is chosen for a zone, by index.
     Zone(u8),
+    /// What an embedded query finds, by index: its items, `],"nextCursor":` and the cursor or null.
+    Query(u16),
+}
+
+/// A content query in a node, its parameters given by the author.
+#[derive(Debug, Archive, Serialize)]
+pub struct Embedded {
+    /// Index of the site's queries.
+    pub query: u32,
+    /// For each of the query's parameters.
+    pub given: Vec<Given>,
+}
+
+/// What an embedded query gives for a parameter.
+#[derive(Debug, Archive, Serialize)]
+pub enum Given {
+    /// Nothing: the parameter's default counts.
+    Nothing,
+    /// A value, as `condition::encode` has it.
+    Value(Vec<u8>),
+    /// The part of the path that this parameter of the route names.
+    Route(String),
+}
+
+/// A content query, its items and its answers as far as they are known ahead.
+#[derive(Debug, Archive, Serialize)]
+pub struct Query {
+    /// As callers name it.
+    pub key: String,
+    /// Names the content: everything that its answers can hold.
+    pub content: [u8; 16],
+    /// For people.
+    pub collection: String,
+    /// Sorted by name.
+    pub params: Vec<Param>,
+    /// The parameters' names, for the refusal of another.
+    pub declares: String,
+    /// Items of a page, unless the caller says otherwise.
+    pub limit: u32,
+    /// The fields it sorts by, as authored; a cursor is bound to them.
+    pub order: String,
+    /// The items that some parameters find, in order.
+    pub items: Vec<Item>,
+    /// What is known ahead.
+    pub index: Index,
+    /// What has to be looked for.
+    pub scan: Option<Scan>,
+}
+
+/// A parameter as declared. Values are as `condition::encode` has them.
+#[derive(Debug, Archive, Serialize)]
+pub struct Param {
+    /// As callers name it.
+    pub name: String,
+    /// The type of its values.
+    pub kind: ParamKind,
+    /// Whether it may be left out, although there is no default.
+    pub optional: bool,
+    /// Its value where it is left out.
+    pub default: Option<Vec<u8>>,
+    /// The only values; empty where there are others.
+    pub values: Vec<Vec<u8>>,
+    /// Least and greatest number.
+    pub minimum: Option<f64>,
+    /// See `minimum`.
+    pub maximum: Option<f64>,
+    /// What it takes, for a refusal: "a number from 0".
+    pub says: String,
+}
+
+/// The type of a parameter's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Archive, Serialize)]
+pub enum ParamKind {
+    /// A string.
+    Text,
+    /// A number.
+    Number,
+    /// true or false.
+    Boolean,
+}
+
+/// An item as a query answers it.
+#[derive(Debug, Archive, Serialize)]
+pub struct Item {
+    /// Where it stands in the query's order: bytes that compare as its sort values do (`super::order`). No other item of the
+    /// query has the same.
+    pub place: Vec<u8>,
+    /// The piece that is its JSON.
+    pub piece: u32,
+    /// The fields that the scan's program looks at, an object as `condition::encode` has it; empty without a scan.
+    pub facts: Vec<u8>,
+}
+
+/// The items for every combination of values of the parameters that are indexed.
+///
+/// A parameter's value has a number: 0 where it is not given, 1 where it is none of `values`, else 2 and its place among them.
+/// A combination's key is these numbers in the order of `params`, as digits, the first the most significant; a parameter's
+/// base is the number of its values and two.
+#[derive(Debug, Archive, Serialize)]
+pub struct Index {
+    /// The parameters that are indexed.
+    pub params: Vec<Indexed>,
+    /// The combinations that find something, sorted.
+    pub keys: Vec<u64>,
+    /// For each of them positions in `items`, sorted.
+    pub lists: Vec<Vec<u32>>,
+}
+
+/// A parameter of an index.
+#[derive(Debug, Archive, Serialize)]
+pub struct Indexed {
+    /// Index of the query's parameters.
+    pub param: u16,
+    /// The values that differ in what they find.
+    pub values: Vec<Vec<u8>>,
+    /// Where each stands, as [`super::table`] has it.
+    pub slots: Vec<u32>,
+}
+
+/// What the index leaves open: the condition that is evaluated item by item.
+#[derive(Debug, Archive, Serialize)]
+pub struct Scan {
+    /// A template over `facts`: all of the condition that has parameters.
+    pub program: Vec<u8>,
+    /// Fields by which fewer items have to be looked at.
+    pub columns: Vec<Column>,
+    /// The parameters that bound them.
+    pub bounds: Vec<ColumnBound>,
+}
+
+/// A field in its own order.
+#[derive(Debug, Archive, Serialize)]
+pub struct Column {
+    /// For people.
+    pub path: String,
+    /// The field's values as order-preserving bytes (`super::order`), sorted.
+    pub keys: Vec<Vec<u8>>,
+    /// The position of each in `items`.
+    pub positions: Vec<u32>,
+    /// Positions of items that every bound may let pass.
+    pub always: Vec<u32>,
+}
+
+/// A parameter that bounds a column.
+#[derive(Debug, Clone, Copy, Archive, Serialize)]
+pub struct ColumnBound {
+    /// Index of the columns.
+    pub column: u16,
+    /// Index of the query's parameters.
+    pub param: u16,
+    /// Whether the field is at or above it; else at or below.
+    pub is_lower: bool,
 }
 
 /// A personalized zone.

@@ -95,7 +95,7 @@ impl Mistakes {
             }
             shown.extend(place(group, files.bytes(&group[0].file), room));
         }
-        Report { more: self.len() - shown.len(), shown }
+        Report { more: self.len() - shown.len(), shown, what: "mistake" }
     }
 }
 
@@ -106,6 +106,14 @@ pub struct Report {
     pub shown: Vec<Placed>,
     /// How many mistakes are not shown.
     pub more: usize,
+    what: &'static str,
+}
+
+impl Report {
+    /// The report of what does not stop a compile.
+    pub fn of_warnings(self) -> Self {
+        Self { what: "warning", ..self }
+    }
 }
 
 /// A mistake with its place.
@@ -135,10 +143,11 @@ impl fmt::Display for Report {
         for placed in &self.shown {
             writeln!(out, "{placed}")?;
         }
+        let what = self.what;
         match self.shown.len() + self.more {
-            1 => write!(out, "1 mistake"),
-            all if self.more == 0 => write!(out, "{all} mistakes"),
-            all => write!(out, "{all} mistakes, {} more than are shown", self.more),
+            1 => write!(out, "1 {what}"),
+            all if self.more == 0 => write!(out, "{all} {what}s"),
+            all => write!(out, "{all} {what}s, {} more than are shown", self.more),
         }
     }
 }

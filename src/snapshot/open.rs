@@ -14,12 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::Mmap;
 
-use super::format::{
-    ArchivedPage, ArchivedPart, ArchivedRule, ArchivedShows, ArchivedSite, FORMAT_VERSION, HASH_AT,
-    HEADER_BYTES, Header, MAGIC, VERSION_MAX,
-};
+use super::format::{ArchivedSite, FORMAT_VERSION, HASH_AT, HEADER_BYTES, Header, MAGIC, VERSION_MAX};
+use super::references;
 use crate::condition::Patterns;
-use crate::limits::{NODE_NESTING_MAX, SNAPSHOT_BYTES_MAX, ZONES_MAX};
+use crate::limits::SNAPSHOT_BYTES_MAX;
 use crate::storage;
 
 /// A checked snapshot in sealed memory.
@@ -83,7 +81,7 @@ impl Snapshot {
         }
         let site = rkyv::access::<ArchivedSite, rkyv::rancor::Error>(payload)
             .map_err(|error| Refusal::Unsound(error.to_string()))?;
-        references(site).map_err(|reason| Refusal::Unsound(reason.to_owned()))?;
+        references::check(site).map_err(|reason| Refusal::Unsound(reason.to_owned()))?;
         if site.version.to_native() != header.version {
             return Err(Refusal::Unsound("header and content name different versions".to_owned()));
         }
@@ -163,112 +161,6 @@ fn u32_at(head: &[u8; HEADER_BYTES], at: usize) -> u32 {
 
 fn u64_at(head: &[u8; HEADER_BYTES], at: usize) -> u64 {
     u64::from(u32_at(head, at)) | u64::from(u32_at(head, at + 4)) << 32
-}
-
-/// Whether every index is in range and every zone stands in exactly one place, outside itself. A
-/// file that `compile` wrote passes; one that was made by hand with a right hash may not.
-fn references(site: &ArchivedSite) -> Result<(), &'static str> {
-    let routes = site.routes.len();
-    let is_route = |index: u32| (index as usize) < routes;
-    let slots = &site.literals;
-    if !slots.is_empty() && !slots.len().is_power_of_two()
-        || !slots.is_empty() && slots.iter().all(|s| *s != 0)
-    {
-        return Err("the table of literal paths has no end");
-    }
-    if slots.iter().any(|s| *s != 0 && !is_route(s.to_native() - 1)) {
-        return Err("the table of literal paths names a route that is not there");
-    }
-    tree_references(site)?;
-    for route in site.routes.iter() {
-        if !route.path.starts_with('/') {
-            return Err("a route's path does not begin with a slash");
-        }
-        if let ArchivedShows::Page(page) = &route.shows {
-            page_references(site, page)?;
-        }
-    }
-    Ok(())
-}
-
-/// Whether every branch is reached from exactly one before it, so that a search ends and visits each
-/// once, and every route stands as deep as its path has segments, so that each parameter finds its own.
-fn tree_references(site: &ArchivedSite) -> Result<(), &'static str> {
-    let has_segments = |route: usize, segments: usize| {
-        site.routes.get(route).is_some_and(|route| route.path.matches('/').count() == segments)
-    };
-    let mut depths = vec![None; site.tree.len()];
-    depths.iter_mut().take(1).for_each(|root| *root = Some(0));
-    for (from, branch) in site.tree.iter().enumerate() {
-        let depth: usize = depths[from].ok_or("the tree of patterns has a branch that nothing leads to")?;
-        let ends = [(&branch.route, depth), (&branch.rest, depth + 1)];
-        for (route, segments) in ends {
-            if route.as_ref().is_some_and(|route| !has_segments(route.to_native() as usize, segments)) {
-                return Err("the tree of patterns names a route that is not there, or elsewhere");
-            }
-        }
-        let onward = branch.literals.iter().map(|l| l.1.to_native());
-        for index in onward.chain(branch.param.as_ref().map(|p| p.to_native())) {
-            match depths.get_mut(index as usize) {
-                Some(reached @ None) if index as usize > from => *reached = Some(depth + 1),
-                _ => return Err("the tree of patterns has a circle, or a branch in two places"),
-            }
-        }
-    }
-    Ok(())
-}
-
-fn page_references(site: &ArchivedSite, page: &ArchivedPage) -> Result<(), &'static str> {
-    let combinations = page.pieces.get(page.combinations.to_native() as usize);
-    let array = page.combinations_array_bytes.to_native() as usize;
-    if page.zones.len() > ZONES_MAX || combinations.is_none_or(|piece| piece.text.len() < array) {
-        return Err("a page has too many zones, or no combinations");
-    }
-    for zone in page.zones.iter() {
-        let is_variant = |index: u8| usize::from(index) < zone.variants.len();
-        let rules_hold = zone.rules.iter().all(|rule| match rule {
-            ArchivedRule::When { variant, .. } => is_variant(*variant),
-            ArchivedRule::Experiment { experiment, arms, .. } => {
-                let experiment = site.experiments.get(usize::from(experiment.to_native()));
-                experiment.is_some_and(|e| e.ranges.len() == arms.len())
-                    && arms.iter().all(|arm| is_variant(*arm))
-            }
-        });
-        if !is_variant(0) || !rules_hold {
-            return Err("a rule names what is not there");
-        }
-    }
-    let mut stood = [false; ZONES_MAX];
-    parts_references(page, &page.parts, &mut stood, 0)?;
-    if stood[..page.zones.len()].contains(&false) {
-        return Err("a zone stands nowhere");
-    }
-    Ok(())
-}
-
-fn parts_references(
-    page: &ArchivedPage,
-    parts: &[ArchivedPart],
-    stood: &mut [bool; ZONES_MAX],
-    depth: usize,
-) -> Result<(), &'static str> {
-    for part in parts {
-        match part {
-            ArchivedPart::Piece(index) if (index.to_native() as usize) < page.pieces.len() => {}
-            ArchivedPart::Zone(index) if usize::from(*index) < page.zones.len() => {
-                // A second standing covers circles too: a zone within itself would stand twice.
-                let twice = std::mem::replace(&mut stood[usize::from(*index)], true);
-                if twice || depth >= NODE_NESTING_MAX {
-                    return Err("a zone stands in two places, or too deep");
-                }
-                for variant in page.zones[usize::from(*index)].variants.iter() {
-                    parts_references(page, &variant.parts, stood, depth + 1)?;
-                }
-            }
-            _ => return Err("a layout names a piece or a zone that is not there"),
-        }
-    }
-    Ok(())
 }
 
 /// What sealed snapshots may take in memory, all together, old ones included until the last

@@ -47,8 +47,17 @@ pub const COOKIE: Pattern = Pattern {
 pub const ROUTE_PATH: Pattern =
     Pattern { regex: "^/", says: "a path that begins with `/`", holds: |text| text.starts_with('/') };
 
+pub const ITEM_PATH: Pattern = Pattern {
+    regex: "^(id|type|fields\\.[^\\r\\n]+)$",
+    says: "`id`, `type`, or a field such as `fields.slug`",
+    holds: |text| {
+        let is_field = |path: &str| !path.is_empty() && !path.contains(['\n', '\r']);
+        text == "id" || text == "type" || text.strip_prefix("fields.").is_some_and(is_field)
+    },
+};
+
 /// Every pattern that a schema may name.
-pub const PATTERNS: [Pattern; 5] = [NAME, VARIANT_KEY, TRACKING_ID, COOKIE, ROUTE_PATH];
+pub const PATTERNS: [Pattern; 6] = [NAME, VARIANT_KEY, TRACKING_ID, COOKIE, ROUTE_PATH, ITEM_PATH];
 
 fn is_name(text: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';

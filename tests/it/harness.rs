@@ -242,7 +242,7 @@ pub fn snapshot(files: &[(&str, &str)], version: u64) -> Vec<u8> {
     let files = Files::from_memory(files.iter().map(|(path, text)| (*path, text.as_bytes())));
     let (source, mistakes) = read(&files, &|_, _| {});
     let compiled = compile(&source, mistakes, version, &|_, _| {});
-    compiled.unwrap_or_else(|mistakes| panic!("{}", mistakes.report(&files)))
+    compiled.unwrap_or_else(|mistakes| panic!("{}", mistakes.report(&files))).bytes
 }
 
 /// The folder of public cases; None, and said so, where `PARALLAX_CASES` is not set.

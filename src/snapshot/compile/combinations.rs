@@ -47,7 +47,7 @@ pub(super) fn of(page: &Page) -> Combinations {
 fn zones(parts: &[Part]) -> Vec<u8> {
     let zone = |part: &Part| match part {
         Part::Zone(index) => Some(*index),
-        Part::Piece(_) => None,
+        Part::Piece(_) | Part::Query(_) => None,
     };
     parts.iter().rev().filter_map(zone).collect()
 }

@@ -113,7 +113,8 @@ impl<'s> Conditions<'s> {
             .ok()
     }
 
-    fn program(
+    /// The program of a condition that was read, which stands at `pointer` in `file`.
+    pub(super) fn program(
         &mut self,
         file: &str,
         pointer: &str,
@@ -125,6 +126,11 @@ impl<'s> Conditions<'s> {
             mistakes.add(Mistake::of_value(file, pointer, expected, too_large.to_string()));
             Vec::new()
         })
+    }
+
+    /// The regular expressions of what was compiled so far.
+    pub(super) fn patterns(&self) -> &[String] {
+        &self.patterns
     }
 
     /// The site's regular expressions and audiences, and whether a condition looks at the URL.

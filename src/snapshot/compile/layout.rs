@@ -1,26 +1,29 @@
 //! A layout to pieces of finished JSON with holes for its personalized zones.
 
+use std::collections::BTreeMap;
+
 use super::combinations;
 use super::conditions::Conditions;
+use super::embed::{Contents, Place};
 use super::experiments::Experiments;
 use super::piece::Pieces;
 use crate::json;
 use crate::limits::{
-    BODY_RENDERED_BYTES_MAX, CANONICAL_BYTES_MAX, NODE_NESTING_MAX, RULES_MAX, VARIANTS_MAX, ZONES_MAX,
+    BODY_RENDERED_BYTES_MAX, CANONICAL_BYTES_MAX, EMBEDDED_MAX, NODE_NESTING_MAX, RULES_MAX, VARIANTS_MAX,
+    ZONES_MAX,
 };
 use crate::nearest::nearest;
-use crate::snapshot::format::{Page, Part, Piece, Rule, Variant, Zone};
+use crate::snapshot::format::{Embedded, Given, Page, Part, Rule, Variant, Zone};
 use crate::snapshot::mistake::{Mistake, Mistakes};
 use crate::snapshot::pattern::Name;
-use crate::snapshot::source::{self, EmbeddedQuery, Layout, Members, Node, PersonalizedZone, Queries};
+use crate::snapshot::source::{self, EmbeddedQuery, Layout, Members, Node, PersonalizedZone};
 
 /// Compiles layouts one after the other.
 pub(super) struct Layouts<'a, 's> {
     conditions: &'a mut Conditions<'s>,
     experiments: &'a Experiments,
-    /// None where their file has mistakes: then any name is taken.
-    queries: Option<&'s Queries>,
-    pieces: Pieces,
+    pub(super) contents: &'a mut Contents<'a>,
+    pieces: &'a mut Pieces,
     description: Vec<u8>,
     combinations_counted: usize,
 }
@@ -29,39 +32,42 @@ impl<'a, 's> Layouts<'a, 's> {
     pub(super) fn new(
         conditions: &'a mut Conditions<'s>,
         experiments: &'a Experiments,
-        queries: Option<&'s Queries>,
+        contents: &'a mut Contents<'a>,
+        pieces: &'a mut Pieces,
     ) -> Self {
-        let (pieces, description) = (Pieces::new(), Vec::new());
-        Self { conditions, experiments, queries, pieces, description, combinations_counted: 0 }
+        Self { conditions, experiments, contents, pieces, description: Vec::new(), combinations_counted: 0 }
     }
 
-    pub(super) fn page(&mut self, file: &str, layout: &Layout, mistakes: &mut Mistakes) -> Page {
+    pub(super) fn page(&mut self, file: &str, path: &str, layout: &Layout, mistakes: &mut Mistakes) -> Page {
         let mut drafting = Drafting {
             layouts: self,
             file,
+            path,
             mistakes,
             text: Vec::new(),
-            pieces: Vec::new(),
             zones: Vec::new(),
+            embedded: Vec::new(),
         };
         let parts = drafting.layout(layout);
-        let Drafting { pieces, zones, .. } = drafting;
+        let Drafting { zones, embedded, .. } = drafting;
         let (parts, zones) = sorted_by_name(parts, zones);
-        self.describe(&parts, &zones, &pieces);
+        self.describe(&parts, &zones);
         let mut page = Page {
-            pieces,
+            path: path.to_owned(),
             parts,
             zones: zones.into_iter().map(|drafted| drafted.zone).collect(),
+            embedded,
             combinations: 0,
             combinations_array_bytes: 0,
             combinations_truncated: false,
         };
-        check_sizes(file, &page, mistakes);
+        self.check_sizes(file, &page, mistakes);
         self.list_combinations(&mut page);
         page
     }
 
-    /// What the last page can show, and by which rules, in bytes that tell any two contents apart.
+    /// What the last page can show, and by which rules, in bytes that tell any two contents apart. What its embedded queries
+    /// find is not in it.
     pub(super) fn description(&self) -> &[u8] {
         &self.description
     }
@@ -71,17 +77,29 @@ impl<'a, 's> Layouts<'a, 's> {
         self.combinations_counted
     }
 
-    fn describe(&mut self, parts: &[Part], zones: &[DraftedZone], pieces: &[Piece]) {
-        self.description.clear();
+    /// Appends what each of a page's queries finds for these parts of the path.
+    pub(super) fn find(
+        &mut self,
+        embedded: &[Embedded],
+        route: &BTreeMap<String, String>,
+        out: &mut Vec<u8>,
+    ) {
+        self.contents.found(embedded, route, self.pieces, out);
+    }
+
+    fn describe(&mut self, parts: &[Part], zones: &[DraftedZone]) {
+        let Self { description, pieces, .. } = self;
+        description.clear();
         let mut describe = |text: &[u8]| {
-            self.description.extend_from_slice(&(text.len() as u64).to_le_bytes());
-            self.description.extend_from_slice(text);
+            description.extend_from_slice(&(text.len() as u64).to_le_bytes());
+            description.extend_from_slice(text);
         };
         let describe_parts = |parts: &[Part], describe: &mut dyn FnMut(&[u8])| {
             for part in parts {
                 match part {
-                    Part::Piece(index) => describe(&pieces[*index as usize].text),
+                    Part::Piece(index) => describe(pieces.text(*index)),
                     Part::Zone(index) => describe(zones[usize::from(*index)].zone.name.as_bytes()),
+                    Part::Query(index) => describe(&index.to_le_bytes()),
                 }
             }
         };
@@ -109,8 +127,28 @@ impl<'a, 's> Layouts<'a, 's> {
         page.combinations_array_bytes = text.len() as u32;
         page.combinations_truncated = listed.truncated;
         text.extend_from_slice(format!(",\"truncated\":{}}}", listed.truncated).as_bytes());
-        page.combinations = page.pieces.len() as u32;
-        page.pieces.push(self.pieces.piece(text));
+        page.combinations = self.pieces.add(text);
+    }
+
+    fn check_sizes(&self, file: &str, page: &Page, mistakes: &mut Mistakes) {
+        let bytes = |part: &Part| match part {
+            Part::Piece(index) => self.pieces.text(*index).len(),
+            Part::Zone(_) => 0,
+            Part::Query(index) => self.contents.bytes_max(&page.embedded[usize::from(*index)], self.pieces),
+        };
+        let body = longest(page, &page.parts, &|_| 0, &bytes);
+        if body > BODY_RENDERED_BYTES_MAX {
+            let expected =
+                format!("a layout of at most {BODY_RENDERED_BYTES_MAX} bytes with its largest variants");
+            mistakes.add(Mistake::of_value(file, "/layout", expected, format!("{body} bytes")));
+        }
+        let pair = |variant: &Variant| variant.pair.len() + usize::from(!variant.pair.is_empty());
+        let canonical = longest(page, &page.parts, &pair, &|_| 0);
+        if canonical > CANONICAL_BYTES_MAX {
+            let expected =
+                format!("zones and keys whose longest combination is at most {CANONICAL_BYTES_MAX} bytes");
+            mistakes.add(Mistake::of_value(file, "/layout", expected, format!("{canonical} bytes")));
+        }
     }
 }
 
@@ -123,11 +161,13 @@ struct DraftedZone {
 struct Drafting<'d, 'a, 's> {
     layouts: &'d mut Layouts<'a, 's>,
     file: &'d str,
+    /// Of the route.
+    path: &'d str,
     mistakes: &'d mut Mistakes,
     /// Text that is not in a piece yet.
     text: Vec<u8>,
-    pieces: Vec<Piece>,
     zones: Vec<DraftedZone>,
+    embedded: Vec<Embedded>,
 }
 
 impl Drafting<'_, '_, '_> {
@@ -144,9 +184,8 @@ impl Drafting<'_, '_, '_> {
 
     fn end_piece(&mut self, parts: &mut Vec<Part>) {
         if !self.text.is_empty() {
-            parts.push(Part::Piece(self.pieces.len() as u32));
             let text = std::mem::take(&mut self.text);
-            self.pieces.push(self.layouts.pieces.piece(text));
+            parts.push(Part::Piece(self.layouts.pieces.add(text)));
         }
     }
 
@@ -198,7 +237,7 @@ impl Drafting<'_, '_, '_> {
         self.text.extend_from_slice(b",\"props\":");
         json::minified(&mut self.text, node.props.get());
         if let Some(query) = &node.query {
-            self.query(query, pointer);
+            self.query(query, pointer, parts);
         }
         if let Some(zones) = &node.zones {
             self.members(zones, pointer, parts, depth);
@@ -206,14 +245,8 @@ impl Drafting<'_, '_, '_> {
         self.text.push(b'}');
     }
 
-    fn query(&mut self, query: &EmbeddedQuery, pointer: &str) {
-        if let Some(queries) = self.layouts.queries
-            && !queries.contains_key(&*query.id)
-        {
-            let pointer = format!("{pointer}/query/id");
-            let known = queries.keys().map(|name| &**name);
-            self.unknown(&pointer, "a query of `queries.json`", &query.id, known);
-        }
+    /// `,"query":{...},"items":[...],"nextCursor":...`
+    fn query(&mut self, query: &EmbeddedQuery, pointer: &str, parts: &mut Vec<Part>) {
         self.text.extend_from_slice(b",\"query\":{\"id\":");
         json::string(&mut self.text, &query.id);
         if let Some(params) = &query.params {
@@ -228,7 +261,20 @@ impl Drafting<'_, '_, '_> {
             }
             self.text.push(b'}');
         }
-        self.text.push(b'}');
+        self.text.extend_from_slice(b"},\"items\":[");
+        let at = Place { file: self.file, pointer: &format!("{pointer}/query"), path: self.path };
+        let Some(embedded) = self.layouts.contents.embed(query, &at, self.mistakes) else { return };
+        if !embedded.given.iter().any(|given| matches!(given, Given::Route(_))) {
+            let Layouts { contents, pieces, .. } = &mut *self.layouts;
+            return contents.first_page(&embedded, &at, pieces, &mut self.text, self.mistakes);
+        }
+        if self.embedded.len() == EMBEDDED_MAX {
+            let expected = format!("at most {EMBEDDED_MAX} queries that name a part of the path");
+            return self.wrong(at.pointer, expected, "another");
+        }
+        self.end_piece(parts);
+        parts.push(Part::Query(self.embedded.len() as u16));
+        self.embedded.push(embedded);
     }
 
     fn personalized(
@@ -376,34 +422,18 @@ fn sorted_by_name(mut parts: Vec<Part>, mut zones: Vec<DraftedZone>) -> (Vec<Par
     (parts, zones)
 }
 
-fn check_sizes(file: &str, page: &Page, mistakes: &mut Mistakes) {
-    let body = longest(page, &page.parts, &|_| 0, &|piece| piece.text.len());
-    if body > BODY_RENDERED_BYTES_MAX {
-        let expected =
-            format!("a layout of at most {BODY_RENDERED_BYTES_MAX} bytes with its largest variants");
-        mistakes.add(Mistake::of_value(file, "/layout", expected, format!("{body} bytes")));
-    }
-    let pair = |variant: &Variant| variant.pair.len() + usize::from(!variant.pair.is_empty());
-    let canonical = longest(page, &page.parts, &pair, &|_| 0);
-    if canonical > CANONICAL_BYTES_MAX {
-        let expected =
-            format!("zones and keys whose longest combination is at most {CANONICAL_BYTES_MAX} bytes");
-        mistakes.add(Mistake::of_value(file, "/layout", expected, format!("{canonical} bytes")));
-    }
-}
-
-/// The greatest sum of what variants and pieces weigh, over all choices.
+/// The greatest sum of what variants and other parts weigh, over all choices.
 fn longest(
     page: &Page,
     parts: &[Part],
     variant: &dyn Fn(&Variant) -> usize,
-    piece: &dyn Fn(&Piece) -> usize,
+    other: &dyn Fn(&Part) -> usize,
 ) -> usize {
     let part = |part: &Part| match part {
-        Part::Piece(index) => piece(&page.pieces[*index as usize]),
+        Part::Piece(_) | Part::Query(_) => other(part),
         Part::Zone(index) => {
             let variants = page.zones[usize::from(*index)].variants.iter();
-            variants.map(|v| variant(v) + longest(page, &v.parts, variant, piece)).max().unwrap_or(0)
+            variants.map(|v| variant(v) + longest(page, &v.parts, variant, other)).max().unwrap_or(0)
         }
     };
     parts.iter().map(part).sum()

@@ -2,14 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Drafted;
-use crate::checksum;
 use crate::limits::ROUTE_BYTES_MAX;
 use crate::snapshot::format::{Branch, Route};
 use crate::snapshot::mistake::{Mistake, Mistakes};
+use crate::snapshot::table;
 
 pub(super) fn is_pattern(path: &str) -> bool {
-    path.split('/').any(|segment| segment.starts_with(':') || segment == "*")
+    path.split('/').any(|segment| param_name(segment).is_some())
+}
+
+/// The names of a pattern's parameters; `*` is that of the rest.
+pub(super) fn param_names(path: &str) -> impl Iterator<Item = &str> {
+    path[1..].split('/').filter_map(param_name)
+}
+
+/// The name of the parameter that a segment is.
+pub(super) fn param_name(segment: &str) -> Option<&str> {
+    segment.strip_prefix(':').or_else(|| (segment == "*").then_some(segment))
 }
 
 /// Reports what is wrong with a path; that it begins with `/` was checked in reading.
@@ -46,45 +55,34 @@ pub(super) struct Index {
     pub(super) tree: Vec<Branch>,
 }
 
-/// Indexes routes that are sorted by path; two of one shape are a mistake.
-pub(super) fn index(routes: &[Drafted<'_>], mistakes: &mut Mistakes) -> Index {
+/// Reports authored paths of one shape, which match the same.
+pub(super) fn check_shapes<'s>(authored: impl Iterator<Item = (&'s str, &'s str)>, mistakes: &mut Mistakes) {
     let mut shapes: BTreeMap<String, &str> = BTreeMap::new();
-    let mut tree = Tree { branches: vec![Growing::default()] };
-    for (i, drafted) in routes.iter().enumerate() {
-        let shape = shape(&drafted.route.path);
+    for (file, path) in authored {
+        let shape = shape(path);
         if let Some(other) = shapes.get(&shape) {
             let expected = format!("a path that no other route has; that of `{other}` matches the same");
-            let came = format!("{:?}", drafted.route.path);
-            mistakes.add(Mistake::of_value(drafted.file, "/path", expected, came));
+            mistakes.add(Mistake::of_value(file, "/path", expected, format!("{path:?}")));
             continue;
         }
-        shapes.insert(shape, drafted.file);
-        if drafted.route.pattern {
-            tree.add(&drafted.route.path, i as u32);
-        }
+        shapes.insert(shape, file);
     }
-    Index { literals: literals(routes.iter().map(|d| &d.route)), tree: tree.finish() }
+}
+
+/// Indexes routes that are sorted by path.
+pub(super) fn index(routes: &[Route]) -> Index {
+    let mut tree = Tree { branches: vec![Growing::default()] };
+    let patterns = routes.iter().zip(0..).filter(|(route, _)| route.pattern);
+    patterns.for_each(|(route, at)| tree.add(&route.path, at));
+    let literal = routes.iter().zip(0..).filter(|(route, _)| !route.pattern);
+    let texts = literal.clone().map(|(route, at)| (at, route.path.as_bytes()));
+    Index { literals: table::slots(literal.clone().count(), texts), tree: tree.finish() }
 }
 
 /// The path with its parameters' names left out: two of one shape match the same paths.
 fn shape(path: &str) -> String {
     let segments = path.split('/').map(|s| if s.starts_with(':') { ":" } else { s });
     segments.collect::<Vec<_>>().join("/")
-}
-
-fn literals<'r>(routes: impl Iterator<Item = &'r Route> + Clone) -> Vec<u32> {
-    let literal = routes.enumerate().filter(|(_, route)| !route.pattern);
-    let count = literal.clone().count();
-    let mut slots = vec![0; (2 * count).next_power_of_two().max(2)];
-    for (i, route) in literal {
-        let mask = slots.len() - 1;
-        let mut slot = checksum::table(route.path.as_bytes()) as usize & mask;
-        while slots[slot] != 0 {
-            slot = (slot + 1) & mask;
-        }
-        slots[slot] = i as u32 + 1;
-    }
-    slots
 }
 
 #[derive(Default)]

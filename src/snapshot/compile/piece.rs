@@ -5,24 +5,32 @@ use flate2::{Compress, Compression, FlushCompress};
 use crate::checksum;
 use crate::snapshot::format::Piece;
 
-/// Makes pieces; keeps the compressor's tables from one to the next.
+/// Makes the pieces of a site; keeps the compressor's tables from one to the next.
 pub(super) struct Pieces {
     compress: Compress,
+    all: Vec<Piece>,
 }
 
 impl Pieces {
     pub(super) fn new() -> Self {
         // Raw deflate; the level is the customary one, and part of "same source, same bytes".
-        Self { compress: Compress::new(Compression::new(6), false) }
+        Self { compress: Compress::new(Compression::new(6), false), all: Vec::new() }
     }
 
-    pub(super) fn piece(&mut self, text: Vec<u8>) -> Piece {
-        Piece {
-            deflate: self.deflate(&text),
-            crc: checksum::crc(&text),
-            shift: checksum::crc_shift(text.len()),
-            text,
-        }
+    /// The index of a new piece.
+    pub(super) fn add(&mut self, text: Vec<u8>) -> u32 {
+        let deflate = self.deflate(&text);
+        let (crc, shift) = (checksum::crc(&text), checksum::crc_shift(text.len()));
+        self.all.push(Piece { deflate, crc, shift, text });
+        self.all.len() as u32 - 1
+    }
+
+    pub(super) fn text(&self, piece: u32) -> &[u8] {
+        &self.all[piece as usize].text
+    }
+
+    pub(super) fn finish(self) -> Vec<Piece> {
+        self.all
     }
 
     /// A full flush ends at a byte's end and forgets what came before (RFC 1951 section 3.2.4,

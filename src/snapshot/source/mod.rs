@@ -24,8 +24,8 @@ use serde_json::{Map, Value};
 use super::pattern::Name;
 pub use query::{Param, ParamKind, Query, Scalar};
 pub use route::{
-    EmbeddedQuery, Experiment, Layout, Node, PageRoute, PersonalizedZone, Redirect, RedirectRoute, Root,
-    Route, Rule, Share, Zone,
+    Each, EmbeddedQuery, Experiment, ItemPath, Layout, Node, PageRoute, PersonalizedZone, Redirect,
+    RedirectRoute, Root, Route, Rule, Share, Zone,
 };
 pub use site::{Bots, Cache, CacheTimes, IpAddresses, Privacy, Site};
 

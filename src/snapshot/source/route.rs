@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{AnyObject, Authored, Members};
-use crate::snapshot::pattern::{Name, ROUTE_PATH, VARIANT_KEY};
+use crate::snapshot::pattern::{ITEM_PATH, Name, ROUTE_PATH, VARIANT_KEY};
 
 /// One page of the site. Its path counts, not the file's name.
 #[derive(Debug, Clone, JsonSchema)]
@@ -30,9 +30,31 @@ pub struct PageRoute {
     pub path: String,
     /// When the page was last changed (RFC 3339).
     pub updated_at: Option<String>,
+    /// The items of a collection, each of which makes one path of the pattern. Left out: the pattern takes any value.
+    pub each: Option<Each>,
     /// What the page shows.
     pub layout: Layout,
 }
+
+/// The items that make the paths of a pattern. For each of the pattern's parameters there is a member that says what of the
+/// item its value is: `"slug": "fields.slug"`.
+#[derive(Debug, Clone, Read, JsonSchema)]
+pub struct Each {
+    /// The collection: `content/<collection>.json`.
+    pub collection: Name,
+    /// Which of its items: a condition over their fields. Left out: all.
+    #[serde(rename = "where")]
+    #[schemars(with = "Option<AnyObject>")]
+    pub matching: Option<Value>,
+    /// What of an item each of the pattern's parameters is.
+    #[serde(flatten)]
+    pub params: BTreeMap<String, ItemPath>,
+}
+
+/// What of an item a value is: `id`, `type`, or a field: `fields.slug`.
+#[derive(Debug, Clone, Read, JsonSchema)]
+#[schemars(inline, extend("pattern" = ITEM_PATH.regex))]
+pub struct ItemPath(pub String);
 
 /// A path that leads to another.
 #[derive(Debug, Clone, Read, JsonSchema)]

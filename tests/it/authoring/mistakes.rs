@@ -53,13 +53,13 @@ fn a_text_that_is_not_json_is_one_mistake_where_it_breaks() {
 
 #[test]
 fn an_unknown_member_is_told_at_its_name_with_the_nearest_known_one() {
-    let route = "{\n  \"path\": \"/a\", \"updatedAT\": null,\n  \"redirect\": {\"to\": \"/b\", \"status\": 301}, \"each\": {}}";
-    let either = "one of `layout`, `path`, `redirect`, `updatedAt`";
+    let route = "{\n  \"path\": \"/a\", \"updatedAT\": null,\n  \"redirect\": {\"to\": \"/b\", \"status\": 301}, \"eahc\": {}}";
+    let either = "one of `each`, `layout`, `path`, `redirect`, `updatedAt`";
     assert_eq!(
         told_of("routes/a.json", route),
         [
             format!("routes/a.json:2:17 /updatedAT | {either} | `updatedAT` | updatedAt"),
-            format!("routes/a.json:3:44 /each | {either} | `each`"),
+            format!("routes/a.json:3:44 /eahc | {either} | `eahc` | each"),
         ],
     );
     let redirect = r#"{"path":"/a","redirect":{"to":"/b","status":301,"statsu":302}}"#;
@@ -164,7 +164,7 @@ fn default_is_no_variants_key() {
 
 #[test]
 fn a_route_has_exactly_one_of_layout_and_redirect() {
-    let forms = "{`layout`, `path`, `updatedAt`?} or {`path`, `redirect`, `updatedAt`?}";
+    let forms = "{`each`?, `layout`, `path`, `updatedAt`?} or {`path`, `redirect`, `updatedAt`?}";
     let neither = format!("routes/a.json:1:1  | {forms} | an object with `path`");
     assert_eq!(told_of("routes/a.json", r#"{"path":"/a"}"#), [neither]);
     let layout = r#""layout":{"root":{"props":{}},"zones":{}}"#;

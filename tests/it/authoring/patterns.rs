@@ -29,7 +29,7 @@ fn holds(regex: &str, text: &str) -> bool {
 
 #[test]
 fn patterns_refuse_what_their_expressions_do_not_write() {
-    let [name, key, tracking, cookie, path] = PATTERNS.map(|pattern| pattern.regex);
+    let [name, key, tracking, cookie, path, item] = PATTERNS.map(|pattern| pattern.regex);
     for regex in [name, key, cookie] {
         let long = "x".repeat(64);
         assert!(holds(regex, &long[1..]) && holds(regex, &long) && holds(regex, "x"), "{regex}");
@@ -45,4 +45,8 @@ fn patterns_refuse_what_their_expressions_do_not_write() {
     assert!(!holds(tracking, &tracked(0)) && holds(tracking, &tracked(1)) && holds(tracking, &tracked(64)));
     assert!(!holds(tracking, &tracked(65)) && !holds(tracking, "trackx") && !holds(tracking, "acme"));
     assert!(holds(path, "/") && !holds(path, "") && !holds(path, "a/"));
+    assert!(holds(item, "id") && holds(item, "type") && holds(item, "fields.a.b") && holds(item, "fields. "));
+    assert!(
+        !holds(item, "ids") && !holds(item, "fields.") && !holds(item, "slug") && !holds(item, "fields.a\n")
+    );
 }

@@ -60,7 +60,8 @@ fn page() -> Value {
         {"experiment": {"key": "k", "variants": ["b"]}},
     ]);
     let zones = json!({"main": [asking], "hero": {"default": [node], "variants": {"b": []}, "rules": rules}});
-    json!({"path": "/", "updatedAt": null, "layout": {"root": {"props": {"title": "A"}}, "zones": zones}})
+    let each = json!({"collection": "posts", "slug": "fields.slug", "where": {"draft": {"$ne": true}}});
+    json!({"path": "/", "updatedAt": null, "each": each, "layout": {"root": {"props": {"title": "A"}}, "zones": zones}})
 }
 
 #[derive(Debug, Clone)]

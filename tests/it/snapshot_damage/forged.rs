@@ -5,17 +5,19 @@ use std::sync::{Arc, LazyLock};
 
 use parallax::api::{Desk, Settings, Surface};
 use parallax::checksum;
+use parallax::condition::encode;
 use parallax::edge::agent::Agents;
 use parallax::http::request::{Parsed, parse};
 use parallax::snapshot::current::{Catalog, Current};
 use parallax::snapshot::format::{
-    Branch, Experiment, HEADER_BYTES, Header, Page, Part, Piece, Range, Route, Rule, Shows, Site, Variant,
-    Zone,
+    Branch, Column, ColumnBound, Embedded, Experiment, Given, HEADER_BYTES, Header, Index, Indexed, Item,
+    Page, Param, ParamKind, Part, Piece, Query, Range, Route, Rule, Scan, Shows, Site, Variant, Zone,
 };
-use parallax::snapshot::inspect;
 use parallax::snapshot::open::{Refusal, Snapshot};
 use parallax::snapshot::versions::Versions;
+use parallax::snapshot::{inspect, table};
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::{FILES, open_bytes};
 use crate::harness::{snapshot, temporary_folder, times};
@@ -28,12 +30,12 @@ const REST: usize = 2;
 /// A small site that is sound: a literal route and two patterns, each showing two zones, one in the other.
 fn site() -> Site {
     let text = String::new;
-    let route = |path: &str, pattern| Route {
+    let route = |path: &str, pattern, shows| Route {
         path: path.to_owned(),
         content: [0; 16],
         pattern,
         listing: format!("{{\"path\":\"{path}\""),
-        shows: Shows::Page(page()),
+        shows: Shows::Page(shows),
     };
     let branch = Branch { route: Some(PATTERN as u32), ..Branch::default() };
     let root = Branch { param: Some(1), rest: Some(REST as u32), ..Branch::default() };
@@ -46,6 +48,7 @@ fn site() -> Site {
         cookie: "id".to_owned(),
         cache_resolve: text(),
         cache_routes: text(),
+        cache_query: text(),
         updated_at: None,
         clock: Vec::new(),
         patterns: vec!["a+".to_owned()],
@@ -58,7 +61,14 @@ fn site() -> Site {
             holdout: 0.0,
         }],
         sees_url: false,
-        routes: vec![route("/", false), route("/:a", true), route("/*", true)],
+        pieces: vec![piece("\"layout\":{}}"), piece("[\"\"],\"truncated\":false}")],
+        queries: vec![query()],
+        pages: vec![page("/"), page("/:a"), page("/*")],
+        routes: vec![
+            route("/", false, LITERAL as u32),
+            route("/:a", true, PATTERN as u32),
+            route("/*", true, REST as u32),
+        ],
         literals: literals("/"),
         tree: vec![root, branch],
     }
@@ -70,8 +80,54 @@ fn literals(path: &str) -> Vec<u32> {
     slots
 }
 
-/// `[piece, outer[inner]]`
-fn page() -> Page {
+/// Two items, found by `n` through a list, a range and a scan.
+fn query() -> Query {
+    let encoded = |json: serde_json::Value| {
+        let mut out = Vec::new();
+        encode(&json, &mut out);
+        out
+    };
+    let item = |place: &str| Item { place: place.into(), piece: 0, facts: encoded(json!({ "n": 1 })) };
+    let values = vec![encoded(json!(1))];
+    let slots = table::slots(1, std::iter::once((0, &values[0][..])));
+    Query {
+        key: "q".to_owned(),
+        content: [0; 16],
+        collection: "c".to_owned(),
+        params: vec![Param {
+            name: "n".to_owned(),
+            kind: ParamKind::Number,
+            optional: true,
+            default: None,
+            values: Vec::new(),
+            minimum: None,
+            maximum: None,
+            says: "a number".to_owned(),
+        }],
+        declares: "one of n".to_owned(),
+        limit: 2,
+        order: String::new(),
+        items: vec![item("a"), item("b")],
+        index: Index {
+            params: vec![Indexed { param: 0, values, slots }],
+            keys: vec![0, 2],
+            lists: vec![vec![0, 1], vec![1]],
+        },
+        scan: Some(Scan {
+            program: Vec::new(),
+            columns: vec![Column {
+                path: "n".to_owned(),
+                keys: vec![vec![1], vec![2]],
+                positions: vec![1, 0],
+                always: vec![1],
+            }],
+            bounds: vec![ColumnBound { column: 0, param: 0, is_lower: true }],
+        }),
+    }
+}
+
+/// `[piece, outer[inner]]`, and a query by a part of the path.
+fn page(path: &str) -> Page {
     let variant = |key: &str, parts: Vec<Part>| Variant {
         key: key.to_owned(),
         pair: String::new(),
@@ -87,9 +143,10 @@ fn page() -> Page {
     let mut outer = zone("outer", vec![Part::Zone(0)]);
     outer.rules = vec![Rule::When { program: Vec::new(), variant: 1, audience: false }, rule];
     Page {
-        pieces: vec![piece("\"layout\":{}}"), piece("[\"\"],\"truncated\":false}")],
-        parts: vec![Part::Piece(0), Part::Zone(1)],
+        path: path.to_owned(),
+        parts: vec![Part::Piece(0), Part::Zone(1), Part::Query(0)],
         zones: vec![zone("inner", Vec::new()), outer],
+        embedded: vec![Embedded { query: 0, given: vec![Given::Route("a".to_owned())] }],
         combinations: 1,
         combinations_array_bytes: 4,
         combinations_truncated: false,
@@ -122,11 +179,7 @@ fn refused(change: impl Fn(&mut Site), why: &str) {
 }
 
 fn refused_page(change: impl Fn(&mut Page), why: &str) {
-    let change = |site: &mut Site| match &mut site.routes[REST].shows {
-        Shows::Page(page) => change(page),
-        Shows::Redirect(_) => unreachable!("the site above has no redirects"),
-    };
-    refused(change, why);
+    refused(|site| change(&mut site.pages[REST]), why);
 }
 
 #[test]
@@ -136,11 +189,9 @@ fn the_site_made_by_hand_is_sound() {
 
 #[test]
 fn a_table_of_literal_paths_that_leads_nowhere_is_refused() {
-    refused(|site| site.literals = vec![0, 4], "names a route that is not there");
-    refused(|site| site.literals = vec![0, u32::MAX], "names a route that is not there");
-    refused(|site| site.literals = vec![1, 1], "has no end");
-    refused(|site| site.literals = vec![1], "has no end");
-    refused(|site| site.literals = vec![1, 0, 0], "has no end");
+    for slots in [vec![0, 4], vec![0, u32::MAX], vec![1, 1], vec![1], vec![1, 0, 0]] {
+        refused(|site| site.literals = slots.clone(), "has no end, or names a route that is not there");
+    }
 }
 
 #[test]
@@ -168,13 +219,54 @@ fn a_path_that_cannot_be_asked_for_is_refused() {
 
 #[test]
 fn a_layout_whose_references_lead_nowhere_is_refused() {
-    let nothing = "names a piece or a zone that is not there";
+    let nothing = "names a piece, a zone or a query that is not there";
     refused_page(|page| page.parts.push(Part::Piece(2)), nothing);
     refused_page(|page| page.parts.push(Part::Zone(2)), nothing);
     refused_page(|page| page.zones[0].variants[1].parts = vec![Part::Piece(u32::MAX)], nothing);
+    refused_page(|page| page.parts.push(Part::Query(1)), nothing);
     refused_page(|page| page.combinations = 2, "no combinations");
     refused_page(|page| page.combinations_array_bytes = 24, "no combinations");
     refused_page(|page| page.zones[0].variants.clear(), "a rule names what is not there");
+}
+
+#[test]
+fn a_route_that_shows_no_page_or_one_of_another_path_is_refused() {
+    refused(|site| site.routes[LITERAL].shows = Shows::Page(3), "a page that is not there");
+    for path in ["", "/a", "/:a/:b", "x", ":a/:b", "//"] {
+        refused(|site| site.pages[LITERAL].path = path.to_owned(), "a page of another path");
+    }
+}
+
+#[test]
+fn an_embedded_query_that_is_not_there_or_has_other_parameters_is_refused() {
+    let nothing = "a page embeds a query that is not there";
+    refused_page(|page| page.embedded[0].query = 1, nothing);
+    refused_page(|page| page.embedded[0].given.clear(), nothing);
+    refused_page(|page| page.embedded[0].given.push(Given::Nothing), nothing);
+}
+
+#[test]
+fn a_query_whose_references_lead_nowhere_is_refused() {
+    let refused = |change: &dyn Fn(&mut Query), why: &str| refused(|site| change(&mut site.queries[0]), why);
+    refused(&|query| query.limit = 0, "a limit out of range");
+    refused(&|query| query.limit = 101, "a limit out of range");
+    refused(&|query| query.items[1].place = b"a".to_vec(), "not sorted, or name a piece");
+    refused(&|query| query.items[0].piece = 2, "not sorted, or name a piece");
+    refused(&|query| query.index.params[0].param = 1, "a parameter that is not there, or no end");
+    refused(&|query| query.index.params[0].slots = vec![1, 1], "a parameter that is not there, or no end");
+    refused(&|query| query.index.keys = vec![2, 0], "not sorted, or names an item");
+    refused(&|query| query.index.keys = vec![0], "not sorted, or names an item");
+    refused(&|query| query.index.lists[0] = vec![1, 0], "not sorted, or names an item");
+    refused(&|query| query.index.lists[0] = vec![2], "not sorted, or names an item");
+    let refused = |change: &dyn Fn(&mut Scan), why: &str| {
+        refused(&|query| change(query.scan.as_mut().expect("a scan")), why);
+    };
+    refused(&|scan| scan.columns[0].keys = vec![vec![2], vec![1]], "column is not sorted, or names an item");
+    refused(&|scan| scan.columns[0].keys.truncate(1), "column is not sorted, or names an item");
+    refused(&|scan| scan.columns[0].positions[0] = 2, "column is not sorted, or names an item");
+    refused(&|scan| scan.columns[0].always[0] = 2, "column is not sorted, or names an item");
+    refused(&|scan| scan.bounds[0].column = 1, "bound names what is not there");
+    refused(&|scan| scan.bounds[0].param = 1, "bound names what is not there");
 }
 
 #[test]
@@ -191,7 +283,7 @@ fn a_zone_that_stands_in_two_places_or_in_itself_or_nowhere_is_refused() {
 fn zones_may_nest_as_deep_as_the_bound_and_no_deeper() {
     let nested = |depth: usize| {
         let mut site = site();
-        let Shows::Page(page) = &mut site.routes[LITERAL].shows else { unreachable!("a page") };
+        let page = &mut site.pages[LITERAL];
         page.parts = vec![Part::Zone(0)];
         page.zones = (0..depth)
             .map(|i| {
@@ -239,7 +331,7 @@ fn check_finds_a_piece_that_does_not_inflate_to_its_text() {
     let payload = rkyv::to_bytes::<rkyv::rancor::Error>(&site()).expect("it can be archived");
     std::fs::write(&path, sealed(&payload, 1)).expect("written");
     let checked = inspect::check(&path).expect("it can be looked at");
-    assert_eq!(checked[0].1, Err("piece 0 of route / does not inflate to its text".to_owned()));
+    assert_eq!(checked[0].1, Err("piece 0 does not inflate to its text".to_owned()));
 }
 
 static AGENTS: LazyLock<Arc<Agents>> = LazyLock::new(|| Arc::new(Agents::new()));
