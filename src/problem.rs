@@ -34,6 +34,7 @@ kinds! {
     UNKNOWN_VARIANT "unknown_variant" 400 "The route has no such variant"
     INVALID_ANON_ID "invalid_anon_id" 400 "The anon ID is not valid"
     INVALID_PARAM "invalid_param" 400 "A parameter is not valid"
+    MALFORMED_JSON "malformed_json" 400 "The body is not a JSON object"
     INVALID_CURSOR "invalid_cursor" 400 "The cursor is not valid"
     INVALID_LIMIT "invalid_limit" 400 "The limit is not valid"
     UNAUTHORIZED "unauthorized" 401 "The operator's token is required"
@@ -43,10 +44,14 @@ kinds! {
     UNKNOWN_ENDPOINT "unknown_endpoint" 404 "There is no such endpoint"
     SITE_NOT_FOUND "site_not_found" 404 "The site is not published here"
     ROUTE_NOT_FOUND "route_not_found" 404 "The route is not published"
+    QUERY_NOT_FOUND "query_not_found" 404 "The query is not published"
     METHOD_NOT_ALLOWED "method_not_allowed" 405 "The endpoint does not have this method"
     BODY_TOO_LARGE "body_too_large" 413 "The body is too large"
     TARGET_TOO_LONG "target_too_long" 414 "The request target is too long"
+    UNSUPPORTED_TYPE "unsupported_type" 415 "The body's type is not supported"
+    UNSUPPORTED_ENCODING "unsupported_encoding" 415 "The body's encoding is not supported"
     EXPECTATION_FAILED "expectation_failed" 417 "The expectation is not supported"
+    QUERY_TOO_EXPENSIVE "query_too_expensive" 422 "The query would take too long"
     HEAD_TOO_LARGE "head_too_large" 431 "The request head is too large"
     UNKNOWN_METHOD "unknown_method" 501 "The method is not known"
     UNKNOWN_TRANSFER_CODING "unknown_transfer_coding" 501 "The transfer coding is not known"
@@ -58,29 +63,54 @@ kinds! {
 pub struct Problem<'a> {
     /// Its row in the table.
     pub kind: &'static Kind,
-    /// The query parameter at fault, if it is one.
-    pub param: Option<&'static str>,
+    /// The parameter or the body's member at fault, if it is one.
+    pub at: Option<Place<'a>>,
     /// A noun phrase: "a page path that begins with '/'".
-    pub expected: &'static str,
-    /// The caller's own words; None where nothing came.
-    pub came: Option<&'a str>,
+    pub expected: &'a str,
+    /// The caller's own words, or a quantity; nothing where nothing came.
+    pub came: Came<'a>,
     /// The methods of a 405's `Allow`.
     pub allow: &'static str,
 }
 
+/// What came instead.
+#[derive(Debug, Clone, Copy)]
+pub enum Came<'a> {
+    /// Nothing, or nothing that can be repeated.
+    Nothing,
+    /// The caller's own words.
+    Words(&'a str),
+    /// So many.
+    Count(usize),
+}
+
+/// Where the fault stands: `name` among the request's parameters, or in a group of them.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// `params`; None at the top.
+    pub group: Option<&'static str>,
+    /// The caller's name for it.
+    pub name: &'a str,
+}
+
 impl<'a> Problem<'a> {
     /// A refusal of something that is missing.
-    pub const fn missing(kind: &'static Kind, expected: &'static str) -> Self {
-        Self { kind, param: None, expected, came: None, allow: "" }
+    pub const fn missing(kind: &'static Kind, expected: &'a str) -> Self {
+        Self { kind, at: None, expected, came: Came::Nothing, allow: "" }
     }
 
     /// A refusal of `came`.
-    pub const fn new(kind: &'static Kind, expected: &'static str, came: &'a str) -> Self {
-        Self { came: Some(came), ..Self::missing(kind, expected) }
+    pub const fn new(kind: &'static Kind, expected: &'a str, came: &'a str) -> Self {
+        Self { came: Came::Words(came), ..Self::missing(kind, expected) }
     }
 
-    /// Names the query parameter at fault.
-    pub const fn at(self, param: &'static str) -> Self {
-        Self { param: Some(param), ..self }
+    /// Names the parameter at fault.
+    pub const fn at(self, name: &'a str) -> Self {
+        Self { at: Some(Place { group: None, name }), ..self }
+    }
+
+    /// Names the parameter of a group at fault.
+    pub const fn within(self, group: &'static str, name: &'a str) -> Self {
+        Self { at: Some(Place { group: Some(group), name }), ..self }
     }
 }

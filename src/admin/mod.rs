@@ -63,7 +63,7 @@ impl Service for Operator {
         }
         match Endpoint::of(request.path) {
             Some(Endpoint::Resolve | Endpoint::Variants) => self.desk.answer(request, out),
-            Some(Endpoint::Routes) | None => {
+            Some(Endpoint::Routes | Endpoint::Query) | None => {
                 let expected = "/healthz, /readyz, /v1/resolve or /v1/variants";
                 let problem = Problem::new(problem::UNKNOWN_ENDPOINT, expected, request.path);
                 self.desk.refuse_request(request, &problem, out);

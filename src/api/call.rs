@@ -57,6 +57,7 @@ impl<'a> Call<'a> {
     pub(super) fn is_public(&self, endpoint: Endpoint) -> bool {
         match endpoint {
             Endpoint::Routes => true,
+            Endpoint::Query => self.request.method != Method::Post,
             Endpoint::Resolve => self.params.sent(Param::Variants).is_some() && !self.asks_why(),
             Endpoint::Variants => self.params.get(Param::Include).is_some(),
         }
@@ -173,9 +174,7 @@ fn published<'a>(catalog: &'a Catalog, params: &Params<'a>) -> Result<&'a Publis
         Problem::new(problem::SITE_NOT_FOUND, expected, came).at(param.name())
     };
     match (tracking_id, site) {
-        (None, None) => {
-            Err(Problem::missing(problem::MISSING_SITE, "query parameter 'trackingId' (track_...) or 'site'"))
-        }
+        (None, None) => Err(Problem::missing(problem::MISSING_SITE, "'trackingId' (track_...) or 'site'")),
         (None, Some(id)) => catalog.by_site(id).ok_or_else(|| not_found(Param::Site, id)),
         (Some(id), site) => {
             if !is_tracking_id(id) {

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use super::call::Call;
+use super::query::{self, Given};
 use super::{Endpoint, refuse, resolve, respond, routes, variants};
 use crate::clock;
 use crate::edge::agent::{AgentTable, Agents};
 use crate::edge::decide::Deciding;
 use crate::edge::path::RoutePath;
 use crate::edge::render::Plan;
+use crate::http::body::{self, Object};
 use crate::http::cors::{self, Cors};
 use crate::http::date::DateLine;
 use crate::http::params::Params;
@@ -44,8 +46,19 @@ pub struct Desk {
     pub(super) settings: Settings,
     pub(super) date: DateLine,
     view: View,
-    decoded: Vec<u8>,
+    decoded: Decoded,
     room: Room,
+}
+
+/// What of a request had to be decoded. Problems borrow from it.
+#[derive(Default)]
+struct Decoded {
+    /// Parameters with escapes.
+    params: Vec<u8>,
+    /// The same of a group.
+    group: Vec<u8>,
+    /// A compressed body.
+    body: Vec<u8>,
 }
 
 /// Buffers and tables that outlive a request; each is cleared by its user before use.
@@ -77,7 +90,11 @@ impl Desk {
             settings,
             date: DateLine::new(clock::now_s()),
             view: current.view(),
-            decoded: Vec::with_capacity(TARGET_BYTES_MAX),
+            decoded: Decoded {
+                params: Vec::with_capacity(TARGET_BYTES_MAX),
+                group: Vec::with_capacity(TARGET_BYTES_MAX),
+                body: Vec::new(),
+            },
             room: Room {
                 path: RoutePath::new(),
                 plan,
@@ -112,8 +129,15 @@ impl Desk {
         }
         let Self { surface, settings, date, view, decoded, room } = self;
         let mut cors = Cors::Anyone;
+        let (mut object, mut given) = (Object::default(), Given::Nothing);
+        let (object, given) = (&mut object, &mut given);
         let answered = super::endpoint(request).and_then(|endpoint| {
-            let params = Params::read(request.query, decoded)?;
+            let params = if request.method == Method::Post {
+                *object = Object::read(body::text(request, &mut decoded.body)?)?;
+                Params::of_object(object)
+            } else {
+                Params::read(request.query, &mut decoded.params)?
+            };
             let catalog = view.load();
             let call = Call::new(request, params, catalog, *surface, settings, date)?;
             cors = call.problem_cors(endpoint);
@@ -121,6 +145,13 @@ impl Desk {
                 Endpoint::Resolve => resolve::answer(&call, room, out),
                 Endpoint::Variants => variants::answer(&call, room, out),
                 Endpoint::Routes => routes::answer(&call, room, out),
+                Endpoint::Query => {
+                    *given = match request.method {
+                        Method::Post => Given::of_object(object)?,
+                        _ => Given::of_query(request.query, &mut decoded.group)?,
+                    };
+                    query::answer(&call, given, room, out)
+                }
             }
         });
         if let Err(problem) = answered {

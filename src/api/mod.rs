@@ -6,6 +6,7 @@
 
 mod call;
 mod desk;
+mod query;
 mod refuse;
 mod resolve;
 mod respond;
@@ -27,6 +28,8 @@ pub enum Endpoint {
     Variants,
     /// `GET /v1/routes`
     Routes,
+    /// `GET` and `POST /v1/query`
+    Query,
 }
 
 impl Endpoint {
@@ -36,6 +39,7 @@ impl Endpoint {
             "/v1/resolve" => Self::Resolve,
             "/v1/variants" => Self::Variants,
             "/v1/routes" => Self::Routes,
+            "/v1/query" => Self::Query,
             _ => return None,
         })
     }
@@ -44,6 +48,7 @@ impl Endpoint {
     const fn methods(self) -> &'static str {
         match self {
             Self::Resolve | Self::Variants | Self::Routes => "GET, HEAD, OPTIONS",
+            Self::Query => "GET, HEAD, POST, OPTIONS",
         }
     }
 }
@@ -53,14 +58,14 @@ impl Endpoint {
 /// # Errors
 /// `unknown_endpoint`, `method_not_allowed`.
 fn endpoint<'a>(request: &Request<'a>) -> Result<Endpoint, Problem<'a>> {
-    let expected = "/v1/resolve, /v1/variants or /v1/routes";
+    let expected = "/v1/resolve, /v1/variants, /v1/routes or /v1/query";
     let unknown = Problem::new(problem::UNKNOWN_ENDPOINT, expected, request.path);
     let endpoint = Endpoint::of(request.path).ok_or(unknown)?;
-    match request.method {
-        Method::Get | Method::Head | Method::Options => Ok(endpoint),
-        Method::Post | Method::Other => Err(Problem {
+    match (request.method, endpoint) {
+        (Method::Get | Method::Head | Method::Options, _) | (Method::Post, Endpoint::Query) => Ok(endpoint),
+        (Method::Post | Method::Other, _) => Err(Problem {
             allow: endpoint.methods(),
-            ..Problem::missing(problem::METHOD_NOT_ALLOWED, "GET or HEAD")
+            ..Problem::missing(problem::METHOD_NOT_ALLOWED, endpoint.methods())
         }),
     }
 }

@@ -9,7 +9,7 @@ use crate::http::response::Head;
 use crate::ids::RequestIds;
 use crate::json;
 use crate::limits::CAME_CHARS_MAX;
-use crate::problem::{self, Problem};
+use crate::problem::{self, Came, Place, Problem};
 
 /// Appends a refusal of `request`.
 pub(super) fn write(
@@ -27,13 +27,14 @@ pub(super) fn write(
     let mut head = Head::begin(out, problem.kind.status, date);
     let cors = if problem.kind == problem::ROUTE_NOT_FOUND {
         // Public: the same bytes for the same canonical path, and nothing of the caller.
-        document(body, &Problem { came: Some(path.text()), ..*problem }, None);
+        let problem = Problem { came: Came::Words(path.text()), ..*problem };
+        document(body, &problem, Pointing::Param, None);
         head.lines(b"Cache-Control: public, s-maxage=10\r\n");
         head.field("X-Request-Id: ", &minted);
         Cors::Anyone
     } else {
         let id = own.unwrap_or(&minted);
-        document(body, problem, Some(id));
+        document(body, problem, Pointing::of(request.method), Some(id));
         head.lines(b"Cache-Control: no-store\r\n");
         head.field("X-Request-Id: ", id);
         cors
@@ -59,7 +60,7 @@ pub(super) fn write_unframed(
 ) {
     let id = ids.mint();
     let mut body = Vec::new();
-    document(&mut body, problem, Some(&id));
+    document(&mut body, problem, Pointing::Param, Some(&id));
     let mut head = Head::begin(out, problem.kind.status, date);
     head.lines(b"Cache-Control: no-store\r\n");
     head.field("X-Request-Id: ", &id);
@@ -77,8 +78,23 @@ fn demands(head: &mut Head<'_>, problem: &Problem<'_>) {
     }
 }
 
+/// How a document says where the fault stands.
+#[derive(Clone, Copy)]
+enum Pointing {
+    /// By the name of a query parameter: `params.category`.
+    Param,
+    /// By a pointer into the body (RFC 6901): `/params/category`.
+    Pointer,
+}
+
+impl Pointing {
+    fn of(method: Method) -> Self {
+        if method == Method::Post { Self::Pointer } else { Self::Param }
+    }
+}
+
 /// Replaces `body` by the document.
-fn document(body: &mut Vec<u8>, problem: &Problem<'_>, request_id: Option<&[u8]>) {
+fn document(body: &mut Vec<u8>, problem: &Problem<'_>, pointing: Pointing, request_id: Option<&[u8]>) {
     let kind = problem.kind;
     body.clear();
     body.extend_from_slice(b"{\"type\":\"https://parallax.dev/problems/");
@@ -92,9 +108,8 @@ fn document(body: &mut Vec<u8>, problem: &Problem<'_>, request_id: Option<&[u8]>
     body.extend_from_slice(b",\"detail\":\"");
     detail(body, problem);
     body.push(b'"');
-    if let Some(param) = problem.param {
-        body.extend_from_slice(b",\"param\":");
-        json::string(body, param);
+    if let Some(at) = problem.at {
+        place(body, at, pointing);
     }
     if let Some(id) = request_id {
         body.extend_from_slice(b",\"requestId\":\"");
@@ -111,15 +126,58 @@ fn document(body: &mut Vec<u8>, problem: &Problem<'_>, request_id: Option<&[u8]>
     body.push(b'}');
 }
 
+fn place(body: &mut Vec<u8>, place: Place<'_>, pointing: Pointing) {
+    let group = place.group.into_iter();
+    match pointing {
+        Pointing::Param => {
+            body.extend_from_slice(b",\"param\":\"");
+            group.for_each(|group| {
+                body.extend_from_slice(group.as_bytes());
+                body.push(b'.');
+            });
+            json::escaped(body, cut(place.name).0);
+        }
+        Pointing::Pointer => {
+            body.extend_from_slice(b",\"pointer\":\"");
+            for name in group.chain([cut(place.name).0]) {
+                body.push(b'/');
+                for part in name.split_inclusive(['~', '/']) {
+                    let plain = part.strip_suffix(['~', '/']).unwrap_or(part);
+                    json::escaped(body, plain);
+                    body.extend_from_slice(match part[plain.len()..].as_bytes() {
+                        b"~" => b"~0",
+                        b"/" => b"~1",
+                        _ => b"",
+                    });
+                }
+            }
+        }
+    }
+    body.push(b'"');
+}
+
+/// What of the caller's words is repeated, and whether that is less than all.
+fn cut(words: &str) -> (&str, bool) {
+    let end = words.char_indices().nth(CAME_CHARS_MAX).map_or(words.len(), |(at, _)| at);
+    (&words[..end], end < words.len())
+}
+
 /// "Expected X, got 'y'."
 fn detail(body: &mut Vec<u8>, problem: &Problem<'_>) {
     body.extend_from_slice(b"Expected ");
     json::escaped(body, problem.expected);
-    if let Some(came) = problem.came {
-        let end = came.char_indices().nth(CAME_CHARS_MAX).map_or(came.len(), |(at, _)| at);
-        body.extend_from_slice(b"; got '");
-        json::escaped(body, &came[..end]);
-        body.extend_from_slice(if end < came.len() { "…'".as_bytes() } else { b"'" });
+    match problem.came {
+        Came::Nothing => {}
+        Came::Words(words) => {
+            let (words, more) = cut(words);
+            body.extend_from_slice(b"; got '");
+            json::escaped(body, words);
+            body.extend_from_slice(if more { "…'".as_bytes() } else { b"'" });
+        }
+        Came::Count(count) => {
+            body.extend_from_slice(b"; got ");
+            json::number(body, count);
+        }
     }
     body.push(b'.');
 }

@@ -1,5 +1,6 @@
 //! Bytes to meaning and back: request heads, query strings, response heads. Pure; no sockets, no site.
 
+pub mod body;
 pub mod cors;
 pub mod date;
 pub mod negotiate;

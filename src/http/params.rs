@@ -3,6 +3,8 @@
 //! A value without an escape is borrowed from the target; the others are decoded into a buffer
 //! that the caller keeps for the next request.
 
+use super::body::{Member, Object};
+use crate::limits::QUERY_PARAMS_MAX;
 use crate::percent;
 use crate::problem::{self, Problem};
 
@@ -25,6 +27,7 @@ macro_rules! params {
 params! {
     TrackingId = "trackingId"
     Site = "site"
+    Query = "query"
     Route = "route"
     AnonId = "anonId"
     Variants = "variants"
@@ -78,13 +81,21 @@ impl<'a> Params<'a> {
         let decoded = &decoded[..];
         let mut values = [None; NAMES.len()];
         for (value, place) in values.iter_mut().zip(&places) {
-            *value = match *place {
-                Place::Missing => None,
-                Place::Sent(text) => Some(text),
-                Place::Decoded(from, to) => Some(utf8(&decoded[from..to])?),
-            };
+            *value = place.text(decoded)?;
         }
         Ok(Self { values })
+    }
+
+    /// The parameters of an object in a body. Only what is a number by its nature has to be written as one.
+    pub fn of_object(object: &'a Object<'_>) -> Self {
+        let mut values = [None; NAMES.len()];
+        for (value, name) in values.iter_mut().zip(NAMES) {
+            let text = |member: &'a Member<'_>| {
+                if *name == Param::Limit.name() { member.raw() } else { member.text() }
+            };
+            *value = object.get(name).map(text);
+        }
+        Self { values }
     }
 
     /// The value as sent, empty or not; None where the parameter is not there.
@@ -113,6 +124,74 @@ impl<'a> Params<'a> {
     }
 }
 
+/// The parameters whose names begin with a prefix, in the order in which they came.
+#[derive(Debug)]
+pub struct Group<'a> {
+    pairs: [(&'a str, &'a str); GROUP_MAX],
+    count: usize,
+}
+
+/// One more than an endpoint takes: among so many is one that it does not.
+const GROUP_MAX: usize = QUERY_PARAMS_MAX + 1;
+
+impl<'a> Group<'a> {
+    /// Reads the parameters of `query` whose names begin with `prefix`. `decoded` is cleared and holds what had escapes.
+    ///
+    /// # Errors
+    /// `repeated_param`, `invalid_query`.
+    pub fn read(query: &'a str, prefix: &str, decoded: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
+        decoded.clear();
+        let mut places = [(Place::Missing, Place::Missing); GROUP_MAX];
+        let mut count = 0;
+        let mut rest = query;
+        while !rest.is_empty() && count < GROUP_MAX {
+            let pair;
+            (pair, rest) = cut(rest, b'&');
+            let (name, value) = cut(pair, b'=');
+            if let Some(name) = behind(name, prefix) {
+                places[count] = (Place::of(name, decoded), Place::of(value, decoded));
+                count += 1;
+            }
+        }
+        let decoded = &decoded[..];
+        let mut group = Self { pairs: [("", ""); GROUP_MAX], count };
+        for (pair, (name, value)) in group.pairs.iter_mut().zip(&places[..count]) {
+            *pair = (name.text(decoded)?.unwrap_or_default(), value.text(decoded)?.unwrap_or_default());
+        }
+        match group.repeated() {
+            Some(name) => {
+                let expected = "each parameter at most once";
+                Err(Problem::new(problem::REPEATED_PARAM, expected, name))
+            }
+            None => Ok(group),
+        }
+    }
+
+    fn repeated(&self) -> Option<&'a str> {
+        let pairs = &self.pairs[..self.count];
+        let is_repeated = |at: usize| pairs[..at].iter().any(|(name, _)| *name == pairs[at].0);
+        (0..self.count).find(|at| is_repeated(*at)).map(|at| pairs[at].0)
+    }
+
+    /// Names, behind the prefix, and values.
+    pub fn pairs(&self) -> &[(&'a str, &'a str)] {
+        &self.pairs[..self.count]
+    }
+}
+
+/// What stands behind the prefix of a name; the prefix may carry escapes.
+fn behind<'n>(name: &'n str, prefix: &str) -> Option<&'n str> {
+    let mut rest = name.as_bytes();
+    for wanted in prefix.bytes() {
+        let (byte, behind) = percent::first_form_byte(rest)?;
+        rest = behind;
+        if byte != wanted {
+            return None;
+        }
+    }
+    Some(&name[name.len() - rest.len()..])
+}
+
 /// What stands before the first `byte`, which is ASCII, and what stands behind it.
 fn cut(text: &str, byte: u8) -> (&str, &str) {
     match memchr::memchr(byte, text.as_bytes()) {
@@ -136,6 +215,14 @@ impl<'a> Place<'a> {
         let from = decoded.len();
         percent::form_decode(value.as_bytes(), decoded);
         Self::Decoded(from, decoded.len())
+    }
+
+    fn text(self, decoded: &'a [u8]) -> Result<Option<&'a str>, Problem<'a>> {
+        Ok(match self {
+            Place::Missing => None,
+            Place::Sent(text) => Some(text),
+            Place::Decoded(from, to) => Some(utf8(&decoded[from..to])?),
+        })
     }
 }
 

@@ -43,8 +43,10 @@ pub struct Request<'a> {
     pub query: &'a str,
     /// Whether the client will not send another request here (HTTP/1.0, `Connection: close`).
     pub close: bool,
-    /// Its body.
+    /// How long its body is.
     pub body: Body,
+    /// The body itself, where it was waited for: that of a POST.
+    pub content: &'a [u8],
     /// The header fields that something looks at.
     pub fields: Fields<'a>,
 }
@@ -83,6 +85,10 @@ pub struct Fields<'a> {
     pub request_id: Option<&'a [u8]>,
     /// X-Debug-Timing
     pub debug_timing: Option<&'a [u8]>,
+    /// Content-Type
+    pub content_type: Option<&'a [u8]>,
+    /// Content-Encoding
+    pub content_encoding: Option<&'a [u8]>,
     /// Sec-Fetch-Mode
     pub fetch_mode: Option<&'a [u8]>,
     /// Access-Control-Request-Method: makes an OPTIONS a preflight.
@@ -185,6 +191,7 @@ fn read<'a>(
         query,
         close: old || fields.framing.connection_close,
         body,
+        content: &[],
         fields,
     })
 }
@@ -208,6 +215,7 @@ impl<'a> Fields<'a> {
                 self.framing.connection_close |= has_token(value, b"close");
                 return;
             }
+            12 if is("content-type") => &mut self.content_type,
             12 if is("x-request-id") => &mut self.request_id,
             13 if is("if-none-match") => &mut self.if_none_match,
             13 if is("authorization") => &mut self.authorization,
@@ -219,6 +227,7 @@ impl<'a> Fields<'a> {
             14 if is("sec-fetch-mode") => &mut self.fetch_mode,
             15 if is("accept-encoding") => &mut self.accept_encoding,
             15 if is("accept-language") => &mut self.accept_language,
+            16 if is("content-encoding") => &mut self.content_encoding,
             17 if is("transfer-encoding") => {
                 // Two fields are one list; no list of codings but the single "chunked" is known.
                 let coding = match self.framing.coding {

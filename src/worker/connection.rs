@@ -15,11 +15,12 @@ use monoio::io::{AsyncReadRent, AsyncWriteRent, AsyncWriteRentExt};
 use monoio::net::TcpStream;
 
 use super::Service;
-use crate::http::request::{self, Body, Parsed};
+use crate::http::request::{self, Body, Method, Parsed};
 use crate::limits::{
     BODY_BYTES_MAX, FLUSH_BYTES, HEAD_BYTES_MAX, POOLED_BUFFER_BYTES_MAX, POOLED_BUFFERS_MAX,
     READ_BUFFER_BYTES,
 };
+use crate::problem::{self, Problem};
 
 /// What the connections of a worker share.
 pub(super) struct Shared<S> {
@@ -104,7 +105,7 @@ fn answer_all<S: Service>(
     output: &mut Vec<u8>,
 ) -> Next {
     while output.len() < FLUSH_BYTES {
-        if !input.skip_body() {
+        if !input.skip_body() || input.unread().len() < input.wanted {
             return Next::Read;
         }
         match request::parse(input.unread(), service.country_header()) {
@@ -114,14 +115,39 @@ fn answer_all<S: Service>(
                 return Next::Drain;
             }
             Parsed::Whole(mut request, head_bytes) => {
-                let unwanted = request.body == Body::Chunked || request.waits_to_continue();
+                let waited_for = request.method == Method::Post;
+                let length = match request.body {
+                    Body::Chunked if waited_for => {
+                        let expected = "a body with a Content-Length";
+                        let problem = Problem::new(problem::UNKNOWN_TRANSFER_CODING, expected, "chunked");
+                        service.refuse(&problem, output);
+                        return Next::Drain;
+                    }
+                    Body::Chunked => 0,
+                    Body::Length(length) => length,
+                };
+                if waited_for {
+                    let whole = head_bytes + length;
+                    match input.unread().get(head_bytes..whole) {
+                        Some(content) => request.content = content,
+                        None => {
+                            // Asked once: `wanted` keeps us from coming here again before the body is whole.
+                            if request.waits_to_continue() {
+                                output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+                            }
+                            input.wanted = whole;
+                            return Next::Read;
+                        }
+                    }
+                }
+                let unwanted = !waited_for && (request.body == Body::Chunked || request.waits_to_continue());
                 request.close |= unwanted;
                 service.answer(&request, peer, output);
-                let (close, body) = (request.close, request.body);
+                let close = request.close;
                 if unwanted {
                     return Next::Drain;
                 }
-                input.consume(head_bytes, body);
+                input.consume(head_bytes, length);
                 if close {
                     return if input.is_read_out() { Next::Close } else { Next::Drain };
                 }
@@ -149,11 +175,13 @@ struct Input {
     at: usize,
     /// Bytes of a body that nobody wants and that have not come yet.
     body_rest: usize,
+    /// Bytes of the next request, as far as its head tells: before they are here there is nothing to do.
+    wanted: usize,
 }
 
 impl Input {
     fn new() -> Self {
-        Self { buffer: Vec::with_capacity(READ_BUFFER_BYTES), at: 0, body_rest: 0 }
+        Self { buffer: Vec::with_capacity(READ_BUFFER_BYTES), at: 0, body_rest: 0, wanted: 0 }
     }
 
     fn unread(&self) -> &[u8] {
@@ -169,11 +197,10 @@ impl Input {
         self.at = 0;
     }
 
-    fn consume(&mut self, head_bytes: usize, body: Body) {
+    fn consume(&mut self, head_bytes: usize, body_bytes: usize) {
         self.at += head_bytes;
-        if let Body::Length(length) = body {
-            self.body_rest = length;
-        }
+        self.body_rest = body_bytes;
+        self.wanted = 0;
     }
 
     /// Steps over what has come of an unwanted body; whether that was all of it.
@@ -199,15 +226,16 @@ impl Input {
         }
     }
 
-    /// A head that does not fit the small buffer gets one that fits any; it is given back once
-    /// it is answered.
+    /// A head that does not fit the small buffer gets one that fits any; it is given back once it is answered. For a body
+    /// the buffer doubles as it comes, so that who only announces one costs no more than who sends a head.
     fn make_room(&mut self) {
         self.buffer.drain(..self.at);
         self.at = 0;
         if self.buffer.is_empty() && self.buffer.capacity() > READ_BUFFER_BYTES {
             self.buffer.shrink_to(READ_BUFFER_BYTES);
         } else if self.buffer.len() == self.buffer.capacity() {
-            self.buffer.reserve_exact(HEAD_BYTES_MAX.saturating_sub(self.buffer.len()));
+            let room = (2 * self.buffer.len()).min(self.wanted).max(HEAD_BYTES_MAX);
+            self.buffer.reserve_exact(room.saturating_sub(self.buffer.len()));
         }
     }
 }

@@ -53,13 +53,13 @@ fn a_text_that_is_not_json_is_one_mistake_where_it_breaks() {
 
 #[test]
 fn an_unknown_member_is_told_at_its_name_with_the_nearest_known_one() {
-    let route = "{\n  \"path\": \"/a\", \"updatedAT\": null,\n  \"redirect\": {\"to\": \"/b\", \"status\": 301}, \"eahc\": {}}";
+    let route = "{\n  \"path\": \"/a\", \"updatedAT\": null,\n  \"redirect\": {\"to\": \"/b\", \"status\": 301}, \"more\": {}}";
     let either = "one of `each`, `layout`, `path`, `redirect`, `updatedAt`";
     assert_eq!(
         told_of("routes/a.json", route),
         [
             format!("routes/a.json:2:17 /updatedAT | {either} | `updatedAT` | updatedAt"),
-            format!("routes/a.json:3:44 /eahc | {either} | `eahc` | each"),
+            format!("routes/a.json:3:44 /more | {either} | `more`"),
         ],
     );
     let redirect = r#"{"path":"/a","redirect":{"to":"/b","status":301,"statsu":302}}"#;
