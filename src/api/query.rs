@@ -28,7 +28,7 @@ pub(super) enum Given<'a> {
 
 impl<'a> Given<'a> {
     pub(super) fn of_query(query: &'a str, decoded: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
-        Group::read(query, "params.", decoded).map(Self::Url)
+        Group::read(query, PARAMS, decoded).map(Self::Url)
     }
 
     pub(super) fn of_object(object: &'a Object<'_>) -> Result<Self, Problem<'a>> {

@@ -124,7 +124,7 @@ impl<'a> Params<'a> {
     }
 }
 
-/// The parameters whose names begin with a prefix, in the order in which they came.
+/// The parameters `group.name`, in the order in which they came.
 #[derive(Debug)]
 pub struct Group<'a> {
     pairs: [(&'a str, &'a str); GROUP_MAX],
@@ -135,11 +135,11 @@ pub struct Group<'a> {
 const GROUP_MAX: usize = QUERY_PARAMS_MAX + 1;
 
 impl<'a> Group<'a> {
-    /// Reads the parameters of `query` whose names begin with `prefix`. `decoded` is cleared and holds what had escapes.
+    /// Reads the parameters of `group` in `query`. `decoded` is cleared and holds what had escapes.
     ///
     /// # Errors
     /// `repeated_param`, `invalid_query`.
-    pub fn read(query: &'a str, prefix: &str, decoded: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
+    pub fn read(query: &'a str, group: &'static str, decoded: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
         decoded.clear();
         let mut places = [(Place::Missing, Place::Missing); GROUP_MAX];
         let mut count = 0;
@@ -148,22 +148,22 @@ impl<'a> Group<'a> {
             let pair;
             (pair, rest) = cut(rest, b'&');
             let (name, value) = cut(pair, b'=');
-            if let Some(name) = behind(name, prefix) {
+            if let Some(name) = behind(name, group) {
                 places[count] = (Place::of(name, decoded), Place::of(value, decoded));
                 count += 1;
             }
         }
         let decoded = &decoded[..];
-        let mut group = Self { pairs: [("", ""); GROUP_MAX], count };
-        for (pair, (name, value)) in group.pairs.iter_mut().zip(&places[..count]) {
+        let mut read = Self { pairs: [("", ""); GROUP_MAX], count };
+        for (pair, (name, value)) in read.pairs.iter_mut().zip(&places[..count]) {
             *pair = (name.text(decoded)?.unwrap_or_default(), value.text(decoded)?.unwrap_or_default());
         }
-        match group.repeated() {
+        match read.repeated() {
             Some(name) => {
                 let expected = "each parameter at most once";
-                Err(Problem::new(problem::REPEATED_PARAM, expected, name))
+                Err(Problem::new(problem::REPEATED_PARAM, expected, name).within(group, name))
             }
-            None => Ok(group),
+            None => Ok(read),
         }
     }
 
@@ -173,16 +173,16 @@ impl<'a> Group<'a> {
         (0..self.count).find(|at| is_repeated(*at)).map(|at| pairs[at].0)
     }
 
-    /// Names, behind the prefix, and values.
+    /// Names, without the group's, and values.
     pub fn pairs(&self) -> &[(&'a str, &'a str)] {
         &self.pairs[..self.count]
     }
 }
 
-/// What stands behind the prefix of a name; the prefix may carry escapes.
-fn behind<'n>(name: &'n str, prefix: &str) -> Option<&'n str> {
+/// What stands behind the group and a dot; both may carry escapes.
+fn behind<'n>(name: &'n str, group: &str) -> Option<&'n str> {
     let mut rest = name.as_bytes();
-    for wanted in prefix.bytes() {
+    for wanted in group.bytes().chain([b'.']) {
         let (byte, behind) = percent::first_form_byte(rest)?;
         rest = behind;
         if byte != wanted {
