@@ -166,6 +166,9 @@ pub const FAULT_TEXT_CHARS_MAX: usize = 60;
 /// file that is larger was exported by mistake.
 pub const FILE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
+/// Bytes of one file in `content/`, which an application exports: 100,000 items of 600 bytes.
+pub const CONTENT_BYTES_MAX: usize = 64 * 1024 * 1024;
+
 /// Authored files of one site. Twice the 100,000 routes that a site is built for; all of them are held in memory while compiling.
 pub const FILES_MAX: usize = 200_000;
 

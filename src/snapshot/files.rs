@@ -10,7 +10,7 @@ use std::fs::{self, DirEntry, File, FileType};
 use std::io::{self, Read};
 use std::path::Path;
 
-use crate::limits::{FILE_BYTES_MAX, FILES_MAX};
+use crate::limits::{CONTENT_BYTES_MAX, FILE_BYTES_MAX, FILES_MAX};
 
 /// The only folders that hold authored files.
 const FOLDERS: [&str; 2] = ["routes", "content"];
@@ -43,7 +43,11 @@ impl Files {
     /// Takes files that are in memory already.
     pub fn from_memory<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Files {
         let authored = files.into_iter().filter(|(path, _)| is_authored(path));
-        Files(authored.map(|(path, bytes)| (path.to_owned(), bounded(bytes.to_vec()))).collect())
+        Files(
+            authored
+                .map(|(path, bytes)| (path.to_owned(), bounded(bytes.to_vec(), bytes_max(path))))
+                .collect(),
+        )
     }
 
     /// All files by path, sorted.
@@ -92,14 +96,20 @@ impl Files {
         }
         let linked_folder = kind.is_symlink() && is_authored_folder(&path) && entry.path().is_dir();
         if is_authored(&path) || linked_folder {
-            self.0.insert(path, take(root, entry, kind)?);
+            let taken = take(root, entry, kind, bytes_max(&path))?;
+            self.0.insert(path, taken);
         }
         Ok(())
     }
 }
 
 /// The bytes of a file, or why it is not taken.
-fn take(root: &Path, entry: &DirEntry, kind: FileType) -> io::Result<Result<Vec<u8>, Fault>> {
+fn take(
+    root: &Path,
+    entry: &DirEntry,
+    kind: FileType,
+    bytes_max: usize,
+) -> io::Result<Result<Vec<u8>, Fault>> {
     let path = entry.path();
     if entry.file_name().to_str().is_none() {
         return Ok(Err(fault("a file name in UTF-8", "other bytes")));
@@ -111,7 +121,7 @@ fn take(root: &Path, entry: &DirEntry, kind: FileType) -> io::Result<Result<Vec<
     if !kind.is_symlink() && !kind.is_file() {
         return Ok(Err(fault("a regular file", "a special one")));
     }
-    read_bounded(&path)
+    read_bounded(&path, bytes_max)
 }
 
 fn leads_to_file_inside(root: &Path, link: &Path) -> bool {
@@ -120,19 +130,23 @@ fn leads_to_file_inside(root: &Path, link: &Path) -> bool {
 }
 
 /// Reads one byte more than is allowed, so that a file which grows meanwhile is still bounded.
-fn read_bounded(path: &Path) -> io::Result<Result<Vec<u8>, Fault>> {
+fn read_bounded(path: &Path, bytes_max: usize) -> io::Result<Result<Vec<u8>, Fault>> {
     let file = File::open(path)?;
     let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
-    let mut bytes = Vec::with_capacity(length.min(FILE_BYTES_MAX) + 1);
-    file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bounded(bytes))
+    let mut bytes = Vec::with_capacity(length.min(bytes_max) + 1);
+    file.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bounded(bytes, bytes_max))
 }
 
-fn bounded(bytes: Vec<u8>) -> Result<Vec<u8>, Fault> {
-    if bytes.len() <= FILE_BYTES_MAX {
+fn bytes_max(path: &str) -> usize {
+    if path.starts_with("content/") { CONTENT_BYTES_MAX } else { FILE_BYTES_MAX }
+}
+
+fn bounded(bytes: Vec<u8>, bytes_max: usize) -> Result<Vec<u8>, Fault> {
+    if bytes.len() <= bytes_max {
         return Ok(bytes);
     }
-    let expected = format!("a file of at most {FILE_BYTES_MAX} bytes");
+    let expected = format!("a file of at most {bytes_max} bytes");
     Err(fault(&expected, "a larger one"))
 }
 

@@ -105,61 +105,133 @@ struct TooLarge;
 
 struct Building<'q> {
     asked: &'q Asked<'q>,
-    /// The parameters that are indexed, each with its values in order.
-    params: Vec<(u16, BTreeMap<Vec<u8>, u64>)>,
+    params: Vec<Numbered>,
     conjuncts: Vec<&'q Condition>,
     filter: Option<Filter>,
 }
 
-/// What a parameter is while an item is tried, and the digits of the keys that this stands for.
-struct Choice {
-    value: Option<Vec<u8>>,
-    digits: Vec<u64>,
+/// A parameter that is indexed.
+struct Numbered {
+    param: u16,
+    /// Its values, and the digit of each.
+    values: BTreeMap<Vec<u8>, u64>,
+    /// Whether there are no others.
+    finite: bool,
+    /// Whether it may have no value.
+    may_lack: bool,
+    /// A value that is none of them.
+    other: Vec<u8>,
+}
+
+/// What a parameter is while an item is tried.
+struct Choice<'b> {
+    value: Option<&'b [u8]>,
+    digits: Digits<'b>,
+}
+
+/// The digits that a choice stands for.
+enum Digits<'b> {
+    One(u64),
+    /// All of these values' but those that the item has, and that of any other value.
+    Others {
+        of: &'b Numbered,
+        own: Vec<u64>,
+    },
 }
 
 const LACKING: u64 = 0;
 const OTHER: u64 = 1;
 const FIRST: u64 = 2;
 
+impl Digits<'_> {
+    fn count(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Others { of, own } => of.values.len() + 1 - own.len(),
+        }
+    }
+
+    fn list(&self) -> Vec<u64> {
+        match self {
+            Self::One(digit) => vec![*digit],
+            Self::Others { of, own } => {
+                let last = of.values.len() as u64 + FIRST;
+                (OTHER..last).filter(|digit| !own.contains(digit)).collect()
+            }
+        }
+    }
+}
+
+impl Numbered {
+    fn new(asked: &Asked<'_>, param: u16, held: BTreeSet<Vec<u8>>) -> Self {
+        let declared = &asked.params[usize::from(param)];
+        let finite = asked.is_finite(param);
+        let values = match (finite, declared.values.is_empty()) {
+            (false, _) => held,
+            (true, false) => declared.values.iter().cloned().collect(),
+            (true, true) => [false, true].map(|flag| encoded(&Json::from(flag))).into(),
+        };
+        let values: BTreeMap<Vec<u8>, u64> = values.into_iter().zip(FIRST..).collect();
+        let other = unlike(declared.kind, &values);
+        Self { param, values, finite, may_lack: asked.may_lack(param), other }
+    }
+
+    fn base(&self) -> u64 {
+        self.values.len() as u64 + FIRST
+    }
+
+    /// The values that an item can tell apart which equals `own`.
+    fn choices(&self, own: Option<&BTreeSet<Vec<u8>>>) -> Vec<Choice<'_>> {
+        let mut choices: Vec<Choice<'_>> = match self.finite {
+            true => self.values.iter().map(known).collect(),
+            false => {
+                own.into_iter().flatten().filter_map(|v| self.values.get_key_value(v)).map(known).collect()
+            }
+        };
+        if !self.finite {
+            let own = choices.iter().flat_map(|choice| choice.digits.list()).collect();
+            choices.push(Choice { value: Some(&self.other), digits: Digits::Others { of: self, own } });
+        }
+        if self.may_lack {
+            choices.push(Choice { value: None, digits: Digits::One(LACKING) });
+        }
+        choices
+    }
+}
+
+fn known<'b>((value, digit): (&'b Vec<u8>, &u64)) -> Choice<'b> {
+    Choice { value: Some(value), digits: Digits::One(*digit) }
+}
+
 impl<'q> Building<'q> {
     fn new(asked: &'q Asked<'q>, indexed: &BTreeSet<u16>, listed: &[usize], entries: &[&Entry<'_>]) -> Self {
         let conjuncts: Vec<&Condition> = listed.iter().map(|at| &asked.conjuncts[*at]).collect();
         let mut held: BTreeMap<u16, BTreeSet<Vec<u8>>> =
             indexed.iter().map(|param| (*param, BTreeSet::new())).collect();
-        for (param, values) in &mut held {
-            let declared = &asked.params[usize::from(*param)];
-            values.extend(declared.values.iter().cloned());
-            if declared.kind == ParamKind::Boolean && declared.values.is_empty() {
-                values.extend([false, true].map(|flag| encoded(&Json::from(flag))));
-            }
-        }
         for entry in entries {
             equal(&conjuncts, entry, asked, &mut |param, value| {
-                if !asked.is_finite(param) {
-                    held.entry(param).or_default().insert(value);
-                }
+                held.entry(param).or_default().insert(value);
             });
         }
-        let numbered = |values: BTreeSet<Vec<u8>>| values.into_iter().zip(FIRST..).collect();
-        let params = held.into_iter().map(|(param, values)| (param, numbered(values))).collect();
+        let params = held.into_iter().map(|(param, values)| Numbered::new(asked, param, values)).collect();
         let filter = Filter::new(&Condition::all(conjuncts.iter().map(|c| (*c).clone()))).ok();
         Self { asked, params, conjuncts, filter }
     }
 
     /// The parameter with the most values.
     fn largest(&self) -> u16 {
-        let most = self.params.iter().max_by_key(|(_, values)| values.len());
-        most.map_or(0, |(param, _)| *param)
+        let most = self.params.iter().max_by_key(|numbered| numbered.values.len());
+        most.map_or(0, |numbered| numbered.param)
     }
 
     /// The positions that each key finds.
     fn lists(&self, entries: &[&Entry<'_>]) -> Result<BTreeMap<u64, Vec<u32>>, TooLarge> {
-        let bases = self.params.iter().map(|(_, values)| values.len() as u64 + FIRST);
-        bases.clone().try_fold(1u64, |product, base| product.checked_mul(base)).ok_or(TooLarge)?;
-        let bases: Vec<u64> = bases.collect();
+        let mut bases = self.params.iter().map(Numbered::base);
+        bases.try_fold(1u64, |product, base| product.checked_mul(base)).ok_or(TooLarge)?;
         let filter = self.filter.as_ref().ok_or(TooLarge)?;
         let mut lists: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
         let (mut positions, mut scratch) = (0, Vec::new());
+        let mut values = vec![None; self.asked.params.len()];
         for (at, entry) in entries.iter().enumerate() {
             let choices = self.choices(entry);
             let combinations: usize = choices.iter().map(Vec::len).product();
@@ -168,19 +240,17 @@ impl<'q> Building<'q> {
             }
             for combination in 0..combinations {
                 let chosen = nth(&choices, combination);
-                let mut values = vec![None; self.asked.params.len()];
-                for ((param, _), choice) in self.params.iter().zip(&chosen) {
-                    values[usize::from(*param)] =
-                        choice.value.as_ref().and_then(|value| Value::decode(value));
+                for (numbered, choice) in self.params.iter().zip(&chosen) {
+                    values[usize::from(numbered.param)] = choice.value.and_then(Value::decode);
                 }
                 if !filter.holds(entry.root(), &values, &mut scratch) {
                     continue;
                 }
-                positions += chosen.iter().map(|choice| choice.digits.len()).product::<usize>();
+                positions += chosen.iter().map(|choice| choice.digits.count()).product::<usize>();
                 if positions > INDEX_POSITIONS_MAX {
                     return Err(TooLarge);
                 }
-                for key in keys(&bases, &chosen) {
+                for key in self.keys(&chosen) {
                     lists.entry(key).or_default().push(at as u32);
                 }
             }
@@ -189,31 +259,24 @@ impl<'q> Building<'q> {
     }
 
     /// For each parameter the values that this item can tell apart.
-    fn choices(&self, entry: &Entry<'_>) -> Vec<Vec<Choice>> {
-        let mut held: BTreeMap<u16, BTreeSet<Vec<u8>>> = BTreeMap::new();
+    fn choices(&self, entry: &Entry<'_>) -> Vec<Vec<Choice<'_>>> {
+        let mut own: BTreeMap<u16, BTreeSet<Vec<u8>>> = BTreeMap::new();
         equal(&self.conjuncts, entry, self.asked, &mut |param, value| {
-            held.entry(param).or_default().insert(value);
+            own.entry(param).or_default().insert(value);
         });
-        let choices = self.params.iter().map(|(param, values)| {
-            let finite = self.asked.is_finite(*param);
-            let own = held.remove(param).unwrap_or_default();
-            let told_apart = values.iter().filter(|(value, _)| finite || own.contains(*value));
-            let mut choices: Vec<Choice> = told_apart
-                .map(|(value, digit)| Choice { value: Some(value.clone()), digits: vec![*digit] })
-                .collect();
-            if !finite {
-                let others =
-                    values.iter().filter(|(value, _)| !own.contains(*value)).map(|(_, digit)| *digit);
-                let digits = std::iter::once(OTHER).chain(others).collect();
-                let value = Some(unlike(self.asked.params[usize::from(*param)].kind, values));
-                choices.push(Choice { value, digits });
-            }
-            if self.asked.may_lack(*param) {
-                choices.push(Choice { value: None, digits: vec![LACKING] });
-            }
-            choices
-        });
-        choices.collect()
+        self.params.iter().map(|numbered| numbered.choices(own.get(&numbered.param))).collect()
+    }
+
+    /// All keys that these choices stand for.
+    fn keys(&self, chosen: &[&Choice<'_>]) -> Vec<u64> {
+        let mut keys = vec![0];
+        for (numbered, choice) in self.params.iter().zip(chosen) {
+            let digits = choice.digits.list();
+            let onward =
+                |key: &u64| digits.iter().map(|digit| key * numbered.base() + digit).collect::<Vec<_>>();
+            keys = keys.iter().flat_map(onward).collect();
+        }
+        keys
     }
 
     /// Leaves out the entries that nothing finds.
@@ -225,13 +288,10 @@ impl<'q> Building<'q> {
         kept.iter().zip(0..).for_each(|(old, new)| renumbered[*old as usize] = new);
         let (keys, mut lists): (Vec<u64>, Vec<Vec<u32>>) = lists.into_iter().unzip();
         lists.iter_mut().flatten().for_each(|at| *at = renumbered[*at as usize]);
-        let params = self.params.iter().map(|(param, values)| {
+        let params = self.params.iter().map(|Numbered { param, values, .. }| {
             let texts = values.keys().zip(0..).map(|(value, at)| (at, &value[..]));
-            Indexed {
-                param: *param,
-                slots: table::slots(values.len(), texts),
-                values: values.keys().cloned().collect(),
-            }
+            let slots = table::slots(values.len(), texts);
+            Indexed { param: *param, slots, values: values.keys().cloned().collect() }
         });
         Known { index: Index { params: params.collect(), keys, lists }, kept, scanned }
     }
@@ -277,23 +337,13 @@ fn unlike(kind: ParamKind, values: &BTreeMap<Vec<u8>, u64>) -> Vec<u8> {
 }
 
 /// One choice of each.
-fn nth(choices: &[Vec<Choice>], mut number: usize) -> Vec<&Choice> {
-    let mut one = |of: &'_ Vec<Choice>| {
+fn nth<'c, 'b>(choices: &'c [Vec<Choice<'b>>], mut number: usize) -> Vec<&'c Choice<'b>> {
+    let mut one = |of: &'c Vec<Choice<'b>>| {
         let at = number % of.len();
         number /= of.len();
-        at
+        &of[at]
     };
-    choices.iter().map(|of| &of[one(of)]).collect()
-}
-
-/// All keys that these choices stand for.
-fn keys(bases: &[u64], chosen: &[&Choice]) -> Vec<u64> {
-    let mut keys = vec![0];
-    for (base, choice) in bases.iter().zip(chosen) {
-        keys =
-            keys.iter().flat_map(|key| choice.digits.iter().map(move |digit| key * base + digit)).collect();
-    }
-    keys
+    choices.iter().map(&mut one).collect()
 }
 
 /// The columns that the bounds among these conjuncts ask for.
