@@ -195,8 +195,10 @@ fn scan_references(scan: &ArchivedScan, params: usize, items: usize) -> Result<(
         usize::from(bound.column.to_native()) < scan.columns.len()
             && usize::from(bound.param.to_native()) < params
     };
-    match scan.bounds.iter().all(is_bound) {
-        true => Ok(()),
-        false => Err("a query's bound names what is not there"),
+    if !scan.bounds.iter().all(is_bound)
+        || scan.params.iter().any(|param| usize::from(param.to_native()) >= params)
+    {
+        return Err("a query's scan names what is not there");
     }
+    Ok(())
 }

@@ -4,7 +4,7 @@
 //! up; what it leaves open is evaluated item by item, at most [`QUERY_EVALUATIONS_MAX`] times, over the shortest list or
 //! range of a column that holds all that can match. The buffers are kept; nothing allocates.
 
-use rkyv::rend::u32_le;
+use rkyv::rend::{u16_le, u32_le};
 
 use super::format::{ArchivedColumn, ArchivedIndex, ArchivedQuery, ArchivedScan};
 use super::order::number_key;
@@ -122,7 +122,8 @@ impl Search {
         };
         let page = Page { from, limit };
         let list = self.listed(&query.index, values);
-        match query.scan.as_ref() {
+        let given = |param: &u16_le| values[usize::from(param.to_native())].is_some();
+        match query.scan.as_ref().filter(|scan| scan.params.iter().any(given)) {
             None => {
                 self.take_listed(list, page);
                 Ok(())

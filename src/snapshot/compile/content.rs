@@ -259,7 +259,8 @@ impl<'s> Drafting<'_, 's, '_> {
             let at = format!("/{}/where", self.key);
             let program = Condition::all(asking.iter().cloned());
             let program = conditions.program(QUERIES, &at, &program, self.said.mistakes);
-            Scan { program, columns, bounds }
+            let params: BTreeSet<u16> = scanned.iter().flat_map(|c| c.params().into_keys()).collect();
+            Scan { params: params.into_iter().collect(), program, columns, bounds }
         });
         self.warn_of_scan(scan.as_ref(), known.index.lists.iter().map(Vec::len).max().unwrap_or(0));
 
