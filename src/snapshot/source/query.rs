@@ -19,7 +19,8 @@ pub struct Query {
     /// What a caller may give.
     #[serde(default)]
     pub params: BTreeMap<Name, Param>,
-    /// Which items match: a condition over their fields, in which `{"$param": "name"}` stands for what the caller gave.
+    /// Which items match: a condition over their fields, in which `{"$param": "name"}` stands for what the caller gave. A clause
+    /// whose parameter is not given is left out, and so is what then holds nothing: an alternative of an `$or`, a `$not`.
     #[serde(rename = "where")]
     #[schemars(with = "Option<AnyObject>")]
     pub matching: Option<Value>,
@@ -30,7 +31,7 @@ pub struct Query {
     /// The fields that an answer has. Left out: all.
     #[schemars(inner(length(min = 1)))]
     pub select: Option<Vec<String>>,
-    /// How many items a page of the answer has.
+    /// How many items a page of the answer has, unless the caller says otherwise. Left out: 20.
     #[schemars(range(min = 1, max = 100))]
     pub limit: Option<u32>,
 }
