@@ -29,7 +29,7 @@ use serde_json::Value as Json;
 
 use super::Operator;
 use super::tree::{self, Condition, Node};
-use super::value::{Array, Reader, Value, encode, encode_text, length};
+use super::value::{Array, RawText, Reader, Value, encode, encode_text, length};
 use crate::limits::PROGRAM_BYTES_MAX;
 
 const NEVER: u8 = 0;
@@ -165,9 +165,9 @@ pub(super) enum Step<'p> {
     Any(Steps<'p>),
     Not(Steps<'p>),
     Audience(u16),
-    Field { path: &'p str, code: u16, name: &'p str, test: Steps<'p> },
-    Member { path: &'p str, name: &'p str, test: Steps<'p> },
-    Size { path: &'p str, test: Steps<'p> },
+    Field { path: RawText<'p>, code: u16, name: RawText<'p>, test: Steps<'p> },
+    Member { path: RawText<'p>, name: &'p str, test: Steps<'p> },
+    Size { path: RawText<'p>, test: Steps<'p> },
     Element(Steps<'p>),
     Test { operator: Operator, operand: Value<'p>, check: Check<'p> },
 }
@@ -205,11 +205,14 @@ impl<'p> Steps<'p> {
             ANY => Step::Any(Steps(body)),
             NOT => Step::Not(Steps(body)),
             AUDIENCE => Step::Audience(body.u16()?),
-            FIELD => {
-                Step::Field { path: body.text()?, code: body.u16()?, name: body.text()?, test: Steps(body) }
-            }
-            MEMBER => Step::Member { path: body.text()?, name: body.text()?, test: Steps(body) },
-            SIZE => Step::Size { path: body.text()?, test: Steps(body) },
+            FIELD => Step::Field {
+                path: body.raw_text()?,
+                code: body.u16()?,
+                name: body.raw_text()?,
+                test: Steps(body),
+            },
+            MEMBER => Step::Member { path: body.raw_text()?, name: body.text()?, test: Steps(body) },
+            SIZE => Step::Size { path: body.raw_text()?, test: Steps(body) },
             ELEMENT => Step::Element(Steps(body)),
             test => Step::Test {
                 operator: Operator::from_code(body.u8()?)?,

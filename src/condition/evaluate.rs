@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use super::compare::{Text, compare, is_in};
 use super::compile::{Bounds, Check, Step, Steps};
+use super::value::RawText;
 use super::{Document, Operator, Patterns, Value};
 use crate::limits::{AUDIENCES_MAX, EVALUATION_DEPTH_MAX};
 
@@ -87,13 +88,13 @@ impl Default for Memo {
 
 /// What is told of the course of an evaluation, and remembers audiences.
 trait Witness<'a> {
-    fn looked_at(&mut self, leaf: Leaf<'a>);
+    fn looked_at(&mut self, leaf: impl FnOnce() -> Leaf<'a>);
     fn recall(&mut self, audience: u16) -> Option<bool>;
     fn remember(&mut self, audience: u16, holds: bool);
 }
 
-impl Witness<'_> for Memo {
-    fn looked_at(&mut self, _: Leaf) {}
+impl<'a> Witness<'a> for Memo {
+    fn looked_at(&mut self, _: impl FnOnce() -> Leaf<'a>) {}
 
     fn recall(&mut self, audience: u16) -> Option<bool> {
         let (word, bit) = place(audience);
@@ -119,8 +120,8 @@ struct Trace<'a> {
 }
 
 impl<'a> Witness<'a> for Trace<'a> {
-    fn looked_at(&mut self, leaf: Leaf<'a>) {
-        self.last = Some(leaf);
+    fn looked_at(&mut self, leaf: impl FnOnce() -> Leaf<'a>) {
+        self.last = Some(leaf());
     }
 
     fn recall(&mut self, audience: u16) -> Option<bool> {
@@ -138,8 +139,8 @@ impl<'a> Witness<'a> for Trace<'a> {
 #[derive(Clone, Copy)]
 enum Subject<'a> {
     Document,
-    Field { path: &'a str, code: u16, name: &'a str },
-    Value { path: &'a str, value: Option<Value<'a>> },
+    Field { path: RawText<'a>, code: u16, name: RawText<'a> },
+    Value { path: RawText<'a>, value: Option<Value<'a>> },
 }
 
 /// One evaluation. Its functions give `None` where the program is corrupt.
@@ -215,7 +216,13 @@ where
         Some(holds)
     }
 
-    fn size(&mut self, path: &'a str, test: Steps<'a>, subject: Subject<'a>, depth: usize) -> Option<bool> {
+    fn size(
+        &mut self,
+        path: RawText<'a>,
+        test: Steps<'a>,
+        subject: Subject<'a>,
+        depth: usize,
+    ) -> Option<bool> {
         let Some(Value::Array(array)) = self.value(subject)? else {
             return Some(false);
         };
@@ -268,7 +275,7 @@ where
             return None;
         };
         let since_ms = within_ms.map(|ms| self.document.now_ms().saturating_sub(ms));
-        let count = self.document.count(code, name, since_ms);
+        let count = self.document.count(code, name.as_str(), since_ms);
         let actual = Some(Value::Number(count as f64));
         self.looked_at(subject, Operator::Count, expected, actual);
         bounds.hold(count)
@@ -291,8 +298,8 @@ where
         expected: Value<'a>,
         actual: Option<Value<'a>>,
     ) {
-        let (path, operator) = (subject.path(), operator.name());
-        self.witness.looked_at(Leaf { path, operator, expected, actual });
+        let leaf = || Leaf { path: subject.path().as_str(), operator: operator.name(), expected, actual };
+        self.witness.looked_at(leaf);
     }
 
     /// The value that a step is about, `None` inside where there is none.
@@ -300,16 +307,16 @@ where
         match subject {
             // Only a corrupt program tests the document itself.
             Subject::Document => None,
-            Subject::Field { code, name, .. } => Some(self.document.get(code, name)),
+            Subject::Field { code, name, .. } => Some(self.document.get(code, name.as_str())),
             Subject::Value { value, .. } => Some(value),
         }
     }
 }
 
 impl<'a> Subject<'a> {
-    fn path(self) -> &'a str {
+    fn path(self) -> RawText<'a> {
         match self {
-            Subject::Document => "",
+            Subject::Document => RawText::default(),
             Subject::Field { path, .. } | Subject::Value { path, .. } => path,
         }
     }

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
 
-use super::Operator;
 use super::compare::{Text, number_of};
 use super::compile::{ALL, ANY, COMPARE, ELEMENT, FIELD, MEMBER, NOT, PARAM, SIZE};
 use super::tree::{Condition, Node};
 use super::value::{Reader, Value, encode_scalar, length};
+use super::{Field, Operator};
 use crate::limits::EVALUATION_DEPTH_MAX;
 
 /// What a conjunct says that does nothing but bound a field by a parameter.
@@ -58,10 +58,24 @@ impl Condition {
     /// The members of the document that it looks at.
     pub fn members(&self) -> BTreeSet<&str> {
         let mut members = BTreeSet::new();
-        self.root.each_path(&mut |path| {
-            members.insert(path.split('.').next().unwrap_or(path));
+        self.root.each_field(&mut |field| {
+            members.insert(field.name.split('.').next().unwrap_or(&field.name));
         });
         members
+    }
+
+    /// The same condition over a document that knows its fields by number, and the paths of these fields.
+    pub fn numbered(mut self) -> (Condition, Vec<String>) {
+        let mut paths: Vec<String> = Vec::new();
+        self.root.each_field_mut(&mut |field| {
+            let path = std::mem::take(&mut field.name);
+            let known = paths.iter().position(|known| *known == path);
+            field.code = known.unwrap_or(paths.len()) as u16;
+            if known.is_none() {
+                paths.push(path);
+            }
+        });
+        (self, paths)
     }
 
     /// The bound that this condition is, if it is one.
@@ -112,11 +126,22 @@ impl Node {
     }
 
     /// Fields stand in no field's test.
-    fn each_path<'n>(&'n self, tell: &mut dyn FnMut(&'n str)) {
+    fn each_field<'n>(&'n self, tell: &mut dyn FnMut(&'n Field)) {
         match self {
-            Node::All(nodes) | Node::Any(nodes) => nodes.iter().for_each(|node| node.each_path(tell)),
-            Node::Not(node) => node.each_path(tell),
-            Node::Field { field, .. } => tell(&field.name),
+            Node::All(nodes) | Node::Any(nodes) => nodes.iter().for_each(|node| node.each_field(tell)),
+            Node::Not(node) => node.each_field(tell),
+            Node::Field { field, .. } => tell(field),
+            _ => {}
+        }
+    }
+
+    fn each_field_mut(&mut self, tell: &mut dyn FnMut(&mut Field)) {
+        match self {
+            Node::All(nodes) | Node::Any(nodes) => {
+                nodes.iter_mut().for_each(|node| node.each_field_mut(tell))
+            }
+            Node::Not(node) => node.each_field_mut(tell),
+            Node::Field { field, .. } => tell(field),
             _ => {}
         }
     }

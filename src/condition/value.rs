@@ -215,6 +215,17 @@ impl<'a> Object<'a> {
     }
 }
 
+/// A text that most readers do not look at.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RawText<'a>(&'a [u8]);
+
+impl<'a> RawText<'a> {
+    /// The text; empty where the bytes are malformed.
+    pub(super) fn as_str(self) -> &'a str {
+        std::str::from_utf8(self.0).unwrap_or_default()
+    }
+}
+
 /// Takes little-endian things off the front of a buffer; `None` where it does not hold them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
@@ -248,6 +259,12 @@ impl<'a> Reader<'a> {
     pub(super) fn text(&mut self) -> Option<&'a str> {
         let bytes = self.u32()?;
         std::str::from_utf8(self.take(bytes as usize)?).ok()
+    }
+
+    /// A text that is checked when it is asked for.
+    pub(super) fn raw_text(&mut self) -> Option<RawText<'a>> {
+        let bytes = self.u32()?;
+        self.take(bytes as usize).map(RawText)
     }
 
     pub(super) fn is_empty(self) -> bool {

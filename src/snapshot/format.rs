@@ -348,7 +348,8 @@ pub struct Item {
     pub place: Vec<u8>,
     /// The piece that is its JSON.
     pub piece: u32,
-    /// The fields that the scan's program looks at, an object as `condition::encode` has it; empty without a scan.
+    /// The fields that the scan's program looks at, by number: for each an u32 that says where its value stands in here, 0
+    /// where there is none; then the values, as `condition::encode` has them. Empty without a scan.
     pub facts: Vec<u8>,
 }
 

@@ -10,7 +10,7 @@ use super::format::{ArchivedColumn, ArchivedIndex, ArchivedQuery, ArchivedScan};
 use super::order::number_key;
 use super::params::Values;
 use super::table;
-use crate::condition::{Encoded, Evaluator, Memo, Patterns, Value, bind, encode_scalar};
+use crate::condition::{Document, Evaluator, Memo, Patterns, Value, bind, encode_scalar};
 use crate::cursor;
 use crate::limits::{
     HEAD_BYTES_MAX, ITEMS_MAX, PLACE_BYTES_MAX, PROGRAM_BYTES_MAX, QUERY_EVALUATIONS_MAX, QUERY_LIMIT_MAX,
@@ -31,7 +31,7 @@ pub struct Search {
     program: Vec<u8>,
     /// A value, as the index and the columns have it.
     key: Vec<u8>,
-    /// A bit for each position, where matches are not met in order.
+    /// A bit for each position that has to be looked at, where they are not met in order.
     marks: Vec<u64>,
     /// The place in the request's cursor.
     place: Vec<u8>,
@@ -196,27 +196,32 @@ impl Search {
             return Ok(());
         }
         let mut matching = Matching { query, program: &self.program, patterns, memo: Memo::default() };
-        match shortest {
-            None => {
-                for at in list.iter().map(|at| at.to_native()).filter(|at| matching.holds(*at)) {
-                    take(&mut self.found, &mut self.total, &mut self.more, at, page);
-                }
+        let (found, total, more) = (&mut self.found, &mut self.total, &mut self.more);
+        let mut look_at = |at: u32| {
+            if !matching.holds(at) {
+                return;
             }
-            Some((range, always)) => {
-                self.marks.clear();
-                self.marks.resize(query.items.len().div_ceil(u64::BITS as usize), 0);
-                for at in range.iter().chain(always).map(|at| at.to_native()).filter(|at| matching.holds(*at))
-                {
-                    self.marks[at as usize / 64] |= 1 << (at % 64);
-                }
-                for (word, marks) in self.marks.iter().enumerate() {
-                    let mut marks = *marks;
-                    while marks != 0 {
-                        let at = word as u32 * 64 + marks.trailing_zeros();
-                        take(&mut self.found, &mut self.total, &mut self.more, at, page);
-                        marks &= marks - 1;
-                    }
-                }
+            *total += 1;
+            match at as usize >= page.from {
+                true if found.len() < page.limit => found.push(at),
+                behind => *more |= behind,
+            }
+        };
+        let Some((range, always)) = shortest else {
+            list.iter().for_each(|at| look_at(at.to_native()));
+            return Ok(());
+        };
+        // In the query's order, in which items lie in memory as well.
+        self.marks.clear();
+        self.marks.resize(query.items.len().div_ceil(u64::BITS as usize), 0);
+        for at in range.iter().chain(always).map(|at| at.to_native()) {
+            self.marks[at as usize / 64] |= 1 << (at % 64);
+        }
+        for (word, marks) in self.marks.iter().enumerate() {
+            let mut marks = *marks;
+            while marks != 0 {
+                look_at(word as u32 * 64 + marks.trailing_zeros());
+                marks &= marks - 1;
             }
         }
         Ok(())
@@ -253,15 +258,6 @@ impl Default for Search {
     }
 }
 
-/// Counts the next match in order, and keeps it where it belongs to the page.
-fn take(found: &mut Vec<u32>, total: &mut usize, more: &mut bool, at: u32, page: Page) {
-    *total += 1;
-    match at as usize >= page.from {
-        true if found.len() < page.limit => found.push(at),
-        behind => *more |= behind,
-    }
-}
-
 struct Matching<'s> {
     query: &'s ArchivedQuery,
     program: &'s [u8],
@@ -272,11 +268,31 @@ struct Matching<'s> {
 
 impl Matching<'_> {
     fn holds(&mut self, at: u32) -> bool {
-        let facts = &self.query.items[at as usize].facts;
-        let document = Encoded { root: Value::decode(facts).unwrap_or(Value::Null), now_ms: 0 };
+        let document = Facts(&self.query.items[at as usize].facts);
         let audiences: &[&[u8]] = &[];
         let mut evaluator =
             Evaluator { document: &document, audiences, patterns: self.patterns, memo: &mut self.memo };
         evaluator.holds(self.program)
+    }
+}
+
+/// An item as the scan's program sees it.
+struct Facts<'a>(&'a [u8]);
+
+impl Document for Facts<'_> {
+    fn get(&self, number: u16, _: &str) -> Option<Value<'_>> {
+        let slot = self.0.get(4 * usize::from(number)..)?.first_chunk()?;
+        match u32::from_le_bytes(*slot) {
+            0 => None,
+            at => Value::decode(self.0.get(at as usize..)?),
+        }
+    }
+
+    fn count(&self, _: u16, _: &str, _: Option<i64>) -> u64 {
+        0
+    }
+
+    fn now_ms(&self) -> i64 {
+        0
     }
 }

@@ -105,15 +105,11 @@ impl<'s> Collections<'s> {
 
 fn encoded(item: &source::Item) -> Vec<u8> {
     let mut out = Vec::new();
-    condition::encode(&Json::Object(fields(item, |_| true)), &mut out);
+    let value = |text: &str| serde_json::from_str::<Json>(text).expect("it was read before");
+    let fields: Map<String, Json> =
+        item.fields.0.iter().map(|(name, text)| (name.clone(), value(text.get()))).collect();
+    condition::encode(&Json::Object(fields), &mut out);
     out
-}
-
-fn fields(item: &source::Item, wanted: impl Fn(&str) -> bool) -> Map<String, Json> {
-    let fields = item.fields.0.iter().filter(|(name, _)| wanted(name));
-    fields
-        .map(|(name, text)| (name.clone(), serde_json::from_str(text.get()).expect("it was read before")))
-        .collect()
 }
 
 /// What a condition over an item's fields may name: any path, no audience.
@@ -254,21 +250,22 @@ impl<'s> Drafting<'_, 's, '_> {
         let placed: Vec<_> = known.kept.iter().map(|at| &placed[*at as usize]).collect();
         let entries: Vec<&Entry<'_>> = placed.iter().map(|placed| placed.entry).collect();
         let scanned: Vec<Condition> = known.scanned.iter().map(|at| asking[*at].clone()).collect();
+        let mut looked_at = Vec::new();
         let scan = (!scanned.is_empty()).then(|| {
             let (columns, bounds) = index::columns(&params, &scanned, &entries);
             let at = format!("/{}/where", self.key);
-            let program = Condition::all(asking.iter().cloned());
+            let (program, fields) = Condition::all(asking.iter().cloned()).numbered();
+            looked_at = fields;
             let program = conditions.program(QUERIES, &at, &program, self.said.mistakes);
             let params: BTreeSet<u16> = scanned.iter().flat_map(|c| c.params().into_keys()).collect();
             Scan { params: params.into_iter().collect(), program, columns, bounds }
         });
         self.warn_of_scan(scan.as_ref(), known.index.lists.iter().map(Vec::len).max().unwrap_or(0));
 
-        let looked_at: BTreeSet<&str> = asking.iter().flat_map(|condition| condition.members()).collect();
         let items = placed.iter().map(|placed| Item {
             place: placed.place.clone(),
             piece: written.item(self.query, placed.number, placed.entry.item),
-            facts: if scan.is_some() { facts(placed.entry.item, &looked_at) } else { Vec::new() },
+            facts: facts(placed.entry, &looked_at),
         });
         let mut query = Query {
             key: self.key.to_owned(),
@@ -424,9 +421,16 @@ impl<'s> Drafting<'_, 's, '_> {
     }
 }
 
-fn facts(item: &source::Item, looked_at: &BTreeSet<&str>) -> Vec<u8> {
-    let mut out = Vec::new();
-    condition::encode(&Json::Object(fields(item, |name| looked_at.contains(name))), &mut out);
+/// The values of these fields, behind their places.
+fn facts(entry: &Entry<'_>, looked_at: &[String]) -> Vec<u8> {
+    let mut out = vec![0; 4 * looked_at.len()];
+    for (number, path) in looked_at.iter().enumerate() {
+        if let Some(value) = entry.at(path) {
+            let at = (out.len() as u32).to_le_bytes();
+            out[4 * number..4 * number + 4].copy_from_slice(&at);
+            condition::encode(&value.to_json(), &mut out);
+        }
+    }
     out
 }
 
