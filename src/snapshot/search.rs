@@ -183,9 +183,9 @@ impl Search {
         page: Page,
         patterns: &Patterns,
     ) -> Result<(), TooExpensive> {
-        let ranges = scan.columns.iter().enumerate();
-        let ranges =
-            ranges.map(|(at, column)| (self.range(scan, at as u16, column, values), &column.always[..]));
+        let ranges = scan.columns.iter().enumerate().filter_map(|(at, column)| {
+            Some((self.range(scan, at as u16, column, values)?, &column.always[..]))
+        });
         let shortest = ranges.min_by_key(|(range, always)| range.len() + always.len());
         let shortest = shortest.filter(|(range, always)| range.len() + always.len() < list.len());
         let evaluations = shortest.map_or(list.len(), |(range, always)| range.len() + always.len());
@@ -227,15 +227,17 @@ impl Search {
         Ok(())
     }
 
-    /// The positions of a column that its bounds let pass; at a bound itself they all do.
+    /// The positions of a column that its bounds let pass; at a bound itself they all do. None where no bound is given: items
+    /// that have no place in the column match then as well.
     fn range<'q>(
         &mut self,
         scan: &ArchivedScan,
         number: u16,
         column: &'q ArchivedColumn,
         values: &Values<'_>,
-    ) -> &'q [u32_le] {
+    ) -> Option<&'q [u32_le]> {
         let (mut from, mut to) = (0, column.keys.len());
+        let mut is_bounded = false;
         for bound in scan.bounds.iter().filter(|bound| bound.column == number) {
             self.key.clear();
             match values[usize::from(bound.param.to_native())] {
@@ -243,12 +245,13 @@ impl Search {
                 Some(Value::String(value)) => self.key.extend(value.as_bytes()),
                 _ => continue,
             }
+            is_bounded = true;
             match bound.is_lower {
                 true => from = from.max(column.keys.partition_point(|key| key[..] < self.key[..])),
                 false => to = to.min(column.keys.partition_point(|key| key[..] <= self.key[..])),
             }
         }
-        column.positions.get(from..to).unwrap_or_default()
+        is_bounded.then(|| column.positions.get(from..to).unwrap_or_default())
     }
 }
 
