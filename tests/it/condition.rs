@@ -4,7 +4,7 @@ mod bounds;
 mod bucket;
 mod cases;
 mod faults;
-mod oracle;
+pub mod oracle;
 mod properties;
 mod sites;
 
@@ -50,7 +50,7 @@ fn run(program: &[u8], sources: &[String], document: &Json) -> bool {
     holds
 }
 
-fn encoded(json: &Json) -> Vec<u8> {
+pub fn encoded(json: &Json) -> Vec<u8> {
     let mut bytes = Vec::new();
     encode(json, &mut bytes);
     bytes

@@ -16,6 +16,8 @@ mod example_site;
 mod bounds;
 // Conditions and buckets, against GrowthBook's cases and naive oracles.
 mod condition;
+// Content queries, against an obvious evaluation.
+mod queries;
 // Every answer of Edge and of the operator's address, against the interface.
 mod wire;
 // The house's own rules: floors, fences, lengths, places.

@@ -173,13 +173,14 @@ fn text_of(value: &Json) -> Option<String> {
     match value {
         Json::String(text) => Some(text.clone()),
         Json::Bool(flag) => Some(flag.to_string()),
-        Json::Number(number) => Some(number.as_f64().unwrap().to_string()),
+        // Negative zero is written as zero.
+        Json::Number(number) => Some((number.as_f64().unwrap() + 0.0).to_string()),
         _ => None,
     }
 }
 
 fn truthy(value: &Json) -> bool {
-    !(value.is_null() || *value == false || *value == 0 || *value == "")
+    !(value.is_null() || *value == false || value.as_f64() == Some(0.0) || *value == "")
 }
 
 fn type_of(value: &Json) -> &'static str {

@@ -1,0 +1,108 @@
+//! What a query has to answer, by the interface's words: one item after the other, nothing known ahead.
+
+use std::cmp::Ordering;
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::condition::oracle::holds;
+
+/// The values of a query's parameters, with defaults; None where the caller's are refused.
+pub fn completed(declared: &Map<String, Json>, given: &Map<String, Json>) -> Option<Map<String, Json>> {
+    let mut values = Map::new();
+    for (name, param) in declared {
+        match given.get(name).or(param.get("default")) {
+            Some(value) if takes(param, value) => values.insert(name.clone(), value.clone()),
+            None if param["optional"] == true => None,
+            _ => return None,
+        };
+    }
+    Some(values)
+}
+
+fn takes(param: &Json, value: &Json) -> bool {
+    let of_type = match param["type"].as_str() {
+        Some("string") => value.is_string(),
+        Some("number") => value.is_number(),
+        _ => value.is_boolean(),
+    };
+    let listed = param["enum"].as_array().is_none_or(|all| all.iter().any(|one| same(one, value)));
+    let number = value.as_f64().unwrap_or_default();
+    let above = param["minimum"].as_f64().is_none_or(|minimum| number >= minimum);
+    let below = param["maximum"].as_f64().is_none_or(|maximum| number <= maximum);
+    of_type && listed && above && below
+}
+
+fn same(a: &Json, b: &Json) -> bool {
+    a == b || a.is_number() && a.as_f64() == b.as_f64()
+}
+
+/// The items that match, in order.
+pub fn found<'i>(query: &Json, values: &Map<String, Json>, items: &'i [Json]) -> Vec<&'i Json> {
+    let condition = query.get("where").and_then(|written| substituted(written, values));
+    let condition = condition.unwrap_or(json!({}));
+    let mut found: Vec<&Json> =
+        items.iter().filter(|item| holds(&condition, &item["fields"], &Default::default())).collect();
+    let order: Vec<&str> =
+        query["orderBy"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
+    found.sort_by(|a, b| compare(a, b, &order));
+    found
+}
+
+/// The condition with values in place of parameters. A parameter without a value is left out, and what held something and
+/// then holds nothing is left out as well.
+pub fn substituted(written: &Json, values: &Map<String, Json>) -> Option<Json> {
+    match written {
+        Json::Object(members) if members.contains_key("$param") => {
+            values.get(members["$param"].as_str().expect("a name")).cloned()
+        }
+        Json::Object(members) if !members.is_empty() => {
+            let left =
+                members.iter().filter_map(|(key, value)| Some((key.clone(), substituted(value, values)?)));
+            Some(left.collect::<Map<_, _>>()).filter(|left| !left.is_empty()).map(Json::Object)
+        }
+        Json::Array(items) if !items.is_empty() => {
+            let left: Vec<Json> = items.iter().filter_map(|item| substituted(item, values)).collect();
+            Some(left).filter(|left| !left.is_empty()).map(Json::Array)
+        }
+        other => Some(other.clone()),
+    }
+}
+
+fn compare(a: &Json, b: &Json, order: &[&str]) -> Ordering {
+    let by = |path: &str| {
+        let (path, descends) = path.strip_prefix('-').map_or((path, false), |path| (path, true));
+        match (sorted_by(a, path), sorted_by(b, path)) {
+            (None, None) => Ordering::Equal,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(_), None) => Ordering::Less,
+            (Some(a), Some(b)) if descends => value_order(&b, &a),
+            (Some(a), Some(b)) => value_order(&a, &b),
+        }
+    };
+    order.iter().chain(&["id"]).map(|path| by(path)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+}
+
+/// What an item is sorted by; None where it is missing, or nothing that has an order.
+fn sorted_by(item: &Json, path: &str) -> Option<Json> {
+    let pointer = path.split('.').map(|part| format!("/{part}")).collect::<String>();
+    let value = if path == "id" { &item["id"] } else { item["fields"].pointer(&pointer)? };
+    (value.is_boolean() || value.is_number() || value.is_string()).then(|| value.clone())
+}
+
+/// Booleans before numbers before texts.
+pub fn value_order(a: &Json, b: &Json) -> Ordering {
+    match (a, b) {
+        (Json::Bool(a), Json::Bool(b)) => a.cmp(b),
+        (Json::Number(a), Json::Number(b)) => a.as_f64().partial_cmp(&b.as_f64()).expect("JSON has no NaN"),
+        (Json::String(a), Json::String(b)) => a.chars().cmp(b.chars()),
+        _ => rank(a).cmp(&rank(b)),
+    }
+}
+
+fn rank(value: &Json) -> u8 {
+    match value {
+        Json::Bool(_) => 0,
+        Json::Number(_) => 1,
+        _ => 2,
+    }
+}

@@ -1,0 +1,152 @@
+//! A condition with parameters, bound to values, is the condition with the values written in.
+
+use parallax::condition::{Encoded, Evaluator, Field, Kind, Memo, Patterns, Value, Vocabulary, bind, strict};
+use proptest::prelude::*;
+use proptest::sample::Index;
+use serde_json::{Map, Value as Json, json};
+
+use super::collections::{PARAMS, condition, items, scalar};
+use super::oracle::substituted;
+use crate::condition::{encoded, oracle};
+
+/// Any path, and the parameters of the generated conditions.
+struct Words;
+
+impl Vocabulary for Words {
+    fn field(&self, path: &str) -> Result<Field, Option<String>> {
+        Ok(Field { code: 0, name: path.to_owned(), kind: Kind::Any })
+    }
+
+    fn group(&self, _: &str) -> Option<&[Json]> {
+        None
+    }
+
+    fn group_names(&self) -> Vec<&str> {
+        Vec::new()
+    }
+
+    fn audience(&self, _: &str) -> Option<u16> {
+        None
+    }
+
+    fn audience_names(&self) -> Vec<&str> {
+        Vec::new()
+    }
+
+    fn time_ms(&self, _: &str) -> Option<i64> {
+        None
+    }
+
+    fn param_names(&self) -> Option<Vec<&str>> {
+        Some(PARAMS.to_vec())
+    }
+}
+
+/// Encoded values of the parameters; what is null has none.
+struct Values(Vec<Option<Vec<u8>>>);
+
+impl Values {
+    fn of(values: &Map<String, Json>) -> Self {
+        Self(PARAMS.iter().map(|name| values.get(*name).map(encoded)).collect())
+    }
+
+    fn get(&self) -> Vec<Option<Value<'_>>> {
+        self.0.iter().map(|value| value.as_ref().and_then(|value| Value::decode(value))).collect()
+    }
+}
+
+fn values() -> impl Strategy<Value = Map<String, Json>> {
+    PARAMS.map(|_| prop::option::weighted(0.8, scalar(false))).prop_map(|values| {
+        let given = PARAMS.into_iter().zip(values);
+        given.filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    })
+}
+
+fn holds(program: &[u8], patterns: &[String], fields: &Json) -> bool {
+    let fields = encoded(fields);
+    let document = Encoded { root: Value::decode(&fields).expect("just encoded"), now_ms: 0 };
+    let patterns = Patterns::new(patterns).expect("checked when read");
+    let (audiences, memo) = (&[[0_u8; 0]; 0][..], &mut Memo::default());
+    Evaluator { document: &document, audiences, patterns: &patterns, memo }.holds(program)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn a_bound_program_holds_where_the_condition_with_the_values_written_in_does(
+        written in condition(),
+        values in values(),
+        items in items(),
+    ) {
+        let condition = strict(&written, &Words).expect("the generated conditions are sound");
+        let (mut patterns, mut program) = (Vec::new(), b"of another request".to_vec());
+        let template = condition.compile(&mut patterns).expect("small");
+        prop_assert_eq!(bind(&template, &Values::of(&values).get(), &mut program), Some(()));
+        let plain = substituted(&written, &values).unwrap_or(json!({}));
+        for item in items {
+            let expected = oracle::holds(&plain, &item["fields"], &Default::default());
+            prop_assert_eq!(holds(&program, &patterns, &item["fields"]), expected, "{} of {}", plain, item);
+        }
+    }
+
+    #[test]
+    fn conjuncts_hold_together_where_their_condition_does(
+        written in condition(),
+        values in values(),
+        items in items(),
+    ) {
+        let condition = strict(&written, &Words).expect("the generated conditions are sound");
+        let values = Values::of(&values);
+        let (mut patterns, mut whole) = (Vec::new(), Vec::new());
+        bind(&condition.compile(&mut patterns).expect("small"), &values.get(), &mut whole).expect("sound");
+        let conjuncts = condition.conjuncts().into_iter().map(|conjunct| {
+            let (mut program, template) = (Vec::new(), conjunct.compile(&mut patterns).expect("small"));
+            bind(&template, &values.get(), &mut program).expect("sound");
+            program
+        });
+        let conjuncts: Vec<Vec<u8>> = conjuncts.collect();
+        for item in items {
+            let all = conjuncts.iter().all(|program| holds(program, &patterns, &item["fields"]));
+            prop_assert_eq!(holds(&whole, &patterns, &item["fields"]), all, "{}", item);
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_bound_or_refused_and_evaluated_without_a_panic(
+        written in condition(),
+        values in values(),
+        damage in prop::collection::vec((any::<Index>(), any::<u8>()), 0..5),
+        cut in any::<Index>(),
+        bytes in prop::collection::vec(any::<u8>(), 0..60),
+    ) {
+        let condition = strict(&written, &Words).expect("the generated conditions are sound");
+        let (mut patterns, mut program) = (Vec::new(), Vec::new());
+        let mut template = condition.compile(&mut patterns).expect("small");
+        let values = Values::of(&values);
+        let cut = cut.index(template.len());
+        prop_assert_eq!(bind(&template[..cut], &values.get(), &mut program), None, "cut at {}", cut);
+        for (at, byte) in damage {
+            let at = at.index(template.len());
+            template[at] = byte;
+        }
+        for template in [template, bytes] {
+            if bind(&template, &values.get(), &mut program).is_some() {
+                holds(&program, &patterns, &json!({ "n": 1, "t": ["a"], "o": { "x": 2 } }));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_template_deeper_than_any_condition_is_refused() {
+    const NOT: u8 = 3;
+    let nested = |depth: u32| {
+        (0..depth).fold(vec![0, 0, 0, 0, 0], |inner: Vec<u8>, _| {
+            [&[NOT][..], &(inner.len() as u32).to_le_bytes(), &inner].concat()
+        })
+    };
+    let bound = parallax::limits::EVALUATION_DEPTH_MAX as u32;
+    let is_bound = |depth| bind(&nested(depth), &[], &mut Vec::new()).is_some();
+    assert_eq!([bound - 2, bound - 1, bound].map(is_bound), [true, true, false]);
+}
