@@ -11,7 +11,7 @@ use crate::http::body::{Member, Object};
 use crate::http::params::{Group, Param};
 use crate::http::request::Method;
 use crate::json;
-use crate::limits::QUERY_LIMIT_MAX;
+use crate::limits::{QUERY_LIMIT_MAX, QUERY_PARAMS_MAX};
 use crate::problem::{self, Came, Problem};
 use crate::snapshot::format::{ArchivedParam, ArchivedQuery};
 use crate::snapshot::params::{self, NO_VALUES, Values};
@@ -106,32 +106,39 @@ fn query<'a>(call: &Call<'a>) -> Result<&'a ArchivedQuery, Problem<'a>> {
 /// The values of the query's parameters, defaults included.
 fn values<'a>(query: &'a ArchivedQuery, given: &'a Given<'_>) -> Result<Values<'a>, Problem<'a>> {
     let mut values = NO_VALUES;
-    let mut take = |name: &'a str, came: &'a str, read: &dyn Fn(&'a ArchivedParam) -> Option<Value<'a>>| {
-        let undeclared = Problem::new(problem::INVALID_PARAM, &query.declares, name).within(PARAMS, name);
-        let at = params::index(query, name).ok_or(undeclared)?;
-        let param = &query.params[at];
-        let invalid = Problem::new(problem::INVALID_PARAM, &param.says, came).within(PARAMS, name);
-        values[at] = Some(read(param).ok_or(invalid)?);
-        Ok(())
-    };
     match given {
         Given::Nothing => {}
         Given::Url(group) => {
             for (name, text) in group.pairs() {
-                take(name, text, &|param| params::read(param, text))?;
+                let at = declared(query, name)?;
+                let param = &query.params[at];
+                values[at] = Some(params::read(param, text).ok_or_else(|| refused(param, text))?);
             }
         }
         Given::Body(object) => {
+            let mut last = [None; QUERY_PARAMS_MAX];
             for member in object.members() {
-                take(member.name(), member.raw(), &|param| {
-                    value(member).filter(|value| params::takes(param, *value))
-                })?;
+                last[declared(query, member.name())?] = Some(member);
+            }
+            for ((param, member), taken) in query.params.iter().zip(last).zip(&mut values) {
+                let Some(member) = member else { continue };
+                let value = value(member).filter(|value| params::takes(param, *value));
+                *taken = Some(value.ok_or_else(|| refused(param, member.raw()))?);
             }
         }
     }
     params::complete(query, &mut values)
         .map_err(|param| Problem::missing(problem::INVALID_PARAM, &param.says).within(PARAMS, &param.name))?;
     Ok(values)
+}
+
+fn declared<'a>(query: &'a ArchivedQuery, name: &'a str) -> Result<usize, Problem<'a>> {
+    let undeclared = Problem::new(problem::INVALID_PARAM, &query.declares, name).within(PARAMS, name);
+    params::index(query, name).ok_or(undeclared)
+}
+
+fn refused<'a>(param: &'a ArchivedParam, came: &'a str) -> Problem<'a> {
+    Problem::new(problem::INVALID_PARAM, &param.says, came).within(PARAMS, &param.name)
 }
 
 /// A value of a body by its own type; None for what no parameter can be.

@@ -106,12 +106,10 @@ impl<'a> Object<'a> {
         Some(last).filter(|member| member.raw != "null" && member.text.as_deref() != Some(""))
     }
 
-    /// All members, `null` and empty ones too; of doubled ones the last.
+    /// All members as they came, `null`, empty and doubled ones too. To find out which are the last of their name is left to
+    /// whom few names are known: a body has room for 50,000, too many to compare each with each.
     pub fn members(&self) -> impl Iterator<Item = &Member<'a>> {
-        let is_last = |(at, member): &(usize, &Member<'a>)| {
-            self.0[at + 1..].iter().all(|later| later.name != member.name)
-        };
-        self.0.iter().enumerate().filter(is_last).map(|(_, member)| member)
+        self.0.iter()
     }
 }
 
