@@ -279,7 +279,7 @@ impl<'s> Drafting<'_, 's, '_> {
             index: known.index,
             scan,
         };
-        query.content = self.content(&query, written.pieces);
+        query.content = self.content(&query, &scanned, written.pieces);
         query
     }
 
@@ -400,9 +400,10 @@ impl<'s> Drafting<'_, 's, '_> {
         self.said.warnings.add(Mistake::of_value(QUERIES, pointer, expected, came));
     }
 
-    /// Names everything that answers can hold, by whatever parameters.
-    fn content(&self, query: &Query, pieces: &Pieces) -> [u8; 16] {
-        let mut described = format!("{:?}", self.query).into_bytes();
+    /// Names everything that answers can hold, by whatever parameters. The members of groups stand in the conditions that are
+    /// scanned; for all others the lists show what came of them.
+    fn content(&self, query: &Query, scanned: &[Condition], pieces: &Pieces) -> [u8; 16] {
+        let mut described = format!("{:?}{scanned:?}", self.query).into_bytes();
         for item in &query.items {
             for part in [&item.place, &pieces.text(item.piece).to_vec(), &item.facts] {
                 described.extend_from_slice(&checksum::tag(part).to_le_bytes());
