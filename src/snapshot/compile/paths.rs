@@ -21,6 +21,16 @@ pub(super) fn param_name(segment: &str) -> Option<&str> {
     segment.strip_prefix(':').or_else(|| (segment == "*").then_some(segment))
 }
 
+/// Sorts patterns as matching tries them: segment by segment, literals before parameters before the rest.
+pub(super) fn precedence(path: &str) -> Vec<u8> {
+    let kind = |segment: &str| match param_name(segment) {
+        None => 0,
+        Some("*") => 2,
+        Some(_) => 1,
+    };
+    path[1..].split('/').map(kind).collect()
+}
+
 /// Reports what is wrong with a path; that it begins with `/` was checked in reading.
 pub(super) fn check(file: &str, path: &str, mistakes: &mut Mistakes) {
     let mut wrong = |expected: String| {

@@ -34,16 +34,16 @@ pub(super) fn of(
     progress: &dyn Fn(usize, usize),
 ) -> Made {
     let site = source.site.as_ref().map_or("", |site| &site.site);
-    // By path, not by file: the names of files must not show in the bytes, through the table of patterns.
-    let mut by_path: Vec<_> = source.routes.iter().map(|(file, route)| (file.as_str(), route)).collect();
-    by_path.sort_by_key(|(_, route)| route.path());
-    let authored = by_path.iter().map(|(file, route)| (*file, route.path()));
+    // Not by file: the names of files must not show in the bytes, through the table of patterns.
+    let mut in_order: Vec<_> = source.routes.iter().map(|(file, route)| (file.as_str(), route)).collect();
+    in_order.sort_by_cached_key(|(_, route)| (paths::precedence(route.path()), route.path()));
+    let authored = in_order.iter().map(|(file, route)| (*file, route.path()));
     paths::check_shapes(authored.clone(), mistakes);
-    let authored = authored.map(|(_, path)| path).collect();
+    let taken = authored.map(|(_, path)| path.to_owned()).collect();
     let made = Made { routes: Vec::new(), pages: Vec::new(), updated_at: None };
-    let mut making = Making { site, layouts, collections, mistakes, authored, made };
+    let mut making = Making { site, layouts, collections, mistakes, taken, made };
     let mut newest: Option<(Timestamp, &str)> = None;
-    for (done, (file, route)) in by_path.into_iter().enumerate() {
+    for (done, (file, route)) in in_order.into_iter().enumerate() {
         newest = newest.max(making.route(file, route));
         if making.made.routes.len() > ROUTES_MAX {
             let expected = format!("at most {ROUTES_MAX} routes, those of items included");
@@ -63,8 +63,8 @@ struct Making<'m, 'a, 's> {
     layouts: Layouts<'a, 's>,
     collections: &'m Collections<'m>,
     mistakes: &'m mut Mistakes,
-    /// The paths that authors wrote; they go before those that items make.
-    authored: BTreeSet<&'m str>,
+    /// The paths that are made already, or written by authors: these go before those that items make.
+    taken: BTreeSet<String>,
     made: Made,
 }
 
@@ -97,7 +97,7 @@ impl Making<'_, '_, '_> {
             Some(each) => {
                 let made = each::paths(file, &route.path, each, self.collections, self.mistakes);
                 for Concrete { path, values } in made {
-                    if self.authored.contains(&*path) {
+                    if !self.taken.insert(path.clone()) {
                         continue;
                     }
                     let mut found = described.to_vec();
