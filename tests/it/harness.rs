@@ -103,6 +103,11 @@ impl Server {
         Client::to(self.edge).request("GET", target, fields)
     }
 
+    /// One POST on a connection of its own, to Edge.
+    pub fn post(&self, target: &str, fields: &[(&str, &str)], body: &[u8]) -> Response {
+        Client::to(self.edge).post(target, fields, body)
+    }
+
     /// One GET to the operator's address.
     pub fn admin_get(&self, target: &str) -> Response {
         Client::to(self.admin).request("GET", target, &[])
@@ -135,6 +140,12 @@ impl Client {
         let fields: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         self.send(format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n").as_bytes());
         self.response(method == "HEAD")
+    }
+
+    /// Sends a POST with a body, and reads its response.
+    pub fn post(&mut self, target: &str, fields: &[(&str, &str)], body: &[u8]) -> Response {
+        self.send(&post(target, fields, body));
+        self.response(false)
     }
 
     pub fn send(&mut self, bytes: &[u8]) {
@@ -191,6 +202,14 @@ impl Client {
         self.received.extend_from_slice(&chunk[..count]);
         count > 0
     }
+}
+
+/// A POST as bytes.
+pub fn post(target: &str, fields: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+    let fields: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let length = body.len();
+    let head = format!("POST {target} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n{fields}\r\n");
+    [head.as_bytes(), body].concat()
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,6 +5,8 @@ mod basics;
 mod combinations;
 mod context;
 mod cors;
+mod each;
+mod embedding;
 mod experiments;
 mod explain;
 mod fields;
@@ -15,6 +17,7 @@ mod naming;
 mod operator;
 mod parsing;
 mod paths;
+mod query;
 mod validators;
 
 use std::cell::RefCell;

@@ -1,0 +1,217 @@
+//! `GET` and `POST /v1/query`: content queries that were published with the site, run again.
+
+mod bodies;
+mod caching;
+mod cursors;
+mod order;
+mod refusals;
+mod values;
+
+use serde_json::{Value, json};
+
+use super::{Shared, escaped, site_file};
+use crate::harness::{Response, Server, snapshot};
+
+/// White space, numbers and escapes as only a person writes them.
+const POSTS: &str = r#"[
+  { "id": "p1", "type": "post", "fields": { "title": "Wet  feet", "slug": "wet-feet", "category": "guides", "rank": 3,
+      "live": true, "size": 1.50, "tags": [ "water", "care" ], "parts": [ { "kind": "boot", "n": 1 }, { "kind": "sock", "n": 2 } ] } },
+  { "id": "p2", "type": "note", "fields": { "slug": "kiel", "title": "A store in \u004biel", "category": "news", "rank": 1e0,
+      "live": true, "tags": ["kiel"] } },
+  { "id": "p3", "type": "post", "fields": { "title": "Packing \"light\"", "slug": "light", "category": "guides", "rank": 2,
+      "live": false, "parts": [{ "kind": "pack", "n": 0 }] } },
+  { "id": "p4", "type": "post", "fields": { "title": "Not yet", "slug": "not-yet", "category": "guides", "rank": 2,
+      "live": true, "draft": true } },
+  { "id": "p5", "type": "post", "fields": { "title": "Søk ly", "slug": "ly", "category": "tips", "live": true, "tags": [] } },
+  { "id": "p6", "type": "post", "fields": { "title": "Stoves", "slug": "stoves", "category": "guides", "rank": -1,
+      "live": false } }
+]"#;
+
+/// The queries that most tests ask, over the posts.
+fn queries() -> Value {
+    json!({
+        "all": { "collection": "posts" },
+        "latest": {
+            "collection": "posts",
+            "params": { "category": { "type": "string", "enum": ["news", "guides", "tips", "none"], "optional": true } },
+            "where": { "category": { "$param": "category" }, "draft": { "$ne": true } },
+            "orderBy": ["-rank"],
+            "select": ["title", "rank"],
+            "limit": 2,
+        },
+        "ranked": {
+            "collection": "posts",
+            "params": {
+                "from": { "type": "number", "minimum": -5, "maximum": 10, "default": 1 },
+                "live": { "type": "boolean", "optional": true },
+            },
+            "where": { "rank": { "$gte": { "$param": "from" } }, "live": { "$eq": { "$param": "live" } } },
+            "select": [],
+        },
+        "titled": {
+            "collection": "posts",
+            "params": { "title": { "type": "string" } },
+            "where": { "title": { "$param": "title" } },
+        },
+    })
+}
+
+/// The snapshot of a site with these collections and queries.
+fn published(site: &str, collections: &[(&str, &str)], queries: &Value) -> Vec<u8> {
+    version(site, 1, collections, queries)
+}
+
+/// The same as `version`.
+fn version(site: &str, version: u64, collections: &[(&str, &str)], queries: &Value) -> Vec<u8> {
+    let (site, queries) = (site_file(site, json!({})), queries.to_string());
+    let names: Vec<String> = collections.iter().map(|(name, _)| format!("content/{name}.json")).collect();
+    let mut files = vec![("site.json", &*site), ("queries.json", &*queries)];
+    files.extend(names.iter().zip(collections).map(|(name, (_, text))| (&**name, *text)));
+    snapshot(&files, version)
+}
+
+static SERVER: Shared = Shared::new(|| {
+    let [acme, twin] = ["acme", "twin"].map(|site| published(site, &[("posts", POSTS)], &queries()));
+    Server::start(&[("acme.snapshot", &acme), ("twin.snapshot", &twin)], &[])
+});
+
+/// The target that asks a query of acme by these parameters, limit and so on.
+fn target(query: &str, more: &str) -> String {
+    format!("/v1/query?site=acme&query={query}{more}")
+}
+
+fn get(query: &str, more: &str) -> Response {
+    SERVER.get().get(&target(query, more))
+}
+
+fn post(body: &Value) -> Response {
+    SERVER.get().post("/v1/query", &[], body.to_string().as_bytes())
+}
+
+/// The ids of an answer's items.
+fn ids(response: &Response) -> Vec<String> {
+    assert_eq!(response.status, 200, "{}", response.text());
+    let answer = response.json();
+    let items = answer["items"].as_array().expect("an array");
+    items.iter().map(|item| item["id"].as_str().expect("an id").to_owned()).collect()
+}
+
+/// What the query finds for these values, by a URL and by a body: the same bytes.
+#[track_caller]
+fn asked(server: &Server, query: &str, params: &Value) -> Response {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let members = params.as_object().expect("an object");
+    let more: String =
+        members.iter().map(|(name, value)| format!("&params.{name}={}", escaped(&text(value)))).collect();
+    let by_url = server.get(&target(query, &more));
+    let body = json!({ "site": "acme", "query": query, "params": params }).to_string();
+    let by_body = server.post("/v1/query", &[], body.as_bytes());
+    assert_eq!((by_url.status, by_url.text()), (200, by_body.text()), "{query} {params}");
+    by_url
+}
+
+/// `"nextCursor"` of an answer, which has one.
+#[track_caller]
+fn next(response: &Response) -> String {
+    response.json()["nextCursor"].as_str().expect("a cursor").to_owned()
+}
+
+#[test]
+fn the_answer_is_byte_for_byte_that_of_the_interface() {
+    let first = get("latest", "&params.category=guides");
+    let cursor = next(&first);
+    let expected = format!(
+        r#"{{"site":"acme","query":"latest","items":[{{"id":"p1","type":"post","fields":{{"title":"Wet  feet","rank":3}}}},{{"id":"p3","type":"post","fields":{{"title":"Packing \"light\"","rank":2}}}}],"total":3,"nextCursor":"{cursor}"}}"#
+    );
+    assert_eq!((first.status, first.text()), (200, &*expected));
+    let last = get("latest", &format!("&params.category=guides&cursor={cursor}"));
+    let expected = r#"{"site":"acme","query":"latest","items":[{"id":"p6","type":"post","fields":{"title":"Stoves","rank":-1}}],"total":3,"nextCursor":null}"#;
+    assert_eq!(last.text(), expected);
+    let none = get("latest", "&params.category=none");
+    assert_eq!(none.text(), r#"{"site":"acme","query":"latest","items":[],"total":0,"nextCursor":null}"#);
+}
+
+#[test]
+fn fields_come_token_by_token_as_they_were_authored() {
+    let all = get("all", "");
+    let first = r#"{"id":"p1","type":"post","fields":{"title":"Wet  feet","slug":"wet-feet","category":"guides","rank":3,"live":true,"size":1.50,"tags":["water","care"],"parts":[{"kind":"boot","n":1},{"kind":"sock","n":2}]}}"#;
+    let second = r#"{"id":"p2","type":"note","fields":{"slug":"kiel","title":"A store in \u004biel","category":"news","rank":1e0,"live":true,"tags":["kiel"]}}"#;
+    assert!(all.body_contains(first), "{}", all.text());
+    assert!(all.body_contains(second), "{}", all.text());
+    assert_eq!(ids(&all), ["p1", "p2", "p3", "p4", "p5", "p6"]);
+}
+
+#[test]
+fn a_selection_leaves_out_fields_and_keeps_the_author_s_order() {
+    let latest = get("latest", "&limit=100").json();
+    let fields: Vec<String> =
+        latest["items"].as_array().expect("an array").iter().map(|item| item["fields"].to_string()).collect();
+    assert_eq!(fields[4], r#"{"title":"Søk ly"}"#);
+    assert_eq!(ids(&get("latest", "&limit=100")), ["p1", "p3", "p2", "p6", "p5"]);
+    assert!(get("ranked", "").body_contains(r#"{"id":"p1","type":"post","fields":{}}"#));
+}
+
+#[test]
+fn a_url_and_a_body_find_the_same() {
+    let server = SERVER.get();
+    let whole = asked(&server, "latest", &json!({}));
+    assert_eq!((ids(&whole), &whole.json()["total"]), (vec!["p1".to_owned(), "p3".to_owned()], &json!(5)));
+    for params in [json!({ "category": "news" }), json!({ "category": "tips" })] {
+        assert_eq!(ids(&asked(&server, "latest", &params)).len(), 1, "{params}");
+    }
+    let cursor = next(&whole);
+    let by_url = get("latest", &format!("&limit=2&cursor={cursor}"));
+    let body = json!({ "trackingId": "track_acme", "query": "latest", "limit": 2, "cursor": cursor });
+    assert_eq!(post(&body).text(), by_url.text());
+    assert_eq!(ids(&by_url), ["p2", "p6"]);
+}
+
+#[test]
+fn null_and_the_empty_text_count_as_absent_beside_params() {
+    let plain = get("latest", "").body;
+    assert_eq!(get("latest", "&limit=&cursor=&trackingId=&params=").body, plain);
+    for absent in [json!(null), json!("")] {
+        let body = json!({ "site": "acme", "trackingId": absent, "query": "latest", "params": absent,
+            "limit": absent, "cursor": absent });
+        let response = post(&body);
+        assert_eq!((response.status, &response.body), (200, &plain), "{body}: {}", response.text());
+    }
+}
+
+#[test]
+fn unknown_parameters_and_members_are_ignored() {
+    let plain = get("latest", "&params.category=guides").body;
+    assert_eq!(get("latest", "&params.category=guides&x=1&x=2&category=news&paramsx.y=1").body, plain);
+    let body = json!({ "site": "acme", "query": "latest", "params": { "category": "guides" },
+        "category": "news", "more": { "params": {} }, "route": 7, "x": [null] });
+    assert_eq!(post(&body).body, plain);
+}
+
+#[test]
+fn of_doubled_members_the_last_counts() {
+    let plain = get("latest", "&params.category=guides").body;
+    let text = r#"{"site":"twin","query":"nothing","params":{"category":"news"},"params":7,"query":"latest",
+        "params":{"category":7,"category":"news","categor\u0079":"guides"},"si\u0074e":"acme"}"#;
+    assert_eq!(SERVER.get().post("/v1/query", &[], text.as_bytes()).body, plain);
+    let text = r#"{"site":"acme","query":"latest","params":{"category":"guides"},"params":null}"#;
+    assert_eq!(SERVER.get().post("/v1/query", &[], text.as_bytes()).body, get("latest", "").body);
+}
+
+#[test]
+fn a_number_where_an_id_belongs_is_its_decimal_text() {
+    let queries = json!({ "12": { "collection": "posts" } });
+    let server = Server::start(&[("7.snapshot", &published("7", &[("posts", POSTS)], &queries))], &[]);
+    let named = server.post("/v1/query", &[], br#"{"site":"7","query":"12"}"#);
+    assert_eq!(ids(&named).len(), 6);
+    let numbered = server.post("/v1/query", &[], br#"{"site":7,"query":12}"#);
+    assert_eq!(numbered.body, named.body);
+}
+
+#[test]
+fn a_post_is_asked_by_its_body_alone() {
+    let response = SERVER.get().post(&target("latest", "&limit=1"), &[], b"{}");
+    assert_eq!(response.code(), "missing_site");
+    let body = json!({ "site": "acme", "query": "latest" }).to_string();
+    let response = SERVER.get().post("/v1/query?limit=x&limit=y&params.z=1&%FF", &[], body.as_bytes());
+    assert_eq!(response.body, get("latest", "").body);
+}

@@ -1,0 +1,262 @@
+//! What is refused, with which status and code, where the fault is said to stand, and under which header fields.
+
+use serde_json::{Value, json};
+
+use super::{POSTS, SERVER, get, ids, post, published, queries, target};
+use crate::harness::{Client, Response, Server};
+use crate::wire::{Shared, problem, site_file};
+
+/// Asserts what every refusal of this endpoint says in its head.
+#[track_caller]
+fn is_a_problem(response: &Response) {
+    assert_eq!(response.field("content-type"), Some("application/problem+json"));
+    assert_eq!(response.field("cache-control"), Some("no-store"));
+    assert_eq!((response.field("etag"), response.field("vary")), (None, None));
+    assert_eq!(response.field("access-control-allow-origin"), Some("*"));
+    let body = response.json();
+    assert_eq!(body["status"], response.status);
+    assert_eq!(body["requestId"].as_str(), response.field("x-request-id"));
+    assert_eq!(body["type"], format!("https://parallax.dev/problems/{}", response.code()));
+}
+
+/// Asserts status and code of what a URL gets, and the parameter at fault.
+#[track_caller]
+fn url_refused(query: &str, expected: (u16, &str), param: Option<&str>) {
+    let response = SERVER.get().get(&format!("/v1/query?{query}"));
+    is_a_problem(&response);
+    assert_eq!(problem(&response), (expected.0, expected.1.to_owned()), "{query}");
+    let body = response.json();
+    assert_eq!((body["param"].as_str(), body.get("pointer")), (param, None), "{query}: {body}");
+}
+
+/// The same for a body, and the pointer to the member at fault.
+#[track_caller]
+fn body_refused(body: &str, expected: (u16, &str), pointer: Option<&str>) {
+    let response = SERVER.get().post("/v1/query", &[], body.as_bytes());
+    is_a_problem(&response);
+    assert_eq!(problem(&response), (expected.0, expected.1.to_owned()), "{body}");
+    let said = response.json();
+    assert_eq!((said["pointer"].as_str(), said.get("param")), (pointer, None), "{body}: {said}");
+}
+
+const INVALID: (u16, &str) = (400, "invalid_param");
+
+#[test]
+fn a_url_s_fault_is_named_by_its_parameter() {
+    for (query, expected, param) in [
+        ("query=all", (400, "missing_site"), None),
+        ("site=&trackingId=&query=all", (400, "missing_site"), None),
+        ("trackingId=acme&query=all", (400, "invalid_tracking_id"), Some("trackingId")),
+        ("trackingId=track_twin&site=acme&query=all", (400, "site_mismatch"), Some("site")),
+        ("site=nobody&query=all", (404, "site_not_found"), Some("site")),
+        ("trackingId=track_nobody&query=all", (404, "site_not_found"), Some("trackingId")),
+        ("site=acme", INVALID, Some("query")),
+        ("site=acme&query=", INVALID, Some("query")),
+        ("site=acme&query=latst", (404, "query_not_found"), Some("query")),
+        ("site=acme&query=Latest", (404, "query_not_found"), Some("query")),
+        ("site=acme&query=latest%00", (404, "query_not_found"), Some("query")),
+        ("site=acme&query=all&params.category=news", INVALID, Some("params.category")),
+        ("site=acme&query=latest&params.Category=news", INVALID, Some("params.Category")),
+        ("site=acme&query=latest&params.=news", INVALID, Some("params.")),
+        ("site=acme&query=latest&params.a%2Fb~c%22=1", INVALID, Some("params.a/b~c\"")),
+        ("site=acme&query=latest&params.category=sports", INVALID, Some("params.category")),
+        ("site=acme&query=latest&params.category=", INVALID, Some("params.category")),
+        ("site=acme&query=titled", INVALID, Some("params.title")),
+        ("site=acme&query=ranked&params.from=-5.01", INVALID, Some("params.from")),
+        ("site=acme&query=ranked&params.from=10.01", INVALID, Some("params.from")),
+        ("site=acme&query=all&query=all", (400, "repeated_param"), Some("query")),
+        ("site=acme&query=all&limit=1&limit=1", (400, "repeated_param"), Some("limit")),
+        ("site=acme&query=all&cursor&cursor=", (400, "repeated_param"), Some("cursor")),
+        (
+            "site=acme&query=latest&params.category=news&params.category=news",
+            (400, "repeated_param"),
+            Some("params.category"),
+        ),
+        (
+            "site=acme&query=latest&params.category=news&params%2Ec%61tegory=x",
+            (400, "repeated_param"),
+            Some("params.category"),
+        ),
+        ("site=acme&query=all&cursor=x", (400, "invalid_cursor"), Some("cursor")),
+    ] {
+        url_refused(query, expected, param);
+    }
+}
+
+#[test]
+fn a_body_s_fault_is_named_by_a_pointer() {
+    for (body, expected, pointer) in [
+        (r#"{"query":"all"}"#, (400, "missing_site"), None),
+        (r#"{"site":null,"trackingId":"","query":"all"}"#, (400, "missing_site"), None),
+        (r#"{"trackingId":"acme","query":"all"}"#, (400, "invalid_tracking_id"), Some("/trackingId")),
+        (r#"{"trackingId":{},"query":"all"}"#, (400, "invalid_tracking_id"), Some("/trackingId")),
+        (r#"{"trackingId":"track_twin","site":"acme","query":"all"}"#, (400, "site_mismatch"), Some("/site")),
+        (r#"{"site":"nobody","query":"all"}"#, (404, "site_not_found"), Some("/site")),
+        (r#"{"site":["acme"],"query":"all"}"#, (404, "site_not_found"), Some("/site")),
+        (r#"{"trackingId":"track_nobody","query":"all"}"#, (404, "site_not_found"), Some("/trackingId")),
+        (r#"{"site":"acme"}"#, INVALID, Some("/query")),
+        (r#"{"site":"acme","query":null}"#, INVALID, Some("/query")),
+        (r#"{"site":"acme","query":""}"#, INVALID, Some("/query")),
+        (r#"{"site":"acme","query":"latst"}"#, (404, "query_not_found"), Some("/query")),
+        (r#"{"site":"acme","query":true}"#, (404, "query_not_found"), Some("/query")),
+        (r#"{"site":"acme","query":"all","params":{"category":"news"}}"#, INVALID, Some("/params/category")),
+        (r#"{"site":"acme","query":"latest","params":{"":"news"}}"#, INVALID, Some("/params/")),
+        (
+            r#"{"site":"acme","query":"latest","params":{"a/b~c\"\\\n":1}}"#,
+            INVALID,
+            Some("/params/a~1b~0c\"\\\n"),
+        ),
+        (r#"{"site":"acme","query":"latest","params":{"~1/~0":1}}"#, INVALID, Some("/params/~01~1~00")),
+        (
+            r#"{"site":"acme","query":"latest","params":{"category":"sports"}}"#,
+            INVALID,
+            Some("/params/category"),
+        ),
+        (r#"{"site":"acme","query":"latest","params":{"category":""}}"#, INVALID, Some("/params/category")),
+        (r#"{"site":"acme","query":"latest","params":{"category":null}}"#, INVALID, Some("/params/category")),
+        (
+            r#"{"site":"acme","query":"latest","params":{"category":["news"]}}"#,
+            INVALID,
+            Some("/params/category"),
+        ),
+        (
+            r#"{"site":"acme","query":"latest","params":{"category":"news","category":1}}"#,
+            INVALID,
+            Some("/params/category"),
+        ),
+        (r#"{"site":"acme","query":"titled"}"#, INVALID, Some("/params/title")),
+        (r#"{"site":"acme","query":"titled","params":{}}"#, INVALID, Some("/params/title")),
+        (r#"{"site":"acme","query":"ranked","params":{"from":-5.01}}"#, INVALID, Some("/params/from")),
+        (r#"{"site":"acme","query":"ranked","params":{"from":10.01}}"#, INVALID, Some("/params/from")),
+        (r#"{"site":"acme","query":"all","params":[]}"#, INVALID, Some("/params")),
+        (r#"{"site":"acme","query":"all","params":"x"}"#, INVALID, Some("/params")),
+        (r#"{"site":"acme","query":"all","params":7}"#, INVALID, Some("/params")),
+        (r#"{"site":"acme","query":"all","params":false}"#, INVALID, Some("/params")),
+        (r#"{"site":"acme","query":"all","cursor":"x"}"#, (400, "invalid_cursor"), Some("/cursor")),
+        (r#"{"site":"acme","query":"all","cursor":7}"#, (400, "invalid_cursor"), Some("/cursor")),
+    ] {
+        body_refused(body, expected, pointer);
+    }
+}
+
+#[test]
+fn a_number_may_be_at_its_minimum_and_its_maximum() {
+    for from in ["-5", "10", "-5.0", "1e1"] {
+        assert_eq!(get("ranked", &format!("&params.from={from}")).status, 200, "{from}");
+        let body = format!(r#"{{"site":"acme","query":"ranked","params":{{"from":{from}}}}}"#);
+        assert_eq!(SERVER.get().post("/v1/query", &[], body.as_bytes()).status, 200, "{from}");
+    }
+}
+
+#[test]
+fn a_refusal_says_what_was_expected_and_what_came() {
+    let detail =
+        |query: &str, more: &str| get(query, more).json()["detail"].as_str().expect("text").to_owned();
+    for (query, more, expected) in [
+        (
+            "latest",
+            "&params.category=sports",
+            r#"Expected one of "news", "guides", "tips", "none"; got 'sports'."#,
+        ),
+        ("latest", "&params.colour=red", "Expected one of category; got 'colour'."),
+        ("all", "&params.colour=red", "Expected no parameter: the query has none; got 'colour'."),
+        ("ranked", "&params.from=11", "Expected a number from -5 to 10; got '11'."),
+        ("ranked", "&params.live=yes", "Expected true or false; got 'yes'."),
+        ("titled", "", "Expected a string."),
+        ("all", "&limit=0", "Expected a whole number from 1 to 100; got '0'."),
+    ] {
+        assert_eq!(detail(query, more), expected, "{more}");
+    }
+    let long = "x".repeat(101);
+    let expected = format!("got '{}…'.", "x".repeat(100));
+    let detail = detail("latest", &format!("&params.category={long}"));
+    assert!(detail.ends_with(&expected), "{detail}");
+    let body =
+        post(&json!({ "site": "acme", "query": "latest", "params": { "category": { "$ne": "\"" } } })).json();
+    let came = body["detail"].as_str().expect("text").split("got ").nth(1);
+    assert_eq!(came, Some(r#"'{"$ne":"\""}'."#));
+}
+
+#[test]
+fn what_stands_first_in_the_order_of_checks_is_told() {
+    let site = (404, "site_not_found");
+    url_refused("site=nobody&query=nothing&limit=0&params.x=1&cursor=x", site, Some("site"));
+    url_refused("site=acme&query=nothing&limit=0&params.x=1", (404, "query_not_found"), Some("query"));
+    let response = Client::to(SERVER.get().edge).post("/v1/nothing", &[("Content-Type", "image/png")], b"{");
+    assert_eq!(problem(&response), (404, "unknown_endpoint".into()));
+    let response = Client::to(SERVER.get().edge).post("/v1/resolve", &[("Content-Type", "image/png")], b"{");
+    assert_eq!(problem(&response), (405, "method_not_allowed".into()));
+    let response = Client::to(SERVER.get().edge).post("/v1/query", &[("Content-Type", "image/png")], b"{");
+    assert_eq!(problem(&response), (415, "unsupported_type".into()));
+}
+
+#[test]
+fn sixteen_parameters_may_be_given_and_seventeen_are_not_declared() {
+    let params: serde_json::Map<String, Value> =
+        (0..16).map(|i| (format!("p{i:02}"), json!({ "type": "string", "optional": true }))).collect();
+    let matching: Vec<Value> =
+        (0..16).map(|i| json!({ "title": { "$ne": { "$param": format!("p{i:02}") } } })).collect();
+    let queries =
+        json!({ "all": { "collection": "posts", "params": params, "where": { "$and": matching } } });
+    let server = Server::start(&[("acme.snapshot", &published("acme", &[("posts", POSTS)], &queries))], &[]);
+    let given = |count: usize| (0..count).map(|i| format!("&params.p{i:02}=Stoves")).collect::<String>();
+    assert_eq!(ids(&server.get(&target("all", &given(16)))), ["p1", "p2", "p3", "p4", "p5"]);
+    for count in [17, 18, 100] {
+        let refused = server.get(&target("all", &given(count)));
+        assert_eq!(
+            (problem(&refused), &refused.json()["param"]),
+            ((400, "invalid_param".into()), &json!("params.p16"))
+        );
+    }
+    let repeated = server.get(&target("all", &format!("{}&params.p15=x", given(16))));
+    assert_eq!(problem(&repeated), (400, "repeated_param".into()));
+}
+
+/// 10,001 items, whose `n` is 0 to 10,000, asked for by a bound that can be any number.
+static LARGE: Shared = Shared::new(|| {
+    let items: Vec<Value> =
+        (0..=10_000).map(|n| json!({ "id": format!("{n:05}"), "type": "t", "fields": { "n": n } })).collect();
+    let queries = json!({ "from": { "collection": "items", "params": { "n": { "type": "number" } },
+        "where": { "n": { "$gte": { "$param": "n" } } }, "select": [], "limit": 1 } });
+    let snapshot = published("acme", &[("items", &json!(items).to_string())], &queries);
+    Server::start(&[("acme.snapshot", &snapshot)], &[])
+});
+
+#[test]
+fn an_answer_looks_at_ten_thousand_items_and_no_more() {
+    let server = LARGE.get();
+    for (n, total) in [(2, 9_999), (1, 10_000)] {
+        let response = server.get(&target("from", &format!("&params.n={n}")));
+        assert_eq!((ids(&response), &response.json()["total"]), (vec![format!("{n:05}")], &json!(total)));
+    }
+    let refused = server.get(&target("from", "&params.n=0"));
+    assert_eq!(problem(&refused), (422, "query_too_expensive".into()));
+    let detail = refused.json()["detail"].as_str().expect("text").to_owned();
+    assert!(detail.ends_with("; got 10001."), "{detail}");
+    let body = json!({ "site": "acme", "query": "from", "params": { "n": 0 } }).to_string();
+    let refused = server.post("/v1/query", &[], body.as_bytes());
+    assert_eq!((refused.status, refused.code()), (422, "query_too_expensive".into()));
+}
+
+#[test]
+fn a_refusal_of_a_post_is_readable_where_the_answer_would_be() {
+    let origin = "https://www.acme.example";
+    let site = site_file("acme", json!({ "origins": [origin] }));
+    let queries = queries().to_string();
+    let files = [("site.json", &*site), ("queries.json", &*queries), ("content/posts.json", POSTS)];
+    let server = Server::start(&[("acme.snapshot", &crate::harness::snapshot(&files, 1))], &[]);
+    let cors = |response: &Response| {
+        let field = |name: &str| response.field(name).map(str::to_owned);
+        [field("access-control-allow-origin"), field("access-control-allow-credentials"), field("vary")]
+    };
+    let named = [Some(origin.to_owned()), Some("true".to_owned()), Some("Origin".to_owned())];
+    for query in ["latest", "nothing"] {
+        let body = json!({ "site": "acme", "query": query }).to_string();
+        let response = server.post("/v1/query", &[("Origin", origin)], body.as_bytes());
+        assert_eq!(cors(&response), named, "{query}");
+        let response = server.post("/v1/query", &[("Origin", "https://elsewhere.example")], body.as_bytes());
+        assert_eq!(cors(&response), [None, None, Some("Origin".to_owned())], "{query}");
+        let response = server.get_with(&target(query, ""), &[("Origin", "https://elsewhere.example")]);
+        assert_eq!(response.field("access-control-allow-origin"), Some("*"), "{query}");
+    }
+}
