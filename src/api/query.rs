@@ -20,6 +20,7 @@ use crate::snapshot::params::{self, NO_VALUES, Values};
 const PARAMS: &str = "params";
 
 /// What the caller gives for the query's parameters.
+#[expect(clippy::large_enum_variant, reason = "it lives on one stack frame for one request")]
 pub(super) enum Given<'a> {
     Nothing,
     Url(Group<'a>),

@@ -144,7 +144,7 @@ fn place(body: &mut Vec<u8>, place: Place<'_>, pointing: Pointing) {
                 for part in name.split_inclusive(['~', '/']) {
                     let plain = part.strip_suffix(['~', '/']).unwrap_or(part);
                     json::escaped(body, plain);
-                    body.extend_from_slice(match part[plain.len()..].as_bytes() {
+                    body.extend_from_slice(match &part.as_bytes()[plain.len()..] {
                         b"~" => b"~0",
                         b"/" => b"~1",
                         _ => b"",
