@@ -293,10 +293,11 @@ impl<'s> Drafting<'_, 's, '_> {
     }
 
     fn conjuncts(&mut self, collections: &Collections<'_>) -> Vec<Condition> {
-        let Some(written) = &self.query.matching else { return Vec::new() };
         let names = self.query.params.keys().map(|name| &**name).collect();
         let at = format!("/{}/where", self.key);
-        let read = collections.condition(written, Some(names), (QUERIES, &at), self.said.mistakes);
+        let read = self.query.matching.as_ref().and_then(|written| {
+            collections.condition(written, Some(names), (QUERIES, &at), self.said.mistakes)
+        });
         let conjuncts = read.map_or(Vec::new(), Condition::conjuncts);
         let used: BTreeSet<u16> = conjuncts.iter().flat_map(|c| c.params().into_keys()).collect();
         let unused = (0..).zip(self.query.params.keys()).filter(|(at, _)| !used.contains(at));

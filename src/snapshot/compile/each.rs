@@ -7,9 +7,9 @@ use super::content::{Collections, Entry};
 use super::index::Filter;
 use super::paths;
 use crate::condition::Value;
-use crate::limits::ROUTE_BYTES_MAX;
+use crate::limits::{FAULT_TEXT_CHARS_MAX, ROUTE_BYTES_MAX};
 use crate::nearest::nearest;
-use crate::snapshot::mistake::{Mistake, Mistakes, push_token};
+use crate::snapshot::mistake::{Mistake, Mistakes, cut, push_token};
 use crate::snapshot::source::{Each, ItemPath};
 
 /// One path, made of a pattern.
@@ -51,8 +51,7 @@ pub(super) fn paths(
         let concrete = match concrete(pattern, each, entry) {
             Ok(concrete) => concrete,
             Err((ItemPath(path), expected)) => {
-                let came = value(entry, path).map_or("nothing".to_owned(), |value| format!("{value:?}"));
-                mistakes.add(Mistake::of_value(collection.file, pointer(number, path), expected, came));
+                mistakes.add(unusable(collection.file, number, entry, path, expected));
                 continue;
             }
         };
@@ -106,7 +105,7 @@ fn concrete<'e>(
             continue;
         };
         let from = &each.params[name];
-        let text = value(entry, &from.0).filter(|text| is_path_part(text, name == "*")).ok_or_else(|| {
+        let text = text(entry, &from.0).filter(|text| is_path_part(text, name == "*")).ok_or_else(|| {
             let expected = "a text or a whole number that can stand in a path: not empty, without `%`, `?` and `#`, not `*`, \
                             no `:` before it, and a `/` only between the parts of a `*`";
             (from, expected.to_owned())
@@ -121,16 +120,31 @@ fn concrete<'e>(
     Ok(Concrete { path, values })
 }
 
+/// The mistake of an item: where it has what cannot be used, or at the item where it has nothing there.
+fn unusable(file: &str, number: usize, entry: &Entry<'_>, path: &str, expected: String) -> Mistake {
+    match value(entry, path) {
+        None => Mistake::of_value(file, format!("/{number}"), format!("`{path}`: {expected}"), "none"),
+        Some(value) => {
+            let came = cut(&value.to_json().to_string(), FAULT_TEXT_CHARS_MAX);
+            Mistake::of_value(file, pointer(number, path), expected, came)
+        }
+    }
+}
+
 /// The text of what an item has there.
-fn value<'e>(entry: &'e Entry<'_>, path: &str) -> Option<Cow<'e, str>> {
+fn text<'e>(entry: &'e Entry<'_>, path: &str) -> Option<Cow<'e, str>> {
+    match value(entry, path)? {
+        Value::String(text) => Some(Cow::from(text)),
+        Value::Number(number) if number.fract() == 0.0 => Some(Cow::from(format!("{number}"))),
+        _ => None,
+    }
+}
+
+fn value<'e>(entry: &'e Entry<'_>, path: &str) -> Option<Value<'e>> {
     match path {
-        "id" => Some(Cow::from(&entry.item.id)),
-        "type" => Some(Cow::from(&entry.item.kind)),
-        _ => match entry.at(path.strip_prefix("fields.")?)? {
-            Value::String(text) => Some(Cow::from(text)),
-            Value::Number(number) if number.fract() == 0.0 => Some(Cow::from(format!("{number}"))),
-            _ => None,
-        },
+        "id" => Some(Value::String(&entry.item.id)),
+        "type" => Some(Value::String(&entry.item.kind)),
+        _ => entry.at(path.strip_prefix("fields.")?),
     }
 }
 

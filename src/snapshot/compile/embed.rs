@@ -73,9 +73,12 @@ impl<'c> Contents<'c> {
             };
             given[param] = self.given(query, param, value, place, mistakes);
         }
-        for (param, _) in query.params.iter().zip(&given).filter(|(param, given)| {
-            matches!(given, Given::Nothing) && param.default.is_none() && !param.optional
-        }) {
+        let is_given = |name: &str| written.params.iter().flatten().any(|(known, _)| **known == *name);
+        for param in query
+            .params
+            .iter()
+            .filter(|param| !is_given(&param.name) && param.default.is_none() && !param.optional)
+        {
             let expected = format!("the parameter `{}`, {}", param.name, param.says);
             mistakes.add(Mistake::of_value(place.file, place.pointer, expected, "none"));
         }
