@@ -1,5 +1,6 @@
 //! Reading a site's folder, and what an author is told.
 
+mod content;
 mod folder;
 mod limits;
 mod mistakes;

@@ -227,6 +227,23 @@ fn nothing_is_written_where_there_are_mistakes() {
 }
 
 #[test]
+fn what_is_hardly_meant_is_a_warning_on_standard_error_and_no_failure() {
+    let desk = Desk::new();
+    desk.write("site/content/posts.json", r#"[{"id":"p","type":"post","fields":{"title":"A"}}]"#);
+    desk.write("site/queries.json", "{\"all\":{\"collection\":\"posts\",\n\"orderBy\":[\"titel\"]}}");
+    let done = desk.run(&["compile", "site", "-o", "x.snapshot", "--version", "1"]);
+    done.is(0, &["x.snapshot: site acme, version 1"]);
+    for said in ["1 warning", "queries.json:2:12", "/all/orderBy/0", "`title`"] {
+        assert!(done.err.contains(said), "{said:?} is not said: {done:?}");
+    }
+    assert_eq!(desk.files(""), ["site", "x.snapshot"]);
+    desk.write("site/queries.json", r#"{"all":{"collection":"posts","orderBy":["title"]}}"#);
+    let done = desk.run(&["compile", "site", "-o", "x.snapshot", "--version", "1"]);
+    done.is(0, &["x.snapshot"]);
+    assert!(!done.err.contains("warning"), "{done:?}");
+}
+
+#[test]
 fn a_machine_that_refuses_is_exit_code_3_with_what_to_do() {
     let desk = Desk::new();
     desk.run(&["compile", "site", "-o", "nowhere/x.snapshot"])

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::json;
+
 use crate::harness::{Response, Server, eventually, example_site};
 
 fn compile(site: &Path, output: &Path) {
@@ -67,4 +69,44 @@ fn it_is_published_forced_replaced_and_removed() {
     fs::remove_file(&file).expect("removed");
     eventually("it is gone", || (home(&server, "").status == 404).then_some(()));
     assert_eq!(home(&server, "").code(), "site_not_found");
+}
+
+/// `"items":[...]` of an answer or a node, as text.
+fn items(text: &str) -> &str {
+    let from = text.find("\"items\":[").expect("items");
+    &text[from..from + text[from..].find("}}]").expect("the items' end") + 3]
+}
+
+#[test]
+fn its_posts_are_found_by_the_endpoint_and_shown_by_its_home_page() {
+    let Some(source) = example_site() else { return };
+    let folder = crate::harness::temporary_folder();
+    let file = folder.path().join("acme.snapshot");
+    compile(&source, &file);
+    let server = Server::start(&[("acme.snapshot", &fs::read(file).expect("a snapshot"))], &[]);
+    let found = |more: &str| {
+        let response = server.get(&format!("/v1/query?trackingId=track_acme&query=latest-posts{more}"));
+        assert_eq!(response.status, 200, "{}", response.text());
+        let answer = response.json();
+        let posts = answer["items"].as_array().expect("a list").iter();
+        let titles: Vec<String> =
+            posts.map(|post| post["fields"]["title"].as_str().expect("text").to_owned()).collect();
+        (titles, answer["total"].clone(), answer["nextCursor"].clone(), response)
+    };
+    let (titles, total, next, first) = found("&params.category=guides");
+    assert_eq!((titles, total), (vec!["Packing light".to_owned(), "Wet feet".to_owned()], json!(3)));
+    let more = format!("&params.category=guides&cursor={}", next.as_str().expect("a cursor"));
+    let (titles, total, last, rest) = found(&more);
+    assert_eq!((titles, total, last), (vec!["Stoves".to_owned()], json!(3), json!(null)));
+    let (_, total, _, all) = found("&limit=100");
+    assert_eq!(total, 4);
+
+    let shown = home(&server, "&variants=");
+    let node = format!("{},\"nextCursor\":{next}", items(first.text()));
+    assert!(shown.body_contains(&node), "{} has no {node}", shown.text());
+    let routes = server.get("/v1/routes?site=acme&include=variants");
+    let post = server.get("/v1/resolve?site=acme&route=/blog/wet-feet");
+    for answer in [&first, &rest, &all, &shown, &routes, &post, &home(&server, "")] {
+        assert!(!answer.body_contains("Not yet") && !answer.body_contains("not-yet"), "{}", answer.text());
+    }
 }

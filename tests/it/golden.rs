@@ -15,8 +15,9 @@ const SMALLEST: [(&str, &str); 2] = [
     ("routes/index.json", r#"{"path":"/","layout":{"root":{"props":{}},"zones":{}}}"#),
 ];
 
-/// Two pages whose conditions share a table of expressions, an experiment, an audience, a group.
-const RICH: [(&str, &str); 6] = [
+/// Two pages whose conditions share a table of expressions, an experiment, an audience, a group; queries that are known ahead
+/// and one that is scanned, nodes that embed them, and two patterns that make a path for each item, one of them the same.
+const RICH: [(&str, &str); 10] = [
     ("site.json", r#"{"site":"rich","trackingId":"track_rich","name":"Rich","timeZone":"Europe/Oslo"}"#),
     (
         "audiences.json",
@@ -35,6 +36,30 @@ const RICH: [(&str, &str); 6] = [
             {"experiment":{"key":"e","variants":["default","b"]}},{"audience":"german","variant":"b"}]}}}}"#,
     ),
     ("routes/c.json", r#"{"path":"/old","redirect":{"to":"/zebra","status":301}}"#),
+    (
+        "content/animals.json",
+        r#"[{"id":"1","type":"a","fields":{"slug":"ape","legs":2}},{"id":"2","type":"a","fields":{"slug":"bat","legs":2.5}},
+            {"id":"3","type":"a","fields":{"slug":"cat","legs":4,"tame":true}}]"#,
+    ),
+    (
+        "queries.json",
+        r#"{"by-slug":{"collection":"animals","params":{"slug":{"type":"string","optional":true}},
+            "where":{"slug":{"$param":"slug"},"tame":{"$ne":false}},"orderBy":["-legs"],"limit":2},
+            "legs":{"collection":"animals","params":{"from":{"type":"number","default":1}},
+            "where":{"$or":[{"legs":{"$gt":{"$param":"from"}}},{"slug":{"$regex":"^b"}},{"slug":{"$inGroup":"ids"}}]}}}"#,
+    ),
+    (
+        "routes/d.json",
+        r#"{"path":"/animal/:slug","each":{"collection":"animals","slug":"fields.slug","where":{"legs":{"$lt":4}}},
+            "layout":{"root":{"props":{}},"zones":{"main":[{"id":"q","type":"L","props":{},
+            "query":{"id":"by-slug","params":{"slug":{"$route":"slug"}}}},
+            {"id":"r","type":"L","props":{},"query":{"id":"legs"}}]}}}"#,
+    ),
+    (
+        "routes/e.json",
+        r#"{"path":"/:kind/ape","each":{"collection":"animals","kind":"id","where":{"tame":true}},
+            "layout":{"root":{"props":{}},"zones":{}}}"#,
+    ),
 ];
 
 /// `smallest.snapshot.hex`: 16 bytes a line, in pairs of hex digits.

@@ -347,25 +347,30 @@ fn answers(snapshot: Snapshot) {
     let settings = Settings { explain: true, country_header: None };
     let mut desk = Desk::new(Surface::Admin, settings, &current, Arc::clone(&AGENTS));
     let id = snapshot.site().site.as_str();
-    for path in ["/", "/x", "/blog/a", "/blog/a/b", "/old/x/y", "/%2F"] {
+    let mut asked = |target: &str| {
+        for coding in ["gzip", "identity"] {
+            let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {coding}\r\n\r\n");
+            let mut out = Vec::new();
+            match parse(head.as_bytes(), None) {
+                Parsed::Whole(request, _) => desk.answer(&request, &mut out),
+                Parsed::Refused(problem) => desk.refuse(&problem, &mut out),
+                Parsed::Partial => unreachable!("the head is whole"),
+            }
+            assert!(out.starts_with(b"HTTP/1.1 "), "{head}");
+        }
+    };
+    for path in ["/", "/x", "/blog/a", "/blog/a/b", "/item/a", "/old/x/y", "/%2F"] {
         for how in
             ["", "&variants=", "&variants=hero:b,outer:b", "&explain=1&anonId=v", "&include=combinations"]
         {
             for endpoint in ["resolve", "variants", "routes"] {
-                for coding in ["gzip", "identity"] {
-                    let head = format!(
-                        "GET /v1/{endpoint}?site={id}&route={path}{how} HTTP/1.1\r\nHost: a\r\n\
-                         Accept-Encoding: {coding}\r\n\r\n"
-                    );
-                    let mut out = Vec::new();
-                    match parse(head.as_bytes(), None) {
-                        Parsed::Whole(request, _) => desk.answer(&request, &mut out),
-                        Parsed::Refused(problem) => desk.refuse(&problem, &mut out),
-                        Parsed::Partial => unreachable!("the head is whole"),
-                    }
-                    assert!(out.starts_with(b"HTTP/1.1 "), "{head}");
-                }
+                asked(&format!("/v1/{endpoint}?site={id}&route={path}{how}"));
             }
+        }
+    }
+    for how in ["", "&params.s=a", "&params.n=1", "&params.n=2.5", "&params.s=b&params.n=-1", "&params.x=1"] {
+        for limit in ["", "&limit=1", "&limit=100"] {
+            asked(&format!("/v1/query?site={id}&query=q{how}{limit}"));
         }
     }
 }
