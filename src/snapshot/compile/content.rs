@@ -292,6 +292,7 @@ impl<'s> Drafting<'_, 's, '_> {
         self.query.params.iter().map(|(name, param)| compiled(name, param)).collect()
     }
 
+    /// None where the parameters are too many, which is a mistake by then: nothing is to name what is not compiled.
     fn conjuncts(&mut self, collections: &Collections<'_>) -> Vec<Condition> {
         let names = self.query.params.keys().map(|name| &**name).collect();
         let at = format!("/{}/where", self.key);
@@ -307,7 +308,7 @@ impl<'s> Drafting<'_, 's, '_> {
             let mistake = Mistake::of_key(QUERIES, pointer, expected, "a parameter that changes nothing");
             self.said.warnings.add(mistake);
         }
-        conjuncts
+        if self.query.params.len() > QUERY_PARAMS_MAX { Vec::new() } else { conjuncts }
     }
 
     /// Warns of names that no item has: they are allowed, but hardly meant.
