@@ -9,7 +9,7 @@ use parallax::snapshot::files::Files;
 use parallax::snapshot::read::read;
 use serde_json::{Map, Value, json};
 
-type Site = Vec<(String, Value)>;
+pub type Site = Vec<(String, Value)>;
 
 /// What is expected by the mistakes that `compile` finds; nothing where there are none.
 fn mistakes(site: &Site) -> String {
@@ -22,7 +22,7 @@ fn mistakes(site: &Site) -> String {
 }
 
 /// A site of one size passes just below and at the bound; one above, it is refused in these words.
-fn is_bounded(bound: usize, of_size: impl Fn(usize) -> Site, words: &str) {
+pub fn is_bounded(bound: usize, of_size: impl Fn(usize) -> Site, words: &str) {
     assert_eq!(mistakes(&of_size(bound - 1)), "", "one below");
     assert_eq!(mistakes(&of_size(bound)), "", "at the bound");
     let told = mistakes(&of_size(bound + 1));
