@@ -55,6 +55,11 @@ impl Condition {
         params
     }
 
+    /// Whether nothing is left of it where none of its parameters has a value.
+    pub fn vanishes(&self) -> bool {
+        self.root.vanishes()
+    }
+
     /// The members of the document that it looks at.
     pub fn members(&self) -> BTreeSet<&str> {
         let mut members = BTreeSet::new();
@@ -122,6 +127,16 @@ impl Node {
                 test.each_param(tell);
             }
             Node::Param { operator, index } => tell(*operator, *index),
+        }
+    }
+
+    fn vanishes(&self) -> bool {
+        match self {
+            Node::Never | Node::Audience(_) | Node::Test { .. } => false,
+            Node::All(nodes) | Node::Any(nodes) => !nodes.is_empty() && nodes.iter().all(Node::vanishes),
+            Node::Not(node) | Node::Element(node) => node.vanishes(),
+            Node::Field { test, .. } | Node::Member { test, .. } | Node::Size { test, .. } => test.vanishes(),
+            Node::Param { .. } => true,
         }
     }
 

@@ -103,7 +103,7 @@ impl<'a> Object<'a> {
     /// A member that is there.
     pub fn get(&self, name: &str) -> Option<&Member<'a>> {
         let last = self.0.iter().rfind(|member| member.name == name)?;
-        Some(last).filter(|member| member.raw != "null" && member.text.as_deref() != Some(""))
+        Some(last).filter(|member| !member.is_absent())
     }
 
     /// All members as they came, `null`, empty and doubled ones too. To find out which are the last of their name is left to
@@ -122,6 +122,11 @@ impl Member<'_> {
     /// The value's JSON, as it came.
     pub fn raw(&self) -> &str {
         self.raw
+    }
+
+    /// Whether it counts as not there.
+    pub fn is_absent(&self) -> bool {
+        self.raw == "null" || self.string() == Some("")
     }
 
     /// The text of a string; None for any other value.

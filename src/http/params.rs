@@ -3,7 +3,7 @@
 //! A value without an escape is borrowed from the target; the others are decoded into a buffer
 //! that the caller keeps for the next request.
 
-use super::body::{Member, Object};
+use super::body::Object;
 use crate::limits::QUERY_PARAMS_MAX;
 use crate::percent;
 use crate::problem::{self, Problem};
@@ -86,14 +86,14 @@ impl<'a> Params<'a> {
         Ok(Self { values })
     }
 
-    /// The parameters of an object in a body. Only what is a number by its nature has to be written as one.
+    /// The parameters of an object in a body; of doubled members the last. Only what is a number by its nature has to be
+    /// written as one.
     pub fn of_object(object: &'a Object<'_>) -> Self {
         let mut values = [None; NAMES.len()];
-        for (value, name) in values.iter_mut().zip(NAMES) {
-            let text = |member: &'a Member<'_>| {
-                if *name == Param::Limit.name() { member.raw() } else { member.text() }
-            };
-            *value = object.get(name).map(text);
+        for member in object.members() {
+            let Some(param) = named(member.name()) else { continue };
+            let text = if param == Param::Limit { member.raw() } else { member.text() };
+            values[param as usize] = (!member.is_absent()).then_some(text);
         }
         Self { values }
     }

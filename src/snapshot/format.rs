@@ -382,8 +382,9 @@ pub struct Indexed {
 /// What the index leaves open: the condition that is evaluated item by item.
 #[derive(Debug, Archive, Serialize)]
 pub struct Scan {
-    /// The parameters (indices) of what the index leaves open; where none of them has a value, it leaves nothing open.
-    pub params: Vec<u16>,
+    /// The parameters (indices) of what the index leaves open; where none of them has a value, nothing is open. None where
+    /// something is open whatever the values.
+    pub params: Option<Vec<u16>>,
     /// A template over `facts`: all of the condition that has parameters.
     pub program: Vec<u8>,
     /// Fields by which fewer items have to be looked at.

@@ -196,7 +196,7 @@ fn scan_references(scan: &ArchivedScan, params: usize, items: usize) -> Result<(
             && usize::from(bound.param.to_native()) < params
     };
     if !scan.bounds.iter().all(is_bound)
-        || scan.params.iter().any(|param| usize::from(param.to_native()) >= params)
+        || scan.params.iter().flat_map(|of| of.iter()).any(|param| usize::from(param.to_native()) >= params)
     {
         return Err("a query's scan names what is not there");
     }

@@ -123,7 +123,9 @@ impl Search {
         let page = Page { from, limit };
         let list = self.listed(&query.index, values);
         let given = |param: &u16_le| values[usize::from(param.to_native())].is_some();
-        match query.scan.as_ref().filter(|scan| scan.params.iter().any(given)) {
+        let is_open =
+            |scan: &&ArchivedScan| scan.params.as_ref().is_none_or(|params| params.iter().any(given));
+        match query.scan.as_ref().filter(is_open) {
             None => {
                 self.take_listed(list, page);
                 Ok(())

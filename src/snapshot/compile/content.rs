@@ -258,7 +258,8 @@ impl<'s> Drafting<'_, 's, '_> {
             looked_at = fields;
             let program = conditions.program(QUERIES, &at, &program, self.said.mistakes);
             let params: BTreeSet<u16> = scanned.iter().flat_map(|c| c.params().into_keys()).collect();
-            Scan { params: params.into_iter().collect(), program, columns, bounds }
+            let params = scanned.iter().all(Condition::vanishes).then(|| params.into_iter().collect());
+            Scan { params, program, columns, bounds }
         });
         self.warn_of_scan(scan.as_ref(), known.index.lists.iter().map(Vec::len).max().unwrap_or(0));
 

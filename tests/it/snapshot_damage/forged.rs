@@ -114,7 +114,7 @@ fn query() -> Query {
             lists: vec![vec![0, 1], vec![1]],
         },
         scan: Some(Scan {
-            params: vec![0],
+            params: Some(vec![0]),
             program: Vec::new(),
             columns: vec![Column {
                 path: "n".to_owned(),
@@ -268,7 +268,7 @@ fn a_query_whose_references_lead_nowhere_is_refused() {
     refused(&|scan| scan.columns[0].always[0] = 2, "column is not sorted, or names an item");
     refused(&|scan| scan.bounds[0].column = 1, "scan names what is not there");
     refused(&|scan| scan.bounds[0].param = 1, "scan names what is not there");
-    refused(&|scan| scan.params[0] = 1, "scan names what is not there");
+    refused(&|scan| scan.params = Some(vec![1]), "scan names what is not there");
 }
 
 #[test]
