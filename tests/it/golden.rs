@@ -38,8 +38,8 @@ const RICH: [(&str, &str); 10] = [
     ("routes/c.json", r#"{"path":"/old","redirect":{"to":"/zebra","status":301}}"#),
     (
         "content/animals.json",
-        r#"[{"id":"1","type":"a","fields":{"slug":"ape","legs":2}},{"id":"2","type":"a","fields":{"slug":"bat","legs":2.5}},
-            {"id":"3","type":"a","fields":{"slug":"cat","legs":4,"tame":true}}]"#,
+        r#"[{"id":"1","type":"animal","fields":{"slug":"ape","legs":2}},{"id":"2","type":"animal","fields":{"slug":"bat","legs":2.5}},
+            {"id":"3","type":"animal","fields":{"slug":"cat","legs":4,"tame":true}}]"#,
     ),
     (
         "queries.json",
@@ -57,7 +57,7 @@ const RICH: [(&str, &str); 10] = [
     ),
     (
         "routes/e.json",
-        r#"{"path":"/:kind/ape","each":{"collection":"animals","kind":"id","where":{"tame":true}},
+        r#"{"path":"/:kind/ape","each":{"collection":"animals","kind":"type","where":{"tame":true}},
             "layout":{"root":{"props":{}},"zones":{}}}"#,
     ),
 ];

@@ -16,7 +16,7 @@ use crate::snapshot::format::{ArchivedQuery, Embedded, Given};
 use crate::snapshot::mistake::{Mistake, Mistakes};
 use crate::snapshot::params::{self, NO_VALUES, Values};
 use crate::snapshot::search::Search;
-use crate::snapshot::source::EmbeddedQuery;
+use crate::snapshot::source::{Authored, EmbeddedQuery};
 
 /// The queries of a site, ready to be run.
 pub(super) struct Contents<'c> {
@@ -62,7 +62,8 @@ impl<'c> Contents<'c> {
         let before = mistakes.len();
         let query = &queries[at];
         let mut given: Vec<Given> = query.params.iter().map(|_| Given::Nothing).collect();
-        for (name, value) in written.params.iter().flatten() {
+        let members = || written.params.iter().flat_map(|params| &params.0);
+        for (name, value) in members() {
             let Some(param) = params::index(query, name) else {
                 let known = query.params.iter().map(|param| param.name.as_str());
                 let pointer = format!("{}/params/{name}", place.pointer);
@@ -73,7 +74,7 @@ impl<'c> Contents<'c> {
             };
             given[param] = self.given(query, param, value, place, mistakes);
         }
-        let is_given = |name: &str| written.params.iter().flatten().any(|(known, _)| **known == *name);
+        let is_given = |name: &str| members().any(|(known, _)| **known == *name);
         for param in query
             .params
             .iter()
@@ -99,11 +100,12 @@ impl<'c> Contents<'c> {
         &self,
         query: &ArchivedQuery,
         param: usize,
-        written: &Json,
+        written: &Authored,
         place: &Place<'_>,
         mistakes: &mut Mistakes,
     ) -> Given {
         let param = &query.params[param];
+        let written: Json = serde_json::from_str(written.get()).expect("it was read before");
         let pointer = format!("{}/params/{}", place.pointer, param.name);
         if let Some(name) = written.as_object().and_then(|members| members.get("$route")) {
             let known: Vec<&str> = paths::param_names(place.path).collect();
@@ -121,7 +123,7 @@ impl<'c> Contents<'c> {
             return Given::Nothing;
         }
         let mut encoded = Vec::new();
-        condition::encode(written, &mut encoded);
+        condition::encode(&written, &mut encoded);
         if !Value::decode(&encoded).is_some_and(|value| params::takes(param, value)) {
             mistakes.add(Mistake::of_value(place.file, pointer, param.says.as_str(), written.to_string()));
         }

@@ -251,13 +251,13 @@ impl Drafting<'_, '_, '_> {
         json::string(&mut self.text, &query.id);
         if let Some(params) = &query.params {
             self.text.extend_from_slice(b",\"params\":{");
-            for (i, (name, value)) in params.iter().enumerate() {
+            for (i, (name, value)) in params.0.iter().enumerate() {
                 if i > 0 {
                     self.text.push(b',');
                 }
                 json::string(&mut self.text, name);
                 self.text.push(b':');
-                self.text.extend_from_slice(value.to_string().as_bytes());
+                json::minified(&mut self.text, value.get());
             }
             self.text.push(b'}');
         }

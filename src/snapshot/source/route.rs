@@ -201,7 +201,8 @@ pub struct EmbeddedQuery {
     /// The query's name in `queries.json`.
     pub id: Name,
     /// Its parameters by name. In a pattern route, `{"$route": "slug"}` stands for a part of the path.
-    pub params: Option<BTreeMap<Name, Value>>,
+    #[schemars(with = "Option<BTreeMap<Name, Value>>")]
+    pub params: Option<Members<Name, Authored>>,
 }
 
 /// Who sees a variant: an audience, whom a condition matches, or a share of the visitors in an experiment.

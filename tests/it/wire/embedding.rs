@@ -42,6 +42,10 @@ fn from_path(name: &str) -> Value {
     json!({ "$route": name })
 }
 
+/// Parameters in an order and in forms that only a person writes.
+const AS_WRITTEN: &str = r#"{"path":"/written","layout":{"root":{"props":{}},"zones":{"main":[{"id":"w","type":"List",
+    "query": { "params": { "category" : "\u0061", "above": 1.0e1 }, "id": "by-category" }, "props":{"id":"w"}}]}}}"#;
+
 fn routes() -> Vec<String> {
     let left = list("left", "by-category", json!({ "category": "a" }));
     let nested = json!({ "id": "n", "type": "Columns", "props": {}, "zones": {
@@ -69,6 +73,7 @@ fn routes() -> Vec<String> {
         ),
         page("/rest/*", json!({ "main": [list("r", "by-category", json!({ "category": from_path("*") }))] })),
         page("/plain", json!({})),
+        AS_WRITTEN.to_owned(),
     ]
 }
 
@@ -135,6 +140,13 @@ fn a_node_keeps_its_query_and_gets_the_first_page_byte_for_byte() {
         node["nextCursor"].as_str().expect("a cursor")
     );
     assert_eq!(SERVER.get().get(&onward).json()["items"][0]["id"], "p04");
+}
+
+#[test]
+fn a_node_s_parameters_come_token_by_token_as_they_were_authored() {
+    let found = endpoint("by-category", "&params.category=a&params.above=10");
+    let written = r#""query":{"id":"by-category","params":{"category":"\u0061","above":1.0e1}}"#;
+    shows(&resolve("/written", "&variants="), &format!("{written},{found}}}"));
 }
 
 #[test]
@@ -213,7 +225,7 @@ fn node_of_slug(category: &str) -> String {
 
 #[test]
 fn a_variant_may_ask_by_the_path_and_by_a_value_of_its_own() {
-    let above = json!({ "above": 10, "category": from_path("slug") });
+    let above = json!({ "category": from_path("slug"), "above": 10 });
     let above = node("q", "by-category", &above, "&params.category=a&params.above=10");
     let default = shows(&resolve("/varied/a", "&variants="), &above);
     let other = shows(&resolve("/varied/a", "&variants=main:b"), &node_of_slug("a"));
