@@ -6,6 +6,12 @@
 
 #![expect(clippy::print_stdout, reason = "its table is what it is for")]
 
+#[path = "bench/cases.rs"]
+mod cases;
+#[path = "bench/compiled.rs"]
+mod compiled;
+#[path = "bench/content.rs"]
+mod content;
 #[path = "bench/served.rs"]
 mod served;
 #[path = "bench/site.rs"]
@@ -13,8 +19,10 @@ mod site;
 
 use std::process::Command;
 
-use served::{Served, cases};
-use site::{compiled, site};
+use cases::cases;
+use compiled::compiled;
+use content::site_with_content;
+use served::Served;
 
 const FEW: usize = 1_000;
 const MANY: usize = 3_000;
@@ -30,7 +38,7 @@ fn main() {
 
 fn repeat(name: &str, count: usize) {
     let case = cases().into_iter().find(|case| case.name == name).expect("a case of this name");
-    let mut served = Served::new(&compiled(&site(100), 1));
+    let mut served = Served::new(&compiled(&site_with_content(), 1));
     case.assert(served.answer(&case.request));
     for _ in 0..count {
         std::hint::black_box(served.answer(std::hint::black_box(&case.request)).len());
@@ -40,7 +48,7 @@ fn repeat(name: &str, count: usize) {
 fn count_all() {
     println!("{:<24} {:>12} {:>12}", "case", "instructions", "answer bytes");
     for case in cases() {
-        let mut served = Served::new(&compiled(&site(100), 1));
+        let mut served = Served::new(&compiled(&site_with_content(), 1));
         let bytes = served.answer(&case.request).len();
         let each = (instructions(case.name, MANY) - instructions(case.name, FEW)) / (MANY - FEW) as u64;
         println!("{:<24} {each:>12} {bytes:>12}", case.name);

@@ -2,16 +2,19 @@
 //!
 //! `cargo bench --bench publish`. Opening is sealing, mapping, hashing and checking.
 
+#[path = "bench/compiled.rs"]
+mod compiled;
 #[path = "bench/site.rs"]
 mod site;
 
 use std::collections::HashSet;
 
+use compiled::compiled;
 use divan::Bencher;
 use parallax::snapshot::current::Current;
 use parallax::snapshot::open::{Budget, Snapshot};
 use parallax::snapshot::shelf::Shelf;
-use site::{compiled, site};
+use site::site;
 
 fn main() {
     divan::main();

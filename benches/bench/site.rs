@@ -3,19 +3,7 @@
 //! Each page is 8 KB of layout with three personalized zones; ten audiences, of which its rules ask
 //! three, one by a regular expression; two zones move together in an experiment.
 
-use parallax::snapshot::compile::compile;
-use parallax::snapshot::files::Files;
-use parallax::snapshot::read::read;
 use serde_json::{Value, json};
-
-/// Compiles files given as path and JSON.
-pub fn compiled(files: &[(String, Value)], version: u64) -> Vec<u8> {
-    let texts: Vec<_> = files.iter().map(|(path, json)| (path.as_str(), json.to_string())).collect();
-    let files = Files::from_memory(texts.iter().map(|(path, text)| (*path, text.as_bytes())));
-    let (source, mistakes) = read(&files, &|_, _| {});
-    let compiled = compile(&source, mistakes, version, &|_, _| {});
-    compiled.unwrap_or_else(|mistakes| panic!("{}", mistakes.report(&files))).bytes
-}
 
 /// The site of the goals, with `routes` pages of the same kind.
 pub fn site(routes: usize) -> Vec<(String, Value)> {
@@ -36,10 +24,10 @@ pub fn site(routes: usize) -> Vec<(String, Value)> {
 }
 
 /// Text that compresses about as prose does: words drawn from a list by a fixed sequence.
-struct Words(u32);
+pub struct Words(pub u32);
 
 impl Words {
-    fn text(&mut self, words: usize) -> String {
+    pub fn text(&mut self, words: usize) -> String {
         const LIST: &str = "tent storm light shop pole canvas morning valley boots stove kettle rain weight \
             sleeping autumn repaired workshop before without carries another stands thousand metres walked";
         let list: Vec<&str> = LIST.split_whitespace().collect();
