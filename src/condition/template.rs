@@ -69,9 +69,9 @@ impl Condition {
         members
     }
 
-    /// The same condition over a document that knows its fields by number, and the paths of these fields.
-    pub fn numbered(mut self) -> (Condition, Vec<String>) {
-        let mut paths: Vec<String> = Vec::new();
+    /// The same condition over a document that knows its fields by number: their places among `paths`, which grow where a
+    /// field is new.
+    pub fn numbered(mut self, paths: &mut Vec<String>) -> Condition {
         self.root.each_field_mut(&mut |field| {
             let path = std::mem::take(&mut field.name);
             let known = paths.iter().position(|known| *known == path);
@@ -80,7 +80,7 @@ impl Condition {
                 paths.push(path);
             }
         });
-        (self, paths)
+        self
     }
 
     /// The bound that this condition is, if it is one.

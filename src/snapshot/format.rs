@@ -387,6 +387,8 @@ pub struct Scan {
     pub params: Option<Vec<u16>>,
     /// A template over `facts`: all of the condition that has parameters.
     pub program: Vec<u8>,
+    /// The same of what the index leaves open, for the items of a list.
+    pub open: Vec<u8>,
     /// Fields by which fewer items have to be looked at.
     pub columns: Vec<Column>,
     /// The parameters that bound them.

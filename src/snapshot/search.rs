@@ -194,7 +194,8 @@ impl Search {
         if evaluations > QUERY_EVALUATIONS_MAX {
             return Err(TooExpensive { evaluations });
         }
-        if bind(&scan.program, &values[..query.params.len()], &mut self.program).is_none() {
+        let template = if shortest.is_some() { &scan.program } else { &scan.open };
+        if bind(template, &values[..query.params.len()], &mut self.program).is_none() {
             return Ok(());
         }
         let mut matching = Matching { query, program: &self.program, patterns, memo: Memo::default() };

@@ -254,12 +254,14 @@ impl<'s> Drafting<'_, 's, '_> {
         let scan = (!scanned.is_empty()).then(|| {
             let (columns, bounds) = index::columns(&params, &scanned, &entries);
             let at = format!("/{}/where", self.key);
-            let (program, fields) = Condition::all(asking.iter().cloned()).numbered();
-            looked_at = fields;
-            let program = conditions.program(QUERIES, &at, &program, self.said.mistakes);
+            let mut program = |conjuncts: &[Condition]| {
+                let condition = Condition::all(conjuncts.iter().cloned()).numbered(&mut looked_at);
+                conditions.program(QUERIES, &at, &condition, self.said.mistakes)
+            };
+            let (program, open) = (program(&asking), program(&scanned));
             let params: BTreeSet<u16> = scanned.iter().flat_map(|c| c.params().into_keys()).collect();
             let params = scanned.iter().all(Condition::vanishes).then(|| params.into_iter().collect());
-            Scan { params, program, columns, bounds }
+            Scan { params, program, open, columns, bounds }
         });
         self.warn_of_scan(scan.as_ref(), known.index.lists.iter().map(Vec::len).max().unwrap_or(0));
 

@@ -116,6 +116,7 @@ fn query() -> Query {
         scan: Some(Scan {
             params: Some(vec![0]),
             program: Vec::new(),
+            open: Vec::new(),
             columns: vec![Column {
                 path: "n".to_owned(),
                 keys: vec![vec![1], vec![2]],
