@@ -58,7 +58,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-const SITE: [(&str, &str); 5] = [
+const SITE: [(&str, &str); 8] = [
     (
         "site.json",
         r#"{"site":"acme","trackingId":"track_acme","name":"Acme","timeZone":"Europe/Oslo","origins":["https://acme.example"]}"#,
@@ -82,6 +82,24 @@ const SITE: [(&str, &str); 5] = [
     ),
     ("routes/blog.json", r#"{"path":"/blog/:slug/*","layout":{"root":{"props":{}},"zones":{}}}"#),
     ("routes/old.json", r#"{"path":"/old","redirect":{"to":"/","status":308}}"#),
+    (
+        "queries.json",
+        r#"{"posts":{"collection":"posts","params":{"kind":{"type":"string","optional":true},
+            "from":{"type":"number","optional":true},"tag":{"type":"string","optional":true}},
+            "where":{"kind":{"$param":"kind"},"n":{"$gte":{"$param":"from"}},"title":{"$regex":"^[a-z]"},
+            "tags":{"$elemMatch":{"$gt":{"$param":"tag"}}}},"orderBy":["-n"],"limit":2}}"#,
+    ),
+    (
+        "content/posts.json",
+        r#"[{"id":"1","type":"post","fields":{"title":"FILLER","kind":"a","n":1,"tags":["x"]}},
+            {"id":"2","type":"post","fields":{"title":"FILLER","kind":"a","n":2,"tags":["y"]}},
+            {"id":"3","type":"post","fields":{"title":"FILLER","kind":"b","n":3,"tags":[]}}]"#,
+    ),
+    (
+        "routes/post.json",
+        r#"{"path":"/kind/:kind","layout":{"root":{"props":{}},"zones":{"main":[{"id":"q","type":"T","props":{},
+            "query":{"id":"posts","params":{"kind":{"$route":"kind"},"from":1}}}]}}}"#,
+    ),
 ];
 
 /// Targets and header fields; `#` becomes a number that no request had before.
@@ -132,6 +150,17 @@ const REQUESTS: &[(&str, &str, &str)] = &[
     ("OPTIONS", "/v1/resolve", "Origin: https://acme.example\r\nAccess-Control-Request-Method: GET\r\n"),
     ("GET", "/v1/variants?site=acme&route=/&anonId=visitor-#", "CF-IPCountry: NO\r\n"),
     ("GET", "/v1/variants?site=acme&route=/&include=combinations", ""),
+    ("GET", "/v1/query?site=acme&query=posts", ""),
+    ("GET", "/v1/query?site=acme&query=posts&params.kind=a", "Accept-Encoding: gzip\r\n"),
+    ("GET", "/v1/query?site=acme&query=posts&params.kind=%61&params.from=1.5&params.tag=a+%23", ""),
+    ("GET", "/v1/query?site=acme&query=posts&params.from=2&limit=1", "If-None-Match: *\r\n"),
+    ("GET", "/v1/query?site=acme&query=posts&params.from=#&params.kind=none-#", ""),
+    ("GET", "/v1/query?site=acme&query=posts&params.nope=#", ""),
+    ("GET", "/v1/query?site=acme&query=posts&cursor=00", ""),
+    ("GET", "/v1/query?site=acme&query=posts&limit=101", ""),
+    ("GET", "/v1/query?site=acme&query=nope-#", ""),
+    ("GET", "/v1/resolve?site=acme&route=/kind/a&variants=", "Accept-Encoding: gzip\r\n"),
+    ("GET", "/v1/resolve?site=acme&route=/kind/none-#&variants=", ""),
     ("GET", "/v1/routes?site=acme", ""),
     ("GET", "/v1/routes?site=acme&include=variants&since=1&prefix=/b", ""),
     ("GET", "/v1/routes?site=acme&limit=1&cursor=00", ""),
