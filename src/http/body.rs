@@ -20,7 +20,7 @@ use crate::problem::{self, Problem};
 /// # Errors
 /// `unsupported_type`, `unsupported_encoding`, `body_too_large`, `malformed_json`.
 pub fn text<'a>(request: &Request<'a>, inflated: &'a mut Vec<u8>) -> Result<&'a str, Problem<'a>> {
-    check_type(request.fields.content_type)?;
+    let content_type = ContentType::of(request.fields.content_type)?;
     let bytes = match request.fields.content_encoding.map(<[u8]>::trim_ascii) {
         None | Some(b"") => request.content,
         Some(coding) if coding.eq_ignore_ascii_case(b"identity") => request.content,
@@ -32,20 +32,39 @@ pub fn text<'a>(request: &Request<'a>, inflated: &'a mut Vec<u8>) -> Result<&'a 
             return Err(refusal(problem::UNSUPPORTED_ENCODING, expected, coding));
         }
     };
+    if let ContentType::Form(named) = content_type
+        && !matches!(bytes.trim_ascii_start().first(), Some(b'{' | b'['))
+    {
+        return Err(unsupported(named));
+    }
     std::str::from_utf8(bytes)
         .map_err(|_| Problem::missing(problem::MALFORMED_JSON, "a JSON object in UTF-8"))
 }
 
-/// `text/plain` is what a browser sends without asking first.
-fn check_type(content_type: Option<&[u8]>) -> Result<(), Problem<'_>> {
-    let Some(content_type) = content_type else { return Ok(()) };
-    let essence = content_type.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
-    let known = [&b"application/json"[..], b"text/plain", b""];
-    if known.iter().any(|known| known.eq_ignore_ascii_case(essence)) {
-        return Ok(());
+/// What a body is said to be.
+enum ContentType<'a> {
+    /// JSON, or nothing; or `text/plain`, which is what a browser sends without asking first.
+    Json,
+    /// `application/x-www-form-urlencoded`, which curl and others call JSON that they were not told to be JSON.
+    Form(&'a [u8]),
+}
+
+impl<'a> ContentType<'a> {
+    fn of(named: Option<&'a [u8]>) -> Result<Self, Problem<'a>> {
+        let Some(named) = named else { return Ok(Self::Json) };
+        let essence = named.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
+        let is = |known: &[u8]| known.eq_ignore_ascii_case(essence);
+        match essence {
+            _ if is(b"application/json") || is(b"text/plain") || is(b"") => Ok(Self::Json),
+            _ if is(b"application/x-www-form-urlencoded") => Ok(Self::Form(named)),
+            _ => Err(unsupported(named)),
+        }
     }
+}
+
+fn unsupported(named: &[u8]) -> Problem<'_> {
     let expected = "Content-Type: application/json, text/plain, or none";
-    Err(refusal(problem::UNSUPPORTED_TYPE, expected, content_type))
+    refusal(problem::UNSUPPORTED_TYPE, expected, named)
 }
 
 fn refusal<'a>(kind: &'static problem::Kind, expected: &'static str, came: &'a [u8]) -> Problem<'a> {

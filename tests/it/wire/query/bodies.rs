@@ -18,6 +18,19 @@ fn post(fields: &[(&str, &str)], body: &[u8]) -> Response {
     SERVER.get().post("/v1/query", fields, body)
 }
 
+#[test]
+fn json_that_is_called_a_form_is_read_as_what_it_is() {
+    let plain = get("latest", "&params.category=guides").body;
+    let form = ("Content-Type", "application/x-www-form-urlencoded; charset=UTF-8");
+    assert_eq!(post(&[form], BODY).body, plain);
+    assert_eq!(post(&[form], &[b"\r\n ", BODY].concat()).body, plain);
+    assert_eq!(post(&[form, ("Content-Encoding", "gzip")], &gzip(BODY)).body, plain);
+    assert_eq!(problem(&post(&[form], b"[]")), (400, "malformed_json".into()));
+    for body in [&b""[..], b"query=latest", b"%7B%7D", b"\"{\""] {
+        assert_eq!(problem(&post(&[form], body)), (415, "unsupported_type".into()), "{body:?}");
+    }
+}
+
 fn gzip(text: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(text).expect("written");
@@ -47,7 +60,6 @@ fn a_body_is_json_whatever_browsers_and_servers_call_it() {
     assert_eq!(post(&[], BODY).body, plain);
     for name in [
         "application/xml",
-        "application/x-www-form-urlencoded",
         "multipart/form-data; boundary=x",
         "application/jsonp",
         "application/problem+json",
