@@ -10,6 +10,10 @@ pub const HEADER_FIELDS_MAX: usize = 64;
 pub const TARGET_BYTES_MAX: usize = 8 * 1024;
 /// A request body on any endpoint; past it 413.
 pub const BODY_BYTES_MAX: usize = 512 * 1024;
+/// The line before a chunk: its size, and extensions that nobody reads; past it 400.
+pub const CHUNK_LINE_BYTES_MAX: usize = 256;
+/// The trailer section of a chunked body, which is dropped; past it 400.
+pub const TRAILER_BYTES_MAX: usize = 4 * 1024;
 /// What a waiting connection reads into. Nearly every head fits; a larger one moves to a pooled buffer.
 pub const READ_BUFFER_BYTES: usize = 4 * 1024;
 /// Answers of pipelined requests are sent together up to here, so that a client that pipelines

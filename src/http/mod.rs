@@ -1,8 +1,10 @@
 //! Bytes to meaning and back: request heads, query strings, response heads. Pure; no sockets, no site.
 
 pub mod body;
+pub mod chunked;
 pub mod cors;
 pub mod date;
+pub mod input;
 pub mod negotiate;
 pub mod params;
 pub mod request;

@@ -28,7 +28,7 @@ pub enum Method {
 pub enum Body {
     /// This many bytes follow the head; 0 where there is none.
     Length(usize),
-    /// A chunked body follows; it is not read, so the connection closes behind the answer.
+    /// A chunked body follows.
     Chunked,
 }
 
@@ -104,7 +104,7 @@ pub struct Fields<'a> {
 struct Framing<'a> {
     hosts: usize,
     length: Option<&'a [u8]>,
-    lengths_differ: bool,
+    lengths: usize,
     coding: Option<&'a [u8]>,
     connection_close: bool,
     expect: Option<&'a [u8]>,
@@ -124,6 +124,20 @@ pub enum Parsed<'a> {
 
 /// Parses the head at the beginning of `bytes`. `country_header` is lower case.
 pub fn parse<'a>(bytes: &'a [u8], country_header: Option<&str>) -> Parsed<'a> {
+    let parsed = parse_lines(bytes, country_header);
+    // The library takes a bare LF for a line's end; who stands before us may not (RFC 9112 section 2.2).
+    let head_bytes = if let Parsed::Whole(_, head_bytes) = parsed { head_bytes } else { bytes.len() };
+    match has_bare_lf(&bytes[..head_bytes]) {
+        true => Parsed::Refused(refusal(httparse::Error::NewLine)),
+        false => parsed,
+    }
+}
+
+fn has_bare_lf(head: &[u8]) -> bool {
+    memchr::memchr_iter(b'\n', head).any(|at| at == 0 || head[at - 1] != b'\r')
+}
+
+fn parse_lines<'a>(bytes: &'a [u8], country_header: Option<&str>) -> Parsed<'a> {
     let mut fields = [MaybeUninit::uninit(); HEADER_FIELDS_MAX];
     let mut head = httparse::Request::new(&mut []);
     match head.parse_with_uninit_headers(bytes, &mut fields) {
@@ -183,10 +197,11 @@ fn read<'a>(
         fields.take(field.name, field.value, country_header);
     }
     let body = body(&fields.framing, old)?;
-    host(&fields.framing, old)?;
-    let (path, query) = target_parts(target);
+    host(&fields, old)?;
+    let method = method(head.method.unwrap_or_default())?;
+    let (path, query) = target_parts(target, method)?;
     Ok(Request {
-        method: method(head.method.unwrap_or_default())?,
+        method,
         path,
         query,
         close: old || fields.framing.connection_close,
@@ -220,7 +235,7 @@ impl<'a> Fields<'a> {
             13 if is("if-none-match") => &mut self.if_none_match,
             13 if is("authorization") => &mut self.authorization,
             14 if is("content-length") => {
-                self.framing.lengths_differ |= self.framing.length.is_some_and(|l| l != value);
+                self.framing.lengths += 1;
                 &mut self.framing.length
             }
             14 if is("x-debug-timing") => &mut self.debug_timing,
@@ -267,7 +282,7 @@ fn body<'a>(framing: &Framing<'a>, old: bool) -> Result<Body, Problem<'a>> {
         (None, Some(_)) => {
             Err(Problem::missing(problem::UNKNOWN_TRANSFER_CODING, "Transfer-Encoding: chunked or none"))
         }
-        (Some(_), None) if framing.lengths_differ => Err(malformed("one Content-Length")),
+        (Some(_), None) if framing.lengths > 1 => Err(malformed("one Content-Length")),
         (Some(digits), None) => length(digits).map(Body::Length),
     }
 }
@@ -284,12 +299,26 @@ fn length<'a>(digits: &'a [u8]) -> Result<usize, Problem<'a>> {
     }
 }
 
-fn host<'a>(framing: &Framing<'a>, old: bool) -> Result<(), Problem<'a>> {
-    if framing.hosts == 1 || old && framing.hosts == 0 {
-        return Ok(());
+fn host<'a>(fields: &Fields<'a>, old: bool) -> Result<(), Problem<'a>> {
+    let malformed = |expected| Problem::missing(problem::MALFORMED_REQUEST, expected);
+    match (fields.framing.hosts, fields.host) {
+        (0, _) if old => Ok(()),
+        (1, Some(host)) if is_authority(host) => Ok(()),
+        (1, _) => Err(malformed("a Host of a name or an address, with a port or without")),
+        _ => Err(malformed("exactly one Host field")),
     }
-    let expected = "exactly one Host field";
-    Err(Problem::missing(problem::MALFORMED_REQUEST, expected))
+}
+
+/// `uri-host [ ":" port ]` (RFC 9110 section 7.2), the host not empty.
+fn is_authority(text: &[u8]) -> bool {
+    let port_at = text.iter().rposition(|b| *b == b':').filter(|at| !text[*at..].contains(&b']'));
+    let (host, port) = text.split_at(port_at.unwrap_or(text.len()));
+    let is_name = |b: &u8| b.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(b);
+    let is_host = match host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]")) {
+        Some(address) => !address.is_empty() && address.iter().all(|b| is_name(b) || *b == b':'),
+        None => !host.is_empty() && host.iter().all(is_name),
+    };
+    is_host && port.iter().skip(1).all(u8::is_ascii_digit)
 }
 
 fn method<'a>(name: &'a str) -> Result<Method, Problem<'a>> {
@@ -298,20 +327,31 @@ fn method<'a>(name: &'a str) -> Result<Method, Problem<'a>> {
         "HEAD" => Method::Head,
         "POST" => Method::Post,
         "OPTIONS" => Method::Options,
-        "PUT" | "DELETE" | "PATCH" | "TRACE" | "CONNECT" => Method::Other,
+        "PUT" | "DELETE" | "PATCH" | "TRACE" => Method::Other,
         _ => {
-            let expected = "a method of RFC 9110 or PATCH";
+            let expected = "a method of RFC 9110 other than CONNECT, or PATCH";
             return Err(Problem::new(problem::UNKNOWN_METHOD, expected, name));
         }
     })
 }
 
-/// Path and query of an origin-form, or of an absolute-form (RFC 9112 section 3.2.2).
-fn target_parts(target: &str) -> (&str, &str) {
-    let scheme_cut = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://"));
-    let origin_form = match scheme_cut {
-        Some(rest) => rest.find(['/', '?']).map_or("/", |at| &rest[at..]),
-        None => target,
+/// Path and query of an origin-form, of an absolute-form, or of `OPTIONS *` (RFC 9112 section 3.2).
+fn target_parts(target: &str, method: Method) -> Result<(&str, &str), Problem<'_>> {
+    let absolute = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://"));
+    let (authority, origin_form) = match absolute {
+        Some(rest) => {
+            let end = rest.find(['/', '?']).unwrap_or(rest.len());
+            (Some(&rest[..end]), if end < rest.len() { &rest[end..] } else { "/" })
+        }
+        None => (None, target),
     };
-    origin_form.split_once('?').unwrap_or((origin_form, ""))
+    let (path, query) = origin_form.split_once('?').unwrap_or((origin_form, ""));
+    let path = if path.is_empty() && absolute.is_some() { "/" } else { path };
+    let is_form = path.starts_with('/') || path == "*" && method == Method::Options;
+    let is_plain = target.bytes().all(|b| b.is_ascii_graphic() && b != b'#');
+    if is_form && is_plain && authority.is_none_or(|authority| is_authority(authority.as_bytes())) {
+        return Ok((path, query));
+    }
+    let expected = "a target such as '/path?query' in visible ASCII, without '#'";
+    Err(Problem::new(problem::MALFORMED_REQUEST, expected, target))
 }

@@ -15,12 +15,9 @@ use monoio::io::{AsyncReadRent, AsyncWriteRent, AsyncWriteRentExt};
 use monoio::net::TcpStream;
 
 use super::Service;
-use crate::http::request::{self, Body, Method, Parsed};
-use crate::limits::{
-    BODY_BYTES_MAX, FLUSH_BYTES, HEAD_BYTES_MAX, POOLED_BUFFER_BYTES_MAX, POOLED_BUFFERS_MAX,
-    READ_BUFFER_BYTES,
-};
-use crate::problem::{self, Problem};
+use crate::http::input::Input;
+use crate::http::request::{self, Parsed};
+use crate::limits::{BODY_BYTES_MAX, FLUSH_BYTES, POOLED_BUFFER_BYTES_MAX, POOLED_BUFFERS_MAX};
 
 /// What the connections of a worker share.
 pub(super) struct Shared<S> {
@@ -64,7 +61,7 @@ enum Next {
 pub(super) async fn serve<S: Service>(mut stream: TcpStream, peer: SocketAddr, shared: Rc<Shared<S>>) {
     let mut input = Input::new();
     loop {
-        if !input.read(&mut stream).await {
+        if !read(&mut input, &mut stream).await {
             return;
         }
         loop {
@@ -105,8 +102,13 @@ fn answer_all<S: Service>(
     output: &mut Vec<u8>,
 ) -> Next {
     while output.len() < FLUSH_BYTES {
-        if !input.skip_body() || input.unread().len() < input.wanted {
-            return Next::Read;
+        match input.receive_body() {
+            Ok(true) => {}
+            Ok(false) => return Next::Read,
+            Err(problem) => {
+                service.refuse(&problem, output);
+                return Next::Drain;
+            }
         }
         match request::parse(input.unread(), service.country_header()) {
             Parsed::Partial => return Next::Read,
@@ -115,41 +117,21 @@ fn answer_all<S: Service>(
                 return Next::Drain;
             }
             Parsed::Whole(mut request, head_bytes) => {
-                let waited_for = request.method == Method::Post;
-                let length = match request.body {
-                    Body::Chunked if waited_for => {
-                        let expected = "a body with a Content-Length";
-                        let problem = Problem::new(problem::UNKNOWN_TRANSFER_CODING, expected, "chunked");
-                        service.refuse(&problem, output);
-                        return Next::Drain;
+                let Some(end) = input.end(&request, head_bytes) else {
+                    // Who sent some of it already does not wait.
+                    if request.waits_to_continue() && input.unread().len() == head_bytes {
+                        output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
                     }
-                    Body::Chunked => 0,
-                    Body::Length(length) => length,
+                    let body = request.body;
+                    input.expect_body(head_bytes, body);
+                    continue;
                 };
-                if waited_for {
-                    let whole = head_bytes + length;
-                    match input.unread().get(head_bytes..whole) {
-                        Some(content) => request.content = content,
-                        None => {
-                            // Asked once: `wanted` keeps us from coming here again before the body is whole.
-                            if request.waits_to_continue() {
-                                output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
-                            }
-                            input.wanted = whole;
-                            return Next::Read;
-                        }
-                    }
-                }
-                let unwanted = !waited_for && (request.body == Body::Chunked || request.waits_to_continue());
-                request.close |= unwanted;
-                service.answer(&request, peer, output);
+                request.content = &input.unread()[head_bytes..end];
                 let close = request.close;
-                if unwanted {
-                    return Next::Drain;
-                }
-                input.consume(head_bytes, length);
+                service.answer(&request, peer, output);
+                input.consume(end);
                 if close {
-                    return if input.is_read_out() { Next::Close } else { Next::Drain };
+                    return if input.unread().is_empty() { Next::Close } else { Next::Drain };
                 }
             }
         }
@@ -162,80 +144,26 @@ async fn drain(mut stream: TcpStream, mut input: Input) {
         return;
     }
     let mut drained = 0;
-    while drained < BODY_BYTES_MAX && input.read(&mut stream).await {
+    while drained < BODY_BYTES_MAX && read(&mut input, &mut stream).await {
         drained += input.unread().len();
         input.forget();
     }
 }
 
-/// What was received and not yet answered: `0 <= at <= buffer.len() <= buffer.capacity()`.
-struct Input {
-    buffer: Vec<u8>,
-    /// Where the next request begins.
-    at: usize,
-    /// Bytes of a body that nobody wants and that have not come yet.
-    body_rest: usize,
-    /// Bytes of the next request, as far as its head tells: before they are here there is nothing to do.
-    wanted: usize,
-}
-
-impl Input {
-    fn new() -> Self {
-        Self { buffer: Vec::with_capacity(READ_BUFFER_BYTES), at: 0, body_rest: 0, wanted: 0 }
-    }
-
-    fn unread(&self) -> &[u8] {
-        &self.buffer[self.at..]
-    }
-
-    fn is_read_out(&self) -> bool {
-        self.unread().is_empty() && self.body_rest == 0
-    }
-
-    fn forget(&mut self) {
-        self.buffer.clear();
-        self.at = 0;
-    }
-
-    fn consume(&mut self, head_bytes: usize, body_bytes: usize) {
-        self.at += head_bytes;
-        self.body_rest = body_bytes;
-        self.wanted = 0;
-    }
-
-    /// Steps over what has come of an unwanted body; whether that was all of it.
-    fn skip_body(&mut self) -> bool {
-        let here = self.body_rest.min(self.unread().len());
-        self.at += here;
-        self.body_rest -= here;
-        self.body_rest == 0
-    }
-
-    /// Receives more; false where nothing more comes.
-    async fn read(&mut self, stream: &mut TcpStream) -> bool {
-        self.make_room();
-        loop {
-            let filled = self.buffer.len();
-            let slice: SliceMut<Vec<u8>> = std::mem::take(&mut self.buffer).slice_mut(filled..);
-            let (received, slice) = stream.read(slice).await;
-            self.buffer = slice.into_inner();
-            match received {
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                received => return received.is_ok_and(|bytes| bytes > 0),
+/// Receives more; false where nothing more comes.
+async fn read(input: &mut Input, stream: &mut TcpStream) -> bool {
+    let mut buffer = input.take_buffer();
+    loop {
+        let filled = buffer.len();
+        let slice: SliceMut<Vec<u8>> = buffer.slice_mut(filled..);
+        let (received, slice) = stream.read(slice).await;
+        buffer = slice.into_inner();
+        match received {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            received => {
+                input.give_buffer(buffer);
+                return received.is_ok_and(|bytes| bytes > 0);
             }
-        }
-    }
-
-    /// A head that does not fit the small buffer gets one that fits any; it is given back once it is answered. For a body
-    /// the buffer doubles as it comes, so that who only announces one costs no more than who sends a head.
-    fn make_room(&mut self) {
-        self.buffer.drain(..self.at);
-        self.at = 0;
-        if self.buffer.is_empty() && self.buffer.capacity() > READ_BUFFER_BYTES {
-            self.buffer.shrink_to(READ_BUFFER_BYTES);
-        } else if self.buffer.len() == self.buffer.capacity() {
-            let room = (2 * self.buffer.len()).min(self.wanted).max(HEAD_BYTES_MAX);
-            self.buffer.reserve_exact(room.saturating_sub(self.buffer.len()));
         }
     }
 }

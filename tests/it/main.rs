@@ -22,6 +22,8 @@ mod queries;
 mod wire;
 // The house's own rules: floors, fences, lengths, places.
 mod tidy;
+// Where requests end, against llhttp's cases.
+mod framing;
 // The snapshot format, byte for byte.
 mod golden;
 // Damaged, foreign and forged snapshots.

@@ -298,13 +298,29 @@ fn who_waits_to_continue_is_told_to_once_the_head_is_here() {
 }
 
 #[test]
-fn a_body_without_a_length_is_empty_and_a_chunked_one_is_refused() {
+fn a_body_without_a_length_is_empty_unless_it_is_chunked() {
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
     assert_eq!(problem(&client.request("POST", "/v1/query", &[])), (400, "malformed_json".into()));
-    let chunked = client.request("POST", "/v1/query", &[("Transfer-Encoding", "chunked")]);
+    let head = "POST /v1/query HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let (first, second) = BODY.split_at(7);
+    for piece in
+        [head.as_bytes(), b"7;a=b\r\n", first, format!("\r\n{:X}\r\n", second.len()).as_bytes(), second]
+    {
+        client.send(piece);
+    }
+    client.send(b"\r\n0\r\nDigest: x\r\n\r\n");
+    assert_eq!(client.response(false).body, get("latest", "&params.category=guides").body);
+    client.send(format!("{head}7\nabc").as_bytes());
+    let refused = client.response(false);
     assert_eq!(
-        (problem(&chunked), chunked.field("connection")),
+        (problem(&refused), refused.field("connection")),
+        ((400, "malformed_request".into()), Some("close"))
+    );
+    let mut client = Client::to(server.edge);
+    let unknown = client.request("POST", "/v1/query", &[("Transfer-Encoding", "gzip, chunked")]);
+    assert_eq!(
+        (problem(&unknown), unknown.field("connection")),
         ((501, "unknown_transfer_coding".into()), Some("close"))
     );
     let mut client = Client::to(server.edge);
