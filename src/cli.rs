@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::config::{Config, Driver};
+use crate::config::{Config, Driver, Timeouts};
 use crate::limits::{SNAPSHOTS_MEMORY_BYTES, WORKERS_MAX};
 use crate::snapshot::compile::{Compiled, compile};
 use crate::snapshot::files::Files;
@@ -78,6 +78,18 @@ struct Serve {
     /// Bytes that snapshots, old and new together, may take in memory; one that does not fit is refused.
     #[arg(long, value_name = "BYTES", env = "PARALLAX_SNAPSHOTS_MEMORY", default_value_t = SNAPSHOTS_MEMORY_BYTES)]
     snapshots_memory: u64,
+    /// Milliseconds that a request's head may take to come; then 408.
+    #[arg(long, value_name = "MS", env = "PARALLAX_TIMEOUT_HEAD_MS", default_value_t = 10_000, value_parser = milliseconds())]
+    timeout_head_ms: u64,
+    /// Milliseconds after which a request's body must have come at 1 KB a second; else 408.
+    #[arg(long, value_name = "MS", env = "PARALLAX_TIMEOUT_BODY_MS", default_value_t = 10_000, value_parser = milliseconds())]
+    timeout_body_ms: u64,
+    /// Milliseconds that a connection may stay without a request.
+    #[arg(long, value_name = "MS", env = "PARALLAX_TIMEOUT_IDLE_MS", default_value_t = 75_000, value_parser = milliseconds())]
+    timeout_idle_ms: u64,
+    /// Milliseconds that a client may take nothing of its answer.
+    #[arg(long, value_name = "MS", env = "PARALLAX_TIMEOUT_WRITE_MS", default_value_t = 30_000, value_parser = milliseconds())]
+    timeout_write_ms: u64,
     /// Milliseconds between two looks at the whole snapshots folder, beside inotify, which tells nothing
     /// of what a link leads to, nor of what another machine does to a shared folder.
     #[arg(long, value_name = "MS", env = "PARALLAX_RESCAN_MS", default_value_t = 500, hide = true)]
@@ -85,6 +97,11 @@ struct Serve {
     /// The form of log lines on standard error.
     #[arg(long, env = "PARALLAX_LOG", value_enum, default_value_t = LogForm::Text)]
     log: LogForm,
+}
+
+/// A tenth of a second to a day.
+fn milliseconds() -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(100..=86_400_000)
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -193,6 +210,12 @@ fn serve(typed: Serve) -> Result<(), Failure> {
         explain: typed.explain,
         country_header: typed.country_header.map(|name| name.to_ascii_lowercase()),
         snapshots_memory: typed.snapshots_memory,
+        timeouts: Timeouts {
+            head: Duration::from_millis(typed.timeout_head_ms),
+            body: Duration::from_millis(typed.timeout_body_ms),
+            idle: Duration::from_millis(typed.timeout_idle_ms),
+            write: Duration::from_millis(typed.timeout_write_ms),
+        },
         rescan: Duration::from_millis(typed.rescan_ms.max(1)),
     });
     let running = running.map_err(|error| Failure::Machine(error.to_string()))?;

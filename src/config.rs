@@ -15,6 +15,26 @@ pub enum Driver {
     Epoll,
 }
 
+/// How long a connection may take for what.
+#[derive(Debug, Clone, Copy)]
+pub struct Timeouts {
+    /// From the first byte of a head to its end.
+    pub head: Duration,
+    /// From the end of a head on: after that a body has come at 1 KB a second at least.
+    pub body: Duration,
+    /// Between two requests, and before the first.
+    pub idle: Duration,
+    /// While nothing of an answer is taken.
+    pub write: Duration,
+}
+
+impl Timeouts {
+    /// The shortest of them.
+    pub fn shortest(&self) -> Duration {
+        self.head.min(self.body).min(self.idle).min(self.write)
+    }
+}
+
 /// Everything that `serve` can be told.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -36,6 +56,8 @@ pub struct Config {
     pub country_header: Option<String>,
     /// Bytes that sealed snapshots, old and new together, may take.
     pub snapshots_memory: u64,
+    /// How long connections may take.
+    pub timeouts: Timeouts,
     /// The time between two looks at the whole folder, beside inotify.
     pub rescan: Duration,
 }

@@ -16,6 +16,10 @@ pub const CHUNK_LINE_BYTES_MAX: usize = 256;
 pub const TRAILER_BYTES_MAX: usize = 4 * 1024;
 /// What a waiting connection reads into. Nearly every head fits; a larger one moves to a pooled buffer.
 pub const READ_BUFFER_BYTES: usize = 4 * 1024;
+/// Bytes of a body a second, at least, once its time of grace is over: who sends slower holds a buffer for nothing.
+pub const BODY_RATE_BYTES_MIN: u64 = 1024;
+/// Looks at a worker's connections in the shortest time that one of them has, so that each ends at most a tenth late.
+pub const SWEEPS_PER_TIMEOUT: u32 = 10;
 /// Answers of pipelined requests are sent together up to here, so that a client that pipelines
 /// without reading costs one such buffer and one body.
 pub const FLUSH_BYTES: usize = 256 * 1024;

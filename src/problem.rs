@@ -46,6 +46,7 @@ kinds! {
     ROUTE_NOT_FOUND "route_not_found" 404 "The route is not published"
     QUERY_NOT_FOUND "query_not_found" 404 "The query is not published"
     METHOD_NOT_ALLOWED "method_not_allowed" 405 "The endpoint does not have this method"
+    TIMEOUT "timeout" 408 "The request took too long to come"
     BODY_TOO_LARGE "body_too_large" 413 "The body is too large"
     TARGET_TOO_LONG "target_too_long" 414 "The request target is too long"
     UNSUPPORTED_TYPE "unsupported_type" 415 "The body's type is not supported"

@@ -16,7 +16,7 @@ use signal_hook::iterator::Signals;
 
 use crate::admin::Operator;
 use crate::api::{Desk, Settings, Surface};
-use crate::config::Config;
+use crate::config::{Config, Timeouts};
 use crate::edge::agent::Agents;
 use crate::snapshot::current::Current;
 use crate::snapshot::open::Budget;
@@ -81,13 +81,14 @@ pub fn start(config: Config) -> Result<Running, BootError> {
     let operator_desk = desk(Surface::Admin);
     let token = config.admin_token;
     let operator = move || Operator::new(operator_desk(), token);
-    serve("operator".into(), None, kernel, (admin, "--admin"), operator)?;
+    let timeouts = config.timeouts;
+    serve("operator".into(), None, kernel, timeouts, (admin, "--admin"), operator)?;
 
     let cpus = worker::cpus();
     let workers = config.workers.unwrap_or(cpus.len()).max(1);
     for i in 0..workers {
         let cpu = cpus.get(i % cpus.len().max(1)).copied();
-        serve(format!("worker-{i}"), cpu, kernel, (listen, "--listen"), desk(Surface::Edge))?;
+        serve(format!("worker-{i}"), cpu, kernel, timeouts, (listen, "--listen"), desk(Surface::Edge))?;
     }
     Ok(Running { listen, admin, workers, kernel })
 }
@@ -131,12 +132,13 @@ fn serve<S: worker::Service>(
     name: String,
     cpu: Option<usize>,
     kernel: Kernel,
+    timeouts: Timeouts,
     (address, flag): (SocketAddr, &'static str),
     service: impl FnOnce() -> S + Send + 'static,
 ) -> Result<(), BootError> {
     let listener = worker::bind(address).map_err(|cause| BootError::Address { address, flag, cause })?;
     let (started, answer) = sync_channel(1);
-    let plan = Plan { name, cpu, kernel, listener, service };
+    let plan = Plan { name, cpu, kernel, timeouts, listener, service };
     worker::spawn(plan, started).map_err(BootError::Thread)?;
     let gone = || Err(io::Error::other("it ended at once"));
     answer.recv().unwrap_or_else(|_| gone()).map_err(BootError::Thread)

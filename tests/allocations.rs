@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use parallax::config::{Config, Driver};
+use parallax::config::{Config, Driver, Timeouts};
 use parallax::limits::READ_BUFFER_BYTES;
 use parallax::server;
 use parallax::snapshot::compile::compile;
@@ -287,6 +287,7 @@ fn start(folder: &std::path::Path) -> SocketAddr {
         Ok("uring") => Driver::Uring,
         _ => Driver::Auto,
     };
+    let long = Duration::from_secs(3600);
     let config = Config {
         snapshots: folder.to_owned(),
         listen: any,
@@ -298,7 +299,8 @@ fn start(folder: &std::path::Path) -> SocketAddr {
         country_header: Some("cf-ipcountry".to_owned()),
         snapshots_memory: 1 << 30,
         // The watcher sleeps while GETs are counted: what it does is no GET's.
-        rescan: Duration::from_secs(3600),
+        timeouts: Timeouts { head: long, body: long, idle: long, write: long },
+        rescan: long,
     };
     server::start(config).expect("it starts").listen
 }

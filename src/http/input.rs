@@ -87,6 +87,11 @@ impl Input {
         self.body = Some(Receiving { head_bytes, framing });
     }
 
+    /// Whether the rest of a body has to come.
+    pub fn expects_body(&self) -> bool {
+        self.body.is_some()
+    }
+
     /// Steps over a request that was answered.
     pub fn consume(&mut self, bytes: usize) {
         self.at += bytes;

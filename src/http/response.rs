@@ -64,6 +64,7 @@ fn status_line(status: u16) -> &'static [u8] {
         403 => b"HTTP/1.1 403 Forbidden\r\n",
         404 => b"HTTP/1.1 404 Not Found\r\n",
         405 => b"HTTP/1.1 405 Method Not Allowed\r\n",
+        408 => b"HTTP/1.1 408 Request Timeout\r\n",
         413 => b"HTTP/1.1 413 Content Too Large\r\n",
         414 => b"HTTP/1.1 414 URI Too Long\r\n",
         415 => b"HTTP/1.1 415 Unsupported Media Type\r\n",

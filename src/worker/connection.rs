@@ -7,28 +7,32 @@
 use std::cell::RefCell;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use monoio::buf::{IoBufMut, SliceMut};
+use monoio::buf::{IoBuf, IoBufMut, SliceMut};
 use monoio::io::{AsyncReadRent, AsyncWriteRent, AsyncWriteRentExt};
 use monoio::net::TcpStream;
 
 use super::Service;
+use super::deadlines::{Deadlines, Phase, Watched};
 use crate::http::input::Input;
 use crate::http::request::{self, Parsed};
 use crate::limits::{BODY_BYTES_MAX, FLUSH_BYTES, POOLED_BUFFER_BYTES_MAX, POOLED_BUFFERS_MAX};
+use crate::problem::{self, Problem};
 
 /// What the connections of a worker share.
 pub(super) struct Shared<S> {
     pub(super) service: RefCell<S>,
+    pub(super) deadlines: Rc<Deadlines>,
     outputs: RefCell<Vec<Vec<u8>>>,
 }
 
 impl<S: Service> Shared<S> {
-    pub(super) fn new(service: S) -> Self {
+    pub(super) fn new(service: S, deadlines: Deadlines) -> Self {
         let outputs = RefCell::new(Vec::with_capacity(POOLED_BUFFERS_MAX));
-        Self { service: RefCell::new(service), outputs }
+        Self { service: RefCell::new(service), deadlines: Rc::new(deadlines), outputs }
     }
 
     fn take_output(&self) -> Vec<u8> {
@@ -59,30 +63,72 @@ enum Next {
 }
 
 pub(super) async fn serve<S: Service>(mut stream: TcpStream, peer: SocketAddr, shared: Rc<Shared<S>>) {
+    // Declared behind the stream, so dropped before it.
+    let watched = shared.deadlines.watch(stream.as_raw_fd());
     let mut input = Input::new();
     loop {
-        if !read(&mut input, &mut stream).await {
-            return;
+        watched.at(phase(&input));
+        if !read(&mut input, &mut stream, &watched).await {
+            return refuse_expired(stream, &watched, &shared).await;
         }
         loop {
             let mut output = shared.take_output();
             let next = answer(&mut input, peer, &shared, &mut output);
             if !output.is_empty() {
-                let (written, buffer) = stream.write_all(output).await;
+                watched.at(Phase::Write);
+                let Some(buffer) = write(&mut stream, output, &watched).await else { return };
                 output = buffer;
-                if written.is_err() {
-                    return;
-                }
             }
             shared.give_output(output);
             match next {
                 Next::Answer => {}
                 Next::Read => break,
                 Next::Close => return,
-                Next::Drain => return drain(stream, input).await,
+                Next::Drain => return drain(stream, input, &watched).await,
             }
         }
     }
+}
+
+/// What a connection waits for whose input holds this.
+fn phase(input: &Input) -> Phase {
+    match input.unread() {
+        _ if input.expects_body() => Phase::Body,
+        [] => Phase::Idle,
+        _ => Phase::Head,
+    }
+}
+
+/// Tells a client whose request took too long; others are gone, or were told.
+async fn refuse_expired<S: Service>(mut stream: TcpStream, watched: &Watched, shared: &Shared<S>) {
+    let expected = match watched.expired() {
+        Some(Phase::Head) => "a whole head in the time that --timeout-head-ms gives it",
+        Some(Phase::Body) => "a body of at least 1024 bytes a second",
+        _ => return,
+    };
+    let mut output = shared.take_output();
+    shared.service.borrow_mut().refuse(&Problem::missing(problem::TIMEOUT, expected), &mut output);
+    // The sweep looks no more at a connection that is over, and a few hundred bytes always fit the socket's buffer.
+    if let (Ok(_), output) = stream.write_all(output).await {
+        shared.give_output(output);
+    }
+}
+
+/// Sends all of it; None where the client is gone.
+async fn write(stream: &mut TcpStream, output: Vec<u8>, watched: &Watched) -> Option<Vec<u8>> {
+    let (mut sent, mut output) = (0, output);
+    while sent < output.len() {
+        let (written, slice) = stream.write(output.slice(sent..)).await;
+        output = slice.into_inner();
+        match written {
+            Ok(0) => return None,
+            Ok(bytes) => sent += bytes,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+        watched.again();
+    }
+    Some(output)
 }
 
 /// Appends the answers to all requests that are whole. A panic costs this connection, not the worker.
@@ -139,19 +185,20 @@ fn answer_all<S: Service>(
     Next::Answer
 }
 
-async fn drain(mut stream: TcpStream, mut input: Input) {
+async fn drain(mut stream: TcpStream, mut input: Input, watched: &Watched) {
+    watched.at(Phase::Drain);
     if stream.shutdown().await.is_err() {
         return;
     }
     let mut drained = 0;
-    while drained < BODY_BYTES_MAX && read(&mut input, &mut stream).await {
+    while drained < BODY_BYTES_MAX && read(&mut input, &mut stream, watched).await {
         drained += input.unread().len();
         input.forget();
     }
 }
 
 /// Receives more; false where nothing more comes.
-async fn read(input: &mut Input, stream: &mut TcpStream) -> bool {
+async fn read(input: &mut Input, stream: &mut TcpStream, watched: &Watched) -> bool {
     let mut buffer = input.take_buffer();
     loop {
         let filled = buffer.len();
@@ -162,6 +209,7 @@ async fn read(input: &mut Input, stream: &mut TcpStream) -> bool {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             received => {
                 input.give_buffer(buffer);
+                received.as_ref().ok().inspect(|bytes| watched.received(**bytes));
                 return received.is_ok_and(|bytes| bytes > 0);
             }
         }

@@ -2,6 +2,7 @@
 //! its own desk. Workers share nothing that is written on a request's way.
 
 mod connection;
+mod deadlines;
 mod listener;
 mod ring;
 
@@ -16,8 +17,11 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 pub use listener::{bind, claim};
 pub use ring::Kernel;
 
+use self::deadlines::Deadlines;
 use crate::api::Desk;
+use crate::config::Timeouts;
 use crate::http::request::Request;
+use crate::limits::SWEEPS_PER_TIMEOUT;
 use crate::problem::Problem;
 
 /// What a connection asks to have its requests answered.
@@ -58,6 +62,8 @@ pub struct Plan<M> {
     pub cpu: Option<usize>,
     /// Its kernel interface.
     pub kernel: Kernel,
+    /// How long its connections may take.
+    pub timeouts: Timeouts,
     /// Bound and listening.
     pub listener: TcpListener,
     /// Makes its service, on the thread itself.
@@ -77,15 +83,17 @@ pub fn spawn<S: Service, M: FnOnce() -> S + Send + 'static>(
         if let Some(cpu) = plan.cpu {
             pin(cpu);
         }
-        let Plan { kernel, listener, service, .. } = plan;
-        ring::run(kernel, &started, || serve(listener, kernel, service()));
+        let Plan { kernel, timeouts, listener, service, .. } = plan;
+        ring::run(kernel, &started, || serve(listener, kernel, timeouts, service()));
     })?;
     Ok(())
 }
 
-async fn serve<S: Service>(listener: TcpListener, kernel: Kernel, service: S) {
-    let shared = Rc::new(connection::Shared::new(service));
+async fn serve<S: Service>(listener: TcpListener, kernel: Kernel, timeouts: Timeouts, service: S) {
+    let period = (timeouts.shortest() / SWEEPS_PER_TIMEOUT).min(Duration::from_secs(1));
+    let shared = Rc::new(connection::Shared::new(service, Deadlines::new(timeouts, period)));
     monoio::spawn(tick(Rc::clone(&shared)));
+    monoio::spawn(sweep(Rc::clone(&shared), period));
     listener::accept(listener, kernel, shared).await;
 }
 
@@ -93,6 +101,14 @@ async fn tick<S: Service>(shared: Rc<connection::Shared<S>>) {
     loop {
         monoio::time::sleep(Duration::from_secs(1)).await;
         shared.service.borrow_mut().tick();
+    }
+}
+
+/// One timer for all connections: none is set for a read.
+async fn sweep<S: Service>(shared: Rc<connection::Shared<S>>, period: Duration) {
+    loop {
+        monoio::time::sleep(period).await;
+        shared.deadlines.sweep();
     }
 }
 

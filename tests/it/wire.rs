@@ -18,6 +18,7 @@ mod operator;
 mod parsing;
 mod paths;
 mod query;
+mod slow;
 mod validators;
 
 use std::cell::RefCell;

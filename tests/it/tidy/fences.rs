@@ -27,6 +27,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ),
     ("memmap2", &["snapshot/open.rs"]),
     ("monoio", &["worker/"]),
+    ("nix", &["worker/deadlines.rs"]),
     ("notify", &["snapshot/watch.rs"]),
     ("regex_automata", &["condition/pattern.rs"]),
     (

@@ -1,0 +1,154 @@
+//! How long each connection of a worker takes for what it is at, and the end of those that take too long.
+//!
+//! A connection says what it begins; a sweep, once a period for all, ends what has lasted too long by shutting the socket down,
+//! so that the pending read or write returns. Time is the sweep's, so that nothing asks for it on a request's way: what begins
+//! between two sweeps counts from the last one, and is given a period more. So nothing ends early, and at most a period late.
+
+use std::cell::{Cell, RefCell};
+use std::os::fd::RawFd;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{Shutdown, shutdown};
+
+use crate::clock;
+use crate::config::Timeouts;
+use crate::limits::BODY_RATE_BYTES_MIN;
+
+/// The connections of a worker.
+pub(super) struct Deadlines {
+    timeouts: Timeouts,
+    period_ms: u64,
+    begun: Instant,
+    /// Milliseconds since then, as of the last sweep.
+    now_ms: Cell<u64>,
+    /// Each knows where it stands.
+    connections: RefCell<Vec<Rc<Deadline>>>,
+}
+
+/// What one connection is at, and since when.
+pub(super) struct Deadline {
+    descriptor: RawFd,
+    /// Its index among the connections.
+    at: Cell<usize>,
+    phase: Cell<Phase>,
+    since_ms: Cell<u64>,
+    /// Bytes of the body that have come.
+    received: Cell<u64>,
+    expired: Cell<bool>,
+}
+
+/// What a connection is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Nothing of a request has come.
+    Idle,
+    /// A head is coming.
+    Head,
+    /// A body is coming.
+    Body,
+    /// An answer is being taken.
+    Write,
+    /// What nobody reads is coming, before the connection closes.
+    Drain,
+}
+
+impl Deadlines {
+    /// Swept once a period.
+    pub(super) fn new(timeouts: Timeouts, period: Duration) -> Self {
+        let (begun, period_ms) = (clock::instant(), period.as_millis() as u64);
+        Self { timeouts, period_ms, begun, now_ms: Cell::new(0), connections: RefCell::default() }
+    }
+
+    /// Watches a connection until what comes back is dropped, which must be before its descriptor is closed.
+    pub(super) fn watch(self: &Rc<Self>, descriptor: RawFd) -> Watched {
+        let mut connections = self.connections.borrow_mut();
+        let deadline = Rc::new(Deadline {
+            descriptor,
+            at: Cell::new(connections.len()),
+            phase: Cell::new(Phase::Idle),
+            since_ms: Cell::new(self.now_ms.get()),
+            received: Cell::new(0),
+            expired: Cell::new(false),
+        });
+        connections.push(Rc::clone(&deadline));
+        Watched { deadlines: Rc::clone(self), deadline }
+    }
+
+    /// Ends what has lasted too long.
+    pub(super) fn sweep(&self) {
+        let now_ms = clock::instant().duration_since(self.begun).as_millis() as u64;
+        self.now_ms.set(now_ms);
+        let connections = self.connections.borrow();
+        for deadline in connections.iter().filter(|deadline| !deadline.expired.get()) {
+            let lasted_ms = now_ms.saturating_sub(deadline.since_ms.get() + self.period_ms);
+            if deadline.is_over(lasted_ms, &self.timeouts) {
+                deadline.expired.set(true);
+                // Where a request is on its way it can still be refused.
+                let how = match deadline.phase.get() {
+                    Phase::Head | Phase::Body => Shutdown::Read,
+                    Phase::Idle | Phase::Write | Phase::Drain => Shutdown::Both,
+                };
+                // A client that has gone already is what is wanted.
+                let _ = shutdown(deadline.descriptor, how);
+            }
+        }
+    }
+}
+
+impl Deadline {
+    fn is_over(&self, lasted_ms: u64, timeouts: &Timeouts) -> bool {
+        let passed = |timeout: Duration| lasted_ms >= timeout.as_millis() as u64;
+        match self.phase.get() {
+            Phase::Idle => passed(timeouts.idle),
+            Phase::Head | Phase::Drain => passed(timeouts.head),
+            Phase::Body => {
+                passed(timeouts.body) && self.received.get() < BODY_RATE_BYTES_MIN * lasted_ms / 1000
+            }
+            Phase::Write => passed(timeouts.write),
+        }
+    }
+}
+
+/// A connection that is watched.
+pub(super) struct Watched {
+    deadlines: Rc<Deadlines>,
+    deadline: Rc<Deadline>,
+}
+
+impl Watched {
+    /// The connection begins `phase`; where it is at it already, its time goes on.
+    pub(super) fn at(&self, phase: Phase) {
+        if self.deadline.phase.get() != phase {
+            self.deadline.phase.set(phase);
+            self.again();
+        }
+    }
+
+    /// The phase begins anew: something of it is done.
+    pub(super) fn again(&self) {
+        self.deadline.since_ms.set(self.deadlines.now_ms.get());
+        self.deadline.received.set(0);
+    }
+
+    /// So many bytes have come.
+    pub(super) fn received(&self, bytes: usize) {
+        self.deadline.received.set(self.deadline.received.get() + bytes as u64);
+    }
+
+    /// The phase that lasted too long, if one did.
+    pub(super) fn expired(&self) -> Option<Phase> {
+        self.deadline.expired.get().then(|| self.deadline.phase.get())
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let mut connections = self.deadlines.connections.borrow_mut();
+        let at = self.deadline.at.get();
+        connections.swap_remove(at);
+        if let Some(moved) = connections.get(at) {
+            moved.at.set(at);
+        }
+    }
+}
