@@ -6,25 +6,27 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::admin::Operator;
 use crate::api::{Desk, Settings, Surface};
-use crate::config::{Config, Timeouts};
+use crate::clock;
+use crate::config::Config;
 use crate::edge::agent::Agents;
 use crate::snapshot::current::Current;
 use crate::snapshot::open::Budget;
 use crate::snapshot::shelf::Shelf;
 use crate::snapshot::watch;
-use crate::worker::{self, Kernel, Plan};
+use crate::worker::{self, Kernel, Plan, Stopping};
 
-/// A server that serves. There is no stopping it but ending the process.
+/// A server that serves, until the process ends.
 #[derive(Debug)]
 pub struct Running {
     /// Edge's address, its port filled in.
@@ -35,6 +37,9 @@ pub struct Running {
     pub workers: usize,
     /// What serves them.
     pub kernel: Kernel,
+    stopping: Stopping,
+    /// The workers' own, held to stop them.
+    listeners: Vec<TcpListener>,
 }
 
 /// Why a server did not start.
@@ -80,28 +85,68 @@ pub fn start(config: Config) -> Result<Running, BootError> {
     };
     let operator_desk = desk(Surface::Admin);
     let token = config.admin_token;
-    let operator = move || Operator::new(operator_desk(), token);
+    let stopping = Stopping::default();
+    let told = stopping.clone();
+    let operator = move || Operator::new(operator_desk(), token, told);
     let timeouts = config.timeouts;
-    serve("operator".into(), None, kernel, timeouts, (admin, "--admin"), operator)?;
+    let listener = bind(admin, "--admin")?;
+    // Its connections are not waited for, so they have a stop of their own.
+    let stopping_own = Stopping::default();
+    let name = "operator".to_owned();
+    serve(Plan { name, cpu: None, kernel, timeouts, stopping: stopping_own, listener, service: operator })?;
 
     let cpus = worker::cpus();
     let workers = config.workers.unwrap_or(cpus.len()).max(1);
+    let mut listeners = Vec::with_capacity(workers);
     for i in 0..workers {
-        let cpu = cpus.get(i % cpus.len().max(1)).copied();
-        serve(format!("worker-{i}"), cpu, kernel, timeouts, (listen, "--listen"), desk(Surface::Edge))?;
+        let listener = bind(listen, "--listen")?;
+        listeners.push(listener.try_clone().map_err(BootError::Thread)?);
+        let (name, cpu) = (format!("worker-{i}"), cpus.get(i % cpus.len().max(1)).copied());
+        let (stopping, service) = (stopping.clone(), desk(Surface::Edge));
+        serve(Plan { name, cpu, kernel, timeouts, stopping, listener, service })?;
     }
-    Ok(Running { listen, admin, workers, kernel })
+    Ok(Running { listen, admin, workers, kernel, stopping, listeners })
 }
 
-/// Returns when the operator ends the process by SIGTERM or SIGINT.
-///
-/// # Errors
-/// Signals cannot be waited for.
-pub fn wait_for_the_end() -> io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT])?;
-    let signal = signals.forever().next();
-    tracing::info!(signal, "ended by a signal");
-    Ok(())
+/// How long requests that have come may take to be answered once the server stops.
+const STOP: Duration = Duration::from_secs(10);
+/// Between two looks at whether they are.
+const STOP_LOOK: Duration = Duration::from_millis(10);
+
+impl Running {
+    /// Serves until the operator ends the process by SIGTERM or SIGINT: then no connection is taken any more, what has come
+    /// is answered, each answer the last of its connection, and this returns, after 10 s or at a second signal in any case.
+    /// SIGHUP asks for a look at the snapshots, which are looked at all the time.
+    ///
+    /// # Errors
+    /// Signals cannot be waited for.
+    pub fn serve_until_told(self) -> io::Result<()> {
+        let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+        let ends = |signal: &i32| *signal != SIGHUP;
+        signals.forever().find(ends);
+        tracing::info!("stopping: {} connections are open", self.stopping.open());
+        self.stopping.begin();
+        for listener in &self.listeners {
+            if let Err(error) = worker::stop_listening(listener) {
+                tracing::warn!("a listener cannot be stopped: {error}");
+            }
+        }
+        let begun = clock::instant();
+        while self.stopping.open() > 0 {
+            if signals.pending().any(|signal| ends(&signal)) || clock::instant().duration_since(begun) >= STOP
+            {
+                tracing::warn!("stopped with {} connections open", self.stopping.open());
+                return Ok(());
+            }
+            std::thread::sleep(STOP_LOOK);
+        }
+        tracing::info!("stopped");
+        Ok(())
+    }
+}
+
+fn bind(address: SocketAddr, flag: &'static str) -> Result<TcpListener, BootError> {
+    worker::bind(address).map_err(|cause| BootError::Address { address, flag, cause })
 }
 
 /// Both are held until both are claimed: two surfaces on one port would answer for each other.
@@ -128,17 +173,8 @@ fn publish(config: &Config, current: &Current) -> Result<(), BootError> {
 }
 
 /// Starts one serving thread and waits until it does.
-fn serve<S: worker::Service>(
-    name: String,
-    cpu: Option<usize>,
-    kernel: Kernel,
-    timeouts: Timeouts,
-    (address, flag): (SocketAddr, &'static str),
-    service: impl FnOnce() -> S + Send + 'static,
-) -> Result<(), BootError> {
-    let listener = worker::bind(address).map_err(|cause| BootError::Address { address, flag, cause })?;
+fn serve<S: worker::Service, M: FnOnce() -> S + Send + 'static>(plan: Plan<M>) -> Result<(), BootError> {
     let (started, answer) = sync_channel(1);
-    let plan = Plan { name, cpu, kernel, timeouts, listener, service };
     worker::spawn(plan, started).map_err(BootError::Thread)?;
     let gone = || Err(io::Error::other("it ended at once"));
     answer.recv().unwrap_or_else(|_| gone()).map_err(BootError::Thread)

@@ -11,18 +11,19 @@ use crate::api::{Desk, Endpoint};
 use crate::checksum;
 use crate::http::request::{Method, Request};
 use crate::problem::{self, Problem};
-use crate::worker::Service;
+use crate::worker::{Service, Stopping};
 
 /// The service of the operator's address.
 pub struct Operator {
     desk: Desk,
+    stopping: Stopping,
     token: Option<String>,
 }
 
 impl Operator {
-    /// Answers at `desk`, which explains, for those who know `token`.
-    pub fn new(desk: Desk, token: Option<String>) -> Self {
-        Self { desk, token }
+    /// Answers at `desk`, which explains, for those who know `token`; says of `stopping` whether the server is ready.
+    pub fn new(desk: Desk, token: Option<String>, stopping: Stopping) -> Self {
+        Self { desk, stopping, token }
     }
 
     /// Whether the rest of the address is open to this request.
@@ -55,7 +56,7 @@ impl Operator {
 
 impl Service for Operator {
     fn answer(&mut self, request: &Request<'_>, peer: SocketAddr, out: &mut Vec<u8>) {
-        if health::answer(&mut self.desk, request, out) {
+        if health::answer(&mut self.desk, self.stopping.has_begun(), request, out) {
             return;
         }
         if let Err(problem) = self.admit(request, peer) {

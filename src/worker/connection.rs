@@ -17,6 +17,7 @@ use monoio::net::TcpStream;
 
 use super::Service;
 use super::deadlines::{Deadlines, Phase, Watched};
+use super::stopping::Stopping;
 use crate::http::input::Input;
 use crate::http::request::{self, Parsed};
 use crate::limits::{BODY_BYTES_MAX, FLUSH_BYTES, POOLED_BUFFER_BYTES_MAX, POOLED_BUFFERS_MAX};
@@ -26,13 +27,14 @@ use crate::problem::{self, Problem};
 pub(super) struct Shared<S> {
     pub(super) service: RefCell<S>,
     pub(super) deadlines: Rc<Deadlines>,
+    pub(super) stopping: Stopping,
     outputs: RefCell<Vec<Vec<u8>>>,
 }
 
 impl<S: Service> Shared<S> {
-    pub(super) fn new(service: S, deadlines: Deadlines) -> Self {
+    pub(super) fn new(service: S, deadlines: Deadlines, stopping: Stopping) -> Self {
         let outputs = RefCell::new(Vec::with_capacity(POOLED_BUFFERS_MAX));
-        Self { service: RefCell::new(service), deadlines: Rc::new(deadlines), outputs }
+        Self { service: RefCell::new(service), deadlines: Rc::new(deadlines), stopping, outputs }
     }
 
     fn take_output(&self) -> Vec<u8> {
@@ -63,6 +65,7 @@ enum Next {
 }
 
 pub(super) async fn serve<S: Service>(mut stream: TcpStream, peer: SocketAddr, shared: Rc<Shared<S>>) {
+    let _open = shared.stopping.opened();
     // Declared behind the stream, so dropped before it.
     let watched = shared.deadlines.watch(stream.as_raw_fd());
     let mut input = Input::new();
@@ -133,7 +136,10 @@ async fn write(stream: &mut TcpStream, output: Vec<u8>, watched: &Watched) -> Op
 
 /// Appends the answers to all requests that are whole. A panic costs this connection, not the worker.
 fn answer<S: Service>(input: &mut Input, peer: SocketAddr, shared: &Shared<S>, output: &mut Vec<u8>) -> Next {
-    let answering = AssertUnwindSafe(|| answer_all(input, peer, &mut *shared.service.borrow_mut(), output));
+    let answering = AssertUnwindSafe(|| {
+        let last = shared.stopping.has_begun();
+        answer_all(input, peer, &mut *shared.service.borrow_mut(), last, output)
+    });
     catch_unwind(answering).unwrap_or_else(|_| {
         tracing::error!("a panic while answering: its connection is closed");
         output.clear();
@@ -145,6 +151,7 @@ fn answer_all<S: Service>(
     input: &mut Input,
     peer: SocketAddr,
     service: &mut S,
+    last: bool,
     output: &mut Vec<u8>,
 ) -> Next {
     while output.len() < FLUSH_BYTES {
@@ -173,6 +180,7 @@ fn answer_all<S: Service>(
                     continue;
                 };
                 request.content = &input.unread()[head_bytes..end];
+                request.close |= last;
                 let close = request.close;
                 service.answer(&request, peer, output);
                 input.consume(end);

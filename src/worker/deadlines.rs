@@ -75,19 +75,20 @@ impl Deadlines {
         Watched { deadlines: Rc::clone(self), deadline }
     }
 
-    /// Ends what has lasted too long.
-    pub(super) fn sweep(&self) {
+    /// Ends what has lasted too long; where the server stops, also what waits for a request.
+    pub(super) fn sweep(&self, stopping: bool) {
         let now_ms = clock::instant().duration_since(self.begun).as_millis() as u64;
         self.now_ms.set(now_ms);
         let connections = self.connections.borrow();
         for deadline in connections.iter().filter(|deadline| !deadline.expired.get()) {
             let lasted_ms = now_ms.saturating_sub(deadline.since_ms.get() + self.period_ms);
-            if deadline.is_over(lasted_ms, &self.timeouts) {
+            let phase = deadline.phase.get();
+            if deadline.is_over(lasted_ms, &self.timeouts) || stopping && phase == Phase::Idle {
                 deadline.expired.set(true);
-                // Where a request is on its way it can still be refused.
-                let how = match deadline.phase.get() {
-                    Phase::Head | Phase::Body => Shutdown::Read,
-                    Phase::Idle | Phase::Write | Phase::Drain => Shutdown::Both,
+                // A request that is on its way can still be refused, one that has just come still be answered.
+                let how = match phase {
+                    Phase::Head | Phase::Body | Phase::Idle => Shutdown::Read,
+                    Phase::Write | Phase::Drain => Shutdown::Both,
                 };
                 // A client that has gone already is what is wanted.
                 let _ = shutdown(deadline.descriptor, how);

@@ -1,11 +1,11 @@
 //! Addresses: claimed once, then listened on by every worker; and accepting.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::Service;
 use super::connection::{self, Shared};
@@ -50,13 +50,21 @@ pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
+/// Takes no more connections, whoever else holds the listener: its pending accept fails.
+///
+/// # Errors
+/// What the system says.
+pub fn stop_listening(listener: &TcpListener) -> io::Result<()> {
+    SockRef::from(listener).shutdown(Shutdown::Both)
+}
+
 fn socket(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     Ok(socket)
 }
 
-/// Accepts for ever. There is one accept future at a time and it is never dropped: a cancelled one
+/// Accepts until the server stops. There is one accept future at a time and it is never dropped: a cancelled one
 /// would leak a descriptor.
 pub(super) async fn accept<S: Service>(listener: TcpListener, kernel: Kernel, shared: Rc<Shared<S>>) {
     // epoll needs it; a ring would answer EAGAIN to it in place of waiting.
@@ -70,6 +78,7 @@ pub(super) async fn accept<S: Service>(listener: TcpListener, kernel: Kernel, sh
             Ok((stream, peer)) => {
                 monoio::spawn(connection::serve(stream, peer, Rc::clone(&shared)));
             }
+            Err(_) if shared.stopping.has_begun() => return,
             Err(error) => {
                 tracing::warn!("a connection was not accepted: {error}");
                 monoio::time::sleep(BACK_OFF).await;

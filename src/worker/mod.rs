@@ -5,6 +5,7 @@ mod connection;
 mod deadlines;
 mod listener;
 mod ring;
+mod stopping;
 
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
@@ -14,8 +15,9 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-pub use listener::{bind, claim};
+pub use listener::{bind, claim, stop_listening};
 pub use ring::Kernel;
+pub use stopping::Stopping;
 
 use self::deadlines::Deadlines;
 use crate::api::Desk;
@@ -64,6 +66,8 @@ pub struct Plan<M> {
     pub kernel: Kernel,
     /// How long its connections may take.
     pub timeouts: Timeouts,
+    /// When it is to stop.
+    pub stopping: Stopping,
     /// Bound and listening.
     pub listener: TcpListener,
     /// Makes its service, on the thread itself.
@@ -83,18 +87,28 @@ pub fn spawn<S: Service, M: FnOnce() -> S + Send + 'static>(
         if let Some(cpu) = plan.cpu {
             pin(cpu);
         }
-        let Plan { kernel, timeouts, listener, service, .. } = plan;
-        ring::run(kernel, &started, || serve(listener, kernel, timeouts, service()));
+        let Plan { kernel, timeouts, stopping, listener, service, .. } = plan;
+        ring::run(kernel, &started, || {
+            let period = (timeouts.shortest() / SWEEPS_PER_TIMEOUT).min(Duration::from_secs(1));
+            let deadlines = Deadlines::new(timeouts, period);
+            let shared = Rc::new(connection::Shared::new(service(), deadlines, stopping));
+            serve(listener, kernel, shared, period)
+        });
     })?;
     Ok(())
 }
 
-async fn serve<S: Service>(listener: TcpListener, kernel: Kernel, timeouts: Timeouts, service: S) {
-    let period = (timeouts.shortest() / SWEEPS_PER_TIMEOUT).min(Duration::from_secs(1));
-    let shared = Rc::new(connection::Shared::new(service, Deadlines::new(timeouts, period)));
+async fn serve<S: Service>(
+    listener: TcpListener,
+    kernel: Kernel,
+    shared: Rc<connection::Shared<S>>,
+    period: Duration,
+) {
     monoio::spawn(tick(Rc::clone(&shared)));
     monoio::spawn(sweep(Rc::clone(&shared), period));
     listener::accept(listener, kernel, shared).await;
+    // No more come; those that are open are still served.
+    std::future::pending().await
 }
 
 async fn tick<S: Service>(shared: Rc<connection::Shared<S>>) {
@@ -108,7 +122,7 @@ async fn tick<S: Service>(shared: Rc<connection::Shared<S>>) {
 async fn sweep<S: Service>(shared: Rc<connection::Shared<S>>, period: Duration) {
     loop {
         monoio::time::sleep(period).await;
-        shared.deadlines.sweep();
+        shared.deadlines.sweep(shared.stopping.has_begun());
     }
 }
 

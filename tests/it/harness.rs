@@ -108,6 +108,19 @@ impl Server {
         Client::to(self.edge).post(target, fields, body)
     }
 
+    /// Sends a signal, given by its name: "TERM".
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        assert!(sent.expect("kill is there").success(), "a signal is sent");
+    }
+
+    /// Its exit code, once it has ended.
+    pub fn exit_code(&mut self) -> i32 {
+        eventually("the server ends", || self.child.try_wait().expect("it can be asked"))
+            .code()
+            .expect("a code")
+    }
+
     /// One GET to the operator's address.
     pub fn admin_get(&self, target: &str) -> Response {
         Client::to(self.admin).request("GET", target, &[])

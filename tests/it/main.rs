@@ -32,5 +32,7 @@ mod snapshot_damage;
 mod publishing;
 // Publications under load.
 mod reload;
+// How a server ends.
+mod stopping;
 // What the operator types, and what is said and written then.
 mod command_line;

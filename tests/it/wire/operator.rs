@@ -8,7 +8,7 @@ use parallax::api::{Desk, Settings, Surface};
 use parallax::edge::agent::Agents;
 use parallax::http::request::{Parsed, parse};
 use parallax::snapshot::current::Current;
-use parallax::worker::Service;
+use parallax::worker::{Service, Stopping};
 use serde_json::json;
 
 use super::{Shared, acme, page, problem, zone};
@@ -158,7 +158,7 @@ fn answer_to(peer: &str, token: Option<&str>, fields: &str) -> String {
     let peer: SocketAddr = peer.parse().expect("an address");
     let settings = Settings { explain: false, country_header: None };
     let desk = Desk::new(Surface::Admin, settings, &Current::default(), Arc::new(Agents::new()));
-    let mut operator = Operator::new(desk, token.map(str::to_owned));
+    let mut operator = Operator::new(desk, token.map(str::to_owned), Stopping::default());
     let head = format!("GET {WHY} HTTP/1.1\r\nHost: 127.0.0.1\r\n{fields}\r\n");
     let Parsed::Whole(request, _) = parse(head.as_bytes(), None) else { panic!("it is whole") };
     let mut out = Vec::new();

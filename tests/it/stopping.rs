@@ -1,0 +1,101 @@
+//! A server that is told to stop answers what has come, takes no more, and ends (R11).
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use crate::harness::{Client, PATIENCE, Server, eventually, times};
+
+const REQUEST: &[u8] = b"GET /v1/resolve?site=fjell&route=/&variants= HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// Asks once. None where the server closed without a byte of an answer; else whether it is the connection's last. Half an
+/// answer fails the test.
+fn ask(stream: &mut BufReader<TcpStream>) -> Option<bool> {
+    stream.get_mut().write_all(REQUEST).ok()?;
+    let mut head = String::new();
+    loop {
+        match stream.read_line(&mut head) {
+            Ok(0) if head.is_empty() => return None,
+            Err(error) if head.is_empty() && error.kind() == ErrorKind::ConnectionReset => return None,
+            Ok(bytes) => assert!(bytes > 0, "half a head: {head}"),
+            Err(error) => panic!("{error} in {head}"),
+        }
+        if head.ends_with("\r\n\r\n") {
+            break;
+        }
+    }
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    let length = head.split("Content-Length: ").nth(1).and_then(|rest| rest.split('\r').next());
+    let mut body = vec![0; length.and_then(|text| text.parse().ok()).expect("a length")];
+    stream.read_exact(&mut body).expect("a whole body");
+    assert!(body.starts_with(b"{\"type\":\"layout\"") && body.ends_with(b"}"));
+    Some(head.contains("\r\nConnection: close\r\n"))
+}
+
+fn connected(server: &Server) -> BufReader<TcpStream> {
+    let stream = TcpStream::connect(server.edge).expect("connected");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    BufReader::new(stream)
+}
+
+#[test]
+fn under_load_every_answer_is_whole_and_the_last_of_its_connection() {
+    for _ in 0..times(3, 50) {
+        let mut server = Server::demo();
+        let answered = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for mut stream in (0..8).map(|_| connected(&server)) {
+                let answered = &answered;
+                scope.spawn(move || {
+                    while let Some(last) = ask(&mut stream) {
+                        answered.fetch_add(1, Ordering::Relaxed);
+                        if last {
+                            let mut rest = Vec::new();
+                            assert_eq!(stream.read_to_end(&mut rest).unwrap_or(0), 0, "nothing follows");
+                            return;
+                        }
+                    }
+                });
+            }
+            eventually("some are answered", || (answered.load(Ordering::Relaxed) > 200).then_some(()));
+            server.signal("TERM");
+        });
+        assert_eq!(server.exit_code(), 0);
+        assert!(server.log().contains("stopped"), "{}", server.log());
+    }
+}
+
+#[test]
+fn a_connection_without_a_request_does_not_hold_the_end_up() {
+    let mut server = Server::demo();
+    let (mut fresh, mut used) = (Client::to(server.edge), Client::to(server.edge));
+    assert_eq!(used.request("GET", "/v1/routes?site=fjell", &[]).status, 200);
+    server.signal("INT");
+    assert!(fresh.is_closed() && used.is_closed());
+    assert_eq!(server.exit_code(), 0);
+}
+
+#[test]
+fn a_request_on_its_way_is_waited_for_until_a_second_signal() {
+    let mut server = Server::demo();
+    let (mut whole, mut half) = (Client::to(server.edge), Client::to(server.edge));
+    let (first, second) = REQUEST.split_at(20);
+    for client in [&mut whole, &mut half] {
+        client.send(first);
+        client.send(&second[..3]);
+    }
+    // An answer on another connection of each worker says that what came before is read.
+    (0..20).for_each(|_| assert_eq!(server.get("/v1/routes?site=fjell").status, 200));
+    server.signal("HUP");
+    assert_eq!(server.admin_get("/readyz").status, 200);
+    server.signal("TERM");
+    eventually("it is not ready any more", || (server.admin_get("/readyz").status == 503).then_some(()));
+    assert_eq!(server.admin_get("/readyz").json()["draining"], true);
+    eventually("nobody is taken any more", || TcpStream::connect(server.edge).err());
+    whole.send(&second[3..]);
+    let response = whole.response(false);
+    assert_eq!((response.status, response.field("connection")), (200, Some("close")));
+    server.signal("TERM");
+    assert_eq!(server.exit_code(), 0);
+}
