@@ -122,6 +122,8 @@ impl Watched {
     pub(super) fn at(&self, phase: Phase) {
         if self.deadline.phase.get() != phase {
             self.deadline.phase.set(phase);
+            // What came in the moment in which its time was up is answered, and has a time of its own.
+            self.deadline.expired.set(false);
             self.again();
         }
     }
