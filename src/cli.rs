@@ -227,7 +227,8 @@ fn serve(typed: Serve) -> Result<(), Failure> {
         if running.workers == 1 { "1 worker".to_owned() } else { format!("{} workers", running.workers) },
         running.kernel.name(),
     );
-    running.serve_until_told().map_err(|error| Failure::Machine(error.to_string()))
+    running.serve_until_told();
+    Ok(())
 }
 
 const DEFAULT_SNAPSHOTS: &str = "snapshots";

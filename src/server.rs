@@ -37,6 +37,8 @@ pub struct Running {
     pub workers: usize,
     /// What serves them.
     pub kernel: Kernel,
+    /// Heard since before anything listened, so that none is lost.
+    signals: Signals,
     stopping: Stopping,
     /// The workers' own, held to stop them.
     listeners: Vec<TcpListener>,
@@ -66,6 +68,7 @@ pub enum BootError {
 /// # Errors
 /// What was in the way, and what to do about it.
 pub fn start(config: Config) -> Result<Running, BootError> {
+    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(BootError::Thread)?;
     let [listen, admin] = claim_both(config.listen, config.admin)?;
     let (kernel, note) = Kernel::choose(config.driver).map_err(BootError::Driver)?;
     if let Some(note) = note {
@@ -105,7 +108,7 @@ pub fn start(config: Config) -> Result<Running, BootError> {
         let (stopping, service) = (stopping.clone(), desk(Surface::Edge));
         serve(Plan { name, cpu, kernel, timeouts, stopping, listener, service })?;
     }
-    Ok(Running { listen, admin, workers, kernel, stopping, listeners })
+    Ok(Running { listen, admin, workers, kernel, signals, stopping, listeners })
 }
 
 /// How long requests that have come may take to be answered once the server stops.
@@ -117,11 +120,8 @@ impl Running {
     /// Serves until the operator ends the process by SIGTERM or SIGINT: then no connection is taken any more, what has come
     /// is answered, each answer the last of its connection, and this returns, after 10 s or at a second signal in any case.
     /// SIGHUP asks for a look at the snapshots, which are looked at all the time.
-    ///
-    /// # Errors
-    /// Signals cannot be waited for.
-    pub fn serve_until_told(self) -> io::Result<()> {
-        let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    pub fn serve_until_told(mut self) {
+        let signals = &mut self.signals;
         let ends = |signal: &i32| *signal != SIGHUP;
         signals.forever().find(ends);
         tracing::info!("stopping: {} connections are open", self.stopping.open());
@@ -135,13 +135,11 @@ impl Running {
         while self.stopping.open() > 0 {
             if signals.pending().any(|signal| ends(&signal)) || clock::instant().duration_since(begun) >= STOP
             {
-                tracing::warn!("stopped with {} connections open", self.stopping.open());
-                return Ok(());
+                return tracing::warn!("stopped with {} connections open", self.stopping.open());
             }
             std::thread::sleep(STOP_LOOK);
         }
         tracing::info!("stopped");
-        Ok(())
     }
 }
 
