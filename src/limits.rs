@@ -84,8 +84,8 @@ pub const QUERY_PARAMS_MAX: usize = 16;
 pub const QUERY_LIMIT_MAX: usize = 100;
 /// Items of a page where neither the caller nor the query says how many.
 pub const QUERY_LIMIT_DEFAULT: usize = 20;
-/// Items that one answer may look at one by one, some 50 ns each: other requests of that worker wait for it. What needs more
-/// is 422, and `compile` warns that it may.
+/// Items that one answer may look at one by one, some 70 ns each for a clause: other requests of that worker wait for it. A
+/// query that needs more is 422, and `compile` warns that it may; a page that may is refused.
 pub const QUERY_EVALUATIONS_MAX: usize = 10_000;
 /// Fields that a content query may sort by, `id` included.
 pub const ORDER_FIELDS_MAX: usize = 8;

@@ -113,7 +113,8 @@ pub fn start(config: Config) -> Result<Running, BootError> {
 
 /// How long requests that have come may take to be answered once the server stops.
 const STOP: Duration = Duration::from_secs(10);
-/// Between two looks at whether they are.
+/// Between two looks at whether they are: two things are waited for, signals and connections, and no connection is to wake
+/// this thread on a request's way.
 const STOP_LOOK: Duration = Duration::from_millis(10);
 
 impl Running {

@@ -47,11 +47,17 @@ pub trait Vocabulary {
     /// The members of a group.
     fn group(&self, name: &str) -> Option<&[Json]>;
     fn group_names(&self) -> Vec<&str>;
-    /// The index of an audience among the site's, below [`crate::limits::AUDIENCES_MAX`].
-    fn audience(&self, name: &str) -> Option<u16>;
-    fn audience_names(&self) -> Vec<&str>;
-    /// A time as an author writes it (RFC 3339) in milliseconds since 1970.
-    fn time_ms(&self, text: &str) -> Option<i64>;
+    /// The index of an audience among the site's, below [`crate::limits::AUDIENCES_MAX`]; there are none unless said.
+    fn audience(&self, _name: &str) -> Option<u16> {
+        None
+    }
+    fn audience_names(&self) -> Vec<&str> {
+        Vec::new()
+    }
+    /// A time as an author writes it (RFC 3339) in milliseconds since 1970; only fields of [`Kind::Time`] ask.
+    fn time_ms(&self, _text: &str) -> Option<i64> {
+        None
+    }
     /// The names of the parameters, by index; `None` where conditions have none.
     fn param_names(&self) -> Option<Vec<&str>> {
         None

@@ -351,16 +351,4 @@ impl Vocabulary for AnyPath<'_> {
     fn group_names(&self) -> Vec<&str> {
         Vec::new()
     }
-
-    fn audience(&self, _: &str) -> Option<u16> {
-        None
-    }
-
-    fn audience_names(&self) -> Vec<&str> {
-        Vec::new()
-    }
-
-    fn time_ms(&self, _: &str) -> Option<i64> {
-        None
-    }
 }

@@ -12,6 +12,7 @@ use super::format::{
     ArchivedPage, ArchivedPart, ArchivedPiece, ArchivedQuery, ArchivedRoute, ArchivedShows, ArchivedSite,
 };
 use super::open::{Budget, Refusal, Snapshot};
+use super::search::evaluations_max;
 use super::shelf::names;
 use crate::checksum;
 
@@ -74,12 +75,6 @@ fn query_json(query: &ArchivedQuery) -> Json {
 fn indexed(query: &ArchivedQuery) -> impl Iterator<Item = &str> {
     let params = query.index.params.iter();
     params.map(|indexed| query.params[usize::from(indexed.param.to_native())].name.as_str())
-}
-
-/// Items that an answer may have to look at one by one, unless a range makes them fewer.
-fn evaluations_max(query: &ArchivedQuery) -> usize {
-    let longest = query.index.lists.iter().map(|list| list.len()).max().unwrap_or(0);
-    if query.scan.is_some() { longest } else { 0 }
 }
 
 fn route_json(site: &ArchivedSite, route: &ArchivedRoute) -> Json {

@@ -12,9 +12,7 @@ use super::params::Values;
 use super::table;
 use crate::condition::{Document, Evaluator, Memo, Patterns, Value, bind, encode_scalar};
 use crate::cursor;
-use crate::limits::{
-    HEAD_BYTES_MAX, ITEMS_MAX, PLACE_BYTES_MAX, PROGRAM_BYTES_MAX, QUERY_EVALUATIONS_MAX, QUERY_LIMIT_MAX,
-};
+use crate::limits::{HEAD_BYTES_MAX, ITEMS_MAX, PLACE_BYTES_MAX, QUERY_EVALUATIONS_MAX, QUERY_LIMIT_MAX};
 
 /// A search and what it found.
 #[derive(Debug)]
@@ -44,6 +42,12 @@ pub struct TooExpensive {
     pub evaluations: usize,
 }
 
+/// Items that an answer may have to look at one by one, unless a range makes them fewer.
+pub fn evaluations_max(query: &ArchivedQuery) -> usize {
+    let longest = query.index.lists.iter().map(|list| list.len()).max().unwrap_or(0);
+    if query.scan.is_some() { longest } else { 0 }
+}
+
 /// Which items a page may hold.
 #[derive(Debug, Clone, Copy)]
 struct Page {
@@ -61,7 +65,8 @@ impl Search {
             total: 0,
             more: false,
             signature: Vec::with_capacity(HEAD_BYTES_MAX),
-            program: Vec::with_capacity(PROGRAM_BYTES_MAX / 16),
+            // Large groups may make it longer; then it grows once.
+            program: Vec::with_capacity(HEAD_BYTES_MAX),
             key: Vec::with_capacity(HEAD_BYTES_MAX),
             marks: Vec::with_capacity(ITEMS_MAX / u64::BITS as usize),
             place: Vec::with_capacity(PLACE_BYTES_MAX),

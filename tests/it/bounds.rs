@@ -1,8 +1,9 @@
 //! What a site may be: each bound of `compile` at one below, at, and one above.
 
 use parallax::limits::{
-    AUDIENCES_MAX, BODY_RENDERED_BYTES_MAX, CANONICAL_BYTES_MAX, EXPERIMENTS_MAX, NODE_NESTING_MAX,
-    ROUTE_BYTES_MAX, RULES_MAX, VARIANTS_MAX, ZONES_MAX,
+    AUDIENCES_MAX, BODY_RENDERED_BYTES_MAX, CANONICAL_BYTES_MAX, EMBEDDED_MAX, EXPERIMENTS_MAX,
+    NODE_NESTING_MAX, QUERIES_MAX, QUERY_EVALUATIONS_MAX, ROUTE_BYTES_MAX, RULES_MAX, VARIANTS_MAX,
+    ZONES_MAX,
 };
 use parallax::snapshot::compile::compile;
 use parallax::snapshot::files::Files;
@@ -155,4 +156,51 @@ fn a_site_has_at_most_4096_experiments() {
         )
     };
     is_bounded(EXPERIMENTS_MAX, experiments, "at most 4096 experiments");
+}
+
+#[test]
+fn a_site_has_at_most_1024_queries() {
+    let queries = |count| {
+        let mut files = site(Vec::new());
+        files.push(("content/c.json".to_owned(), json!([])));
+        files.push((
+            "queries.json".to_owned(),
+            members(count, |i| format!("q{i}"), json!({ "collection": "c" })),
+        ));
+        files
+    };
+    is_bounded(QUERIES_MAX, queries, "at most 1024 queries");
+}
+
+/// A page that asks `nodes` times by a part of its path, over `items` items.
+fn asking(nodes: usize, items: usize, operator: &str) -> Site {
+    let node = |i| {
+        let query = json!({ "id": "q", "params": { "p": { "$route": "p" } } });
+        json!({ "id": format!("n{i}"), "type": "T", "props": {}, "query": query })
+    };
+    let nodes: Vec<Value> = (0..nodes).map(node).collect();
+    let mut files = site(vec![page("/:p", json!({ "main": nodes }))]);
+    let item = |i| json!({ "id": format!("i{i}"), "type": "t", "fields": { "f": "x" } });
+    files.push(("content/c.json".to_owned(), (0..items).map(item).collect()));
+    let (params, limit) = (json!({ "p": { "type": "string" } }), 1);
+    let asked = json!({ "f": { operator: { "$param": "p" } } });
+    let query = json!({ "collection": "c", "params": params, "where": asked, "limit": limit });
+    files.push(("queries.json".to_owned(), json!({ "q": query })));
+    files
+}
+
+#[test]
+fn a_page_asks_at_most_256_times_by_its_path() {
+    is_bounded(
+        EMBEDDED_MAX,
+        |nodes| asking(nodes, 1, "$eq"),
+        "at most 256 queries that name a part of the path",
+    );
+}
+
+#[test]
+fn all_queries_of_a_page_together_look_at_no_more_than_10000_items() {
+    let words = "look at no more than 10000 items";
+    is_bounded(QUERY_EVALUATIONS_MAX, |items| asking(1, items, "$gt"), words);
+    is_bounded(QUERY_EVALUATIONS_MAX / 2, |items| asking(2, items, "$gt"), words);
 }

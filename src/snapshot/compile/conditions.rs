@@ -103,14 +103,7 @@ impl<'s> Conditions<'s> {
     }
 
     fn read(&self, file: &str, pointer: &str, when: &Json, mistakes: &mut Mistakes) -> Option<Condition> {
-        condition::strict(when, &self.words)
-            .map_err(|faults| {
-                for Fault { pointer: inner, expected, came, nearest } in faults {
-                    let mistake = Mistake::of_value(file, format!("{pointer}{inner}"), expected, came);
-                    mistakes.add(mistake.with_nearest(nearest));
-                }
-            })
-            .ok()
+        read(when, &self.words, (file, pointer), mistakes)
     }
 
     /// The program of a condition that was read, which stands at `pointer` in `file`.
@@ -141,6 +134,23 @@ impl<'s> Conditions<'s> {
         }
         (self.patterns, self.audiences, self.words.sees_url.get())
     }
+}
+
+/// Reads the condition that stands at `pointer` in `file`; its faults become mistakes.
+pub(super) fn read(
+    written: &Json,
+    words: &dyn Vocabulary,
+    (file, pointer): (&str, &str),
+    mistakes: &mut Mistakes,
+) -> Option<Condition> {
+    condition::strict(written, words)
+        .map_err(|faults| {
+            for Fault { pointer: inner, expected, came, nearest } in faults {
+                let mistake = Mistake::of_value(file, format!("{pointer}{inner}"), expected, came);
+                mistakes.add(mistake.with_nearest(nearest));
+            }
+        })
+        .ok()
 }
 
 /// What conditions of this site may name. A file with mistakes is taken to hold every name, so that

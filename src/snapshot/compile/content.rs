@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value as Json};
 
-use super::conditions::Conditions;
+use super::conditions::{self, Conditions};
 use super::index::{self, Asked};
 use super::piece::Pieces;
 use crate::checksum;
-use crate::condition::{self, Condition, Fault, Field, Kind, Value, Vocabulary};
+use crate::condition::{self, Condition, Field, Kind, Value, Vocabulary};
 use crate::json;
 use crate::limits::{
     ITEMS_MAX, ORDER_FIELDS_MAX, PLACE_BYTES_MAX, QUERIES_MAX, QUERY_EVALUATIONS_MAX, QUERY_LIMIT_DEFAULT,
@@ -88,18 +88,10 @@ impl<'s> Collections<'s> {
         &self,
         written: &Json,
         params: Option<Vec<&str>>,
-        (file, pointer): (&str, &str),
+        place: (&str, &str),
         mistakes: &mut Mistakes,
     ) -> Option<Condition> {
-        let words = ContentWords { groups: self.groups, params };
-        condition::strict(written, &words)
-            .map_err(|faults| {
-                for Fault { pointer: inner, expected, came, nearest } in faults {
-                    let mistake = Mistake::of_value(file, format!("{pointer}{inner}"), expected, came);
-                    mistakes.add(mistake.with_nearest(nearest));
-                }
-            })
-            .ok()
+        conditions::read(written, &ContentWords { groups: self.groups, params }, place, mistakes)
     }
 }
 
@@ -129,18 +121,6 @@ impl Vocabulary for ContentWords<'_> {
 
     fn group_names(&self) -> Vec<&str> {
         self.groups.into_iter().flat_map(|groups| groups.keys()).map(|name| &**name).collect()
-    }
-
-    fn audience(&self, _: &str) -> Option<u16> {
-        None
-    }
-
-    fn audience_names(&self) -> Vec<&str> {
-        Vec::new()
-    }
-
-    fn time_ms(&self, _: &str) -> Option<i64> {
-        None
     }
 
     fn param_names(&self) -> Option<Vec<&str>> {
@@ -295,7 +275,7 @@ impl<'s> Drafting<'_, 's, '_> {
         self.query.params.iter().map(|(name, param)| compiled(name, param)).collect()
     }
 
-    /// None where the parameters are too many, which is a mistake by then: nothing is to name what is not compiled.
+    /// Empty where the parameters are too many, which is a mistake by then: nothing is to name what is not compiled.
     fn conjuncts(&mut self, collections: &Collections<'_>) -> Vec<Condition> {
         let names = self.query.params.keys().map(|name| &**name).collect();
         let at = format!("/{}/where", self.key);
@@ -410,7 +390,7 @@ impl<'s> Drafting<'_, 's, '_> {
     fn content(&self, query: &Query, scanned: &[Condition], pieces: &Pieces) -> [u8; 16] {
         let mut described = format!("{:?}{scanned:?}", self.query).into_bytes();
         for item in &query.items {
-            for part in [&item.place, &pieces.text(item.piece).to_vec(), &item.facts] {
+            for part in [&item.place[..], pieces.text(item.piece), &item.facts] {
                 described.extend_from_slice(&checksum::tag(part).to_le_bytes());
             }
         }

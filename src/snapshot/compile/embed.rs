@@ -15,7 +15,7 @@ use crate::nearest::nearest;
 use crate::snapshot::format::{ArchivedQuery, Embedded, Given};
 use crate::snapshot::mistake::{Mistake, Mistakes};
 use crate::snapshot::params::{self, NO_VALUES, Values};
-use crate::snapshot::search::Search;
+use crate::snapshot::search::{Search, evaluations_max};
 use crate::snapshot::source::{Authored, EmbeddedQuery};
 
 /// The queries of a site, ready to be run.
@@ -82,15 +82,6 @@ impl<'c> Contents<'c> {
         {
             let expected = format!("the parameter `{}`, {}", param.name, param.says);
             mistakes.add(Mistake::of_value(place.file, place.pointer, expected, "none"));
-        }
-        let scans = given.iter().any(|given| matches!(given, Given::Route(_)))
-            && evaluations(query) > QUERY_EVALUATIONS_MAX;
-        if scans {
-            let expected = format!(
-                "a query whose answers are known ahead, or that looks at no more than {QUERY_EVALUATIONS_MAX} items"
-            );
-            let came = format!("one that may look at {}", evaluations(query));
-            mistakes.add(Mistake::of_value(place.file, place.pointer, expected, came));
         }
         (mistakes.len() == before).then_some(Embedded { query: at as u32, given })
     }
@@ -203,6 +194,12 @@ impl<'c> Contents<'c> {
         self.search.write_cursor(query, out);
     }
 
+    /// Items that a request may have to look at for an embedded query.
+    pub(super) fn evaluations_max(&self, embedded: &Embedded) -> usize {
+        let query = self.queries.and_then(|queries| queries.get(embedded.query as usize));
+        query.map_or(0, evaluations_max)
+    }
+
     /// Bytes that an embedded query's first page takes at most.
     pub(super) fn bytes_max(&self, embedded: &Embedded, pieces: &Pieces) -> usize {
         let Some(query) = self.queries.and_then(|queries| queries.get(embedded.query as usize)) else {
@@ -214,10 +211,4 @@ impl<'c> Contents<'c> {
         let cursor = 2 * PLACE_BYTES_MAX + 64;
         items.iter().take(query.limit.to_native() as usize).sum::<usize>() + cursor
     }
-}
-
-/// Items that a query may have to look at.
-fn evaluations(query: &ArchivedQuery) -> usize {
-    let longest = query.index.lists.iter().map(|list| list.len()).max().unwrap_or(0);
-    if query.scan.is_some() { longest } else { 0 }
 }

@@ -9,8 +9,8 @@ use super::experiments::Experiments;
 use super::piece::Pieces;
 use crate::json;
 use crate::limits::{
-    BODY_RENDERED_BYTES_MAX, CANONICAL_BYTES_MAX, EMBEDDED_MAX, NODE_NESTING_MAX, RULES_MAX, VARIANTS_MAX,
-    ZONES_MAX,
+    BODY_RENDERED_BYTES_MAX, CANONICAL_BYTES_MAX, EMBEDDED_MAX, NODE_NESTING_MAX, QUERY_EVALUATIONS_MAX,
+    RULES_MAX, VARIANTS_MAX, ZONES_MAX,
 };
 use crate::nearest::nearest;
 use crate::snapshot::format::{Embedded, Given, Page, Part, Rule, Variant, Zone};
@@ -47,6 +47,7 @@ impl<'a, 's> Layouts<'a, 's> {
             text: Vec::new(),
             zones: Vec::new(),
             embedded: Vec::new(),
+            evaluations: 0,
         };
         let parts = drafting.layout(layout);
         let Drafting { zones, embedded, .. } = drafting;
@@ -168,6 +169,8 @@ struct Drafting<'d, 'a, 's> {
     text: Vec<u8>,
     zones: Vec<DraftedZone>,
     embedded: Vec<Embedded>,
+    /// Items that these may have to look at, in all variants.
+    evaluations: usize,
 }
 
 impl Drafting<'_, '_, '_> {
@@ -267,6 +270,15 @@ impl Drafting<'_, '_, '_> {
         if !embedded.given.iter().any(|given| matches!(given, Given::Route(_))) {
             let Layouts { contents, pieces, .. } = &mut *self.layouts;
             return contents.first_page(&embedded, &at, pieces, &mut self.text, self.mistakes);
+        }
+        self.evaluations += self.layouts.contents.evaluations_max(&embedded);
+        if self.evaluations > QUERY_EVALUATIONS_MAX {
+            let expected = format!(
+                "queries whose answers are known ahead, or that look at no more than {QUERY_EVALUATIONS_MAX} items, \
+                 all of this page together"
+            );
+            let came = format!("{} items up to here", self.evaluations);
+            return self.wrong(at.pointer, expected, &came);
         }
         if self.embedded.len() == EMBEDDED_MAX {
             let expected = format!("at most {EMBEDDED_MAX} queries that name a part of the path");

@@ -357,7 +357,7 @@ fn a_query_that_may_look_at_more_than_ten_thousand_items_is_warned_of() {
     assert_eq!(mistakes.len(), 1, "{mistakes:?}");
     assert!(
         mistakes[0].starts_with(
-            "routes/page.json /layout/zones/main/0/query | a query whose answers are known ahead"
+            "routes/page.json /layout/zones/main/0/query | queries whose answers are known ahead"
         )
     );
 }

@@ -1,6 +1,8 @@
 //! Every limit one below, at, and above.
 
-use parallax::limits::{EXCERPT_CHARS_MAX, FILE_BYTES_MAX, FILE_NESTING_MAX, FILES_MAX, MISTAKES_SHOWN_MAX};
+use parallax::limits::{
+    CONTENT_BYTES_MAX, EXCERPT_CHARS_MAX, FILE_BYTES_MAX, FILE_NESTING_MAX, FILES_MAX, MISTAKES_SHOWN_MAX,
+};
 use parallax::snapshot::files::Files;
 
 use super::{files, line, read_files, told_of};
@@ -21,6 +23,17 @@ fn a_file_is_taken_up_to_its_limit_from_memory_and_from_a_folder() {
             let expected = if taken { vec![] } else { vec![too_large] };
             assert_eq!(report.shown.iter().map(line).collect::<Vec<_>>(), expected);
         }
+    }
+}
+
+#[test]
+fn a_file_of_content_has_a_larger_limit() {
+    for (length, taken) in
+        [(CONTENT_BYTES_MAX - 1, true), (CONTENT_BYTES_MAX, true), (CONTENT_BYTES_MAX + 1, false)]
+    {
+        let text = format!("[]{}", " ".repeat(length - 2));
+        let files = files(&[super::SITE, ("content/a.json", &text)]);
+        assert_eq!(files.bytes("content/a.json").is_some(), taken, "{length}");
     }
 }
 

@@ -25,18 +25,6 @@ impl Vocabulary for Words {
         Vec::new()
     }
 
-    fn audience(&self, _: &str) -> Option<u16> {
-        None
-    }
-
-    fn audience_names(&self) -> Vec<&str> {
-        Vec::new()
-    }
-
-    fn time_ms(&self, _: &str) -> Option<i64> {
-        None
-    }
-
     fn param_names(&self) -> Option<Vec<&str>> {
         Some(PARAMS.to_vec())
     }
