@@ -3,6 +3,7 @@
 //! * `digest` (BLAKE3, 256 bits) vouches for a whole snapshot.
 //! * `tag` and `table` (XXH3, seedless) name content in ETags and find routes: the same on every
 //!   machine and in every release, not meant to withstand forgery.
+//! * `castagnoli` (CRC-32C) guards the log's headers, batches and footers.
 //! * `crc` (CRC-32 of RFC 1952) closes a gzip body. The CRC of two texts end to end follows from
 //!   the CRC of each and the length of the second, so that a body assembled from pieces is never
 //!   read again: see [`crc_join`].
@@ -26,6 +27,11 @@ pub fn tag(bytes: &[u8]) -> u128 {
 /// 64 bits for tables of names.
 pub fn table(bytes: &[u8]) -> u64 {
     xxh3_64(bytes)
+}
+
+/// The CRC-32C of `parts`, end to end.
+pub fn castagnoli(parts: &[&[u8]]) -> u32 {
+    parts.iter().fold(0, |crc, part| crc32c::crc32c_append(crc, part))
 }
 
 /// The CRC-32 of `bytes`.

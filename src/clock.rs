@@ -2,6 +2,44 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+/// What the log asks for time; a test brings its own.
+pub trait Clock: Send + Sync {
+    /// Milliseconds since 1970, UTC.
+    fn now_ms(&self) -> i64;
+
+    /// Time since some fixed moment; never goes back.
+    fn monotonic(&self) -> Duration;
+}
+
+/// The machine's clock.
+#[derive(Debug)]
+pub struct SystemClock {
+    since: Instant,
+}
+
+impl SystemClock {
+    /// Its monotonic time begins now.
+    pub fn new() -> Self {
+        Self { since: instant() }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    fn now_ms(&self) -> i64 {
+        now_ms()
+    }
+
+    fn monotonic(&self) -> Duration {
+        instant() - self.since
+    }
+}
+
 /// Milliseconds since 1970, UTC; 0 on a machine whose clock stands before that.
 pub fn now_ms() -> i64 {
     since_epoch().as_millis() as i64
