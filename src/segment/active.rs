@@ -1,0 +1,92 @@
+//! The segment that is being written.
+//!
+//! Once an append or a sync has failed, its owner drops it: nothing is appended to it and it is not
+//! synced again.
+
+use std::io;
+
+use super::directory::{Directory, segment_name};
+use super::footer::Contents;
+use super::format::{Batch, HEADER_BYTES, Header};
+use crate::storage::disk::{DiskFile, append_whole};
+
+/// An open segment.
+pub struct Active {
+    file: Box<dyn DiskFile>,
+    first_seq: u64,
+    bytes: u64,
+    contents: Contents,
+    proven: u64,
+}
+
+impl Active {
+    /// Begins the segment of `first_seq`, durable, with the batches `carried` in it. It replaces one of
+    /// the same first seq.
+    ///
+    /// # Errors
+    /// What failed. The segment may be there then, or after a crash.
+    pub fn begin(directory: &Directory, first_seq: u64, created_ms: i64, carried: &[u8]) -> io::Result<Self> {
+        let header = Header { first_seq, created_ms }.to_bytes();
+        let file = directory.install(&segment_name(first_seq), &mut |file| {
+            append_whole(file, &header)?;
+            if carried.is_empty() { Ok(()) } else { append_whole(file, carried) }
+        })?;
+        let bytes = HEADER_BYTES as u64;
+        let contents = Contents::new(first_seq);
+        let mut active = Self { file, first_seq, bytes, contents, proven: first_seq - 1 };
+        active.add(carried);
+        Ok(active)
+    }
+
+    /// Appends whole batches.
+    pub fn append(&mut self, batches: &[u8]) -> io::Result<()> {
+        append_whole(&mut *self.file, batches)?;
+        self.add(batches);
+        Ok(())
+    }
+
+    /// Makes what was appended durable.
+    pub fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// Ends the segment, all of which is durable: nobody needs to scan it again.
+    pub fn seal(mut self) -> io::Result<()> {
+        let footer = self.contents.into_bytes(self.bytes);
+        append_whole(&mut *self.file, &footer)?;
+        self.file.sync_data()
+    }
+
+    /// The first seq that it may hold.
+    pub fn first_seq(&self) -> u64 {
+        self.first_seq
+    }
+
+    /// Without a footer.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How many it holds.
+    pub fn records(&self) -> u64 {
+        self.contents.records()
+    }
+
+    /// The newest received time of its records, milliseconds.
+    pub fn newest_ms(&self) -> Option<i64> {
+        self.contents.newest_ms()
+    }
+
+    /// The greatest durable seq that is named in it.
+    pub fn proven(&self) -> u64 {
+        self.proven
+    }
+
+    fn add(&mut self, batches: &[u8]) {
+        for batch in Batch::all(batches) {
+            self.contents.add(self.bytes, &batch);
+            self.bytes += batch.bytes.len() as u64;
+            self.proven = self.proven.max(batch.durable);
+        }
+    }
+}

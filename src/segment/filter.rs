@@ -1,0 +1,90 @@
+//! Whether a segment may hold anything of a visitor: a Bloom filter over hashes of (site, id).
+//!
+//! Two numbers of 32 bits come from an id's hash h: a = low half, b = high half with its lowest bit
+//! set. Its bits are a + i * b, i from 0 to 5, modulo 2^32, each masked to the filter's size. So a
+//! filter of half the size is the two halves put upon each other, and one that was filled at full
+//! size is folded at the end to what its content needs. Bit n is bit n % 8 of byte n / 8.
+
+use super::record::Record;
+use crate::checksum::table;
+use crate::limits::FILTER_BITS;
+
+const PROBES: u32 = 6;
+/// The smallest filter.
+const WORDS_MIN: usize = 1;
+
+/// A filter that is being filled.
+#[derive(Debug)]
+pub struct Filter {
+    words: Vec<u64>,
+    scratch: Vec<u8>,
+}
+
+/// Whose id it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Whose {
+    /// An anonymous one.
+    Anon = b'a',
+    /// A user's.
+    User = b'u',
+}
+
+impl Filter {
+    /// Without a visitor.
+    pub fn new() -> Self {
+        Self { words: vec![0; FILTER_BITS / 64], scratch: Vec::new() }
+    }
+
+    /// Takes in the ids of `record`.
+    pub fn add(&mut self, record: &Record<'_>) {
+        let site = record.site.unwrap_or_default();
+        for (whose, id) in [(Whose::Anon, record.anon_id), (Whose::User, record.user_id)] {
+            if let Some(id) = id {
+                let hash = hash(site, whose, id, &mut self.scratch);
+                let size = self.words.len() * 64;
+                probes(hash, size).for_each(|bit| self.words[bit / 64] |= 1 << (bit % 64));
+            }
+        }
+    }
+
+    /// The bytes, folded as long as at most half of the bits are set: one in 64 strangers passes.
+    pub fn into_bytes(mut self) -> Vec<u8> {
+        while self.words.len() > WORDS_MIN {
+            let (low, high) = self.words.split_at(self.words.len() / 2);
+            let folded: Vec<u64> = low.iter().zip(high).map(|(low, high)| low | high).collect();
+            let set: usize = folded.iter().map(|word| word.count_ones() as usize).sum();
+            if set > folded.len() * 32 {
+                break;
+            }
+            self.words = folded;
+        }
+        self.words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Whether a segment with this filter may hold a record of the visitor. Never a wrong no.
+pub fn may_contain(filter: &[u8], site: &str, whose: Whose, id: &str) -> bool {
+    let hash = hash(site, whose, id, &mut Vec::new());
+    probes(hash, filter.len() * 8).all(|bit| filter[bit / 8] & (1 << (bit % 8)) != 0)
+}
+
+fn hash(site: &str, whose: Whose, id: &str, scratch: &mut Vec<u8>) -> u64 {
+    scratch.clear();
+    scratch.extend_from_slice(site.as_bytes());
+    // A byte that no UTF-8 has, so that no site and id read like others.
+    scratch.extend_from_slice(&[0xFF, whose as u8]);
+    scratch.extend_from_slice(id.as_bytes());
+    table(scratch)
+}
+
+fn probes(hash: u64, size: usize) -> impl Iterator<Item = usize> {
+    let (start, stride) = (hash as u32, (hash >> 32) as u32 | 1);
+    (0..PROBES).map(move |i| start.wrapping_add(i.wrapping_mul(stride)) as usize & (size - 1))
+}

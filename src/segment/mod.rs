@@ -1,0 +1,191 @@
+//! The log: what visitors did, append-only, each record counted once.
+//!
+//! ```text
+//! worker --Port::send--> queue --> Writer::step: drain, drop duplicates, give seqs, append, sync,
+//!        <--Port::take-- mailbox <--------------  fold, complete, wake once
+//! ```
+//!
+//! The file format and what holds of it is [`mod@format`]'s module doc. This module knows no HTTP and no
+//! JSON: a record is columns and text. It does not know what folding is either: it hands each batch to a
+//! [`Follower`], once it is durable (or written, with [`Ack::Written`]) and before it is acknowledged;
+//! recovery hands over the same batches in the same order.
+//!
+//! # What always holds
+//!
+//! * What was acknowledged is found by recovery: after a killed process always, after a power cut if it
+//!   was acknowledged as durable.
+//! * A key is accepted once within its window.
+//! * A descriptor whose append or sync failed is never appended to nor synced again.
+//! * A request that was taken is completed; the writer never waits for a worker.
+
+mod active;
+mod check;
+mod directory;
+mod duplicates;
+mod figures;
+pub mod filter;
+mod footer;
+pub mod format;
+mod inspect;
+mod locate;
+mod queue;
+mod reader;
+mod record;
+mod recover;
+mod scan;
+mod thread;
+mod walk;
+mod writer;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use check::{Checked, check_file, check_folder};
+pub use directory::{holds_log, segment_name, seq_of};
+pub use duplicates::Duplicates;
+pub use figures::Figures;
+pub use footer::Footer;
+pub use format::Records;
+pub use inspect::{Inspected, inspect};
+pub use locate::Locator;
+pub use queue::{Completion, Outcome, Port, Queue, Refusal, Request, Verdict, Wake};
+pub use reader::{Item, Reader, read_footer};
+pub use record::{Kind, Record, RecordFault, TIME_MS_MAX};
+pub use recover::Report;
+pub use thread::WriterThread;
+pub use walk::{Finding, Flaw};
+pub use writer::{Stopped, Writer};
+
+use crate::clock::Clock;
+use crate::limits::{DUPLICATES_MAX, QUEUE_BYTES_MAX, QUEUE_REQUESTS_MAX, SEGMENT_BYTES};
+use crate::storage::disk::Disk;
+use directory::Directory;
+
+/// When a record is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ack {
+    /// Once it survives a power cut.
+    Disk,
+    /// Once it survives the process; the sync follows within 100 ms.
+    Written,
+}
+
+/// The log's settings.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// When a record is acknowledged.
+    pub ack: Ack,
+    /// A segment is sealed at this size.
+    pub segment_bytes: u64,
+    /// Segments whose newest record is older are let go, in milliseconds.
+    pub retain_ms: Option<i64>,
+    /// The oldest segments are let go while all take more than this and they are older than 24 hours.
+    pub retain_bytes: Option<u64>,
+    /// Ids that count as seen.
+    pub duplicates_max: usize,
+    /// Random: see [`Duplicates::new`].
+    pub seed: u64,
+    /// Requests that may wait.
+    pub queue_requests_max: usize,
+    /// Bytes that may wait.
+    pub queue_bytes_max: usize,
+    /// Recovery hands over the records behind this seq only: a checkpoint holds the others, which were durable
+    /// when it was made.
+    pub folded_seq: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            ack: Ack::Disk,
+            segment_bytes: SEGMENT_BYTES,
+            retain_ms: None,
+            retain_bytes: None,
+            duplicates_max: DUPLICATES_MAX,
+            seed: 0,
+            queue_requests_max: QUEUE_REQUESTS_MAX,
+            queue_bytes_max: QUEUE_BYTES_MAX,
+            folded_seq: 0,
+        }
+    }
+}
+
+/// Who is told what the log has; called on the thread that opens it, then on the writer's.
+pub trait Follower: Send {
+    /// The next records: from recovery, then each batch before it is acknowledged.
+    fn fold(&mut self, records: Records<'_>);
+
+    /// An append with its sync, or a sync that followed, took so long.
+    fn synced(&mut self, took: Duration) {
+        let _ = took;
+    }
+
+    /// How far recovery has come: segments done, of how many.
+    fn recovering(&mut self, done: usize, of: usize) {
+        let _ = (done, of);
+    }
+}
+
+impl<F: FnMut(Records<'_>) + Send> Follower for F {
+    fn fold(&mut self, records: Records<'_>) {
+        self(records);
+    }
+}
+
+/// Why the log cannot be opened or read.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// Another process has the folder.
+    #[error("{} is held by another server", folder.display())]
+    Held {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A later release wrote it.
+    #[error("{} has format version {version}, which this release does not know", file.display())]
+    Version {
+        /// The segment.
+        file: PathBuf,
+        /// Its format version.
+        version: u32,
+    },
+    /// The system says no.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What it says.
+        source: io::Error,
+    },
+}
+
+impl LogError {
+    fn io(path: &Path, source: io::Error) -> Self {
+        Self::Io { path: path.to_owned(), source }
+    }
+}
+
+/// Opens the log in `folder`, made if need be: locks it, recovers what it holds, and begins a segment.
+/// What recovery kept is durable when this returns. The writer is to be spawned, or stepped.
+///
+/// # Errors
+/// Another has the folder; a file is of a later release; the system says no. The folder is as a crash
+/// may leave it then.
+pub fn open(
+    folder: &Path,
+    options: Options,
+    disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+    mut follower: Box<dyn Follower>,
+) -> Result<(Queue, Writer, Report), LogError> {
+    let directory = Directory::own(disk, folder)?;
+    let recovered = recover::recover(&directory, &options, &*clock, &mut *follower)?;
+    let figures = Arc::new(Figures::default());
+    let (queue, intake) =
+        queue::queue(options.queue_requests_max, options.queue_bytes_max, Arc::clone(&figures));
+    let report = recovered.report.clone();
+    let writer = Writer::new(directory, options, clock, follower, recovered, intake, figures);
+    Ok((queue, writer, report))
+}

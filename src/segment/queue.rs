@@ -1,0 +1,334 @@
+//! Requests travel from the workers to the writer, and come back with their verdicts.
+//!
+//! A request is a buffer of encoded records. It is queued whole or refused at once; where the queue
+//! takes it, it comes back, always, through the port that sent it. Its buffers travel along, so that a
+//! worker uses them again. A worker is woken once for all completions of a batch.
+//!
+//! The queue is bounded in requests and bytes, each port in requests that it has not taken back: so a
+//! completion always finds room, and the writer never waits for a worker.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
+
+use super::figures::Figures;
+use super::record::{Record, RecordFault, record_length};
+use crate::limits::{OUTSTANDING_MAX, REQUEST_BYTES_MAX};
+
+/// How a worker is told that completions wait for it; called on the writer's thread.
+pub type Wake = Arc<dyn Fn() + Send + Sync>;
+
+/// Records that are accepted or refused together, and what became of each.
+#[derive(Debug, Default)]
+pub struct Request {
+    /// The sender's own; the writer does not look at it.
+    pub token: u64,
+    records: Vec<u8>,
+    verdicts: Vec<Verdict>,
+}
+
+/// What became of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It has this seq.
+    Accepted(u64),
+    /// Its key counted as seen.
+    Duplicate,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every accepted record survives a power cut, and is folded.
+    Durable,
+    /// Every accepted record survives the process, and is folded; the sync follows.
+    Written,
+    /// Nothing of it was accepted: the disk failed.
+    DiskUnavailable,
+}
+
+/// A request that came back.
+#[derive(Debug)]
+pub struct Completion {
+    /// What became of it. The verdicts hold unless it is [`Outcome::DiskUnavailable`].
+    pub outcome: Outcome,
+    /// It.
+    pub request: Request,
+}
+
+/// Why a request was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Too many requests or bytes are waiting.
+    #[error("the queue is full")]
+    QueueFull,
+    /// The disk failed a moment ago and is being tried again.
+    #[error("the disk does not take events")]
+    DiskUnavailable,
+    /// The log has been stopped.
+    #[error("the log is stopped")]
+    Stopped,
+}
+
+impl Request {
+    /// Without records.
+    pub fn new(token: u64) -> Self {
+        Self { token, ..Self::default() }
+    }
+
+    /// Takes everything out; the buffers stay.
+    pub fn clear(&mut self) {
+        self.records.clear();
+        self.verdicts.clear();
+    }
+
+    /// Adds a record.
+    ///
+    /// # Errors
+    /// It passes a bound; the request is as before.
+    pub fn push(&mut self, record: &Record<'_>) -> Result<(), RecordFault> {
+        let before = self.records.len();
+        record.encode(&mut self.records)?;
+        let length = self.records.len();
+        if length > REQUEST_BYTES_MAX {
+            self.records.truncate(before);
+            return Err(RecordFault::RequestTooLong(length));
+        }
+        Ok(())
+    }
+
+    /// What became of each record, in the order in which they were added; of a completion.
+    pub fn verdicts(&self) -> &[Verdict] {
+        &self.verdicts
+    }
+
+    /// Its records, in the order in which they were added.
+    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
+        let mut rest = self.records.as_slice();
+        std::iter::from_fn(move || {
+            let (record, length) = Record::decode(rest)?;
+            rest = &rest[length..];
+            Some(record)
+        })
+    }
+
+    /// Bytes that its buffer holds, used or not.
+    pub fn capacity(&self) -> usize {
+        self.records.capacity()
+    }
+
+    /// Bytes of its records.
+    pub fn bytes(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Asks for a verdict on each record.
+    pub(super) fn judge(&mut self, mut verdict: impl FnMut(&[u8]) -> Verdict) {
+        let mut rest = self.records.as_slice();
+        while let Some((record, behind)) =
+            record_length(rest).and_then(|length| rest.split_at_checked(length))
+        {
+            self.verdicts.push(verdict(record));
+            rest = behind;
+        }
+    }
+}
+
+/// The workers' side; each worker asks for a port of its own.
+#[derive(Debug, Clone)]
+pub struct Queue {
+    sender: Sender<Message>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    figures: Arc<Figures>,
+    requests_max: usize,
+    bytes_max: usize,
+}
+
+#[derive(Debug)]
+enum Message {
+    Request(Parcel),
+    Stop,
+}
+
+/// A request under way.
+#[derive(Debug)]
+pub(super) struct Parcel {
+    pub(super) request: Request,
+    pub(super) mailbox: Arc<Mailbox>,
+}
+
+/// Where a port's completions come to.
+pub(super) struct Mailbox {
+    done: Sender<Completion>,
+    wake: Wake,
+    /// The last batch that put something here.
+    batch: AtomicU64,
+}
+
+impl std::fmt::Debug for Mailbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mailbox").field("waiting", &self.done.len()).finish_non_exhaustive()
+    }
+}
+
+impl Mailbox {
+    /// Puts a completion in; says whether it is the first of this batch.
+    pub(super) fn put(&self, completion: Completion, batch: u64) -> bool {
+        // The ring has room for all that the port has outstanding. A port that is gone wants nothing.
+        let _ = self.done.try_send(completion);
+        self.batch.swap(batch, Ordering::Relaxed) != batch
+    }
+
+    pub(super) fn wake(&self) {
+        (self.wake)();
+    }
+}
+
+/// A queue with its two ends. `requests_max` and `bytes_max` are what may wait in it.
+pub(super) fn queue(requests_max: usize, bytes_max: usize, figures: Arc<Figures>) -> (Queue, Intake) {
+    // One more, so that the word to stop always fits.
+    let (sender, receiver) = bounded(requests_max + 1);
+    let shared = Arc::new(Shared { figures: Arc::clone(&figures), requests_max, bytes_max });
+    let intake = Intake { receiver, figures, held: None, is_stopping: false };
+    (Queue { sender, shared }, intake)
+}
+
+impl Queue {
+    /// A worker's own way to the writer and back.
+    pub fn port(&self, wake: Wake) -> Port {
+        let (done, completions) = bounded(OUTSTANDING_MAX);
+        let mailbox = Arc::new(Mailbox { done, wake, batch: AtomicU64::new(0) });
+        Port { queue: self.clone(), mailbox, completions, outstanding: Cell::new(0) }
+    }
+
+    /// What the log counts.
+    pub fn figures(&self) -> &Figures {
+        &self.shared.figures
+    }
+
+    /// No port takes a request any more; the writer ends once it has answered those that were taken.
+    pub fn stop(&self) {
+        if !self.figures().closed.swap(true, Ordering::SeqCst) {
+            // There is room for it; a writer that is gone has stopped.
+            let _ = self.sender.try_send(Message::Stop);
+        }
+    }
+}
+
+/// A worker's way to the writer and back.
+#[derive(Debug)]
+pub struct Port {
+    queue: Queue,
+    mailbox: Arc<Mailbox>,
+    completions: Receiver<Completion>,
+    outstanding: Cell<usize>,
+}
+
+impl Port {
+    /// Hands a request to the writer. Never waits.
+    ///
+    /// # Errors
+    /// It is refused and comes back at once, as it was.
+    pub fn send(&self, request: Request) -> Result<(), (Request, Refusal)> {
+        let figures = self.queue.figures();
+        let bytes = request.bytes();
+        // Counted before `closed` is looked at: a writer that stops waits for whoever was counted.
+        let ahead = figures.queued_requests.fetch_add(1, Ordering::SeqCst);
+        let bytes_ahead = figures.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let fits = ahead < self.queue.shared.requests_max
+            && bytes_ahead + bytes <= self.queue.shared.bytes_max
+            && self.outstanding.get() < OUTSTANDING_MAX;
+        let sent = if figures.closed.load(Ordering::SeqCst) {
+            Err((request, Refusal::Stopped))
+        } else if !figures.is_available() {
+            Err((request, Refusal::DiskUnavailable))
+        } else if !fits {
+            Err((request, Refusal::QueueFull))
+        } else {
+            self.hand_over(request)
+        };
+        match sent {
+            Ok(()) => self.outstanding.set(self.outstanding.get() + 1),
+            Err(_) => uncount(figures, bytes),
+        }
+        sent
+    }
+
+    fn hand_over(&self, request: Request) -> Result<(), (Request, Refusal)> {
+        let parcel = Parcel { request, mailbox: Arc::clone(&self.mailbox) };
+        self.queue.sender.try_send(Message::Request(parcel)).map_err(|error| match error {
+            TrySendError::Full(Message::Request(parcel)) => (parcel.request, Refusal::QueueFull),
+            TrySendError::Disconnected(Message::Request(parcel)) => (parcel.request, Refusal::Stopped),
+            TrySendError::Full(Message::Stop) | TrySendError::Disconnected(Message::Stop) => {
+                unreachable!("a request was sent")
+            }
+        })
+    }
+
+    /// A request that came back; `None` until the next wake.
+    pub fn take(&self) -> Option<Completion> {
+        let completion = self.completions.try_recv().ok()?;
+        self.outstanding.set(self.outstanding.get() - 1);
+        Some(completion)
+    }
+}
+
+fn uncount(figures: &Figures, bytes: usize) {
+    figures.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    figures.queued_requests.fetch_sub(1, Ordering::SeqCst);
+}
+
+/// The writer's side.
+#[derive(Debug)]
+pub(super) struct Intake {
+    receiver: Receiver<Message>,
+    figures: Arc<Figures>,
+    /// What ended the wait.
+    held: Option<Message>,
+    is_stopping: bool,
+}
+
+impl Intake {
+    /// Waits for something to do, at most so long.
+    pub(super) fn wait(&mut self, at_most: Option<Duration>) {
+        let received = match at_most {
+            Some(at_most) => self.receiver.recv_timeout(at_most),
+            None => self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match received {
+            Ok(message) => self.held = Some(message),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => self.is_stopping = true,
+        }
+    }
+
+    /// The next request, if there is one.
+    pub(super) fn take(&mut self) -> Option<Parcel> {
+        loop {
+            match self.held.take().or_else(|| self.receiver.try_recv().ok())? {
+                Message::Stop => self.is_stopping = true,
+                Message::Request(parcel) => {
+                    uncount(&self.figures, parcel.request.bytes());
+                    return Some(parcel);
+                }
+            }
+        }
+    }
+
+    /// Whether it is time to end.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping
+    }
+
+    /// Whether a request is in the queue or on its way into it.
+    pub(super) fn has_more(&self) -> bool {
+        self.figures.queued_requests.load(Ordering::SeqCst) > 0
+    }
+}

@@ -1,0 +1,275 @@
+//! A record's bytes, as [`super::format`] draws them.
+//!
+//! A worker encodes what it records straight into the request that travels to the writer; the writer
+//! copies bytes and looks at keys only.
+
+use super::format::{u16_at, u32_at, u64_at};
+use crate::limits::{PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX};
+
+/// Bytes of a record before its texts.
+pub const RECORD_BYTES_MIN: usize = 72;
+/// Where a record's key stands.
+pub const KEY_AT: usize = 24;
+/// Times are cut to this, in milliseconds either way, so that their last bytes are 00 or FF.
+pub const TIME_MS_MAX: i64 = (1 << 47) - 1;
+const LENGTHS_AT: usize = 48;
+const ABSENT: u16 = u16::MAX;
+
+/// What a record is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// Its content was erased; its seq stays.
+    Void = 0,
+    /// A page was seen.
+    Page = 1,
+    /// An event.
+    Track = 2,
+    /// An anonymous id belongs to a user.
+    Identify = 3,
+    /// Traits change.
+    Profile = 4,
+    /// A screen was seen.
+    Screen = 5,
+    /// Recorded only.
+    Group = 6,
+    /// Two ids are one visitor.
+    Alias = 7,
+    /// A visitor is erased.
+    Tombstone = 32,
+}
+
+impl Kind {
+    /// The kinds that are sent.
+    pub const SENT: [Self; 7] =
+        [Self::Page, Self::Track, Self::Identify, Self::Profile, Self::Screen, Self::Group, Self::Alias];
+
+    /// As `type` says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Void => "void",
+            Self::Page => "page",
+            Self::Track => "track",
+            Self::Identify => "identify",
+            Self::Profile => "profile",
+            Self::Screen => "screen",
+            Self::Group => "group",
+            Self::Alias => "alias",
+            Self::Tombstone => "tombstone",
+        }
+    }
+
+    /// The kind that is sent under this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::SENT.into_iter().find(|kind| kind.name() == name)
+    }
+
+    fn from_byte(byte: u8) -> Option<Self> {
+        const KINDS: [Kind; 8] = [
+            Kind::Void,
+            Kind::Page,
+            Kind::Track,
+            Kind::Identify,
+            Kind::Profile,
+            Kind::Screen,
+            Kind::Group,
+            Kind::Alias,
+        ];
+        match byte {
+            32 => Some(Self::Tombstone),
+            _ => KINDS.get(usize::from(byte)).copied(),
+        }
+    }
+}
+
+/// All that an export needs of a record but its seq. A text is `None` where it is absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// What it is of.
+    pub kind: Kind,
+    /// A crawler sent it.
+    pub bot: bool,
+    /// It came with `Sec-GPC: 1`.
+    pub gpc: bool,
+    /// When it came, in milliseconds. The window of duplicates goes by it.
+    pub received_ms: i64,
+    /// When it happened, in milliseconds.
+    pub timestamp_ms: i64,
+    /// Equal for equal (site, message id), else not; 0 where it is never a duplicate.
+    pub key: u128,
+    /// The site ID.
+    pub site: Option<&'a str>,
+    /// As sent, or minted.
+    pub message_id: Option<&'a str>,
+    /// The anonymous id.
+    pub anon_id: Option<&'a str>,
+    /// The user id.
+    pub user_id: Option<&'a str>,
+    /// A track's event.
+    pub event: Option<&'a str>,
+    /// A page's or screen's name.
+    pub name: Option<&'a str>,
+    /// The page's path.
+    pub path: Option<&'a str>,
+    /// What the page showed, canonical.
+    pub variants: Option<&'a str>,
+    /// The IP address, where the site asks.
+    pub ip: Option<&'a str>,
+    /// JSON.
+    pub payload: &'a str,
+}
+
+/// Why a record is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RecordFault {
+    /// A text column.
+    #[error("a text of {0} bytes is longer than {TEXT_BYTES_MAX}")]
+    TextTooLong(usize),
+    /// The payload.
+    #[error("a payload of {0} bytes is longer than {PAYLOAD_BYTES_MAX}")]
+    PayloadTooLong(usize),
+    /// The request would pass its bound.
+    #[error("the records of the request would take {0} bytes")]
+    RequestTooLong(usize),
+}
+
+impl<'a> Record<'a> {
+    /// Appends the record to `out`.
+    ///
+    /// # Errors
+    /// A text or the payload is too long; `out` is unchanged then. Times are cut to [`TIME_MS_MAX`].
+    pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), RecordFault> {
+        let texts = self.texts();
+        if let Some(text) = texts.iter().flatten().find(|text| text.len() > TEXT_BYTES_MAX) {
+            return Err(RecordFault::TextTooLong(text.len()));
+        }
+        if self.payload.len() > PAYLOAD_BYTES_MAX {
+            return Err(RecordFault::PayloadTooLong(self.payload.len()));
+        }
+        let bytes = texts.iter().flatten().map(|text| text.len()).sum::<usize>() + self.payload.len();
+        let length = (RECORD_BYTES_MIN + bytes).next_multiple_of(8);
+        let end = out.len() + length;
+        out.reserve(length);
+        self.encode_fixed(length as u32, out);
+        for text in texts.iter().flatten() {
+            out.extend_from_slice(text.as_bytes());
+        }
+        out.extend_from_slice(self.payload.as_bytes());
+        out.resize(end, 0);
+        Ok(())
+    }
+
+    fn encode_fixed(&self, length: u32, out: &mut Vec<u8>) {
+        let time = |ms: i64| ms.clamp(-TIME_MS_MAX, TIME_MS_MAX).to_le_bytes();
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(&[self.kind as u8, u8::from(self.bot) | u8::from(self.gpc) << 1, 0, 0]);
+        out.extend_from_slice(&time(self.received_ms));
+        out.extend_from_slice(&time(self.timestamp_ms));
+        out.extend_from_slice(&key_to_bytes(self.key, self.payload.len() as u32));
+        for text in self.texts() {
+            let length = text.map_or(ABSENT, |text| text.len() as u16);
+            out.extend_from_slice(&length.to_le_bytes());
+        }
+        out.extend_from_slice(&[0; 6]);
+    }
+
+    /// The record at the beginning of `bytes`, and its length; `None` where there is no whole one.
+    pub fn decode(bytes: &'a [u8]) -> Option<(Self, usize)> {
+        let length = record_length(bytes)?;
+        let bytes = &bytes[..length];
+        let (key, payload_length) = key_from_bytes(&bytes[KEY_AT..])?;
+        let zeros = bytes[6..8] == [0; 2] && bytes[66..72] == [0; 6];
+        if !zeros || bytes[5] & !3 != 0 {
+            return None;
+        }
+        let mut rest = &bytes[RECORD_BYTES_MIN..];
+        let mut texts = [None; 9];
+        for (column, text) in texts.iter_mut().enumerate() {
+            let length = u16_at(bytes, LENGTHS_AT + 2 * column);
+            if length != ABSENT {
+                *text = Some(take_text(&mut rest, usize::from(length))?);
+            }
+        }
+        let payload = take_text(&mut rest, payload_length as usize)?;
+        if rest.len() >= 8 || rest.iter().any(|&byte| byte != 0) {
+            return None;
+        }
+        let [site, message_id, anon_id, user_id, event, name, path, variants, ip] = texts;
+        let record = Self {
+            kind: Kind::from_byte(bytes[4])?,
+            bot: bytes[5] & 1 != 0,
+            gpc: bytes[5] & 2 != 0,
+            received_ms: u64_at(bytes, 8) as i64,
+            timestamp_ms: u64_at(bytes, 16) as i64,
+            key,
+            site,
+            message_id,
+            anon_id,
+            user_id,
+            event,
+            name,
+            path,
+            variants,
+            ip,
+            payload,
+        };
+        Some((record, length))
+    }
+
+    fn texts(&self) -> [Option<&'a str>; 9] {
+        [
+            self.site,
+            self.message_id,
+            self.anon_id,
+            self.user_id,
+            self.event,
+            self.name,
+            self.path,
+            self.variants,
+            self.ip,
+        ]
+    }
+}
+
+/// The length that the record at the beginning of `bytes` names, if it may be one and is there.
+pub fn record_length(bytes: &[u8]) -> Option<usize> {
+    if bytes.len() < RECORD_BYTES_MIN {
+        return None;
+    }
+    let length = u32_at(bytes, 0) as usize;
+    ((RECORD_BYTES_MIN..=bytes.len()).contains(&length) && length.is_multiple_of(8)).then_some(length)
+}
+
+/// Key and received time of an encoded record.
+pub fn key_and_time(record: &[u8]) -> (u128, i64) {
+    (key_from_bytes(&record[KEY_AT..]).map_or(0, |(key, _)| key), u64_at(record, 8) as i64)
+}
+
+/// A key and a number of four bytes in 24, whose bytes 0, 8 and 16 are zero: no key looks like a magic.
+pub fn key_to_bytes(key: u128, number: u32) -> [u8; 24] {
+    let key = key.to_le_bytes();
+    let mut bytes = [0; 24];
+    bytes[1..8].copy_from_slice(&key[0..7]);
+    bytes[9..16].copy_from_slice(&key[7..14]);
+    bytes[17..19].copy_from_slice(&key[14..16]);
+    bytes[20..24].copy_from_slice(&number.to_le_bytes());
+    bytes
+}
+
+/// What [`key_to_bytes`] put into the first 24 of `bytes`.
+pub fn key_from_bytes(bytes: &[u8]) -> Option<(u128, u32)> {
+    if bytes.len() < 24 || [bytes[0], bytes[8], bytes[16], bytes[19]] != [0; 4] {
+        return None;
+    }
+    let mut key = [0; 16];
+    key[0..7].copy_from_slice(&bytes[1..8]);
+    key[7..14].copy_from_slice(&bytes[9..16]);
+    key[14..16].copy_from_slice(&bytes[17..19]);
+    Some((u128::from_le_bytes(key), u32_at(bytes, 20)))
+}
+
+fn take_text<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a str> {
+    let (text, behind) = rest.split_at_checked(length)?;
+    *rest = behind;
+    std::str::from_utf8(text).ok()
+}

@@ -1,0 +1,204 @@
+//! From a folder as a crash may have left it to one that can be written to.
+//!
+//! Nothing is ever appended to a segment of an earlier process. Whole batches above the watermark may
+//! have been acknowledged, but nothing proves that they are durable, and syncing their file would
+//! prove nothing either: a sync that failed before may have marked their pages clean. So they are written anew
+//! into the segment that recovery begins, which voids where they stood.
+//!
+//! Then tails that are torn or void are kept aside, and what is not counted any more is cut, so that the
+//! next start has nothing to say about them.
+
+use std::collections::VecDeque;
+
+use super::active::Active;
+use super::directory::Directory;
+use super::duplicates::Duplicates;
+use super::format::Batch;
+use super::walk::{Finding, Passage, Place, Survey, Walk};
+use super::{Follower, LogError, Options};
+use crate::clock::Clock;
+use crate::limits::FINDINGS_MAX;
+
+/// What recovery found and did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Segments that count.
+    pub segments: usize,
+    /// Records that were handed over.
+    pub records: u64,
+    /// Of these, the ones above the watermark, which were written anew.
+    pub moved: u64,
+    /// The next record gets this seq.
+    pub next_seq: u64,
+    /// What is wrong, at most [`FINDINGS_MAX`].
+    pub findings: Vec<Finding>,
+    /// How many more there are.
+    pub findings_left_out: u64,
+    /// The files to which tails were cut.
+    pub kept_aside: Vec<String>,
+}
+
+impl Report {
+    /// Whether there is more wrong than what crashes leave.
+    pub fn is_loud(&self) -> bool {
+        self.findings.iter().any(|finding| finding.flaw.is_loud())
+    }
+
+    fn find(&mut self, finding: Finding) {
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding);
+        } else {
+            self.findings_left_out += 1;
+        }
+    }
+}
+
+/// A segment that is not written to any more.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Closed {
+    pub(super) first_seq: u64,
+    pub(super) bytes: u64,
+    /// The newest received time; milliseconds. `None` without records.
+    pub(super) newest_ms: Option<i64>,
+}
+
+/// What the writer goes on from.
+pub(super) struct Recovered {
+    pub(super) active: Active,
+    pub(super) closed: VecDeque<Closed>,
+    pub(super) duplicates: Duplicates,
+    pub(super) report: Report,
+}
+
+/// Reads the folder, hands over what it holds, and makes it ready.
+pub(super) fn recover(
+    directory: &Directory,
+    options: &Options,
+    clock: &dyn Clock,
+    follower: &mut dyn Follower,
+) -> Result<Recovered, LogError> {
+    let failed = |error| LogError::io(&directory.path(""), error);
+    directory.clear().map_err(failed)?;
+    let mut survey = Survey::of(directory)?;
+    // A checkpoint proves what it holds, too.
+    survey.proven = survey.proven.max(options.folded_seq);
+    for place in &survey.let_go {
+        directory.remove(place.named_seq).map_err(failed)?;
+    }
+    let mut recovery = Recovery::new(directory, options, survey.proven);
+    survey.findings.into_iter().for_each(|finding| recovery.report.find(finding));
+    for (done, place) in survey.places.iter().enumerate() {
+        follower.recovering(done, survey.places.len());
+        let failed = |error| LogError::io(&directory.path(&place.name()), error);
+        let walk = Walk::new(directory, place, survey.proven).map_err(failed)?;
+        recovery.segment(place, walk, follower).map_err(failed)?;
+    }
+    recovery.report.segments = survey.places.len();
+    follower.recovering(survey.places.len(), survey.places.len());
+    recovery.finish(clock).map_err(failed)
+}
+
+struct Recovery<'a> {
+    directory: &'a Directory,
+    proven: u64,
+    folded_seq: u64,
+    duplicates: Duplicates,
+    closed: VecDeque<Closed>,
+    /// Whole batches above the watermark.
+    tail: Vec<u8>,
+    cuts: Vec<Cut>,
+    report: Report,
+}
+
+/// What is to be cut from a segment.
+struct Cut {
+    named_seq: u64,
+    /// Where.
+    at: u64,
+    /// From where on it is to be kept aside: it was not moved.
+    rest_at: Option<u64>,
+}
+
+impl<'a> Recovery<'a> {
+    fn new(directory: &'a Directory, options: &Options, proven: u64) -> Self {
+        Self {
+            directory,
+            proven,
+            folded_seq: options.folded_seq,
+            duplicates: Duplicates::new(options.duplicates_max, options.seed),
+            closed: VecDeque::new(),
+            tail: Vec::new(),
+            cuts: Vec::new(),
+            report: Report::default(),
+        }
+    }
+
+    fn segment(&mut self, place: &Place, mut walk: Walk, follower: &mut dyn Follower) -> std::io::Result<()> {
+        let mut closed = Closed { first_seq: place.first_seq, bytes: walk.end(), newest_ms: None };
+        let is_sealed = walk.footer().is_some();
+        if let Some(footer) = walk.footer().filter(|footer| footer.last_seq <= self.folded_seq) {
+            for &(key, received_ms) in &footer.keys {
+                self.duplicates.seen(key, received_ms);
+            }
+            closed.newest_ms = Some(footer.newest_ms);
+            self.closed.push_back(closed);
+            return Ok(());
+        }
+        let (mut moved_at, mut rest_at) = (None, None);
+        while let Some(passage) = walk.next()? {
+            match passage {
+                Passage::Batch { at, batch } => {
+                    if batch.records.count > 0 && batch.records.first_seq > self.proven {
+                        moved_at.get_or_insert(at);
+                        self.tail.extend_from_slice(batch.bytes);
+                        self.report.moved += u64::from(batch.records.count);
+                    }
+                    closed.newest_ms = closed.newest_ms.max(self.batch(&batch, follower));
+                }
+                Passage::Flaw(finding) => {
+                    rest_at = (!finding.flaw.is_loud()).then_some(finding.at);
+                    self.report.find(finding);
+                }
+            }
+        }
+        if let (Some(at), false) = (moved_at.or(rest_at), is_sealed) {
+            closed.bytes = at;
+            self.cuts.push(Cut { named_seq: place.named_seq, at, rest_at });
+        }
+        self.closed.push_back(closed);
+        Ok(())
+    }
+
+    /// Hands a batch over; the newest received time is the answer.
+    fn batch(&mut self, batch: &Batch<'_>, follower: &mut dyn Follower) -> Option<i64> {
+        let mut newest_ms = None;
+        for (_, record) in batch.records.iter() {
+            self.duplicates.seen(record.key, record.received_ms);
+            newest_ms = newest_ms.max(Some(record.received_ms));
+        }
+        let records = batch.records.from(self.folded_seq + 1);
+        if records.count > 0 {
+            self.report.records += u64::from(records.count);
+            follower.fold(records);
+        }
+        newest_ms
+    }
+
+    fn finish(mut self, clock: &dyn Clock) -> std::io::Result<Recovered> {
+        for cut in &self.cuts {
+            if let Some(at) = cut.rest_at {
+                self.report.kept_aside.push(self.directory.keep_aside(cut.named_seq, at)?);
+            }
+        }
+        let first_seq = self.proven + 1;
+        let active = Active::begin(self.directory, first_seq, clock.now_ms(), &self.tail)?;
+        // A segment of that name has been replaced, whatever its header said.
+        for cut in self.cuts.iter().filter(|cut| cut.named_seq != first_seq) {
+            self.directory.cut(cut.named_seq, cut.at)?;
+        }
+        self.closed.retain(|closed| closed.first_seq != first_seq);
+        self.duplicates.commit();
+        self.report.next_seq = first_seq + active.records();
+        Ok(Recovered { active, closed: self.closed, duplicates: self.duplicates, report: self.report })
+    }
+}
