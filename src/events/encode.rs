@@ -1,0 +1,90 @@
+//! An event as a record: what is kept of it, and how.
+
+use super::context::Ip;
+use super::decode::{Call, Outside};
+use super::document::begin_member;
+use super::event::Event;
+use super::page;
+use crate::checksum;
+use crate::segment::Record;
+
+/// The parts of a record that do not stand in the body. Kept from event to event, so that they allocate nothing.
+#[derive(Default)]
+pub(super) struct Room {
+    payload: Vec<u8>,
+    page: String,
+    ip: String,
+    minted: [u8; 16],
+    key: Vec<u8>,
+}
+
+impl Room {
+    /// The record of an event; `bot` where it is a crawler's that is flagged.
+    pub(super) fn record<'r>(
+        &'r mut self,
+        event: &Event<'r>,
+        bot: bool,
+        call: &Call<'r>,
+        outside: &mut impl Outside,
+    ) -> Record<'r> {
+        let has_page = page::write(event, call.referer, outside, &mut self.page);
+        let ip = event.context.string("ip");
+        call.policy.ip.write(ip, call.peer, &mut self.ip);
+        self.payload.clear();
+        payload(event, call.policy.ip.payload(ip, &self.ip), &mut self.payload);
+        if event.message_id.is_none() {
+            self.minted = outside.mint();
+        }
+        let minted = std::str::from_utf8(&self.minted).unwrap_or_default();
+        let message_id = event.message_id.unwrap_or(minted);
+        Record {
+            kind: event.kind,
+            bot,
+            gpc: call.gpc,
+            received_ms: call.received_ms,
+            timestamp_ms: event.timestamp_ms,
+            key: duplicate_key(call.site, message_id, &mut self.key),
+            site: Some(call.site),
+            message_id: Some(message_id),
+            anon_id: event.anon_id,
+            user_id: event.user_id,
+            event: event.event,
+            name: event.name,
+            path: has_page.then_some(&self.page),
+            variants: event.variants,
+            ip: Some(self.ip.as_str()).filter(|ip| !ip.is_empty()),
+            // Whole tokens of a text that was checked, and our own between them.
+            payload: std::str::from_utf8(&self.payload).unwrap_or_default(),
+        }
+    }
+}
+
+/// The hash by which duplicates are told. No site ID has a zero byte, so that no two pairs of texts are one.
+fn duplicate_key(site: &str, message_id: &str, key: &mut Vec<u8>) -> u128 {
+    key.clear();
+    key.extend_from_slice(site.as_bytes());
+    key.push(0);
+    key.extend_from_slice(message_id.as_bytes());
+    checksum::tag(key)
+}
+
+/// Appends the event as it was sent, without what names the site, and with the batch's context under its own.
+fn payload(event: &Event<'_>, ip: Ip<'_>, out: &mut Vec<u8>) {
+    let has_context = event.context.value().is_some();
+    let is_kept = |name: &str| match name {
+        "trackingId" | "writeKey" => false,
+        "context" => !has_context,
+        _ => true,
+    };
+    let kept = event.value.members().filter(|member| is_kept(member.name));
+    out.push(b'{');
+    for (i, member) in kept.enumerate() {
+        begin_member(out, i == 0, member.name_source);
+        member.value.write(out);
+    }
+    if has_context {
+        begin_member(out, out.len() == 1, b"\"context\"");
+        event.context.write_object(out, ip);
+    }
+    out.push(b'}');
+}

@@ -1,0 +1,172 @@
+//! Times as clients write them, and the repair of clients' clocks.
+//!
+//! Inside they are Unix milliseconds, proleptic Gregorian, UTC, between the years 0 and 9999, which four digits can show.
+
+use super::document::Value;
+
+/// 0000-01-01T00:00:00.000Z.
+pub const TIME_MS_MIN: i64 = -62_167_219_200_000;
+/// 9999-12-31T23:59:59.999Z.
+pub const TIME_MS_MAX: i64 = 253_402_300_799_999;
+
+const DAY_MS: i64 = 24 * HOUR_MS;
+const HOUR_MS: i64 = 60 * MINUTE_MS;
+const MINUTE_MS: i64 = 60 * SECOND_MS;
+const SECOND_MS: i64 = 1_000;
+
+/// What is said where a time is expected.
+pub(super) const EXPECTED: &str =
+    "a time in ISO 8601, such as '2026-01-05T10:00:00.000Z', or in milliseconds since 1970";
+
+/// A time in ISO 8601, or a number of milliseconds.
+pub(super) fn read(value: Value<'_>) -> Option<i64> {
+    if let Some(text) = value.string() {
+        return parse(text);
+    }
+    let digits = value.text().filter(|_| value.is_number())?;
+    let time = digits.parse().ok().or_else(|| milliseconds(digits.parse().ok()?))?;
+    (TIME_MS_MIN..=TIME_MS_MAX).contains(&time).then_some(time)
+}
+
+/// Whole milliseconds of a number with a fraction or an exponent.
+fn milliseconds(number: f64) -> Option<i64> {
+    // Beyond 2^53 neighbouring floats are further apart than a millisecond, and far beyond the year 9999.
+    (number.abs() < 2f64.powi(53)).then_some(number.floor() as i64)
+}
+
+/// When an event happened, by our clock: the client's clock is wrong by what `sent`, on it, differs from `received`. Without
+/// `sent` it is taken as right. Nothing happens in the future.
+pub fn repaired(timestamp: Option<i64>, sent: Option<i64>, received: i64) -> i64 {
+    let Some(timestamp) = timestamp else { return received };
+    let fault = sent.map_or(0, |sent| received - sent);
+    (timestamp + fault).min(received).max(TIME_MS_MIN)
+}
+
+/// Reads `2026-01-05`, `2026-01-05T10:00`, `...:00`, `...:00.123456`, with `Z`, `+02:00`, `+0200`, `+02` or nothing, which is
+/// UTC. Some libraries leave the zeros of months and days out, or write a space in place of `T`. What is finer than a
+/// millisecond is cut off; a 61st second is the next minute's first.
+pub fn parse(text: &str) -> Option<i64> {
+    let mut rest = text.as_bytes();
+    let year = digits(&mut rest, 4, 4)?;
+    eat(&mut rest, b"-")?;
+    let month = digits(&mut rest, 1, 2).filter(|month| (1..=12).contains(month))?;
+    eat(&mut rest, b"-")?;
+    let day = digits(&mut rest, 1, 2).filter(|day| (1..=days_of(year, month)).contains(day))?;
+    let date = days_since_1970(year, month, day) * DAY_MS;
+    let time = match rest {
+        [] => 0,
+        _ => {
+            eat(&mut rest, b"Tt ")?;
+            time_of_day(&mut rest)? - offset(&mut rest)?
+        }
+    };
+    let time = date + time;
+    (rest.is_empty() && (TIME_MS_MIN..=TIME_MS_MAX).contains(&time)).then_some(time)
+}
+
+fn time_of_day(rest: &mut &[u8]) -> Option<i64> {
+    let hour = digits(rest, 2, 2).filter(|hour| *hour < 24)?;
+    eat(rest, b":")?;
+    let minute = digits(rest, 2, 2).filter(|minute| *minute < 60)?;
+    let second = match eat(rest, b":") {
+        Some(()) => digits(rest, 2, 2).filter(|second| *second <= 60)? * SECOND_MS + fraction(rest)?,
+        None => 0,
+    };
+    Some(hour * HOUR_MS + minute * MINUTE_MS + second)
+}
+
+/// Milliseconds of a fraction of a second, if there is one.
+fn fraction(rest: &mut &[u8]) -> Option<i64> {
+    if eat(rest, b".,").is_none() {
+        return Some(0);
+    }
+    let length = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+    let (digits, behind) = rest.split_at(length);
+    *rest = behind;
+    let digit = |i: usize| digits.get(i).map_or(0, |b| i64::from(b - b'0'));
+    (length > 0).then_some(digit(0) * 100 + digit(1) * 10 + digit(2))
+}
+
+/// How far the written clock is ahead of UTC.
+fn offset(rest: &mut &[u8]) -> Option<i64> {
+    if rest.is_empty() || eat(rest, b"Zz").is_some() {
+        return Some(0);
+    }
+    let sign = if eat(rest, b"+").is_some() { 1 } else { -1 };
+    if sign < 0 {
+        eat(rest, b"-")?;
+    }
+    let hours = digits(rest, 2, 2).filter(|hours| *hours < 24)?;
+    let has_minutes = eat(rest, b":").is_some() || !rest.is_empty();
+    let minutes = if has_minutes { digits(rest, 2, 2).filter(|minutes| *minutes < 60)? } else { 0 };
+    Some(sign * (hours * HOUR_MS + minutes * MINUTE_MS))
+}
+
+/// Takes a number of `least` to `most` digits.
+fn digits(rest: &mut &[u8], least: usize, most: usize) -> Option<i64> {
+    let length = rest.iter().take(most).take_while(|b| b.is_ascii_digit()).count();
+    let (digits, behind) = rest.split_at(length);
+    *rest = behind;
+    (length >= least).then(|| digits.iter().fold(0, |number, b| number * 10 + i64::from(b - b'0')))
+}
+
+/// Takes one of `bytes`.
+fn eat(rest: &mut &[u8], bytes: &[u8]) -> Option<()> {
+    let (first, behind) = rest.split_first()?;
+    bytes.contains(first).then(|| *rest = behind)
+}
+
+fn days_of(year: i64, month: i64) -> i64 {
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    match month {
+        2 if is_leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Days in 400 years, after which the calendar repeats.
+const ERA_DAYS: i64 = 146_097;
+/// From 0000-03-01 to 1970-01-01. With years that begin in March the leap day is a year's last.
+const EPOCH_DAYS: i64 = 719_468;
+
+/// "days_from_civil" of Howard Hinnant, `chrono`-Compatible Low-Level Date Algorithms.
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, year) = (year.div_euclid(400), year.rem_euclid(400));
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * ERA_DAYS + year * 365 + year / 4 - year / 100 + day_of_year - EPOCH_DAYS
+}
+
+/// "civil_from_days" of the same paper: year, month, day.
+fn date_of(days_since_1970: i64) -> (i64, i64, i64) {
+    let days = days_since_1970 + EPOCH_DAYS;
+    let (era, day) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year + year / 4 - year / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let month = (march_month + 2) % 12 + 1;
+    (era * 400 + year + i64::from(month <= 2), month, day_of_year - (153 * march_month + 2) / 5 + 1)
+}
+
+/// Appends a time as RFC 3339 writes it, in UTC with milliseconds: "2026-01-05T10:00:00.000Z". A time that four digits of a
+/// year cannot show is written as the nearest that they can.
+pub fn write(out: &mut Vec<u8>, time_ms: i64) {
+    let time_ms = time_ms.clamp(TIME_MS_MIN, TIME_MS_MAX);
+    let (year, month, day) = date_of(time_ms.div_euclid(DAY_MS));
+    let in_day = time_ms.rem_euclid(DAY_MS);
+    for (value, digits, behind) in [
+        (year, 4, b'-'),
+        (month, 2, b'-'),
+        (day, 2, b'T'),
+        (in_day / HOUR_MS, 2, b':'),
+        (in_day / MINUTE_MS % 60, 2, b':'),
+        (in_day / SECOND_MS % 60, 2, b'.'),
+        (in_day % SECOND_MS, 3, b'Z'),
+    ] {
+        let digit = |place: u32| b'0' + (value / 10i64.pow(place) % 10) as u8;
+        out.extend((0..digits).rev().map(digit));
+        out.push(behind);
+    }
+}
