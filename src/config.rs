@@ -4,6 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
+
+use crate::limits::CONNECTIONS_MEMORY_BYTES_MIN;
+
 /// Which kernel interface the workers use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Driver {
@@ -13,6 +17,15 @@ pub enum Driver {
     Uring,
     /// epoll.
     Epoll,
+}
+
+/// When an event is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ack {
+    /// Once it is on disk.
+    Disk,
+    /// Once it is in the file; it is on disk within 100 ms.
+    Written,
 }
 
 /// How long a connection may take for what.
@@ -35,13 +48,38 @@ impl Timeouts {
     }
 }
 
+/// What the connections of a thread may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Connections {
+    /// How long.
+    pub timeouts: Timeouts,
+    /// How many there may be, of all threads of their address together.
+    pub max: usize,
+    /// Bytes of bodies on their way and of answers that are not taken yet, of this thread.
+    pub held_bytes_max: usize,
+    /// Whether each answer is logged.
+    pub log: bool,
+}
+
 /// Everything that `serve` can be told.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The folder whose snapshots are served.
     pub snapshots: PathBuf,
+    /// The folder of the log.
+    pub data: PathBuf,
+    /// When an event is acknowledged.
+    pub ack: Ack,
+    /// Bytes at which a segment of the log is sealed.
+    pub segment_bytes: u64,
+    /// Days for which events are kept; None: for ever.
+    pub retain_days: Option<u32>,
+    /// Bytes up to which events are kept; None: whatever they take.
+    pub retain_bytes: Option<u64>,
     /// Edge's address.
     pub listen: SocketAddr,
+    /// The address of events; None: they share Edge's.
+    pub events_listen: Option<SocketAddr>,
     /// The operator's address.
     pub admin: SocketAddr,
     /// The operator's token; None: GETs on loopback only.
@@ -58,6 +96,25 @@ pub struct Config {
     pub snapshots_memory: u64,
     /// How long connections may take.
     pub timeouts: Timeouts,
+    /// Connections of the public address; None: as many as descriptors allow, at most `CONNECTIONS_MAX`.
+    pub connections: Option<usize>,
+    /// Bytes of bodies on their way and of answers that are not taken yet, of all workers.
+    pub connections_memory: usize,
+    /// Proxies whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Requests a second from one address.
+    pub address_limit: Option<u32>,
+    /// Requests a second for one site.
+    pub site_limit: Option<u32>,
+    /// Whether each answer is logged.
+    pub access_log: bool,
     /// The time between two looks at the whole folder, beside inotify.
     pub rescan: Duration,
+}
+
+impl Config {
+    /// What each of so many workers may hold of bodies on their way and answers that are not taken yet.
+    pub fn held_bytes_max(&self, workers: usize) -> usize {
+        (self.connections_memory / workers).max(CONNECTIONS_MEMORY_BYTES_MIN)
+    }
 }

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! published    site folder --compile--> snapshot file --dropped into snapshots/--> sealed, mapped, checked --> catalog
+//! recorded     POST --decode--> record --queue--> writer: append, fdatasync --> segment files (the log) --> acknowledged
 //! an answer    resolve(snapshot, visitor, request) = bytes                          a pure function
 //! ```
 //!
@@ -11,7 +12,8 @@
 //! and checks it ([`snapshot::open`]), decides what is served ([`snapshot::shelf`]) and swaps one
 //! pointer ([`snapshot::current`]). A request is read by a [`worker`], parsed by [`http`], taken to
 //! an endpoint by [`api`], decided and rendered by [`edge`], and sent from the buffer it was
-//! rendered into.
+//! rendered into. An event is decoded and judged ([`events`]), queued as a record, and answered once the log's
+//! writer ([`segment`]) has it on disk.
 //!
 //! # Floors
 //!
@@ -23,6 +25,7 @@
 //! * [`edge`] and [`condition`] know no HTTP, no sockets, no clock; time is a parameter.
 //! * A GET takes no lock, touches no file, and allocates nothing once the connection's buffers
 //!   exist (explain excepted).
+//! * 200 for an event means that it is on disk, once, and stays there; whoever writes the log holds nobody up but who waits for it.
 //! * A request sees one snapshot from its first byte to its last.
 //! * Mapped bytes cannot change: they are sealed first and checked then.
 //! * Every queue, buffer, table, loop and recursion has a bound in [`limits`].
@@ -43,16 +46,22 @@ pub mod api;
 pub mod edge;
 // Floor 4: the site that comes along.
 pub mod demo;
-// Floor 3: what was published.
+// Floor 3: what was sent; what was published.
+pub mod events;
 pub mod snapshot;
 // Floor 2: bytes and meaning.
 pub mod condition;
 pub mod cursor;
 pub mod http;
+pub mod memory;
+pub mod segment;
 // Floor 1: settings, files, ids.
 pub mod config;
+pub mod counters;
 pub mod ids;
+pub mod search;
 pub mod storage;
+pub mod throttle;
 // Floor 0
 pub mod checksum;
 pub mod clock;

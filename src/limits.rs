@@ -14,19 +14,54 @@ pub const BODY_BYTES_MAX: usize = 512 * 1024;
 pub const CHUNK_LINE_BYTES_MAX: usize = 256;
 /// The trailer section of a chunked body, which is dropped; past it 400.
 pub const TRAILER_BYTES_MAX: usize = 4 * 1024;
+/// Connections of the public address where the operator does not say otherwise and the limit on descriptors allows it: with what
+/// each costs (`CONNECTION_BYTES`) half a gibibyte.
+pub const CONNECTIONS_MAX: usize = 65_536;
+/// Where descriptors leave room for fewer connections than this, it is said at boot.
+pub const CONNECTIONS_FEW: usize = 1_000;
+/// Connections of the operator's address: scrapers, load balancers, a few people.
+pub const OPERATOR_CONNECTIONS_MAX: usize = 8;
+/// Connections of a worker that are told that they are too many, and waited for until they have read it; others are told only.
+pub const REFUSED_WAITED_FOR_MAX: usize = 2;
+/// Descriptors of a thread that serves: its listener, held twice, its ring, what wakes it, a bell with two ends, and a spare one.
+pub const DESCRIPTORS_PER_THREAD: usize = 7;
+/// Descriptors for all else that is not open when serving begins: a snapshot and its copy, folders, a segment that is begun, what
+/// is read for `/metrics`.
+pub const DESCRIPTORS_RESERVED: usize = 10;
+/// What a connection costs that waits: its buffer, its task, its place among the deadlines. Some 5 KiB were measured.
+pub const CONNECTION_BYTES: usize = 8 * 1024;
+/// Bodies on their way and answers that are not taken yet, of all connections together, where the operator does not say otherwise;
+/// past it 503. 400 of the largest answers, or 1,000 clients that ask for much and read nothing.
+pub const CONNECTIONS_MEMORY_BYTES: usize = 512 * 1024 * 1024;
+/// The least that makes sense for a worker: one answer and one body of the largest kind.
+pub const CONNECTIONS_MEMORY_BYTES_MIN: usize = 4 * 1024 * 1024;
 /// What a waiting connection reads into. Nearly every head fits; a larger one moves to a pooled buffer.
 pub const READ_BUFFER_BYTES: usize = 4 * 1024;
 /// Bytes of a body a second, at least, once its time of grace is over: who sends slower holds a buffer for nothing.
 pub const BODY_RATE_BYTES_MIN: u64 = 1024;
-/// Looks at a worker's connections in the shortest time that one of them has, so that each ends at most a tenth late.
-pub const SWEEPS_PER_TIMEOUT: u32 = 10;
+/// Looks at a worker's connections in the shortest time that one of them has, so that each is ended at most a twentieth late:
+/// where thousands end at once, their answers have the rest of the tenth that is allowed.
+pub const SWEEPS_PER_TIMEOUT: u32 = 20;
 /// Answers of pipelined requests are sent together up to here, so that a client that pipelines
 /// without reading costs one such buffer and one body.
 pub const FLUSH_BYTES: usize = 256 * 1024;
 /// Output buffers that a worker keeps for its next answers; more are freed.
 pub const POOLED_BUFFERS_MAX: usize = 32;
-/// A larger output buffer is freed, not kept: the largest body, its head, and what stood before it.
-pub const POOLED_BUFFER_BYTES_MAX: usize = FLUSH_BYTES + BODY_RENDERED_BYTES_MAX + HEAD_BYTES_MAX;
+/// What one send can hold: the largest body, its head, and what stood before it. The largest is a page of routes, which ends behind
+/// the route that passes its bound. A larger output buffer is freed, not kept.
+pub const ANSWERS_BYTES_MAX: usize = FLUSH_BYTES
+    + ROUTES_PAGE_BYTES_MAX
+    + COMBINATIONS_LISTED_MAX * CANONICAL_BYTES_MAX
+    + ROUTE_BYTES_MAX
+    + HEAD_BYTES_MAX;
+/// `X-Forwarded-For` fields of one request that are looked at, the last ones: proxies in a row that each add a field of their own,
+/// where most add to the one that is there.
+pub const FORWARDED_LINES_MAX: usize = 4;
+/// Addresses, and again sites, whose requests are counted one by one for `--limit-address` and `--limit-site`. One more takes the
+/// place of who asked least. 1 MiB.
+pub const THROTTLED_MAX: usize = 65_536;
+/// Places among which one is looked for: two cache lines.
+pub const THROTTLE_SET: usize = 8;
 /// An `X-Request-Id` of the caller that is echoed; a longer one is replaced by a minted one.
 pub const REQUEST_ID_BYTES_MAX: usize = 128;
 /// What of the caller's words a problem repeats, so that a refusal stays small.
@@ -77,6 +112,9 @@ pub const ROUTES_LISTED_WITH_VARIANTS_DEFAULT: usize = 1_000;
 pub const ROUTES_PAGE_BYTES_MAX: usize = 1024 * 1024;
 /// Versions of a site whose paths and hashes are kept for `since`.
 pub const VERSIONS_KEPT_MAX: usize = 16;
+/// Bytes of all those lists together; past it the oldest of the sites with most of them are forgotten, and who asks for what
+/// differs from one gets everything. 16 versions of 200,000 paths.
+pub const VERSIONS_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Parameters of one content query: their values stand in a fixed array.
 pub const QUERY_PARAMS_MAX: usize = 16;
@@ -84,6 +122,10 @@ pub const QUERY_PARAMS_MAX: usize = 16;
 pub const QUERY_LIMIT_MAX: usize = 100;
 /// Items of a page where neither the caller nor the query says how many.
 pub const QUERY_LIMIT_DEFAULT: usize = 20;
+/// One item as an answer has it; a query whose items are larger is refused by `compile`.
+pub const ITEM_BYTES_MAX: usize = 512 * 1024;
+/// The items of one page of a content query; a page ends before the item that passes this.
+pub const QUERY_PAGE_BYTES_MAX: usize = BODY_RENDERED_BYTES_MAX - ITEM_BYTES_MAX;
 /// Items that one answer may look at one by one, some 70 ns each for a clause: other requests of that worker wait for it. A
 /// query that needs more is 422, and `compile` warns that it may; a page that may is refused.
 pub const QUERY_EVALUATIONS_MAX: usize = 10_000;
@@ -190,6 +232,9 @@ pub const MISTAKES_SHOWN_MAX: usize = 100;
 /// Characters of a source line that a mistake shows, so that a file written on one line stays readable.
 pub const EXCERPT_CHARS_MAX: usize = 120;
 
+/// Bytes of a settings file. Every key with its help takes under 8 KiB; a larger file was named by mistake, and is refused.
+pub const SETTINGS_BYTES_MAX: usize = 64 * 1024;
+
 /// Bytes of a User-Agent that are looked at; what comes after is as if it had not been sent.
 /// Browsers send 80 to 250 and the longest of 2,100 kept crawlers 285, so that only padding is lost, while no head of 16 KiB
 /// becomes 16 KiB of searching.
@@ -198,6 +243,108 @@ pub const USER_AGENT_BYTES_MAX: usize = 512;
 /// User-Agents that a worker remembers; a further one takes the place of another. A power of two.
 /// Browsers freeze their agents, so that some hundreds make up nearly all of a site's traffic. 0.5 MiB a worker.
 pub const AGENTS_REMEMBERED: usize = 1024;
+
+/// One event as it was sent: the largest of common libraries, which cut at the same; past it 413, in a batch that event's only.
+pub const EVENT_BYTES_MAX: usize = 32 * 1024;
+/// Events of one batch: five times what any library sends at once; past it 413.
+pub const EVENTS_MAX: usize = 2_500;
+/// Arrays and objects of an event's body that may stand in each other, the body itself counted; past it 400. It bounds every
+/// recursion over an event.
+pub const EVENT_NESTING_MAX: usize = 32;
+/// A message ID: a UUID is 36, libraries put a word before it; past it 400.
+pub const MESSAGE_ID_BYTES_MAX: usize = 128;
+/// A user ID: the longest address of mail is 254; past it 400.
+pub const USER_ID_BYTES_MAX: usize = 256;
+/// The name of an event, in characters: a name, not a sentence; past it 400.
+pub const EVENT_NAME_CHARS_MAX: usize = 200;
+/// What a page, a screen or whatever else has a name is called: the longest titles of pages are a few hundred; past it 400.
+pub const NAME_BYTES_MAX: usize = 1024;
+/// The page of an event that is no route: the rest is cut off.
+pub const PAGE_BYTES_MAX: usize = 1024;
+/// Members of each object of a batch's context: real ones have under 30, and each is looked for in every event; past it 400.
+pub const CONTEXT_MEMBERS_MAX: usize = 256;
+/// What the context of a batch takes, put under each of its events: eight bodies; past it 413, and half the batch has half of
+/// it.
+pub const CONTEXTS_BYTES_MAX: usize = 8 * BODY_BYTES_MAX;
+/// Members of an object up to which each is compared with each to find doubled ones; those of more are sorted.
+pub const MEMBERS_COMPARED_MAX: usize = 16;
+
+/// A text column of a record. Ids take 128, event names 200, a canonical `variants` 2 KiB, a path cut at 1 KiB
+/// three times that when escaped; a longer one is refused, so a page's name may have as much as this. Under 0x5000, so
+/// that no length reads like a magic.
+pub const TEXT_BYTES_MAX: usize = 4 * 1024;
+/// A record's JSON: an event of 32 KiB with its batch's context, 512 KiB, under it, and room; a longer one is refused.
+pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
+/// The records of one request: 2500 events, or 512 KiB of body with a context repeated; past it the record is refused.
+pub const REQUEST_BYTES_MAX: usize = 4 << 20;
+/// The writer stops draining the queue once a batch has this much, so that its first request does not wait for a
+/// flood behind it.
+pub const BATCH_BYTES_FULL: usize = 4 << 20;
+/// A batch: almost full, one request more, and its header. A longer one is damage.
+pub const BATCH_BYTES_MAX: usize = BATCH_BYTES_FULL + REQUEST_BYTES_MAX + 64;
+/// Records of one batch: the smallest ones that fit. More is damage.
+pub const BATCH_RECORDS_MAX: usize = BATCH_BYTES_MAX / 72;
+
+/// Requests between workers and writer, unless a test says otherwise: 200,000 a second for 80 ms, longer than a
+/// sync takes; past it 503 at once.
+pub const QUEUE_REQUESTS_MAX: usize = 16 * 1024;
+/// What the queued requests may hold together: a term of the memory sum; past it 503 at once.
+pub const QUEUE_BYTES_MAX: usize = 64 << 20;
+/// Requests of one worker that are queued or whose completion it has not taken; its completions stand in a ring of
+/// this size. More than its connections of which each waits for one; past it 503 at once.
+pub const OUTSTANDING_MAX: usize = 16 * 1024;
+
+/// A segment is sealed at this size unless the operator says otherwise: scanned in a fifth of a second after a
+/// crash, rewritten as quickly when a visitor is erased, its footer written in a few ms, and 10 GB are 160 files.
+pub const SEGMENT_BYTES: u64 = 64 << 20;
+/// Records at which a segment is sealed whatever its size: their keys are held in memory until then, 32 bytes each.
+pub const SEGMENT_RECORDS_MAX: u64 = 1 << 18;
+/// Distance of two entries of a segment's index: what a reader skips at most before the seq that it wants.
+pub const INDEX_BYTES: u64 = 64 * 1024;
+/// Bits of a segment's filter while it is filled: 8 for each of two ids of every record. Sealing folds it to what
+/// is needed.
+pub const FILTER_BITS: usize = 1 << 22;
+/// A footer: keys, filter, an index entry per batch at the most. A longer one is damage.
+pub const FOOTER_BYTES_MAX: u64 = 64 << 20;
+/// Rows of one row group of an exported Parquet file, and bytes of their texts: it is built in memory, some three times its
+/// size, and a reader wants groups large enough to skip by.
+#[cfg(feature = "parquet")]
+pub const ROW_GROUP_ROWS_MAX: usize = 64 * 1024;
+/// See [`ROW_GROUP_ROWS_MAX`].
+#[cfg(feature = "parquet")]
+pub const ROW_GROUP_BYTES_MAX: usize = 16 << 20;
+/// Places of a text that one search of a folder shows; the rest is a count.
+pub const PLACES_SHOWN_MAX: usize = 100;
+/// What a reader takes from a file at once.
+pub const READ_BYTES: usize = 256 * 1024;
+
+/// With `--ack written`, what may be written and not synced: past half of it the writer syncs at once, and a batch
+/// fits the other half. It stays in memory, to be written anew after a failed sync.
+pub const UNSYNCED_BYTES_MAX: usize = 16 << 20;
+/// With `--ack written`, when the sync begins after the first batch that needs it: half of the 100 ms that are
+/// promised.
+pub const SYNC_AFTER_MS: u64 = 50;
+/// A writer at rest names the durable seq in the file after this time, so that readers beside it are not behind for
+/// long.
+pub const MARK_AFTER_MS: u64 = 100;
+/// The first pause before a disk that failed is tried again, and the longest: half of the second within which
+/// service resumes.
+pub const RETRY_MS_MIN: u64 = 10;
+/// See [`RETRY_MS_MIN`].
+pub const RETRY_MS_MAX: u64 = 500;
+/// Pause between two looks at what retention lets go.
+pub const RETENTION_EVERY_MS: u64 = 60_000;
+/// Segments younger than this stay, whatever `--retain-bytes` says: the window of duplicates. Milliseconds.
+pub const RETAIN_MS_MIN: i64 = DUPLICATE_WINDOW_MS;
+
+/// How long an id counts as seen. Milliseconds.
+pub const DUPLICATE_WINDOW_MS: i64 = 24 * 60 * 60 * 1000;
+/// Ids that count as seen: 310 MB (24 bytes of ring and 7 of table an id), reserved at once and lent by the kernel as
+/// it is touched. Past it the oldest goes, and a counter says so.
+pub const DUPLICATES_MAX: usize = 10_000_000;
+
+/// Findings that one report holds; more are a count.
+pub const FINDINGS_MAX: usize = 1_000;
 
 // The longest canonical string, which needs no escapes, fits a target beside the longest route with half of its
 // bytes escaped, and leaves 1 KiB for the other parameters.
@@ -209,3 +356,12 @@ const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX);
 // A choice is one byte, 255 stands for "not there".
 const _: () = assert!(VARIANTS_MAX < u8::MAX as usize);
 const _: () = assert!(ZONES_MAX < u8::MAX as usize);
+// A batch of the most events fits a body, if they are small.
+const _: () = assert!(EVENTS_MAX * 100 < BODY_BYTES_MAX);
+const _: () = assert!(TEXT_BYTES_MAX < 0x5000);
+// The first bytes of these lengths cannot read like a magic: their last byte is zero.
+const _: () = assert!(BATCH_BYTES_MAX < 1 << 24 && PAYLOAD_BYTES_MAX < 1 << 24);
+const _: () = assert!(72 + 9 * TEXT_BYTES_MAX + PAYLOAD_BYTES_MAX + 8 <= REQUEST_BYTES_MAX);
+// A batch fits beside what is not synced yet, but for its header.
+const _: () = assert!(UNSYNCED_BYTES_MAX / 2 + BATCH_BYTES_MAX <= UNSYNCED_BYTES_MAX + 64);
+const _: () = assert!(SYNC_AFTER_MS < 100 && RETRY_MS_MAX < 1_000);

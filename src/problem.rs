@@ -33,6 +33,12 @@ kinds! {
     INVALID_VARIANTS "invalid_variants" 400 "The variants are not valid"
     UNKNOWN_VARIANT "unknown_variant" 400 "The route has no such variant"
     INVALID_ANON_ID "invalid_anon_id" 400 "The anon ID is not valid"
+    PLACEHOLDER_ID "placeholder_id" 400 "The id is a placeholder"
+    MISSING_VISITOR "missing_visitor" 400 "A visitor is required"
+    INVALID_EVENT "invalid_event" 400 "The event is not valid"
+    AMBIGUOUS_EVENT "ambiguous_event" 400 "The event could be of two types"
+    INVALID_TYPE "invalid_type" 400 "The type is not valid here"
+    INVALID_TIMESTAMP "invalid_timestamp" 400 "The time is not valid"
     INVALID_PARAM "invalid_param" 400 "A parameter is not valid"
     MALFORMED_JSON "malformed_json" 400 "The body is not a JSON object"
     INVALID_CURSOR "invalid_cursor" 400 "The cursor is not valid"
@@ -47,15 +53,22 @@ kinds! {
     QUERY_NOT_FOUND "query_not_found" 404 "The query is not published"
     METHOD_NOT_ALLOWED "method_not_allowed" 405 "The endpoint does not have this method"
     TIMEOUT "timeout" 408 "The request took too long to come"
+    EVENT_TOO_LARGE "event_too_large" 413 "The event is too large"
+    BATCH_TOO_LARGE "batch_too_large" 413 "The batch is too large"
     BODY_TOO_LARGE "body_too_large" 413 "The body is too large"
     TARGET_TOO_LONG "target_too_long" 414 "The request target is too long"
     UNSUPPORTED_TYPE "unsupported_type" 415 "The body's type is not supported"
     UNSUPPORTED_ENCODING "unsupported_encoding" 415 "The body's encoding is not supported"
     EXPECTATION_FAILED "expectation_failed" 417 "The expectation is not supported"
     QUERY_TOO_EXPENSIVE "query_too_expensive" 422 "The query would take too long"
+    RATE_LIMITED "rate_limited" 429 "There were too many requests"
     HEAD_TOO_LARGE "head_too_large" 431 "The request head is too large"
     UNKNOWN_METHOD "unknown_method" 501 "The method is not known"
     UNKNOWN_TRANSFER_CODING "unknown_transfer_coding" 501 "The transfer coding is not known"
+    QUEUE_FULL "queue_full" 503 "Too many events are waiting for the disk"
+    DISK_UNAVAILABLE "disk_unavailable" 503 "The disk does not take events"
+    DRAINING "draining" 503 "The server is stopping"
+    OVERLOADED "overloaded" 503 "The server has no room for more at the moment"
     UNSUPPORTED_VERSION "unsupported_version" 505 "The version of HTTP is not supported"
 }
 
@@ -72,6 +85,8 @@ pub struct Problem<'a> {
     pub came: Came<'a>,
     /// The methods of a 405's `Allow`.
     pub allow: &'static str,
+    /// Seconds after which it is worth another try, of a 429 or 503.
+    pub retry_s: u32,
 }
 
 /// What came instead.
@@ -92,12 +107,14 @@ pub struct Place<'a> {
     pub group: Option<&'static str>,
     /// The caller's name for it.
     pub name: &'a str,
+    /// It is of the query string, whatever else came in a body.
+    pub in_query: bool,
 }
 
 impl<'a> Problem<'a> {
     /// A refusal of something that is missing.
     pub const fn missing(kind: &'static Kind, expected: &'a str) -> Self {
-        Self { kind, at: None, expected, came: Came::Nothing, allow: "" }
+        Self { kind, at: None, expected, came: Came::Nothing, allow: "", retry_s: 1 }
     }
 
     /// A refusal of `came`.
@@ -107,11 +124,16 @@ impl<'a> Problem<'a> {
 
     /// Names the parameter at fault.
     pub const fn at(self, name: &'a str) -> Self {
-        Self { at: Some(Place { group: None, name }), ..self }
+        Self { at: Some(Place { group: None, name, in_query: false }), ..self }
+    }
+
+    /// The parameter at fault stands in the query string of a request that has a body beside.
+    pub fn in_query(self) -> Self {
+        Self { at: self.at.map(|at| Place { in_query: true, ..at }), ..self }
     }
 
     /// Names the parameter of a group at fault.
     pub const fn within(self, group: &'static str, name: &'a str) -> Self {
-        Self { at: Some(Place { group: Some(group), name }), ..self }
+        Self { at: Some(Place { group: Some(group), name, in_query: false }), ..self }
     }
 }
