@@ -29,6 +29,20 @@ impl<'a> Cors<'a> {
         }
     }
 
+    /// For an answer to an event that was sent from `origin`: credentials always, since a beacon always sends them. None for a
+    /// stranger to a site with these `origins`, whose events are not taken; who names no origin is no page, and is taken.
+    pub fn events<'o>(
+        origin: Option<&'a [u8]>,
+        origins: impl ExactSizeIterator<Item = &'o str>,
+    ) -> Option<Self> {
+        match origin {
+            None => Some(Self::Nobody),
+            Some(origin) if origins.len() == 0 && !is_named(origin) => Some(Self::Nobody),
+            Some(origin) if origins.len() == 0 || is_allowed(origin, origins) => Some(Self::Only(origin)),
+            Some(_) => None,
+        }
+    }
+
     /// Whether `Vary` must name `Origin`.
     pub fn varies(self) -> bool {
         !matches!(self, Self::Anyone)
@@ -53,7 +67,12 @@ X-Variants, X-Dropped, Server-Timing, Retry-After\r\n";
 
 /// Whether one of the patterns (exact, or with one `*` in place of labels or of a port) is `origin`.
 pub fn is_allowed<'o>(origin: &[u8], mut patterns: impl Iterator<Item = &'o str>) -> bool {
-    origin != b"null" && patterns.any(|pattern| matches(pattern, origin))
+    is_named(origin) && patterns.any(|pattern| matches(pattern, origin))
+}
+
+/// Whether an answer may name this origin: only what a browser can have sent comes back.
+fn is_named(origin: &[u8]) -> bool {
+    origin != b"null" && !origin.is_empty() && origin.iter().all(u8::is_ascii_graphic)
 }
 
 fn matches(pattern: &str, origin: &[u8]) -> bool {
@@ -91,7 +110,7 @@ const ALLOWED_HEADERS: &[&str] = &[
 /// Writes the fields that answer a preflight from `origin` asking for the headers `asked`.
 pub fn preflight(head: &mut Head<'_>, origin: Option<&[u8]>, asked: Option<&[u8]>) {
     match origin {
-        Some(origin) if origin != b"null" => {
+        Some(origin) if is_named(origin) => {
             head.field("Access-Control-Allow-Origin: ", origin);
             head.lines(b"Access-Control-Allow-Credentials: true\r\n");
         }

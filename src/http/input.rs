@@ -116,16 +116,27 @@ impl Input {
         self.buffer = buffer;
     }
 
+    /// Bytes of the buffer that the next read needs.
+    ///
     /// A head that does not fit the small buffer gets one that fits any; it is given back once it is answered. For a body
     /// the buffer doubles as it comes, so that who only announces one costs no more than who sends a head.
+    pub fn bytes_wanted(&self) -> usize {
+        let (held, capacity) = (self.unread().len(), self.buffer.capacity());
+        match held {
+            0 => READ_BUFFER_BYTES,
+            _ if held < capacity => capacity,
+            _ => (2 * held).min(self.bytes_max()).max(HEAD_BYTES_MAX),
+        }
+    }
+
     fn make_room(&mut self) {
+        let wanted = self.bytes_wanted();
         self.buffer.drain(..self.at);
         self.at = 0;
-        if self.buffer.is_empty() && self.buffer.capacity() > READ_BUFFER_BYTES {
-            self.buffer.shrink_to(READ_BUFFER_BYTES);
-        } else if self.buffer.len() == self.buffer.capacity() {
-            let room = (2 * self.buffer.len()).min(self.bytes_max()).max(HEAD_BYTES_MAX);
-            self.buffer.reserve_exact(room.saturating_sub(self.buffer.len()));
+        if wanted < self.buffer.capacity() {
+            self.buffer.shrink_to(wanted);
+        } else {
+            self.buffer.reserve_exact(wanted - self.buffer.len());
         }
     }
 

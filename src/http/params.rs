@@ -16,6 +16,11 @@ macro_rules! params {
 
         const NAMES: &[&str] = &[$($text),*];
 
+        impl Param {
+            /// All of them.
+            pub const ALL: [Self; NAMES.len()] = [$(Self::$name),*];
+        }
+
         /// Comparing lengths first leaves one or two texts to compare.
         fn named(name: &str) -> Option<Param> {
             $(if name.len() == $text.len() && name == $text { return Some(Param::$name); })*
@@ -43,6 +48,7 @@ params! {
     Limit = "limit"
     Cursor = "cursor"
     Include = "include"
+    DryRun = "dryRun"
 }
 
 impl Param {

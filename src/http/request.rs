@@ -4,7 +4,10 @@
 //! line has come, whatever the bytes are split into, and never looks behind it.
 
 use std::mem::MaybeUninit;
+use std::net::IpAddr;
+use std::time::Instant;
 
+use super::forwarded::Forwarded;
 use crate::limits::{HEAD_BYTES_MAX, HEADER_FIELDS_MAX, TARGET_BYTES_MAX};
 use crate::problem::{self, Problem};
 
@@ -23,6 +26,19 @@ pub enum Method {
     Other,
 }
 
+impl Method {
+    /// As it is written; "other" stands for all that no endpoint has.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Post => "POST",
+            Self::Options => "OPTIONS",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// How long the request's body is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
@@ -30,6 +46,30 @@ pub enum Body {
     Length(usize),
     /// A chunked body follows.
     Chunked,
+}
+
+/// What an address of ours serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Surface {
+    /// Pages and events.
+    Public,
+    /// Pages alone, where events have an address of their own.
+    Edge,
+    /// Events alone.
+    Events,
+    /// The operator; explains always.
+    Admin,
+}
+
+/// From where, to where and when a request came.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival {
+    /// Who sent it: a client, or a proxy.
+    pub peer: IpAddr,
+    /// The address that it came to.
+    pub surface: Surface,
+    /// When the last of it was received.
+    pub at: Instant,
 }
 
 /// One request's head. All texts borrow from the read buffer.
@@ -89,12 +129,20 @@ pub struct Fields<'a> {
     pub content_type: Option<&'a [u8]>,
     /// Content-Encoding
     pub content_encoding: Option<&'a [u8]>,
+    /// Prefer
+    pub prefer: Option<&'a [u8]>,
+    /// Sec-GPC
+    pub gpc: Option<&'a [u8]>,
+    /// X-Preview
+    pub preview: Option<&'a [u8]>,
     /// Sec-Fetch-Mode
     pub fetch_mode: Option<&'a [u8]>,
     /// Access-Control-Request-Method: makes an OPTIONS a preflight.
     pub preflight_method: Option<&'a [u8]>,
     /// Access-Control-Request-Headers
     pub preflight_headers: Option<&'a [u8]>,
+    /// X-Forwarded-For
+    pub forwarded: Forwarded<'a>,
     /// The header that the operator named for the visitor's country.
     pub country: Option<&'a [u8]>,
     framing: Framing<'a>,
@@ -223,7 +271,10 @@ impl<'a> Fields<'a> {
             6 if is("cookie") => &mut self.cookie,
             6 if is("origin") => &mut self.origin,
             6 if is("expect") => &mut self.framing.expect,
+            6 if is("prefer") => &mut self.prefer,
             7 if is("referer") => &mut self.referer,
+            7 if is("sec-gpc") => &mut self.gpc,
+            9 if is("x-preview") => &mut self.preview,
             9 if is("x-anon-id") => &mut self.anon_id,
             10 if is("user-agent") => &mut self.user_agent,
             10 if is("connection") => {
@@ -240,6 +291,7 @@ impl<'a> Fields<'a> {
             }
             14 if is("x-debug-timing") => &mut self.debug_timing,
             14 if is("sec-fetch-mode") => &mut self.fetch_mode,
+            15 if is("x-forwarded-for") => return self.forwarded.push(value),
             15 if is("accept-encoding") => &mut self.accept_encoding,
             15 if is("accept-language") => &mut self.accept_language,
             16 if is("content-encoding") => &mut self.content_encoding,
@@ -262,7 +314,7 @@ impl<'a> Fields<'a> {
 }
 
 /// Whether a comma-separated list holds `token`, in any case.
-pub(super) fn has_token(list: &[u8], token: &[u8]) -> bool {
+pub fn has_token(list: &[u8], token: &[u8]) -> bool {
     list.split(|b| *b == b',').any(|item| item.trim_ascii().eq_ignore_ascii_case(token))
 }
 
@@ -327,9 +379,9 @@ fn method<'a>(name: &'a str) -> Result<Method, Problem<'a>> {
         "HEAD" => Method::Head,
         "POST" => Method::Post,
         "OPTIONS" => Method::Options,
-        "PUT" | "DELETE" | "PATCH" | "TRACE" => Method::Other,
+        "PUT" | "DELETE" | "PATCH" | "TRACE" | "QUERY" => Method::Other,
         _ => {
-            let expected = "a method of RFC 9110 other than CONNECT, or PATCH";
+            let expected = "a method of RFC 9110 other than CONNECT, PATCH, or QUERY";
             return Err(Problem::new(problem::UNKNOWN_METHOD, expected, name));
         }
     })

@@ -70,6 +70,7 @@ fn status_line(status: u16) -> &'static [u8] {
         415 => b"HTTP/1.1 415 Unsupported Media Type\r\n",
         417 => b"HTTP/1.1 417 Expectation Failed\r\n",
         422 => b"HTTP/1.1 422 Unprocessable Content\r\n",
+        429 => b"HTTP/1.1 429 Too Many Requests\r\n",
         431 => b"HTTP/1.1 431 Request Header Fields Too Large\r\n",
         501 => b"HTTP/1.1 501 Not Implemented\r\n",
         503 => b"HTTP/1.1 503 Service Unavailable\r\n",
