@@ -4,12 +4,20 @@ use super::path::RoutePath;
 use super::render::Plan;
 use super::site;
 use crate::condition::{Patterns, Value};
+use crate::limits::QUERY_PAGE_BYTES_MAX;
 use crate::snapshot::format::{ArchivedEmbedded, ArchivedGiven, ArchivedPage, ArchivedQuery, ArchivedSite};
 use crate::snapshot::params::{self, NO_VALUES, Values};
 use crate::snapshot::search::Search;
 
-/// Notes what was found: the items, joined by commas.
-pub fn push_items(site: &ArchivedSite, query: &ArchivedQuery, search: &Search, plan: &mut Plan) {
+/// Notes what was found: the items, joined by commas. A page ends before the item that would make it too large, so that it is
+/// shorter than was asked for.
+pub fn push_items(site: &ArchivedSite, query: &ArchivedQuery, search: &mut Search, plan: &mut Plan) {
+    let mut bytes = 0;
+    search.end_page(|at| {
+        let piece = query.items[at as usize].piece.to_native() as usize;
+        bytes += site.pieces[piece].text.len() + 1;
+        bytes > QUERY_PAGE_BYTES_MAX
+    });
     for (i, at) in search.found.iter().enumerate() {
         if i > 0 {
             plan.text.push(b',');

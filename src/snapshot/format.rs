@@ -102,6 +102,12 @@ pub struct Site {
     pub origins: Vec<String>,
     /// The cookie that holds the anon ID.
     pub cookie: String,
+    /// What becomes of crawlers' events: 0 dropped, 1 flagged, 2 kept as anybody's.
+    pub bots: u8,
+    /// Whether events with `Sec-GPC: 1` are dropped.
+    pub honor_gpc: bool,
+    /// What is stored of an event's IP address: 0 nothing, 1 less its last part, 2 all.
+    pub ip: u8,
     /// `Cache-Control` of known forced resolves.
     pub cache_resolve: String,
     /// `Cache-Control` of routes and combinations.

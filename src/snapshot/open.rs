@@ -25,8 +25,8 @@ pub struct Snapshot {
     map: Mmap,
     header: Header,
     patterns: Patterns,
-    /// Gives the memory back to the budget.
-    _charge: Charge,
+    /// Give the memory of the map and of the patterns back to the budget.
+    _charges: [Charge; 2],
 }
 
 /// Why a file is not served.
@@ -87,7 +87,8 @@ impl Snapshot {
         }
         let sources: Vec<&str> = site.patterns.iter().map(|p| p.as_str()).collect();
         let patterns = Patterns::new(&sources).map_err(|error| Refusal::Unsound(error.to_string()))?;
-        Ok(Self { map, header, patterns, _charge: charge })
+        let charges = [charge, budget.charge(patterns.memory_bytes() as u64)?];
+        Ok(Self { map, header, patterns, _charges: charges })
     }
 
     /// The site.
@@ -110,6 +111,14 @@ impl Snapshot {
     /// Names the whole content.
     pub fn hash(&self) -> [u8; 32] {
         self.header.hash
+    }
+
+    /// Whether the file at `path` says that it holds this very content.
+    pub fn is_announced_by(&self, path: &Path) -> bool {
+        let announced = storage::open_regular(path)
+            .map_err(Refusal::from)
+            .and_then(|(file, stamp)| header(&first_bytes(&file)?, stamp.length));
+        announced.is_ok_and(|header| header.hash == self.header.hash)
     }
 
     /// Bytes of the whole file.
@@ -163,7 +172,7 @@ fn u64_at(head: &[u8; HEADER_BYTES], at: usize) -> u64 {
     u64::from(u32_at(head, at)) | u64::from(u32_at(head, at + 4)) << 32
 }
 
-/// What sealed snapshots may take in memory, all together, old ones included until the last
+/// What sealed snapshots and the tables of their regular expressions may take in memory, all together, old ones included until the last
 /// request and the last worker have let go of them.
 #[derive(Debug, Clone)]
 pub struct Budget {

@@ -9,7 +9,12 @@ use super::format::{
     ArchivedShows, ArchivedSite,
 };
 use super::table;
-use crate::limits::{ITEMS_MAX, NODE_NESTING_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, ZONES_MAX};
+use crate::limits::{
+    ITEMS_MAX, NODE_NESTING_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, SITE_ID_BYTES_MAX, ZONES_MAX,
+};
+
+/// The last of what may be done with crawlers' events, and with addresses; see [`super::format::Site`].
+const POLICY_MAX: u8 = 2;
 
 /// Checks a site whose structure is sound.
 ///
@@ -18,6 +23,17 @@ use crate::limits::{ITEMS_MAX, NODE_NESTING_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_M
 pub fn check(site: &ArchivedSite) -> Result<(), &'static str> {
     if !table::is_sound(&site.literals, site.routes.len()) {
         return Err("the table of literal paths has no end, or names a route that is not there");
+    }
+    let is_id = |id: &str| {
+        (1..=SITE_ID_BYTES_MAX).contains(&id.len())
+            && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+    };
+    // They stand in header fields and metrics as they are.
+    if !is_id(&site.site) || !site.tracking_id.strip_prefix("track_").is_some_and(is_id) {
+        return Err("the site ID or the tracking ID is none");
+    }
+    if site.bots > POLICY_MAX || site.ip > POLICY_MAX {
+        return Err("what is done with crawlers or addresses is none that there is");
     }
     tree_references(site)?;
     for query in site.queries.iter() {

@@ -139,6 +139,15 @@ impl Search {
         }
     }
 
+    /// Ends the page before the first item, but for the very first, of which `is_too_much` holds.
+    pub fn end_page(&mut self, mut is_too_much: impl FnMut(u32) -> bool) {
+        let mut found = self.found.iter().enumerate();
+        if let Some((fits, _)) = found.find(|(i, at)| is_too_much(**at) && *i > 0) {
+            self.found.truncate(fits);
+            self.more = true;
+        }
+    }
+
     /// Appends the cursor that continues behind the page that was found, in quotes, or null where nothing follows.
     pub fn write_cursor(&self, query: &ArchivedQuery, out: &mut Vec<u8>) {
         match self.found.last() {

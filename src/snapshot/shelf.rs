@@ -17,7 +17,8 @@ use std::sync::Arc;
 use super::current::{Catalog, Current};
 use super::open::{Budget, Refusal, Snapshot};
 use super::versions::Versions;
-use crate::limits::{COMPLAINTS_LOGGED_MAX, SITES_REMEMBERED_MAX, SNAPSHOT_NAMES_MAX};
+use crate::counters::Publishing;
+use crate::limits::{COMPLAINTS_LOGGED_MAX, SITES_REMEMBERED_MAX, SNAPSHOT_NAMES_MAX, VERSIONS_BYTES_MAX};
 use crate::storage::{self, Stamp};
 
 /// All that is known of the folder.
@@ -30,6 +31,7 @@ pub struct Shelf {
     versions: BTreeMap<String, Versions>,
     /// What was wrong at the last scan, so that each complaint is logged once.
     complaints: BTreeSet<String>,
+    publishing: Publishing,
 }
 
 #[derive(Default)]
@@ -46,7 +48,14 @@ impl Shelf {
     /// An empty shelf.
     pub fn new(budget: Budget) -> Self {
         let (names, served, versions) = Default::default();
-        Self { budget, names, served, versions, complaints: BTreeSet::new() }
+        Self {
+            budget,
+            names,
+            served,
+            versions,
+            complaints: BTreeSet::new(),
+            publishing: Publishing::default(),
+        }
     }
 
     /// Looks at the folder and serves what is there; `touched` names are read whatever their stamps say.
@@ -56,11 +65,10 @@ impl Shelf {
     pub fn scan(&mut self, folder: &Path, touched: &HashSet<OsString>, current: &Current) -> io::Result<()> {
         let present = names(folder)?;
         self.names.retain(|name, _| present.contains(name));
-        let mut complaints = BTreeSet::new();
+        let (mut complaints, mut surplus) = (BTreeSet::new(), 0_usize);
         for name in present {
             if self.names.len() >= SNAPSHOT_NAMES_MAX && !self.names.contains_key(&name) {
-                complaints
-                    .insert(format!("{}: there are more than {SNAPSHOT_NAMES_MAX} names", name.display()));
+                surplus += 1;
                 continue;
             }
             let known = self.names.entry(name.clone()).or_default();
@@ -72,6 +80,10 @@ impl Shelf {
                 complaints.insert(format!("{}: {refusal}", name.display()));
             }
         }
+        if surplus > 0 {
+            complaints
+                .insert(format!("{surplus} names are more than {SNAPSHOT_NAMES_MAX}, and not looked at"));
+        }
         // A site that moves to another tracking ID frees the one it had for those that wait for it, so this is
         // repeated; it ends, since no site ever falls back to a lesser content.
         loop {
@@ -82,6 +94,16 @@ impl Shelf {
                 return Ok(());
             }
         }
+    }
+
+    /// What becomes of the files, for who wants to tell.
+    pub fn publishing(&self) -> Publishing {
+        self.publishing.clone()
+    }
+
+    /// Has the next scan read every content again, whatever its stamp says.
+    pub fn forget_stamps(&mut self) {
+        self.names.values_mut().for_each(|name| name.stamp = None);
     }
 
     /// Whether a file seems to be still on its way, so that the next scan should come soon.
@@ -124,6 +146,17 @@ impl Shelf {
         chosen
     }
 
+    /// Forgets the oldest versions of the sites that hold most, until all together have their bound.
+    fn forget_versions(&mut self) {
+        let mut bytes: usize = self.versions.values().map(Versions::bytes).sum();
+        while bytes > VERSIONS_BYTES_MAX {
+            let Some(most) = self.versions.values_mut().max_by_key(|versions| versions.bytes()) else {
+                return;
+            };
+            bytes -= most.forget_oldest();
+        }
+    }
+
     fn complain(&mut self, complaints: BTreeSet<String>) {
         let new: Vec<_> = complaints.difference(&self.complaints).collect();
         for complaint in new.iter().take(COMPLAINTS_LOGGED_MAX) {
@@ -132,6 +165,7 @@ impl Shelf {
         if let Some(more) = new.len().checked_sub(COMPLAINTS_LOGGED_MAX).filter(|n| *n > 0) {
             tracing::warn!("and {more} more files in the snapshots folder are refused");
         }
+        self.publishing.refused(new.len(), complaints.len());
         self.complaints = complaints;
     }
 
@@ -147,12 +181,15 @@ impl Shelf {
         for (site, snapshot) in &chosen {
             let versions = self.versions.entry(site.clone()).or_default();
             *versions = versions.and(snapshot);
+            self.forget_versions();
         }
-        let catalog =
-            chosen.iter().map(|(site, snapshot)| (Arc::clone(snapshot), self.versions[site].clone()));
+        let catalog = chosen.iter().map(|(site, snapshot)| {
+            (Arc::clone(snapshot), self.versions.get(site).cloned().unwrap_or_default())
+        });
         current.swap(Catalog::new(catalog));
         for (site, snapshot) in &chosen {
             if self.served.get(site).is_none_or(|old| old.hash() != snapshot.hash()) {
+                self.publishing.published();
                 tracing::info!(
                     site,
                     version = snapshot.version(),
@@ -219,6 +256,12 @@ impl Name {
             Err(Refusal::NotWhole { .. }) if grows => {
                 self.growing = Some(stamp);
                 self.stamp = None;
+            }
+            // Beside itself it has no room, and needs none.
+            Err(Refusal::NoRoom { .. })
+                if self.kept.as_ref().is_some_and(|kept| kept.is_announced_by(path)) =>
+            {
+                self.refusal = None;
             }
             Err(refusal) => {
                 if matches!(refusal, Refusal::NoRoom { .. } | Refusal::Unreadable(_)) {

@@ -27,6 +27,16 @@ pub struct Listed {
     pub paths: Vec<Path>,
 }
 
+impl Listed {
+    fn bytes(&self) -> usize {
+        let texts: usize = self.paths.iter().map(|path| path.path.len() + SHARED_TEXT_BYTES).sum();
+        texts + self.paths.capacity() * size_of::<Path>()
+    }
+}
+
+/// What an `Arc<str>` takes beside its text, rounded up for the allocator.
+const SHARED_TEXT_BYTES: usize = 32;
+
 /// The last versions that were served, oldest first.
 #[derive(Debug, Clone, Default)]
 pub struct Versions(Vec<Arc<Listed>>);
@@ -45,6 +55,16 @@ impl Versions {
         let surplus = kept.len().saturating_sub(VERSIONS_KEPT_MAX);
         kept.drain(..surplus);
         Self(kept)
+    }
+
+    /// What they hold in memory; texts that versions share count for each.
+    pub fn bytes(&self) -> usize {
+        self.0.iter().map(|listed| listed.bytes()).sum()
+    }
+
+    /// Forgets the oldest, as if it had never been served; the bytes that it held.
+    pub fn forget_oldest(&mut self) -> usize {
+        if self.0.is_empty() { 0 } else { self.0.remove(0).bytes() }
     }
 
     /// What `version` listed; None where it is not kept, or where two contents were served as it.

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -26,26 +26,67 @@ const REST: u32 = 9;
 /// Without inotify the folder is looked at this often, so that publishing takes effect within a second.
 const POLL: Duration = Duration::from_millis(500);
 
+/// What ends a wait.
+enum Call {
+    /// inotify has something to tell.
+    Event(notify::Result<notify::Event>),
+    /// The operator asks for a look.
+    Told,
+}
+
+/// What a wait came to: what is read again whatever its stamp says.
+#[derive(Default)]
+struct Waited {
+    /// Names that events were about.
+    touched: HashSet<OsString>,
+    /// Whether the operator asked for all names.
+    all: bool,
+}
+
+/// The watcher, to be told something.
+#[derive(Debug)]
+pub struct Watched(Sender<Call>);
+
+impl Watched {
+    /// Has the folder looked at now, and every name in it read again.
+    pub fn look_again(&self) {
+        // A watcher that is gone has panicked, and said so.
+        let _ = self.0.send(Call::Told);
+    }
+}
+
 /// Watches `folder` for the rest of the process's life. The first scan was made by the caller.
 ///
 /// # Errors
 /// The thread cannot be started.
-pub fn spawn(folder: PathBuf, mut shelf: Shelf, current: Current, rescan: Duration) -> std::io::Result<()> {
-    let (sender, events) = channel();
-    let watcher = notify::recommended_watcher(sender);
+pub fn spawn(
+    folder: PathBuf,
+    mut shelf: Shelf,
+    current: Current,
+    rescan: Duration,
+) -> std::io::Result<Watched> {
+    let (sender, calls) = channel();
+    let events = sender.clone();
+    let watcher = notify::recommended_watcher(move |event| {
+        // Nobody listens any more where the thread could not be started.
+        let _ = events.send(Call::Event(event));
+    });
     thread::Builder::new().name("watcher".into()).spawn(move || {
         let mut watcher = watcher
             .inspect_err(|error| tracing::warn!("inotify is not there, {folder:?} is polled: {error}"))
             .ok();
         let mut trouble = None;
-        let mut touched = HashSet::new();
+        let mut waited = Waited::default();
         loop {
             // Again at every turn, for the folder may have been replaced by another of its name; and before
             // the scan, so that whatever the scan is too early for is an event.
             let watched =
                 watcher.as_mut().is_some_and(|w| w.watch(&folder, RecursiveMode::NonRecursive).is_ok());
             let begun = clock::instant();
-            let scanned = shelf.scan(&folder, &touched, &current);
+            if waited.all {
+                shelf.forget_stamps();
+            }
+            let scanned = shelf.scan(&folder, &waited.touched, &current);
             tell(&folder, scanned.err().map(|error| error.to_string()), &mut trouble);
             let pause = match watched {
                 _ if shelf.is_waiting() => GROWING,
@@ -53,10 +94,10 @@ pub fn spawn(folder: PathBuf, mut shelf: Shelf, current: Current, rescan: Durati
                 false => POLL.min(rescan),
             }
             .max((clock::instant() - begun) * REST);
-            touched = wait(&events, pause);
+            waited = wait(&calls, pause);
         }
     })?;
-    Ok(())
+    Ok(Watched(sender))
 }
 
 /// Says what keeps the folder from being read, once for as long as it lasts.
@@ -71,23 +112,24 @@ fn tell(folder: &Path, trouble: Option<String>, before: &mut Option<String>) {
     *before = trouble;
 }
 
-/// Waits for events, at most `pause`, and then until they settle; the names that they are about.
-fn wait(events: &Receiver<notify::Result<notify::Event>>, pause: Duration) -> HashSet<OsString> {
-    let mut touched = HashSet::new();
+/// Waits for a call, at most `pause`, and then until they settle.
+fn wait(calls: &Receiver<Call>, pause: Duration) -> Waited {
+    let mut waited = Waited::default();
     let begun = clock::instant();
     let mut until = begun + pause;
     let mut latest = None;
     loop {
-        match events.recv_timeout(until.saturating_duration_since(clock::instant())) {
-            Ok(Ok(event)) if event.kind.is_access() && !is_close_after_write(&event) => continue,
-            Ok(Ok(event)) => {
-                touched.extend(event.paths.iter().filter_map(|p| Some(p.file_name()?.to_owned())));
+        match calls.recv_timeout(until.saturating_duration_since(clock::instant())) {
+            Ok(Call::Told) => waited.all = true,
+            Ok(Call::Event(Ok(event))) if event.kind.is_access() && !is_close_after_write(&event) => continue,
+            Ok(Call::Event(Ok(event))) => {
+                waited.touched.extend(event.paths.iter().filter_map(|p| Some(p.file_name()?.to_owned())));
             }
-            Ok(Err(_)) => {}
-            Err(RecvTimeoutError::Timeout) => return touched,
+            Ok(Call::Event(Err(_))) => {}
+            Err(RecvTimeoutError::Timeout) => return waited,
             Err(RecvTimeoutError::Disconnected) => {
                 thread::park_timeout(pause);
-                return touched;
+                return waited;
             }
         }
         let now = clock::instant();

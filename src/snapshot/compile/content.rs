@@ -11,8 +11,8 @@ use crate::checksum;
 use crate::condition::{self, Condition, Field, Kind, Value, Vocabulary};
 use crate::json;
 use crate::limits::{
-    ITEMS_MAX, ORDER_FIELDS_MAX, PLACE_BYTES_MAX, QUERIES_MAX, QUERY_EVALUATIONS_MAX, QUERY_LIMIT_DEFAULT,
-    QUERY_PARAMS_MAX,
+    ITEM_BYTES_MAX, ITEMS_MAX, ORDER_FIELDS_MAX, PLACE_BYTES_MAX, QUERIES_MAX, QUERY_EVALUATIONS_MAX,
+    QUERY_LIMIT_DEFAULT, QUERY_PARAMS_MAX,
 };
 use crate::nearest::nearest;
 use crate::snapshot::format::{Item, Param, ParamKind, Query, Scan};
@@ -263,6 +263,11 @@ impl<'s> Drafting<'_, 's, '_> {
             scan,
         };
         query.content = self.content(&query, &scanned, written.pieces);
+        let largest = query.items.iter().map(|item| written.pieces.text(item.piece).len()).max().unwrap_or(0);
+        if largest > ITEM_BYTES_MAX {
+            let expected = format!("items of at most {ITEM_BYTES_MAX} bytes, by a `select` of fewer fields");
+            self.wrong("", expected, format!("one of {largest} bytes"));
+        }
         query
     }
 

@@ -132,11 +132,11 @@ pub struct Privacy {
 pub enum IpAddresses {
     /// Never stored.
     #[default]
-    None,
+    None = 0,
     /// Stored without its last part.
-    Truncated,
+    Truncated = 1,
     /// Stored as it is.
-    Full,
+    Full = 2,
 }
 
 /// What becomes of the events of crawlers.
@@ -144,10 +144,10 @@ pub enum IpAddresses {
 #[serde(rename_all = "camelCase")]
 pub enum Bots {
     /// Not recorded.
-    Drop,
+    Drop = 0,
     /// Recorded with a flag, in no profile.
     #[default]
-    Flag,
+    Flag = 1,
     /// Recorded like any visitor's.
-    Keep,
+    Keep = 2,
 }
