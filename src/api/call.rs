@@ -1,17 +1,18 @@
 //! What a request asks: the site, the route, who asks, and from where.
 
-use super::desk::{Room, Settings, Surface};
+use super::desk::{Room, Settings};
 use super::{Endpoint, respond};
 use crate::clock;
 use crate::edge::document::Visitor;
 use crate::edge::path::{NoPath, RoutePath};
 use crate::edge::site;
+use crate::events::visitor::{is_anon_id, is_placeholder};
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::negotiate;
 use crate::http::params::{Param, Params};
-use crate::http::request::{Fields, Method, Request};
-use crate::limits::{ANON_ID_BYTES_MAX, SITE_ID_BYTES_MAX};
+use crate::http::request::{Fields, Method, Request, Surface};
+use crate::limits::SITE_ID_BYTES_MAX;
 use crate::problem::{self, Problem};
 use crate::snapshot::current::{Catalog, Published};
 use crate::snapshot::format::{ArchivedRoute, ArchivedSite};
@@ -38,7 +39,7 @@ impl<'a> Call<'a> {
         Ok(Self {
             request,
             params,
-            published: published(catalog, &params)?,
+            published: published(catalog, params.get(Param::TrackingId), params.get(Param::Site))?,
             date,
             started: request.fields.debug_timing.filter(|v| *v == b"1").map(|_| clock::instant()),
             explain_allowed: surface == Surface::Admin || settings.explain,
@@ -56,10 +57,11 @@ impl<'a> Call<'a> {
     /// Whether the answer is the same for every visitor.
     pub(super) fn is_public(&self, endpoint: Endpoint) -> bool {
         match endpoint {
-            Endpoint::Routes => true,
+            Endpoint::Routes | Endpoint::OpenApi => true,
             Endpoint::Query => self.request.method != Method::Post,
             Endpoint::Resolve => self.params.sent(Param::Variants).is_some() && !self.asks_why(),
             Endpoint::Variants => self.params.get(Param::Include).is_some(),
+            Endpoint::Page | Endpoint::Track | Endpoint::Batch => false,
         }
     }
 
@@ -114,7 +116,7 @@ impl<'a> Call<'a> {
         let country = self.params.get(Param::Country).map(str::as_bytes).or(fields.country);
         let agent = self.user_agent().map(|agent| room.agent_table.facts(&room.agents, agent));
         Ok(Visitor {
-            anon_id: self.anon_id()?,
+            anon_id: anon_id(&self.params, self.request, self.site())?,
             agent: agent.unwrap_or_default(),
             locale: self.params.get(Param::Locale).or_else(language),
             country: country.and_then(country_code),
@@ -122,24 +124,6 @@ impl<'a> Call<'a> {
             referrer: self.params.get(Param::Referrer),
             now_ms: clock::now_ms(),
         })
-    }
-
-    fn anon_id(&self) -> Result<Option<&'a str>, Problem<'a>> {
-        if let Some(id) = self.params.get(Param::AnonId).filter(|id| !is_placeholder(id)) {
-            let expected = "1 to 128 bytes of visible ASCII";
-            let invalid = Problem::new(problem::INVALID_ANON_ID, expected, id);
-            return match is_id(id) {
-                true => Ok(Some(id)),
-                false => Err(invalid.at(Param::AnonId.name())),
-            };
-        }
-        let fields = &self.request.fields;
-        let cookie = || fields.cookie.and_then(|all| cookie(all, &self.site().cookie));
-        let usable = |id: &'a [u8]| {
-            let id = std::str::from_utf8(id).ok()?;
-            (is_id(id) && !is_placeholder(id)).then_some(id)
-        };
-        Ok(fields.anon_id.and_then(usable).or_else(|| cookie().and_then(usable)))
     }
 
     /// The visitor's agent, not that of a server that asks for its visitor.
@@ -154,7 +138,8 @@ impl<'a> Call<'a> {
     }
 }
 
-fn own_agent<'a>(fields: &Fields<'a>) -> Option<&'a str> {
+/// The agent that a request's header names, where it is the visitor's own and not that of a server that asks for its visitor.
+pub(super) fn own_agent<'a>(fields: &Fields<'a>) -> Option<&'a str> {
     let agent = std::str::from_utf8(fields.user_agent?).ok()?;
     let holds =
         |word: &str| agent.as_bytes().windows(word.len()).any(|w| w.eq_ignore_ascii_case(word.as_bytes()));
@@ -167,8 +152,15 @@ fn own_agent<'a>(fields: &Fields<'a>) -> Option<&'a str> {
     is_a_visitors.then_some(agent)
 }
 
-fn published<'a>(catalog: &'a Catalog, params: &Params<'a>) -> Result<&'a Published, Problem<'a>> {
-    let (tracking_id, site) = (params.get(Param::TrackingId), params.get(Param::Site));
+/// The site that a request names.
+///
+/// # Errors
+/// `missing_site`, `invalid_tracking_id`, `site_mismatch`, `site_not_found`.
+pub(super) fn published<'c, 'a>(
+    catalog: &'c Catalog,
+    tracking_id: Option<&'a str>,
+    site: Option<&'a str>,
+) -> Result<&'c Published, Problem<'a>> {
     let not_found = |param: Param, came| {
         let expected = "a site that is published here";
         Problem::new(problem::SITE_NOT_FOUND, expected, came).at(param.name())
@@ -196,35 +188,37 @@ fn published<'a>(catalog: &'a Catalog, params: &Params<'a>) -> Result<&'a Publis
     }
 }
 
+/// The anon ID that a request names: in a parameter, a header, or the site's cookie.
+///
+/// # Errors
+/// `invalid_anon_id`: in a parameter only.
+pub(super) fn anon_id<'a>(
+    params: &Params<'a>,
+    request: &Request<'a>,
+    site: &ArchivedSite,
+) -> Result<Option<&'a str>, Problem<'a>> {
+    if let Some(id) = params.get(Param::AnonId).filter(|id| !is_placeholder(id)) {
+        let expected = "1 to 128 bytes of visible ASCII";
+        let invalid = Problem::new(problem::INVALID_ANON_ID, expected, id);
+        return match is_anon_id(id) {
+            true => Ok(Some(id)),
+            false => Err(invalid.at(Param::AnonId.name())),
+        };
+    }
+    let fields = &request.fields;
+    let cookie = || fields.cookie.and_then(|all| cookie(all, &site.cookie));
+    let usable = |id: &'a [u8]| {
+        let id = std::str::from_utf8(id).ok()?;
+        (is_anon_id(id) && !is_placeholder(id)).then_some(id)
+    };
+    Ok(fields.anon_id.and_then(usable).or_else(|| cookie().and_then(usable)))
+}
+
 fn is_tracking_id(id: &str) -> bool {
     id.strip_prefix("track_").is_some_and(|rest| {
         (1..=SITE_ID_BYTES_MAX).contains(&rest.len())
             && rest.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
     })
-}
-
-fn is_id(id: &str) -> bool {
-    (1..=ANON_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic())
-}
-
-/// Values that programs send where they have no id; as an id each would join strangers.
-fn is_placeholder(id: &str) -> bool {
-    const PLACEHOLDERS: [&str; 13] = [
-        "anonymous",
-        "null",
-        "undefined",
-        "none",
-        "nil",
-        "0",
-        "-",
-        "true",
-        "false",
-        "NaN",
-        "[object Object]",
-        "{}",
-        "00000000-0000-0000-0000-000000000000",
-    ];
-    PLACEHOLDERS.iter().any(|p| p.eq_ignore_ascii_case(id))
 }
 
 /// The value of the first cookie of this name (RFC 6265 section 5.4), quotes taken off.

@@ -2,63 +2,65 @@
 
 use std::sync::Arc;
 
+use ipnet::IpNet;
+
 use super::call::Call;
 use super::query::{self, Given};
-use super::{Endpoint, refuse, resolve, respond, routes, variants};
+use super::record::{self, Recorder};
+use super::{Answered, Endpoint, Progress, admit, openapi, refuse, resolve, respond, routes, variants};
 use crate::clock;
 use crate::edge::agent::{AgentTable, Agents};
 use crate::edge::decide::Deciding;
 use crate::edge::path::RoutePath;
 use crate::edge::render::Plan;
+use crate::events;
 use crate::http::body::{self, Object};
 use crate::http::cors::{self, Cors};
 use crate::http::date::DateLine;
 use crate::http::params::Params;
-use crate::http::request::{Method, Request};
+use crate::http::request::{Arrival, Method, Request, Surface};
 use crate::http::response::Head;
 use crate::ids::RequestIds;
 use crate::limits::{HEAD_BYTES_MAX, ROUTES_PAGE_BYTES_MAX, TARGET_BYTES_MAX};
 use crate::problem::Problem;
-use crate::snapshot::current::{Current, View};
+use crate::snapshot::current::{Catalog, Current, View};
 use crate::snapshot::search::Search;
-
-/// Which address a desk answers for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Surface {
-    /// Browsers and SDKs.
-    Edge,
-    /// The operator; explains always.
-    Admin,
-}
+use crate::throttle::Throttle;
 
 /// What the operator set for all desks.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// Whether Edge answers `explain=1`.
     pub explain: bool,
     /// The header in which a proxy names the country, lower case.
     pub country_header: Option<Box<str>>,
+    /// The proxies whose word of a client's address is believed.
+    pub trusted_proxies: Arc<[IpNet]>,
+    /// How often one address may ask; None: as often as it likes.
+    pub address_limit: Option<Arc<Throttle>>,
+    /// How often may be asked for one site.
+    pub site_limit: Option<Arc<Throttle>>,
 }
 
 /// One thread's place to answer at.
 pub struct Desk {
-    pub(super) surface: Surface,
     pub(super) settings: Settings,
     pub(super) date: DateLine,
-    view: View,
-    decoded: Decoded,
-    room: Room,
+    pub(super) view: View,
+    pub(super) decoded: Decoded,
+    pub(super) room: Room,
+    pub(super) recorder: Option<Recorder>,
 }
 
 /// What of a request had to be decoded. Problems borrow from it.
 #[derive(Default)]
-struct Decoded {
+pub(super) struct Decoded {
     /// Parameters with escapes.
-    params: Vec<u8>,
-    /// The same of a group.
-    group: Vec<u8>,
+    pub(super) params: Vec<u8>,
+    /// The same of a group; of credentials the user.
+    pub(super) group: Vec<u8>,
     /// A compressed body.
-    body: Vec<u8>,
+    pub(super) body: Vec<u8>,
 }
 
 /// Buffers and tables that outlive a request; each is cleared by its user before use.
@@ -82,11 +84,11 @@ pub(super) struct Room {
 
 impl Desk {
     /// A desk that follows `current`. Allocates all that GETs will need.
-    pub fn new(surface: Surface, settings: Settings, current: &Current, agents: Arc<Agents>) -> Self {
+    pub fn new(settings: Settings, current: &Current, agents: Arc<Agents>) -> Self {
         let mut plan = Plan::default();
         plan.text.reserve(ROUTES_PAGE_BYTES_MAX);
+        openapi::prepare();
         Self {
-            surface,
             settings,
             date: DateLine::new(clock::now_s()),
             view: current.view(),
@@ -108,7 +110,13 @@ impl Desk {
                 search: Search::new(),
                 lists: routes::Lists::default(),
             },
+            recorder: None,
         }
+    }
+
+    /// The same, which also records events.
+    pub fn recording(self, recorder: Recorder) -> Self {
+        Self { recorder: Some(recorder), ..self }
     }
 
     /// Once a second: the date, and a catalog that an idle thread would otherwise keep alive.
@@ -122,16 +130,64 @@ impl Desk {
         self.settings.country_header.as_deref()
     }
 
-    /// Appends the answer to a whole request.
-    pub fn answer(&mut self, request: &Request<'_>, out: &mut Vec<u8>) {
+    /// Appends the answer to a whole request, or queues what it records: then [`Self::finish`] is for answering it.
+    pub fn answer(&mut self, request: &Request<'_>, arrival: &Arrival, out: &mut Vec<u8>) -> Progress {
+        // A preflight that is refused would hide from the page why.
         if request.method == Method::Options {
-            return self.answer_options(request, out);
+            return Progress::Answered(self.answer_options(request, arrival.surface, out));
         }
-        let Self { surface, settings, date, view, decoded, room } = self;
+        if let Err(problem) = admit::address(&self.settings, request, arrival) {
+            refuse::write(out, &problem, Cors::Anyone, request, &self.date, &mut self.room);
+            return Progress::refused(None, problem.kind);
+        }
+        let records =
+            matches!(arrival.surface, Surface::Public | Surface::Events) && request.method == Method::Post;
+        if let Some(endpoint) = events::endpoint::Endpoint::at(request.path).filter(|_| records) {
+            return record::begin(self, request, arrival, endpoint, out);
+        }
+        Progress::Answered(self.answer_now(request, arrival, out))
+    }
+
+    /// Whether a request that records is to be finished now.
+    pub fn is_complete(&self, token: usize) -> bool {
+        self.recorder.as_ref().is_some_and(|recorder| recorder.is_complete(token))
+    }
+
+    /// The token of a request that came back from the log, if one did.
+    pub fn take_completion(&mut self) -> Option<usize> {
+        self.recorder.as_mut()?.take_completion()
+    }
+
+    /// Nobody will finish it.
+    pub fn forget(&mut self, token: usize) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.forget(token);
+        }
+    }
+
+    /// Appends the answer to a request that came back from the log.
+    pub fn finish(
+        &mut self,
+        token: usize,
+        request: &Request<'_>,
+        arrival: &Arrival,
+        out: &mut Vec<u8>,
+    ) -> Answered {
+        record::finish(self, token, request, arrival, out)
+    }
+
+    fn answer_now(&mut self, request: &Request<'_>, arrival: &Arrival, out: &mut Vec<u8>) -> Answered {
+        let Self { settings, date, view, decoded, room, .. } = self;
         let mut cors = Cors::Anyone;
         let (mut object, mut given) = (Object::default(), Given::Nothing);
         let (object, given) = (&mut object, &mut given);
-        let answered = super::endpoint(request).and_then(|endpoint| {
+        let mut endpoint = None;
+        let answered = super::endpoint(request, arrival.surface).and_then(|asked| {
+            let endpoint = *endpoint.insert(asked);
+            if endpoint == Endpoint::OpenApi {
+                openapi::answer(request, date, &mut room.ids, out);
+                return Ok(());
+            }
             let params = if request.method == Method::Post {
                 *object = Object::read(body::text(request, &mut decoded.body)?)?;
                 Params::of_object(object)
@@ -139,8 +195,9 @@ impl Desk {
                 Params::read(request.query, &mut decoded.params)?
             };
             let catalog = view.load();
-            let call = Call::new(request, params, catalog, *surface, settings, date)?;
+            let call = Call::new(request, params, catalog, arrival.surface, settings, date)?;
             cors = call.problem_cors(endpoint);
+            admit::site(settings, &call.site().site, request, arrival)?;
             match endpoint {
                 Endpoint::Resolve => resolve::answer(&call, room, out),
                 Endpoint::Variants => variants::answer(&call, room, out),
@@ -152,32 +209,51 @@ impl Desk {
                     };
                     query::answer(&call, given, room, out)
                 }
+                Endpoint::OpenApi | Endpoint::Page | Endpoint::Track | Endpoint::Batch => {
+                    unreachable!("it was answered before a site was looked for")
+                }
             }
         });
+        let refused = answered.as_ref().err().map(|problem| problem.kind);
         if let Err(problem) = answered {
             refuse::write(out, &problem, cors, request, date, room);
         }
+        Answered { endpoint, refused }
     }
 
     /// Appends the refusal of a request that does not come to an endpoint.
-    pub fn refuse_request(&mut self, request: &Request<'_>, problem: &Problem<'_>, out: &mut Vec<u8>) {
+    pub fn refuse_request(
+        &mut self,
+        request: &Request<'_>,
+        problem: &Problem<'_>,
+        out: &mut Vec<u8>,
+    ) -> Answered {
         refuse::write(out, problem, Cors::Nobody, request, &self.date, &mut self.room);
+        Answered { endpoint: None, refused: Some(problem.kind) }
     }
 
-    /// Appends a small answer that nobody may keep.
-    pub fn plain(&mut self, request: &Request<'_>, status: u16, json: &str, out: &mut Vec<u8>) {
+    /// Appends an answer of the media type `kind` that nobody may keep.
+    pub fn plain(
+        &mut self,
+        request: &Request<'_>,
+        status: u16,
+        kind: &'static str,
+        text: &str,
+        out: &mut Vec<u8>,
+    ) {
         let mut head = Head::begin(out, status, &self.date);
-        head.lines(b"Cache-Control: no-store\r\nContent-Type: application/json\r\n");
+        head.lines(b"Cache-Control: no-store\r\n");
+        head.field("Content-Type: ", kind.as_bytes());
         respond::request_id(&mut head, &mut self.room.ids, None);
-        let out = head.end(json.len(), request.close);
+        let out = head.end(text.len(), request.close);
         if request.method != Method::Head {
-            out.extend_from_slice(json.as_bytes());
+            out.extend_from_slice(text.as_bytes());
         }
     }
 
-    /// How many sites are published.
-    pub fn sites_published(&mut self) -> usize {
-        self.view.load().sites().len()
+    /// The catalog that is served now.
+    pub fn catalog(&mut self) -> &Catalog {
+        self.view.load()
     }
 
     /// Appends the refusal of what is not a request; the connection closes behind it.
@@ -185,26 +261,28 @@ impl Desk {
         refuse::write_unframed(out, problem, &self.date, &mut self.room.ids);
     }
 
-    fn answer_options(&mut self, request: &Request<'_>, out: &mut Vec<u8>) {
+    fn answer_options(&mut self, request: &Request<'_>, surface: Surface, out: &mut Vec<u8>) -> Answered {
         let is_preflight = request.fields.preflight_method.is_some();
         let endpoint = match request.path {
             "*" => Ok(None),
             _ if is_preflight => Ok(None),
-            _ => super::endpoint(request).map(Some),
+            _ => super::endpoint(request, surface).map(Some),
         };
         if let Err(problem) = &endpoint {
-            let room = &mut self.room;
-            return refuse::write(out, problem, Cors::Anyone, request, &self.date, room);
+            refuse::write(out, problem, Cors::Anyone, request, &self.date, &mut self.room);
+            return Answered { endpoint: None, refused: Some(problem.kind) };
         }
         let mut head = Head::begin(out, 204, &self.date);
         if is_preflight {
             let fields = &request.fields;
             cors::preflight(&mut head, fields.origin, fields.preflight_headers);
         } else {
-            let methods = endpoint.ok().flatten().map_or("GET, HEAD, OPTIONS", Endpoint::methods);
+            let methods = endpoint.as_ref().ok().copied().flatten();
+            let methods = methods.map_or("GET, HEAD, OPTIONS", Endpoint::methods);
             head.field("Allow: ", methods.as_bytes());
         }
         respond::request_id(&mut head, &mut self.room.ids, None);
         head.end_bodiless(request.close);
+        Answered { endpoint: endpoint.ok().flatten(), refused: None }
     }
 }

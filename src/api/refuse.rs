@@ -65,13 +65,19 @@ pub(super) fn write_unframed(
     head.lines(b"Cache-Control: no-store\r\n");
     head.field("X-Request-Id: ", &id);
     Cors::Anyone.write(&mut head);
+    demands(&mut head, problem);
     head.lines(b"Content-Type: application/problem+json\r\n");
     head.end(body.len(), true).extend_from_slice(&body);
 }
 
-/// Fields that a status must bring (RFC 9110 sections 15.5.6 and 15.5.2).
+/// Fields that a status must bring (RFC 9110 sections 15.5.6 and 15.5.2, RFC 6585 section 4).
 fn demands(head: &mut Head<'_>, problem: &Problem<'_>) {
     match problem.kind.status {
+        429 | 503 => {
+            head.lines(b"Retry-After: ");
+            json::number(head.out(), problem.retry_s);
+            head.lines(b"\r\n");
+        }
         405 => head.field("Allow: ", problem.allow.as_bytes()),
         401 => head.lines(b"WWW-Authenticate: Bearer\r\n"),
         _ => {}
@@ -109,6 +115,7 @@ fn document(body: &mut Vec<u8>, problem: &Problem<'_>, pointing: Pointing, reque
     detail(body, problem);
     body.push(b'"');
     if let Some(at) = problem.at {
+        let pointing = if at.in_query { Pointing::Param } else { pointing };
         place(body, at, pointing);
     }
     if let Some(id) = request_id {

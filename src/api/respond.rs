@@ -1,5 +1,7 @@
 //! What an answer says beside its body: class, validator, coding, CORS, version.
 
+use std::time::Instant;
+
 use super::call::Call;
 use crate::checksum;
 use crate::clock;
@@ -7,6 +9,7 @@ use crate::edge::path::RoutePath;
 use crate::edge::render::Plan;
 use crate::http::cors::Cors;
 use crate::http::negotiate;
+use crate::http::request::Fields;
 use crate::http::response::Head;
 use crate::ids::{self, RequestIds};
 use crate::limits::REQUEST_ID_BYTES_MAX;
@@ -79,13 +82,22 @@ impl Body<'_> {
 pub(super) struct Etag([u8; 34]);
 
 impl Etag {
-    /// Names what `tagged` describes: everything that a body depends on, but not the body.
-    fn of(tagged: &[u8]) -> Self {
+    /// Names what `tagged` describes: everything that a body depends on, or a body that never changes.
+    pub(super) fn of(tagged: &[u8]) -> Self {
         let tag = checksum::tag(tagged);
         let mut text = [b'"'; 34];
         text[1..17].copy_from_slice(&ids::hex((tag >> 64) as u64));
         text[17..33].copy_from_slice(&ids::hex(tag as u64));
         Self(text)
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Whether `If-None-Match` says that the client has what it names.
+    pub(super) fn is_known(&self, fields: &Fields<'_>) -> bool {
+        fields.if_none_match.is_some_and(|list| negotiate::has_etag(list, &self.0))
     }
 }
 
@@ -105,8 +117,7 @@ pub(super) fn send(
         tagged.push(u8::from(gzip));
         answer.etag = Some(Etag::of(tagged));
     }
-    let known = |etag: &Etag| fields.if_none_match.is_some_and(|l| negotiate::has_etag(l, &etag.0));
-    let unchanged = answer.etag.as_ref().is_some_and(known);
+    let unchanged = answer.etag.as_ref().is_some_and(|etag| etag.is_known(fields));
     let mut head = Head::begin(out, if unchanged { 304 } else { 200 }, call.date);
     answer.write(&mut head, call, ids, two);
     if unchanged {
@@ -139,10 +150,10 @@ impl Answer<'_> {
         }
         if !matches!(self.class, Class::Public(_)) {
             request_id(head, ids, call.request_id());
-            timing(head, call);
+            timing(head, call.started);
         }
         if let Some(etag) = &self.etag {
-            head.field("ETag: ", &etag.0);
+            head.field("ETag: ", etag.as_bytes());
         }
         head.lines(vary(two, cors.varies()));
         cors.write(head);
@@ -183,8 +194,9 @@ pub(super) fn is_request_id(id: &[u8]) -> bool {
     (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
 }
 
-fn timing(head: &mut Head<'_>, call: &Call<'_>) {
-    let Some(started) = call.started else { return };
+/// How long it took since `started`, where that was asked for.
+pub(super) fn timing(head: &mut Head<'_>, started: Option<Instant>) {
+    let Some(started) = started else { return };
     let micros = clock::instant().duration_since(started).as_micros() as u64;
     head.lines(b"Server-Timing: total;dur=");
     crate::json::number(head.out(), micros / 1000);

@@ -1,0 +1,462 @@
+//! `POST /v1/page`, `/v1/track` and their other names: from a body to the log, and from the log's word to a receipt.
+//!
+//! In two steps, since the disk comes between them: [`begin`] decodes, judges and queues, and answers at once what needs no
+//! disk; [`finish`] answers what came back. What is known of the request is read again then, so that nothing but the events'
+//! fates is kept while it waits.
+
+use super::call;
+use super::desk::{Decoded, Desk, Room, Settings};
+use super::{Answered, Progress, admit, refuse, respond};
+use crate::clock;
+use crate::counters::Recorded;
+use crate::edge::agent::Agents;
+use crate::edge::path::RoutePath;
+use crate::events::decode::{self, Bots, Judge, Outside, Policy, Sent};
+use crate::events::document::Reader;
+use crate::events::endpoint::Endpoint;
+use crate::events::ip::IpPolicy;
+use crate::events::receipt::{self, Durable, Fates, Reason, Refused, Stored};
+use crate::events::refusal::Refusal;
+use crate::http::authorization;
+use crate::http::body;
+use crate::http::cors::Cors;
+use crate::http::date::DateLine;
+use crate::http::forwarded;
+use crate::http::params::{Param, Params};
+use crate::http::request::{Arrival, Request, has_token};
+use crate::http::response::Head;
+use crate::ids::RequestIds;
+use crate::problem::{self, Kind, Problem};
+use crate::segment::{self, Completion, Outcome, Port, Record, Verdict};
+use crate::snapshot::current::Catalog;
+use crate::snapshot::format::ArchivedSite;
+
+/// A thread's way to the log: its buffers, and what waits for the disk.
+pub struct Recorder {
+    port: Port,
+    reader: Reader,
+    judge: Judge,
+    /// The body that is being read, which reading uses up.
+    body: Vec<u8>,
+    /// What the body names: a tracking ID and a site.
+    names: [String; 2],
+    /// By token.
+    waiting: Vec<Option<Waiting>>,
+    free: Vec<usize>,
+    /// What the log's word is turned into.
+    answers: Vec<receipt::Answer>,
+    /// Buffers that came back.
+    spare: Vec<segment::Request>,
+    recorded: Recorded,
+}
+
+/// A request whose records are with the writer.
+struct Waiting {
+    fates: Fates,
+    completion: Option<Completion>,
+    /// Its connection is gone.
+    forgotten: bool,
+}
+
+/// Buffers that are kept for the next requests; more are freed.
+const SPARE_MAX: usize = 64;
+/// A larger buffer is freed, not kept.
+const SPARE_BYTES_MAX: usize = 64 * 1024;
+
+impl Recorder {
+    /// Records through `port`; tells `recorded` what does not come so far.
+    pub fn new(port: Port, recorded: Recorded) -> Self {
+        Self {
+            port,
+            reader: Reader::new(),
+            judge: Judge::default(),
+            body: Vec::new(),
+            names: Default::default(),
+            waiting: Vec::new(),
+            free: Vec::new(),
+            answers: Vec::new(),
+            spare: Vec::new(),
+            recorded,
+        }
+    }
+
+    /// The token of a request that came back, if one did.
+    pub(super) fn take_completion(&mut self) -> Option<usize> {
+        let completion = self.port.take()?;
+        let token = completion.request.token as usize;
+        let waiting = self.waiting.get_mut(token)?.as_mut()?;
+        if waiting.forgotten {
+            self.release(token);
+            self.keep(completion.request);
+        } else {
+            waiting.completion = Some(completion);
+        }
+        Some(token)
+    }
+
+    /// Whether it came back.
+    pub(super) fn is_complete(&self, token: usize) -> bool {
+        let waiting = self.waiting.get(token).and_then(Option::as_ref);
+        waiting.is_some_and(|waiting| waiting.completion.is_some())
+    }
+
+    /// Nobody will ask for it any more.
+    pub(super) fn forget(&mut self, token: usize) {
+        let Some(waiting) = self.waiting.get_mut(token).and_then(Option::as_mut) else { return };
+        waiting.forgotten = true;
+        if waiting.completion.is_some() {
+            self.release(token);
+        }
+    }
+
+    fn release(&mut self, token: usize) -> Option<Waiting> {
+        self.free.push(token);
+        self.waiting[token].take()
+    }
+
+    fn keep(&mut self, mut request: segment::Request) {
+        if self.spare.len() < SPARE_MAX && request.capacity() <= SPARE_BYTES_MAX {
+            request.clear();
+            self.spare.push(request);
+        }
+    }
+
+    fn tell(&self, fates: &Fates) {
+        for (index, reason) in [Reason::Preview, Reason::NoConsent, Reason::Bot].into_iter().enumerate() {
+            match fates.dropped(reason) {
+                0 => {}
+                dropped => self.recorded.dropped(index, dropped),
+            }
+        }
+        fates.refusals().for_each(|refusal| self.recorded.rejected(refusal.kind));
+    }
+
+    /// Queues the records, under a token.
+    fn send(&mut self, mut records: segment::Request, fates: Fates) -> Result<usize, segment::Refusal> {
+        let token = self.free.pop().unwrap_or_else(|| {
+            self.waiting.push(None);
+            self.waiting.len() - 1
+        });
+        records.token = token as u64;
+        self.waiting[token] = Some(Waiting { fates, completion: None, forgotten: false });
+        self.port.send(records).map(|()| token).map_err(|(records, refusal)| {
+            self.release(token);
+            self.keep(records);
+            refusal
+        })
+    }
+}
+
+/// Why nothing of a request is recorded.
+enum Failure<'a> {
+    Problem(Problem<'a>),
+    /// Of the body.
+    Event(Refusal),
+}
+
+impl<'a> From<Problem<'a>> for Failure<'a> {
+    fn from(problem: Problem<'a>) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+impl From<Refusal> for Failure<'_> {
+    fn from(refusal: Refusal) -> Self {
+        Self::Event(refusal)
+    }
+}
+
+/// What the events of a request came to.
+struct Judged {
+    fates: Fates,
+    records: segment::Request,
+    dry: bool,
+}
+
+/// Decodes and queues a request's events, or answers it.
+pub(super) fn begin(
+    desk: &mut Desk,
+    request: &Request<'_>,
+    arrival: &Arrival,
+    endpoint: Endpoint,
+    out: &mut Vec<u8>,
+) -> Progress {
+    let answered = super::Endpoint::of(request.path);
+    let Desk { settings, date, view, decoded, room, recorder, .. } = desk;
+    let Some(recorder) = recorder else {
+        let problem = Problem::new(problem::UNKNOWN_ENDPOINT, "an address that records events", request.path);
+        refuse::write(out, &problem, Cors::Nobody, request, date, room);
+        return Progress::refused(None, problem.kind);
+    };
+    let mut cors = Cors::events(request.fields.origin, std::iter::empty()).unwrap_or(Cors::Nobody);
+    let judged =
+        judge(settings, view.load(), decoded, room, recorder, &mut cors, (request, arrival, endpoint));
+    let reply = Reply { request, date, cors, arrival };
+    let Judged { fates, records, dry } = match judged {
+        Ok(judged) => judged,
+        Err(Failure::Problem(problem)) => {
+            refuse::write(out, &problem, cors, request, date, room);
+            return Progress::refused(answered, problem.kind);
+        }
+        Err(Failure::Event(refusal)) => {
+            let refused = Refused::Event(&refusal);
+            return Progress::refused(answered, reply.refuse(&refused, room, out));
+        }
+    };
+    recorder.tell(&fates);
+    if let Some(refused) = fates.problem() {
+        return Progress::refused(answered, reply.refuse(&refused, room, out));
+    }
+    if dry || fates.recorded() == 0 {
+        let stored = if dry { Stored::Nothing } else { Stored::Answered(&[], Durable::Disk) };
+        reply.receipt(&fates, stored, room, out);
+        recorder.keep(records);
+        return Progress::Answered(Answered { endpoint: answered, refused: None });
+    }
+    match recorder.send(records, fates) {
+        Ok(token) => Progress::Waits(token),
+        Err(refusal) => {
+            let problem = unavailable(refusal);
+            refuse::write(out, &problem, cors, request, date, room);
+            Progress::refused(answered, problem.kind)
+        }
+    }
+}
+
+/// Answers a request that came back.
+pub(super) fn finish(
+    desk: &mut Desk,
+    token: usize,
+    request: &Request<'_>,
+    arrival: &Arrival,
+    out: &mut Vec<u8>,
+) -> Answered {
+    let endpoint = super::Endpoint::of(request.path);
+    let Desk { date, view, room, recorder, .. } = desk;
+    let waiting = recorder.as_mut().and_then(|recorder| recorder.release(token));
+    let Some((recorder, Waiting { fates, completion: Some(completion), .. })) =
+        recorder.as_mut().zip(waiting)
+    else {
+        return Answered { endpoint, refused: None };
+    };
+    let cors = told_cors(request, view.load(), &completion);
+    let durable = match completion.outcome {
+        Outcome::Durable => Durable::Disk,
+        Outcome::Written => Durable::Written,
+        Outcome::DiskUnavailable => {
+            let problem = unavailable(segment::Refusal::DiskUnavailable);
+            refuse::write(out, &problem, cors, request, date, room);
+            recorder.keep(completion.request);
+            return Answered { endpoint, refused: Some(problem.kind) };
+        }
+    };
+    recorder.answers.clear();
+    recorder.answers.extend(completion.request.verdicts().iter().map(|verdict| match verdict {
+        Verdict::Accepted(seq) => receipt::Answer::Accepted(*seq),
+        Verdict::Duplicate => receipt::Answer::Duplicate,
+    }));
+    let reply = Reply { request, date, cors, arrival };
+    reply.receipt(&fates, Stored::Answered(&recorder.answers, durable), room, out);
+    recorder.keep(completion.request);
+    Answered { endpoint, refused: None }
+}
+
+/// The CORS of an answer to a request whose events were taken: as of the site that they were recorded for, where it is still
+/// published.
+fn told_cors<'a>(request: &Request<'a>, catalog: &Catalog, completion: &Completion) -> Cors<'a> {
+    let site = completion.request.records().next().and_then(|record| catalog.by_site(record.site?));
+    let origins = site.map_or(&[][..], |site| &site.site().origins);
+    let origins = origins.iter().map(|origin| origin.as_str());
+    Cors::events(request.fields.origin, origins).unwrap_or(Cors::Nobody)
+}
+
+fn unavailable<'a>(refusal: segment::Refusal) -> Problem<'a> {
+    match refusal {
+        segment::Refusal::QueueFull => {
+            Problem::missing(problem::QUEUE_FULL, "another try in a moment, with the same message IDs")
+        }
+        segment::Refusal::DiskUnavailable => {
+            let expected = "another try, with the same message IDs: the disk takes nothing at the moment";
+            Problem::missing(problem::DISK_UNAVAILABLE, expected)
+        }
+        segment::Refusal::Stopped => {
+            Problem::missing(problem::DRAINING, "another try, with the same message IDs: the server stops")
+        }
+    }
+}
+
+type Asked<'r> = (&'r Request<'r>, &'r Arrival, Endpoint);
+
+/// Reads the body and gives its events their fates.
+fn judge<'a, 'r: 'a>(
+    settings: &'a Settings,
+    catalog: &'a Catalog,
+    decoded: &'a mut Decoded,
+    room: &mut Room,
+    recorder: &'a mut Recorder,
+    cors: &mut Cors<'r>,
+    (request, arrival, endpoint): Asked<'r>,
+) -> Result<Judged, Failure<'a>> {
+    let Decoded { params, body: inflated, group: user, .. } = decoded;
+    let text = body::text(request, inflated)?;
+    let params = Params::read(request.query, params).map_err(Problem::in_query)?;
+    let Recorder { reader, judge, body, names, spare, recorded, .. } = recorder;
+    body.clear();
+    body.extend_from_slice(text.as_bytes());
+    let document = reader.read(body)?;
+    if document.surrogates_mended() > 0 {
+        recorded.surrogates(document.surrogates_mended());
+    }
+    let sent = Sent::of(&document, endpoint)?;
+    let user = request.fields.authorization.and_then(|given| authorization::basic_user(given, user));
+    // Those of the body are copied, since a refusal that repeats them outlives it.
+    let [own_id, own_site] = names;
+    let own_id = sent.address.tracking_id.map(|id| copied(id, own_id));
+    let own_site = sent.address.site.map(|site| copied(site, own_site));
+    let tracking_id = params.get(Param::TrackingId).or(user).or(own_id);
+    let site = params.get(Param::Site);
+    let of_query = |problem: Problem<'a>| match problem.at {
+        Some(at) if at.name == Param::TrackingId.name() && tracking_id == own_id => problem,
+        Some(at) if at.name == Param::Site.name() && site.is_none() => problem,
+        _ => problem.in_query(),
+    };
+    let published = call::published(catalog, tracking_id, site.or(own_site)).map_err(of_query)?;
+    admit::site(settings, &published.site().site, request, arrival)?;
+    let origins = published.site().origins.iter().map(|origin| origin.as_str());
+    *cors = Cors::events(request.fields.origin, origins).ok_or_else(|| {
+        Problem::missing(problem::ORIGIN_NOT_ALLOWED, "an origin that the site's 'origins' name")
+    })?;
+    let dry = params.switch(Param::DryRun).map_err(Problem::in_query)?;
+    let call = decode::Call {
+        site: &published.site().site,
+        tracking_id: &published.site().tracking_id,
+        policy: policy(published.site()),
+        received_ms: clock::now_ms(),
+        preview: request.fields.preview == Some(b"1"),
+        gpc: request.fields.gpc == Some(b"1"),
+        referer: request.fields.referer.and_then(|value| std::str::from_utf8(value).ok()),
+        user_agent: call::own_agent(&request.fields),
+        anon_id: call::anon_id(&params, request, published.site()).map_err(Problem::in_query)?,
+        peer: forwarded::client(arrival.peer, &request.fields.forwarded, &settings.trusted_proxies)
+            .unwrap_or(arrival.peer),
+    };
+    sent.check_site(&call)?;
+    let mut outside = Judging { agents: &room.agents, path: &mut room.path, ids: &mut room.ids };
+    let mut records = spare.pop().unwrap_or_default();
+    let mut too_long = false;
+    let fates = judge.judge(&sent, &call, &mut outside, |record: &Record<'_>| {
+        too_long |= records.push(record).is_err();
+    });
+    if too_long {
+        let expected = "a batch whose records take at most 4194304 bytes, each with the batch's context";
+        return Err(Problem::missing(problem::BATCH_TOO_LARGE, expected).into());
+    }
+    Ok(Judged { fates, records, dry })
+}
+
+fn copied<'a>(text: &str, into: &'a mut String) -> &'a str {
+    into.clear();
+    into.push_str(text);
+    into
+}
+
+fn policy(site: &ArchivedSite) -> Policy {
+    Policy {
+        bots: [Bots::Drop, Bots::Flag, Bots::Keep][usize::from(site.bots.min(2))],
+        honor_gpc: site.honor_gpc,
+        ip: [IpPolicy::None, IpPolicy::Truncated, IpPolicy::Full][usize::from(site.ip.min(2))],
+    }
+}
+
+/// What decoding asks for.
+struct Judging<'a> {
+    agents: &'a Agents,
+    path: &'a mut RoutePath,
+    ids: &'a mut RequestIds,
+}
+
+impl Outside for Judging<'_> {
+    fn is_crawler(&mut self, user_agent: &str) -> bool {
+        self.agents.facts(user_agent).crawler
+    }
+
+    fn page_path(&mut self, value: &str) -> Option<&str> {
+        self.path.read(value).ok().map(|()| self.path.text())
+    }
+
+    fn mint(&mut self) -> [u8; 16] {
+        self.ids.mint()
+    }
+}
+
+/// How a request is answered.
+struct Reply<'a> {
+    request: &'a Request<'a>,
+    date: &'a DateLine,
+    cors: Cors<'a>,
+    arrival: &'a Arrival,
+}
+
+impl Reply<'_> {
+    fn begin<'o>(&self, status: u16, room: &mut Room, out: &'o mut Vec<u8>) -> Head<'o> {
+        let mut head = Head::begin(out, status, self.date);
+        head.lines(b"Cache-Control: no-store\r\n");
+        let own = self.request.fields.request_id.filter(|id| respond::is_request_id(id));
+        respond::request_id(&mut head, &mut room.ids, own);
+        if self.cors.varies() {
+            head.lines(b"Vary: Origin\r\n");
+        }
+        self.cors.write(&mut head);
+        head
+    }
+
+    /// Appends a receipt; none where the caller wants none and there is nothing to say.
+    fn receipt(&self, fates: &Fates, stored: Stored<'_>, room: &mut Room, out: &mut Vec<u8>) {
+        let minimal = self.request.fields.prefer.is_some_and(|prefer| has_token(prefer, b"return=minimal"));
+        if minimal && fates.is_complete() {
+            let mut head = self.begin(204, room, out);
+            self.time(&mut head);
+            head.end_bodiless(self.request.close);
+            return;
+        }
+        let mut body = std::mem::take(&mut room.plan.text);
+        body.clear();
+        fates.receipt(stored, &mut body);
+        let mut head = self.begin(200, room, out);
+        if let Some(reason) = fates.single_drop() {
+            head.field("X-Dropped: ", reason.name().as_bytes());
+        }
+        self.time(&mut head);
+        head.lines(b"Content-Type: application/json\r\n");
+        head.end(body.len(), self.request.close).extend_from_slice(&body);
+        room.plan.text = body;
+    }
+
+    /// Says how long it took, the disk included, where that was asked for.
+    fn time(&self, head: &mut Head<'_>) {
+        let asked = self.request.fields.debug_timing.filter(|value| *value == b"1");
+        respond::timing(head, asked.map(|_| self.arrival.at));
+    }
+
+    /// Appends a problem of the events; its kind.
+    fn refuse(&self, refused: &Refused<'_>, room: &mut Room, out: &mut Vec<u8>) -> &'static Kind {
+        let mut body = std::mem::take(&mut room.plan.text);
+        body.clear();
+        let kind = refused.kind();
+        let begin = out.len();
+        let mut head = self.begin(kind.status, room, out);
+        head.lines(b"Content-Type: application/problem+json\r\n");
+        let id = written_id(head.out(), begin);
+        refused.write(id.as_deref(), &mut body);
+        head.end(body.len(), self.request.close).extend_from_slice(&body);
+        room.plan.text = body;
+        kind
+    }
+}
+
+/// The request's id as the head that begins at `begin` has it.
+fn written_id(out: &[u8], begin: usize) -> Option<String> {
+    let head = std::str::from_utf8(&out[begin..]).ok()?;
+    let id = head.split("X-Request-Id: ").nth(1)?.split('\r').next()?;
+    Some(id.to_owned())
+}
