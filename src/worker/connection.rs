@@ -4,37 +4,119 @@
 //! All requests that came in one read are answered in one send, in their order. A waiting
 //! connection keeps its read buffer; output buffers belong to the worker.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::ErrorKind;
-use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::task::Waker;
 
 use monoio::buf::{IoBuf, IoBufMut, SliceMut};
 use monoio::io::{AsyncReadRent, AsyncWriteRent, AsyncWriteRentExt};
 use monoio::net::TcpStream;
 
-use super::Service;
 use super::deadlines::{Deadlines, Phase, Watched};
+use super::held::{Held, Holding};
 use super::stopping::Stopping;
+use super::waiting::Waiting;
+use super::{ENDPOINTS_COUNTED, Service, access};
+use crate::api::{Answered, Progress};
+use crate::clock;
+use crate::config::Connections;
+use crate::counters::{Counters, Happening, Totals};
 use crate::http::input::Input;
-use crate::http::request::{self, Parsed};
-use crate::limits::{BODY_BYTES_MAX, FLUSH_BYTES, POOLED_BUFFER_BYTES_MAX, POOLED_BUFFERS_MAX};
+use crate::http::request::{self, Arrival, Parsed, Request};
+use crate::limits::{
+    ANSWERS_BYTES_MAX, BODY_BYTES_MAX, FLUSH_BYTES, POOLED_BUFFERS_MAX, READ_BUFFER_BYTES,
+    REFUSED_WAITED_FOR_MAX,
+};
 use crate::problem::{self, Problem};
 
 /// What the connections of a worker share.
 pub(super) struct Shared<S> {
     pub(super) service: RefCell<S>,
+    pub(super) connections: Connections,
     pub(super) deadlines: Rc<Deadlines>,
+    pub(super) held: Rc<Held>,
     pub(super) stopping: Stopping,
+    /// Of requests that wait, by token.
+    pub(super) wakers: RefCell<Vec<Option<Waker>>>,
+    /// Connections that are told that they are too many.
+    refusing: Cell<usize>,
+    counters: RefCell<Counters>,
+    totals: Totals,
     outputs: RefCell<Vec<Vec<u8>>>,
 }
 
 impl<S: Service> Shared<S> {
-    pub(super) fn new(service: S, deadlines: Deadlines, stopping: Stopping) -> Self {
-        let outputs = RefCell::new(Vec::with_capacity(POOLED_BUFFERS_MAX));
-        Self { service: RefCell::new(service), deadlines: Rc::new(deadlines), stopping, outputs }
+    pub(super) fn new(
+        service: S,
+        connections: Connections,
+        deadlines: Deadlines,
+        totals: Totals,
+        stopping: Stopping,
+    ) -> Self {
+        Self {
+            service: RefCell::new(service),
+            connections,
+            deadlines: Rc::new(deadlines),
+            held: Held::new(connections.held_bytes_max),
+            stopping,
+            wakers: RefCell::default(),
+            refusing: Cell::new(0),
+            counters: RefCell::new(Counters::new(ENDPOINTS_COUNTED)),
+            totals,
+            outputs: RefCell::new(Vec::with_capacity(POOLED_BUFFERS_MAX)),
+        }
+    }
+
+    /// Once a second.
+    pub(super) fn tick(&self) {
+        self.service.borrow_mut().tick();
+        self.totals.take(&mut self.counters.borrow_mut());
+    }
+
+    pub(super) fn happened(&self, happening: Happening) {
+        self.counters.borrow_mut().happened(happening);
+    }
+
+    /// Appends the refusal of what is not a request, or not one that can be answered.
+    pub(super) fn refuse(&self, problem: &Problem<'_>, arrival: &Arrival, output: &mut Vec<u8>) {
+        let begin = output.len();
+        self.service.borrow_mut().refuse(problem, output);
+        self.count(Answered { endpoint: None, refused: Some(problem.kind) }, None, arrival, &output[begin..]);
+    }
+
+    /// Answers a request; the token of one that waits.
+    fn answer(&self, request: &Request<'_>, arrival: &Arrival, output: &mut Vec<u8>) -> Option<usize> {
+        let begin = output.len();
+        let progress = self.service.borrow_mut().answer(request, arrival, output);
+        match progress {
+            Progress::Answered(answered) => {
+                self.count(answered, Some(request), arrival, &output[begin..]);
+                None
+            }
+            Progress::Waits(token) => Some(token),
+        }
+    }
+
+    fn finish(&self, token: usize, request: &Request<'_>, arrival: &Arrival, output: &mut Vec<u8>) {
+        let begin = output.len();
+        let answered = self.service.borrow_mut().finish(token, request, arrival, output);
+        self.count(answered, Some(request), arrival, &output[begin..]);
+    }
+
+    fn count(&self, answered: Answered, request: Option<&Request<'_>>, arrival: &Arrival, answer: &[u8]) {
+        let took = clock::instant().duration_since(arrival.at);
+        let endpoint = answered.endpoint.map_or(ENDPOINTS_COUNTED - 1, |endpoint| endpoint as usize);
+        let mut counters = self.counters.borrow_mut();
+        counters.answered(endpoint, class(answer), took, answer.len());
+        if let Some(kind) = answered.refused {
+            counters.refused(kind);
+        }
+        if self.connections.log {
+            access::log(request, answered.endpoint, answer, took);
+        }
     }
 
     fn take_output(&self) -> Vec<u8> {
@@ -43,11 +125,16 @@ impl<S: Service> Shared<S> {
 
     fn give_output(&self, mut output: Vec<u8>) {
         let mut outputs = self.outputs.borrow_mut();
-        if outputs.len() < POOLED_BUFFERS_MAX && output.capacity() <= POOLED_BUFFER_BYTES_MAX {
+        if outputs.len() < POOLED_BUFFERS_MAX && output.capacity() <= ANSWERS_BYTES_MAX {
             output.clear();
             outputs.push(output);
         }
     }
+}
+
+/// The class of an answer's status, 0 to 4: its first digit stands behind "HTTP/1.1 ".
+fn class(answer: &[u8]) -> usize {
+    answer.get(9).map_or(4, |digit| usize::from(digit.saturating_sub(b'1')).min(4))
 }
 
 /// What comes after the answers that are in the output.
@@ -57,6 +144,8 @@ enum Next {
     Read,
     /// More requests are here, but the output is full.
     Answer,
+    /// The next request's answer waits, under this token.
+    Wait(usize),
     /// The client asked for it, or will get no other answer: nothing unread is left.
     Close,
     /// What follows is not understood, or not wanted: it is thrown away before closing, since
@@ -64,30 +153,62 @@ enum Next {
     Drain,
 }
 
-pub(super) async fn serve<S: Service>(mut stream: TcpStream, peer: SocketAddr, shared: Rc<Shared<S>>) {
-    let _open = shared.stopping.opened();
+pub(super) async fn serve<S: Service>(mut stream: TcpStream, from: Arrival, shared: Rc<Shared<S>>) {
     // Declared behind the stream, so dropped before it.
     let watched = shared.deadlines.watch(stream.as_raw_fd());
     let mut input = Input::new();
+    let mut holding = shared.held.hold(0);
+    converse(&mut stream, from, &mut input, &mut holding, &watched, &shared).await;
+    // Who is idle for long, or was told already, ends as is usual.
+    if watched.expired() == Some(Phase::Write) {
+        shared.happened(Happening::TimedOut);
+    }
+}
+
+async fn converse<S: Service>(
+    stream: &mut TcpStream,
+    from: Arrival,
+    input: &mut Input,
+    holding: &mut Holding,
+    watched: &Watched,
+    shared: &Shared<S>,
+) {
     loop {
-        watched.at(phase(&input));
-        if !read(&mut input, &mut stream, &watched).await {
-            return refuse_expired(stream, &watched, &shared).await;
+        watched.at(phase(input));
+        let room = input.bytes_wanted() - READ_BUFFER_BYTES;
+        holding.set(0);
+        if room > 0 && !shared.held.has_room(room) {
+            return refuse_more(stream, from, input, watched, shared).await;
         }
+        holding.set(room);
+        if !read(input, stream, watched).await {
+            return refuse_expired(stream, from, watched, shared).await;
+        }
+        let mut arrival = Arrival { at: clock::instant(), ..from };
+        let mut waited = None;
         loop {
             let mut output = shared.take_output();
-            let next = answer(&mut input, peer, &shared, &mut output);
+            let next = answer(input, waited.take(), &arrival, shared, &mut output);
+            let waiting = if let Next::Wait(token) = next { Some(Waiting::new(shared, token)) } else { None };
             if !output.is_empty() {
                 watched.at(Phase::Write);
-                let Some(buffer) = write(&mut stream, output, &watched).await else { return };
+                let _held = shared.held.hold(output.capacity());
+                let Some(buffer) = write(stream, output, watched).await else { return };
                 output = buffer;
             }
             shared.give_output(output);
             match next {
-                Next::Answer => {}
+                // What the client took for taking the answers so far is no time of ours.
+                Next::Answer => arrival.at = clock::instant(),
+                Next::Wait(_) => {
+                    let Some(mut waiting) = waiting else { return };
+                    watched.at(Phase::Wait);
+                    (&mut waiting).await;
+                    waited = Some(waiting);
+                }
                 Next::Read => break,
                 Next::Close => return,
-                Next::Drain => return drain(stream, input, &watched).await,
+                Next::Drain => return drain(stream, input, watched).await,
             }
         }
     }
@@ -103,18 +224,70 @@ fn phase(input: &Input) -> Phase {
 }
 
 /// Tells a client whose request took too long; others are gone, or were told.
-async fn refuse_expired<S: Service>(mut stream: TcpStream, watched: &Watched, shared: &Shared<S>) {
+async fn refuse_expired<S: Service>(
+    stream: &mut TcpStream,
+    from: Arrival,
+    watched: &Watched,
+    shared: &Shared<S>,
+) {
     let expected = match watched.expired() {
         Some(Phase::Head) => "a whole head in the time that --timeout-head-ms gives it",
         Some(Phase::Body) => "a body of at least 1024 bytes a second",
         _ => return,
     };
+    shared.happened(Happening::TimedOut);
+    tell(stream, from, &Problem::missing(problem::TIMEOUT, expected), watched, shared).await;
+}
+
+/// Tells a client whose body there is no room for.
+async fn refuse_more<S: Service>(
+    stream: &mut TcpStream,
+    from: Arrival,
+    input: &mut Input,
+    watched: &Watched,
+    shared: &Shared<S>,
+) {
+    input.forget();
+    tell(stream, from, &NO_ROOM, watched, shared).await;
+    drain(stream, input, watched).await;
+}
+
+const NO_ROOM: Problem<'_> =
+    Problem::missing(problem::OVERLOADED, "another try in a moment: the memory for connections is taken");
+
+/// Sends a refusal, the last word of a connection.
+async fn tell<S: Service>(
+    stream: &mut TcpStream,
+    from: Arrival,
+    problem: &Problem<'_>,
+    watched: &Watched,
+    shared: &Shared<S>,
+) {
+    // Nearly always it fits the socket's buffer; but answers that nobody takes may stand there.
+    watched.at(Phase::Write);
     let mut output = shared.take_output();
-    shared.service.borrow_mut().refuse(&Problem::missing(problem::TIMEOUT, expected), &mut output);
-    // The sweep looks no more at a connection that is over, and a few hundred bytes always fit the socket's buffer.
+    shared.refuse(problem, &Arrival { at: clock::instant(), ..from }, &mut output);
     if let (Ok(_), output) = stream.write_all(output).await {
         shared.give_output(output);
     }
+}
+
+/// Tells a client that it is one too many, and waits until it says something or goes: closing over what it has sent could
+/// destroy the answer on its way. Only a few are waited for at a time.
+pub(super) async fn refuse<S: Service>(
+    mut stream: TcpStream,
+    from: Arrival,
+    expected: &'static str,
+    shared: Rc<Shared<S>>,
+) {
+    let watched = shared.deadlines.watch(stream.as_raw_fd());
+    tell(&mut stream, from, &Problem::missing(problem::OVERLOADED, expected), &watched, &shared).await;
+    watched.at(Phase::Drain);
+    let others = shared.refusing.replace(shared.refusing.get() + 1);
+    if others < REFUSED_WAITED_FOR_MAX && stream.shutdown().await.is_ok() {
+        read(&mut Input::new(), &mut stream, &watched).await;
+    }
+    shared.refusing.set(shared.refusing.get() - 1);
 }
 
 /// Sends all of it; None where the client is gone.
@@ -134,39 +307,78 @@ async fn write(stream: &mut TcpStream, output: Vec<u8>, watched: &Watched) -> Op
     Some(output)
 }
 
-/// Appends the answers to all requests that are whole. A panic costs this connection, not the worker.
-fn answer<S: Service>(input: &mut Input, peer: SocketAddr, shared: &Shared<S>, output: &mut Vec<u8>) -> Next {
-    let answering = AssertUnwindSafe(|| {
-        let last = shared.stopping.has_begun();
-        answer_all(input, peer, &mut *shared.service.borrow_mut(), last, output)
-    });
+/// Appends the answers to all requests that are whole. A panic costs this connection, not the worker, nor the answers before.
+fn answer<S: Service>(
+    input: &mut Input,
+    waited: Option<Waiting<'_, S>>,
+    arrival: &Arrival,
+    shared: &Shared<S>,
+    output: &mut Vec<u8>,
+) -> Next {
+    let whole = Cell::new(0);
+    let answering =
+        AssertUnwindSafe(|| match waited.map(|waiting| finish(input, waiting, arrival, shared, output)) {
+            None | Some(Next::Answer) => answer_all(input, arrival, shared, output, &whole),
+            Some(last) => last,
+        });
     catch_unwind(answering).unwrap_or_else(|_| {
         tracing::error!("a panic while answering: its connection is closed");
-        output.clear();
+        shared.happened(Happening::Panicked);
+        output.truncate(whole.get());
         Next::Close
     })
 }
 
-fn answer_all<S: Service>(
+/// Answers the first request, which waited. Its head is read again, so that nothing of it is kept meanwhile.
+fn finish<S: Service>(
     input: &mut Input,
-    peer: SocketAddr,
-    service: &mut S,
-    last: bool,
+    mut waiting: Waiting<'_, S>,
+    arrival: &Arrival,
+    shared: &Shared<S>,
     output: &mut Vec<u8>,
 ) -> Next {
+    let parsed = request::parse(input.unread(), shared.service.borrow().country_header());
+    let Parsed::Whole(mut request, head_bytes) = parsed else { return Next::Close };
+    let Some(end) = input.end(&request, head_bytes) else { return Next::Close };
+    request.content = &input.unread()[head_bytes..end];
+    request.close |= shared.stopping.has_begun();
+    let close = request.close;
+    shared.finish(waiting.token, &request, arrival, output);
+    waiting.is_done = true;
+    input.consume(end);
+    match close {
+        true if input.unread().is_empty() => Next::Close,
+        true => Next::Drain,
+        false => Next::Answer,
+    }
+}
+
+fn answer_all<S: Service>(
+    input: &mut Input,
+    arrival: &Arrival,
+    shared: &Shared<S>,
+    output: &mut Vec<u8>,
+    whole: &Cell<usize>,
+) -> Next {
     while output.len() < FLUSH_BYTES {
+        whole.set(output.len());
         match input.receive_body() {
             Ok(true) => {}
             Ok(false) => return Next::Read,
             Err(problem) => {
-                service.refuse(&problem, output);
+                shared.refuse(&problem, arrival, output);
                 return Next::Drain;
             }
         }
-        match request::parse(input.unread(), service.country_header()) {
+        let parsed = request::parse(input.unread(), shared.service.borrow().country_header());
+        match parsed {
             Parsed::Partial => return Next::Read,
             Parsed::Refused(problem) => {
-                service.refuse(&problem, output);
+                shared.refuse(&problem, arrival, output);
+                return Next::Drain;
+            }
+            Parsed::Whole(..) if !shared.held.has_room(ANSWERS_BYTES_MAX) => {
+                shared.refuse(&NO_ROOM, arrival, output);
                 return Next::Drain;
             }
             Parsed::Whole(mut request, head_bytes) => {
@@ -180,9 +392,11 @@ fn answer_all<S: Service>(
                     continue;
                 };
                 request.content = &input.unread()[head_bytes..end];
-                request.close |= last;
+                request.close |= shared.stopping.has_begun();
                 let close = request.close;
-                service.answer(&request, peer, output);
+                if let Some(token) = shared.answer(&request, arrival, output) {
+                    return Next::Wait(token);
+                }
                 input.consume(end);
                 if close {
                     return if input.unread().is_empty() { Next::Close } else { Next::Drain };
@@ -193,13 +407,13 @@ fn answer_all<S: Service>(
     Next::Answer
 }
 
-async fn drain(mut stream: TcpStream, mut input: Input, watched: &Watched) {
+async fn drain(stream: &mut TcpStream, input: &mut Input, watched: &Watched) {
     watched.at(Phase::Drain);
     if stream.shutdown().await.is_err() {
         return;
     }
     let mut drained = 0;
-    while drained < BODY_BYTES_MAX && read(&mut input, &mut stream, watched).await {
+    while drained < BODY_BYTES_MAX && read(input, stream, watched).await {
         drained += input.unread().len();
         input.forget();
     }

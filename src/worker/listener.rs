@@ -1,20 +1,28 @@
 //! Addresses: claimed once, then listened on by every worker; and accepting.
 
+use std::fs::File;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
+use monoio::net::TcpStream;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::Service;
 use super::connection::{self, Shared};
 use super::ring::Kernel;
+use crate::clock;
+use crate::counters::Happening;
+use crate::http::request::{Arrival, Surface};
 
 /// Connections that the kernel completes before they are accepted, for each listener.
 const BACKLOG: i32 = 1024;
+/// Connections that are accepted in a row.
+const ACCEPTED_AT_ONCE: u32 = 16;
 /// After a failed accept (descriptors out, memory out): a busy loop would not bring them back.
-const BACK_OFF: Duration = Duration::from_millis(100);
+const BACK_OFF: Duration = Duration::from_millis(20);
 
 /// An address that nobody else listens on, for as long as this is held.
 pub struct Claim {
@@ -66,23 +74,83 @@ fn socket(address: SocketAddr) -> io::Result<Socket> {
 
 /// Accepts until the server stops. There is one accept future at a time and it is never dropped: a cancelled one
 /// would leak a descriptor.
-pub(super) async fn accept<S: Service>(listener: TcpListener, kernel: Kernel, shared: Rc<Shared<S>>) {
+pub(super) async fn accept<S: Service>(
+    listener: TcpListener,
+    surface: Surface,
+    kernel: Kernel,
+    shared: Rc<Shared<S>>,
+) {
     // epoll needs it; a ring would answer EAGAIN to it in place of waiting.
     let prepared = listener.set_nonblocking(kernel == Kernel::Epoll);
     let listener = match prepared.and_then(|()| monoio::net::TcpListener::from_std(listener)) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!("a worker cannot listen: {error}"),
     };
+    let (mut failing, mut spare, mut accepted) = (false, spare(), 0_u32);
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                monoio::spawn(connection::serve(stream, peer, Rc::clone(&shared)));
+                spare = spare.or_else(self::spare);
+                failing &= spare.is_none();
+                let from = Arrival { peer: peer.ip(), surface, at: clock::instant() };
+                welcome(stream, from, spare.is_some(), &shared);
+                accepted += 1;
+                if accepted % ACCEPTED_AT_ONCE == 0 {
+                    give_way().await;
+                }
             }
             Err(_) if shared.stopping.has_begun() => return,
             Err(error) => {
-                tracing::warn!("a connection was not accepted: {error}");
-                monoio::time::sleep(BACK_OFF).await;
+                shared.happened(Happening::Failed);
+                if !failing {
+                    tracing::warn!("a connection was not accepted: {error}; it is tried again and again");
+                }
+                failing = true;
+                // Without a descriptor for it, who comes would wait for nothing: the spare one is for telling them.
+                if spare.take().is_none() {
+                    monoio::time::sleep(BACK_OFF).await;
+                }
             }
         }
     }
+}
+
+/// Serves a connection, or tells it that it is one too many.
+fn welcome<S: Service>(stream: TcpStream, from: Arrival, has_descriptors: bool, shared: &Rc<Shared<S>>) {
+    let shared = Rc::clone(shared);
+    let open = if has_descriptors { shared.stopping.opened(shared.connections.max) } else { None };
+    if let Some(open) = open {
+        shared.happened(Happening::Accepted);
+        monoio::spawn(async move {
+            connection::serve(stream, from, shared).await;
+            drop(open);
+        });
+    } else {
+        shared.happened(Happening::Refused);
+        let expected = match has_descriptors {
+            true => {
+                "another try in a moment: as many connections are open as the server allows (--connections)"
+            }
+            false => "another try in a moment: the server may open no more connections (ulimit -n)",
+        };
+        monoio::spawn(connection::refuse(stream, from, expected, shared));
+    }
+}
+
+/// Lets the worker's other tasks have a turn: with epoll a backlog would be accepted whole before anybody is answered.
+async fn give_way() {
+    let mut has_waited = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut has_waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// A descriptor held for nothing but to be given up.
+fn spare() -> Option<File> {
+    File::open("/dev/null").ok()
 }

@@ -1,13 +1,17 @@
 //! A worker: one pinned thread with its own ring (or epoll), its own listener on the shared port,
 //! its own desk. Workers share nothing that is written on a request's way.
 
+mod access;
 mod connection;
 mod deadlines;
+mod held;
 mod listener;
 mod ring;
 mod stopping;
+mod waiting;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::mpsc::SyncSender;
 use std::thread;
@@ -20,16 +24,41 @@ pub use ring::Kernel;
 pub use stopping::Stopping;
 
 use self::deadlines::Deadlines;
-use crate::api::Desk;
-use crate::config::Timeouts;
-use crate::http::request::Request;
+use crate::api::{Answered, Desk, Endpoint, Progress};
+use crate::config::Connections;
+use crate::counters::Totals;
+use crate::http::request::{Arrival, Request, Surface};
 use crate::limits::SWEEPS_PER_TIMEOUT;
 use crate::problem::Problem;
 
 /// What a connection asks to have its requests answered.
 pub trait Service: 'static {
-    /// Appends the answer to a whole request.
-    fn answer(&mut self, request: &Request<'_>, peer: SocketAddr, out: &mut Vec<u8>);
+    /// Appends the answer to a whole request, or says that it waits.
+    fn answer(&mut self, request: &Request<'_>, arrival: &Arrival, out: &mut Vec<u8>) -> Progress;
+    /// Appends the answer to a request that waited and is complete; it is given as it was before.
+    fn finish(
+        &mut self,
+        token: usize,
+        request: &Request<'_>,
+        arrival: &Arrival,
+        out: &mut Vec<u8>,
+    ) -> Answered {
+        let _ = (token, request, arrival, out);
+        Answered::default()
+    }
+    /// Whether what waits under this token is to be finished.
+    fn is_complete(&self, token: usize) -> bool {
+        let _ = token;
+        true
+    }
+    /// What came to be complete since this was asked last; asked again until there is no more.
+    fn take_completion(&mut self) -> Option<usize> {
+        None
+    }
+    /// What waits under this token will not be finished: its client is gone.
+    fn forget(&mut self, token: usize) {
+        let _ = token;
+    }
     /// Appends the refusal of what is not a request.
     fn refuse(&mut self, problem: &Problem<'_>, out: &mut Vec<u8>);
     /// The header, lower case, that the parser must look for beside those it knows.
@@ -39,8 +68,30 @@ pub trait Service: 'static {
 }
 
 impl Service for Desk {
-    fn answer(&mut self, request: &Request<'_>, _peer: SocketAddr, out: &mut Vec<u8>) {
-        Desk::answer(self, request, out);
+    fn answer(&mut self, request: &Request<'_>, arrival: &Arrival, out: &mut Vec<u8>) -> Progress {
+        Desk::answer(self, request, arrival, out)
+    }
+
+    fn finish(
+        &mut self,
+        token: usize,
+        request: &Request<'_>,
+        arrival: &Arrival,
+        out: &mut Vec<u8>,
+    ) -> Answered {
+        Desk::finish(self, token, request, arrival, out)
+    }
+
+    fn is_complete(&self, token: usize) -> bool {
+        Desk::is_complete(self, token)
+    }
+
+    fn take_completion(&mut self) -> Option<usize> {
+        Desk::take_completion(self)
+    }
+
+    fn forget(&mut self, token: usize) {
+        Desk::forget(self, token);
     }
 
     fn refuse(&mut self, problem: &Problem<'_>, out: &mut Vec<u8>) {
@@ -56,6 +107,9 @@ impl Service for Desk {
     }
 }
 
+/// Endpoints that answers are counted by: those that there are, and the place where none is.
+pub const ENDPOINTS_COUNTED: usize = Endpoint::ALL.len() + 1;
+
 /// How a thread that serves connections is set up.
 pub struct Plan<M> {
     /// The thread's name.
@@ -64,12 +118,16 @@ pub struct Plan<M> {
     pub cpu: Option<usize>,
     /// Its kernel interface.
     pub kernel: Kernel,
-    /// How long its connections may take.
-    pub timeouts: Timeouts,
+    /// What its connections may take.
+    pub connections: Connections,
+    /// Where it tells what it has done.
+    pub totals: Totals,
     /// When it is to stop.
     pub stopping: Stopping,
-    /// Bound and listening.
-    pub listener: TcpListener,
+    /// Bound and listening, with what each serves.
+    pub listeners: Vec<(TcpListener, Surface)>,
+    /// A byte comes here when something that waited may be complete.
+    pub bell: Option<UnixStream>,
     /// Makes its service, on the thread itself.
     pub service: M,
 }
@@ -87,34 +145,41 @@ pub fn spawn<S: Service, M: FnOnce() -> S + Send + 'static>(
         if let Some(cpu) = plan.cpu {
             pin(cpu);
         }
-        let Plan { kernel, timeouts, stopping, listener, service, .. } = plan;
+        let Plan { kernel, connections, totals, stopping, listeners, bell, service, .. } = plan;
         ring::run(kernel, &started, || {
+            let timeouts = connections.timeouts;
             let period = (timeouts.shortest() / SWEEPS_PER_TIMEOUT).min(Duration::from_secs(1));
-            let deadlines = Deadlines::new(timeouts, period);
-            let shared = Rc::new(connection::Shared::new(service(), deadlines, stopping));
-            serve(listener, kernel, shared, period)
+            let deadlines = Deadlines::new(timeouts);
+            let shared = connection::Shared::new(service(), connections, deadlines, totals, stopping);
+            serve(listeners, bell, kernel, Rc::new(shared), period)
         });
     })?;
     Ok(())
 }
 
 async fn serve<S: Service>(
-    listener: TcpListener,
+    listeners: Vec<(TcpListener, Surface)>,
+    bell: Option<UnixStream>,
     kernel: Kernel,
     shared: Rc<connection::Shared<S>>,
     period: Duration,
 ) {
     monoio::spawn(tick(Rc::clone(&shared)));
     monoio::spawn(sweep(Rc::clone(&shared), period));
-    listener::accept(listener, kernel, shared).await;
-    // No more come; those that are open are still served.
+    if let Some(bell) = bell {
+        monoio::spawn(waiting::hear(bell, kernel, Rc::clone(&shared)));
+    }
+    for (listener, surface) in listeners {
+        monoio::spawn(listener::accept(listener, surface, kernel, Rc::clone(&shared)));
+    }
+    // When no more come, those that are open are still served.
     std::future::pending().await
 }
 
 async fn tick<S: Service>(shared: Rc<connection::Shared<S>>) {
     loop {
         monoio::time::sleep(Duration::from_secs(1)).await;
-        shared.service.borrow_mut().tick();
+        shared.tick();
     }
 }
 
@@ -122,7 +187,7 @@ async fn tick<S: Service>(shared: Rc<connection::Shared<S>>) {
 async fn sweep<S: Service>(shared: Rc<connection::Shared<S>>, period: Duration) {
     loop {
         monoio::time::sleep(period).await;
-        shared.deadlines.sweep(shared.stopping.has_begun());
+        shared.deadlines.sweep(shared.stopping.has_begun(), shared.held.is_pressed());
     }
 }
 

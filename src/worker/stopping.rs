@@ -1,4 +1,4 @@
-//! The end of serving, as all threads see it: whether it has begun, and how many connections are open still.
+//! Whether the server serves, as all threads see it: from when on, until when, and how many connections are open.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,6 +9,7 @@ pub struct Stopping(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
+    serves: AtomicBool,
     begun: AtomicBool,
     open: AtomicUsize,
 }
@@ -29,10 +30,21 @@ impl Stopping {
         self.0.open.load(Ordering::Relaxed)
     }
 
-    /// Counts a connection for as long as what comes back is held.
-    pub(super) fn opened(&self) -> Open {
-        self.0.open.fetch_add(1, Ordering::Relaxed);
-        Open(self.clone())
+    /// From now on the public addresses listen.
+    pub fn serve(&self) {
+        self.0.serves.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the public addresses listen and go on listening.
+    pub fn serves(&self) -> bool {
+        self.0.serves.load(Ordering::Relaxed) && !self.has_begun()
+    }
+
+    /// Counts a connection for as long as what comes back is held; None where `max` are open.
+    pub(super) fn opened(&self, max: usize) -> Option<Open> {
+        let others = self.0.open.fetch_add(1, Ordering::Relaxed);
+        let open = Open(self.clone());
+        (others < max).then_some(open)
     }
 }
 

@@ -1,0 +1,77 @@
+//! Requests whose answers wait for another thread, and the bell by which that thread says that some are complete.
+//!
+//! A bell is a pair of sockets: a byte in it wakes the worker in its own event loop, whichever that is, once for all that came.
+
+use std::future::Future;
+use std::os::unix::net::UnixStream;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use monoio::io::AsyncReadRent;
+
+use super::Service;
+use super::connection::Shared;
+use super::ring::Kernel;
+
+/// A request that waits. Where it is dropped before it is done, it is forgotten.
+pub(super) struct Waiting<'s, S: Service> {
+    shared: &'s Shared<S>,
+    pub(super) token: usize,
+    pub(super) is_done: bool,
+}
+
+impl<'s, S: Service> Waiting<'s, S> {
+    pub(super) fn new(shared: &'s Shared<S>, token: usize) -> Self {
+        Self { shared, token, is_done: false }
+    }
+}
+
+impl<S: Service> Future for Waiting<'_, S> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.shared.service.borrow().is_complete(self.token) {
+            return Poll::Ready(());
+        }
+        let mut wakers = self.shared.wakers.borrow_mut();
+        if wakers.len() <= self.token {
+            wakers.resize(self.token + 1, None);
+        }
+        wakers[self.token] = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl<S: Service> Drop for Waiting<'_, S> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.shared.service.borrow_mut().forget(self.token);
+        }
+    }
+}
+
+/// Wakes what is complete, whenever the bell is rung.
+pub(super) async fn hear<S: Service>(bell: UnixStream, kernel: Kernel, shared: Rc<Shared<S>>) {
+    // As with listeners.
+    let prepared = bell.set_nonblocking(kernel == Kernel::Epoll);
+    let mut bell = match prepared.and_then(|()| monoio::net::UnixStream::from_std(bell)) {
+        Ok(bell) => bell,
+        Err(error) => return tracing::error!("a worker cannot hear of what is recorded: {error}"),
+    };
+    let mut rung = vec![0; 64];
+    loop {
+        let (read, buffer) = bell.read(rung).await;
+        rung = buffer;
+        if matches!(read, Ok(0)) {
+            return;
+        }
+        loop {
+            let Some(token) = shared.service.borrow_mut().take_completion() else { break };
+            let waker = shared.wakers.borrow_mut().get_mut(token).and_then(Option::take);
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+    }
+}
