@@ -4,12 +4,15 @@
 //! GETs from loopback are answered, and nothing that a web page on the operator's machine could send.
 
 mod health;
+mod metrics;
 
-use std::net::{IpAddr, SocketAddr};
+pub use metrics::Metrics;
 
-use crate::api::{Desk, Endpoint};
+use std::net::IpAddr;
+
+use crate::api::{Answered, Desk, Endpoint, Progress};
 use crate::checksum;
-use crate::http::request::{Method, Request};
+use crate::http::request::{Arrival, Method, Request};
 use crate::problem::{self, Problem};
 use crate::worker::{Service, Stopping};
 
@@ -18,16 +21,17 @@ pub struct Operator {
     desk: Desk,
     stopping: Stopping,
     token: Option<String>,
+    metrics: Metrics,
 }
 
 impl Operator {
     /// Answers at `desk`, which explains, for those who know `token`; says of `stopping` whether the server is ready.
-    pub fn new(desk: Desk, token: Option<String>, stopping: Stopping) -> Self {
-        Self { desk, stopping, token }
+    pub fn new(desk: Desk, token: Option<String>, stopping: Stopping, metrics: Metrics) -> Self {
+        Self { desk, stopping, token, metrics }
     }
 
     /// Whether the rest of the address is open to this request.
-    fn admit<'a>(&self, request: &Request<'a>, peer: SocketAddr) -> Result<(), Problem<'a>> {
+    fn admit<'a>(&self, request: &Request<'a>, arrival: &Arrival) -> Result<(), Problem<'a>> {
         let fields = &request.fields;
         if let Some(origin) = fields.origin {
             let came = std::str::from_utf8(origin).unwrap_or("an origin that is not UTF-8");
@@ -41,7 +45,7 @@ impl Operator {
             return Ok(());
         }
         let reads = matches!(request.method, Method::Get | Method::Head);
-        if !reads || !peer.ip().to_canonical().is_loopback() {
+        if !reads || !arrival.peer.to_canonical().is_loopback() {
             let expected = "'Authorization: Bearer' with the token of --admin-token";
             return Err(Problem::missing(problem::UNAUTHORIZED, expected));
         }
@@ -55,19 +59,21 @@ impl Operator {
 }
 
 impl Service for Operator {
-    fn answer(&mut self, request: &Request<'_>, peer: SocketAddr, out: &mut Vec<u8>) {
-        if health::answer(&mut self.desk, self.stopping.has_begun(), request, out) {
-            return;
+    fn answer(&mut self, request: &Request<'_>, arrival: &Arrival, out: &mut Vec<u8>) -> Progress {
+        if health::answer(&mut self.desk, &self.stopping, request, out)
+            || self.metrics.answer(&mut self.desk, request, out)
+        {
+            return Progress::Answered(Answered::default());
         }
-        if let Err(problem) = self.admit(request, peer) {
-            return self.desk.refuse_request(request, &problem, out);
+        if let Err(problem) = self.admit(request, arrival) {
+            return Progress::Answered(self.desk.refuse_request(request, &problem, out));
         }
         match Endpoint::of(request.path) {
-            Some(Endpoint::Resolve | Endpoint::Variants) => self.desk.answer(request, out),
-            Some(Endpoint::Routes | Endpoint::Query) | None => {
-                let expected = "/healthz, /readyz, /v1/resolve or /v1/variants";
+            Some(Endpoint::Resolve | Endpoint::Variants) => self.desk.answer(request, arrival, out),
+            _ => {
+                let expected = "/healthz, /readyz, /metrics, /v1/resolve or /v1/variants";
                 let problem = Problem::new(problem::UNKNOWN_ENDPOINT, expected, request.path);
-                self.desk.refuse_request(request, &problem, out);
+                Progress::Answered(self.desk.refuse_request(request, &problem, out))
             }
         }
     }

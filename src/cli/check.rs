@@ -1,0 +1,103 @@
+//! `parallax check`: whether snapshots and the log are sound.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+
+use super::contains::contains;
+use super::inspect::Kind;
+use super::{Failure, say, unreadable};
+use crate::segment::{self, Checked, Flaw, LogError};
+use crate::snapshot::inspect;
+use crate::storage::disk::{Disk, RealDisk};
+
+pub(super) const EXAMPLES: &str = "\
+Every checksum of what is published, and of what was recorded (beside a running server too):
+  parallax check snapshots/
+  parallax check data/
+
+Prove that a visitor was erased: every byte of every file in the folder is searched, torn tails and voided ones too, for
+the text as it is and however JSON may escape it. Nothing else is decoded: a percent-encoded form is a search of its own.
+  parallax check data/ --contains ana@example.com && echo nothing is left of her
+
+Exit codes: 0 all is sound, or the text is nowhere; 1 something is damaged, or the text was found; 3 a file cannot be read,
+so nothing is proven. What a crash leaves at a log's end (a torn tail) is said and is no damage.";
+
+#[derive(Debug, Args)]
+pub(super) struct Check {
+    /// A snapshot, a segment, or a folder of snapshots or of the log.
+    path: PathBuf,
+    /// Verify nothing, but search every byte for TEXT: exit code 0 where it is nowhere, 1 where it was found.
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+    contains: Option<String>,
+}
+
+pub(super) fn check(typed: &Check) -> Result<(), Failure> {
+    let path = &typed.path;
+    if let Some(text) = &typed.contains {
+        return contains(path, text);
+    }
+    let unseen = |error| Failure::Input(format!("{}: {error}", path.display()));
+    if path.metadata().map_err(unseen)?.is_dir() {
+        return check_folder(path);
+    }
+    match Kind::of(path)? {
+        Kind::Snapshot => verdict(check_snapshots(path)?, None),
+        Kind::Segment => verdict((0, 0), Some(check_log(path, segment::check_file)?)),
+    }
+}
+
+fn check_folder(folder: &Path) -> Result<(), Failure> {
+    let failed = |source| unreadable(LogError::Io { path: folder.to_owned(), source });
+    let snapshots = check_snapshots(folder)?;
+    let log = if segment::holds_log(&RealDisk, folder).map_err(failed)? {
+        Some(check_log(folder, segment::check_folder)?)
+    } else {
+        None
+    };
+    if snapshots.1 == 0 && log.is_none() {
+        return say("no snapshots to check, and no log");
+    }
+    verdict(snapshots, log)
+}
+
+/// How many of how many snapshots are not sound.
+fn check_snapshots(path: &Path) -> Result<(usize, usize), Failure> {
+    let checked =
+        inspect::check(path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+    for (file, result) in &checked {
+        let (Ok(said) | Err(said)) = result;
+        say(&format!("{}: {said}", file.display()))?;
+    }
+    let wrong = checked.iter().filter(|(_, result)| result.is_err()).count();
+    Ok((wrong, checked.len()))
+}
+
+/// How many places of a log, or of a segment, are damaged.
+fn check_log(
+    path: &Path,
+    check: impl Fn(Arc<dyn Disk>, &Path) -> Result<Checked, LogError>,
+) -> Result<usize, Failure> {
+    let Checked { segments, batches, records, findings } =
+        check(Arc::new(RealDisk), path).map_err(unreadable)?;
+    let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
+    for finding in &findings {
+        say(&folder.join(finding.to_string()).display().to_string())?;
+    }
+    let wrong = findings.iter().filter(|finding| Flaw::is_loud(finding.flaw)).count();
+    let verdict = if wrong == 0 { "sound" } else { "damaged" };
+    say(&format!(
+        "{}: {verdict}, {segments} segments, {batches} batches, {records} records",
+        path.display()
+    ))?;
+    Ok(wrong)
+}
+
+fn verdict((wrong, snapshots): (usize, usize), log: Option<usize>) -> Result<(), Failure> {
+    let of_snapshots = (wrong > 0).then(|| format!("{wrong} of {snapshots} files are not sound"));
+    let of_log = log.filter(|places| *places > 0).map(|n| format!("the log is damaged in {n} places"));
+    let complaints: Vec<String> = of_snapshots.into_iter().chain(of_log).collect();
+    if complaints.is_empty() { Ok(()) } else { Err(Failure::Input(complaints.join("; "))) }
+}

@@ -1,0 +1,111 @@
+//! The log as the server has it: opened and replayed before anything listens, written by one thread, stopped last.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::BootError;
+use crate::api::Recorder;
+use crate::clock::SystemClock;
+use crate::config::{Ack, Config};
+use crate::counters::{Recorded, Syncs};
+use crate::ids;
+use crate::segment::{self, Follower, LogError, Options, Queue, Records, Report, WriterThread};
+use crate::storage::disk::RealDisk;
+
+/// The log at work.
+#[derive(Debug)]
+pub(super) struct Recording {
+    pub(super) queue: Queue,
+    pub(super) syncs: Syncs,
+    pub(super) recorded: Recorded,
+    writer: WriterThread,
+}
+
+/// Who is told what the log has: so far how long its syncs take.
+struct Told {
+    syncs: Syncs,
+}
+
+impl Follower for Told {
+    fn fold(&mut self, _records: Records<'_>) {}
+
+    fn synced(&mut self, took: Duration) {
+        self.syncs.record(took);
+    }
+
+    fn recovering(&mut self, done: usize, of: usize) {
+        if of > 1 {
+            tracing::info!("reading the log: {done} of {of} segments");
+        }
+    }
+}
+
+impl Recording {
+    /// Opens the log in the data folder and begins to write it.
+    pub(super) fn start(config: &Config) -> Result<Self, BootError> {
+        let syncs = Syncs::default();
+        let told = Box::new(Told { syncs: syncs.clone() });
+        let folder = &config.data;
+        let cause = |cause: LogError| BootError::Data { folder: folder.clone(), cause };
+        let (disk, clock) = (Arc::new(RealDisk), Arc::new(SystemClock::new()));
+        let (queue, writer, report) =
+            segment::open(folder, options(config), disk, clock, told).map_err(cause)?;
+        say(config, &report);
+        let writer = WriterThread::spawn(queue.clone(), writer).map_err(BootError::Thread)?;
+        Ok(Self { queue, syncs, recorded: Recorded::default(), writer })
+    }
+
+    /// A worker's way to the log, and the bell that says when something came back.
+    pub(super) fn recorder(
+        &self,
+    ) -> Result<(impl FnOnce() -> Recorder + Send + 'static, UnixStream), BootError> {
+        let what = "a worker cannot be told of what is recorded (ulimit -n)";
+        let (ring, bell) = UnixStream::pair().map_err(|cause| BootError::System { what, cause })?;
+        // A bell that is full of rings is heard anyway.
+        ring.set_nonblocking(true).map_err(|cause| BootError::System { what, cause })?;
+        let wake = move || drop((&ring).write(&[1]));
+        let (port, recorded) = (self.queue.port(Arc::new(wake)), self.recorded.clone());
+        Ok((move || Recorder::new(port, recorded), bell))
+    }
+
+    /// Answers what was taken, syncs and seals.
+    pub(super) fn stop(self) {
+        match self.writer.stop() {
+            Ok(stopped) => tracing::info!("the log is sealed, up to seq {}", stopped.durable_seq),
+            Err(_) => tracing::error!("the writer had panicked; the log is recovered at the next start"),
+        }
+    }
+}
+
+fn options(config: &Config) -> Options {
+    const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+    Options {
+        ack: match config.ack {
+            Ack::Disk => segment::Ack::Disk,
+            Ack::Written => segment::Ack::Written,
+        },
+        segment_bytes: config.segment_bytes,
+        retain_ms: config.retain_days.map(|days| i64::from(days) * DAY_MS),
+        retain_bytes: config.retain_bytes,
+        seed: ids::random(),
+        ..Options::default()
+    }
+}
+
+fn say(config: &Config, report: &Report) {
+    let retention = match (config.retain_days, config.retain_bytes) {
+        (None, None) => "kept for ever (--retain-days, --retain-bytes)".to_owned(),
+        (days, bytes) => {
+            let days = days.map(|days| format!("for {days} days"));
+            let bytes = bytes.map(|bytes| format!("up to {bytes} bytes"));
+            format!("kept {}", days.into_iter().chain(bytes).collect::<Vec<_>>().join(" and "))
+        }
+    };
+    let (folder, next) = (config.data.display(), report.next_seq);
+    tracing::info!("events go to {folder}, {retention}; the next one gets seq {next}");
+    for finding in &report.findings {
+        tracing::warn!("{finding}");
+    }
+}
