@@ -1,11 +1,12 @@
 //! A desk that serves one snapshot, and the requests that are put to it.
 
 use std::collections::HashSet;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use parallax::api::{Desk, Settings, Surface};
+use parallax::api::{Desk, Settings};
 use parallax::edge::agent::Agents;
-use parallax::http::request::{Parsed, parse};
+use parallax::http::request::{Arrival, Parsed, Surface, parse};
 use parallax::snapshot::current::Current;
 use parallax::snapshot::open::Budget;
 use parallax::snapshot::shelf::Shelf;
@@ -15,6 +16,7 @@ use tempfile::TempDir;
 pub struct Served {
     pub desk: Desk,
     pub out: Vec<u8>,
+    arrival: Arrival,
     _folder: TempDir,
 }
 
@@ -25,18 +27,23 @@ impl Served {
         let current = Current::default();
         let mut shelf = Shelf::new(Budget::new(u64::MAX));
         shelf.scan(folder.path(), &HashSet::new(), &current).expect("scanned");
-        let settings = Settings { explain: false, country_header: None };
-        let desk = Desk::new(Surface::Edge, settings, &current, Arc::new(Agents::new()));
-        Self { desk, out: Vec::with_capacity(64 * 1024), _folder: folder }
+        let settings = Settings::default();
+        let desk = Desk::new(settings, &current, Arc::new(Agents::new()));
+        let arrival = Arrival {
+            peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            surface: Surface::Public,
+            at: parallax::clock::instant(),
+        };
+        Self { desk, out: Vec::with_capacity(64 * 1024), arrival, _folder: folder }
     }
 
     /// From request bytes to response bytes.
     pub fn answer(&mut self, request: &[u8]) -> &[u8] {
         self.out.clear();
         match parse(request, None) {
-            Parsed::Whole(request, _) => self.desk.answer(&request, &mut self.out),
+            Parsed::Whole(request, _) => self.desk.answer(&request, &self.arrival, &mut self.out),
             other => panic!("{other:?}"),
-        }
+        };
         &self.out
     }
 }

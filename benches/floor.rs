@@ -1,0 +1,233 @@
+//! How far from the kernel's own price is an answer?
+//!
+//! `cargo bench --bench floor` serves by Parallax (one worker, on CPU 0), and the same bytes by a bare server (`bench/bare.rs`, on
+//! CPU 0 as well), asks them by turns with `wrk` (on CPU 1), and prints the CPU time per request of each, user and system, of all
+//! threads, and the ratio: of a GET of a forced page of 8 KB with 64 connections, and of a POST of an event of 500 bytes with 256,
+//! each answered once it is on the disk. The events go to the temporary folder, which is to be on a disk (`TMPDIR`). It needs
+//! `wrk` and `taskset`; of a busy machine only the ratio counts. In test mode the bare server answers a few requests.
+
+#![expect(clippy::print_stdout, reason = "its table is what it is for")]
+
+#[path = "bench/bare.rs"]
+mod bare;
+#[path = "bench/child.rs"]
+mod child;
+#[path = "bench/compiled.rs"]
+mod compiled;
+#[path = "bench/event.rs"]
+mod event;
+#[path = "bench/site.rs"]
+mod site;
+
+use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use child::{Child, ask};
+use compiled::compiled;
+use event::{DIGITS, event};
+use site::site;
+
+const TARGET: &str = "/v1/resolve?trackingId=track_bench&route=/page-7&variants=hero:de,aside:b";
+const WARM_SECONDS: u32 = 2;
+/// What `/proc/PID/stat` counts in: USER_HZ, 100 on every Linux there is.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match &words[..] {
+        [flag, file] if flag == "--serve" => serve(file),
+        words if words.iter().any(|word| word == "--bench") => compare(),
+        _ => check(),
+    }
+}
+
+/// The bare server: says its address, then sends what the file holds.
+fn serve(file: &str) {
+    let answer = std::fs::read(file).expect("a file").leak();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    socket2::SockRef::from(&listener).set_tcp_nodelay(true).expect("an option");
+    eprintln!("http://{} ", listener.local_addr().expect("an address"));
+    bare::serve(&listener, answer).expect("a ring");
+}
+
+/// What is asked, and how it is measured.
+struct Load {
+    connections: u32,
+    /// Windows of each server, by turns, so that what drifts drifts for both; odd, so that one is the median.
+    rounds: usize,
+    window_seconds: u32,
+    /// Behind the address.
+    target: &'static str,
+    /// What wrk sends instead of a GET, for the window of this number.
+    script: Option<fn(usize) -> String>,
+}
+
+/// A GET of a page.
+const GETS: Load = Load { connections: 64, rounds: 7, window_seconds: 3, target: TARGET, script: None };
+/// A POST of an event. Fewer and shorter windows: each writes tens of megabytes.
+const POSTS: Load = Load { connections: 256, rounds: 5, window_seconds: 2, target: "", script: Some(posts) };
+
+/// POSTs of events that were never sent before: their IDs are counted on, the windows' ranges lie apart.
+fn posts(window: usize) -> String {
+    let (before, behind) = event();
+    let head = post_head(before.len() + DIGITS + behind.len()).replace("\r\n", "\\r\\n");
+    format!(
+        "local count = {window} * 1000000000\n\
+         function request()\n\
+           count = count + 1\n\
+           return string.format('%s%0{DIGITS}d%s', '{head}\\r\\n{before}', count, '{behind}')\n\
+         end\n"
+    )
+}
+
+/// Without its empty line.
+fn post_head(length: usize) -> String {
+    let fields = format!("Host: a\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n");
+    format!("POST /v1/track HTTP/1.1\r\n{fields}")
+}
+
+/// The bare server, by a command that starts this program.
+fn bare(itself: &mut Command, answer: &[u8], folder: &Path) -> Child {
+    let file = folder.join("answer");
+    std::fs::write(&file, answer).expect("written");
+    Child::start(itself.arg("--serve").arg(file), "http")
+}
+
+fn ticks(server: &Child) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.process.id())).expect("it runs");
+    // Behind the name, which may hold anything: state is the third field, utime and stime the 14th and 15th.
+    let fields = stat.rsplit(") ").next().expect("fields").split(' ');
+    fields.skip(11).take(2).map(|field| field.parse::<u64>().expect("ticks")).sum()
+}
+
+impl Load {
+    /// Requests that were answered while `wrk` asks, and seconds of CPU time for them.
+    fn ask(&self, server: &Child, window: usize, seconds: u32) -> (u64, f64) {
+        let script = tempfile::NamedTempFile::new().expect("a temporary file");
+        let mut wrk = pinned(1, "wrk");
+        wrk.args(["-t1", &format!("-c{}", self.connections), &format!("-d{seconds}s")]);
+        if let Some(text) = self.script {
+            std::fs::write(script.path(), text(window)).expect("written");
+            wrk.arg("-s").arg(script.path());
+        }
+        wrk.arg(format!("http://{}{}", server.address, self.target));
+        let before = ticks(server);
+        let wrk = wrk.output().expect("taskset is there");
+        let spent = (ticks(server) - before) as f64 / TICKS_PER_SECOND;
+        let said = String::from_utf8_lossy(&wrk.stdout);
+        let has_errors = said.contains("Non-2xx") || said.contains("Socket errors");
+        assert!(wrk.status.success() && !has_errors, "{said}{}", String::from_utf8_lossy(&wrk.stderr));
+        let count = said.lines().find_map(|line| line.split_once(" requests in ")?.0.trim().parse().ok());
+        (count.unwrap_or_else(|| panic!("no count in {said}")), spent)
+    }
+
+    /// Microseconds of CPU time per request of both servers by turns, and how many requests Parallax answered.
+    fn compare(&self, servers: [&Child; 2]) -> ([Vec<f64>; 2], u64) {
+        let (mut costs, mut answered) = ([Vec::new(), Vec::new()], [0, 0]);
+        for at in [0, 1] {
+            answered[at] += self.ask(servers[at], 0, WARM_SECONDS).0;
+        }
+        for round in 0..self.rounds {
+            // A B, B A, A B ...
+            for at in [round % 2, 1 - round % 2] {
+                let (count, seconds) = self.ask(servers[at], round + 1, self.window_seconds);
+                answered[at] += count;
+                costs[at].push(seconds * 1e6 / count as f64);
+            }
+        }
+        costs.iter_mut().for_each(|costs| costs.sort_by(f64::total_cmp));
+        (costs, answered[0])
+    }
+}
+
+/// A program on one CPU.
+fn pinned(cpu: usize, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["-c", &cpu.to_string()]).arg(program);
+    command
+}
+
+fn itself() -> PathBuf {
+    std::env::current_exe().expect("a program knows itself")
+}
+
+fn compare() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::write(folder.path().join("bench.snapshot"), compiled(&site(100), 1)).expect("written");
+    let data = tempfile::tempdir().expect("a temporary folder");
+    let mut command = pinned(0, env!("CARGO_BIN_EXE_parallax"));
+    command.args(["serve", "--listen", "127.0.0.1:0"]);
+    command.args(["--admin", "127.0.0.1:0", "--workers", "1", "--snapshots"]).arg(folder.path());
+    command.arg("--data").arg(data.path());
+    let parallax = Child::start(&mut command, "serving");
+
+    let page = answer(&parallax, &format!("GET {TARGET} HTTP/1.1\r\nHost: {}\r\n", parallax.address), "");
+    let server = bare(&mut pinned(0, itself()), &page, folder.path());
+    say("GET of a page", page.len(), &GETS.compare([&parallax, &server]).0);
+    drop(server);
+
+    let (before, behind) = event();
+    let one = format!("{before}{:0DIGITS$}{behind}", 0);
+    let receipt = answer(&parallax, &post_head(one.len()), &one);
+    let server = bare(&mut pinned(0, itself()), &receipt, folder.path());
+    let (costs, answered) = POSTS.compare([&parallax, &server]);
+    say("POST of an event, durable", receipt.len(), &costs);
+    recorded(&parallax, answered + 1);
+}
+
+/// The answer to a request as wrk sends it: without what says that this one is the last.
+fn answer(server: &Child, head: &str, body: &str) -> Vec<u8> {
+    let mut answer = ask(server.address, head.as_bytes(), body.as_bytes());
+    let closing = b"Connection: close\r\n";
+    let at = answer.windows(closing.len()).position(|window| window == closing).expect("as asked");
+    answer.drain(at..at + closing.len());
+    answer
+}
+
+fn say(what: &str, bytes: usize, costs: &[Vec<f64>; 2]) {
+    println!("{what}: {bytes} bytes an answer; microseconds of CPU time per request");
+    println!("{:<10} {:>8} {:>8} {:>8}", "", "median", "least", "most");
+    let medians = [("parallax", &costs[0]), ("bare", &costs[1])].map(|(name, costs)| {
+        let (median, least, most) = (costs[costs.len() / 2], costs[0], costs[costs.len() - 1]);
+        println!("{name:<10} {median:>8.2} {least:>8.2} {most:>8.2}");
+        median
+    });
+    println!("{:<10} {:>8.2}", "ratio", medians[0] / medians[1]);
+}
+
+/// Parallax recorded what it answered, and at most what wrk did not wait for in the end of a window beside.
+fn recorded(parallax: &Child, answered: u64) {
+    let (accepted, duplicates) = (
+        parallax.metric("parallax_events_accepted_total"),
+        parallax.metric("parallax_events_duplicate_total"),
+    );
+    let unread = (POSTS.rounds as u64 + 1) * u64::from(POSTS.connections);
+    println!("{answered} events were acknowledged, {accepted} are recorded");
+    assert!((answered..=answered + unread).contains(&accepted) && duplicates == 0, "{duplicates} duplicates");
+}
+
+/// Requests that come whole, in parts, and together each have one answer.
+fn check() {
+    if let Err(error) = io_uring::IoUring::new(1) {
+        return eprintln!("skipped: io_uring is not to be had: {error}");
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+    let bare = bare(&mut Command::new(itself()), answer, folder.path());
+    let mut stream = TcpStream::connect(bare.address).expect("connected");
+    for (sent, answers) in [
+        ("GET / HTTP/1.1\r\n\r\n", 1),
+        ("GET / HTTP/1.1\r\n\r", 0),
+        ("\nGET\r\n\r\nGET\r\n\r\n", 3),
+        ("POST\r\nContent-Length: 12\r\n\r\n01234567", 0),
+        ("\r\n\r\nGET\r\n\r\nPOST\r\nContent-Length: 3\r\nA: 1\r\n\r\n012", 3),
+    ] {
+        stream.write_all(sent.as_bytes()).expect("sent");
+        let mut received = vec![0; answers * answer.len()];
+        stream.read_exact(&mut received).expect("answered");
+        assert_eq!(received, answer.repeat(answers));
+    }
+}
