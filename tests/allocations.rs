@@ -10,8 +10,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use parallax::config::{Config, Driver, Timeouts};
-use parallax::limits::READ_BUFFER_BYTES;
+use parallax::config::{Ack, Config, Driver, Timeouts};
+use parallax::limits::{READ_BUFFER_BYTES, SEGMENT_BYTES};
 use parallax::server;
 use parallax::snapshot::compile::compile;
 use parallax::snapshot::files::Files;
@@ -164,16 +164,21 @@ const REQUESTS: &[(&str, &str, &str)] = &[
     ("GET", "/v1/routes?site=acme", ""),
     ("GET", "/v1/routes?site=acme&include=variants&since=1&prefix=/b", ""),
     ("GET", "/v1/routes?site=acme&limit=1&cursor=00", ""),
+    ("GET", "/v1/openapi.json", ""),
+    ("GET", "/v1/openapi.json", "If-None-Match: *\r\n"),
 ];
 
 /// Workers do something once a second; that is counted as well.
 const OVER_A_TICK: Duration = Duration::from_millis(1200);
 
+/// Room for the largest answer, the OpenAPI document.
+const RESPONSE_BYTES: usize = 256 * 1024;
+
 /// A keep-alive connection that reads and writes in fixed buffers.
 struct Connection {
     stream: TcpStream,
     request: [u8; 2048],
-    response: [u8; 64 * 1024],
+    response: [u8; RESPONSE_BYTES],
     received: usize,
 }
 
@@ -182,7 +187,7 @@ impl Connection {
         let stream = TcpStream::connect(address).expect("connects");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
         stream.set_nodelay(true).expect("an option");
-        Box::new(Self { stream, request: [0; 2048], response: [0; 64 * 1024], received: 0 })
+        Box::new(Self { stream, request: [0; 2048], response: [0; RESPONSE_BYTES], received: 0 })
     }
 
     fn send(&mut self, request: (&str, &str, &str), number: usize) {
@@ -258,7 +263,7 @@ fn ask_everything(connections: &mut [Box<Connection>], number: &mut usize) -> us
 /// Makes each worker's output buffer as large as it will ever be: answers of pipelined requests gather in
 /// it up to a bound, and how many come in one read is the kernel's business.
 fn fill_outputs(connections: &mut [Box<Connection>]) {
-    const LARGE: (&str, &str, &str) = ("GET", "/v1/resolve?site=acme&route=/&variants=hero:de", "");
+    const LARGE: (&str, &str, &str) = ("GET", "/v1/openapi.json", "");
     for connection in connections {
         let mut burst = Vec::new();
         while burst.len() < READ_BUFFER_BYTES {
@@ -280,7 +285,9 @@ fn start(folder: &std::path::Path) -> SocketAddr {
     let (source, mistakes) = read(&files, &|_, _| {});
     let bytes = compile(&source, mistakes, 2, &|_, _| {});
     let bytes = bytes.unwrap_or_else(|mistakes| panic!("{}", mistakes.report(&files))).bytes;
-    std::fs::write(folder.join("acme.snapshot"), bytes).expect("written");
+    let snapshots = folder.join("snapshots");
+    std::fs::create_dir(&snapshots).expect("made");
+    std::fs::write(snapshots.join("acme.snapshot"), bytes).expect("written");
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let driver = match std::env::var("PARALLAX_DRIVER").as_deref() {
         Ok("epoll") => Driver::Epoll,
@@ -289,8 +296,14 @@ fn start(folder: &std::path::Path) -> SocketAddr {
     };
     let long = Duration::from_secs(3600);
     let config = Config {
-        snapshots: folder.to_owned(),
+        snapshots,
+        data: folder.join("data"),
+        ack: Ack::Disk,
+        segment_bytes: SEGMENT_BYTES,
+        retain_days: None,
+        retain_bytes: None,
         listen: any,
+        events_listen: None,
         admin: any,
         admin_token: None,
         workers: Some(2),
@@ -299,10 +312,16 @@ fn start(folder: &std::path::Path) -> SocketAddr {
         country_header: Some("cf-ipcountry".to_owned()),
         snapshots_memory: 1 << 30,
         // The watcher sleeps while GETs are counted: what it does is no GET's.
+        connections: None,
+        connections_memory: 64 << 20,
+        trusted_proxies: Vec::new(),
+        address_limit: Some(1_000_000),
+        site_limit: Some(1_000_000),
+        access_log: false,
         timeouts: Timeouts { head: long, body: long, idle: long, write: long },
         rescan: long,
     };
-    server::start(config).expect("it starts").listen
+    server::start(config).expect("it starts").addresses.listen
 }
 
 #[test]

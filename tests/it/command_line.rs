@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use parallax::snapshot::open::{Budget, Snapshot};
 use tempfile::TempDir;
 
-use crate::harness::{snapshot, temporary_folder};
+use crate::harness::{Server, snapshot, temporary_folder};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_parallax");
 
@@ -99,6 +99,11 @@ fn help_is_no_failure_and_names_every_command_and_flag() {
         "--driver",
         "--explain",
         "--country-header",
+        "--data",
+        "--ack",
+        "--segment-bytes",
+        "--retain-days",
+        "--retain-bytes",
     ];
     desk.run(&["serve", "--help"]).is(0, &serve);
     desk.run(&["compile", "--help"]).is(0, &["-o", "--version", "SOURCE_DATE_EPOCH"]);
@@ -119,6 +124,7 @@ fn a_command_line_that_is_not_understood_is_exit_code_2() {
     desk.run(&["serve", "--workers", "257"]).is(2, &["--workers", "1..=256"]);
     desk.run(&["serve", "--listen", "here"]).is(2, &["--listen"]);
     desk.run(&["serve", "--driver", "kqueue"]).is(2, &["auto", "uring", "epoll"]);
+    desk.run(&["serve", "--ack", "soon"]).is(2, &["disk", "written"]);
     desk.run(&["schema", "sites"]).is(2, &["site", "audiences", "groups", "queries", "route", "content"]);
     let workers = desk.command(&["serve"]).env("PARALLAX_WORKERS", "0").output();
     Done::of(&workers.expect("it runs")).is(2, &["1..=256"]);
@@ -260,6 +266,19 @@ fn a_machine_that_refuses_is_exit_code_3_with_what_to_do() {
     let full = fs::File::options().write(true).open("/dev/full").expect("a device");
     let schema = desk.command(&["schema", "site"]).stdout(full).output();
     Done::of(&schema.expect("it runs")).is(3, &["standard output"]);
+}
+
+#[test]
+fn a_data_folder_that_another_server_has_is_exit_code_3_until_it_lets_go() {
+    let server = Server::demo();
+    let snapshots = server.folder().to_str().expect("UTF-8").to_owned();
+    let data = server.data().to_str().expect("UTF-8").to_owned();
+    let words = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--snapshots", &snapshots];
+    let held = format!("the data folder {data} cannot be used: {data} is held by another server");
+    Desk::new().run(&[&words[..], &["--data", &data]].concat()).is(3, &[&held, "another by --data"]);
+    assert_eq!(server.get("/v1/routes?site=fjell").status, 200);
+    let again = server.restart(&[]);
+    assert_eq!(again.get("/v1/routes?site=fjell").status, 200);
 }
 
 #[test]

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use parallax::snapshot::compile::compile;
-use parallax::snapshot::files::Files;
-use parallax::snapshot::read::read;
+use parallax::http::request::{Arrival, Surface};
 use tempfile::TempDir;
+
+pub use crate::fuzz::site::snapshot;
 
 /// Longer than anything here takes on a busy machine; only a failing test waits for it.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -23,7 +23,27 @@ pub struct Server {
     pub edge: SocketAddr,
     pub admin: SocketAddr,
     folder: Arc<TempDir>,
+    data: Arc<Data>,
     log: Arc<Mutex<Vec<String>>>,
+}
+
+/// Where a server keeps its log.
+enum Data {
+    Temporary(TempDir),
+    Given(PathBuf),
+}
+
+impl Data {
+    fn temporary() -> Arc<Self> {
+        Arc::new(Self::Temporary(temporary_folder()))
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Temporary(folder) => folder.path(),
+            Self::Given(folder) => folder,
+        }
+    }
 }
 
 impl Server {
@@ -33,21 +53,43 @@ impl Server {
         for (name, bytes) in snapshots {
             std::fs::write(folder.path().join(name), bytes).expect("a snapshot is written");
         }
-        Self::over(Arc::new(folder), flags)
+        Self::over(&[], Arc::new(folder), Data::temporary(), flags)
     }
 
-    /// Ends the process without notice and starts another over the same folder.
+    /// The same, with its data in a folder that is there.
+    pub fn recording_to(data: &Path, snapshots: &[(&str, &[u8])], flags: &[&str]) -> Self {
+        let folder = temporary_folder();
+        for (name, bytes) in snapshots {
+            std::fs::write(folder.path().join(name), bytes).expect("a snapshot is written");
+        }
+        Self::over(&[], Arc::new(folder), Arc::new(Data::Given(data.to_owned())), flags)
+    }
+
+    /// The same, started by another program, such as one that sets limits.
+    pub fn under(starter: &[&str], snapshots: &[(&str, &[u8])]) -> Self {
+        let folder = temporary_folder();
+        for (name, bytes) in snapshots {
+            std::fs::write(folder.path().join(name), bytes).expect("a snapshot is written");
+        }
+        Self::over(starter, Arc::new(folder), Data::temporary(), &[])
+    }
+
+    /// Ends the process without notice and starts another over the same folders.
     pub fn restart(self, flags: &[&str]) -> Self {
-        let folder = Arc::clone(&self.folder);
+        let (folder, data) = (Arc::clone(&self.folder), Arc::clone(&self.data));
         drop(self);
-        Self::over(folder, flags)
+        Self::over(&[], folder, data, flags)
     }
 
-    fn over(folder: Arc<TempDir>, flags: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_parallax"))
+    fn over(starter: &[&str], folder: Arc<TempDir>, data: Arc<Data>, flags: &[&str]) -> Self {
+        let words: Vec<&str> = starter.iter().copied().chain([env!("CARGO_BIN_EXE_parallax")]).collect();
+        let mut child = Command::new(words[0])
+            .args(&words[1..])
             .args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "2"])
             .arg("--snapshots")
             .arg(folder.path())
+            .arg("--data")
+            .arg(data.path())
             .args(flags)
             .stderr(Stdio::piped())
             .spawn()
@@ -57,7 +99,7 @@ impl Server {
         let mut address = |what: &str| loop {
             let line = lines.next().expect("the server says its addresses").expect("UTF-8");
             let found = line.contains(what).then(|| line.split("http://").nth(1)).flatten();
-            let found = found.and_then(|rest| rest.split(' ').next()?.parse().ok());
+            let found = found.and_then(|rest| rest.split([' ', '"']).next()?.parse().ok());
             log.lock().expect("unpoisoned").push(line);
             if let Some(found) = found {
                 return found;
@@ -66,7 +108,7 @@ impl Server {
         let (admin, edge) = (address("operator's address"), address("serving"));
         let rest = Arc::clone(&log);
         thread::spawn(move || lines.map_while(Result::ok).for_each(|l| rest.lock().unwrap().push(l)));
-        Self { child, edge, admin, folder, log }
+        Self { child, edge, admin, folder, data, log }
     }
 
     /// Serves the demo.
@@ -77,6 +119,11 @@ impl Server {
     /// The snapshots folder.
     pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The data folder.
+    pub fn data(&self) -> &Path {
+        self.data.path()
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -108,6 +155,11 @@ impl Server {
         Client::to(self.edge).post(target, fields, body)
     }
 
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal, given by its name: "TERM".
     pub fn signal(&self, name: &str) {
         let sent = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
@@ -119,6 +171,25 @@ impl Server {
         eventually("the server ends", || self.child.try_wait().expect("it can be asked"))
             .code()
             .expect("a code")
+    }
+
+    /// Its open descriptors.
+    pub fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("it runs").count()
+    }
+
+    /// The highest number of an open descriptor.
+    pub fn highest_descriptor(&self) -> usize {
+        let folder = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("it runs");
+        let numbers = folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        numbers.max().expect("a descriptor")
+    }
+
+    /// KiB of memory that it has in use (VmRSS).
+    pub fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+        line.trim().trim_end_matches(" kB").parse().expect("digits")
     }
 
     /// One GET to the operator's address.
@@ -159,6 +230,16 @@ impl Client {
     pub fn post(&mut self, target: &str, fields: &[(&str, &str)], body: &[u8]) -> Response {
         self.send(&post(target, fields, body));
         self.response(false)
+    }
+
+    /// Waits so long for an answer from now on.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.stream.set_read_timeout(Some(patience)).expect("a timeout is set");
+    }
+
+    /// The next response, if one begins to come in time.
+    pub fn try_response(&mut self) -> Option<Response> {
+        self.receive().then(|| self.response(false))
     }
 
     pub fn send(&mut self, bytes: &[u8]) {
@@ -261,20 +342,23 @@ impl Response {
     }
 }
 
+pub const LOCALHOST: &str = "127.0.0.1";
+
+/// A request that has just come from `peer`.
+pub fn arrival(peer: &str) -> Arrival {
+    Arrival {
+        peer: peer.parse().expect("an address"),
+        surface: Surface::Public,
+        at: parallax::clock::instant(),
+    }
+}
+
 /// An empty folder that goes with its value; in memory where the machine has that, so that nobody else's
 /// writing decides how long a sync takes here.
 pub fn temporary_folder() -> TempDir {
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
     folder.expect("a temporary folder")
-}
-
-/// Compiles a site made of `files`, as `version`.
-pub fn snapshot(files: &[(&str, &str)], version: u64) -> Vec<u8> {
-    let files = Files::from_memory(files.iter().map(|(path, text)| (*path, text.as_bytes())));
-    let (source, mistakes) = read(&files, &|_, _| {});
-    let compiled = compile(&source, mistakes, version, &|_, _| {});
-    compiled.unwrap_or_else(|mistakes| panic!("{}", mistakes.report(&files))).bytes
 }
 
 /// The folder of public cases; None, and said so, where `PARALLAX_CASES` is not set.

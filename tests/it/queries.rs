@@ -11,7 +11,7 @@ mod template;
 
 use std::sync::{Arc, LazyLock};
 
-use parallax::api::{Desk, Settings, Surface};
+use parallax::api::{Desk, Settings};
 use parallax::edge::agent::Agents;
 use parallax::http::request::{Parsed, parse};
 use parallax::snapshot::current::{Catalog, Current};
@@ -20,7 +20,7 @@ use parallax::snapshot::open::{Budget, Snapshot};
 use parallax::snapshot::versions::Versions;
 use serde_json::{Map, Value as Json, json};
 
-use crate::harness::snapshot;
+use crate::harness::{LOCALHOST, arrival, snapshot};
 
 static AGENTS: LazyLock<Arc<Agents>> = LazyLock::new(|| Arc::new(Agents::new()));
 
@@ -55,8 +55,8 @@ impl Published {
         let current = Current::default();
         let versions = Versions::default().and(&snapshot);
         current.swap(Catalog::new(std::iter::once((Arc::clone(&snapshot), versions))));
-        let settings = Settings { explain: false, country_header: None };
-        let desk = Desk::new(Surface::Edge, settings, &current, Arc::clone(&AGENTS));
+        let settings = Settings::default();
+        let desk = Desk::new(settings, &current, Arc::clone(&AGENTS));
         Self { snapshot, desk }
     }
 
@@ -93,7 +93,7 @@ impl Published {
         match parse(request.as_bytes(), None) {
             Parsed::Whole(mut head, bytes) => {
                 head.content = &request.as_bytes()[bytes..];
-                self.desk.answer(&head, &mut out);
+                self.desk.answer(&head, &arrival(LOCALHOST), &mut out);
             }
             other => panic!("{other:?} of {request}"),
         }

@@ -9,40 +9,8 @@ use std::os::unix::fs::FileExt;
 use parallax::snapshot::format::HEADER_BYTES;
 use parallax::snapshot::open::{Budget, Refusal, Snapshot};
 
+use crate::fuzz::site::FILES;
 use crate::harness::{Server, eventually, snapshot, times};
-
-/// A bit of everything that a snapshot can hold, and small.
-const FILES: [(&str, &str); 8] = [
-    ("site.json", r#"{"site":"acme","trackingId":"track_acme","name":"Acme"}"#),
-    ("audiences.json", r#"{"german":{"when":{"locale":{"$regex":"^de"}}}}"#),
-    (
-        "routes/index.json",
-        r#"{"path":"/","layout":{"root":{"props":{"title":"whole"}},"zones":{"hero":{"default":[],
-            "variants":{"b":[{"id":"n","type":"T","props":{},"zones":{"inner":{"default":[],"variants":{"c":[]},
-            "rules":[{"when":{"country":"NO"},"variant":"c"}]}}}]},
-            "rules":[{"audience":"german","variant":"b"},
-            {"experiment":{"key":"e","variants":["default","b"],"namespace":["n",0,0.5],"holdout":0.1}}]}}}}"#,
-    ),
-    (
-        "routes/blog.json",
-        r#"{"path":"/blog/:slug","layout":{"root":{"props":{}},"zones":{"main":[{"id":"q","type":"T","props":{},
-            "query":{"id":"q","params":{"s":{"$route":"slug"}}}}]}}}"#,
-    ),
-    (
-        "routes/item.json",
-        r#"{"path":"/item/:s","each":{"collection":"c","s":"fields.s"},"layout":{"root":{"props":{}},"zones":{}}}"#,
-    ),
-    (
-        "queries.json",
-        r#"{"q":{"collection":"c","params":{"s":{"type":"string","optional":true},"n":{"type":"number","optional":true}},
-            "where":{"s":{"$param":"s"},"n":{"$gte":{"$param":"n"}}},"orderBy":["-n"]}}"#,
-    ),
-    (
-        "content/c.json",
-        r#"[{"id":"1","type":"t","fields":{"s":"a","n":1}},{"id":"2","type":"t","fields":{"s":"b","n":2.5}}]"#,
-    ),
-    ("routes/old.json", r#"{"path":"/old/*","redirect":{"to":"/","status":308}}"#),
-];
 
 /// What one byte becomes; each differs from it.
 const CHANGES: [fn(u8) -> u8; 4] = [|b| b ^ 1, |b| b ^ 0x80, |b| b ^ 0x55, |b| !b];

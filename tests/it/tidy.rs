@@ -45,6 +45,10 @@ fn files(folders: &[&str]) -> Vec<File> {
     let mut open: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();
     let mut files = Vec::new();
     while let Some(path) = open.pop() {
+        // Where another package's build lies.
+        if path.ends_with("target") {
+            continue;
+        }
         if path.is_dir() {
             open.extend(path.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path()));
         } else if path.extension().is_some_and(|ending| ending == "rs") {

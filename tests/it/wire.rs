@@ -7,6 +7,7 @@ mod context;
 mod cors;
 mod each;
 mod embedding;
+mod events;
 mod experiments;
 mod explain;
 mod fields;

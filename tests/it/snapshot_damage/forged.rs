@@ -1,25 +1,21 @@
 //! Archives made by hand with a right hash: what only the checks behind the hash can refuse.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, LazyLock};
 
-use parallax::api::{Desk, Settings, Surface};
 use parallax::checksum;
 use parallax::condition::encode;
-use parallax::edge::agent::Agents;
-use parallax::http::request::{Parsed, parse};
-use parallax::snapshot::current::{Catalog, Current};
 use parallax::snapshot::format::{
     Branch, Column, ColumnBound, Embedded, Experiment, Given, HEADER_BYTES, Header, Index, Indexed, Item,
     Page, Param, ParamKind, Part, Piece, Query, Range, Route, Rule, Scan, Shows, Site, Variant, Zone,
 };
 use parallax::snapshot::open::{Refusal, Snapshot};
-use parallax::snapshot::versions::Versions;
 use parallax::snapshot::{inspect, table};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{FILES, open_bytes};
+use super::open_bytes;
+use crate::fuzz::site::FILES;
+use crate::fuzz::snapshot::answers;
 use crate::harness::{snapshot, temporary_folder, times};
 
 /// The routes of the site below.
@@ -46,6 +42,9 @@ fn site() -> Site {
         version: 1,
         origins: Vec::new(),
         cookie: "id".to_owned(),
+        bots: 1,
+        honor_gpc: false,
+        ip: 0,
         cache_resolve: text(),
         cache_routes: text(),
         cache_query: text(),
@@ -187,6 +186,17 @@ fn refused_page(change: impl Fn(&mut Page), why: &str) {
 #[test]
 fn the_site_made_by_hand_is_sound() {
     answers(opened(&site()).expect("it opens"));
+}
+
+#[test]
+fn a_way_with_crawlers_or_addresses_that_is_none_is_refused() {
+    for known in 0..=2 {
+        answers(opened(&Site { bots: known, ip: known, ..site() }).expect("it opens"));
+    }
+    for unknown in [3, u8::MAX] {
+        refused(|site| site.bots = unknown, "is none that there is");
+        refused(|site| site.ip = unknown, "is none that there is");
+    }
 }
 
 #[test]
@@ -335,45 +345,6 @@ fn check_finds_a_piece_that_does_not_inflate_to_its_text() {
     std::fs::write(&path, sealed(&payload, 1)).expect("written");
     let checked = inspect::check(&path).expect("it can be looked at");
     assert_eq!(checked[0].1, Err("piece 0 does not inflate to its text".to_owned()));
-}
-
-static AGENTS: LazyLock<Arc<Agents>> = LazyLock::new(|| Arc::new(Agents::new()));
-
-/// Asks for everything that the snapshot shows, in every way.
-fn answers(snapshot: Snapshot) {
-    let snapshot = Arc::new(snapshot);
-    let current = Current::default();
-    let versions = Versions::default().and(&snapshot);
-    current.swap(Catalog::new(std::iter::once((Arc::clone(&snapshot), versions))));
-    let settings = Settings { explain: true, country_header: None };
-    let mut desk = Desk::new(Surface::Admin, settings, &current, Arc::clone(&AGENTS));
-    let id = snapshot.site().site.as_str();
-    let mut asked = |target: &str| {
-        for coding in ["gzip", "identity"] {
-            let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {coding}\r\n\r\n");
-            let mut out = Vec::new();
-            match parse(head.as_bytes(), None) {
-                Parsed::Whole(request, _) => desk.answer(&request, &mut out),
-                Parsed::Refused(problem) => desk.refuse(&problem, &mut out),
-                Parsed::Partial => unreachable!("the head is whole"),
-            }
-            assert!(out.starts_with(b"HTTP/1.1 "), "{head}");
-        }
-    };
-    for path in ["/", "/x", "/blog/a", "/blog/a/b", "/item/a", "/old/x/y", "/%2F"] {
-        for how in
-            ["", "&variants=", "&variants=hero:b,outer:b", "&explain=1&anonId=v", "&include=combinations"]
-        {
-            for endpoint in ["resolve", "variants", "routes"] {
-                asked(&format!("/v1/{endpoint}?site={id}&route={path}{how}"));
-            }
-        }
-    }
-    for how in ["", "&params.s=a", "&params.n=1", "&params.n=2.5", "&params.s=b&params.n=-1", "&params.x=1"] {
-        for limit in ["", "&limit=1", "&limit=100"] {
-            asked(&format!("/v1/query?site={id}&query=q{how}{limit}"));
-        }
-    }
 }
 
 proptest! {

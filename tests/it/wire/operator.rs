@@ -1,18 +1,19 @@
 //! The operator's address: who is admitted, what it serves, and when the server is ready.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use parallax::admin::Operator;
-use parallax::api::{Desk, Settings, Surface};
+use parallax::admin::{Metrics, Operator};
+use parallax::api::{Desk, Settings};
+use parallax::counters::{Publishing, Recorded, Totals};
 use parallax::edge::agent::Agents;
 use parallax::http::request::{Parsed, parse};
 use parallax::snapshot::current::Current;
-use parallax::worker::{Service, Stopping};
+use parallax::snapshot::open::Budget;
+use parallax::worker::{ENDPOINTS_COUNTED, Service, Stopping};
 use serde_json::json;
 
 use super::{Shared, acme, page, problem, zone};
-use crate::harness::{Client, Response, Server, eventually};
+use crate::harness::{Client, Response, Server, arrival, eventually};
 
 fn site() -> Vec<u8> {
     acme(&[page("/", json!({ "hero": zone(&["b"], json!([{ "when": {}, "variant": "b" }])) }))])
@@ -155,14 +156,23 @@ fn the_operators_address_serves_nothing_else() {
 
 /// The answer to a request from `peer`, without a socket in between.
 fn answer_to(peer: &str, token: Option<&str>, fields: &str) -> String {
-    let peer: SocketAddr = peer.parse().expect("an address");
-    let settings = Settings { explain: false, country_header: None };
-    let desk = Desk::new(Surface::Admin, settings, &Current::default(), Arc::new(Agents::new()));
-    let mut operator = Operator::new(desk, token.map(str::to_owned), Stopping::default());
+    let settings = Settings::default();
+    let desk = Desk::new(settings, &Current::default(), Arc::new(Agents::new()));
+    let metrics = Metrics {
+        totals: Totals::new(ENDPOINTS_COUNTED),
+        publishing: Publishing::default(),
+        budget: Budget::new(0),
+        memory: Vec::new(),
+        connections: (Stopping::default(), 0),
+        log: None,
+        recorded: Recorded::default(),
+        started_s: 0,
+    };
+    let mut operator = Operator::new(desk, token.map(str::to_owned), Stopping::default(), metrics);
     let head = format!("GET {WHY} HTTP/1.1\r\nHost: 127.0.0.1\r\n{fields}\r\n");
     let Parsed::Whole(request, _) = parse(head.as_bytes(), None) else { panic!("it is whole") };
     let mut out = Vec::new();
-    operator.answer(&request, peer, &mut out);
+    operator.answer(&request, &arrival(peer), &mut out);
     let text = String::from_utf8(out).expect("UTF-8");
     text.split(' ').nth(1).expect("a status").to_owned()
 }
@@ -171,11 +181,11 @@ fn answer_to(peer: &str, token: Option<&str>, fields: &str) -> String {
 fn from_elsewhere_even_a_get_needs_the_token() {
     // Nothing is published here, so that 404 says that the request was admitted.
     let bearer = "Authorization: Bearer open-sesame\r\n";
-    for loopback in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+    for loopback in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
         assert_eq!(answer_to(loopback, None, ""), "404", "{loopback}");
         assert_eq!(answer_to(loopback, Some("open-sesame"), ""), "404", "{loopback}");
     }
-    for elsewhere in ["192.0.2.7:1", "[2001:db8::1]:1", "[::ffff:192.0.2.7]:1", "0.0.0.0:1"] {
+    for elsewhere in ["192.0.2.7", "2001:db8::1", "::ffff:192.0.2.7", "0.0.0.0"] {
         assert_eq!(answer_to(elsewhere, None, ""), "401", "{elsewhere}");
         assert_eq!(answer_to(elsewhere, None, bearer), "401", "{elsewhere}");
         assert_eq!(answer_to(elsewhere, Some("open-sesame"), ""), "401", "{elsewhere}");

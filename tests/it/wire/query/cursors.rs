@@ -241,3 +241,29 @@ fn a_cursor_does_not_outlive_its_query_s_order() {
     });
     assert_eq!(problem(&refused), (400, "invalid_cursor".into()));
 }
+
+#[test]
+fn a_page_of_large_items_ends_before_it_is_too_large_and_goes_on_behind() {
+    let text = "large ".repeat(40_000);
+    let items: Vec<Value> =
+        (0..5).map(|n| json!({ "id": format!("i{n}"), "type": "t", "fields": { "text": text } })).collect();
+    let snapshot = published(
+        "acme",
+        &[("large", &json!(items).to_string())],
+        &json!({ "all": { "collection": "large" } }),
+    );
+    let server = Server::start(&[("acme.snapshot", &snapshot)], &[]);
+    let mut ids = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = server.get(&format!("/v1/query?site=acme&query=all&cursor={cursor}")).json();
+        let listed = page["items"].as_array().expect("a list");
+        assert_eq!((listed.len() <= 2, &page["total"]), (true, &json!(5)));
+        ids.extend(listed.iter().map(|item| item["id"].as_str().expect("an id").to_owned()));
+        match page["nextCursor"].as_str() {
+            Some(next) => cursor = next.to_owned(),
+            None => break,
+        }
+    }
+    assert_eq!(ids, ["i0", "i1", "i2", "i3", "i4"]);
+}

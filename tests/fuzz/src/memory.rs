@@ -1,0 +1,106 @@
+//! A disk in memory on which nothing fails.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use parallax::storage::disk::{Disk, DiskFile};
+
+type Bytes = Arc<Mutex<Vec<u8>>>;
+
+/// Files by their paths; locks are no concern of it.
+#[derive(Default)]
+pub struct MemoryDisk(Mutex<BTreeMap<PathBuf, Bytes>>);
+
+impl MemoryDisk {
+    pub fn put(&self, path: &Path, bytes: &[u8]) {
+        open(&self.0).insert(path.to_owned(), Arc::new(Mutex::new(bytes.to_vec())));
+    }
+
+    pub fn bytes(&self, path: &Path) -> Vec<u8> {
+        let file = self.file(path).expect("it is there");
+        open(&file).clone()
+    }
+
+    fn file(&self, path: &Path) -> io::Result<Bytes> {
+        open(&self.0).get(path).cloned().ok_or_else(|| ErrorKind::NotFound.into())
+    }
+}
+
+fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+impl Disk for MemoryDisk {
+    fn make_folder(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn lock(&self, _: &Path) -> io::Result<Box<dyn Send>> {
+        Ok(Box::new(()))
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
+        let files = open(&self.0);
+        let names = files.keys().filter(|path| path.parent() == Some(folder));
+        Ok(names.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect())
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        if open(&self.0).contains_key(path) {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        self.put(path, b"");
+        self.open(path)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(MemoryFile(self.file(path)?)))
+    }
+
+    fn truncate(&self, path: &Path, length: u64) -> io::Result<()> {
+        open(&*self.file(path)?).resize(length as usize, 0);
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut files = open(&self.0);
+        let file = files.remove(from).ok_or(ErrorKind::NotFound)?;
+        files.insert(to.to_owned(), file);
+        Ok(())
+    }
+
+    fn unlink(&self, path: &Path) -> io::Result<()> {
+        open(&self.0).remove(path).map(drop).ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    fn sync_folder(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+struct MemoryFile(Bytes);
+
+impl DiskFile for MemoryFile {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        open(&self.0).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
+        let file = open(&self.0);
+        let bytes = file.get(at as usize..).unwrap_or_default();
+        let length = bytes.len().min(into.len());
+        into[..length].copy_from_slice(&bytes[..length]);
+        Ok(length)
+    }
+
+    fn sync_data(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(open(&self.0).len() as u64)
+    }
+}

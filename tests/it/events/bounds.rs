@@ -1,0 +1,171 @@
+//! Every bound: at one below, at, above.
+
+use std::time::{Duration, Instant};
+
+use parallax::limits::{
+    BODY_BYTES_MAX, CANONICAL_BYTES_MAX, CONTEXT_MEMBERS_MAX, CONTEXTS_BYTES_MAX, EVENT_BYTES_MAX,
+    EVENT_NAME_CHARS_MAX, EVENT_NESTING_MAX, EVENTS_MAX, NAME_BYTES_MAX,
+};
+use serde_json::{Map, Value, json};
+
+use super::{Outcome, page, post, track};
+
+fn code(outcome: &Outcome) -> Option<String> {
+    let is_taken = matches!(&outcome.fates, Ok(fates) if fates.problem().is_none());
+    (!is_taken).then(|| outcome.code())
+}
+
+/// A track event of so many bytes.
+fn event_of(bytes: usize) -> String {
+    let empty = track(json!({"x": "é"}));
+    track(json!({"x": format!("é{}", "x".repeat(bytes - empty.len()))}))
+}
+
+#[test]
+fn an_event_has_at_most_32_kib() {
+    for (bytes, refusal) in
+        [(EVENT_BYTES_MAX - 1, None), (EVENT_BYTES_MAX, None), (EVENT_BYTES_MAX + 1, Some("event_too_large"))]
+    {
+        let event = event_of(bytes);
+        assert_eq!(event.len(), bytes);
+        assert_eq!(code(&post("/v1/track", format!("\n {event} "))).as_deref(), refusal);
+        let batch = format!("{{\"batch\":[ {event} , {}]}}", track(json!({})));
+        let receipt = post("/v1/batch", batch).receipt();
+        assert_eq!(receipt["rejected"], usize::from(refusal.is_some()));
+        assert_eq!(receipt["results"][0]["code"].as_str(), refusal);
+    }
+    let problem = post("/v1/track", event_of(EVENT_BYTES_MAX + 1)).problem();
+    assert_eq!((&problem["status"], &problem["pointer"]), (&json!(413), &json!("")));
+    assert_eq!(problem["detail"], "Expected an event of at most 32768 bytes; got 32769.");
+}
+
+#[test]
+fn a_batch_has_at_most_2500_events() {
+    let batch = |events: usize| {
+        format!("{{\"batch\":[{}]}}", vec!["{\"anonId\":\"v\",\"event\":\"e\"}"; events].join(","))
+    };
+    for events in [EVENTS_MAX - 1, EVENTS_MAX] {
+        assert_eq!(post("/v1/batch", batch(events)).receipt()["accepted"], events);
+    }
+    let problem = post("/v1/batch", batch(EVENTS_MAX + 1)).problem();
+    assert_eq!((&problem["code"], &problem["status"]), (&json!("batch_too_large"), &json!(413)));
+    assert_eq!(problem["detail"], "Expected a batch of at most 2500 events; got 2501.");
+}
+
+#[test]
+fn a_body_is_nested_at_most_32_deep() {
+    for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+        let nested = |depth: usize| {
+            let inner = depth - 1;
+            let value = format!("{}1{}", open.repeat(inner), close.repeat(inner));
+            post("/v1/track", format!("{{\"anonId\":\"v\",\"event\":\"e\",\"x\":{value}}}"))
+        };
+        assert_eq!(code(&nested(EVENT_NESTING_MAX - 1)), None);
+        assert_eq!(code(&nested(EVENT_NESTING_MAX)), None);
+        let problem = nested(EVENT_NESTING_MAX + 1).problem();
+        assert_eq!(problem["code"], "malformed_json");
+        assert_eq!(problem["detail"], "Expected arrays and objects at most 32 deep in each other.");
+    }
+}
+
+#[test]
+fn what_is_nested_without_end_is_refused_at_once() {
+    for text in ["[", "{\"a\":", "[{\"a\":"] {
+        let body = format!("{{\"x\":{}", text.repeat(400 * 1024 / text.len()));
+        let start = Instant::now();
+        assert_eq!(code(&post("/v1/track", body)).as_deref(), Some("malformed_json"));
+        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn an_events_name_has_1_to_200_characters() {
+    let named = |length: usize| code(&post("/v1/track", track(json!({"event": "é".repeat(length)}))));
+    assert_eq!(named(1), None);
+    assert_eq!(named(EVENT_NAME_CHARS_MAX - 1), None);
+    assert_eq!(named(EVENT_NAME_CHARS_MAX), None);
+    assert_eq!(named(EVENT_NAME_CHARS_MAX + 1).as_deref(), Some("invalid_event"));
+}
+
+#[test]
+fn what_a_page_is_called_has_at_most_1024_bytes() {
+    let named = |bytes: usize| {
+        let name = "é".repeat(bytes / 2) + &"x".repeat(bytes % 2);
+        post("/v1/page", page(json!({"name": name})))
+    };
+    for bytes in [1, NAME_BYTES_MAX - 1, NAME_BYTES_MAX] {
+        assert_eq!(named(bytes).record()["name"].as_str().map(str::len), Some(bytes));
+    }
+    let problem = named(NAME_BYTES_MAX + 1).problem();
+    assert_eq!((&problem["code"], &problem["pointer"]), (&json!("invalid_event"), &json!("/name")));
+    let detail = problem["detail"].as_str().expect("a detail");
+    assert!(detail.starts_with("Expected a string of at most 1024 bytes; got 'éé"), "{detail}");
+}
+
+#[test]
+fn the_variants_of_an_event_have_at_most_2048_bytes() {
+    let shown = |bytes: usize| {
+        let pairs: String = (10..39).map(|zone| format!("z{zone}:{},", "k".repeat(64))).collect();
+        let variants = format!("{pairs}last:{}", "k".repeat(bytes - pairs.len() - 5));
+        assert_eq!(variants.len(), bytes);
+        post("/v1/track", track(json!({"variants": variants})))
+    };
+    for bytes in [CANONICAL_BYTES_MAX - 1, CANONICAL_BYTES_MAX] {
+        assert_eq!(shown(bytes).record()["variants"].as_str().map(str::len), Some(bytes));
+    }
+    assert_eq!(code(&shown(CANONICAL_BYTES_MAX + 1)).as_deref(), Some("invalid_variants"));
+}
+
+#[test]
+fn an_object_of_a_batchs_context_has_at_most_256_members() {
+    let with = |members: usize| {
+        let context: Map<String, Value> = (0..members).map(|i| (format!("m{i}"), json!(i))).collect();
+        code(&post("/v1/batch", json!({"context": context, "batch": []}).to_string()))
+    };
+    assert_eq!(with(CONTEXT_MEMBERS_MAX - 1), None);
+    assert_eq!(with(CONTEXT_MEMBERS_MAX), None);
+    assert_eq!(with(CONTEXT_MEMBERS_MAX + 1).as_deref(), Some("invalid_event"));
+}
+
+#[test]
+fn a_batchs_context_is_not_multiplied_without_end() {
+    let with = |bytes: usize, events: usize| {
+        let context = format!("{{\"a\":\"{}\"}}", "x".repeat(bytes - 8));
+        let events = vec!["{\"anonId\":\"v\",\"event\":\"e\"}"; events].join(",");
+        post("/v1/batch", format!("{{\"context\":{context},\"batch\":[{events}]}}"))
+    };
+    let events = 64;
+    let bytes = CONTEXTS_BYTES_MAX / events;
+    assert_eq!(with(bytes - 1, events).receipt()["accepted"], events);
+    assert_eq!(with(bytes, events).receipt()["accepted"], events);
+    let problem = with(bytes + 1, events).problem();
+    assert_eq!((&problem["code"], &problem["pointer"]), (&json!("batch_too_large"), &json!("/context")));
+}
+
+/// `piece` again and again, with its number in place of '#', up to nearly a body.
+fn filled(piece: &str) -> String {
+    let pieces = BODY_BYTES_MAX / (piece.len() + 5) - 1_000;
+    (0..pieces).map(|i| piece.replace('#', &format!("{i:05}"))).collect()
+}
+
+#[test]
+fn no_body_takes_long() {
+    let members = |n: usize| (0..n).map(|i| format!("\"m{i:04}\":1,")).collect::<String>();
+    let nested = format!("{{\"event\":\"e\",\"anonId\":\"v\",\"context\":{{{}\"x\":1}}}},", members(3_000));
+    for body in [
+        format!("{{{}\"x\":1}}", filled("\"\":1,")),
+        format!("{{{}\"x\":1}}", filled("\"#\":1,")),
+        format!("{{\"x\":[{}1]}}", filled("1,")),
+        format!("{{\"x\":[{}1]}}", filled("{},")),
+        format!("{{\"x\":[{}1]}}", filled("\"\\ud800\",")),
+        format!("{{\"x\":[{}1]}}", filled("\"\\ud800\",1e999,")),
+        format!("{{\"x\":1{}}}", filled(" ")),
+        format!("{{{}\"batch\":[{}1]}}", &filled("\"#\":1,")[..450_000], "1,".repeat(2_000)),
+        format!("{{\"context\":{{{}\"x\":1}},\"batch\":[{}1]}}", members(255), nested.repeat(13)),
+    ] {
+        let start = Instant::now();
+        let outcome: Outcome = post("/v1/batch", body);
+        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+        assert!(outcome.surrogates == 0 || outcome.surrogates > 10_000);
+    }
+}

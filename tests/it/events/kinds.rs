@@ -1,0 +1,156 @@
+//! What an event is: by endpoint, by type, by its members.
+
+use parallax::events::endpoint::{Endpoint, PATHS};
+use serde_json::{Value, json};
+
+use super::{Outcome, page, post, track};
+
+const TYPES: [&str; 7] = ["page", "track", "identify", "profile", "screen", "group", "alias"];
+
+/// An event of every kind, whatever its type.
+fn everything() -> Value {
+    json!({"anonId": "v1", "event": "e", "set": {"a": 1}, "traits": {}})
+}
+
+fn kind(outcome: &Outcome) -> Result<String, String> {
+    match &outcome.fates {
+        Ok(fates) if fates.problem().is_none() => {
+            Ok(outcome.record()["type"].as_str().expect("a type").to_owned())
+        }
+        _ => Err(outcome.code()),
+    }
+}
+
+#[test]
+fn an_event_without_a_type_is_what_its_members_say() {
+    for bits in 0..32u32 {
+        let has = |bit: u32| bits & 1 << bit != 0;
+        let (event, traits, user, set, remove) = (has(0), has(1), has(2), has(3), has(4));
+        let mut body = json!({"anonId": "v1"});
+        for (is, name, value) in [
+            (event, "event", json!("e")),
+            (traits, "traits", json!({"a": 1})),
+            (user, "userId", json!("u1")),
+            (set, "set", json!({"a": 1})),
+            (remove, "remove", json!({"a": [1]})),
+        ] {
+            if is {
+                body[name] = value;
+            }
+        }
+        let expected = match (event, set || remove, traits, user) {
+            (true, true, ..) | (true, _, true, _) | (_, true, true, _) => Err("ambiguous_event"),
+            (true, ..) => Ok("track"),
+            (_, true, ..) => Ok("profile"),
+            (_, _, true, _) | (.., true) => Ok("identify"),
+            _ => Err("invalid_event"),
+        };
+        let expected = expected.map(str::to_owned).map_err(str::to_owned);
+        assert_eq!(kind(&post("/v1/track", body.to_string())), expected, "{body}");
+        let batch = json!({"batch": [body]}).to_string();
+        let in_batch = kind(&post("/v1/batch", batch)).map_err(|_| expected.clone().unwrap_err());
+        assert_eq!(in_batch, expected, "{body}");
+    }
+}
+
+#[test]
+fn an_absent_member_says_nothing() {
+    for body in [
+        json!({"anonId": "v1", "event": "e", "traits": null, "set": "", "type": null}),
+        json!({"anonId": "v1", "event": "e", "traits": "", "union": null, "type": ""}),
+    ] {
+        assert_eq!(kind(&post("/v1/track", body.to_string())), Ok("track".to_owned()));
+    }
+}
+
+#[test]
+fn each_operation_makes_a_profile_event() {
+    for (name, value) in [
+        ("set", json!({"a": null, "b": [1], "c": {}})),
+        ("setOnce", json!({})),
+        ("unset", json!(["a", "b"])),
+        ("increment", json!({"a": -1.5, "b": 2})),
+        ("append", json!({"a": 1, "b": [1, "x"]})),
+        ("union", json!({"a": []})),
+        ("remove", json!({"a": [1, null]})),
+    ] {
+        let body = json!({"anonId": "v1", name: value}).to_string();
+        assert_eq!(kind(&post("/v1/track", &body)), Ok("profile".to_owned()), "{body}");
+        let typed = json!({"anonId": "v1", "type": "profile", "event": "e", name: value}).to_string();
+        assert_eq!(kind(&post("/v1/track", &typed)), Ok("profile".to_owned()), "{typed}");
+    }
+}
+
+#[test]
+fn a_single_event_is_of_its_endpoints_type() {
+    let allowed = |endpoint: Endpoint| match endpoint {
+        Endpoint::Page => &["page"][..],
+        Endpoint::Track => &["track", "identify", "profile"],
+        Endpoint::Identify => &["identify"],
+        Endpoint::Screen => &["screen"],
+        Endpoint::Group => &["group"],
+        Endpoint::Alias => &["alias"],
+        Endpoint::Batch => &[],
+    };
+    for (path, endpoint) in PATHS.iter().filter(|(_, endpoint)| *endpoint != Endpoint::Batch) {
+        for kind_sent in TYPES {
+            let mut body = everything();
+            body["type"] = json!(kind_sent);
+            let expected = match allowed(*endpoint).contains(&kind_sent) {
+                true => Ok(kind_sent.to_owned()),
+                false => Err("invalid_type".to_owned()),
+            };
+            assert_eq!(kind(&post(path, body.to_string())), expected, "{path} {kind_sent}");
+        }
+        if *endpoint != Endpoint::Track {
+            let own = allowed(*endpoint)[0].to_owned();
+            assert_eq!(kind(&post(path, everything().to_string())), Ok(own), "{path}");
+        }
+    }
+}
+
+#[test]
+fn a_batch_may_mix_types_at_any_endpoint() {
+    for (path, endpoint) in PATHS {
+        let events: Vec<Value> = TYPES
+            .iter()
+            .map(|kind| {
+                let mut event = everything();
+                event["type"] = json!(kind);
+                event
+            })
+            .chain([json!({"anonId": "v1", "event": "e"})])
+            .collect();
+        let outcome = post(path, json!({"batch": events}).to_string());
+        let records = outcome.records();
+        let kinds: Vec<&str> = records.iter().map(|r| r["type"].as_str().expect("a type")).collect();
+        let untyped = match endpoint {
+            Endpoint::Page => "page",
+            Endpoint::Identify => "identify",
+            Endpoint::Screen => "screen",
+            Endpoint::Group => "group",
+            Endpoint::Alias => "alias",
+            Endpoint::Track | Endpoint::Batch => "track",
+        };
+        assert_eq!(kinds[..7], TYPES);
+        assert_eq!(kinds[7], untyped, "{path}");
+    }
+}
+
+#[test]
+fn only_named_events_and_screens_have_an_event() {
+    let event = |path, body: &str| post(path, body).record()["event"].clone();
+    assert_eq!(event("/v1/track", &track(json!({}))), "Viewed");
+    assert_eq!(event("/v1/screen", &page(json!({"name": "Home"}))), "screen");
+    assert_eq!(event("/v1/screen", &page(json!({"event": "x"}))), "screen");
+    assert_eq!(event("/v1/identify", &track(json!({}))), Value::Null);
+    assert_eq!(event("/v1/page", &page(json!({"name": "Home"}))), Value::Null);
+    assert_eq!(post("/v1/page", page(json!({"name": "Home"}))).record()["name"], "Home");
+}
+
+#[test]
+fn other_paths_are_no_event_endpoints() {
+    for path in ["/v1/pages", "/v1", "/v1/", "/v1/Page", "/v1/resolve", "/p"] {
+        assert_eq!(Endpoint::at(path), None);
+    }
+}

@@ -1,0 +1,175 @@
+//! Times as they are written, and clocks as they are wrong.
+
+use parallax::events::time::{self, TIME_MS_MAX, TIME_MS_MIN};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{NOW_MS, post, track};
+
+fn written(time_ms: i64) -> String {
+    let mut out = Vec::new();
+    time::write(&mut out, time_ms);
+    String::from_utf8(out).expect("ASCII")
+}
+
+#[test]
+fn times_are_read_as_libraries_write_them() {
+    for (text, time) in [
+        ("2012-12-02T00:30:08.276Z", "2012-12-02T00:30:08.276Z"),
+        ("2015-2-02T00:30:12.984Z", "2015-02-02T00:30:12.984Z"),
+        ("2015-12-2", "2015-12-02T00:00:00.000Z"),
+        ("2026-01-05", "2026-01-05T00:00:00.000Z"),
+        ("2026-01-05T10:00", "2026-01-05T10:00:00.000Z"),
+        ("2026-01-05 10:00:01", "2026-01-05T10:00:01.000Z"),
+        ("2026-01-05t10:00:01z", "2026-01-05T10:00:01.000Z"),
+        ("2026-01-05T10:00:01.5", "2026-01-05T10:00:01.500Z"),
+        ("2026-01-05T10:00:01,123456789Z", "2026-01-05T10:00:01.123Z"),
+        ("2026-01-05T10:00:00+02:00", "2026-01-05T08:00:00.000Z"),
+        ("2026-01-05T10:00:00-0530", "2026-01-05T15:30:00.000Z"),
+        ("2026-01-05T00:30:00+01", "2026-01-04T23:30:00.000Z"),
+        ("2016-12-31T23:59:60Z", "2017-01-01T00:00:00.000Z"),
+        ("2024-02-29", "2024-02-29T00:00:00.000Z"),
+        ("2000-02-29", "2000-02-29T00:00:00.000Z"),
+        ("0000-01-01", "0000-01-01T00:00:00.000Z"),
+        ("1969-12-31T23:59:59.999Z", "1969-12-31T23:59:59.999Z"),
+        ("9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59.999Z"),
+    ] {
+        assert_eq!(time::parse(text).map(written).as_deref(), Some(time), "{text}");
+    }
+    assert_eq!(time::parse("2026-01-05T10:00:00Z"), Some(NOW_MS));
+}
+
+#[test]
+fn what_is_no_time_is_refused() {
+    for text in [
+        "now",
+        "2026",
+        "2026-01",
+        "2026-1-",
+        "20260105",
+        "2026-00-01",
+        "2026-13-01",
+        "2026-02-29",
+        "1900-02-29",
+        "2026-04-31",
+        "2026-01-32",
+        "2026-01-00",
+        "2026-01-05T",
+        "2026-01-05T24:00",
+        "2026-01-05T10",
+        "2026-01-05T10:60",
+        "2026-01-05T10:00:61",
+        "2026-01-05T10:00:00.",
+        "2026-01-05T10:00:00+",
+        "2026-01-05T10:00:00+24:00",
+        "2026-01-05T10:00:00+02:60",
+        "2026-01-05T10:00:00+02:",
+        "2026-01-05T10:00:00Z ",
+        " 2026-01-05",
+        "2026-01-05T10:00:00ZZ",
+        "+002026-01-05",
+        "-2026-01-05",
+        "26-01-05",
+        "2026/01/05",
+        "0000-01-01T00:00:00+00:01",
+        "9999-12-31T23:59:59-00:01",
+        "2026-01-05T10:00:00 UTC",
+        "1767607200000",
+    ] {
+        assert_eq!(time::parse(text), None, "{text}");
+    }
+}
+
+#[test]
+fn a_number_is_milliseconds() {
+    let time = |number: &str| {
+        let body = format!("{{\"anonId\":\"v\",\"event\":\"e\",\"timestamp\":{number}}}");
+        let outcome = post("/v1/track", body);
+        let fates = outcome.fates.as_ref().expect("understood");
+        fates.problem().is_none().then(|| outcome.record()["timestamp"].as_str().expect("a time").to_owned())
+    };
+    assert_eq!(time("1355409008276").as_deref(), Some("2012-12-13T14:30:08.276Z"));
+    assert_eq!(time("1355409008276.9").as_deref(), Some("2012-12-13T14:30:08.276Z"));
+    assert_eq!(time("1.355409008276e12").as_deref(), Some("2012-12-13T14:30:08.276Z"));
+    assert_eq!(time("0").as_deref(), Some("1970-01-01T00:00:00.000Z"));
+    assert_eq!(time("-0.5").as_deref(), Some("1969-12-31T23:59:59.999Z"));
+    assert_eq!(time(&TIME_MS_MIN.to_string()).as_deref(), Some("0000-01-01T00:00:00.000Z"));
+    assert_eq!(time(&(TIME_MS_MIN - 1).to_string()), None);
+    assert_eq!(time(&TIME_MS_MAX.to_string()).as_deref(), Some("2026-01-05T10:00:00.000Z"));
+    assert_eq!(time(&(TIME_MS_MAX + 1).to_string()), None);
+    assert_eq!(time("1e400"), None);
+    assert_eq!(time("99999999999999999999"), None);
+}
+
+#[test]
+fn clocks_are_repaired() {
+    const HOUR: i64 = 3_600_000;
+    for (timestamp, sent, repaired) in [
+        (None, None, NOW_MS),
+        (None, Some(NOW_MS - HOUR), NOW_MS),
+        (Some(NOW_MS - 5), None, NOW_MS - 5),
+        (Some(NOW_MS + 5), None, NOW_MS),
+        // A clock that is right: sent now, happened a minute ago.
+        (Some(NOW_MS - 60_000), Some(NOW_MS), NOW_MS - 60_000),
+        // An hour slow, an hour fast.
+        (Some(NOW_MS - HOUR - 60_000), Some(NOW_MS - HOUR), NOW_MS - 60_000),
+        (Some(NOW_MS + HOUR - 60_000), Some(NOW_MS + HOUR), NOW_MS - 60_000),
+        // Sent before it happened.
+        (Some(NOW_MS), Some(NOW_MS - HOUR), NOW_MS),
+        (Some(TIME_MS_MIN), Some(TIME_MS_MAX), TIME_MS_MIN),
+        (Some(TIME_MS_MAX), Some(TIME_MS_MIN), NOW_MS),
+    ] {
+        assert_eq!(time::repaired(timestamp, sent, NOW_MS), repaired, "{timestamp:?} {sent:?}");
+    }
+}
+
+#[test]
+fn the_time_is_the_events_and_sent_at_may_be_the_batchs() {
+    let timestamps = |body: Value| -> Vec<String> {
+        let records = post("/v1/batch", body.to_string()).records();
+        records.iter().map(|record| record["timestamp"].as_str().expect("a time").to_owned()).collect()
+    };
+    let event = |members: Value| serde_json::from_str::<Value>(&track(members)).expect("JSON");
+    let own = "2026-01-05T08:59:00Z";
+    assert_eq!(
+        timestamps(json!({"sentAt": "2026-01-05T09:00:00Z", "batch": [
+            event(json!({"timestamp": own})),
+            event(json!({"originalTimestamp": own})),
+            event(json!({"timestamp": own, "originalTimestamp": "2026-01-01"})),
+            event(json!({"timestamp": own, "sentAt": own})),
+            event(json!({})),
+        ]})),
+        [
+            "2026-01-05T09:59:00.000Z",
+            "2026-01-05T09:59:00.000Z",
+            "2026-01-05T09:59:00.000Z",
+            "2026-01-05T10:00:00.000Z",
+            "2026-01-05T10:00:00.000Z"
+        ]
+    );
+    assert_eq!(
+        timestamps(json!({"batch": [event(json!({"timestamp": own}))]})),
+        ["2026-01-05T08:59:00.000Z"]
+    );
+}
+
+proptest! {
+    #![proptest_config(super::cases(1_000))]
+
+    #[test]
+    fn a_time_that_is_written_reads_back(time_ms in TIME_MS_MIN..=TIME_MS_MAX) {
+        prop_assert_eq!(time::parse(&written(time_ms)), Some(time_ms));
+    }
+
+    #[test]
+    fn times_are_written_in_their_order(one in TIME_MS_MIN..=TIME_MS_MAX, other in TIME_MS_MIN..=TIME_MS_MAX) {
+        prop_assert_eq!(one.cmp(&other), written(one).cmp(&written(other)));
+    }
+
+    #[test]
+    fn any_text_is_a_time_or_none(text in "[0-9TZ:.+ -]{0,30}") {
+        if let Some(time) = time::parse(&text) {
+            prop_assert!((TIME_MS_MIN..=TIME_MS_MAX).contains(&time));
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! A file of the simulated disk: what reads see, and what a power cut leaves.
+
+use std::collections::BTreeSet;
+
+use crate::dice::Dice;
+
+/// What a disk writes at once.
+const SECTOR: usize = 512;
+
+/// A file's bytes in the page cache and on the platter.
+#[derive(Debug, Default)]
+pub struct Inode {
+    pub cache: Vec<u8>,
+    platter: Vec<u8>,
+    dirty: BTreeSet<usize>,
+}
+
+impl Inode {
+    pub fn append(&mut self, bytes: &[u8]) {
+        let from = self.cache.len();
+        self.cache.extend_from_slice(bytes);
+        if !bytes.is_empty() {
+            self.dirty.extend(from / SECTOR..=(self.cache.len() - 1) / SECTOR);
+        }
+    }
+
+    pub fn truncate(&mut self, length: usize) {
+        self.cache.truncate(length);
+        self.platter.truncate(length);
+        self.dirty.retain(|sector| sector * SECTOR < length);
+    }
+
+    pub fn sync(&mut self) {
+        let sectors: Vec<usize> = std::mem::take(&mut self.dirty).into_iter().collect();
+        self.write_back(&sectors, self.cache.len());
+    }
+
+    /// The pages are clean afterwards, and none, all or some of them are on the platter.
+    pub fn fail_to_sync(&mut self, random: &mut Dice) {
+        self.persist_some(random);
+        self.dirty.clear();
+    }
+
+    /// The page cache is gone.
+    pub fn cut_power(&mut self, random: &mut Dice) {
+        self.persist_some(random);
+        self.dirty.clear();
+        self.cache.clone_from(&self.platter);
+    }
+
+    /// Any of the unsynced sectors, and any length between the old and the new.
+    fn persist_some(&mut self, random: &mut Dice) {
+        let dirty: Vec<usize> = self.dirty.iter().copied().collect();
+        let (old, new) = (self.platter.len(), self.cache.len());
+        let (sectors, length) = match random.below(4) {
+            0 => (Vec::new(), old),
+            1 => (dirty, new),
+            2 => {
+                let length = old + random.below(new - old + 1);
+                (dirty.into_iter().filter(|sector| sector * SECTOR < length).collect(), length)
+            }
+            _ => {
+                let length = if random.below(2) == 0 { new } else { old + random.below(new - old + 1) };
+                (dirty.into_iter().filter(|_| random.below(2) == 0).collect(), length)
+            }
+        };
+        self.write_back(&sectors, length);
+    }
+
+    fn write_back(&mut self, sectors: &[usize], length: usize) {
+        self.platter.resize(length, 0);
+        for sector in sectors {
+            let range = sector * SECTOR..((sector + 1) * SECTOR).min(length);
+            if let (Some(to), Some(from)) = (self.platter.get_mut(range.clone()), self.cache.get(range)) {
+                to.copy_from_slice(from);
+            }
+        }
+    }
+}

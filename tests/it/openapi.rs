@@ -1,0 +1,212 @@
+//! The OpenAPI document: whole, complete, and true of what is answered.
+
+mod answers;
+mod description;
+mod refusals;
+
+use std::collections::BTreeSet;
+
+use parallax::http::params::Param;
+use parallax::problem;
+use serde_json::{Value, json};
+
+use self::description::Description;
+use crate::harness::{Client, Server};
+
+const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
+
+/// Calls `see` with every value in `value`, itself included.
+fn walk<'v>(value: &'v Value, see: &mut impl FnMut(&'v Value)) {
+    see(value);
+    match value {
+        Value::Object(members) => members.values().for_each(|member| walk(member, see)),
+        Value::Array(items) => items.iter().for_each(|item| walk(item, see)),
+        _ => {}
+    }
+}
+
+/// Every operation, with its method and path.
+fn operations(document: &Value) -> impl Iterator<Item = (&str, &str, &Value)> {
+    let paths = document["paths"].as_object().expect("paths").iter();
+    paths.flat_map(|(path, item)| {
+        let methods = item.as_object().expect("a path item").iter();
+        methods.map(move |(method, operation)| (method.as_str(), path.as_str(), operation))
+    })
+}
+
+#[test]
+fn every_reference_leads_somewhere_and_every_component_is_referred_to() {
+    let description = Description::of(&Server::demo());
+    let mut referred = BTreeSet::new();
+    for (_, _, operation) in operations(&description.document) {
+        let schemes = operation["security"].as_array().into_iter().flatten();
+        let names = schemes.flat_map(|scheme| scheme.as_object().expect("an object").keys());
+        referred.extend(names.map(|name| format!("#/components/securitySchemes/{name}")));
+    }
+    walk(&description.document, &mut |value| {
+        if let Some(reference) = value["$ref"].as_str() {
+            assert!(!description.followed(value).is_null(), "{reference}");
+            referred.insert(reference.to_owned());
+        }
+    });
+    for (kind, components) in description.document["components"].as_object().expect("components") {
+        for name in components.as_object().expect("an object").keys() {
+            assert!(referred.contains(&format!("#/components/{kind}/{name}")), "{kind} {name} is of no use");
+        }
+    }
+}
+
+#[test]
+fn it_has_what_an_openapi_document_needs() {
+    let description = Description::of(&Server::demo());
+    let document = &description.document;
+    assert_eq!(document["openapi"], "3.1.0");
+    assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(document["info"]["license"]["identifier"], env!("CARGO_PKG_LICENSE"));
+    assert_eq!(document["servers"][0]["url"], "/");
+    let mut ids = BTreeSet::new();
+    for (method, path, operation) in operations(document) {
+        assert!(METHODS.contains(&method), "{method} {path}");
+        let id = operation["operationId"].as_str().expect("an id");
+        assert!(ids.insert(id.to_owned()), "{id} stands twice");
+        let mut names = BTreeSet::new();
+        for parameter in operation["parameters"].as_array().expect("a list") {
+            let parameter = description.followed(parameter);
+            assert!(parameter["schema"].is_object(), "{id}: {parameter}");
+            assert!(
+                parameter["description"].as_str().is_some_and(|text| text.ends_with('.')),
+                "{id}: {parameter}"
+            );
+            assert!(
+                names.insert((parameter["name"].to_string(), parameter["in"].to_string())),
+                "{id}: {parameter}"
+            );
+            if let Some(example) = parameter.get("example") {
+                assert_eq!(description.faults(&parameter["schema"], example), [""; 0], "{id}: {example}");
+            }
+        }
+        for (status, response) in operation["responses"].as_object().expect("responses") {
+            assert!(status.parse::<u16>().is_ok(), "{id}: {status}");
+            assert!(description.followed(response)["description"].is_string(), "{id}: {status}");
+        }
+    }
+    for path in ["/v1/query", "/v1/page", "/v1/track", "/v1/batch"] {
+        let body = &description.operation("post", path)["requestBody"]["content"]["application/json"];
+        assert_eq!(description.faults(&body["schema"], &body["example"]), [""; 0], "{path}");
+    }
+}
+
+#[test]
+fn the_operations_are_those_that_allow_names() {
+    let server = Server::demo();
+    let document = Description::of(&server).document;
+    for (path, item) in document["paths"].as_object().expect("paths") {
+        let response = Client::to(server.edge).request("OPTIONS", path, &[]);
+        let allowed: BTreeSet<String> =
+            response.field("allow").expect("methods").split(", ").map(str::to_ascii_lowercase).collect();
+        let described: BTreeSet<String> = item.as_object().expect("a path item").keys().cloned().collect();
+        assert_eq!(allowed, described, "{path}");
+    }
+}
+
+#[test]
+fn every_parameter_that_the_code_reads_is_described() {
+    let description = Description::of(&Server::demo());
+    let mut described = BTreeSet::new();
+    for (_, _, operation) in operations(&description.document) {
+        for parameter in operation["parameters"].as_array().expect("a list") {
+            let parameter = description.followed(parameter);
+            if parameter["in"] == "query" {
+                described.insert(parameter["name"].as_str().expect("a name"));
+                // An exploded object's members are parameters of their own.
+                let members = parameter["schema"]["properties"].as_object().into_iter().flatten();
+                described.extend(members.map(|(name, _)| name.as_str()));
+            }
+        }
+    }
+    for param in Param::ALL {
+        assert!(described.contains(param.name()), "{} is not described", param.name());
+    }
+}
+
+/// Codes of the operator's address, which the document is not about.
+const OPERATORS: [&str; 2] = ["unauthorized", "host_not_allowed"];
+/// Codes that take a broken disk, or a moment at the end of a server: they are provoked where those are.
+const OF_TROUBLE: [&str; 3] = ["queue_full", "disk_unavailable", "draining"];
+/// Codes of requests that are no operation.
+const OF_NO_OPERATION: [&str; 3] = ["unknown_endpoint", "method_not_allowed", "unknown_method"];
+
+#[test]
+fn every_code_is_described_and_stands_at_an_operation() {
+    let description = Description::of(&Server::demo());
+    let document = &description.document;
+    let codes = |value: &Value| -> BTreeSet<String> {
+        value.as_array().expect("a list").iter().map(|code| code.as_str().expect("text").to_owned()).collect()
+    };
+    let listed = codes(&document["components"]["schemas"]["Code"]["enum"]);
+    let of_the_table = problem::ALL.iter().map(|kind| kind.code);
+    let public: BTreeSet<String> =
+        of_the_table.filter(|code| !OPERATORS.contains(code)).map(str::to_owned).collect();
+    assert_eq!(listed, public);
+    let mut answered = BTreeSet::new();
+    for (_, _, operation) in operations(document) {
+        for (status, response) in operation["responses"].as_object().expect("responses") {
+            let schema = &description.followed(response)["content"]["application/problem+json"]["schema"];
+            let Some(told) = schema.pointer("/allOf/1/properties") else { continue };
+            assert_eq!(told["status"]["const"].to_string(), *status);
+            for code in codes(&told["code"]["enum"]) {
+                let row = problem::ALL.iter().find(|kind| kind.code == code).expect("a row");
+                assert_eq!(row.status.to_string(), *status, "{code}");
+                answered.insert(code);
+            }
+        }
+    }
+    let others: BTreeSet<_> =
+        public.iter().filter(|code| !answered.contains(*code)).map(String::as_str).collect();
+    assert_eq!(others, BTreeSet::from(OF_NO_OPERATION));
+}
+
+#[test]
+fn it_is_public_and_known_again() {
+    let server = Server::start(&[], &[]);
+    let fields = [("X-Request-Id", "mine"), ("Origin", "https://elsewhere.example")];
+    let first = server.get_with("/v1/openapi.json", &fields);
+    assert_eq!((first.status, first.field("content-type")), (200, Some("application/json")));
+    assert_eq!(first.field("access-control-allow-origin"), Some("*"));
+    assert_eq!(
+        first.field("cache-control"),
+        Some("public, max-age=0, s-maxage=60, stale-while-revalidate=600, stale-if-error=86400")
+    );
+    assert_ne!(first.field("x-request-id"), Some("mine"));
+    let etag = first.field("etag").expect("a tag");
+    let again = server.get_with("/v1/openapi.json?site=none&site=none", &[("If-None-Match", etag)]);
+    assert_eq!((again.status, again.field("etag"), again.body.len()), (304, Some(etag), 0));
+    let head = Client::to(server.edge).request("HEAD", "/v1/openapi.json", &[]);
+    assert_eq!((head.status, head.field("etag")), (200, Some(etag)));
+    assert_eq!(head.field("content-length"), Some(&*first.body.len().to_string()));
+    let restarted = server.restart(&[]).get("/v1/openapi.json");
+    assert_eq!((restarted.field("etag"), &restarted.body), (Some(etag), &first.body));
+}
+
+#[test]
+fn a_fault_is_found_by_the_description() {
+    let server = Server::demo();
+    let description = Description::of(&server);
+    let schema = json!({ "$ref": "#/components/schemas/Resolution" });
+    let answer = server.get("/v1/resolve?site=fjell&route=/&variants=").json();
+    assert_eq!(description.faults(&schema, &answer), [""; 0]);
+    for (pointer, wrong) in [
+        ("/variants", json!("hero")),
+        ("/type", json!("redirect")),
+        ("/layout/zones/main/0/id", json!(7)),
+        ("/layout/root", json!({})),
+        ("/selected", json!({ "hero": null })),
+    ] {
+        let mut answer = answer.clone();
+        *answer.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = wrong;
+        assert!(!description.faults(&schema, &answer).is_empty(), "{pointer}");
+    }
+    let mut answer = answer.clone();
+    answer["unheard"] = json!(1);
+    assert!(!description.faults(&schema, &answer).is_empty());
+}

@@ -1,0 +1,268 @@
+//! Answers of running servers, against the description.
+
+use serde_json::{Value, json};
+
+use super::Description;
+use crate::harness::{Client, Response, Server, cases, example_site, snapshot};
+
+/// A server, and what it says of itself.
+struct Described {
+    server: Server,
+    description: Description,
+}
+
+impl Described {
+    fn new(server: Server) -> Self {
+        let description = Description::of(&server);
+        Self { server, description }
+    }
+
+    /// Asks Edge, by GET and by HEAD, and holds both answers against the description.
+    #[track_caller]
+    fn get_with(&self, target: &str, fields: &[(&str, &str)], status: u16) -> Response {
+        let head = Client::to(self.server.edge).request("HEAD", target, fields);
+        self.description.hold("HEAD", target, &head);
+        let response = self.server.get_with(target, fields);
+        assert_eq!((response.status, head.status), (status, status), "{target}: {}", response.text());
+        self.description.hold("GET", target, &response);
+        response
+    }
+
+    #[track_caller]
+    fn get(&self, target: &str) -> Response {
+        self.get_with(target, &[], 200)
+    }
+
+    #[track_caller]
+    fn post(&self, body: Value) -> Response {
+        let response =
+            self.server.post("/v1/query", &[("Origin", "https://a.example")], body.to_string().as_bytes());
+        assert_eq!(response.status, 200, "{body}: {}", response.text());
+        self.description.hold("POST", "/v1/query", &response);
+        response
+    }
+
+    /// Asks the operator's address why.
+    #[track_caller]
+    fn explained(&self, target: &str) -> Value {
+        let target = format!("{target}&explain=1");
+        let response = self.server.admin_get(&target);
+        assert_eq!(response.status, 200, "{target}: {}", response.text());
+        self.description.hold("GET", &target, &response);
+        response.json()
+    }
+
+    /// Every page of a list.
+    fn pages(&self, target: &str) -> usize {
+        let (mut cursor, mut pages) = (String::new(), 0);
+        loop {
+            let page = self.get(&format!("{target}{cursor}")).json();
+            pages += 1;
+            match page["nextCursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return pages,
+            }
+        }
+    }
+
+    /// Every route of a site, shown in every way.
+    fn every_route(&self, site: &str) {
+        let list = self.get(&format!("/v1/routes?{site}&include=variants")).json();
+        for route in list["routes"].as_array().expect("routes") {
+            let path = route["path"].as_str().expect("a path").replace([':', '*'], "x");
+            let target = format!("{site}&route={path}");
+            for variants in route["variants"].as_array().expect("variants").iter().take(8) {
+                self.get(&format!("/v1/resolve?{target}&variants={}", variants.as_str().expect("text")));
+            }
+            self.get(&format!("/v1/variants?{target}&include=combinations"));
+            for visitor in
+                ["&anonId=v1&locale=de", "&country=NO&userAgent=Googlebot", "&url=/?utm_source=letter"]
+            {
+                self.get(&format!("/v1/resolve?{target}{visitor}"));
+                self.get(&format!("/v1/variants?{target}{visitor}"));
+                self.explained(&format!("/v1/resolve?{target}{visitor}"));
+                self.explained(&format!("/v1/variants?{target}{visitor}"));
+            }
+            self.explained(&format!("/v1/resolve?{target}&variants="));
+        }
+        for redirect in list["redirects"].as_array().expect("redirects") {
+            let target = format!("{site}&route={}", redirect["from"].as_str().expect("a path"));
+            for more in ["", "&variants=", "&anonId=v1"] {
+                self.get(&format!("/v1/resolve?{target}{more}"));
+            }
+            self.get(&format!("/v1/variants?{target}"));
+            self.get(&format!("/v1/variants?{target}&include=combinations"));
+            self.explained(&format!("/v1/variants?{target}"));
+        }
+    }
+}
+
+#[test]
+fn the_demo_answers_as_described() {
+    let demo = Described::new(Server::demo());
+    demo.every_route("trackingId=track_demo");
+    for list in
+        ["&prefix=/magazine", "&since=1", "&since=7", "&since=0&include=variants&limit=3", "&limit=10000"]
+    {
+        demo.get(&format!("/v1/routes?site=fjell{list}"));
+    }
+    assert!(demo.pages("/v1/routes?site=fjell&limit=7") > 10);
+    assert!(demo.pages("/v1/query?site=fjell&query=products&limit=3") > 3);
+    for query in
+        ["latest-articles&params.section=workshop", "light&params.grams=900.5", "stores-in&params.country=NO"]
+    {
+        demo.get(&format!("/v1/query?trackingId=track_demo&query={query}"));
+    }
+    let body = json!({ "trackingId": "track_demo", "query": "products", "params": { "inStock": true, "maxPrice": 3e9 },
+        "limit": 1 });
+    let next = demo.post(body.clone()).json()["nextCursor"].clone();
+    assert!(next.is_string());
+    let mut body = body;
+    body["cursor"] = next;
+    demo.post(body);
+    demo.post(
+        json!({ "site": "fjell", "trackingId": null, "query": "featured", "params": null, "cursor": "" }),
+    );
+}
+
+#[test]
+fn the_heads_of_every_class_are_as_described() {
+    let demo = Described::new(Server::demo());
+    let fields = [
+        ("Origin", "https://a.example"),
+        ("Accept-Encoding", "identity"),
+        ("X-Request-Id", "mine"),
+        ("X-Debug-Timing", "1"),
+    ];
+    for target in [
+        "/v1/resolve?site=fjell&route=/",
+        "/v1/resolve?site=fjell&route=/&variants=",
+        "/v1/resolve?site=fjell&route=/&variants=hero:nope,nope:x",
+        "/v1/variants?site=fjell&route=/",
+        "/v1/variants?site=fjell&route=/&include=combinations",
+        "/v1/routes?site=fjell",
+        "/v1/query?site=fjell&query=products",
+        "/v1/openapi.json",
+    ] {
+        demo.get_with(target, &fields, 200);
+        let unchanged = demo.get_with(target, &[("If-None-Match", "*")], 304);
+        assert!(unchanged.field("etag").is_some(), "{target}");
+    }
+    let mut client = Client::to(demo.server.edge);
+    for path in [
+        "/v1/resolve",
+        "/v1/variants",
+        "/v1/routes",
+        "/v1/query",
+        "/v1/page",
+        "/v1/track",
+        "/v1/batch",
+        "/v1/openapi.json",
+    ] {
+        demo.description.hold("OPTIONS", path, &client.request("OPTIONS", path, &[]));
+        let preflight = [
+            ("Origin", "https://a.example"),
+            ("Access-Control-Request-Method", "GET"),
+            ("Access-Control-Request-Headers", "x-anon-id"),
+        ];
+        demo.description.hold("OPTIONS", path, &client.request("OPTIONS", path, &preflight));
+    }
+}
+
+#[test]
+fn receipts_are_as_described() {
+    let demo = Described::new(Server::demo());
+    let ask = |target: &str, fields: &[(&str, &str)], body: Value, status: u16| {
+        let response = demo.server.post(target, fields, body.to_string().as_bytes());
+        assert_eq!(response.status, status, "{body}: {}", response.text());
+        demo.description.hold("POST", target, &response);
+        response
+    };
+    let event = json!({ "anonId": "v1", "event": "e", "messageId": "m1" });
+    let fields = [("Origin", "https://a.example"), ("X-Request-Id", "mine"), ("X-Debug-Timing", "1")];
+    ask("/v1/track?site=fjell", &fields, event.clone(), 200);
+    ask("/v1/track?site=fjell", &[], event.clone(), 200);
+    ask("/v1/track?site=fjell&dryRun=1", &fields, event.clone(), 200);
+    ask("/v1/track?site=fjell", &[("Prefer", "return=minimal"), fields[0], fields[2]], event.clone(), 204);
+    let dropped = ask("/v1/track?site=fjell", &[("X-Preview", "1")], event.clone(), 200);
+    assert_eq!(dropped.field("x-dropped"), Some("preview"));
+    for path in ["/v1/page", "/v1/track", "/v1/batch"] {
+        let body = &demo.description.operation("post", path)["requestBody"]["content"]["application/json"];
+        assert_eq!(ask(path, &[], body["example"].clone(), 200).json()["results"], json!([]), "{path}");
+        let batch = json!({ "batch": [event, { "anonId": "v1" }, 7, { "anonId": "v1", "event": "e", "context": { "preview": true } }] });
+        ask(&format!("{path}?site=fjell"), &fields, batch, 200);
+    }
+}
+
+/// A site with all that a layout, a rule and an explanation can hold.
+fn rich(version: u64, more: &[(&str, &str)]) -> Vec<u8> {
+    let mut files = vec![
+        (
+            "site.json",
+            r#"{"site":"rich","trackingId":"track_rich","name":"R","origins":["https://a.example"]}"#,
+        ),
+        ("audiences.json", r#"{"german":{"when":{"locale":{"$regex":"^de"}}}}"#),
+        (
+            "routes/index.json",
+            r#"{"path":"/","updatedAt":"2026-01-05T10:00:00Z","layout":{"root":{"props":{"n":1.50}},"zones":{
+                "hero":{"default":[],"variants":{"b":[{"id":"x","type":"Box","props":{},"zones":{"plain":[],
+                    "deep":{"default":[],"variants":{"c":[]},"rules":[{"when":{"country":"NO"},"variant":"c"}]}}}]},
+                    "rules":[{"audience":"german","variant":"b"},{"experiment":{"key":"e","variants":["default","b"],
+                        "coverage":0.6,"holdout":0.2,"namespace":["n",0,0.7],"seed":"s"},
+                        "when":{"device.type":{"$ne":"bot"}}}]}}}}"#,
+        ),
+        ("routes/any.json", r#"{"path":"/docs/:page/*","layout":{"root":{"props":{}},"zones":{}}}"#),
+        ("routes/old.json", r#"{"path":"/old/:page","redirect":{"to":"https://a.example/","status":307}}"#),
+    ];
+    files.extend(more);
+    snapshot(&files, version)
+}
+
+#[test]
+fn an_explanation_of_every_place_in_an_experiment_is_as_described() {
+    let rich = Described::new(Server::start(&[("rich.snapshot", &rich(1, &[]))], &[]));
+    rich.every_route("site=rich");
+    let mut places = std::collections::BTreeSet::new();
+    for n in 0..60 {
+        let told = rich.explained(&format!("/v1/resolve?site=rich&route=/&anonId=v{n}"));
+        let mut decisions = told["decisions"].as_array().expect("decisions").iter();
+        let hero = decisions.find(|decision| decision["zone"] == "hero").expect("the zone is there");
+        places.insert(hero["rules"][1]["experiment"]["in"].to_string());
+    }
+    assert_eq!(places.len(), 4, "{places:?}");
+    rich.explained(
+        "/v1/variants?site=rich&route=/&anonId=v1&url=https://a.example/p%3Futm_source%3Dx%26tag%3Dy",
+    );
+    rich.get("/v1/resolve?site=rich&route=/docs/a/b%2Fc/d&variants=");
+    rich.get("/v1/resolve?site=rich&route=/old/a");
+    for origin in ["https://a.example", "https://elsewhere.example", "null"] {
+        rich.get_with("/v1/resolve?site=rich&route=/", &[("Origin", origin)], 200);
+        rich.get_with("/v1/resolve?site=rich", &[("Origin", origin)], 400);
+    }
+}
+
+#[test]
+fn what_was_removed_is_listed_as_described() {
+    let page = r#"{"path":"/gone","layout":{"root":{"props":{}},"zones":{}}}"#;
+    let rich_one =
+        Described::new(Server::start(&[("1.snapshot", &rich(1, &[("routes/gone.json", page)]))], &[]));
+    rich_one.server.publish("2.snapshot", &rich(2, &[]));
+    let removed = crate::harness::eventually("the second version is served", || {
+        let list = rich_one.get("/v1/routes?site=rich&since=1").json();
+        (list["version"] == "2").then(|| list["removed"].clone())
+    });
+    assert_eq!(removed, json!(["/gone"]));
+    rich_one.pages("/v1/routes?site=rich&since=1&limit=1");
+}
+
+#[test]
+fn the_example_site_answers_as_described() {
+    let Some(folder) = example_site().filter(|_| cases().is_some()) else { return };
+    let files = parallax::snapshot::files::Files::from_folder(&folder).expect("the example");
+    let (source, mistakes) = parallax::snapshot::read::read(&files, &|_, _| {});
+    let compiled = parallax::snapshot::compile::compile(&source, mistakes, 1, &|_, _| {});
+    let bytes = compiled.unwrap_or_else(|mistakes| panic!("{}", mistakes.report(&files))).bytes;
+    let acme = Described::new(Server::start(&[("acme.snapshot", &bytes)], &[]));
+    acme.every_route("trackingId=track_acme");
+    assert_eq!(acme.pages("/v1/query?site=acme&query=latest-posts&params.category=guides"), 2);
+}

@@ -1,0 +1,92 @@
+//! The event endpoints on the wire (interface, section 10): what is sent, what is answered, what is in the log then.
+//!
+//! Tests share a server whose log they share too, so each reads its own records: those of its visitor.
+
+mod bounds;
+mod duplicates;
+mod kinds;
+mod origins;
+mod policies;
+mod receipts;
+mod sites;
+mod transport;
+mod types;
+mod visitors;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+
+use super::{Shared, compiled, page, site_file};
+use crate::harness::{Response, Server};
+use crate::logged;
+
+static SERVER: Shared = Shared::new(server);
+
+/// Five sites, one for each policy.
+fn server() -> Server {
+    started(&[])
+}
+
+fn started(flags: &[&str]) -> Server {
+    let routes = [page("/", json!({})), page("/pricing", json!({}))];
+    let sites = [
+        ("acme", json!({})),
+        ("closed", json!({ "origins": ["https://www.acme.example", "http://localhost:*"], "cookie": "vid" })),
+        ("dropping", json!({ "bots": "drop", "privacy": { "honorGpc": true, "ip": "truncated" } })),
+        ("keeping", json!({ "bots": "keep", "privacy": { "ip": "full" } })),
+    ];
+    let snapshots =
+        sites.map(|(id, more)| (format!("{id}.snapshot"), compiled(&site_file(id, more), &routes, 1)));
+    let snapshots: Vec<_> = snapshots.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
+    Server::start(&snapshots, flags)
+}
+
+/// An id that no other test has.
+fn fresh(what: &str) -> String {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    format!("{what}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn post(target: &str, body: &Value) -> Response {
+    post_with(target, &[], body)
+}
+
+fn post_with(target: &str, fields: &[(&str, &str)], body: &Value) -> Response {
+    SERVER.get().post(target, fields, body.to_string().as_bytes())
+}
+
+/// The record of the visitor's only event, which `receipt` is of.
+#[track_caller]
+fn only_record(receipt: &Response, anon_id: &str) -> Value {
+    let mut records = records_of(receipt, anon_id);
+    assert_eq!(records.len(), 1, "{records:?}");
+    records.remove(0)
+}
+
+/// The visitor's records up to `receipt`.
+#[track_caller]
+fn records_of(receipt: &Response, anon_id: &str) -> Vec<Value> {
+    assert_eq!(receipt.status, 200, "{}", receipt.text());
+    let mut records = logged::up_to(SERVER.get().data(), receipt);
+    records.retain(|record| record["anonId"] == anon_id);
+    records
+}
+
+/// Accepted, duplicates, dropped, rejected.
+#[track_caller]
+fn counts(receipt: &Response) -> [u64; 4] {
+    assert_eq!(receipt.status, 200, "{}", receipt.text());
+    let receipt = receipt.json();
+    ["accepted", "duplicates", "dropped", "rejected"].map(|name| receipt[name].as_u64().expect("a count"))
+}
+
+/// Status, code and pointer of a refusal.
+fn refused(response: &Response) -> (u16, String, Option<String>) {
+    let pointer = response.json()["pointer"].as_str().map(str::to_owned);
+    (response.status, response.code(), pointer)
+}
+
+fn refusal(status: u16, code: &str, pointer: &str) -> (u16, String, Option<String>) {
+    (status, code.to_owned(), (!pointer.is_empty()).then(|| pointer.to_owned()))
+}

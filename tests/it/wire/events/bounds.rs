@@ -1,0 +1,114 @@
+//! Each bound of an event, at one below, at it, above.
+
+use serde_json::{Value, json};
+
+use super::super::problem;
+use super::{SERVER, counts, fresh, only_record, post, refusal, refused};
+
+/// An event of so many bytes.
+fn of_bytes(bytes: usize) -> String {
+    let begin = r#"{"anonId":"big","event":"e","properties":{"pad":""#;
+    format!("{begin}{}\"}}}}", "p".repeat(bytes - begin.len() - 3))
+}
+
+fn sent(body: &str) -> crate::harness::Response {
+    SERVER.get().post("/v1/track?site=acme", &[], body.as_bytes())
+}
+
+#[test]
+fn an_event_has_at_most_32_kib() {
+    for bytes in [32 * 1024 - 1, 32 * 1024] {
+        assert_eq!(of_bytes(bytes).len(), bytes);
+        assert_eq!(counts(&sent(&of_bytes(bytes))), [1, 0, 0, 0]);
+    }
+    let response = sent(&of_bytes(32 * 1024 + 1));
+    assert_eq!(problem(&response), (413, "event_too_large".into()));
+    assert!(response.text().contains("32768"), "{}", response.text());
+    let batch = |bytes: usize| format!(r#"{{"batch":[{},{}]}}"#, of_bytes(100), of_bytes(bytes));
+    assert_eq!(counts(&sent(&batch(32 * 1024))), [2, 0, 0, 0]);
+    let receipt = sent(&batch(32 * 1024 + 1));
+    assert_eq!(counts(&receipt), [1, 0, 0, 1]);
+    let result = &receipt.json()["results"][0];
+    assert_eq!((&result["code"], &result["pointer"]), (&json!("event_too_large"), &json!("/batch/1")));
+}
+
+#[test]
+fn a_body_has_at_most_512_kib() {
+    let batch = |bytes: usize| {
+        let batch = format!(r#"{{"batch":[{}]}}"#, vec![of_bytes(30_000); 17].join(","));
+        format!("{batch}{}", " ".repeat(bytes - batch.len()))
+    };
+    for bytes in [512 * 1024 - 1, 512 * 1024] {
+        assert_eq!(counts(&sent(&batch(bytes))), [17, 0, 0, 0]);
+    }
+    let response = sent(&batch(512 * 1024 + 1));
+    assert_eq!(problem(&response), (413, "body_too_large".into()));
+    assert!(response.text().contains("524288"), "{}", response.text());
+}
+
+#[test]
+fn a_batch_has_at_most_2500_events() {
+    let id = fresh("many");
+    let batch = |events: usize| json!({ "site": "acme", "batch": vec![json!({ "anonId": id, "event": "e" }); events] });
+    for events in [2_499, 2_500] {
+        assert_eq!(counts(&post("/v1/batch", &batch(events))), [events as u64, 0, 0, 0]);
+    }
+    let response = post("/v1/batch", &batch(2_501));
+    assert_eq!(refused(&response), refusal(413, "batch_too_large", "/batch"));
+    assert!(response.text().contains("2500") && response.text().contains("2501"), "{}", response.text());
+}
+
+#[test]
+fn texts_of_an_event_have_their_bounds() {
+    let with = |name: &str, value: Value| {
+        let mut event = json!({ "site": "acme", "anonId": "v1", "event": "e" });
+        event[name] = value;
+        post("/v1/track", &event)
+    };
+    for (name, most, code) in [
+        ("event", 200, "invalid_event"),
+        ("messageId", 128, "invalid_event"),
+        ("anonId", 128, "invalid_anon_id"),
+        ("userId", 256, "invalid_event"),
+        ("name", 1_024, "invalid_event"),
+    ] {
+        for length in [most - 1, most] {
+            let text = fresh("t").repeat(length)[..length].to_owned();
+            assert_eq!(counts(&with(name, text.into())), [1, 0, 0, 0], "{name} {length}");
+        }
+        let response = with(name, "a".repeat(most + 1).into());
+        assert_eq!(refused(&response), refusal(400, code, &format!("/{name}")));
+    }
+    // Characters, not bytes.
+    assert_eq!(counts(&with("event", "ä".repeat(200).into())), [1, 0, 0, 0]);
+}
+
+#[test]
+fn a_batchs_context_has_its_bounds() {
+    let with = |context: Value, events: usize| {
+        let batch = vec![json!({ "anonId": "v1", "event": "e" }); events];
+        post("/v1/batch", &json!({ "site": "acme", "context": context, "batch": batch }))
+    };
+    let members = |count: usize| -> Value { (0..count).map(|n| (n.to_string(), json!(n))).collect() };
+    for count in [255, 256] {
+        assert_eq!(counts(&with(members(count), 1)), [1, 0, 0, 0]);
+    }
+    assert_eq!(refused(&with(members(257), 1)), refusal(400, "invalid_event", "/context"));
+    // Under all events together 4 MiB: they are what is kept.
+    let padded = |bytes: usize| json!({ "pad": "p".repeat(bytes - 10) });
+    assert_eq!(counts(&with(padded(1_600), 2_400)), [2_400, 0, 0, 0]);
+    assert_eq!(problem(&with(padded(1_800), 2_400)), (413, "batch_too_large".into()));
+}
+
+#[test]
+fn a_context_reaches_every_event_of_its_batch() {
+    let id = fresh("under");
+    let batch = json!({ "site": "acme", "sentAt": "", "context": { "locale": "de", "page": { "path": "/a", "title": "t" } },
+        "batch": [{ "anonId": id, "event": "e", "context": { "page": { "path": "/b" } } }] });
+    let record = only_record(&post("/v1/batch", &batch), &id);
+    assert_eq!(record["path"], "/b");
+    assert_eq!(
+        record["payload"]["context"],
+        json!({ "locale": "de", "page": { "path": "/b", "title": "t" } })
+    );
+}

@@ -1,0 +1,119 @@
+//! Whom events are for: named in the query, in the body, by credentials.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::super::problem;
+use super::{counts, fresh, only_record, post, post_with, refusal, refused};
+use crate::harness::Response;
+
+/// An event with these members.
+fn event(more: Value) -> Value {
+    of("v1", &more)
+}
+
+fn of(anon_id: &str, more: &Value) -> Value {
+    let mut event = json!({ "anonId": anon_id, "event": "e" });
+    event.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    event
+}
+
+fn as_user(user: &str, target: &str, body: &Value) -> Response {
+    let credentials = format!("Basic {}", STANDARD.encode(user));
+    post_with(target, &[("Authorization", &credentials)], body)
+}
+
+#[test]
+fn a_site_is_named_in_the_query_or_the_body_or_by_the_user() {
+    for (target, body) in [
+        ("/v1/track?site=closed", json!({})),
+        ("/v1/track?trackingId=track_closed", json!({})),
+        (
+            "/v1/track?trackingId=track_closed&site=closed",
+            json!({ "site": "closed", "writeKey": "track_closed" }),
+        ),
+        ("/v1/track?trackingId=&site=closed", json!({ "trackingId": null, "site": "" })),
+        ("/v1/track", json!({ "site": "closed" })),
+        ("/v1/track", json!({ "trackingId": "track_closed" })),
+        ("/v1/track", json!({ "writeKey": "track_closed" })),
+        ("/v1/track", json!({ "trackingId": null, "writeKey": "track_closed", "site": "closed" })),
+    ] {
+        let id = fresh("named");
+        let receipt = post(target, &of(&id, &body));
+        assert_eq!(only_record(&receipt, &id)["site"], "closed", "{target} {body}");
+    }
+    for user in ["track_closed:", "track_closed", "track_closed:secret"] {
+        let id = fresh("user");
+        let receipt = as_user(user, "/v1/track", &of(&id, &json!({})));
+        assert_eq!(only_record(&receipt, &id)["site"], "closed", "{user}");
+    }
+}
+
+#[test]
+fn a_site_that_is_not_there_or_not_named_is_refused() {
+    for (target, body, status, code) in [
+        ("/v1/track", json!({}), 400, "missing_site"),
+        ("/v1/track?site=nobody", json!({}), 404, "site_not_found"),
+        ("/v1/track", json!({ "site": "nobody" }), 404, "site_not_found"),
+        ("/v1/track", json!({ "trackingId": "track_nobody" }), 404, "site_not_found"),
+        ("/v1/track", json!({ "trackingId": "acme" }), 400, "invalid_tracking_id"),
+        ("/v1/track", json!({ "writeKey": "track_" }), 400, "invalid_tracking_id"),
+        ("/v1/track", json!({ "trackingId": ["track_acme"] }), 400, "invalid_tracking_id"),
+        ("/v1/track", json!({ "site": {} }), 400, "missing_site"),
+        ("/v1/track?trackingId=acme", json!({}), 400, "invalid_tracking_id"),
+        ("/v1/track?site=acme&site=acme", json!({}), 400, "repeated_param"),
+        ("/v1/track?site=%FF", json!({}), 400, "invalid_query"),
+    ] {
+        assert_eq!(problem(&post(target, &event(body.clone()))), (status, code.into()), "{target} {body}");
+    }
+    assert_eq!(
+        problem(&as_user("acme:", "/v1/track", &event(json!({})))),
+        (400, "invalid_tracking_id".into())
+    );
+    for unreadable in ["Basic", "Basic %%%", "Bearer track_acme", "Basic Og=="] {
+        let response = post_with("/v1/track", &[("Authorization", unreadable)], &event(json!({})));
+        assert_eq!(problem(&response), (400, "missing_site".into()), "{unreadable}");
+    }
+}
+
+#[test]
+fn names_of_two_sites_are_a_mismatch() {
+    for (target, body) in [
+        ("/v1/track?trackingId=track_acme&site=closed", json!({})),
+        ("/v1/track", json!({ "trackingId": "track_acme", "site": "closed" })),
+        ("/v1/track?site=acme", json!({ "trackingId": "track_closed" })),
+        ("/v1/track?trackingId=track_acme", json!({ "writeKey": "track_closed" })),
+        ("/v1/track?site=acme", json!({ "site": "closed" })),
+        ("/v1/batch?site=acme", json!({ "trackingId": "track_closed", "batch": [] })),
+        ("/v1/batch?site=acme", json!({ "site": "closed", "batch": [{ "anonId": "v", "event": "e" }] })),
+        (
+            "/v1/batch?trackingId=track_acme",
+            json!({ "writeKey": "track_closed", "batch": [{ "anonId": "v", "event": "e" }] }),
+        ),
+    ] {
+        assert_eq!(
+            problem(&post(target, &event(body.clone()))),
+            (400, "site_mismatch".into()),
+            "{target} {body}"
+        );
+    }
+    let response = as_user("track_acme:", "/v1/track", &event(json!({ "writeKey": "track_closed" })));
+    assert_eq!(refused(&response), refusal(400, "site_mismatch", "/writeKey"));
+    let batch = json!({ "site": "acme", "batch": [
+        event(json!({})), event(json!({ "writeKey": "track_acme", "site": "acme" })), event(json!({ "writeKey": "track_closed" })),
+    ] });
+    let receipt = post("/v1/batch", &batch);
+    assert_eq!(counts(&receipt), [2, 0, 0, 1]);
+    assert_eq!(receipt.json()["results"][0]["pointer"], "/batch/2/writeKey");
+}
+
+#[test]
+fn a_fault_is_named_where_it_stands() {
+    let response = post("/v1/track?site=nobody", &event(json!({})));
+    assert_eq!((&response.json()["param"], &response.json()["pointer"]), (&json!("site"), &Value::Null));
+    let response = post("/v1/track", &event(json!({ "site": "nobody" })));
+    assert_eq!((&response.json()["param"], &response.json()["pointer"]), (&Value::Null, &json!("/site")));
+    let response = post("/v1/track?site=acme&dryRun=yes", &event(json!({})));
+    assert_eq!((&response.json()["param"], &response.json()["pointer"]), (&json!("dryRun"), &Value::Null));
+}
