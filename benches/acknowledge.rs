@@ -161,6 +161,7 @@ impl Log {
         request.clear();
         request.push(&record(self.sent, &self.payload)).expect("it is within all bounds");
         self.port.send(request).expect("the queue takes it");
+        self.port.call_writer();
         let completion = loop {
             match self.port.take() {
                 Some(completion) => break completion,

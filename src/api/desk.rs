@@ -153,6 +153,13 @@ impl Desk {
         self.recorder.as_ref().is_some_and(|recorder| recorder.is_complete(token))
     }
 
+    /// Has the log take what was recorded since this was called last.
+    pub fn hand_over(&self) {
+        if let Some(recorder) = &self.recorder {
+            recorder.hand_over();
+        }
+    }
+
     /// The token of a request that came back from the log, if one did.
     pub fn take_completion(&mut self) -> Option<usize> {
         self.recorder.as_mut()?.take_completion()

@@ -9,7 +9,7 @@ use super::desk::{Decoded, Desk, Room, Settings};
 use super::{Answered, Progress, admit, refuse, respond};
 use crate::clock;
 use crate::counters::Recorded;
-use crate::edge::agent::Agents;
+use crate::edge::agent::{AgentTable, Agents};
 use crate::edge::path::RoutePath;
 use crate::events::decode::{self, Bots, Judge, Outside, Policy, Sent};
 use crate::events::document::Reader;
@@ -78,6 +78,11 @@ impl Recorder {
             spare: Vec::new(),
             recorded,
         }
+    }
+
+    /// Has the writer take what was sent since this was called last.
+    pub(super) fn hand_over(&self) {
+        self.port.call_writer();
     }
 
     /// The token of a request that came back, if one did.
@@ -189,6 +194,12 @@ pub(super) fn begin(
         return Progress::refused(None, problem.kind);
     };
     let mut cors = Cors::events(request.fields.origin, std::iter::empty()).unwrap_or(Cors::Nobody);
+    // Before anything is decoded: what refusing costs is taken from those who are not refused.
+    if let Some(refusal) = recorder.port.refusal() {
+        let problem = unavailable(refusal);
+        refuse::write(out, &problem, cors, request, date, room);
+        return Progress::refused(answered, problem.kind);
+    }
     let judged =
         judge(settings, view.load(), decoded, room, recorder, &mut cors, (request, arrival, endpoint));
     let reply = Reply { request, date, cors, arrival };
@@ -341,7 +352,8 @@ fn judge<'a, 'r: 'a>(
             .unwrap_or(arrival.peer),
     };
     sent.check_site(&call)?;
-    let mut outside = Judging { agents: &room.agents, path: &mut room.path, ids: &mut room.ids };
+    let Room { agents, agent_table, path, ids, .. } = room;
+    let mut outside = Judging { agents, agent_table, path, ids };
     let mut records = spare.pop().unwrap_or_default();
     let mut too_long = false;
     let fates = judge.judge(&sent, &call, &mut outside, |record: &Record<'_>| {
@@ -371,13 +383,14 @@ fn policy(site: &ArchivedSite) -> Policy {
 /// What decoding asks for.
 struct Judging<'a> {
     agents: &'a Agents,
+    agent_table: &'a mut AgentTable,
     path: &'a mut RoutePath,
     ids: &'a mut RequestIds,
 }
 
 impl Outside for Judging<'_> {
     fn is_crawler(&mut self, user_agent: &str) -> bool {
-        self.agents.facts(user_agent).crawler
+        self.agent_table.facts(self.agents, user_agent).crawler
     }
 
     fn page_path(&mut self, value: &str) -> Option<&str> {

@@ -2,17 +2,19 @@
 //!
 //! A request is a buffer of encoded records. It is queued whole or refused at once; where the queue
 //! takes it, it comes back, always, through the port that sent it. Its buffers travel along, so that a
-//! worker uses them again. A worker is woken once for all completions of a batch.
+//! worker uses them again. A worker is woken once for all completions of a batch, and calls the writer once for all
+//! requests of a turn of its loop: a writer that is woken by the first would take it alone to the disk.
 //!
 //! The queue is bounded in requests and bytes, each port in requests that it has not taken back: so a
 //! completion always finds room, and the writer never waits for a worker.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, Thread};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
+use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError, bounded};
 
 use super::figures::Figures;
 use super::record::{Record, RecordFault, record_length};
@@ -149,6 +151,16 @@ struct Shared {
     figures: Arc<Figures>,
     requests_max: usize,
     bytes_max: usize,
+    /// Who waits at the other end, once it has.
+    writer: OnceLock<Thread>,
+}
+
+impl Shared {
+    fn call_writer(&self) {
+        if let Some(writer) = self.writer.get() {
+            writer.unpark();
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -195,8 +207,9 @@ impl Mailbox {
 pub(super) fn queue(requests_max: usize, bytes_max: usize, figures: Arc<Figures>) -> (Queue, Intake) {
     // One more, so that the word to stop always fits.
     let (sender, receiver) = bounded(requests_max + 1);
-    let shared = Arc::new(Shared { figures: Arc::clone(&figures), requests_max, bytes_max });
-    let intake = Intake { receiver, figures, held: None, is_stopping: false };
+    let writer = OnceLock::new();
+    let shared = Arc::new(Shared { figures, requests_max, bytes_max, writer });
+    let intake = Intake { receiver, shared: Arc::clone(&shared), held: None, is_stopping: false };
     (Queue { sender, shared }, intake)
 }
 
@@ -218,6 +231,7 @@ impl Queue {
         if !self.figures().closed.swap(true, Ordering::SeqCst) {
             // There is room for it; a writer that is gone has stopped.
             let _ = self.sender.try_send(Message::Stop);
+            self.shared.call_writer();
         }
     }
 }
@@ -232,7 +246,30 @@ pub struct Port {
 }
 
 impl Port {
-    /// Hands a request to the writer. Never waits.
+    /// Why a request would be refused now, however small; asked before it is made. [`send`](Self::send) may still refuse it.
+    pub fn refusal(&self) -> Option<Refusal> {
+        let figures = self.queue.figures();
+        let waiting = figures.queued_requests.load(Ordering::Relaxed);
+        let bytes = figures.queued_bytes.load(Ordering::Relaxed);
+        if figures.closed.load(Ordering::Relaxed) {
+            return Some(Refusal::Stopped);
+        }
+        self.refused(waiting, bytes, 0)
+    }
+
+    /// Why `bytes` more do not fit behind what waits, of a log that is not closed.
+    fn refused(&self, waiting: usize, bytes_waiting: usize, bytes: usize) -> Option<Refusal> {
+        let Shared { figures, requests_max, bytes_max, .. } = &*self.queue.shared;
+        let fits = waiting < *requests_max
+            && bytes_waiting + bytes <= *bytes_max
+            && self.outstanding.get() < OUTSTANDING_MAX;
+        match figures.is_available() {
+            false => Some(Refusal::DiskUnavailable),
+            true => (!fits).then_some(Refusal::QueueFull),
+        }
+    }
+
+    /// Puts a request where the writer finds it; [`call_writer`](Self::call_writer) is to follow. Never waits.
     ///
     /// # Errors
     /// It is refused and comes back at once, as it was.
@@ -242,15 +279,10 @@ impl Port {
         // Counted before `closed` is looked at: a writer that stops waits for whoever was counted.
         let ahead = figures.queued_requests.fetch_add(1, Ordering::SeqCst);
         let bytes_ahead = figures.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let fits = ahead < self.queue.shared.requests_max
-            && bytes_ahead + bytes <= self.queue.shared.bytes_max
-            && self.outstanding.get() < OUTSTANDING_MAX;
         let sent = if figures.closed.load(Ordering::SeqCst) {
             Err((request, Refusal::Stopped))
-        } else if !figures.is_available() {
-            Err((request, Refusal::DiskUnavailable))
-        } else if !fits {
-            Err((request, Refusal::QueueFull))
+        } else if let Some(refusal) = self.refused(ahead, bytes_ahead, bytes) {
+            Err((request, refusal))
         } else {
             self.hand_over(request)
         };
@@ -272,6 +304,11 @@ impl Port {
         })
     }
 
+    /// Has the writer look at what was sent, where it rests.
+    pub fn call_writer(&self) {
+        self.queue.shared.call_writer();
+    }
+
     /// A request that came back; `None` until the next wake.
     pub fn take(&self) -> Option<Completion> {
         let completion = self.completions.try_recv().ok()?;
@@ -289,23 +326,21 @@ fn uncount(figures: &Figures, bytes: usize) {
 #[derive(Debug)]
 pub(super) struct Intake {
     receiver: Receiver<Message>,
-    figures: Arc<Figures>,
+    shared: Arc<Shared>,
     /// What ended the wait.
     held: Option<Message>,
     is_stopping: bool,
 }
 
 impl Intake {
-    /// Waits for something to do, at most so long.
+    /// Waits until it is called, at most so long; not at all where something is there.
     pub(super) fn wait(&mut self, at_most: Option<Duration>) {
-        let received = match at_most {
-            Some(at_most) => self.receiver.recv_timeout(at_most),
-            None => self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
-        };
-        match received {
+        self.shared.writer.get_or_init(thread::current);
+        match self.receiver.try_recv() {
             Ok(message) => self.held = Some(message),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => self.is_stopping = true,
+            Err(TryRecvError::Disconnected) => self.is_stopping = true,
+            // A call that came before this is not lost: it lets the thread through.
+            Err(TryRecvError::Empty) => at_most.map_or_else(thread::park, thread::park_timeout),
         }
     }
 
@@ -315,7 +350,7 @@ impl Intake {
             match self.held.take().or_else(|| self.receiver.try_recv().ok())? {
                 Message::Stop => self.is_stopping = true,
                 Message::Request(parcel) => {
-                    uncount(&self.figures, parcel.request.bytes());
+                    uncount(&self.shared.figures, parcel.request.bytes());
                     return Some(parcel);
                 }
             }
@@ -329,6 +364,6 @@ impl Intake {
 
     /// Whether a request is in the queue or on its way into it.
     pub(super) fn has_more(&self) -> bool {
-        self.figures.queued_requests.load(Ordering::SeqCst) > 0
+        self.shared.figures.queued_requests.load(Ordering::SeqCst) > 0
     }
 }

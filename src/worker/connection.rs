@@ -41,6 +41,8 @@ pub(super) struct Shared<S> {
     pub(super) stopping: Stopping,
     /// Of requests that wait, by token.
     pub(super) wakers: RefCell<Vec<Option<Waker>>>,
+    /// Of the task that hands them over.
+    pub(super) hander: RefCell<Option<Waker>>,
     /// Connections that are told that they are too many.
     refusing: Cell<usize>,
     counters: RefCell<Counters>,
@@ -63,6 +65,7 @@ impl<S: Service> Shared<S> {
             held: Held::new(connections.held_bytes_max),
             stopping,
             wakers: RefCell::default(),
+            hander: RefCell::default(),
             refusing: Cell::new(0),
             counters: RefCell::new(Counters::new(ENDPOINTS_COUNTED)),
             totals,

@@ -51,6 +51,8 @@ pub trait Service: 'static {
         let _ = token;
         true
     }
+    /// Has another thread look at what waits since this was called last; once for all that come in a turn of the loop.
+    fn hand_over(&mut self) {}
     /// What came to be complete since this was asked last; asked again until there is no more.
     fn take_completion(&mut self) -> Option<usize> {
         None
@@ -84,6 +86,10 @@ impl Service for Desk {
 
     fn is_complete(&self, token: usize) -> bool {
         Desk::is_complete(self, token)
+    }
+
+    fn hand_over(&mut self) {
+        Desk::hand_over(self);
     }
 
     fn take_completion(&mut self) -> Option<usize> {
@@ -167,6 +173,7 @@ async fn serve<S: Service>(
     monoio::spawn(tick(Rc::clone(&shared)));
     monoio::spawn(sweep(Rc::clone(&shared), period));
     if let Some(bell) = bell {
+        monoio::spawn(waiting::hand_over(Rc::clone(&shared)));
         monoio::spawn(waiting::hear(bell, kernel, Rc::clone(&shared)));
     }
     for (listener, surface) in listeners {

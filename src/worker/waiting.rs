@@ -2,7 +2,7 @@
 //!
 //! A bell is a pair of sockets: a byte in it wakes the worker in its own event loop, whichever that is, once for all that came.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -22,7 +22,11 @@ pub(super) struct Waiting<'s, S: Service> {
 }
 
 impl<'s, S: Service> Waiting<'s, S> {
+    /// It is handed over once those who are to be answered in this turn of the loop have been.
     pub(super) fn new(shared: &'s Shared<S>, token: usize) -> Self {
+        if let Some(waker) = &*shared.hander.borrow() {
+            waker.wake_by_ref();
+        }
         Self { shared, token, is_done: false }
     }
 }
@@ -49,6 +53,17 @@ impl<S: Service> Drop for Waiting<'_, S> {
             self.shared.service.borrow_mut().forget(self.token);
         }
     }
+}
+
+/// Has the other thread look whenever something new waits. Woken, it stands behind the connections that are to be polled
+/// already, so that all of them are handed over together.
+pub(super) async fn hand_over<S: Service>(shared: Rc<Shared<S>>) {
+    poll_fn(|context| {
+        shared.hander.borrow_mut().get_or_insert_with(|| context.waker().clone());
+        shared.service.borrow_mut().hand_over();
+        Poll::Pending
+    })
+    .await
 }
 
 /// Wakes what is complete, whenever the bell is rung.

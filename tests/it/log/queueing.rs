@@ -132,6 +132,7 @@ fn work(queue: &segment::Queue, worker: u128) {
     let port = queue.port(Arc::new(move || wake.send(()).expect("the worker listens")));
     for key in 1..=100 {
         port.send(request(key as u64, &[worker << 64 | key], START_MS)).expect("the queue takes it");
+        port.call_writer();
         woken.recv().expect("the writer lives");
         let completion = port.take().expect("a wake brings something");
         assert_eq!((completion.request.token, completion.outcome), (key as u64, Outcome::Durable));
