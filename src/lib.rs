@@ -55,13 +55,14 @@ pub mod cursor;
 pub mod http;
 pub mod memory;
 pub mod segment;
-// Floor 1: settings, files, ids.
+// Floor 1: settings, files, ids, URLs.
 pub mod config;
 pub mod counters;
 pub mod ids;
 pub mod search;
 pub mod storage;
 pub mod throttle;
+pub mod url;
 // Floor 0
 pub mod checksum;
 pub mod clock;

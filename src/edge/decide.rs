@@ -4,13 +4,13 @@
 //! there, and its rules are not tried. An audience is evaluated at most once a request.
 
 use super::document::{ProfileDocument, Visitor};
-use super::url::PageUrl;
 use super::variants::{Asked, Choice, variant_named};
 use crate::condition::{self, Audiences, Evaluator, Memo, Patterns};
 use crate::snapshot::format::{
     ArchivedAudience, ArchivedExperiment, ArchivedPage, ArchivedPart, ArchivedRange, ArchivedRule,
     ArchivedSite, ArchivedZone,
 };
+use crate::url::PageUrl;
 
 /// The index of `default`, which stands first among a zone's variants.
 pub(super) const DEFAULT: u8 = 0;

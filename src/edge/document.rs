@@ -7,10 +7,10 @@ use std::cell::OnceCell;
 use serde_json::json;
 
 use super::agent::Facts;
-use super::url::PageUrl;
 use crate::condition::{Document, Value};
 use crate::snapshot::fields::ProfileField;
 use crate::snapshot::format::{ArchivedClockOffset, ArchivedSite};
+use crate::url::PageUrl;
 
 /// What a request tells of its visitor.
 #[derive(Debug, Clone, Copy)]

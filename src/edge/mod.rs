@@ -11,5 +11,4 @@ pub mod explain;
 pub mod path;
 pub mod render;
 pub mod site;
-pub mod url;
 pub mod variants;

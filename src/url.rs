@@ -1,6 +1,6 @@
-//! The page's own URL as rules see it: path, query parameters, campaign.
+//! A page's URL as rules and profiles see it: path, query parameters, campaign, host.
 //!
-//! Decoded once a request into buffers that are kept; only where the site's rules look at it.
+//! Decoded into buffers that are kept; only where somebody looks at it.
 
 use std::ops::Range;
 
@@ -86,6 +86,17 @@ impl Default for PageUrl {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// The host of an absolute URL, as it is written: no user, no port.
+pub fn host(url: &str) -> Option<&str> {
+    let (_, behind) = url.split_once("://")?;
+    let authority = &behind[..behind.find(['/', '?', '#']).unwrap_or(behind.len())];
+    let address = authority.rsplit('@').next().unwrap_or(authority);
+    // The colons of an IPv6 address stand in brackets.
+    let end = address.find(']').map_or(0, |bracket| bracket + 1);
+    let port = address[end..].find(':').map_or(address.len(), |colon| end + colon);
+    Some(&address[..port]).filter(|host| !host.is_empty())
 }
 
 const UTM: [&str; 5] = ["utm_source", "utm_medium", "utm_campaign", "utm_term", "utm_content"];
