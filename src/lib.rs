@@ -44,8 +44,9 @@ pub mod worker;
 pub mod api;
 // Floor 5: snapshot, visitor and request to bytes.
 pub mod edge;
-// Floor 4: the site that comes along.
+// Floor 4: the site that comes along; what the log says of each visitor.
 pub mod demo;
+pub mod visitors;
 // Floor 3: what was sent; what was published.
 pub mod events;
 pub mod snapshot;

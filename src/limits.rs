@@ -343,6 +343,32 @@ pub const DUPLICATE_WINDOW_MS: i64 = 24 * 60 * 60 * 1000;
 /// it is touched. Past it the oldest goes, and a counter says so.
 pub const DUPLICATES_MAX: usize = 10_000_000;
 
+/// A profile as it is kept: a typical one takes 200, and 10 million have 4 GiB. Past it whichever of its names, paths and traits is
+/// least recent goes, until it fits. What is left then (ids, touches, visits) takes less.
+pub const PROFILE_BYTES_MAX: usize = 16 * 1024;
+/// Names of events of one profile: sites have some dozens. Past it the least recent goes.
+pub const PROFILE_NAMES_MAX: usize = 64;
+/// Pages of one profile: what a rule asks for is seldom far back. Past it the least recent goes.
+pub const PROFILE_PATHS_MAX: usize = 64;
+/// A page's path as a profile keeps it; of a longer one it keeps the hash, and no wildcard finds it.
+pub const PROFILE_PATH_BYTES_MAX: usize = 256;
+/// Traits of one profile, those that were unset included. Past it the one whose last write is oldest goes.
+pub const TRAITS_MAX: usize = 64;
+/// A trait's value as `condition` writes it: a text of 1,000 letters. A larger one stays in the record; the profile keeps what it
+/// had, and it is counted.
+pub const TRAIT_BYTES_MAX: usize = 1024;
+/// A trait's name; one that is longer is treated like a value that is too large.
+pub const TRAIT_NAME_BYTES_MAX: usize = 256;
+/// Each text of a touch; the rest is cut off.
+pub const TOUCH_TEXT_BYTES_MAX: usize = 256;
+/// Anonymous ids of one user: devices and browsers of some years, and nobody is 64 strangers by mistake. Past it the one tied
+/// longest ago goes, and begins anew if it comes back.
+pub const USER_ANON_IDS_MAX: usize = 64;
+/// Visits of a profile whose beginning and end are kept, so that what comes late finds its visit; earlier ones are a count.
+pub const VISITS_KEPT: usize = 16;
+/// A visit ends after more than this without anything, in milliseconds: what all analytics agree on.
+pub const VISIT_SILENCE_MS: i64 = 30 * 60 * 1000;
+
 /// Findings that one report holds; more are a count.
 pub const FINDINGS_MAX: usize = 1_000;
 
@@ -365,3 +391,13 @@ const _: () = assert!(72 + 9 * TEXT_BYTES_MAX + PAYLOAD_BYTES_MAX + 8 <= REQUEST
 // A batch fits beside what is not synced yet, but for its header.
 const _: () = assert!(UNSYNCED_BYTES_MAX / 2 + BATCH_BYTES_MAX <= UNSYNCED_BYTES_MAX + 64);
 const _: () = assert!(SYNC_AFTER_MS < 100 && RETRY_MS_MAX < 1_000);
+// Ids, touches, visits and counts fit a profile without any name, path or trait.
+const _: () = assert!(
+    SITE_ID_BYTES_MAX
+        + USER_ID_BYTES_MAX
+        + USER_ANON_IDS_MAX * (ANON_ID_BYTES_MAX + 2)
+        + 2 * 7 * (TOUCH_TEXT_BYTES_MAX + 2)
+        + VISITS_KEPT * 20
+        + 100
+        <= PROFILE_BYTES_MAX
+);

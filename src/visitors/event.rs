@@ -1,0 +1,107 @@
+//! What a record says to a profile: what is read of its payload, and no more.
+//!
+//! The payload of a page, an identify, a profile event and an alias is read; of others the columns say all. A payload is read as
+//! when it was sent, so that whatever was accepted is understood here.
+
+use super::touch::{Touch, cut};
+use crate::events::document::Value;
+use crate::segment::{Kind, Record};
+use crate::url::{PageUrl, host};
+
+/// A record, for a profile.
+pub(super) struct Event<'e> {
+    pub kind: Kind,
+    pub at_ms: i64,
+    pub name: Option<&'e str>,
+    pub page: Option<&'e str>,
+    pub touch: Option<Touch<'e>>,
+    pub payload: Option<Value<'e>>,
+}
+
+/// Whether the payload of such a record says something to a profile.
+pub(super) fn needs_payload(kind: Kind) -> bool {
+    matches!(kind, Kind::Page | Kind::Identify | Kind::Profile | Kind::Alias)
+}
+
+impl<'e> Event<'e> {
+    /// `payload` is the root of the record's, where it is needed; `url` is room for the page's.
+    pub(super) fn read(record: &Record<'e>, payload: Option<Value<'e>>, url: &'e mut PageUrl) -> Self {
+        let page_payload = payload.filter(|_| record.kind == Kind::Page);
+        Self {
+            kind: record.kind,
+            at_ms: record.timestamp_ms,
+            name: record.event,
+            page: record.path,
+            touch: page_payload.and_then(|payload| touch(record, payload, url)),
+            payload,
+        }
+    }
+}
+
+/// The touch that a page event is, if it is one: a campaign, which the context names or else its URL, or a referrer on another host
+/// than its URL's. Without a URL nothing tells that a referrer is another's.
+fn touch<'e>(record: &Record<'e>, payload: Value<'e>, url: &'e mut PageUrl) -> Option<Touch<'e>> {
+    let context = payload.find("context");
+    let (properties, page) = (payload.find("properties"), context.and_then(|context| context.find("page")));
+    let said = |name: &str| text_in(properties, name).or_else(|| text_in(page, name));
+    let own = said("url");
+    let referrer = said("referrer").filter(|referrer| is_elsewhere(referrer, own)).map(cut);
+    let landing = record.path.map(cut);
+    let none = Touch {
+        source: None,
+        medium: None,
+        campaign: None,
+        term: None,
+        content: None,
+        referrer,
+        landing,
+        at_ms: record.timestamp_ms,
+    };
+    let campaign = context.and_then(|context| context.find("campaign"));
+    let touch = with_campaign(none, |name| text_in(campaign, name), "name");
+    let touch = touch.or_else(|| {
+        url.read(own.filter(|url| url.contains('?')).map(str::as_bytes));
+        let url: &'e PageUrl = url;
+        let param = |name: &str| url.param(utm(name)).filter(|value| !value.is_empty());
+        with_campaign(none, param, "campaign")
+    });
+    touch.or_else(|| referrer.map(|_| none))
+}
+
+/// The touch with a campaign that has any of its five parts; `name` is what its own name goes by.
+fn with_campaign<'e>(
+    touch: Touch<'e>,
+    part: impl Fn(&str) -> Option<&'e str>,
+    name: &str,
+) -> Option<Touch<'e>> {
+    let part = |of: &str| part(of).map(cut);
+    let touch = Touch {
+        source: part("source"),
+        medium: part("medium"),
+        campaign: part(name),
+        term: part("term"),
+        content: part("content"),
+        ..touch
+    };
+    let parts = [touch.source, touch.medium, touch.campaign, touch.term, touch.content];
+    parts.iter().any(Option::is_some).then_some(touch)
+}
+
+fn utm(part: &str) -> &'static str {
+    match part {
+        "source" => "utm_source",
+        "medium" => "utm_medium",
+        "campaign" => "utm_campaign",
+        "term" => "utm_term",
+        _ => "utm_content",
+    }
+}
+
+fn text_in<'e>(object: Option<Value<'e>>, name: &str) -> Option<&'e str> {
+    object?.find(name)?.string()
+}
+
+fn is_elsewhere(referrer: &str, own: Option<&str>) -> bool {
+    let hosts = host(referrer).zip(own.and_then(host));
+    hosts.is_some_and(|(other, own)| !other.eq_ignore_ascii_case(own))
+}

@@ -1,0 +1,224 @@
+//! Each record to the profile that it belongs to: who is who.
+//!
+//! * Only an identify that names both ties an anonymous id to a user, and an alias whose `previousId` is an anonymous id without a
+//!   user. The id's own profile becomes part of the user's, the id an alias of the user's.
+//! * An id that is tied to another user already belongs to the new one from then on. What it did before stays where it is.
+//! * Two users never become one.
+//! * An event with an anonymous id goes to that id's profile, or its user's; one with a user alone to the user's.
+//! * Crawlers that were flagged, groups, other aliases, void records and tombstones change nothing.
+//!
+//! What holds: an alias always leads to a user's profile that names the id; the table is a function of the records in their order
+//! and of its bound, whatever was restarted in between.
+
+use super::Counted;
+use super::draft::Draft;
+use super::event::{Event, needs_payload};
+use super::profile::{Entry, Profile, alias};
+use super::table::{Key, Rank, Table};
+use crate::checksum;
+use crate::events::document::{Document, Reader, Value};
+use crate::events::visitor::{is_anon_id, is_placeholder};
+use crate::segment::filter::Whose;
+use crate::segment::{Kind, Record};
+use crate::url::PageUrl;
+
+/// Makes the keys of a table.
+#[derive(Debug, Clone)]
+pub struct Keys {
+    secret: [u8; 16],
+    text: Vec<u8>,
+}
+
+impl Keys {
+    /// Keys of the table with this secret: who does not know it cannot make two visitors meet.
+    pub fn new(secret: [u8; 16]) -> Self {
+        Self { secret, text: Vec::new() }
+    }
+
+    /// The key of an id.
+    pub fn of(&mut self, site: &str, whose: Whose, id: &str) -> Key {
+        self.text.clear();
+        self.text.extend_from_slice(&self.secret);
+        self.text.extend_from_slice(site.as_bytes());
+        // A byte that no UTF-8 has, so that no site and id read like others.
+        self.text.extend_from_slice(&[0xFF, whose as u8]);
+        self.text.extend_from_slice(id.as_bytes());
+        let hash = checksum::tag(&self.text);
+        Key([hash as u64, (hash >> 64) as u64])
+    }
+}
+
+/// Applies records to a table, one after the other.
+pub struct Applier {
+    keys: Keys,
+    reader: Reader,
+    payload: Vec<u8>,
+    url: PageUrl,
+    value: Vec<u8>,
+}
+
+/// Whom a record is of.
+enum Visitor<'r> {
+    /// An id that is to be tied to a user.
+    Tied {
+        anon_id: &'r str,
+        user_id: &'r str,
+    },
+    /// An anonymous id, which may be tied.
+    Anonymous(&'r str),
+    User(&'r str),
+}
+
+impl Applier {
+    /// For the table with this secret.
+    pub fn new(secret: [u8; 16]) -> Self {
+        Self {
+            keys: Keys::new(secret),
+            reader: Reader::new(),
+            payload: Vec::new(),
+            url: PageUrl::new(),
+            value: Vec::new(),
+        }
+    }
+
+    /// Takes in a record, and then lets go who goes first as long as the table costs more than `cost_max`.
+    pub fn apply(&mut self, table: &mut Table, record: &Record<'_>, cost_max: u64, counted: &mut Counted) {
+        if let Some(site) = record.site
+            && !record.bot
+            && !matches!(record.kind, Kind::Void | Kind::Tombstone | Kind::Group)
+        {
+            self.take_in(table, record, site, counted);
+        }
+        while table.cost() > cost_max {
+            let Some((key, value)) = table.first_to_go() else { break };
+            let ids = Profile::read(value).map(|profile| alias_keys(&profile, &mut self.keys));
+            table.remove(key);
+            ids.into_iter().flatten().for_each(|id| table.remove(id));
+            counted.visitors_evicted += 1;
+        }
+    }
+
+    fn take_in(&mut self, table: &mut Table, record: &Record<'_>, site: &str, counted: &mut Counted) {
+        let Self { keys, reader, payload, url, value } = self;
+        payload.clear();
+        let mut document = None;
+        if needs_payload(record.kind) {
+            payload.extend_from_slice(record.payload.as_bytes());
+            document = reader.read(payload).ok();
+        }
+        let root = document.as_ref().map(Document::root);
+        let mut place = Place { table, keys, value, site };
+        let visitor = match record.kind {
+            Kind::Alias => place.aliased(record, root),
+            _ => visitor(record),
+        };
+        let Some(visitor) = visitor else { return };
+        let event = Event::read(record, root, url);
+        match visitor {
+            Visitor::Tied { anon_id, user_id } => place.tie(anon_id, user_id, &event, counted),
+            Visitor::Anonymous(anon_id) => place.fold_anonymous(anon_id, &event, counted),
+            Visitor::User(user_id) => place.fold_user(user_id, &event, counted),
+        }
+    }
+}
+
+fn visitor<'r>(record: &Record<'r>) -> Option<Visitor<'r>> {
+    match (record.anon_id, record.user_id) {
+        (Some(anon_id), Some(user_id)) if record.kind == Kind::Identify => {
+            Some(Visitor::Tied { anon_id, user_id })
+        }
+        (Some(anon_id), _) => Some(Visitor::Anonymous(anon_id)),
+        (None, user_id) => user_id.map(Visitor::User),
+    }
+}
+
+/// The keys of the ids that lead to a user's profile.
+pub fn alias_keys(profile: &Profile<'_>, keys: &mut Keys) -> Vec<Key> {
+    let tied = profile.anon_ids().filter(|_| profile.user_id().is_some());
+    tied.map(|id| keys.of(profile.site(), Whose::Anon, id)).collect()
+}
+
+/// Where a record of a site is applied.
+struct Place<'p> {
+    table: &'p mut Table,
+    keys: &'p mut Keys,
+    /// Room for what is written.
+    value: &'p mut Vec<u8>,
+    site: &'p str,
+}
+
+impl Place<'_> {
+    /// The user of an anonymous id.
+    fn user_of(&self, anon_key: Key) -> Option<Key> {
+        match Entry::read(self.table.get(anon_key)?)? {
+            Entry::Alias(user_key) => Some(user_key),
+            Entry::Profile(_) => None,
+        }
+    }
+
+    /// Whom an alias ties, if it is one that ties: an id that is no user's, nor has one.
+    fn aliased<'r>(&mut self, record: &Record<'r>, payload: Option<Value<'r>>) -> Option<Visitor<'r>> {
+        let (user_id, previous_id) = (record.user_id?, payload?.find("previousId")?.text()?);
+        let may_be = is_anon_id(previous_id) && !is_placeholder(previous_id);
+        let anon_key = self.keys.of(self.site, Whose::Anon, previous_id);
+        let as_user = self.keys.of(self.site, Whose::User, previous_id);
+        let has_none = self.user_of(anon_key).is_none() && self.table.get(as_user).is_none();
+        (may_be && has_none).then_some(Visitor::Tied { anon_id: previous_id, user_id })
+    }
+
+    fn fold_anonymous(&mut self, anon_id: &str, event: &Event<'_>, counted: &mut Counted) {
+        let own_key = self.keys.of(self.site, Whose::Anon, anon_id);
+        // An alias without a profile behind it would be a fault of ours; the id begins anew then.
+        let user_key = self.user_of(own_key).filter(|key| self.table.get(*key).is_some());
+        let key = user_key.unwrap_or(own_key);
+        let standing = self.table.get(key).and_then(Draft::read);
+        let mut draft = standing.unwrap_or_else(|| Draft::of_anonymous(self.site, anon_id));
+        draft.fold(event, counted);
+        draft.write(self.value);
+        let rank = draft.rank();
+        self.table.put(key, self.value, rank);
+    }
+
+    fn fold_user(&mut self, user_id: &str, event: &Event<'_>, counted: &mut Counted) {
+        let key = self.keys.of(self.site, Whose::User, user_id);
+        let standing = self.table.get(key).and_then(Draft::read);
+        let mut draft = standing.unwrap_or_else(|| Draft::of_user(self.site, user_id));
+        draft.fold(event, counted);
+        draft.write(self.value);
+        let rank = draft.rank();
+        self.table.put(key, self.value, rank);
+    }
+
+    fn tie(&mut self, anon_id: &str, user_id: &str, event: &Event<'_>, counted: &mut Counted) {
+        let anon_key = self.keys.of(self.site, Whose::Anon, anon_id);
+        let user_key = self.keys.of(self.site, Whose::User, user_id);
+        let before = self.user_of(anon_key);
+        if let Some(other_key) = before.filter(|key| *key != user_key) {
+            self.untie(anon_id, other_key);
+        }
+        let standing = self.table.get(user_key).and_then(Draft::read);
+        let mut draft = standing.unwrap_or_else(|| Draft::of_user(self.site, user_id));
+        // An alias reads as no profile: only a history of its own is taken in.
+        if let Some(own) = self.table.get(anon_key).and_then(Draft::read) {
+            draft.merge(own);
+        }
+        let gone = draft.tie(anon_id).map(|id| self.keys.of(self.site, Whose::Anon, id));
+        draft.fold(event, counted);
+        draft.write(self.value);
+        let rank = draft.rank();
+        self.table.put(user_key, self.value, rank);
+        if before != Some(user_key) {
+            self.table.put(anon_key, &alias(user_key), Rank::Alias);
+        }
+        gone.into_iter().for_each(|key| self.table.remove(key));
+    }
+
+    /// An id leaves the user that it belonged to.
+    fn untie(&mut self, anon_id: &str, user_key: Key) {
+        let Some(mut draft) = self.table.get(user_key).and_then(Draft::read) else { return };
+        draft.untie(anon_id);
+        draft.write(self.value);
+        let rank = draft.rank();
+        self.table.put(user_key, self.value, rank);
+    }
+}
