@@ -29,7 +29,7 @@
 //! * A request sees one snapshot from its first byte to its last.
 //! * Mapped bytes cannot change: they are sealed first and checked then.
 //! * Every queue, buffer, table, loop and recursion has a bound in [`limits`].
-//! * `unsafe` stands in `snapshot/open.rs` only, each block with what makes it sound.
+//! * `unsafe` stands in `snapshot/open.rs` and `visitors/table.rs` only, each block with what makes it sound.
 //! * A public response contains nothing of a visitor or of its caller.
 
 // Floor 10: words that the operator types. `main` stands above it.

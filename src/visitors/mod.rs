@@ -11,12 +11,15 @@
 //! clock; whatever the bytes of a table are, nothing panics.
 
 mod bytes;
+mod copying;
 pub mod draft;
+mod epochs;
 mod event;
 pub mod fold;
 pub mod history;
 pub mod identity;
 pub mod merge;
+mod order;
 pub mod profile;
 pub mod table;
 pub mod touch;

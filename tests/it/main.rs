@@ -55,6 +55,8 @@ mod load;
 mod overload;
 // Token buckets, against an obvious one.
 mod throttle;
+// The table of visitors, against an obvious one, and beside its readers.
+mod visitors_table;
 // What the operator can see.
 mod metrics;
 // Pages and events at one address, or each at its own.
