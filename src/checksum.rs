@@ -8,7 +8,7 @@
 //!   the CRC of each and the length of the second, so that a body assembled from pieces is never
 //!   read again: see [`crc_join`].
 
-use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
 
 /// 256 bits over `bytes`, in the order given.
 pub fn digest(parts: &[&[u8]]) -> [u8; 32] {
@@ -22,6 +22,13 @@ pub fn digest(parts: &[&[u8]]) -> [u8; 32] {
 /// 128 bits that name a content.
 pub fn tag(bytes: &[u8]) -> u128 {
     xxh3_128(bytes)
+}
+
+/// The same of `parts`, end to end.
+pub fn tag_of(parts: &[&[u8]]) -> u128 {
+    let mut hasher = Xxh3::new();
+    parts.iter().for_each(|part| hasher.update(part));
+    hasher.digest128()
 }
 
 /// 64 bits for tables of names.

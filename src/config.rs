@@ -76,6 +76,8 @@ pub struct Config {
     pub retain_days: Option<u32>,
     /// Bytes up to which events are kept; None: whatever they take.
     pub retain_bytes: Option<u64>,
+    /// Bytes that what is known of visitors may take.
+    pub profiles_memory: u64,
     /// Edge's address.
     pub listen: SocketAddr,
     /// The address of events; None: they share Edge's.

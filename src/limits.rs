@@ -343,6 +343,8 @@ pub const DUPLICATE_WINDOW_MS: i64 = 24 * 60 * 60 * 1000;
 /// it is touched. Past it the oldest goes, and a counter says so.
 pub const DUPLICATES_MAX: usize = 10_000_000;
 
+/// What is known of visitors, unless the operator says otherwise: two and a half million typical ones.
+pub const PROFILES_MEMORY_BYTES: u64 = 1 << 30;
 /// A profile as it is kept: a typical one takes 200, and 10 million have 4 GiB. Past it whichever of its names, paths and traits is
 /// least recent goes, until it fits. What is left then (ids, touches, visits) takes less.
 pub const PROFILE_BYTES_MAX: usize = 16 * 1024;

@@ -3,9 +3,9 @@
 
 use crate::config::Config;
 use crate::limits::{
-    ANSWERS_BYTES_MAX, BATCH_BYTES_MAX, CONNECTION_BYTES, CONNECTIONS_MEMORY_BYTES_MIN, DUPLICATES_MAX,
-    FOOTER_BYTES_MAX, OPERATOR_CONNECTIONS_MAX, POOLED_BUFFERS_MAX, QUEUE_BYTES_MAX, THROTTLED_MAX,
-    UNSYNCED_BYTES_MAX, VERSIONS_BYTES_MAX,
+    ANSWERS_BYTES_MAX, BATCH_BYTES_MAX, CONNECTION_BYTES, CONNECTIONS_MEMORY_BYTES_MIN, COPY_HELD_BYTES_MAX,
+    DUPLICATES_MAX, FOOTER_BYTES_MAX, OPERATOR_CONNECTIONS_MAX, POOLED_BUFFERS_MAX, QUEUE_BYTES_MAX,
+    RETIRED_BYTES, THROTTLED_MAX, UNSYNCED_BYTES_MAX, VERSIONS_BYTES_MAX,
 };
 
 /// One holder, and the most it may hold.
@@ -45,6 +45,8 @@ pub fn terms(config: &Config, workers: usize, connections: usize) -> Vec<Term> {
         term("connections", ((connections + OPERATOR_CONNECTIONS_MAX) * CONNECTION_BYTES) as u64),
         // Bodies on their way, and answers that are not taken yet.
         term("transfers", (workers * config.held_bytes_max(workers) + CONNECTIONS_MEMORY_BYTES_MIN) as u64),
+        // Profiles, their places in the table, and what is replaced but still being read or copied.
+        term("visitors", config.profiles_memory + (RETIRED_BYTES + COPY_HELD_BYTES_MAX) as u64),
         // Events between workers and writer, and the writer's batches: one that is written, one that fills.
         term("log", (QUEUE_BYTES_MAX + 2 * BATCH_BYTES_MAX + UNSYNCED_BYTES_MAX) as u64 + FOOTER_BYTES_MAX),
         // Ids of the last 24 hours: 24 bytes of ring and 7 of table each.
@@ -60,7 +62,8 @@ pub fn terms(config: &Config, workers: usize, connections: usize) -> Vec<Term> {
         term("program", PROGRAM_BYTES),
     ];
     // What the allocator cannot give back at once, of all that it gives: snapshots are mapped, stacks too.
-    let is_mapped = |term: &&Term| matches!(term.holder, "snapshots" | "duplicates" | "stacks" | "program");
+    let is_mapped =
+        |term: &&Term| matches!(term.holder, "snapshots" | "visitors" | "duplicates" | "stacks" | "program");
     let allocated: u64 = terms.iter().filter(|term| !is_mapped(term)).map(|term| term.bytes).sum();
     terms.push(term("allocator", allocated / 4));
     terms

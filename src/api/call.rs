@@ -1,8 +1,9 @@
 //! What a request asks: the site, the route, who asks, and from where.
 
-use super::desk::{Room, Settings};
+use super::desk::Settings;
 use super::{Endpoint, respond};
 use crate::clock;
+use crate::edge::agent::Facts;
 use crate::edge::document::Visitor;
 use crate::edge::path::{NoPath, RoutePath};
 use crate::edge::site;
@@ -109,15 +110,15 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Everything that rules may see of the visitor.
-    pub(super) fn visitor(&self, room: &mut Room) -> Result<Visitor<'a>, Problem<'a>> {
+    /// Everything that rules may see of the request; what is known of the visitor is to be looked up.
+    pub(super) fn visitor(&self, agent: Facts) -> Result<Visitor<'a>, Problem<'a>> {
         let fields = &self.request.fields;
         let language = || fields.accept_language.and_then(negotiate::language);
         let country = self.params.get(Param::Country).map(str::as_bytes).or(fields.country);
-        let agent = self.user_agent().map(|agent| room.agent_table.facts(&room.agents, agent));
         Ok(Visitor {
             anon_id: anon_id(&self.params, self.request, self.site())?,
-            agent: agent.unwrap_or_default(),
+            profile: None,
+            agent,
             locale: self.params.get(Param::Locale).or_else(language),
             country: country.and_then(country_code),
             url: self.params.get(Param::Url).map(str::as_bytes).or(fields.referer),
@@ -127,7 +128,7 @@ impl<'a> Call<'a> {
     }
 
     /// The visitor's agent, not that of a server that asks for its visitor.
-    fn user_agent(&self) -> Option<&'a str> {
+    pub(super) fn user_agent(&self) -> Option<&'a str> {
         let given = self.params.get(Param::UserAgent);
         given.or_else(|| own_agent(&self.request.fields))
     }

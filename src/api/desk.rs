@@ -26,6 +26,7 @@ use crate::problem::Problem;
 use crate::snapshot::current::{Catalog, Current, View};
 use crate::snapshot::search::Search;
 use crate::throttle::Throttle;
+use crate::visitors::lookup::Lookup;
 
 /// What the operator set for all desks.
 #[derive(Debug, Clone, Default)]
@@ -68,6 +69,8 @@ pub(super) struct Room {
     pub(super) path: RoutePath,
     pub(super) plan: Plan,
     pub(super) deciding: Deciding,
+    /// What the log says of visitors; None where nothing is recorded.
+    pub(super) visitors: Option<Lookup>,
     pub(super) agents: Arc<Agents>,
     pub(super) agent_table: AgentTable,
     pub(super) ids: RequestIds,
@@ -101,6 +104,7 @@ impl Desk {
                 path: RoutePath::new(),
                 plan,
                 deciding: Deciding::new(),
+                visitors: None,
                 agents,
                 agent_table: AgentTable::new(),
                 ids: RequestIds::new(),
@@ -112,6 +116,12 @@ impl Desk {
             },
             recorder: None,
         }
+    }
+
+    /// The same, which knows visitors.
+    pub fn knowing(mut self, visitors: Lookup) -> Self {
+        self.room.visitors = Some(visitors);
+        self
     }
 
     /// The same, which also records events.

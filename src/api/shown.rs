@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 
 use super::call::Call;
 use super::desk::Room;
+use crate::edge::decide::Deciding;
 use crate::edge::document::Visitor;
 use crate::edge::explain::explain;
 use crate::edge::path::RoutePath;
@@ -36,12 +37,10 @@ pub(super) fn shown<'a>(
         return decided(call, page, explain, room);
     };
     let choice = decide::forced(page, &asked);
-    let mut shown = Shown { page, choice, asked: Some(asked), why: None };
-    if explain {
-        let visitor = call.visitor(room)?;
-        shown.why = Some(shown.ask_why(call, &visitor, room));
-    }
-    Ok(shown)
+    let why = explain.then(|| {
+        seen(call, room, |visitor, deciding| ask_why(call, page, visitor, (&choice, true), deciding))
+    });
+    Ok(Shown { page, why: why.transpose()?, choice, asked: Some(asked) })
 }
 
 /// Decides for the visitor, whatever `variants` says.
@@ -51,14 +50,42 @@ pub(super) fn decided<'a>(
     explain: bool,
     room: &mut Room,
 ) -> Result<Shown<'a>, Problem<'a>> {
-    let visitor = call.visitor(room)?;
-    let patterns = call.published.patterns();
-    let choice = room.deciding.decide(call.site(), page, &visitor, patterns);
-    let mut shown = Shown { page, choice, asked: None, why: None };
-    if explain {
-        shown.why = Some(shown.ask_why(call, &visitor, room));
-    }
-    Ok(shown)
+    seen(call, room, |visitor, deciding| {
+        let choice = deciding.decide(call.site(), page, visitor, call.published.patterns());
+        let why = explain.then(|| ask_why(call, page, visitor, (&choice, false), deciding));
+        Shown { page, choice, asked: None, why }
+    })
+}
+
+/// Hands the visitor over, as the log and the request know it at this moment.
+fn seen<'a, R>(
+    call: &Call<'a>,
+    room: &mut Room,
+    then: impl FnOnce(&Visitor<'_>, &mut Deciding) -> R,
+) -> Result<R, Problem<'a>> {
+    let Room { agents, agent_table, deciding, visitors, .. } = room;
+    let agent = call.user_agent().map(|agent| agent_table.facts(agents, agent));
+    let visitor = call.visitor(agent.unwrap_or_default())?;
+    // A crawler gets the baseline, whoever it says it is.
+    let known = visitor.anon_id.filter(|_| !visitor.agent.crawler).zip(visitors.as_mut());
+    Ok(match known {
+        None => then(&visitor, deciding),
+        Some((anon_id, visitors)) => {
+            let pinned = visitors.pin();
+            let profile = pinned.anonymous(&call.site().site, anon_id);
+            then(&Visitor { profile, ..visitor }, deciding)
+        }
+    })
+}
+
+fn ask_why(
+    call: &Call<'_>,
+    page: &ArchivedPage,
+    visitor: &Visitor<'_>,
+    choice: (&Choice, bool),
+    deciding: &mut Deciding,
+) -> (Json, Json) {
+    explain(deciding, call.site(), page, visitor, choice, call.published.patterns())
 }
 
 fn asked<'a>(call: &Call<'a>, page: &ArchivedPage) -> Result<Option<Asked<'a>>, Problem<'a>> {
@@ -85,12 +112,6 @@ fn asked<'a>(call: &Call<'a>, page: &ArchivedPage) -> Result<Option<Asked<'a>>, 
 }
 
 impl Shown<'_> {
-    fn ask_why(&self, call: &Call<'_>, visitor: &Visitor<'_>, room: &mut Room) -> (Json, Json) {
-        let forced = self.asked.is_some();
-        let patterns = call.published.patterns();
-        explain(&mut room.deciding, call.site(), self.page, visitor, (&self.choice, forced), patterns)
-    }
-
     /// Appends `,"decisions":[...],"visitor":{...}` where `explain` asked for them.
     pub(super) fn reasons(&self, out: &mut Vec<u8>) {
         if let Some((decisions, visitor)) = &self.why {

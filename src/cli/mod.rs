@@ -25,7 +25,9 @@ use ipnet::IpNet;
 use self::printed::printed;
 use self::settings::{Said, Sources};
 use crate::config::{Ack, Config, Driver, Timeouts};
-use crate::limits::{CONNECTIONS_MEMORY_BYTES, SEGMENT_BYTES, SNAPSHOTS_MEMORY_BYTES, WORKERS_MAX};
+use crate::limits::{
+    CONNECTIONS_MEMORY_BYTES, PROFILES_MEMORY_BYTES, SEGMENT_BYTES, SNAPSHOTS_MEMORY_BYTES, WORKERS_MAX,
+};
 use crate::segment::LogError;
 use crate::snapshot::schema::{self, schema};
 use crate::snapshot::shelf::names;
@@ -135,6 +137,9 @@ struct Serve {
     /// Bytes that snapshots, old and new together, may take in memory; one that does not fit is refused.
     #[arg(long, value_name = "BYTES", env = "PARALLAX_SNAPSHOTS_MEMORY", help_heading = "Snapshots", default_value_t = SNAPSHOTS_MEMORY_BYTES, value_parser = clap::value_parser!(u64).range(..=1 << 48))]
     snapshots_memory: u64,
+    /// Bytes that what is known of visitors may take in memory, some 400 for each; past it those go who came once, then those not seen for longest.
+    #[arg(long, value_name = "BYTES", env = "PARALLAX_PROFILES_MEMORY", help_heading = "Events", default_value_t = PROFILES_MEMORY_BYTES, value_parser = clap::value_parser!(u64).range(..=1 << 48))]
+    profiles_memory: u64,
     /// Connections of the public address; one more gets 503 [default: as many as the limit on descriptors allows, at most 65536].
     #[arg(long, value_name = "N", env = "PARALLAX_CONNECTIONS", help_heading = "Limits and times", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     connections: Option<u64>,
@@ -298,6 +303,7 @@ fn serve(typed: Serve) -> Result<(), Failure> {
         segment_bytes: typed.segment_bytes,
         retain_days: typed.retain_days,
         retain_bytes: typed.retain_bytes,
+        profiles_memory: typed.profiles_memory,
         listen: typed.listen,
         events_listen: typed.events_listen,
         admin: typed.admin,

@@ -4,19 +4,24 @@
 
 use std::cell::OnceCell;
 
-use serde_json::json;
+use serde_json::{Map, Value as Json, json};
 
 use super::agent::Facts;
 use crate::condition::{Document, Value};
 use crate::snapshot::fields::ProfileField;
 use crate::snapshot::format::{ArchivedClockOffset, ArchivedSite};
 use crate::url::PageUrl;
+use crate::visitors::history::History;
+use crate::visitors::profile::Profile;
+use crate::visitors::touch::Touch;
 
 /// What a request tells of its visitor.
 #[derive(Debug, Clone, Copy)]
 pub struct Visitor<'a> {
     /// Checked: 1 to 128 bytes of visible ASCII, no placeholder.
     pub anon_id: Option<&'a str>,
+    /// What the log says of it; None for a new visitor.
+    pub profile: Option<Profile<'a>>,
     /// What the User-Agent says.
     pub agent: Facts,
     /// A language tag.
@@ -53,66 +58,208 @@ impl<'a> ProfileDocument<'a> {
         std::str::from_utf8(self.visitor.country.as_ref()?).ok()
     }
 
-    /// A campaign in the URL is the last touch while deciding, and the first where there is none.
-    fn touch(&self, utm: &str) -> Option<&str> {
-        self.url.param(utm).filter(|value| !value.is_empty())
+    /// The touch that the request itself is: its URL has a campaign.
+    fn own_touch(&self) -> Option<Touch<'_>> {
+        let utm = |name| self.url.param(name).filter(|value| !value.is_empty());
+        self.url.has_campaign().then(|| Touch {
+            source: utm("utm_source"),
+            medium: utm("utm_medium"),
+            campaign: utm("utm_campaign"),
+            term: utm("utm_term"),
+            content: utm("utm_content"),
+            referrer: self.visitor.referrer,
+            landing: self.url.path(),
+            at_ms: self.visitor.now_ms,
+        })
     }
 
-    fn in_campaign<'v>(&self, value: Option<&'v str>) -> Option<&'v str> {
-        value.filter(|_| self.url.has_campaign())
+    fn first_touch(&self) -> Option<Touch<'_>> {
+        self.visitor.profile.and_then(|profile| profile.first_touch()).or_else(|| self.own_touch())
+    }
+
+    fn last_touch(&self) -> Option<Touch<'_>> {
+        self.own_touch().or_else(|| self.visitor.profile?.last_touch())
+    }
+
+    fn visits(&self) -> u32 {
+        self.visitor.profile.map_or(1, |profile| profile.visits_at(self.visitor.now_ms))
+    }
+
+    /// `name` behind `traits.`: a trait, or a member of one.
+    fn trait_value(&self, name: &str) -> Option<Value<'_>> {
+        let profile = self.visitor.profile?;
+        let member = |at| profile.trait_value(&name[..at]).and_then(|value| value.at(&name[at + 1..]));
+        let dots = name.bytes().enumerate().filter(|(_, byte)| *byte == b'.').map(|(at, _)| at);
+        profile.trait_value(name).or_else(|| dots.into_iter().find_map(member))
+    }
+
+    /// What is known of an event.
+    fn event(&self, name: &str) -> Past {
+        Past::of(self.visitor.profile.and_then(|profile| profile.event(name)))
+    }
+
+    /// What is known of a page, or of all pages below one (`/docs/*`).
+    fn page(&self, path: &str) -> Past {
+        match below(path) {
+            None => Past::of(self.visitor.profile.and_then(|profile| profile.page(path))),
+            Some(folder) => self.pages_below(folder).fold(Past::default(), Past::and),
+        }
+    }
+
+    fn pages_below<'p>(&'p self, folder: &'p str) -> impl Iterator<Item = History<'p>> {
+        let pages = self.visitor.profile.into_iter().flat_map(|profile| profile.pages());
+        pages
+            .filter(move |(path, _)| path.is_some_and(|path| path.starts_with(folder)))
+            .map(|(_, history)| history)
     }
 
     /// The document as JSON, for people who ask why.
-    pub fn to_json(&self) -> serde_json::Value {
-        let touch = self.url.has_campaign().then(|| {
-            json!({
-                "source": self.touch("utm_source"), "medium": self.touch("utm_medium"),
-                "campaign": self.touch("utm_campaign"), "term": self.touch("utm_term"),
-                "content": self.touch("utm_content"), "referrer": self.visitor.referrer,
-                "landing": self.url.path(),
-            })
-        });
-        let query: serde_json::Map<_, _> =
+    pub fn to_json(&self) -> Json {
+        let query: Map<_, _> =
             self.url.params().map(|(name, value)| (name.to_owned(), value.into())).collect();
         let local = self.local();
-        json!({
-            "anonId": self.visitor.anon_id,
-            "visitor": { "isNew": true, "isReturning": false, "visits": 1, "pageViews": 0, "events": 0,
-                "firstSeen": null, "lastSeen": null, "userId": null },
-            "traits": {}, "events": {}, "pages": {},
-            "firstTouch": touch, "lastTouch": touch,
-            "device": { "type": self.visitor.agent.device.as_str(), "os": self.visitor.agent.os.as_str(),
-                "browser": self.visitor.agent.browser.as_str() },
-            "locale": self.visitor.locale, "country": self.country(),
-            "url": { "path": self.url.path(), "query": query },
-            "now": { "hour": local.hour, "weekday": local.weekday, "date": local.date() },
-        })
+        let mut document = self.history_json();
+        document.extend([
+            ("anonId".to_owned(), json!(self.visitor.anon_id)),
+            ("firstTouch".to_owned(), json!(self.first_touch().map(touch_json))),
+            ("lastTouch".to_owned(), json!(self.last_touch().map(touch_json))),
+            (
+                "device".to_owned(),
+                json!({ "type": self.visitor.agent.device.as_str(), "os": self.visitor.agent.os.as_str(),
+                    "browser": self.visitor.agent.browser.as_str() }),
+            ),
+            ("locale".to_owned(), json!(self.visitor.locale)),
+            ("country".to_owned(), json!(self.country())),
+            ("url".to_owned(), json!({ "path": self.url.path(), "query": query })),
+            ("now".to_owned(), json!({ "hour": local.hour, "weekday": local.weekday, "date": local.date() })),
+        ]);
+        Json::Object(document)
     }
+
+    fn history_json(&self) -> Map<String, Json> {
+        let (profile, visits) = (self.visitor.profile, self.visits());
+        let past = |history| Past::of(Some(history)).to_json();
+        let names =
+            profile.iter().flat_map(Profile::names).map(|(name, history)| (name.to_owned(), past(history)));
+        let pages = profile.iter().flat_map(Profile::pages);
+        let pages = pages.filter_map(|(path, history)| Some((path?.to_owned(), past(history))));
+        let traits =
+            profile.iter().flat_map(Profile::traits).map(|(name, value)| (name.to_owned(), value.to_json()));
+        let members = [
+            (
+                "visitor",
+                json!({ "isNew": visits <= 1, "isReturning": visits > 1, "visits": visits,
+                    "pageViews": profile.map_or(0, |profile| profile.page_views()),
+                    "events": profile.map_or(0, |profile| profile.events()),
+                    "firstSeen": profile.and_then(|profile| profile.first_seen()),
+                    "lastSeen": profile.and_then(|profile| profile.last_seen()),
+                    "userId": profile.and_then(|profile| profile.user_id()) }),
+            ),
+            ("traits", Json::Object(traits.collect())),
+            ("events", Json::Object(names.collect())),
+            ("pages", Json::Object(pages.collect())),
+        ];
+        members.map(|(name, value)| (name.to_owned(), value)).into_iter().collect()
+    }
+}
+
+/// The path with its slash that `pages.` is followed by where all below it are meant.
+fn below(path: &str) -> Option<&str> {
+    path.strip_suffix('*').filter(|folder| folder.ends_with('/'))
+}
+
+/// How often something happened, first and last; nothing where it never did.
+#[derive(Debug, Clone, Copy, Default)]
+struct Past {
+    count: u64,
+    ends_ms: Option<(i64, i64)>,
+}
+
+impl Past {
+    fn of(history: Option<History<'_>>) -> Self {
+        history.map_or(Self::default(), |history| Self::default().and(history))
+    }
+
+    fn and(self, history: History<'_>) -> Self {
+        let (first_ms, last_ms) = self.ends_ms.unwrap_or((history.first_ms, history.last_ms));
+        let ends_ms = (first_ms.min(history.first_ms), last_ms.max(history.last_ms));
+        Self { count: self.count.saturating_add(history.count), ends_ms: Some(ends_ms) }
+    }
+
+    fn first(self) -> Option<Value<'static>> {
+        time(self.ends_ms.map(|(first_ms, _)| first_ms))
+    }
+
+    fn last(self) -> Option<Value<'static>> {
+        time(self.ends_ms.map(|(_, last_ms)| last_ms))
+    }
+
+    fn to_json(self) -> Json {
+        let (first_ms, last_ms) = self.ends_ms.unzip();
+        json!({ "count": self.count, "first": first_ms, "last": last_ms })
+    }
+}
+
+fn touch_json(touch: Touch<'_>) -> Json {
+    json!({
+        "source": touch.source, "medium": touch.medium, "campaign": touch.campaign, "term": touch.term,
+        "content": touch.content, "referrer": touch.referrer, "landing": touch.landing,
+    })
 }
 
 fn text(text: Option<&str>) -> Option<Value<'_>> {
     text.map(Value::String)
 }
 
+/// A time, or null.
+fn time(at_ms: Option<i64>) -> Option<Value<'static>> {
+    Some(at_ms.map_or(Value::Null, |at_ms| Value::Number(at_ms as f64)))
+}
+
+fn number(number: u64) -> Option<Value<'static>> {
+    Some(Value::Number(number as f64))
+}
+
+/// How often, of what was kept, at `since_ms` or after.
+fn since(history: History<'_>, since_ms: i64) -> u64 {
+    history.times().take_while(|at_ms| *at_ms >= since_ms).count() as u64
+}
+
 impl Document for ProfileDocument<'_> {
     fn get(&self, code: u16, name: &str) -> Option<Value<'_>> {
         use ProfileField as F;
-        let number = |n: u32| Some(Value::Number(f64::from(n)));
+        let profile = self.visitor.profile;
         match F::of(code)? {
-            F::IsNew => Some(Value::Bool(true)),
-            F::IsReturning => Some(Value::Bool(false)),
-            F::Visits => number(1),
-            F::PageViews | F::Events | F::EventCount | F::PageCount => number(0),
-            F::FirstSeen | F::LastSeen | F::UserId => Some(Value::Null),
-            F::EventFirst | F::EventLast | F::PageFirst | F::PageLast => Some(Value::Null),
-            F::Trait | F::Event | F::Page => None,
-            F::FirstTouchSource | F::LastTouchSource => text(self.touch("utm_source")),
-            F::FirstTouchMedium | F::LastTouchMedium => text(self.touch("utm_medium")),
-            F::FirstTouchCampaign | F::LastTouchCampaign => text(self.touch("utm_campaign")),
-            F::FirstTouchTerm | F::LastTouchTerm => text(self.touch("utm_term")),
-            F::FirstTouchContent | F::LastTouchContent => text(self.touch("utm_content")),
-            F::FirstTouchReferrer | F::LastTouchReferrer => text(self.in_campaign(self.visitor.referrer)),
-            F::FirstTouchLanding | F::LastTouchLanding => text(self.in_campaign(self.url.path())),
+            F::IsNew => Some(Value::Bool(self.visits() <= 1)),
+            F::IsReturning => Some(Value::Bool(self.visits() > 1)),
+            F::Visits => number(u64::from(self.visits())),
+            F::PageViews => number(profile.map_or(0, |profile| profile.page_views())),
+            F::Events => number(profile.map_or(0, |profile| profile.events())),
+            F::FirstSeen => time(profile.and_then(|profile| profile.first_seen())),
+            F::LastSeen => time(profile.and_then(|profile| profile.last_seen())),
+            F::UserId => text(profile.and_then(|profile| profile.user_id())).or(Some(Value::Null)),
+            F::Trait => self.trait_value(name),
+            F::EventCount => number(self.event(name).count),
+            F::EventFirst => self.event(name).first(),
+            F::EventLast => self.event(name).last(),
+            F::PageCount => number(self.page(name).count),
+            F::PageFirst => self.page(name).first(),
+            F::PageLast => self.page(name).last(),
+            F::Event | F::Page => None,
+            F::FirstTouchSource => text(self.first_touch()?.source),
+            F::FirstTouchMedium => text(self.first_touch()?.medium),
+            F::FirstTouchCampaign => text(self.first_touch()?.campaign),
+            F::FirstTouchTerm => text(self.first_touch()?.term),
+            F::FirstTouchContent => text(self.first_touch()?.content),
+            F::FirstTouchReferrer => text(self.first_touch()?.referrer),
+            F::FirstTouchLanding => text(self.first_touch()?.landing),
+            F::LastTouchSource => text(self.last_touch()?.source),
+            F::LastTouchMedium => text(self.last_touch()?.medium),
+            F::LastTouchCampaign => text(self.last_touch()?.campaign),
+            F::LastTouchTerm => text(self.last_touch()?.term),
+            F::LastTouchContent => text(self.last_touch()?.content),
+            F::LastTouchReferrer => text(self.last_touch()?.referrer),
+            F::LastTouchLanding => text(self.last_touch()?.landing),
             F::DeviceType => text(Some(self.visitor.agent.device.as_str())),
             F::DeviceOs => text(Some(self.visitor.agent.os.as_str())),
             F::DeviceBrowser => text(Some(self.visitor.agent.browser.as_str())),
@@ -120,14 +267,24 @@ impl Document for ProfileDocument<'_> {
             F::Country => text(self.country()),
             F::UrlPath => text(self.url.path()),
             F::UrlQuery => text(self.url.param(name)),
-            F::Hour => number(self.local().hour),
-            F::Weekday => number(self.local().weekday),
+            F::Hour => number(u64::from(self.local().hour)),
+            F::Weekday => number(u64::from(self.local().weekday)),
             F::Date => text(Some(self.local().date())),
         }
     }
 
-    fn count(&self, _code: u16, _name: &str, _since_ms: Option<i64>) -> u64 {
-        0
+    fn count(&self, code: u16, name: &str, since_ms: Option<i64>) -> u64 {
+        let is_page = matches!(ProfileField::of(code), Some(ProfileField::Page));
+        let Some(since_ms) = since_ms else {
+            return if is_page { self.page(name).count } else { self.event(name).count };
+        };
+        let profile = self.visitor.profile;
+        let one = |history: Option<History<'_>>| history.map_or(0, |history| since(history, since_ms));
+        match below(name).filter(|_| is_page) {
+            Some(folder) => self.pages_below(folder).map(|history| since(history, since_ms)).sum(),
+            None if is_page => one(profile.and_then(|profile| profile.page(name))),
+            None => one(profile.and_then(|profile| profile.event(name))),
+        }
     }
 
     fn now_ms(&self) -> i64 {

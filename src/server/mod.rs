@@ -50,7 +50,6 @@ pub struct Addresses {
 }
 
 /// A server that serves, until the process ends.
-#[derive(Debug)]
 pub struct Running {
     /// Where it listens.
     pub addresses: Addresses,
@@ -129,7 +128,8 @@ pub fn start(config: Config) -> Result<Running, BootError> {
     let agents = Arc::new(Agents::new());
     let desk = |settings| {
         let (current, agents) = (current.clone(), Arc::clone(&agents));
-        move || Desk::new(settings, &current, agents)
+        let visitors = recording.visitors.clone();
+        move || Desk::new(settings, &current, agents).knowing(visitors.lookup())
     };
     let settings = settings(&config);
     let (public, own) = connections(&config, connections_max, workers);

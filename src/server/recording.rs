@@ -13,23 +13,28 @@ use crate::counters::{Recorded, Syncs};
 use crate::ids;
 use crate::segment::{self, Follower, LogError, Options, Queue, Records, Report, WriterThread};
 use crate::storage::disk::RealDisk;
+use crate::visitors::live::{Live, Looks};
 
 /// The log at work.
-#[derive(Debug)]
 pub(super) struct Recording {
     pub(super) queue: Queue,
     pub(super) syncs: Syncs,
     pub(super) recorded: Recorded,
+    /// What the log says of visitors.
+    pub(super) visitors: Looks,
     writer: WriterThread,
 }
 
-/// Who is told what the log has: so far how long its syncs take.
+/// Who is told what the log has.
 struct Told {
     syncs: Syncs,
+    visitors: Live,
 }
 
 impl Follower for Told {
-    fn fold(&mut self, _records: Records<'_>) {}
+    fn fold(&mut self, records: Records<'_>) {
+        self.visitors.fold(records);
+    }
 
     fn synced(&mut self, took: Duration) {
         self.syncs.record(took);
@@ -46,7 +51,8 @@ impl Recording {
     /// Opens the log in the data folder and begins to write it.
     pub(super) fn start(config: &Config) -> Result<Self, BootError> {
         let syncs = Syncs::default();
-        let told = Box::new(Told { syncs: syncs.clone() });
+        let (live, visitors) = Live::new(secret(), config.profiles_memory);
+        let told = Box::new(Told { syncs: syncs.clone(), visitors: live });
         let folder = &config.data;
         let cause = |cause: LogError| BootError::Data { folder: folder.clone(), cause };
         let (disk, clock) = (Arc::new(RealDisk), Arc::new(SystemClock::new()));
@@ -54,7 +60,7 @@ impl Recording {
             segment::open(folder, options(config), disk, clock, told).map_err(cause)?;
         say(config, &report);
         let writer = WriterThread::spawn(queue.clone(), writer).map_err(BootError::Thread)?;
-        Ok(Self { queue, syncs, recorded: Recorded::default(), writer })
+        Ok(Self { queue, syncs, recorded: Recorded::default(), visitors, writer })
     }
 
     /// A worker's way to the log, and the bell that says when something came back.
@@ -77,6 +83,12 @@ impl Recording {
             Err(_) => tracing::error!("the writer had panicked; the log is recovered at the next start"),
         }
     }
+}
+
+/// What visitors are found by is nobody's to choose.
+fn secret() -> [u8; 16] {
+    let [high, low] = [ids::random(), ids::random()].map(u64::to_ne_bytes);
+    std::array::from_fn(|at| if at < 8 { high[at] } else { low[at - 8] })
 }
 
 fn options(config: &Config) -> Options {

@@ -26,24 +26,19 @@ use crate::url::PageUrl;
 #[derive(Debug, Clone)]
 pub struct Keys {
     secret: [u8; 16],
-    text: Vec<u8>,
 }
 
 impl Keys {
     /// Keys of the table with this secret: who does not know it cannot make two visitors meet.
     pub fn new(secret: [u8; 16]) -> Self {
-        Self { secret, text: Vec::new() }
+        Self { secret }
     }
 
     /// The key of an id.
-    pub fn of(&mut self, site: &str, whose: Whose, id: &str) -> Key {
-        self.text.clear();
-        self.text.extend_from_slice(&self.secret);
-        self.text.extend_from_slice(site.as_bytes());
+    pub fn of(&self, site: &str, whose: Whose, id: &str) -> Key {
         // A byte that no UTF-8 has, so that no site and id read like others.
-        self.text.extend_from_slice(&[0xFF, whose as u8]);
-        self.text.extend_from_slice(id.as_bytes());
-        let hash = checksum::tag(&self.text);
+        let kind = [0xFF, whose as u8];
+        let hash = checksum::tag_of(&[&self.secret, site.as_bytes(), &kind, id.as_bytes()]);
         Key([hash as u64, (hash >> 64) as u64])
     }
 }
@@ -91,7 +86,7 @@ impl Applier {
         }
         while table.cost() > cost_max {
             let Some((key, value)) = table.first_to_go() else { break };
-            let ids = Profile::read(value).map(|profile| alias_keys(&profile, &mut self.keys));
+            let ids = Profile::read(value).map(|profile| alias_keys(&profile, &self.keys));
             table.remove(key);
             ids.into_iter().flatten().for_each(|id| table.remove(id));
             counted.visitors_evicted += 1;
@@ -133,7 +128,7 @@ fn visitor<'r>(record: &Record<'r>) -> Option<Visitor<'r>> {
 }
 
 /// The keys of the ids that lead to a user's profile.
-pub fn alias_keys(profile: &Profile<'_>, keys: &mut Keys) -> Vec<Key> {
+pub fn alias_keys(profile: &Profile<'_>, keys: &Keys) -> Vec<Key> {
     let tied = profile.anon_ids().filter(|_| profile.user_id().is_some());
     tied.map(|id| keys.of(profile.site(), Whose::Anon, id)).collect()
 }
@@ -141,7 +136,7 @@ pub fn alias_keys(profile: &Profile<'_>, keys: &mut Keys) -> Vec<Key> {
 /// Where a record of a site is applied.
 struct Place<'p> {
     table: &'p mut Table,
-    keys: &'p mut Keys,
+    keys: &'p Keys,
     /// Room for what is written.
     value: &'p mut Vec<u8>,
     site: &'p str,

@@ -18,6 +18,8 @@ mod event;
 pub mod fold;
 pub mod history;
 pub mod identity;
+pub mod live;
+pub mod lookup;
 pub mod merge;
 mod order;
 pub mod profile;

@@ -13,6 +13,7 @@ mod explain;
 mod fields;
 mod forced;
 mod gzip;
+mod known;
 mod listing;
 mod naming;
 mod operator;

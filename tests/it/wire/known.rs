@@ -1,0 +1,244 @@
+//! What a visitor did, and what the next resolve serves: no window lies between them.
+
+use std::thread;
+
+use parallax::snapshot::compile::compile;
+use parallax::snapshot::files::Files;
+use parallax::snapshot::read::read;
+use serde_json::{Value, json};
+
+use super::{page, resolve, serving, zone};
+use crate::harness::{Client, Response, Server, example_site, times};
+
+/// A page whose `hero` tells visitors apart by what the log says of them.
+fn telling(rules: Value) -> Server {
+    let variants = ["pinged", "twice", "pro", "known"];
+    serving(&[page("/", json!({ "hero": zone(&variants, rules) }))])
+}
+
+/// Posts an event that must be accepted.
+fn accepted(client: &mut Client, endpoint: &str, event: &Value) -> Response {
+    let response = client.post(&format!("/v1/{endpoint}?site=acme"), &[], event.to_string().as_bytes());
+    assert_eq!((response.status, &response.json()["accepted"]), (200, &json!(1)), "{}", response.text());
+    response
+}
+
+fn hero(client: &mut Client, anon_id: &str) -> String {
+    let response = client.request("GET", &resolve("/", &format!("&anonId={anon_id}")), &[]);
+    response.json()["selected"]["hero"].as_str().unwrap_or_else(|| panic!("{}", response.text())).to_owned()
+}
+
+#[test]
+fn after_every_acknowledgement_the_very_next_resolve_on_another_connection_reflects_it() {
+    let server = telling(json!([
+        { "when": { "traits.plan": "pro" }, "variant": "pro" },
+        { "when": { "events.ping": { "$count": { "$gte": 2, "within": "1h" } } }, "variant": "twice" },
+        { "when": { "events.ping.count": 1 }, "variant": "pinged" },
+    ]));
+    const VISITORS: usize = 1_000;
+    let threads = times(20, 100);
+    thread::scope(|scope| {
+        for of in 0..threads {
+            let server = &server;
+            scope.spawn(move || {
+                let (mut events, mut pages) = (Client::to(server.edge), Client::to(server.edge));
+                for visitor in (of..VISITORS).step_by(threads) {
+                    let id = format!("visitor-{visitor}");
+                    assert_eq!(hero(&mut pages, &id), "default");
+                    let ping = json!({ "anonId": id, "event": "ping" });
+                    accepted(&mut events, "track", &ping);
+                    assert_eq!(hero(&mut pages, &id), "pinged", "{id}");
+                    accepted(&mut events, "track", &ping);
+                    assert_eq!(hero(&mut pages, &id), "twice", "{id}");
+                    let plan = json!({ "anonId": id, "userId": format!("user-{visitor}"), "traits": { "plan": "pro" } });
+                    accepted(&mut events, "track", &plan);
+                    assert_eq!(hero(&mut pages, &id), "pro", "{id}");
+                }
+            });
+        }
+    });
+}
+
+/// Each condition holds for a visitor with this history, and for no new one.
+#[test]
+fn every_path_of_the_profile_document_is_what_the_log_says() {
+    let conditions = [
+        json!({ "visitor.isReturning": true }),
+        json!({ "visitor.isNew": false }),
+        json!({ "visitor.visits": 2 }),
+        json!({ "visitor.pageViews": 3 }),
+        json!({ "visitor.events": 1 }),
+        json!({ "visitor.firstSeen": { "$gt": "2026-01-01T00:00:00Z", "$lt": "2026-01-03T00:00:00Z" } }),
+        json!({ "visitor.firstSeen": { "$exists": true } }),
+        json!({ "visitor.lastSeen": { "$within": "1h" } }),
+        json!({ "visitor.userId": "u1" }),
+        json!({ "traits.plan": "pro" }),
+        json!({ "traits.company.size": { "$gt": 10 } }),
+        json!({ "traits.tags": { "$all": ["a", "b"] } }),
+        json!({ "events.Signed Up.count": 1 }),
+        json!({ "events.Signed Up.first": { "$exists": true } }),
+        json!({ "events.Signed Up.last": { "$within": "1h" } }),
+        json!({ "events.Signed Up": { "$count": { "$gte": 1, "within": "1d" } } }),
+        json!({ "pages./docs/a.count": 1 }),
+        json!({ "pages./docs/*.count": 2 }),
+        json!({ "pages./docs/*": { "$count": { "$gte": 1, "within": "1h" } } }),
+        json!({ "pages./docs/*.first": { "$gt": "2026-01-01T00:00:00Z", "$lt": "2026-01-03T00:00:00Z" } }),
+        json!({ "pages./docs/a.last": { "$gt": "2026-01-01T00:00:00Z", "$lt": "2026-01-03T00:00:00Z" } }),
+        json!({ "firstTouch.source": "letter" }),
+        json!({ "firstTouch.landing": "/docs/a" }),
+        json!({ "lastTouch.referrer": { "$regex": "search\\.example" } }),
+    ];
+    let routes: Vec<String> = conditions
+        .iter()
+        .enumerate()
+        .map(|(i, condition)| {
+            let rules = json!([{ "when": condition, "variant": "known" }]);
+            page(&format!("/{i}"), json!({ "hero": zone(&["known"], rules) }))
+        })
+        .collect();
+    let server = serving(&routes);
+    let mut client = Client::to(server.edge);
+    let old = "2026-01-02T10:00:00Z";
+    for (endpoint, event) in [
+        (
+            "page",
+            json!({ "anonId": "v", "timestamp": old,
+            "properties": { "url": "https://acme.example/docs/a?utm_source=letter" } }),
+        ),
+        (
+            "page",
+            json!({ "anonId": "v", "properties": { "path": "/docs/b" },
+            "context": { "page": { "url": "https://acme.example/docs/b", "referrer": "https://search.example/?q=x" } } }),
+        ),
+        ("page", json!({ "anonId": "v", "properties": { "path": "/elsewhere" } })),
+        ("track", json!({ "anonId": "v", "event": "Signed Up" })),
+        (
+            "track",
+            json!({ "anonId": "v", "userId": "u1", "traits": { "plan": "free", "company": { "size": 12 } } }),
+        ),
+        ("track", json!({ "anonId": "v", "set": { "plan": "pro" }, "union": { "tags": ["a", "b"] } })),
+    ] {
+        accepted(&mut client, endpoint, &event);
+    }
+    for (i, condition) in conditions.iter().enumerate() {
+        for (id, expected) in [("v", "known"), ("stranger", "default")] {
+            let response = client.request("GET", &resolve(&format!("/{i}"), &format!("&anonId={id}")), &[]);
+            assert_eq!(response.json()["selected"]["hero"], expected, "{condition} for {id}");
+            assert!(response.field("cache-control").is_some_and(|value| value.starts_with("private")));
+        }
+    }
+}
+
+#[test]
+fn the_id_is_taken_from_parameter_header_and_cookie_in_this_order() {
+    let server = telling(json!([{ "when": { "events.ping.count": 1 }, "variant": "pinged" }]));
+    let mut client = Client::to(server.edge);
+    accepted(&mut client, "track", &json!({ "anonId": "v1", "event": "ping" }));
+    let mut hero = |more: &str, fields: &[(&str, &str)]| {
+        client.request("GET", &resolve("/", more), fields).json()["selected"]["hero"] == "pinged"
+    };
+    let (known, other) = (("X-Anon-Id", "v1"), ("X-Anon-Id", "v2"));
+    assert!(hero("&anonId=v1", &[other, ("Cookie", "anon_id=v2")]));
+    assert!(!hero("&anonId=v2", &[known, ("Cookie", "anon_id=v1")]));
+    assert!(hero("", &[known, ("Cookie", "anon_id=v2")]));
+    assert!(!hero("", &[other, ("Cookie", "anon_id=v1")]));
+    assert!(hero("", &[("Cookie", "anon_id=v1")]));
+    assert!(!hero("", &[]));
+    let crawler = "&anonId=v1&userAgent=Googlebot/2.1%20(%2Bhttp://www.google.com/bot.html)";
+    assert!(!hero(crawler, &[]), "a crawler gets the baseline");
+}
+
+#[test]
+fn variants_decides_as_resolve_does_and_a_forced_resolve_looks_at_nobody() {
+    let server = telling(json!([{ "when": { "traits.plan": "pro" }, "variant": "pro" }]));
+    let mut client = Client::to(server.edge);
+    accepted(
+        &mut client,
+        "track",
+        &json!({ "anonId": "v1", "traits": { "plan": "pro" }, "type": "identify" }),
+    );
+    let variants = client.request("GET", "/v1/variants?site=acme&route=/&anonId=v1", &[]);
+    assert_eq!(variants.json()["variants"], "hero:pro");
+    assert_eq!(hero(&mut client, "v1"), "pro");
+    let forced = client.request("GET", &resolve("/", "&anonId=v1&variants="), &[]);
+    assert_eq!(forced.json()["selected"]["hero"], "default");
+    assert!(forced.field("cache-control").is_some_and(|value| value.starts_with("public")));
+}
+
+#[test]
+fn one_site_s_visitors_are_no_other_s() {
+    let rules = json!([{ "when": { "events.ping.count": { "$gte": 1 } }, "variant": "pinged" }]);
+    let routes = [page("/", json!({ "hero": zone(&["pinged"], rules) }))];
+    let site = |id: &str| super::compiled(&super::site_file(id, json!({})), &routes, 1);
+    let server = Server::start(&[("a.snapshot", &site("acme")), ("b.snapshot", &site("other"))], &[]);
+    let mut client = Client::to(server.edge);
+    accepted(&mut client, "track", &json!({ "anonId": "v1", "event": "ping" }));
+    assert_eq!(hero(&mut client, "v1"), "pinged");
+    let other = client.request("GET", "/v1/resolve?site=other&route=/&anonId=v1", &[]);
+    assert_eq!(other.json()["selected"]["hero"], "default");
+}
+
+/// What the operator is told of a decision.
+fn explained(server: &Server, anon_id: &str, route: &str) -> Value {
+    server.admin_get(&format!("/v1/resolve?site=acme&route={route}&anonId={anon_id}&explain=1")).json()
+}
+
+#[test]
+fn the_example_site_s_visitors_get_what_they_did_and_the_operator_is_told_why() {
+    let Some(folder) = example_site() else { return };
+    let files = Files::from_folder(&folder).expect("the example");
+    let (source, mistakes) = read(&files, &|_, _| {});
+    let compiled = compile(&source, mistakes, 1, &|_, _| {});
+    let bytes = compiled.unwrap_or_else(|mistakes| panic!("{}", mistakes.report(&files))).bytes;
+    let server = Server::start(&[("acme.snapshot", &bytes)], &[]);
+    let mut client = Client::to(server.edge);
+    let decision = |document: &Value, zone: &str| {
+        let decisions = document["decisions"].as_array().expect("decisions");
+        decisions.iter().find(|decision| decision["zone"] == zone).expect("the zone").clone()
+    };
+
+    assert_eq!(hero(&mut client, "v1"), "default");
+    let why = decision(&explained(&server, "v1", "/"), "hero");
+    assert_eq!(
+        (&why["source"], &why["rules"][1]["why"]["actual"]),
+        (&json!("default"), &json!(false)),
+        "{why}"
+    );
+
+    let two_days_ago = parallax::clock::now_ms() - 2 * 24 * 60 * 60 * 1000;
+    let viewed = json!({ "anonId": "v1", "timestamp": two_days_ago, "properties": { "path": "/" } });
+    accepted(&mut client, "page", &viewed);
+    assert_eq!(hero(&mut client, "v1"), "returning");
+    let document = explained(&server, "v1", "/");
+    let why = decision(&document, "hero");
+    assert_eq!((&why["source"], &why["key"]), (&json!("audience"), &json!("returning")));
+    let reason =
+        json!({ "path": "visitor.isReturning", "operator": "$eq", "expected": true, "actual": true });
+    assert_eq!((&why["rules"][1]["matched"], &why["rules"][1]["why"]), (&json!(true), &reason), "{why}");
+    assert_eq!(document["visitor"]["visitor"]["lastSeen"], two_days_ago);
+
+    accepted(&mut client, "track", &json!({ "anonId": "v1", "userId": "u1", "traits": { "plan": "pro" } }));
+    assert_eq!(hero(&mut client, "v1"), "pro");
+    let document = explained(&server, "v1", "/");
+    let why = decision(&document, "hero");
+    assert_eq!(
+        (&why["rules"][0]["why"]["path"], &why["rules"][0]["why"]["actual"]),
+        (&json!("traits.plan"), &json!("pro"))
+    );
+    assert_eq!(
+        (&document["visitor"]["visitor"]["userId"], &document["visitor"]["traits"]),
+        (&json!("u1"), &json!({ "plan": "pro" }))
+    );
+
+    for seen in 0..3 {
+        let pricing = client.request("GET", "/v1/resolve?site=acme&route=/pricing&anonId=v2", &[]);
+        assert_ne!(pricing.json()["variants"], "cta:call", "after {seen}");
+        accepted(&mut client, "page", &json!({ "anonId": "v2", "properties": { "path": "/pricing" } }));
+    }
+    let pricing = client.request("GET", "/v1/resolve?site=acme&route=/pricing&anonId=v2", &[]);
+    assert_eq!(pricing.json()["selected"]["cta"], "call", "{}", pricing.text());
+    let document = explained(&server, "v2", "/pricing");
+    let why = decision(&document, "cta");
+    assert_eq!((&why["key"], &why["rules"][0]["matched"]), (&json!("call"), &json!(true)), "{why}");
+    assert_eq!(document["visitor"]["pages"]["/pricing"]["count"], 3);
+}
