@@ -43,6 +43,8 @@ mod golden;
 mod events;
 // The event log, on a disk and a clock that are simulated.
 mod log;
+// What the log says of each visitor, against obvious models.
+mod visitors;
 // Damaged, foreign and forged snapshots.
 mod snapshot_damage;
 // What is put into snapshots/, replaced and removed while a server runs.
