@@ -10,6 +10,7 @@ use crate::memory::Term;
 use crate::segment::Queue;
 use crate::snapshot::open::Budget;
 use crate::storage;
+use crate::visitors::live::Looks;
 use crate::worker::Stopping;
 
 /// Where the figures come from.
@@ -28,6 +29,8 @@ pub struct Metrics {
     pub log: Option<(Queue, Syncs)>,
     /// What became of events before they came to the log.
     pub recorded: Recorded,
+    /// What is known of visitors.
+    pub visitors: Looks,
     /// Seconds since 1970.
     pub started_s: u64,
 }
@@ -87,6 +90,7 @@ impl Metrics {
         self.snapshots(&mut page, desk);
         self.events(&mut page);
         self.log(&mut page);
+        self.visitors(&mut page);
         self.process(&mut page);
         page.text
     }
@@ -202,6 +206,40 @@ impl Metrics {
         }
         page.family("parallax_sync_seconds", "histogram", "An append with its sync, or a sync that followed");
         page.histogram(&[], &syncs.told());
+    }
+
+    fn visitors(&self, page: &mut Page) {
+        let figures = self.visitors.figures();
+        for (name, kind, help, value) in [
+            (
+                "parallax_visitors",
+                "gauge",
+                "Visitors that are known, and ids that are tied to users",
+                figures.entries(),
+            ),
+            ("parallax_visitors_bytes", "gauge", "What they cost, of --profiles-memory", figures.bytes()),
+            (
+                "parallax_visitors_evicted_total",
+                "counter",
+                "Visitors that went for --profiles-memory",
+                figures.evicted(),
+            ),
+            (
+                "parallax_traits_too_large_total",
+                "counter",
+                "Traits that profiles do not keep for their size",
+                figures.traits_too_large(),
+            ),
+            (
+                "parallax_operations_skipped_total",
+                "counter",
+                "Profile operations on a value of another type",
+                figures.operations_of_another_type(),
+            ),
+        ] {
+            page.family(name, kind, help);
+            page.sample(&[], value);
+        }
     }
 
     fn process(&self, page: &mut Page) {

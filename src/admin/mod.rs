@@ -5,8 +5,10 @@
 
 mod health;
 mod metrics;
+mod visitors;
 
 pub use metrics::Metrics;
+pub use visitors::Visitors;
 
 use std::net::IpAddr;
 
@@ -22,12 +24,18 @@ pub struct Operator {
     stopping: Stopping,
     token: Option<String>,
     metrics: Metrics,
+    visitors: Option<Visitors>,
 }
 
 impl Operator {
     /// Answers at `desk`, which explains, for those who know `token`; says of `stopping` whether the server is ready.
     pub fn new(desk: Desk, token: Option<String>, stopping: Stopping, metrics: Metrics) -> Self {
-        Self { desk, stopping, token, metrics }
+        Self { desk, stopping, token, metrics, visitors: None }
+    }
+
+    /// The same, which is also asked about visitors.
+    pub fn knowing(self, visitors: Visitors) -> Self {
+        Self { visitors: Some(visitors), ..self }
     }
 
     /// Whether the rest of the address is open to this request.
@@ -68,10 +76,13 @@ impl Service for Operator {
         if let Err(problem) = self.admit(request, arrival) {
             return Progress::Answered(self.desk.refuse_request(request, &problem, out));
         }
+        if let Some(visitors) = self.visitors.as_mut().filter(|_| request.path == "/visitors") {
+            return Progress::Answered(visitors.answer(&mut self.desk, request, out));
+        }
         match Endpoint::of(request.path) {
             Some(Endpoint::Resolve | Endpoint::Variants) => self.desk.answer(request, arrival, out),
             _ => {
-                let expected = "/healthz, /readyz, /metrics, /v1/resolve or /v1/variants";
+                let expected = "/healthz, /readyz, /metrics, /visitors, /v1/resolve or /v1/variants";
                 let problem = Problem::new(problem::UNKNOWN_ENDPOINT, expected, request.path);
                 Progress::Answered(self.desk.refuse_request(request, &problem, out))
             }

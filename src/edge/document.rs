@@ -82,7 +82,7 @@ impl<'a> ProfileDocument<'a> {
     }
 
     fn visits(&self) -> u32 {
-        self.visitor.profile.map_or(1, |profile| profile.visits_at(self.visitor.now_ms))
+        visits(self.visitor.profile, self.visitor.now_ms)
     }
 
     /// `name` behind `traits.`: a trait, or a member of one.
@@ -118,7 +118,7 @@ impl<'a> ProfileDocument<'a> {
         let query: Map<_, _> =
             self.url.params().map(|(name, value)| (name.to_owned(), value.into())).collect();
         let local = self.local();
-        let mut document = self.history_json();
+        let mut document = past_json(self.visitor.profile, self.visitor.now_ms);
         document.extend([
             ("anonId".to_owned(), json!(self.visitor.anon_id)),
             ("firstTouch".to_owned(), json!(self.first_touch().map(touch_json))),
@@ -135,32 +135,39 @@ impl<'a> ProfileDocument<'a> {
         ]);
         Json::Object(document)
     }
+}
 
-    fn history_json(&self) -> Map<String, Json> {
-        let (profile, visits) = (self.visitor.profile, self.visits());
-        let past = |history| Past::of(Some(history)).to_json();
-        let names =
-            profile.iter().flat_map(Profile::names).map(|(name, history)| (name.to_owned(), past(history)));
-        let pages = profile.iter().flat_map(Profile::pages);
-        let pages = pages.filter_map(|(path, history)| Some((path?.to_owned(), past(history))));
-        let traits =
-            profile.iter().flat_map(Profile::traits).map(|(name, value)| (name.to_owned(), value.to_json()));
-        let members = [
-            (
-                "visitor",
-                json!({ "isNew": visits <= 1, "isReturning": visits > 1, "visits": visits,
-                    "pageViews": profile.map_or(0, |profile| profile.page_views()),
-                    "events": profile.map_or(0, |profile| profile.events()),
-                    "firstSeen": profile.and_then(|profile| profile.first_seen()),
-                    "lastSeen": profile.and_then(|profile| profile.last_seen()),
-                    "userId": profile.and_then(|profile| profile.user_id()) }),
-            ),
-            ("traits", Json::Object(traits.collect())),
-            ("events", Json::Object(names.collect())),
-            ("pages", Json::Object(pages.collect())),
-        ];
-        members.map(|(name, value)| (name.to_owned(), value)).into_iter().collect()
-    }
+/// The part of the document that does not depend on a request: what rules see of a visitor's past. None is a new visitor.
+pub fn past_json(profile: Option<Profile<'_>>, now_ms: i64) -> Map<String, Json> {
+    let visits = visits(profile, now_ms);
+    let past = |history| Past::of(Some(history)).to_json();
+    let known = profile.iter();
+    let names =
+        known.clone().flat_map(Profile::names).map(|(name, history)| (name.to_owned(), past(history)));
+    let pages = known.clone().flat_map(Profile::pages);
+    let pages = pages.filter_map(|(path, history)| Some((path?.to_owned(), past(history))));
+    let traits = known.flat_map(Profile::traits).map(|(name, value)| (name.to_owned(), value.to_json()));
+    let members = [
+        (
+            "visitor",
+            json!({ "isNew": visits <= 1, "isReturning": visits > 1, "visits": visits,
+                "pageViews": profile.map_or(0, |profile| profile.page_views()),
+                "events": profile.map_or(0, |profile| profile.events()),
+                "firstSeen": profile.and_then(|profile| profile.first_seen()),
+                "lastSeen": profile.and_then(|profile| profile.last_seen()),
+                "userId": profile.and_then(|profile| profile.user_id()) }),
+        ),
+        ("traits", Json::Object(traits.collect())),
+        ("events", Json::Object(names.collect())),
+        ("pages", Json::Object(pages.collect())),
+        ("firstTouch", json!(profile.and_then(|profile| profile.first_touch()).map(touch_json))),
+        ("lastTouch", json!(profile.and_then(|profile| profile.last_touch()).map(touch_json))),
+    ];
+    members.map(|(name, value)| (name.to_owned(), value)).into_iter().collect()
+}
+
+fn visits(profile: Option<Profile<'_>>, now_ms: i64) -> u32 {
+    profile.map_or(1, |profile| profile.visits_at(now_ms))
 }
 
 /// The path with its slash that `pages.` is followed by where all below it are meant.

@@ -49,6 +49,7 @@ params! {
     Cursor = "cursor"
     Include = "include"
     DryRun = "dryRun"
+    UserId = "userId"
 }
 
 impl Param {

@@ -18,7 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use self::recording::Recording;
-use crate::admin::{Metrics, Operator};
+use crate::admin::{Metrics, Operator, Visitors};
 use crate::api::{Desk, Settings};
 use crate::config::{Config, Connections, Driver};
 use crate::counters::Totals;
@@ -123,6 +123,7 @@ pub fn start(config: Config) -> Result<Running, BootError> {
         connections: (stopping.clone(), connections_max),
         log: Some((recording.queue.clone(), recording.syncs.clone())),
         recorded: recording.recorded.clone(),
+        visitors: recording.visitors.clone(),
         started_s: clock::now_s(),
     };
     let agents = Arc::new(Agents::new());
@@ -133,6 +134,7 @@ pub fn start(config: Config) -> Result<Running, BootError> {
     };
     let settings = settings(&config);
     let (public, own) = connections(&config, connections_max, workers);
+    let asked = (recording.visitors.clone(), recording.queue.clone());
     let operator = desk(Settings { address_limit: None, site_limit: None, ..settings.clone() });
     let (token, told) = (config.admin_token, stopping.clone());
     serve(Plan {
@@ -145,7 +147,10 @@ pub fn start(config: Config) -> Result<Running, BootError> {
         stopping: Stopping::default(),
         listeners: vec![(bind(addresses.admin, "--admin")?, Surface::Admin)],
         bell: None,
-        service: move || Operator::new(operator(), token, told, metrics),
+        service: move || {
+            let visitors = Visitors::new(asked.0.lookup(), asked.1);
+            Operator::new(operator(), token, told, metrics).knowing(visitors)
+        },
     })?;
 
     let mut listeners = Vec::with_capacity(workers);

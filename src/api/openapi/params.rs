@@ -57,6 +57,7 @@ fn says(param: Param, endpoint: Endpoint) -> (&'static str, Value) {
         Param::Country => {
             ("The visitor's country: two letters; anything else counts as unknown.", any_text())
         }
+        Param::UserId => ("The id of a user; the operator asks by it.", any_text()),
         Param::Prefix => ("Lists only paths that begin so.", any_text()),
         Param::Since => (
             "A version of the site: lists what differs from it in either direction; everything, where the server does not \

@@ -242,3 +242,39 @@ fn the_example_site_s_visitors_get_what_they_did_and_the_operator_is_told_why() 
     assert_eq!((&why["key"], &why["rules"][0]["matched"]), (&json!("call"), &json!(true)), "{why}");
     assert_eq!(document["visitor"]["pages"]["/pricing"]["count"], 3);
 }
+
+#[test]
+fn the_operator_reads_a_visitor_by_any_of_its_ids() {
+    let server = telling(json!([]));
+    let mut client = Client::to(server.edge);
+    for anon_id in ["phone", "desk"] {
+        accepted(&mut client, "page", &json!({ "anonId": anon_id, "properties": { "path": "/a" } }));
+        let identify =
+            json!({ "anonId": anon_id, "userId": "u 1", "type": "identify", "traits": { "plan": "pro" } });
+        accepted(&mut client, "track", &identify);
+    }
+    let last =
+        accepted(&mut client, "track", &json!({ "anonId": "stranger", "event": "e" })).json()["seq"].clone();
+    let read = |id: &str| server.admin_get(&format!("/visitors?site=acme&{id}"));
+    let by_user = read("userId=u%201").json();
+    assert_eq!(
+        (&by_user["aliases"], &by_user["known"]),
+        (&json!(["phone", "desk"]), &json!(true)),
+        "{by_user}"
+    );
+    assert_eq!(by_user["profile"]["visitor"]["userId"], "u 1");
+    assert_eq!((&by_user["profile"]["pages"]["/a"]["count"], &by_user["seq"]), (&json!(2), &last));
+    for id in ["anonId=phone", "anonId=desk"] {
+        assert_eq!(read(id).json()["profile"], by_user["profile"], "{id}");
+    }
+    let stranger = read("anonId=nobody").json();
+    assert_eq!((&stranger["known"], &stranger["profile"]["visitor"]["isNew"]), (&json!(false), &json!(true)));
+    for (asked, code) in [
+        ("site=acme", "missing_visitor"),
+        ("site=acme&anonId=a&userId=b", "missing_visitor"),
+        ("anonId=a", "missing_site"),
+    ] {
+        let refused = server.admin_get(&format!("/visitors?{asked}"));
+        assert_eq!((refused.status, &*refused.code()), (400, code), "{asked}");
+    }
+}

@@ -9,6 +9,7 @@ use parallax::edge::agent::Agents;
 use parallax::http::request::{Parsed, parse};
 use parallax::snapshot::current::Current;
 use parallax::snapshot::open::Budget;
+use parallax::visitors::live::Live;
 use parallax::worker::{ENDPOINTS_COUNTED, Service, Stopping};
 use serde_json::json;
 
@@ -166,6 +167,7 @@ fn answer_to(peer: &str, token: Option<&str>, fields: &str) -> String {
         connections: (Stopping::default(), 0),
         log: None,
         recorded: Recorded::default(),
+        visitors: Live::new([0; 16], 0).1,
         started_s: 0,
     };
     let mut operator = Operator::new(desk, token.map(str::to_owned), Stopping::default(), metrics);
