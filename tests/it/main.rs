@@ -41,6 +41,10 @@ mod fuzzed;
 mod golden;
 // What is sent, as records.
 mod events;
+// Real traffic, as page views.
+mod replayed;
+// Who is known after a restart.
+mod known_again;
 // The event log, on a disk and a clock that are simulated.
 mod log;
 // What the log says of each visitor, against obvious models.
