@@ -1,13 +1,14 @@
 //! Which ids count as seen: those of the last 24 hours, at most so many.
 //!
-//! A ring holds key and time of each accepted record, oldest first; a table of open addressing finds
+//! A ring holds key and time of each accepted record, oldest first, times too; a table of open addressing finds
 //! a key's place in it. Both are reserved at once, and the kernel lends their pages as they are first
 //! touched: 24 bytes of ring an id, and 4 bytes for each slot of the table, of which at most three in four
 //! are taken. The ring goes round all of its pages in time. Nothing is ever copied to grow, so no
 //! insertion takes longer than the others.
 //!
-//! Time is the newest received time that was ever seen: a restart, which sees the same records, comes to
-//! the same window. What a batch inserts counts only once it is committed.
+//! Time is the newest received time that was ever seen, and an id is as old as that was when it came: where
+//! the clock ran ahead and was put right, ids count for longer than 24 hours, never for less. A restart, which sees
+//! the same records, comes to the same window. What a batch inserts counts only once it is committed.
 
 use std::collections::VecDeque;
 
@@ -33,7 +34,8 @@ pub struct Duplicates {
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     key: [u64; 2],
-    received_ms: i64,
+    /// The newest time when it came.
+    seen_ms: i64,
 }
 
 impl Duplicates {
@@ -69,7 +71,7 @@ impl Duplicates {
             return true;
         }
         self.table[slot] = code(self.first + self.ring.len() as u64);
-        self.ring.push_back(Entry { key, received_ms });
+        self.ring.push_back(Entry { key, seen_ms: self.now_ms });
         self.pending += 1;
         false
     }
@@ -105,7 +107,7 @@ impl Duplicates {
     }
 
     fn is_live(&self, entry: &Entry) -> bool {
-        entry.received_ms.saturating_add(DUPLICATE_WINDOW_MS) > self.now_ms
+        entry.seen_ms.saturating_add(DUPLICATE_WINDOW_MS) > self.now_ms
     }
 
     fn entry(&self, code: u32) -> Entry {

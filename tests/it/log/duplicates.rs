@@ -29,7 +29,7 @@ impl Oracle {
         if self.ids.iter().any(|&(other, ms)| other == key && self.is_live(ms)) {
             return true;
         }
-        self.ids.push((key, received_ms));
+        self.ids.push((key, self.now_ms));
         self.pending += 1;
         false
     }
@@ -59,7 +59,13 @@ enum Act {
 
 fn act() -> impl Strategy<Value = Act> {
     let key = (1..40_u128).prop_map(|key| (key << 64) | (key % 3));
-    let later_ms = prop_oneof![Just(0), Just(-5), 1..1000_i64, Just(DUPLICATE_WINDOW_MS / 3)];
+    let later_ms = prop_oneof![
+        Just(0),
+        Just(-5),
+        1..1000_i64,
+        Just(DUPLICATE_WINDOW_MS / 3),
+        Just(-2 * DUPLICATE_WINDOW_MS),
+    ];
     prop_oneof![
         6 => (key, later_ms).prop_map(|(key, later_ms)| Act::Seen(key, later_ms)),
         2 => Just(Act::Commit),
@@ -107,6 +113,20 @@ fn an_id_counts_as_seen_to_the_last_millisecond_of_the_window() {
         duplicates.commit();
         assert_eq!(duplicates.seen(7, START_MS + later_ms), expected, "{later_ms} ms later");
     }
+}
+
+#[test]
+fn a_clock_that_ran_ahead_makes_nothing_count_twice_from_then_on() {
+    let disk = SimulatedDisk::new(1);
+    let mut log = open(&disk, &options());
+    log.record(&[1], START_MS + 9 * DUPLICATE_WINDOW_MS);
+    // The clock was put right.
+    for key in [2, 3] {
+        assert_ne!(log.record(&[key], START_MS).request.verdicts(), [Verdict::Duplicate]);
+        assert_eq!(log.record(&[key], START_MS + 1).request.verdicts(), [Verdict::Duplicate]);
+    }
+    let mut log = open_again(log, &disk);
+    assert_eq!(log.record(&[1, 2, 3], START_MS + 2).request.verdicts(), [Verdict::Duplicate; 3]);
 }
 
 #[test]
