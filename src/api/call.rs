@@ -215,7 +215,7 @@ pub(super) fn anon_id<'a>(
     Ok(fields.anon_id.and_then(usable).or_else(|| cookie().and_then(usable)))
 }
 
-fn is_tracking_id(id: &str) -> bool {
+pub(super) fn is_tracking_id(id: &str) -> bool {
     id.strip_prefix("track_").is_some_and(|rest| {
         (1..=SITE_ID_BYTES_MAX).contains(&rest.len())
             && rest.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')

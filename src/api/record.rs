@@ -324,8 +324,11 @@ fn judge<'a, 'r: 'a>(
     let [own_id, own_site] = names;
     let own_id = sent.address.tracking_id.map(|id| copied(id, own_id));
     let own_site = sent.address.site.map(|site| copied(site, own_site));
-    let tracking_id = params.get(Param::TrackingId).or(user).or(own_id);
-    let site = params.get(Param::Site);
+    let (given_id, site) = (params.get(Param::TrackingId), params.get(Param::Site));
+    // Where the site is named, a user that is no tracking ID is somebody else's: a browser sends it for a proxy's password.
+    let is_named = [given_id, own_id, site, own_site].iter().any(Option::is_some);
+    let user = user.filter(|user| !is_named || call::is_tracking_id(user));
+    let tracking_id = given_id.or(user).or(own_id);
     let of_query = |problem: Problem<'a>| match problem.at {
         Some(at) if at.name == Param::TrackingId.name() && tracking_id == own_id => problem,
         Some(at) if at.name == Param::Site.name() && site.is_none() => problem,

@@ -109,6 +109,21 @@ fn names_of_two_sites_are_a_mismatch() {
 }
 
 #[test]
+fn credentials_for_somebody_else_do_not_hide_the_site_that_is_named() {
+    let named = json!({ "trackingId": "track_closed" });
+    for (target, body) in [
+        ("/v1/track", &named),
+        ("/v1/track", &json!({ "site": "closed" })),
+        ("/v1/track?site=closed", &json!({})),
+        ("/v1/track?trackingId=track_closed", &json!({})),
+    ] {
+        let id = fresh("staging");
+        let receipt = as_user("ana:the proxy's password", target, &of(&id, body));
+        assert_eq!(only_record(&receipt, &id)["site"], "closed", "{target} {body}");
+    }
+}
+
+#[test]
 fn a_fault_is_named_where_it_stands() {
     let response = post("/v1/track?site=nobody", &event(json!({})));
     assert_eq!((&response.json()["param"], &response.json()["pointer"]), (&json!("site"), &Value::Null));
