@@ -32,18 +32,22 @@ impl Room {
         call.policy.ip.write(ip, call.peer, &mut self.ip);
         self.payload.clear();
         payload(event, call.policy.ip.payload(ip, &self.ip), &mut self.payload);
-        if event.message_id.is_none() {
-            self.minted = outside.mint();
-        }
-        let minted = std::str::from_utf8(&self.minted).unwrap_or_default();
-        let message_id = event.message_id.unwrap_or(minted);
+        let (message_id, key) = match event.message_id {
+            Some(id) => (id, duplicate_key(call.site, id, &mut self.key)),
+            // Never a duplicate: else who guesses what is minted next could send it first, and strangers' events would count
+            // as repetitions.
+            None => {
+                self.minted = outside.mint();
+                (std::str::from_utf8(&self.minted).unwrap_or_default(), 0)
+            }
+        };
         Record {
             kind: event.kind,
             bot,
             gpc: call.gpc,
             received_ms: call.received_ms,
             timestamp_ms: event.timestamp_ms,
-            key: duplicate_key(call.site, message_id, &mut self.key),
+            key,
             site: Some(call.site),
             message_id: Some(message_id),
             anon_id: event.anon_id,

@@ -95,7 +95,7 @@ pub struct Record<'a> {
     pub received_ms: i64,
     /// When it happened, in milliseconds.
     pub timestamp_ms: i64,
-    /// Equal for equal (site, message id), else not; 0 where it is never a duplicate.
+    /// Equal for equal (site, message id), else not; 0 where it is never a duplicate, as with a minted id.
     pub key: u128,
     /// The site ID.
     pub site: Option<&'a str>,

@@ -85,6 +85,8 @@ fn a_message_id_that_is_missing_is_minted_and_not_told() {
     let records = outcome.records();
     let ids: Vec<&Value> = records.iter().map(|record| &record["messageId"]).collect();
     assert_eq!(ids, ["0000000000000001", "0000000000000002", "77"]);
+    // Whoever guesses what will be minted could else make strangers' events duplicates of their own.
+    assert_eq!(outcome.duplicate_keys.iter().map(|key| *key == 0).collect::<Vec<_>>(), [true, true, false]);
     assert_eq!(outcome.payload(0).get("messageId"), None);
     assert_eq!(outcome.receipt()["results"], json!([]));
 }
