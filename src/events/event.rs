@@ -61,7 +61,7 @@ impl<'d> Event<'d> {
 
     /// What may stand as its message ID in a receipt, whatever else is wrong with it.
     pub(super) fn message_id_of(value: Value<'d>) -> Option<&'d str> {
-        value.find("messageId")?.text().filter(|id| is_message_id(id))
+        value.find("messageId").and_then(message_id_text)
     }
 }
 
@@ -122,12 +122,14 @@ fn event_name<'d>(members: &Members<'d>, kind: Kind, place: Place<'d>) -> Result
 }
 
 fn message_id<'d>(value: Value<'d>, place: Place<'d>) -> Result<&'d str, Refusal> {
-    let id = value.text().filter(|id| is_message_id(id));
-    id.ok_or_else(|| place.refuse(problem::INVALID_EVENT, value, "1 to 128 bytes of text"))
+    message_id_text(value)
+        .ok_or_else(|| place.refuse(problem::INVALID_EVENT, value, "1 to 128 bytes of text"))
 }
 
-fn is_message_id(id: &str) -> bool {
-    (1..=MESSAGE_ID_BYTES_MAX).contains(&id.len())
+/// A text, or the digits of a number; `true` would make all events of who sends it duplicates of the first.
+fn message_id_text(value: Value<'_>) -> Option<&str> {
+    let id = value.text().filter(|_| value.boolean().is_none())?;
+    (1..=MESSAGE_ID_BYTES_MAX).contains(&id.len()).then_some(id)
 }
 
 /// When it happened, by our clock.

@@ -57,6 +57,7 @@ fn each_member_is_refused_by_its_own_rule() {
             "/messageId",
             "Expected 1 to 128 bytes of text; got '[]'.",
         ),
+        (json!({"messageId": true}), "invalid_event", "/messageId", "bytes of text; got 'true'."),
         (json!({"anonId": "a b"}), "invalid_anon_id", "/anonId", "visible ASCII; got 'a b'."),
         (json!({"anonId": "é"}), "invalid_anon_id", "/anonId", "visible ASCII; got 'é'."),
         (json!({"anonId": {}}), "invalid_anon_id", "/anonId", "visible ASCII; got '{}'."),
