@@ -146,13 +146,15 @@ impl Desk {
         if request.method == Method::Options {
             return Progress::Answered(self.answer_options(request, arrival.surface, out));
         }
-        if let Err(problem) = admit::address(&self.settings, request, arrival) {
-            refuse::write(out, &problem, Cors::Anyone, request, &self.date, &mut self.room);
-            return Progress::refused(None, problem.kind);
-        }
         let records =
             matches!(arrival.surface, Surface::Public | Surface::Events) && request.method == Method::Post;
-        if let Some(endpoint) = events::endpoint::Endpoint::at(request.path).filter(|_| records) {
+        let recording = events::endpoint::Endpoint::at(request.path).filter(|_| records);
+        if let Err(problem) = admit::address(&self.settings, request, arrival) {
+            let cors = if recording.is_some() { record::untold_cors(request) } else { Cors::Anyone };
+            refuse::write(out, &problem, cors, request, &self.date, &mut self.room);
+            return Progress::refused(None, problem.kind);
+        }
+        if let Some(endpoint) = recording {
             return record::begin(self, request, arrival, endpoint, out);
         }
         Progress::Answered(self.answer_now(request, arrival, out))

@@ -193,7 +193,7 @@ pub(super) fn begin(
         refuse::write(out, &problem, Cors::Nobody, request, date, room);
         return Progress::refused(None, problem.kind);
     };
-    let mut cors = Cors::events(request.fields.origin, std::iter::empty()).unwrap_or(Cors::Nobody);
+    let mut cors = untold_cors(request);
     // Before anything is decoded: what refusing costs is taken from those who are not refused.
     if let Some(refusal) = recorder.port.refusal() {
         let problem = unavailable(refusal);
@@ -232,6 +232,11 @@ pub(super) fn begin(
             Progress::refused(answered, problem.kind)
         }
     }
+}
+
+/// The CORS of an answer to events whose site is not known yet.
+pub(super) fn untold_cors<'a>(request: &Request<'a>) -> Cors<'a> {
+    Cors::events(request.fields.origin, std::iter::empty()).unwrap_or(Cors::Nobody)
 }
 
 /// Answers a request that came back.

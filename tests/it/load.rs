@@ -114,6 +114,11 @@ fn an_address_that_asks_too_often_is_429_and_others_are_not() {
     assert_eq!((limited.status, limited.code().as_str()), (429, "rate_limited"));
     assert_eq!(limited.field("retry-after"), Some("1"));
     assert_eq!(limited.field("access-control-allow-origin"), Some("*"));
+    let origin = [("X-Forwarded-For", "192.0.2.1"), ("Origin", "https://shop.example")];
+    let event = server.post("/v1/track", &origin, b"{}");
+    let allowed = ["access-control-allow-origin", "access-control-allow-credentials"];
+    let allowed = allowed.map(|name| event.field(name));
+    assert_eq!((event.status, allowed), (429, [Some("https://shop.example"), Some("true")]));
     // What the client made up stands further left; what trusted proxies wrote behind it is stepped over.
     for same in ["198.51.100.7, 192.0.2.1", "192.0.2.1, 127.0.0.1", "192.0.2.1:4711, 2001:db8:ffff::1"] {
         assert_eq!(ask(same).status, 429, "{same}");
