@@ -57,11 +57,15 @@ pub fn survey_file(disk: Arc<dyn Disk>, path: &Path) -> Result<(Directory, Surve
 }
 
 fn check(directory: &Directory, survey: Survey) -> Result<Checked, LogError> {
-    let segments = survey.places.len();
-    let mut checked = Checked { segments, findings: survey.findings, ..Checked::default() };
+    let mut checked = Checked { findings: survey.findings, ..Checked::default() };
     for place in &survey.places {
         let failed = |error| LogError::io(&directory.path(&place.name()), error);
-        let mut walk = Walk::new(directory, place, survey.proven).map_err(failed)?;
+        let mut walk = match Walk::new(directory, place, survey.proven) {
+            // Retention took it away meanwhile.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            other => other.map_err(failed)?,
+        };
+        checked.segments += 1;
         while let Some(passage) = walk.next().map_err(failed)? {
             match passage {
                 Passage::Flaw(finding) => checked.findings.push(finding),

@@ -115,11 +115,12 @@ impl Survey {
     /// What the system says; a format version that this release does not know.
     pub fn of(directory: &Directory) -> Result<Self, LogError> {
         let mut findings = Vec::new();
-        let oldest = oldest(directory, &mut findings)?;
         let mut places = Vec::new();
         for named_seq in directory.segments().map_err(|error| LogError::io(&directory.path(""), error))? {
             places.extend(place(directory, named_seq, &mut findings)?);
         }
+        // Behind the segments, so that none is missed which retention took away while they were looked at.
+        let oldest = oldest(directory, &mut findings)?;
         places.sort_by_key(|place| place.first_seq);
         for at in 1..places.len() {
             places[at - 1].limit = places[at].first_seq;

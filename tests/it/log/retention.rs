@@ -1,11 +1,13 @@
 //! Retention lets the oldest go: the word is durable before a file is deleted.
 
+use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use parallax::clock::Clock;
 use parallax::limits::{RETAIN_MS_MIN, RETENTION_EVERY_MS};
-use parallax::segment::{Flaw, Options};
+use parallax::segment::{Flaw, Item, Options, Reader, check_folder};
+use parallax::storage::disk::{Disk, DiskFile};
 
 use super::simulated::{Plan, SimulatedDisk};
 use super::{FOLDER, Log, TestClock, options};
@@ -69,6 +71,102 @@ fn segments_go_by_size_but_never_under_a_day_old() {
     assert_eq!(segments(&disk), [4, 5, 6]);
     look(&mut log, &clock, RETENTION_EVERY_MS + 1);
     assert_eq!(segments(&disk), [6]);
+}
+
+type Event = Box<dyn FnOnce() + Send>;
+
+/// A disk on which something happens in the midst of what a reader does.
+struct Meanwhile {
+    disk: SimulatedDisk,
+    /// Calls until it happens, and what.
+    event: Mutex<(usize, Option<Event>)>,
+}
+
+impl Meanwhile {
+    fn happens_at(disk: &SimulatedDisk, call: usize, event: impl FnOnce() + Send + 'static) -> Arc<Self> {
+        Arc::new(Self { disk: disk.clone(), event: Mutex::new((call, Some(Box::new(event)))) })
+    }
+
+    fn has_happened(&self) -> bool {
+        self.event.lock().expect("unpoisoned").1.is_none()
+    }
+
+    fn call(&self) -> &SimulatedDisk {
+        let mut event = self.event.lock().expect("unpoisoned");
+        match event.0 {
+            0 => event.1.take().into_iter().for_each(|event| event()),
+            _ => event.0 -= 1,
+        }
+        &self.disk
+    }
+}
+
+impl Disk for Meanwhile {
+    fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
+        self.call().list(folder)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.call().open(path)
+    }
+
+    fn make_folder(&self, _: &Path) -> io::Result<()> {
+        unreachable!("a reader changes nothing")
+    }
+
+    fn lock(&self, _: &Path) -> io::Result<Box<dyn Send>> {
+        unreachable!("a reader changes nothing")
+    }
+
+    fn create(&self, _: &Path) -> io::Result<Box<dyn DiskFile>> {
+        unreachable!("a reader changes nothing")
+    }
+
+    fn truncate(&self, _: &Path, _: u64) -> io::Result<()> {
+        unreachable!("a reader changes nothing")
+    }
+
+    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+        unreachable!("a reader changes nothing")
+    }
+
+    fn unlink(&self, _: &Path) -> io::Result<()> {
+        unreachable!("a reader changes nothing")
+    }
+
+    fn sync_folder(&self, _: &Path) -> io::Result<()> {
+        unreachable!("a reader changes nothing")
+    }
+}
+
+#[test]
+fn who_reads_while_segments_go_finds_nothing_wrong() {
+    let read: [fn(Arc<Meanwhile>); 2] = [
+        |disk| {
+            let checked = check_folder(disk, Path::new(FOLDER)).expect("what is gone is not missed");
+            assert_eq!(checked.findings, []);
+        },
+        |disk| {
+            let mut reader = Reader::open(disk, Path::new(FOLDER), 0).expect("it can be read");
+            while let Some(item) = reader.read_next().expect("what is gone is not missed") {
+                assert!(matches!(item, Item::Records(_)), "{item:?}");
+            }
+        },
+    ];
+    for read in read {
+        for call in 0.. {
+            let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
+            let options = Options { segment_bytes: 1, retain_ms: Some(DAY_MS as i64), ..options() };
+            let mut log = five(&disk, &clock, &options);
+            let meanwhile = Meanwhile::happens_at(&disk, call, move || look(&mut log, &clock, 1));
+            read(Arc::clone(&meanwhile));
+            if !meanwhile.has_happened() {
+                assert!(call > 8, "{call} calls are too few");
+                break;
+            }
+            assert_eq!(segments(&disk), [4, 5, 6]);
+        }
+    }
 }
 
 #[test]
