@@ -50,11 +50,12 @@ impl Active {
         self.file.sync_data()
     }
 
-    /// Ends the segment, all of which is durable: nobody needs to scan it again.
-    pub fn seal(mut self) -> io::Result<()> {
+    /// Ends the segment, all of which is durable: nobody needs to scan it again. The bytes of its file are the answer.
+    pub fn seal(mut self) -> io::Result<u64> {
         let footer = self.contents.into_bytes(self.bytes);
         append_whole(&mut *self.file, &footer)?;
-        self.file.sync_data()
+        self.file.sync_data()?;
+        Ok(self.bytes + footer.len() as u64)
     }
 
     /// The first seq that it may hold.

@@ -57,6 +57,7 @@ impl Report {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Closed {
     pub(super) first_seq: u64,
+    /// Of its file.
     pub(super) bytes: u64,
     /// The newest received time; milliseconds. `None` without records.
     pub(super) newest_ms: Option<i64>,
@@ -134,7 +135,7 @@ impl<'a> Recovery<'a> {
     }
 
     fn segment(&mut self, place: &Place, mut walk: Walk, follower: &mut dyn Follower) -> std::io::Result<()> {
-        let mut closed = Closed { first_seq: place.first_seq, bytes: walk.end(), newest_ms: None };
+        let mut closed = Closed { first_seq: place.first_seq, bytes: walk.bytes(), newest_ms: None };
         let is_sealed = walk.footer().is_some();
         if let Some(footer) = walk.footer().filter(|footer| footer.last_seq <= self.folded_seq) {
             for &(key, received_ms) in &footer.keys {

@@ -227,6 +227,7 @@ pub enum Passage<'a> {
 pub struct Walk {
     scan: Scan,
     footer: Option<Footer>,
+    bytes: u64,
     name: String,
     expected: u64,
     limit: u64,
@@ -243,11 +244,12 @@ impl Walk {
     /// What the system says.
     pub fn new(directory: &Directory, place: &Place, proven: u64) -> io::Result<Self> {
         let file = directory.open(&place.name())?;
-        let footer = scan::footer(&*file)?;
-        let end = footer.as_ref().map_or(file.length()?, |footer| footer.at);
+        let (footer, bytes) = (scan::footer(&*file)?, file.length()?);
+        let end = footer.as_ref().map_or(bytes, |footer| footer.at);
         let scan = Scan::new(file, end);
         let (expected, limit) = (place.first_seq, place.limit);
-        Ok(Self { scan, footer, name: place.name(), expected, limit, proven, damage: None, ended: false })
+        let name = place.name();
+        Ok(Self { scan, footer, bytes, name, expected, limit, proven, damage: None, ended: false })
     }
 
     /// The footer, if it was sealed.
@@ -255,9 +257,9 @@ impl Walk {
         self.footer.as_ref()
     }
 
-    /// Where the batches end.
-    pub fn end(&self) -> u64 {
-        self.scan.end()
+    /// Of the file.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Leaves out what the index lets be left out before `seq`.

@@ -352,6 +352,9 @@ impl Writer {
             // All of it is durable; without a footer it is scanned, that is all.
             let sealed = active.seal();
             self.note_failure(&sealed);
+            if let (Ok(bytes), Some(closed)) = (sealed, self.closed.back_mut()) {
+                closed.bytes = bytes;
+            }
             self.begin();
         }
     }

@@ -73,6 +73,28 @@ fn segments_go_by_size_but_never_under_a_day_old() {
     assert_eq!(segments(&disk), [6]);
 }
 
+#[test]
+fn what_a_segment_takes_is_all_of_its_file() {
+    let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
+    let options = Options { segment_bytes: 1, ..options() };
+    let _log = five(&disk, &clock, &options);
+    let files = disk.names().into_iter().filter(|name| name.ends_with(".segment"));
+    let all: usize = files.map(|name| disk.bytes(&Path::new(FOLDER).join(name)).len()).sum();
+    for (retain_bytes, first) in [(all, 1), (all - 1, 2)] {
+        for restarts in [false, true] {
+            let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
+            let options = Options { retain_bytes: Some(retain_bytes as u64), ..options.clone() };
+            let mut log = five(&disk, &clock, &options);
+            if restarts {
+                log.stop();
+                log = open(&disk, &clock, &options);
+            }
+            look(&mut log, &clock, 2 * DAY_MS);
+            assert_eq!(segments(&disk).first(), Some(&first), "{restarts}");
+        }
+    }
+}
+
 type Event = Box<dyn FnOnce() + Send>;
 
 /// A disk on which something happens in the midst of what a reader does.
