@@ -43,7 +43,7 @@ pub fn terms(config: &Config, workers: usize, connections: usize) -> Vec<Term> {
         term("versions", VERSIONS_BYTES_MAX as u64),
         // Each with what it waits with.
         term("connections", ((connections + OPERATOR_CONNECTIONS_MAX) * CONNECTION_BYTES) as u64),
-        // Bodies on their way, and answers that are not taken yet.
+        // Bodies on their way, records that wait, and answers that are not taken yet.
         term("transfers", (workers * config.held_bytes_max(workers) + CONNECTIONS_MEMORY_BYTES_MIN) as u64),
         // Profiles, their places in the table, and what is replaced but still being read or copied.
         term("visitors", config.profiles_memory + (RETIRED_BYTES + COPY_HELD_BYTES_MAX) as u64),

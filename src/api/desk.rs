@@ -172,6 +172,11 @@ impl Desk {
         }
     }
 
+    /// What a request that records holds in memory until it is finished, about.
+    pub fn waiting_bytes(&self, token: usize) -> usize {
+        self.recorder.as_ref().map_or(0, |recorder| recorder.waiting_bytes(token))
+    }
+
     /// The token of a request that came back from the log, if one did.
     pub fn take_completion(&mut self) -> Option<usize> {
         self.recorder.as_mut()?.take_completion()

@@ -53,6 +53,8 @@ pub struct Recorder {
 /// A request whose records are with the writer.
 struct Waiting {
     fates: Fates,
+    /// What it holds with its records, wherever they are.
+    bytes: usize,
     completion: Option<Completion>,
     /// Its connection is gone.
     forgotten: bool,
@@ -105,6 +107,11 @@ impl Recorder {
         waiting.is_some_and(|waiting| waiting.completion.is_some())
     }
 
+    /// What it holds until it is finished, about.
+    pub(super) fn waiting_bytes(&self, token: usize) -> usize {
+        self.waiting.get(token).and_then(Option::as_ref).map_or(0, |waiting| waiting.bytes)
+    }
+
     /// Nobody will ask for it any more.
     pub(super) fn forget(&mut self, token: usize) {
         let Some(waiting) = self.waiting.get_mut(token).and_then(Option::as_mut) else { return };
@@ -143,7 +150,8 @@ impl Recorder {
             self.waiting.len() - 1
         });
         records.token = token as u64;
-        self.waiting[token] = Some(Waiting { fates, completion: None, forgotten: false });
+        let bytes = records.capacity() + fates.bytes();
+        self.waiting[token] = Some(Waiting { fates, bytes, completion: None, forgotten: false });
         self.port.send(records).map(|()| token).map_err(|(records, refusal)| {
             self.release(token);
             self.keep(records);

@@ -119,6 +119,12 @@ impl Fates {
         })
     }
 
+    /// What they hold in memory, about.
+    pub fn bytes(&self) -> usize {
+        let fates = self.fates.capacity() * size_of::<Fate>();
+        fates + self.ids.capacity() + self.refusals().map(Refusal::bytes).sum::<usize>()
+    }
+
     fn count(&self, is: impl Fn(&Verdict) -> bool) -> usize {
         self.fates.iter().filter(|fate| is(&fate.verdict)).count()
     }

@@ -90,6 +90,12 @@ impl Refusal {
         Self { kind: problem::MALFORMED_JSON, pointer: None, expected, came }
     }
 
+    /// What it holds in memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        let came = if let Came::Words(words, _) = &self.came { words.capacity() } else { 0 };
+        size_of::<Self>() + self.pointer.as_ref().map_or(0, String::capacity) + came
+    }
+
     /// Appends `"code":...,"pointer":...,"detail":...`.
     pub fn write_members(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"\"code\":");

@@ -1,5 +1,5 @@
-//! What the connections of a worker hold in memory beside the buffer that each waits with: bodies on their way, and answers that
-//! are not taken yet. It has a bound; past it who wants more is told to come again.
+//! What the connections of a worker hold in memory beside the buffer that each waits with: bodies on their way, records that are
+//! not acknowledged yet, and answers that are not taken yet. It has a bound; past it who wants more is told to come again.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -53,6 +53,11 @@ pub trait Service: 'static {
     }
     /// Has another thread look at what waits since this was called last; once for all that come in a turn of the loop.
     fn hand_over(&mut self) {}
+    /// What waits under this token holds in memory, about.
+    fn waiting_bytes(&self, token: usize) -> usize {
+        let _ = token;
+        0
+    }
     /// What came to be complete since this was asked last; asked again until there is no more.
     fn take_completion(&mut self) -> Option<usize> {
         None
@@ -90,6 +95,10 @@ impl Service for Desk {
 
     fn hand_over(&mut self) {
         Desk::hand_over(self);
+    }
+
+    fn waiting_bytes(&self, token: usize) -> usize {
+        Desk::waiting_bytes(self, token)
     }
 
     fn take_completion(&mut self) -> Option<usize> {

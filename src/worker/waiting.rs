@@ -12,6 +12,7 @@ use monoio::io::AsyncReadRent;
 
 use super::Service;
 use super::connection::Shared;
+use super::held::Holding;
 use super::ring::Kernel;
 
 /// A request that waits. Where it is dropped before it is done, it is forgotten.
@@ -19,6 +20,8 @@ pub(super) struct Waiting<'s, S: Service> {
     shared: &'s Shared<S>,
     pub(super) token: usize,
     pub(super) is_done: bool,
+    /// Not only the disk is waited for: answers before may stand in the way, as long as their client takes nothing.
+    _held: Holding,
 }
 
 impl<'s, S: Service> Waiting<'s, S> {
@@ -27,7 +30,8 @@ impl<'s, S: Service> Waiting<'s, S> {
         if let Some(waker) = &*shared.hander.borrow() {
             waker.wake_by_ref();
         }
-        Self { shared, token, is_done: false }
+        let held = shared.held.hold(shared.service.borrow().waiting_bytes(token));
+        Self { shared, token, is_done: false, _held: held }
     }
 }
 

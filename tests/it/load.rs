@@ -1,8 +1,14 @@
 //! What the server does when there is too much: connections, descriptors, memory, requests of one address or for one site.
 
+use std::io::Write;
 use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::json;
+use socket2::{Domain, Socket, Type};
 
 use crate::harness::{Client, PATIENCE, Server, eventually, post};
 
@@ -100,6 +106,34 @@ fn bodies_that_there_is_no_room_for_are_refused_and_get_goes_on() {
     assert_eq!((refused.status, refused.code().as_str()), (503, "overloaded"));
     assert!(waiting.len() >= 3, "{} bodies of 512 KiB fit 4 MiB", waiting.len());
     drop(waiting);
+    eventually("there is room again", || (server.get(ROUTES).status == 200).then_some(()));
+}
+
+/// A client that takes next to nothing of what it is sent, asks for much, and sends a batch behind it, again and again: 64 KiB that
+/// become 3 MiB of records, in 300 bytes of gzip.
+fn who_takes_nothing(server: &Server) -> Socket {
+    let batch = vec![json!({ "event": "e", "anonId": "v" }); 2_000];
+    let body = json!({ "context": { "pad": "p".repeat(1_500) }, "batch": batch }).to_string();
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    gzip.write_all(body.as_bytes()).expect("a Vec takes everything");
+    let body = gzip.finish().expect("a Vec takes everything");
+    let mut requests = b"GET /v1/openapi.json HTTP/1.1\r\nHost: a\r\n\r\n".repeat(3);
+    requests.extend(post("/v1/batch?site=fjell", &[("Content-Encoding", "gzip")], &body));
+    let mut client = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    client.set_recv_buffer_size(4096).expect("it is small");
+    client.connect(&server.edge.into()).expect("connected");
+    client.write_all(&requests.repeat(40)).expect("the kernel takes it");
+    client
+}
+
+#[test]
+fn records_that_wait_behind_an_answer_that_nobody_takes_are_counted() {
+    let server = demo(&["--connections-memory", "0"]);
+    let idle: Vec<Socket> = (0..3).map(|_| who_takes_nothing(&server)).collect();
+    let refused = || Some(server.get(ROUTES)).filter(|response| response.status != 200);
+    let refused = eventually("there is no room", refused);
+    assert_eq!((refused.status, refused.code().as_str()), (503, "overloaded"));
+    drop(idle);
     eventually("there is room again", || (server.get(ROUTES).status == 200).then_some(()));
 }
 
