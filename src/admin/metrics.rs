@@ -179,6 +179,12 @@ impl Metrics {
                 "Requests that failed because of the disk",
                 figures.refused(),
             ),
+            (
+                "parallax_log_damaged",
+                "gauge",
+                "Places found damaged when the log was read",
+                figures.damaged(),
+            ),
             ("parallax_log_segments", "gauge", "Segments in the data folder", figures.segments()),
             ("parallax_log_seq", "gauge", "The last seq", figures.last_seq()),
             ("parallax_log_durable_seq", "gauge", "The last seq that is on disk", figures.durable_seq()),

@@ -19,6 +19,7 @@ pub struct Figures {
     pub(super) refused: AtomicU64,
     pub(super) last_seq: AtomicU64,
     pub(super) durable_seq: AtomicU64,
+    pub(super) damaged: AtomicU64,
 }
 
 impl Figures {
@@ -50,6 +51,11 @@ impl Figures {
     /// Bytes of batches that were kept.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Places of the log that were found damaged when it was opened.
+    pub fn damaged(&self) -> u64 {
+        self.damaged.load(Ordering::Relaxed)
     }
 
     /// Records that were duplicates.

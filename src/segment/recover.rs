@@ -34,6 +34,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// How many more there are.
     pub findings_left_out: u64,
+    /// How many of all are more than what crashes leave.
+    pub damaged: u64,
     /// The files to which tails were cut.
     pub kept_aside: Vec<String>,
 }
@@ -41,10 +43,11 @@ pub struct Report {
 impl Report {
     /// Whether there is more wrong than what crashes leave.
     pub fn is_loud(&self) -> bool {
-        self.findings.iter().any(|finding| finding.flaw.is_loud())
+        self.damaged > 0
     }
 
     fn find(&mut self, finding: Finding) {
+        self.damaged += u64::from(finding.flaw.is_loud());
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(finding);
         } else {

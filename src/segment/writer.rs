@@ -78,6 +78,7 @@ impl Writer {
         let now = clock.monotonic();
         let next_seq = recovered.report.next_seq;
         figures.available.store(true, Ordering::Relaxed);
+        figures.damaged.store(recovered.report.damaged, Ordering::Relaxed);
         let writer = Self {
             directory,
             options,

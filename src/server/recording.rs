@@ -118,6 +118,12 @@ fn say(config: &Config, report: &Report) {
     let (folder, next) = (config.data.display(), report.next_seq);
     tracing::info!("events go to {folder}, {retention}; the next one gets seq {next}");
     for finding in &report.findings {
-        tracing::warn!("{finding}");
+        match finding.flaw.is_loud() {
+            true => tracing::error!("{finding}"),
+            false => tracing::warn!("{finding}"),
+        }
+    }
+    if report.findings_left_out > 0 {
+        tracing::error!("and {} findings more: `parallax check {folder}`", report.findings_left_out);
     }
 }

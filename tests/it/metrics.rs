@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::harness::{Client, Response, Server, eventually};
+use parallax::segment::segment_name;
+
+use crate::harness::{Client, Response, Server, eventually, temporary_folder};
 
 /// Samples by name and labels, as written.
 fn samples(response: &Response) -> BTreeMap<String, f64> {
@@ -151,4 +153,25 @@ fn an_access_log_is_written_where_it_is_asked_for_and_names_no_visitor() {
     let quiet = Server::demo();
     assert_eq!(quiet.get("/v1/routes?site=fjell").status, 200);
     assert!(!quiet.log().contains("answered"), "unasked nothing is logged of requests");
+}
+
+#[test]
+fn damage_in_the_log_is_counted_and_said() {
+    let data = temporary_folder();
+    let snapshots = [("demo.snapshot", &*parallax::demo::snapshot().1)];
+    let server = Server::recording_to(data.path(), &snapshots, &[]);
+    for _ in 0..3 {
+        assert_eq!(server.post("/v1/track?site=fjell", &[], br#"{"anonId":"v","event":"e"}"#).status, 200);
+    }
+    shows(&server, "parallax_log_damaged", 0.0);
+    drop(server);
+    let segment = data.path().join(segment_name(1));
+    let mut bytes = std::fs::read(&segment).expect("the first segment");
+    bytes[120] ^= 1;
+    std::fs::write(&segment, bytes).expect("it is damaged");
+    let server = Server::recording_to(data.path(), &snapshots, &[]);
+    shows(&server, "parallax_log_damaged", 1.0);
+    let said = server.log();
+    let said = said.lines().find(|line| line.contains("lost 1..=1")).expect("the file is named");
+    assert!(said.contains("ERROR") && said.contains(&segment_name(1)), "{said}");
 }
