@@ -79,6 +79,11 @@ impl Recording {
     /// Answers what was taken, syncs and seals.
     pub(super) fn stop(self) {
         match self.writer.stop() {
+            Ok(stopped) if stopped.durable_seq < stopped.last_seq => tracing::error!(
+                "the disk failed to the end: seq {} to {} were acknowledged as written and may be lost",
+                stopped.durable_seq + 1,
+                stopped.last_seq
+            ),
             Ok(stopped) => tracing::info!("the log is sealed, up to seq {}", stopped.durable_seq),
             Err(_) => tracing::error!("the writer had panicked; the log is recovered at the next start"),
         }
