@@ -16,10 +16,11 @@ mod child;
 mod compiled;
 #[path = "bench/event.rs"]
 mod event;
+#[path = "bench/load.rs"]
+mod load;
 #[path = "bench/site.rs"]
 mod site;
 
-use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -28,18 +29,16 @@ use std::process::Command;
 use child::{Child, ask};
 use compiled::compiled;
 use event::{DIGITS, event};
+use load::{Load, compare, pinned, say};
 use site::site;
 
 const TARGET: &str = "/v1/resolve?trackingId=track_bench&route=/page-7&variants=hero:de,aside:b";
-const WARM_SECONDS: u32 = 2;
-/// What `/proc/PID/stat` counts in: USER_HZ, 100 on every Linux there is.
-const TICKS_PER_SECOND: f64 = 100.0;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match &words[..] {
         [flag, file] if flag == "--serve" => serve(file),
-        words if words.iter().any(|word| word == "--bench") => compare(),
+        words if words.iter().any(|word| word == "--bench") => measure(),
         _ => check(),
     }
 }
@@ -53,18 +52,7 @@ fn serve(file: &str) {
     bare::serve(&listener, answer).expect("a ring");
 }
 
-/// What is asked, and how it is measured.
-struct Load {
-    connections: u32,
-    /// Windows of each server, by turns, so that what drifts drifts for both; odd, so that one is the median.
-    rounds: usize,
-    window_seconds: u32,
-    /// Behind the address.
-    target: &'static str,
-    /// What wrk sends instead of a GET, for the window of this number.
-    script: Option<fn(usize) -> String>,
-}
-
+const SERVERS: [&str; 2] = ["parallax", "bare"];
 /// A GET of a page.
 const GETS: Load = Load { connections: 64, rounds: 7, window_seconds: 3, target: TARGET, script: None };
 /// A POST of an event. Fewer and shorter windows: each writes tens of megabytes.
@@ -96,65 +84,11 @@ fn bare(itself: &mut Command, answer: &[u8], folder: &Path) -> Child {
     Child::start(itself.arg("--serve").arg(file), "http")
 }
 
-fn ticks(server: &Child) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.process.id())).expect("it runs");
-    // Behind the name, which may hold anything: state is the third field, utime and stime the 14th and 15th.
-    let fields = stat.rsplit(") ").next().expect("fields").split(' ');
-    fields.skip(11).take(2).map(|field| field.parse::<u64>().expect("ticks")).sum()
-}
-
-impl Load {
-    /// Requests that were answered while `wrk` asks, and seconds of CPU time for them.
-    fn ask(&self, server: &Child, window: usize, seconds: u32) -> (u64, f64) {
-        let script = tempfile::NamedTempFile::new().expect("a temporary file");
-        let mut wrk = pinned(1, "wrk");
-        wrk.args(["-t1", &format!("-c{}", self.connections), &format!("-d{seconds}s")]);
-        if let Some(text) = self.script {
-            std::fs::write(script.path(), text(window)).expect("written");
-            wrk.arg("-s").arg(script.path());
-        }
-        wrk.arg(format!("http://{}{}", server.address, self.target));
-        let before = ticks(server);
-        let wrk = wrk.output().expect("taskset is there");
-        let spent = (ticks(server) - before) as f64 / TICKS_PER_SECOND;
-        let said = String::from_utf8_lossy(&wrk.stdout);
-        let has_errors = said.contains("Non-2xx") || said.contains("Socket errors");
-        assert!(wrk.status.success() && !has_errors, "{said}{}", String::from_utf8_lossy(&wrk.stderr));
-        let count = said.lines().find_map(|line| line.split_once(" requests in ")?.0.trim().parse().ok());
-        (count.unwrap_or_else(|| panic!("no count in {said}")), spent)
-    }
-
-    /// Microseconds of CPU time per request of both servers by turns, and how many requests Parallax answered.
-    fn compare(&self, servers: [&Child; 2]) -> ([Vec<f64>; 2], u64) {
-        let (mut costs, mut answered) = ([Vec::new(), Vec::new()], [0, 0]);
-        for at in [0, 1] {
-            answered[at] += self.ask(servers[at], 0, WARM_SECONDS).0;
-        }
-        for round in 0..self.rounds {
-            // A B, B A, A B ...
-            for at in [round % 2, 1 - round % 2] {
-                let (count, seconds) = self.ask(servers[at], round + 1, self.window_seconds);
-                answered[at] += count;
-                costs[at].push(seconds * 1e6 / count as f64);
-            }
-        }
-        costs.iter_mut().for_each(|costs| costs.sort_by(f64::total_cmp));
-        (costs, answered[0])
-    }
-}
-
-/// A program on one CPU.
-fn pinned(cpu: usize, program: impl AsRef<OsStr>) -> Command {
-    let mut command = Command::new("taskset");
-    command.args(["-c", &cpu.to_string()]).arg(program);
-    command
-}
-
 fn itself() -> PathBuf {
     std::env::current_exe().expect("a program knows itself")
 }
 
-fn compare() {
+fn measure() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(folder.path().join("bench.snapshot"), compiled(&site(100), 1)).expect("written");
     let data = tempfile::tempdir().expect("a temporary folder");
@@ -166,15 +100,15 @@ fn compare() {
 
     let page = answer(&parallax, &format!("GET {TARGET} HTTP/1.1\r\nHost: {}\r\n", parallax.address), "");
     let server = bare(&mut pinned(0, itself()), &page, folder.path());
-    say("GET of a page", page.len(), &GETS.compare([&parallax, &server]).0);
+    say("GET of a page", page.len(), SERVERS, &compare([(&GETS, &parallax), (&GETS, &server)]).0);
     drop(server);
 
     let (before, behind) = event();
     let one = format!("{before}{:0DIGITS$}{behind}", 0);
     let receipt = answer(&parallax, &post_head(one.len()), &one);
     let server = bare(&mut pinned(0, itself()), &receipt, folder.path());
-    let (costs, answered) = POSTS.compare([&parallax, &server]);
-    say("POST of an event, durable", receipt.len(), &costs);
+    let (costs, answered) = compare([(&POSTS, &parallax), (&POSTS, &server)]);
+    say("POST of an event, durable", receipt.len(), SERVERS, &costs);
     recorded(&parallax, answered + 1);
 }
 
@@ -185,17 +119,6 @@ fn answer(server: &Child, head: &str, body: &str) -> Vec<u8> {
     let at = answer.windows(closing.len()).position(|window| window == closing).expect("as asked");
     answer.drain(at..at + closing.len());
     answer
-}
-
-fn say(what: &str, bytes: usize, costs: &[Vec<f64>; 2]) {
-    println!("{what}: {bytes} bytes an answer; microseconds of CPU time per request");
-    println!("{:<10} {:>8} {:>8} {:>8}", "", "median", "least", "most");
-    let medians = [("parallax", &costs[0]), ("bare", &costs[1])].map(|(name, costs)| {
-        let (median, least, most) = (costs[costs.len() / 2], costs[0], costs[costs.len() - 1]);
-        println!("{name:<10} {median:>8.2} {least:>8.2} {most:>8.2}");
-        median
-    });
-    println!("{:<10} {:>8.2}", "ratio", medians[0] / medians[1]);
 }
 
 /// Parallax recorded what it answered, and at most what wrk did not wait for in the end of a window beside.

@@ -1,7 +1,7 @@
 //! A site of the size that the goals speak of.
 //!
 //! Each page is 8 KB of layout with three personalized zones; ten audiences, of which its rules ask
-//! three, one by a regular expression; two zones move together in an experiment.
+//! five: one by a regular expression, two for what is known of the visitor; two zones move together in an experiment.
 
 use serde_json::{Value, json};
 
@@ -11,8 +11,9 @@ pub fn site(routes: usize) -> Vec<(String, Value)> {
         "german": { "when": { "locale": { "$regex": "^de(-|$)" } } },
         "mobile": { "when": { "device.type": "mobile" } },
         "nordic": { "when": { "country": { "$in": ["NO", "SE", "DK", "FI", "IS"] } } },
+        "reader": { "when": { "pages./page-1": { "$count": { "$gte": 3, "within": "7d" } } } },
     });
-    for i in 3..10 {
+    for i in 4..10 {
         audiences[format!("plan-{i}")] = json!({ "when": { "traits.plan": format!("p{i}") } });
     }
     let mut files = vec![
@@ -47,7 +48,7 @@ fn page(number: usize) -> Value {
         "path": format!("/page-{number}"),
         "layout": { "root": { "props": { "title": format!("Page {number}") } }, "zones": {
             "hero": { "default": node("h0", 95), "variants": { "de": node("h1", 95), "mobile": node("h2", 95) },
-                "rules": [{ "audience": "german", "variant": "de" }, { "audience": "mobile", "variant": "mobile" }] },
+                "rules": [{ "audience": "plan-4", "variant": "mobile" }, { "audience": "german", "variant": "de" }, { "audience": "mobile", "variant": "mobile" }] },
             "main": node("m", 830),
             "aside": { "default": node("a0", 95), "variants": { "b": node("a1", 95) },
                 "rules": [{ "audience": "nordic", "variant": "b" }, { "experiment": arms.clone() }] },

@@ -1,0 +1,90 @@
+//! Loads by `wrk`, two by turns: the CPU time per request of the server that each asks.
+
+use std::ffi::OsStr;
+use std::process::Command;
+
+use crate::child::Child;
+
+const WARM_SECONDS: u32 = 2;
+/// What `/proc/PID/stat` counts in: USER_HZ, 100 on every Linux there is.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// What is asked, and how it is measured.
+pub struct Load {
+    pub connections: u32,
+    /// Windows of each, by turns, so that what drifts drifts for both; odd, so that one is the median.
+    pub rounds: usize,
+    pub window_seconds: u32,
+    /// Behind the address.
+    pub target: &'static str,
+    /// What wrk sends instead of a GET, for the window of this number.
+    pub script: Option<fn(usize) -> String>,
+}
+
+impl Load {
+    /// Requests that were answered while `wrk` asks, and seconds of CPU time for them.
+    fn ask(&self, server: &Child, window: usize, seconds: u32) -> (u64, f64) {
+        let script = tempfile::NamedTempFile::new().expect("a temporary file");
+        let mut wrk = pinned(1, "wrk");
+        wrk.args(["-t1", &format!("-c{}", self.connections), &format!("-d{seconds}s")]);
+        if let Some(text) = self.script {
+            std::fs::write(script.path(), text(window)).expect("written");
+            wrk.arg("-s").arg(script.path());
+        }
+        wrk.arg(format!("http://{}{}", server.address, self.target));
+        let before = ticks(server);
+        let wrk = wrk.output().expect("taskset is there");
+        let spent = (ticks(server) - before) as f64 / TICKS_PER_SECOND;
+        let said = String::from_utf8_lossy(&wrk.stdout);
+        let has_errors = said.contains("Non-2xx") || said.contains("Socket errors");
+        assert!(wrk.status.success() && !has_errors, "{said}{}", String::from_utf8_lossy(&wrk.stderr));
+        let count = said.lines().find_map(|line| line.split_once(" requests in ")?.0.trim().parse().ok());
+        (count.unwrap_or_else(|| panic!("no count in {said}")), spent)
+    }
+}
+
+/// Microseconds of CPU time per request of two loads by turns, in ascending order, and how many requests the first had answered.
+pub fn compare(loads: [(&Load, &Child); 2]) -> ([Vec<f64>; 2], u64) {
+    let (mut costs, mut answered) = ([Vec::new(), Vec::new()], [0, 0]);
+    for at in [0, 1] {
+        answered[at] += loads[at].0.ask(loads[at].1, 0, WARM_SECONDS).0;
+    }
+    for round in 0..loads[0].0.rounds {
+        // A B, B A, A B ...
+        for at in [round % 2, 1 - round % 2] {
+            let (load, server) = loads[at];
+            let (count, seconds) = load.ask(server, round + 1, load.window_seconds);
+            answered[at] += count;
+            costs[at].push(seconds * 1e6 / count as f64);
+        }
+    }
+    costs.iter_mut().for_each(|costs| costs.sort_by(f64::total_cmp));
+    (costs, answered[0])
+}
+
+/// Prints what was compared, and the ratio of the medians.
+pub fn say(what: &str, bytes: usize, names: [&str; 2], costs: &[Vec<f64>; 2]) {
+    println!("{what}: {bytes} bytes an answer; microseconds of CPU time per request");
+    println!("{:<10} {:>8} {:>8} {:>8}", "", "median", "least", "most");
+    let medians = [0, 1].map(|at| {
+        let (costs, name) = (&costs[at], names[at]);
+        let (median, least, most) = (costs[costs.len() / 2], costs[0], costs[costs.len() - 1]);
+        println!("{name:<10} {median:>8.2} {least:>8.2} {most:>8.2}");
+        median
+    });
+    println!("{:<10} {:>8.2}", "ratio", medians[0] / medians[1]);
+}
+
+fn ticks(server: &Child) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.process.id())).expect("it runs");
+    // Behind the name, which may hold anything: state is the third field, utime and stime the 14th and 15th.
+    let fields = stat.rsplit(") ").next().expect("fields").split(' ');
+    fields.skip(11).take(2).map(|field| field.parse::<u64>().expect("ticks")).sum()
+}
+
+/// A program on one CPU.
+pub fn pinned(cpu: usize, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["-c", &cpu.to_string()]).arg(program);
+    command
+}
