@@ -4,7 +4,7 @@
 //!
 //! Events may come in any order: a profile goes by when they happened. What comes first matters only
 //!
-//! * among visits, once more than `VISITS_KEPT` are known: what is older than all that are kept counts as no visit of its own;
+//! * among visits, once more than `VISITS_KEPT` were known at a time: what is older than all that are kept counts as no visit of its own;
 //! * among names, pages and traits, once there are more than a profile holds: what went is counted from the beginning if it comes
 //!   back;
 //! * among writes of traits as `traits.rs` says, and among touches of one time: the first stays the first touch, the last becomes

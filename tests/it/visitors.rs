@@ -31,7 +31,7 @@ const SITE: &str = "acme";
 
 /// How often a property is tried.
 fn rounds(quick: u64) -> u64 {
-    if std::env::var_os("PARALLAX_LONG").is_some_and(|long| long == "1") { 100 * quick } else { quick }
+    if std::env::var_os("PARALLAX_LONG").is_some_and(|long| long == "1") { 30 * quick } else { quick }
 }
 
 /// What is sent.

@@ -45,7 +45,7 @@ fn full(dice: &mut Dice) -> Vec<u8> {
             3 => Sent::identify(&json!({(format!("t{}", dice.below(70))): [1, {"a": "b"}]}), at_ms),
             _ => Sent::profile(json!({"unset": ["t1"], "increment": {"n": 1}}), at_ms),
         };
-        world.send(&sent.of(*dice.of(&["v", "w"])).by("u"));
+        world.send(&sent.of(dice.of::<&str>(&["v", "w"])).by("u"));
     }
     world.send(&Sent::identify(&json!({}), NOW_MS).of("v").by("u"));
     world.value_of_anon("v").expect("a profile").to_vec()

@@ -20,11 +20,9 @@ impl Everybody {
     fn send(&mut self, sent: &Sent) {
         let previous = sent.payload.get("previousId").and_then(|id| id.as_str());
         match (sent.kind, &sent.anon_id, &sent.user_id, previous) {
-            (Kind::Alias, _, Some(user), Some(previous)) => {
-                if !self.tied.contains_key(previous) && !self.users.contains_key(previous) {
-                    self.tie(previous, user);
-                    self.user(user).sent.push(sent.clone());
-                }
+            (Kind::Alias, _, Some(user), Some(previous)) if self.is_free(previous) => {
+                self.tie(previous, user);
+                self.user(user).sent.push(sent.clone());
             }
             (Kind::Alias, ..) => {}
             (Kind::Identify, Some(anon), Some(user), _) => {
@@ -35,6 +33,11 @@ impl Everybody {
             (_, None, Some(user), _) => self.user(user).sent.push(sent.clone()),
             _ => {}
         }
+    }
+
+    /// Whether an id is no user's, nor has one.
+    fn is_free(&self, id: &str) -> bool {
+        !self.tied.contains_key(id) && !self.users.contains_key(id)
     }
 
     fn user(&mut self, id: &str) -> &mut Person {
@@ -88,7 +91,7 @@ fn any(dice: &mut Dice, number: usize) -> Sent {
         7..9 => Sent::identify(&json!({"plan": at_ms}), at_ms).of(&anon).by(&user),
         9 => Sent::identify(&json!({"city": at_ms}), at_ms).of(&anon),
         10 => Sent::profile(json!({"unset": ["plan"]}), at_ms).by(&user),
-        _ => Sent::alias(*dice.of(&[anon.as_str(), user.as_str(), "stranger"]), at_ms).by(&user),
+        _ => Sent::alias(dice.of::<&str>(&[anon.as_str(), user.as_str(), "stranger"]), at_ms).by(&user),
     }
 }
 
@@ -116,9 +119,10 @@ fn when_the_devices_of_one_user_identify_makes_no_difference() {
         let mut sent = Vec::new();
         for device in 0..1 + dice.below(3) {
             let anon = format!("device-{device}");
-            // Each device on a day of its own: visits at one time on two devices are two.
+            // Each device on a day of its own: visits at one time on two devices are two. Two hours and a half, so that in no
+            // order more than 16 visits are known at once.
             let day_ms = NOW_MS + device as i64 * DAY_MS;
-            let at_ms = |dice: &mut Dice, number: i64| day_ms + dice.below(300) as i64 * MINUTE_MS + number;
+            let at_ms = |dice: &mut Dice, number: i64| day_ms + dice.below(150) as i64 * MINUTE_MS + number;
             for number in 0..dice.below(10) as i64 {
                 sent.push(Sent::page("/a", at_ms(&mut dice, 3 * number)).of(&anon));
                 let traits = json!({"plan": number});

@@ -26,8 +26,8 @@ fn any(dice: &mut Dice, parity: i64) -> Vec<u8> {
         let at_ms = NOW_MS + 2 * dice.below(20 * DAY_MS as usize) as i64 + parity;
         let source = json!({"context": {"campaign": {"source": at_ms.to_string()}}});
         let sent = match dice.below(4) {
-            0 => Sent::page(*dice.of(&["/", "/a"]), at_ms).with(source),
-            1 => Sent::track(*dice.of(&["Paid", "Viewed"]), at_ms),
+            0 => Sent::page(dice.of::<&str>(&["/", "/a"]), at_ms).with(source),
+            1 => Sent::track(dice.of::<&str>(&["Paid", "Viewed"]), at_ms),
             2 => Sent::identify(&json!({(*dice.of(&["plan", "city"])): at_ms}), at_ms),
             _ => Sent::profile(json!({"unset": ["plan"]}), at_ms),
         };
