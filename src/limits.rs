@@ -370,9 +370,13 @@ pub const USER_ANON_IDS_MAX: usize = 64;
 pub const VISITS_KEPT: usize = 16;
 /// A visit ends after more than this without anything, in milliseconds: what all analytics agree on.
 pub const VISIT_SILENCE_MS: i64 = 30 * 60 * 1000;
+/// An entry of the table of visitors with its head: a profile has 16 KiB, and its ids stand beside it. A larger one is a mistake of
+/// whoever folds.
+pub const RECORD_BYTES_MAX: usize = 32 * 1024;
 /// Bytes that the table of visitors has replaced since it last looked at its readers, after which it looks again and frees what
-/// nobody sees: a look takes a microsecond. What is not freed yet is this much and what is replaced while one request is answered.
-pub const RETIRED_BYTES: usize = 1 << 20;
+/// nobody sees: a look takes a microsecond, freeing this much a tenth of a millisecond. What is not freed yet is twice this much,
+/// and what is replaced while one request is answered.
+pub const RETIRED_BYTES: usize = 256 << 10;
 /// What is held for a copy of the table of visitors because it changed before it was copied, with what an entry costs beside its
 /// value. Past it the copy is given up: a second at 200,000 events a second of different visitors.
 pub const COPY_HELD_BYTES_MAX: usize = 64 << 20;

@@ -11,18 +11,20 @@
 //! clock; whatever the bytes of a table are, nothing panics.
 
 mod bytes;
-mod copying;
 pub mod draft;
+mod entry;
 mod epochs;
 mod event;
 pub mod fold;
 pub mod history;
 pub mod identity;
+mod index;
 pub mod live;
 pub mod lookup;
 pub mod merge;
 mod order;
 pub mod profile;
+mod slots;
 pub mod table;
 pub mod touch;
 mod traits;

@@ -15,42 +15,40 @@ const RANKS: [Rank; 3] = [Rank::Alias, Rank::Once, Rank::Known];
 type Entry = (Key, Vec<u8>, Rank);
 
 /// What the table should hold: entries by key, and keys in the order of their last put.
-#[derive(Default, Clone)]
+#[derive(Default)]
 struct Obvious {
-    entries: BTreeMap<[u64; 2], (Vec<u8>, Rank)>,
-    order: Vec<Key>,
+    entries: BTreeMap<[u64; 2], (Vec<u8>, Rank, u64)>,
+    order: BTreeMap<u64, Key>,
+    puts: u64,
 }
 
 impl Obvious {
     fn put(&mut self, key: Key, value: &[u8], rank: Rank) {
         self.remove(key);
-        self.entries.insert(key.0, (value.to_vec(), rank));
-        self.order.push(key);
+        self.entries.insert(key.0, (value.to_vec(), rank, self.puts));
+        self.order.insert(self.puts, key);
+        self.puts += 1;
     }
 
     fn remove(&mut self, key: Key) {
-        if self.entries.remove(&key.0).is_some() {
-            self.order.retain(|other| *other != key);
+        if let Some((.., put)) = self.entries.remove(&key.0) {
+            self.order.remove(&put);
         }
     }
 
-    fn entry(&self, key: Key) -> Entry {
-        let (value, rank) = self.entries[&key.0].clone();
-        (key, value, rank)
-    }
-
     /// All of it, in the order of their last put.
-    fn all(&self) -> Vec<Entry> {
-        self.order.iter().map(|key| self.entry(*key)).collect()
+    fn all(&self) -> impl Iterator<Item = Entry> {
+        let entry = |key: &Key| (*key, self.entries[&key.0].0.clone(), self.entries[&key.0].1);
+        self.order.values().map(entry)
     }
 
     fn first_to_go(&self) -> Option<(Key, Vec<u8>)> {
-        let oldest = |rank| self.all().into_iter().find(|entry| entry.2 == rank);
+        let oldest = |rank| self.all().find(|entry| entry.2 == rank);
         oldest(Rank::Once).or_else(|| oldest(Rank::Known)).map(|(key, value, _)| (key, value))
     }
 
     fn cost(&self) -> u64 {
-        self.entries.values().map(|(value, _)| ENTRY_COST + value.len() as u64).sum()
+        self.entries.values().map(|(value, ..)| ENTRY_COST + value.len() as u64).sum()
     }
 }
 
@@ -89,7 +87,7 @@ fn in_order(mut copied: Vec<(u64, Entry)>) -> Vec<Entry> {
 }
 
 fn agree(table: &Table, obvious: &Obvious, reader: &mut Reader, key: Key) {
-    let expected = obvious.entries.get(&key.0).map(|(value, _)| value.as_slice());
+    let expected = obvious.entries.get(&key.0).map(|(value, ..)| value.as_slice());
     assert_eq!(table.get(key), expected);
     assert_eq!(reader.pin().get(key), expected);
     assert_eq!(table.first_to_go().map(|(key, value)| (key, value.to_vec())), obvious.first_to_go());
@@ -119,7 +117,7 @@ fn the_table_holds_what_an_obvious_one_holds_and_copies_are_of_one_moment() {
                 }
                 15 if copy.is_none() || dice.below(20) == 0 => {
                     table.begin_copy();
-                    copy = Some((obvious.all(), Vec::<(u64, Entry)>::new()));
+                    copy = Some((obvious.all().collect::<Vec<_>>(), Vec::new()));
                 }
                 _ => {
                     let Some((moment, mut copied)) = copy.take() else { continue };
@@ -133,6 +131,44 @@ fn the_table_holds_what_an_obvious_one_holds_and_copies_are_of_one_moment() {
             agree(&table, &obvious, &mut reader, key);
         }
     }
+}
+
+#[test]
+fn what_is_moved_to_save_memory_stays_what_it_is() {
+    let (mut dice, mut table, mut obvious) = (Dice(5), Table::new(), Obvious::default());
+    let mut reader = table.readers().reader();
+    let keys = 40_000;
+    for (round, bytes) in [150, 300, 600].into_iter().enumerate() {
+        for _ in 0..keys {
+            let (key, rank) = (key(dice.below(keys) as u64), *dice.of(&RANKS));
+            let value = vec![dice.byte(); bytes];
+            table.put(key, &value, rank);
+            obvious.put(key, &value, rank);
+        }
+        let full_bytes = table.memory_bytes();
+        let (moment, mut copied): (Vec<_>, _) = (obvious.all().collect(), Vec::new());
+        table.begin_copy();
+        for number in (0..keys as u64).filter(|_| dice.below(8) > 0).collect::<Vec<_>>() {
+            // The copy ends when half of them are gone.
+            slice(&mut table, 3, &mut copied);
+            table.remove(key(number));
+            obvious.remove(key(number));
+        }
+        assert_eq!(in_order(copied), moment);
+        assert!(table.memory_bytes() < full_bytes / 3 * 2, "round {round}: nothing was moved");
+        (0..keys as u64).for_each(|number| {
+            let expected = obvious.entries.get(&key(number).0).map(|(value, ..)| value.as_slice());
+            assert_eq!(reader.pin().get(key(number)), expected);
+        });
+        agree(&table, &obvious, &mut reader, key(0));
+    }
+    for rank in [Rank::Once, Rank::Known] {
+        for (key, value, _) in obvious.all().filter(|entry| entry.2 == rank) {
+            assert_eq!(table.first_to_go(), Some((key, &*value)));
+            table.remove(key);
+        }
+    }
+    assert_eq!(table.first_to_go(), None);
 }
 
 #[test]
@@ -239,7 +275,7 @@ fn readers_see_what_was_there_last_when_the_writer_has_gone() {
 /// A value that says whose it is, and which: a length and bytes that follow from both.
 fn told(number: u64, turn: u64) -> Vec<u8> {
     let mut dice = Dice(number << 32 | turn);
-    let bytes = if dice.below(50) == 0 { dice.below(16_000) } else { dice.below(500) };
+    let bytes = if dice.below(50) == 0 { dice.below(16_000) } else { *dice.of(&[17, 100, 300]) };
     let mut value = [number.to_le_bytes(), turn.to_le_bytes()].concat();
     value.extend((0..bytes).map(|at| (turn as u8).wrapping_add(at as u8)));
     value
@@ -269,7 +305,7 @@ fn read(reader: &mut Reader, keys: u64, seed: u64, is_over: &AtomicBool) -> u64 
 
 #[test]
 fn readers_see_whole_values_under_a_writer_that_replaces_removes_and_grows() {
-    let keys = 20_000;
+    let keys = 30_000;
     let mut table = Table::new();
     (keys..keys + 100).for_each(|number| table.put(key(number), &told(number, 0), Rank::Known));
     let is_over = AtomicBool::new(false);
@@ -282,10 +318,12 @@ fn readers_see_whole_values_under_a_writer_that_replaces_removes_and_grows() {
             })
             .collect();
         let mut dice = Dice(77);
-        for turn in 0..times(60_000, 20_000_000) as u64 {
+        for turn in 0..times(160_000, 20_000_000) as u64 {
             let number = dice.below(keys as usize) as u64;
-            match dice.below(3) {
-                0 => table.remove(key(number)),
+            // By turns most come and most go, so that records are moved.
+            let goes = 2 + turn / 40_000 % 2 * 5;
+            match dice.below(10) as u64 {
+                sign if sign < goes => table.remove(key(number)),
                 _ => table.put(key(number), &told(number, turn), Rank::Known),
             }
         }
@@ -293,4 +331,72 @@ fn readers_see_whole_values_under_a_writer_that_replaces_removes_and_grows() {
         let found: u64 = threads.into_iter().map(|thread| thread.join().expect("it saw nothing wrong")).sum();
         assert!(found > 0);
     });
+}
+
+/// Fills a table with values of so many bytes up to a cost.
+fn fill(table: &mut Table, value_bytes: usize, cost_max: u64, numbers: &mut std::ops::RangeFrom<u64>) {
+    let value = vec![1; value_bytes];
+    while table.cost() + ENTRY_COST + value_bytes as u64 <= cost_max {
+        table.put(key(numbers.next().expect("no end")), &value, Rank::Known);
+    }
+}
+
+#[test]
+fn memory_stays_under_what_entries_cost_whatever_sizes_they_had_before() {
+    // What sizes have begun and not filled, and the shards' heads.
+    const BEGUN_BYTES: u64 = 5 << 20;
+    let (mut table, mut dice, mut numbers) = (Table::new(), Dice(3), 0..);
+    let cost_max = 24 << 20;
+    for value_bytes in [250, 17, 900, 150, 40, 300] {
+        fill(&mut table, value_bytes, cost_max, &mut numbers);
+        assert!(table.cost() > cost_max - 16_384);
+        let memory_bytes = table.memory_bytes() as u64;
+        assert!(memory_bytes < cost_max + BEGUN_BYTES, "{value_bytes}: {memory_bytes} bytes");
+        // Most go, by chance, so that none of their blocks is without a record.
+        for number in (0..numbers.start).filter(|_| dice.below(10) > 0).collect::<Vec<_>>() {
+            table.remove(key(number));
+        }
+        let memory_bytes = table.memory_bytes() as u64;
+        assert!(memory_bytes < table.cost() + BEGUN_BYTES, "{value_bytes}: {memory_bytes} bytes");
+    }
+}
+
+fn resident_bytes() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number") * 4096
+}
+
+#[test]
+fn a_million_entries_are_resident_in_less_than_they_cost() {
+    const NAME: &str = "visitors_table::a_million_entries_are_resident_in_less_than_they_cost";
+    if times(0, 1) == 0 {
+        return;
+    }
+    // Other tests would be counted in: a process of its own.
+    if std::env::var_os("PARALLAX_ALONE").is_none() {
+        let program = std::env::current_exe().expect("a program");
+        let status =
+            std::process::Command::new(program).args(["--exact", NAME]).env("PARALLAX_ALONE", "1").status();
+        return assert!(status.expect("it runs").success());
+    }
+    let begun_bytes = resident_bytes();
+    let (mut table, mut dice) = (Table::new(), Dice(1));
+    let value = vec![1; 600];
+    // Visitors come, some come again and have more to their name, others go: the cost stays.
+    for number in 0..4_000_000 {
+        let (number, bytes) = match dice.below(3) {
+            0 => (dice.below(number as usize + 1) as u64, 300 + dice.below(300)),
+            _ => (number, 100 + dice.below(200)),
+        };
+        table.put(key(number), &value[..bytes], *dice.of(&[Rank::Once, Rank::Known]));
+        while table.len() > 1_000_000 {
+            let (key, _) = table.first_to_go().expect("none is an alias");
+            table.remove(key);
+        }
+        if number % 100_000 == 0 && table.len() == 1_000_000 {
+            let resident_bytes = resident_bytes() - begun_bytes;
+            assert!(resident_bytes < table.cost(), "{resident_bytes} of {}", table.cost());
+        }
+    }
+    assert_eq!(table.len(), 1_000_000);
 }

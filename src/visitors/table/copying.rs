@@ -6,7 +6,67 @@
 
 use std::collections::VecDeque;
 
-use super::order::{Order, Placed};
+use super::super::order::{Order, Placed};
+use super::{Record, Table, Taker, cost};
+use crate::limits::COPY_HELD_BYTES_MAX;
+
+impl Table {
+    /// Begins a copy of the table as it is now; one that was under way ends.
+    pub fn begin_copy(&mut self) {
+        self.end_copy();
+        self.copy_failed = false;
+        self.copying = Some(Copying::new(&self.order));
+    }
+
+    /// Hands out more of the copy, in no order, after looking at this many entries. True says that this was the last of it.
+    /// Without a copy under way nothing is handed out.
+    pub fn copy_some(&mut self, entries: usize, out: &mut Taker<'_>) -> bool {
+        let Some(mut copying) = self.copying.take() else { return false };
+        for _ in 0..entries {
+            let step = copying.step(&self.order);
+            match step {
+                Step::Held(placed) | Step::There(placed) => {
+                    let (key, value) = self.parts(&placed);
+                    out(key, value, placed.rank, placed.place);
+                }
+                Step::Passed => {}
+                Step::Done => return true,
+            }
+            if let Step::Held(placed) = step {
+                self.retire(placed.thing);
+            }
+        }
+        self.copying = Some(copying);
+        self.tidy();
+        false
+    }
+
+    /// Whether the copy that was begun last was given up at its bound.
+    pub fn copy_failed(&self) -> bool {
+        self.copy_failed
+    }
+
+    /// What a node held is out of the table: a copy that misses it holds it back.
+    pub(super) fn drop_placed(&mut self, node: u32, placed: Placed<Record>) {
+        let cost = cost(self.parts(&placed).1.len());
+        self.cost -= cost;
+        match &mut self.copying {
+            Some(copying) if copying.misses(node, placed.place) => {
+                let held = copying.hold(placed, cost as usize);
+                if held > COPY_HELD_BYTES_MAX {
+                    self.end_copy();
+                    self.copy_failed = true;
+                }
+            }
+            _ => self.retire(placed.thing),
+        }
+    }
+
+    fn end_copy(&mut self) {
+        let held = self.copying.take().into_iter().flat_map(Copying::into_held);
+        held.for_each(|record| self.retire(record));
+    }
+}
 
 /// A copy on its way.
 #[derive(Debug)]
