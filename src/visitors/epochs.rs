@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// What a reader announces: the count when it began to look, 0 where it does not. Two cache lines: they are fetched in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Announced(AtomicU64);
+struct Announced(AtomicU64);
 
 /// The count, and who looks.
 #[derive(Debug)]
@@ -25,30 +25,13 @@ pub struct Epochs {
     readers: Mutex<Vec<Arc<Announced>>>,
 }
 
-impl Epochs {
-    /// Without a reader.
-    pub fn new() -> Self {
+impl Default for Epochs {
+    fn default() -> Self {
         Self { now: AtomicU64::new(1), readers: Mutex::default() }
     }
+}
 
-    /// A place for one more reader.
-    pub fn join(&self) -> Arc<Announced> {
-        let announced = Arc::<Announced>::default();
-        self.lock().push(announced.clone());
-        announced
-    }
-
-    /// Its reader has gone.
-    pub fn leave(&self, announced: &Arc<Announced>) {
-        self.lock().retain(|other| !Arc::ptr_eq(other, announced));
-    }
-
-    /// What the reader finds from here on stays until it unpins.
-    pub fn pin(&self, announced: &Announced) {
-        announced.0.store(self.now.load(Ordering::Acquire), Ordering::Release);
-        fence(Ordering::SeqCst);
-    }
-
+impl Epochs {
     /// Raises the count to `now` and tells the smallest one that is announced; the largest number where nobody looks.
     fn raise(&self, now: u64) -> u64 {
         self.now.store(now, Ordering::Release);
@@ -62,10 +45,42 @@ impl Epochs {
     }
 }
 
-impl Announced {
-    /// The reader has let go of everything that it found.
-    pub fn unpin(&self) {
-        self.0.store(0, Ordering::Release);
+/// Where one reader announces; given up when it goes.
+#[derive(Debug)]
+pub struct Place {
+    epochs: Arc<Epochs>,
+    announced: Arc<Announced>,
+}
+
+impl Place {
+    /// One more.
+    pub fn new(epochs: &Arc<Epochs>) -> Self {
+        let announced = Arc::<Announced>::default();
+        epochs.lock().push(announced.clone());
+        Self { epochs: epochs.clone(), announced }
+    }
+
+    /// What the reader finds from here on stays until the pin is dropped.
+    pub fn pin(&mut self) -> Pin<'_> {
+        self.announced.0.store(self.epochs.now.load(Ordering::Acquire), Ordering::Release);
+        fence(Ordering::SeqCst);
+        Pin(&self.announced)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.epochs.lock().retain(|other| !Arc::ptr_eq(other, &self.announced));
+    }
+}
+
+/// A reader that looks.
+#[derive(Debug)]
+pub struct Pin<'r>(&'r Announced);
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        self.0.0.store(0, Ordering::Release);
     }
 }
 

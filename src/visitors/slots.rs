@@ -17,6 +17,8 @@ pub const STEP: usize = 16;
 /// Steps in 16 bytes, then 32 classes for each doubling.
 const FINE_CLASSES: usize = 64;
 const CLASSES: usize = FINE_CLASSES + 32 * (RECORD_BYTES_MAX / (FINE_CLASSES * STEP)).ilog2() as usize;
+/// What may be free beside a 16th: two blocks of each class.
+pub const SLOTS_BYTES_FREE: usize = CLASSES * 2 * BLOCK_BYTES;
 /// Blocks of which the emptiest is chosen.
 const TRIED: usize = 8;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parallax::limits::{COPY_HELD_BYTES_MAX, RETIRED_BYTES};
-use parallax::visitors::table::{ENTRY_COST, Key, Rank, Reader, Table};
+use parallax::limits::{COPY_HELD_BYTES_MAX, RECORD_BYTES_MAX, RETIRED_BYTES};
+use parallax::visitors::table::{ENTRY_COST, Key, Rank, Reader, Table, memory_bytes_max};
 
 use super::dice::Dice;
 use super::harness::times;
@@ -149,8 +149,8 @@ fn what_is_moved_to_save_memory_stays_what_it_is() {
         let (moment, mut copied): (Vec<_>, _) = (obvious.all().collect(), Vec::new());
         table.begin_copy();
         for number in (0..keys as u64).filter(|_| dice.below(8) > 0).collect::<Vec<_>>() {
-            // The copy ends when half of them are gone.
-            slice(&mut table, 3, &mut copied);
+            // The copy ends when about half of them are gone.
+            slice(&mut table, 2 + round, &mut copied);
             table.remove(key(number));
             obvious.remove(key(number));
         }
@@ -358,6 +358,48 @@ fn memory_stays_under_what_entries_cost_whatever_sizes_they_had_before() {
         }
         let memory_bytes = table.memory_bytes() as u64;
         assert!(memory_bytes < table.cost() + BEGUN_BYTES, "{value_bytes}: {memory_bytes} bytes");
+    }
+}
+
+/// What stands in a record before the value.
+const HEAD_BYTES: usize = 24;
+
+#[test]
+fn a_value_may_have_any_size_up_to_its_bound() {
+    let (mut dice, mut table, mut obvious) = (Dice(9), Table::new(), Obvious::default());
+    let largest = RECORD_BYTES_MAX - HEAD_BYTES;
+    for bytes in (0..largest).step_by(61).chain([largest - 1, largest]) {
+        let (key, value) = (key(bytes as u64), vec![dice.byte(); bytes]);
+        table.put(key, &value, Rank::Known);
+        obvious.put(key, &value, Rank::Known);
+    }
+    assert!(obvious.all().all(|(key, value, _)| table.get(key) == Some(&value)));
+    assert!(table.memory_bytes() as u64 <= memory_bytes_max(table.cost()));
+    let mut put = || table.put(key(0), &vec![0; largest + 1], Rank::Known);
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(&mut put)).is_err());
+}
+
+#[test]
+fn the_writer_looks_at_its_readers_once_more_than_so_much_was_replaced() {
+    const TIMES: usize = 256;
+    let bytes = RETIRED_BYTES / TIMES - HEAD_BYTES;
+    let retired_bytes = |more: i64| {
+        let (mut table, value) = (Table::new(), vec![1; bytes + 1]);
+        table.put(key(0), &value[..(bytes as i64 + more) as usize], Rank::Once);
+        (0..TIMES).for_each(|_| table.put(key(0), &value[..bytes], Rank::Once));
+        table.retired_bytes()
+    };
+    assert_eq!([-1, 0, 1].map(retired_bytes), [RETIRED_BYTES - 1, RETIRED_BYTES, 0]);
+}
+
+#[test]
+fn large_values_take_no_more_than_a_sixth_beyond_their_cost() {
+    // Just too large for the slot that would leave nothing in a block.
+    for value_bytes in [16_384, 16_900, 25_700] {
+        let (mut table, mut numbers) = (Table::new(), 0..);
+        fill(&mut table, value_bytes, 64 << 20, &mut numbers);
+        let memory_bytes = table.memory_bytes() as u64;
+        assert!(memory_bytes < table.cost() / 6 * 7, "{value_bytes}: {memory_bytes} of {}", table.cost());
     }
 }
 
