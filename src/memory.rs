@@ -30,8 +30,8 @@ const READER_BYTES: u64 = 28 << 20;
 /// A place in a table of buckets.
 const BUCKET_BYTES: u64 = 16;
 
-/// The terms, for so many workers and connections of the public address.
-pub fn terms(config: &Config, workers: usize, connections: usize) -> Vec<Term> {
+/// The terms, for so many workers and connections of the public address, and what is known of visitors.
+pub fn terms(config: &Config, workers: usize, connections: usize, visitors_bytes: u64) -> Vec<Term> {
     // Beside the workers the operator's address has a thread that serves.
     let serving = workers as u64 + 1;
     let throttles = [config.address_limit, config.site_limit].into_iter().flatten().count() as u64;
@@ -46,7 +46,7 @@ pub fn terms(config: &Config, workers: usize, connections: usize) -> Vec<Term> {
         // Bodies on their way, records that wait, and answers that are not taken yet.
         term("transfers", (workers * config.held_bytes_max(workers) + CONNECTIONS_MEMORY_BYTES_MIN) as u64),
         // Profiles, their places in the table, and what is replaced but still being read or copied.
-        term("visitors", config.profiles_memory + (RETIRED_BYTES + COPY_HELD_BYTES_MAX) as u64),
+        term("visitors", visitors_bytes),
         // Events between workers and writer, and the writer's batches: one that is written, one that fills.
         term("log", (QUEUE_BYTES_MAX + 2 * BATCH_BYTES_MAX + UNSYNCED_BYTES_MAX) as u64 + FOOTER_BYTES_MAX),
         // Ids of the last 24 hours: 24 bytes of ring and 7 of table each.

@@ -35,6 +35,7 @@ use crate::snapshot::open::Budget;
 use crate::snapshot::shelf::Shelf;
 use crate::snapshot::watch::{self, Watched};
 use crate::throttle::Throttle;
+use crate::visitors::table::memory_bytes_max;
 use crate::worker::{self, ENDPOINTS_COUNTED, Kernel, Plan, Stopping};
 use crate::{clock, ids, storage};
 
@@ -112,7 +113,7 @@ pub fn start(config: Config) -> Result<Running, BootError> {
     let cpus = worker::cpus();
     let workers = config.workers.unwrap_or(cpus.len()).max(1);
     let connections_max = connections_max(&config, workers)?;
-    let memory = memory::terms(&config, workers, connections_max);
+    let memory = memory::terms(&config, workers, connections_max, memory_bytes_max(config.profiles_memory));
     say_memory(&memory);
     let (stopping, totals) = (Stopping::default(), Totals::new(ENDPOINTS_COUNTED));
     let metrics = Metrics {
