@@ -18,7 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use self::recording::Recording;
-use crate::admin::{Metrics, Operator, Visitors};
+use crate::admin::Metrics;
 use crate::api::{Desk, Settings};
 use crate::config::{Config, Connections, Driver};
 use crate::counters::Totals;
@@ -135,24 +135,9 @@ pub fn start(config: Config) -> Result<Running, BootError> {
     };
     let settings = settings(&config);
     let (public, own) = connections(&config, connections_max, workers);
-    let asked = (recording.visitors.clone(), recording.queue.clone());
     let operator = desk(Settings { address_limit: None, site_limit: None, ..settings.clone() });
-    let (token, told) = (config.admin_token, stopping.clone());
-    serve(Plan {
-        name: "operator".to_owned(),
-        cpu: None,
-        kernel,
-        connections: own,
-        // Its answers are not counted among the public ones, its connections not waited for at the end.
-        totals: Totals::new(ENDPOINTS_COUNTED),
-        stopping: Stopping::default(),
-        listeners: vec![(bind(addresses.admin, "--admin")?, Surface::Admin)],
-        bell: None,
-        service: move || {
-            let visitors = Visitors::new(asked.0.lookup(), asked.1);
-            Operator::new(operator(), token, told, metrics).knowing(visitors)
-        },
-    })?;
+    let operator = recording.operator(operator, config.admin_token, stopping.clone(), metrics);
+    serve(operators(kernel, own, bind(addresses.admin, "--admin")?, operator))?;
 
     let mut listeners = Vec::with_capacity(workers);
     for i in 0..workers {
@@ -174,6 +159,22 @@ pub fn start(config: Config) -> Result<Running, BootError> {
     }
     stopping.serve();
     Ok(Running { addresses, workers, kernel, signals, watched, stopping, listeners, recording })
+}
+
+/// How the operator's thread is set up: its answers are not counted among the public ones, its connections not waited for at
+/// the end.
+fn operators<M>(kernel: Kernel, connections: Connections, listener: TcpListener, service: M) -> Plan<M> {
+    Plan {
+        name: "operator".to_owned(),
+        cpu: None,
+        kernel,
+        connections,
+        totals: Totals::new(ENDPOINTS_COUNTED),
+        stopping: Stopping::default(),
+        listeners: vec![(listener, Surface::Admin)],
+        bell: None,
+        service,
+    }
 }
 
 fn signals() -> Result<Signals, BootError> {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::BootError;
-use crate::api::Recorder;
+use crate::admin::{Metrics, Operator, Visitors};
+use crate::api::{Desk, Recorder};
 use crate::clock::SystemClock;
 use crate::config::{Ack, Config};
 use crate::counters::{Recorded, Syncs};
@@ -14,6 +15,7 @@ use crate::ids;
 use crate::segment::{self, Follower, LogError, Options, Queue, Records, Report, WriterThread};
 use crate::storage::disk::RealDisk;
 use crate::visitors::live::{Live, Looks};
+use crate::worker::Stopping;
 
 /// The log at work.
 pub(super) struct Recording {
@@ -74,6 +76,21 @@ impl Recording {
         let wake = move || drop((&ring).write(&[1]));
         let (port, recorded) = (self.queue.port(Arc::new(wake)), self.recorded.clone());
         Ok((move || Recorder::new(port, recorded), bell))
+    }
+
+    /// The operator's service, which asks the log and what it says of visitors.
+    pub(super) fn operator(
+        &self,
+        desk: impl FnOnce() -> Desk + Send + 'static,
+        token: Option<String>,
+        stopping: Stopping,
+        metrics: Metrics,
+    ) -> impl FnOnce() -> Operator + Send + 'static {
+        let (visitors, log) = (self.visitors.clone(), self.queue.clone());
+        move || {
+            let visitors = Visitors::new(visitors.lookup(), log);
+            Operator::new(desk(), token, stopping, metrics).knowing(visitors)
+        }
     }
 
     /// Answers what was taken, syncs and seals.
