@@ -60,10 +60,10 @@ struct Waiting {
     forgotten: bool,
 }
 
-/// Buffers that are kept for the next requests; more are freed.
-const SPARE_MAX: usize = 64;
-/// A larger buffer is freed, not kept.
-const SPARE_BYTES_MAX: usize = 64 * 1024;
+/// Buffers that are kept for the next requests, as many as connections that wait for one sync; more are freed.
+const SPARE_MAX: usize = 1_024;
+/// A larger buffer is freed, not kept: a batch's.
+const SPARE_BYTES_MAX: usize = 4 * 1024;
 
 impl Recorder {
     /// Records through `port`; tells `recorded` what does not come so far.
