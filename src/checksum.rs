@@ -1,6 +1,7 @@
 //! Checksums and hashes: which one stands for what, and the arithmetic that joins CRCs.
 //!
 //! * `digest` (BLAKE3, 256 bits) vouches for a whole snapshot.
+//! * `keyed` (HMAC-SHA-256) names a text to those only who have the key.
 //! * `tag` and `table` (XXH3, seedless) name content in ETags and find routes: the same on every
 //!   machine and in every release, not meant to withstand forgery.
 //! * `castagnoli` (CRC-32C) guards the log's headers, batches and footers.
@@ -8,6 +9,8 @@
 //!   the CRC of each and the length of the second, so that a body assembled from pieces is never
 //!   read again: see [`crc_join`].
 
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
 
 /// 256 bits over `bytes`, in the order given.
@@ -17,6 +20,16 @@ pub fn digest(parts: &[&[u8]]) -> [u8; 32] {
         hasher.update(part);
     }
     *hasher.finalize().as_bytes()
+}
+
+/// 256 bits over `parts`, end to end, that tell nothing of them without `key` (RFC 2104).
+pub fn keyed(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
+    // The key fits a block, which is what this constructor takes; a shorter one is padded with zeros by the standard.
+    let mut block = [0; 64];
+    block[..32].copy_from_slice(key);
+    let mut hmac = Hmac::<Sha256>::new(&block.into());
+    parts.iter().for_each(|part| hmac.update(part));
+    hmac.finalize().into_bytes().into()
 }
 
 /// 128 bits that name a content.

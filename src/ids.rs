@@ -11,6 +11,13 @@ pub fn random() -> u64 {
     u64::from_le_bytes(bytes)
 }
 
+/// A key that nobody else has.
+pub fn secret() -> [u8; 32] {
+    let mut key = [0; 32];
+    key.as_chunks_mut().0.iter_mut().for_each(|word| *word = random().to_le_bytes());
+    key
+}
+
 /// Mints request ids: 16 hex digits, unique within a worker, unlikely to meet across workers.
 #[derive(Debug)]
 pub struct RequestIds(u64);

@@ -6,7 +6,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, fdatasync, flock, fsync};
@@ -18,13 +18,16 @@ pub trait Disk: Send + Sync {
 
     /// Locks `path`, an empty file made for it, until the answer is dropped; `WouldBlock` where
     /// another process or another lock of this one has it.
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send>>;
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
 
     /// The names in `folder`, in no order; those that are not UTF-8 are left out.
     fn list(&self, folder: &Path) -> io::Result<Vec<String>>;
 
     /// Makes a file that is not there yet, to append to; `AlreadyExists` where it is.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+
+    /// As [`create`](Self::create); only who owns the process may read the file.
+    fn create_private(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
     /// Opens a file for reading.
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
@@ -111,7 +114,7 @@ impl Disk for RealDisk {
         self.sync_folder(above)
     }
 
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send>> {
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         Ok(Box::new(file))
@@ -124,6 +127,11 @@ impl Disk for RealDisk {
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let file = OpenOptions::new().append(true).create_new(true).open(path)?;
+        Ok(Box::new(RealFile(file)))
+    }
+
+    fn create_private(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)?;
         Ok(Box::new(RealFile(file)))
     }
 

@@ -37,7 +37,7 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
-    fn lock(&self, _: &Path) -> io::Result<Box<dyn Send>> {
+    fn lock(&self, _: &Path) -> io::Result<Box<dyn Send + Sync>> {
         Ok(Box::new(()))
     }
 
@@ -53,6 +53,10 @@ impl Disk for MemoryDisk {
         }
         self.put(path, b"");
         self.open(path)
+    }
+
+    fn create_private(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.create(path)
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {

@@ -189,7 +189,7 @@ impl Disk for SimulatedDisk {
         self.state().begin(true)?.and_then(error).map_or(Ok(()), Err)
     }
 
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send>> {
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         let mut state = self.state();
         state.begin(false)?.and_then(error).map_or(Ok(()), Err)?;
         if !state.locked.insert(path.to_owned()) {
@@ -214,6 +214,10 @@ impl Disk for SimulatedDisk {
         let inode = state.inodes.len() - 1;
         state.change(NameChange { removed: None, added: Some((path.to_owned(), inode)) })?;
         Ok(Box::new(SimulatedFile::new(self, path, inode)))
+    }
+
+    fn create_private(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.create(path)
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
