@@ -380,6 +380,14 @@ pub const RETIRED_BYTES: usize = 256 << 10;
 /// What is held for a copy of the table of visitors because it changed before it was copied, with what an entry costs beside its
 /// value. Past it the copy is given up: a second at 200,000 events a second of different visitors.
 pub const COPY_HELD_BYTES_MAX: usize = 64 << 20;
+/// The last seq that is read or given: 200,000 records a second reach it after 700,000 years. What names a higher one is damage,
+/// so that no file can bring a seq to overflow; a log that has reached it is refused.
+pub const SEQ_MAX: u64 = 1 << 62;
+/// Ids of one visitor that one erasure takes: a user's 64 anonymous ids sixteen times over; more are refused, as none are. Each
+/// record of a segment that may hold the visitor is compared with all of them.
+pub const ERASED_IDS_MAX: usize = 1_024;
+/// What an erasure writes at once.
+pub const REWRITE_BYTES: usize = 1 << 20;
 
 /// Findings that one report holds; more are a count.
 pub const FINDINGS_MAX: usize = 1_000;

@@ -80,7 +80,7 @@ fn check_log(
     path: &Path,
     check: impl Fn(Arc<dyn Disk>, &Path) -> Result<Checked, LogError>,
 ) -> Result<usize, Failure> {
-    let Checked { segments, batches, records, findings } =
+    let Checked { segments, batches, records, void, findings } =
         check(Arc::new(RealDisk), path).map_err(unreadable)?;
     let folder = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
     for finding in &findings {
@@ -88,8 +88,9 @@ fn check_log(
     }
     let wrong = findings.iter().filter(|finding| Flaw::is_loud(finding.flaw)).count();
     let verdict = if wrong == 0 { "sound" } else { "damaged" };
+    let void = if void == 0 { String::new() } else { format!(", {void} of them void (erased)") };
     say(&format!(
-        "{}: {verdict}, {segments} segments, {batches} batches, {records} records",
+        "{}: {verdict}, {segments} segments, {batches} batches, {records} records{void}",
         path.display()
     ))?;
     Ok(wrong)

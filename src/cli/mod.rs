@@ -393,7 +393,10 @@ fn unreadable(error: LogError) -> Failure {
                 | ErrorKind::InvalidInput
                 | ErrorKind::IsADirectory
         ),
-        LogError::Version { .. } | LogError::Held { .. } => true,
+        LogError::Version { .. }
+        | LogError::Held { .. }
+        | LogError::Misnamed { .. }
+        | LogError::NoSeqLeft { .. } => true,
     };
     let text = error.to_string();
     if is_input { Failure::Input(text) } else { Failure::Machine(text) }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::LogError;
 use super::directory::{Directory, seq_of};
+use super::record::{Kind, Record};
 use super::walk::{Finding, Passage, Survey, Walk};
 use crate::storage::disk::Disk;
 
@@ -17,6 +18,8 @@ pub struct Checked {
     pub batches: u64,
     /// Their records.
     pub records: u64,
+    /// Of these, those whose content was erased.
+    pub void: u64,
     /// Everything, torn and void tails too.
     pub findings: Vec<Finding>,
 }
@@ -72,6 +75,8 @@ fn check(directory: &Directory, survey: Survey) -> Result<Checked, LogError> {
                 Passage::Batch { batch, .. } => {
                     checked.batches += 1;
                     checked.records += u64::from(batch.records.count);
+                    let is_void = |(_, record): &(u64, Record<'_>)| record.kind == Kind::Void;
+                    checked.void += batch.records.iter().filter(is_void).count() as u64;
                 }
             }
         }

@@ -5,14 +5,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::LogError;
-use super::format::{OLDEST_BYTES, oldest_from_bytes, oldest_to_bytes};
-use crate::limits::READ_BYTES;
+use super::format::{
+    OLDEST_BYTES, SECRET_BYTES, oldest_from_bytes, oldest_to_bytes, secret_from_bytes, secret_to_bytes,
+};
+use crate::limits::{READ_BYTES, SEQ_MAX};
 use crate::storage::disk::{Disk, DiskFile, append_whole, read_full};
 
 const LOCK: &str = "lock";
 const OLDEST: &str = "oldest";
+const ERASING: &str = "erasing";
+const SECRET: &str = "secret";
 const NEW: &str = ".new";
+const REWRITTEN: &str = ".rewritten";
 const SUFFIX: &str = ".segment";
+const TORN: &str = ".torn-";
 
 /// What `oldest` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,12 +31,16 @@ pub enum Oldest {
     Damaged,
 }
 
-/// The folder, and the lock of who may change it.
+/// What fills a file that is being made.
+type Fill<'a> = &'a mut dyn FnMut(&mut dyn DiskFile) -> io::Result<()>;
+
+/// The folder, and the lock of who may change it. A clone is for an erasure, which works beside the writer.
+#[derive(Clone)]
 pub struct Directory {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
-    /// Held as long as this is; readers have none.
-    _lock: Option<Box<dyn Send>>,
+    /// Held as long as this or a clone is; readers have none.
+    _lock: Option<Arc<dyn Send + Sync>>,
 }
 
 impl Directory {
@@ -44,7 +54,7 @@ impl Directory {
             io::ErrorKind::WouldBlock => LogError::Held { folder: folder.to_owned() },
             _ => LogError::io(&folder.join(LOCK), error),
         })?;
-        Ok(Self { disk, folder: folder.to_owned(), _lock: Some(lock) })
+        Ok(Self { disk, folder: folder.to_owned(), _lock: Some(lock.into()) })
     }
 
     /// The folder for a reader, beside a writer or not.
@@ -74,24 +84,97 @@ impl Directory {
     ///
     /// # Errors
     /// What failed first. The old file or the new one has the name then, and either may after a crash.
-    pub fn install(
+    pub fn install(&self, name: &str, fill: Fill<'_>) -> io::Result<Box<dyn DiskFile>> {
+        unless_absent(self.disk.unlink(&self.path(NEW)))?;
+        let file = self.disk.create(&self.path(NEW))?;
+        self.put(NEW, file, name, fill)
+    }
+
+    /// As [`install`](Self::install), for an erasure beside the writer.
+    pub fn rewrite(&self, name: &str, fill: Fill<'_>) -> io::Result<()> {
+        unless_absent(self.disk.unlink(&self.path(REWRITTEN)))?;
+        let file = self.disk.create(&self.path(REWRITTEN))?;
+        self.put(REWRITTEN, file, name, fill).map(drop)
+    }
+
+    fn put(
         &self,
+        new: &str,
+        mut file: Box<dyn DiskFile>,
         name: &str,
-        fill: &mut dyn FnMut(&mut dyn DiskFile) -> io::Result<()>,
+        fill: Fill<'_>,
     ) -> io::Result<Box<dyn DiskFile>> {
-        let new = self.path(NEW);
-        self.clear()?;
-        let mut file = self.disk.create(&new)?;
         fill(&mut *file)?;
         file.sync_data()?;
-        self.disk.rename(&new, &self.path(name))?;
-        self.disk.sync_folder(&self.folder)?;
+        self.rename(new, name)?;
         Ok(file)
+    }
+
+    /// Gives a file another name, durably; a file that has it is gone then.
+    pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.rename(&self.path(from), &self.path(to))?;
+        self.sync()
+    }
+
+    /// Deletes a file, durably.
+    pub fn delete(&self, name: &str) -> io::Result<()> {
+        unless_absent(self.disk.unlink(&self.path(name)))?;
+        self.sync()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.disk.sync_folder(&self.folder)
     }
 
     /// Takes away what a crash or a failure left half made.
     pub fn clear(&self) -> io::Result<()> {
-        unless_absent(self.disk.unlink(&self.path(NEW)))
+        [NEW, REWRITTEN].iter().try_for_each(|name| unless_absent(self.disk.unlink(&self.path(name))))
+    }
+
+    /// Whether an erasure was begun that did not end.
+    pub fn is_erasing(&self) -> io::Result<bool> {
+        Ok(self.disk.list(&self.folder)?.iter().any(|name| name == ERASING))
+    }
+
+    /// An erasure begins, durably.
+    pub fn begin_erasing(&self) -> io::Result<()> {
+        self.install(ERASING, &mut |_| Ok(())).map(drop)
+    }
+
+    /// The erasure has ended.
+    pub fn end_erasing(&self) -> io::Result<()> {
+        self.delete(ERASING)
+    }
+
+    /// The key by which tombstones name ids; `None` where there is none.
+    ///
+    /// # Errors
+    /// What the system says; `InvalidData` where it is damaged.
+    pub fn secret(&self) -> io::Result<Option<[u8; 32]>> {
+        let file = match self.open(SECRET) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other?,
+        };
+        let mut bytes = [0; SECRET_BYTES + 1];
+        let length = read_full(&*file, &mut bytes, 0)?;
+        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the file `secret` is damaged");
+        secret_from_bytes(&bytes[..length]).map(Some).ok_or_else(damaged)
+    }
+
+    /// Makes that key.
+    pub fn set_secret(&self, key: &[u8; 32]) -> io::Result<()> {
+        unless_absent(self.disk.unlink(&self.path(NEW)))?;
+        let file = self.disk.create_private(&self.path(NEW))?;
+        let bytes = secret_to_bytes(key);
+        self.put(NEW, file, SECRET, &mut |file| append_whole(file, &bytes)).map(drop)
+    }
+
+    /// The files in which recovery kept what it cut.
+    pub fn kept_aside(&self) -> io::Result<Vec<String>> {
+        let mut names = self.disk.list(&self.folder)?;
+        names.retain(|name| name.get(20..).is_some_and(|behind| behind.starts_with(TORN)));
+        names.sort_unstable();
+        Ok(names)
     }
 
     /// What retention let go.
@@ -154,11 +237,11 @@ pub fn segment_name(first_seq: u64) -> String {
 pub fn seq_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(SUFFIX)?;
     let is_number = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| digits.parse().ok()).flatten()
+    is_number.then(|| digits.parse().ok()).flatten().filter(|seq| *seq <= SEQ_MAX)
 }
 
 fn torn_prefix(first_seq: u64) -> String {
-    format!("{first_seq:020}.torn-")
+    format!("{first_seq:020}{TORN}")
 }
 
 fn unless_absent(result: io::Result<()>) -> io::Result<()> {

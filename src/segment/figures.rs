@@ -9,6 +9,7 @@ pub struct Figures {
     pub(super) queued_bytes: AtomicUsize,
     pub(super) available: AtomicBool,
     pub(super) closed: AtomicBool,
+    pub(super) erasing: AtomicBool,
     pub(super) batches: AtomicU64,
     pub(super) records: AtomicU64,
     pub(super) bytes: AtomicU64,
@@ -36,6 +37,11 @@ impl Figures {
     /// Whether the disk takes events now.
     pub fn is_available(&self) -> bool {
         self.available.load(Ordering::Relaxed)
+    }
+
+    /// Whether a visitor is being erased now.
+    pub fn is_erasing(&self) -> bool {
+        self.erasing.load(Ordering::Relaxed)
     }
 
     /// Batches that were kept.

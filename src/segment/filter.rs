@@ -21,13 +21,12 @@ pub struct Filter {
 }
 
 /// Whose id it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Whose {
     /// An anonymous one.
-    Anon = b'a',
+    Anon,
     /// A user's.
-    User = b'u',
+    User,
 }
 
 impl Filter {
@@ -77,11 +76,17 @@ pub fn may_contain(filter: &[u8], site: &str, whose: Whose, id: &str) -> bool {
 
 fn hash(site: &str, whose: Whose, id: &str, scratch: &mut Vec<u8>) -> u64 {
     scratch.clear();
-    scratch.extend_from_slice(site.as_bytes());
-    // A byte that no UTF-8 has, so that no site and id read like others.
-    scratch.extend_from_slice(&[0xFF, whose as u8]);
-    scratch.extend_from_slice(id.as_bytes());
+    parts(site, whose, id).iter().for_each(|part| scratch.extend_from_slice(part));
     table(scratch)
+}
+
+/// What stands for an id in a hash, end to end: a byte that no UTF-8 has keeps a site and an id from reading like others.
+pub(super) fn parts<'a>(site: &'a str, whose: Whose, id: &'a str) -> [&'a [u8]; 3] {
+    let mark: &[u8] = match whose {
+        Whose::Anon => b"\xFFa",
+        Whose::User => b"\xFFu",
+    };
+    [site.as_bytes(), mark, id.as_bytes()]
 }
 
 fn probes(hash: u64, size: usize) -> impl Iterator<Item = usize> {

@@ -4,7 +4,7 @@ use super::filter::Filter;
 use super::format::{Batch, FOOTER_MAGIC, Records, TRAILER_MAGIC, u32_at, u64_at};
 use super::record::{key_from_bytes, key_to_bytes};
 use crate::checksum::castagnoli;
-use crate::limits::{FOOTER_BYTES_MAX, INDEX_BYTES};
+use crate::limits::{FOOTER_BYTES_MAX, INDEX_BYTES, SEQ_MAX};
 
 /// Bytes before the index.
 const FIXED_BYTES: usize = 56;
@@ -53,7 +53,12 @@ impl Contents {
             self.keys.push((record.key, record.received_ms));
             self.filter.add(&record);
         }
-        self.next_seq = batch.records.seqs().end;
+        self.next_seq = self.next_seq.max(batch.records.seqs().end);
+    }
+
+    /// All below `next_seq` were in the segment, whatever can still be read of it.
+    pub fn reach(&mut self, next_seq: u64) {
+        self.next_seq = self.next_seq.max(next_seq);
     }
 
     /// How many records.
@@ -143,6 +148,10 @@ impl Footer {
         if FIXED_BYTES + sizes.iter().sum::<usize>() != footer.len() || !sizes[2].is_power_of_two() {
             return None;
         }
+        let (first_seq, last_seq) = (u64_at(footer, 8), u64_at(footer, 16));
+        if !(1..=SEQ_MAX).contains(&first_seq) || !(first_seq - 1..SEQ_MAX).contains(&last_seq) {
+            return None;
+        }
         let (index, rest) = footer[FIXED_BYTES..].split_at(sizes[0]);
         let (keys, filter) = rest.split_at(sizes[1]);
         let oldest_ms = u64_at(footer, 24) as i64;
@@ -152,8 +161,8 @@ impl Footer {
         };
         Some(Self {
             at,
-            first_seq: u64_at(footer, 8),
-            last_seq: u64_at(footer, 16),
+            first_seq,
+            last_seq,
             newest_ms: u64_at(footer, 32) as i64,
             index: index.chunks_exact(INDEX_ENTRY_BYTES).map(entry).collect(),
             keys: keys.chunks_exact(KEY_BYTES).map(key).collect::<Option<_>>()?,

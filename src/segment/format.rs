@@ -2,7 +2,7 @@
 //!
 //! **Purpose.** One writer appends records in batches to the *active* segment, seals it at a size and
 //! begins the next. Recovery, `export` and `check` read; recovery cuts tails; retention deletes from the
-//! front. Segments are data: every released format version is read for ever.
+//! front; an erasure makes records void. Segments are data: every released format version is read for ever.
 //!
 //! **Bounds.** All numbers are little-endian, on every machine. The bounds stand in `limits.rs`:
 //! `TEXT_BYTES_MAX`, `PAYLOAD_BYTES_MAX`, `BATCH_BYTES_MAX`, `BATCH_RECORDS_MAX`, `FOOTER_BYTES_MAX`.
@@ -14,13 +14,16 @@
 //! NAME                            WHAT
 //! lock                            empty; locked while a server has the folder
 //! 00000000000000000001.segment    its name is its first seq: lexical order is seq order
-//! 00000000000000000001.torn-1     what recovery cut from that segment; nobody reads it
+//! 00000000000000000001.torn-1     what recovery cut from that segment; only erasures read it
 //! oldest                          what retention let go: segments that end below this seq are to be deleted
+//! secret                          by which tombstones name ids; made by the first erasure; mode 0600
+//! erasing                         empty; there while an erasure is under way
 //! .new                            a file being written, not yet there; deleted at the next start
+//! .rewritten                      the same, of an erasure: it works beside the writer
 //! ```
 //!
-//! Every file but `lock` is written as `.new`, with all that it must hold at once, synced, renamed into its
-//! place, and the folder synced. So no header is ever torn, and a segment of the same name is replaced at once.
+//! Every file but `lock` is written as `.new` or `.rewritten`, with all that it must hold at once, synced, renamed into
+//! its place, and the folder synced. So no header is ever torn, and a segment of the same name is replaced at once.
 //!
 //! # A segment
 //!
@@ -52,8 +55,8 @@
 //!
 //! RECORD
 //! 0       4     length          of the record; a multiple of 8
-//! 4       1     kind            0 void (erased), 1 page, 2 track, 3 identify, 4 profile, 5 screen, 6 group,
-//!                               7 alias, 32 tombstone
+//! 4       1     kind            0 void, see Erasing; 1 page, 2 track, 3 identify, 4 profile, 5 screen, 6 group,
+//!                               7 alias, 32 tombstone, see Erasing
 //! 5       1     flags           bit 0 bot, bit 1 gpc; the others 0
 //! 6       2     zero
 //! 8       8     received        milliseconds
@@ -93,6 +96,12 @@
 //! 8       8     seq             the first that is kept
 //! 16      4     zero
 //! 20      4     crc             CRC-32C of bytes 0..20
+//!
+//! SECRET, a file of its own
+//! 0       8     magic           FF 50 4C 58 53 45 43 52 ("\xFFPLXSECR")
+//! 8       32    key             random
+//! 40      4     zero
+//! 44      4     crc             CRC-32C of bytes 0..44
 //! ```
 //!
 //! **No payload forges a batch.** A magic begins with FF, which no UTF-8 has, and stands at a multiple of 8. Of
@@ -105,13 +114,16 @@
 //! there because a sync failed and its pages reached the disk all the same, or because a process ended before it
 //! was synced.
 //!
+//! **A seq above `SEQ_MAX`** is damage, wherever it stands.
+//!
 //! **The watermark** is the greatest of: every header's first seq less one, every batch's `durable`, every footer's
 //! last seq. What these fields name was durable before they were written, so they prove it however they came to be read.
 //! Damage above the watermark is a torn tail; damage at or below it is a loss, and loud.
 //!
 //! **Checks on reading a segment**, in this order: header (length, magic, crc; then format version; then the
-//! first seq against the name's; where it is damaged the name stands in); trailer (magic, bounds, crc), without
-//! which the segment is one that was not sealed, and scanned to its end; batches from the header to the footer or
+//! first seq against the name's, by which recovery names the file again unless another has that name; where the header is
+//! damaged the name stands in); trailer (magic, bounds, crc), without which the segment is one that was not sealed, and
+//! scanned to its end; batches from the header to the footer or
 //! the end: magic, length (a multiple of 8, in bounds, inside the file), crc, count, durable below the first seq,
 //! every record (length, kind, flags, zeros, texts inside it, UTF-8), as many records as the count says. After a
 //! batch that fails, reading goes on at the next multiple of 8 where a batch passes all of this. Then the seqs:
@@ -127,9 +139,33 @@
 //! Recovery writes the whole batches above the watermark anew into the segment that it begins, keeps what is torn
 //! or void aside, and cuts the old file.
 //!
+//! # Erasing
+//!
+//! **A void record** is one whose content was erased: of what stood there its seq, its length and its received time stay.
+//! Kind, flags, timestamp and key are 0, all texts absent, and the payload is zeros, as many as fill the length. Readers
+//! pass it over.
+//!
+//! **A tombstone** says which ids were erased: whatever a record before it holds of them is void or to be made so, and an
+//! event of the same id behind it is of a new visitor. Its site is a text column, the others are absent; its payload is
+//! `{"erased":["...",...]}`, a name for each id, ascending: HMAC-SHA-256 by the key of `secret`, in 64 lower-case hex digits,
+//! of the site, FF, `a` or `u` (an anonymous id, a user's), and the id. It is the first record of its segment.
+//! A copy of the log that is to know its tombstones needs a copy of `secret`. Without it, or where that is damaged, nobody
+//! can tell whom the tombstones name; a new one is made where there is none.
+//!
+//! **The order**: `erasing`; the active segment is sealed and another begun; the tombstone, durable; then, beside the writer,
+//! each segment before it whose filter may contain one of the ids, or that has no footer, is written anew if it holds one of
+//! their records or anything that cannot be read; each kept tail likewise; then `erasing` goes. While it is there nothing is
+//! deleted by retention, so that no rename brings back what was let go. Written anew means: whole batches, at the offsets
+//! where they stood, with the visitor's records void; zeros in place of damage, for whose it was cannot be told; without what
+//! the next segment voids and what is torn at the end; and a footer: index and times as before, the keys of void records 0,
+//! a filter of what is left. A tail of which no batch is left is deleted.
+//!
+//! **A crash can leave** `erasing`. A start that finds it finishes before it reads on: in every segment but the last (a
+//! tombstone's own is never before it) each record that a later tombstone names becomes void. An erasure that finds it, left
+//! by one that failed, does the same. Doing it again changes nothing.
+//!
 //! **A version change** may add kinds, columns, fields; the header's length and format version say so, and a reader
-//! refuses a format version that it does not know. A record whose content is erased keeps its seq and its length
-//! and becomes void.
+//! refuses a format version that it does not know.
 //!
 //! **The smallest file in hex** is `tests/golden/smallest.segment.hex`, a golden test: one record, sealed.
 
@@ -137,7 +173,7 @@ use std::ops::Range;
 
 use super::record::Record;
 use crate::checksum::castagnoli;
-use crate::limits::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX};
+use crate::limits::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, SEQ_MAX};
 
 /// A segment's first bytes.
 pub const SEGMENT_MAGIC: [u8; 8] = *b"\xFFPLXSEGM";
@@ -149,6 +185,8 @@ pub const FOOTER_MAGIC: [u8; 8] = *b"\xFFPLXFOOT";
 pub const TRAILER_MAGIC: [u8; 8] = *b"\xFFPLXTAIL";
 /// The first bytes of `oldest`.
 pub const OLDEST_MAGIC: [u8; 8] = *b"\xFFPLXOLDS";
+/// The first bytes of `secret`.
+pub const SECRET_MAGIC: [u8; 8] = *b"\xFFPLXSECR";
 /// The format that this release writes.
 pub const FORMAT_VERSION: u32 = 1;
 /// Bytes before the first batch.
@@ -157,6 +195,8 @@ pub const HEADER_BYTES: usize = 40;
 pub const BATCH_HEADER_BYTES: usize = 40;
 /// Bytes of `oldest`.
 pub const OLDEST_BYTES: usize = 24;
+/// Bytes of `secret`.
+pub const SECRET_BYTES: usize = 48;
 
 /// A segment's header, but for magic and format version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,9 +236,10 @@ impl Header {
         if !whole || castagnoli(&[&bytes[..36]]) != u32_at(bytes, 36) {
             return Err(HeaderFault::Damaged);
         }
+        let first_seq = u64_at(bytes, 16);
         match (u32_at(bytes, 8), u32_at(bytes, 12)) {
-            (FORMAT_VERSION, 40) => {
-                Ok(Self { first_seq: u64_at(bytes, 16), created_ms: u64_at(bytes, 24) as i64 })
+            (FORMAT_VERSION, 40) if (1..=SEQ_MAX).contains(&first_seq) => {
+                Ok(Self { first_seq, created_ms: u64_at(bytes, 24) as i64 })
             }
             (FORMAT_VERSION, _) => Err(HeaderFault::Damaged),
             (version, _) => Err(HeaderFault::Version(version)),
@@ -257,7 +298,8 @@ impl<'a> Batch<'a> {
         let batch = Self::trusted(bytes);
         let Records { first_seq, count, .. } = batch.records;
         let in_bounds = count as usize <= BATCH_RECORDS_MAX && u32_at(bytes, 28) == 0;
-        let in_order = batch.durable < first_seq && first_seq.checked_add(u64::from(count)).is_some();
+        let in_order =
+            batch.durable < first_seq && first_seq <= SEQ_MAX && batch.records.seqs().end <= SEQ_MAX + 1;
         (in_bounds && in_order && batch.records.are_whole()).then_some(batch)
     }
 
@@ -356,7 +398,25 @@ pub fn oldest_to_bytes(seq: u64) -> [u8; OLDEST_BYTES] {
 /// The seq that `oldest` names; `None` where it is damaged.
 pub fn oldest_from_bytes(bytes: &[u8]) -> Option<u64> {
     let whole = bytes.len() == OLDEST_BYTES && bytes[..8] == OLDEST_MAGIC;
-    (whole && castagnoli(&[&bytes[..20]]) == u32_at(bytes, 20)).then(|| u64_at(bytes, 8))
+    let seq = (whole && castagnoli(&[&bytes[..20]]) == u32_at(bytes, 20)).then(|| u64_at(bytes, 8))?;
+    (seq <= SEQ_MAX).then_some(seq)
+}
+
+/// The content of `secret`.
+pub fn secret_to_bytes(key: &[u8; 32]) -> [u8; SECRET_BYTES] {
+    let mut bytes = [0; SECRET_BYTES];
+    bytes[0..8].copy_from_slice(&SECRET_MAGIC);
+    bytes[8..40].copy_from_slice(key);
+    let crc = castagnoli(&[&bytes[..44]]);
+    bytes[44..48].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+/// The key that `secret` holds; `None` where it is damaged.
+pub fn secret_from_bytes(bytes: &[u8]) -> Option<[u8; 32]> {
+    let whole = bytes.len() == SECRET_BYTES && bytes[..8] == SECRET_MAGIC;
+    let is_sound = whole && castagnoli(&[&bytes[..44]]) == u32_at(bytes, 44);
+    is_sound.then(|| bytes[8..40].try_into().ok()).flatten()
 }
 
 /// Two bytes at `at`, which must be there.

@@ -8,6 +8,7 @@ use super::LogError;
 use super::check::survey_file;
 use super::footer::Footer;
 use super::format::{Batch, Header};
+use super::record::Kind;
 use super::scan;
 use super::walk::{Finding, Passage, Walk};
 use crate::storage::disk::Disk;
@@ -35,7 +36,7 @@ pub struct Inspected {
     pub seqs: Option<(u64, u64)>,
     /// The earliest and the latest, in milliseconds.
     pub received_ms: Option<(i64, i64)>,
-    /// The same.
+    /// The same, of those that are not void.
     pub timestamp_ms: Option<(i64, i64)>,
     /// What is wrong, torn and void tails too.
     pub findings: Vec<Finding>,
@@ -83,7 +84,9 @@ impl Inspected {
             }
             widen(&mut self.seqs, seq);
             widen(&mut self.received_ms, record.received_ms);
-            widen(&mut self.timestamp_ms, record.timestamp_ms);
+            if record.kind != Kind::Void {
+                widen(&mut self.timestamp_ms, record.timestamp_ms);
+            }
         }
     }
 }

@@ -17,11 +17,14 @@
 //! * A key is accepted once within its window.
 //! * A descriptor whose append or sync failed is never appended to nor synced again.
 //! * A request that was taken is completed; the writer never waits for a worker.
+//! * An erased visitor's records are void, in every file; [`Queue::erase`] begins an erasure, and what it takes longest over
+//!   is done beside the writer.
 
 mod active;
 mod check;
 mod directory;
 mod duplicates;
+mod erase;
 mod figures;
 pub mod filter;
 mod footer;
@@ -32,7 +35,10 @@ mod queue;
 mod reader;
 mod record;
 mod recover;
+mod retention;
+mod rewrite;
 mod scan;
+mod secret;
 mod thread;
 mod walk;
 mod writer;
@@ -45,6 +51,7 @@ use std::time::Duration;
 pub use check::{Checked, check_file, check_folder};
 pub use directory::{holds_log, segment_name, seq_of};
 pub use duplicates::Duplicates;
+pub use erase::{EraseError, Erased, Erasure, Visitor};
 pub use figures::Figures;
 pub use footer::Footer;
 pub use format::Records;
@@ -54,6 +61,7 @@ pub use queue::{Completion, Outcome, Port, Queue, Refusal, Request, Verdict, Wak
 pub use reader::{Item, Reader, read_footer};
 pub use record::{Kind, Record, RecordFault, TIME_MS_MAX};
 pub use recover::Report;
+pub use secret::Secret;
 pub use thread::WriterThread;
 pub use walk::{Finding, Flaw};
 pub use writer::{Stopped, Writer};
@@ -117,6 +125,12 @@ pub trait Follower: Send {
     /// The next records: from recovery, then each batch before it is acknowledged.
     fn fold(&mut self, records: Records<'_>);
 
+    /// A visitor is erased as of `seq`: that of the tombstone, which is folded next. Of a log that is opened, whose tombstones
+    /// tell no ids, [`Secret::is_named`] says whether one is of an id.
+    fn erase(&mut self, visitor: &Visitor, seq: u64) {
+        let _ = (visitor, seq);
+    }
+
     /// An append with its sync, or a sync that followed, took so long.
     fn synced(&mut self, took: Duration) {
         let _ = took;
@@ -150,6 +164,25 @@ pub enum LogError {
         file: PathBuf,
         /// Its format version.
         version: u32,
+    },
+    /// Somebody renamed it.
+    #[error(
+        "{} begins with seq {first_seq}, but another file has that name: move the one that is wrong out of the folder",
+        file.display()
+    )]
+    Misnamed {
+        /// The segment.
+        file: PathBuf,
+        /// By its header.
+        first_seq: u64,
+    },
+    /// There is no seq left, or a file was forged.
+    #[error("{}: its files name seq {seq}, behind which none is given", folder.display())]
+    NoSeqLeft {
+        /// The folder.
+        folder: PathBuf,
+        /// The watermark.
+        seq: u64,
     },
     /// The system says no.
     #[error("{}: {source}", path.display())]

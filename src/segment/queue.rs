@@ -16,9 +16,10 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError, bounded};
 
+use super::erase::{EraseError, Erasure, Order, Turn, Visitor};
 use super::figures::Figures;
 use super::record::{Record, RecordFault, record_length};
-use crate::limits::{OUTSTANDING_MAX, REQUEST_BYTES_MAX};
+use crate::limits::{ERASED_IDS_MAX, OUTSTANDING_MAX, REQUEST_BYTES_MAX};
 
 /// How a worker is told that completions wait for it; called on the writer's thread.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
@@ -166,6 +167,7 @@ impl Shared {
 #[derive(Debug)]
 enum Message {
     Request(Parcel),
+    Erase(Order),
     Stop,
 }
 
@@ -205,11 +207,11 @@ impl Mailbox {
 
 /// A queue with its two ends. `requests_max` and `bytes_max` are what may wait in it.
 pub(super) fn queue(requests_max: usize, bytes_max: usize, figures: Arc<Figures>) -> (Queue, Intake) {
-    // One more, so that the word to stop always fits.
-    let (sender, receiver) = bounded(requests_max + 1);
+    // Two more, so that the word to stop and that to erase, of which there is one at a time, always fit.
+    let (sender, receiver) = bounded(requests_max + 2);
     let writer = OnceLock::new();
     let shared = Arc::new(Shared { figures, requests_max, bytes_max, writer });
-    let intake = Intake { receiver, shared: Arc::clone(&shared), held: None, is_stopping: false };
+    let intake = Intake { receiver, shared: Arc::clone(&shared), held: None, order: None, is_stopping: false };
     (Queue { sender, shared }, intake)
 }
 
@@ -224,6 +226,26 @@ impl Queue {
     /// What the log counts.
     pub fn figures(&self) -> &Figures {
         &self.shared.figures
+    }
+
+    /// Asks the writer to begin to erase a visitor; [`Erasure::finish`] does what remains.
+    ///
+    /// # Errors
+    /// It is refused, and nothing was begun.
+    pub fn erase(&self, visitor: Visitor) -> Result<Erasure, EraseError> {
+        if !(1..=ERASED_IDS_MAX).contains(&visitor.ids.len()) {
+            return Err(EraseError::Ids(visitor.ids.len()));
+        }
+        let turn = Turn::take(&self.shared.figures).ok_or(EraseError::Busy)?;
+        let (erasure, order) = Erasure::new(visitor, turn);
+        // Counted like a request, so that a writer that stops answers it.
+        self.figures().queued_requests.fetch_add(1, Ordering::SeqCst);
+        let is_closed = self.figures().closed.load(Ordering::SeqCst);
+        if is_closed || self.sender.try_send(Message::Erase(order)).is_err() {
+            uncount(self.figures(), 0);
+            return Err(EraseError::Stopped);
+        }
+        Ok(erasure)
     }
 
     /// No port takes a request any more; the writer ends once it has answered those that were taken.
@@ -298,9 +320,7 @@ impl Port {
         self.queue.sender.try_send(Message::Request(parcel)).map_err(|error| match error {
             TrySendError::Full(Message::Request(parcel)) => (parcel.request, Refusal::QueueFull),
             TrySendError::Disconnected(Message::Request(parcel)) => (parcel.request, Refusal::Stopped),
-            TrySendError::Full(Message::Stop) | TrySendError::Disconnected(Message::Stop) => {
-                unreachable!("a request was sent")
-            }
+            TrySendError::Full(_) | TrySendError::Disconnected(_) => unreachable!("a request was sent"),
         })
     }
 
@@ -329,6 +349,7 @@ pub(super) struct Intake {
     shared: Arc<Shared>,
     /// What ended the wait.
     held: Option<Message>,
+    order: Option<Order>,
     is_stopping: bool,
 }
 
@@ -349,12 +370,21 @@ impl Intake {
         loop {
             match self.held.take().or_else(|| self.receiver.try_recv().ok())? {
                 Message::Stop => self.is_stopping = true,
+                Message::Erase(order) => {
+                    uncount(&self.shared.figures, 0);
+                    self.order = Some(order);
+                }
                 Message::Request(parcel) => {
                     uncount(&self.shared.figures, parcel.request.bytes());
                     return Some(parcel);
                 }
             }
         }
+    }
+
+    /// Whom to erase, if that was asked before what was taken last.
+    pub(super) fn take_order(&mut self) -> Option<Order> {
+        self.order.take()
     }
 
     /// Whether it is time to end.

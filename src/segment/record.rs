@@ -134,6 +134,28 @@ pub enum RecordFault {
 }
 
 impl<'a> Record<'a> {
+    /// The tombstone of a visitor of `site`.
+    pub(super) fn tombstone(site: &'a str, payload: &'a str, now_ms: i64) -> Self {
+        Self {
+            kind: Kind::Tombstone,
+            bot: false,
+            gpc: false,
+            received_ms: now_ms,
+            timestamp_ms: now_ms,
+            key: 0,
+            site: Some(site),
+            message_id: None,
+            anon_id: None,
+            user_id: None,
+            event: None,
+            name: None,
+            path: None,
+            variants: None,
+            ip: None,
+            payload,
+        }
+    }
+
     /// Appends the record to `out`.
     ///
     /// # Errors
@@ -238,6 +260,17 @@ pub fn record_length(bytes: &[u8]) -> Option<usize> {
     }
     let length = u32_at(bytes, 0) as usize;
     ((RECORD_BYTES_MIN..=bytes.len()).contains(&length) && length.is_multiple_of(8)).then_some(length)
+}
+
+/// Takes the content out of an encoded record: length and received time stay.
+pub fn make_void(record: &mut [u8]) {
+    let payload_bytes = record.len() - RECORD_BYTES_MIN;
+    record[4] = Kind::Void as u8;
+    record[5] = 0;
+    record[16..24].fill(0);
+    record[KEY_AT..LENGTHS_AT].copy_from_slice(&key_to_bytes(0, payload_bytes as u32));
+    record[LENGTHS_AT..LENGTHS_AT + 18].fill(0xFF);
+    record[RECORD_BYTES_MIN..].fill(0);
 }
 
 /// Key and received time of an encoded record.

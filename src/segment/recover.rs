@@ -11,13 +11,14 @@
 use std::collections::VecDeque;
 
 use super::active::Active;
-use super::directory::Directory;
+use super::directory::{Directory, segment_name};
 use super::duplicates::Duplicates;
+use super::erase::{self, Erased, Resumed};
 use super::format::Batch;
-use super::walk::{Finding, Passage, Place, Survey, Walk};
+use super::walk::{Finding, Flaw, Passage, Place, Survey, Walk, finding};
 use super::{Follower, LogError, Options};
 use crate::clock::Clock;
-use crate::limits::FINDINGS_MAX;
+use crate::limits::{FINDINGS_MAX, SEQ_MAX};
 
 /// What recovery found and did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub struct Report {
     pub damaged: u64,
     /// The files to which tails were cut.
     pub kept_aside: Vec<String>,
+    /// An erasure that was under way, and is finished.
+    pub finished: Option<Erased>,
 }
 
 impl Report {
@@ -86,11 +89,19 @@ pub(super) fn recover(
     let mut survey = Survey::of(directory)?;
     // A checkpoint proves what it holds, too.
     survey.proven = survey.proven.max(options.folded_seq);
+    if survey.proven >= SEQ_MAX {
+        return Err(LogError::NoSeqLeft { folder: directory.path(""), seq: survey.proven });
+    }
+    for place in survey.let_go.iter_mut().chain(&mut survey.places) {
+        name_rightly(directory, place)?;
+    }
     for place in &survey.let_go {
         directory.remove(place.named_seq).map_err(failed)?;
     }
     let mut recovery = Recovery::new(directory, options, survey.proven);
     survey.findings.into_iter().for_each(|finding| recovery.report.find(finding));
+    recovery.is_erasing = directory.is_erasing().map_err(failed)?;
+    recovery.resume_erasing(&survey.places)?;
     for (done, place) in survey.places.iter().enumerate() {
         follower.recovering(done, survey.places.len());
         let failed = |error| LogError::io(&directory.path(&place.name()), error);
@@ -102,8 +113,24 @@ pub(super) fn recover(
     recovery.finish(clock).map_err(failed)
 }
 
+/// Gives a segment the name of its first seq: nothing is to be deleted or replaced under the name of another.
+fn name_rightly(directory: &Directory, place: &mut Place) -> Result<(), LogError> {
+    if place.named_seq == place.first_seq {
+        return Ok(());
+    }
+    let failed = |error| LogError::io(&directory.path(&place.name()), error);
+    if directory.segments().map_err(failed)?.contains(&place.first_seq) {
+        let file = directory.path(&place.name());
+        return Err(LogError::Misnamed { file, first_seq: place.first_seq });
+    }
+    directory.rename(&place.name(), &segment_name(place.first_seq)).map_err(failed)?;
+    place.named_seq = place.first_seq;
+    Ok(())
+}
+
 struct Recovery<'a> {
     directory: &'a Directory,
+    is_erasing: bool,
     proven: u64,
     folded_seq: u64,
     duplicates: Duplicates,
@@ -127,6 +154,7 @@ impl<'a> Recovery<'a> {
     fn new(directory: &'a Directory, options: &Options, proven: u64) -> Self {
         Self {
             directory,
+            is_erasing: false,
             proven,
             folded_seq: options.folded_seq,
             duplicates: Duplicates::new(options.duplicates_max, options.seed),
@@ -135,6 +163,22 @@ impl<'a> Recovery<'a> {
             cuts: Vec::new(),
             report: Report::default(),
         }
+    }
+
+    /// Finishes the erasure that was under way, before anything of it is handed over.
+    fn resume_erasing(&mut self, places: &[Place]) -> Result<(), LogError> {
+        if !self.is_erasing {
+            return Ok(());
+        }
+        match erase::resume(self.directory, places)? {
+            Resumed::Nothing => {}
+            Resumed::Finished(erased) => self.report.finished = Some(erased),
+            Resumed::NobodyKnows => {
+                self.is_erasing = false;
+                self.report.find(finding("secret", 0, 0, Flaw::Secret, 0..0));
+            }
+        }
+        Ok(())
     }
 
     fn segment(&mut self, place: &Place, mut walk: Walk, follower: &mut dyn Follower) -> std::io::Result<()> {
@@ -165,7 +209,9 @@ impl<'a> Recovery<'a> {
                 }
             }
         }
-        if let (Some(at), false) = (moved_at.or(rest_at), is_sealed) {
+        // A sealed one is cut only where another will have its name.
+        let stays = is_sealed && place.named_seq != self.proven + 1;
+        if let (Some(at), false) = (moved_at.or(rest_at), stays) {
             closed.bytes = at;
             self.cuts.push(Cut { named_seq: place.named_seq, at, rest_at });
         }
@@ -196,11 +242,14 @@ impl<'a> Recovery<'a> {
         }
         let first_seq = self.proven + 1;
         let active = Active::begin(self.directory, first_seq, clock.now_ms(), &self.tail)?;
-        // A segment of that name has been replaced, whatever its header said.
+        // A segment of that name has been replaced.
         for cut in self.cuts.iter().filter(|cut| cut.named_seq != first_seq) {
             self.directory.cut(cut.named_seq, cut.at)?;
         }
         self.closed.retain(|closed| closed.first_seq != first_seq);
+        if self.is_erasing {
+            self.directory.end_erasing()?;
+        }
         self.duplicates.commit();
         self.report.next_seq = first_seq + active.records();
         Ok(Recovered { active, closed: self.closed, duplicates: self.duplicates, report: self.report })

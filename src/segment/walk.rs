@@ -39,6 +39,8 @@ pub enum Flaw {
     Missing,
     /// `oldest` is damaged.
     Oldest,
+    /// `secret` is damaged or missing while an erasure is under way.
+    Secret,
     /// Damage above the watermark: what a crash leaves. Nothing acknowledged as durable was there.
     Torn,
     /// A later segment voids it: what a failed sync leaves.
@@ -60,6 +62,7 @@ impl std::fmt::Display for Flaw {
             Self::Batch => "damaged",
             Self::Missing => "records are missing",
             Self::Oldest => "damaged; nothing was deleted for its sake",
+            Self::Secret => "damaged or missing; an erasure that was begun cannot be finished",
             Self::Torn => "a torn tail",
             Self::Void => "a tail that a later segment voids",
         })
@@ -205,7 +208,7 @@ fn proven_by(directory: &Directory, place: &Place) -> Result<u64, LogError> {
     Ok(proven)
 }
 
-fn finding(file: &str, at: u64, bytes: u64, flaw: Flaw, lost: Range<u64>) -> Finding {
+pub(super) fn finding(file: &str, at: u64, bytes: u64, flaw: Flaw, lost: Range<u64>) -> Finding {
     Finding { file: file.to_owned(), at, bytes, flaw, lost }
 }
 

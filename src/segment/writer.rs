@@ -17,16 +17,19 @@ use std::time::Duration;
 use super::active::Active;
 use super::directory::Directory;
 use super::duplicates::Duplicates;
+use super::erase::{Begun, Visitor};
 use super::figures::Figures;
 use super::format::{BATCH_HEADER_BYTES, Batch, begin_batch, end_batch};
 use super::queue::{Completion, Intake, Mailbox, Outcome, Parcel, Verdict};
-use super::record::key_and_time;
+use super::record::{Record, key_and_time};
 use super::recover::{Closed, Recovered};
-use super::{Ack, Follower, Options};
+use super::retention::{self, let_go};
+use super::secret::Secret;
+use super::{Ack, Follower, LogError, Options};
 use crate::clock::Clock;
 use crate::limits::{
-    BATCH_BYTES_FULL, MARK_AFTER_MS, RETAIN_MS_MIN, RETENTION_EVERY_MS, RETRY_MS_MAX, RETRY_MS_MIN,
-    SEGMENT_RECORDS_MAX, SYNC_AFTER_MS, UNSYNCED_BYTES_MAX,
+    BATCH_BYTES_FULL, MARK_AFTER_MS, RETENTION_EVERY_MS, RETRY_MS_MAX, RETRY_MS_MIN, SEGMENT_RECORDS_MAX,
+    SYNC_AFTER_MS, UNSYNCED_BYTES_MAX,
 };
 
 /// The writer of one log.
@@ -112,6 +115,7 @@ impl Writer {
         if !self.parcels.is_empty() {
             self.write();
         }
+        self.erase_if_asked();
         self.sync_if_due();
         self.seal_if_full();
         self.mark_if_idle();
@@ -349,8 +353,13 @@ impl Writer {
         if !self.is_full() || !self.unsynced.is_empty() {
             return;
         }
+        self.seal();
+    }
+
+    /// Ends the open segment, all of which is durable, and begins another.
+    fn seal(&mut self) {
         if let Some(active) = self.leave() {
-            // All of it is durable; without a footer it is scanned, that is all.
+            // Without a footer it is scanned, that is all.
             let sealed = active.seal();
             self.note_failure(&sealed);
             if let (Ok(bytes), Some(closed)) = (sealed, self.closed.back_mut()) {
@@ -392,6 +401,55 @@ impl Writer {
         }
     }
 
+    fn erase_if_asked(&mut self) {
+        if let Some(order) = self.intake.take_order() {
+            let begun = self.begin_erasure(&order.visitor);
+            self.note_failure(&begun);
+            order.answer(begun.map_err(|error| LogError::io(&self.directory.path(""), error)));
+        }
+    }
+
+    /// Ends every segment that may hold the visitor, and has the tombstone durable and folded.
+    fn begin_erasure(&mut self, visitor: &Visitor) -> io::Result<Begun> {
+        let secret = Secret::of_or_new(&self.directory)?;
+        let others = self.directory.is_erasing()?;
+        self.directory.begin_erasing()?;
+        if !self.unsynced.is_empty() {
+            self.sync();
+        }
+        if self.unsynced.is_empty() && self.active.as_ref().is_some_and(|active| active.records() > 0) {
+            self.seal();
+        }
+        let seq = self.bury(visitor, &secret.payload(visitor))?;
+        Ok(Begun::new(self.directory.clone(), secret, seq, &self.closed, others))
+    }
+
+    /// Keeps a visitor's tombstone, the first record of its segment; its seq is the answer once it is durable.
+    fn bury(&mut self, visitor: &Visitor, payload: &str) -> io::Result<u64> {
+        let unavailable = || io::Error::other("the disk does not take events");
+        if self.active.is_none() || !self.unsynced.is_empty() {
+            return Err(unavailable());
+        }
+        let tombstone = Record::tombstone(&visitor.site, payload, self.clock.now_ms());
+        let (start, seq) = (begin_batch(&mut self.unsynced), self.next_seq);
+        tombstone.encode(&mut self.unsynced).map_err(io::Error::other)?;
+        end_batch(&mut self.unsynced, start, seq, 1, self.durable_seq);
+        self.unsynced_since = self.clock.monotonic();
+        self.next_seq += 1;
+        if !self.keep(start) {
+            self.unsynced.truncate(start);
+            self.next_seq = seq;
+            return Err(unavailable());
+        }
+        self.follower.erase(visitor, seq);
+        self.count(start, 1);
+        if self.durable_seq < seq {
+            self.sync();
+        }
+        self.forget_synced();
+        if self.durable_seq < seq { Err(unavailable()) } else { Ok(seq) }
+    }
+
     fn has_retention(&self) -> bool {
         self.options.retain_ms.is_some() || self.options.retain_bytes.is_some()
     }
@@ -400,33 +458,20 @@ impl Writer {
         let now = self.clock.monotonic();
         if self.has_retention() && now >= self.retention_at {
             self.retention_at = now + Duration::from_millis(RETENTION_EVERY_MS);
-            let retained = self.retain();
-            self.note_failure(&retained);
+            // A segment that is written anew gets its name back, whoever deleted it meanwhile.
+            if !self.figures.erasing.load(Ordering::SeqCst) {
+                let retained = self.retain();
+                self.note_failure(&retained);
+            }
         }
     }
 
-    /// Lets the oldest segments go: the word is durable before a file is deleted.
     fn retain(&mut self) -> io::Result<()> {
-        let now_ms = self.clock.now_ms();
         let active = self.active.as_ref().map_or((self.durable_seq + 1, 0), |a| (a.first_seq(), a.bytes()));
-        let mut bytes = active.1 + self.closed.iter().map(|closed| closed.bytes).sum::<u64>();
-        let goes = |closed: &&Closed| {
-            let age_ms = now_ms.saturating_sub(closed.newest_ms.unwrap_or(i64::MIN));
-            let is_old = self.options.retain_ms.is_some_and(|retain_ms| age_ms > retain_ms);
-            let is_much = self.options.retain_bytes.is_some_and(|retain_bytes| bytes > retain_bytes);
-            bytes -= closed.bytes;
-            is_old || (is_much && age_ms > RETAIN_MS_MIN)
-        };
         // The segment that was left last may hold what is to be written anew.
         let candidates = self.closed.len() - usize::from(self.active.is_none() && !self.closed.is_empty());
-        let count = self.closed.iter().take(candidates).take_while(goes).count();
-        if count == 0 {
-            return Ok(());
-        }
-        self.directory.set_oldest(self.closed.get(count).map_or(active.0, |closed| closed.first_seq))?;
-        let removed: Vec<io::Result<()>> =
-            self.closed.drain(..count).map(|closed| self.directory.remove(closed.first_seq)).collect();
-        removed.into_iter().collect()
+        let count = let_go(&self.closed, active.1, &self.options, self.clock.now_ms()).min(candidates);
+        retention::delete(&self.directory, &mut self.closed, count, active.0)
     }
 
     fn note_failure<T>(&self, result: &io::Result<T>) {

@@ -12,7 +12,7 @@ use crate::clock::SystemClock;
 use crate::config::{Ack, Config};
 use crate::counters::{Recorded, Syncs};
 use crate::ids;
-use crate::segment::{self, Follower, LogError, Options, Queue, Records, Report, WriterThread};
+use crate::segment::{self, Erased, Follower, LogError, Options, Queue, Records, Report, WriterThread};
 use crate::storage::disk::RealDisk;
 use crate::visitors::live::{Live, Looks};
 use crate::worker::Stopping;
@@ -139,6 +139,12 @@ fn say(config: &Config, report: &Report) {
     };
     let (folder, next) = (config.data.display(), report.next_seq);
     tracing::info!("events go to {folder}, {retention}; the next one gets seq {next}");
+    if let Some(erased) = &report.finished {
+        let Erased { records, segments, seq } = erased;
+        tracing::info!(
+            "an erasure that had been cut short is finished: up to seq {seq}, {records} records in {segments} segments"
+        );
+    }
     for finding in &report.findings {
         match finding.flaw.is_loud() {
             true => tracing::error!("{finding}"),

@@ -15,6 +15,10 @@ mod queueing;
 mod reading;
 // What is let go, and when.
 mod retention;
+// Who is erased, and what is left.
+mod erasing;
+// Erasures that fail, and crashes in them.
+mod erasing_fails;
 // `--ack written`.
 mod written;
 // A folder's lock, its version, what is void.

@@ -3,9 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parallax::checksum::castagnoli;
 use parallax::clock::Clock;
-use parallax::segment::format::{HEADER_BYTES, Header, batch_length};
-use parallax::segment::{Flaw, Item, Reader, check_file, check_folder, segment_name};
+use parallax::limits::SEQ_MAX;
+use parallax::segment::format::{HEADER_BYTES, Header, batch_length, oldest_from_bytes, oldest_to_bytes};
+use parallax::segment::{
+    Flaw, Item, LogError, Reader, check_file, check_folder, read_footer, segment_name, seq_of,
+};
 
 use super::simulated::SimulatedDisk;
 use super::{FOLDER, Log, START_MS, TestClock, hex, options, record};
@@ -202,4 +206,86 @@ fn what_recovery_moves_from_under_a_name_stays_whatever_the_header_there_says() 
         let seqs: Vec<u64> = log.folded().iter().map(|(seq, _)| *seq).collect();
         assert_eq!(seqs, (1..batches[0].3).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn a_segment_that_was_renamed_to_the_next_seq_gets_its_name_back_and_loses_nothing() {
+    for seals in [true, false] {
+        let whole = segment(2_000, seals);
+        let disk = SimulatedDisk::new(1);
+        let all = batches(&whole);
+        // What recovery begins has the seq behind the last that is proven: here of the last batch, or of that before it.
+        let next_seq = if seals { all[all.len() - 1].3 } else { all[all.len() - 1].2 };
+        disk.put(&path(next_seq), &whole);
+        for flaws in [&[Flaw::Name][..], &[]] {
+            let log = Log::open(Arc::new(disk.clone()), &Arc::default(), options()).expect("it opens");
+            let found: Vec<Flaw> = log.report.findings.iter().map(|finding| finding.flaw).collect();
+            assert_eq!(found, flaws, "said once");
+            let seqs: Vec<u64> = log.folded().iter().map(|(seq, _)| *seq).collect();
+            assert_eq!(seqs, (1..all[all.len() - 1].3).collect::<Vec<_>>());
+            drop(log);
+        }
+        assert!(disk.names().contains(&segment_name(1)));
+    }
+}
+
+#[test]
+fn a_segment_whose_name_another_has_is_refused_by_name() {
+    let whole = segment(2_000, true);
+    let disk = disk_with(&whole);
+    disk.put(&path(9), &whole);
+    let opened = Log::open(Arc::new(disk.clone()), &Arc::default(), options());
+    assert!(matches!(opened.err(), Some(LogError::Misnamed { file, first_seq: 1 }) if file == path(9)));
+    assert_eq!((disk.bytes(&path(1)), disk.bytes(&path(9))), (whole.clone(), whole));
+}
+
+#[test]
+fn what_recovery_puts_a_new_segment_in_the_place_of_is_kept_aside() {
+    let mut whole = segment(2_000, true);
+    let all = batches(&whole);
+    let next_seq = all[all.len() - 1].3;
+    // Renamed, and nothing tells what its name was.
+    whole[0] ^= 1;
+    let disk = SimulatedDisk::new(1);
+    disk.put(&path(next_seq), &whole);
+    let log = Log::open(Arc::new(disk.clone()), &Arc::default(), options()).expect("it opens");
+    assert!(log.report.is_loud());
+    let [aside] = &log.report.kept_aside[..] else { panic!("{:?}", log.report) };
+    assert_eq!(disk.bytes(&Path::new(FOLDER).join(aside)), whole[HEADER_BYTES..]);
+}
+
+/// The sealed segment with another last seq in its footer, and a checksum that is right.
+fn with_last_seq(whole: &[u8], last_seq: u64) -> Vec<u8> {
+    let mut bytes = whole.to_vec();
+    let trailer = bytes.len() - 24;
+    let footer = u64::from_le_bytes(bytes[trailer..trailer + 8].try_into().expect("8 bytes")) as usize;
+    bytes[footer + 16..footer + 24].copy_from_slice(&last_seq.to_le_bytes());
+    let crc = castagnoli(&[&bytes[footer..trailer + 12], &bytes[trailer + 16..]]);
+    bytes[trailer + 12..trailer + 16].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn no_file_brings_a_seq_to_overflow() {
+    let whole = segment(2_000, true);
+    for (last_seq, is_footer) in
+        [(SEQ_MAX - 2, true), (SEQ_MAX - 1, true), (SEQ_MAX, false), (u64::MAX, false)]
+    {
+        let disk = disk_with(&with_last_seq(&whole, last_seq));
+        assert_eq!(read_footer(&disk, &path(1)).expect("it reads").is_some(), is_footer, "{last_seq}");
+        let mut log = Log::open(Arc::new(disk), &Arc::default(), options()).expect("it opens");
+        let next_seq = if is_footer { last_seq + 1 } else { batches(&whole)[batches(&whole).len() - 1].3 };
+        assert_eq!((log.report.next_seq, log.report.is_loud()), (next_seq, is_footer));
+        log.record(&[99], START_MS);
+    }
+    for (seq, is_known) in [(0, false), (1, true), (SEQ_MAX - 1, true), (SEQ_MAX, true), (SEQ_MAX + 1, false)]
+    {
+        let header = Header { first_seq: seq, created_ms: 0 }.to_bytes();
+        assert_eq!(Header::from_bytes(&header).is_ok(), is_known, "{seq}");
+        assert_eq!(oldest_from_bytes(&oldest_to_bytes(seq)).is_some(), seq <= SEQ_MAX);
+        assert_eq!(seq_of(&segment_name(seq)).is_some(), seq <= SEQ_MAX);
+    }
+    let folded = parallax::segment::Options { folded_seq: SEQ_MAX, ..options() };
+    let opened = Log::open(Arc::new(SimulatedDisk::new(1)), &Arc::default(), folded);
+    assert!(matches!(opened.err(), Some(LogError::NoSeqLeft { seq: SEQ_MAX, .. })));
 }

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use parallax::segment::{Kind, Options, segment_name};
+use parallax::segment::filter::Whose;
+use parallax::segment::{Kind, Options, Outcome, Visitor, segment_name};
 use serde_json::{Value, json};
 
 use super::{Log, Row, flip, run, sealed, segments, word};
@@ -76,6 +77,31 @@ fn a_segment_is_shown_to_people_and_to_programs() {
     assert_eq!((&damaged["records"], &damaged["findings"][0]["at"]), (&json!(0), &json!(40)));
     assert_eq!(damaged["findings"][0]["lost"], json!({ "first": "1", "last": "3" }));
     assert_eq!(damaged["findings"][0]["isDamage"], json!(true));
+}
+
+#[test]
+fn who_was_erased_is_in_no_file_and_what_is_void_is_counted_and_not_exported() {
+    let folder = temporary_folder();
+    let mut log = Log::open(folder.path(), Options { segment_bytes: 4 * 1024, ..Options::default() });
+    for n in 0..30 {
+        let rows = ["ana@example.com", "bob", "carl"].map(Row::of);
+        assert_eq!(log.push(&rows[..1 + n % 3]), Outcome::Durable);
+    }
+    let visitor = Visitor { site: "acme".to_owned(), ids: vec![(Whose::Anon, "ana@example.com".to_owned())] };
+    let erasure = log.queue.erase(visitor).expect("it is the only one");
+    log.writer.step();
+    assert_eq!(erasure.finish().expect("the disk is well").records, 30);
+    log.close();
+    run(&["check", word(folder.path()), "--contains", "ana@example.com"]).is(0, &["nowhere in"]);
+    run(&["check", word(folder.path())]).is(0, &["sound", "61 records, 30 of them void (erased)"]);
+    let exported = run(&["export", word(folder.path())]);
+    exported.is(0, &["bob", "carl"]);
+    assert_eq!(exported.out.lines().count(), 30, "neither void records nor the tombstone");
+    let files = segments(folder.path());
+    let shown = ["kind         void: ", "happened     2025-12-31T23:59:59.000Z to 2025-12-31T23:59:59.000Z"];
+    run(&["inspect", word(&files[0])]).is(0, &shown);
+    run(&["inspect", word(&files[files.len() - 1])])
+        .is(0, &["kind         tombstone: 1", "site         acme: 1"]);
 }
 
 #[test]
