@@ -389,6 +389,9 @@ pub const ERASED_IDS_MAX: usize = 1_024;
 /// What an erasure writes at once.
 pub const REWRITE_BYTES: usize = 1 << 20;
 
+/// Bytes of a visitor's records after which an answer of the operator's address ends, and says where it goes on.
+pub const EXPORT_BYTES_FULL: usize = 2 << 20;
+
 /// Findings that one report holds; more are a count.
 pub const FINDINGS_MAX: usize = 1_000;
 

@@ -54,8 +54,14 @@ impl Jobs {
     }
 
     /// Sets a job to work; its token.
-    pub(super) fn start(&mut self, job: impl FnOnce() -> Told + Send + 'static) -> Result<usize, Problem<'static>> {
-        let busy = Problem::missing(problem::OVERLOADED, "another try in a moment: an export or an erasure is under way");
+    pub(super) fn start(
+        &mut self,
+        job: impl FnOnce() -> Told + Send + 'static,
+    ) -> Result<usize, Problem<'static>> {
+        let busy = Problem::missing(
+            problem::OVERLOADED,
+            "another try in a moment: an export or an erasure is under way",
+        );
         if !matches!(self.state, State::Free) {
             return Err(busy);
         }

@@ -4,6 +4,7 @@
 //! GETs from loopback are answered, and nothing that a web page on the operator's machine could send.
 
 mod health;
+mod jobs;
 mod metrics;
 mod visitors;
 
@@ -76,16 +77,42 @@ impl Service for Operator {
         if let Err(problem) = self.admit(request, arrival) {
             return Progress::Answered(self.desk.refuse_request(request, &problem, out));
         }
-        if let Some(visitors) = self.visitors.as_mut().filter(|_| request.path == "/visitors") {
-            return Progress::Answered(visitors.answer(&mut self.desk, request, out));
+        if let Some(visitors) = self.visitors.as_mut().filter(|_| Visitors::has(request.path)) {
+            return visitors.answer(&mut self.desk, request, out);
         }
         match Endpoint::of(request.path) {
             Some(Endpoint::Resolve | Endpoint::Variants) => self.desk.answer(request, arrival, out),
             _ => {
-                let expected = "/healthz, /readyz, /metrics, /visitors, /v1/resolve or /v1/variants";
+                let expected =
+                    "/healthz, /readyz, /metrics, /visitors, /visitors/export, /v1/resolve or /v1/variants";
                 let problem = Problem::new(problem::UNKNOWN_ENDPOINT, expected, request.path);
                 Progress::Answered(self.desk.refuse_request(request, &problem, out))
             }
+        }
+    }
+
+    fn finish(
+        &mut self,
+        _token: usize,
+        request: &Request<'_>,
+        _arrival: &Arrival,
+        out: &mut Vec<u8>,
+    ) -> Answered {
+        let visitors = self.visitors.as_mut();
+        visitors.map_or_else(Answered::default, |visitors| visitors.finish(&mut self.desk, request, out))
+    }
+
+    fn is_complete(&self, _token: usize) -> bool {
+        self.visitors.as_ref().is_some_and(Visitors::is_complete)
+    }
+
+    fn take_completion(&mut self) -> Option<usize> {
+        self.visitors.as_mut()?.jobs().take_completion()
+    }
+
+    fn forget(&mut self, _token: usize) {
+        if let Some(visitors) = &mut self.visitors {
+            visitors.jobs().forget();
         }
     }
 

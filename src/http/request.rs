@@ -20,6 +20,8 @@ pub enum Method {
     Head,
     /// POST
     Post,
+    /// DELETE
+    Delete,
     /// OPTIONS: a preflight, or a question what an endpoint can do.
     Options,
     /// A registered method that no endpoint has.
@@ -33,6 +35,7 @@ impl Method {
             Self::Get => "GET",
             Self::Head => "HEAD",
             Self::Post => "POST",
+            Self::Delete => "DELETE",
             Self::Options => "OPTIONS",
             Self::Other => "other",
         }
@@ -379,7 +382,8 @@ fn method<'a>(name: &'a str) -> Result<Method, Problem<'a>> {
         "HEAD" => Method::Head,
         "POST" => Method::Post,
         "OPTIONS" => Method::Options,
-        "PUT" | "DELETE" | "PATCH" | "TRACE" | "QUERY" => Method::Other,
+        "DELETE" => Method::Delete,
+        "PUT" | "PATCH" | "TRACE" | "QUERY" => Method::Other,
         _ => {
             let expected = "a method of RFC 9110 other than CONNECT, PATCH, or QUERY";
             return Err(Problem::new(problem::UNKNOWN_METHOD, expected, name));

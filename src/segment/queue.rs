@@ -211,7 +211,8 @@ pub(super) fn queue(requests_max: usize, bytes_max: usize, figures: Arc<Figures>
     let (sender, receiver) = bounded(requests_max + 2);
     let writer = OnceLock::new();
     let shared = Arc::new(Shared { figures, requests_max, bytes_max, writer });
-    let intake = Intake { receiver, shared: Arc::clone(&shared), held: None, order: None, is_stopping: false };
+    let intake =
+        Intake { receiver, shared: Arc::clone(&shared), held: None, order: None, is_stopping: false };
     (Queue { sender, shared }, intake)
 }
 
@@ -245,6 +246,7 @@ impl Queue {
             uncount(self.figures(), 0);
             return Err(EraseError::Stopped);
         }
+        self.shared.call_writer();
         Ok(erasure)
     }
 

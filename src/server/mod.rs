@@ -9,6 +9,7 @@ mod recording;
 use std::collections::HashSet;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -136,8 +137,8 @@ pub fn start(config: Config) -> Result<Running, BootError> {
     let settings = settings(&config);
     let (public, own) = connections(&config, connections_max, workers);
     let operator = desk(Settings { address_limit: None, site_limit: None, ..settings.clone() });
-    let operator = recording.operator(operator, config.admin_token, stopping.clone(), metrics);
-    serve(operators(kernel, own, bind(addresses.admin, "--admin")?, operator))?;
+    let (operator, bell) = recording.operator(operator, config.admin_token, stopping.clone(), metrics)?;
+    serve(operators(kernel, own, bind(addresses.admin, "--admin")?, bell, operator))?;
 
     let mut listeners = Vec::with_capacity(workers);
     for i in 0..workers {
@@ -163,7 +164,13 @@ pub fn start(config: Config) -> Result<Running, BootError> {
 
 /// How the operator's thread is set up: its answers are not counted among the public ones, its connections not waited for at
 /// the end.
-fn operators<M>(kernel: Kernel, connections: Connections, listener: TcpListener, service: M) -> Plan<M> {
+fn operators<M>(
+    kernel: Kernel,
+    connections: Connections,
+    listener: TcpListener,
+    bell: UnixStream,
+    service: M,
+) -> Plan<M> {
     Plan {
         name: "operator".to_owned(),
         cpu: None,
@@ -172,7 +179,7 @@ fn operators<M>(kernel: Kernel, connections: Connections, listener: TcpListener,
         totals: Totals::new(ENDPOINTS_COUNTED),
         stopping: Stopping::default(),
         listeners: vec![(listener, Surface::Admin)],
-        bell: None,
+        bell: Some(bell),
         service,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,9 @@ use crate::clock::SystemClock;
 use crate::config::{Ack, Config};
 use crate::counters::{Recorded, Syncs};
 use crate::ids;
-use crate::segment::{self, Erased, Follower, LogError, Options, Queue, Records, Report, WriterThread};
+use crate::segment::{
+    self, Erased, Follower, LogError, Options, Queue, Records, Report, Visitor, WriterThread,
+};
 use crate::storage::disk::RealDisk;
 use crate::visitors::live::{Live, Looks};
 use crate::worker::Stopping;
@@ -24,6 +27,7 @@ pub(super) struct Recording {
     pub(super) recorded: Recorded,
     /// What the log says of visitors.
     pub(super) visitors: Looks,
+    folder: PathBuf,
     writer: WriterThread,
 }
 
@@ -36,6 +40,10 @@ struct Told {
 impl Follower for Told {
     fn fold(&mut self, records: Records<'_>) {
         self.visitors.fold(records);
+    }
+
+    fn erase(&mut self, visitor: &Visitor, _seq: u64) {
+        self.visitors.erase(&visitor.site, visitor.ids.iter().map(|(whose, id)| (*whose, id.as_str())));
     }
 
     fn synced(&mut self, took: Duration) {
@@ -62,35 +70,34 @@ impl Recording {
             segment::open(folder, options(config), disk, clock, told).map_err(cause)?;
         say(config, &report);
         let writer = WriterThread::spawn(queue.clone(), writer).map_err(BootError::Thread)?;
-        Ok(Self { queue, syncs, recorded: Recorded::default(), visitors, writer })
+        Ok(Self { queue, syncs, recorded: Recorded::default(), visitors, folder: folder.clone(), writer })
     }
 
     /// A worker's way to the log, and the bell that says when something came back.
     pub(super) fn recorder(
         &self,
     ) -> Result<(impl FnOnce() -> Recorder + Send + 'static, UnixStream), BootError> {
-        let what = "a worker cannot be told of what is recorded (ulimit -n)";
-        let (ring, bell) = UnixStream::pair().map_err(|cause| BootError::System { what, cause })?;
-        // A bell that is full of rings is heard anyway.
-        ring.set_nonblocking(true).map_err(|cause| BootError::System { what, cause })?;
+        let (ring, bell) = bell()?;
         let wake = move || drop((&ring).write(&[1]));
         let (port, recorded) = (self.queue.port(Arc::new(wake)), self.recorded.clone());
         Ok((move || Recorder::new(port, recorded), bell))
     }
 
-    /// The operator's service, which asks the log and what it says of visitors.
+    /// The operator's service, which asks the log and what it says of visitors, and the bell for what takes longer.
     pub(super) fn operator(
         &self,
         desk: impl FnOnce() -> Desk + Send + 'static,
         token: Option<String>,
         stopping: Stopping,
         metrics: Metrics,
-    ) -> impl FnOnce() -> Operator + Send + 'static {
-        let (visitors, log) = (self.visitors.clone(), self.queue.clone());
-        move || {
-            let visitors = Visitors::new(visitors.lookup(), log);
+    ) -> Result<(impl FnOnce() -> Operator + Send + 'static, UnixStream), BootError> {
+        let (visitors, log, folder) = (self.visitors.clone(), self.queue.clone(), self.folder.clone());
+        let (ring, bell) = bell()?;
+        let service = move || {
+            let visitors = Visitors::new(visitors.lookup(), log, folder, ring);
             Operator::new(desk(), token, stopping, metrics).knowing(visitors)
-        }
+        };
+        Ok((service, bell))
     }
 
     /// Answers what was taken, syncs and seals.
@@ -105,6 +112,16 @@ impl Recording {
             Err(_) => tracing::error!("the writer had panicked; the log is recovered at the next start"),
         }
     }
+}
+
+/// A pair of sockets: what is written to the first wakes the thread that has the second.
+fn bell() -> Result<(UnixStream, UnixStream), BootError> {
+    let cause =
+        |cause| BootError::System { what: "a thread cannot be told of what is done (ulimit -n)", cause };
+    let (ring, bell) = UnixStream::pair().map_err(cause)?;
+    // A bell that is full of rings is heard anyway.
+    ring.set_nonblocking(true).map_err(cause)?;
+    Ok((ring, bell))
 }
 
 /// What visitors are found by is nobody's to choose.

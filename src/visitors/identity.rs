@@ -85,12 +85,30 @@ impl Applier {
             self.take_in(table, record, site, counted);
         }
         while table.cost() > cost_max {
-            let Some((key, value)) = table.first_to_go() else { break };
-            let ids = Profile::read(value).map(|profile| alias_keys(&profile, &self.keys));
-            table.remove(key);
-            ids.into_iter().flatten().for_each(|id| table.remove(id));
+            let Some((key, _)) = table.first_to_go() else { break };
+            self.remove(table, key);
             counted.visitors_evicted += 1;
         }
+    }
+
+    /// Forgets the visitor with this id, whatever it is tied to, and all ids that lead there.
+    pub fn forget(&self, table: &mut Table, site: &str, whose: Whose, id: &str) {
+        let key = self.keys.of(site, whose, id);
+        match table.get(key).and_then(Entry::read) {
+            Some(Entry::Alias(user_key)) => {
+                self.remove(table, user_key);
+                table.remove(key);
+            }
+            Some(Entry::Profile(_)) => self.remove(table, key),
+            None => {}
+        }
+    }
+
+    fn remove(&self, table: &mut Table, key: Key) {
+        let profile = table.get(key).and_then(Profile::read);
+        let ids = profile.map(|profile| alias_keys(&profile, &self.keys));
+        table.remove(key);
+        ids.into_iter().flatten().for_each(|id| table.remove(id));
     }
 
     fn take_in(&mut self, table: &mut Table, record: &Record<'_>, site: &str, counted: &mut Counted) {

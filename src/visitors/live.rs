@@ -8,6 +8,7 @@ use super::identity::{Applier, Keys};
 use super::lookup::Lookup;
 use super::table::{Readers, Table};
 use crate::segment::Records;
+use crate::segment::filter::Whose;
 
 /// What the table holds and what was left out of it, for whoever shows it.
 #[derive(Debug, Default)]
@@ -89,6 +90,14 @@ impl Live {
     pub fn fold(&mut self, records: Records<'_>) {
         for (_, record) in records.iter() {
             self.applier.apply(&mut self.table, &record, self.cost_max, &mut self.counted);
+        }
+        self.show();
+    }
+
+    /// Forgets everyone who has one of these ids, and the ids that are tied to them.
+    pub fn erase<'i>(&mut self, site: &str, ids: impl Iterator<Item = (Whose, &'i str)>) {
+        for (whose, id) in ids {
+            self.applier.forget(&mut self.table, site, whose, id);
         }
         self.show();
     }

@@ -136,7 +136,11 @@ impl Disk for Meanwhile {
         unreachable!("a reader changes nothing")
     }
 
-    fn lock(&self, _: &Path) -> io::Result<Box<dyn Send>> {
+    fn lock(&self, _: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        unreachable!("a reader changes nothing")
+    }
+
+    fn create_private(&self, _: &Path) -> io::Result<Box<dyn DiskFile>> {
         unreachable!("a reader changes nothing")
     }
 

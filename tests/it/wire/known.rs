@@ -278,3 +278,114 @@ fn the_operator_reads_a_visitor_by_any_of_its_ids() {
         assert_eq!((refused.status, &*refused.code()), (400, code), "{asked}");
     }
 }
+
+/// A request of the operator, who has the token.
+fn operator(server: &Server, method: &str, target: &str) -> Response {
+    Client::to(server.admin).request(method, target, &[("Authorization", "Bearer open")])
+}
+
+fn exported(server: &Server, target: &str) -> Vec<Value> {
+    let (mut records, mut since) = (Vec::new(), String::new());
+    loop {
+        let response = operator(server, "GET", &format!("/visitors/export?{target}{since}"));
+        assert_eq!((response.status, response.field("content-type")), (200, Some("application/x-ndjson")));
+        records.extend(response.text().lines().map(|line| serde_json::from_str(line).expect("a record")));
+        match response.field("x-next-since") {
+            Some(seq) => since = format!("&since={seq}"),
+            None => return records,
+        }
+    }
+}
+
+#[test]
+fn an_erased_visitor_is_found_nowhere_and_begins_anew() {
+    let rules = json!([{ "when": { "visitor.pageViews": { "$gte": 1 } }, "variant": "known" }]);
+    let routes = [page("/", json!({ "hero": zone(&["known"], rules) }))];
+    let snapshot = super::acme(&routes);
+    let server = Server::start(
+        &[("acme.snapshot", &snapshot)],
+        &["--admin-token", "open", "--segment-bytes", "65536"],
+    );
+    let mut client = Client::to(server.edge);
+    let note = "x".repeat(1_000);
+    for round in 0..100 {
+        for anon_id in ["phone-of-ana", "desk-of-ana", "stranger"] {
+            let seen = json!({ "anonId": anon_id, "properties": { "path": "/a", "note": format!("{anon_id} {round} {note}") } });
+            accepted(&mut client, "page", &seen);
+        }
+    }
+    for anon_id in ["phone-of-ana", "desk-of-ana"] {
+        accepted(
+            &mut client,
+            "track",
+            &json!({ "anonId": anon_id, "userId": "ana", "traits": { "plan": "pro" } }),
+        );
+    }
+    let last =
+        accepted(&mut client, "track", &json!({ "userId": "ana", "event": "e", "messageId": "of-ana-too" }));
+    crate::logged::up_to(server.data(), &last);
+    assert_eq!(exported(&server, "site=acme&userId=ana").len(), 203);
+    assert_eq!(exported(&server, "site=acme&anonId=phone-of-ana").len(), 203, "all that are tied go along");
+    assert_eq!(exported(&server, "site=acme&anonId=stranger").len(), 100);
+
+    let refused = Client::to(server.admin).request("DELETE", "/visitors?site=acme&userId=ana", &[]);
+    assert_eq!((refused.status, &*refused.code()), (401, "unauthorized"));
+    let erased = operator(&server, "DELETE", "/visitors?site=acme&anonId=desk-of-ana").json();
+    assert_eq!(erased["erased"]["records"], 203, "{erased}");
+    assert!(erased["erased"]["segments"].as_u64().is_some_and(|segments| segments > 3), "{erased}");
+    for file in std::fs::read_dir(server.data()).expect("the folder").flatten() {
+        let bytes = std::fs::read(file.path()).expect("a file");
+        let holds = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+        assert!(!holds("of-ana"), "{:?} holds something of her", file.path());
+    }
+    for id in ["anonId=phone-of-ana", "anonId=desk-of-ana", "userId=ana"] {
+        let told = operator(&server, "GET", &format!("/visitors?site=acme&{id}")).json();
+        assert_eq!((&told["known"], &told["aliases"]), (&json!(false), &json!([])), "{id}");
+    }
+    assert_eq!(exported(&server, "site=acme&userId=ana"), Vec::<Value>::new());
+    assert_eq!(exported(&server, "site=acme&anonId=stranger").len(), 100);
+    assert_eq!(hero(&mut client, "phone-of-ana"), "default");
+    assert_eq!(hero(&mut client, "stranger"), "known");
+    let again = operator(&server, "DELETE", "/visitors?site=acme&userId=ana").json();
+    assert_eq!(again["erased"]["records"], 0);
+    accepted(&mut client, "page", &json!({ "anonId": "phone-of-ana", "properties": { "path": "/a" } }));
+    assert_eq!(hero(&mut client, "phone-of-ana"), "known");
+    let told = operator(&server, "GET", "/visitors?site=acme&anonId=phone-of-ana").json();
+    assert_eq!(
+        (&told["profile"]["visitor"]["pageViews"], &told["aliases"]),
+        (&json!(1), &json!(["phone-of-ana"]))
+    );
+
+    let server = server.restart(&["--admin-token", "open"]);
+    let told = operator(&server, "GET", "/visitors?site=acme&anonId=phone-of-ana").json();
+    assert_eq!(told["profile"]["visitor"]["pageViews"], 1, "a restart brings nothing back");
+    assert_eq!(operator(&server, "GET", "/visitors?site=acme&userId=ana").json()["known"], false);
+}
+
+#[test]
+fn an_export_longer_than_an_answer_goes_on_where_it_ended() {
+    let server = telling(json!([]));
+    let mut client = Client::to(server.edge);
+    let note = "x".repeat(29_000);
+    for _ in 0..20 {
+        let event = json!({ "anonId": "v1", "event": "e", "properties": { "note": note } });
+        let body = json!({ "batch": vec![event; 15] }).to_string();
+        let response = client.post("/v1/batch?site=acme", &[], body.as_bytes());
+        assert_eq!(response.json()["accepted"], 15, "{}", response.text());
+    }
+    let last = accepted(&mut client, "track", &json!({ "anonId": "v1", "event": "last" }));
+    crate::logged::up_to(server.data(), &last);
+    let target = "/visitors/export?site=acme&anonId=v1";
+    let first = server.admin_get(target);
+    assert!(first.body.len() > parallax::limits::EXPORT_BYTES_FULL && first.field("x-next-since").is_some());
+    let all = exported(&server, "site=acme&anonId=v1");
+    let seqs: Vec<u64> = all.iter().map(|record| crate::logged::number(&record["seq"])).collect();
+    assert_eq!(seqs, (1..=301).collect::<Vec<_>>());
+    for (method, path, allow) in
+        [("POST", "/visitors", "GET, HEAD, DELETE"), ("DELETE", "/visitors/export", "GET")]
+    {
+        let fields = [("Authorization", "Bearer x"), ("Content-Length", "0")];
+        let refused = Client::to(server.admin).request(method, path, &fields);
+        assert_eq!(refused.status, 401, "{path} {allow}");
+    }
+}
