@@ -64,6 +64,18 @@ fn counts_add_the_newest_times_stay_the_touches_go_outward_and_the_newest_writes
 }
 
 #[test]
+fn the_first_time_is_known_though_it_is_not_among_those_that_are_kept() {
+    let pages = |count: i64, from_ms: i64| -> Vec<u8> {
+        value_of(&(0..count).map(|i| Sent::page("/", from_ms + i).of("v")).collect::<Vec<_>>())
+    };
+    let (early, late) = (pages(17, NOW_MS), pages(20, NOW_MS + 100));
+    for both in [merged(&early, &late), merged(&late, &early)] {
+        let page = &both.pages["/"];
+        assert_eq!((page.count, page.first_ms, page.last_ms), (37, NOW_MS, NOW_MS + 119));
+    }
+}
+
+#[test]
 fn of_two_writes_of_one_time_what_the_user_has_stands() {
     let traits = |value: &str| {
         let sent = Sent::identify(&json!({ "plan": value }), NOW_MS).of("v");
