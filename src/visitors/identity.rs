@@ -23,7 +23,7 @@ use crate::segment::{Kind, Record};
 use crate::url::PageUrl;
 
 /// Makes the keys of a table.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Keys {
     secret: [u8; 16],
 }
