@@ -51,7 +51,7 @@ fn fold(bencher: Bencher, kind: Kind) {
     let mut number = 0;
     for id in ids.iter().cycle().take(12 * ids.len()) {
         let turn = number / ids.len();
-        let kind = if turn % 2 == 0 { Kind::Page } else { Kind::Track };
+        let kind = if turn.is_multiple_of(2) { Kind::Page } else { Kind::Track };
         applier.apply(&mut table, &record(kind, id, turn), u64::MAX, &mut counted);
         number += 1;
     }
@@ -74,8 +74,8 @@ fn fold(bencher: Bencher, kind: Kind) {
 #[divan::bench]
 fn read(bencher: Bencher) {
     let (mut table, mut applier, mut counted) = (Table::new(), Applier::new(SECRET), Counted::default());
-    for number in 0..12 {
-        let kind = if number % 2 == 0 { Kind::Page } else { Kind::Track };
+    for number in 0..12_usize {
+        let kind = if number.is_multiple_of(2) { Kind::Page } else { Kind::Track };
         applier.apply(&mut table, &record(kind, "v", number), u64::MAX, &mut counted);
     }
     let value = table.get(Keys::new(SECRET).of("acme", Whose::Anon, "v")).expect("a profile");
