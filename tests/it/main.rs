@@ -45,6 +45,8 @@ mod events;
 mod replayed;
 // Who is known after a restart.
 mod known_again;
+// Visitors in crowds, and strange ones.
+mod crowd;
 // The event log, on a disk and a clock that are simulated.
 mod log;
 // What the log says of each visitor, against obvious models.
