@@ -61,7 +61,7 @@ fn fold(bencher: Bencher, kind: Kind) {
         applier.apply(&mut table, black_box(&record(kind, id, number)), u64::MAX, &mut counted);
         number += 1;
     });
-    let mut keys = Keys::new(SECRET);
+    let keys = Keys::new(SECRET);
     let recorded = |id: &String| {
         let profile = Profile::read(table.get(keys.of("acme", Whose::Anon, id))?)?;
         Some(profile.page_views() + profile.events())

@@ -4,6 +4,8 @@
 //! nothing that one held is counted for another. A reader pins for each look, as for each request. papaya keeps no order of
 //! eviction, takes no copy as of one moment, and may free on a reader's thread; the table does what the server needs.
 
+#![expect(clippy::print_stdout, reason = "its table is what it is for")]
+
 #[allow(dead_code, reason = "tests use more of it")]
 #[path = "../tests/it/dice.rs"]
 mod dice;

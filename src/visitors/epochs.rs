@@ -122,7 +122,8 @@ impl<T> Retired<T> {
     pub fn reclaim(&mut self, epochs: &Epochs, mut free: impl FnMut(T)) {
         self.now += 1;
         let oldest = epochs.raise(self.now);
-        while let Some((_, bytes, thing)) = self.waiting.pop_front_if(|(stamp, ..)| *stamp < oldest) {
+        let count = self.waiting.partition_point(|(stamp, ..)| *stamp < oldest);
+        for (_, bytes, thing) in self.waiting.drain(..count) {
             self.bytes -= bytes;
             free(thing);
         }
