@@ -5,7 +5,7 @@
 //! erasure take in all ids that are tied to the one that was asked for.
 
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
@@ -110,8 +110,11 @@ impl Visitors {
                 jobs.start(move || erase(&log, visitor)).map(Done::Waits)
             }
             Act::Export => {
-                let (visitor, folder, since) = (asked.visitor(lookup), folder.clone(), asked.since);
-                jobs.start(move || exported(&folder, &visitor, since)).map(Done::Waits)
+                let visitor = asked.visitor(lookup);
+                let (folder, since, durable) = (folder.clone(), asked.since, log.figures().durable_seq());
+                let reader = move || Reader::open(Arc::new(RealDisk), &folder, since);
+                jobs.start(move || exported(reader().map(|reader| reader.up_to(durable)), &visitor))
+                    .map(Done::Waits)
             }
         }
     }
@@ -150,9 +153,9 @@ fn told(lookup: &mut Lookup, log: &Queue, asked: &Asked<'_>) -> Json {
 }
 
 /// The records of a visitor, as `export` prints them, as many as make an answer.
-fn exported(folder: &Path, visitor: &Visitor, since: u64) -> Told {
+fn exported(reader: Result<Reader, LogError>, visitor: &Visitor) -> Told {
     let failed = |error: LogError| Failure { kind: problem::DISK_UNAVAILABLE, expected: error.to_string() };
-    let mut reader = Reader::open(Arc::new(RealDisk), folder, since).map_err(failed)?;
+    let mut reader = reader.map_err(failed)?;
     let (mut lines, mut next_since) = (Vec::new(), None);
     'all: while let Some(item) = reader.read_next().map_err(failed)? {
         let Item::Records(records) = item else { continue };

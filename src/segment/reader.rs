@@ -57,6 +57,13 @@ impl Reader {
         Ok(Self { directory, proven, since, findings, places, walk: None, batch: Vec::new() })
     }
 
+    /// The same, up to `durable` at least: for the process that writes, which knows more than its files say so far.
+    #[must_use]
+    pub fn up_to(mut self, durable: u64) -> Self {
+        self.proven = self.proven.max(durable);
+        self
+    }
+
     /// The last seq that will be read, if nothing is wrong there.
     pub fn last_seq(&self) -> u64 {
         self.proven
