@@ -51,8 +51,9 @@ pub fn terms(config: &Config, workers: usize, connections: usize, visitors_bytes
         term("log", (QUEUE_BYTES_MAX + 2 * BATCH_BYTES_MAX + UNSYNCED_BYTES_MAX) as u64 + FOOTER_BYTES_MAX),
         // Ids of the last 24 hours: 24 bytes of ring and 7 of table each.
         term("duplicates", DUPLICATES_MAX as u64 * 31),
-        // What each worker reads events with: their text four times, and a place for each value in it.
-        term("readers", workers as u64 * READER_BYTES),
+        // What each worker reads events with: their text four times, and a place for each value in it. The log's writer reads
+        // payloads, which a batch's context makes twice as long as a body.
+        term("readers", (workers as u64 + 2) * READER_BYTES),
         // Buffers that wait for the next answer.
         term("buffers", serving * (POOLED_BUFFERS_MAX * ANSWERS_BYTES_MAX) as u64),
         term("desks", serving * DESK_BYTES),
