@@ -78,6 +78,8 @@ pub struct Config {
     pub retain_bytes: Option<u64>,
     /// Bytes that what is known of visitors may take.
     pub profiles_memory: u64,
+    /// Bytes of log after which that is kept in a file.
+    pub checkpoint_bytes: u64,
     /// Edge's address.
     pub listen: SocketAddr,
     /// The address of events; None: they share Edge's.

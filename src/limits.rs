@@ -392,6 +392,37 @@ pub const REWRITE_BYTES: usize = 1 << 20;
 /// Bytes of a visitor's records after which an answer of the operator's address ends, and says where it goes on.
 pub const EXPORT_BYTES_FULL: usize = 2 << 20;
 
+/// Bytes of log after which the table of visitors is kept in a file, unless the operator says otherwise: folding as much takes a
+/// restart a second or two. A quarter of the last file where that is more, so that keeping costs a fraction of what is recorded.
+pub const CHECKPOINT_LOG_BYTES: u64 = 256 << 20;
+/// Checkpoints that are kept: where the newest is damaged there is the one before, and the log from there on.
+pub const CHECKPOINT_GENERATIONS: usize = 2;
+/// A block of a checkpoint, with a checksum of its own: three of the largest profiles, hundreds of typical ones. A longer one is
+/// damage.
+pub const CHECKPOINT_BLOCK_BYTES: usize = 64 * 1024;
+/// What the checkpointer holds to sort it, at least: 60,000 typical profiles, written and synced at once.
+pub const CHECKPOINT_RUN_BYTES: usize = 16 << 20;
+/// The parts into which a checkpoint is sorted, about, where they are larger than that: a reader holds a block of each, 16 MiB.
+pub const CHECKPOINT_RUNS: u64 = 256;
+/// Sorted parts of a checkpoint that a reader takes: four times what is written. More is damage.
+pub const CHECKPOINT_RUNS_MAX: usize = 1024;
+/// Entries travel from the writer to the checkpointer in buffers of about this size, and so many: 2 MiB. Where the disk is slower
+/// the copy waits, and the writer does not.
+pub const CHECKPOINT_CHUNK_BYTES: usize = 256 * 1024;
+/// See [`CHECKPOINT_CHUNK_BYTES`].
+pub const CHECKPOINT_CHUNKS: usize = 8;
+/// Entries that the writer copies between two batches, and two more for each record that it folded since: some 300 ns each, so that
+/// an event that comes meanwhile waits under a millisecond, and a copy ends however much is recorded.
+pub const CHECKPOINT_SLICE: usize = 1024;
+/// How long after a checkpoint that failed, or was given up, the next is begun. Milliseconds.
+pub const CHECKPOINT_RETRY_MS: u64 = 10_000;
+/// How long a copy waits for the disk before it asks again. Milliseconds.
+pub const CHECKPOINT_WAIT_MS: u64 = 5;
+/// How soon after a checkpoint another is made only because retention waits for it. Milliseconds.
+pub const CHECKPOINT_RETENTION_MS: u64 = 10 * 60 * 1000;
+/// What a stop takes for a last checkpoint at most: three of its ten seconds. Past it the next start reads the log. Milliseconds.
+pub const CHECKPOINT_STOP_MS: u64 = 3_000;
+
 /// Findings that one report holds; more are a count.
 pub const FINDINGS_MAX: usize = 1_000;
 

@@ -3,9 +3,10 @@
 
 use crate::config::Config;
 use crate::limits::{
-    ANSWERS_BYTES_MAX, BATCH_BYTES_MAX, CONNECTION_BYTES, CONNECTIONS_MEMORY_BYTES_MIN, DUPLICATES_MAX,
-    FOOTER_BYTES_MAX, OPERATOR_CONNECTIONS_MAX, POOLED_BUFFERS_MAX, QUEUE_BYTES_MAX, THROTTLED_MAX,
-    UNSYNCED_BYTES_MAX, VERSIONS_BYTES_MAX,
+    ANSWERS_BYTES_MAX, BATCH_BYTES_MAX, CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS, CHECKPOINT_RUN_BYTES,
+    CHECKPOINT_RUNS, CONNECTION_BYTES, CONNECTIONS_MEMORY_BYTES_MIN, DUPLICATES_MAX, FOOTER_BYTES_MAX,
+    OPERATOR_CONNECTIONS_MAX, POOLED_BUFFERS_MAX, QUEUE_BYTES_MAX, THROTTLED_MAX, UNSYNCED_BYTES_MAX,
+    VERSIONS_BYTES_MAX,
 };
 
 /// One holder, and the most it may hold.
@@ -27,8 +28,15 @@ const DESK_BYTES: u64 = 24 << 20;
 const PROGRAM_BYTES: u64 = 160 << 20;
 /// A body of the most values that one can hold, `[1,1,1` and so on, and buffers of records that came back.
 const READER_BYTES: u64 = 28 << 20;
+/// Entries on their way to a checkpoint; each buffer may be passed by the last entries that came into it.
+const CHUNKS_BYTES: u64 = (CHECKPOINT_CHUNKS * (CHECKPOINT_CHUNK_BYTES + (1 << 20))) as u64;
 /// A place in a table of buckets.
 const BUCKET_BYTES: u64 = 16;
+
+/// What of a table of so many bytes is sorted at once.
+fn run_bytes(table_bytes: u64) -> u64 {
+    (table_bytes / CHECKPOINT_RUNS).max(CHECKPOINT_RUN_BYTES as u64)
+}
 
 /// The terms, for so many workers and connections of the public address, and what is known of visitors.
 pub fn terms(config: &Config, workers: usize, connections: usize, visitors_bytes: u64) -> Vec<Term> {
@@ -47,6 +55,8 @@ pub fn terms(config: &Config, workers: usize, connections: usize, visitors_bytes
         term("transfers", (workers * config.held_bytes_max(workers) + CONNECTIONS_MEMORY_BYTES_MIN) as u64),
         // Profiles, their places in the table, and what is replaced but still being read or copied.
         term("visitors", visitors_bytes),
+        // A part of a checkpoint while it is sorted, with the places of its entries, and entries on their way to it.
+        term("checkpoint", 2 * run_bytes(config.profiles_memory) + CHUNKS_BYTES),
         // Events between workers and writer, and the writer's batches: one that is written, one that fills.
         term("log", (QUEUE_BYTES_MAX + 2 * BATCH_BYTES_MAX + UNSYNCED_BYTES_MAX) as u64 + FOOTER_BYTES_MAX),
         // Ids of the last 24 hours: 24 bytes of ring and 7 of table each.

@@ -311,6 +311,7 @@ fn start(folder: &std::path::Path) -> SocketAddr {
         explain: false,
         country_header: Some("cf-ipcountry".to_owned()),
         profiles_memory: 64 << 20,
+        checkpoint_bytes: 256 << 20,
         snapshots_memory: 1 << 30,
         // The watcher sleeps while GETs are counted: what it does is no GET's.
         connections: None,

@@ -2,6 +2,7 @@
 //! sites and their versions, and nothing of a visitor.
 
 use std::fmt::{Display, Write};
+use std::sync::Arc;
 
 use crate::api::{Desk, Endpoint};
 use crate::counters::{Counters, Happening, Histogram, Publishing, Recorded, Syncs, Totals};
@@ -10,6 +11,7 @@ use crate::memory::Term;
 use crate::segment::Queue;
 use crate::snapshot::open::Budget;
 use crate::storage;
+use crate::visitors::checkpoint;
 use crate::visitors::live::Looks;
 use crate::worker::Stopping;
 
@@ -27,6 +29,8 @@ pub struct Metrics {
     pub connections: (Stopping, usize),
     /// The log, and how long its syncs take.
     pub log: Option<(Queue, Syncs)>,
+    /// What became of checkpoints.
+    pub checkpoints: Option<Arc<checkpoint::Figures>>,
     /// What became of events before they came to the log.
     pub recorded: Recorded,
     /// What is known of visitors.
@@ -91,6 +95,7 @@ impl Metrics {
         self.events(&mut page);
         self.log(&mut page);
         self.visitors(&mut page);
+        self.checkpoints(&mut page);
         self.process(&mut page);
         page.text
     }
@@ -241,6 +246,51 @@ impl Metrics {
                 "counter",
                 "Profile operations on a value of another type",
                 figures.operations_of_another_type(),
+            ),
+        ] {
+            page.family(name, kind, help);
+            page.sample(&[], value);
+        }
+    }
+
+    fn checkpoints(&self, page: &mut Page) {
+        let Some(figures) = &self.checkpoints else { return };
+        for (name, kind, help, value) in [
+            (
+                "parallax_checkpoints_total",
+                "counter",
+                "Checkpoints of visitors that were made",
+                figures.made(),
+            ),
+            (
+                "parallax_checkpoint_failures_total",
+                "counter",
+                "Checkpoints, or deletions of old ones, that the disk failed",
+                figures.failed(),
+            ),
+            (
+                "parallax_checkpoints_given_up_total",
+                "counter",
+                "Checkpoints given up since visitors changed faster than they were copied",
+                figures.given_up(),
+            ),
+            (
+                "parallax_checkpoint_seq",
+                "gauge",
+                "The last seq that the newest checkpoint holds",
+                figures.seq(),
+            ),
+            (
+                "parallax_checkpoint_covered_seq",
+                "gauge",
+                "The last seq that both kept checkpoints hold: retention stops there",
+                figures.covered(),
+            ),
+            (
+                "parallax_checkpoint_bytes",
+                "gauge",
+                "Bytes of the checkpoint that was made last, since the start",
+                figures.bytes(),
             ),
         ] {
             page.family(name, kind, help);

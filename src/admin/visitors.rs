@@ -7,6 +7,7 @@
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
@@ -22,6 +23,7 @@ use crate::problem::{self, Problem};
 use crate::segment::filter::Whose;
 use crate::segment::{EraseError, Item, LogError, Queue, Reader, Record, Visitor};
 use crate::storage::disk::RealDisk;
+use crate::visitors::checkpoint::Figures;
 use crate::visitors::lookup::{self, Lookup};
 use crate::visitors::profile::Profile;
 
@@ -30,12 +32,18 @@ const EXPORT_PATH: &str = "/visitors/export";
 const JSON: &str = "application/json";
 const NDJSON: &str = "application/x-ndjson";
 
+/// How long a checkpoint may take that has nothing of an erased visitor any more: 4 GiB at 100 MB a second, and a second try.
+const CHECKPOINT_WAIT: Duration = Duration::from_secs(100);
+/// Between two looks at it.
+const CHECKPOINT_LOOK: Duration = Duration::from_millis(10);
+
 /// Where the log and what it says of visitors are asked.
 pub struct Visitors {
     lookup: Lookup,
     log: Queue,
     /// The log's.
     folder: PathBuf,
+    checkpoints: Arc<Figures>,
     jobs: Jobs,
     /// Parameters with escapes.
     decoded: Vec<u8>,
@@ -80,8 +88,14 @@ impl Act {
 
 impl Visitors {
     /// Asks through `lookup` and `log`, whose files lie in `folder`; what takes longer is told of by `bell`.
-    pub fn new(lookup: Lookup, log: Queue, folder: PathBuf, bell: UnixStream) -> Self {
-        Self { lookup, log, folder, jobs: Jobs::new(bell), decoded: Vec::new() }
+    pub fn new(
+        lookup: Lookup,
+        log: Queue,
+        folder: PathBuf,
+        checkpoints: Arc<Figures>,
+        bell: UnixStream,
+    ) -> Self {
+        Self { lookup, log, folder, checkpoints, jobs: Jobs::new(bell), decoded: Vec::new() }
     }
 
     /// Whether a request of this path is answered here.
@@ -100,14 +114,15 @@ impl Visitors {
     }
 
     fn done<'a>(&'a mut self, request: &Request<'a>) -> Result<Done, Problem<'a>> {
-        let Self { lookup, log, folder, jobs, decoded } = self;
+        let Self { lookup, log, folder, checkpoints, jobs, decoded } = self;
         let act = Act::of(request)?;
         let asked = Asked::read(request.query, decoded)?;
         match act {
             Act::Tell => Ok(Done::Json(told(lookup, log, &asked))),
             Act::Erase => {
-                let (visitor, log) = (asked.visitor(lookup), log.clone());
-                jobs.start(move || erase(&log, visitor)).map(Done::Waits)
+                let (visitor, log, checkpoints) =
+                    (asked.visitor(lookup), log.clone(), Arc::clone(checkpoints));
+                jobs.start(move || erase(&log, visitor, &checkpoints)).map(Done::Waits)
             }
             Act::Export => {
                 let visitor = asked.visitor(lookup);
@@ -179,7 +194,8 @@ fn is_of(visitor: &Visitor, record: &Record<'_>) -> bool {
     record.site == Some(visitor.site.as_str()) && ids.into_iter().any(is_named)
 }
 
-fn erase(log: &Queue, visitor: Visitor) -> Told {
+/// Out of the log first; then out of the checkpoints, which are made anew.
+fn erase(log: &Queue, visitor: Visitor, checkpoints: &Figures) -> Told {
     let failed = |error: EraseError| {
         let kind = match error {
             EraseError::Busy => problem::OVERLOADED,
@@ -189,6 +205,14 @@ fn erase(log: &Queue, visitor: Visitor) -> Told {
         Failure { kind, expected: format!("another try: {error}") }
     };
     let erased = log.erase(visitor).and_then(|erasure| erasure.finish()).map_err(failed)?;
+    let begun = clock::instant();
+    while !checkpoints.are_behind(erased.seq) {
+        if clock::instant().duration_since(begun) > CHECKPOINT_WAIT {
+            let expected = "another try: a file of what is known of visitors still has this one, since none could be made anew";
+            return Err(Failure { kind: problem::DISK_UNAVAILABLE, expected: expected.to_owned() });
+        }
+        std::thread::sleep(CHECKPOINT_LOOK);
+    }
     let told = json!({ "erased": { "records": erased.records, "segments": erased.segments }, "seq": erased.seq.to_string() });
     Ok(Answer { kind: JSON, text: told.to_string(), next_since: None })
 }

@@ -8,13 +8,14 @@ use clap::builder::NonEmptyStringValueParser;
 
 use super::contains::contains;
 use super::inspect::Kind;
-use super::{Failure, say, unreadable};
+use super::{Failure, kept, say, unreadable};
 use crate::segment::{self, Checked, Flaw, LogError};
 use crate::snapshot::inspect;
 use crate::storage::disk::{Disk, RealDisk};
 
 pub(super) const EXAMPLES: &str = "\
-Every checksum of what is published, and of what was recorded (beside a running server too):
+Every checksum of what is published, and of what was recorded (beside a running server too); that the newest checkpoint of
+visitors is what the log makes of the one before:
   parallax check snapshots/
   parallax check data/
 
@@ -27,7 +28,7 @@ so nothing is proven. What a crash leaves at a log's end (a torn tail) is said a
 
 #[derive(Debug, Args)]
 pub(super) struct Check {
-    /// A snapshot, a segment, or a folder of snapshots or of the log.
+    /// A snapshot, a segment, a checkpoint, or a folder of snapshots or of the log.
     path: PathBuf,
     /// Verify nothing, but search every byte for TEXT: exit code 0 where it is nowhere, 1 where it was found.
     #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
@@ -44,8 +45,9 @@ pub(super) fn check(typed: &Check) -> Result<(), Failure> {
         return check_folder(path);
     }
     match Kind::of(path)? {
-        Kind::Snapshot => verdict(check_snapshots(path)?, None),
-        Kind::Segment => verdict((0, 0), Some(check_log(path, segment::check_file)?)),
+        Kind::Snapshot => verdict(check_snapshots(path)?, None, 0),
+        Kind::Segment => verdict((0, 0), Some(check_log(path, segment::check_file)?), 0),
+        Kind::Checkpoint => verdict((0, 0), None, kept::check_file(path)?),
     }
 }
 
@@ -57,10 +59,11 @@ fn check_folder(folder: &Path) -> Result<(), Failure> {
     } else {
         None
     };
-    if snapshots.1 == 0 && log.is_none() {
+    let checkpoints = kept::check_folder(folder)?;
+    if snapshots.1 == 0 && log.is_none() && checkpoints.is_none() {
         return say("no snapshots to check, and no log");
     }
-    verdict(snapshots, log)
+    verdict(snapshots, log, checkpoints.unwrap_or_default())
 }
 
 /// How many of how many snapshots are not sound.
@@ -96,9 +99,14 @@ fn check_log(
     Ok(wrong)
 }
 
-fn verdict((wrong, snapshots): (usize, usize), log: Option<usize>) -> Result<(), Failure> {
+fn verdict(
+    (wrong, snapshots): (usize, usize),
+    log: Option<usize>,
+    checkpoints: usize,
+) -> Result<(), Failure> {
     let of_snapshots = (wrong > 0).then(|| format!("{wrong} of {snapshots} files are not sound"));
     let of_log = log.filter(|places| *places > 0).map(|n| format!("the log is damaged in {n} places"));
-    let complaints: Vec<String> = of_snapshots.into_iter().chain(of_log).collect();
+    let of_checkpoints = (checkpoints > 0).then(|| format!("{checkpoints} checkpoints are not sound"));
+    let complaints: Vec<String> = of_snapshots.into_iter().chain(of_log).chain(of_checkpoints).collect();
     if complaints.is_empty() { Ok(()) } else { Err(Failure::Input(complaints.join("; "))) }
 }

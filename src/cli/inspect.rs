@@ -1,4 +1,4 @@
-//! `parallax inspect`: what lies in a snapshot or in a segment of the log.
+//! `parallax inspect`: what lies in a snapshot, in a segment of the log, or in a checkpoint of visitors.
 
 use std::fmt::Write;
 use std::io::Read;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Failure, say, unreadable};
+use super::{Failure, kept, say, unreadable};
 use crate::events::time;
 use crate::segment::format::{FORMAT_VERSION, SEGMENT_MAGIC};
 use crate::segment::{self, Finding, Inspected};
@@ -16,16 +16,19 @@ use crate::snapshot::format::MAGIC as SNAPSHOT_MAGIC;
 use crate::snapshot::inspect;
 use crate::storage;
 use crate::storage::disk::RealDisk;
+use crate::visitors::checkpoint::folder::seq_of;
+use crate::visitors::checkpoint::format::MAGIC as CHECKPOINT_MAGIC;
 
 pub(super) const EXAMPLES: &str = "\
   parallax inspect snapshots/shop.snapshot
   parallax inspect data/00000000000000000001.segment --json
+  parallax inspect data/00000000000000000100.checkpoint
 
 A damaged snapshot is not shown; of a damaged segment all that can be read is, with what is wrong beside it.";
 
 #[derive(Debug, Args)]
 pub(super) struct Inspect {
-    /// A snapshot or a segment; its first bytes tell which.
+    /// A snapshot, a segment or a checkpoint; its first bytes tell which.
     file: PathBuf,
     /// As JSON.
     #[arg(long)]
@@ -44,6 +47,7 @@ pub(super) fn inspect_file(typed: &Inspect) -> Result<(), Failure> {
             let shown = segment::inspect(Arc::new(RealDisk), path).map_err(unreadable)?;
             if typed.json { format!("{:#}", as_json(&shown)) } else { as_text(path, &shown) }
         }
+        Kind::Checkpoint => kept::inspected(path, typed.json)?,
     };
     say(&shown)
 }
@@ -52,6 +56,7 @@ pub(super) fn inspect_file(typed: &Inspect) -> Result<(), Failure> {
 pub(super) enum Kind {
     Snapshot,
     Segment,
+    Checkpoint,
 }
 
 impl Kind {
@@ -63,23 +68,26 @@ impl Kind {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if magic == SEGMENT_MAGIC {
             Ok(Self::Segment)
+        } else if magic == CHECKPOINT_MAGIC || seq_of(name).is_some() {
+            Ok(Self::Checkpoint)
         } else if magic == SNAPSHOT_MAGIC || name.ends_with(".snapshot") {
             Ok(Self::Snapshot)
         } else if segment::seq_of(name).is_some() {
             Ok(Self::Segment)
         } else {
             Err(Failure::Input(format!(
-                "{}: it begins with \"{}\", expected a snapshot (\"{}\") or a segment of the log (\"{}\")",
+                "{}: it begins with \"{}\", expected a snapshot (\"{}\"), a segment of the log (\"{}\") or a checkpoint (\"{}\")",
                 path.display(),
                 magic.escape_ascii(),
                 SNAPSHOT_MAGIC.escape_ascii(),
                 SEGMENT_MAGIC.escape_ascii(),
+                CHECKPOINT_MAGIC.escape_ascii(),
             )))
         }
     }
 }
 
-fn iso(ms: i64) -> String {
+pub(super) fn iso(ms: i64) -> String {
     let mut text = Vec::new();
     time::write(&mut text, ms);
     String::from_utf8_lossy(&text).into_owned()

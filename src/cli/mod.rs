@@ -8,6 +8,7 @@ mod compile;
 mod contains;
 mod export;
 mod inspect;
+mod kept;
 pub mod printed;
 mod progress;
 pub mod settings;
@@ -26,7 +27,8 @@ use self::printed::printed;
 use self::settings::{Said, Sources};
 use crate::config::{Ack, Config, Driver, Timeouts};
 use crate::limits::{
-    CONNECTIONS_MEMORY_BYTES, PROFILES_MEMORY_BYTES, SEGMENT_BYTES, SNAPSHOTS_MEMORY_BYTES, WORKERS_MAX,
+    CHECKPOINT_LOG_BYTES, CONNECTIONS_MEMORY_BYTES, PROFILES_MEMORY_BYTES, SEGMENT_BYTES,
+    SNAPSHOTS_MEMORY_BYTES, WORKERS_MAX,
 };
 use crate::segment::LogError;
 use crate::snapshot::schema::{self, schema};
@@ -53,10 +55,10 @@ enum Command {
     #[command(after_help = "Publish by compiling into the snapshots folder of a running server:\n  \
         parallax compile site/ -o /srv/parallax/snapshots/site.snapshot")]
     Compile(compile::Compile),
-    /// Show what a snapshot, or a segment of the log, holds.
+    /// Show what a snapshot, a segment of the log, or a checkpoint of visitors holds.
     #[command(after_help = inspect::EXAMPLES)]
     Inspect(inspect::Inspect),
-    /// Verify every checksum of a snapshot, a segment, or of all in a folder; or search a folder for a text.
+    /// Verify every checksum of a snapshot, a segment, a checkpoint, or of all in a folder; or search a folder for a text.
     #[command(after_help = check::EXAMPLES)]
     Check(check::Check),
     /// Hand out what was recorded, as NDJSON or Parquet.
@@ -140,6 +142,9 @@ struct Serve {
     /// Bytes that what is known of visitors may take in memory, some 400 for each; past it those go who came once, then those not seen for longest.
     #[arg(long, value_name = "BYTES", env = "PARALLAX_PROFILES_MEMORY", help_heading = "Events", default_value_t = PROFILES_MEMORY_BYTES, value_parser = clap::value_parser!(u64).range(..=1 << 48))]
     profiles_memory: u64,
+    /// Bytes of log after which what is known of visitors is kept in a file (a checkpoint), which a start reads in place of the log.
+    #[arg(long, value_name = "BYTES", env = "PARALLAX_CHECKPOINT_BYTES", help_heading = "Events", default_value_t = CHECKPOINT_LOG_BYTES, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    checkpoint_bytes: u64,
     /// Connections of the public address; one more gets 503 [default: as many as the limit on descriptors allows, at most 65536].
     #[arg(long, value_name = "N", env = "PARALLAX_CONNECTIONS", help_heading = "Limits and times", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     connections: Option<u64>,
@@ -304,6 +309,7 @@ fn serve(typed: Serve) -> Result<(), Failure> {
         retain_days: typed.retain_days,
         retain_bytes: typed.retain_bytes,
         profiles_memory: typed.profiles_memory,
+        checkpoint_bytes: typed.checkpoint_bytes,
         listen: typed.listen,
         events_listen: typed.events_listen,
         admin: typed.admin,

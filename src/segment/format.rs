@@ -22,6 +22,8 @@
 //! .rewritten                      the same, of an erasure: it works beside the writer
 //! ```
 //!
+//! Other names are others': a follower may keep files here that stand for records, and says how far (`Follower::covered`).
+//!
 //! Every file but `lock` is written as `.new` or `.rewritten`, with all that it must hold at once, synced, renamed into
 //! its place, and the folder synced. So no header is ever torn, and a segment of the same name is replaced at once.
 //!
@@ -334,6 +336,11 @@ impl<'a> Records<'a> {
     /// The seqs.
     pub fn seqs(&self) -> Range<u64> {
         self.first_seq..self.first_seq + u64::from(self.count)
+    }
+
+    /// Bytes of all.
+    pub fn byte_len(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Each with its seq.

@@ -140,6 +140,26 @@ pub trait Follower: Send {
     fn recovering(&mut self, done: usize, of: usize) {
         let _ = (done, of);
     }
+
+    /// The writer has answered all that came and could do something else for under a millisecond. `durable` is the last seq, where
+    /// everything up to it is durable. The answer says when this is to be called again, if nothing comes before.
+    fn between(&mut self, clock: &dyn Clock, durable: Option<u64>) -> Option<Duration> {
+        let _ = (clock, durable);
+        None
+    }
+
+    /// The log has been sealed, and nothing follows; `durable` as in [`between`](Self::between). The process ends after this.
+    fn closed(&mut self, clock: &dyn Clock, durable: Option<u64>) {
+        let _ = (clock, durable);
+    }
+
+    /// The records up to this seq are not needed any more: retention lets no others go.
+    fn covered(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// Retention would let records go that are needed.
+    fn held_back(&mut self) {}
 }
 
 impl<F: FnMut(Records<'_>) + Send> Follower for F {
@@ -211,14 +231,58 @@ pub fn open(
     options: Options,
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
-    mut follower: Box<dyn Follower>,
+    follower: Box<dyn Follower>,
 ) -> Result<(Queue, Writer, Report), LogError> {
-    let directory = Directory::own(disk, folder)?;
-    let recovered = recover::recover(&directory, &options, &*clock, &mut *follower)?;
-    let figures = Arc::new(Figures::default());
-    let (queue, intake) =
-        queue::queue(options.queue_requests_max, options.queue_bytes_max, Arc::clone(&figures));
-    let report = recovered.report.clone();
-    let writer = Writer::new(directory, options, clock, follower, recovered, intake, figures);
-    Ok((queue, writer, report))
+    Held::hold(folder, disk)?.open(options, clock, follower)
+}
+
+/// The folder of a log, locked, made if need be, and otherwise as it was left.
+pub struct Held {
+    directory: Directory,
+}
+
+/// What a log holds, however much of it is damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// The first seq that is kept.
+    pub first: u64,
+    /// The last that can be read; one less than the first without any.
+    pub last: u64,
+}
+
+impl Held {
+    /// Locks the folder.
+    ///
+    /// # Errors
+    /// Another has it; the system says no.
+    pub fn hold(folder: &Path, disk: Arc<dyn Disk>) -> Result<Self, LogError> {
+        Ok(Self { directory: Directory::own(disk, folder)? })
+    }
+
+    /// How far the log goes.
+    ///
+    /// # Errors
+    /// A file is of a later release; the system says no.
+    pub fn reach(&self) -> Result<Reach, LogError> {
+        recover::reach(&self.directory)
+    }
+
+    /// As [`open()`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open(
+        self,
+        options: Options,
+        clock: Arc<dyn Clock>,
+        mut follower: Box<dyn Follower>,
+    ) -> Result<(Queue, Writer, Report), LogError> {
+        let recovered = recover::recover(&self.directory, &options, &*clock, &mut *follower)?;
+        let figures = Arc::new(Figures::default());
+        let (queue, intake) =
+            queue::queue(options.queue_requests_max, options.queue_bytes_max, Arc::clone(&figures));
+        let report = recovered.report.clone();
+        let writer = Writer::new(self.directory, options, clock, follower, recovered, intake, figures);
+        Ok((queue, writer, report))
+    }
 }

@@ -16,7 +16,7 @@ use super::duplicates::Duplicates;
 use super::erase::{self, Erased, Resumed};
 use super::format::Batch;
 use super::walk::{Finding, Flaw, Passage, Place, Survey, Walk, finding};
-use super::{Follower, LogError, Options};
+use super::{Follower, LogError, Options, Reach};
 use crate::clock::Clock;
 use crate::limits::{FINDINGS_MAX, SEQ_MAX};
 
@@ -126,6 +126,26 @@ fn name_rightly(directory: &Directory, place: &mut Place) -> Result<(), LogError
     directory.rename(&place.name(), &segment_name(place.first_seq)).map_err(failed)?;
     place.named_seq = place.first_seq;
     Ok(())
+}
+
+/// What the folder holds: above the watermark as far as whole batches follow each other.
+pub(super) fn reach(directory: &Directory) -> Result<Reach, LogError> {
+    let survey = Survey::of(directory)?;
+    let mut last = survey.proven;
+    if let Some(place) = survey.places.last() {
+        let failed = |error| LogError::io(&directory.path(&place.name()), error);
+        let mut walk = Walk::new(directory, place, survey.proven).map_err(failed)?;
+        // What was sealed is below the watermark.
+        while walk.footer().is_none()
+            && let Some(passage) = walk.next().map_err(failed)?
+        {
+            if let Passage::Batch { batch, .. } = passage {
+                last = last.max(batch.records.seqs().end - 1);
+            }
+        }
+    }
+    let first = survey.places.first().map_or(last + 1, |place| place.first_seq);
+    Ok(Reach { first, last })
 }
 
 struct Recovery<'a> {

@@ -57,6 +57,8 @@ pub struct Writer {
     retry_at: Duration,
     retry_pause: Duration,
     retention_at: Duration,
+    /// When the follower has something to do.
+    follow_at: Option<Duration>,
 }
 
 /// How a writer ended.
@@ -103,6 +105,7 @@ impl Writer {
             retry_at: now,
             retry_pause: Duration::from_millis(RETRY_MS_MIN),
             retention_at: now,
+            follow_at: None,
         };
         writer.show();
         writer
@@ -121,6 +124,7 @@ impl Writer {
         self.mark_if_idle();
         self.retain_if_due();
         self.show();
+        self.follow();
     }
 
     /// Waits until a request comes or time asks for something.
@@ -135,7 +139,7 @@ impl Writer {
         let sync = (self.active.is_some() && !self.unsynced.is_empty()).then(|| self.sync_due());
         let mark = self.wants_mark().then(|| self.mark_due());
         let retention = self.has_retention().then_some(self.retention_at);
-        [retry, sync, mark, retention].into_iter().flatten().min()
+        [retry, sync, mark, retention, self.follow_at].into_iter().flatten().min()
     }
 
     /// Whether it is time to [`close`](Self::close).
@@ -161,7 +165,18 @@ impl Writer {
             self.note_failure(&sealed);
         }
         self.show();
+        self.follower.closed(&*self.clock, self.settled());
         Stopped { last_seq: self.next_seq - 1, durable_seq: self.durable_seq }
+    }
+
+    /// The last seq, where all that was given one is durable.
+    fn settled(&self) -> Option<u64> {
+        (self.durable_seq + 1 == self.next_seq).then_some(self.durable_seq)
+    }
+
+    fn follow(&mut self) {
+        let wait = self.follower.between(&*self.clock, self.settled());
+        self.follow_at = wait.map(|wait| self.clock.monotonic() + wait);
     }
 
     fn drain(&mut self) {
@@ -470,8 +485,19 @@ impl Writer {
         let active = self.active.as_ref().map_or((self.durable_seq + 1, 0), |a| (a.first_seq(), a.bytes()));
         // The segment that was left last may hold what is to be written anew.
         let candidates = self.closed.len() - usize::from(self.active.is_none() && !self.closed.is_empty());
-        let count = let_go(&self.closed, active.1, &self.options, self.clock.now_ms()).min(candidates);
+        let wanted = let_go(&self.closed, active.1, &self.options, self.clock.now_ms()).min(candidates);
+        let count = self.not_needed(active.0).min(wanted);
+        if count < wanted {
+            self.follower.held_back();
+        }
         retention::delete(&self.directory, &mut self.closed, count, active.0)
+    }
+
+    /// How many of the oldest segments hold nothing that the follower needs; `behind` is the first seq behind the last of them.
+    fn not_needed(&self, behind: u64) -> usize {
+        let covered = self.follower.covered();
+        let nexts = self.closed.iter().skip(1).map(|closed| closed.first_seq).chain([behind]);
+        nexts.take_while(|next| next.saturating_sub(1) <= covered).count()
     }
 
     fn note_failure<T>(&self, result: &io::Result<T>) {

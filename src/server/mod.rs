@@ -36,6 +36,7 @@ use crate::snapshot::open::Budget;
 use crate::snapshot::shelf::Shelf;
 use crate::snapshot::watch::{self, Watched};
 use crate::throttle::Throttle;
+use crate::visitors::checkpoint::restoring::RestoreError;
 use crate::visitors::table::memory_bytes_max;
 use crate::worker::{self, ENDPOINTS_COUNTED, Kernel, Plan, Stopping};
 use crate::{clock, ids, storage};
@@ -81,6 +82,8 @@ pub enum BootError {
         "the data folder {} cannot be used: {cause}; stop the server that has it, mend what is wrong, or name another by --data", folder.display()
     )]
     Data { folder: PathBuf, cause: LogError },
+    #[error("the data folder {} cannot be used: {cause}", folder.display())]
+    Visitors { folder: PathBuf, cause: RestoreError },
     #[error(
         "io_uring is not to be had: {0}; use --driver auto or epoll, or allow io_uring (sysctl kernel.io_uring_disabled, the container's seccomp profile)"
     )]
@@ -125,6 +128,7 @@ pub fn start(config: Config) -> Result<Running, BootError> {
         connections: (stopping.clone(), connections_max),
         log: Some((recording.queue.clone(), recording.syncs.clone())),
         recorded: recording.recorded.clone(),
+        checkpoints: Some(Arc::clone(&recording.checkpoints)),
         visitors: recording.visitors.clone(),
         started_s: clock::now_s(),
     };
@@ -295,7 +299,7 @@ impl Running {
             std::thread::sleep(STOP_LOOK);
         }
         let open = self.stopping.open();
-        self.recording.stop();
+        self.recording.stop(STOP.saturating_sub(clock::instant().duration_since(begun)));
         match open {
             0 => tracing::info!("stopped"),
             _ => tracing::warn!("stopped with {open} connections open"),

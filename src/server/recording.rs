@@ -1,22 +1,29 @@
-//! The log as the server has it: opened and replayed before anything listens, written by one thread, stopped last.
+//! The log as the server has it: opened and replayed before anything listens, written by one thread, stopped last. What it says of
+//! visitors is loaded from a checkpoint first, and kept in checkpoints from then on.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::BootError;
 use crate::admin::{Metrics, Operator, Visitors};
 use crate::api::{Desk, Recorder};
-use crate::clock::SystemClock;
+use crate::clock::{Clock, SystemClock};
 use crate::config::{Ack, Config};
 use crate::counters::{Recorded, Syncs};
 use crate::ids;
+use crate::limits::CHECKPOINT_STOP_MS;
 use crate::segment::{
-    self, Erased, Follower, LogError, Options, Queue, Records, Report, Visitor, WriterThread,
+    self, Erased, Follower, Held, LogError, Options, Queue, Records, Report, Secret, Visitor, WriterThread,
 };
-use crate::storage::disk::RealDisk;
+use crate::storage::disk::{Disk, RealDisk};
+use crate::visitors::checkpoint::Figures;
+use crate::visitors::checkpoint::folder::{Folder, checkpoint_name};
+use crate::visitors::checkpoint::making::{self, making};
+use crate::visitors::checkpoint::restoring::{Reach, Restored, restore};
 use crate::visitors::live::{Live, Looks};
 use crate::worker::Stopping;
 
@@ -28,6 +35,10 @@ pub(super) struct Recording {
     /// What the log says of visitors.
     pub(super) visitors: Looks,
     folder: PathBuf,
+    /// What became of checkpoints.
+    pub(super) checkpoints: Arc<Figures>,
+    /// What a last checkpoint may take, in milliseconds.
+    stop_ms: Arc<AtomicU64>,
     writer: WriterThread,
 }
 
@@ -42,8 +53,9 @@ impl Follower for Told {
         self.visitors.fold(records);
     }
 
-    fn erase(&mut self, visitor: &Visitor, _seq: u64) {
-        self.visitors.erase(&visitor.site, visitor.ids.iter().map(|(whose, id)| (*whose, id.as_str())));
+    fn erase(&mut self, visitor: &Visitor, seq: u64) {
+        let ids = visitor.ids.iter().map(|(whose, id)| (*whose, id.as_str()));
+        self.visitors.erase(&visitor.site, ids, seq);
     }
 
     fn synced(&mut self, took: Duration) {
@@ -55,22 +67,55 @@ impl Follower for Told {
             tracing::info!("reading the log: {done} of {of} segments");
         }
     }
+
+    fn between(&mut self, clock: &dyn Clock, durable: Option<u64>) -> Option<Duration> {
+        self.visitors.between(clock, durable)
+    }
+
+    fn closed(&mut self, clock: &dyn Clock, durable: Option<u64>) {
+        self.visitors.close(clock, durable);
+    }
+
+    fn covered(&self) -> u64 {
+        self.visitors.covered()
+    }
+
+    fn held_back(&mut self) {
+        self.visitors.held_back();
+    }
 }
 
 impl Recording {
     /// Opens the log in the data folder and begins to write it.
     pub(super) fn start(config: &Config) -> Result<Self, BootError> {
-        let syncs = Syncs::default();
-        let (live, visitors) = Live::new(secret(), config.profiles_memory);
-        let told = Box::new(Told { syncs: syncs.clone(), visitors: live });
         let folder = &config.data;
         let cause = |cause: LogError| BootError::Data { folder: folder.clone(), cause };
-        let (disk, clock) = (Arc::new(RealDisk), Arc::new(SystemClock::new()));
-        let (queue, writer, report) =
-            segment::open(folder, options(config), disk, clock, told).map_err(cause)?;
+        let (disk, clock) = (Arc::new(RealDisk) as Arc<dyn Disk>, Arc::new(SystemClock::new()));
+        let held = Held::hold(folder, Arc::clone(&disk)).map_err(cause)?;
+        let reach = held.reach().map_err(cause)?;
+        let checkpoints = Folder::new(Arc::clone(&disk), folder);
+        let restored = restored(config, &checkpoints, Reach { first: reach.first, last: reach.last })?;
+        let Restored { table, secret: old_secret, seq, standing, .. } = restored;
+        let (known, secret) = (table.len(), old_secret.unwrap_or_else(secret));
+        let (live, visitors) = Live::standing(table, secret, config.profiles_memory);
+        let options_of_making = making::Options {
+            log_bytes: config.checkpoint_bytes,
+            ..making::Options::new(secret, config.profiles_memory)
+        };
+        let stop_ms = Arc::clone(&options_of_making.stop_ms);
+        let figures = Arc::<Figures>::default();
+        let (making, scribe) = making(checkpoints, options_of_making, standing, Arc::clone(&figures));
+        let syncs = Syncs::default();
+        let names = Secret::read(disk, folder).map_err(cause)?;
+        let told = Box::new(Told { syncs: syncs.clone(), visitors: live.keeping(making).naming(names) });
+        let options = Options { folded_seq: seq, ..options(config) };
+        let (queue, writer, report) = held.open(options, clock, told).map_err(cause)?;
         say(config, &report);
+        say_visitors(seq, known, report.records);
+        scribe.spawn().map_err(BootError::Thread)?;
         let writer = WriterThread::spawn(queue.clone(), writer).map_err(BootError::Thread)?;
-        Ok(Self { queue, syncs, recorded: Recorded::default(), visitors, folder: folder.clone(), writer })
+        let (recorded, folder) = (Recorded::default(), folder.clone());
+        Ok(Self { queue, syncs, recorded, visitors, folder, checkpoints: figures, stop_ms, writer })
     }
 
     /// A worker's way to the log, and the bell that says when something came back.
@@ -92,16 +137,19 @@ impl Recording {
         metrics: Metrics,
     ) -> Result<(impl FnOnce() -> Operator + Send + 'static, UnixStream), BootError> {
         let (visitors, log, folder) = (self.visitors.clone(), self.queue.clone(), self.folder.clone());
+        let checkpoints = Arc::clone(&self.checkpoints);
         let (ring, bell) = bell()?;
         let service = move || {
-            let visitors = Visitors::new(visitors.lookup(), log, folder, ring);
+            let visitors = Visitors::new(visitors.lookup(), log, folder, checkpoints, ring);
             Operator::new(desk(), token, stopping, metrics).knowing(visitors)
         };
         Ok((service, bell))
     }
 
-    /// Answers what was taken, syncs and seals.
-    pub(super) fn stop(self) {
+    /// Answers what was taken, syncs and seals, and makes a last checkpoint if that takes no longer than `left`.
+    pub(super) fn stop(self, left: Duration) {
+        let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+        self.stop_ms.store(left_ms.min(CHECKPOINT_STOP_MS), Ordering::Relaxed);
         match self.writer.stop() {
             Ok(stopped) if stopped.durable_seq < stopped.last_seq => tracing::error!(
                 "the disk failed to the end: seq {} to {} were acknowledged as written and may be lost",
@@ -122,6 +170,34 @@ fn bell() -> Result<(UnixStream, UnixStream), BootError> {
     // A bell that is full of rings is heard anyway.
     ring.set_nonblocking(true).map_err(cause)?;
     Ok((ring, bell))
+}
+
+/// The table of visitors as the newest checkpoint has it, as far as the log bears it out.
+fn restored(config: &Config, folder: &Folder, log: Reach) -> Result<Restored, BootError> {
+    let refused = |cause| BootError::Visitors { folder: config.data.clone(), cause };
+    let mut progress = |done: u64, of: u64| {
+        if done.is_multiple_of(LOADED_SAID) {
+            tracing::info!("reading what is known of visitors: {done} of {of}");
+        }
+    };
+    let restored = restore(folder, log, config.profiles_memory, &mut progress).map_err(refused)?;
+    for finding in &restored.findings {
+        tracing::warn!("{finding}");
+    }
+    Ok(restored)
+}
+
+/// A line for each so many entries: some seconds.
+const LOADED_SAID: u64 = 5_000_000;
+
+fn say_visitors(seq: u64, known: usize, records: u64) {
+    match seq {
+        0 => tracing::info!("what is known of visitors comes from the {records} records of the log"),
+        _ => tracing::info!(
+            "what is known of visitors comes from {}, {known} entries, and the {records} records behind it",
+            checkpoint_name(seq)
+        ),
+    }
 }
 
 /// What visitors are found by is nobody's to choose.

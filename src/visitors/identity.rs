@@ -84,6 +84,11 @@ impl Applier {
         {
             self.take_in(table, record, site, counted);
         }
+        self.evict(table, cost_max, counted);
+    }
+
+    /// Lets go who goes first as long as the table costs more than `cost_max`.
+    pub fn evict(&self, table: &mut Table, cost_max: u64, counted: &mut Counted) {
         while table.cost() > cost_max {
             let Some((key, _)) = table.first_to_go() else { break };
             self.remove(table, key);
@@ -104,7 +109,8 @@ impl Applier {
         }
     }
 
-    fn remove(&self, table: &mut Table, key: Key) {
+    /// Takes a profile out, and all ids that lead there.
+    pub(super) fn remove(&self, table: &mut Table, key: Key) {
         let profile = table.get(key).and_then(Profile::read);
         let ids = profile.map(|profile| alias_keys(&profile, &self.keys));
         table.remove(key);

@@ -7,10 +7,11 @@
 //! [`profile`] is the encoding's description, [`identity`] says who is who, [`fold`] what an event changes and where the order of
 //! arrival matters, [`merge`] what becomes of two profiles that are one visitor's.
 //!
-//! What always holds: the table is a function of the records in their order, of its secret and of its bound; no HTTP, no files, no
-//! clock; whatever the bytes of a table are, nothing panics.
+//! What always holds: the table is a function of the records in their order, of its secret and of its bound; no HTTP, no clock, and
+//! files in [`checkpoint`] only; whatever the bytes of a table are, nothing panics.
 
 mod bytes;
+pub mod checkpoint;
 pub mod draft;
 mod entry;
 mod epochs;

@@ -27,7 +27,7 @@ mod opening;
 mod bounds;
 // The disk that is simulated.
 mod inode;
-mod simulated;
+pub(crate) mod simulated;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,10 +47,10 @@ const START_MS: i64 = 1_800_000_000_000;
 
 /// Time that stands still until the test moves it.
 #[derive(Debug, Default)]
-struct TestClock(AtomicU64);
+pub(crate) struct TestClock(AtomicU64);
 
 impl TestClock {
-    fn pass(&self, ms: u64) {
+    pub(crate) fn pass(&self, ms: u64) {
         self.0.fetch_add(ms, Ordering::Relaxed);
     }
 }

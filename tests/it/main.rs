@@ -51,6 +51,8 @@ mod crowd;
 mod log;
 // What the log says of each visitor, against obvious models.
 mod visitors;
+// The table of visitors in files: what a start reads in place of the log.
+mod checkpoints;
 // Damaged, foreign and forged snapshots.
 mod snapshot_damage;
 // What is put into snapshots/, replaced and removed while a server runs.

@@ -166,6 +166,7 @@ fn answer_to(peer: &str, token: Option<&str>, fields: &str) -> String {
         memory: Vec::new(),
         connections: (Stopping::default(), 0),
         log: None,
+        checkpoints: None,
         recorded: Recorded::default(),
         visitors: Live::new([0; 16], 0).1,
         started_s: 0,
