@@ -132,13 +132,12 @@ pub fn start(config: Config) -> Result<Running, BootError> {
         visitors: recording.visitors.clone(),
         started_s: clock::now_s(),
     };
-    let agents = Arc::new(Agents::new());
+    let (agents, settings) = (Arc::new(Agents::new()), settings(&config));
     let desk = |settings| {
         let (current, agents) = (current.clone(), Arc::clone(&agents));
         let visitors = recording.visitors.clone();
         move || Desk::new(settings, &current, agents).knowing(visitors.lookup())
     };
-    let settings = settings(&config);
     let (public, own) = connections(&config, connections_max, workers);
     let operator = desk(Settings { address_limit: None, site_limit: None, ..settings.clone() });
     let (operator, bell) = recording.operator(operator, config.admin_token, stopping.clone(), metrics)?;

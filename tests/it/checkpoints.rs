@@ -22,6 +22,7 @@ mod taking;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -162,6 +163,8 @@ struct Running {
     findings: Vec<String>,
     /// Of the checkpoint that was loaded.
     seq: u64,
+    /// What a last checkpoint may take, in milliseconds.
+    stop_ms: Arc<AtomicU64>,
 }
 
 impl World {
@@ -195,6 +198,7 @@ impl World {
         let figures = Arc::<Figures>::default();
         let options =
             making::Options { log_bytes: self.log_bytes, ..making::Options::new(secret, self.cost_max) };
+        let stop_ms = Arc::clone(&options.stop_ms);
         let (making, scribe) = making(self.folder(), options, standing, Arc::clone(&figures));
         let (live, _) = Live::standing(table, secret, self.cost_max);
         let live = Arc::new(Mutex::new(Some(live.keeping(making))));
@@ -206,7 +210,7 @@ impl World {
         self.history.lock().expect("no test panics in here").split_off(&report.next_seq);
         let port = queue.port(Arc::new(|| {}));
         let scribe = Some(scribe);
-        Ok(Running { queue, port, writer, scribe, live, report, figures, findings, seq })
+        Ok(Running { queue, port, writer, scribe, live, report, figures, findings, seq, stop_ms })
     }
 
     fn open(&self) -> Running {

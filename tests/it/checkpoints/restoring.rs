@@ -79,6 +79,7 @@ fn one_beyond_the_log_is_refused_put_aside_and_named() {
     for _ in 0..3 {
         world.record(&mut running, 10);
     }
+    drop(running);
     same(&world.open().killed(), &world.fold(world.last()), "the table");
 }
 

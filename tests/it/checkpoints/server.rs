@@ -64,7 +64,7 @@ fn stopped_and_started_again_it_knows_its_visitors_without_reading_the_log() {
 
 #[test]
 fn killed_and_started_again_it_reads_what_came_behind_the_checkpoint() {
-    let mut server = server().restart(&["--checkpoint-bytes", "1"]);
+    let server = server().restart(&["--checkpoint-bytes", "1"]);
     ping(&server, 0..20);
     eventually("a checkpoint is made", || (figure(&server, "parallax_checkpoints_total") > 0).then_some(()));
     let seq = figure(&server, "parallax_checkpoint_seq");
@@ -77,7 +77,6 @@ fn killed_and_started_again_it_reads_what_came_behind_the_checkpoint() {
     );
     knows(&server, 20);
     ping(&server, 20..25);
-    let mut server = server;
     server.signal("KILL");
     knows(&server.restart(&[]), 25);
 }
