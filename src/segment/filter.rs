@@ -81,7 +81,7 @@ fn hash(site: &str, whose: Whose, id: &str, scratch: &mut Vec<u8>) -> u64 {
 }
 
 /// What stands for an id in a hash, end to end: a byte that no UTF-8 has keeps a site and an id from reading like others.
-pub(super) fn parts<'a>(site: &'a str, whose: Whose, id: &'a str) -> [&'a [u8]; 3] {
+pub fn parts<'a>(site: &'a str, whose: Whose, id: &'a str) -> [&'a [u8]; 3] {
     let mark: &[u8] = match whose {
         Whose::Anon => b"\xFFa",
         Whose::User => b"\xFFu",

@@ -62,9 +62,9 @@ pub use reader::{Item, Reader, read_footer};
 pub use record::{Kind, Record, RecordFault, TIME_MS_MAX};
 pub use recover::Report;
 pub use secret::Secret;
-pub use thread::WriterThread;
+pub use thread::{Stopped, WriterThread};
 pub use walk::{Finding, Flaw};
-pub use writer::{Stopped, Writer};
+pub use writer::Writer;
 
 use crate::clock::Clock;
 use crate::limits::{DUPLICATES_MAX, QUEUE_BYTES_MAX, QUEUE_REQUESTS_MAX, SEGMENT_BYTES};
@@ -78,6 +78,16 @@ pub enum Ack {
     Disk,
     /// Once it survives the process; the sync follows within 100 ms.
     Written,
+}
+
+impl Ack {
+    /// What became of a request that was kept so.
+    fn kept(self) -> Outcome {
+        match self {
+            Self::Disk => Outcome::Durable,
+            Self::Written => Outcome::Written,
+        }
+    }
 }
 
 /// The log's settings.

@@ -9,6 +9,7 @@
 //! next start has nothing to say about them.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::active::Active;
 use super::directory::{Directory, segment_name};
@@ -216,7 +217,11 @@ impl<'a> Recovery<'a> {
         while let Some(passage) = walk.next()? {
             match passage {
                 Passage::Batch { at, batch } => {
-                    if batch.records.count > 0 && batch.records.first_seq > self.proven {
+                    let Range { start, end } = batch.records.seqs();
+                    if start <= self.proven {
+                        // A batch is synced as one: where its first record is durable, its last one is.
+                        self.proven = self.proven.max(end.saturating_sub(1));
+                    } else if batch.records.count > 0 {
                         moved_at.get_or_insert(at);
                         self.tail.extend_from_slice(batch.bytes);
                         self.report.moved += u64::from(batch.records.count);

@@ -21,6 +21,13 @@ pub(super) fn let_go(closed: &VecDeque<Closed>, active_bytes: u64, options: &Opt
     closed.iter().take_while(goes).count()
 }
 
+/// How many of the first hold nothing behind `covered`, up to which a follower needs no record; what follows all of them begins with
+/// `next_seq`.
+pub(super) fn not_needed(closed: &VecDeque<Closed>, covered: u64, next_seq: u64) -> usize {
+    let nexts = closed.iter().skip(1).map(|closed| closed.first_seq).chain([next_seq]);
+    nexts.take_while(|next| next.saturating_sub(1) <= covered).count()
+}
+
 /// Lets the first `count` go; what follows all of them begins with `next_seq`. The word is durable before a file is deleted.
 pub(super) fn delete(
     directory: &Directory,

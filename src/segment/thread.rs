@@ -5,7 +5,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, JoinHandle};
 
 use super::queue::Queue;
-use super::writer::{Stopped, Writer};
+use super::writer::Writer;
+
+/// How a writer ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopped {
+    /// The last seq that was acknowledged.
+    pub last_seq: u64,
+    /// The last that survives a power cut; less only where the disk failed to the end.
+    pub durable_seq: u64,
+}
 
 /// A writer at work.
 #[derive(Debug)]

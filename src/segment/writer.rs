@@ -25,7 +25,7 @@ use super::record::{Record, key_and_time};
 use super::recover::{Closed, Recovered};
 use super::retention::{self, let_go};
 use super::secret::Secret;
-use super::{Ack, Follower, LogError, Options};
+use super::{Ack, Follower, LogError, Options, Stopped};
 use crate::clock::Clock;
 use crate::limits::{
     BATCH_BYTES_FULL, MARK_AFTER_MS, RETENTION_EVERY_MS, RETRY_MS_MAX, RETRY_MS_MIN, SEGMENT_RECORDS_MAX,
@@ -59,15 +59,6 @@ pub struct Writer {
     retention_at: Duration,
     /// When the follower has something to do.
     follow_at: Option<Duration>,
-}
-
-/// How a writer ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stopped {
-    /// The last seq that was acknowledged.
-    pub last_seq: u64,
-    /// The last that survives a power cut; less only where the disk failed to the end.
-    pub durable_seq: u64,
 }
 
 impl Writer {
@@ -198,7 +189,7 @@ impl Writer {
         let count = (self.next_seq - first_seq) as u32;
         if count == 0 {
             self.unsynced.truncate(start);
-            return self.answer(self.kept());
+            return self.answer(self.options.ack.kept());
         }
         end_batch(&mut self.unsynced, start, first_seq, count, self.durable_seq);
         if start == 0 {
@@ -212,7 +203,7 @@ impl Writer {
         }
         self.duplicates.commit();
         self.count(start, count);
-        self.answer(self.kept());
+        self.answer(self.options.ack.kept());
         self.forget_synced();
     }
 
@@ -311,13 +302,6 @@ impl Writer {
         self.written_at = self.clock.monotonic();
         for batch in Batch::all(batch) {
             self.follower.fold(batch.records);
-        }
-    }
-
-    fn kept(&self) -> Outcome {
-        match self.options.ack {
-            Ack::Disk => Outcome::Durable,
-            Ack::Written => Outcome::Written,
         }
     }
 
@@ -486,18 +470,11 @@ impl Writer {
         // The segment that was left last may hold what is to be written anew.
         let candidates = self.closed.len() - usize::from(self.active.is_none() && !self.closed.is_empty());
         let wanted = let_go(&self.closed, active.1, &self.options, self.clock.now_ms()).min(candidates);
-        let count = self.not_needed(active.0).min(wanted);
+        let count = retention::not_needed(&self.closed, self.follower.covered(), active.0).min(wanted);
         if count < wanted {
             self.follower.held_back();
         }
         retention::delete(&self.directory, &mut self.closed, count, active.0)
-    }
-
-    /// How many of the oldest segments hold nothing that the follower needs; `behind` is the first seq behind the last of them.
-    fn not_needed(&self, behind: u64) -> usize {
-        let covered = self.follower.covered();
-        let nexts = self.closed.iter().skip(1).map(|closed| closed.first_seq).chain([behind]);
-        nexts.take_while(|next| next.saturating_sub(1) <= covered).count()
     }
 
     fn note_failure<T>(&self, result: &io::Result<T>) {

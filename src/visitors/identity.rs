@@ -18,7 +18,7 @@ use super::table::{Key, Rank, Table};
 use crate::checksum;
 use crate::events::document::{Document, Reader, Value};
 use crate::events::visitor::{is_anon_id, is_placeholder};
-use crate::segment::filter::Whose;
+use crate::segment::filter::{Whose, parts};
 use crate::segment::{Kind, Record};
 use crate::url::PageUrl;
 
@@ -36,9 +36,8 @@ impl Keys {
 
     /// The key of an id.
     pub fn of(&self, site: &str, whose: Whose, id: &str) -> Key {
-        // A byte that no UTF-8 has, so that no site and id read like others.
-        let kind = [0xFF, whose as u8];
-        let hash = checksum::tag_of(&[&self.secret, site.as_bytes(), &kind, id.as_bytes()]);
+        let [site, whose, id] = parts(site, whose, id);
+        let hash = checksum::tag_of(&[&self.secret, site, whose, id]);
         Key([hash as u64, (hash >> 64) as u64])
     }
 }
@@ -74,6 +73,11 @@ impl Applier {
             url: PageUrl::new(),
             value: Vec::new(),
         }
+    }
+
+    /// By which its table is asked.
+    pub fn keys(&self) -> &Keys {
+        &self.keys
     }
 
     /// Takes in a record, and then lets go who goes first as long as the table costs more than `cost_max`.

@@ -93,11 +93,11 @@ impl Live {
 
     /// Those are known whom a table holds that was folded with this secret; who does not fit `cost_max` goes.
     pub fn standing(mut table: Table, secret: [u8; 16], cost_max: u64) -> (Self, Looks) {
-        let (figures, keys) = (Arc::<Figures>::default(), Keys::new(secret));
-        let looks = Looks { readers: table.readers(), keys, figures: Arc::clone(&figures) };
+        let figures = Arc::<Figures>::default();
         let (applier, mut counted) = (Applier::new(secret), Counted::default());
         applier.evict(&mut table, cost_max, &mut counted);
         let live = Self { table, applier, cost_max, counted, figures, making: None, names: None, erased: 0 };
+        let looks = live.looks();
         live.show();
         (live, looks)
     }
@@ -112,6 +112,12 @@ impl Live {
     #[must_use]
     pub fn naming(self, names: Option<Secret>) -> Self {
         Self { names, ..self }
+    }
+
+    /// Where threads get their look.
+    pub fn looks(&self) -> Looks {
+        let keys = self.applier.keys().clone();
+        Looks { readers: self.table.readers(), keys, figures: Arc::clone(&self.figures) }
     }
 
     /// Takes in the next records of the log.

@@ -7,6 +7,8 @@ mod bounds;
 mod commands;
 // Bytes that are not what was written.
 mod damage;
+// Whom the operator erases.
+mod erasing;
 // A call of each file operation fails; power cuts and killed processes, by seed.
 mod faults;
 // The format, byte for byte.
@@ -28,7 +30,7 @@ use std::time::Duration;
 
 use parallax::clock::Clock;
 use parallax::segment::{
-    self, Follower, Held, Kind, Options, Port, Queue, Record, Records, Report, Request, Writer,
+    self, Follower, Held, Kind, Options, Port, Queue, Record, Records, Report, Request, Visitor, Writer,
 };
 use parallax::storage::disk::Disk;
 use parallax::visitors::Counted;
@@ -97,8 +99,17 @@ fn with_record<T>(number: u64, visitors: usize, take: impl FnOnce(&Record<'_>) -
     })
 }
 
-/// What the log holds, as far as anybody was told: seq and number.
-type History = Arc<Mutex<BTreeMap<u64, u64>>>;
+/// What happened at a seq.
+#[derive(Debug, Clone)]
+enum Happened {
+    /// The record of this number came.
+    Came(u64),
+    /// A visitor was erased.
+    Erased(Visitor),
+}
+
+/// What the log holds, as far as anybody was told, by seq.
+type History = Arc<Mutex<BTreeMap<u64, Happened>>>;
 
 /// The follower of a server, watched.
 struct Watched {
@@ -115,9 +126,20 @@ impl Watched {
 impl Follower for Watched {
     fn fold(&mut self, records: Records<'_>) {
         let mut history = self.history.lock().expect("no test panics in here");
-        history.split_off(&records.first_seq);
-        history.extend(records.iter().map(|(seq, record)| (seq, record.key as u64)));
+        let is_told = |(_, record): &(u64, Record<'_>)| record.kind != Kind::Tombstone;
+        let came =
+            records.iter().filter(is_told).map(|(seq, record)| (seq, Happened::Came(record.key as u64)));
+        for (seq, came) in came {
+            history.split_off(&seq);
+            history.insert(seq, came);
+        }
         self.with(|live| live.fold(records));
+    }
+
+    fn erase(&mut self, visitor: &Visitor, seq: u64) {
+        self.history.lock().expect("no test panics in here").insert(seq, Happened::Erased(visitor.clone()));
+        let ids = visitor.ids.iter().map(|(whose, id)| (*whose, id.as_str()));
+        self.with(|live| live.erase(&visitor.site, ids, seq));
     }
 
     fn between(&mut self, clock: &dyn Clock, durable: Option<u64>) -> Option<Duration> {
@@ -237,11 +259,16 @@ impl World {
     fn fold(&self, until: u64) -> Vec<Entry> {
         let history = self.history.lock().expect("no test panics in here");
         let (mut table, mut applier) = (Table::new(), Applier::new(SECRET));
-        for (at, (seq, number)) in history.range(..=until).enumerate() {
+        for (at, (seq, happened)) in history.range(..=until).enumerate() {
             assert_eq!(*seq, at as u64 + 1, "no seq is left out");
-            with_record(*number, self.visitors, |record| {
-                applier.apply(&mut table, record, self.cost_max, &mut Counted::default());
-            });
+            match happened {
+                Happened::Came(number) => with_record(*number, self.visitors, |record| {
+                    applier.apply(&mut table, record, self.cost_max, &mut Counted::default());
+                }),
+                Happened::Erased(Visitor { site, ids }) => {
+                    ids.iter().for_each(|(whose, id)| applier.forget(&mut table, site, *whose, id));
+                }
+            }
         }
         entries(table)
     }

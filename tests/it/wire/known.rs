@@ -1,5 +1,6 @@
 //! What a visitor did, and what the next resolve serves: no window lies between them.
 
+use std::path::Path;
 use std::thread;
 
 use parallax::snapshot::compile::compile;
@@ -297,6 +298,50 @@ fn exported(server: &Server, target: &str) -> Vec<Value> {
     }
 }
 
+/// The files of the data folder that hold a text.
+fn holding(server: &Server, text: &str) -> Vec<String> {
+    let files = std::fs::read_dir(server.data()).expect("the folder").flatten();
+    let holds = |path: &Path| {
+        let bytes = std::fs::read(path).expect("a file");
+        bytes.windows(text.len()).any(|window| window == text.as_bytes())
+    };
+    let holding = files.filter(|file| holds(&file.path()));
+    holding.map(|file| file.file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn an_erased_visitor_goes_out_of_checkpoints_too() {
+    let flags = ["--admin-token", "open"];
+    let mut server = Server::start(&[("demo.snapshot", &parallax::demo::snapshot().1)], &flags);
+    for round in 0..2 {
+        let mut client = Client::to(server.edge);
+        for anon_id in ["phone-of-ana", "stranger"] {
+            let body =
+                json!({ "anonId": anon_id, "properties": { "path": format!("/{round}") } }).to_string();
+            assert_eq!(client.post("/v1/page?site=fjell", &[], body.as_bytes()).status, 200);
+        }
+        // A stop makes a checkpoint.
+        server.signal("TERM");
+        assert_eq!(server.exit_code(), 0);
+        server = server.restart(&flags);
+    }
+    let checkpoints = |server: &Server| {
+        let holding = holding(server, "of-ana");
+        holding.iter().filter(|name| name.ends_with(".checkpoint")).count()
+    };
+    assert_eq!(checkpoints(&server), 2);
+    let erased = operator(&server, "DELETE", "/visitors?site=fjell&anonId=phone-of-ana").json();
+    assert_eq!(erased["erased"]["records"], 2, "{erased}");
+    assert_eq!(holding(&server, "of-ana"), Vec::<String>::new());
+    for _ in 0..2 {
+        let known = |id: &str| {
+            operator(&server, "GET", &format!("/visitors?site=fjell&anonId={id}")).json()["known"].clone()
+        };
+        assert_eq!((known("phone-of-ana"), known("stranger")), (json!(false), json!(true)));
+        server = server.restart(&flags);
+    }
+}
+
 #[test]
 fn an_erased_visitor_is_found_nowhere_and_begins_anew() {
     let rules = json!([{ "when": { "visitor.pageViews": { "$gte": 1 } }, "variant": "known" }]);
@@ -333,11 +378,7 @@ fn an_erased_visitor_is_found_nowhere_and_begins_anew() {
     let erased = operator(&server, "DELETE", "/visitors?site=acme&anonId=desk-of-ana").json();
     assert_eq!(erased["erased"]["records"], 203, "{erased}");
     assert!(erased["erased"]["segments"].as_u64().is_some_and(|segments| segments > 3), "{erased}");
-    for file in std::fs::read_dir(server.data()).expect("the folder").flatten() {
-        let bytes = std::fs::read(file.path()).expect("a file");
-        let holds = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
-        assert!(!holds("of-ana"), "{:?} holds something of her", file.path());
-    }
+    assert_eq!(holding(&server, "of-ana"), Vec::<String>::new());
     for id in ["anonId=phone-of-ana", "anonId=desk-of-ana", "userId=ana"] {
         let told = operator(&server, "GET", &format!("/visitors?site=acme&{id}")).json();
         assert_eq!((&told["known"], &told["aliases"]), (&json!(false), &json!([])), "{id}");
