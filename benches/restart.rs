@@ -1,8 +1,9 @@
 //! How long a start takes: reading the log alone, folding all of it, and loading a checkpoint in its place.
 //!
-//! `cargo bench --bench restart [-- EVENTS]`: so many events of some 500 bytes, half pages and half tracks with an identify in
-//! twenty, of half as many visitors. The log is in the system's folder for temporary files, and in its page cache.
+//! `cargo bench --bench restart [-- EVENTS [EACH]]`: so many events of some 500 bytes, half pages and half tracks with an identify
+//! in twenty, so many of each visitor (2). The log is in the system's folder for temporary files, and in its page cache.
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use parallax::visitors::checkpoint::folder::Folder;
 use parallax::visitors::checkpoint::making::{self, making};
 use parallax::visitors::checkpoint::restoring::{Reach, Restored, restore};
 use parallax::visitors::live::Live;
+use parallax::visitors::table::ENTRY_COST;
 
 /// Events that are written; in test mode, which asks only whether it works, fewer.
 const EVENTS: u64 = 2_000_000;
@@ -27,11 +29,12 @@ const REQUEST: u64 = 500;
 
 fn main() {
     let is_measured = std::env::args().any(|word| word == "--bench");
-    let named = std::env::args().skip(1).find_map(|word| word.parse().ok());
-    let events = named.unwrap_or(if is_measured { EVENTS } else { EVENTS_TESTED });
+    let mut named = std::env::args().skip(1).filter_map(|word| word.parse().ok());
+    let events = named.next().unwrap_or(if is_measured { EVENTS } else { EVENTS_TESTED });
+    let visitors = events / named.next().unwrap_or(2);
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
-    write(folder, events);
+    write(folder, events, visitors);
 
     let (report, took) = timed(|| opened(folder, 0, Box::new(|_: Records<'_>| {})).2);
     assert_eq!(report.records, events);
@@ -45,7 +48,7 @@ fn main() {
     say("folding the log", events, took);
     let table = kept.lock().expect("nobody panics").take().expect("it is there").into_table();
     let (entries, cost) = (table.len() as u64, table.cost());
-    println!("{entries} entries, {} bytes of values each", cost / entries - 112);
+    line(&format!("{entries} entries, {} bytes of values each", cost / entries - ENTRY_COST));
 
     let figures = Arc::<Figures>::default();
     let options = making::Options::new(SECRET, BOUND);
@@ -80,11 +83,12 @@ fn timed<T>(act: impl FnOnce() -> T) -> (T, Duration) {
 }
 
 fn say(what: &str, count: u64, took: Duration) {
-    println!(
-        "{what:<30} {:>8.1} ms, {:>10.0} a second",
-        took.as_secs_f64() * 1e3,
-        count as f64 / took.as_secs_f64()
-    );
+    let (took_ms, rate) = (took.as_secs_f64() * 1e3, count as f64 / took.as_secs_f64());
+    line(&format!("{what:<30} {took_ms:>8.1} ms, {rate:>10.0} a second"));
+}
+
+fn line(text: &str) {
+    writeln!(std::io::stdout(), "{text}").expect("standard output is there");
 }
 
 struct Told(Arc<Mutex<Option<Live>>>);
@@ -103,11 +107,11 @@ fn opened(folder: &Path, folded_seq: u64, follower: Box<dyn Follower>) -> (Port,
     (queue.port(Arc::new(|| {})), writer, report)
 }
 
-fn write(folder: &Path, events: u64) {
+fn write(folder: &Path, events: u64, visitors: u64) {
     let (port, mut writer, _) = opened(folder, 0, Box::new(|_: Records<'_>| {}));
     let mut request = Request::new(0);
     for event in 1..=events {
-        push(&mut request, event, events / 2);
+        push(&mut request, event, visitors);
         if event % REQUEST == 0 || event == events {
             port.send(std::mem::take(&mut request)).expect("the queue takes it");
             writer.step();

@@ -86,7 +86,7 @@ pub(super) fn inspected(path: &Path, as_json: bool) -> Result<String, Failure> {
 /// Entries by rank, and the bytes of all values.
 fn counted(opened: Opened) -> Result<([u64; 3], u64), Fault> {
     let (mut entries, mut ranks, mut bytes) = (opened.entries()?, [0; 3], 0);
-    while let Some(kept) = entries.next()? {
+    while let Some(kept) = entries.read_next()? {
         let rank = match kept.rank {
             Rank::Alias => 0,
             Rank::Once => 1,

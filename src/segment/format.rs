@@ -173,7 +173,7 @@
 
 use std::ops::Range;
 
-use super::record::Record;
+use super::record::{Record, key_and_time, record_length};
 use crate::checksum::castagnoli;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, SEQ_MAX};
 
@@ -350,6 +350,16 @@ impl<'a> Records<'a> {
             let (record, length) = Record::decode(rest)?;
             rest = &rest[length..];
             Some((seq, record))
+        })
+    }
+
+    /// The duplicate key and the received time of each; the texts are not looked at.
+    pub(super) fn keys(&self) -> impl Iterator<Item = (u128, i64)> + use<'a> {
+        let mut rest = self.bytes;
+        self.seqs().map_while(move |_| {
+            let (record, behind) = rest.split_at_checked(record_length(rest)?)?;
+            rest = behind;
+            Some(key_and_time(record))
         })
     }
 

@@ -247,9 +247,9 @@ impl<'a> Recovery<'a> {
     /// Hands a batch over; the newest received time is the answer.
     fn batch(&mut self, batch: &Batch<'_>, follower: &mut dyn Follower) -> Option<i64> {
         let mut newest_ms = None;
-        for (_, record) in batch.records.iter() {
-            self.duplicates.seen(record.key, record.received_ms);
-            newest_ms = newest_ms.max(Some(record.received_ms));
+        for (key, received_ms) in batch.records.keys() {
+            self.duplicates.seen(key, received_ms);
+            newest_ms = newest_ms.max(Some(received_ms));
         }
         let records = batch.records.from(self.folded_seq + 1);
         if records.count > 0 {

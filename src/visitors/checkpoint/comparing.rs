@@ -178,7 +178,7 @@ pub fn differences(opened: Opened, table: &mut Table) -> Result<Differences, Fau
     let ranked = in_order(table);
     let (mut entries, mut differences, mut met) = (opened.entries()?, Differences::default(), 0);
     let mut at = 0;
-    while let Some(kept) = entries.next()? {
+    while let Some(kept) = entries.read_next()? {
         let place = ranked.get(at).map(|(key, _)| *key);
         if place != Some(kept.key) && differences.order_at.is_none() {
             differences.order_at = Some(at as u64);

@@ -125,7 +125,7 @@ impl Entries {
     ///
     /// # Errors
     /// A check fails; the system says no.
-    pub fn next(&mut self) -> Result<Option<Kept<'_>>, Fault> {
+    pub fn read_next(&mut self) -> Result<Option<Kept<'_>>, Fault> {
         if let Some(run) = self.handed_out.take() {
             self.cursors[run].pass();
             self.look(run)?;

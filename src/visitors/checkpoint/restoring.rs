@@ -155,7 +155,7 @@ fn load(folder: &Folder, seq: u64, progress: &mut Progress<'_>) -> Result<(Table
 pub fn table_of(opened: Opened, progress: &mut Progress<'_>) -> Result<Table, Fault> {
     let of = opened.header().entries;
     let (mut entries, mut table, mut done) = (opened.entries()?, Table::new(), 0);
-    while let Some(kept) = entries.next()? {
+    while let Some(kept) = entries.read_next()? {
         table.put(kept.key, kept.value, kept.rank);
         done += 1;
         progress(done, of);

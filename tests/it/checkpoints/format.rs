@@ -77,17 +77,17 @@ fn the_golden_file_says_who_is_known() {
     assert_eq!((header.seq, header.entries, header.cost_max, header.secret), (1, 2, 1 << 20, SECRET));
     let mut entries = opened.entries().expect("it is sound");
     let keys = Keys::new(SECRET);
-    let user = entries.next().expect("it is sound").expect("the user");
+    let user = entries.read_next().expect("it is sound").expect("the user");
     assert_eq!((user.key, user.order), (keys.of("a", Whose::User, "u"), 0));
     let profile = Profile::read(user.value).expect("a profile");
     assert_eq!(
         (profile.site(), profile.user_id(), profile.anon_ids().collect()),
         ("a", Some("u"), vec!["v"])
     );
-    let tied = entries.next().expect("it is sound").expect("the id");
+    let tied = entries.read_next().expect("it is sound").expect("the id");
     assert_eq!(tied.key, keys.of("a", Whose::Anon, "v"));
     assert!(
         matches!(Entry::read(tied.value), Some(Entry::Alias(key)) if key == keys.of("a", Whose::User, "u"))
     );
-    assert!(entries.next().expect("it is sound").is_none());
+    assert!(entries.read_next().expect("it is sound").is_none());
 }

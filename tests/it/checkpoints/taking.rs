@@ -17,7 +17,7 @@ fn kept(world: &World, seq: u64) -> Vec<Entry> {
     let opened = Opened::open(world.folder().disk(), &world.folder().path_of(seq)).expect("it is sound");
     assert_eq!(opened.header().seq, seq);
     let (mut entries, mut kept) = (opened.entries().expect("it is sound"), Vec::new());
-    while let Some(entry) = entries.next().expect("it is sound") {
+    while let Some(entry) = entries.read_next().expect("it is sound") {
         kept.push((entry.key, entry.value.to_vec(), entry.rank));
     }
     kept
