@@ -4,7 +4,8 @@
 //!
 //! ```text
 //! published    site folder --compile--> snapshot file --dropped into snapshots/--> sealed, mapped, checked --> catalog
-//! recorded     POST --decode--> record --queue--> writer: append, fdatasync --> segment files (the log) --> acknowledged
+//! recorded     POST --decode--> record --queue--> writer: append, fdatasync --> segment files (the log)
+//!              `--fold--> the table of visitors (memory, kept in checkpoints) --> acknowledged
 //! an answer    resolve(snapshot, visitor, request) = bytes                          a pure function
 //! ```
 //!
@@ -13,7 +14,7 @@
 //! pointer ([`snapshot::current`]). A request is read by a [`worker`], parsed by [`http`], taken to
 //! an endpoint by [`api`], decided and rendered by [`edge`], and sent from the buffer it was
 //! rendered into. An event is decoded and judged ([`events`]), queued as a record, and answered once the log's
-//! writer ([`segment`]) has it on disk.
+//! writer ([`segment`]) has it on disk and has folded it into what is known of its visitor ([`visitors`]).
 //!
 //! # Floors
 //!
@@ -25,7 +26,8 @@
 //! * [`edge`] and [`condition`] know no HTTP, no sockets, no clock; time is a parameter.
 //! * A GET takes no lock, touches no file, and allocates nothing once the connection's buffers
 //!   exist (explain excepted).
-//! * 200 for an event means that it is on disk, once, and stays there; whoever writes the log holds nobody up but who waits for it.
+//! * 200 for an event means that it is on disk, once, and stays there, and that the next resolve knows it;
+//!   whoever writes the log holds nobody up but who waits for it.
 //! * A request sees one snapshot from its first byte to its last.
 //! * Mapped bytes cannot change: they are sealed first and checked then.
 //! * Every queue, buffer, table, loop and recursion has a bound in [`limits`].
