@@ -28,6 +28,7 @@
 //!   exist (explain excepted).
 //! * 200 for an event means that it is on disk, once, and stays there, and that the next resolve knows it;
 //!   whoever writes the log holds nobody up but who waits for it.
+//! * What is known of visitors is the fold of the log, exactly, whatever was evicted, or read from a checkpoint in its place.
 //! * A request sees one snapshot from its first byte to its last.
 //! * Mapped bytes cannot change: they are sealed first and checked then.
 //! * Every queue, buffer, table, loop and recursion has a bound in [`limits`].
