@@ -227,9 +227,16 @@ impl World {
         let watched = Watched { live: Arc::clone(&live), history: Arc::clone(&self.history) };
         let options = Options { folded_seq: seq, ..self.options.clone() };
         let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
-        let (queue, writer, report) =
-            held.open(options, clock, Box::new(watched)).map_err(|error| error.to_string())?;
-        self.history.lock().expect("no test panics in here").split_off(&report.next_seq);
+        // A start that fails half-way has been told half of it, perhaps from the beginning.
+        let before = self.history.lock().expect("no test panics in here").clone();
+        let opened = held.open(options, clock, Box::new(watched));
+        let mut history = self.history.lock().expect("no test panics in here");
+        let (queue, writer, report) = opened.map_err(|error| {
+            *history = before;
+            error.to_string()
+        })?;
+        history.split_off(&report.next_seq);
+        drop(history);
         let port = queue.port(Arc::new(|| {}));
         let scribe = Some(scribe);
         Ok(Running { queue, port, writer, scribe, live, report, figures, findings, seq, stop_ms })
