@@ -420,8 +420,9 @@ pub const CHECKPOINT_RETRY_MS: u64 = 10_000;
 pub const CHECKPOINT_WAIT_MS: u64 = 5;
 /// How soon after a checkpoint another is made only because retention waits for it. Milliseconds.
 pub const CHECKPOINT_RETENTION_MS: u64 = 10 * 60 * 1000;
-/// What a stop takes for a last checkpoint at most: three of its ten seconds. Past it the next start reads the log. Milliseconds.
-pub const CHECKPOINT_STOP_MS: u64 = 3_000;
+/// What a stop takes for a last checkpoint at most: eight of its ten seconds, and no more than are left of them. The checkpointer works
+/// at the lowest priority, also then. Past it the next start reads the log. Milliseconds.
+pub const CHECKPOINT_STOP_MS: u64 = 8_000;
 
 /// Findings that one report holds; more are a count.
 pub const FINDINGS_MAX: usize = 1_000;
