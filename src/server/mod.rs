@@ -106,7 +106,7 @@ pub enum BootError {
 /// What was in the way, and what to do about it.
 pub fn start(config: Config) -> Result<Running, BootError> {
     let signals = signals()?;
-    let addresses = claim(&config)?;
+    let (addresses, _kept) = claim(&config)?;
     let kernel = choose_kernel(config.driver)?;
     let (current, budget) = (Current::default(), Budget::new(config.snapshots_memory));
     let shelf = Shelf::new(budget.clone());
@@ -318,14 +318,22 @@ fn bind_public(addresses: &Addresses) -> Result<Vec<(TcpListener, Surface)>, Boo
     Ok(vec![(listener, Surface::Edge), (events, Surface::Events)])
 }
 
-/// All are held until all are claimed: two surfaces on one port would answer for each other.
-fn claim(config: &Config) -> Result<Addresses, BootError> {
-    let claim =
-        |address, flag| worker::claim(address).map_err(|cause| BootError::Address { address, flag, cause });
+/// All are held until all are claimed: two surfaces on one port would answer for each other. Then they are kept until they are
+/// listened on: reading snapshots and log takes its time.
+fn claim(config: &Config) -> Result<(Addresses, Vec<worker::Kept>), BootError> {
+    let failed = |address, flag| move |cause| BootError::Address { address, flag, cause };
+    let claim = |address, flag| worker::claim(address).map_err(failed(address, flag));
     let (listen, admin) = (claim(config.listen, "--listen")?, claim(config.admin, "--admin")?);
     let events = config.events_listen.map(|address| claim(address, "--events-listen")).transpose()?;
     let events_listen = events.as_ref().map(|claim| claim.address);
-    Ok(Addresses { listen: listen.address, events_listen, admin: admin.address })
+    let addresses = Addresses { listen: listen.address, events_listen, admin: admin.address };
+    let claims = [(Some(listen), "--listen"), (Some(admin), "--admin"), (events, "--events-listen")];
+    let claims = claims.into_iter().filter_map(|(claim, flag)| Some((claim?, flag)));
+    let keep = |(claim, flag): (worker::Claim, _)| {
+        let address = claim.address;
+        worker::keep(claim).map_err(failed(address, flag))
+    };
+    Ok((addresses, claims.map(keep).collect::<Result<_, _>>()?))
 }
 
 /// Scans the folder, and has it watched from then on.

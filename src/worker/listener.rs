@@ -44,6 +44,24 @@ pub fn claim(address: SocketAddr) -> io::Result<Claim> {
     Ok(Claim { address, _socket: socket })
 }
 
+/// An address that no other program gets, and that this process may still [`bind`]: nobody is listened to yet.
+pub struct Kept {
+    _socket: Socket,
+}
+
+/// Keeps an address that was claimed, until it is listened on.
+///
+/// # Errors
+/// What the system says.
+pub fn keep(claim: Claim) -> io::Result<Kept> {
+    let address = claim.address;
+    drop(claim);
+    let kept = socket(address)?;
+    kept.set_reuse_port(true)?;
+    kept.bind(&address.into())?;
+    Ok(Kept { _socket: kept })
+}
+
 /// A listener that shares `address` with others of this process.
 ///
 /// # Errors

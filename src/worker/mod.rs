@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-pub use listener::{bind, claim, stop_listening};
+pub use listener::{Claim, Kept, bind, claim, keep, stop_listening};
 pub use ring::Kernel;
 pub use stopping::Stopping;
 
