@@ -1,6 +1,6 @@
 //! How far from the kernel's own price is an answer?
 //!
-//! `cargo bench --bench floor` serves by Parallax (one worker, on CPU 0), and the same bytes by a bare server (`bench/bare.rs`, on
+//! `cargo bench --bench floor` serves by Parallax (one worker, on CPU 0), and the same bytes by a bare server (`loadtest/src/floor.rs`, on
 //! CPU 0 as well), asks them by turns with `wrk` (on CPU 1), and prints the CPU time per request of each, user and system, of all
 //! threads, and the ratio: of a GET of a forced page of 8 KB with 64 connections, and of a POST of an event of 500 bytes with 256,
 //! each answered once it is on the disk. The events go to the temporary folder, which is to be on a disk (`TMPDIR`). It needs
@@ -8,7 +8,7 @@
 
 #![expect(clippy::print_stdout, reason = "its table is what it is for")]
 
-#[path = "bench/bare.rs"]
+#[path = "../loadtest/src/floor.rs"]
 mod bare;
 #[path = "bench/child.rs"]
 mod child;
