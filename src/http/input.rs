@@ -73,7 +73,7 @@ impl Input {
     pub fn end(&self, request: &Request<'_>, head_bytes: usize) -> Option<usize> {
         match (&self.body, request.body) {
             (Some(Receiving { framing: Framing::Whole(length), .. }), _) => Some(head_bytes + length),
-            (_, Body::Length(0)) => Some(head_bytes),
+            (_, Body::Length(length)) => Some(head_bytes + length).filter(|end| *end <= self.unread().len()),
             _ => None,
         }
     }

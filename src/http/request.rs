@@ -185,7 +185,11 @@ pub fn parse<'a>(bytes: &'a [u8], country_header: Option<&str>) -> Parsed<'a> {
 }
 
 fn has_bare_lf(head: &[u8]) -> bool {
-    memchr::memchr_iter(b'\n', head).any(|at| at == 0 || head[at - 1] != b'\r')
+    let pairs = head.iter().zip(head.iter().skip(1));
+    // Without a way out between, so that many bytes are looked at together.
+    let is_bare =
+        pairs.fold(false, |is_bare, (before, byte)| is_bare | (*byte == b'\n') & (*before != b'\r'));
+    is_bare || head.first() == Some(&b'\n')
 }
 
 fn parse_lines<'a>(bytes: &'a [u8], country_header: Option<&str>) -> Parsed<'a> {
@@ -264,41 +268,40 @@ fn read<'a>(
 
 impl<'a> Fields<'a> {
     fn take(&mut self, name: &str, value: &'a [u8], country_header: Option<&str>) {
-        let is = |wanted: &str| name.eq_ignore_ascii_case(wanted);
         // The length picks one or two candidates, so that a field costs one comparison.
         let slot = match name.len() {
-            4 if is("host") => {
+            4 if is(name, b"host") => {
                 self.framing.hosts += 1;
                 &mut self.host
             }
-            6 if is("cookie") => &mut self.cookie,
-            6 if is("origin") => &mut self.origin,
-            6 if is("expect") => &mut self.framing.expect,
-            6 if is("prefer") => &mut self.prefer,
-            7 if is("referer") => &mut self.referer,
-            7 if is("sec-gpc") => &mut self.gpc,
-            9 if is("x-preview") => &mut self.preview,
-            9 if is("x-anon-id") => &mut self.anon_id,
-            10 if is("user-agent") => &mut self.user_agent,
-            10 if is("connection") => {
+            6 if is(name, b"cookie") => &mut self.cookie,
+            6 if is(name, b"origin") => &mut self.origin,
+            6 if is(name, b"expect") => &mut self.framing.expect,
+            6 if is(name, b"prefer") => &mut self.prefer,
+            7 if is(name, b"referer") => &mut self.referer,
+            7 if is(name, b"sec-gpc") => &mut self.gpc,
+            9 if is(name, b"x-preview") => &mut self.preview,
+            9 if is(name, b"x-anon-id") => &mut self.anon_id,
+            10 if is(name, b"user-agent") => &mut self.user_agent,
+            10 if is(name, b"connection") => {
                 self.framing.connection_close |= has_token(value, b"close");
                 return;
             }
-            12 if is("content-type") => &mut self.content_type,
-            12 if is("x-request-id") => &mut self.request_id,
-            13 if is("if-none-match") => &mut self.if_none_match,
-            13 if is("authorization") => &mut self.authorization,
-            14 if is("content-length") => {
+            12 if is(name, b"content-type") => &mut self.content_type,
+            12 if is(name, b"x-request-id") => &mut self.request_id,
+            13 if is(name, b"if-none-match") => &mut self.if_none_match,
+            13 if is(name, b"authorization") => &mut self.authorization,
+            14 if is(name, b"content-length") => {
                 self.framing.lengths += 1;
                 &mut self.framing.length
             }
-            14 if is("x-debug-timing") => &mut self.debug_timing,
-            14 if is("sec-fetch-mode") => &mut self.fetch_mode,
-            15 if is("x-forwarded-for") => return self.forwarded.push(value),
-            15 if is("accept-encoding") => &mut self.accept_encoding,
-            15 if is("accept-language") => &mut self.accept_language,
-            16 if is("content-encoding") => &mut self.content_encoding,
-            17 if is("transfer-encoding") => {
+            14 if is(name, b"x-debug-timing") => &mut self.debug_timing,
+            14 if is(name, b"sec-fetch-mode") => &mut self.fetch_mode,
+            15 if is(name, b"x-forwarded-for") => return self.forwarded.push(value),
+            15 if is(name, b"accept-encoding") => &mut self.accept_encoding,
+            15 if is(name, b"accept-language") => &mut self.accept_language,
+            16 if is(name, b"content-encoding") => &mut self.content_encoding,
+            17 if is(name, b"transfer-encoding") => {
                 // Two fields are one list; no list of codings but the single "chunked" is known.
                 let coding = match self.framing.coding {
                     Some(_) => &b","[..],
@@ -307,13 +310,23 @@ impl<'a> Fields<'a> {
                 self.framing.coding = Some(coding);
                 return;
             }
-            29 if is("access-control-request-method") => &mut self.preflight_method,
-            30 if is("access-control-request-headers") => &mut self.preflight_headers,
-            _ if country_header.is_some_and(is) => &mut self.country,
+            29 if is(name, b"access-control-request-method") => &mut self.preflight_method,
+            30 if is(name, b"access-control-request-headers") => &mut self.preflight_headers,
+            _ if country_header.is_some_and(|country| name.eq_ignore_ascii_case(country)) => {
+                &mut self.country
+            }
             _ => return,
         };
         slot.get_or_insert(value);
     }
+}
+
+/// Whether a field's name, which is a token, is `wanted` in any case. `wanted` is of letters and hyphens: the bit that tells the
+/// cases apart is set in all of them, and no other token's byte becomes one of them with it.
+fn is<const LENGTH: usize>(name: &str, wanted: &[u8; LENGTH]) -> bool {
+    let name: Option<&[u8; LENGTH]> = name.as_bytes().try_into().ok();
+    // Without a way out between, so that it is a few wide comparisons.
+    name.is_some_and(|name| name.iter().zip(wanted).fold(0, |other, (a, b)| other | ((a | 0x20) ^ b)) == 0)
 }
 
 /// Whether a comma-separated list holds `token`, in any case.
@@ -347,9 +360,9 @@ fn length<'a>(digits: &'a [u8]) -> Result<usize, Problem<'a>> {
         let expected = "a Content-Length of decimal digits";
         return Err(Problem::missing(problem::MALFORMED_REQUEST, expected));
     }
-    let length = std::str::from_utf8(digits).ok().and_then(|d| d.parse::<usize>().ok());
-    match length {
-        Some(length) if length <= crate::limits::BODY_BYTES_MAX => Ok(length),
+    let add = |length: usize, digit: &u8| length.saturating_mul(10).saturating_add(usize::from(digit - b'0'));
+    match digits.iter().fold(0, add) {
+        length if length <= crate::limits::BODY_BYTES_MAX => Ok(length),
         _ => Err(Problem::missing(problem::BODY_TOO_LARGE, "a body of at most 524288 bytes")),
     }
 }
@@ -364,11 +377,27 @@ fn host<'a>(fields: &Fields<'a>, old: bool) -> Result<(), Problem<'a>> {
     }
 }
 
+/// unreserved, pct-encoded and sub-delims of a `reg-name` (RFC 3986 section 3.2.2).
+const IS_NAME: [bool; 256] = {
+    let (mut is_name, others) = ([false; 256], b"-._~%!$&'()*+,;=");
+    let mut at = 0;
+    while at < others.len() {
+        is_name[others[at] as usize] = true;
+        at += 1;
+    }
+    let mut byte = 0;
+    while byte < 128 {
+        is_name[byte] |= (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    is_name
+};
+
 /// `uri-host [ ":" port ]` (RFC 9110 section 7.2), the host not empty.
 fn is_authority(text: &[u8]) -> bool {
     let port_at = text.iter().rposition(|b| *b == b':').filter(|at| !text[*at..].contains(&b']'));
     let (host, port) = text.split_at(port_at.unwrap_or(text.len()));
-    let is_name = |b: &u8| b.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(b);
+    let is_name = |b: &u8| IS_NAME[usize::from(*b)];
     let is_host = match host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]")) {
         Some(address) => !address.is_empty() && address.iter().all(|b| is_name(b) || *b == b':'),
         None => !host.is_empty() && host.iter().all(is_name),
@@ -401,10 +430,14 @@ fn target_parts(target: &str, method: Method) -> Result<(&str, &str), Problem<'_
         }
         None => (None, target),
     };
-    let (path, query) = origin_form.split_once('?').unwrap_or((origin_form, ""));
+    let (path, query) = match memchr::memchr(b'?', origin_form.as_bytes()) {
+        Some(at) => (&origin_form[..at], &origin_form[at + 1..]),
+        None => (origin_form, ""),
+    };
     let path = if path.is_empty() && absolute.is_some() { "/" } else { path };
     let is_form = path.starts_with('/') || path == "*" && method == Method::Options;
-    let is_plain = target.bytes().all(|b| b.is_ascii_graphic() && b != b'#');
+    // Without a way out between, so that many bytes are looked at together.
+    let is_plain = target.bytes().fold(true, |is_plain, b| is_plain & b.is_ascii_graphic() & (b != b'#'));
     if is_form && is_plain && authority.is_none_or(|authority| is_authority(authority.as_bytes())) {
         return Ok((path, query));
     }
