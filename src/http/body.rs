@@ -37,7 +37,7 @@ pub fn text<'a>(request: &Request<'a>, inflated: &'a mut Vec<u8>) -> Result<&'a 
     {
         return Err(unsupported(named));
     }
-    std::str::from_utf8(bytes)
+    simdutf8::basic::from_utf8(bytes)
         .map_err(|_| Problem::missing(problem::MALFORMED_JSON, "a JSON object in UTF-8"))
 }
 

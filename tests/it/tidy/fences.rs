@@ -66,6 +66,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("sha2", &["checksum.rs"]),
     ("signal_hook", &["server/mod.rs"]),
     ("simd_json", &["events/document.rs"]),
+    ("simdutf8", &["http/body.rs", "segment/record.rs"]),
     ("socket2", &["worker/listener.rs"]),
     ("strsim", &["nearest.rs"]),
     ("thiserror", &[""]),
