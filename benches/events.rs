@@ -7,6 +7,8 @@ use parallax::edge::path::RoutePath;
 use parallax::events::decode::{Call, Judge, Outside, Policy, Sent};
 use parallax::events::document::Reader;
 use parallax::events::endpoint::Endpoint;
+use parallax::events::receipt::Fates;
+use parallax::segment::Record;
 
 #[global_allocator]
 static ALLOCATOR: AllocProfiler = AllocProfiler::system();
@@ -59,13 +61,14 @@ fn decode(bencher: Bencher, events: usize) {
         _ => format!("{{\"batch\":[{}]}}", vec![EVENT; events].join(",")),
     };
     let (mut reader, mut judge, mut world) = (Reader::new(), Judge::default(), World(RoutePath::new()));
-    let mut buffer = body.clone().into_bytes();
+    let mut used = Fates::default();
     bencher.counter(ItemsCount::new(events.max(1))).bench_local(|| {
-        buffer.copy_from_slice(black_box(body.as_bytes()));
-        let document = reader.read(&mut buffer).expect("JSON");
+        let document = reader.read(black_box(&body)).expect("JSON");
         let sent = Sent::of(&document, Endpoint::Track).expect("events");
         let mut bytes = 0;
-        let fates = judge.judge(&sent, &CALL, &mut world, |record| bytes += record.payload.len());
+        let record = |record: &Record<'_>| bytes += record.payload.len();
+        let fates = judge.judge(&sent, &CALL, &mut world, std::mem::take(&mut used), record);
         assert_eq!((fates.recorded(), bytes), (events.max(1), EVENT.len() * events.max(1)));
+        used = fates;
     });
 }

@@ -36,8 +36,6 @@ pub struct Recorder {
     port: Port,
     reader: Reader,
     judge: Judge,
-    /// The body that is being read, which reading uses up.
-    body: Vec<u8>,
     /// What the body names: a tracking ID and a site.
     names: [String; 2],
     /// By token.
@@ -46,8 +44,15 @@ pub struct Recorder {
     /// What the log's word is turned into.
     answers: Vec<receipt::Answer>,
     /// Buffers that came back.
-    spare: Vec<segment::Request>,
+    spare: Vec<Spare>,
     recorded: Recorded,
+}
+
+/// The buffers of a request.
+#[derive(Default)]
+struct Spare {
+    records: segment::Request,
+    fates: Fates,
 }
 
 /// A request whose records are with the writer.
@@ -72,7 +77,6 @@ impl Recorder {
             port,
             reader: Reader::new(),
             judge: Judge::default(),
-            body: Vec::new(),
             names: Default::default(),
             waiting: Vec::new(),
             free: Vec::new(),
@@ -93,8 +97,8 @@ impl Recorder {
         let token = completion.request.token as usize;
         let waiting = self.waiting.get_mut(token)?.as_mut()?;
         if waiting.forgotten {
-            self.release(token);
-            self.keep(completion.request);
+            let fates = self.release(token).map(|waiting| waiting.fates);
+            self.keep(completion.request, fates.unwrap_or_default());
         } else {
             waiting.completion = Some(completion);
         }
@@ -126,10 +130,10 @@ impl Recorder {
         self.waiting[token].take()
     }
 
-    fn keep(&mut self, mut request: segment::Request) {
-        if self.spare.len() < SPARE_MAX && request.capacity() <= SPARE_BYTES_MAX {
-            request.clear();
-            self.spare.push(request);
+    fn keep(&mut self, mut records: segment::Request, fates: Fates) {
+        if self.spare.len() < SPARE_MAX && records.capacity() + fates.bytes() <= SPARE_BYTES_MAX {
+            records.clear();
+            self.spare.push(Spare { records, fates });
         }
     }
 
@@ -153,8 +157,8 @@ impl Recorder {
         let bytes = records.capacity() + fates.bytes();
         self.waiting[token] = Some(Waiting { fates, bytes, completion: None, forgotten: false });
         self.port.send(records).map(|()| token).map_err(|(records, refusal)| {
-            self.release(token);
-            self.keep(records);
+            let fates = self.release(token).map(|waiting| waiting.fates);
+            self.keep(records, fates.unwrap_or_default());
             refusal
         })
     }
@@ -229,7 +233,7 @@ pub(super) fn begin(
     if dry || fates.recorded() == 0 {
         let stored = if dry { Stored::Nothing } else { Stored::Answered(&[], Durable::Disk) };
         reply.receipt(&fates, stored, room, out);
-        recorder.keep(records);
+        recorder.keep(records, fates);
         return Progress::Answered(Answered { endpoint: answered, refused: None });
     }
     match recorder.send(records, fates) {
@@ -270,7 +274,7 @@ pub(super) fn finish(
         Outcome::DiskUnavailable => {
             let problem = unavailable(segment::Refusal::DiskUnavailable);
             refuse::write(out, &problem, cors, request, date, room);
-            recorder.keep(completion.request);
+            recorder.keep(completion.request, fates);
             return Answered { endpoint, refused: Some(problem.kind) };
         }
     };
@@ -281,14 +285,14 @@ pub(super) fn finish(
     }));
     let reply = Reply { request, date, cors, arrival };
     reply.receipt(&fates, Stored::Answered(&recorder.answers, durable), room, out);
-    recorder.keep(completion.request);
+    recorder.keep(completion.request, fates);
     Answered { endpoint, refused: None }
 }
 
 /// The CORS of an answer to a request whose events were taken: as of the site that they were recorded for, where it is still
 /// published.
 fn told_cors<'a>(request: &Request<'a>, catalog: &Catalog, completion: &Completion) -> Cors<'a> {
-    let site = completion.request.records().next().and_then(|record| catalog.by_site(record.site?));
+    let site = completion.request.site().and_then(|site| catalog.by_site(site));
     let origins = site.map_or(&[][..], |site| &site.site().origins);
     let origins = origins.iter().map(|origin| origin.as_str());
     Cors::events(request.fields.origin, origins).unwrap_or(Cors::Nobody)
@@ -324,10 +328,8 @@ fn judge<'a, 'r: 'a>(
     let Decoded { params, body: inflated, group: user, .. } = decoded;
     let text = body::text(request, inflated)?;
     let params = Params::read(request.query, params).map_err(Problem::in_query)?;
-    let Recorder { reader, judge, body, names, spare, recorded, .. } = recorder;
-    body.clear();
-    body.extend_from_slice(text.as_bytes());
-    let document = reader.read(body)?;
+    let Recorder { reader, judge, names, spare, recorded, .. } = recorder;
+    let document = reader.read(text)?;
     if document.surrogates_mended() > 0 {
         recorded.surrogates(document.surrogates_mended());
     }
@@ -370,9 +372,9 @@ fn judge<'a, 'r: 'a>(
     sent.check_site(&call)?;
     let Room { agents, agent_table, path, ids, .. } = room;
     let mut outside = Judging { agents, agent_table, path, ids };
-    let mut records = spare.pop().unwrap_or_default();
+    let Spare { mut records, fates } = spare.pop().unwrap_or_default();
     let mut too_long = false;
-    let fates = judge.judge(&sent, &call, &mut outside, |record: &Record<'_>| {
+    let fates = judge.judge(&sent, &call, &mut outside, fates, |record: &Record<'_>| {
         too_long |= records.push(record).is_err();
     });
     if too_long {

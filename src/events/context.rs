@@ -27,19 +27,24 @@ impl<'d> Layered<'d> {
         self.own.and_then(Value::present).or(self.under.and_then(Value::present))
     }
 
-    pub(super) fn get(self, name: &str) -> Self {
+    fn get(self, name: &str) -> Self {
         Self {
             own: self.own.and_then(|own| own.get(name)),
             under: self.visible_under().and_then(|under| under.get(name)),
         }
     }
 
-    pub(super) fn string(self, name: &str) -> Option<&'d str> {
-        self.get(name).value()?.string()
+    pub(super) fn string(self) -> Option<&'d str> {
+        self.value()?.string()
     }
 
-    pub(super) fn is_true(self, name: &str) -> bool {
-        self.get(name).value().and_then(Value::boolean) == Some(true)
+    /// The text of a member.
+    pub(super) fn string_in(self, name: &str) -> Option<&'d str> {
+        self.get(name).string()
+    }
+
+    pub(super) fn boolean(self) -> Option<bool> {
+        self.value()?.boolean()
     }
 
     /// The members of both: the event's, then what only the batch has.
@@ -54,7 +59,7 @@ impl<'d> Layered<'d> {
         owned.chain(rest.map(|member| (member, Self { own: None, under: Some(member.value) })))
     }
 
-    fn write(self, out: &mut Vec<u8>) {
+    fn write(self, out: &mut String) {
         let is_laid_over = |own: Value<'_>| own.is_object() && self.visible_under().is_some();
         if self.own.is_some_and(is_laid_over) {
             self.write_object(out, Ip::AsSent);
@@ -64,17 +69,22 @@ impl<'d> Layered<'d> {
     }
 
     /// Appends what is an object, where either is, with what becomes of its member `ip`.
-    pub(super) fn write_object(self, out: &mut Vec<u8>, ip: Ip<'_>) {
-        out.push(b'{');
-        let kept = self.members().filter(|(member, _)| member.name != "ip" || ip != Ip::Gone);
-        for (i, (member, value)) in kept.enumerate() {
-            begin_member(out, i == 0, member.name_source);
+    pub(super) fn write_object(self, out: &mut String, ip: Ip<'_>) {
+        out.push('{');
+        let is_kept = |name: &str| name != "ip" || ip != Ip::Gone;
+        if let (Some(own), None, Ip::Gone | Ip::AsSent) = (self.own, self.visible_under(), ip) {
+            own.write_members(is_kept, out);
+            return out.push('}');
+        }
+        for (i, (member, value)) in self.members().filter(|(member, _)| is_kept(member.name)).enumerate() {
+            begin_member(out, i == 0, member.name_source());
             match ip {
-                Ip::Written(ip) if member.name == "ip" => crate::json::string(out, ip),
+                // An address needs no escape.
+                Ip::Written(ip) if member.name == "ip" => out.extend(["\"", ip, "\""]),
                 _ => value.write(out),
             }
         }
-        out.push(b'}');
+        out.push('}');
     }
 }
 
@@ -86,22 +96,101 @@ pub(super) enum Ip<'a> {
     Written(&'a str),
 }
 
-/// What a context must be where we read it ourselves.
+/// The members of a context that we read ourselves, found in one pass; `null` and `""` count as not there.
+#[derive(Clone, Copy, Default)]
+struct Known<'d> {
+    page: Option<Value<'d>>,
+    campaign: Option<Value<'d>>,
+    consent: Option<Value<'d>>,
+    locale: Option<Value<'d>>,
+    user_agent: Option<Value<'d>>,
+    preview: Option<Value<'d>>,
+    ip: Option<Value<'d>>,
+}
+
+impl<'d> Known<'d> {
+    fn of(context: Option<Value<'d>>) -> Self {
+        let mut known = Self::default();
+        for member in context.into_iter().flat_map(Value::members) {
+            let slot = match member.name {
+                "page" => &mut known.page,
+                "campaign" => &mut known.campaign,
+                "consent" => &mut known.consent,
+                "locale" => &mut known.locale,
+                "userAgent" => &mut known.user_agent,
+                "preview" => &mut known.preview,
+                "ip" => &mut known.ip,
+                _ => continue,
+            };
+            *slot = member.value.present();
+        }
+        known
+    }
+
+    /// A consent that cannot be read must not pass for one that was given.
+    fn check(&self, place: Place<'d>) -> Result<(), Refusal> {
+        let objects = [self.page, self.campaign, self.consent];
+        objects.into_iter().try_for_each(|value| Shape::Object.check(value, place))?;
+        [self.locale, self.user_agent].into_iter().try_for_each(|value| Shape::Text.check(value, place))?;
+        Shape::Truth.check(self.preview, place)?;
+        Shape::Truth.check(self.consent.and_then(|consent| consent.find("measure")), place)
+    }
+}
+
+/// The context of an event, checked.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'d> {
+    pub whole: Layered<'d>,
+    own: Known<'d>,
+    under: Known<'d>,
+}
+
+impl<'d> Context<'d> {
+    /// `under` is that of its batch, checked.
+    ///
+    /// # Errors
+    /// `invalid_event` with a pointer to what is wrong with the event's own.
+    pub(super) fn read(
+        own: Option<Value<'d>>,
+        under: Option<Value<'d>>,
+        place: Place<'d>,
+    ) -> Result<Self, Refusal> {
+        Ok(Self { whole: Layered { own, under }, own: check(own, place)?, under: Known::of(under) })
+    }
+
+    fn layered(&self, of: impl Fn(&Known<'d>) -> Option<Value<'d>>) -> Layered<'d> {
+        Layered { own: of(&self.own), under: of(&self.under) }
+    }
+
+    pub(super) fn page(&self) -> Layered<'d> {
+        self.layered(|known| known.page)
+    }
+
+    pub(super) fn user_agent(&self) -> Option<&'d str> {
+        self.layered(|known| known.user_agent).string()
+    }
+
+    pub(super) fn ip(&self) -> Option<&'d str> {
+        self.layered(|known| known.ip).string()
+    }
+
+    pub(super) fn is_preview(&self) -> bool {
+        self.layered(|known| known.preview).boolean() == Some(true)
+    }
+
+    /// Whether the visitor does not want to be counted.
+    pub(super) fn is_refused(&self) -> bool {
+        self.layered(|known| known.consent).get("measure").boolean() == Some(false)
+    }
+}
+
+/// What a member must be.
 #[derive(Clone, Copy)]
 enum Shape {
     Object,
     Text,
     Truth,
 }
-
-const SHAPES: [(&str, Shape); 6] = [
-    ("page", Shape::Object),
-    ("campaign", Shape::Object),
-    ("consent", Shape::Object),
-    ("locale", Shape::Text),
-    ("userAgent", Shape::Text),
-    ("preview", Shape::Truth),
-];
 
 impl Shape {
     fn check<'d>(self, value: Option<Value<'d>>, place: Place<'d>) -> Result<(), Refusal> {
@@ -115,24 +204,23 @@ impl Shape {
     }
 }
 
-/// Checks a context, an event's or a batch's own: a consent that cannot be read must not pass for one that was given.
+/// Checks a context that is a batch's.
 ///
 /// # Errors
 /// `invalid_event` with a pointer to what is wrong.
-pub(super) fn check<'d>(context: Option<Value<'d>>, place: Place<'d>) -> Result<(), Refusal> {
-    let Some(context) = context else { return Ok(()) };
-    Shape::Object.check(Some(context), place)?;
-    for (name, shape) in SHAPES {
-        shape.check(context.find(name), place)?;
-    }
-    Shape::Truth.check(context.find("consent").and_then(|consent| consent.find("measure")), place)
+pub(super) fn check_batch<'d>(context: Value<'d>, place: Place<'d>) -> Result<(), Refusal> {
+    check(Some(context), place)?;
+    check_size(context, place)
 }
 
-/// Checks that a batch's context can be laid under many events.
-///
-/// # Errors
-/// `invalid_event` where an object has more than `CONTEXT_MEMBERS_MAX` members.
-pub(super) fn check_size<'d>(value: Value<'d>, place: Place<'d>) -> Result<(), Refusal> {
+fn check<'d>(context: Option<Value<'d>>, place: Place<'d>) -> Result<Known<'d>, Refusal> {
+    Shape::Object.check(context, place)?;
+    let known = Known::of(context);
+    known.check(place).map(|()| known)
+}
+
+/// Checks that a batch's context can be laid under many events: no object has more than `CONTEXT_MEMBERS_MAX` members.
+fn check_size<'d>(value: Value<'d>, place: Place<'d>) -> Result<(), Refusal> {
     if value.is_object() && value.len() > CONTEXT_MEMBERS_MAX {
         let expected = "a batch's context of at most 256 members an object";
         return Err(place.too_much(problem::INVALID_EVENT, value, expected, value.len()));

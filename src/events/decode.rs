@@ -31,6 +31,7 @@ pub struct Address<'d> {
 /// One event, or a batch.
 pub struct Sent<'d> {
     root: Value<'d>,
+    members: Members<'d>,
     batch: Option<Value<'d>>,
     pub(super) endpoint: Endpoint,
     pub(super) context: Option<Value<'d>>,
@@ -101,9 +102,9 @@ impl<'d> Sent<'d> {
         let place = Place { index: None, within: root };
         let members = Members::of(root);
         let address = address(&members, place)?;
-        let single = Self { root, batch: None, endpoint, context: None, sent_ms: None, address };
-        match root.find("batch") {
-            Some(batch) => batched(single, batch, &members, place),
+        let single = Self { root, members, batch: None, endpoint, context: None, sent_ms: None, address };
+        match members.batch {
+            Some(batch) => batched(single, batch, place),
             None if endpoint == Endpoint::Batch => {
                 Err(place.lacks(problem::INVALID_EVENT, "batch", "an array of events in 'batch'"))
             }
@@ -117,18 +118,17 @@ impl<'d> Sent<'d> {
     /// `site_mismatch`.
     pub fn check_site(&self, call: &Call<'_>) -> Result<(), Refusal> {
         match self.batch {
-            Some(_) => {
-                event::check_site(&Members::of(self.root), call, Place { index: None, within: self.root })
-            }
+            Some(_) => event::check_site(&self.members, call, Place { index: None, within: self.root }),
             None => Ok(()),
         }
     }
 
-    /// The events, each with where it stands.
-    fn events(&self) -> impl Iterator<Item = Place<'d>> + use<'d> {
-        let single = self.batch.is_none().then_some(Place { index: None, within: self.root });
+    /// The events, each with where it stands and what it has.
+    fn events(&self) -> impl Iterator<Item = (Place<'d>, Members<'d>)> + use<'_, 'd> {
+        let single = self.batch.is_none().then_some((Place { index: None, within: self.root }, self.members));
         let events = self.batch.into_iter().flat_map(|batch| batch.elements().enumerate());
-        single.into_iter().chain(events.map(|(i, within)| Place { index: Some(i), within }))
+        let place = |(i, within)| (Place { index: Some(i), within }, Members::of(within));
+        single.into_iter().chain(events.map(place))
     }
 }
 
@@ -149,12 +149,8 @@ fn address<'d>(members: &Members<'d>, place: Place<'d>) -> Result<Address<'d>, R
 }
 
 /// Checks a batch as a whole.
-fn batched<'d>(
-    single: Sent<'d>,
-    batch: Value<'d>,
-    members: &Members<'d>,
-    place: Place<'d>,
-) -> Result<Sent<'d>, Refusal> {
+fn batched<'d>(single: Sent<'d>, batch: Value<'d>, place: Place<'d>) -> Result<Sent<'d>, Refusal> {
+    let members = &single.members;
     if !batch.is_array() {
         return Err(place.refuse(problem::INVALID_EVENT, batch, "an array of events"));
     }
@@ -163,8 +159,7 @@ fn batched<'d>(
         return Err(place.too_much(problem::BATCH_TOO_LARGE, batch, expected, batch.len()));
     }
     if let Some(context) = members.context {
-        context::check(Some(context), place)?;
-        context::check_size(context, place)?;
+        context::check_batch(context, place)?;
         let bytes = context.source().len() * batch.len();
         if bytes > CONTEXTS_BYTES_MAX {
             let expected = "a context that takes at most 4194304 bytes under all events of the batch";
@@ -172,7 +167,8 @@ fn batched<'d>(
         }
     }
     let sent_ms = members.sent_at.map(|value| event::instant(value, place)).transpose()?;
-    Ok(Sent { batch: Some(batch), context: members.context, sent_ms, ..single })
+    let context = members.context;
+    Ok(Sent { batch: Some(batch), context, sent_ms, ..single })
 }
 
 /// Gives events their fates. Keeps its buffers.
@@ -182,18 +178,19 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// Judges every event, in order, and gives `record` those that are to be recorded.
+    /// Judges every event, in order, and gives `record` those that are to be recorded. The fates take the room of `used`.
     pub fn judge<'d>(
         &mut self,
         sent: &Sent<'d>,
         call: &Call<'d>,
         outside: &mut impl Outside,
+        used: Fates,
         mut record: impl FnMut(&Record<'_>),
     ) -> Fates {
-        let mut fates = Fates::new(sent.batch.is_some(), sent.batch.map_or(1, Value::len));
-        for place in sent.events() {
-            match Event::read(place, sent, call) {
-                Err(refusal) => fates.reject(Event::message_id_of(place.within), refusal),
+        let mut fates = used.begin(sent.batch.is_some(), sent.batch.map_or(1, Value::len));
+        for (place, members) in sent.events() {
+            match Event::read(place, &members, sent, call) {
+                Err(refusal) => fates.reject(event::message_id_of(&members), refusal),
                 Ok(event) => match verdict(&event, call, outside) {
                     Err(reason) => fates.drop(event.message_id, reason),
                     Ok(bot) => {
@@ -210,14 +207,13 @@ impl Judge {
 /// Whether a valid event is flagged as a bot's; or why it is dropped. A preview is nobody's visit, so it goes first; whether
 /// somebody is a crawler is asked last, since a visitor's will counts before a guess.
 fn verdict(event: &Event<'_>, call: &Call<'_>, outside: &mut impl Outside) -> Result<bool, Reason> {
-    if call.preview || event.context.is_true("preview") {
+    if call.preview || event.context.is_preview() {
         return Err(Reason::Preview);
     }
-    let measure = event.context.get("consent").get("measure").value();
-    if measure.and_then(Value::boolean) == Some(false) || (call.gpc && call.policy.honor_gpc) {
+    if event.context.is_refused() || (call.gpc && call.policy.honor_gpc) {
         return Err(Reason::NoConsent);
     }
-    let agent = event.context.string("userAgent").or(call.user_agent);
+    let agent = event.context.user_agent().or(call.user_agent);
     let mut is_crawler = || agent.is_some_and(|agent| outside.is_crawler(agent));
     match call.policy.bots {
         Bots::Drop if is_crawler() => Err(Reason::Bot),

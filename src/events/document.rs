@@ -1,7 +1,6 @@
 //! A body as JSON: values that know how they were sent.
 //!
-//! In comes the text of a body, in the buffer that it was received in, which is used up; out comes a [`Document`] whose
-//! values are read in place. What holds:
+//! In comes the text of a body; out comes a [`Document`] whose values are read in place. What holds:
 //!
 //! * Of doubled members only the last one exists, at every level.
 //! * A value is as it was sent: numbers of any size, escapes and all. Only half surrogate pairs have become U+FFFD.
@@ -20,10 +19,12 @@ use crate::limits::{EVENT_NESTING_MAX, MEMBERS_COMPARED_MAX};
 
 /// Reads one body after the other.
 pub struct Reader {
-    /// The body as it was sent, since parsing changes it.
-    source: Vec<u8>,
-    /// The same, for the parser's sake without what it does not take.
+    /// A copy of the text for the parser, which changes it.
+    parsed: Vec<u8>,
+    /// Another, without what the parser does not take.
     tame: Vec<u8>,
+    /// The text with half surrogate pairs mended.
+    mended: String,
     spans: Vec<Span>,
     superseded: Vec<u32>,
     names: Vec<u32>,
@@ -31,7 +32,7 @@ pub struct Reader {
     tape: Tape<'static>,
 }
 
-/// Where a value stands in the source.
+/// Where a value stands in the source; behind a scalar the white space before the next token.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     start: u32,
@@ -41,9 +42,11 @@ struct Span {
 /// A body that was read. The tape of a parser has one node for each value and each name, in the order of the text.
 pub struct Document<'a> {
     nodes: Vec<Node<'a>>,
-    source: &'a [u8],
+    source: &'a str,
     /// Where each node stands.
     spans: &'a [Span],
+    /// Whether no value has to be written anew to stand on one line.
+    is_one_line: bool,
     /// The names after which the same name comes again, in ascending order.
     superseded: &'a [u32],
     surrogates: usize,
@@ -54,8 +57,9 @@ impl Reader {
     /// Empty buffers.
     pub fn new() -> Self {
         Self {
-            source: Vec::new(),
+            parsed: Vec::new(),
             tame: Vec::new(),
+            mended: String::new(),
             spans: Vec::new(),
             superseded: Vec::new(),
             names: Vec::new(),
@@ -64,19 +68,20 @@ impl Reader {
         }
     }
 
-    /// Reads `body`, which is used up. A byte order mark is refused, as RFC 8259 section 8.1 allows.
+    /// Reads `text`. A byte order mark is refused, as RFC 8259 section 8.1 allows.
     ///
     /// # Errors
     /// `malformed_json`, with the text where it breaks.
-    pub fn read<'a>(&'a mut self, body: &'a mut [u8]) -> Result<Document<'a>, Refusal> {
-        let Self { source, tame, spans, superseded, names, buffers, tape: home } = self;
-        source.clear();
-        source.extend_from_slice(body);
+    pub fn read<'a>(&'a mut self, text: &'a str) -> Result<Document<'a>, Refusal> {
+        let Self { parsed, tame, mended, spans, superseded, names, buffers, tape: home } = self;
+        parsed.clear();
+        parsed.extend_from_slice(text.as_bytes());
         let mut tape = mem::replace(home, Tape(Vec::new())).reset();
-        let mut surrogates = 0;
-        if simd_json::fill_tape(body, buffers, &mut tape).is_err() {
+        let (mut source, mut surrogates) = (text, 0);
+        if simd_json::fill_tape(parsed, buffers, &mut tape).is_err() {
             // Rare: what the parser does not take and JSON allows. It is tamed, and parsed anew.
-            surrogates = mend::tame(source, tame);
+            surrogates = mend::tame(text, mended, tame);
+            source = mended;
             if simd_json::fill_tape(tame, buffers, &mut tape).is_err() {
                 *home = tape.reset();
                 return Err(malformed(source));
@@ -88,7 +93,10 @@ impl Reader {
         }
         find_spans(source, buffers.structural_indexes(), spans);
         find_superseded(&tape.0, superseded, names);
-        Ok(Document { nodes: tape.0, source, spans, superseded, surrogates, home })
+        // Without a way out between, so that many bytes are looked at together.
+        let has_lines = source.bytes().fold(false, |has, b| has | (b == b'\n') | (b == b'\r'));
+        let is_one_line = superseded.is_empty() && !has_lines;
+        Ok(Document { nodes: tape.0, source, spans, is_one_line, superseded, surrogates, home })
     }
 }
 
@@ -99,48 +107,40 @@ impl Default for Reader {
 }
 
 /// What is wrong with a text that is not taken: another parser says where it breaks.
-fn malformed(source: &[u8]) -> Refusal {
-    let Err(error) = serde_json::from_slice::<&serde_json::value::RawValue>(source) else {
+fn malformed(source: &str) -> Refusal {
+    let Err(error) = serde_json::from_str::<&serde_json::value::RawValue>(source) else {
         return Refusal::malformed("arrays and objects at most 32 deep in each other", None);
     };
     // Lines and bytes are counted from 1, and the byte at fault has been read.
-    let line: usize =
-        source.split_inclusive(|b| *b == b'\n').take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
+    let line: usize = source.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
     let at = (line + error.column().saturating_sub(1)).min(source.len());
-    Refusal::malformed("a JSON object in UTF-8, nested at most 32 deep", source.get(at..))
+    let at = source.floor_char_boundary(at);
+    Refusal::malformed("a JSON object in UTF-8, nested at most 32 deep", Some(&source[at..]))
 }
 
 /// Finds where each node of a valid text stands, from where its tokens begin.
-fn find_spans(source: &[u8], tokens: &[u32], spans: &mut Vec<Span>) {
+fn find_spans(source: &str, tokens: &[u32], spans: &mut Vec<Span>) {
     spans.clear();
+    spans.reserve(tokens.len());
+    let source = source.as_bytes();
     let mut open = [0; EVENT_NESTING_MAX];
     let mut depth = 0;
-    let mut scalar = None;
-    for &at in tokens {
-        if let Some(i) = scalar.take() {
-            end_scalar(source, &mut spans[i], at);
-        }
-        match source[at as usize] {
-            b',' | b':' => continue,
+    for (i, &start) in tokens.iter().enumerate() {
+        match source[start as usize] {
+            b',' | b':' => {}
             b'}' | b']' => {
                 depth -= 1;
-                spans[open[depth]].end = at + 1;
-                continue;
+                spans[open[depth]].end = start + 1;
             }
             b'{' | b'[' => {
                 open[depth] = spans.len();
                 depth += 1;
+                spans.push(Span { start, end: start });
             }
-            _ => scalar = Some(spans.len()),
+            // The root is an object: a token follows.
+            _ => spans.push(Span { start, end: tokens.get(i + 1).copied().unwrap_or(start) }),
         }
-        spans.push(Span { start: at, end: at });
     }
-}
-
-/// A scalar ends where the white space before the next token begins.
-fn end_scalar(source: &[u8], span: &mut Span, next: u32) {
-    let text = &source[span.start as usize..next as usize];
-    span.end = span.start + text.trim_ascii_end().len() as u32;
 }
 
 /// Finds the names after which the same name comes again in the same object.
@@ -149,10 +149,16 @@ fn find_superseded(nodes: &[Node<'_>], superseded: &mut Vec<u32>, names: &mut Ve
     for (at, node) in nodes.iter().enumerate() {
         let Node::Object { len, count } = *node else { continue };
         names.clear();
-        let mut name = at + 1;
+        let (mut name, mut seen, mut may_be_doubled) = (at + 1, 0u64, false);
         while name <= at + count {
+            let mark = mark(text(nodes, name as u32));
+            may_be_doubled |= seen & mark != 0;
+            seen |= mark;
             names.push(name as u32);
             name += 1 + nodes_of(&nodes[name + 1]);
+        }
+        if !may_be_doubled {
+            continue;
         }
         if len <= MEMBERS_COMPARED_MAX {
             compare_each(nodes, names, superseded);
@@ -163,6 +169,12 @@ fn find_superseded(nodes: &[Node<'_>], superseded: &mut Vec<u32>, names: &mut Ve
         }
     }
     superseded.sort_unstable();
+}
+
+/// One bit of 64, the same for the same name, mostly another for another.
+fn mark(name: &str) -> u64 {
+    let byte = |at: usize| name.as_bytes().get(at).map_or(0, |b| usize::from(*b));
+    1 << ((byte(0) * 7 + byte(name.len() / 2) * 29 + name.len() * 13) % 64)
 }
 
 fn compare_each(nodes: &[Node<'_>], names: &[u32], superseded: &mut Vec<u32>) {
@@ -219,9 +231,14 @@ pub struct Value<'d> {
 #[derive(Clone, Copy)]
 pub struct Member<'d> {
     pub name: &'d str,
-    /// The name as it was sent, in quotes.
-    pub name_source: &'d [u8],
     pub value: Value<'d>,
+}
+
+impl<'d> Member<'d> {
+    /// The name as it was sent, in quotes.
+    pub fn name_source(&self) -> &'d str {
+        Value { at: self.value.at - 1, ..self.value }.source()
+    }
 }
 
 impl<'d> Value<'d> {
@@ -280,16 +297,16 @@ impl<'d> Value<'d> {
     }
 
     /// The JSON as it was sent.
-    pub fn source(self) -> &'d [u8] {
+    pub fn source(self) -> &'d str {
         let Span { start, end } = self.document.spans[self.at];
-        &self.document.source[start as usize..end as usize]
+        self.document.source[start as usize..end as usize].trim_ascii_end()
     }
 
     /// The text of a string, or the digits of a number, or `true` or `false`.
     pub fn text(self) -> Option<&'d str> {
         match self.node() {
             Node::String(text) => Some(text),
-            Node::Static(_) => std::str::from_utf8(self.source()).ok(),
+            Node::Static(_) => Some(self.source()),
             _ => None,
         }
     }
@@ -320,7 +337,6 @@ impl<'d> Value<'d> {
         });
         last.map(move |name| Member {
             name: text(&document.nodes, name as u32),
-            name_source: Self { document, at: name }.source(),
             value: Self { document, at: name + 1 },
         })
     }
@@ -336,25 +352,54 @@ impl<'d> Value<'d> {
     }
 
     /// Appends the value as it was sent, on one line, without doubled members.
-    pub fn write(self, out: &mut Vec<u8>) {
-        if self.is_object() {
-            out.push(b'{');
-            for (i, member) in self.members().enumerate() {
-                begin_member(out, i == 0, member.name_source);
-                member.value.write(out);
-            }
-            out.push(b'}');
+    pub fn write(self, out: &mut String) {
+        if self.document.is_one_line {
+            out.push_str(self.source());
+        } else if self.is_object() {
+            out.push('{');
+            self.write_members(|_| true, out);
+            out.push('}');
         } else if self.is_array() {
-            out.push(b'[');
+            out.push('[');
             for (i, element) in self.elements().enumerate() {
                 if i > 0 {
-                    out.push(b',');
+                    out.push(',');
                 }
                 element.write(out);
             }
-            out.push(b']');
+            out.push(']');
         } else {
-            out.extend_from_slice(self.source());
+            out.push_str(self.source());
+        }
+    }
+
+    /// Appends the members for which `is_kept`, without the object's braces.
+    pub fn write_members(self, is_kept: impl Fn(&str) -> bool, out: &mut String) {
+        if self.document.is_one_line {
+            return self.copy_members(is_kept, out);
+        }
+        for (i, member) in self.members().filter(|member| is_kept(member.name)).enumerate() {
+            begin_member(out, i == 0, member.name_source());
+            member.value.write(out);
+        }
+    }
+
+    /// Those that stand one behind the other are copied at once.
+    fn copy_members(self, is_kept: impl Fn(&str) -> bool, out: &mut String) {
+        let Document { source, spans, .. } = self.document;
+        let mut members = self.members().peekable();
+        let mut is_first = true;
+        while let Some(first) = members.find(|member| is_kept(member.name)) {
+            let mut last = first.value;
+            while let Some(next) = members.next_if(|member| is_kept(member.name)) {
+                last = next.value;
+            }
+            if !is_first {
+                out.push(',');
+            }
+            is_first = false;
+            let (start, end) = (spans[first.value.at - 1].start, spans[last.at].end);
+            out.push_str(source[start as usize..end as usize].trim_ascii_end());
         }
     }
 
@@ -374,10 +419,10 @@ impl<'d> Value<'d> {
 }
 
 /// Appends what comes before the value of a member.
-pub fn begin_member(out: &mut Vec<u8>, is_first: bool, name_source: &[u8]) {
+pub fn begin_member(out: &mut String, is_first: bool, name_source: &str) {
     if !is_first {
-        out.push(b',');
+        out.push(',');
     }
-    out.extend_from_slice(name_source);
-    out.push(b':');
+    out.push_str(name_source);
+    out.push(':');
 }

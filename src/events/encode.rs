@@ -11,7 +11,7 @@ use crate::segment::Record;
 /// The parts of a record that do not stand in the body. Kept from event to event, so that they allocate nothing.
 #[derive(Default)]
 pub(super) struct Room {
-    payload: Vec<u8>,
+    payload: String,
     page: String,
     ip: String,
     minted: [u8; 16],
@@ -28,7 +28,7 @@ impl Room {
         outside: &mut impl Outside,
     ) -> Record<'r> {
         let has_page = page::write(event, call.referer, outside, &mut self.page);
-        let ip = event.context.string("ip");
+        let ip = event.context.ip();
         call.policy.ip.write(ip, call.peer, &mut self.ip);
         self.payload.clear();
         payload(event, call.policy.ip.payload(ip, &self.ip), &mut self.payload);
@@ -57,8 +57,7 @@ impl Room {
             path: has_page.then_some(&self.page),
             variants: event.variants,
             ip: Some(self.ip.as_str()).filter(|ip| !ip.is_empty()),
-            // Whole tokens of a text that was checked, and our own between them.
-            payload: std::str::from_utf8(&self.payload).unwrap_or_default(),
+            payload: &self.payload,
         }
     }
 }
@@ -73,22 +72,19 @@ fn duplicate_key(site: &str, message_id: &str, key: &mut Vec<u8>) -> u128 {
 }
 
 /// Appends the event as it was sent, without what names the site, and with the batch's context under its own.
-fn payload(event: &Event<'_>, ip: Ip<'_>, out: &mut Vec<u8>) {
-    let has_context = event.context.value().is_some();
+fn payload(event: &Event<'_>, ip: Ip<'_>, out: &mut String) {
+    let context = event.context.whole;
+    let has_context = context.value().is_some();
     let is_kept = |name: &str| match name {
         "trackingId" | "writeKey" => false,
         "context" => !has_context,
         _ => true,
     };
-    let kept = event.value.members().filter(|member| is_kept(member.name));
-    out.push(b'{');
-    for (i, member) in kept.enumerate() {
-        begin_member(out, i == 0, member.name_source);
-        member.value.write(out);
-    }
+    out.push('{');
+    event.value.write_members(is_kept, out);
     if has_context {
-        begin_member(out, out.len() == 1, b"\"context\"");
-        event.context.write_object(out, ip);
+        begin_member(out, out.len() == 1, "\"context\"");
+        context.write_object(out, ip);
     }
-    out.push(b'}');
+    out.push('}');
 }

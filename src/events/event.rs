@@ -1,6 +1,6 @@
 //! One event that was understood: every member that has a meaning, checked.
 
-use super::context::{self, Layered};
+use super::context::Context;
 use super::decode::{Call, Sent};
 use super::document::Value;
 use super::members::Members;
@@ -22,23 +22,32 @@ pub(super) struct Event<'d> {
     pub name: Option<&'d str>,
     pub variants: Option<&'d str>,
     pub properties: Option<Value<'d>>,
-    pub context: Layered<'d>,
+    pub context: Context<'d>,
     pub timestamp_ms: i64,
 }
 
 impl<'d> Event<'d> {
-    /// Reads the event at `place`.
+    /// Reads the event at `place`, which has these members.
     ///
     /// # Errors
     /// The first thing that is wrong with it.
-    pub(super) fn read(place: Place<'d>, sent: &Sent<'d>, call: &Call<'d>) -> Result<Self, Refusal> {
+    pub(super) fn read(
+        place: Place<'d>,
+        members: &Members<'d>,
+        sent: &Sent<'d>,
+        call: &Call<'d>,
+    ) -> Result<Self, Refusal> {
         let value = place.within;
         check_size(value, place)?;
-        let members = Members::of(value);
-        check_site(&members, call, place)?;
-        let kind = kind::of(&members, sent.endpoint, place)?;
-        check_shapes(&members, kind, place)?;
-        let event = event_name(&members, kind, place)?;
+        check_site(members, call, place)?;
+        let kind = kind::of(members, sent.endpoint, place)?;
+        object(members.properties, place)?;
+        object(members.traits, place)?;
+        let context = Context::read(members.context, sent.context, place)?;
+        if kind == Kind::Profile {
+            operations::check(members, place)?;
+        }
+        let event = event_name(members, kind, place)?;
         let anon_id = members.anon_id().map(|id| visitor::anon_id(id, place)).transpose()?.or(call.anon_id);
         let user_id = members.user_id.map(|id| visitor::user_id(id, place)).transpose()?;
         if anon_id.is_none() && user_id.is_none() {
@@ -54,15 +63,15 @@ impl<'d> Event<'d> {
             name: members.name.map(|value| name(value, place)).transpose()?,
             variants: members.variants.map(|variants| variants::read(variants, place)).transpose()?,
             properties: members.properties,
-            context: Layered { own: members.context, under: sent.context },
-            timestamp_ms: timestamp(&members, sent, call, place)?,
+            context,
+            timestamp_ms: timestamp(members, sent, call, place)?,
         })
     }
+}
 
-    /// What may stand as its message ID in a receipt, whatever else is wrong with it.
-    pub(super) fn message_id_of(value: Value<'d>) -> Option<&'d str> {
-        value.find("messageId").and_then(message_id_text)
-    }
+/// What may stand as the message ID of an event in a receipt, whatever else is wrong with it.
+pub(super) fn message_id_of<'d>(members: &Members<'d>) -> Option<&'d str> {
+    members.message_id.and_then(message_id_text)
 }
 
 fn check_size<'d>(value: Value<'d>, place: Place<'d>) -> Result<(), Refusal> {
@@ -86,13 +95,6 @@ pub(super) fn check_site<'d>(
         Some(value) => Err(place.refuse(problem::SITE_MISMATCH, value, "the site of the request")),
         None => Ok(()),
     }
-}
-
-fn check_shapes<'d>(members: &Members<'d>, kind: Kind, place: Place<'d>) -> Result<(), Refusal> {
-    object(members.properties, place)?;
-    object(members.traits, place)?;
-    context::check(members.context, place)?;
-    if kind == Kind::Profile { operations::check(members, place) } else { Ok(()) }
 }
 
 fn object<'d>(value: Option<Value<'d>>, place: Place<'d>) -> Result<(), Refusal> {

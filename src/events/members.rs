@@ -4,7 +4,7 @@ use super::document::Value;
 use super::operations::OPERATIONS;
 
 /// What an event has. Where a member has two names, the first of the two wins.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Members<'d> {
     pub kind: Option<Value<'d>>,
     pub event: Option<Value<'d>>,
@@ -17,6 +17,8 @@ pub(super) struct Members<'d> {
     pub user_id: Option<Value<'d>>,
     pub sent_at: Option<Value<'d>>,
     pub site: Option<Value<'d>>,
+    /// Of a body; in an event it means nothing.
+    pub batch: Option<Value<'d>>,
     /// In the order of `OPERATIONS`.
     pub operations: [Option<Value<'d>>; OPERATIONS.len()],
     anon_id: [Option<Value<'d>>; 2],
@@ -54,6 +56,7 @@ impl<'d> Members<'d> {
             "trackingId" => &mut self.tracking_id[0],
             "writeKey" => &mut self.tracking_id[1],
             "site" => &mut self.site,
+            "batch" => &mut self.batch,
             _ => &mut self.operations[OPERATIONS.iter().position(|known| *known == name)?],
         })
     }

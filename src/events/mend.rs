@@ -4,11 +4,21 @@
 //! is in the source. Halves of surrogate pairs, which browsers send when they cut a text inside an emoji, become U+FFFD, in
 //! the source too: no reader downstream could be given them.
 
-/// Puts into `tame` what the parser is to read in place of `source`, byte for byte at the same place, and mends the halves of
-/// surrogate pairs in both. How many they were.
+/// Puts into `tame` what the parser is to read in place of `text`, and into `mended` what it stands for, both byte for byte at the
+/// same place; halves of surrogate pairs are mended in both. How many they were.
 ///
-/// `source` need not be JSON; what is not stays what is not.
-pub(super) fn tame(source: &mut [u8], tame: &mut Vec<u8>) -> usize {
+/// `text` need not be JSON; what is not stays what is not.
+pub(super) fn tame(text: &str, mended: &mut String, tame: &mut Vec<u8>) -> usize {
+    let mut source = std::mem::take(mended).into_bytes();
+    source.clear();
+    source.extend_from_slice(text.as_bytes());
+    let halves = tame_bytes(&mut source, tame);
+    // What was mended is ASCII in the place of ASCII.
+    *mended = String::from_utf8(source).unwrap_or_default();
+    halves
+}
+
+fn tame_bytes(source: &mut [u8], tame: &mut Vec<u8>) -> usize {
     let mut halves = 0;
     let mut at = 0;
     let mut in_string = false;

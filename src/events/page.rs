@@ -14,9 +14,9 @@ pub(super) fn write(
 ) -> bool {
     let properties = event.properties.as_ref();
     let property = |name: &str| properties.and_then(|all| all.find(name)?.string());
-    let context = event.context.get("page");
-    let path = property("path").or_else(|| context.string("path"));
-    let url = || property("url").or_else(|| context.string("url")).or(referer);
+    let context = event.context.page();
+    let path = property("path").or_else(|| context.string_in("path"));
+    let url = || property("url").or_else(|| context.string_in("url")).or(referer);
     let Some(value) = path.or_else(|| url().map(path_of)) else { return false };
     page.clear();
     match outside.page_path(value) {

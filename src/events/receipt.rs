@@ -75,9 +75,12 @@ enum Verdict {
 }
 
 impl Fates {
-    /// No fates yet, and room for those of so many events.
-    pub(super) fn new(is_batch: bool, events: usize) -> Self {
-        Self { is_batch, fates: Vec::with_capacity(events), ids: String::new() }
+    /// No fates yet, in the room of `self`, which has to do for those of so many events.
+    pub(super) fn begin(mut self, is_batch: bool, events: usize) -> Self {
+        self.fates.clear();
+        self.fates.reserve_exact(events);
+        self.ids.clear();
+        Self { is_batch, ..self }
     }
 
     pub(super) fn record(&mut self, message_id: Option<&str>) {

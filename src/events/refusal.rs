@@ -47,10 +47,7 @@ impl<'d> Place<'d> {
 
     /// A refusal of `value`.
     pub(super) fn refuse(self, kind: &'static Kind, value: Value<'d>, expected: &'static str) -> Refusal {
-        let came = match value.string() {
-            Some(text) => text,
-            None => std::str::from_utf8(value.source()).unwrap_or_default(),
-        };
+        let came = value.string().unwrap_or(value.source());
         Refusal { kind, pointer: Some(self.pointer(value, None)), expected, came: Came::words(came) }
     }
 
@@ -81,12 +78,8 @@ impl Came {
 
 impl Refusal {
     /// A refusal of a body that is no JSON, or not the right one, which breaks before `rest`.
-    pub(super) fn malformed(expected: &'static str, rest: Option<&[u8]>) -> Self {
-        let readable = |rest: &[u8]| {
-            let chunk = rest.utf8_chunks().next().map(|chunk| chunk.valid().to_owned());
-            chunk.filter(|text| !text.is_empty())
-        };
-        let came = rest.and_then(readable).map_or(Came::Nothing, |text| Came::words(&text));
+    pub(super) fn malformed(expected: &'static str, rest: Option<&str>) -> Self {
+        let came = rest.filter(|rest| !rest.is_empty()).map_or(Came::Nothing, Came::words);
         Self { kind: problem::MALFORMED_JSON, pointer: None, expected, came }
     }
 

@@ -18,7 +18,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError, bounded};
 
 use super::erase::{EraseError, Erasure, Order, Turn, Visitor};
 use super::figures::Figures;
-use super::record::{Record, RecordFault, record_length};
+use super::record::{self, Record, RecordFault, record_length};
 use crate::limits::{ERASED_IDS_MAX, OUTSTANDING_MAX, REQUEST_BYTES_MAX};
 
 /// How a worker is told that completions wait for it; called on the writer's thread.
@@ -116,6 +116,11 @@ impl Request {
             rest = &rest[length..];
             Some(record)
         })
+    }
+
+    /// The site of its first record.
+    pub fn site(&self) -> Option<&str> {
+        record::site(&self.records)
     }
 
     /// Bytes that its buffer holds, used or not.

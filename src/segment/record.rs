@@ -273,6 +273,13 @@ pub fn make_void(record: &mut [u8]) {
     record[RECORD_BYTES_MIN..].fill(0);
 }
 
+/// The site of the record at the beginning of `bytes`.
+pub fn site(bytes: &[u8]) -> Option<&str> {
+    let length =
+        record_length(bytes).map(|_| u16_at(bytes, LENGTHS_AT)).filter(|length| *length != ABSENT)?;
+    take_text(&mut &bytes[RECORD_BYTES_MIN..], usize::from(length))
+}
+
 /// Key and received time of an encoded record.
 pub fn key_and_time(record: &[u8]) -> (u128, i64) {
     (key_from_bytes(&record[KEY_AT..]).map_or(0, |(key, _)| key), u64_at(record, 8) as i64)
@@ -304,5 +311,5 @@ pub fn key_from_bytes(bytes: &[u8]) -> Option<(u128, u32)> {
 fn take_text<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a str> {
     let (text, behind) = rest.split_at_checked(length)?;
     *rest = behind;
-    std::str::from_utf8(text).ok()
+    simdutf8::basic::from_utf8(text).ok()
 }

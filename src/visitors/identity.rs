@@ -46,7 +46,6 @@ impl Keys {
 pub struct Applier {
     keys: Keys,
     reader: Reader,
-    payload: Vec<u8>,
     url: PageUrl,
     value: Vec<u8>,
 }
@@ -66,13 +65,7 @@ enum Visitor<'r> {
 impl Applier {
     /// For the table with this secret.
     pub fn new(secret: [u8; 16]) -> Self {
-        Self {
-            keys: Keys::new(secret),
-            reader: Reader::new(),
-            payload: Vec::new(),
-            url: PageUrl::new(),
-            value: Vec::new(),
-        }
+        Self { keys: Keys::new(secret), reader: Reader::new(), url: PageUrl::new(), value: Vec::new() }
     }
 
     /// By which its table is asked.
@@ -122,13 +115,8 @@ impl Applier {
     }
 
     fn take_in(&mut self, table: &mut Table, record: &Record<'_>, site: &str, counted: &mut Counted) {
-        let Self { keys, reader, payload, url, value } = self;
-        payload.clear();
-        let mut document = None;
-        if needs_payload(record.kind) {
-            payload.extend_from_slice(record.payload.as_bytes());
-            document = reader.read(payload).ok();
-        }
+        let Self { keys, reader, url, value } = self;
+        let document = needs_payload(record.kind).then(|| reader.read(record.payload).ok()).flatten();
         let root = document.as_ref().map(Document::root);
         let mut place = Place { table, keys, value, site };
         let visitor = match record.kind {

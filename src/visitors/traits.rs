@@ -232,7 +232,7 @@ impl Trait<'_> {
 
 /// The value that was sent; `None` where it holds a number that no float is.
 fn json(value: document::Value<'_>) -> Option<Json> {
-    serde_json::from_slice(value.source()).ok()
+    serde_json::from_str(value.source()).ok()
 }
 
 fn encoded(value: &Json) -> Vec<u8> {

@@ -20,7 +20,8 @@ use parallax::events::document::Reader;
 use parallax::events::endpoint::Endpoint;
 use parallax::events::export;
 use parallax::events::receipt::{Answer, Durable, Fates, Refused, Stored};
-use parallax::events::refusal::Refusal;
+use parallax::events::refusal::{Came, Refusal};
+use parallax::problem;
 use proptest::prelude::ProptestConfig;
 use serde_json::{Value, json};
 
@@ -112,7 +113,14 @@ impl Server {
             tracking_id: None,
             site: None,
         };
-        outcome.fates = self.decode(call, endpoint, &mut body.to_vec(), &mut outcome);
+        outcome.fates = match std::str::from_utf8(body) {
+            Ok(text) => self.decode(call, endpoint, text, &mut outcome),
+            // As a request's body is refused before it is read.
+            Err(_) => {
+                let (expected, came) = ("a JSON object in UTF-8", Came::Nothing);
+                Err(Refusal { kind: problem::MALFORMED_JSON, pointer: None, expected, came })
+            }
+        };
         outcome
     }
 
@@ -120,7 +128,7 @@ impl Server {
         &mut self,
         call: &Call<'_>,
         endpoint: Endpoint,
-        body: &mut [u8],
+        body: &str,
         outcome: &mut Outcome,
     ) -> Result<Fates, Refusal> {
         let document = self.reader.read(body)?;
@@ -129,7 +137,7 @@ impl Server {
         outcome.tracking_id = sent.address.tracking_id.map(str::to_owned);
         outcome.site = sent.address.site.map(str::to_owned);
         let Outcome { lines, duplicate_keys, .. } = outcome;
-        Ok(self.judge.judge(&sent, call, &mut self.world, |record| {
+        Ok(self.judge.judge(&sent, call, &mut self.world, Fates::default(), |record| {
             let mut line = Vec::new();
             export::line(&mut line, 1, record);
             lines.push(String::from_utf8(line).expect("UTF-8"));

@@ -39,22 +39,22 @@ impl Outside for World {
 /// policy, bit 1 a crawler's fate, bit 2 an anon ID beside the body.
 pub fn event(bytes: &[u8]) {
     let Some((how, body)) = bytes.split_first() else { return };
+    let Ok(body) = std::str::from_utf8(body) else { return };
     let (endpoint, how) = (PATHS[usize::from(*how) % PATHS.len()].1, usize::from(*how) / PATHS.len());
     let mut payloads = Vec::new();
     match judge(endpoint, how, body, &mut payloads) {
         Ok(fates) => answer(&fates, payloads.len()),
         Err(refusal) => refuse(&Refused::Event(&refusal)),
     }
-    if let Ok(sent) = serde_json::from_slice::<Value>(body) {
+    if let Ok(sent) = serde_json::from_str::<Value>(body) {
         assert_kept(&sent, &payloads);
     }
 }
 
 /// The payloads of what is recorded are added to `payloads`.
-fn judge(endpoint: Endpoint, how: usize, body: &[u8], payloads: &mut Vec<String>) -> Result<Fates, Refusal> {
-    let mut body = body.to_vec();
+fn judge(endpoint: Endpoint, how: usize, body: &str, payloads: &mut Vec<String>) -> Result<Fates, Refusal> {
     let mut reader = Reader::new();
-    let document = reader.read(&mut body)?;
+    let document = reader.read(body)?;
     let sent = Sent::of(&document, endpoint)?;
     let call = Call {
         site: "acme",
@@ -75,11 +75,12 @@ fn judge(endpoint: Endpoint, how: usize, body: &[u8], payloads: &mut Vec<String>
     sent.check_site(&call)?;
     let mut records = Request::new(0);
     let mut pushed = 0;
-    let fates = Judge::default().judge(&sent, &call, &mut World(RoutePath::new()), |record| {
-        round_trip(record);
-        payloads.push(record.payload.to_owned());
-        pushed += usize::from(records.push(record).is_ok());
-    });
+    let fates =
+        Judge::default().judge(&sent, &call, &mut World(RoutePath::new()), Fates::default(), |record| {
+            round_trip(record);
+            payloads.push(record.payload.to_owned());
+            pushed += usize::from(records.push(record).is_ok());
+        });
     assert_eq!(fates.recorded(), payloads.len());
     assert_eq!(records.records().count(), pushed);
     assert!(records.records().zip(&*payloads).all(|(record, payload)| record.payload == payload));

@@ -197,8 +197,6 @@ fn what_is_no_json_object_is_refused_with_where_it_breaks() {
         (b"{'a':1}", "; got ''a':1}'"),
         (b"{\"a\":\n\n  +1}", "; got '+1}'"),
         (b"\xef\xbb\xbf{}", "; got '\u{feff}{}'"),
-        (b"{\"a\":\"\xff\"}", ""),
-        (b"{\"a\":\"\xed\xa0\x80\"}", ""),
         (b"{\"a\":\"\x01\"}", ""),
         (b"{\"a\":\"\\u12\"}", ""),
         (b"{\"a\":\"\\x\"}", ""),
