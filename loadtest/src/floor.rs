@@ -3,56 +3,92 @@
 //! One thread, one ring, multishot accept and receive into a ring of buffers, one send for each request that is whole, always of
 //! the same bytes. It knows nothing of HTTP but the empty line and `Content-Length`, and that only as it is written here.
 
+#[path = "buffers.rs"]
+pub mod buffers;
+
+use std::collections::VecDeque;
+use std::hint::black_box;
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
 
 use io_uring::cqueue::{self, buffer_select, more};
 use io_uring::squeue::Entry;
 use io_uring::{IoUring, SubmissionQueue, Submitter, opcode, types};
 use memchr::memmem;
-use memmap2::MmapMut;
+
+use buffers::Buffers;
 
 const ENTRIES: u32 = 1024;
 /// Buffers of the ring, a power of two; each holds a request.
 const BUFFERS: u16 = 256;
 const BUFFER_BYTES: usize = 4096;
 const GROUP: u16 = 0;
-/// Bytes of an entry in the ring of buffers: address (8), length (4), number (2), and in the first entry the tail (2).
-const BUFFER_ENTRY_BYTES: usize = 16;
+/// `io_uring_enter`: completions are to be made of what has come. The crate asks for it only where it waits.
+const GETEVENTS: u32 = 1;
 
 /// The operations; what they are about is a descriptor.
 const ACCEPT: u64 = 0;
 const RECEIVE: u64 = 1;
 const SEND: u64 = 2;
 
+/// What it does beside answering, so that there is something to be found.
+#[derive(Clone, Copy, Default)]
+pub struct Burden {
+    /// Every answer leaves so long after its request came; what is asked meanwhile waits for nothing else.
+    pub delay: Duration,
+    /// How often the answer is summed up before it leaves.
+    pub sums: u32,
+}
+
+/// Listens, says its address on the error output, and serves until the process ends.
+#[allow(dead_code, reason = "a benchmark includes this file for `serve` alone")]
+pub fn run(listen: SocketAddr, answer: &'static [u8], burden: Burden) -> io::Result<()> {
+    let listener = TcpListener::bind(listen)?;
+    socket2::SockRef::from(&listener).set_tcp_nodelay(true)?;
+    eprintln!("listening on http://{}", listener.local_addr()?);
+    serve_burdened(&listener, answer, burden)
+}
+
 /// Serves until the process ends.
+#[allow(dead_code, reason = "without it the benchmark and the tests would have to know of burdens")]
 pub fn serve(listener: &TcpListener, answer: &'static [u8]) -> io::Result<()> {
+    serve_burdened(listener, answer, Burden::default())
+}
+
+fn serve_burdened(listener: &TcpListener, answer: &'static [u8], burden: Burden) -> io::Result<()> {
     let mut builder = IoUring::builder();
     // The cheapest of the flags: 5 to 10 % less here than COOP_TASKRUN.
     builder.setup_single_issuer().setup_defer_taskrun();
     let mut ring: IoUring = builder.build(ENTRIES)?;
     let (submitter, queue, mut completions) = ring.split();
-    let buffers = Buffers::new(&submitter)?;
-    let mut server = Bare { submitter, queue, buffers, answer, connections: Vec::new() };
+    // For ever, as the kernel may write into them until the process ends.
+    let buffers = Box::leak(Box::new(Buffers::new(&submitter, GROUP, BUFFERS, BUFFER_BYTES)?));
+    let (connections, delayed) = (Vec::new(), VecDeque::new());
+    let mut server = Bare { submitter, queue, buffers, answer, burden, connections, delayed };
     server.accept(listener.as_raw_fd())?;
     loop {
-        server.submit(1)?;
+        // Where answers are delayed it polls, as no timer is so exact.
+        server.submit(usize::from(server.delayed.is_empty()))?;
         completions.sync();
         for completion in &mut completions {
             server.take(&completion)?;
         }
+        server.answer_delayed()?;
     }
 }
 
 struct Bare<'r> {
     submitter: Submitter<'r>,
     queue: SubmissionQueue<'r>,
-    buffers: Buffers,
+    buffers: &'static mut Buffers,
     answer: &'static [u8],
+    burden: Burden,
     /// By descriptor.
     connections: Vec<Option<Connection>>,
+    /// When requests are to be answered: how many of which descriptor.
+    delayed: VecDeque<(Instant, RawFd, usize)>,
 }
 
 struct Connection {
@@ -100,22 +136,49 @@ impl Bare<'_> {
             let buffer = buffer_select(flags).expect("it was received into one");
             let requests = connection.requests(&self.buffers.bytes(buffer)[..result as usize]);
             self.buffers.give(buffer);
-            let is_first = connection.due == 0 && requests > 0;
-            connection.due += requests;
-            if is_first {
-                self.send(descriptor)?;
+            if self.burden.delay.is_zero() {
+                self.answer(descriptor, requests)?;
+            } else {
+                self.delayed.push_back((Instant::now() + self.burden.delay, descriptor, requests));
             }
         } else if result != OUT_OF_BUFFERS {
-            self.connections[descriptor as usize] = None;
+            self.close(descriptor);
             return Ok(());
         }
         if more(flags) { Ok(()) } else { self.receive(descriptor) }
     }
 
+    /// Answers requests, after those that are not yet answered.
+    fn answer(&mut self, descriptor: RawFd, requests: usize) -> io::Result<()> {
+        for _ in 0..self.burden.sums as usize * requests {
+            black_box(black_box(self.answer).iter().map(|byte| u64::from(*byte)).sum::<u64>());
+        }
+        let Some(connection) = &mut self.connections[descriptor as usize] else { return Ok(()) };
+        let is_first = connection.due == 0 && requests > 0;
+        connection.due += requests;
+        if is_first { self.send(descriptor) } else { Ok(()) }
+    }
+
+    fn answer_delayed(&mut self) -> io::Result<()> {
+        while let Some(&(due, descriptor, requests)) = self.delayed.front()
+            && due <= Instant::now()
+        {
+            self.delayed.pop_front();
+            self.answer(descriptor, requests)?;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, descriptor: RawFd) {
+        self.connections[descriptor as usize] = None;
+        // Its number may be another's by then.
+        self.delayed.retain(|delayed| delayed.1 != descriptor);
+    }
+
     fn sent(&mut self, descriptor: RawFd, result: i32) -> io::Result<()> {
         let Some(connection) = &mut self.connections[descriptor as usize] else { return Ok(()) };
         if result <= 0 {
-            self.connections[descriptor as usize] = None;
+            self.close(descriptor);
             return Ok(());
         }
         connection.sent += result as usize;
@@ -152,7 +215,13 @@ impl Bare<'_> {
 
     fn submit(&mut self, wait_for: usize) -> io::Result<()> {
         self.queue.sync();
-        match self.submitter.submit_and_wait(wait_for) {
+        let submitted = if wait_for == 0 {
+            // SAFETY: without an argument the call reads the ring alone.
+            unsafe { self.submitter.enter::<()>(self.queue.len() as u32, 0, GETEVENTS, None) }
+        } else {
+            self.submitter.submit_and_wait(wait_for)
+        };
+        match submitted {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => self.queue.sync(),
         }
@@ -184,43 +253,4 @@ fn request_bytes(bytes: &[u8]) -> Option<usize> {
     let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
     let body = digits.fold(0, |length, digit| 10 * length + usize::from(digit - b'0'));
     Some(head + END.len() + body)
-}
-
-/// Buffers that the kernel receives into, and the ring by which it is told of them.
-struct Buffers {
-    ring: MmapMut,
-    bytes: MmapMut,
-    tail: u16,
-}
-
-impl Buffers {
-    fn new(submitter: &Submitter<'_>) -> io::Result<Self> {
-        let ring = MmapMut::map_anon(usize::from(BUFFERS) * BUFFER_ENTRY_BYTES)?;
-        let bytes = MmapMut::map_anon(usize::from(BUFFERS) * BUFFER_BYTES)?;
-        // SAFETY: the map begins at a page, holds so many entries, and lives as long as the ring: both are dropped when the
-        // process ends.
-        unsafe { submitter.register_buf_ring(ring.as_ptr() as u64, BUFFERS, GROUP) }?;
-        let mut buffers = Self { ring, bytes, tail: 0 };
-        (0..BUFFERS).for_each(|buffer| buffers.give(buffer));
-        Ok(buffers)
-    }
-
-    fn bytes(&self, buffer: u16) -> &[u8] {
-        &self.bytes[usize::from(buffer) * BUFFER_BYTES..][..BUFFER_BYTES]
-    }
-
-    /// Lets the kernel receive into it.
-    #[expect(clippy::host_endian_bytes, reason = "the kernel of this machine reads it")]
-    fn give(&mut self, buffer: u16) {
-        let address = self.bytes(buffer).as_ptr() as u64;
-        let entry = &mut self.ring[usize::from(self.tail % BUFFERS) * BUFFER_ENTRY_BYTES..];
-        entry[..8].copy_from_slice(&address.to_ne_bytes());
-        entry[8..12].copy_from_slice(&(BUFFER_BYTES as u32).to_ne_bytes());
-        entry[12..14].copy_from_slice(&buffer.to_ne_bytes());
-        self.tail = self.tail.wrapping_add(1);
-        // SAFETY: bytes 14 and 15 of the first entry are the tail, aligned since the map begins at a page; only this thread
-        // writes it, and nothing here reads or writes it otherwise.
-        let tail = unsafe { AtomicU16::from_ptr(self.ring.as_mut_ptr().add(14).cast()) };
-        tail.store(self.tail, Ordering::Release);
-    }
 }

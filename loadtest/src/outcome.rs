@@ -59,3 +59,23 @@ impl Outcome {
         self.late as f64 > self.due as f64 * LATE_MAX
     }
 }
+
+/// A window of a second with so many requests that were answered after a millisecond, at so many microseconds of CPU time.
+#[cfg(test)]
+pub fn sample(completed: u64, server_us: f64) -> Outcome {
+    let mut latency_ns = Histogram::new_with_bounds(1, LATENCY_NS_MAX, DIGITS).expect("bounds that hold");
+    latency_ns.record_n(1_000_000, completed).expect("within the bounds");
+    Outcome {
+        seconds: 1.0,
+        completed,
+        checked: completed,
+        failed: 0,
+        failure: None,
+        received_bytes: completed * 100,
+        latency_ns,
+        due: completed,
+        late: 0,
+        server_cpu: Duration::from_secs_f64(completed as f64 * server_us / 1e6),
+        generator_cpu: Duration::from_micros(completed),
+    }
+}

@@ -1,7 +1,7 @@
 //! What is sent: requests in their final bytes, made before the clock runs.
 //!
 //! A workload is a round of [`Template`]s, sent one after the other by each connection and begun again at the end. A request that
-//! must never have been sent before (an event with its ID) has a place for digits, which are counted on across connections,
+//! must never have been sent before (an event with its ID) has places for digits, which are counted on across connections,
 //! windows and runs of the program.
 
 use std::ops::Range;
@@ -10,8 +10,9 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub struct Template {
     pub bytes: Vec<u8>,
-    /// Where decimal digits, zeros in front, say how many requests were sent before.
-    pub counter: Option<Range<usize>>,
+    /// Where decimal digits, zeros in front, say how many requests were sent before: the same number in each place, of one with
+    /// more digits the last ones (so that three digits go round through a thousand visitors).
+    pub counters: Vec<Range<usize>>,
     /// What answers it.
     pub expected: Expected,
 }
@@ -32,6 +33,4 @@ pub enum Body {
     /// Contains `mark` at least `times` times, once inflated, and the same digits behind it each time: what a version of a page
     /// is marked with, so that an answer mixed from two is found out.
     Alike { mark: String, times: usize },
-    /// Is not looked at.
-    Any,
 }
