@@ -45,8 +45,9 @@ pub const SWEEPS_PER_TIMEOUT: u32 = 20;
 /// Answers of pipelined requests are sent together up to here, so that a client that pipelines
 /// without reading costs one such buffer and one body.
 pub const FLUSH_BYTES: usize = 256 * 1024;
-/// Output buffers that a worker keeps for its next answers; more are freed.
-pub const POOLED_BUFFERS_MAX: usize = 32;
+/// Bytes of output buffers that a worker keeps for its next answers: 32 of the largest, or those of many connections whose answers
+/// are of the usual size and under way at the same time. What is more is freed.
+pub const POOLED_BYTES_MAX: usize = 32 * ANSWERS_BYTES_MAX;
 /// What one send can hold: the largest body, its head, and what stood before it. The largest is a page of routes, which ends behind
 /// the route that passes its bound. A larger output buffer is freed, not kept.
 pub const ANSWERS_BYTES_MAX: usize = FLUSH_BYTES

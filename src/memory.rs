@@ -3,9 +3,9 @@
 
 use crate::config::Config;
 use crate::limits::{
-    ANSWERS_BYTES_MAX, BATCH_BYTES_MAX, CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS, CHECKPOINT_RUN_BYTES,
-    CHECKPOINT_RUNS, CONNECTION_BYTES, CONNECTIONS_MEMORY_BYTES_MIN, DUPLICATES_MAX, FOOTER_BYTES_MAX,
-    OPERATOR_CONNECTIONS_MAX, POOLED_BUFFERS_MAX, QUEUE_BYTES_MAX, THROTTLED_MAX, UNSYNCED_BYTES_MAX,
+    BATCH_BYTES_MAX, CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS, CHECKPOINT_RUN_BYTES, CHECKPOINT_RUNS,
+    CONNECTION_BYTES, CONNECTIONS_MEMORY_BYTES_MIN, DUPLICATES_MAX, FOOTER_BYTES_MAX,
+    OPERATOR_CONNECTIONS_MAX, POOLED_BYTES_MAX, QUEUE_BYTES_MAX, THROTTLED_MAX, UNSYNCED_BYTES_MAX,
     VERSIONS_BYTES_MAX,
 };
 
@@ -65,7 +65,7 @@ pub fn terms(config: &Config, workers: usize, connections: usize, visitors_bytes
         // payloads, which a batch's context makes twice as long as a body.
         term("readers", (workers as u64 + 2) * READER_BYTES),
         // Buffers that wait for the next answer.
-        term("buffers", serving * (POOLED_BUFFERS_MAX * ANSWERS_BYTES_MAX) as u64),
+        term("buffers", serving * POOLED_BYTES_MAX as u64),
         term("desks", serving * DESK_BYTES),
         term("limits", throttles * THROTTLED_MAX as u64 * BUCKET_BYTES),
         // The serving threads', the watcher's and inotify's, the main thread's.

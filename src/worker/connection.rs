@@ -27,7 +27,7 @@ use crate::counters::{Counters, Happening, Totals};
 use crate::http::input::Input;
 use crate::http::request::{self, Arrival, Parsed, Request};
 use crate::limits::{
-    ANSWERS_BYTES_MAX, BODY_BYTES_MAX, FLUSH_BYTES, POOLED_BUFFERS_MAX, READ_BUFFER_BYTES,
+    ANSWERS_BYTES_MAX, BODY_BYTES_MAX, FLUSH_BYTES, POOLED_BYTES_MAX, READ_BUFFER_BYTES,
     REFUSED_WAITED_FOR_MAX,
 };
 use crate::problem::{self, Problem};
@@ -47,7 +47,15 @@ pub(super) struct Shared<S> {
     refusing: Cell<usize>,
     counters: RefCell<Counters>,
     totals: Totals,
-    outputs: RefCell<Vec<Vec<u8>>>,
+    outputs: RefCell<Outputs>,
+}
+
+/// Buffers for answers.
+#[derive(Default)]
+struct Outputs {
+    buffers: Vec<Vec<u8>>,
+    /// What they can hold together.
+    bytes: usize,
 }
 
 impl<S: Service> Shared<S> {
@@ -69,7 +77,7 @@ impl<S: Service> Shared<S> {
             refusing: Cell::new(0),
             counters: RefCell::new(Counters::new(ENDPOINTS_COUNTED)),
             totals,
-            outputs: RefCell::new(Vec::with_capacity(POOLED_BUFFERS_MAX)),
+            outputs: RefCell::default(),
         }
     }
 
@@ -123,14 +131,19 @@ impl<S: Service> Shared<S> {
     }
 
     fn take_output(&self) -> Vec<u8> {
-        self.outputs.borrow_mut().pop().unwrap_or_default()
+        let mut outputs = self.outputs.borrow_mut();
+        let output = outputs.buffers.pop().unwrap_or_default();
+        outputs.bytes -= output.capacity();
+        output
     }
 
     fn give_output(&self, mut output: Vec<u8>) {
-        let mut outputs = self.outputs.borrow_mut();
-        if outputs.len() < POOLED_BUFFERS_MAX && output.capacity() <= ANSWERS_BYTES_MAX {
+        let (mut outputs, bytes) = (self.outputs.borrow_mut(), output.capacity());
+        // One without a byte would count nothing and so have no bound.
+        if bytes > 0 && bytes <= ANSWERS_BYTES_MAX && outputs.bytes + bytes <= POOLED_BYTES_MAX {
             output.clear();
-            outputs.push(output);
+            outputs.bytes += bytes;
+            outputs.buffers.push(output);
         }
     }
 }
