@@ -259,3 +259,19 @@ impl Publishing {
         std::array::from_fn(|i| self.0[i].load(Ordering::Relaxed))
     }
 }
+
+/// What became of exports and erasures of visitors; shared, since they are rare.
+#[derive(Debug, Clone, Default)]
+pub struct JobCounts(Arc<AtomicU64>);
+
+impl JobCounts {
+    /// One ended in a panic.
+    pub fn panicked(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many ended in a panic.
+    pub fn told_panicked(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -63,6 +63,7 @@ kinds! {
     QUERY_TOO_EXPENSIVE "query_too_expensive" 422 "The query would take too long"
     RATE_LIMITED "rate_limited" 429 "There were too many requests"
     HEAD_TOO_LARGE "head_too_large" 431 "The request head is too large"
+    INTERNAL "internal" 500 "The server is at fault"
     UNKNOWN_METHOD "unknown_method" 501 "The method is not known"
     UNKNOWN_TRANSFER_CODING "unknown_transfer_coding" 501 "The transfer coding is not known"
     QUEUE_FULL "queue_full" 503 "Too many events are waiting for the disk"

@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 use std::sync::Arc;
 
 use crate::api::{Desk, Endpoint};
-use crate::counters::{Counters, Happening, Histogram, Publishing, Recorded, Syncs, Totals};
+use crate::counters::{Counters, Happening, Histogram, JobCounts, Publishing, Recorded, Syncs, Totals};
 use crate::http::request::{Method, Request};
 use crate::memory::Term;
 use crate::segment::Queue;
@@ -35,6 +35,8 @@ pub struct Metrics {
     pub recorded: Recorded,
     /// What is known of visitors.
     pub visitors: Looks,
+    /// What became of their exports and erasures.
+    pub jobs: JobCounts,
     /// Seconds since 1970.
     pub started_s: u64,
 }
@@ -95,6 +97,7 @@ impl Metrics {
         self.events(&mut page);
         self.log(&mut page);
         self.visitors(&mut page);
+        self.jobs(&mut page);
         self.checkpoints(&mut page);
         self.process(&mut page);
         page.text
@@ -251,6 +254,15 @@ impl Metrics {
             page.family(name, kind, help);
             page.sample(&[], value);
         }
+    }
+
+    fn jobs(&self, page: &mut Page) {
+        page.family(
+            "parallax_jobs_panicked_total",
+            "counter",
+            "Exports and erasures of visitors that ended in a panic",
+        );
+        page.sample(&[], self.jobs.told_panicked());
     }
 
     fn checkpoints(&self, page: &mut Page) {

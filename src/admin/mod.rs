@@ -4,7 +4,7 @@
 //! GETs from loopback are answered, and nothing that a web page on the operator's machine could send.
 
 mod health;
-mod jobs;
+pub mod jobs;
 mod metrics;
 mod visitors;
 

@@ -14,6 +14,7 @@ use serde_json::{Value as Json, json};
 use super::jobs::{Answer, Failure, Jobs, Told};
 use crate::api::{Answered, Desk, Progress};
 use crate::clock;
+use crate::counters::JobCounts;
 use crate::edge::document::past_json;
 use crate::events::export;
 use crate::http::params::{Param, Params};
@@ -87,15 +88,17 @@ impl Act {
 }
 
 impl Visitors {
-    /// Asks through `lookup` and `log`, whose files lie in `folder`; what takes longer is told of by `bell`.
+    /// Asks through `lookup` and `log`, whose files lie in `folder`; what takes longer is told of by `bell` and
+    /// counted in `counts`.
     pub fn new(
         lookup: Lookup,
         log: Queue,
         folder: PathBuf,
         checkpoints: Arc<Figures>,
         bell: UnixStream,
+        counts: JobCounts,
     ) -> Self {
-        Self { lookup, log, folder, checkpoints, jobs: Jobs::new(bell), decoded: Vec::new() }
+        Self { lookup, log, folder, checkpoints, jobs: Jobs::new(bell, counts), decoded: Vec::new() }
     }
 
     /// Whether a request of this path is answered here.

@@ -22,7 +22,7 @@ use self::recording::Recording;
 use crate::admin::Metrics;
 use crate::api::{Desk, Settings};
 use crate::config::{Config, Connections, Driver};
-use crate::counters::Totals;
+use crate::counters::{JobCounts, Totals};
 use crate::edge::agent::Agents;
 use crate::http::request::Surface;
 use crate::limits::{
@@ -130,6 +130,7 @@ pub fn start(config: Config) -> Result<Running, BootError> {
         recorded: recording.recorded.clone(),
         checkpoints: Some(Arc::clone(&recording.checkpoints)),
         visitors: recording.visitors.clone(),
+        jobs: JobCounts::default(),
         started_s: clock::now_s(),
     };
     let (agents, settings) = (Arc::new(Agents::new()), settings(&config));

@@ -137,10 +137,10 @@ impl Recording {
         metrics: Metrics,
     ) -> Result<(impl FnOnce() -> Operator + Send + 'static, UnixStream), BootError> {
         let (visitors, log, folder) = (self.visitors.clone(), self.queue.clone(), self.folder.clone());
-        let checkpoints = Arc::clone(&self.checkpoints);
+        let (checkpoints, jobs) = (Arc::clone(&self.checkpoints), metrics.jobs.clone());
         let (ring, bell) = bell()?;
         let service = move || {
-            let visitors = Visitors::new(visitors.lookup(), log, folder, checkpoints, ring);
+            let visitors = Visitors::new(visitors.lookup(), log, folder, checkpoints, ring, jobs);
             Operator::new(desk(), token, stopping, metrics).knowing(visitors)
         };
         Ok((service, bell))

@@ -69,6 +69,8 @@ mod throttle;
 mod visitors_table;
 // What the operator can see.
 mod metrics;
+// What takes the operator's thread too long, on a thread of its own.
+mod jobs;
 // Pages and events at one address, or each at its own.
 mod surfaces;
 // How a server ends.

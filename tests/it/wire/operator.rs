@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parallax::admin::{Metrics, Operator};
 use parallax::api::{Desk, Settings};
-use parallax::counters::{Publishing, Recorded, Totals};
+use parallax::counters::{JobCounts, Publishing, Recorded, Totals};
 use parallax::edge::agent::Agents;
 use parallax::http::request::{Parsed, parse};
 use parallax::snapshot::current::Current;
@@ -169,6 +169,7 @@ fn answer_to(peer: &str, token: Option<&str>, fields: &str) -> String {
         checkpoints: None,
         recorded: Recorded::default(),
         visitors: Live::new([0; 16], 0).1,
+        jobs: JobCounts::default(),
         started_s: 0,
     };
     let mut operator = Operator::new(desk, token.map(str::to_owned), Stopping::default(), metrics);
