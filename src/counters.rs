@@ -262,16 +262,21 @@ impl Publishing {
 
 /// What became of exports and erasures of visitors; shared, since they are rare.
 #[derive(Debug, Clone, Default)]
-pub struct JobCounts(Arc<AtomicU64>);
+pub struct JobCounts(Arc<[AtomicU64; 2]>);
 
 impl JobCounts {
     /// One ended in a panic.
     pub fn panicked(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.0[0].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many ended in a panic.
-    pub fn told_panicked(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+    /// An export passed over so many places that are damaged.
+    pub fn damaged(&self, places: u64) {
+        self.0[1].fetch_add(places, Ordering::Relaxed);
+    }
+
+    /// How many ended in a panic, and how many damaged places were passed over.
+    pub fn told(&self) -> [u64; 2] {
+        std::array::from_fn(|i| self.0[i].load(Ordering::Relaxed))
     }
 }

@@ -23,6 +23,8 @@ pub struct Answer {
     pub text: String,
     /// Where an answer that was cut goes on.
     pub next_since: Option<u64>,
+    /// Places of the log that are damaged and were passed over.
+    pub damaged: u64,
 }
 
 /// Why it could not be done.

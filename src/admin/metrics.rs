@@ -257,12 +257,19 @@ impl Metrics {
     }
 
     fn jobs(&self, page: &mut Page) {
+        let [panicked, damaged] = self.jobs.told();
         page.family(
             "parallax_jobs_panicked_total",
             "counter",
             "Exports and erasures of visitors that ended in a panic",
         );
-        page.sample(&[], self.jobs.told_panicked());
+        page.sample(&[], panicked);
+        page.family(
+            "parallax_export_damaged_total",
+            "counter",
+            "Damaged places of the log that exports of visitors passed over",
+        );
+        page.sample(&[], damaged);
     }
 
     fn checkpoints(&self, page: &mut Page) {

@@ -2,10 +2,11 @@
 //! `DELETE /visitors?...`, after which nothing of it is found on disk.
 //!
 //! The site need not be published: what was recorded for it is there all the same. Who is not known is a new visitor. Export and
-//! erasure take in all ids that are tied to the one that was asked for.
+//! erasure take in all ids that are tied to the one that was asked for. An export leaves out what is damaged in the log, and says
+//! so: `X-Damaged` counts the places that were passed over for this part, and the log has a line.
 
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use crate::http::request::{Method, Request};
 use crate::limits::EXPORT_BYTES_FULL;
 use crate::problem::{self, Problem};
 use crate::segment::filter::Whose;
-use crate::segment::{EraseError, Item, LogError, Queue, Reader, Record, Visitor};
+use crate::segment::{EraseError, Finding, Item, LogError, Queue, Reader, Record, Visitor};
 use crate::storage::disk::RealDisk;
 use crate::visitors::checkpoint::Figures;
 use crate::visitors::lookup::{self, Lookup};
@@ -46,6 +47,7 @@ pub struct Visitors {
     folder: PathBuf,
     checkpoints: Arc<Figures>,
     jobs: Jobs,
+    counts: JobCounts,
     /// Parameters with escapes.
     decoded: Vec<u8>,
 }
@@ -98,7 +100,8 @@ impl Visitors {
         bell: UnixStream,
         counts: JobCounts,
     ) -> Self {
-        Self { lookup, log, folder, checkpoints, jobs: Jobs::new(bell, counts), decoded: Vec::new() }
+        let jobs = Jobs::new(bell, counts.clone());
+        Self { lookup, log, folder, checkpoints, jobs, counts, decoded: Vec::new() }
     }
 
     /// Whether a request of this path is answered here.
@@ -117,7 +120,7 @@ impl Visitors {
     }
 
     fn done<'a>(&'a mut self, request: &Request<'a>) -> Result<Done, Problem<'a>> {
-        let Self { lookup, log, folder, checkpoints, jobs, decoded } = self;
+        let Self { lookup, log, folder, checkpoints, jobs, counts, decoded } = self;
         let act = Act::of(request)?;
         let asked = Asked::read(request.query, decoded)?;
         match act {
@@ -130,9 +133,17 @@ impl Visitors {
             Act::Export => {
                 let visitor = asked.visitor(lookup);
                 let (folder, since, durable) = (folder.clone(), asked.since, log.figures().durable_seq());
-                let reader = move || Reader::open(Arc::new(RealDisk), &folder, since);
-                jobs.start(move || exported(reader().map(|reader| reader.up_to(durable)), &visitor))
-                    .map(Done::Waits)
+                let counts = counts.clone();
+                let export = move || {
+                    let reader = Reader::open(Arc::new(RealDisk), &folder, since);
+                    let (told, first) = exported(reader.map(|reader| reader.up_to(durable)), &visitor)?;
+                    if let Some(first) = first {
+                        say_damaged(&folder, told.damaged, &first);
+                        counts.damaged(told.damaged);
+                    }
+                    Ok(told)
+                };
+                jobs.start(export).map(Done::Waits)
             }
         }
     }
@@ -148,8 +159,11 @@ impl Visitors {
     /// Answers a request whose job is done.
     pub(super) fn finish(&mut self, desk: &mut Desk, request: &Request<'_>, out: &mut Vec<u8>) -> Answered {
         match self.jobs.finish() {
-            Some(Ok(Answer { kind, text, next_since })) => {
-                desk.part(request, kind, next_since, &text, out);
+            Some(Ok(Answer { kind, text, next_since, damaged })) => {
+                let next_since = next_since.map(|seq| ("X-Next-Since: ", seq));
+                let damaged = (damaged > 0).then_some(("X-Damaged: ", damaged));
+                let fields: Vec<_> = next_since.into_iter().chain(damaged).collect();
+                desk.part(request, kind, &fields, &text, out);
                 Answered::default()
             }
             Some(Err(Failure { kind, expected })) => {
@@ -170,13 +184,24 @@ fn told(lookup: &mut Lookup, log: &Queue, asked: &Asked<'_>) -> Json {
     json!({ "site": asked.site, "known": profile.is_some(), "aliases": aliases, "seq": seq.to_string(), "profile": document })
 }
 
-/// The records of a visitor, as `export` prints them, as many as make an answer.
-fn exported(reader: Result<Reader, LogError>, visitor: &Visitor) -> Told {
+/// The records of a visitor, as `export` prints them, as many as make an answer; and the first thing that is wrong there.
+fn exported(
+    reader: Result<Reader, LogError>,
+    visitor: &Visitor,
+) -> Result<(Answer, Option<Finding>), Failure> {
     let failed = |error: LogError| Failure { kind: problem::DISK_UNAVAILABLE, expected: error.to_string() };
     let mut reader = reader.map_err(failed)?;
     let (mut lines, mut next_since) = (Vec::new(), None);
+    let (mut damaged, mut first) = (0, None);
     'all: while let Some(item) = reader.read_next().map_err(failed)? {
-        let Item::Records(records) = item else { continue };
+        let records = match item {
+            Item::Records(records) => records,
+            Item::Finding(finding) => {
+                damaged += 1;
+                first.get_or_insert(finding);
+                continue;
+            }
+        };
         for (seq, record) in records.iter().filter(|(_, record)| is_of(visitor, record)) {
             if lines.len() >= EXPORT_BYTES_FULL {
                 next_since = Some(seq - 1);
@@ -186,7 +211,15 @@ fn exported(reader: Result<Reader, LogError>, visitor: &Visitor) -> Told {
         }
     }
     let text = String::from_utf8(lines).unwrap_or_default();
-    Ok(Answer { kind: NDJSON, text, next_since })
+    Ok((Answer { kind: NDJSON, text, next_since, damaged }, first))
+}
+
+/// One line, however much is wrong: a command says all.
+fn say_damaged(folder: &Path, places: u64, first: &Finding) {
+    let folder = folder.display();
+    tracing::error!(
+        "an export passed over {places} damaged places of the log, the first: {first}; all: parallax check {folder}"
+    );
 }
 
 fn is_of(visitor: &Visitor, record: &Record<'_>) -> bool {
@@ -217,7 +250,7 @@ fn erase(log: &Queue, visitor: Visitor, checkpoints: &Figures) -> Told {
         std::thread::sleep(CHECKPOINT_LOOK);
     }
     let told = json!({ "erased": { "records": erased.records, "segments": erased.segments }, "seq": erased.seq.to_string() });
-    Ok(Answer { kind: JSON, text: told.to_string(), next_since: None })
+    Ok(Answer { kind: JSON, text: told.to_string(), next_since: None, damaged: 0 })
 }
 
 impl<'a> Asked<'a> {

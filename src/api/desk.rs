@@ -265,19 +265,19 @@ impl Desk {
         text: &str,
         out: &mut Vec<u8>,
     ) {
-        self.unkept(request, status, kind, None, text, out);
+        self.unkept(request, status, kind, &[], text, out);
     }
 
-    /// Appends a part of a list that nobody may keep, which goes on behind `next_since`.
+    /// Appends a part of a list that nobody may keep, with what `fields` say of it: names as [`Head::field`] takes them.
     pub fn part(
         &mut self,
         request: &Request<'_>,
         kind: &'static str,
-        next_since: Option<u64>,
+        fields: &[(&'static str, u64)],
         text: &str,
         out: &mut Vec<u8>,
     ) {
-        self.unkept(request, 200, kind, next_since, text, out);
+        self.unkept(request, 200, kind, fields, text, out);
     }
 
     fn unkept(
@@ -285,15 +285,15 @@ impl Desk {
         request: &Request<'_>,
         status: u16,
         kind: &'static str,
-        next_since: Option<u64>,
+        fields: &[(&'static str, u64)],
         text: &str,
         out: &mut Vec<u8>,
     ) {
         let mut head = Head::begin(out, status, &self.date);
         head.lines(b"Cache-Control: no-store\r\n");
         head.field("Content-Type: ", kind.as_bytes());
-        if let Some(seq) = next_since {
-            head.field("X-Next-Since: ", seq.to_string().as_bytes());
+        for (name, value) in fields {
+            head.field(name, value.to_string().as_bytes());
         }
         respond::request_id(&mut head, &mut self.room.ids, None);
         let out = head.end(text.len(), request.close);

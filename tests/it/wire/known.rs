@@ -429,3 +429,39 @@ fn an_export_longer_than_an_answer_goes_on_where_it_ended() {
     let seqs: Vec<u64> = all.iter().map(|record| crate::logged::number(&record["seq"])).collect();
     assert_eq!(seqs, (1..=301).collect::<Vec<_>>());
 }
+
+#[test]
+fn an_export_says_what_is_damaged_and_gives_what_stands_beside_it() {
+    let server = Server::start(
+        &[("acme.snapshot", &super::acme(&[page("/", json!({}))]))],
+        &["--admin-token", "open", "--segment-bytes", "65536"],
+    );
+    let mut client = Client::to(server.edge);
+    let note = "x".repeat(20_000);
+    for anon_id in ["v1", "v1", "v1", "v1", "v1", "v2"] {
+        let event = json!({ "anonId": anon_id, "event": "e", "properties": { "note": note } });
+        accepted(&mut client, "track", &event);
+    }
+    let export = |since: u64| {
+        let target = format!("/visitors/export?site=acme&anonId=v1&since={since}");
+        let response = operator(&server, "GET", &target);
+        assert_eq!(response.status, 200);
+        let lines = response.text().lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let seqs: Vec<u64> = lines.map(|record| crate::logged::number(&record["seq"])).collect();
+        (seqs, response.field("x-damaged").map(str::to_owned))
+    };
+    assert_eq!(export(0), (vec![1, 2, 3, 4, 5], None));
+    // The first segment is sealed: behind its header and that of its first batch stands the first record.
+    let first = server.data().join(parallax::segment::segment_name(1));
+    let mut bytes = std::fs::read(&first).expect("the segment");
+    bytes[10_000] ^= 1;
+    std::fs::write(&first, bytes).expect("damaged");
+    assert_eq!(export(0), (vec![2, 3, 4, 5], Some("1".to_owned())));
+    assert_eq!(export(4), (vec![5], None), "what is not read is not passed over");
+    let metrics = server.admin_get("/metrics");
+    assert!(metrics.text().contains("\nparallax_export_damaged_total 1\n"), "{}", metrics.text());
+    let said =
+        "an export passed over 1 damaged places of the log, the first: 00000000000000000001.segment at 40, ";
+    crate::harness::eventually("it is logged", || server.log().contains(said).then_some(()));
+    assert_eq!(server.log().matches("passed over").count(), 1);
+}
