@@ -68,6 +68,7 @@ kinds! {
     UNKNOWN_TRANSFER_CODING "unknown_transfer_coding" 501 "The transfer coding is not known"
     QUEUE_FULL "queue_full" 503 "Too many events are waiting for the disk"
     DISK_UNAVAILABLE "disk_unavailable" 503 "The disk does not take events"
+    STARTING "starting" 503 "The server is starting"
     DRAINING "draining" 503 "The server is stopping"
     OVERLOADED "overloaded" 503 "The server has no room for more at the moment"
     UNSUPPORTED_VERSION "unsupported_version" 505 "The version of HTTP is not supported"

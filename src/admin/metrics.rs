@@ -23,22 +23,30 @@ pub struct Metrics {
     pub publishing: Publishing,
     /// What snapshots hold.
     pub budget: Budget,
+    /// Seconds since 1970.
+    pub started_s: u64,
+    /// What there is once the log is read.
+    pub read: Option<Read>,
+}
+
+/// The figures that there are once the log is read.
+pub struct Read {
     /// Who may hold how much.
     pub memory: Vec<Term>,
     /// How many connections of the public address are open, of how many.
     pub connections: (Stopping, usize),
-    /// The log, and how long its syncs take.
-    pub log: Option<(Queue, Syncs)>,
+    /// The log.
+    pub log: Queue,
+    /// How long its syncs take.
+    pub syncs: Syncs,
     /// What became of checkpoints.
-    pub checkpoints: Option<Arc<checkpoint::Figures>>,
+    pub checkpoints: Arc<checkpoint::Figures>,
     /// What became of events before they came to the log.
     pub recorded: Recorded,
     /// What is known of visitors.
     pub visitors: Looks,
     /// What became of their exports and erasures.
     pub jobs: JobCounts,
-    /// Seconds since 1970.
-    pub started_s: u64,
 }
 
 const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -92,27 +100,16 @@ impl Metrics {
         }
         page.family("parallax_sent_bytes_total", "counter", "Bytes of all answers");
         page.sample(&[], counters.sent_bytes());
-        self.connections(&mut page, &counters);
-        self.snapshots(&mut page, desk);
-        self.events(&mut page);
-        self.log(&mut page);
-        self.visitors(&mut page);
-        self.jobs(&mut page);
-        self.checkpoints(&mut page);
-        self.process(&mut page);
-        page.text
-    }
-
-    fn connections(&self, page: &mut Page, counters: &Counters) {
-        let (stopping, max) = &self.connections;
-        page.family("parallax_connections", "gauge", "Connections that are open");
-        page.sample(&[], stopping.open());
-        page.family("parallax_connections_max", "gauge", "Connections that may be open");
-        page.sample(&[], max);
         page.family("parallax_connections_total", "counter", "What happened to connections");
         for (happening, name) in Happening::ALL {
             page.sample(&[("happening", name)], counters.happenings(happening));
         }
+        self.snapshots(&mut page, desk);
+        self.process(&mut page);
+        if let Some(read) = &self.read {
+            read.write(&mut page);
+        }
+        page.text
     }
 
     fn snapshots(&self, page: &mut Page, desk: &mut Desk) {
@@ -137,6 +134,50 @@ impl Metrics {
         }
     }
 
+    fn process(&self, page: &mut Page) {
+        page.family(
+            "parallax_snapshots_memory_bytes",
+            "gauge",
+            "What snapshots take, old ones in use included",
+        );
+        page.sample(&[], self.budget.used());
+        if let Ok(usage) = storage::usage() {
+            page.family("process_resident_memory_bytes", "gauge", "Memory that is resident");
+            page.sample(&[], usage.resident_bytes);
+            page.family("process_open_fds", "gauge", "Descriptors that are open");
+            page.sample(&[], usage.descriptors);
+        }
+        page.family("process_start_time_seconds", "gauge", "When the process began");
+        page.sample(&[], self.started_s);
+    }
+}
+
+impl Read {
+    fn write(&self, page: &mut Page) {
+        self.connections(page);
+        self.events(page);
+        self.log(page);
+        self.visitors(page);
+        self.jobs(page);
+        self.checkpoints(page);
+        page.family(
+            "parallax_memory_max_bytes",
+            "gauge",
+            "What each holder may take; the sum is never passed",
+        );
+        for Term { holder, bytes } in &self.memory {
+            page.sample(&[("holder", holder)], bytes);
+        }
+    }
+
+    fn connections(&self, page: &mut Page) {
+        let (stopping, max) = &self.connections;
+        page.family("parallax_connections", "gauge", "Connections that are open");
+        page.sample(&[], stopping.open());
+        page.family("parallax_connections_max", "gauge", "Connections that may be open");
+        page.sample(&[], max);
+    }
+
     fn events(&self, page: &mut Page) {
         page.family("parallax_events_dropped_total", "counter", "Valid events that were dropped on purpose");
         for (reason, dropped) in
@@ -157,8 +198,7 @@ impl Metrics {
     }
 
     fn log(&self, page: &mut Page) {
-        let Some((queue, syncs)) = &self.log else { return };
-        let figures = queue.figures();
+        let figures = self.log.figures();
         for (name, kind, help, value) in [
             ("parallax_events_accepted_total", "counter", "Events that were recorded", figures.records()),
             (
@@ -219,7 +259,7 @@ impl Metrics {
             page.sample(&[], value);
         }
         page.family("parallax_sync_seconds", "histogram", "An append with its sync, or a sync that followed");
-        page.histogram(&[], &syncs.told());
+        page.histogram(&[], &self.syncs.told());
     }
 
     fn visitors(&self, page: &mut Page) {
@@ -273,7 +313,7 @@ impl Metrics {
     }
 
     fn checkpoints(&self, page: &mut Page) {
-        let Some(figures) = &self.checkpoints else { return };
+        let figures = &self.checkpoints;
         for (name, kind, help, value) in [
             (
                 "parallax_checkpoints_total",
@@ -315,31 +355,6 @@ impl Metrics {
             page.family(name, kind, help);
             page.sample(&[], value);
         }
-    }
-
-    fn process(&self, page: &mut Page) {
-        page.family(
-            "parallax_memory_max_bytes",
-            "gauge",
-            "What each holder may take; the sum is never passed",
-        );
-        for Term { holder, bytes } in &self.memory {
-            page.sample(&[("holder", holder)], bytes);
-        }
-        page.family(
-            "parallax_snapshots_memory_bytes",
-            "gauge",
-            "What snapshots take, old ones in use included",
-        );
-        page.sample(&[], self.budget.used());
-        if let Ok(usage) = storage::usage() {
-            page.family("process_resident_memory_bytes", "gauge", "Memory that is resident");
-            page.sample(&[], usage.resident_bytes);
-            page.family("process_open_fds", "gauge", "Descriptors that are open");
-            page.sample(&[], usage.descriptors);
-        }
-        page.family("process_start_time_seconds", "gauge", "When the process began");
-        page.sample(&[], self.started_s);
     }
 }
 

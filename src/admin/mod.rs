@@ -1,4 +1,4 @@
-//! The operator's address: is it alive, is it ready, and why was that decided.
+//! The operator's address: is it alive, is it ready, and why was that decided. It answers from the first moment of a start.
 //!
 //! It is told apart from the public ones by its port alone, so it guards itself: without a token only
 //! GETs from loopback are answered, and nothing that a web page on the operator's machine could send.
@@ -6,13 +6,15 @@
 mod health;
 pub mod jobs;
 mod metrics;
+pub mod starting;
 mod visitors;
 
-pub use metrics::Metrics;
+pub use metrics::{Metrics, Read};
 pub use visitors::Visitors;
 
 use std::net::IpAddr;
 
+use self::starting::{Parts, Starting};
 use crate::api::{Answered, Desk, Endpoint, Progress};
 use crate::checksum;
 use crate::http::request::{Arrival, Method, Request};
@@ -26,17 +28,30 @@ pub struct Operator {
     token: Option<String>,
     metrics: Metrics,
     visitors: Option<Visitors>,
+    /// None once all is read.
+    starting: Option<Starting>,
 }
 
 impl Operator {
     /// Answers at `desk`, which explains, for those who know `token`; says of `stopping` whether the server is ready.
     pub fn new(desk: Desk, token: Option<String>, stopping: Stopping, metrics: Metrics) -> Self {
-        Self { desk, stopping, token, metrics, visitors: None }
+        Self { desk, stopping, token, metrics, visitors: None, starting: None }
     }
 
-    /// The same, which is also asked about visitors.
-    pub fn knowing(self, visitors: Visitors) -> Self {
-        Self { visitors: Some(visitors), ..self }
+    /// The same, which tells how far a start has come until it gets its other parts.
+    #[must_use]
+    pub fn starting(self, starting: Starting) -> Self {
+        Self { starting: Some(starting), ..self }
+    }
+
+    fn take_parts(&mut self) {
+        let Some(Starting { parts, .. }) = &self.starting else { return };
+        let Ok(Parts { make, read }) = parts.try_recv() else { return };
+        let (desk, visitors) = make();
+        self.desk = desk;
+        self.visitors = Some(visitors);
+        self.metrics.read = Some(read);
+        self.starting = None;
     }
 
     /// Whether the rest of the address is open to this request.
@@ -69,12 +84,18 @@ impl Operator {
 
 impl Service for Operator {
     fn answer(&mut self, request: &Request<'_>, arrival: &Arrival, out: &mut Vec<u8>) -> Progress {
-        if health::answer(&mut self.desk, &self.stopping, request, out)
+        self.take_parts();
+        if health::answer(&mut self.desk, self.starting.as_ref(), &self.stopping, request, out)
             || self.metrics.answer(&mut self.desk, request, out)
         {
             return Progress::Answered(Answered::default());
         }
         if let Err(problem) = self.admit(request, arrival) {
+            return Progress::Answered(self.desk.refuse_request(request, &problem, out));
+        }
+        if self.starting.is_some() {
+            let expected = "another try in a moment: snapshots and log are being read, /readyz says how far";
+            let problem = Problem::missing(problem::STARTING, expected);
             return Progress::Answered(self.desk.refuse_request(request, &problem, out));
         }
         if let Some(visitors) = self.visitors.as_mut().filter(|_| Visitors::has(request.path)) {

@@ -341,7 +341,6 @@ fn serve(typed: Serve) -> Result<(), Failure> {
     if let Some(events) = running.addresses.events_listen {
         tracing::info!("events have the address http://{events}");
     }
-    tracing::info!("the operator's address is http://{}", running.addresses.admin);
     tracing::info!(
         "serving {} at http://{} with {} on {}",
         snapshots.display(),

@@ -1,15 +1,15 @@
 //! Boot: what is started in which order, and which thread does what.
 //!
 //! The order: the addresses are claimed, so that a port in use is noticed before anything else is
-//! done; the snapshots are scanned; the operator's address listens, then the workers. When
-//! `start` returns, every listener accepts.
+//! done; the operator's address listens; the snapshots are scanned and the log is read, of which it
+//! tells how far that is; the workers listen. When `start` returns, every listener accepts.
 
+mod operating;
 mod recording;
 
 use std::collections::HashSet;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -18,8 +18,9 @@ use std::time::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use self::operating::Operating;
 use self::recording::Recording;
-use crate::admin::Metrics;
+use crate::admin::{Metrics, Operator, Read};
 use crate::api::{Desk, Settings};
 use crate::config::{Config, Connections, Driver};
 use crate::counters::{JobCounts, Totals};
@@ -110,46 +111,41 @@ pub fn start(config: Config) -> Result<Running, BootError> {
     let kernel = choose_kernel(config.driver)?;
     let (current, budget) = (Current::default(), Budget::new(config.snapshots_memory));
     let shelf = Shelf::new(budget.clone());
-    let publishing = shelf.publishing();
+    let (stopping, totals) = (Stopping::default(), Totals::new(ENDPOINTS_COUNTED));
+    let (agents, settings) = (Arc::new(Agents::new()), settings(&config));
+    let operators = Settings { address_limit: None, site_limit: None, ..settings.clone() };
+    let metrics = Metrics {
+        totals: totals.clone(),
+        publishing: shelf.publishing(),
+        budget,
+        started_s: clock::now_s(),
+        read: None,
+    };
+    let first_desk = desk(&operators, &current, &agents);
+    let (token, stops) = (config.admin_token.clone(), stopping.clone());
+    let operator = || Operator::new(first_desk(), token, stops, metrics);
+    let operating = Operating::begin(kernel, operators_connections(&config), addresses.admin, operator)?;
     let watched = publish(&config, &current, shelf)?;
-    let recording = Recording::start(&config)?;
+    operating.reading.scanned();
+    let recording = Recording::start(&config, &operating.reading)?;
 
     let cpus = worker::cpus();
     let workers = config.workers.unwrap_or(cpus.len()).max(1);
     let connections_max = connections_max(&config, workers)?;
-    let memory = memory::terms(&config, workers, connections_max, memory_bytes_max(config.profiles_memory));
-    say_memory(&memory);
-    let (stopping, totals) = (Stopping::default(), Totals::new(ENDPOINTS_COUNTED));
-    let metrics = Metrics {
-        totals: totals.clone(),
-        publishing,
-        budget,
-        memory,
-        connections: (stopping.clone(), connections_max),
-        log: Some((recording.queue.clone(), recording.syncs.clone())),
-        recorded: recording.recorded.clone(),
-        checkpoints: Some(Arc::clone(&recording.checkpoints)),
-        visitors: recording.visitors.clone(),
-        jobs: JobCounts::default(),
-        started_s: clock::now_s(),
+    let read = read(&config, workers, (stopping.clone(), connections_max), &recording);
+    let knowing = |settings: &Settings| {
+        let (desk, visitors) = (desk(settings, &current, &agents), recording.looks.clone());
+        move || desk().knowing(visitors.lookup())
     };
-    let (agents, settings) = (Arc::new(Agents::new()), settings(&config));
-    let desk = |settings| {
-        let (current, agents) = (current.clone(), Arc::clone(&agents));
-        let visitors = recording.visitors.clone();
-        move || Desk::new(settings, &current, agents).knowing(visitors.lookup())
-    };
-    let (public, own) = connections(&config, connections_max, workers);
-    let operator = desk(Settings { address_limit: None, site_limit: None, ..settings.clone() });
-    let (operator, bell) = recording.operator(operator, config.admin_token, stopping.clone(), metrics)?;
-    serve(operators(kernel, own, bind(addresses.admin, "--admin")?, bell, operator))?;
+    operating.complete(&recording, knowing(&operators), read);
 
+    let public = connections(&config, connections_max, workers);
     let mut listeners = Vec::with_capacity(workers);
     for i in 0..workers {
         let own = bind_public(&addresses)?;
         listeners.extend(held(&own)?);
         let (recorder, bell) = recording.recorder()?;
-        let desk = desk(settings.clone());
+        let desk = knowing(&settings);
         serve(Plan {
             name: format!("worker-{i}"),
             cpu: cpus.get(i % cpus.len().max(1)).copied(),
@@ -166,25 +162,29 @@ pub fn start(config: Config) -> Result<Running, BootError> {
     Ok(Running { addresses, workers, kernel, signals, watched, stopping, listeners, recording })
 }
 
-/// How the operator's thread is set up: its answers are not counted among the public ones, its connections not waited for at
-/// the end.
-fn operators<M>(
-    kernel: Kernel,
-    connections: Connections,
-    listener: TcpListener,
-    bell: UnixStream,
-    service: M,
-) -> Plan<M> {
-    Plan {
-        name: "operator".to_owned(),
-        cpu: None,
-        kernel,
+/// What makes a desk, on the thread that answers there.
+fn desk(
+    settings: &Settings,
+    current: &Current,
+    agents: &Arc<Agents>,
+) -> impl FnOnce() -> Desk + Send + use<> {
+    let (settings, current, agents) = (settings.clone(), current.clone(), Arc::clone(agents));
+    move || Desk::new(settings, &current, agents)
+}
+
+/// What there is to tell once the log is read.
+fn read(config: &Config, workers: usize, connections: (Stopping, usize), recording: &Recording) -> Read {
+    let memory = memory::terms(config, workers, connections.1, memory_bytes_max(config.profiles_memory));
+    say_memory(&memory);
+    Read {
+        memory,
         connections,
-        totals: Totals::new(ENDPOINTS_COUNTED),
-        stopping: Stopping::default(),
-        listeners: vec![(listener, Surface::Admin)],
-        bell: Some(bell),
-        service,
+        log: recording.queue.clone(),
+        syncs: recording.syncs.clone(),
+        recorded: recording.recorded.clone(),
+        checkpoints: Arc::clone(&recording.checkpoints),
+        visitors: recording.looks.clone(),
+        jobs: JobCounts::default(),
     }
 }
 
@@ -220,12 +220,16 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
-/// What the public address's connections may take, of each worker, and what the operator's may.
-fn connections(config: &Config, max: usize, workers: usize) -> (Connections, Connections) {
-    let (timeouts, held_bytes_max) = (config.timeouts, config.held_bytes_max(workers));
-    let public = Connections { timeouts, max, held_bytes_max, log: config.access_log };
+/// What the public address's connections may take, of each worker.
+fn connections(config: &Config, max: usize, workers: usize) -> Connections {
+    let held_bytes_max = config.held_bytes_max(workers);
+    Connections { timeouts: config.timeouts, max, held_bytes_max, log: config.access_log }
+}
+
+/// What the operator's may.
+fn operators_connections(config: &Config) -> Connections {
     let (max, held_bytes_max) = (OPERATOR_CONNECTIONS_MAX, CONNECTIONS_MEMORY_BYTES_MIN);
-    (public, Connections { timeouts, max, held_bytes_max, log: false })
+    Connections { timeouts: config.timeouts, max, held_bytes_max, log: false }
 }
 
 /// Connections of the public address, as many as the operator says and descriptors allow.
@@ -233,7 +237,8 @@ fn connections_max(config: &Config, workers: usize) -> Result<usize, BootError> 
     let wanted = config.connections;
     let limit = storage::raise_descriptors();
     let open = storage::usage().map_or(0, |usage| usage.descriptors);
-    let threads = (workers + 1) * (DESCRIPTORS_PER_THREAD + REFUSED_WAITED_FOR_MAX);
+    // The operator's thread has its own by now.
+    let threads = workers * DESCRIPTORS_PER_THREAD + (workers + 1) * REFUSED_WAITED_FOR_MAX;
     let events = config.events_listen.map_or(0, |_| 2 * workers);
     let taken = (open + events + threads + OPERATOR_CONNECTIONS_MAX + DESCRIPTORS_RESERVED) as u64;
     let room = limit.saturating_sub(taken).min(usize::MAX as u64) as usize;

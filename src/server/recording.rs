@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::BootError;
-use crate::admin::{Metrics, Operator, Visitors};
-use crate::api::{Desk, Recorder};
+use crate::admin::Visitors;
+use crate::admin::starting::Reading;
+use crate::api::Recorder;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Ack, Config};
-use crate::counters::{Recorded, Syncs};
+use crate::counters::{JobCounts, Recorded, Syncs};
 use crate::ids;
 use crate::limits::CHECKPOINT_STOP_MS;
 use crate::segment::{
@@ -25,7 +26,6 @@ use crate::visitors::checkpoint::folder::{Folder, checkpoint_name};
 use crate::visitors::checkpoint::making::{self, making};
 use crate::visitors::checkpoint::restoring::{Reach, Restored, restore};
 use crate::visitors::live::{Live, Looks};
-use crate::worker::Stopping;
 
 /// The log at work.
 pub(super) struct Recording {
@@ -33,7 +33,7 @@ pub(super) struct Recording {
     pub(super) syncs: Syncs,
     pub(super) recorded: Recorded,
     /// What the log says of visitors.
-    pub(super) visitors: Looks,
+    pub(super) looks: Looks,
     folder: PathBuf,
     /// What became of checkpoints.
     pub(super) checkpoints: Arc<Figures>,
@@ -46,10 +46,15 @@ pub(super) struct Recording {
 struct Told {
     syncs: Syncs,
     visitors: Live,
+    /// Until recovery is done: how far it is, and the last seq that is to come.
+    reading: Option<(Reading, u64)>,
 }
 
 impl Follower for Told {
     fn fold(&mut self, records: Records<'_>) {
+        if let Some((reading, last)) = &self.reading {
+            reading.log(records.seqs().end.saturating_sub(1), *last);
+        }
         self.visitors.fold(records);
     }
 
@@ -65,6 +70,9 @@ impl Follower for Told {
     fn recovering(&mut self, done: usize, of: usize) {
         if of > 1 {
             tracing::info!("reading the log: {done} of {of} segments");
+        }
+        if done == of {
+            self.reading = None;
         }
     }
 
@@ -86,18 +94,20 @@ impl Follower for Told {
 }
 
 impl Recording {
-    /// Opens the log in the data folder and begins to write it.
-    pub(super) fn start(config: &Config) -> Result<Self, BootError> {
+    /// Opens the log in the data folder and begins to write it; tells `reading` how far that is.
+    pub(super) fn start(config: &Config, reading: &Reading) -> Result<Self, BootError> {
         let folder = &config.data;
         let cause = |cause: LogError| BootError::Data { folder: folder.clone(), cause };
         let (disk, clock) = (Arc::new(RealDisk) as Arc<dyn Disk>, Arc::new(SystemClock::new()));
         let held = Held::hold(folder, Arc::clone(&disk)).map_err(cause)?;
         let reach = held.reach().map_err(cause)?;
         let checkpoints = Folder::new(Arc::clone(&disk), folder);
-        let restored = restored(config, &checkpoints, Reach { first: reach.first, last: reach.last })?;
+        let (first, last) = (reach.first, reach.last);
+        reading.log(0, last);
+        let restored = restored(config, &checkpoints, Reach { first, last }, reading)?;
         let Restored { table, secret: old_secret, seq, standing, .. } = restored;
         let (known, secret) = (table.len(), old_secret.unwrap_or_else(secret));
-        let (live, visitors) = Live::standing(table, secret, config.profiles_memory);
+        let (live, looks) = Live::standing(table, secret, config.profiles_memory);
         let options_of_making = making::Options {
             log_bytes: config.checkpoint_bytes,
             ..making::Options::new(secret, config.profiles_memory)
@@ -107,15 +117,20 @@ impl Recording {
         let (making, scribe) = making(checkpoints, options_of_making, standing, Arc::clone(&figures));
         let syncs = Syncs::default();
         let names = Secret::read(disk, folder).map_err(cause)?;
-        let told = Box::new(Told { syncs: syncs.clone(), visitors: live.keeping(making).naming(names) });
+        reading.log(seq, last);
+        let told = Told {
+            syncs: syncs.clone(),
+            visitors: live.keeping(making).naming(names),
+            reading: Some((reading.clone(), last)),
+        };
         let options = Options { folded_seq: seq, ..options(config) };
-        let (queue, writer, report) = held.open(options, clock, told).map_err(cause)?;
+        let (queue, writer, report) = held.open(options, clock, Box::new(told)).map_err(cause)?;
         say(config, &report);
         say_visitors(seq, known, report.records);
         scribe.spawn().map_err(BootError::Thread)?;
         let writer = WriterThread::spawn(queue.clone(), writer).map_err(BootError::Thread)?;
         let (recorded, folder) = (Recorded::default(), folder.clone());
-        Ok(Self { queue, syncs, recorded, visitors, folder, checkpoints: figures, stop_ms, writer })
+        Ok(Self { queue, syncs, recorded, looks, folder, checkpoints: figures, stop_ms, writer })
     }
 
     /// A worker's way to the log, and the bell that says when something came back.
@@ -128,22 +143,15 @@ impl Recording {
         Ok((move || Recorder::new(port, recorded), bell))
     }
 
-    /// The operator's service, which asks the log and what it says of visitors, and the bell for what takes longer.
-    pub(super) fn operator(
+    /// What the operator asks the log through, and what it says of visitors; what takes longer rings `ring`.
+    pub(super) fn visitors(
         &self,
-        desk: impl FnOnce() -> Desk + Send + 'static,
-        token: Option<String>,
-        stopping: Stopping,
-        metrics: Metrics,
-    ) -> Result<(impl FnOnce() -> Operator + Send + 'static, UnixStream), BootError> {
-        let (visitors, log, folder) = (self.visitors.clone(), self.queue.clone(), self.folder.clone());
-        let (checkpoints, jobs) = (Arc::clone(&self.checkpoints), metrics.jobs.clone());
-        let (ring, bell) = bell()?;
-        let service = move || {
-            let visitors = Visitors::new(visitors.lookup(), log, folder, checkpoints, ring, jobs);
-            Operator::new(desk(), token, stopping, metrics).knowing(visitors)
-        };
-        Ok((service, bell))
+        ring: UnixStream,
+        counts: JobCounts,
+    ) -> impl FnOnce() -> Visitors + Send + 'static {
+        let (visitors, log, folder) = (self.looks.clone(), self.queue.clone(), self.folder.clone());
+        let checkpoints = Arc::clone(&self.checkpoints);
+        move || Visitors::new(visitors.lookup(), log, folder, checkpoints, ring, counts)
     }
 
     /// Answers what was taken, syncs and seals, and makes a last checkpoint if that takes no longer than `left`.
@@ -163,7 +171,7 @@ impl Recording {
 }
 
 /// A pair of sockets: what is written to the first wakes the thread that has the second.
-fn bell() -> Result<(UnixStream, UnixStream), BootError> {
+pub(super) fn bell() -> Result<(UnixStream, UnixStream), BootError> {
     let cause =
         |cause| BootError::System { what: "a thread cannot be told of what is done (ulimit -n)", cause };
     let (ring, bell) = UnixStream::pair().map_err(cause)?;
@@ -173,9 +181,10 @@ fn bell() -> Result<(UnixStream, UnixStream), BootError> {
 }
 
 /// The table of visitors as the newest checkpoint has it, as far as the log bears it out.
-fn restored(config: &Config, folder: &Folder, log: Reach) -> Result<Restored, BootError> {
+fn restored(config: &Config, folder: &Folder, log: Reach, reading: &Reading) -> Result<Restored, BootError> {
     let refused = |cause| BootError::Visitors { folder: config.data.clone(), cause };
     let mut progress = |done: u64, of: u64| {
+        reading.visitors(done, of);
         if done.is_multiple_of(LOADED_SAID) {
             tracing::info!("reading what is known of visitors: {done} of {of}");
         }

@@ -1,9 +1,9 @@
 //! A running server and a client that speaks HTTP byte by byte.
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Lines, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -17,9 +17,26 @@ pub use crate::fuzz::site::snapshot;
 /// Longer than anything here takes on a busy machine; only a failing test waits for it.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A process that ends with its value.
+struct Process(Child);
+
+impl Process {
+    fn exit_code(&mut self) -> i32 {
+        let ended = eventually("the server ends", || self.0.try_wait().expect("it can be asked"));
+        ended.code().expect("a code")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A server process with a snapshots folder of its own. Ends with its value.
 pub struct Server {
-    child: Child,
+    process: Process,
     pub edge: SocketAddr,
     pub admin: SocketAddr,
     folder: Arc<TempDir>,
@@ -49,29 +66,17 @@ impl Data {
 impl Server {
     /// Serves `snapshots`, given as names and contents, with two workers and `flags` beside.
     pub fn start(snapshots: &[(&str, &[u8])], flags: &[&str]) -> Self {
-        let folder = temporary_folder();
-        for (name, bytes) in snapshots {
-            std::fs::write(folder.path().join(name), bytes).expect("a snapshot is written");
-        }
-        Self::over(&[], Arc::new(folder), Data::temporary(), flags)
+        Self::over(&[], holding(snapshots), Data::temporary(), flags)
     }
 
     /// The same, with its data in a folder that is there.
     pub fn recording_to(data: &Path, snapshots: &[(&str, &[u8])], flags: &[&str]) -> Self {
-        let folder = temporary_folder();
-        for (name, bytes) in snapshots {
-            std::fs::write(folder.path().join(name), bytes).expect("a snapshot is written");
-        }
-        Self::over(&[], Arc::new(folder), Arc::new(Data::Given(data.to_owned())), flags)
+        Self::over(&[], holding(snapshots), Arc::new(Data::Given(data.to_owned())), flags)
     }
 
     /// The same, started by another program, such as one that sets limits.
     pub fn under(starter: &[&str], snapshots: &[(&str, &[u8])]) -> Self {
-        let folder = temporary_folder();
-        for (name, bytes) in snapshots {
-            std::fs::write(folder.path().join(name), bytes).expect("a snapshot is written");
-        }
-        Self::over(starter, Arc::new(folder), Data::temporary(), &[])
+        Self::over(starter, holding(snapshots), Data::temporary(), &[])
     }
 
     /// Ends the process without notice and starts another over the same folders.
@@ -82,6 +87,15 @@ impl Server {
     }
 
     fn over(starter: &[&str], folder: Arc<TempDir>, data: Arc<Data>, flags: &[&str]) -> Self {
+        Self::begin(starter, folder, data, flags).serving()
+    }
+
+    /// The same as [`recording_to`](Self::recording_to), which the folder may keep from serving.
+    pub fn starting_over(data: &Path, snapshots: &[(&str, &[u8])]) -> Starting {
+        Self::begin(&[], holding(snapshots), Arc::new(Data::Given(data.to_owned())), &[])
+    }
+
+    fn begin(starter: &[&str], folder: Arc<TempDir>, data: Arc<Data>, flags: &[&str]) -> Starting {
         let words: Vec<&str> = starter.iter().copied().chain([env!("CARGO_BIN_EXE_parallax")]).collect();
         let mut child = Command::new(words[0])
             .args(&words[1..])
@@ -94,21 +108,11 @@ impl Server {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the server starts");
-        let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let mut address = |what: &str| loop {
-            let line = lines.next().expect("the server says its addresses").expect("UTF-8");
-            let found = line.contains(what).then(|| line.split("http://").nth(1)).flatten();
-            let found = found.and_then(|rest| rest.split([' ', '"']).next()?.parse().ok());
-            log.lock().expect("unpoisoned").push(line);
-            if let Some(found) = found {
-                return found;
-            }
-        };
-        let (admin, edge) = (address("operator's address"), address("serving"));
-        let rest = Arc::clone(&log);
-        thread::spawn(move || lines.map_while(Result::ok).for_each(|l| rest.lock().unwrap().push(l)));
-        Self { child, edge, admin, folder, data, log }
+        let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+        let mut said = Said { lines, log: Arc::default() };
+        let process = Process(child);
+        let admin = said.address("operator's address");
+        Starting { process, admin, said, folder, data }
     }
 
     /// Serves the demo.
@@ -157,37 +161,37 @@ impl Server {
 
     /// Its process.
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.process.0.id()
     }
 
     /// Sends a signal, given by its name: "TERM".
     pub fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        let sent =
+            Command::new("kill").args([&format!("-{name}"), &self.process.0.id().to_string()]).status();
         assert!(sent.expect("kill is there").success(), "a signal is sent");
     }
 
     /// Its exit code, once it has ended.
     pub fn exit_code(&mut self) -> i32 {
-        eventually("the server ends", || self.child.try_wait().expect("it can be asked"))
-            .code()
-            .expect("a code")
+        self.process.exit_code()
     }
 
     /// Its open descriptors.
     pub fn descriptors(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("it runs").count()
+        std::fs::read_dir(format!("/proc/{}/fd", self.process.0.id())).expect("it runs").count()
     }
 
     /// The highest number of an open descriptor.
     pub fn highest_descriptor(&self) -> usize {
-        let folder = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("it runs");
+        let folder = std::fs::read_dir(format!("/proc/{}/fd", self.process.0.id())).expect("it runs");
         let numbers = folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         numbers.max().expect("a descriptor")
     }
 
     /// KiB of memory that it has in use (VmRSS).
     pub fn resident_kib(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.process.0.id())).expect("it runs");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
         line.trim().trim_end_matches(" kB").parse().expect("digits")
     }
@@ -198,10 +202,60 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+/// A folder that holds these, given as names and contents.
+fn holding(snapshots: &[(&str, &[u8])]) -> Arc<TempDir> {
+    let folder = temporary_folder();
+    for (name, bytes) in snapshots {
+        std::fs::write(folder.path().join(name), bytes).expect("a snapshot is written");
+    }
+    Arc::new(folder)
+}
+
+/// A server process of which only the operator's address answers so far.
+pub struct Starting {
+    process: Process,
+    pub admin: SocketAddr,
+    said: Said,
+    folder: Arc<TempDir>,
+    data: Arc<Data>,
+}
+
+impl Starting {
+    /// Its exit code, once it has ended.
+    pub fn exit_code(&mut self) -> i32 {
+        self.process.exit_code()
+    }
+
+    /// Waits until it serves.
+    pub fn serving(self) -> Server {
+        let Self { process, admin, mut said, folder, data } = self;
+        let edge = said.address("serving");
+        let (log, rest) = (Arc::clone(&said.log), said);
+        thread::spawn(move || {
+            rest.lines.map_while(Result::ok).for_each(|line| rest.log.lock().unwrap().push(line));
+        });
+        Server { process, edge, admin, folder, data, log }
+    }
+}
+
+/// What a server logs.
+struct Said {
+    lines: Lines<BufReader<ChildStderr>>,
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+impl Said {
+    /// The address on the next line that holds `what`.
+    fn address(&mut self, what: &str) -> SocketAddr {
+        loop {
+            let line = self.lines.next().expect("the server says its addresses").expect("UTF-8");
+            let found = line.contains(what).then(|| line.split("http://").nth(1)).flatten();
+            let found = found.and_then(|rest| rest.split([' ', '"']).next()?.parse().ok());
+            self.log.lock().expect("unpoisoned").push(line);
+            if let Some(found) = found {
+                return found;
+            }
+        }
     }
 }
 

@@ -73,6 +73,8 @@ mod metrics;
 mod jobs;
 // Pages and events at one address, or each at its own.
 mod surfaces;
+// How a server begins.
+mod starting;
 // How a server ends.
 mod stopping;
 // What is kept where a server is killed, or stopped, under events.

@@ -131,7 +131,7 @@ fn every_parameter_that_the_code_reads_is_described() {
 }
 
 /// Codes of the operator's address, which the document is not about.
-const OPERATORS: [&str; 3] = ["unauthorized", "host_not_allowed", "internal"];
+const OPERATORS: [&str; 4] = ["unauthorized", "host_not_allowed", "internal", "starting"];
 /// Codes that take a broken disk, or a moment at the end of a server: they are provoked where those are.
 const OF_TROUBLE: [&str; 3] = ["queue_full", "disk_unavailable", "draining"];
 /// Codes of requests that are no operation.

@@ -73,7 +73,8 @@ pub(super) const OF_EVENTS: &[&Kind] = &[
 ];
 
 /// Codes of the operator's address alone.
-const OPERATORS: &[&Kind] = &[problem::UNAUTHORIZED, problem::HOST_NOT_ALLOWED, problem::INTERNAL];
+const OPERATORS: &[&Kind] =
+    &[problem::UNAUTHORIZED, problem::HOST_NOT_ALLOWED, problem::INTERNAL, problem::STARTING];
 
 /// The codes of the public addresses, in the table's order.
 pub(super) fn codes() -> impl Iterator<Item = &'static Kind> {

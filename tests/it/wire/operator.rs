@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use parallax::admin::{Metrics, Operator};
 use parallax::api::{Desk, Settings};
-use parallax::counters::{JobCounts, Publishing, Recorded, Totals};
+use parallax::counters::{Publishing, Totals};
 use parallax::edge::agent::Agents;
 use parallax::http::request::{Parsed, parse};
 use parallax::snapshot::current::Current;
 use parallax::snapshot::open::Budget;
-use parallax::visitors::live::Live;
 use parallax::worker::{ENDPOINTS_COUNTED, Service, Stopping};
 use serde_json::json;
 
@@ -163,14 +162,8 @@ fn answer_to(peer: &str, token: Option<&str>, fields: &str) -> String {
         totals: Totals::new(ENDPOINTS_COUNTED),
         publishing: Publishing::default(),
         budget: Budget::new(0),
-        memory: Vec::new(),
-        connections: (Stopping::default(), 0),
-        log: None,
-        checkpoints: None,
-        recorded: Recorded::default(),
-        visitors: Live::new([0; 16], 0).1,
-        jobs: JobCounts::default(),
         started_s: 0,
+        read: None,
     };
     let mut operator = Operator::new(desk, token.map(str::to_owned), Stopping::default(), metrics);
     let head = format!("GET {WHY} HTTP/1.1\r\nHost: 127.0.0.1\r\n{fields}\r\n");
