@@ -1,53 +1,13 @@
 //! From the bytes of a body to its records: one event of some 500 bytes, and batches of it.
 
-use std::net::{IpAddr, Ipv4Addr};
+#[path = "bench/decoding.rs"]
+mod decoding;
 
-use divan::{AllocProfiler, Bencher, black_box, counter::ItemsCount};
-use parallax::edge::path::RoutePath;
-use parallax::events::decode::{Call, Judge, Outside, Policy, Sent};
-use parallax::events::document::Reader;
-use parallax::events::endpoint::Endpoint;
-use parallax::events::receipt::Fates;
-use parallax::segment::Record;
+use decoding::{Decoding, EVENT};
+use divan::{AllocProfiler, Bencher, counter::ItemsCount};
 
 #[global_allocator]
 static ALLOCATOR: AllocProfiler = AllocProfiler::system();
-
-const EVENT: &str = r#"{"type":"track","anonymousId":"507f191e-810c-4972-9de8-60ea00000000","messageId":"ajs-022bb90c-bbac-11e4-8dfc-aa07a5b093db","timestamp":"2026-01-05T09:59:58.123Z","event":"Product Viewed","properties":{"path":"/pricing","sku":"G-32","price":18.99,"quantity":1,"category":"Games"},"context":{"locale":"de-DE","library":{"name":"analytics.js","version":"2.11.1"},"userAgent":"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 Chrome/140.0 Safari/537.36"}}"#;
-
-const CALL: Call<'static> = Call {
-    site: "acme",
-    tracking_id: "track_acme",
-    policy: Policy {
-        bots: parallax::events::decode::Bots::Flag,
-        honor_gpc: false,
-        ip: parallax::events::ip::IpPolicy::None,
-    },
-    received_ms: 1_767_607_200_000,
-    preview: false,
-    gpc: false,
-    referer: None,
-    user_agent: None,
-    anon_id: None,
-    peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
-};
-
-struct World(RoutePath);
-
-impl Outside for World {
-    fn is_crawler(&mut self, _: &str) -> bool {
-        false
-    }
-
-    fn page_path(&mut self, value: &str) -> Option<&str> {
-        self.0.read(value).ok()?;
-        Some(self.0.text())
-    }
-
-    fn mint(&mut self) -> [u8; 16] {
-        *b"0123456789abcdef"
-    }
-}
 
 fn main() {
     divan::main();
@@ -60,15 +20,8 @@ fn decode(bencher: Bencher, events: usize) {
         0 => EVENT.to_owned(),
         _ => format!("{{\"batch\":[{}]}}", vec![EVENT; events].join(",")),
     };
-    let (mut reader, mut judge, mut world) = (Reader::new(), Judge::default(), World(RoutePath::new()));
-    let mut used = Fates::default();
+    let mut decoding = Decoding::new(body);
     bencher.counter(ItemsCount::new(events.max(1))).bench_local(|| {
-        let document = reader.read(black_box(&body)).expect("JSON");
-        let sent = Sent::of(&document, Endpoint::Track).expect("events");
-        let mut bytes = 0;
-        let record = |record: &Record<'_>| bytes += record.payload.len();
-        let fates = judge.judge(&sent, &CALL, &mut world, std::mem::take(&mut used), record);
-        assert_eq!((fates.recorded(), bytes), (events.max(1), EVENT.len() * events.max(1)));
-        used = fates;
+        assert_eq!(decoding.decode(), (events.max(1), EVENT.len() * events.max(1)));
     });
 }

@@ -25,13 +25,13 @@ fn main() {
 #[divan::bench(args = cases().map(|case| case.name))]
 fn answer(bencher: Bencher, name: &str) {
     let case = cases().into_iter().find(|case| case.name == name).expect("a case of this name");
-    measure(bencher, &case, &mut Served::new(&SNAPSHOT));
+    measure(bencher, &case, &mut Served::new(&SNAPSHOT, None));
 }
 
 /// The last page, by the cursor of the one before.
 #[divan::bench]
 fn deep_cursor(bencher: Bencher) {
-    let mut served = Served::new(&SNAPSHOT);
+    let mut served = Served::new(&SNAPSHOT, None);
     let mut cursor = String::new();
     for _ in 1..ITEMS / 100 {
         let page = page_behind(&cursor);

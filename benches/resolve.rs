@@ -26,7 +26,7 @@ fn main() {
 #[divan::bench(args = cases().map(|case| case.name))]
 fn answer(bencher: Bencher, name: &str) {
     let case = cases().into_iter().find(|case| case.name == name).expect("a case of this name");
-    let mut served = Served::new(&compiled(&site_with_content(), 1));
+    let mut served = Served::new(&compiled(&site_with_content(), 1), None);
     case.assert(served.answer(&case.request));
     bencher.bench_local(move || served.answer(divan::black_box(&case.request)).len());
 }

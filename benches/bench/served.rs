@@ -10,6 +10,7 @@ use parallax::http::request::{Arrival, Parsed, Surface, parse};
 use parallax::snapshot::current::Current;
 use parallax::snapshot::open::Budget;
 use parallax::snapshot::shelf::Shelf;
+use parallax::visitors::lookup::Lookup;
 use tempfile::TempDir;
 
 /// A desk that serves one snapshot.
@@ -21,7 +22,8 @@ pub struct Served {
 }
 
 impl Served {
-    pub fn new(snapshot: &[u8]) -> Self {
+    /// Serves `snapshot`, and knows these visitors.
+    pub fn new(snapshot: &[u8], visitors: Option<Lookup>) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         std::fs::write(folder.path().join("bench.snapshot"), snapshot).expect("written");
         let current = Current::default();
@@ -29,6 +31,10 @@ impl Served {
         shelf.scan(folder.path(), &HashSet::new(), &current).expect("scanned");
         let settings = Settings::default();
         let desk = Desk::new(settings, &current, Arc::new(Agents::new()));
+        let desk = match visitors {
+            Some(visitors) => desk.knowing(visitors),
+            None => desk,
+        };
         let arrival = Arrival {
             peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
             surface: Surface::Public,
