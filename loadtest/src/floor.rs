@@ -3,9 +3,6 @@
 //! One thread, one ring, multishot accept and receive into a ring of buffers, one send for each request that is whole, always of
 //! the same bytes. It knows nothing of HTTP but the empty line and `Content-Length`, and that only as it is written here.
 
-#[path = "buffers.rs"]
-pub mod buffers;
-
 use std::collections::VecDeque;
 use std::hint::black_box;
 use std::io;
@@ -18,7 +15,7 @@ use io_uring::squeue::Entry;
 use io_uring::{IoUring, SubmissionQueue, Submitter, opcode, types};
 use memchr::memmem;
 
-use buffers::Buffers;
+use crate::buffers::Buffers;
 
 const ENTRIES: u32 = 1024;
 /// Buffers of the ring, a power of two; each holds a request.
@@ -43,21 +40,15 @@ pub struct Burden {
 }
 
 /// Listens, says its address on the error output, and serves until the process ends.
-#[allow(dead_code, reason = "a benchmark includes this file for `serve` alone")]
 pub fn run(listen: SocketAddr, answer: &'static [u8], burden: Burden) -> io::Result<()> {
     let listener = TcpListener::bind(listen)?;
     socket2::SockRef::from(&listener).set_tcp_nodelay(true)?;
     eprintln!("listening on http://{}", listener.local_addr()?);
-    serve_burdened(&listener, answer, burden)
+    serve(&listener, answer, burden)
 }
 
 /// Serves until the process ends.
-#[allow(dead_code, reason = "without it the benchmark and the tests would have to know of burdens")]
-pub fn serve(listener: &TcpListener, answer: &'static [u8]) -> io::Result<()> {
-    serve_burdened(listener, answer, Burden::default())
-}
-
-fn serve_burdened(listener: &TcpListener, answer: &'static [u8], burden: Burden) -> io::Result<()> {
+pub fn serve(listener: &TcpListener, answer: &'static [u8], burden: Burden) -> io::Result<()> {
     let mut builder = IoUring::builder();
     // The cheapest of the flags: 5 to 10 % less here than COOP_TASKRUN.
     builder.setup_single_issuer().setup_defer_taskrun();
@@ -253,4 +244,35 @@ fn request_bytes(bytes: &[u8]) -> Option<usize> {
     let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
     let body = digits.fold(0, |length, digit| 10 * length + usize::from(digit - b'0'));
     Some(head + END.len() + body)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use super::*;
+
+    #[test]
+    fn requests_that_come_whole_in_parts_and_together_have_an_answer_each() {
+        const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+        if let Err(error) = IoUring::new(1) {
+            return eprintln!("skipped: io_uring is not to be had: {error}");
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let mut stream = TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+        std::thread::spawn(move || serve(&listener, ANSWER, Burden::default()));
+        for (sent, answers) in [
+            ("GET / HTTP/1.1\r\n\r\n", 1),
+            ("GET / HTTP/1.1\r\n\r", 0),
+            ("\nGET\r\n\r\nGET\r\n\r\n", 3),
+            ("POST\r\nContent-Length: 12\r\n\r\n01234567", 0),
+            ("\r\n\r\nGET\r\n\r\nPOST\r\nContent-Length: 3\r\nA: 1\r\n\r\n012", 3),
+        ] {
+            stream.write_all(sent.as_bytes()).expect("sent");
+            let mut received = vec![0; answers * ANSWER.len()];
+            stream.read_exact(&mut received).expect("answered");
+            assert_eq!(received, ANSWER.repeat(answers));
+        }
+    }
 }

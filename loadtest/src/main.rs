@@ -1,5 +1,6 @@
 //! Loads Parallax and what one would use instead of it, side by side, and says what each request costs.
 
+mod buffers;
 mod cli;
 mod compare;
 #[path = "../../benches/bench/content.rs"]

@@ -12,7 +12,7 @@ use io_uring::squeue::Entry;
 use io_uring::types::{self, CancelBuilder, Fd, Timespec};
 use io_uring::{IoUring, opcode};
 
-use crate::floor::buffers::Buffers;
+use crate::buffers::Buffers;
 
 const ENTRIES: u32 = 1024;
 /// As many completions wait before the kernel has to keep them elsewhere.

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use super::{Load, LoadError, Pace, run};
+use crate::floor::{self, Burden};
 use crate::outcome::Outcome;
 use crate::request::{Body, Expected, Template};
 
@@ -53,7 +54,7 @@ fn bare() -> SocketAddr {
     // As without it an answer waits until the one before is acknowledged.
     socket2::SockRef::from(&listener).set_tcp_nodelay(true).expect("an option");
     let address = listener.local_addr().expect("an address");
-    std::thread::spawn(move || crate::floor::serve(&listener, ANSWER));
+    std::thread::spawn(move || floor::serve(&listener, ANSWER, Burden::default()));
     address
 }
 

@@ -1,4 +1,4 @@
-//! What a run found, as it is kept: a table on the terminal, a JSON file, one HTML page.
+//! What a run found, as it is kept: a table on the terminal, a JSON file, one HTML page, a picture of each comparison.
 
 mod escape;
 mod gather;
@@ -40,9 +40,13 @@ impl Report {
     pub fn write(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
         let mut json = serde_json::to_string_pretty(self)?;
         json.push('\n');
-        let files = [("report.json", json), ("report.html", page::page(self))];
+        let files = [("report.json".to_owned(), json), ("report.html".to_owned(), page::page(self))];
+        let pictures = self.comparisons.iter().map(|comparison| {
+            (format!("{}.svg", comparison.plan.replace(' ', "-")), picture::bars_alone(comparison))
+        });
         files
             .into_iter()
+            .chain(pictures)
             .map(|(name, text)| {
                 let path = folder.join(name);
                 fs::write(&path, text).map(|()| path)
@@ -127,7 +131,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let files = sample().write(folder.path()).expect("written");
         let names: Vec<_> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
-        assert_eq!(names, ["report.json", "report.html"]);
+        assert_eq!(names, ["report.json", "report.html", "resolve-forced.svg"]);
+        let picture = fs::read_to_string(&files[2]).expect("a file");
+        assert!(
+            picture.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\"") && picture.contains("<style>")
+        );
         let json: serde_json::Value =
             serde_json::from_slice(&fs::read(&files[0]).expect("a file")).expect("JSON");
         let side = &json["comparisons"][0]["sides"][1];

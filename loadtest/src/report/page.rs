@@ -4,11 +4,9 @@ use std::fmt::Write;
 
 use super::escape::escape;
 use super::gather::Spread;
-use super::picture::{bars, curves};
+use super::picture::{STYLE, bars, curves};
 use super::table::{COMPARED, Figure, compared, digits, grouped, times, voids};
 use super::{Comparison, Report, Side, Window};
-
-const STYLE: &str = include_str!("page.css");
 
 /// The whole page. Writing to a String cannot fail.
 pub fn page(report: &Report) -> String {

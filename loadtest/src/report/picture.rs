@@ -9,6 +9,7 @@ use super::scale::Scale;
 use super::table::{self, digits, grouped};
 use super::{Comparison, Side};
 
+pub const STYLE: &str = include_str!("page.css");
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 330.0;
 /// What the curves leave free: left and right for figures and names, above and below.
@@ -124,6 +125,12 @@ pub fn bars(comparison: &Comparison) -> String {
         );
     }
     svg + "</svg>\n"
+}
+
+/// The same as a file of its own.
+pub fn bars_alone(comparison: &Comparison) -> String {
+    let open = format!("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" ");
+    bars(comparison).replacen("<svg ", &open, 1).replacen(">\n", &format!(">\n<style>\n{STYLE}</style>\n"), 1)
 }
 
 fn cost(side: &Side) -> Spread {
