@@ -92,6 +92,8 @@ pub struct Config {
     pub workers: Option<usize>,
     /// The workers' kernel interface.
     pub driver: Driver,
+    /// How long a worker that has nothing to do polls before it parks, at most `SPIN_US_MAX`; zero: not at all.
+    pub spin: Duration,
     /// Whether Edge answers `explain=1`.
     pub explain: bool,
     /// The header in which a proxy names the visitor's country, lower case.

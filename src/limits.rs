@@ -163,6 +163,15 @@ pub const SITES_REMEMBERED_MAX: usize = 1_000;
 pub const COMPLAINTS_LOGGED_MAX: usize = 20;
 /// Workers of one process: more than any machine that one process serves well from.
 pub const WORKERS_MAX: usize = 256;
+/// Microseconds that a worker polls before it parks, at most (`--spin-us`). To be woken costs some 30: who is further away than
+/// this has waited for something else, and would not notice what is gained.
+pub const SPIN_US_MAX: u64 = 1_000;
+/// Spins in a row in which nothing came, after which a worker parks at once: who stays away that often is not near. Fewer would
+/// let one pause of a busy client end it.
+pub const SPINS_IN_VAIN_MAX: u32 = 8;
+/// One in so many of what comes after that is followed by a spin again: a client that is near has it back within milliseconds,
+/// others cost the worker a sixty-fourth of its CPU at most.
+pub const TRIED_AFTER_VAIN_SPINS: u32 = 64;
 
 /// Operators that hold conditions (`$and $or $nor $not $elemMatch $size`) may stand this deep in
 /// each other. Nobody reads a deeper rule; strict parsing refuses it. It bounds the recursion of

@@ -341,6 +341,7 @@ fn start(folder: &std::path::Path) -> SocketAddr {
         admin_token: None,
         workers: Some(2),
         driver,
+        spin: Duration::ZERO,
         explain: false,
         country_header: Some("cf-ipcountry".to_owned()),
         profiles_memory: 64 << 20,

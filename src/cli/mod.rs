@@ -28,7 +28,7 @@ use self::settings::{Said, Sources};
 use crate::config::{Ack, Config, Driver, Timeouts};
 use crate::limits::{
     CHECKPOINT_LOG_BYTES, CONNECTIONS_MEMORY_BYTES, PROFILES_MEMORY_BYTES, SEGMENT_BYTES,
-    SNAPSHOTS_MEMORY_BYTES, WORKERS_MAX,
+    SNAPSHOTS_MEMORY_BYTES, SPIN_US_MAX, WORKERS_MAX,
 };
 use crate::segment::LogError;
 use crate::snapshot::schema::{self, schema};
@@ -130,6 +130,10 @@ struct Serve {
     /// The kernel interface of the workers.
     #[arg(long, env = "PARALLAX_DRIVER", help_heading = "Workers", value_enum, default_value_t = DriverName::Auto)]
     driver: DriverName,
+    /// Microseconds that a worker polls for more before it sleeps: requests that are close together are answered sooner, and it
+    /// burns its CPU meanwhile. Where nothing comes several times in a row it sleeps at once; 0: always.
+    #[arg(long, value_name = "N", env = "PARALLAX_SPIN_US", help_heading = "Workers", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=SPIN_US_MAX))]
+    spin_us: u64,
     /// Let Edge answer explain=1. It shows visitors' profiles to whoever asks.
     #[arg(long, env = "PARALLAX_EXPLAIN", help_heading = "Answers")]
     explain: bool,
@@ -320,6 +324,7 @@ fn serve(typed: Serve) -> Result<(), Failure> {
             DriverName::Uring => Driver::Uring,
             DriverName::Epoll => Driver::Epoll,
         },
+        spin: Duration::from_micros(typed.spin_us),
         explain: typed.explain,
         country_header: typed.country_header.map(|name| name.to_ascii_lowercase()),
         snapshots_memory: typed.snapshots_memory,

@@ -150,6 +150,7 @@ pub fn start(config: Config) -> Result<Running, BootError> {
             name: format!("worker-{i}"),
             cpu: cpus.get(i % cpus.len().max(1)).copied(),
             kernel,
+            spin: config.spin,
             connections: public,
             totals: totals.clone(),
             stopping: stopping.clone(),

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
 
 use super::recording::{Recording, bell};
 use super::{BootError, bind, serve};
@@ -39,6 +40,7 @@ impl Operating {
             name: "operator".to_owned(),
             cpu: None,
             kernel,
+            spin: Duration::ZERO,
             connections,
             // Its answers are not counted among the public ones, its connections not waited for at the end.
             totals: Totals::new(ENDPOINTS_COUNTED),

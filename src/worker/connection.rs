@@ -17,6 +17,7 @@ use monoio::net::TcpStream;
 
 use super::deadlines::{Deadlines, Phase, Watched};
 use super::held::{Held, Holding};
+use super::spin::Spinning;
 use super::stopping::Stopping;
 use super::waiting::Waiting;
 use super::{ENDPOINTS_COUNTED, Service, access};
@@ -39,6 +40,7 @@ pub(super) struct Shared<S> {
     pub(super) deadlines: Rc<Deadlines>,
     pub(super) held: Rc<Held>,
     pub(super) stopping: Stopping,
+    pub(super) spinning: Rc<Spinning>,
     /// Of requests that wait, by token.
     pub(super) wakers: RefCell<Vec<Option<Waker>>>,
     /// Of the task that hands them over.
@@ -65,6 +67,7 @@ impl<S: Service> Shared<S> {
         deadlines: Deadlines,
         totals: Totals,
         stopping: Stopping,
+        spinning: Spinning,
     ) -> Self {
         Self {
             service: RefCell::new(service),
@@ -72,6 +75,7 @@ impl<S: Service> Shared<S> {
             deadlines: Rc::new(deadlines),
             held: Held::new(connections.held_bytes_max),
             stopping,
+            spinning: Rc::new(spinning),
             wakers: RefCell::default(),
             hander: RefCell::default(),
             refusing: Cell::new(0),
@@ -200,6 +204,7 @@ async fn converse<S: Service>(
         if !read(input, stream, watched).await {
             return refuse_expired(stream, from, watched, shared).await;
         }
+        shared.spinning.came();
         let mut arrival = Arrival { at: clock::instant(), ..from };
         let mut waited = None;
         loop {

@@ -108,6 +108,7 @@ pub(super) async fn accept<S: Service>(
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
+                shared.spinning.came();
                 spare = spare.or_else(self::spare);
                 failing &= spare.is_none();
                 let from = Arrival { peer: peer.ip(), surface, at: clock::instant() };

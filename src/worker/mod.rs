@@ -7,6 +7,7 @@ mod deadlines;
 mod held;
 mod listener;
 mod ring;
+mod spin;
 mod stopping;
 mod waiting;
 
@@ -21,9 +22,11 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 pub use listener::{Claim, Kept, bind, claim, keep, stop_listening};
 pub use ring::Kernel;
+pub use spin::Spin;
 pub use stopping::Stopping;
 
 use self::deadlines::Deadlines;
+use self::spin::Spinning;
 use crate::api::{Answered, Desk, Endpoint, Progress};
 use crate::config::Connections;
 use crate::counters::Totals;
@@ -133,6 +136,8 @@ pub struct Plan<M> {
     pub cpu: Option<usize>,
     /// Its kernel interface.
     pub kernel: Kernel,
+    /// How long it polls before it parks.
+    pub spin: Duration,
     /// What its connections may take.
     pub connections: Connections,
     /// Where it tells what it has done.
@@ -160,12 +165,14 @@ pub fn spawn<S: Service, M: FnOnce() -> S + Send + 'static>(
         if let Some(cpu) = plan.cpu {
             pin(cpu);
         }
-        let Plan { kernel, connections, totals, stopping, listeners, bell, service, .. } = plan;
+        let Plan { kernel, spin, connections, totals, stopping, listeners, bell, service, .. } = plan;
         ring::run(kernel, &started, || {
             let timeouts = connections.timeouts;
             let period = (timeouts.shortest() / SWEEPS_PER_TIMEOUT).min(Duration::from_secs(1));
             let deadlines = Deadlines::new(timeouts);
-            let shared = connection::Shared::new(service(), connections, deadlines, totals, stopping);
+            let spinning = Spinning::new(spin);
+            let shared =
+                connection::Shared::new(service(), connections, deadlines, totals, stopping, spinning);
             serve(listeners, bell, kernel, Rc::new(shared), period)
         });
     })?;
@@ -188,8 +195,8 @@ async fn serve<S: Service>(
     for (listener, surface) in listeners {
         monoio::spawn(listener::accept(listener, surface, kernel, Rc::clone(&shared)));
     }
-    // When no more come, those that are open are still served.
-    std::future::pending().await
+    // It never ends: when no more come, those that are open are still served.
+    Rc::clone(&shared.spinning).keep_awake().await
 }
 
 async fn tick<S: Service>(shared: Rc<connection::Shared<S>>) {

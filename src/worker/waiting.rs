@@ -85,6 +85,7 @@ pub(super) async fn hear<S: Service>(bell: UnixStream, kernel: Kernel, shared: R
         if matches!(read, Ok(0)) {
             return;
         }
+        shared.spinning.came();
         loop {
             let Some(token) = shared.service.borrow_mut().take_completion() else { break };
             let waker = shared.wakers.borrow_mut().get_mut(token).and_then(Option::take);

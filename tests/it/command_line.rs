@@ -97,6 +97,7 @@ fn help_is_no_failure_and_names_every_command_and_flag() {
         "--admin-token",
         "--workers",
         "--driver",
+        "--spin-us",
         "--explain",
         "--country-header",
         "--data",
@@ -122,6 +123,11 @@ fn a_command_line_that_is_not_understood_is_exit_code_2() {
     desk.run(&["compile", "site", "--version", "9007199254740993"]).is(2, &["9007199254740992"]);
     desk.run(&["serve", "--workers", "0"]).is(2, &["--workers", "1..=256"]);
     desk.run(&["serve", "--workers", "257"]).is(2, &["--workers", "1..=256"]);
+    desk.run(&["serve", "--spin-us", "1001"]).is(2, &["--spin-us", "0..=1000"]);
+    for allowed in ["0", "999", "1000"] {
+        desk.run(&["serve", "--spin-us", allowed, "--print-config"])
+            .is(0, &[&format!("spin-us = {allowed}")]);
+    }
     desk.run(&["serve", "--listen", "here"]).is(2, &["--listen"]);
     desk.run(&["serve", "--driver", "kqueue"]).is(2, &["auto", "uring", "epoll"]);
     desk.run(&["serve", "--ack", "soon"]).is(2, &["disk", "written"]);

@@ -75,6 +75,8 @@ mod jobs;
 mod surfaces;
 // How a server begins.
 mod starting;
+// A worker that polls before it parks.
+mod spin;
 // How a server ends.
 mod stopping;
 // What is kept where a server is killed, or stopped, under events.
