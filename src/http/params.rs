@@ -72,25 +72,41 @@ impl<'a> Params<'a> {
     /// `repeated_param`, `invalid_query`.
     pub fn read(query: &'a str, decoded: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
         decoded.clear();
-        let mut places = [Place::Missing; NAMES.len()];
+        // Many have no escape at all: then no name and no value needs to be looked at for one.
+        let has_escapes = memchr::memchr2(b'%', b'+', query.as_bytes()).is_some();
+        let mut read = Self { values: [None; NAMES.len()] };
+        let mut escaped = 0;
         let mut rest = query;
         while !rest.is_empty() {
             let pair;
             (pair, rest) = cut(rest, b'&');
             let (name, value) = cut(pair, b'=');
-            let Some(param) = param(name) else { continue };
-            let place = &mut places[param as usize];
-            if !matches!(place, Place::Missing) {
+            let Some(param) = (if has_escapes { param(name) } else { named(name) }) else { continue };
+            if read.values[param as usize].replace(value).is_some() {
                 return Err(repeated(param, pair));
             }
-            *place = Place::of(value, decoded);
+            escaped |= u32::from(has_escapes && is_escaped(value)) << param as u32;
+        }
+        if escaped != 0 {
+            read.decode(escaped, decoded)?;
+        }
+        Ok(read)
+    }
+
+    /// Decodes the values of the parameters whose bits are set.
+    fn decode(&mut self, escaped: u32, decoded: &'a mut Vec<u8>) -> Result<(), Problem<'a>> {
+        let mut ends = [0; NAMES.len()];
+        for at in bits(escaped) {
+            percent::form_decode(self.values[at].unwrap_or_default().as_bytes(), decoded);
+            ends[at] = decoded.len();
         }
         let decoded = &decoded[..];
-        let mut values = [None; NAMES.len()];
-        for (value, place) in values.iter_mut().zip(&places) {
-            *value = place.text(decoded)?;
+        let mut from = 0;
+        for at in bits(escaped) {
+            self.values[at] = Some(utf8(&decoded[from..ends[at]])?);
+            from = ends[at];
         }
-        Ok(Self { values })
+        Ok(())
     }
 
     /// The parameters of an object in a body; of doubled members the last. Only what is a number by its nature has to be
@@ -148,7 +164,7 @@ impl<'a> Group<'a> {
     /// `repeated_param`, `invalid_query`.
     pub fn read(query: &'a str, group: &'static str, decoded: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
         decoded.clear();
-        let mut places = [(Place::Missing, Place::Missing); GROUP_MAX];
+        let mut places = [(Place::Sent(""), Place::Sent("")); GROUP_MAX];
         let mut count = 0;
         let mut rest = query;
         while !rest.is_empty() && count < GROUP_MAX {
@@ -163,7 +179,7 @@ impl<'a> Group<'a> {
         let decoded = &decoded[..];
         let mut read = Self { pairs: [("", ""); GROUP_MAX], count };
         for (pair, (name, value)) in read.pairs.iter_mut().zip(&places[..count]) {
-            *pair = (name.text(decoded)?.unwrap_or_default(), value.text(decoded)?.unwrap_or_default());
+            *pair = (name.text(decoded)?, value.text(decoded)?);
         }
         match read.repeated() {
             Some(name) => {
@@ -207,9 +223,9 @@ fn cut(text: &str, byte: u8) -> (&str, &str) {
     }
 }
 
+/// Where a text of a group stands.
 #[derive(Clone, Copy)]
 enum Place<'a> {
-    Missing,
     Sent(&'a str),
     Decoded(usize, usize),
 }
@@ -224,12 +240,11 @@ impl<'a> Place<'a> {
         Self::Decoded(from, decoded.len())
     }
 
-    fn text(self, decoded: &'a [u8]) -> Result<Option<&'a str>, Problem<'a>> {
-        Ok(match self {
-            Place::Missing => None,
-            Place::Sent(text) => Some(text),
-            Place::Decoded(from, to) => Some(utf8(&decoded[from..to])?),
-        })
+    fn text(self, decoded: &'a [u8]) -> Result<&'a str, Problem<'a>> {
+        match self {
+            Place::Sent(text) => Ok(text),
+            Place::Decoded(from, to) => utf8(&decoded[from..to]),
+        }
     }
 }
 
@@ -239,6 +254,11 @@ fn param(name: &str) -> Option<Param> {
     }
     // An escaped name is nearly always somebody else's; ours need no escapes, but may carry them.
     NAMES.iter().find(|ours| is_form_encoded(name, ours)).and_then(|n| named(n))
+}
+
+/// The parameters whose bits are set.
+fn bits(set: u32) -> impl Iterator<Item = usize> {
+    (0..NAMES.len()).filter(move |at| set >> at & 1 == 1)
 }
 
 /// Without an early end, so that it is done many bytes at a time.
