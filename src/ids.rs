@@ -47,5 +47,18 @@ impl Default for RequestIds {
 
 /// 16 lower-case hex digits, most significant first.
 pub fn hex(value: u64) -> [u8; 16] {
-    std::array::from_fn(|i| b"0123456789abcdef"[(value >> (60 - 4 * i)) as usize & 15])
+    let mut digits = [0; 16];
+    digits[..8].copy_from_slice(&half_hex(value >> 32));
+    digits[8..].copy_from_slice(&half_hex(value & 0xFFFF_FFFF));
+    digits
+}
+
+/// The digits of 32 bits, all at once: each half byte in a byte of its own, then what makes it a digit or a letter.
+fn half_hex(value: u64) -> [u8; 8] {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let pairs = (value << 16 | value) & 0x0000_FFFF_0000_FFFF;
+    let bytes = (pairs << 8 | pairs) & 0x00FF_00FF_00FF_00FF;
+    let halves = (bytes << 4 | bytes) & (0x0F * ONES);
+    let is_letter = (halves + 6 * ONES) >> 4 & ONES;
+    (halves + u64::from(b'0') * ONES + u64::from(b'a' - b'0' - 10) * is_letter).to_be_bytes()
 }

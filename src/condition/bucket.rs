@@ -3,8 +3,6 @@
 //! In come a seed and an ID, out goes a number in 0..1 that is the same on every machine, for ever.
 //! Nothing here allocates. Texts are hashed by their UTF-8 bytes.
 
-use std::fmt::{self, Write};
-
 /// A share of the numbers from 0 to 1: its start belongs to it, its end does not.
 pub type Range = (f64, f64);
 
@@ -83,15 +81,6 @@ impl Fnv {
 
     /// The hash of this hash's decimal digits.
     fn of_own_digits(self) -> Self {
-        let mut digits = Fnv::START;
-        write!(digits, "{}", self.0).expect("hashing takes any text");
-        digits
-    }
-}
-
-impl Write for Fnv {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        *self = self.add(text);
-        Ok(())
+        Fnv::START.add(itoa::Buffer::new().format(self.0))
     }
 }

@@ -185,10 +185,11 @@ impl Slot {
 /// Where an agent stands, if it is remembered. Rotate and multiply, eight bytes at a time: somebody who seeks agents that meet
 /// in one slot finds them, and gains that these are looked at anew each time, as they would be without a table.
 fn slot_of(agent: &[u8]) -> usize {
-    let hash = agent.chunks(8).fold(0u64, |hash, chunk| {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        (hash.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    let (words, rest) = agent.as_chunks();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let hash = words.iter().chain([&last]).fold(0u64, |hash, word| {
+        (hash.rotate_left(5) ^ u64::from_le_bytes(*word)).wrapping_mul(0x9E37_79B9_7F4A_7C15)
     });
     (hash >> (u64::BITS - AGENTS_REMEMBERED.ilog2())) as usize
 }

@@ -35,8 +35,8 @@ impl Choice {
     ) -> impl Iterator<Item = (&'p ArchivedZone, &'p ArchivedVariant)> {
         page.zones
             .iter()
-            .zip(self.variants)
-            .filter_map(|(zone, variant)| Some((zone, zone.variants.get(usize::from(variant))?)))
+            .zip(&self.variants)
+            .filter_map(|(zone, variant)| Some((zone, zone.variants.get(usize::from(*variant))?)))
     }
 
     /// Appends the canonical string: sorted by zone, `default` left out.

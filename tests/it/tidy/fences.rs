@@ -24,7 +24,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("indicatif", &["cli/progress.rs"]),
     ("io_uring", &["worker/ring.rs"]),
     ("ipnet", &["api/desk.rs", "cli/mod.rs", "config.rs", "http/forwarded.rs"]),
-    ("itoa", &["json.rs"]),
+    ("itoa", &["condition/bucket.rs", "json.rs"]),
     (
         "memchr",
         &[
