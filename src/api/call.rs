@@ -170,13 +170,13 @@ pub(super) fn published<'c, 'a>(
         (None, None) => Err(Problem::missing(problem::MISSING_SITE, "'trackingId' (track_...) or 'site'")),
         (None, Some(id)) => catalog.by_site(id).ok_or_else(|| not_found(Param::Site, id)),
         (Some(id), site) => {
-            if !is_tracking_id(id) {
-                let expected = "'track_' and 1 to 64 letters, digits, '_' or '-'";
-                let problem = Problem::new(problem::INVALID_TRACKING_ID, expected, id);
-                return Err(problem.at(Param::TrackingId.name()));
-            }
-            let found = catalog.by_tracking_id(id);
-            let found = found.ok_or_else(|| not_found(Param::TrackingId, id))?;
+            let found = catalog.by_tracking_id(id).ok_or_else(|| match is_tracking_id(id) {
+                true => not_found(Param::TrackingId, id),
+                false => {
+                    let expected = "'track_' and 1 to 64 letters, digits, '_' or '-'";
+                    Problem::new(problem::INVALID_TRACKING_ID, expected, id).at(Param::TrackingId.name())
+                }
+            })?;
             match site {
                 Some(site) if found.site().site != *site => {
                     let expected = "'trackingId' and 'site' of one site";

@@ -148,7 +148,7 @@ impl Desk {
         }
         let records =
             matches!(arrival.surface, Surface::Public | Surface::Events) && request.method == Method::Post;
-        let recording = events::endpoint::Endpoint::at(request.path).filter(|_| records);
+        let recording = records.then(|| events::endpoint::Endpoint::at(request.path)).flatten();
         if let Err(problem) = admit::address(&self.settings, request, arrival) {
             let cors = if recording.is_some() { record::untold_cors(request) } else { Cors::Anyone };
             refuse::write(out, &problem, cors, request, &self.date, &mut self.room);

@@ -22,7 +22,7 @@ pub use record::Recorder;
 
 use crate::events::endpoint as events;
 
-use crate::http::request::{Request, Surface};
+use crate::http::request::{Method, Request, Surface};
 use crate::problem::{self, Kind, Problem};
 
 /// What a URL of ours does.
@@ -125,15 +125,28 @@ impl Endpoint {
 
     /// Whether an address that serves `surface` has it.
     fn is_served_at(self, surface: Surface) -> bool {
-        let records = matches!(self, Self::Page | Self::Track | Self::Batch);
         match surface {
             Surface::Public => true,
-            Surface::Events => records,
-            Surface::Edge | Surface::Admin => !records,
+            Surface::Events => self.records(),
+            Surface::Edge | Surface::Admin => !self.records(),
         }
     }
 
-    /// The value of `Allow`.
+    /// Whether it takes `method`.
+    fn takes(self, method: Method) -> bool {
+        match method {
+            Method::Get | Method::Head => !self.records(),
+            Method::Post => self.records() || self == Self::Query,
+            Method::Options => true,
+            Method::Delete | Method::Other => false,
+        }
+    }
+
+    fn records(self) -> bool {
+        matches!(self, Self::Page | Self::Track | Self::Batch)
+    }
+
+    /// The value of `Allow`: the methods that it takes.
     const fn methods(self) -> &'static str {
         match self {
             Self::Resolve | Self::Variants | Self::Routes | Self::OpenApi => "GET, HEAD, OPTIONS",
@@ -161,7 +174,11 @@ fn endpoint<'a>(request: &Request<'a>, surface: Surface) -> Result<Endpoint, Pro
     let endpoint =
         Endpoint::of(request.path).filter(|endpoint| endpoint.is_served_at(surface)).ok_or(unknown)?;
     let methods = endpoint.methods();
-    match methods.split(", ").any(|method| method == request.method.name()) {
+    debug_assert_eq!(
+        endpoint.takes(request.method),
+        methods.split(", ").any(|method| method == request.method.name())
+    );
+    match endpoint.takes(request.method) {
         true => Ok(endpoint),
         false => Err(Problem { allow: methods, ..Problem::missing(problem::METHOD_NOT_ALLOWED, methods) }),
     }

@@ -206,22 +206,26 @@ pub(super) fn timing(head: &mut Head<'_>, started: Option<Instant>) {
     head.lines(b"\r\n");
 }
 
-/// What caches purge by: the site, and the page.
+/// What caches purge by: the site, and the page. Two fields say it, with a separator each.
 fn tags(head: &mut Head<'_>, site: &str, path: Option<&RoutePath>) {
-    let mut tag = |name: &str, separator: &[u8]| {
-        let out = head.out();
-        out.extend_from_slice(name.as_bytes());
+    let out = head.out();
+    out.extend_from_slice(b"Cache-Tag: ");
+    let from = out.len();
+    out.extend_from_slice(site.as_bytes());
+    if let Some(path) = path {
+        out.push(b',');
         out.extend_from_slice(site.as_bytes());
-        if let Some(path) = path {
-            out.extend_from_slice(separator);
-            out.extend_from_slice(site.as_bytes());
-            out.push(b':');
-            path.encode(out);
-        }
-        out.extend_from_slice(b"\r\n");
-    };
-    tag("Cache-Tag: ", b",");
-    tag("Surrogate-Key: ", b" ");
+        out.push(b':');
+        path.encode(out);
+    }
+    let said = from..out.len();
+    out.extend_from_slice(b"\r\nSurrogate-Key: ");
+    let separator_at = out.len() + site.len();
+    out.extend_from_within(said);
+    if path.is_some() {
+        out[separator_at] = b' ';
+    }
+    out.extend_from_slice(b"\r\n");
 }
 
 /// Begins the description of what an ETag names: the endpoint, the content, and the path where it

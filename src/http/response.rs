@@ -20,6 +20,7 @@ impl<'o> Head<'o> {
 
     /// One field; `name` ends in ": ". The value holds neither CR nor LF: it comes from a checked
     /// request or from us.
+    #[inline]
     pub fn field(&mut self, name: &'static str, value: &[u8]) {
         debug_assert!(name.ends_with(": "));
         self.out.extend_from_slice(name.as_bytes());
@@ -28,6 +29,7 @@ impl<'o> Head<'o> {
     }
 
     /// Whole lines, or a part of one.
+    #[inline]
     pub fn lines(&mut self, lines: &[u8]) {
         self.out.extend_from_slice(lines);
     }
