@@ -11,6 +11,7 @@
 //! the same records, comes to the same window. What a batch inserts counts only once it is committed.
 
 use std::collections::VecDeque;
+use std::hint::black_box;
 
 use crate::limits::{BATCH_RECORDS_MAX, DUPLICATE_WINDOW_MS};
 
@@ -65,7 +66,7 @@ impl Duplicates {
         if self.pending == BATCH_RECORDS_MAX {
             self.commit();
         }
-        let key = [key as u64, (key >> 64) as u64];
+        let key = halves(key);
         let slot = self.slot_of(key);
         if self.table[slot] != 0 && self.is_live(&self.entry(self.table[slot])) {
             return true;
@@ -74,6 +75,12 @@ impl Duplicates {
         self.ring.push_back(Entry { key, seen_ms: self.now_ms });
         self.pending += 1;
         false
+    }
+
+    /// Has the slots of keys that are asked for next brought near, all at a time: each is somewhere else in memory, and waited for
+    /// alone would take longer than all else that is done with its record.
+    pub fn expect(&self, keys: impl Iterator<Item = u128>) {
+        black_box(keys.fold(0, |slots, key| slots ^ self.table[self.home(halves(key))]));
     }
 
     /// What was inserted since the last commit stays; what is too old or too much goes.
@@ -152,6 +159,10 @@ impl Duplicates {
         }
         self.table[hole] = 0;
     }
+}
+
+fn halves(key: u128) -> [u64; 2] {
+    [key as u64, (key >> 64) as u64]
 }
 
 /// Entry numbers fit four bytes by going round; no ring holds as many.

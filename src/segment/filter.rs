@@ -5,7 +5,7 @@
 //! filter of half the size is the two halves put upon each other, and one that was filled at full
 //! size is folded at the end to what its content needs. Bit n is bit n % 8 of byte n / 8.
 
-use super::record::Record;
+use super::record;
 use crate::checksum::table;
 use crate::limits::FILTER_BITS;
 
@@ -35,10 +35,11 @@ impl Filter {
         Self { words: vec![0; FILTER_BITS / 64], scratch: Vec::new() }
     }
 
-    /// Takes in the ids of `record`.
-    pub fn add(&mut self, record: &Record<'_>) {
-        let site = record.site.unwrap_or_default();
-        for (whose, id) in [(Whose::Anon, record.anon_id), (Whose::User, record.user_id)] {
+    /// Takes in the ids of an encoded record.
+    pub fn add(&mut self, record: &[u8]) {
+        let [site, anon_id, user_id] = record::ids(record);
+        let site = site.unwrap_or_default();
+        for (whose, id) in [(Whose::Anon, anon_id), (Whose::User, user_id)] {
             if let Some(id) = id {
                 let hash = hash(site, whose, id, &mut self.scratch);
                 let size = self.words.len() * 64;
@@ -70,23 +71,23 @@ impl Default for Filter {
 
 /// Whether a segment with this filter may hold a record of the visitor. Never a wrong no.
 pub fn may_contain(filter: &[u8], site: &str, whose: Whose, id: &str) -> bool {
-    let hash = hash(site, whose, id, &mut Vec::new());
+    let hash = hash(site.as_bytes(), whose, id.as_bytes(), &mut Vec::new());
     probes(hash, filter.len() * 8).all(|bit| filter[bit / 8] & (1 << (bit % 8)) != 0)
 }
 
-fn hash(site: &str, whose: Whose, id: &str, scratch: &mut Vec<u8>) -> u64 {
+fn hash(site: &[u8], whose: Whose, id: &[u8], scratch: &mut Vec<u8>) -> u64 {
     scratch.clear();
     parts(site, whose, id).iter().for_each(|part| scratch.extend_from_slice(part));
     table(scratch)
 }
 
 /// What stands for an id in a hash, end to end: a byte that no UTF-8 has keeps a site and an id from reading like others.
-pub fn parts<'a>(site: &'a str, whose: Whose, id: &'a str) -> [&'a [u8]; 3] {
+pub fn parts<'a>(site: &'a [u8], whose: Whose, id: &'a [u8]) -> [&'a [u8]; 3] {
     let mark: &[u8] = match whose {
         Whose::Anon => b"\xFFa",
         Whose::User => b"\xFFu",
     };
-    [site.as_bytes(), mark, id.as_bytes()]
+    [site, mark, id]
 }
 
 fn probes(hash: u64, size: usize) -> impl Iterator<Item = usize> {

@@ -2,7 +2,7 @@
 
 use super::filter::Filter;
 use super::format::{Batch, FOOTER_MAGIC, Records, TRAILER_MAGIC, u32_at, u64_at};
-use super::record::{key_from_bytes, key_to_bytes};
+use super::record::{key_and_time, key_from_bytes, key_to_bytes};
 use crate::checksum::castagnoli;
 use crate::limits::{FOOTER_BYTES_MAX, INDEX_BYTES, SEQ_MAX};
 
@@ -47,11 +47,12 @@ impl Contents {
         if self.index.last().is_none_or(|&(_, last)| at - last >= INDEX_BYTES) {
             self.index.push((first_seq, at));
         }
-        for (_, record) in batch.records.iter() {
-            let (oldest, newest) = self.times_ms.unwrap_or((record.received_ms, record.received_ms));
-            self.times_ms = Some((oldest.min(record.received_ms), newest.max(record.received_ms)));
-            self.keys.push((record.key, record.received_ms));
-            self.filter.add(&record);
+        for record in batch.records.encoded() {
+            let (key, received_ms) = key_and_time(record);
+            let (oldest, newest) = self.times_ms.unwrap_or((received_ms, received_ms));
+            self.times_ms = Some((oldest.min(received_ms), newest.max(received_ms)));
+            self.keys.push((key, received_ms));
+            self.filter.add(record);
         }
         self.next_seq = self.next_seq.max(batch.records.seqs().end);
     }

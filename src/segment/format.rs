@@ -173,7 +173,7 @@
 
 use std::ops::Range;
 
-use super::record::{Record, key_and_time, record_length};
+use super::record::{Record, encoded};
 use crate::checksum::castagnoli;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, SEQ_MAX};
 
@@ -353,14 +353,9 @@ impl<'a> Records<'a> {
         })
     }
 
-    /// The duplicate key and the received time of each; the texts are not looked at.
-    pub(super) fn keys(&self) -> impl Iterator<Item = (u128, i64)> + use<'a> {
-        let mut rest = self.bytes;
-        self.seqs().map_while(move |_| {
-            let (record, behind) = rest.split_at_checked(record_length(rest)?)?;
-            rest = behind;
-            Some(key_and_time(record))
-        })
+    /// Each as it stands; what its columns hold is not looked at.
+    pub(super) fn encoded(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        encoded(self.bytes).take(self.count as usize)
     }
 
     /// Those from `seq` on.

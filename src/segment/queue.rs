@@ -18,7 +18,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError, bounded};
 
 use super::erase::{EraseError, Erasure, Order, Turn, Visitor};
 use super::figures::Figures;
-use super::record::{self, Record, RecordFault, record_length};
+use super::record::{self, Record, RecordFault};
 use crate::limits::{ERASED_IDS_MAX, OUTSTANDING_MAX, REQUEST_BYTES_MAX};
 
 /// How a worker is told that completions wait for it; called on the writer's thread.
@@ -133,15 +133,14 @@ impl Request {
         self.records.len()
     }
 
+    /// Its records as they stand.
+    pub(super) fn encoded(&self) -> impl Iterator<Item = &[u8]> {
+        record::encoded(&self.records)
+    }
+
     /// Asks for a verdict on each record.
-    pub(super) fn judge(&mut self, mut verdict: impl FnMut(&[u8]) -> Verdict) {
-        let mut rest = self.records.as_slice();
-        while let Some((record, behind)) =
-            record_length(rest).and_then(|length| rest.split_at_checked(length))
-        {
-            self.verdicts.push(verdict(record));
-            rest = behind;
-        }
+    pub(super) fn judge(&mut self, verdict: impl FnMut(&[u8]) -> Verdict) {
+        self.verdicts.extend(record::encoded(&self.records).map(verdict));
     }
 }
 
@@ -399,8 +398,8 @@ impl Intake {
         self.is_stopping
     }
 
-    /// Whether a request is in the queue or on its way into it.
-    pub(super) fn has_more(&self) -> bool {
-        self.shared.figures.queued_requests.load(Ordering::SeqCst) > 0
+    /// How many requests are in the queue or on their way into it.
+    pub(super) fn waiting(&self) -> usize {
+        self.shared.figures.queued_requests.load(Ordering::SeqCst)
     }
 }

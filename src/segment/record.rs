@@ -204,16 +204,21 @@ impl<'a> Record<'a> {
         if !zeros || bytes[5] & !3 != 0 {
             return None;
         }
-        let mut rest = &bytes[RECORD_BYTES_MIN..];
+        // All texts at once, with the zeros behind them: a text of its own is one that ends between two characters.
+        let mut rest = simdutf8::basic::from_utf8(&bytes[RECORD_BYTES_MIN..]).ok()?;
+        let mut take = |length| {
+            let (text, behind) = rest.split_at_checked(length)?;
+            rest = behind;
+            Some(text)
+        };
         let mut texts = [None; 9];
         for (column, text) in texts.iter_mut().enumerate() {
-            let length = u16_at(bytes, LENGTHS_AT + 2 * column);
-            if length != ABSENT {
-                *text = Some(take_text(&mut rest, usize::from(length))?);
+            if let Some(length) = column_length(bytes, column) {
+                *text = Some(take(length)?);
             }
         }
-        let payload = take_text(&mut rest, payload_length as usize)?;
-        if rest.len() >= 8 || rest.iter().any(|&byte| byte != 0) {
+        let payload = take(payload_length as usize)?;
+        if rest.len() >= 8 || rest.bytes().any(|byte| byte != 0) {
             return None;
         }
         let [site, message_id, anon_id, user_id, event, name, path, variants, ip] = texts;
@@ -262,6 +267,16 @@ pub fn record_length(bytes: &[u8]) -> Option<usize> {
     ((RECORD_BYTES_MIN..=bytes.len()).contains(&length) && length.is_multiple_of(8)).then_some(length)
 }
 
+/// The encoded records end to end in `bytes`, as far as there are whole ones.
+pub fn encoded(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let (record, behind) = rest.split_at_checked(record_length(rest)?)?;
+        rest = behind;
+        Some(record)
+    })
+}
+
 /// Takes the content out of an encoded record: length and received time stay.
 pub fn make_void(record: &mut [u8]) {
     let payload_bytes = record.len() - RECORD_BYTES_MIN;
@@ -275,9 +290,25 @@ pub fn make_void(record: &mut [u8]) {
 
 /// The site of the record at the beginning of `bytes`.
 pub fn site(bytes: &[u8]) -> Option<&str> {
-    let length =
-        record_length(bytes).map(|_| u16_at(bytes, LENGTHS_AT)).filter(|length| *length != ABSENT)?;
-    take_text(&mut &bytes[RECORD_BYTES_MIN..], usize::from(length))
+    let record = &bytes[..record_length(bytes)?];
+    simdutf8::basic::from_utf8(ids(record)[0]?).ok()
+}
+
+/// Site, anonymous id and user id of an encoded record. Whether they are texts is not looked at.
+pub fn ids(record: &[u8]) -> [Option<&[u8]>; 3] {
+    let mut rest = &record[RECORD_BYTES_MIN..];
+    let [site, _, anon_id, user_id] = [0, 1, 2, 3].map(|column| {
+        let (text, behind) = rest.split_at_checked(column_length(record, column)?)?;
+        rest = behind;
+        Some(text)
+    });
+    [site, anon_id, user_id]
+}
+
+/// The length of a text column of an encoded record, where there is a text.
+fn column_length(record: &[u8], column: usize) -> Option<usize> {
+    let length = u16_at(record, LENGTHS_AT + 2 * column);
+    (length != ABSENT).then_some(usize::from(length))
 }
 
 /// Key and received time of an encoded record.
@@ -306,10 +337,4 @@ pub fn key_from_bytes(bytes: &[u8]) -> Option<(u128, u32)> {
     key[7..14].copy_from_slice(&bytes[9..16]);
     key[14..16].copy_from_slice(&bytes[17..19]);
     Some((u128::from_le_bytes(key), u32_at(bytes, 20)))
-}
-
-fn take_text<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a str> {
-    let (text, behind) = rest.split_at_checked(length)?;
-    *rest = behind;
-    simdutf8::basic::from_utf8(text).ok()
 }

@@ -16,6 +16,7 @@ use super::directory::{Directory, segment_name};
 use super::duplicates::Duplicates;
 use super::erase::{self, Erased, Resumed};
 use super::format::Batch;
+use super::record::key_and_time;
 use super::walk::{Finding, Flaw, Passage, Place, Survey, Walk, finding};
 use super::{Follower, LogError, Options, Reach};
 use crate::clock::Clock;
@@ -247,7 +248,7 @@ impl<'a> Recovery<'a> {
     /// Hands a batch over; the newest received time is the answer.
     fn batch(&mut self, batch: &Batch<'_>, follower: &mut dyn Follower) -> Option<i64> {
         let mut newest_ms = None;
-        for (key, received_ms) in batch.records.keys() {
+        for (key, received_ms) in batch.records.encoded().map(key_and_time) {
             self.duplicates.seen(key, received_ms);
             newest_ms = newest_ms.max(Some(received_ms));
         }

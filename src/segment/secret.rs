@@ -59,7 +59,7 @@ impl Secret {
 
     pub(super) fn name(&self, site: &str, whose: Whose, id: &str) -> Name {
         let mut name = [0; 64];
-        let hash = keyed(&self.0, &parts(site, whose, id));
+        let hash = keyed(&self.0, &parts(site.as_bytes(), whose, id.as_bytes()));
         for (digits, word) in name.as_chunks_mut().0.iter_mut().zip(hash.as_chunks().0) {
             *digits = ids::hex(u64::from_be_bytes(*word));
         }

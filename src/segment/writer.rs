@@ -140,7 +140,7 @@ impl Writer {
 
     /// Answers what was taken, syncs, and seals. For when the queue has been stopped.
     pub fn close(mut self) -> Stopped {
-        while self.intake.has_more() {
+        while self.intake.waiting() > 0 {
             self.step();
         }
         if self.active.is_none() {
@@ -210,6 +210,8 @@ impl Writer {
     /// A verdict on each record; what is accepted stands at the end of `unsynced` then.
     fn judge(&mut self) {
         let Self { parcels, duplicates, unsynced, next_seq, figures, .. } = self;
+        let records = parcels.iter().flat_map(|parcel| parcel.request.encoded());
+        duplicates.expect(records.map(|record| key_and_time(record).0));
         for parcel in parcels {
             parcel.request.judge(|record| {
                 let (key, received_ms) = key_and_time(record);
@@ -386,7 +388,7 @@ impl Writer {
 
     /// Names the durable seq in the file once nothing has come for a while.
     fn mark_if_idle(&mut self) {
-        if !self.wants_mark() || self.clock.monotonic() < self.mark_due() || self.intake.has_more() {
+        if !self.wants_mark() || self.clock.monotonic() < self.mark_due() || self.intake.waiting() > 0 {
             return;
         }
         let mut mark = Vec::with_capacity(BATCH_HEADER_BYTES);

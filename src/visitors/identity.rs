@@ -36,7 +36,7 @@ impl Keys {
 
     /// The key of an id.
     pub fn of(&self, site: &str, whose: Whose, id: &str) -> Key {
-        let [site, whose, id] = parts(site, whose, id);
+        let [site, whose, id] = parts(site.as_bytes(), whose, id.as_bytes());
         let hash = checksum::tag_of(&[&self.secret, site, whose, id]);
         Key([hash as u64, (hash >> 64) as u64])
     }
