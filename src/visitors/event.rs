@@ -1,7 +1,9 @@
 //! What a record says to a profile: what is read of its payload, and no more.
 //!
-//! The payload of a page, an identify, a profile event and an alias is read; of others the columns say all. A payload is read as
+//! The payload of a page that may be a touch, an identify, a profile event and an alias is read; of others the columns say all. A payload is read as
 //! when it was sent, so that whatever was accepted is understood here.
+
+use memchr::{memchr_iter, memchr2};
 
 use super::touch::{Touch, cut};
 use crate::events::document::Value;
@@ -18,9 +20,32 @@ pub(super) struct Event<'e> {
     pub payload: Option<Value<'e>>,
 }
 
-/// Whether the payload of such a record says something to a profile.
-pub(super) fn needs_payload(kind: Kind) -> bool {
-    matches!(kind, Kind::Page | Kind::Identify | Kind::Profile | Kind::Alias)
+/// Whether the payload of a record may say something to a profile.
+pub(super) fn needs_payload(record: &Record<'_>) -> bool {
+    match record.kind {
+        Kind::Page => may_be_touch(record.payload),
+        Kind::Identify | Kind::Profile | Kind::Alias => true,
+        _ => false,
+    }
+}
+
+/// Whether a page with this payload may be a touch. Parsing it takes longer than all else that is done with a page, and most have
+/// no campaign, no query in a URL, and only one host: that is seen in the text, where names and values stand as they are unless
+/// something is escaped.
+fn may_be_touch(payload: &str) -> bool {
+    memchr2(b'?', b'\\', payload.as_bytes()).is_some()
+        || payload.contains("\"campaign\"")
+        || names_two_hosts(payload)
+}
+
+/// Whether the URLs in a JSON text without escapes are of more than one host.
+fn names_two_hosts(payload: &str) -> bool {
+    let bytes = payload.as_bytes();
+    let begins_authority = |at: &usize| bytes[..*at].ends_with(b":") && bytes[at + 1..].starts_with(b"/");
+    let urls = memchr_iter(b'/', bytes).filter(begins_authority).map(|at| &payload[at - 1..]);
+    let mut hosts =
+        urls.map(|url| host(url.split('"').next()?).map(str::as_bytes)).map(Option::unwrap_or_default);
+    hosts.next().is_some_and(|one| hosts.any(|other| !other.eq_ignore_ascii_case(one)))
 }
 
 impl<'e> Event<'e> {

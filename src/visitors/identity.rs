@@ -13,7 +13,7 @@
 use super::Counted;
 use super::draft::Draft;
 use super::event::{Event, needs_payload};
-use super::profile::{Entry, Profile, alias};
+use super::profile::{Entry, Profile, alias, aliased};
 use super::table::{Key, Rank, Table};
 use crate::checksum;
 use crate::events::document::{Document, Reader, Value};
@@ -116,7 +116,7 @@ impl Applier {
 
     fn take_in(&mut self, table: &mut Table, record: &Record<'_>, site: &str, counted: &mut Counted) {
         let Self { keys, reader, url, value } = self;
-        let document = needs_payload(record.kind).then(|| reader.read(record.payload).ok()).flatten();
+        let document = needs_payload(record).then(|| reader.read(record.payload).ok()).flatten();
         let root = document.as_ref().map(Document::root);
         let mut place = Place { table, keys, value, site };
         let visitor = match record.kind {
@@ -161,10 +161,7 @@ struct Place<'p> {
 impl Place<'_> {
     /// The user of an anonymous id.
     fn user_of(&self, anon_key: Key) -> Option<Key> {
-        match Entry::read(self.table.get(anon_key)?)? {
-            Entry::Alias(user_key) => Some(user_key),
-            Entry::Profile(_) => None,
-        }
+        aliased(self.table.get(anon_key)?)
     }
 
     /// Whom an alias ties, if it is one that ties: an id that is no user's, nor has one.
@@ -179,10 +176,11 @@ impl Place<'_> {
 
     fn fold_anonymous(&mut self, anon_id: &str, event: &Event<'_>, counted: &mut Counted) {
         let own_key = self.keys.of(self.site, Whose::Anon, anon_id);
+        let own = self.table.get(own_key);
         // An alias without a profile behind it would be a fault of ours; the id begins anew then.
-        let user_key = self.user_of(own_key).filter(|key| self.table.get(*key).is_some());
-        let key = user_key.unwrap_or(own_key);
-        let standing = self.table.get(key).and_then(Draft::read);
+        let user = own.and_then(aliased).and_then(|key| Some((key, self.table.get(key)?)));
+        let (key, standing) = user.map_or((own_key, own), |(key, value)| (key, Some(value)));
+        let standing = standing.and_then(Draft::read);
         let mut draft = standing.unwrap_or_else(|| Draft::of_anonymous(self.site, anon_id));
         draft.fold(event, counted);
         draft.write(self.value);

@@ -48,11 +48,7 @@ impl<'a> Entry<'a> {
     /// What `value` says; `None` where it is malformed.
     pub fn read(value: &'a [u8]) -> Option<Self> {
         match *value.first()? {
-            ALIAS => {
-                let (high, low) = value[1..].split_first_chunk::<8>()?;
-                let low = <[u8; 8]>::try_from(low).ok()?;
-                Some(Self::Alias(Key([u64::from_le_bytes(*high), u64::from_le_bytes(low)])))
-            }
+            ALIAS => aliased(value).map(Self::Alias),
             PROFILE => Profile::read(value).map(Self::Profile),
             _ => None,
         }
@@ -65,6 +61,13 @@ pub(super) fn alias(of: Key) -> [u8; 17] {
     value[1..9].copy_from_slice(&of.0[0].to_le_bytes());
     value[9..].copy_from_slice(&of.0[1].to_le_bytes());
     value
+}
+
+/// The key that an alias leads to; `None` where `value` is none.
+pub(super) fn aliased(value: &[u8]) -> Option<Key> {
+    let (high, low) = value.strip_prefix(&[ALIAS])?.split_first_chunk::<8>()?;
+    let low = <[u8; 8]>::try_from(low).ok()?;
+    Some(Key([u64::from_le_bytes(*high), u64::from_le_bytes(low)]))
 }
 
 /// A visitor's profile, where it lies.

@@ -34,6 +34,7 @@ const FENCES: &[(&str, &[&str])] = &[
             "edge/path.rs",
             "edge/variants.rs",
             "search.rs",
+            "visitors/event.rs",
         ],
     ),
     ("jiff", &["snapshot/compile/"]),

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::shown::{Brought, brought};
 use super::{NOW_MS, Sent, World};
+use crate::dice::Dice;
 
 fn touch(payload: Value) -> Option<Brought> {
     let mut world = World::after(&[Sent::page("/landing", NOW_MS).of("v").with(payload)]);
@@ -91,4 +92,47 @@ fn of_two_touches_of_one_time_the_first_stays_the_first_and_the_last_becomes_the
     let names = (profile.first_touch(), profile.last_touch());
     assert_eq!(names.0.and_then(|touch| touch.campaign), Some("one"));
     assert_eq!(names.1.and_then(|touch| touch.campaign), Some("three"));
+}
+
+#[test]
+fn a_page_is_a_touch_or_not_whether_its_text_has_to_be_parsed_or_does_not() {
+    let urls = [
+        "https://acme.example/x",
+        "https://acme.example",
+        "https://ACME.example:8443/y/z",
+        "https://me@acme.example/",
+        "https://search.example/",
+        "https://other.example",
+        "https://acme.example/?utm_source=a",
+        "https://acme.example/?q",
+        "https://acme.example/a://b",
+        "://",
+        "https://",
+        "/x",
+        "",
+    ];
+    let mut dice = Dice(7);
+    let mut touches = 0;
+    for _ in 0..3000 {
+        let mut url = || *dice.of(&urls);
+        let mut payload =
+            json!({"properties": {"url": url(), "referrer": url()}, "context": {"page": {"url": url()}}});
+        let mut some = |member: &str, value: Value| {
+            if dice.below(4) == 0 {
+                payload
+                    .pointer_mut(member)
+                    .and_then(Value::as_object_mut)
+                    .expect("an object")
+                    .extend([("campaign".to_owned(), value)]);
+            }
+        };
+        some("/context", json!({"source": "mail"}));
+        some("/properties", json!("spring"));
+        let told = touch(payload.clone());
+        touches += usize::from(told.is_some());
+        // What is escaped is always parsed.
+        payload["note"] = json!("\\");
+        assert_eq!(told, touch(payload.clone()), "{payload}");
+    }
+    assert!((500..2500).contains(&touches), "{touches}");
 }
