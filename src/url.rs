@@ -91,11 +91,17 @@ impl Default for PageUrl {
 /// The host of an absolute URL, as it is written: no user, no port.
 pub fn host(url: &str) -> Option<&str> {
     let (_, behind) = url.split_once("://")?;
-    let authority = &behind[..behind.find(['/', '?', '#']).unwrap_or(behind.len())];
-    let address = authority.rsplit('@').next().unwrap_or(authority);
+    host_of_authority(behind)
+}
+
+/// The host of what begins with an authority.
+pub fn host_of_authority(text: &str) -> Option<&str> {
+    let find = |text: &str, is: fn(u8) -> bool| text.bytes().position(is);
+    let authority = &text[..find(text, |b| matches!(b, b'/' | b'?' | b'#')).unwrap_or(text.len())];
+    let address = &authority[authority.bytes().rposition(|b| b == b'@').map_or(0, |at| at + 1)..];
     // The colons of an IPv6 address stand in brackets.
-    let end = address.find(']').map_or(0, |bracket| bracket + 1);
-    let port = address[end..].find(':').map_or(address.len(), |colon| end + colon);
+    let end = find(address, |b| b == b']').map_or(0, |bracket| bracket + 1);
+    let port = find(&address[end..], |b| b == b':').map_or(address.len(), |colon| end + colon);
     Some(&address[..port]).filter(|host| !host.is_empty())
 }
 

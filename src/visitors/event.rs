@@ -3,12 +3,12 @@
 //! The payload of a page that may be a touch, an identify, a profile event and an alias is read; of others the columns say all. A payload is read as
 //! when it was sent, so that whatever was accepted is understood here.
 
-use memchr::{memchr_iter, memchr2};
+use memchr::{memchr, memchr_iter, memchr2};
 
 use super::touch::{Touch, cut};
 use crate::events::document::Value;
 use crate::segment::{Kind, Record};
-use crate::url::{PageUrl, host};
+use crate::url::{PageUrl, host, host_of_authority};
 
 /// A record, for a profile.
 pub(super) struct Event<'e> {
@@ -42,9 +42,11 @@ fn may_be_touch(payload: &str) -> bool {
 fn names_two_hosts(payload: &str) -> bool {
     let bytes = payload.as_bytes();
     let begins_authority = |at: &usize| bytes[..*at].ends_with(b":") && bytes[at + 1..].starts_with(b"/");
-    let urls = memchr_iter(b'/', bytes).filter(begins_authority).map(|at| &payload[at - 1..]);
-    let mut hosts =
-        urls.map(|url| host(url.split('"').next()?).map(str::as_bytes)).map(Option::unwrap_or_default);
+    let mut hosts = memchr_iter(b'/', bytes).filter(begins_authority).map(|at| {
+        let rest = &payload[at + 2..];
+        let text = &rest[..memchr(b'"', rest.as_bytes()).unwrap_or(rest.len())];
+        host_of_authority(text).unwrap_or_default()
+    });
     hosts.next().is_some_and(|one| hosts.any(|other| !other.eq_ignore_ascii_case(one)))
 }
 
