@@ -15,13 +15,14 @@ impl<'a> Bytes<'a> {
     }
 
     pub(super) fn number(&mut self) -> Option<u64> {
-        let mut number = 0;
-        for shift in (0..u64::BITS).step_by(7) {
+        let (mut number, mut shift) = (0, 0);
+        while shift < u64::BITS {
             let byte = self.byte()?;
             number |= u64::from(byte & 0x7F) << shift;
-            if byte & 0x80 == 0 {
+            if byte < 0x80 {
                 return Some(number);
             }
+            shift += 7;
         }
         None
     }
