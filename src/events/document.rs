@@ -11,11 +11,13 @@
 
 use std::mem;
 
+use memchr::memchr2;
 use simd_json::{Buffers, Node, StaticNode, Tape};
 
+use super::index::{Index, Span, nodes_of, text};
 use super::mend;
 use super::refusal::Refusal;
-use crate::limits::{EVENT_NESTING_MAX, MEMBERS_COMPARED_MAX};
+use crate::limits::EVENT_NESTING_MAX;
 
 /// Reads one body after the other.
 pub struct Reader {
@@ -25,30 +27,18 @@ pub struct Reader {
     tame: Vec<u8>,
     /// The text with half surrogate pairs mended.
     mended: String,
-    spans: Vec<Span>,
-    superseded: Vec<u32>,
-    names: Vec<u32>,
+    index: Index,
     buffers: Buffers,
     tape: Tape<'static>,
-}
-
-/// Where a value stands in the source; behind a scalar the white space before the next token.
-#[derive(Debug, Clone, Copy)]
-struct Span {
-    start: u32,
-    end: u32,
 }
 
 /// A body that was read. The tape of a parser has one node for each value and each name, in the order of the text.
 pub struct Document<'a> {
     nodes: Vec<Node<'a>>,
     source: &'a str,
-    /// Where each node stands.
-    spans: &'a [Span],
+    index: &'a Index,
     /// Whether no value has to be written anew to stand on one line.
     is_one_line: bool,
-    /// The names after which the same name comes again, in ascending order.
-    superseded: &'a [u32],
     surrogates: usize,
     home: &'a mut Tape<'static>,
 }
@@ -60,9 +50,7 @@ impl Reader {
             parsed: Vec::new(),
             tame: Vec::new(),
             mended: String::new(),
-            spans: Vec::new(),
-            superseded: Vec::new(),
-            names: Vec::new(),
+            index: Index::default(),
             buffers: Buffers::with_max_depth(0, EVENT_NESTING_MAX),
             tape: Tape(Vec::new()),
         }
@@ -73,7 +61,7 @@ impl Reader {
     /// # Errors
     /// `malformed_json`, with the text where it breaks.
     pub fn read<'a>(&'a mut self, text: &'a str) -> Result<Document<'a>, Refusal> {
-        let Self { parsed, tame, mended, spans, superseded, names, buffers, tape: home } = self;
+        let Self { parsed, tame, mended, index, buffers, tape: home } = self;
         parsed.clear();
         parsed.extend_from_slice(text.as_bytes());
         let mut tape = mem::replace(home, Tape(Vec::new())).reset();
@@ -91,12 +79,9 @@ impl Reader {
             *home = tape.reset();
             return Err(Refusal::malformed("a JSON object", Some(source)));
         }
-        find_spans(source, buffers.structural_indexes(), spans);
-        find_superseded(&tape.0, superseded, names);
-        // Without a way out between, so that many bytes are looked at together.
-        let has_lines = source.bytes().fold(false, |has, b| has | (b == b'\n') | (b == b'\r'));
-        let is_one_line = superseded.is_empty() && !has_lines;
-        Ok(Document { nodes: tape.0, source, spans, is_one_line, superseded, surrogates, home })
+        index.fill(&tape.0, buffers.structural_indexes());
+        let is_one_line = index.superseded.is_empty() && memchr2(b'\n', b'\r', source.as_bytes()).is_none();
+        Ok(Document { nodes: tape.0, source, index, is_one_line, surrogates, home })
     }
 }
 
@@ -116,89 +101,6 @@ fn malformed(source: &str) -> Refusal {
     let at = (line + error.column().saturating_sub(1)).min(source.len());
     let at = source.floor_char_boundary(at);
     Refusal::malformed("a JSON object in UTF-8, nested at most 32 deep", Some(&source[at..]))
-}
-
-/// Finds where each node of a valid text stands, from where its tokens begin.
-fn find_spans(source: &str, tokens: &[u32], spans: &mut Vec<Span>) {
-    spans.clear();
-    spans.reserve(tokens.len());
-    let source = source.as_bytes();
-    let mut open = [0; EVENT_NESTING_MAX];
-    let mut depth = 0;
-    for (i, &start) in tokens.iter().enumerate() {
-        match source[start as usize] {
-            b',' | b':' => {}
-            b'}' | b']' => {
-                depth -= 1;
-                spans[open[depth]].end = start + 1;
-            }
-            b'{' | b'[' => {
-                open[depth] = spans.len();
-                depth += 1;
-                spans.push(Span { start, end: start });
-            }
-            // The root is an object: a token follows.
-            _ => spans.push(Span { start, end: tokens.get(i + 1).copied().unwrap_or(start) }),
-        }
-    }
-}
-
-/// Finds the names after which the same name comes again in the same object.
-fn find_superseded(nodes: &[Node<'_>], superseded: &mut Vec<u32>, names: &mut Vec<u32>) {
-    superseded.clear();
-    for (at, node) in nodes.iter().enumerate() {
-        let Node::Object { len, count } = *node else { continue };
-        names.clear();
-        let (mut name, mut seen, mut may_be_doubled) = (at + 1, 0u64, false);
-        while name <= at + count {
-            let mark = mark(text(nodes, name as u32));
-            may_be_doubled |= seen & mark != 0;
-            seen |= mark;
-            names.push(name as u32);
-            name += 1 + nodes_of(&nodes[name + 1]);
-        }
-        if !may_be_doubled {
-            continue;
-        }
-        if len <= MEMBERS_COMPARED_MAX {
-            compare_each(nodes, names, superseded);
-        } else {
-            names.sort_unstable_by_key(|name| (text(nodes, *name), *name));
-            let doubled = names.windows(2).filter(|two| text(nodes, two[0]) == text(nodes, two[1]));
-            superseded.extend(doubled.map(|two| two[0]));
-        }
-    }
-    superseded.sort_unstable();
-}
-
-/// One bit of 64, the same for the same name, mostly another for another.
-fn mark(name: &str) -> u64 {
-    let byte = |at: usize| name.as_bytes().get(at).map_or(0, |b| usize::from(*b));
-    1 << ((byte(0) * 7 + byte(name.len() / 2) * 29 + name.len() * 13) % 64)
-}
-
-fn compare_each(nodes: &[Node<'_>], names: &[u32], superseded: &mut Vec<u32>) {
-    for (i, &name) in names.iter().enumerate() {
-        let own = text(nodes, name);
-        if names[i + 1..].iter().any(|later| text(nodes, *later) == own) {
-            superseded.push(name);
-        }
-    }
-}
-
-fn text<'a>(nodes: &[Node<'a>], at: u32) -> &'a str {
-    match nodes[at as usize] {
-        Node::String(text) => text,
-        _ => "",
-    }
-}
-
-/// How many nodes a value takes, itself counted.
-fn nodes_of(node: &Node<'_>) -> usize {
-    match node {
-        Node::Object { count, .. } | Node::Array { count, .. } => count + 1,
-        _ => 1,
-    }
 }
 
 impl Document<'_> {
@@ -298,7 +200,7 @@ impl<'d> Value<'d> {
 
     /// The JSON as it was sent.
     pub fn source(self) -> &'d str {
-        let Span { start, end } = self.document.spans[self.at];
+        let Span { start, end } = self.document.index.spans[self.at];
         self.document.source[start as usize..end as usize].trim_ascii_end()
     }
 
@@ -332,11 +234,9 @@ impl<'d> Value<'d> {
             at += 1 + nodes_of(&document.nodes[at + 1]);
             name
         });
-        let last = all.filter(|name| {
-            document.superseded.is_empty() || document.superseded.binary_search(&(*name as u32)).is_err()
-        });
+        let last = all.filter(|name| !document.index.is_superseded(*name));
         last.map(move |name| Member {
-            name: text(&document.nodes, name as u32),
+            name: text(&document.nodes[name]),
             value: Self { document, at: name + 1 },
         })
     }
@@ -386,7 +286,7 @@ impl<'d> Value<'d> {
 
     /// Those that stand one behind the other are copied at once.
     fn copy_members(self, is_kept: impl Fn(&str) -> bool, out: &mut String) {
-        let Document { source, spans, .. } = self.document;
+        let Document { source, index, .. } = self.document;
         let mut members = self.members().peekable();
         let mut is_first = true;
         while let Some(first) = members.find(|member| is_kept(member.name)) {
@@ -398,7 +298,7 @@ impl<'d> Value<'d> {
                 out.push(',');
             }
             is_first = false;
-            let (start, end) = (spans[first.value.at - 1].start, spans[last.at].end);
+            let (start, end) = (index.spans[first.value.at - 1].start, index.spans[last.at].end);
             out.push_str(source[start as usize..end as usize].trim_ascii_end());
         }
     }

@@ -21,6 +21,7 @@ mod encode;
 pub mod endpoint;
 mod event;
 pub mod export;
+mod index;
 pub mod ip;
 mod kind;
 mod members;
