@@ -111,7 +111,8 @@ struct Known<'d> {
 impl<'d> Known<'d> {
     fn of(context: Option<Value<'d>>) -> Self {
         let mut known = Self::default();
-        for member in context.into_iter().flat_map(Value::members) {
+        let Some(context) = context else { return known };
+        for member in context.members() {
             let slot = match member.name {
                 "page" => &mut known.page,
                 "campaign" => &mut known.campaign,
@@ -137,12 +138,16 @@ impl<'d> Known<'d> {
     }
 }
 
-/// The context of an event, checked.
+/// The context of an event, checked, and what is read of it.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'d> {
     pub whole: Layered<'d>,
-    own: Known<'d>,
-    under: Known<'d>,
+    pub page: Layered<'d>,
+    pub user_agent: Option<&'d str>,
+    pub ip: Option<&'d str>,
+    pub is_preview: bool,
+    /// Whether the visitor does not want to be counted.
+    pub is_refused: bool,
 }
 
 impl<'d> Context<'d> {
@@ -155,32 +160,17 @@ impl<'d> Context<'d> {
         under: Option<Value<'d>>,
         place: Place<'d>,
     ) -> Result<Self, Refusal> {
-        Ok(Self { whole: Layered { own, under }, own: check(own, place)?, under: Known::of(under) })
-    }
-
-    fn layered(&self, of: impl Fn(&Known<'d>) -> Option<Value<'d>>) -> Layered<'d> {
-        Layered { own: of(&self.own), under: of(&self.under) }
-    }
-
-    pub(super) fn page(&self) -> Layered<'d> {
-        self.layered(|known| known.page)
-    }
-
-    pub(super) fn user_agent(&self) -> Option<&'d str> {
-        self.layered(|known| known.user_agent).string()
-    }
-
-    pub(super) fn ip(&self) -> Option<&'d str> {
-        self.layered(|known| known.ip).string()
-    }
-
-    pub(super) fn is_preview(&self) -> bool {
-        self.layered(|known| known.preview).boolean() == Some(true)
-    }
-
-    /// Whether the visitor does not want to be counted.
-    pub(super) fn is_refused(&self) -> bool {
-        self.layered(|known| known.consent).get("measure").boolean() == Some(false)
+        let (known, known_under) = (check(own, place)?, Known::of(under));
+        let layered = |own, under| Layered { own, under };
+        let consent = layered(known.consent, known_under.consent);
+        Ok(Self {
+            whole: layered(own, under),
+            page: layered(known.page, known_under.page),
+            user_agent: layered(known.user_agent, known_under.user_agent).string(),
+            ip: layered(known.ip, known_under.ip).string(),
+            is_preview: layered(known.preview, known_under.preview).boolean() == Some(true),
+            is_refused: consent.get("measure").boolean() == Some(false),
+        })
     }
 }
 

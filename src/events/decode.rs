@@ -12,7 +12,7 @@ use super::encode::Room;
 use super::endpoint::Endpoint;
 use super::event::{self, Event};
 use super::ip::IpPolicy;
-use super::members::Members;
+use super::members::{Members, Named};
 use super::receipt::{Fates, Reason};
 use super::refusal::{Place, Refusal};
 use crate::limits::{CONTEXTS_BYTES_MAX, EVENTS_MAX};
@@ -103,7 +103,7 @@ impl<'d> Sent<'d> {
         let members = Members::of(root);
         let address = address(&members, place)?;
         let single = Self { root, members, batch: None, endpoint, context: None, sent_ms: None, address };
-        match members.batch {
+        match members.get(Named::Batch) {
             Some(batch) => batched(single, batch, place),
             None if endpoint == Endpoint::Batch => {
                 Err(place.lacks(problem::INVALID_EVENT, "batch", "an array of events in 'batch'"))
@@ -144,7 +144,7 @@ fn address<'d>(members: &Members<'d>, place: Place<'d>) -> Result<Address<'d>, R
             problem::INVALID_TRACKING_ID,
             "a tracking ID ('track_...')",
         )?,
-        site: text(members.site, problem::MISSING_SITE, "a site's ID")?,
+        site: text(members.get(Named::Site), problem::MISSING_SITE, "a site's ID")?,
     })
 }
 
@@ -158,7 +158,8 @@ fn batched<'d>(single: Sent<'d>, batch: Value<'d>, place: Place<'d>) -> Result<S
         let expected = "a batch of at most 2500 events";
         return Err(place.too_much(problem::BATCH_TOO_LARGE, batch, expected, batch.len()));
     }
-    if let Some(context) = members.context {
+    let context = members.get(Named::Context);
+    if let Some(context) = context {
         context::check_batch(context, place)?;
         let bytes = context.source().len() * batch.len();
         if bytes > CONTEXTS_BYTES_MAX {
@@ -166,8 +167,7 @@ fn batched<'d>(single: Sent<'d>, batch: Value<'d>, place: Place<'d>) -> Result<S
             return Err(place.too_much(problem::BATCH_TOO_LARGE, context, expected, bytes));
         }
     }
-    let sent_ms = members.sent_at.map(|value| event::instant(value, place)).transpose()?;
-    let context = members.context;
+    let sent_ms = members.get(Named::SentAt).map(|value| event::instant(value, place)).transpose()?;
     Ok(Sent { batch: Some(batch), context, sent_ms, ..single })
 }
 
@@ -207,13 +207,13 @@ impl Judge {
 /// Whether a valid event is flagged as a bot's; or why it is dropped. A preview is nobody's visit, so it goes first; whether
 /// somebody is a crawler is asked last, since a visitor's will counts before a guess.
 fn verdict(event: &Event<'_>, call: &Call<'_>, outside: &mut impl Outside) -> Result<bool, Reason> {
-    if call.preview || event.context.is_preview() {
+    if call.preview || event.context.is_preview {
         return Err(Reason::Preview);
     }
-    if event.context.is_refused() || (call.gpc && call.policy.honor_gpc) {
+    if event.context.is_refused || (call.gpc && call.policy.honor_gpc) {
         return Err(Reason::NoConsent);
     }
-    let agent = event.context.user_agent().or(call.user_agent);
+    let agent = event.context.user_agent.or(call.user_agent);
     let mut is_crawler = || agent.is_some_and(|agent| outside.is_crawler(agent));
     match call.policy.bots {
         Bots::Drop if is_crawler() => Err(Reason::Bot),

@@ -148,6 +148,16 @@ impl<'d> Value<'d> {
         self.document.nodes[self.at]
     }
 
+    /// Where it stands among the values and names of its document; the root stands at 0.
+    pub(super) fn place(self) -> u32 {
+        self.at as u32
+    }
+
+    /// The value at another place of the same document.
+    pub(super) fn beside(self, place: u32) -> Self {
+        Self { at: place as usize, ..self }
+    }
+
     /// The text of a string.
     pub fn string(self) -> Option<&'d str> {
         match self.node() {

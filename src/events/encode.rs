@@ -28,7 +28,7 @@ impl Room {
         outside: &mut impl Outside,
     ) -> Record<'r> {
         let has_page = page::write(event, call.referer, outside, &mut self.page);
-        let ip = event.context.ip();
+        let ip = event.context.ip;
         call.policy.ip.write(ip, call.peer, &mut self.ip);
         self.payload.clear();
         payload(event, call.policy.ip.payload(ip, &self.ip), &mut self.payload);

@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::decode::{Call, Sent};
 use super::document::Value;
-use super::members::Members;
+use super::members::{Members, Named};
 use super::refusal::{Place, Refusal};
 use super::{kind, operations, time, variants, visitor};
 use crate::limits::{EVENT_BYTES_MAX, EVENT_NAME_CHARS_MAX, MESSAGE_ID_BYTES_MAX, NAME_BYTES_MAX};
@@ -41,28 +41,28 @@ impl<'d> Event<'d> {
         check_size(value, place)?;
         check_site(members, call, place)?;
         let kind = kind::of(members, sent.endpoint, place)?;
-        object(members.properties, place)?;
-        object(members.traits, place)?;
-        let context = Context::read(members.context, sent.context, place)?;
+        object(members.get(Named::Properties), place)?;
+        object(members.get(Named::Traits), place)?;
+        let context = Context::read(members.get(Named::Context), sent.context, place)?;
         if kind == Kind::Profile {
             operations::check(members, place)?;
         }
         let event = event_name(members, kind, place)?;
         let anon_id = members.anon_id().map(|id| visitor::anon_id(id, place)).transpose()?.or(call.anon_id);
-        let user_id = members.user_id.map(|id| visitor::user_id(id, place)).transpose()?;
+        let user_id = members.get(Named::UserId).map(|id| visitor::user_id(id, place)).transpose()?;
         if anon_id.is_none() && user_id.is_none() {
             return Err(place.lacks(problem::MISSING_VISITOR, "anonId", "'anonId' or 'userId'"));
         }
         Ok(Self {
             value,
             kind,
-            message_id: members.message_id.map(|id| message_id(id, place)).transpose()?,
+            message_id: members.get(Named::MessageId).map(|id| message_id(id, place)).transpose()?,
             anon_id,
             user_id,
             event,
-            name: members.name.map(|value| name(value, place)).transpose()?,
-            variants: members.variants.map(|variants| variants::read(variants, place)).transpose()?,
-            properties: members.properties,
+            name: members.get(Named::Name).map(|value| name(value, place)).transpose()?,
+            variants: members.get(Named::Variants).map(|value| variants::read(value, place)).transpose()?,
+            properties: members.get(Named::Properties),
             context,
             timestamp_ms: timestamp(members, sent, call, place)?,
         })
@@ -71,7 +71,7 @@ impl<'d> Event<'d> {
 
 /// What may stand as the message ID of an event in a receipt, whatever else is wrong with it.
 pub(super) fn message_id_of<'d>(members: &Members<'d>) -> Option<&'d str> {
-    members.message_id.and_then(message_id_text)
+    members.get(Named::MessageId).and_then(message_id_text)
 }
 
 fn check_size<'d>(value: Value<'d>, place: Place<'d>) -> Result<(), Refusal> {
@@ -89,7 +89,7 @@ pub(super) fn check_site<'d>(
     call: &Call<'_>,
     place: Place<'d>,
 ) -> Result<(), Refusal> {
-    let named = [(members.tracking_id(), call.tracking_id), (members.site, call.site)];
+    let named = [(members.tracking_id(), call.tracking_id), (members.get(Named::Site), call.site)];
     let other = |(value, own): (Option<Value<'d>>, &str)| value.filter(|value| value.text() != Some(own));
     match named.into_iter().find_map(other) {
         Some(value) => Err(place.refuse(problem::SITE_MISMATCH, value, "the site of the request")),
@@ -115,7 +115,7 @@ fn event_name<'d>(members: &Members<'d>, kind: Kind, place: Place<'d>) -> Result
         Kind::Screen => Ok(Some(Kind::Screen.name())),
         Kind::Track => {
             let lacks = || place.lacks(problem::INVALID_EVENT, "event", expected);
-            let value = members.event.ok_or_else(lacks)?;
+            let value = members.get(Named::Event).ok_or_else(lacks)?;
             let name = value.string().filter(|name| name.chars().count() <= EVENT_NAME_CHARS_MAX);
             name.map(Some).ok_or_else(|| place.refuse(problem::INVALID_EVENT, value, expected))
         }
@@ -142,7 +142,7 @@ fn timestamp<'d>(
     place: Place<'d>,
 ) -> Result<i64, Refusal> {
     let timestamp = members.timestamp().map(|value| instant(value, place)).transpose()?;
-    let sent_at = members.sent_at.map(|value| instant(value, place)).transpose()?;
+    let sent_at = members.get(Named::SentAt).map(|value| instant(value, place)).transpose()?;
     Ok(time::repaired(timestamp, sent_at.or(sent.sent_ms), call.received_ms))
 }
 

@@ -1,7 +1,8 @@
 //! What an event is: by its `type`, by where it was sent, or by what it has.
 
 use super::endpoint::Endpoint;
-use super::members::Members;
+use super::members::{Members, Named};
+use super::operations;
 use super::refusal::{Place, Refusal};
 use crate::problem;
 use crate::segment::Kind;
@@ -12,7 +13,7 @@ use crate::segment::Kind;
 /// `invalid_type`, `ambiguous_event`, `invalid_event`.
 pub(super) fn of<'d>(members: &Members<'d>, endpoint: Endpoint, place: Place<'d>) -> Result<Kind, Refusal> {
     let is_single = place.index.is_none();
-    let Some(named) = members.kind else {
+    let Some(named) = members.get(Named::Type) else {
         return endpoint.kind().map_or_else(|| inferred(members, place), Ok);
     };
     let expected = match is_single {
@@ -25,12 +26,12 @@ pub(super) fn of<'d>(members: &Members<'d>, endpoint: Endpoint, place: Place<'d>
 
 /// The kind of an event that says nothing of it. `userId` beside an event or an operation only names the visitor.
 fn inferred<'d>(members: &Members<'d>, place: Place<'d>) -> Result<Kind, Refusal> {
-    let operation = members.has_operation();
-    match (members.event.is_some(), operation, members.traits.is_some()) {
+    let has = |name: Named| members.get(name).is_some();
+    match (has(Named::Event), operations::any(members), has(Named::Traits)) {
         (true, false, false) => Ok(Kind::Track),
         (false, true, false) => Ok(Kind::Profile),
         (false, false, true) => Ok(Kind::Identify),
-        (false, false, false) if members.user_id.is_some() => Ok(Kind::Identify),
+        (false, false, false) if has(Named::UserId) => Ok(Kind::Identify),
         (false, false, false) => {
             let expected = "'event', a profile operation such as 'set', 'traits' or 'userId', or a 'type'";
             Err(place.lacks(problem::INVALID_EVENT, "event", expected))

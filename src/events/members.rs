@@ -1,80 +1,109 @@
 //! The members of an event that have a meaning, found in one pass. `null` and `""` count as not there.
 
 use super::document::Value;
-use super::operations::OPERATIONS;
 
-/// What an event has. Where a member has two names, the first of the two wins.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Members<'d> {
-    pub kind: Option<Value<'d>>,
-    pub event: Option<Value<'d>>,
-    pub name: Option<Value<'d>>,
-    pub properties: Option<Value<'d>>,
-    pub traits: Option<Value<'d>>,
-    pub context: Option<Value<'d>>,
-    pub variants: Option<Value<'d>>,
-    pub message_id: Option<Value<'d>>,
-    pub user_id: Option<Value<'d>>,
-    pub sent_at: Option<Value<'d>>,
-    pub site: Option<Value<'d>>,
+/// A member that has a meaning, by its name.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Named {
+    Type,
+    Event,
+    Name,
+    Properties,
+    Traits,
+    Context,
+    Variants,
+    MessageId,
+    UserId,
+    AnonId,
+    AnonymousId,
+    Timestamp,
+    OriginalTimestamp,
+    SentAt,
+    TrackingId,
+    WriteKey,
+    Site,
     /// Of a body; in an event it means nothing.
-    pub batch: Option<Value<'d>>,
-    /// In the order of `OPERATIONS`.
-    pub operations: [Option<Value<'d>>; OPERATIONS.len()],
-    anon_id: [Option<Value<'d>>; 2],
-    timestamp: [Option<Value<'d>>; 2],
-    tracking_id: [Option<Value<'d>>; 2],
+    Batch,
+    Set,
+    SetOnce,
+    Unset,
+    Increment,
+    Append,
+    Union,
+    Remove,
+}
+
+impl Named {
+    const COUNT: usize = Self::Remove as usize + 1;
+
+    fn of(text: &str) -> Option<Self> {
+        Some(match text {
+            "type" => Self::Type,
+            "event" => Self::Event,
+            "name" => Self::Name,
+            "properties" => Self::Properties,
+            "traits" => Self::Traits,
+            "context" => Self::Context,
+            "variants" => Self::Variants,
+            "messageId" => Self::MessageId,
+            "userId" => Self::UserId,
+            "anonId" => Self::AnonId,
+            "anonymousId" => Self::AnonymousId,
+            "timestamp" => Self::Timestamp,
+            "originalTimestamp" => Self::OriginalTimestamp,
+            "sentAt" => Self::SentAt,
+            "trackingId" => Self::TrackingId,
+            "writeKey" => Self::WriteKey,
+            "site" => Self::Site,
+            "batch" => Self::Batch,
+            "set" => Self::Set,
+            "setOnce" => Self::SetOnce,
+            "unset" => Self::Unset,
+            "increment" => Self::Increment,
+            "append" => Self::Append,
+            "union" => Self::Union,
+            "remove" => Self::Remove,
+            _ => return None,
+        })
+    }
+}
+
+/// What an event has. Of each member only the place is kept, so that all of them are cheap to hand on.
+#[derive(Clone, Copy)]
+pub(super) struct Members<'d> {
+    event: Value<'d>,
+    /// Where the values stand in the document, by name; 0, which is the root's place, where there is none.
+    places: [u32; Named::COUNT],
 }
 
 impl<'d> Members<'d> {
     pub(super) fn of(event: Value<'d>) -> Self {
-        let mut members = Self::default();
+        let mut places = [0; Named::COUNT];
         for member in event.members() {
-            if let Some(slot) = members.slot(member.name) {
-                *slot = member.value.present();
+            if let Some(name) = Named::of(member.name) {
+                places[name as usize] = member.value.present().map_or(0, Value::place);
             }
         }
-        members
+        Self { event, places }
     }
 
-    fn slot(&mut self, name: &str) -> Option<&mut Option<Value<'d>>> {
-        Some(match name {
-            "type" => &mut self.kind,
-            "event" => &mut self.event,
-            "name" => &mut self.name,
-            "properties" => &mut self.properties,
-            "traits" => &mut self.traits,
-            "context" => &mut self.context,
-            "variants" => &mut self.variants,
-            "messageId" => &mut self.message_id,
-            "userId" => &mut self.user_id,
-            "anonId" => &mut self.anon_id[0],
-            "anonymousId" => &mut self.anon_id[1],
-            "timestamp" => &mut self.timestamp[0],
-            "originalTimestamp" => &mut self.timestamp[1],
-            "sentAt" => &mut self.sent_at,
-            "trackingId" => &mut self.tracking_id[0],
-            "writeKey" => &mut self.tracking_id[1],
-            "site" => &mut self.site,
-            "batch" => &mut self.batch,
-            _ => &mut self.operations[OPERATIONS.iter().position(|known| *known == name)?],
-        })
+    pub(super) fn get(&self, name: Named) -> Option<Value<'d>> {
+        let place = self.places[name as usize];
+        (place != 0).then(|| self.event.beside(place))
     }
 
+    /// The first of its two names wins.
     pub(super) fn anon_id(&self) -> Option<Value<'d>> {
-        self.anon_id[0].or(self.anon_id[1])
+        self.get(Named::AnonId).or_else(|| self.get(Named::AnonymousId))
     }
 
+    /// The first of its two names wins.
     pub(super) fn timestamp(&self) -> Option<Value<'d>> {
-        self.timestamp[0].or(self.timestamp[1])
+        self.get(Named::Timestamp).or_else(|| self.get(Named::OriginalTimestamp))
     }
 
+    /// The first of its two names wins.
     pub(super) fn tracking_id(&self) -> Option<Value<'d>> {
-        self.tracking_id[0].or(self.tracking_id[1])
-    }
-
-    /// Whether there is a profile operation.
-    pub(super) fn has_operation(&self) -> bool {
-        self.operations.iter().any(Option::is_some)
+        self.get(Named::TrackingId).or_else(|| self.get(Named::WriteKey))
     }
 }

@@ -1,13 +1,9 @@
 //! Profile operations: which there are, and what each must look like. What they do is the fold's.
 
 use super::document::Value;
-use super::members::Members;
+use super::members::{Members, Named};
 use super::refusal::{Place, Refusal};
 use crate::problem;
-
-/// In the order in which they are applied.
-pub(super) const OPERATIONS: [&str; 7] =
-    ["set", "setOnce", "unset", "increment", "append", "union", "remove"];
 
 /// What an operation holds.
 #[derive(Clone, Copy)]
@@ -22,8 +18,16 @@ enum Shape {
     Lists,
 }
 
-const SHAPES: [Shape; OPERATIONS.len()] =
-    [Shape::Values, Shape::Values, Shape::Keys, Shape::Numbers, Shape::Values, Shape::Lists, Shape::Lists];
+/// In the order in which they are applied.
+const OPERATIONS: [(Named, Shape); 7] = [
+    (Named::Set, Shape::Values),
+    (Named::SetOnce, Shape::Values),
+    (Named::Unset, Shape::Keys),
+    (Named::Increment, Shape::Numbers),
+    (Named::Append, Shape::Values),
+    (Named::Union, Shape::Lists),
+    (Named::Remove, Shape::Lists),
+];
 
 impl Shape {
     fn expected(self) -> &'static str {
@@ -61,18 +65,23 @@ impl Shape {
     }
 }
 
+/// Whether there is an operation.
+pub(super) fn any(members: &Members<'_>) -> bool {
+    OPERATIONS.iter().any(|(name, _)| members.get(*name).is_some())
+}
+
 /// Checks the operations of a profile event.
 ///
 /// # Errors
 /// `invalid_event`, with a pointer to the first operation or value that is wrong, or that there is none.
 pub(super) fn check<'d>(members: &Members<'d>, place: Place<'d>) -> Result<(), Refusal> {
-    if !members.has_operation() {
+    if !any(members) {
         let expected =
             "one of 'set', 'setOnce', 'unset', 'increment', 'append', 'union', 'remove' in a profile event";
         return Err(place.lacks(problem::INVALID_EVENT, "set", expected));
     }
-    for (operation, shape) in members.operations.iter().zip(SHAPES) {
-        let Some(operation) = *operation else { continue };
+    for (name, shape) in OPERATIONS {
+        let Some(operation) = members.get(name) else { continue };
         if !shape.fits(operation) {
             return Err(place.refuse(problem::INVALID_EVENT, operation, shape.expected()));
         }

@@ -14,7 +14,7 @@ pub(super) fn write(
 ) -> bool {
     let properties = event.properties.as_ref();
     let property = |name: &str| properties.and_then(|all| all.find(name)?.string());
-    let context = event.context.page();
+    let context = event.context.page;
     let path = property("path").or_else(|| context.string_in("path"));
     let url = || property("url").or_else(|| context.string_in("url")).or(referer);
     let Some(value) = path.or_else(|| url().map(path_of)) else { return false };
