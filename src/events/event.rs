@@ -116,7 +116,11 @@ fn event_name<'d>(members: &Members<'d>, kind: Kind, place: Place<'d>) -> Result
         Kind::Track => {
             let lacks = || place.lacks(problem::INVALID_EVENT, "event", expected);
             let value = members.get(Named::Event).ok_or_else(lacks)?;
-            let name = value.string().filter(|name| name.chars().count() <= EVENT_NAME_CHARS_MAX);
+            // What has so few bytes has no more characters.
+            let fits = |name: &&str| {
+                name.len() <= EVENT_NAME_CHARS_MAX || name.chars().count() <= EVENT_NAME_CHARS_MAX
+            };
+            let name = value.string().filter(fits);
             name.map(Some).ok_or_else(|| place.refuse(problem::INVALID_EVENT, value, expected))
         }
         _ => Ok(None),

@@ -47,11 +47,11 @@ pub fn repaired(timestamp: Option<i64>, sent: Option<i64>, received: i64) -> i64
 /// millisecond is cut off; a 61st second is the next minute's first.
 pub fn parse(text: &str) -> Option<i64> {
     let mut rest = text.as_bytes();
-    let year = digits(&mut rest, 4, 4)?;
+    let year = two_digits(&mut rest)? * 100 + two_digits(&mut rest)?;
     eat(&mut rest, b"-")?;
-    let month = digits(&mut rest, 1, 2).filter(|month| (1..=12).contains(month))?;
+    let month = one_or_two_digits(&mut rest).filter(|month| (1..=12).contains(month))?;
     eat(&mut rest, b"-")?;
-    let day = digits(&mut rest, 1, 2).filter(|day| (1..=days_of(year, month)).contains(day))?;
+    let day = one_or_two_digits(&mut rest).filter(|day| (1..=days_of(year, month)).contains(day))?;
     let date = days_since_1970(year, month, day) * DAY_MS;
     let time = match rest {
         [] => 0,
@@ -65,11 +65,11 @@ pub fn parse(text: &str) -> Option<i64> {
 }
 
 fn time_of_day(rest: &mut &[u8]) -> Option<i64> {
-    let hour = digits(rest, 2, 2).filter(|hour| *hour < 24)?;
+    let hour = two_digits(rest).filter(|hour| *hour < 24)?;
     eat(rest, b":")?;
-    let minute = digits(rest, 2, 2).filter(|minute| *minute < 60)?;
+    let minute = two_digits(rest).filter(|minute| *minute < 60)?;
     let second = match eat(rest, b":") {
-        Some(()) => digits(rest, 2, 2).filter(|second| *second <= 60)? * SECOND_MS + fraction(rest)?,
+        Some(()) => two_digits(rest).filter(|second| *second <= 60)? * SECOND_MS + fraction(rest)?,
         None => 0,
     };
     Some(hour * HOUR_MS + minute * MINUTE_MS + second)
@@ -80,11 +80,14 @@ fn fraction(rest: &mut &[u8]) -> Option<i64> {
     if eat(rest, b".,").is_none() {
         return Some(0);
     }
-    let length = rest.iter().take_while(|b| b.is_ascii_digit()).count();
-    let (digits, behind) = rest.split_at(length);
-    *rest = behind;
-    let digit = |i: usize| digits.get(i).map_or(0, |b| i64::from(b - b'0'));
-    (length > 0).then_some(digit(0) * 100 + digit(1) * 10 + digit(2))
+    let (mut milliseconds, mut worth) = (0, 100);
+    let digits = *rest;
+    while let [digit @ b'0'..=b'9', behind @ ..] = *rest {
+        milliseconds += number(*digit) * worth;
+        worth /= 10;
+        *rest = behind;
+    }
+    (rest.len() < digits.len()).then_some(milliseconds)
 }
 
 /// How far the written clock is ahead of UTC.
@@ -96,18 +99,28 @@ fn offset(rest: &mut &[u8]) -> Option<i64> {
     if sign < 0 {
         eat(rest, b"-")?;
     }
-    let hours = digits(rest, 2, 2).filter(|hours| *hours < 24)?;
+    let hours = two_digits(rest).filter(|hours| *hours < 24)?;
     let has_minutes = eat(rest, b":").is_some() || !rest.is_empty();
-    let minutes = if has_minutes { digits(rest, 2, 2).filter(|minutes| *minutes < 60)? } else { 0 };
+    let minutes = if has_minutes { two_digits(rest).filter(|minutes| *minutes < 60)? } else { 0 };
     Some(sign * (hours * HOUR_MS + minutes * MINUTE_MS))
 }
 
-/// Takes a number of `least` to `most` digits.
-fn digits(rest: &mut &[u8], least: usize, most: usize) -> Option<i64> {
-    let length = rest.iter().take(most).take_while(|b| b.is_ascii_digit()).count();
-    let (digits, behind) = rest.split_at(length);
+fn two_digits(rest: &mut &[u8]) -> Option<i64> {
+    let [tens @ b'0'..=b'9', ones @ b'0'..=b'9', behind @ ..] = *rest else { return None };
     *rest = behind;
-    (length >= least).then(|| digits.iter().fold(0, |number, b| number * 10 + i64::from(b - b'0')))
+    Some(number(*tens) * 10 + number(*ones))
+}
+
+fn one_or_two_digits(rest: &mut &[u8]) -> Option<i64> {
+    two_digits(rest).or_else(|| {
+        let (digit, behind) = rest.split_first().filter(|(digit, _)| digit.is_ascii_digit())?;
+        *rest = behind;
+        Some(number(*digit))
+    })
+}
+
+fn number(digit: u8) -> i64 {
+    i64::from(digit - b'0')
 }
 
 /// Takes one of `bytes`.
