@@ -162,37 +162,39 @@ impl<'a> Record<'a> {
     /// A text or the payload is too long; `out` is unchanged then. Times are cut to [`TIME_MS_MAX`].
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), RecordFault> {
         let texts = self.texts();
-        if let Some(text) = texts.iter().flatten().find(|text| text.len() > TEXT_BYTES_MAX) {
-            return Err(RecordFault::TextTooLong(text.len()));
+        let mut fixed = [0; RECORD_BYTES_MIN];
+        let mut bytes = RECORD_BYTES_MIN + self.payload.len();
+        for (text, length) in texts.iter().zip(fixed[LENGTHS_AT..].chunks_exact_mut(2)) {
+            let text_bytes = text.map_or(0, str::len);
+            if text_bytes > TEXT_BYTES_MAX {
+                return Err(RecordFault::TextTooLong(text_bytes));
+            }
+            bytes += text_bytes;
+            length.copy_from_slice(&text.map_or(ABSENT, |_| text_bytes as u16).to_le_bytes());
         }
         if self.payload.len() > PAYLOAD_BYTES_MAX {
             return Err(RecordFault::PayloadTooLong(self.payload.len()));
         }
-        let bytes = texts.iter().flatten().map(|text| text.len()).sum::<usize>() + self.payload.len();
-        let length = (RECORD_BYTES_MIN + bytes).next_multiple_of(8);
+        let length = bytes.next_multiple_of(8);
+        self.encode_fixed(length as u32, &mut fixed);
         let end = out.len() + length;
         out.reserve(length);
-        self.encode_fixed(length as u32, out);
-        for text in texts.iter().flatten() {
-            out.extend_from_slice(text.as_bytes());
-        }
+        out.extend_from_slice(&fixed);
+        texts.iter().flatten().for_each(|text| out.extend_from_slice(text.as_bytes()));
         out.extend_from_slice(self.payload.as_bytes());
         out.resize(end, 0);
         Ok(())
     }
 
-    fn encode_fixed(&self, length: u32, out: &mut Vec<u8>) {
+    /// All before the texts but their lengths.
+    fn encode_fixed(&self, length: u32, fixed: &mut [u8; RECORD_BYTES_MIN]) {
         let time = |ms: i64| ms.clamp(-TIME_MS_MAX, TIME_MS_MAX).to_le_bytes();
-        out.extend_from_slice(&length.to_le_bytes());
-        out.extend_from_slice(&[self.kind as u8, u8::from(self.bot) | u8::from(self.gpc) << 1, 0, 0]);
-        out.extend_from_slice(&time(self.received_ms));
-        out.extend_from_slice(&time(self.timestamp_ms));
-        out.extend_from_slice(&key_to_bytes(self.key, self.payload.len() as u32));
-        for text in self.texts() {
-            let length = text.map_or(ABSENT, |text| text.len() as u16);
-            out.extend_from_slice(&length.to_le_bytes());
-        }
-        out.extend_from_slice(&[0; 6]);
+        fixed[..4].copy_from_slice(&length.to_le_bytes());
+        fixed[4] = self.kind as u8;
+        fixed[5] = u8::from(self.bot) | u8::from(self.gpc) << 1;
+        fixed[8..16].copy_from_slice(&time(self.received_ms));
+        fixed[16..KEY_AT].copy_from_slice(&time(self.timestamp_ms));
+        fixed[KEY_AT..LENGTHS_AT].copy_from_slice(&key_to_bytes(self.key, self.payload.len() as u32));
     }
 
     /// The record at the beginning of `bytes`, and its length; `None` where there is no whole one.
