@@ -9,6 +9,7 @@
 //! completion always finds room, and the writer never waits for a worker.
 
 use std::cell::Cell;
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, Thread};
@@ -19,7 +20,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError, bounded};
 use super::erase::{EraseError, Erasure, Order, Turn, Visitor};
 use super::figures::Figures;
 use super::record::{self, Record, RecordFault};
-use crate::limits::{ERASED_IDS_MAX, OUTSTANDING_MAX, REQUEST_BYTES_MAX};
+use crate::limits::{ERASED_IDS_MAX, GATHERED_MIN, OUTSTANDING_MAX, REQUEST_BYTES_MAX};
 
 /// How a worker is told that completions wait for it; called on the writer's thread.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
@@ -215,8 +216,14 @@ pub(super) fn queue(requests_max: usize, bytes_max: usize, figures: Arc<Figures>
     let (sender, receiver) = bounded(requests_max + 2);
     let writer = OnceLock::new();
     let shared = Arc::new(Shared { figures, requests_max, bytes_max, writer });
-    let intake =
-        Intake { receiver, shared: Arc::clone(&shared), held: None, order: None, is_stopping: false };
+    let intake = Intake {
+        receiver,
+        shared: Arc::clone(&shared),
+        held: None,
+        taken: 0,
+        order: None,
+        is_stopping: false,
+    };
     (Queue { sender, shared }, intake)
 }
 
@@ -355,12 +362,15 @@ pub(super) struct Intake {
     shared: Arc<Shared>,
     /// What ended the wait.
     held: Option<Message>,
+    /// Requests since the wait before.
+    taken: usize,
     order: Option<Order>,
     is_stopping: bool,
 }
 
 impl Intake {
-    /// Waits until it is called, at most so long; not at all where something is there.
+    /// Waits until it is called, at most so long; not at all where something is there. Where many were taken before and fewer are
+    /// there, the others are likely on their way: a worker that shares the core goes first, and one batch takes them all.
     pub(super) fn wait(&mut self, at_most: Option<Duration>) {
         self.shared.writer.get_or_init(thread::current);
         match self.receiver.try_recv() {
@@ -368,6 +378,10 @@ impl Intake {
             Err(TryRecvError::Disconnected) => self.is_stopping = true,
             // A call that came before this is not lost: it lets the thread through.
             Err(TryRecvError::Empty) => at_most.map_or_else(thread::park, thread::park_timeout),
+        }
+        let taken = mem::take(&mut self.taken);
+        if taken >= GATHERED_MIN && self.waiting() < taken {
+            thread::yield_now();
         }
     }
 
@@ -382,6 +396,7 @@ impl Intake {
                 }
                 Message::Request(parcel) => {
                     uncount(&self.shared.figures, parcel.request.bytes());
+                    self.taken += 1;
                     return Some(parcel);
                 }
             }
