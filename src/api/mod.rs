@@ -11,6 +11,7 @@ mod openapi;
 mod query;
 mod record;
 mod refuse;
+mod reply;
 mod resolve;
 mod respond;
 mod routes;

@@ -6,7 +6,8 @@
 
 use super::call;
 use super::desk::{Decoded, Desk, Room, Settings};
-use super::{Answered, Progress, admit, refuse, respond};
+use super::reply::Reply;
+use super::{Answered, Progress, admit, refuse};
 use crate::clock;
 use crate::counters::Recorded;
 use crate::edge::agent::{AgentTable, Agents};
@@ -20,13 +21,11 @@ use crate::events::refusal::Refusal;
 use crate::http::authorization;
 use crate::http::body;
 use crate::http::cors::Cors;
-use crate::http::date::DateLine;
 use crate::http::forwarded;
 use crate::http::params::{Param, Params};
-use crate::http::request::{Arrival, Request, has_token};
-use crate::http::response::Head;
+use crate::http::request::{Arrival, Request};
 use crate::ids::RequestIds;
-use crate::problem::{self, Kind, Problem};
+use crate::problem::{self, Problem};
 use crate::segment::{self, Completion, Outcome, Port, Record, Verdict};
 use crate::snapshot::current::Catalog;
 use crate::snapshot::format::ArchivedSite;
@@ -418,76 +417,4 @@ impl Outside for Judging<'_> {
     fn mint(&mut self) -> [u8; 16] {
         self.ids.mint()
     }
-}
-
-/// How a request is answered.
-struct Reply<'a> {
-    request: &'a Request<'a>,
-    date: &'a DateLine,
-    cors: Cors<'a>,
-    arrival: &'a Arrival,
-}
-
-impl Reply<'_> {
-    fn begin<'o>(&self, status: u16, room: &mut Room, out: &'o mut Vec<u8>) -> Head<'o> {
-        let mut head = Head::begin(out, status, self.date);
-        head.lines(b"Cache-Control: no-store\r\n");
-        let own = self.request.fields.request_id.filter(|id| respond::is_request_id(id));
-        respond::request_id(&mut head, &mut room.ids, own);
-        if self.cors.varies() {
-            head.lines(b"Vary: Origin\r\n");
-        }
-        self.cors.write(&mut head);
-        head
-    }
-
-    /// Appends a receipt; none where the caller wants none and there is nothing to say.
-    fn receipt(&self, fates: &Fates, stored: Stored<'_>, room: &mut Room, out: &mut Vec<u8>) {
-        let minimal = self.request.fields.prefer.is_some_and(|prefer| has_token(prefer, b"return=minimal"));
-        if minimal && fates.is_complete() {
-            let mut head = self.begin(204, room, out);
-            self.time(&mut head);
-            head.end_bodiless(self.request.close);
-            return;
-        }
-        let mut body = std::mem::take(&mut room.plan.text);
-        body.clear();
-        fates.receipt(stored, &mut body);
-        let mut head = self.begin(200, room, out);
-        if let Some(reason) = fates.single_drop() {
-            head.field("X-Dropped: ", reason.name().as_bytes());
-        }
-        self.time(&mut head);
-        head.lines(b"Content-Type: application/json\r\n");
-        head.end(body.len(), self.request.close).extend_from_slice(&body);
-        room.plan.text = body;
-    }
-
-    /// Says how long it took, the disk included, where that was asked for.
-    fn time(&self, head: &mut Head<'_>) {
-        let asked = self.request.fields.debug_timing.filter(|value| *value == b"1");
-        respond::timing(head, asked.map(|_| self.arrival.at));
-    }
-
-    /// Appends a problem of the events; its kind.
-    fn refuse(&self, refused: &Refused<'_>, room: &mut Room, out: &mut Vec<u8>) -> &'static Kind {
-        let mut body = std::mem::take(&mut room.plan.text);
-        body.clear();
-        let kind = refused.kind();
-        let begin = out.len();
-        let mut head = self.begin(kind.status, room, out);
-        head.lines(b"Content-Type: application/problem+json\r\n");
-        let id = written_id(head.out(), begin);
-        refused.write(id.as_deref(), &mut body);
-        head.end(body.len(), self.request.close).extend_from_slice(&body);
-        room.plan.text = body;
-        kind
-    }
-}
-
-/// The request's id as the head that begins at `begin` has it.
-fn written_id(out: &[u8], begin: usize) -> Option<String> {
-    let head = std::str::from_utf8(&out[begin..]).ok()?;
-    let id = head.split("X-Request-Id: ").nth(1)?.split('\r').next()?;
-    Some(id.to_owned())
 }

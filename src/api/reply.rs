@@ -1,0 +1,82 @@
+//! How a request for events is answered: a receipt, or a problem of the events.
+
+use super::desk::Room;
+use super::respond;
+use crate::events::receipt::{Fates, Refused, Stored};
+use crate::http::cors::Cors;
+use crate::http::date::DateLine;
+use crate::http::request::{Arrival, Request, has_token};
+use crate::http::response::Head;
+use crate::problem::Kind;
+
+/// How a request is answered.
+pub(super) struct Reply<'a> {
+    pub(super) request: &'a Request<'a>,
+    pub(super) date: &'a DateLine,
+    pub(super) cors: Cors<'a>,
+    pub(super) arrival: &'a Arrival,
+}
+
+impl Reply<'_> {
+    fn begin<'o>(&self, status: u16, room: &mut Room, out: &'o mut Vec<u8>) -> Head<'o> {
+        let mut head = Head::begin(out, status, self.date);
+        head.lines(b"Cache-Control: no-store\r\n");
+        let own = self.request.fields.request_id.filter(|id| respond::is_request_id(id));
+        respond::request_id(&mut head, &mut room.ids, own);
+        if self.cors.varies() {
+            head.lines(b"Vary: Origin\r\n");
+        }
+        self.cors.write(&mut head);
+        head
+    }
+
+    /// Appends a receipt; none where the caller wants none and there is nothing to say.
+    pub(super) fn receipt(&self, fates: &Fates, stored: Stored<'_>, room: &mut Room, out: &mut Vec<u8>) {
+        let minimal = self.request.fields.prefer.is_some_and(|prefer| has_token(prefer, b"return=minimal"));
+        if minimal && fates.is_complete() {
+            let mut head = self.begin(204, room, out);
+            self.time(&mut head);
+            head.end_bodiless(self.request.close);
+            return;
+        }
+        let mut body = std::mem::take(&mut room.plan.text);
+        body.clear();
+        fates.receipt(stored, &mut body);
+        let mut head = self.begin(200, room, out);
+        if let Some(reason) = fates.single_drop() {
+            head.field("X-Dropped: ", reason.name().as_bytes());
+        }
+        self.time(&mut head);
+        head.lines(b"Content-Type: application/json\r\n");
+        head.end(body.len(), self.request.close).extend_from_slice(&body);
+        room.plan.text = body;
+    }
+
+    /// Says how long it took, the disk included, where that was asked for.
+    fn time(&self, head: &mut Head<'_>) {
+        let asked = self.request.fields.debug_timing.filter(|value| *value == b"1");
+        respond::timing(head, asked.map(|_| self.arrival.at));
+    }
+
+    /// Appends a problem of the events; its kind.
+    pub(super) fn refuse(&self, refused: &Refused<'_>, room: &mut Room, out: &mut Vec<u8>) -> &'static Kind {
+        let mut body = std::mem::take(&mut room.plan.text);
+        body.clear();
+        let kind = refused.kind();
+        let begin = out.len();
+        let mut head = self.begin(kind.status, room, out);
+        head.lines(b"Content-Type: application/problem+json\r\n");
+        let id = written_id(head.out(), begin);
+        refused.write(id.as_deref(), &mut body);
+        head.end(body.len(), self.request.close).extend_from_slice(&body);
+        room.plan.text = body;
+        kind
+    }
+}
+
+/// The request's id as the head that begins at `begin` has it.
+fn written_id(out: &[u8], begin: usize) -> Option<String> {
+    let head = std::str::from_utf8(&out[begin..]).ok()?;
+    let id = head.split("X-Request-Id: ").nth(1)?.split('\r').next()?;
+    Some(id.to_owned())
+}
