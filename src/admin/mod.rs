@@ -17,7 +17,7 @@ use std::net::IpAddr;
 use self::starting::{Parts, Starting};
 use crate::api::{Answered, Desk, Endpoint, Progress};
 use crate::checksum;
-use crate::http::request::{Arrival, Method, Request};
+use crate::http::request::{Arrival, Method, Request, Waited};
 use crate::problem::{self, Problem};
 use crate::worker::{Service, Stopping};
 
@@ -115,12 +115,14 @@ impl Service for Operator {
     fn finish(
         &mut self,
         _token: usize,
-        request: &Request<'_>,
+        waited: &Waited<'_>,
         _arrival: &Arrival,
         out: &mut Vec<u8>,
     ) -> Answered {
-        let visitors = self.visitors.as_mut();
-        visitors.map_or_else(Answered::default, |visitors| visitors.finish(&mut self.desk, request, out))
+        let asked = self.visitors.as_mut().zip(waited.request());
+        asked.map_or_else(Answered::default, |(visitors, request)| {
+            visitors.finish(&mut self.desk, &request, out)
+        })
     }
 
     fn is_complete(&self, _token: usize) -> bool {

@@ -18,7 +18,7 @@ use crate::http::body::{self, Object};
 use crate::http::cors::{self, Cors};
 use crate::http::date::DateLine;
 use crate::http::params::Params;
-use crate::http::request::{Arrival, Method, Request, Surface};
+use crate::http::request::{Arrival, Method, Request, Surface, Waited};
 use crate::http::response::Head;
 use crate::ids::RequestIds;
 use crate::limits::{HEAD_BYTES_MAX, ROUTES_PAGE_BYTES_MAX, TARGET_BYTES_MAX};
@@ -193,11 +193,11 @@ impl Desk {
     pub fn finish(
         &mut self,
         token: usize,
-        request: &Request<'_>,
+        waited: &Waited<'_>,
         arrival: &Arrival,
         out: &mut Vec<u8>,
     ) -> Answered {
-        record::finish(self, token, request, arrival, out)
+        record::finish(self, token, waited, arrival, out)
     }
 
     fn answer_now(&mut self, request: &Request<'_>, arrival: &Arrival, out: &mut Vec<u8>) -> Answered {

@@ -1,12 +1,11 @@
 //! `POST /v1/page`, `/v1/track` and their other names: from a body to the log, and from the log's word to a receipt.
 //!
 //! In two steps, since the disk comes between them: [`begin`] decodes, judges and queues, and answers at once what needs no
-//! disk; [`finish`] answers what came back. What is known of the request is read again then, so that nothing but the events'
-//! fates is kept while it waits.
+//! disk; [`finish`] answers what came back. While a request waits its events' fates are kept, and what its answer takes from it.
 
 use super::call;
 use super::desk::{Decoded, Desk, Room, Settings};
-use super::reply::Reply;
+use super::reply::{Asked, Kept, Reply};
 use super::{Answered, Progress, admit, refuse};
 use crate::clock;
 use crate::counters::Recorded;
@@ -23,7 +22,7 @@ use crate::http::body;
 use crate::http::cors::Cors;
 use crate::http::forwarded;
 use crate::http::params::{Param, Params};
-use crate::http::request::{Arrival, Request};
+use crate::http::request::{Arrival, Request, Waited};
 use crate::ids::RequestIds;
 use crate::problem::{self, Problem};
 use crate::segment::{self, Completion, Outcome, Port, Record, Verdict};
@@ -57,6 +56,7 @@ struct Spare {
 /// A request whose records are with the writer.
 struct Waiting {
     fates: Fates,
+    kept: Kept,
     /// What it holds with its records, wherever they are.
     bytes: usize,
     completion: Option<Completion>,
@@ -147,14 +147,19 @@ impl Recorder {
     }
 
     /// Queues the records, under a token.
-    fn send(&mut self, mut records: segment::Request, fates: Fates) -> Result<usize, segment::Refusal> {
+    fn send(
+        &mut self,
+        mut records: segment::Request,
+        fates: Fates,
+        kept: Kept,
+    ) -> Result<usize, segment::Refusal> {
         let token = self.free.pop().unwrap_or_else(|| {
             self.waiting.push(None);
             self.waiting.len() - 1
         });
         records.token = token as u64;
-        let bytes = records.capacity() + fates.bytes();
-        self.waiting[token] = Some(Waiting { fates, bytes, completion: None, forgotten: false });
+        let bytes = records.capacity() + fates.bytes() + kept.bytes();
+        self.waiting[token] = Some(Waiting { fates, kept, bytes, completion: None, forgotten: false });
         self.port.send(records).map(|()| token).map_err(|(records, refusal)| {
             let fates = self.release(token).map(|waiting| waiting.fates);
             self.keep(records, fates.unwrap_or_default());
@@ -197,7 +202,8 @@ pub(super) fn begin(
     endpoint: Endpoint,
     out: &mut Vec<u8>,
 ) -> Progress {
-    let answered = super::Endpoint::of(request.path);
+    let asked = Asked::of(request);
+    let answered = asked.manner.endpoint;
     let Desk { settings, date, view, decoded, room, recorder, .. } = desk;
     let Some(recorder) = recorder else {
         let problem = Problem::new(problem::UNKNOWN_ENDPOINT, "an address that records events", request.path);
@@ -213,7 +219,7 @@ pub(super) fn begin(
     }
     let judged =
         judge(settings, view.load(), decoded, room, recorder, &mut cors, (request, arrival, endpoint));
-    let reply = Reply { request, date, cors, arrival };
+    let reply = Reply { asked, date, cors, arrival };
     let Judged { fates, records, dry } = match judged {
         Ok(judged) => judged,
         Err(Failure::Problem(problem)) => {
@@ -235,7 +241,7 @@ pub(super) fn begin(
         recorder.keep(records, fates);
         return Progress::Answered(Answered { endpoint: answered, refused: None });
     }
-    match recorder.send(records, fates) {
+    match recorder.send(records, fates, asked.keep()) {
         Ok(token) => Progress::Waits(token),
         Err(refusal) => {
             let problem = unavailable(refusal);
@@ -254,25 +260,28 @@ pub(super) fn untold_cors<'a>(request: &Request<'a>) -> Cors<'a> {
 pub(super) fn finish(
     desk: &mut Desk,
     token: usize,
-    request: &Request<'_>,
+    waited: &Waited<'_>,
     arrival: &Arrival,
     out: &mut Vec<u8>,
 ) -> Answered {
-    let endpoint = super::Endpoint::of(request.path);
     let Desk { date, view, room, recorder, .. } = desk;
     let waiting = recorder.as_mut().and_then(|recorder| recorder.release(token));
-    let Some((recorder, Waiting { fates, completion: Some(completion), .. })) =
+    let Some((recorder, Waiting { fates, kept, completion: Some(completion), .. })) =
         recorder.as_mut().zip(waiting)
     else {
-        return Answered { endpoint, refused: None };
+        return Answered::default();
     };
-    let cors = told_cors(request, view.load(), &completion);
+    let asked = kept.asked(waited.close);
+    let endpoint = asked.manner.endpoint;
+    let cors = told_cors(asked.origin, view.load(), &completion);
     let durable = match completion.outcome {
         Outcome::Durable => Durable::Disk,
         Outcome::Written => Durable::Written,
         Outcome::DiskUnavailable => {
             let problem = unavailable(segment::Refusal::DiskUnavailable);
-            refuse::write(out, &problem, cors, request, date, room);
+            if let Some(request) = waited.request() {
+                refuse::write(out, &problem, cors, &request, date, room);
+            }
             recorder.keep(completion.request, fates);
             return Answered { endpoint, refused: Some(problem.kind) };
         }
@@ -282,7 +291,7 @@ pub(super) fn finish(
         Verdict::Accepted(seq) => receipt::Answer::Accepted(*seq),
         Verdict::Duplicate => receipt::Answer::Duplicate,
     }));
-    let reply = Reply { request, date, cors, arrival };
+    let reply = Reply { asked, date, cors, arrival };
     reply.receipt(&fates, Stored::Answered(&recorder.answers, durable), room, out);
     recorder.keep(completion.request, fates);
     Answered { endpoint, refused: None }
@@ -290,11 +299,14 @@ pub(super) fn finish(
 
 /// The CORS of an answer to a request whose events were taken: as of the site that they were recorded for, where it is still
 /// published.
-fn told_cors<'a>(request: &Request<'a>, catalog: &Catalog, completion: &Completion) -> Cors<'a> {
+fn told_cors<'a>(origin: Option<&'a [u8]>, catalog: &Catalog, completion: &Completion) -> Cors<'a> {
+    if origin.is_none() {
+        return Cors::Nobody;
+    }
     let site = completion.request.site().and_then(|site| catalog.by_site(site));
     let origins = site.map_or(&[][..], |site| &site.site().origins);
     let origins = origins.iter().map(|origin| origin.as_str());
-    Cors::events(request.fields.origin, origins).unwrap_or(Cors::Nobody)
+    Cors::events(origin, origins).unwrap_or(Cors::Nobody)
 }
 
 fn unavailable<'a>(refusal: segment::Refusal) -> Problem<'a> {
@@ -312,8 +324,6 @@ fn unavailable<'a>(refusal: segment::Refusal) -> Problem<'a> {
     }
 }
 
-type Asked<'r> = (&'r Request<'r>, &'r Arrival, Endpoint);
-
 /// Reads the body and gives its events their fates.
 fn judge<'a, 'r: 'a>(
     settings: &'a Settings,
@@ -322,7 +332,7 @@ fn judge<'a, 'r: 'a>(
     room: &mut Room,
     recorder: &'a mut Recorder,
     cors: &mut Cors<'r>,
-    (request, arrival, endpoint): Asked<'r>,
+    (request, arrival, endpoint): (&'r Request<'r>, &'r Arrival, Endpoint),
 ) -> Result<Judged, Failure<'a>> {
     let Decoded { params, body: inflated, group: user, .. } = decoded;
     let text = body::text(request, inflated)?;

@@ -1,7 +1,7 @@
 //! How a request for events is answered: a receipt, or a problem of the events.
 
 use super::desk::Room;
-use super::respond;
+use super::{Endpoint, respond};
 use crate::events::receipt::{Fates, Refused, Stored};
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
@@ -9,9 +9,66 @@ use crate::http::request::{Arrival, Request, has_token};
 use crate::http::response::Head;
 use crate::problem::Kind;
 
+/// What an answer takes from its request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) manner: Manner,
+    pub(super) origin: Option<&'a [u8]>,
+    id: Option<&'a [u8]>,
+}
+
+/// The part of it that is no text.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Manner {
+    pub(super) endpoint: Option<Endpoint>,
+    /// A receipt is wanted only where there is something to say.
+    minimal: bool,
+    timed: bool,
+    close: bool,
+}
+
+/// The same while a request waits: parsing it again would take longer than all else that is left to do.
+#[derive(Debug)]
+pub(super) struct Kept {
+    manner: Manner,
+    origin: Option<Box<[u8]>>,
+    id: Option<Box<[u8]>>,
+}
+
+impl<'a> Asked<'a> {
+    pub(super) fn of(request: &Request<'a>) -> Self {
+        let fields = &request.fields;
+        let manner = Manner {
+            endpoint: Endpoint::of(request.path),
+            minimal: fields.prefer.is_some_and(|prefer| has_token(prefer, b"return=minimal")),
+            timed: fields.debug_timing == Some(b"1"),
+            close: request.close,
+        };
+        Self { manner, origin: fields.origin, id: fields.request_id.filter(|id| respond::is_request_id(id)) }
+    }
+
+    pub(super) fn keep(&self) -> Kept {
+        let Self { manner, origin, id } = *self;
+        Kept { manner, origin: origin.map(Box::from), id: id.map(Box::from) }
+    }
+}
+
+impl Kept {
+    /// As it was, but for `close`.
+    pub(super) fn asked(&self, close: bool) -> Asked<'_> {
+        let manner = Manner { close, ..self.manner };
+        Asked { manner, origin: self.origin.as_deref(), id: self.id.as_deref() }
+    }
+
+    /// Of its texts.
+    pub(super) fn bytes(&self) -> usize {
+        [&self.origin, &self.id].into_iter().flatten().map(|text| text.len()).sum()
+    }
+}
+
 /// How a request is answered.
 pub(super) struct Reply<'a> {
-    pub(super) request: &'a Request<'a>,
+    pub(super) asked: Asked<'a>,
     pub(super) date: &'a DateLine,
     pub(super) cors: Cors<'a>,
     pub(super) arrival: &'a Arrival,
@@ -21,8 +78,7 @@ impl Reply<'_> {
     fn begin<'o>(&self, status: u16, room: &mut Room, out: &'o mut Vec<u8>) -> Head<'o> {
         let mut head = Head::begin(out, status, self.date);
         head.lines(b"Cache-Control: no-store\r\n");
-        let own = self.request.fields.request_id.filter(|id| respond::is_request_id(id));
-        respond::request_id(&mut head, &mut room.ids, own);
+        respond::request_id(&mut head, &mut room.ids, self.asked.id);
         if self.cors.varies() {
             head.lines(b"Vary: Origin\r\n");
         }
@@ -32,11 +88,10 @@ impl Reply<'_> {
 
     /// Appends a receipt; none where the caller wants none and there is nothing to say.
     pub(super) fn receipt(&self, fates: &Fates, stored: Stored<'_>, room: &mut Room, out: &mut Vec<u8>) {
-        let minimal = self.request.fields.prefer.is_some_and(|prefer| has_token(prefer, b"return=minimal"));
-        if minimal && fates.is_complete() {
+        if self.asked.manner.minimal && fates.is_complete() {
             let mut head = self.begin(204, room, out);
             self.time(&mut head);
-            head.end_bodiless(self.request.close);
+            head.end_bodiless(self.asked.manner.close);
             return;
         }
         let mut body = std::mem::take(&mut room.plan.text);
@@ -48,14 +103,13 @@ impl Reply<'_> {
         }
         self.time(&mut head);
         head.lines(b"Content-Type: application/json\r\n");
-        head.end(body.len(), self.request.close).extend_from_slice(&body);
+        head.end(body.len(), self.asked.manner.close).extend_from_slice(&body);
         room.plan.text = body;
     }
 
     /// Says how long it took, the disk included, where that was asked for.
     fn time(&self, head: &mut Head<'_>) {
-        let asked = self.request.fields.debug_timing.filter(|value| *value == b"1");
-        respond::timing(head, asked.map(|_| self.arrival.at));
+        respond::timing(head, self.asked.manner.timed.then_some(self.arrival.at));
     }
 
     /// Appends a problem of the events; its kind.
@@ -68,7 +122,7 @@ impl Reply<'_> {
         head.lines(b"Content-Type: application/problem+json\r\n");
         let id = written_id(head.out(), begin);
         refused.write(id.as_deref(), &mut body);
-        head.end(body.len(), self.request.close).extend_from_slice(&body);
+        head.end(body.len(), self.asked.manner.close).extend_from_slice(&body);
         room.plan.text = body;
         kind
     }

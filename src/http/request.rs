@@ -101,6 +101,25 @@ impl Request<'_> {
     }
 }
 
+/// A request whose answer had to wait: as it was sent, for whoever needs more of it than was kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Waited<'a> {
+    /// Begins with its head.
+    pub bytes: &'a [u8],
+    /// As in [`Request::close`].
+    pub close: bool,
+}
+
+impl<'a> Waited<'a> {
+    /// The request, which it was before, without content and country.
+    pub fn request(&self) -> Option<Request<'a>> {
+        match parse(self.bytes, None) {
+            Parsed::Whole(request, _) => Some(Request { close: self.close, ..request }),
+            Parsed::Partial | Parsed::Refused(_) => None,
+        }
+    }
+}
+
 /// The fields that something looks at; of repeated ones the first.
 #[derive(Debug, Default)]
 pub struct Fields<'a> {

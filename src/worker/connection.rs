@@ -26,7 +26,7 @@ use crate::clock;
 use crate::config::Connections;
 use crate::counters::{Counters, Happening, Totals};
 use crate::http::input::Input;
-use crate::http::request::{self, Arrival, Parsed, Request};
+use crate::http::request::{self, Arrival, Parsed, Request, Waited};
 use crate::limits::{
     ANSWERS_BYTES_MAX, BODY_BYTES_MAX, FLUSH_BYTES, POOLED_BYTES_MAX, READ_BUFFER_BYTES,
     REFUSED_WAITED_FOR_MAX,
@@ -115,10 +115,11 @@ impl<S: Service> Shared<S> {
         }
     }
 
-    fn finish(&self, token: usize, request: &Request<'_>, arrival: &Arrival, output: &mut Vec<u8>) {
+    fn finish(&self, token: usize, waited: &Waited<'_>, arrival: &Arrival, output: &mut Vec<u8>) {
         let begin = output.len();
-        let answered = self.service.borrow_mut().finish(token, request, arrival, output);
-        self.count(answered, Some(request), arrival, &output[begin..]);
+        let answered = self.service.borrow_mut().finish(token, waited, arrival, output);
+        let logged = self.connections.log.then(|| waited.request()).flatten();
+        self.count(answered, logged.as_ref(), arrival, &output[begin..]);
     }
 
     fn count(&self, answered: Answered, request: Option<&Request<'_>>, arrival: &Arrival, answer: &[u8]) {
@@ -164,13 +165,24 @@ enum Next {
     Read,
     /// More requests are here, but the output is full.
     Answer,
-    /// The next request's answer waits, under this token.
-    Wait(usize),
+    /// The next request's answer waits.
+    Wait(Wait),
     /// The client asked for it, or will get no other answer: nothing unread is left.
     Close,
     /// What follows is not understood, or not wanted: it is thrown away before closing, since
     /// closing over unread bytes could destroy the answer on its way (RFC 9112 section 9.6).
     Drain,
+}
+
+/// A request whose answer waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Wait {
+    /// Of the service.
+    token: usize,
+    /// Bytes of the request.
+    end: usize,
+    /// It is the last that its client sends here.
+    close: bool,
 }
 
 pub(super) async fn serve<S: Service>(mut stream: TcpStream, from: Arrival, shared: Rc<Shared<S>>) {
@@ -210,7 +222,8 @@ async fn converse<S: Service>(
         loop {
             let mut output = shared.take_output();
             let next = answer(input, waited.take(), &arrival, shared, &mut output);
-            let waiting = if let Next::Wait(token) = next { Some(Waiting::new(shared, token)) } else { None };
+            let waiting =
+                if let Next::Wait(wait) = next { Some(Waiting::new(shared, wait.token)) } else { None };
             if !output.is_empty() {
                 watched.at(Phase::Write);
                 let _held = shared.held.hold(output.capacity());
@@ -221,11 +234,11 @@ async fn converse<S: Service>(
             match next {
                 // What the client took for taking the answers so far is no time of ours.
                 Next::Answer => arrival.at = clock::instant(),
-                Next::Wait(_) => {
+                Next::Wait(wait) => {
                     let Some(mut waiting) = waiting else { return };
                     watched.at(Phase::Wait);
                     (&mut waiting).await;
-                    waited = Some(waiting);
+                    waited = Some((waiting, wait));
                 }
                 Next::Read => break,
                 Next::Close => return,
@@ -331,7 +344,7 @@ async fn write(stream: &mut TcpStream, output: Vec<u8>, watched: &Watched) -> Op
 /// Appends the answers to all requests that are whole. A panic costs this connection, not the worker, nor the answers before.
 fn answer<S: Service>(
     input: &mut Input,
-    waited: Option<Waiting<'_, S>>,
+    waited: Option<(Waiting<'_, S>, Wait)>,
     arrival: &Arrival,
     shared: &Shared<S>,
     output: &mut Vec<u8>,
@@ -350,21 +363,17 @@ fn answer<S: Service>(
     })
 }
 
-/// Answers the first request, which waited. Its head is read again, so that nothing of it is kept meanwhile.
+/// Answers the first request, which waited.
 fn finish<S: Service>(
     input: &mut Input,
-    mut waiting: Waiting<'_, S>,
+    (mut waiting, Wait { token, end, close }): (Waiting<'_, S>, Wait),
     arrival: &Arrival,
     shared: &Shared<S>,
     output: &mut Vec<u8>,
 ) -> Next {
-    let parsed = request::parse(input.unread(), shared.service.borrow().country_header());
-    let Parsed::Whole(mut request, head_bytes) = parsed else { return Next::Close };
-    let Some(end) = input.end(&request, head_bytes) else { return Next::Close };
-    request.content = &input.unread()[head_bytes..end];
-    request.close |= shared.stopping.has_begun();
-    let close = request.close;
-    shared.finish(waiting.token, &request, arrival, output);
+    let close = close || shared.stopping.has_begun();
+    let waited = Waited { bytes: &input.unread()[..end], close };
+    shared.finish(token, &waited, arrival, output);
     waiting.is_done = true;
     input.consume(end);
     match close {
@@ -416,7 +425,7 @@ fn answer_all<S: Service>(
                 request.close |= shared.stopping.has_begun();
                 let close = request.close;
                 if let Some(token) = shared.answer(&request, arrival, output) {
-                    return Next::Wait(token);
+                    return Next::Wait(Wait { token, end, close });
                 }
                 input.consume(end);
                 if close {

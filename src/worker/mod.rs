@@ -30,7 +30,7 @@ use self::spin::Spinning;
 use crate::api::{Answered, Desk, Endpoint, Progress};
 use crate::config::Connections;
 use crate::counters::Totals;
-use crate::http::request::{Arrival, Request, Surface};
+use crate::http::request::{Arrival, Request, Surface, Waited};
 use crate::limits::SWEEPS_PER_TIMEOUT;
 use crate::problem::Problem;
 
@@ -38,15 +38,15 @@ use crate::problem::Problem;
 pub trait Service: 'static {
     /// Appends the answer to a whole request, or says that it waits.
     fn answer(&mut self, request: &Request<'_>, arrival: &Arrival, out: &mut Vec<u8>) -> Progress;
-    /// Appends the answer to a request that waited and is complete; it is given as it was before.
+    /// Appends the answer to a request that waited and is complete.
     fn finish(
         &mut self,
         token: usize,
-        request: &Request<'_>,
+        waited: &Waited<'_>,
         arrival: &Arrival,
         out: &mut Vec<u8>,
     ) -> Answered {
-        let _ = (token, request, arrival, out);
+        let _ = (token, waited, arrival, out);
         Answered::default()
     }
     /// Whether what waits under this token is to be finished.
@@ -85,11 +85,11 @@ impl Service for Desk {
     fn finish(
         &mut self,
         token: usize,
-        request: &Request<'_>,
+        waited: &Waited<'_>,
         arrival: &Arrival,
         out: &mut Vec<u8>,
     ) -> Answered {
-        Desk::finish(self, token, request, arrival, out)
+        Desk::finish(self, token, waited, arrival, out)
     }
 
     fn is_complete(&self, token: usize) -> bool {
