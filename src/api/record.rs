@@ -300,6 +300,7 @@ pub(super) fn finish(
 /// The CORS of an answer to a request whose events were taken: as of the site that they were recorded for, where it is still
 /// published.
 fn told_cors<'a>(origin: Option<&'a [u8]>, catalog: &Catalog, completion: &Completion) -> Cors<'a> {
+    // Most are of servers and programs: no site has to be found for them.
     if origin.is_none() {
         return Cors::Nobody;
     }

@@ -1,4 +1,5 @@
-//! How a request for events is answered: a receipt, or a problem of the events.
+//! How a request for events is answered: in come the fates of its events and what the answer takes from the request, out goes a
+//! receipt, or a problem of the events. The same request gets the same head whether its answer waited or not.
 
 use super::desk::Room;
 use super::{Endpoint, respond};
@@ -15,6 +16,7 @@ pub(super) struct Asked<'a> {
     pub(super) manner: Manner,
     pub(super) origin: Option<&'a [u8]>,
     id: Option<&'a [u8]>,
+    close: bool,
 }
 
 /// The part of it that is no text.
@@ -24,7 +26,6 @@ pub(super) struct Manner {
     /// A receipt is wanted only where there is something to say.
     minimal: bool,
     timed: bool,
-    close: bool,
 }
 
 /// The same while a request waits: parsing it again would take longer than all else that is left to do.
@@ -42,22 +43,21 @@ impl<'a> Asked<'a> {
             endpoint: Endpoint::of(request.path),
             minimal: fields.prefer.is_some_and(|prefer| has_token(prefer, b"return=minimal")),
             timed: fields.debug_timing == Some(b"1"),
-            close: request.close,
         };
-        Self { manner, origin: fields.origin, id: fields.request_id.filter(|id| respond::is_request_id(id)) }
+        let id = fields.request_id.filter(|id| respond::is_request_id(id));
+        Self { manner, origin: fields.origin, id, close: request.close }
     }
 
     pub(super) fn keep(&self) -> Kept {
-        let Self { manner, origin, id } = *self;
+        let Self { manner, origin, id, .. } = *self;
         Kept { manner, origin: origin.map(Box::from), id: id.map(Box::from) }
     }
 }
 
 impl Kept {
-    /// As it was, but for `close`.
+    /// As it was, of a connection that ends behind the answer or does not.
     pub(super) fn asked(&self, close: bool) -> Asked<'_> {
-        let manner = Manner { close, ..self.manner };
-        Asked { manner, origin: self.origin.as_deref(), id: self.id.as_deref() }
+        Asked { manner: self.manner, close, origin: self.origin.as_deref(), id: self.id.as_deref() }
     }
 
     /// Of its texts.
@@ -91,7 +91,7 @@ impl Reply<'_> {
         if self.asked.manner.minimal && fates.is_complete() {
             let mut head = self.begin(204, room, out);
             self.time(&mut head);
-            head.end_bodiless(self.asked.manner.close);
+            head.end_bodiless(self.asked.close);
             return;
         }
         let mut body = std::mem::take(&mut room.plan.text);
@@ -103,7 +103,7 @@ impl Reply<'_> {
         }
         self.time(&mut head);
         head.lines(b"Content-Type: application/json\r\n");
-        head.end(body.len(), self.asked.manner.close).extend_from_slice(&body);
+        head.end(body.len(), self.asked.close).extend_from_slice(&body);
         room.plan.text = body;
     }
 
@@ -122,7 +122,7 @@ impl Reply<'_> {
         head.lines(b"Content-Type: application/problem+json\r\n");
         let id = written_id(head.out(), begin);
         refused.write(id.as_deref(), &mut body);
-        head.end(body.len(), self.asked.manner.close).extend_from_slice(&body);
+        head.end(body.len(), self.asked.close).extend_from_slice(&body);
         room.plan.text = body;
         kind
     }

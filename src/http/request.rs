@@ -104,14 +104,14 @@ impl Request<'_> {
 /// A request whose answer had to wait: as it was sent, for whoever needs more of it than was kept.
 #[derive(Debug, Clone, Copy)]
 pub struct Waited<'a> {
-    /// Begins with its head.
+    /// Its head, and its content as it was decoded.
     pub bytes: &'a [u8],
     /// As in [`Request::close`].
     pub close: bool,
 }
 
 impl<'a> Waited<'a> {
-    /// The request, which it was before, without content and country.
+    /// The request as it was, but for its content and the visitor's country. It was parsed before, so that there is one.
     pub fn request(&self) -> Option<Request<'a>> {
         match parse(self.bytes, None) {
             Parsed::Whole(request, _) => Some(Request { close: self.close, ..request }),

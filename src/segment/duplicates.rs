@@ -77,9 +77,9 @@ impl Duplicates {
         false
     }
 
-    /// Has the slots of keys that are asked for next brought near, all at a time: each is somewhere else in memory, and waited for
-    /// alone would take longer than all else that is done with its record.
-    pub fn expect(&self, keys: impl Iterator<Item = u128>) {
+    /// Has the slots of keys that are asked about next read into the cache, all at a time: each is somewhere else in memory, and
+    /// is waited for longer, alone, than a record takes otherwise.
+    pub fn bring_near(&self, keys: impl Iterator<Item = u128>) {
         black_box(keys.fold(0, |slots, key| slots ^ self.table[self.home(halves(key))]));
     }
 

@@ -370,7 +370,7 @@ pub(super) struct Intake {
 
 impl Intake {
     /// Waits until it is called, at most so long; not at all where something is there. Where many were taken before and fewer are
-    /// there, the others are likely on their way: a worker that shares the core goes first, and one batch takes them all.
+    /// there, the others are likely on their way: a worker that shares the core goes first, so that one batch takes more of them.
     pub(super) fn wait(&mut self, at_most: Option<Duration>) {
         self.shared.writer.get_or_init(thread::current);
         match self.receiver.try_recv() {

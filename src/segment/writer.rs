@@ -211,7 +211,7 @@ impl Writer {
     fn judge(&mut self) {
         let Self { parcels, duplicates, unsynced, next_seq, figures, .. } = self;
         let records = parcels.iter().flat_map(|parcel| parcel.request.encoded());
-        duplicates.expect(records.map(|record| key_and_time(record).0));
+        duplicates.bring_near(records.map(|record| key_and_time(record).0));
         for parcel in parcels {
             parcel.request.judge(|record| {
                 let (key, received_ms) = key_and_time(record);

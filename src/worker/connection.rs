@@ -181,7 +181,7 @@ struct Wait {
     token: usize,
     /// Bytes of the request.
     end: usize,
-    /// It is the last that its client sends here.
+    /// The connection ends behind its answer.
     close: bool,
 }
 

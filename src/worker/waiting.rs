@@ -18,7 +18,7 @@ use super::ring::Kernel;
 /// A request that waits. Where it is dropped before it is done, it is forgotten.
 pub(super) struct Waiting<'s, S: Service> {
     shared: &'s Shared<S>,
-    pub(super) token: usize,
+    token: usize,
     pub(super) is_done: bool,
     /// Not only the disk is waited for: answers before may stand in the way, as long as their client takes nothing.
     _held: Holding,

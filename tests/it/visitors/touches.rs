@@ -1,5 +1,7 @@
 //! What counts as a touch, and what is kept of it.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use super::shown::{Brought, brought};
@@ -92,6 +94,26 @@ fn of_two_touches_of_one_time_the_first_stays_the_first_and_the_last_becomes_the
     let names = (profile.first_touch(), profile.last_touch());
     assert_eq!(names.0.and_then(|touch| touch.campaign), Some("one"));
     assert_eq!(names.1.and_then(|touch| touch.campaign), Some("three"));
+}
+
+/// The least time of a few that a page takes whose payload says `text` so often.
+fn least_time(text: &str, times: usize) -> Duration {
+    let sent = Sent::page("/landing", NOW_MS).of("v").with(json!({"context": {"x": text.repeat(times)}}));
+    let fold = || {
+        let begun = Instant::now();
+        World::after(std::slice::from_ref(&sent));
+        begun.elapsed()
+    };
+    (0..5).map(|_| fold()).min().expect("a time")
+}
+
+#[test]
+fn a_text_full_of_what_begins_a_url_takes_as_long_as_it_is_long() {
+    for text in ["://", "://a", "/", "//", "://@:]"] {
+        let (short, long) = (least_time(text, 4_000), least_time(text, 64_000));
+        // Sixteen times where each byte takes as long as any other, 256 times where each makes all others be looked at.
+        assert!(long < 64 * short, "{text}: {short:?} and {long:?}");
+    }
 }
 
 #[test]
