@@ -290,9 +290,6 @@ pub const REQUEST_BYTES_MAX: usize = 4 << 20;
 /// The writer stops draining the queue once a batch has this much, so that its first request does not wait for a
 /// flood behind it.
 pub const BATCH_BYTES_FULL: usize = 4 << 20;
-/// Requests that came together from which on the writer lets workers go first. To take in so many takes a worker longer than a
-/// sync takes: the processor is what is short then, and fewer syncs spare it; below, the disk is, and is not kept waiting.
-pub const GATHERED_MIN: usize = 64;
 /// A batch: almost full, one request more, and its header. A longer one is damage.
 pub const BATCH_BYTES_MAX: usize = BATCH_BYTES_FULL + REQUEST_BYTES_MAX + 64;
 /// Records of one batch: the smallest ones that fit. More is damage.

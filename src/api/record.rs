@@ -300,7 +300,7 @@ pub(super) fn finish(
 /// The CORS of an answer to a request whose events were taken: as of the site that they were recorded for, where it is still
 /// published.
 fn told_cors<'a>(origin: Option<&'a [u8]>, catalog: &Catalog, completion: &Completion) -> Cors<'a> {
-    // Most are of servers and programs: no site has to be found for them.
+    // Who names no origin is no page, whatever the site says: it need not be found.
     if origin.is_none() {
         return Cors::Nobody;
     }

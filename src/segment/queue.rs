@@ -20,7 +20,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError, bounded};
 use super::erase::{EraseError, Erasure, Order, Turn, Visitor};
 use super::figures::Figures;
 use super::record::{self, Record, RecordFault};
-use crate::limits::{ERASED_IDS_MAX, GATHERED_MIN, OUTSTANDING_MAX, REQUEST_BYTES_MAX};
+use crate::limits::{ERASED_IDS_MAX, OUTSTANDING_MAX, REQUEST_BYTES_MAX};
 
 /// How a worker is told that completions wait for it; called on the writer's thread.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
@@ -354,6 +354,10 @@ fn uncount(figures: &Figures, bytes: usize) {
     figures.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
     figures.queued_requests.fetch_sub(1, Ordering::SeqCst);
 }
+
+/// Requests that came together from which on workers go first: taking in so many takes a worker longer than a sync takes. So the
+/// processor is what is short, and fewer syncs spare it; below, the disk is, and is not kept waiting.
+const GATHERED_MIN: usize = 64;
 
 /// The writer's side.
 #[derive(Debug)]
