@@ -90,21 +90,32 @@ fn socket(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Accepts until the server stops. There is one accept future at a time and it is never dropped: a cancelled one
-/// would leak a descriptor.
-pub(super) async fn accept<S: Service>(
+/// A listener with what accepting needs.
+pub(super) struct Listening {
     listener: TcpListener,
     surface: Surface,
-    kernel: Kernel,
-    shared: Rc<Shared<S>>,
-) {
+    /// For telling who comes when descriptors are out.
+    spare: Option<File>,
+}
+
+impl Listening {
+    /// Takes the spare descriptor at once: who is heard to serve has it, however few there are later.
+    pub(super) fn new((listener, surface): (TcpListener, Surface)) -> Self {
+        Self { listener, surface, spare: spare() }
+    }
+}
+
+/// Accepts until the server stops. There is one accept future at a time and it is never dropped: a cancelled one
+/// would leak a descriptor.
+pub(super) async fn accept<S: Service>(listening: Listening, kernel: Kernel, shared: Rc<Shared<S>>) {
+    let Listening { listener, surface, mut spare } = listening;
     // epoll needs it; a ring would answer EAGAIN to it in place of waiting.
     let prepared = listener.set_nonblocking(kernel == Kernel::Epoll);
     let listener = match prepared.and_then(|()| monoio::net::TcpListener::from_std(listener)) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!("a worker cannot listen: {error}"),
     };
-    let (mut failing, mut spare, mut accepted) = (false, spare(), 0_u32);
+    let (mut failing, mut accepted) = (false, 0_u32);
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {

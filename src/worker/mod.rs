@@ -26,6 +26,7 @@ pub use spin::Spin;
 pub use stopping::Stopping;
 
 use self::deadlines::Deadlines;
+use self::listener::Listening;
 use self::spin::Spinning;
 use crate::api::{Answered, Desk, Endpoint, Progress};
 use crate::config::Connections;
@@ -161,11 +162,12 @@ pub fn spawn<S: Service, M: FnOnce() -> S + Send + 'static>(
     plan: Plan<M>,
     started: SyncSender<std::io::Result<()>>,
 ) -> std::io::Result<()> {
-    thread::Builder::new().name(plan.name.clone()).spawn(move || {
-        if let Some(cpu) = plan.cpu {
+    let Plan { name, cpu, kernel, spin, connections, totals, stopping, listeners, bell, service } = plan;
+    let listening = listeners.into_iter().map(Listening::new).collect();
+    thread::Builder::new().name(name).spawn(move || {
+        if let Some(cpu) = cpu {
             pin(cpu);
         }
-        let Plan { kernel, spin, connections, totals, stopping, listeners, bell, service, .. } = plan;
         ring::run(kernel, &started, || {
             let timeouts = connections.timeouts;
             let period = (timeouts.shortest() / SWEEPS_PER_TIMEOUT).min(Duration::from_secs(1));
@@ -173,14 +175,14 @@ pub fn spawn<S: Service, M: FnOnce() -> S + Send + 'static>(
             let spinning = Spinning::new(spin);
             let shared =
                 connection::Shared::new(service(), connections, deadlines, totals, stopping, spinning);
-            serve(listeners, bell, kernel, Rc::new(shared), period)
+            serve(listening, bell, kernel, Rc::new(shared), period)
         });
     })?;
     Ok(())
 }
 
 async fn serve<S: Service>(
-    listeners: Vec<(TcpListener, Surface)>,
+    listening: Vec<Listening>,
     bell: Option<UnixStream>,
     kernel: Kernel,
     shared: Rc<connection::Shared<S>>,
@@ -192,8 +194,8 @@ async fn serve<S: Service>(
         monoio::spawn(waiting::hand_over(Rc::clone(&shared)));
         monoio::spawn(waiting::hear(bell, kernel, Rc::clone(&shared)));
     }
-    for (listener, surface) in listeners {
-        monoio::spawn(listener::accept(listener, surface, kernel, Rc::clone(&shared)));
+    for one in listening {
+        monoio::spawn(listener::accept(one, kernel, Rc::clone(&shared)));
     }
     // It never ends: when no more come, those that are open are still served.
     Rc::clone(&shared.spinning).keep_awake().await
