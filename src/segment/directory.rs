@@ -1,6 +1,7 @@
 //! The folder of the log: its lock, its names, and the one way by which a file comes into it.
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -203,14 +204,14 @@ impl Directory {
         unless_absent(self.disk.unlink(&self.path(&segment_name(first_seq))))
     }
 
-    /// Copies what stands in a segment from `at` on into a file of its own; its name is the answer.
-    pub fn keep_aside(&self, first_seq: u64, at: u64) -> io::Result<String> {
+    /// Copies what stands in a segment at `range` into a file of its own; its name is the answer.
+    pub fn keep_aside(&self, first_seq: u64, range: Range<u64>) -> io::Result<String> {
         let torn = torn_prefix(first_seq);
         let names = self.disk.list(&self.folder)?;
         let numbers = names.iter().filter_map(|name| name.strip_prefix(&torn)?.parse::<u64>().ok());
         let name = format!("{torn}{}", numbers.max().unwrap_or(0) + 1);
         let from = self.open(&segment_name(first_seq))?;
-        self.install(&name, &mut |to| copy(&*from, at, to))?;
+        self.install(&name, &mut |to| copy(&*from, range.clone(), to))?;
         Ok(name)
     }
 
@@ -248,10 +249,11 @@ fn unless_absent(result: io::Result<()>) -> io::Result<()> {
     result.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
-fn copy(from: &dyn DiskFile, mut at: u64, to: &mut dyn DiskFile) -> io::Result<()> {
-    let mut buffer = vec![0; READ_BYTES];
+fn copy(from: &dyn DiskFile, range: Range<u64>, to: &mut dyn DiskFile) -> io::Result<()> {
+    let (mut at, mut buffer) = (range.start, vec![0; READ_BYTES]);
     loop {
-        let read = read_full(from, &mut buffer, at)?;
+        let wanted = buffer.len().min(range.end.saturating_sub(at) as usize);
+        let read = read_full(from, &mut buffer[..wanted], at)?;
         if read == 0 {
             return Ok(());
         }

@@ -114,6 +114,16 @@ pub struct Options {
     pub folded_seq: u64,
 }
 
+impl Options {
+    /// Where a segment's zeros end. Where batches are not synced each, they would only be written twice.
+    fn reserve_until(&self) -> u64 {
+        match self.ack {
+            Ack::Disk => self.segment_bytes,
+            Ack::Written => 0,
+        }
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {

@@ -155,6 +155,8 @@ struct Recovery<'a> {
     is_erasing: bool,
     proven: u64,
     folded_seq: u64,
+    /// Of the segment that is begun.
+    reserve_until: u64,
     duplicates: Duplicates,
     closed: VecDeque<Closed>,
     /// Whole batches above the watermark.
@@ -168,8 +170,8 @@ struct Cut {
     named_seq: u64,
     /// Where.
     at: u64,
-    /// From where on it is to be kept aside: it was not moved.
-    rest_at: Option<u64>,
+    /// What of it is to be kept aside: it was not moved.
+    rest: Option<Range<u64>>,
 }
 
 impl<'a> Recovery<'a> {
@@ -179,6 +181,7 @@ impl<'a> Recovery<'a> {
             is_erasing: false,
             proven,
             folded_seq: options.folded_seq,
+            reserve_until: options.reserve_until(),
             duplicates: Duplicates::new(options.duplicates_max, options.seed),
             closed: VecDeque::new(),
             tail: Vec::new(),
@@ -237,9 +240,11 @@ impl<'a> Recovery<'a> {
         }
         // A sealed one is cut only where another will have its name.
         let stays = is_sealed && place.named_seq != self.proven + 1;
-        if let (Some(at), false) = (moved_at.or(rest_at), stays) {
+        let end = if is_sealed { walk.bytes() } else { walk.end() };
+        let reserved_at = (end < walk.bytes()).then_some(end);
+        if let (Some(at), false) = (moved_at.or(rest_at).or(reserved_at), stays) {
             closed.bytes = at;
-            self.cuts.push(Cut { named_seq: place.named_seq, at, rest_at });
+            self.cuts.push(Cut { named_seq: place.named_seq, at, rest: rest_at.map(|at| at..end) });
         }
         self.closed.push_back(closed);
         Ok(())
@@ -262,12 +267,13 @@ impl<'a> Recovery<'a> {
 
     fn finish(mut self, clock: &dyn Clock) -> std::io::Result<Recovered> {
         for cut in &self.cuts {
-            if let Some(at) = cut.rest_at {
-                self.report.kept_aside.push(self.directory.keep_aside(cut.named_seq, at)?);
+            if let Some(rest) = &cut.rest {
+                self.report.kept_aside.push(self.directory.keep_aside(cut.named_seq, rest.clone())?);
             }
         }
         let first_seq = self.proven + 1;
-        let active = Active::begin(self.directory, first_seq, clock.now_ms(), &self.tail)?;
+        let active =
+            Active::begin(self.directory, first_seq, clock.now_ms(), &self.tail, self.reserve_until)?;
         // A segment of that name has been replaced.
         for cut in self.cuts.iter().filter(|cut| cut.named_seq != first_seq) {
             self.directory.cut(cut.named_seq, cut.at)?;

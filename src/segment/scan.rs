@@ -63,7 +63,7 @@ pub enum Item<'a> {
 pub struct Scan {
     file: Box<dyn DiskFile>,
     at: u64,
-    /// Where the batches end: the footer, or the file's end as of the beginning.
+    /// Where the batches end: the footer, or the file's end as of the beginning, or where only zeros follow.
     end: u64,
     window: Vec<u8>,
     window_at: u64,
@@ -100,7 +100,7 @@ impl Scan {
             return Ok(Some(Item::Batch { at, batch }));
         }
         self.at = self.batch_behind(at)?;
-        Ok(Some(Item::Damage { at, bytes: self.at - at }))
+        Ok((self.at > at).then(|| Item::Damage { at, bytes: self.at - at }))
     }
 
     /// The length of the whole batch at `at`.
@@ -110,18 +110,23 @@ impl Scan {
         Ok((batch.len() == length && Batch::checked(batch).is_some()).then_some(length))
     }
 
-    /// The next whole batch behind the damage at `at`, or the end. A footer has none behind it.
+    /// The next whole batch behind `at`, where none begins, or the end, which is where only zeros follow. A footer has none
+    /// behind it.
     fn batch_behind(&mut self, at: u64) -> io::Result<u64> {
         if self.bytes(at, FOOTER_MAGIC.len())? == FOOTER_MAGIC {
             return Ok(self.end);
         }
-        let mut at = at + 8;
-        while at < self.end {
-            if self.bytes(at, BATCH_MAGIC.len())? == BATCH_MAGIC && self.batch_at(at)?.is_some() {
-                return Ok(at);
+        let (mut place, mut written_end) = (at, at);
+        while place < self.end {
+            let word = self.bytes(place, BATCH_MAGIC.len())?;
+            let (is_magic, is_written) = (word == BATCH_MAGIC, word.iter().any(|byte| *byte != 0));
+            if is_magic && place > at && self.batch_at(place)?.is_some() {
+                return Ok(place);
             }
-            at += 8;
+            place += 8;
+            written_end = if is_written { place } else { written_end };
         }
+        self.end = written_end.min(self.end);
         Ok(self.end)
     }
 

@@ -265,6 +265,11 @@ impl Walk {
         self.bytes
     }
 
+    /// Where the batches end: known once it has been gone through.
+    pub fn end(&self) -> u64 {
+        self.scan.end()
+    }
+
     /// Leaves out what the index lets be left out before `seq`.
     pub fn skip_to(&mut self, seq: u64) {
         let Some(footer) = &self.footer else { return };

@@ -264,13 +264,14 @@ impl Writer {
     fn leave(&mut self) -> Option<Active> {
         let active = self.active.take()?;
         let (first_seq, newest_ms) = (active.first_seq(), active.newest_ms());
-        self.closed.push_back(Closed { first_seq, bytes: active.bytes(), newest_ms });
+        self.closed.push_back(Closed { first_seq, bytes: active.file_bytes(), newest_ms });
         Some(active)
     }
 
     fn begin(&mut self) -> bool {
         let (first_seq, began) = (self.durable_seq + 1, self.clock.monotonic());
-        let begun = Active::begin(&self.directory, first_seq, self.clock.now_ms(), &self.unsynced);
+        let (now_ms, until) = (self.clock.now_ms(), self.options.reserve_until());
+        let begun = Active::begin(&self.directory, first_seq, now_ms, &self.unsynced, until);
         self.note_failure(&begun);
         match begun {
             Ok(active) => {
@@ -468,7 +469,8 @@ impl Writer {
     }
 
     fn retain(&mut self) -> io::Result<()> {
-        let active = self.active.as_ref().map_or((self.durable_seq + 1, 0), |a| (a.first_seq(), a.bytes()));
+        let active =
+            self.active.as_ref().map_or((self.durable_seq + 1, 0), |a| (a.first_seq(), a.file_bytes()));
         // The segment that was left last may hold what is to be written anew.
         let candidates = self.closed.len() - usize::from(self.active.is_none() && !self.closed.is_empty());
         let wanted = let_go(&self.closed, active.1, &self.options, self.clock.now_ms()).min(candidates);

@@ -47,8 +47,16 @@ pub trait Disk: Send + Sync {
 
 /// An open file.
 pub trait DiskFile: Send {
-    /// Appends at most `bytes`; says how many. `Interrupted` where nothing was.
+    /// Writes at most `bytes` behind what was appended before, over what is reserved there; says how many. `Interrupted`
+    /// where nothing was.
     fn append(&mut self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Makes the file longer by zeros, at most so many bytes, for later appends to go over; says by how many. Where it fails
+    /// the file is as good as before.
+    fn reserve(&mut self, bytes: u64) -> io::Result<u64>;
+
+    /// Cuts what is reserved and was not appended to.
+    fn trim(&mut self) -> io::Result<()>;
 
     /// Reads at most `into` from `at` on; says how many bytes, none at the end only.
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize>;
@@ -126,17 +134,17 @@ impl Disk for RealDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let file = OpenOptions::new().append(true).create_new(true).open(path)?;
-        Ok(Box::new(RealFile(file)))
+        let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+        Ok(Box::new(RealFile::new(file)))
     }
 
     fn create_private(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)?;
-        Ok(Box::new(RealFile(file)))
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        Ok(Box::new(RealFile::new(file)))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(RealFile(File::open(path)?)))
+        Ok(Box::new(RealFile::new(File::open(path)?)))
     }
 
     fn truncate(&self, path: &Path, length: u64) -> io::Result<()> {
@@ -158,24 +166,52 @@ impl Disk for RealDisk {
     }
 }
 
+/// What is reserved by one call.
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+
 #[derive(Debug)]
-struct RealFile(File);
+struct RealFile {
+    file: File,
+    /// Where what was appended ends; of a file that was made, not of one opened to read.
+    end: u64,
+    /// Where what is reserved ends, if that is behind it.
+    reserved_end: u64,
+}
+
+impl RealFile {
+    fn new(file: File) -> Self {
+        Self { file, end: 0, reserved_end: 0 }
+    }
+}
 
 impl DiskFile for RealFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        io::Write::write(&mut self.0, bytes)
+        let written = self.file.write_at(bytes, self.end)?;
+        self.end += written as u64;
+        Ok(written)
+    }
+
+    fn reserve(&mut self, bytes: u64) -> io::Result<u64> {
+        let (from, most) = (self.end.max(self.reserved_end), bytes.min(ZEROS.len() as u64));
+        let written = self.file.write_at(&ZEROS[..most as usize], from)? as u64;
+        self.reserved_end = from + written;
+        Ok(written)
+    }
+
+    fn trim(&mut self) -> io::Result<()> {
+        self.file.set_len(self.end)
     }
 
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
-        self.0.read_at(into, at)
+        self.file.read_at(into, at)
     }
 
     fn sync_data(&mut self) -> io::Result<()> {
         // Not `File::sync_data`, which calls again when it was interrupted.
-        Ok(fdatasync(&self.0)?)
+        Ok(fdatasync(&self.file)?)
     }
 
     fn length(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 }

@@ -306,7 +306,10 @@ impl Client {
             if let Some(at) = self.received.windows(4).position(|w| w == b"\r\n\r\n") {
                 break at + 4;
             }
-            assert!(self.receive(), "the connection closed, or nothing came for long, before a head was whole");
+            assert!(
+                self.receive(),
+                "the connection closed, or nothing came for long, before a head was whole"
+            );
         };
         let head = String::from_utf8(self.received[..head_end].to_vec()).expect("an ASCII head");
         let mut lines = head.trim_end_matches("\r\n").split("\r\n");
@@ -320,7 +323,10 @@ impl Client {
         let length = response.field("content-length").map_or(0, |l| l.parse().expect("digits"));
         let length = if head_only { 0 } else { length };
         while self.received.len() < head_end + length {
-            assert!(self.receive(), "the connection closed, or nothing came for long, before a body was whole");
+            assert!(
+                self.receive(),
+                "the connection closed, or nothing came for long, before a body was whole"
+            );
         }
         response.body = self.received[head_end..head_end + length].to_vec();
         self.received.drain(..head_end + length);

@@ -21,6 +21,8 @@ mod erasing;
 mod erasing_fails;
 // `--ack written`.
 mod written;
+// Zeros that are laid ahead of the batches.
+mod reserved;
 // A folder's lock, its version, what is void.
 mod opening;
 // Each bound.

@@ -162,6 +162,13 @@ fn flip(segment: &Path) {
     std::fs::write(segment, bytes).expect("written");
 }
 
+/// Cuts the last thing that was written to a segment short, as a crash can.
+fn tear(segment: &Path) {
+    let bytes = std::fs::read(segment).expect("readable");
+    let last = bytes.iter().rposition(|byte| *byte != 0).expect("something was written");
+    std::fs::write(segment, &bytes[..last - 2]).expect("written");
+}
+
 fn parallax(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_parallax"));
     command.args(words);

@@ -60,7 +60,7 @@ impl Disk for MemoryDisk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(MemoryFile(self.file(path)?)))
+        Ok(Box::new(MemoryFile { bytes: self.file(path)?, end: 0 }))
     }
 
     fn truncate(&self, path: &Path, length: u64) -> io::Result<()> {
@@ -84,16 +84,36 @@ impl Disk for MemoryDisk {
     }
 }
 
-struct MemoryFile(Bytes);
+struct MemoryFile {
+    bytes: Bytes,
+    /// Where what was appended ends.
+    end: usize,
+}
 
 impl DiskFile for MemoryFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        open(&self.0).extend_from_slice(bytes);
+        let (mut file, end) = (open(&self.bytes), self.end + bytes.len());
+        let length = file.len().max(end);
+        file.resize(length, 0);
+        file[self.end..end].copy_from_slice(bytes);
+        self.end = end;
         Ok(bytes.len())
     }
 
+    fn reserve(&mut self, bytes: u64) -> io::Result<u64> {
+        let mut file = open(&self.bytes);
+        let length = file.len() + bytes as usize;
+        file.resize(length, 0);
+        Ok(bytes)
+    }
+
+    fn trim(&mut self) -> io::Result<()> {
+        open(&self.bytes).truncate(self.end);
+        Ok(())
+    }
+
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
-        let file = open(&self.0);
+        let file = open(&self.bytes);
         let bytes = file.get(at as usize..).unwrap_or_default();
         let length = bytes.len().min(into.len());
         into[..length].copy_from_slice(&bytes[..length]);
@@ -105,6 +125,6 @@ impl DiskFile for MemoryFile {
     }
 
     fn length(&self) -> io::Result<u64> {
-        Ok(open(&self.0).len() as u64)
+        Ok(open(&self.bytes).len() as u64)
     }
 }

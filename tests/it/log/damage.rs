@@ -19,20 +19,23 @@ fn path(first_seq: u64) -> PathBuf {
     Path::new(FOLDER).join(segment_name(first_seq))
 }
 
-/// A segment of batches of one to three records until it has so many bytes.
+/// A segment of batches of one to three records until they have so many bytes; without the zeros behind them.
 fn segment(bytes: usize, seals: bool) -> Vec<u8> {
     let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
     let mut log = Log::open(Arc::new(disk.clone()), &clock, options()).expect("the disk is well");
     let mut key = 0;
-    while disk.bytes(&path(1)).len() < bytes {
+    while log.queue.figures().bytes() < bytes as u64 {
         let keys: Vec<u128> = (0..1 + key % 3).map(|more| key + more + 1).collect();
         key += keys.len() as u128;
         log.record(&keys, clock.now_ms());
     }
     if seals {
         log.stop();
+        return disk.bytes(&path(1));
     }
-    disk.bytes(&path(1))
+    let mut written = disk.bytes(&path(1));
+    written.truncate(batches(&written).last().expect("there are some").1);
+    written
 }
 
 /// Begin, end, first seq and next seq of each batch.
@@ -70,8 +73,10 @@ fn a_segment_cut_at_any_byte_of_its_last_two_batches_is_an_exact_prefix() {
     let whole = segment(4_000, false);
     let batches = batches(&whole);
     let last_two = batches[batches.len() - 2].0;
-    for length in last_two..=whole.len() {
-        let disk = disk_with(&whole[..length]);
+    for (length, zeros) in (last_two..=whole.len()).flat_map(|length| [(length, 0), (length, 3_000)]) {
+        let disk = disk_with(&[&whole[..length], &vec![0; zeros]].concat());
+        // Where what was cut is zeros as well, it is there again.
+        let length = length + whole[length..].iter().take(zeros).take_while(|byte| **byte == 0).count();
         let log = Log::open(Arc::new(disk.clone()), &Arc::default(), options()).expect("it opens");
         let next_seq = batches.iter().rev().find(|batch| batch.1 <= length).map_or(1, |batch| batch.3);
         let expected: Vec<u64> = (1..next_seq).collect();

@@ -16,12 +16,19 @@ pub struct Inode {
 }
 
 impl Inode {
-    pub fn append(&mut self, bytes: &[u8]) {
-        let from = self.cache.len();
-        self.cache.extend_from_slice(bytes);
+    pub fn write(&mut self, at: usize, bytes: &[u8]) {
+        let end = at + bytes.len();
+        self.cache.resize(self.cache.len().max(end), 0);
+        self.cache[at..end].copy_from_slice(bytes);
         if !bytes.is_empty() {
-            self.dirty.extend(from / SECTOR..=(self.cache.len() - 1) / SECTOR);
+            self.dirty.extend(at / SECTOR..=(end - 1) / SECTOR);
         }
+    }
+
+    /// Durable with the next sync, or before.
+    pub fn trim(&mut self, length: usize) {
+        self.cache.truncate(length);
+        self.dirty.retain(|sector| sector * SECTOR < length);
     }
 
     pub fn truncate(&mut self, length: usize) {
@@ -52,15 +59,16 @@ impl Inode {
     fn persist_some(&mut self, random: &mut Dice) {
         let dirty: Vec<usize> = self.dirty.iter().copied().collect();
         let (old, new) = (self.platter.len(), self.cache.len());
+        let (least, most) = (old.min(new), old.max(new));
         let (sectors, length) = match random.below(4) {
             0 => (Vec::new(), old),
             1 => (dirty, new),
             2 => {
-                let length = old + random.below(new - old + 1);
+                let length = least + random.below(most - least + 1);
                 (dirty.into_iter().filter(|sector| sector * SECTOR < length).collect(), length)
             }
             _ => {
-                let length = if random.below(2) == 0 { new } else { old + random.below(new - old + 1) };
+                let length = if random.below(2) == 0 { new } else { least + random.below(most - least + 1) };
                 (dirty.into_iter().filter(|_| random.below(2) == 0).collect(), length)
             }
         };

@@ -22,6 +22,9 @@ pub enum Fault {
     Eintr,
 }
 
+/// What one call reserves at most: less than is asked for.
+const RESERVED_AT_ONCE: usize = 10_000;
+
 /// Which calls fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
@@ -125,7 +128,7 @@ impl SimulatedDisk {
     pub fn put(&self, path: &Path, bytes: &[u8]) {
         let state = &mut *self.state();
         let mut inode = Inode::default();
-        inode.append(bytes);
+        inode.write(0, bytes);
         inode.sync();
         state.inodes.push(inode);
         state.names.insert(path.to_owned(), state.inodes.len() - 1);
@@ -279,13 +282,15 @@ struct SimulatedFile {
     disk: SimulatedDisk,
     path: PathBuf,
     inode: usize,
+    /// Where what was appended ends.
+    end: usize,
     /// An append or a sync of it has failed.
     is_doubtful: bool,
 }
 
 impl SimulatedFile {
     fn new(disk: &SimulatedDisk, path: &Path, inode: usize) -> Self {
-        Self { disk: disk.clone(), path: path.to_owned(), inode, is_doubtful: false }
+        Self { disk: disk.clone(), path: path.to_owned(), inode, end: 0, is_doubtful: false }
     }
 }
 
@@ -302,9 +307,31 @@ impl DiskFile for SimulatedFile {
             Some(Fault::Eintr) => return Err(ErrorKind::Interrupted.into()),
             Some(_) => state.random.below(bytes.len().max(1)),
         };
-        state.inodes[self.inode].append(&bytes[..part]);
+        state.inodes[self.inode].write(self.end, &bytes[..part]);
+        self.end += part;
         self.is_doubtful = fault.is_some();
         fault.and_then(error).map_or(Ok(part), Err)
+    }
+
+    fn reserve(&mut self, bytes: u64) -> io::Result<u64> {
+        assert!(!self.is_doubtful, "{} is made longer after a failure", self.path.display());
+        let state = &mut *self.disk.state();
+        let fault = state.begin(true)?;
+        let most = (bytes as usize).min(RESERVED_AT_ONCE);
+        let part = if fault.is_some() { state.random.below(most) } else { most };
+        let length = state.inodes[self.inode].cache.len();
+        state.inodes[self.inode].write(length, &vec![0; part]);
+        fault.and_then(error).map_or(Ok(part as u64), Err)
+    }
+
+    fn trim(&mut self) -> io::Result<()> {
+        assert!(!self.is_doubtful, "{} is cut after a failure", self.path.display());
+        let state = &mut *self.disk.state();
+        let fault = state.begin(false)?.filter(|fault| *fault != Fault::Eintr).and_then(error);
+        if fault.is_none() || state.random.below(2) == 0 {
+            state.inodes[self.inode].trim(self.end);
+        }
+        fault.map_or(Ok(()), Err)
     }
 
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {

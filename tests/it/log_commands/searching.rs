@@ -6,7 +6,7 @@ use parallax::limits::{PLACES_SHOWN_MAX, READ_BYTES};
 use parallax::search::Needle;
 use parallax::segment::Options;
 
-use super::{Log, Row, run, sealed, segments, word};
+use super::{Log, Row, run, sealed, segments, tear, word};
 use crate::dice::Dice;
 use crate::harness::{temporary_folder, times};
 
@@ -131,8 +131,7 @@ fn what_is_torn_or_lies_in_an_inner_folder_is_searched_too() {
     log.push(&[Row::of("cut off")]);
     drop(log);
     let file = &segments(folder.path())[0];
-    let bytes = fs::read(file).expect("readable");
-    fs::write(file, &bytes[..bytes.len() - 3]).expect("cut");
+    tear(file);
     let contains = |text: &str| run(&["check", word(folder.path()), "--contains", text]);
     contains("cut off").is(1, &[" at "]);
     // Recovery keeps it aside.
