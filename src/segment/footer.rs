@@ -88,7 +88,7 @@ impl Contents {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         for &(key, received_ms) in &self.keys {
-            let later_ms = u32::try_from(received_ms - oldest_ms).unwrap_or(u32::MAX);
+            let later_ms = u32::try_from(received_ms.saturating_sub(oldest_ms)).unwrap_or(u32::MAX);
             bytes.extend_from_slice(&key_to_bytes(key, later_ms));
         }
         bytes.extend_from_slice(&filter);
