@@ -307,6 +307,10 @@ pub const OUTSTANDING_MAX: usize = 16 * 1024;
 /// A segment is sealed at this size unless the operator says otherwise: scanned in a fifth of a second after a
 /// crash, rewritten as quickly when a visitor is erased, its footer written in a few ms, and 10 GB are 160 files.
 pub const SEGMENT_BYTES: u64 = 64 << 20;
+/// Zeros that stand behind the batches of a segment at most, for the next ones to go over; more of them are damage. They cost the
+/// batch that they are laid with about as much as its sync does anyway; with more that one would stand out, with fewer there
+/// would be more of its kind.
+pub const RESERVED_BYTES_MAX: u64 = 256 * 1024;
 /// Records at which a segment is sealed whatever its size: their keys are held in memory until then, 32 bytes each.
 pub const SEGMENT_RECORDS_MAX: u64 = 1 << 18;
 /// Distance of two entries of a segment's index: what a reader skips at most before the seq that it wants.

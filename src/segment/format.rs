@@ -33,7 +33,7 @@
 //! +--------+-------+-------+-- - - --+--------+---------+
 //! | header | batch | batch |         | footer | trailer |     a batch begins at a multiple of 8;
 //! | (40)   |       |       |         |        | (24)    |     footer and trailer once it is sealed,
-//! +--------+-------+-------+-- - - --+--------+---------+     zeros, any number, until then
+//! +--------+-------+-------+-- - - --+--------+---------+     zeros until then
 //!
 //! HEADER
 //! OFFSET  SIZE  FIELD           MEANING
@@ -125,15 +125,15 @@
 //! **Checks on reading a segment**, in this order: header (length, magic, crc; then format version; then the
 //! first seq against the name's, by which recovery names the file again unless another has that name; where the header is
 //! damaged the name stands in); trailer (magic, bounds, crc), without which the segment is one that was not sealed, and
-//! scanned to its end; batches from the header to the footer, to the end, or to where only zeros follow:
-//! magic, length (a multiple of 8, in bounds, inside the file), crc, count, durable below the first seq,
-//! every record (length, kind, flags, zeros, texts inside it, UTF-8), as many records as the count says. After a
+//! scanned to its end; batches from the header to the footer, to the end, or to where no more than
+//! `RESERVED_BYTES_MAX` zeros are left: magic, length (a multiple of 8, in bounds, inside the file), crc, count, durable
+//! below the first seq, every record (length, kind, flags, zeros, texts inside it, UTF-8), as many records as the count says. After a
 //! batch that fails, reading goes on at the next multiple of 8 where a batch passes all of this. Then the seqs:
 //! each batch begins where the one before ended.
 //!
 //! **Writing** a batch: one append, over zeros where there are some; with `--ack disk` one fdatasync before anything
-//! is acknowledged. A batch for which the zeros were not enough has more of them laid behind it first: what goes over zeros
-//! needs no new length and no new blocks, so its sync writes less. Sealing: sync, append footer and trailer, cut the zeros
+//! is acknowledged. A batch for which the zeros were not enough has more of them laid behind it before its sync: what goes over
+//! zeros needs no new length and no new blocks, so its sync writes less. Sealing: sync, append footer and trailer, cut the zeros
 //! behind them, sync. After a failed append or sync the file is left alone for ever, and a new segment begins at the last
 //! durable seq plus one; it holds whatever of the old one is to be kept before its name is seen.
 //!

@@ -217,7 +217,7 @@ impl<'a> Recovery<'a> {
             self.closed.push_back(closed);
             return Ok(());
         }
-        let (mut moved_at, mut rest_at) = (None, None);
+        let (mut moved_at, mut rest) = (None, None);
         while let Some(passage) = walk.next()? {
             match passage {
                 Passage::Batch { at, batch } => {
@@ -233,18 +233,22 @@ impl<'a> Recovery<'a> {
                     closed.newest_ms = closed.newest_ms.max(self.batch(&batch, follower));
                 }
                 Passage::Flaw(finding) => {
-                    rest_at = (!finding.flaw.is_loud()).then_some(finding.at);
+                    rest = (!finding.flaw.is_loud()).then_some(finding.at..finding.at + finding.bytes);
                     self.report.find(finding);
                 }
             }
         }
         // A sealed one is cut only where another will have its name.
         let stays = is_sealed && place.named_seq != self.proven + 1;
-        let end = if is_sealed { walk.bytes() } else { walk.end() };
-        let reserved_at = (end < walk.bytes()).then_some(end);
+        if let (Some(rest), true) = (&mut rest, is_sealed) {
+            // The footer goes with it.
+            rest.end = walk.bytes();
+        }
+        let rest_at = rest.as_ref().map(|rest| rest.start);
+        let reserved_at = (!is_sealed && walk.end() < walk.bytes()).then(|| walk.end());
         if let (Some(at), false) = (moved_at.or(rest_at).or(reserved_at), stays) {
             closed.bytes = at;
-            self.cuts.push(Cut { named_seq: place.named_seq, at, rest: rest_at.map(|at| at..end) });
+            self.cuts.push(Cut { named_seq: place.named_seq, at, rest });
         }
         self.closed.push_back(closed);
         Ok(())

@@ -8,7 +8,7 @@ use super::footer::{Footer, TRAILER_BYTES, footer_at};
 use super::format::{
     BATCH_HEADER_BYTES, BATCH_MAGIC, Batch, FOOTER_MAGIC, HEADER_BYTES, Header, HeaderFault, batch_length,
 };
-use crate::limits::READ_BYTES;
+use crate::limits::{READ_BYTES, RESERVED_BYTES_MAX};
 use crate::storage::disk::{DiskFile, read_full};
 
 /// A segment's header.
@@ -63,7 +63,7 @@ pub enum Item<'a> {
 pub struct Scan {
     file: Box<dyn DiskFile>,
     at: u64,
-    /// Where the batches end: the footer, or the file's end as of the beginning, or where only zeros follow.
+    /// Where the batches end: the footer, or the file's end as of the beginning, or where what is reserved begins.
     end: u64,
     window: Vec<u8>,
     window_at: u64,
@@ -100,6 +100,10 @@ impl Scan {
             return Ok(Some(Item::Batch { at, batch }));
         }
         self.at = self.batch_behind(at)?;
+        if self.at == self.end {
+            self.end = self.written_end(at)?;
+            self.at = self.end;
+        }
         Ok((self.at > at).then(|| Item::Damage { at, bytes: self.at - at }))
     }
 
@@ -110,24 +114,55 @@ impl Scan {
         Ok((batch.len() == length && Batch::checked(batch).is_some()).then_some(length))
     }
 
-    /// The next whole batch behind `at`, where none begins, or the end, which is where only zeros follow. A footer has none
-    /// behind it.
+    /// The next whole batch behind `at`, where none begins, or the end. A footer has none behind it.
     fn batch_behind(&mut self, at: u64) -> io::Result<u64> {
         if self.bytes(at, FOOTER_MAGIC.len())? == FOOTER_MAGIC {
             return Ok(self.end);
         }
+        let mut at = at + 8;
+        while at < self.end {
+            if self.bytes(at, BATCH_MAGIC.len())? == BATCH_MAGIC && self.batch_at(at)?.is_some() {
+                return Ok(at);
+            }
+            at += 8;
+        }
+        Ok(self.end)
+    }
+
+    /// Where what stands at `at` and behind it ends but for what is reserved, which is that many zeros or fewer: a multiple of 8
+    /// behind `at`, or the end of what is scanned.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn written_end(&mut self, at: u64) -> io::Result<u64> {
         let (mut place, mut written_end) = (at, at);
         while place < self.end {
-            let word = self.bytes(place, BATCH_MAGIC.len())?;
-            let (is_magic, is_written) = (word == BATCH_MAGIC, word.iter().any(|byte| *byte != 0));
-            if is_magic && place > at && self.batch_at(place)?.is_some() {
-                return Ok(place);
+            let bytes = self.bytes(place, READ_BYTES)?;
+            if bytes.is_empty() {
+                break;
             }
-            place += 8;
-            written_end = if is_written { place } else { written_end };
+            if let Some(last) = bytes.iter().rposition(|byte| *byte != 0) {
+                written_end = at + (place - at + last as u64 + 1).next_multiple_of(8);
+            }
+            place += bytes.len() as u64;
         }
-        self.end = written_end.min(self.end);
-        Ok(self.end)
+        let is_reserved = self.end.saturating_sub(written_end) <= RESERVED_BYTES_MAX;
+        Ok(if is_reserved { written_end.min(self.end) } else { self.end })
+    }
+
+    /// Whether a writer has gone on since the file had `length` bytes: it has others now, or a batch is at `at`, where none was.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn has_gone_on(&mut self, at: u64, length: u64) -> io::Result<bool> {
+        if self.file.length()? != length {
+            return Ok(true);
+        }
+        self.window.clear();
+        let end = std::mem::replace(&mut self.end, length);
+        let batch = self.batch_at(at);
+        self.end = end;
+        Ok(batch?.is_some())
     }
 
     /// At most `length` bytes from `at` on: fewer at the end only.

@@ -265,7 +265,7 @@ impl Walk {
         self.bytes
     }
 
-    /// Where the batches end: known once it has been gone through.
+    /// Where the batches end, once all were met.
     pub fn end(&self) -> u64 {
         self.scan.end()
     }
@@ -290,7 +290,7 @@ impl Walk {
                 None => return Ok(self.end_of_segment().map(Passage::Flaw)),
                 Some(Item::Damage { at, bytes }) => {
                     if self.nothing_is_owed() {
-                        return Ok(Some(Passage::Flaw(self.rest(at, Flaw::Torn))));
+                        return Ok(self.torn(at)?.map(Passage::Flaw));
                     }
                     let (first_at, _) = *self.damage.get_or_insert((at, 0));
                     self.damage = Some((first_at, at + bytes - first_at));
@@ -303,10 +303,10 @@ impl Walk {
                     self.scan.seek(at);
                     return Ok(Some(Passage::Flaw(self.gap(at, self.owed_until()))));
                 }
-                return Ok(Some(Passage::Flaw(self.rest(at, Flaw::Void))));
+                return Ok(Some(Passage::Flaw(self.rest(at, Flaw::Void)?)));
             }
             if seqs.start != self.expected && self.nothing_is_owed() {
-                return Ok(Some(Passage::Flaw(self.rest(at, Flaw::Torn))));
+                return Ok(Some(Passage::Flaw(self.rest(at, Flaw::Torn)?)));
             }
             self.scan.seek(at);
             if seqs.start > self.expected || self.damage.is_some() {
@@ -341,9 +341,19 @@ impl Walk {
         self.limit.min(self.proven + 1)
     }
 
-    fn rest(&mut self, at: u64, flaw: Flaw) -> Finding {
+    /// A torn tail, unless it is one that a writer has not written yet.
+    fn torn(&mut self, at: u64) -> io::Result<Option<Finding>> {
+        if self.footer.is_none() && self.scan.has_gone_on(at, self.bytes)? {
+            self.ended = true;
+            return Ok(None);
+        }
+        self.rest(at, Flaw::Torn).map(Some)
+    }
+
+    fn rest(&mut self, at: u64, flaw: Flaw) -> io::Result<Finding> {
         self.ended = true;
-        finding(&self.name, at, self.scan.end() - at, flaw, 0..0)
+        let bytes = self.scan.written_end(at)? - at;
+        Ok(finding(&self.name, at, bytes, flaw, 0..0))
     }
 
     fn gap(&mut self, at: u64, found: u64) -> Finding {

@@ -144,7 +144,7 @@ impl Writer {
             self.step();
         }
         if self.active.is_none() {
-            self.begin();
+            self.begin(0);
         }
         if !self.unsynced.is_empty() {
             self.sync();
@@ -257,7 +257,7 @@ impl Writer {
     /// Leaves the open segment alone for ever, and begins another with what is not durable.
     fn roll(&mut self) -> bool {
         self.leave();
-        self.begin()
+        self.begin(0)
     }
 
     /// The open segment is written to no more.
@@ -268,10 +268,10 @@ impl Writer {
         Some(active)
     }
 
-    fn begin(&mut self) -> bool {
-        let (first_seq, began) = (self.durable_seq + 1, self.clock.monotonic());
-        let (now_ms, until) = (self.clock.now_ms(), self.options.reserve_until());
-        let begun = Active::begin(&self.directory, first_seq, now_ms, &self.unsynced, until);
+    /// Begins a segment that has zeros laid ahead up to `reserve_until`: none behind a failure, as they may be what failed.
+    fn begin(&mut self, reserve_until: u64) -> bool {
+        let (first_seq, began, now_ms) = (self.durable_seq + 1, self.clock.monotonic(), self.clock.now_ms());
+        let begun = Active::begin(&self.directory, first_seq, now_ms, &self.unsynced, reserve_until);
         self.note_failure(&begun);
         match begun {
             Ok(active) => {
@@ -291,7 +291,7 @@ impl Writer {
     }
 
     fn retry_if_due(&mut self) {
-        if self.active.is_none() && self.clock.monotonic() >= self.retry_at && self.begin() {
+        if self.active.is_none() && self.clock.monotonic() >= self.retry_at && self.begin(0) {
             self.forget_synced();
         }
     }
@@ -367,7 +367,7 @@ impl Writer {
             if let (Ok(bytes), Some(closed)) = (sealed, self.closed.back_mut()) {
                 closed.bytes = bytes;
             }
-            self.begin();
+            self.begin(self.options.reserve_until());
         }
     }
 

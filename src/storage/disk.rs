@@ -6,6 +6,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -51,9 +52,9 @@ pub trait DiskFile: Send {
     /// where nothing was.
     fn append(&mut self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Makes the file longer by zeros, at most so many bytes, for later appends to go over; says by how many. Where it fails
-    /// the file is as good as before.
-    fn reserve(&mut self, bytes: u64) -> io::Result<u64>;
+    /// Writes zeros at `range`, behind what was appended, for later appends to go over; at most all of them, and says how many.
+    /// Where it fails the file is as good as before.
+    fn reserve(&mut self, range: Range<u64>) -> io::Result<u64>;
 
     /// Cuts what is reserved and was not appended to.
     fn trim(&mut self) -> io::Result<()>;
@@ -174,13 +175,11 @@ struct RealFile {
     file: File,
     /// Where what was appended ends; of a file that was made, not of one opened to read.
     end: u64,
-    /// Where what is reserved ends, if that is behind it.
-    reserved_end: u64,
 }
 
 impl RealFile {
     fn new(file: File) -> Self {
-        Self { file, end: 0, reserved_end: 0 }
+        Self { file, end: 0 }
     }
 }
 
@@ -191,11 +190,9 @@ impl DiskFile for RealFile {
         Ok(written)
     }
 
-    fn reserve(&mut self, bytes: u64) -> io::Result<u64> {
-        let (from, most) = (self.end.max(self.reserved_end), bytes.min(ZEROS.len() as u64));
-        let written = self.file.write_at(&ZEROS[..most as usize], from)? as u64;
-        self.reserved_end = from + written;
-        Ok(written)
+    fn reserve(&mut self, range: Range<u64>) -> io::Result<u64> {
+        let most = (range.end - range.start).min(ZEROS.len() as u64) as usize;
+        Ok(self.file.write_at(&ZEROS[..most], range.start)? as u64)
     }
 
     fn trim(&mut self) -> io::Result<()> {

@@ -29,6 +29,7 @@ mod opening;
 mod bounds;
 // The disk that is simulated.
 mod inode;
+mod meanwhile;
 pub(crate) mod simulated;
 
 use std::path::Path;

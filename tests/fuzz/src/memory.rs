@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -100,11 +101,9 @@ impl DiskFile for MemoryFile {
         Ok(bytes.len())
     }
 
-    fn reserve(&mut self, bytes: u64) -> io::Result<u64> {
-        let mut file = open(&self.bytes);
-        let length = file.len() + bytes as usize;
-        file.resize(length, 0);
-        Ok(bytes)
+    fn reserve(&mut self, range: Range<u64>) -> io::Result<u64> {
+        open(&self.bytes).resize(range.end as usize, 0);
+        Ok(range.end - range.start)
     }
 
     fn trim(&mut self) -> io::Result<()> {

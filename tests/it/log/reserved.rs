@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parallax::limits::MARK_AFTER_MS;
+use parallax::limits::{MARK_AFTER_MS, RESERVED_BYTES_MAX};
 use parallax::segment::format::{HEADER_BYTES, batch_length};
-use parallax::segment::{Ack, Options, Outcome, check_folder, read_footer, segment_name};
+use parallax::segment::{Ack, Flaw, Options, Outcome, Request, check_folder, read_footer, segment_name};
 use parallax::storage::disk::{Disk, RealDisk};
 
+use super::meanwhile::Meanwhile;
 use super::simulated::{Fault, Plan, SimulatedDisk};
-use super::{FOLDER, Log, START_MS, TestClock, options};
+use super::{FOLDER, Log, START_MS, TestClock, options, record};
 use crate::harness::temporary_folder;
 
 fn path(first_seq: u64) -> PathBuf {
@@ -22,7 +23,11 @@ fn open(disk: &SimulatedDisk, options: Options) -> Log {
 
 /// Bytes of the first segment, and how many of them its header and batches are; the others are zeros.
 fn length_and_written(disk: &SimulatedDisk) -> (usize, usize) {
-    let (bytes, mut end) = (disk.bytes(&path(1)), HEADER_BYTES);
+    length_and_written_of(disk, 1)
+}
+
+fn length_and_written_of(disk: &SimulatedDisk, first_seq: u64) -> (usize, usize) {
+    let (bytes, mut end) = (disk.bytes(&path(first_seq)), HEADER_BYTES);
     while let Some(length) = bytes.get(end..).and_then(batch_length) {
         end += length;
     }
@@ -120,15 +125,95 @@ fn a_file_of_the_machine_is_appended_to_over_its_zeros_and_cut_behind_them() {
     let path = folder.path().join("file");
     let mut file = RealDisk.create(&path).expect("made");
     assert_eq!(file.append(b"one").expect("appended"), 3);
-    let zeros = file.reserve(10).expect("reserved") as usize;
+    let zeros = file.reserve(3..13).expect("reserved") as usize;
     assert!((1..=10).contains(&zeros));
     assert_eq!(std::fs::read(&path).expect("read"), [b"one", &vec![0; zeros][..]].concat());
     assert_eq!(file.append(b" two").expect("appended"), 4);
     assert_eq!(file.length().expect("it has one"), 7.max(3 + zeros as u64));
-    let more = file.reserve(10).expect("reserved");
-    assert_eq!(file.length().expect("it has one"), 7.max(3 + zeros as u64) + more);
+    let more = file.reserve(20..30).expect("reserved");
+    assert_eq!(file.length().expect("it has one"), 20 + more);
     file.trim().expect("cut");
     assert_eq!(std::fs::read(&path).expect("read"), b"one two");
     assert_eq!(file.append(b" three").expect("appended"), 6);
     assert_eq!(std::fs::read(&path).expect("read"), b"one two three");
+}
+
+#[test]
+fn more_zeros_than_are_ever_laid_are_damage() {
+    for (zeros, is_damage) in
+        [(RESERVED_BYTES_MAX - 1, false), (RESERVED_BYTES_MAX, false), (RESERVED_BYTES_MAX + 1, true)]
+    {
+        let disk = SimulatedDisk::new(1);
+        open(&disk, Options { ack: Ack::Written, ..options() }).record(&[1], START_MS);
+        let written = disk.bytes(&path(1));
+        let disk = SimulatedDisk::new(1);
+        disk.put(&path(1), &[&written[..], &vec![0; zeros as usize]].concat());
+        let checked = check_folder(Arc::new(disk), Path::new(FOLDER)).expect("it reads");
+        let found: Vec<(Flaw, u64, u64)> =
+            checked.findings.iter().map(|finding| (finding.flaw, finding.at, finding.bytes)).collect();
+        let expected = (Flaw::Torn, written.len() as u64, zeros);
+        assert_eq!(found, if is_damage { vec![expected] } else { vec![] });
+    }
+}
+
+#[test]
+fn a_batch_of_more_than_half_of_the_zeros_lays_none() {
+    for (bytes, lays) in [(120, true), (140, false)] {
+        let disk = SimulatedDisk::new(1);
+        let mut log = open(&disk, options());
+        let keys: Vec<u128> = (1..=bytes * 1024 / 104).collect();
+        log.record(&keys, START_MS);
+        let (length, written) = length_and_written(&disk);
+        assert_eq!(length > written, lays, "{written} bytes");
+    }
+}
+
+#[test]
+fn what_is_kept_aside_has_none_of_the_zeros() {
+    let disk = SimulatedDisk::new(1);
+    let mut log = open(&disk, options());
+    log.record(&[1], START_MS);
+    let (_, first_end) = length_and_written(&disk);
+    // The call behind that of the batch is its sync.
+    disk.plan(Plan::Nth(2, Fault::Eio));
+    assert_eq!(log.record(&[2], START_MS).outcome, Outcome::Durable);
+    disk.plan(Plan::Never);
+    log.record(&[3], START_MS);
+    let (_, written) = length_and_written(&disk);
+    assert_eq!(length_and_written_of(&disk, 2).0, length_and_written_of(&disk, 2).1, "none behind a failure");
+    drop(log);
+    let log = open(&disk, options());
+    let [finding] = &log.report.findings[..] else { panic!("{:?}", log.report.findings) };
+    assert_eq!((finding.flaw, finding.bytes), (Flaw::Void, (written - first_end) as u64));
+    let aside = disk.bytes(&Path::new(FOLDER).join(&log.report.kept_aside[0]));
+    assert_eq!(aside.len(), written - first_end);
+}
+
+/// Sends a record with a payload of so many bytes.
+fn send(log: &mut Log, key: u128, bytes: usize) {
+    let mut request = Request::new(0);
+    request.push(&record(key, START_MS, &"x".repeat(bytes))).expect("it is within all bounds");
+    log.port.send(request).expect("the queue takes it");
+    log.writer.step();
+    log.port.take().expect("a step answers what was sent");
+}
+
+#[test]
+fn who_checks_while_batches_go_over_the_zeros_finds_nothing_wrong() {
+    for (first, later) in [(100, 100), (12_000, 90_000), (200_000, 40_000)] {
+        for call in 0.. {
+            let disk = SimulatedDisk::new(1);
+            let mut log = open(&disk, options());
+            send(&mut log, 1, first);
+            send(&mut log, 2, first);
+            let goes_on = move || (3..10).for_each(|key| send(&mut log, key, later));
+            let meanwhile = Meanwhile::happens_at(&disk, call, goes_on);
+            let checked = check_folder(Arc::clone(&meanwhile) as Arc<dyn Disk>, Path::new(FOLDER));
+            assert_eq!(checked.expect("it reads").findings, [], "{first} {later} call {call}");
+            if !meanwhile.has_happened() {
+                assert!(call > 8, "{call} calls are too few");
+                break;
+            }
+        }
+    }
 }

@@ -1,14 +1,13 @@
 //! Retention lets the oldest go: the word is durable before a file is deleted.
 
-use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use parallax::clock::Clock;
 use parallax::limits::{RETAIN_MS_MIN, RETENTION_EVERY_MS};
 use parallax::segment::{Flaw, Item, Options, Reader, check_folder};
-use parallax::storage::disk::{Disk, DiskFile};
 
+use super::meanwhile::Meanwhile;
 use super::simulated::{Plan, SimulatedDisk};
 use super::{FOLDER, Log, TestClock, options};
 
@@ -92,76 +91,6 @@ fn what_a_segment_takes_is_all_of_its_file() {
             look(&mut log, &clock, 2 * DAY_MS);
             assert_eq!(segments(&disk).first(), Some(&first), "{restarts}");
         }
-    }
-}
-
-type Event = Box<dyn FnOnce() + Send>;
-
-/// A disk on which something happens in the midst of what a reader does.
-struct Meanwhile {
-    disk: SimulatedDisk,
-    /// Calls until it happens, and what.
-    event: Mutex<(usize, Option<Event>)>,
-}
-
-impl Meanwhile {
-    fn happens_at(disk: &SimulatedDisk, call: usize, event: impl FnOnce() + Send + 'static) -> Arc<Self> {
-        Arc::new(Self { disk: disk.clone(), event: Mutex::new((call, Some(Box::new(event)))) })
-    }
-
-    fn has_happened(&self) -> bool {
-        self.event.lock().expect("unpoisoned").1.is_none()
-    }
-
-    fn call(&self) -> &SimulatedDisk {
-        let mut event = self.event.lock().expect("unpoisoned");
-        match event.0 {
-            0 => event.1.take().into_iter().for_each(|event| event()),
-            _ => event.0 -= 1,
-        }
-        &self.disk
-    }
-}
-
-impl Disk for Meanwhile {
-    fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
-        self.call().list(folder)
-    }
-
-    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        self.call().open(path)
-    }
-
-    fn make_folder(&self, _: &Path) -> io::Result<()> {
-        unreachable!("a reader changes nothing")
-    }
-
-    fn lock(&self, _: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        unreachable!("a reader changes nothing")
-    }
-
-    fn create_private(&self, _: &Path) -> io::Result<Box<dyn DiskFile>> {
-        unreachable!("a reader changes nothing")
-    }
-
-    fn create(&self, _: &Path) -> io::Result<Box<dyn DiskFile>> {
-        unreachable!("a reader changes nothing")
-    }
-
-    fn truncate(&self, _: &Path, _: u64) -> io::Result<()> {
-        unreachable!("a reader changes nothing")
-    }
-
-    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
-        unreachable!("a reader changes nothing")
-    }
-
-    fn unlink(&self, _: &Path) -> io::Result<()> {
-        unreachable!("a reader changes nothing")
-    }
-
-    fn sync_folder(&self, _: &Path) -> io::Result<()> {
-        unreachable!("a reader changes nothing")
     }
 }
 

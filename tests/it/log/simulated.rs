@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -313,14 +314,14 @@ impl DiskFile for SimulatedFile {
         fault.and_then(error).map_or(Ok(part), Err)
     }
 
-    fn reserve(&mut self, bytes: u64) -> io::Result<u64> {
+    fn reserve(&mut self, range: Range<u64>) -> io::Result<u64> {
         assert!(!self.is_doubtful, "{} is made longer after a failure", self.path.display());
         let state = &mut *self.disk.state();
         let fault = state.begin(true)?;
-        let most = (bytes as usize).min(RESERVED_AT_ONCE);
+        let (from, most) = (range.start as usize, range.count().min(RESERVED_AT_ONCE));
+        assert!(from >= self.end, "{} is overwritten with zeros", self.path.display());
         let part = if fault.is_some() { state.random.below(most) } else { most };
-        let length = state.inodes[self.inode].cache.len();
-        state.inodes[self.inode].write(length, &vec![0; part]);
+        state.inodes[self.inode].write(from, &vec![0; part]);
         fault.and_then(error).map_or(Ok(part as u64), Err)
     }
 
