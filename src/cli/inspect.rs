@@ -135,6 +135,9 @@ fn as_text(path: &Path, shown: &Inspected) -> String {
             footer.at
         );
     }
+    if shown.reserved_bytes > 0 {
+        let _ = writeln!(out, "reserved     {} bytes of zeros for the next batches", shown.reserved_bytes);
+    }
     for finding in &shown.findings {
         let _ = writeln!(out, "found        {finding}");
     }
@@ -149,6 +152,7 @@ fn as_json(shown: &Inspected) -> Value {
     json!({
         "kind": "segment",
         "bytes": shown.bytes,
+        "reservedBytes": shown.reserved_bytes,
         "header": shown.header.as_ref().map(|header| json!({
             "formatVersion": FORMAT_VERSION, "firstSeq": header.first_seq.to_string(), "createdAt": iso(header.created_ms),
         })),

@@ -18,6 +18,8 @@ use crate::storage::disk::Disk;
 pub struct Inspected {
     /// Of the file.
     pub bytes: u64,
+    /// Of these, zeros behind the batches, for the next ones to go over.
+    pub reserved_bytes: u64,
     /// `None` where it is damaged.
     pub header: Option<Header>,
     /// `None` where it was not sealed, or the footer is damaged.
@@ -62,6 +64,7 @@ pub fn inspect(disk: Arc<dyn Disk>, path: &Path) -> Result<Inspected, LogError> 
                 Passage::Flaw(finding) => inspected.findings.push(finding),
             }
         }
+        inspected.reserved_bytes = walk.reserved_bytes();
     }
     Ok(inspected)
 }

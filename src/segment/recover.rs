@@ -245,7 +245,7 @@ impl<'a> Recovery<'a> {
             rest.end = walk.bytes();
         }
         let rest_at = rest.as_ref().map(|rest| rest.start);
-        let reserved_at = (!is_sealed && walk.end() < walk.bytes()).then(|| walk.end());
+        let reserved_at = (walk.reserved_bytes() > 0).then(|| walk.end());
         if let (Some(at), false) = (moved_at.or(rest_at).or(reserved_at), stays) {
             closed.bytes = at;
             self.cuts.push(Cut { named_seq: place.named_seq, at, rest });

@@ -270,6 +270,11 @@ impl Walk {
         self.scan.end()
     }
 
+    /// Zeros behind them, for others to go over; known then as well.
+    pub fn reserved_bytes(&self) -> u64 {
+        if self.footer.is_some() { 0 } else { self.bytes - self.end() }
+    }
+
     /// Leaves out what the index lets be left out before `seq`.
     pub fn skip_to(&mut self, seq: u64) {
         let Some(footer) = &self.footer else { return };

@@ -71,11 +71,27 @@ fn a_segment_is_shown_to_people_and_to_programs() {
     assert_eq!(sound["seqs"], json!({ "first": "1", "last": "3" }));
     assert_eq!(sound["kinds"], json!({ "page": 1, "track": 2 }));
     assert_eq!((&sound["footer"]["keys"], &sound["findings"]), (&json!(3), &json!([])));
+    assert_eq!(sound["reservedBytes"], json!(0));
     flip(file);
     let damaged = shown(file);
     assert_eq!((&damaged["records"], &damaged["findings"][0]["at"]), (&json!(0), &json!(40)));
     assert_eq!(damaged["findings"][0]["lost"], json!({ "first": "1", "last": "3" }));
     assert_eq!(damaged["findings"][0]["isDamage"], json!(true));
+}
+
+#[test]
+fn what_is_reserved_of_a_segment_is_shown() {
+    let folder = temporary_folder();
+    let mut log = Log::open(folder.path(), Options { segment_bytes: 4 * 1024, ..Options::default() });
+    log.push(&[Row::of("a")]);
+    let file = &segments(folder.path())[0];
+    let bytes = fs::read(file).expect("readable");
+    let last = bytes.iter().rposition(|byte| *byte != 0).expect("something was written");
+    let reserved = bytes.len() - (last + 1).next_multiple_of(8);
+    assert!(reserved > 3_000);
+    let line = format!("reserved     {reserved} bytes of zeros");
+    run(&["inspect", word(file)]).is(0, &["4096 bytes, not sealed", &line]);
+    run(&["inspect", "--json", word(file)]).is(0, &[&format!("\"reservedBytes\": {reserved}")]);
 }
 
 #[test]
