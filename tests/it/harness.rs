@@ -1,11 +1,13 @@
 //! A running server and a client that speaks HTTP byte by byte.
 
-use std::io::{BufRead, BufReader, ErrorKind, Lines, Read, Write};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, Command};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -41,7 +43,7 @@ pub struct Server {
     pub admin: SocketAddr,
     folder: Arc<TempDir>,
     data: Arc<Data>,
-    log: Arc<Mutex<Vec<String>>>,
+    said: Said,
 }
 
 /// Where a server keeps its log.
@@ -97,7 +99,8 @@ impl Server {
 
     fn begin(starter: &[&str], folder: Arc<TempDir>, data: Arc<Data>, flags: &[&str]) -> Starting {
         let words: Vec<&str> = starter.iter().copied().chain([env!("CARGO_BIN_EXE_parallax")]).collect();
-        let mut child = Command::new(words[0])
+        let log = tempfile::tempfile().expect("a file");
+        let child = Command::new(words[0])
             .args(&words[1..])
             .args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "2"])
             .arg("--snapshots")
@@ -105,11 +108,10 @@ impl Server {
             .arg("--data")
             .arg(data.path())
             .args(flags)
-            .stderr(Stdio::piped())
+            .stderr(log.try_clone().expect("a descriptor"))
             .spawn()
             .expect("the server starts");
-        let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
-        let mut said = Said { lines, log: Arc::default() };
+        let said = Said(log);
         let process = Process(child);
         let admin = said.address("operator's address");
         Starting { process, admin, said, folder, data }
@@ -141,7 +143,7 @@ impl Server {
 
     /// What was logged so far.
     pub fn log(&self) -> String {
-        self.log.lock().expect("unpoisoned").join("\n")
+        self.said.text()
     }
 
     /// One GET on a connection of its own, to Edge.
@@ -228,34 +230,28 @@ impl Starting {
 
     /// Waits until it serves.
     pub fn serving(self) -> Server {
-        let Self { process, admin, mut said, folder, data } = self;
+        let Self { process, admin, said, folder, data } = self;
         let edge = said.address("serving");
-        let (log, rest) = (Arc::clone(&said.log), said);
-        thread::spawn(move || {
-            rest.lines.map_while(Result::ok).for_each(|line| rest.log.lock().unwrap().push(line));
-        });
-        Server { process, edge, admin, folder, data, log }
+        Server { process, edge, admin, folder, data, said }
     }
 }
 
-/// What a server logs.
-struct Said {
-    lines: Lines<BufReader<ChildStderr>>,
-    log: Arc<Mutex<Vec<String>>>,
-}
+/// What a server logs: a file, so that what it logged before it answered is there when the answer is.
+struct Said(File);
 
 impl Said {
-    /// The address on the next line that holds `what`.
-    fn address(&mut self, what: &str) -> SocketAddr {
-        loop {
-            let line = self.lines.next().expect("the server says its addresses").expect("UTF-8");
-            let found = line.contains(what).then(|| line.split("http://").nth(1)).flatten();
-            let found = found.and_then(|rest| rest.split([' ', '"']).next()?.parse().ok());
-            self.log.lock().expect("unpoisoned").push(line);
-            if let Some(found) = found {
-                return found;
-            }
-        }
+    fn text(&self) -> String {
+        let mut bytes = vec![0; self.0.metadata().expect("it is open").len() as usize];
+        self.0.read_exact_at(&mut bytes, 0).expect("nobody cuts it");
+        String::from_utf8(bytes).expect("UTF-8")
+    }
+
+    /// The address on a line that holds `what`, once there is one.
+    fn address(&self, what: &str) -> SocketAddr {
+        let address = |line: &str| line.split("http://").nth(1)?.split([' ', '"']).next()?.parse().ok();
+        eventually("the server says its addresses", || {
+            self.text().lines().filter(|line| line.contains(what)).find_map(address)
+        })
     }
 }
 

@@ -100,6 +100,8 @@ fn the_highest_version_is_served_whatever_its_name_and_removing_it_rolls_back() 
     fs::remove_file(server.path("z.snapshot")).expect("removed");
     eventually("one of two contents of version 1", || server.says("acme")?.ends_with("one").then_some(()));
     assert_eq!(server.get("/v1/routes?site=acme").field("x-version"), Some("1"));
+    eventually("it is told", || (server.log_count("different contents") > 0).then_some(()));
+    server.scans();
     assert_eq!(server.log_count("different contents"), 1, "{}", server.log());
 }
 
