@@ -218,6 +218,7 @@ impl<'a> Recovery<'a> {
             return Ok(());
         }
         let (mut moved_at, mut rest) = (None, None);
+        let footer_end = is_sealed.then(|| walk.bytes());
         while let Some(passage) = walk.next()? {
             match passage {
                 Passage::Batch { at, batch } => {
@@ -233,17 +234,15 @@ impl<'a> Recovery<'a> {
                     closed.newest_ms = closed.newest_ms.max(self.batch(&batch, follower));
                 }
                 Passage::Flaw(finding) => {
-                    rest = (!finding.flaw.is_loud()).then_some(finding.at..finding.at + finding.bytes);
+                    // A footer goes with what is kept aside.
+                    let end = footer_end.unwrap_or(finding.at + finding.bytes);
+                    rest = (!finding.flaw.is_loud()).then_some(finding.at..end);
                     self.report.find(finding);
                 }
             }
         }
         // A sealed one is cut only where another will have its name.
         let stays = is_sealed && place.named_seq != self.proven + 1;
-        if let (Some(rest), true) = (&mut rest, is_sealed) {
-            // The footer goes with it.
-            rest.end = walk.bytes();
-        }
         let rest_at = rest.as_ref().map(|rest| rest.start);
         let reserved_at = (walk.reserved_bytes() > 0).then(|| walk.end());
         if let (Some(at), false) = (moved_at.or(rest_at).or(reserved_at), stays) {

@@ -158,14 +158,37 @@ fn more_zeros_than_are_ever_laid_are_damage() {
 
 #[test]
 fn a_batch_of_more_than_half_of_the_zeros_lays_none() {
-    for (bytes, lays) in [(120, true), (140, false)] {
+    let batch_with = |payload: usize| {
         let disk = SimulatedDisk::new(1);
-        let mut log = open(&disk, options());
-        let keys: Vec<u128> = (1..=bytes * 1024 / 104).collect();
-        log.record(&keys, START_MS);
+        send(&mut open(&disk, options()), 1, payload);
         let (length, written) = length_and_written(&disk);
-        assert_eq!(length > written, lays, "{written} bytes");
-    }
+        (written - HEADER_BYTES, length > written)
+    };
+    // Records are of a multiple of 8.
+    let (other, half) = (batch_with(8).0 - 8, RESERVED_BYTES_MAX as usize / 2);
+    assert_eq!(batch_with(half - other - 8), (half - 8, true));
+    assert_eq!(batch_with(half - other), (half, true));
+    assert_eq!(batch_with(half - other + 8), (half + 8, false));
+}
+
+#[test]
+fn a_footer_behind_which_the_zeros_were_not_cut_is_kept_aside_without_them() {
+    let disk = SimulatedDisk::new(1);
+    let mut log = open(&disk, options());
+    log.record(&[1, 2], START_MS);
+    let (_, written) = length_and_written(&disk);
+    // Behind that of the footer.
+    disk.plan(Plan::From(2));
+    log.stop();
+    disk.plan(Plan::Never);
+    assert!(read_footer(&disk, &path(1)).expect("it reads").is_none());
+    let log = open(&disk, options());
+    assert_eq!(log.folded().len(), 2);
+    let [finding] = &log.report.findings[..] else { panic!("{:?}", log.report.findings) };
+    assert_eq!((finding.flaw, finding.at), (Flaw::Torn, written as u64));
+    assert!(finding.bytes < 1_000, "{finding}");
+    let aside = disk.bytes(&Path::new(FOLDER).join(&log.report.kept_aside[0]));
+    assert_eq!(aside.len() as u64, finding.bytes);
 }
 
 #[test]
