@@ -7,7 +7,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -63,7 +63,7 @@ impl Shelf {
     /// # Errors
     /// The folder cannot be read; what is served stays.
     pub fn scan(&mut self, folder: &Path, touched: &HashSet<OsString>, current: &Current) -> io::Result<()> {
-        let present = names(folder)?;
+        let present = self.present(folder, touched)?;
         self.names.retain(|name, _| present.contains(name));
         let (mut complaints, mut surplus) = (BTreeSet::new(), 0_usize);
         for name in present {
@@ -94,6 +94,17 @@ impl Shelf {
                 return Ok(());
             }
         }
+    }
+
+    /// The names in the folder. A listing may leave out what is renamed while it is made (readdir(3)), as tmpfs
+    /// does: each that was there or that was heard of is asked for before it is taken to be gone.
+    fn present(&self, folder: &Path, touched: &HashSet<OsString>) -> io::Result<BTreeSet<OsString>> {
+        let mut present = names(folder)?;
+        let expected = self.names.keys().chain(touched.iter().filter(|name| counts(name)));
+        let missed = expected.filter(|name| !present.contains(*name) && is_there(&folder.join(name)));
+        let missed: Vec<_> = missed.cloned().collect();
+        present.extend(missed);
+        Ok(present)
     }
 
     /// What becomes of the files, for who wants to tell.
@@ -278,13 +289,21 @@ impl Name {
     }
 }
 
-/// The names in `folder` that count: ending in `.snapshot`, not beginning with a dot.
+/// The names in `folder` that count.
 ///
 /// # Errors
 /// The folder cannot be read.
 pub fn names(folder: &Path) -> io::Result<BTreeSet<OsString>> {
-    let counts =
-        |name: &OsString| name.as_bytes().ends_with(b".snapshot") && !name.as_bytes().starts_with(b".");
     let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name()));
-    names.filter(|name| name.as_ref().map_or(true, counts)).collect()
+    names.filter(|name| name.as_ref().map_or(true, |name| counts(name))).collect()
+}
+
+/// Whether a name counts: it ends in `.snapshot` and does not begin with a dot.
+fn counts(name: &OsStr) -> bool {
+    name.as_bytes().ends_with(b".snapshot") && !name.as_bytes().starts_with(b".")
+}
+
+/// Whether something has this path; where the system does not tell, what is served stays.
+fn is_there(path: &Path) -> bool {
+    !fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }

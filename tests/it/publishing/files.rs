@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::{acme, ask_acme, site};
-use crate::harness::{Server, eventually, temporary_folder, under_load};
+use crate::harness::{Server, eventually, temporary_folder, times, under_load};
 
 #[test]
 fn only_names_that_end_in_snapshot_and_begin_with_no_dot_are_looked_at() {
@@ -110,6 +110,22 @@ fn ten_thousand_junk_files_fail_no_get_and_stop_no_publication() {
     }
     server.publish("acme.snapshot", &acme(3, "after"));
     server.comes_to_say("acme", Some("after"));
+}
+
+/// A listing is made in several calls, and may leave out what is renamed between them (readdir(3)); tmpfs does.
+#[test]
+fn a_file_that_is_replaced_while_the_folder_is_listed_is_not_taken_for_removed() {
+    // So many bytes of names do not come with one call, which brings 32 KiB.
+    let name = |i: usize| format!("{i}-{}.snapshot", "x".repeat(200));
+    let sites: Vec<_> =
+        (0..400).map(|i| (name(i), site(&format!("site-{i}"), &format!("track_{i}"), 1, "here"))).collect();
+    let published: Vec<_> = sites.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
+    let server = Server::start(&published, &["--rescan-ms", "20"]);
+    for _ in 0..times(40, 400) {
+        published.iter().for_each(|(name, bytes)| server.publish(name, bytes));
+    }
+    server.scans();
+    assert_eq!(server.log_count("unpublished"), 0, "{}", server.log());
 }
 
 #[test]
