@@ -55,8 +55,10 @@ const COPY: &str = "copy";
 const VISITOR: &str = "0c9a4e6b-visitor";
 /// From a body to its record.
 const DECODE: &str = "decode";
-/// From a page view to its profile.
-const FOLD: &str = "fold_page";
+/// From a page view with a campaign to its profile, which has a touch.
+const FOLD_PAGE: &str = "fold_page";
+/// From an event to its profile.
+const FOLD_TRACK: &str = "fold_track";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -83,7 +85,7 @@ fn main() -> ExitCode {
 }
 
 fn names() -> Vec<&'static str> {
-    cases().iter().map(|case| case.name).chain([KNOWN, COPY, DECODE, FOLD]).collect()
+    cases().iter().map(|case| case.name).chain([KNOWN, COPY, DECODE, FOLD_PAGE, FOLD_TRACK]).collect()
 }
 
 /// A request of this name, and a desk to answer it.
@@ -117,11 +119,8 @@ fn repeat(snapshot: &[u8], name: &str, count: usize) {
             let mut decoding = Decoding::new(EVENT.to_owned());
             (0..count).for_each(|_| assert_eq!(decoding.decode(), (1, EVENT.len())));
         }
-        FOLD => {
-            let mut folding = Folding::new();
-            (0..count).for_each(|_| folding.fold(Kind::Page, folding.number));
-            assert_eq!(folding.counted, Counted::default());
-        }
+        FOLD_PAGE => fold(Kind::Page, count),
+        FOLD_TRACK => fold(Kind::Track, count),
         COPY => {
             let (case, mut served) = asked(snapshot, DECIDED);
             let answer = served.answer(&case.request).to_vec();
@@ -139,6 +138,12 @@ fn repeat(snapshot: &[u8], name: &str, count: usize) {
             }
         }
     }
+}
+
+fn fold(kind: Kind, count: usize) {
+    let mut folding = Folding::new();
+    (0..count).for_each(|_| folding.fold(kind, folding.number));
+    assert_eq!(folding.counted, Counted::default());
 }
 
 fn count_all() -> Vec<(&'static str, u64)> {
