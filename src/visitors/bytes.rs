@@ -14,7 +14,19 @@ impl<'a> Bytes<'a> {
         Some(*byte)
     }
 
+    /// Most are below 128, and one byte.
+    #[inline]
     pub(super) fn number(&mut self) -> Option<u64> {
+        match self.0 {
+            [byte @ ..0x80, rest @ ..] => {
+                self.0 = rest;
+                Some(u64::from(*byte))
+            }
+            _ => self.long_number(),
+        }
+    }
+
+    fn long_number(&mut self) -> Option<u64> {
         let (mut number, mut shift) = (0, 0);
         while shift < u64::BITS {
             let byte = self.byte()?;

@@ -9,7 +9,7 @@ use super::bytes::{put_number, put_section, put_signed, put_sized};
 use super::history::{self, Entry};
 use super::profile::{MOVED, PROFILE, Profile, SEEN, TOUCHED, USER};
 use super::table::Rank;
-use super::touch::Touch;
+use super::touch::Kept;
 use super::traits::Traits;
 use super::visits::Visits;
 use crate::limits::{PROFILE_BYTES_MAX, PROFILE_NAMES_MAX, PROFILE_PATHS_MAX, TRAITS_MAX, USER_ANON_IDS_MAX};
@@ -28,7 +28,7 @@ pub struct Draft<'a> {
     pub(super) names: Histories<'a>,
     pub(super) pages: Histories<'a>,
     /// First and last.
-    pub(super) touches: Option<(Touch<'a>, Touch<'a>)>,
+    pub(super) touches: Option<(Kept<'a>, Kept<'a>)>,
     pub(super) traits: Traits<'a>,
 }
 
@@ -76,7 +76,7 @@ impl<'a> Draft<'a> {
             visits: Visits::decode(&mut visits_kept, base_ms)?,
             names: Histories(history::decode(profile.names, base_ms)?),
             pages: Histories(history::decode(profile.pages, base_ms)?),
-            touches: profile.first_touch().zip(profile.last_touch()),
+            touches: profile.touches(),
             traits: Traits::decode(profile.traits, base_ms),
         })
     }
@@ -89,7 +89,7 @@ impl<'a> Draft<'a> {
     }
 
     /// The first touch becomes the earlier, the last the later; of two of one time the one that came first, and last.
-    pub(super) fn touch(&mut self, touch: Touch<'a>) {
+    pub(super) fn touch(&mut self, touch: Kept<'a>) {
         let (first, last) = self.touches.unwrap_or((touch, touch));
         let first = if touch.at_ms < first.at_ms { touch } else { first };
         let last = if touch.at_ms >= last.at_ms { touch } else { last };

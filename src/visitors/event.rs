@@ -5,7 +5,7 @@
 
 use memchr::{memchr_iter, memchr2};
 
-use super::touch::{Touch, cut};
+use super::touch::{Kept, Touch, cut};
 use crate::events::document::Value;
 use crate::segment::{Kind, Record};
 use crate::url::{PageUrl, host, host_of_authority};
@@ -16,7 +16,7 @@ pub(super) struct Event<'e> {
     pub at_ms: i64,
     pub name: Option<&'e str>,
     pub page: Option<&'e str>,
-    pub touch: Option<Touch<'e>>,
+    pub touch: Option<Kept<'e>>,
     pub payload: Option<Value<'e>>,
 }
 
@@ -52,15 +52,21 @@ fn names_two_hosts(payload: &str) -> bool {
 }
 
 impl<'e> Event<'e> {
-    /// `payload` is the root of the record's, where it is needed; `url` is room for the page's.
-    pub(super) fn read(record: &Record<'e>, payload: Option<Value<'e>>, url: &'e mut PageUrl) -> Self {
+    /// `payload` is the root of the record's, where it is needed; `url` is room for the page's, `texts` for a touch's.
+    pub(super) fn read(
+        record: &Record<'e>,
+        payload: Option<Value<'e>>,
+        url: &mut PageUrl,
+        texts: &'e mut Vec<u8>,
+    ) -> Self {
         let page_payload = payload.filter(|_| record.kind == Kind::Page);
+        let touch = page_payload.and_then(|payload| touch(record, payload, url));
         Self {
             kind: record.kind,
             at_ms: record.timestamp_ms,
             name: record.event,
             page: record.path,
-            touch: page_payload.and_then(|payload| touch(record, payload, url)),
+            touch: touch.map(|touch| Kept::of(&touch, texts)),
             payload,
         }
     }

@@ -47,6 +47,7 @@ pub struct Applier {
     keys: Keys,
     reader: Reader,
     url: PageUrl,
+    texts: Vec<u8>,
     value: Vec<u8>,
 }
 
@@ -65,7 +66,8 @@ enum Visitor<'r> {
 impl Applier {
     /// For the table with this secret.
     pub fn new(secret: [u8; 16]) -> Self {
-        Self { keys: Keys::new(secret), reader: Reader::new(), url: PageUrl::new(), value: Vec::new() }
+        let (texts, value) = Default::default();
+        Self { keys: Keys::new(secret), reader: Reader::new(), url: PageUrl::new(), texts, value }
     }
 
     /// By which its table is asked.
@@ -115,7 +117,7 @@ impl Applier {
     }
 
     fn take_in(&mut self, table: &mut Table, record: &Record<'_>, site: &str, counted: &mut Counted) {
-        let Self { keys, reader, url, value } = self;
+        let Self { keys, reader, url, texts, value } = self;
         let document = needs_payload(record).then(|| reader.read(record.payload).ok()).flatten();
         let root = document.as_ref().map(Document::root);
         let mut place = Place { table, keys, value, site };
@@ -124,7 +126,7 @@ impl Applier {
             _ => visitor(record),
         };
         let Some(visitor) = visitor else { return };
-        let event = Event::read(record, root, url);
+        let event = Event::read(record, root, url, texts);
         match visitor {
             Visitor::Tied { anon_id, user_id } => place.tie(anon_id, user_id, &event, counted),
             Visitor::Anonymous(anon_id) => place.fold_anonymous(anon_id, &event, counted),

@@ -19,7 +19,7 @@
 use super::bytes::Bytes;
 use super::history::{self, History};
 use super::table::Key;
-use super::touch::Touch;
+use super::touch::{Kept, Touch};
 use super::traits;
 use super::visits::Visits;
 use crate::checksum;
@@ -205,22 +205,23 @@ impl<'a> Profile<'a> {
 
     /// The earliest touch.
     pub fn first_touch(&self) -> Option<Touch<'a>> {
-        self.touches().0
+        self.touches()?.0.touch()
     }
 
     /// The latest.
     pub fn last_touch(&self) -> Option<Touch<'a>> {
-        self.touches().1
+        self.touches()?.1.touch()
     }
 
-    fn touches(&self) -> (Option<Touch<'a>>, Option<Touch<'a>>) {
+    /// The first and the last.
+    pub(super) fn touches(&self) -> Option<(Kept<'a>, Kept<'a>)> {
         let mut bytes = Bytes(self.touches);
         let mut touch = |flag: u8| {
             let there = self.flags & flag != 0;
-            there.then(|| Touch::decode(&mut bytes, self.base_ms())).flatten()
+            there.then(|| Kept::decode(&mut bytes, self.base_ms())).flatten()
         };
-        let first = touch(TOUCHED);
-        (first, touch(MOVED).or(first))
+        let first = touch(TOUCHED)?;
+        Some((first, touch(MOVED).unwrap_or(first)))
     }
 
     /// The value of a trait; `None` where it was never set, or unset since.
