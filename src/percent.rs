@@ -1,10 +1,9 @@
 //! Percent-encoding (RFC 3986 section 2.1), one byte or one text at a time, without allocating.
 
-/// Takes the first byte of a text, decoded, and gives what stands behind it.
-pub type NextByte = fn(&[u8]) -> Option<(u8, &[u8])>;
+use memchr::{memchr, memchr2};
 
 /// The first byte of `text`, decoded, and what stands behind it; a bad escape stays as written.
-pub fn first_byte(text: &[u8]) -> Option<(u8, &[u8])> {
+fn first_byte(text: &[u8]) -> Option<(u8, &[u8])> {
     match text {
         [b'%', high, low, rest @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
             Some((nibble(*high) << 4 | nibble(*low), rest))
@@ -22,13 +21,31 @@ pub fn first_form_byte(text: &[u8]) -> Option<(u8, &[u8])> {
     }
 }
 
+/// Appends `text`, decoded; a bad escape stays as written.
+pub fn decode(text: &[u8], decoded: &mut Vec<u8>) {
+    decode_by(text, |rest| memchr(b'%', rest), first_byte, decoded);
+}
+
 /// Appends form-urlencoded `text`, decoded.
 pub fn form_decode(text: &[u8], decoded: &mut Vec<u8>) {
+    decode_by(text, |rest| memchr2(b'%', b'+', rest), first_form_byte, decoded);
+}
+
+/// What stands before the bytes that may begin an escape is copied as it is.
+fn decode_by(
+    text: &[u8],
+    escape: impl Fn(&[u8]) -> Option<usize>,
+    first: impl Fn(&[u8]) -> Option<(u8, &[u8])>,
+    decoded: &mut Vec<u8>,
+) {
     let mut rest = text;
-    while let Some((byte, behind)) = first_form_byte(rest) {
+    while let Some(at) = escape(rest) {
+        decoded.extend_from_slice(&rest[..at]);
+        let Some((byte, behind)) = first(&rest[at..]) else { return };
         decoded.push(byte);
         rest = behind;
     }
+    decoded.extend_from_slice(rest);
 }
 
 /// Appends `text` with everything escaped that is not unreserved (RFC 3986 section 2.3).

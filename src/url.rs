@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+use memchr::memchr;
+
 use crate::limits::{URL_BYTES_MAX, URL_PARAMS_MAX};
 use crate::percent;
 
@@ -32,25 +34,21 @@ impl PageUrl {
         self.path = 0..0;
         let Some(url) = url else { return };
         let url = &url[..url.len().min(URL_BYTES_MAX)];
-        let url = url.split(|b| *b == b'#').next().unwrap_or_default();
-        let mut parts = url.splitn(2, |b| *b == b'?');
-        let path = behind_authority(parts.next().unwrap_or_default());
-        self.path = self.decode(path, percent::first_byte);
-        for pair in parts.next().unwrap_or_default().split(|b| *b == b'&').take(URL_PARAMS_MAX) {
-            let mut halves = pair.splitn(2, |b| *b == b'=');
-            let name = self.decode(halves.next().unwrap_or_default(), percent::first_form_byte);
-            let value = self.decode(halves.next().unwrap_or_default(), percent::first_form_byte);
+        let (url, _) = cut(url, b'#');
+        let (path, query) = cut(url, b'?');
+        let path = behind_authority(path);
+        self.path = self.append(path, percent::decode);
+        for pair in query.split(|b| *b == b'&').take(URL_PARAMS_MAX) {
+            let (name, value) = cut(pair, b'=');
+            let name = self.append(name, percent::form_decode);
+            let value = self.append(value, percent::form_decode);
             self.params.push((name, value));
         }
     }
 
-    fn decode(&mut self, text: &[u8], next: percent::NextByte) -> Range<usize> {
+    fn append(&mut self, text: &[u8], decode: impl Fn(&[u8], &mut Vec<u8>)) -> Range<usize> {
         let from = self.decoded.len();
-        let mut rest = text;
-        while let Some((byte, behind)) = next(rest) {
-            self.decoded.push(byte);
-            rest = behind;
-        }
+        decode(text, &mut self.decoded);
         from..self.decoded.len()
     }
 
@@ -106,6 +104,11 @@ pub fn host_of_authority(text: &str) -> Option<&str> {
 }
 
 const UTM: [&str; 5] = ["utm_source", "utm_medium", "utm_campaign", "utm_term", "utm_content"];
+
+/// What stands before the first `byte`, and what stands behind it.
+fn cut(text: &[u8], byte: u8) -> (&[u8], &[u8]) {
+    memchr(byte, text).map_or((text, &[]), |at| (&text[..at], &text[at + 1..]))
+}
 
 /// What follows `scheme://authority`; "/" where nothing does.
 fn behind_authority(url: &[u8]) -> &[u8] {

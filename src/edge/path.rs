@@ -76,11 +76,7 @@ impl RoutePath {
             return;
         }
         self.decoded.clear();
-        let mut rest = segment.as_bytes();
-        while let Some((byte, behind)) = crate::percent::first_byte(rest) {
-            self.decoded.push(byte);
-            rest = behind;
-        }
+        crate::percent::decode(segment.as_bytes(), &mut self.decoded);
         // Escapes that do not give UTF-8 are bad escapes: the segment stays as written.
         let text = std::str::from_utf8(&self.decoded).unwrap_or(segment);
         self.slash_inside |= text.contains('/');

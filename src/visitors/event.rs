@@ -30,10 +30,11 @@ pub(super) fn needs_payload(record: &Record<'_>) -> bool {
 }
 
 /// Whether a page with this payload may be a touch. Parsing it takes longer than all else that is done with a page; that it has no
-/// campaign, no query in a URL, and only one host, as a page that follows another of its site, is seen in the text, where names
+/// campaign, none in a URL, and only one host, as a page that follows another of its site, is seen in the text, where names
 /// and values stand as they are unless something is escaped.
 fn may_be_touch(payload: &str) -> bool {
-    memchr2(b'?', b'\\', payload.as_bytes()).is_some()
+    memchr2(b'%', b'\\', payload.as_bytes()).is_some()
+        || payload.contains("utm_")
         || payload.contains("\"campaign\"")
         || names_two_hosts(payload)
 }
