@@ -97,13 +97,18 @@ impl Shelf {
     }
 
     /// The names in the folder. A listing may leave out what is renamed while it is made (readdir(3)), as tmpfs
-    /// does: each that was there or that was heard of is asked for before it is taken to be gone.
+    /// does: each that was there or that was heard of is asked for before it is taken to be gone, and what is gone
+    /// may have another name, which a second listing finds.
     fn present(&self, folder: &Path, touched: &HashSet<OsString>) -> io::Result<BTreeSet<OsString>> {
         let mut present = names(folder)?;
-        let expected = self.names.keys().chain(touched.iter().filter(|name| counts(name)));
-        let missed = expected.filter(|name| !present.contains(*name) && is_there(&folder.join(name)));
-        let missed: Vec<_> = missed.cloned().collect();
-        present.extend(missed);
+        let heard_of = touched.iter().filter(|name| counts(name) && !self.names.contains_key(*name));
+        let left_out = self.names.keys().chain(heard_of).filter(|name| !present.contains(*name));
+        let (there, gone): (Vec<_>, Vec<_>) =
+            left_out.cloned().partition(|name| is_there(&folder.join(name)));
+        if !gone.is_empty() {
+            present.extend(names(folder)?);
+        }
+        present.extend(there);
         Ok(present)
     }
 

@@ -63,16 +63,16 @@ impl<'a> Kept<'a> {
     }
 
     pub(super) fn decode(bytes: &mut Bytes<'a>, base_ms: i64) -> Option<Self> {
-        let there = bytes.byte()?;
+        let there = bytes.byte()? & ALL_TEXTS;
         let at_ms = base_ms.wrapping_sub(bytes.number()? as i64);
         let from = bytes.0;
-        for _ in 0..(there & ALL_TEXTS).count_ones() {
+        for _ in 0..there.count_ones() {
             bytes.sized()?;
         }
         Some(Self { at_ms, there, texts: &from[..from.len() - bytes.0.len()] })
     }
 
-    /// `None` where a text is none.
+    /// `None` where a text is not UTF-8.
     pub(super) fn touch(self) -> Option<Touch<'a>> {
         let (mut bytes, mut texts) = (Bytes(self.texts), [None; TEXTS]);
         for (place, text) in texts.iter_mut().enumerate() {
