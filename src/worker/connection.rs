@@ -15,12 +15,12 @@ use monoio::buf::{IoBuf, IoBufMut, SliceMut};
 use monoio::io::{AsyncReadRent, AsyncWriteRent, AsyncWriteRentExt};
 use monoio::net::TcpStream;
 
-use super::deadlines::{Deadlines, Phase, Watched};
-use super::held::{Held, Holding};
-use super::spin::Spinning;
-use super::stopping::Stopping;
-use super::waiting::Waiting;
-use super::{ENDPOINTS_COUNTED, Service, access};
+use super::busy_poll::Spinning;
+use super::memory::{Held, Holding};
+use super::pending::Waiting;
+use super::shutdown::Stopping;
+use super::timeouts::{Deadlines, Phase, Watched};
+use super::{ENDPOINTS_COUNTED, Service, access_log};
 use crate::api::{Answered, Progress};
 use crate::clock;
 use crate::config::Connections;
@@ -131,7 +131,7 @@ impl<S: Service> Shared<S> {
             counters.refused(kind);
         }
         if self.connections.log {
-            access::log(request, answered.endpoint, answer, took);
+            access_log::log(request, answered.endpoint, answer, took);
         }
     }
 

@@ -12,7 +12,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::Service;
 use super::connection::{self, Shared};
-use super::ring::Kernel;
+use super::runtime::Kernel;
 use crate::clock;
 use crate::counters::Happening;
 use crate::http::request::{Arrival, Surface};

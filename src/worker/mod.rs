@@ -1,15 +1,15 @@
 //! A worker: one pinned thread with its own ring (or epoll), its own listener on the shared port,
 //! its own desk. Workers share nothing that is written on a request's way.
 
-mod access;
+mod access_log;
+mod busy_poll;
 mod connection;
-mod deadlines;
-mod held;
 mod listener;
-mod ring;
-mod spin;
-mod stopping;
-mod waiting;
+mod memory;
+mod pending;
+mod runtime;
+mod shutdown;
+mod timeouts;
 
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
@@ -20,14 +20,14 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+pub use busy_poll::Spin;
 pub use listener::{Claim, Kept, bind, claim, keep, stop_listening};
-pub use ring::Kernel;
-pub use spin::Spin;
-pub use stopping::Stopping;
+pub use runtime::Kernel;
+pub use shutdown::Stopping;
 
-use self::deadlines::Deadlines;
+use self::busy_poll::Spinning;
 use self::listener::Listening;
-use self::spin::Spinning;
+use self::timeouts::Deadlines;
 use crate::api::{Answered, Desk, Endpoint, Progress};
 use crate::config::Connections;
 use crate::counters::Totals;
@@ -168,7 +168,7 @@ pub fn spawn<S: Service, M: FnOnce() -> S + Send + 'static>(
         if let Some(cpu) = cpu {
             pin(cpu);
         }
-        ring::run(kernel, &started, || {
+        runtime::run(kernel, &started, || {
             let timeouts = connections.timeouts;
             let period = (timeouts.shortest() / SWEEPS_PER_TIMEOUT).min(Duration::from_secs(1));
             let deadlines = Deadlines::new(timeouts);
@@ -191,8 +191,8 @@ async fn serve<S: Service>(
     monoio::spawn(tick(Rc::clone(&shared)));
     monoio::spawn(sweep(Rc::clone(&shared), period));
     if let Some(bell) = bell {
-        monoio::spawn(waiting::hand_over(Rc::clone(&shared)));
-        monoio::spawn(waiting::hear(bell, kernel, Rc::clone(&shared)));
+        monoio::spawn(pending::hand_over(Rc::clone(&shared)));
+        monoio::spawn(pending::hear(bell, kernel, Rc::clone(&shared)));
     }
     for one in listening {
         monoio::spawn(listener::accept(one, kernel, Rc::clone(&shared)));

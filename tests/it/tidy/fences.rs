@@ -22,7 +22,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("httpdate", &["http/date.rs"]),
     ("include_dir", &["demo.rs"]),
     ("indicatif", &["cli/progress.rs"]),
-    ("io_uring", &["worker/ring.rs"]),
+    ("io_uring", &["worker/runtime.rs"]),
     ("ipnet", &["api/desk.rs", "cli/mod.rs", "config.rs", "http/forwarded.rs"]),
     ("itoa", &["condition/bucket.rs", "json.rs"]),
     (
@@ -47,7 +47,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ),
     ("memmap2", &["snapshot/open.rs"]),
     ("monoio", &["worker/"]),
-    ("nix", &["worker/deadlines.rs"]),
+    ("nix", &["worker/timeouts.rs"]),
     ("notify", &["snapshot/watch.rs"]),
     ("parquet", &["events/columns.rs"]),
     ("regex_automata", &["condition/pattern.rs"]),

@@ -12,8 +12,8 @@ use monoio::io::AsyncReadRent;
 
 use super::Service;
 use super::connection::Shared;
-use super::held::Holding;
-use super::ring::Kernel;
+use super::memory::Holding;
+use super::runtime::Kernel;
 
 /// A request that waits. Where it is dropped before it is done, it is forgotten.
 pub(super) struct Waiting<'s, S: Service> {
