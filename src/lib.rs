@@ -61,8 +61,8 @@ pub mod memory;
 pub mod segment;
 // Floor 1: settings, files, ids, URLs.
 pub mod config;
-pub mod counters;
 pub mod ids;
+pub mod metrics;
 pub mod search;
 pub mod storage;
 pub mod throttle;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::starting::{Reading, Starting};
+use super::startup::{Reading, Starting};
 use crate::api::Desk;
 use crate::http::request::{Method, Request};
 use crate::worker::Stopping;

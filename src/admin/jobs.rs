@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use crate::counters::JobCounts;
+use crate::metrics::JobCounts;
 use crate::problem::{self, Kind, Problem};
 
 /// What a job came to.

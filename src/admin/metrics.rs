@@ -5,9 +5,9 @@ use std::fmt::{Display, Write};
 use std::sync::Arc;
 
 use crate::api::{Desk, Endpoint};
-use crate::counters::{Counters, Happening, Histogram, JobCounts, Publishing, Recorded, Syncs, Totals};
 use crate::http::request::{Method, Request};
 use crate::memory::Term;
+use crate::metrics::{Counters, Happening, Histogram, JobCounts, Publishing, Recorded, Syncs, Totals};
 use crate::segment::Queue;
 use crate::snapshot::open::Budget;
 use crate::storage;

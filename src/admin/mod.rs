@@ -6,7 +6,7 @@
 mod health;
 pub mod jobs;
 mod metrics;
-pub mod starting;
+pub mod startup;
 mod visitors;
 
 pub use metrics::{Metrics, Read};
@@ -14,7 +14,7 @@ pub use visitors::Visitors;
 
 use std::net::IpAddr;
 
-use self::starting::{Parts, Starting};
+use self::startup::{Parts, Starting};
 use crate::api::{Answered, Desk, Endpoint, Progress};
 use crate::checksum;
 use crate::http::request::{Arrival, Method, Request, Waited};

@@ -23,7 +23,6 @@ use self::recording::Recording;
 use crate::admin::{Metrics, Operator, Read};
 use crate::api::{Desk, Settings};
 use crate::config::{Config, Connections, Driver};
-use crate::counters::{JobCounts, Totals};
 use crate::edge::agent::Agents;
 use crate::http::request::Surface;
 use crate::limits::{
@@ -31,6 +30,7 @@ use crate::limits::{
     DESCRIPTORS_RESERVED, OPERATOR_CONNECTIONS_MAX, REFUSED_WAITED_FOR_MAX,
 };
 use crate::memory::{self, Term};
+use crate::metrics::{JobCounts, Totals};
 use crate::segment::LogError;
 use crate::snapshot::current::Current;
 use crate::snapshot::open::Budget;

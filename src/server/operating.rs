@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::recording::{Recording, bell};
 use super::{BootError, bind, serve};
-use crate::admin::starting::{Parts, Reading, Starting};
+use crate::admin::startup::{Parts, Reading, Starting};
 use crate::admin::{Operator, Read};
 use crate::api::Desk;
 use crate::config::Connections;
-use crate::counters::Totals;
 use crate::http::request::Surface;
+use crate::metrics::Totals;
 use crate::worker::{ENDPOINTS_COUNTED, Kernel, Plan, Stopping};
 
 /// The operator's thread, while a server starts.

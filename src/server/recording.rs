@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use super::BootError;
 use crate::admin::Visitors;
-use crate::admin::starting::Reading;
+use crate::admin::startup::Reading;
 use crate::api::Recorder;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Ack, Config};
-use crate::counters::{JobCounts, Recorded, Syncs};
 use crate::ids;
 use crate::limits::CHECKPOINT_STOP_MS;
+use crate::metrics::{JobCounts, Recorded, Syncs};
 use crate::segment::{
     self, Erased, Follower, Held, LogError, Options, Queue, Records, Report, Secret, Visitor, WriterThread,
 };

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use super::current::{Catalog, Current};
 use super::open::{Budget, Refusal, Snapshot};
 use super::versions::Versions;
-use crate::counters::Publishing;
 use crate::limits::{COMPLAINTS_LOGGED_MAX, SITES_REMEMBERED_MAX, SNAPSHOT_NAMES_MAX, VERSIONS_BYTES_MAX};
+use crate::metrics::Publishing;
 use crate::storage::{self, Stamp};
 
 /// All that is known of the folder.

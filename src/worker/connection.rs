@@ -24,13 +24,13 @@ use super::{ENDPOINTS_COUNTED, Service, access_log};
 use crate::api::{Answered, Progress};
 use crate::clock;
 use crate::config::Connections;
-use crate::counters::{Counters, Happening, Totals};
 use crate::http::input::Input;
 use crate::http::request::{self, Arrival, Parsed, Request, Waited};
 use crate::limits::{
     ANSWERS_BYTES_MAX, BODY_BYTES_MAX, FLUSH_BYTES, POOLED_BYTES_MAX, READ_BUFFER_BYTES,
     REFUSED_WAITED_FOR_MAX,
 };
+use crate::metrics::{Counters, Happening, Totals};
 use crate::problem::{self, Problem};
 
 /// What the connections of a worker share.

@@ -14,8 +14,8 @@ use super::Service;
 use super::connection::{self, Shared};
 use super::runtime::Kernel;
 use crate::clock;
-use crate::counters::Happening;
 use crate::http::request::{Arrival, Surface};
+use crate::metrics::Happening;
 
 /// Connections that the kernel completes before they are accepted, for each listener.
 const BACKLOG: i32 = 1024;

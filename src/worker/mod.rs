@@ -30,9 +30,9 @@ use self::listener::Listening;
 use self::timeouts::Deadlines;
 use crate::api::{Answered, Desk, Endpoint, Progress};
 use crate::config::Connections;
-use crate::counters::Totals;
 use crate::http::request::{Arrival, Request, Surface, Waited};
 use crate::limits::SWEEPS_PER_TIMEOUT;
+use crate::metrics::Totals;
 use crate::problem::Problem;
 
 /// What a connection asks to have its requests answered.

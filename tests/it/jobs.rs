@@ -6,7 +6,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 
 use parallax::admin::jobs::{Answer, Jobs, Told};
-use parallax::counters::JobCounts;
+use parallax::metrics::JobCounts;
 use parallax::problem;
 
 use crate::harness::PATIENCE;

@@ -16,7 +16,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("crc32fast", &["checksum.rs"]),
     ("crossbeam_channel", &["segment/queue.rs"]),
     ("flate2", &["http/body.rs", "snapshot/compile/piece.rs", "snapshot/inspect.rs"]),
-    ("hdrhistogram", &["counters.rs"]),
+    ("hdrhistogram", &["metrics.rs"]),
     ("hmac", &["checksum.rs"]),
     ("httparse", &["http/chunked.rs", "http/request.rs"]),
     ("httpdate", &["http/date.rs"]),
