@@ -48,7 +48,6 @@ pub mod api;
 // Floor 5: snapshot, visitor and request to bytes.
 pub mod edge;
 // Floor 4: the site that comes along; what the log says of each visitor.
-pub mod demo;
 pub mod visitors;
 // Floor 3: what was sent; what was published.
 pub mod events;
@@ -63,7 +62,6 @@ pub mod segment;
 pub mod config;
 pub mod ids;
 pub mod metrics;
-pub mod search;
 pub mod storage;
 pub mod throttle;
 pub mod url;

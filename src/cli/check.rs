@@ -8,9 +8,9 @@ use clap::builder::NonEmptyStringValueParser;
 
 use super::contains::contains;
 use super::inspect::Kind;
-use super::{Failure, kept, say, unreadable};
+use super::{Failure, checkpoints, say, unreadable};
+use crate::cli::inspect_snapshot;
 use crate::segment::{self, Checked, Flaw, LogError};
-use crate::snapshot::inspect;
 use crate::storage::disk::{Disk, RealDisk};
 
 pub(super) const EXAMPLES: &str = "\
@@ -47,7 +47,7 @@ pub(super) fn check(typed: &Check) -> Result<(), Failure> {
     match Kind::of(path)? {
         Kind::Snapshot => verdict(check_snapshots(path)?, None, 0),
         Kind::Segment => verdict((0, 0), Some(check_log(path, segment::check_file)?), 0),
-        Kind::Checkpoint => verdict((0, 0), None, kept::check_file(path)?),
+        Kind::Checkpoint => verdict((0, 0), None, checkpoints::check_file(path)?),
     }
 }
 
@@ -59,7 +59,7 @@ fn check_folder(folder: &Path) -> Result<(), Failure> {
     } else {
         None
     };
-    let checkpoints = kept::check_folder(folder)?;
+    let checkpoints = checkpoints::check_folder(folder)?;
     if snapshots.1 == 0 && log.is_none() && checkpoints.is_none() {
         return say("no snapshots to check, and no log");
     }
@@ -68,8 +68,8 @@ fn check_folder(folder: &Path) -> Result<(), Failure> {
 
 /// How many of how many snapshots are not sound.
 fn check_snapshots(path: &Path) -> Result<(usize, usize), Failure> {
-    let checked =
-        inspect::check(path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+    let checked = inspect_snapshot::check(path)
+        .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
     for (file, result) in &checked {
         let (Ok(said) | Err(said)) = result;
         say(&format!("{}: {said}", file.display()))?;

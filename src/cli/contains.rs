@@ -5,8 +5,8 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::{Failure, say};
+use crate::cli::byte_search::Needle;
 use crate::limits::PLACES_SHOWN_MAX;
-use crate::search::Needle;
 use crate::segment::Locator;
 use crate::storage::disk::RealDisk;
 

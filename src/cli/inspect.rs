@@ -8,12 +8,12 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Failure, kept, say, unreadable};
+use super::{Failure, checkpoints, say, unreadable};
+use crate::cli::inspect_snapshot;
 use crate::events::time;
 use crate::segment::format::{FORMAT_VERSION, SEGMENT_MAGIC};
 use crate::segment::{self, Finding, Inspected};
 use crate::snapshot::format::MAGIC as SNAPSHOT_MAGIC;
-use crate::snapshot::inspect;
 use crate::storage;
 use crate::storage::disk::RealDisk;
 use crate::visitors::checkpoint::folder::seq_of;
@@ -39,15 +39,15 @@ pub(super) fn inspect_file(typed: &Inspect) -> Result<(), Failure> {
     let path = &typed.file;
     let shown = match Kind::of(path)? {
         Kind::Snapshot => {
-            let shown = inspect::inspect(path)
+            let shown = inspect_snapshot::inspect(path)
                 .map_err(|refusal| Failure::Input(format!("{}: {refusal}", path.display())))?;
-            if typed.json { inspect::json(&shown) } else { inspect::text(&shown) }
+            if typed.json { inspect_snapshot::json(&shown) } else { inspect_snapshot::text(&shown) }
         }
         Kind::Segment => {
             let shown = segment::inspect(Arc::new(RealDisk), path).map_err(unreadable)?;
             if typed.json { format!("{:#}", as_json(&shown)) } else { as_text(path, &shown) }
         }
-        Kind::Checkpoint => kept::inspected(path, typed.json)?,
+        Kind::Checkpoint => checkpoints::inspected(path, typed.json)?,
     };
     say(&shown)
 }

@@ -3,13 +3,16 @@
 //!
 //! Exit codes: 0 done; 1 the input is at fault; 2 the command line, or a settings file that it names; 3 the machine.
 
+pub mod byte_search;
 mod check;
+mod checkpoints;
 mod compile;
 mod contains;
+pub mod demo;
 mod export;
 mod inspect;
-mod kept;
-pub mod printed;
+pub mod inspect_snapshot;
+pub mod print_config;
 mod progress;
 pub mod settings;
 
@@ -23,8 +26,9 @@ use std::time::Duration;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 
-use self::printed::printed;
+use self::print_config::printed;
 use self::settings::{Said, Sources};
+use crate::cli::demo;
 use crate::config::{Ack, Config, Driver, Timeouts};
 use crate::limits::{
     CHECKPOINT_LOG_BYTES, CONNECTIONS_MEMORY_BYTES, PROFILES_MEMORY_BYTES, SEGMENT_BYTES,
@@ -33,7 +37,7 @@ use crate::limits::{
 use crate::segment::LogError;
 use crate::snapshot::schema::{self, schema};
 use crate::snapshot::shelf::names;
-use crate::{demo, server, storage};
+use crate::{server, storage};
 
 /// Hands every visitor of a website their own version of a page within microseconds.
 ///

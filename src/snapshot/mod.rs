@@ -12,7 +12,6 @@ pub mod current;
 pub mod fields;
 pub mod files;
 pub mod format;
-pub mod inspect;
 mod keywords;
 pub mod mistake;
 pub mod open;

@@ -27,7 +27,7 @@ fn metric(server: &Server, name: &str) -> u64 {
 #[test]
 fn a_crowd_of_visitors_who_come_once_evicts_nobody_real_and_no_restart_brings_them_back() {
     let flags = ["--profiles-memory", &MEMORY_BYTES.to_string()];
-    let server = Server::start(&[("demo.snapshot", &parallax::demo::snapshot().1)], &flags);
+    let server = Server::start(&[("demo.snapshot", &parallax::cli::demo::snapshot().1)], &flags);
     let mut client = Client::to(server.edge);
     let now = parallax::clock::now_ms();
     const DAY_MS: i64 = 24 * 60 * 60 * 1000;

@@ -55,7 +55,7 @@ fn a_full_disk_refuses_events_at_once_and_takes_them_again_once_there_is_room() 
     let filler = disk.path().join("filler");
     std::fs::write(&filler, vec![0; 6 << 20]).expect("there is room");
     let data = disk.path().join("data");
-    let snapshots = [("demo.snapshot", &*parallax::demo::snapshot().1)];
+    let snapshots = [("demo.snapshot", &*parallax::cli::demo::snapshot().1)];
     let server = Server::recording_to(&data, &snapshots, &["--segment-bytes", "4194304"]);
     let mut client = Client::to(server.edge);
     let mut post = |n: usize| client.post("/v1/batch?site=fjell", &[], batch(n).as_bytes());

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use parallax::snapshot::inspect;
+use parallax::cli::inspect_snapshot;
 use parallax::snapshot::open::{Budget, Snapshot};
 
 use crate::harness::{snapshot, temporary_folder};
@@ -116,7 +116,7 @@ fn the_golden_file_opens_and_says_what_was_authored() {
     let opened = Snapshot::open(&path, &Budget::new(u64::MAX)).expect("it opens");
     assert_eq!((opened.version(), opened.site().site.as_str()), (1, "a"));
     assert_eq!(opened.site().routes.iter().map(|r| r.path.as_str()).collect::<Vec<_>>(), ["/"]);
-    let checked = inspect::check(&path).expect("it can be looked at");
+    let checked = inspect_snapshot::check(&path).expect("it can be looked at");
     assert_eq!(checked[0].1.as_deref(), Ok("sound, site a version 1"));
 }
 

@@ -119,7 +119,7 @@ impl Server {
 
     /// Serves the demo.
     pub fn demo() -> Self {
-        Self::start(&[("demo.snapshot", &parallax::demo::snapshot().1)], &[])
+        Self::start(&[("demo.snapshot", &parallax::cli::demo::snapshot().1)], &[])
     }
 
     /// The snapshots folder.

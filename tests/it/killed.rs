@@ -14,7 +14,7 @@ use crate::logged;
 const CLIENTS: usize = 4;
 
 fn server() -> Server {
-    Server::start(&[("demo.snapshot", &parallax::demo::snapshot().1)], &[])
+    Server::start(&[("demo.snapshot", &parallax::cli::demo::snapshot().1)], &[])
 }
 
 /// Events by their message IDs: singles and batches of seven by turns.

@@ -15,7 +15,7 @@ use crate::harness::{Client, PATIENCE, Server, eventually, post};
 const ROUTES: &str = "/v1/routes?site=fjell";
 
 fn demo(flags: &[&str]) -> Server {
-    Server::start(&[("demo.snapshot", &parallax::demo::snapshot().1)], flags)
+    Server::start(&[("demo.snapshot", &parallax::cli::demo::snapshot().1)], flags)
 }
 
 /// Connections, one after the other, until one is told that it is too many; the others, each of which had an answer.
@@ -51,7 +51,7 @@ fn one_connection_more_than_allowed_is_told_so_and_the_others_go_on() {
 #[test]
 fn where_descriptors_are_few_the_bound_follows_them_and_they_come_back() {
     let server =
-        Server::under(&["prlimit", "--nofile=64"], &[("demo.snapshot", &parallax::demo::snapshot().1)]);
+        Server::under(&["prlimit", "--nofile=64"], &[("demo.snapshot", &parallax::cli::demo::snapshot().1)]);
     // Both workers accept by now, with all that they need for it.
     (0..20).for_each(|_| assert_eq!(server.get(ROUTES).status, 200));
     let before = eventually("they are closed", || Some(server.descriptors()).filter(|count| *count < 30));

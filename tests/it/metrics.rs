@@ -87,7 +87,8 @@ fn a_histogram_grows_with_its_bounds_and_ends_with_all() {
 
 #[test]
 fn connections_publications_and_memory_are_shown() {
-    let server = Server::start(&[("demo.snapshot", &parallax::demo::snapshot().1)], &["--connections", "2"]);
+    let server =
+        Server::start(&[("demo.snapshot", &parallax::cli::demo::snapshot().1)], &["--connections", "2"]);
     let open: Vec<_> = (0..2).map(|_| Client::to(server.edge)).collect();
     let shown = shows(&server, "parallax_connections", 2.0);
     assert_eq!(shown["parallax_connections_max"], 2.0);
@@ -100,7 +101,7 @@ fn connections_publications_and_memory_are_shown() {
     assert_eq!(shown["parallax_publications_total"], 1.0);
     assert!(shown["parallax_site_version{site=\"fjell\"}"] >= 1.0);
     assert!(shown["parallax_site_routes{site=\"fjell\"}"] >= 96.0);
-    let snapshot = parallax::demo::snapshot().1.len() as f64;
+    let snapshot = parallax::cli::demo::snapshot().1.len() as f64;
     assert!(shown["parallax_snapshots_memory_bytes"] >= snapshot);
     let bounds = shown.iter().filter(|(name, _)| name.starts_with("parallax_memory_max_bytes{"));
     let sum: f64 = bounds.map(|(_, bytes)| bytes).sum();
@@ -125,7 +126,7 @@ fn a_connection_that_took_too_long_is_counted() {
 
 #[test]
 fn an_access_log_is_written_where_it_is_asked_for_and_names_no_visitor() {
-    let snapshot = parallax::demo::snapshot().1;
+    let snapshot = parallax::cli::demo::snapshot().1;
     let server = Server::start(&[("demo.snapshot", &snapshot)], &["--access-log", "--log", "json"]);
     let target = "/v1/resolve?trackingId=track_demo&route=/&anonId=secret-visitor&userAgent=secret-agent";
     let fields = [("Cookie", "anon_id=secret-cookie"), ("X-Forwarded-For", "192.0.2.99")];
@@ -158,7 +159,7 @@ fn an_access_log_is_written_where_it_is_asked_for_and_names_no_visitor() {
 #[test]
 fn damage_in_the_log_is_counted_and_said() {
     let data = temporary_folder();
-    let snapshots = [("demo.snapshot", &*parallax::demo::snapshot().1)];
+    let snapshots = [("demo.snapshot", &*parallax::cli::demo::snapshot().1)];
     let server = Server::recording_to(data.path(), &snapshots, &[]);
     for _ in 0..3 {
         assert_eq!(server.post("/v1/track?site=fjell", &[], br#"{"anonId":"v","event":"e"}"#).status, 200);

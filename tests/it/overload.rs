@@ -80,7 +80,7 @@ impl Loaded {
     fn new() -> Self {
         // On a disk: in memory nothing is too much for the log.
         let data = tempfile::tempdir().expect("a temporary folder");
-        let snapshots = [("demo.snapshot", &*parallax::demo::snapshot().1)];
+        let snapshots = [("demo.snapshot", &*parallax::cli::demo::snapshot().1)];
         let flags = ["--snapshots-memory", "16777216", "--connections", "1000"];
         let server = Server::recording_to(data.path(), &snapshots, &flags);
         let number = AtomicUsize::new(1);

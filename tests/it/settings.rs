@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 
 use clap::{Arg, ArgAction};
-use parallax::cli::printed::printed;
+use parallax::cli::print_config::printed;
 use parallax::cli::settings::Said;
 use parallax::limits::SETTINGS_BYTES_MAX;
 use tempfile::TempDir;

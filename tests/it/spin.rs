@@ -106,7 +106,7 @@ proptest! {
 
 /// Spins for as long as is allowed: another thread's turn on a busy machine is not much longer.
 fn spinning(flags: &[&str]) -> Server {
-    let snapshot = parallax::demo::snapshot().1;
+    let snapshot = parallax::cli::demo::snapshot().1;
     Server::start(&[("demo.snapshot", &snapshot)], &[&["--spin-us", "1000"], flags].concat())
 }
 

@@ -33,7 +33,7 @@ fn pinged(server: &Server) -> Value {
 #[test]
 fn while_the_log_is_read_the_operator_is_told_how_far_it_is_and_nobody_else_is_answered() {
     let data = temporary_folder();
-    let demo = parallax::demo::snapshot().1;
+    let demo = parallax::cli::demo::snapshot().1;
     let snapshots: &[(&str, &[u8])] = &[("demo.snapshot", &demo)];
     let server = Server::recording_to(data.path(), snapshots, &[]);
     for _ in 0..3 {

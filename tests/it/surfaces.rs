@@ -8,7 +8,7 @@ const EVENT: &[u8] = br#"{"trackingId":"track_demo","anonId":"v1","event":"Seen"
 const PAGE: &str = "/v1/resolve?site=fjell&route=/&variants=";
 
 fn demo(flags: &[&str]) -> Server {
-    Server::start(&[("demo.snapshot", &parallax::demo::snapshot().1)], flags)
+    Server::start(&[("demo.snapshot", &parallax::cli::demo::snapshot().1)], flags)
 }
 
 #[test]

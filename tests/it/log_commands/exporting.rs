@@ -103,7 +103,7 @@ fn beside_a_writer_only_what_is_durable_is_exported() {
 #[test]
 fn beside_a_running_server_what_it_acknowledged_is_exported() {
     let data = temporary_folder();
-    let demo = parallax::demo::snapshot().1;
+    let demo = parallax::cli::demo::snapshot().1;
     let server = Server::recording_to(data.path(), &[("demo.snapshot", &demo)], &[]);
     let body = br#"{"trackingId":"track_demo","anonId":"v1","event":"Viewed","properties":{"n":1}}"#;
     let answer = server.post("/v1/track", &[("Content-Type", "application/json")], body);

@@ -2,8 +2,8 @@
 
 use std::fs;
 
+use parallax::cli::byte_search::Needle;
 use parallax::limits::{PLACES_SHOWN_MAX, READ_BYTES};
-use parallax::search::Needle;
 use parallax::segment::Options;
 
 use super::{Log, Row, run, sealed, segments, tear, word};

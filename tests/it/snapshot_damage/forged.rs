@@ -3,13 +3,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use parallax::checksum;
+use parallax::cli::inspect_snapshot;
 use parallax::condition::encode;
 use parallax::snapshot::format::{
     Branch, Column, ColumnBound, Embedded, Experiment, Given, HEADER_BYTES, Header, Index, Indexed, Item,
     Page, Param, ParamKind, Part, Piece, Query, Range, Route, Rule, Scan, Shows, Site, Variant, Zone,
 };
 use parallax::snapshot::open::{Refusal, Snapshot};
-use parallax::snapshot::{inspect, table};
+use parallax::snapshot::table;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -343,7 +344,7 @@ fn check_finds_a_piece_that_does_not_inflate_to_its_text() {
     let path = folder.path().join("hand.snapshot");
     let payload = rkyv::to_bytes::<rkyv::rancor::Error>(&site()).expect("it can be archived");
     std::fs::write(&path, sealed(&payload, 1)).expect("written");
-    let checked = inspect::check(&path).expect("it can be looked at");
+    let checked = inspect_snapshot::check(&path).expect("it can be looked at");
     assert_eq!(checked[0].1, Err("piece 0 does not inflate to its text".to_owned()));
 }
 

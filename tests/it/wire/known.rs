@@ -312,7 +312,7 @@ fn holding(server: &Server, text: &str) -> Vec<String> {
 #[test]
 fn an_erased_visitor_goes_out_of_checkpoints_too() {
     let flags = ["--admin-token", "open"];
-    let mut server = Server::start(&[("demo.snapshot", &parallax::demo::snapshot().1)], &flags);
+    let mut server = Server::start(&[("demo.snapshot", &parallax::cli::demo::snapshot().1)], &flags);
     for round in 0..2 {
         let mut client = Client::to(server.edge);
         for anon_id in ["phone-of-ana", "stranger"] {

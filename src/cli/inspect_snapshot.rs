@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use flate2::read::DeflateDecoder;
 use serde_json::{Value as Json, json};
 
-use super::format::{
+use crate::checksum;
+use crate::snapshot::format::{
     ArchivedPage, ArchivedPart, ArchivedPiece, ArchivedQuery, ArchivedRoute, ArchivedShows, ArchivedSite,
 };
-use super::open::{Budget, Refusal, Snapshot};
-use super::search::evaluations_max;
-use super::shelf::names;
-use crate::checksum;
+use crate::snapshot::open::{Budget, Refusal, Snapshot};
+use crate::snapshot::search::evaluations_max;
+use crate::snapshot::shelf::names;
 
 /// Opens the snapshot at `path`.
 ///
