@@ -46,7 +46,7 @@ pub mod worker;
 // Floor 6: HTTP in, HTTP out.
 pub mod api;
 // Floor 5: snapshot, visitor and request to bytes.
-pub mod edge;
+pub mod resolve;
 // Floor 4: the site that comes along; what the log says of each visitor.
 pub mod visitors;
 // Floor 3: what was sent; what was published.
@@ -56,7 +56,6 @@ pub mod snapshot;
 pub mod condition;
 pub mod cursor;
 pub mod http;
-pub mod memory;
 pub mod segment;
 // Floor 1: settings, files, ids, URLs.
 pub mod config;

@@ -3,11 +3,11 @@
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 
-use parallax::edge::path::RoutePath;
 use parallax::events::decode::{Call, Judge, Outside, Policy, Sent};
 use parallax::events::document::Reader;
 use parallax::events::endpoint::Endpoint;
 use parallax::events::receipt::Fates;
+use parallax::resolve::path::RoutePath;
 use parallax::segment::Record;
 
 /// One event of some 500 bytes.

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use parallax::api::{Desk, Settings};
-use parallax::edge::agent::Agents;
 use parallax::http::request::{Arrival, Parsed, Surface, parse};
+use parallax::resolve::user_agent::Agents;
 use parallax::snapshot::current::Current;
 use parallax::snapshot::open::Budget;
 use parallax::snapshot::shelf::Shelf;

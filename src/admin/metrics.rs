@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::api::{Desk, Endpoint};
 use crate::http::request::{Method, Request};
-use crate::memory::Term;
+use crate::limits::memory_sum::Term;
 use crate::metrics::{Counters, Happening, Histogram, JobCounts, Publishing, Recorded, Syncs, Totals};
 use crate::segment::Queue;
 use crate::snapshot::open::Budget;

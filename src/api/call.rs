@@ -3,10 +3,6 @@
 use super::desk::Settings;
 use super::{Endpoint, respond};
 use crate::clock;
-use crate::edge::agent::Facts;
-use crate::edge::document::Visitor;
-use crate::edge::path::{NoPath, RoutePath};
-use crate::edge::site;
 use crate::events::visitor::{is_anon_id, is_placeholder};
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
@@ -15,6 +11,10 @@ use crate::http::params::{Param, Params};
 use crate::http::request::{Fields, Method, Request, Surface};
 use crate::limits::SITE_ID_BYTES_MAX;
 use crate::problem::{self, Problem};
+use crate::resolve::path::{NoPath, RoutePath};
+use crate::resolve::route;
+use crate::resolve::user_agent::Facts;
+use crate::resolve::visitor_context::Visitor;
 use crate::snapshot::current::{Catalog, Published};
 use crate::snapshot::format::{ArchivedRoute, ArchivedSite};
 
@@ -105,7 +105,7 @@ impl<'a> Call<'a> {
             };
             Problem::new(problem::INVALID_ROUTE, expected, value).at(name)
         })?;
-        site::find(self.site(), path).ok_or_else(|| {
+        route::find(self.site(), path).ok_or_else(|| {
             Problem::new(problem::ROUTE_NOT_FOUND, "a path that the site publishes", value).at(name)
         })
     }

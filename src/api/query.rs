@@ -6,13 +6,13 @@ use super::call::Call;
 use super::desk::Room;
 use super::respond::{self, Answer, Body, Class};
 use crate::condition::Value;
-use crate::edge::content;
 use crate::http::body::{Member, Object};
 use crate::http::params::{Group, Param};
 use crate::http::request::Method;
 use crate::json;
 use crate::limits::{QUERY_LIMIT_MAX, QUERY_PARAMS_MAX};
 use crate::problem::{self, Came, Problem};
+use crate::resolve::content;
 use crate::snapshot::format::{ArchivedParam, ArchivedQuery};
 use crate::snapshot::params::{self, NO_VALUES, Values};
 

@@ -4,12 +4,12 @@ use super::call::Call;
 use super::desk::Room;
 use super::respond::{self, Answer, Body, Class};
 use super::shown::{self, Shown};
-use crate::edge::content::Holes;
-use crate::edge::path::RoutePath;
-use crate::edge::variants::Asked;
 use crate::http::params::Param;
 use crate::json;
 use crate::problem::Problem;
+use crate::resolve::content::Holes;
+use crate::resolve::path::RoutePath;
+use crate::resolve::variants::Asked;
 use crate::snapshot::format::{ArchivedRedirect, ArchivedRoute, ArchivedShows};
 
 /// `Cache-Control` of a layout with an unknown pair: a page that was re-published under a live cache.

@@ -5,14 +5,14 @@ use std::time::Instant;
 use super::call::Call;
 use crate::checksum;
 use crate::clock;
-use crate::edge::path::RoutePath;
-use crate::edge::render::Plan;
 use crate::http::cors::Cors;
 use crate::http::negotiate;
 use crate::http::request::Fields;
 use crate::http::response::Head;
 use crate::ids::{self, RequestIds};
 use crate::limits::REQUEST_ID_BYTES_MAX;
+use crate::resolve::path::RoutePath;
+use crate::resolve::render::Plan;
 use crate::snapshot::format::{ArchivedPiece, ArchivedRoute};
 
 /// Below this a compressed body saves no packet.

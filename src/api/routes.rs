@@ -8,13 +8,13 @@ use super::call::Call;
 use super::desk::Room;
 use super::respond::{self, Answer, Body, Class};
 use crate::cursor;
-use crate::edge::site;
 use crate::http::params::Param;
 use crate::json;
 use crate::limits::{
     ROUTE_BYTES_MAX, ROUTES_LISTED_MAX, ROUTES_LISTED_WITH_VARIANTS_DEFAULT, ROUTES_PAGE_BYTES_MAX,
 };
 use crate::problem::{self, Problem};
+use crate::resolve::route;
 use crate::snapshot::format::{ArchivedRoute, ArchivedShows, ArchivedSite, VERSION_MAX};
 use crate::snapshot::versions::{Listed, Path};
 
@@ -189,7 +189,7 @@ fn entry(route: &ArchivedRoute, variants_of: Option<&ArchivedSite>, list: &mut V
     separate(list);
     list.extend_from_slice(route.listing.as_bytes());
     if let Some(site) = variants_of
-        && let Some(page) = site::page(site, route)
+        && let Some(page) = route::page(site, route)
     {
         let piece = &site.pieces[page.combinations.to_native() as usize];
         let array = page.combinations_array_bytes.to_native() as usize;

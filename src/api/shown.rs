@@ -5,15 +5,15 @@ use serde_json::Value as Json;
 
 use super::call::Call;
 use super::desk::Room;
-use crate::edge::decide::Deciding;
-use crate::edge::document::Visitor;
-use crate::edge::explain::explain;
-use crate::edge::path::RoutePath;
-use crate::edge::variants::{Asked, Choice, NoVariants};
-use crate::edge::{decide, site};
 use crate::http::params::Param;
 use crate::json;
 use crate::problem::{self, Problem};
+use crate::resolve::decide::Deciding;
+use crate::resolve::explain::explain;
+use crate::resolve::path::RoutePath;
+use crate::resolve::variants::{Asked, Choice, NoVariants};
+use crate::resolve::visitor_context::Visitor;
+use crate::resolve::{decide, route};
 use crate::snapshot::format::ArchivedPage;
 
 /// A page, and what is shown of it.
@@ -149,7 +149,7 @@ pub(super) fn address(call: &Call<'_>, path: &RoutePath, out: &mut Vec<u8>) {
 
 /// Appends the members of a pattern's `params`.
 pub(super) fn params(pattern: &str, path: &RoutePath, out: &mut Vec<u8>) {
-    for (i, (name, value)) in site::params(pattern, path).enumerate() {
+    for (i, (name, value)) in route::params(pattern, path).enumerate() {
         if i > 0 {
             out.push(b',');
         }

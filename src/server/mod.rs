@@ -23,14 +23,14 @@ use self::recording::Recording;
 use crate::admin::{Metrics, Operator, Read};
 use crate::api::{Desk, Settings};
 use crate::config::{Config, Connections, Driver};
-use crate::edge::agent::Agents;
 use crate::http::request::Surface;
+use crate::limits::memory_sum::{self, Term};
 use crate::limits::{
     CONNECTIONS_FEW, CONNECTIONS_MAX, CONNECTIONS_MEMORY_BYTES_MIN, DESCRIPTORS_PER_THREAD,
     DESCRIPTORS_RESERVED, OPERATOR_CONNECTIONS_MAX, REFUSED_WAITED_FOR_MAX,
 };
-use crate::memory::{self, Term};
 use crate::metrics::{JobCounts, Totals};
+use crate::resolve::user_agent::Agents;
 use crate::segment::LogError;
 use crate::snapshot::current::Current;
 use crate::snapshot::open::Budget;
@@ -175,7 +175,7 @@ fn desk(
 
 /// What there is to tell once the log is read.
 fn read(config: &Config, workers: usize, connections: (Stopping, usize), recording: &Recording) -> Read {
-    let memory = memory::terms(config, workers, connections.1, memory_bytes_max(config.profiles_memory));
+    let memory = memory_sum::terms(config, workers, connections.1, memory_bytes_max(config.profiles_memory));
     say_memory(&memory);
     Read {
         memory,

@@ -1,8 +1,8 @@
 //! What a User-Agent says, by real crawlers, real traffic, and well-known browsers.
 //!
 
-use parallax::edge::agent::{AgentTable, Agents, Browser, Device, Facts, Os};
 use parallax::limits::{AGENTS_REMEMBERED, USER_AGENT_BYTES_MAX};
+use parallax::resolve::user_agent::{AgentTable, Agents, Browser, Device, Facts, Os};
 use proptest::prelude::*;
 
 const CHROME: &str = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36";

@@ -14,7 +14,6 @@ mod visitors;
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use parallax::edge::path::RoutePath;
 use parallax::events::decode::{Call, Judge, Outside, Policy, Sent};
 use parallax::events::document::Reader;
 use parallax::events::endpoint::Endpoint;
@@ -22,6 +21,7 @@ use parallax::events::export;
 use parallax::events::receipt::{Answer, Durable, Fates, Refused, Stored};
 use parallax::events::refusal::{Came, Refusal};
 use parallax::problem;
+use parallax::resolve::path::RoutePath;
 use proptest::prelude::ProptestConfig;
 use serde_json::{Value, json};
 

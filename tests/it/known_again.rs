@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use parallax::clock::now_ms;
-use parallax::edge::document::past_json;
+use parallax::resolve::visitor_context::past_json;
 use parallax::segment::{Item, Reader};
 use parallax::storage::disk::RealDisk;
 use parallax::visitors::live::{Live, Looks};

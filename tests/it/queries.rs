@@ -12,8 +12,8 @@ mod template;
 use std::sync::{Arc, LazyLock};
 
 use parallax::api::{Desk, Settings};
-use parallax::edge::agent::Agents;
 use parallax::http::request::{Parsed, parse};
+use parallax::resolve::user_agent::Agents;
 use parallax::snapshot::current::{Catalog, Current};
 use parallax::snapshot::format::ArchivedQuery;
 use parallax::snapshot::open::{Budget, Snapshot};

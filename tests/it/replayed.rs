@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parallax::edge::agent::Agents;
+use parallax::resolve::user_agent::Agents;
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Server, cases};

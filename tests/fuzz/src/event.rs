@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use parallax::edge::path::RoutePath;
 use parallax::events::decode::{Bots, Call, Judge, Outside, Policy, Sent};
 use parallax::events::document::Reader;
 use parallax::events::endpoint::{Endpoint, PATHS};
@@ -10,6 +9,7 @@ use parallax::events::export;
 use parallax::events::ip::IpPolicy;
 use parallax::events::receipt::{Answer, Durable, Fates, Refused, Stored};
 use parallax::events::refusal::Refusal;
+use parallax::resolve::path::RoutePath;
 use parallax::segment::{Record, Request};
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -8,8 +8,8 @@ use std::sync::{Arc, LazyLock};
 
 use parallax::api::{Desk, Settings};
 use parallax::clock;
-use parallax::edge::agent::Agents;
 use parallax::http::request::{Arrival, Parsed, Surface, parse};
+use parallax::resolve::user_agent::Agents;
 use parallax::snapshot::current::{Catalog, Current};
 use parallax::snapshot::format::{HEADER_BYTES, Header};
 use parallax::snapshot::open::{Budget, Snapshot};

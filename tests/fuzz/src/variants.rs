@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use parallax::edge::decide::forced;
-use parallax::edge::variants::Asked;
 use parallax::limits::{KEY_BYTES_MAX, PAIRS_MAX};
+use parallax::resolve::decide::forced;
+use parallax::resolve::variants::Asked;
 use parallax::snapshot::format::ArchivedPage;
 use parallax::snapshot::open::Snapshot;
 

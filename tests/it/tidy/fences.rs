@@ -7,7 +7,7 @@ use super::{File, files, hold};
 
 /// Every dependency, and the files or folders of `src/` that may name it; "" is all of them.
 const FENCES: &[(&str, &[&str])] = &[
-    ("aho_corasick", &["edge/agent.rs"]),
+    ("aho_corasick", &["resolve/user_agent.rs"]),
     ("arc_swap", &["snapshot/current.rs"]),
     ("base64", &["http/authorization.rs"]),
     ("blake3", &["checksum.rs"]),
@@ -31,8 +31,8 @@ const FENCES: &[(&str, &[&str])] = &[
             "http/chunked.rs",
             "http/params.rs",
             "http/request.rs",
-            "edge/path.rs",
-            "edge/variants.rs",
+            "resolve/path.rs",
+            "resolve/variants.rs",
             "events/document.rs",
             "percent.rs",
             "cli/byte_search.rs",

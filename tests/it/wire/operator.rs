@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use parallax::admin::{Metrics, Operator};
 use parallax::api::{Desk, Settings};
-use parallax::edge::agent::Agents;
 use parallax::http::request::{Parsed, parse};
 use parallax::metrics::{Publishing, Totals};
+use parallax::resolve::user_agent::Agents;
 use parallax::snapshot::current::Current;
 use parallax::snapshot::open::Budget;
 use parallax::worker::{ENDPOINTS_COUNTED, Service, Stopping};

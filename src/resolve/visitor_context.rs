@@ -6,7 +6,7 @@ use std::cell::OnceCell;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::agent::Facts;
+use super::user_agent::Facts;
 use crate::condition::{Document, Value};
 use crate::snapshot::fields::ProfileField;
 use crate::snapshot::format::{ArchivedClockOffset, ArchivedSite};

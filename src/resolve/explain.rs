@@ -6,8 +6,8 @@
 use serde_json::{Value as Json, json};
 
 use super::decide::{Deciding, Place, SiteAudiences, bucket};
-use super::document::{ProfileDocument, Visitor};
 use super::variants::Choice;
+use super::visitor_context::{ProfileDocument, Visitor};
 use crate::condition::{Evaluator, Leaf, Memo, Patterns};
 use crate::snapshot::format::{ArchivedExperiment, ArchivedPage, ArchivedRule, ArchivedSite, ArchivedZone};
 

@@ -3,12 +3,12 @@
 //! The way of an answer: [`path`] > [`site`] (which route) > [`decide`] or [`variants`] (which
 //! variant of each zone) > [`render`] (its bytes, with what [`content`] finds). [`explain`] tells why.
 
-pub mod agent;
 pub mod content;
 pub mod decide;
-pub mod document;
 pub mod explain;
 pub mod path;
 pub mod render;
-pub mod site;
+pub mod route;
+pub mod user_agent;
 pub mod variants;
+pub mod visitor_context;

@@ -3,8 +3,8 @@
 //! Zones are decided from the outside in: one that is nested in a variant that is not shown is not
 //! there, and its rules are not tried. An audience is evaluated at most once a request.
 
-use super::document::{ProfileDocument, Visitor};
 use super::variants::{Asked, Choice, variant_named};
+use super::visitor_context::{ProfileDocument, Visitor};
 use crate::condition::{self, Audiences, Evaluator, Memo, Patterns};
 use crate::snapshot::format::{
     ArchivedAudience, ArchivedExperiment, ArchivedPage, ArchivedPart, ArchivedRange, ArchivedRule,

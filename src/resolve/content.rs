@@ -2,7 +2,7 @@
 
 use super::path::RoutePath;
 use super::render::Plan;
-use super::site;
+use super::route;
 use crate::condition::{Patterns, Value};
 use crate::limits::QUERY_PAGE_BYTES_MAX;
 use crate::snapshot::format::{ArchivedEmbedded, ArchivedGiven, ArchivedPage, ArchivedQuery, ArchivedSite};
@@ -76,7 +76,7 @@ fn values<'v>(
             ArchivedGiven::Nothing => None,
             ArchivedGiven::Value(encoded) => Some(Value::decode(encoded)?),
             ArchivedGiven::Route(name) => {
-                let (_, text) = site::params(&page.path, path).find(|(known, _)| *known == name.as_str())?;
+                let (_, text) = route::params(&page.path, path).find(|(known, _)| *known == name.as_str())?;
                 Some(params::read(param, text)?)
             }
         };

@@ -2,6 +2,8 @@
 //!
 //! Bytes unless the name says otherwise. Relations between bounds are asserted at the end.
 
+pub mod memory_sum;
+
 /// A request's head: method to empty line. nginx and Apache allow about as much; past it 431.
 pub const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// Header fields of one request. Browsers send under 30; past it 431.
