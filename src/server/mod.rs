@@ -4,8 +4,8 @@
 //! done; the operator's address listens; the snapshots are scanned and the log is read, of which it
 //! tells how far that is; the workers listen. When `start` returns, every listener accepts.
 
-mod operating;
-mod recording;
+mod admin_thread;
+mod event_log;
 
 use std::collections::HashSet;
 use std::io;
@@ -18,8 +18,8 @@ use std::time::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use self::operating::Operating;
-use self::recording::Recording;
+use self::admin_thread::Operating;
+use self::event_log::Recording;
 use crate::admin::{Metrics, Operator, Read};
 use crate::api::{Desk, Settings};
 use crate::config::{Config, Connections, Driver};

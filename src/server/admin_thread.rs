@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
-use super::recording::{Recording, bell};
+use super::event_log::{Recording, bell};
 use super::{BootError, bind, serve};
 use crate::admin::startup::{Parts, Reading, Starting};
 use crate::admin::{Operator, Read};
