@@ -11,9 +11,9 @@ use std::collections::HashSet;
 
 use compiled::compiled;
 use divan::Bencher;
-use parallax::snapshot::current::Current;
-use parallax::snapshot::open::{Budget, Snapshot};
-use parallax::snapshot::shelf::Shelf;
+use parallax::site::catalog::catalog::Current;
+use parallax::site::catalog::directory::Shelf;
+use parallax::site::snapshot::open::{Budget, Snapshot};
 use site::site;
 
 fn main() {

@@ -9,9 +9,9 @@
 //! an answer    resolve(snapshot, visitor, request) = bytes                          a pure function
 //! ```
 //!
-//! A site's folder becomes one file ([`snapshot::compile`]); the server copies it into sealed memory
-//! and checks it ([`snapshot::open`]), decides what is served ([`snapshot::shelf`]) and swaps one
-//! pointer ([`snapshot::current`]). A request is read by a [`worker`], parsed by [`http`], taken to
+//! A site's folder becomes one file ([`site::snapshot::compile`]); the server copies it into sealed memory
+//! and checks it ([`site::snapshot::open`]), decides what is served ([`site::snapshot::shelf`]) and swaps one
+//! pointer ([`site::snapshot::current`]). A request is read by a [`worker`], parsed by [`http`], taken to
 //! an endpoint by [`api`], decided and rendered by [`edge`], and sent from the buffer it was
 //! rendered into. An event is decoded and judged ([`events`]), queued as a record, and answered once the log's
 //! writer ([`segment`]) has it on disk and has folded it into what is known of its visitor ([`visitors`]).
@@ -32,7 +32,7 @@
 //! * A request sees one snapshot from its first byte to its last.
 //! * Mapped bytes cannot change: they are sealed first and checked then.
 //! * Every queue, buffer, table, loop and recursion has a bound in [`limits`].
-//! * `unsafe` stands in `snapshot/open.rs` and `visitors/table.rs` only, each block with what makes it sound.
+//! * `unsafe` stands in `site/snapshot/open.rs` and `visitors/table.rs` only, each block with what makes it sound.
 //! * A public response contains nothing of a visitor or of its caller.
 
 // Floor 10: words that the operator types. `main` stands above it.
@@ -51,10 +51,8 @@ pub mod resolve;
 pub mod visitors;
 // Floor 3: what was sent; what was published.
 pub mod events;
-pub mod snapshot;
 // Floor 2: bytes and meaning.
 pub mod condition;
-pub mod cursor;
 pub mod http;
 pub mod segment;
 // Floor 1: settings, files, ids, URLs.

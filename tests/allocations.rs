@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use parallax::config::{Ack, Config, Driver, Timeouts};
 use parallax::limits::{READ_BUFFER_BYTES, SEGMENT_BYTES};
 use parallax::server;
-use parallax::snapshot::compile::compile;
-use parallax::snapshot::files::Files;
-use parallax::snapshot::read::read;
+use parallax::site::compile::compile;
+use parallax::site::source::files::Files;
+use parallax::site::source::read::read;
 
 /// The system's allocator, and how often it was asked while `COUNTING`.
 struct Counting;

@@ -1,8 +1,8 @@
 //! From authored files to a snapshot, in memory.
 
-use parallax::snapshot::compile::compile;
-use parallax::snapshot::files::Files;
-use parallax::snapshot::read::read;
+use parallax::site::compile::compile;
+use parallax::site::source::files::Files;
+use parallax::site::source::read::read;
 use serde_json::Value;
 
 /// Compiles files given as path and JSON.

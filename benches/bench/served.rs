@@ -7,9 +7,9 @@ use std::sync::Arc;
 use parallax::api::{Desk, Settings};
 use parallax::http::request::{Arrival, Parsed, Surface, parse};
 use parallax::resolve::user_agent::Agents;
-use parallax::snapshot::current::Current;
-use parallax::snapshot::open::Budget;
-use parallax::snapshot::shelf::Shelf;
+use parallax::site::catalog::catalog::Current;
+use parallax::site::catalog::directory::Shelf;
+use parallax::site::snapshot::open::Budget;
 use parallax::visitors::lookup::Lookup;
 use tempfile::TempDir;
 

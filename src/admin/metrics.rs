@@ -9,7 +9,7 @@ use crate::http::request::{Method, Request};
 use crate::limits::memory_sum::Term;
 use crate::metrics::{Counters, Happening, Histogram, JobCounts, Publishing, Recorded, Syncs, Totals};
 use crate::segment::Queue;
-use crate::snapshot::open::Budget;
+use crate::site::snapshot::open::Budget;
 use crate::storage;
 use crate::visitors::checkpoint;
 use crate::visitors::live::Looks;

@@ -15,8 +15,8 @@ use crate::resolve::path::{NoPath, RoutePath};
 use crate::resolve::route;
 use crate::resolve::user_agent::Facts;
 use crate::resolve::visitor_context::Visitor;
-use crate::snapshot::current::{Catalog, Published};
-use crate::snapshot::format::{ArchivedRoute, ArchivedSite};
+use crate::site::catalog::catalog::{Catalog, Published};
+use crate::site::snapshot::format::{ArchivedRoute, ArchivedSite};
 
 /// A request to an endpoint of a published site.
 pub(super) struct Call<'a> {

@@ -23,8 +23,8 @@ use crate::resolve::decide::Deciding;
 use crate::resolve::path::RoutePath;
 use crate::resolve::render::Plan;
 use crate::resolve::user_agent::{AgentTable, Agents};
-use crate::snapshot::current::{Catalog, Current, View};
-use crate::snapshot::search::Search;
+use crate::site::catalog::catalog::{Catalog, Current, View};
+use crate::site::query::run::Search;
 use crate::throttle::Throttle;
 use crate::visitors::lookup::Lookup;
 

@@ -13,8 +13,8 @@ use crate::json;
 use crate::limits::{QUERY_LIMIT_MAX, QUERY_PARAMS_MAX};
 use crate::problem::{self, Came, Problem};
 use crate::resolve::content;
-use crate::snapshot::format::{ArchivedParam, ArchivedQuery};
-use crate::snapshot::params::{self, NO_VALUES, Values};
+use crate::site::query::params::{self, NO_VALUES, Values};
+use crate::site::snapshot::format::{ArchivedParam, ArchivedQuery};
 
 /// The group in which the values of a query's parameters stand.
 const PARAMS: &str = "params";

@@ -26,8 +26,8 @@ use crate::problem::{self, Problem};
 use crate::resolve::path::RoutePath;
 use crate::resolve::user_agent::{AgentTable, Agents};
 use crate::segment::{self, Completion, Outcome, Port, Record, Verdict};
-use crate::snapshot::current::Catalog;
-use crate::snapshot::format::ArchivedSite;
+use crate::site::catalog::catalog::Catalog;
+use crate::site::snapshot::format::ArchivedSite;
 
 /// A thread's way to the log: its buffers, and what waits for the disk.
 pub struct Recorder {

@@ -10,7 +10,7 @@ use crate::problem::Problem;
 use crate::resolve::content::Holes;
 use crate::resolve::path::RoutePath;
 use crate::resolve::variants::Asked;
-use crate::snapshot::format::{ArchivedRedirect, ArchivedRoute, ArchivedShows};
+use crate::site::snapshot::format::{ArchivedRedirect, ArchivedRoute, ArchivedShows};
 
 /// `Cache-Control` of a layout with an unknown pair: a page that was re-published under a live cache.
 const SHORT: &str = "public, max-age=0, s-maxage=5";

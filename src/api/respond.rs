@@ -13,7 +13,7 @@ use crate::ids::{self, RequestIds};
 use crate::limits::REQUEST_ID_BYTES_MAX;
 use crate::resolve::path::RoutePath;
 use crate::resolve::render::Plan;
-use crate::snapshot::format::{ArchivedPiece, ArchivedRoute};
+use crate::site::snapshot::format::{ArchivedPiece, ArchivedRoute};
 
 /// Below this a compressed body saves no packet.
 const GZIP_ABOVE_BYTES: usize = 1024;

@@ -7,7 +7,6 @@
 use super::call::Call;
 use super::desk::Room;
 use super::respond::{self, Answer, Body, Class};
-use crate::cursor;
 use crate::http::params::Param;
 use crate::json;
 use crate::limits::{
@@ -15,8 +14,9 @@ use crate::limits::{
 };
 use crate::problem::{self, Problem};
 use crate::resolve::route;
-use crate::snapshot::format::{ArchivedRoute, ArchivedShows, ArchivedSite, VERSION_MAX};
-use crate::snapshot::versions::{Listed, Path};
+use crate::site::catalog::versions::{Listed, Path};
+use crate::site::query::cursor;
+use crate::site::snapshot::format::{ArchivedRoute, ArchivedShows, ArchivedSite, VERSION_MAX};
 
 /// Buffers for what does not go straight into the body.
 #[derive(Debug, Default)]

@@ -14,7 +14,7 @@ use crate::resolve::path::RoutePath;
 use crate::resolve::variants::{Asked, Choice, NoVariants};
 use crate::resolve::visitor_context::Visitor;
 use crate::resolve::{decide, route};
-use crate::snapshot::format::ArchivedPage;
+use crate::site::snapshot::format::ArchivedPage;
 
 /// A page, and what is shown of it.
 pub(super) struct Shown<'a> {

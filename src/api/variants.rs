@@ -7,7 +7,7 @@ use super::respond::{self, Answer, Body, Class};
 use super::{resolve, shown};
 use crate::http::params::Param;
 use crate::problem::{self, Problem};
-use crate::snapshot::format::{ArchivedPage, ArchivedRoute, ArchivedShows};
+use crate::site::snapshot::format::{ArchivedPage, ArchivedRoute, ArchivedShows};
 
 pub(super) fn answer<'a>(call: &Call<'a>, room: &mut Room, out: &mut Vec<u8>) -> Result<(), Problem<'a>> {
     let explain = call.explain()?;

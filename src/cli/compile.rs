@@ -7,10 +7,10 @@ use clap::Args;
 
 use super::progress::Progress;
 use super::{DEFAULT_SNAPSHOTS, Failure, say};
-use crate::snapshot::compile::{Compiled, compile};
-use crate::snapshot::files::Files;
-use crate::snapshot::format::VERSION_MAX;
-use crate::snapshot::read::{Source, read};
+use crate::site::compile::{Compiled, compile};
+use crate::site::snapshot::format::VERSION_MAX;
+use crate::site::source::files::Files;
+use crate::site::source::read::{Source, read};
 use crate::{clock, storage};
 
 #[derive(Debug, Args)]

@@ -3,9 +3,9 @@
 
 use include_dir::{Dir, DirEntry, include_dir};
 
-use crate::snapshot::compile::compile;
-use crate::snapshot::files::Files;
-use crate::snapshot::read::read;
+use crate::site::compile::compile;
+use crate::site::source::files::Files;
+use crate::site::source::read::read;
 
 static SITE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/snapshots/demo");
 

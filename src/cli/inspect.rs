@@ -13,7 +13,7 @@ use crate::cli::inspect_snapshot;
 use crate::events::time;
 use crate::segment::format::{FORMAT_VERSION, SEGMENT_MAGIC};
 use crate::segment::{self, Finding, Inspected};
-use crate::snapshot::format::MAGIC as SNAPSHOT_MAGIC;
+use crate::site::snapshot::format::MAGIC as SNAPSHOT_MAGIC;
 use crate::storage;
 use crate::storage::disk::RealDisk;
 use crate::visitors::checkpoint::folder::seq_of;

@@ -9,12 +9,12 @@ use flate2::read::DeflateDecoder;
 use serde_json::{Value as Json, json};
 
 use crate::checksum;
-use crate::snapshot::format::{
+use crate::site::catalog::directory::names;
+use crate::site::query::run::evaluations_max;
+use crate::site::snapshot::format::{
     ArchivedPage, ArchivedPart, ArchivedPiece, ArchivedQuery, ArchivedRoute, ArchivedShows, ArchivedSite,
 };
-use crate::snapshot::open::{Budget, Refusal, Snapshot};
-use crate::snapshot::search::evaluations_max;
-use crate::snapshot::shelf::names;
+use crate::site::snapshot::open::{Budget, Refusal, Snapshot};
 
 /// Opens the snapshot at `path`.
 ///

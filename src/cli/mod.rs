@@ -35,8 +35,8 @@ use crate::limits::{
     SNAPSHOTS_MEMORY_BYTES, SPIN_US_MAX, WORKERS_MAX,
 };
 use crate::segment::LogError;
-use crate::snapshot::schema::{self, schema};
-use crate::snapshot::shelf::names;
+use crate::site::catalog::directory::names;
+use crate::site::source::schema::{self, schema};
 use crate::{server, storage};
 
 /// Hands every visitor of a website their own version of a page within microseconds.

@@ -5,9 +5,11 @@ use super::render::Plan;
 use super::route;
 use crate::condition::{Patterns, Value};
 use crate::limits::QUERY_PAGE_BYTES_MAX;
-use crate::snapshot::format::{ArchivedEmbedded, ArchivedGiven, ArchivedPage, ArchivedQuery, ArchivedSite};
-use crate::snapshot::params::{self, NO_VALUES, Values};
-use crate::snapshot::search::Search;
+use crate::site::query::params::{self, NO_VALUES, Values};
+use crate::site::query::run::Search;
+use crate::site::snapshot::format::{
+    ArchivedEmbedded, ArchivedGiven, ArchivedPage, ArchivedQuery, ArchivedSite,
+};
 
 /// Notes what was found: the items, joined by commas. A page ends before the item that would make it too large, so that it is
 /// shorter than was asked for.

@@ -6,7 +6,7 @@
 use super::variants::{Asked, Choice, variant_named};
 use super::visitor_context::{ProfileDocument, Visitor};
 use crate::condition::{self, Audiences, Evaluator, Memo, Patterns};
-use crate::snapshot::format::{
+use crate::site::snapshot::format::{
     ArchivedAudience, ArchivedExperiment, ArchivedPage, ArchivedPart, ArchivedRange, ArchivedRule,
     ArchivedSite, ArchivedZone,
 };

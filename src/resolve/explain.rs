@@ -9,7 +9,9 @@ use super::decide::{Deciding, Place, SiteAudiences, bucket};
 use super::variants::Choice;
 use super::visitor_context::{ProfileDocument, Visitor};
 use crate::condition::{Evaluator, Leaf, Memo, Patterns};
-use crate::snapshot::format::{ArchivedExperiment, ArchivedPage, ArchivedRule, ArchivedSite, ArchivedZone};
+use crate::site::snapshot::format::{
+    ArchivedExperiment, ArchivedPage, ArchivedRule, ArchivedSite, ArchivedZone,
+};
 
 /// `decisions` and `visitor` of an explained answer; `forced` where no rule was tried.
 pub fn explain(
@@ -100,7 +102,7 @@ fn why(leaf: Option<Leaf<'_>>) -> Json {
 
 fn bucketed(experiment: &ArchivedExperiment, id: &str, place: Place) -> Json {
     let pair =
-        |range: &crate::snapshot::format::ArchivedRange| [range.from.to_native(), range.to.to_native()];
+        |range: &crate::site::snapshot::format::ArchivedRange| [range.from.to_native(), range.to.to_native()];
     let namespace = experiment.namespace.as_ref().map(|n| {
         let [from, to] = pair(&n.range);
         json!([n.name.as_str(), from, to])

@@ -4,7 +4,7 @@
 //! body is never compressed or hashed by a request.
 
 use crate::checksum;
-use crate::snapshot::format::{ArchivedPage, ArchivedPart, ArchivedPiece, ArchivedSite};
+use crate::site::snapshot::format::{ArchivedPage, ArchivedPart, ArchivedPiece, ArchivedSite};
 
 use super::content::Holes;
 use super::variants::Choice;

@@ -1,8 +1,10 @@
 //! Finding a route of a site: literal before parameter before rest, segment by segment.
 
 use super::path::RoutePath;
-use crate::snapshot::format::{ArchivedBranch, ArchivedPage, ArchivedRoute, ArchivedShows, ArchivedSite};
-use crate::snapshot::table;
+use crate::site::snapshot::format::{
+    ArchivedBranch, ArchivedPage, ArchivedRoute, ArchivedShows, ArchivedSite,
+};
+use crate::site::snapshot::hash_index;
 
 /// The route that shows `path`.
 pub fn find<'s>(site: &'s ArchivedSite, path: &RoutePath) -> Option<&'s ArchivedRoute> {
@@ -13,7 +15,7 @@ pub fn find<'s>(site: &'s ArchivedSite, path: &RoutePath) -> Option<&'s Archived
 /// A path without parameters is found whole: the tree would come to the same route, since a
 /// literal goes first at every segment.
 fn literal(site: &ArchivedSite, text: &str) -> Option<u32> {
-    table::find(&site.literals, text.as_bytes(), |at| site.routes[at].path == *text)
+    hash_index::find(&site.literals, text.as_bytes(), |at| site.routes[at].path == *text)
 }
 
 /// Visits each branch once at most: a branch stands for one depth only.

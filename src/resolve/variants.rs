@@ -1,7 +1,7 @@
 //! The `variants` string: `zone:key` joined by commas. What was asked for, and what a choice is called.
 
 use crate::limits::{KEY_BYTES_MAX, PAIRS_MAX, ZONES_MAX};
-use crate::snapshot::format::{ArchivedPage, ArchivedVariant, ArchivedZone};
+use crate::site::snapshot::format::{ArchivedPage, ArchivedVariant, ArchivedZone};
 
 /// A zone that is not there: nested in a variant that was not chosen.
 const ABSENT: u8 = u8::MAX;

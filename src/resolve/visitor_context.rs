@@ -8,8 +8,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::user_agent::Facts;
 use crate::condition::{Document, Value};
-use crate::snapshot::fields::ProfileField;
-use crate::snapshot::format::{ArchivedClockOffset, ArchivedSite};
+use crate::site::profile_fields::ProfileField;
+use crate::site::snapshot::format::{ArchivedClockOffset, ArchivedSite};
 use crate::url::PageUrl;
 use crate::visitors::history::History;
 use crate::visitors::profile::Profile;

@@ -32,10 +32,10 @@ use crate::limits::{
 use crate::metrics::{JobCounts, Totals};
 use crate::resolve::user_agent::Agents;
 use crate::segment::LogError;
-use crate::snapshot::current::Current;
-use crate::snapshot::open::Budget;
-use crate::snapshot::shelf::Shelf;
-use crate::snapshot::watch::{self, Watched};
+use crate::site::catalog::catalog::Current;
+use crate::site::catalog::directory::Shelf;
+use crate::site::catalog::watcher::{self, Watched};
+use crate::site::snapshot::open::Budget;
 use crate::throttle::Throttle;
 use crate::visitors::checkpoint::restoring::RestoreError;
 use crate::visitors::table::memory_bytes_max;
@@ -354,7 +354,7 @@ fn publish(config: &Config, current: &Current, mut shelf: Shelf) -> Result<Watch
             folder.display()
         );
     }
-    watch::spawn(folder.to_owned(), shelf, current.clone(), config.rescan).map_err(BootError::Thread)
+    watcher::spawn(folder.to_owned(), shelf, current.clone(), config.rescan).map_err(BootError::Thread)
 }
 
 /// Starts one serving thread and waits until it does.

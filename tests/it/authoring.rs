@@ -8,9 +8,9 @@ mod patterns;
 mod properties;
 mod reading;
 
-use parallax::snapshot::files::Files;
-use parallax::snapshot::mistake::{Placed, Report};
-use parallax::snapshot::read::{Source, read};
+use parallax::site::source::diagnostics::{Placed, Report};
+use parallax::site::source::files::Files;
+use parallax::site::source::read::{Source, read};
 
 const SITE: (&str, &str) = ("site.json", r#"{"site":"acme","trackingId":"track_acme","name":"Acme"}"#);
 

@@ -5,9 +5,9 @@ use parallax::limits::{
     NODE_NESTING_MAX, QUERIES_MAX, QUERY_EVALUATIONS_MAX, ROUTE_BYTES_MAX, RULES_MAX, VARIANTS_MAX,
     ZONES_MAX,
 };
-use parallax::snapshot::compile::compile;
-use parallax::snapshot::files::Files;
-use parallax::snapshot::read::read;
+use parallax::site::compile::compile;
+use parallax::site::source::files::Files;
+use parallax::site::source::read::read;
 use serde_json::{Map, Value, json};
 
 pub type Site = Vec<(String, Value)>;

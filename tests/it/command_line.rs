@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use parallax::snapshot::open::{Budget, Snapshot};
+use parallax::site::snapshot::open::{Budget, Snapshot};
 use tempfile::TempDir;
 
 use crate::harness::{Server, snapshot, temporary_folder};

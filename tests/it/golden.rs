@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use parallax::cli::inspect_snapshot;
-use parallax::snapshot::open::{Budget, Snapshot};
+use parallax::site::snapshot::open::{Budget, Snapshot};
 
 use crate::harness::{snapshot, temporary_folder};
 

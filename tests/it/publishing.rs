@@ -9,7 +9,7 @@ mod told;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use parallax::snapshot::format::HEADER_BYTES;
+use parallax::site::snapshot::format::HEADER_BYTES;
 
 use crate::harness::{Client, Response, Server, eventually, snapshot, under_load};
 

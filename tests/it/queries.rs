@@ -14,10 +14,10 @@ use std::sync::{Arc, LazyLock};
 use parallax::api::{Desk, Settings};
 use parallax::http::request::{Parsed, parse};
 use parallax::resolve::user_agent::Agents;
-use parallax::snapshot::current::{Catalog, Current};
-use parallax::snapshot::format::ArchivedQuery;
-use parallax::snapshot::open::{Budget, Snapshot};
-use parallax::snapshot::versions::Versions;
+use parallax::site::catalog::catalog::{Catalog, Current};
+use parallax::site::catalog::versions::Versions;
+use parallax::site::snapshot::format::ArchivedQuery;
+use parallax::site::snapshot::open::{Budget, Snapshot};
 use serde_json::{Map, Value as Json, json};
 
 use crate::harness::{LOCALHOST, arrival, snapshot};

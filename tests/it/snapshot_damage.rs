@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 
-use parallax::snapshot::format::HEADER_BYTES;
-use parallax::snapshot::open::{Budget, Refusal, Snapshot};
+use parallax::site::snapshot::format::HEADER_BYTES;
+use parallax::site::snapshot::open::{Budget, Refusal, Snapshot};
 
 use crate::fuzz::site::FILES;
 use crate::harness::{Server, eventually, snapshot, times};

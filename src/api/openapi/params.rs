@@ -11,7 +11,7 @@ use crate::limits::{
     ANON_ID_BYTES_MAX, KEY_BYTES_MAX, PAIRS_MAX, QUERY_LIMIT_MAX, ROUTE_BYTES_MAX, ROUTES_LISTED_MAX,
     SITE_ID_BYTES_MAX,
 };
-use crate::snapshot::format::VERSION_MAX;
+use crate::site::snapshot::format::VERSION_MAX;
 
 /// The parameters that name the site, together one parameter of the document: one of them has to be there.
 const NAMING: [Param; 2] = [Param::TrackingId, Param::Site];

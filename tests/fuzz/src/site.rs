@@ -1,8 +1,8 @@
 //! A site in memory, and its snapshot.
 
-use parallax::snapshot::compile::compile;
-use parallax::snapshot::files::Files;
-use parallax::snapshot::read::read;
+use parallax::site::compile::compile;
+use parallax::site::source::files::Files;
+use parallax::site::source::read::read;
 
 /// A bit of everything that a snapshot can hold, and small.
 pub const FILES: [(&str, &str); 8] = [

@@ -10,10 +10,10 @@ use parallax::api::{Desk, Settings};
 use parallax::clock;
 use parallax::http::request::{Arrival, Parsed, Surface, parse};
 use parallax::resolve::user_agent::Agents;
-use parallax::snapshot::current::{Catalog, Current};
-use parallax::snapshot::format::{HEADER_BYTES, Header};
-use parallax::snapshot::open::{Budget, Snapshot};
-use parallax::snapshot::versions::Versions;
+use parallax::site::catalog::catalog::{Catalog, Current};
+use parallax::site::catalog::versions::Versions;
+use parallax::site::snapshot::format::{HEADER_BYTES, Header};
+use parallax::site::snapshot::open::{Budget, Snapshot};
 
 use super::site::{self, FILES};
 

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use parallax::limits::{KEY_BYTES_MAX, PAIRS_MAX};
 use parallax::resolve::decide::forced;
 use parallax::resolve::variants::Asked;
-use parallax::snapshot::format::ArchivedPage;
-use parallax::snapshot::open::Snapshot;
+use parallax::site::snapshot::format::ArchivedPage;
+use parallax::site::snapshot::open::Snapshot;
 
 use super::site::{self, FILES};
 use super::snapshot::open;

@@ -1,7 +1,7 @@
 //! What an author is told of queries, of nodes that embed them, and of pages with a path for each item.
 
-use parallax::snapshot::compile::compile;
-use parallax::snapshot::read::read;
+use parallax::site::compile::compile;
+use parallax::site::source::read::read;
 use serde_json::{Value, json};
 
 use super::{SITE, files, line};

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use parallax::snapshot::files::Files;
+use parallax::site::source::files::Files;
 use tempfile::TempDir;
 
 use super::{SITE, files, line, read_files};

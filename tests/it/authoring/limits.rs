@@ -3,7 +3,7 @@
 use parallax::limits::{
     CONTENT_BYTES_MAX, EXCERPT_CHARS_MAX, FILE_BYTES_MAX, FILE_NESTING_MAX, FILES_MAX, MISTAKES_SHOWN_MAX,
 };
-use parallax::snapshot::files::Files;
+use parallax::site::source::files::Files;
 
 use super::{files, line, read_files, told_of};
 

@@ -1,8 +1,8 @@
 //! What an author is told, and where.
 
 use parallax::nearest::nearest;
-use parallax::snapshot::files::Files;
-use parallax::snapshot::mistake::{At, Mistake, Mistakes};
+use parallax::site::source::diagnostics::{At, Mistake, Mistakes};
+use parallax::site::source::files::Files;
 
 use super::{SITE, files, line, read_files, told, told_of};
 

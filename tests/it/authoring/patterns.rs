@@ -1,6 +1,6 @@
 //! The two halves of a pattern agree: its expression, which editors run, and its function, which decides.
 
-use parallax::snapshot::pattern::PATTERNS;
+use parallax::site::source::pattern::PATTERNS;
 use proptest::prelude::*;
 use proptest::string::string_regex;
 

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use parallax::nearest::nearest;
-use parallax::snapshot::mistake::{Mistake, Mistakes, push_token};
-use parallax::snapshot::pattern::PATTERNS;
-use parallax::snapshot::schema::{Kind, schema};
-use parallax::snapshot::shape::Shape;
-use parallax::snapshot::source::{Audiences, Content, Groups, Queries, Route, Site};
+use parallax::site::source::diagnostics::{Mistake, Mistakes, push_token};
+use parallax::site::source::pattern::PATTERNS;
+use parallax::site::source::schema::{Kind, schema};
+use parallax::site::source::types::{Audiences, Content, Groups, Queries, Route, Site};
+use parallax::site::source::validate::Shape;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};

@@ -2,9 +2,9 @@
 
 use std::cell::RefCell;
 
-use parallax::snapshot::files::Files;
-use parallax::snapshot::read::read;
-use parallax::snapshot::source::{Bots, CacheTimes, IpAddresses, Route, Rule, Zone};
+use parallax::site::source::files::Files;
+use parallax::site::source::read::read;
+use parallax::site::source::types::{Bots, CacheTimes, IpAddresses, Route, Rule, Zone};
 
 use super::{SITE, files, read_files, read_texts, told_of};
 

@@ -258,9 +258,9 @@ fn what_was_removed_is_listed_as_described() {
 #[test]
 fn the_example_site_answers_as_described() {
     let Some(folder) = example_site().filter(|_| cases().is_some()) else { return };
-    let files = parallax::snapshot::files::Files::from_folder(&folder).expect("the example");
-    let (source, mistakes) = parallax::snapshot::read::read(&files, &|_, _| {});
-    let compiled = parallax::snapshot::compile::compile(&source, mistakes, 1, &|_, _| {});
+    let files = parallax::site::source::files::Files::from_folder(&folder).expect("the example");
+    let (source, mistakes) = parallax::site::source::read::read(&files, &|_, _| {});
+    let compiled = parallax::site::compile::compile(&source, mistakes, 1, &|_, _| {});
     let bytes = compiled.unwrap_or_else(|mistakes| panic!("{}", mistakes.report(&files))).bytes;
     let acme = Described::new(Server::start(&[("acme.snapshot", &bytes)], &[]));
     acme.every_route("trackingId=track_acme");

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use parallax::limits::VERSIONS_KEPT_MAX;
-use parallax::snapshot::current::Current;
-use parallax::snapshot::format::HEADER_BYTES;
-use parallax::snapshot::open::Budget;
-use parallax::snapshot::shelf::Shelf;
+use parallax::site::catalog::catalog::Current;
+use parallax::site::catalog::directory::Shelf;
+use parallax::site::snapshot::format::HEADER_BYTES;
+use parallax::site::snapshot::open::Budget;
 use proptest::prelude::*;
 
 use super::site;

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use parallax::snapshot::format::ArchivedQuery;
+use parallax::site::snapshot::format::ArchivedQuery;
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseResult, TestRunner};
 use serde_json::{Map, Value as Json, json};

@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 
 use parallax::condition::Value;
-use parallax::cursor;
-use parallax::snapshot::order::{number_key, sort_value};
-use parallax::snapshot::table;
+use parallax::site::query::cursor;
+use parallax::site::query::order::{number_key, sort_value};
+use parallax::site::snapshot::hash_index;
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
@@ -147,11 +147,11 @@ proptest! {
         others in prop::collection::vec("[a-e]{0,3}", 20),
     ) {
         let texts: Vec<String> = texts.into_iter().collect();
-        let slots = table::slots(texts.len(), (0..).zip(texts.iter().map(|text| text.as_bytes())));
+        let slots = hash_index::slots(texts.len(), (0..).zip(texts.iter().map(|text| text.as_bytes())));
         let slots: Vec<rkyv::rend::u32_le> = slots.into_iter().map(Into::into).collect();
-        prop_assert!(table::is_sound(&slots, texts.len()));
+        prop_assert!(hash_index::is_sound(&slots, texts.len()));
         for text in texts.iter().chain(&others) {
-            let found = table::find(&slots, text.as_bytes(), |at| texts[at] == *text);
+            let found = hash_index::find(&slots, text.as_bytes(), |at| texts[at] == *text);
             prop_assert_eq!(found.map(|at| at as usize), texts.iter().position(|known| known == text));
         }
     }

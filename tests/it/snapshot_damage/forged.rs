@@ -5,12 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use parallax::checksum;
 use parallax::cli::inspect_snapshot;
 use parallax::condition::encode;
-use parallax::snapshot::format::{
+use parallax::site::snapshot::format::{
     Branch, Column, ColumnBound, Embedded, Experiment, Given, HEADER_BYTES, Header, Index, Indexed, Item,
     Page, Param, ParamKind, Part, Piece, Query, Range, Route, Rule, Scan, Shows, Site, Variant, Zone,
 };
-use parallax::snapshot::open::{Refusal, Snapshot};
-use parallax::snapshot::table;
+use parallax::site::snapshot::hash_index;
+use parallax::site::snapshot::open::{Refusal, Snapshot};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -89,7 +89,7 @@ fn query() -> Query {
     };
     let item = |place: &str| Item { place: place.into(), piece: 0, facts: encoded(json!({ "n": 1 })) };
     let values = vec![encoded(json!(1))];
-    let slots = table::slots(1, std::iter::once((0, &values[0][..])));
+    let slots = hash_index::slots(1, std::iter::once((0, &values[0][..])));
     Query {
         key: "q".to_owned(),
         content: [0; 16],

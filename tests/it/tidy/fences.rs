@@ -8,14 +8,14 @@ use super::{File, files, hold};
 /// Every dependency, and the files or folders of `src/` that may name it; "" is all of them.
 const FENCES: &[(&str, &[&str])] = &[
     ("aho_corasick", &["resolve/user_agent.rs"]),
-    ("arc_swap", &["snapshot/current.rs"]),
+    ("arc_swap", &["site/catalog/catalog.rs"]),
     ("base64", &["http/authorization.rs"]),
     ("blake3", &["checksum.rs"]),
     ("clap", &["cli/"]),
     ("crc32c", &["checksum.rs"]),
     ("crc32fast", &["checksum.rs"]),
     ("crossbeam_channel", &["segment/queue.rs"]),
-    ("flate2", &["http/body.rs", "snapshot/compile/piece.rs", "cli/inspect_snapshot.rs"]),
+    ("flate2", &["http/body.rs", "site/compile/piece.rs", "cli/inspect_snapshot.rs"]),
     ("hdrhistogram", &["metrics.rs"]),
     ("hmac", &["checksum.rs"]),
     ("httparse", &["http/chunked.rs", "http/request.rs"]),
@@ -40,31 +40,36 @@ const FENCES: &[(&str, &[&str])] = &[
             "visitors/event.rs",
         ],
     ),
-    ("jiff", &["snapshot/compile/"]),
+    ("jiff", &["site/compile/"]),
     (
         "jsonc_parser",
-        &["snapshot/keywords.rs", "snapshot/mistake.rs", "snapshot/shape.rs", "snapshot/syntax.rs"],
+        &[
+            "site/source/json_schema.rs",
+            "site/source/diagnostics.rs",
+            "site/source/validate.rs",
+            "site/source/syntax.rs",
+        ],
     ),
-    ("memmap2", &["snapshot/open.rs"]),
+    ("memmap2", &["site/snapshot/open.rs"]),
     ("monoio", &["worker/"]),
     ("nix", &["worker/timeouts.rs"]),
-    ("notify", &["snapshot/watch.rs"]),
+    ("notify", &["site/catalog/watcher.rs"]),
     ("parquet", &["events/columns.rs"]),
     ("regex_automata", &["condition/pattern.rs"]),
     (
         "rkyv",
         &[
-            "snapshot/compile/embed.rs",
-            "snapshot/compile/mod.rs",
-            "snapshot/format.rs",
-            "snapshot/open.rs",
-            "snapshot/references.rs",
-            "snapshot/search.rs",
-            "snapshot/table.rs",
+            "site/compile/embed.rs",
+            "site/compile/mod.rs",
+            "site/snapshot/format.rs",
+            "site/snapshot/open.rs",
+            "site/snapshot/verify.rs",
+            "site/query/run.rs",
+            "site/snapshot/hash_index.rs",
         ],
     ),
     ("rustix", &["ids.rs", "storage/", "worker/mod.rs"]),
-    ("schemars", &["snapshot/pattern.rs", "snapshot/schema.rs", "snapshot/source/"]),
+    ("schemars", &["site/source/pattern.rs", "site/source/schema.rs", "site/source/types/"]),
     ("serde", &[""]),
     ("serde_json", &[""]),
     ("sha2", &["checksum.rs"]),
@@ -157,7 +162,7 @@ fn a_stray_crate_is_found_however_it_is_written() {
         complaints("src/edge/a.rs", "// rkyv::access\nuse crate::rkyv::x; let clap = 1; let a = \"rkyv::\";"),
         0
     );
-    assert_eq!(complaints("src/snapshot/format.rs", "use rkyv::Archive;"), 0);
+    assert_eq!(complaints("src/site/snapshot/format.rs", "use rkyv::Archive;"), 0);
     assert_eq!(complaints("src/snapshot/formatted.rs", "use rkyv::Archive;"), 1);
     assert!(
         dependencies("\n[dependencies]\n# a\nb-c = \"1\"\n\n[dev-dependencies]\nd = \"1\"\n").contains("b_c")

@@ -1,9 +1,9 @@
 //! Who may read an answer from another origin: everyone the public ones, those whom the site
 //! names the private ones.
 
-use parallax::snapshot::compile::compile;
-use parallax::snapshot::files::Files;
-use parallax::snapshot::read::read;
+use parallax::site::compile::compile;
+use parallax::site::source::files::Files;
+use parallax::site::source::read::read;
 use serde_json::json;
 
 use super::{Shared, compiled, page, site_file, zone};

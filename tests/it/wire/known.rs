@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::thread;
 
-use parallax::snapshot::compile::compile;
-use parallax::snapshot::files::Files;
-use parallax::snapshot::read::read;
+use parallax::site::compile::compile;
+use parallax::site::source::files::Files;
+use parallax::site::source::read::read;
 use serde_json::{Value, json};
 
 use super::{page, resolve, serving, zone};

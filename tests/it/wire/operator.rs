@@ -7,8 +7,8 @@ use parallax::api::{Desk, Settings};
 use parallax::http::request::{Parsed, parse};
 use parallax::metrics::{Publishing, Totals};
 use parallax::resolve::user_agent::Agents;
-use parallax::snapshot::current::Current;
-use parallax::snapshot::open::Budget;
+use parallax::site::catalog::catalog::Current;
+use parallax::site::snapshot::open::Budget;
 use parallax::worker::{ENDPOINTS_COUNTED, Service, Stopping};
 use serde_json::json;
 
