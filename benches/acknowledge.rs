@@ -21,8 +21,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax::clock::{SystemClock, instant, now_ms};
-use parallax::segment::{self, Ack, Kind, Options, Outcome, Port, Record, Records, Request, WriterThread};
 use parallax::storage::disk::RealDisk;
+use parallax::visitors::log::{
+    self, Ack, Kind, Options, Outcome, Port, Record, Records, Request, WriterThread,
+};
 
 use child::Child;
 use compiled::compiled;
@@ -146,7 +148,7 @@ impl Log {
         let (options, clock) = (Options { ack, ..Options::default() }, Arc::new(SystemClock::new()));
         let follower = Box::new(|_: Records<'_>| ());
         let (queue, writer, _) =
-            segment::open(&folder, options, Arc::new(RealDisk), clock, follower).expect("it opens");
+            log::open(&folder, options, Arc::new(RealDisk), clock, follower).expect("it opens");
         let worker = std::thread::current();
         let port = queue.port(Arc::new(move || worker.unpark()));
         let thread = WriterThread::spawn(queue, writer).expect("there is a thread");

@@ -24,8 +24,10 @@ use child::{Child, ask};
 use compiled::compiled;
 use load::{Load, compare, pinned, say};
 use parallax::clock::{SystemClock, now_ms};
-use parallax::segment::{self, Ack, Kind, Options, Outcome, Port, Record, Records, Request, WriterThread};
 use parallax::storage::disk::RealDisk;
+use parallax::visitors::log::{
+    self, Ack, Kind, Options, Outcome, Port, Record, Records, Request, WriterThread,
+};
 use site::site;
 
 const VISITORS: usize = 1_000_000;
@@ -118,8 +120,7 @@ fn serve(data: &Path, snapshots: &Path, is_pinned: bool) -> Child {
 fn write(folder: &Path, visitors: usize) {
     let options = Options { ack: Ack::Written, ..Options::default() };
     let (clock, nobody) = (Arc::new(SystemClock::new()), Box::new(|_: Records<'_>| ()));
-    let (queue, writer, _) =
-        segment::open(folder, options, Arc::new(RealDisk), clock, nobody).expect("it opens");
+    let (queue, writer, _) = log::open(folder, options, Arc::new(RealDisk), clock, nobody).expect("it opens");
     let worker = std::thread::current();
     let port = queue.port(Arc::new(move || worker.unpark()));
     let thread = WriterThread::spawn(queue, writer).expect("there is a thread");

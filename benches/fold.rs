@@ -5,12 +5,12 @@ mod folding;
 
 use divan::{AllocProfiler, Bencher, black_box};
 use folding::{Folding, SECRET, record};
-use parallax::segment::Kind;
-use parallax::segment::filter::Whose;
 use parallax::visitors::Counted;
-use parallax::visitors::identity::{Applier, Keys};
-use parallax::visitors::profile::Profile;
-use parallax::visitors::table::Table;
+use parallax::visitors::apply::{Applier, Keys};
+use parallax::visitors::log::Kind;
+use parallax::visitors::log::bloom::Whose;
+use parallax::visitors::profile::profile::Profile;
+use parallax::visitors::store::table::Table;
 
 #[global_allocator]
 static ALLOCATOR: AllocProfiler = AllocProfiler::system();

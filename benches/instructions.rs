@@ -36,12 +36,12 @@ use compiled::compiled;
 use content::site_with_content;
 use decoding::{Decoding, EVENT};
 use folding::{Folding, SECRET, record};
-use parallax::segment::{Kind, Record};
 use parallax::visitors::Counted;
-use parallax::visitors::identity::Applier;
+use parallax::visitors::apply::Applier;
 use parallax::visitors::live::Live;
+use parallax::visitors::log::{Kind, Record};
 use parallax::visitors::lookup::Lookup;
-use parallax::visitors::table::Table;
+use parallax::visitors::store::table::Table;
 use served::{Case, Served};
 
 const FEW: usize = 1_000;

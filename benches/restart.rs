@@ -10,14 +10,16 @@ use std::time::Duration;
 
 use parallax::clock::{Clock, SystemClock, instant, now_ms};
 use parallax::limits::PROFILES_MEMORY_BYTES;
-use parallax::segment::{Ack, Follower, Held, Kind, Options, Port, Record, Records, Report, Request, Writer};
 use parallax::storage::disk::RealDisk;
 use parallax::visitors::checkpoint::Figures;
-use parallax::visitors::checkpoint::folder::Folder;
-use parallax::visitors::checkpoint::making::{self, making};
-use parallax::visitors::checkpoint::restoring::{Reach, Restored, restore};
+use parallax::visitors::checkpoint::directory::Folder;
+use parallax::visitors::checkpoint::restore::{Reach, Restored, restore};
+use parallax::visitors::checkpoint::scheduler::{self, making};
 use parallax::visitors::live::Live;
-use parallax::visitors::table::ENTRY_COST;
+use parallax::visitors::log::{
+    Ack, Follower, Held, Kind, Options, Port, Record, Records, Report, Request, Writer,
+};
+use parallax::visitors::store::table::ENTRY_COST;
 
 /// Events that are written; in test mode, which asks only whether it works, fewer.
 const EVENTS: u64 = 2_000_000;
@@ -51,9 +53,9 @@ fn main() {
     line(&format!("{entries} entries, {} bytes of values each", cost / entries - ENTRY_COST));
 
     let figures = Arc::<Figures>::default();
-    let options = making::Options::new(SECRET, BOUND);
+    let options = scheduler::Options::new(SECRET, BOUND);
     options.stop_ms.store(u64::MAX, std::sync::atomic::Ordering::Relaxed);
-    let standing = making::Standing::default();
+    let standing = scheduler::Standing::default();
     let (making, scribe) =
         making(Folder::new(Arc::new(RealDisk), folder), options, standing, Arc::clone(&figures));
     scribe.spawn().expect("a thread");

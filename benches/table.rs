@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use dice::Dice;
 use parallax::clock::instant;
-use parallax::visitors::table::{Key, Rank, Reader, Table};
+use parallax::visitors::store::table::{Key, Rank, Reader, Table};
 
 const VALUE_BYTES: usize = 250;
 const LOOKS: u64 = 2_000_000;

@@ -32,30 +32,29 @@
 //! * A request sees one snapshot from its first byte to its last.
 //! * Mapped bytes cannot change: they are sealed first and checked then.
 //! * Every queue, buffer, table, loop and recursion has a bound in [`limits`].
-//! * `unsafe` stands in `site/snapshot/open.rs` and `visitors/table.rs` only, each block with what makes it sound.
+//! * `unsafe` stands in `site/snapshot/open.rs` and `visitors/store/table.rs` only, each block with what makes it sound.
 //! * A public response contains nothing of a visitor or of its caller.
 
-// Floor 10: words that the operator types. `main` stands above it.
+// Floor 10: commands and flags. `main` is above it.
 pub mod cli;
-// Floor 9: which thread does what.
+// Floor 9: startup and shutdown; starts the threads.
 pub mod server;
-// Floor 8
+// Floor 8: the admin address.
 pub mod admin;
 // Floor 7: one pinned thread and its connections.
 pub mod worker;
-// Floor 6: HTTP in, HTTP out.
+// Floor 6: HTTP request in, HTTP response out.
 pub mod api;
 // Floor 5: snapshot, visitor and request to bytes.
 pub mod resolve;
-// Floor 4: the site that comes along; what the log says of each visitor.
+// Floor 4: recorded events and the profiles folded from them. `visitors::events` is on floor 3, `visitors::log` on floor 2.
 pub mod visitors;
-// Floor 3: what was sent; what was published.
-pub mod events;
-// Floor 2: bytes and meaning.
+// Floor 3: published sites.
+pub mod site;
+// Floor 2: parsing and evaluation.
 pub mod condition;
 pub mod http;
-pub mod segment;
-// Floor 1: settings, files, ids, URLs.
+// Floor 1: settings, counters, files, IDs, URLs.
 pub mod config;
 pub mod ids;
 pub mod metrics;

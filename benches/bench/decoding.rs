@@ -3,12 +3,12 @@
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 
-use parallax::events::decode::{Call, Judge, Outside, Policy, Sent};
-use parallax::events::document::Reader;
-use parallax::events::endpoint::Endpoint;
-use parallax::events::receipt::Fates;
 use parallax::resolve::path::RoutePath;
-use parallax::segment::Record;
+use parallax::visitors::events::decode::{Call, Judge, Outside, Policy, Sent};
+use parallax::visitors::events::document::Reader;
+use parallax::visitors::events::endpoint::Endpoint;
+use parallax::visitors::events::receipt::Fates;
+use parallax::visitors::log::Record;
 
 /// One event of some 500 bytes.
 pub const EVENT: &str = r#"{"type":"track","anonymousId":"507f191e-810c-4972-9de8-60ea00000000","messageId":"ajs-022bb90c-bbac-11e4-8dfc-aa07a5b093db","timestamp":"2026-01-05T09:59:58.123Z","event":"Product Viewed","properties":{"path":"/pricing","sku":"G-32","price":18.99,"quantity":1,"category":"Games"},"context":{"locale":"de-DE","library":{"name":"analytics.js","version":"2.11.1"},"userAgent":"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 Chrome/140.0 Safari/537.36"}}"#;
@@ -17,9 +17,9 @@ const CALL: Call<'static> = Call {
     site: "acme",
     tracking_id: "track_acme",
     policy: Policy {
-        bots: parallax::events::decode::Bots::Flag,
+        bots: parallax::visitors::events::decode::Bots::Flag,
         honor_gpc: false,
-        ip: parallax::events::ip::IpPolicy::None,
+        ip: parallax::visitors::events::ip::IpPolicy::None,
     },
     received_ms: 1_767_607_200_000,
     preview: false,

@@ -2,10 +2,10 @@
 
 use std::hint::black_box;
 
-use parallax::segment::{Kind, Record};
 use parallax::visitors::Counted;
-use parallax::visitors::identity::Applier;
-use parallax::visitors::table::Table;
+use parallax::visitors::apply::Applier;
+use parallax::visitors::log::{Kind, Record};
+use parallax::visitors::store::table::Table;
 
 const NOW_MS: i64 = 1_767_607_200_000;
 /// What visitors are found by.

@@ -8,11 +8,11 @@ use crate::api::{Desk, Endpoint};
 use crate::http::request::{Method, Request};
 use crate::limits::memory_sum::Term;
 use crate::metrics::{Counters, Happening, Histogram, JobCounts, Publishing, Recorded, Syncs, Totals};
-use crate::segment::Queue;
 use crate::site::snapshot::open::Budget;
 use crate::storage;
 use crate::visitors::checkpoint;
 use crate::visitors::live::Looks;
+use crate::visitors::log::Queue;
 use crate::worker::Stopping;
 
 /// Where the figures come from.

@@ -3,7 +3,6 @@
 use super::desk::Settings;
 use super::{Endpoint, respond};
 use crate::clock;
-use crate::events::visitor::{is_anon_id, is_placeholder};
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::negotiate;
@@ -17,6 +16,7 @@ use crate::resolve::user_agent::Facts;
 use crate::resolve::visitor_context::Visitor;
 use crate::site::catalog::catalog::{Catalog, Published};
 use crate::site::snapshot::format::{ArchivedRoute, ArchivedSite};
+use crate::visitors::events::visitor::{is_anon_id, is_placeholder};
 
 /// A request to an endpoint of a published site.
 pub(super) struct Call<'a> {

@@ -9,7 +9,6 @@ use super::query::{self, Given};
 use super::record::{self, Recorder};
 use super::{Answered, Endpoint, Progress, admit, openapi, refuse, resolve, respond, routes, variants};
 use crate::clock;
-use crate::events;
 use crate::http::body::{self, Object};
 use crate::http::cors::{self, Cors};
 use crate::http::date::DateLine;
@@ -26,6 +25,7 @@ use crate::resolve::user_agent::{AgentTable, Agents};
 use crate::site::catalog::catalog::{Catalog, Current, View};
 use crate::site::query::run::Search;
 use crate::throttle::Throttle;
+use crate::visitors::events;
 use crate::visitors::lookup::Lookup;
 
 /// What the operator set for all desks.

@@ -21,7 +21,7 @@ mod variants;
 pub use desk::{Desk, Settings};
 pub use record::Recorder;
 
-use crate::events::endpoint as events;
+use crate::visitors::events::endpoint as events;
 
 use crate::http::request::{Method, Request, Surface};
 use crate::problem::{self, Kind, Problem};

@@ -8,12 +8,6 @@ use super::desk::{Decoded, Desk, Room, Settings};
 use super::reply::{Asked, Kept, Reply};
 use super::{Answered, Progress, admit, refuse};
 use crate::clock;
-use crate::events::decode::{self, Bots, Judge, Outside, Policy, Sent};
-use crate::events::document::Reader;
-use crate::events::endpoint::Endpoint;
-use crate::events::ip::IpPolicy;
-use crate::events::receipt::{self, Durable, Fates, Reason, Refused, Stored};
-use crate::events::refusal::Refusal;
 use crate::http::authorization;
 use crate::http::body;
 use crate::http::cors::Cors;
@@ -25,9 +19,15 @@ use crate::metrics::Recorded;
 use crate::problem::{self, Problem};
 use crate::resolve::path::RoutePath;
 use crate::resolve::user_agent::{AgentTable, Agents};
-use crate::segment::{self, Completion, Outcome, Port, Record, Verdict};
 use crate::site::catalog::catalog::Catalog;
 use crate::site::snapshot::format::ArchivedSite;
+use crate::visitors::events::decode::{self, Bots, Judge, Outside, Policy, Sent};
+use crate::visitors::events::document::Reader;
+use crate::visitors::events::endpoint::Endpoint;
+use crate::visitors::events::ip::IpPolicy;
+use crate::visitors::events::receipt::{self, Durable, Fates, Reason, Refused, Stored};
+use crate::visitors::events::refusal::Refusal;
+use crate::visitors::log::{self, Completion, Outcome, Port, Record, Verdict};
 
 /// A thread's way to the log: its buffers, and what waits for the disk.
 pub struct Recorder {
@@ -49,7 +49,7 @@ pub struct Recorder {
 /// The buffers of a request.
 #[derive(Default)]
 struct Spare {
-    records: segment::Request,
+    records: log::Request,
     fates: Fates,
 }
 
@@ -129,7 +129,7 @@ impl Recorder {
         self.waiting[token].take()
     }
 
-    fn keep(&mut self, mut records: segment::Request, fates: Fates) {
+    fn keep(&mut self, mut records: log::Request, fates: Fates) {
         if self.spare.len() < SPARE_MAX && records.capacity() + fates.bytes() <= SPARE_BYTES_MAX {
             records.clear();
             self.spare.push(Spare { records, fates });
@@ -147,12 +147,7 @@ impl Recorder {
     }
 
     /// Queues the records, under a token.
-    fn send(
-        &mut self,
-        mut records: segment::Request,
-        fates: Fates,
-        kept: Kept,
-    ) -> Result<usize, segment::Refusal> {
+    fn send(&mut self, mut records: log::Request, fates: Fates, kept: Kept) -> Result<usize, log::Refusal> {
         let token = self.free.pop().unwrap_or_else(|| {
             self.waiting.push(None);
             self.waiting.len() - 1
@@ -190,7 +185,7 @@ impl From<Refusal> for Failure<'_> {
 /// What the events of a request came to.
 struct Judged {
     fates: Fates,
-    records: segment::Request,
+    records: log::Request,
     dry: bool,
 }
 
@@ -278,7 +273,7 @@ pub(super) fn finish(
         Outcome::Durable => Durable::Disk,
         Outcome::Written => Durable::Written,
         Outcome::DiskUnavailable => {
-            let problem = unavailable(segment::Refusal::DiskUnavailable);
+            let problem = unavailable(log::Refusal::DiskUnavailable);
             if let Some(request) = waited.request() {
                 refuse::write(out, &problem, cors, &request, date, room);
             }
@@ -310,16 +305,16 @@ fn told_cors<'a>(origin: Option<&'a [u8]>, catalog: &Catalog, completion: &Compl
     Cors::events(origin, origins).unwrap_or(Cors::Nobody)
 }
 
-fn unavailable<'a>(refusal: segment::Refusal) -> Problem<'a> {
+fn unavailable<'a>(refusal: log::Refusal) -> Problem<'a> {
     match refusal {
-        segment::Refusal::QueueFull => {
+        log::Refusal::QueueFull => {
             Problem::missing(problem::QUEUE_FULL, "another try in a moment, with the same message IDs")
         }
-        segment::Refusal::DiskUnavailable => {
+        log::Refusal::DiskUnavailable => {
             let expected = "another try, with the same message IDs: the disk takes nothing at the moment";
             Problem::missing(problem::DISK_UNAVAILABLE, expected)
         }
-        segment::Refusal::Stopped => {
+        log::Refusal::Stopped => {
             Problem::missing(problem::DRAINING, "another try, with the same message IDs: the server stops")
         }
     }

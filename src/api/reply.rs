@@ -3,12 +3,12 @@
 
 use super::desk::Room;
 use super::{Endpoint, respond};
-use crate::events::receipt::{Fates, Refused, Stored};
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::request::{Arrival, Request, has_token};
 use crate::http::response::Head;
 use crate::problem::Kind;
+use crate::visitors::events::receipt::{Fates, Refused, Stored};
 
 /// What an answer takes from its request.
 #[derive(Debug, Clone, Copy)]

@@ -10,8 +10,8 @@ use super::contains::contains;
 use super::inspect::Kind;
 use super::{Failure, checkpoints, say, unreadable};
 use crate::cli::inspect_snapshot;
-use crate::segment::{self, Checked, Flaw, LogError};
 use crate::storage::disk::{Disk, RealDisk};
+use crate::visitors::log::{self, Checked, Flaw, LogError};
 
 pub(super) const EXAMPLES: &str = "\
 Every checksum of what is published, and of what was recorded (beside a running server too); that the newest checkpoint of
@@ -46,7 +46,7 @@ pub(super) fn check(typed: &Check) -> Result<(), Failure> {
     }
     match Kind::of(path)? {
         Kind::Snapshot => verdict(check_snapshots(path)?, None, 0),
-        Kind::Segment => verdict((0, 0), Some(check_log(path, segment::check_file)?), 0),
+        Kind::Segment => verdict((0, 0), Some(check_log(path, log::check_file)?), 0),
         Kind::Checkpoint => verdict((0, 0), None, checkpoints::check_file(path)?),
     }
 }
@@ -54,8 +54,8 @@ pub(super) fn check(typed: &Check) -> Result<(), Failure> {
 fn check_folder(folder: &Path) -> Result<(), Failure> {
     let failed = |source| unreadable(LogError::Io { path: folder.to_owned(), source });
     let snapshots = check_snapshots(folder)?;
-    let log = if segment::holds_log(&RealDisk, folder).map_err(failed)? {
-        Some(check_log(folder, segment::check_folder)?)
+    let log = if log::holds_log(&RealDisk, folder).map_err(failed)? {
+        Some(check_log(folder, log::check_folder)?)
     } else {
         None
     };

@@ -10,10 +10,10 @@ use serde_json::json;
 use super::inspect::iso;
 use super::{Failure, say, unreadable};
 use crate::storage::disk::{Disk, RealDisk};
-use crate::visitors::checkpoint::comparing;
 use crate::visitors::checkpoint::format::FORMAT_VERSION;
-use crate::visitors::checkpoint::reading::{Fault, Opened};
-use crate::visitors::table::Rank;
+use crate::visitors::checkpoint::reader::{Fault, Opened};
+use crate::visitors::store::table::Rank;
+use crate::visitors::verify;
 
 fn disk() -> Arc<dyn Disk> {
     Arc::new(RealDisk)
@@ -29,7 +29,7 @@ fn failure(path: &Path, fault: Fault) -> Failure {
 
 /// How many of a folder's checkpoints are not sound; `None` where there is none.
 pub(super) fn check_folder(folder: &Path) -> Result<Option<usize>, Failure> {
-    let checked = comparing::check_folder(&disk(), folder).map_err(unreadable)?;
+    let checked = verify::check_folder(&disk(), folder).map_err(unreadable)?;
     for said in &checked.said {
         say(&folder.join(said).display().to_string())?;
     }
@@ -38,7 +38,7 @@ pub(super) fn check_folder(folder: &Path) -> Result<Option<usize>, Failure> {
 
 /// Whether one is not sound, as a count.
 pub(super) fn check_file(path: &Path) -> Result<usize, Failure> {
-    match comparing::check_file(&disk(), path) {
+    match verify::check_file(&disk(), path) {
         Ok(header) => {
             say(&format!("{}: sound, seq {}, {} entries", path.display(), header.seq, header.entries))?;
             Ok(0)

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::{Failure, say};
 use crate::cli::byte_search::Needle;
 use crate::limits::PLACES_SHOWN_MAX;
-use crate::segment::Locator;
 use crate::storage::disk::RealDisk;
+use crate::visitors::log::Locator;
 
 /// Searches the file at `path`, or every file in that folder and those within it; links are not followed.
 pub(super) fn contains(path: &Path, text: &str) -> Result<(), Failure> {

@@ -11,12 +11,12 @@ use clap::{Args, ValueEnum};
 
 use super::progress::Progress;
 use super::{Failure, say, unreadable};
-#[cfg(feature = "parquet")]
-use crate::events::columns::Table;
-use crate::events::export::line;
-use crate::segment::{self, Item, Kind, LogError, Reader, Record};
 use crate::storage::Replacement;
 use crate::storage::disk::RealDisk;
+use crate::visitors::events::export::line;
+#[cfg(feature = "parquet")]
+use crate::visitors::events::parquet::Table;
+use crate::visitors::log::{self, Item, Kind, LogError, Reader, Record};
 
 pub(super) const EXAMPLES: &str = "\
 One JSON object a line, to a pipe:
@@ -112,7 +112,7 @@ fn open(typed: &Export) -> Result<Reader, Failure> {
     }
     let folder = &typed.folder;
     let failed = |source| unreadable(LogError::Io { path: folder.clone(), source });
-    if !segment::holds_log(&RealDisk, folder).map_err(failed)? {
+    if !log::holds_log(&RealDisk, folder).map_err(failed)? {
         return Err(Failure::Input(format!(
             "{} holds no log: there is no segment in it; expected the folder that serve --data names",
             folder.display()

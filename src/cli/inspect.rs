@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use super::{Failure, checkpoints, say, unreadable};
 use crate::cli::inspect_snapshot;
-use crate::events::time;
-use crate::segment::format::{FORMAT_VERSION, SEGMENT_MAGIC};
-use crate::segment::{self, Finding, Inspected};
 use crate::site::snapshot::format::MAGIC as SNAPSHOT_MAGIC;
 use crate::storage;
 use crate::storage::disk::RealDisk;
-use crate::visitors::checkpoint::folder::seq_of;
+use crate::visitors::checkpoint::directory::seq_of;
 use crate::visitors::checkpoint::format::MAGIC as CHECKPOINT_MAGIC;
+use crate::visitors::events::time;
+use crate::visitors::log::format::{FORMAT_VERSION, SEGMENT_MAGIC};
+use crate::visitors::log::{self, Finding, Inspected};
 
 pub(super) const EXAMPLES: &str = "\
   parallax inspect snapshots/shop.snapshot
@@ -44,7 +44,7 @@ pub(super) fn inspect_file(typed: &Inspect) -> Result<(), Failure> {
             if typed.json { inspect_snapshot::json(&shown) } else { inspect_snapshot::text(&shown) }
         }
         Kind::Segment => {
-            let shown = segment::inspect(Arc::new(RealDisk), path).map_err(unreadable)?;
+            let shown = log::inspect(Arc::new(RealDisk), path).map_err(unreadable)?;
             if typed.json { format!("{:#}", as_json(&shown)) } else { as_text(path, &shown) }
         }
         Kind::Checkpoint => checkpoints::inspected(path, typed.json)?,
@@ -72,7 +72,7 @@ impl Kind {
             Ok(Self::Checkpoint)
         } else if magic == SNAPSHOT_MAGIC || name.ends_with(".snapshot") {
             Ok(Self::Snapshot)
-        } else if segment::seq_of(name).is_some() {
+        } else if log::seq_of(name).is_some() {
             Ok(Self::Segment)
         } else {
             Err(Failure::Input(format!(

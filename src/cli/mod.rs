@@ -28,15 +28,14 @@ use ipnet::IpNet;
 
 use self::print_config::printed;
 use self::settings::{Said, Sources};
-use crate::cli::demo;
 use crate::config::{Ack, Config, Driver, Timeouts};
 use crate::limits::{
     CHECKPOINT_LOG_BYTES, CONNECTIONS_MEMORY_BYTES, PROFILES_MEMORY_BYTES, SEGMENT_BYTES,
     SNAPSHOTS_MEMORY_BYTES, SPIN_US_MAX, WORKERS_MAX,
 };
-use crate::segment::LogError;
 use crate::site::catalog::directory::names;
 use crate::site::source::schema::{self, schema};
+use crate::visitors::log::LogError;
 use crate::{server, storage};
 
 /// Hands every visitor of a website their own version of a page within microseconds.

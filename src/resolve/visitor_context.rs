@@ -11,9 +11,9 @@ use crate::condition::{Document, Value};
 use crate::site::profile_fields::ProfileField;
 use crate::site::snapshot::format::{ArchivedClockOffset, ArchivedSite};
 use crate::url::PageUrl;
-use crate::visitors::history::History;
-use crate::visitors::profile::Profile;
-use crate::visitors::touch::Touch;
+use crate::visitors::profile::history::History;
+use crate::visitors::profile::profile::Profile;
+use crate::visitors::profile::touch::Touch;
 
 /// What a request tells of its visitor.
 #[derive(Debug, Clone, Copy)]

@@ -17,15 +17,15 @@ use crate::config::{Ack, Config};
 use crate::ids;
 use crate::limits::CHECKPOINT_STOP_MS;
 use crate::metrics::{JobCounts, Recorded, Syncs};
-use crate::segment::{
-    self, Erased, Follower, Held, LogError, Options, Queue, Records, Report, Secret, Visitor, WriterThread,
-};
 use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::checkpoint::Figures;
-use crate::visitors::checkpoint::folder::{Folder, checkpoint_name};
-use crate::visitors::checkpoint::making::{self, making};
-use crate::visitors::checkpoint::restoring::{Reach, Restored, restore};
+use crate::visitors::checkpoint::directory::{Folder, checkpoint_name};
+use crate::visitors::checkpoint::restore::{Reach, Restored, restore};
+use crate::visitors::checkpoint::scheduler::{self, making};
 use crate::visitors::live::{Live, Looks};
+use crate::visitors::log::{
+    self, Erased, Follower, Held, LogError, Options, Queue, Records, Report, Secret, Visitor, WriterThread,
+};
 
 /// The log at work.
 pub(super) struct Recording {
@@ -108,9 +108,9 @@ impl Recording {
         let Restored { table, secret: old_secret, seq, standing, .. } = restored;
         let (known, secret) = (table.len(), old_secret.unwrap_or_else(secret));
         let (live, looks) = Live::standing(table, secret, config.profiles_memory);
-        let options_of_making = making::Options {
+        let options_of_making = scheduler::Options {
             log_bytes: config.checkpoint_bytes,
-            ..making::Options::new(secret, config.profiles_memory)
+            ..scheduler::Options::new(secret, config.profiles_memory)
         };
         let stop_ms = Arc::clone(&options_of_making.stop_ms);
         let figures = Arc::<Figures>::default();
@@ -219,8 +219,8 @@ fn options(config: &Config) -> Options {
     const DAY_MS: i64 = 24 * 60 * 60 * 1000;
     Options {
         ack: match config.ack {
-            Ack::Disk => segment::Ack::Disk,
-            Ack::Written => segment::Ack::Written,
+            Ack::Disk => log::Ack::Disk,
+            Ack::Written => log::Ack::Written,
         },
         segment_bytes: config.segment_bytes,
         retain_ms: config.retain_days.map(|days| i64::from(days) * DAY_MS),

@@ -31,14 +31,14 @@ use crate::limits::{
 };
 use crate::metrics::{JobCounts, Totals};
 use crate::resolve::user_agent::Agents;
-use crate::segment::LogError;
 use crate::site::catalog::catalog::Current;
 use crate::site::catalog::directory::Shelf;
 use crate::site::catalog::watcher::{self, Watched};
 use crate::site::snapshot::open::Budget;
 use crate::throttle::Throttle;
-use crate::visitors::checkpoint::restoring::RestoreError;
-use crate::visitors::table::memory_bytes_max;
+use crate::visitors::checkpoint::restore::RestoreError;
+use crate::visitors::log::LogError;
+use crate::visitors::store::table::memory_bytes_max;
 use crate::worker::{self, ENDPOINTS_COUNTED, Kernel, Plan, Stopping};
 use crate::{clock, ids, storage};
 

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::Counted;
-use super::checkpoint::making::Making;
-use super::identity::{Applier, Keys};
+use super::apply::{Applier, Keys};
+use super::checkpoint::scheduler::Making;
 use super::lookup::Lookup;
-use super::profile::Profile;
-use super::table::{Readers, Table};
+use super::profile::Counted;
+use super::profile::profile::Profile;
+use super::store::table::{Readers, Table};
 use crate::clock::Clock;
-use crate::segment::filter::Whose;
-use crate::segment::{Kind, Record, Records, Secret};
+use crate::visitors::log::bloom::Whose;
+use crate::visitors::log::{Kind, Record, Records, Secret};
 
 /// What the table holds and what was left out of it, for whoever shows it.
 #[derive(Debug, Default)]

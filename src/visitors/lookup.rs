@@ -2,10 +2,10 @@
 //!
 //! What is found stays as it was until it is let go of; looking takes no lock and allocates nothing.
 
-use super::identity::Keys;
-use super::profile::{Entry, Profile};
-use super::table::{Key, Pinned, Reader};
-use crate::segment::filter::Whose;
+use super::apply::Keys;
+use super::profile::profile::{Entry, Profile};
+use super::store::table::{Key, Pinned, Reader};
+use crate::visitors::log::bloom::Whose;
 
 /// One thread's way to the table.
 pub struct Lookup {

@@ -29,19 +29,19 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use parallax::clock::Clock;
-use parallax::segment::{
+use parallax::storage::disk::Disk;
+use parallax::visitors::apply::Applier;
+use parallax::visitors::checkpoint::Figures;
+use parallax::visitors::checkpoint::directory::Folder;
+use parallax::visitors::checkpoint::restore::{Reach, Restored, restore};
+use parallax::visitors::checkpoint::scheduler::{self, making};
+use parallax::visitors::checkpoint::writer::Scribe;
+use parallax::visitors::live::Live;
+use parallax::visitors::log::{
     self, Follower, Held, Kind, Options, Port, Queue, Record, Records, Report, Request, Visitor, Writer,
 };
-use parallax::storage::disk::Disk;
-use parallax::visitors::Counted;
-use parallax::visitors::checkpoint::Figures;
-use parallax::visitors::checkpoint::folder::Folder;
-use parallax::visitors::checkpoint::making::{self, making};
-use parallax::visitors::checkpoint::restoring::{Reach, Restored, restore};
-use parallax::visitors::checkpoint::writing::Scribe;
-use parallax::visitors::identity::Applier;
-use parallax::visitors::live::Live;
-use parallax::visitors::table::{Key, Rank, Table};
+use parallax::visitors::profile::Counted;
+use parallax::visitors::store::table::{Key, Rank, Table};
 
 use crate::dice::Dice;
 use crate::log::TestClock;
@@ -218,8 +218,10 @@ impl World {
         let Restored { table, secret, seq, standing, findings } = restored;
         let secret = secret.unwrap_or(SECRET);
         let figures = Arc::<Figures>::default();
-        let options =
-            making::Options { log_bytes: self.log_bytes, ..making::Options::new(secret, self.cost_max) };
+        let options = scheduler::Options {
+            log_bytes: self.log_bytes,
+            ..scheduler::Options::new(secret, self.cost_max)
+        };
         let stop_ms = Arc::clone(&options.stop_ms);
         let (making, scribe) = making(self.folder(), options, standing, Arc::clone(&figures));
         let (live, _) = Live::standing(table, secret, self.cost_max);
@@ -259,7 +261,7 @@ impl World {
         }
         running.writer.step();
         let completion = running.port.take().expect("a step answers what was sent");
-        completion.outcome != segment::Outcome::DiskUnavailable
+        completion.outcome != log::Outcome::DiskUnavailable
     }
 
     /// The fold of the log up to a seq, from its beginning.
@@ -308,7 +310,7 @@ impl Running {
     }
 
     /// Stops it cleanly.
-    fn stop(mut self) -> segment::Stopped {
+    fn stop(mut self) -> log::Stopped {
         self.scribe.take().expect("it is there").spawn().expect("a thread");
         self.queue.stop();
         self.writer.close()

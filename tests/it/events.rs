@@ -14,14 +14,14 @@ mod visitors;
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use parallax::events::decode::{Call, Judge, Outside, Policy, Sent};
-use parallax::events::document::Reader;
-use parallax::events::endpoint::Endpoint;
-use parallax::events::export;
-use parallax::events::receipt::{Answer, Durable, Fates, Refused, Stored};
-use parallax::events::refusal::{Came, Refusal};
 use parallax::problem;
 use parallax::resolve::path::RoutePath;
+use parallax::visitors::events::decode::{Call, Judge, Outside, Policy, Sent};
+use parallax::visitors::events::document::Reader;
+use parallax::visitors::events::endpoint::Endpoint;
+use parallax::visitors::events::export;
+use parallax::visitors::events::receipt::{Answer, Durable, Fates, Refused, Stored};
+use parallax::visitors::events::refusal::{Came, Refusal};
 use proptest::prelude::ProptestConfig;
 use serde_json::{Value, json};
 
@@ -36,9 +36,9 @@ const CALL: Call<'static> = Call {
     site: "acme",
     tracking_id: "track_acme",
     policy: Policy {
-        bots: parallax::events::decode::Bots::Flag,
+        bots: parallax::visitors::events::decode::Bots::Flag,
         honor_gpc: false,
-        ip: parallax::events::ip::IpPolicy::None,
+        ip: parallax::visitors::events::ip::IpPolicy::None,
     },
     received_ms: NOW_MS,
     preview: false,

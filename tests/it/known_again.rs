@@ -9,9 +9,9 @@ use std::thread;
 
 use parallax::clock::now_ms;
 use parallax::resolve::visitor_context::past_json;
-use parallax::segment::{Item, Reader};
 use parallax::storage::disk::RealDisk;
 use parallax::visitors::live::{Live, Looks};
+use parallax::visitors::log::{Item, Reader};
 use serde_json::{Value, json};
 
 use crate::dice::Dice;

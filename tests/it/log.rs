@@ -38,10 +38,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use parallax::clock::Clock;
-use parallax::segment::{
+use parallax::storage::disk::Disk;
+use parallax::visitors::log::{
     self, Completion, Kind, LogError, Options, Port, Queue, Record, Records, Report, Request, Writer,
 };
-use parallax::storage::disk::Disk;
 
 /// Where the simulated folder is.
 const FOLDER: &str = "/data";
@@ -99,7 +99,7 @@ impl Log {
             folded.extend(records.iter().map(|(seq, record)| (seq, record.key)));
         };
         let clock = Arc::clone(clock) as Arc<dyn Clock>;
-        let (queue, writer, report) = segment::open(folder, options, disk, clock, Box::new(follower))?;
+        let (queue, writer, report) = log::open(folder, options, disk, clock, Box::new(follower))?;
         let wakes = Arc::new(AtomicU64::new(0));
         let woken = Arc::clone(&wakes);
         let port = queue.port(Arc::new(move || {
@@ -116,7 +116,7 @@ impl Log {
     }
 
     /// Stops it cleanly.
-    fn stop(self) -> segment::Stopped {
+    fn stop(self) -> log::Stopped {
         self.queue.stop();
         self.writer.close()
     }

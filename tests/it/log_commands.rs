@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use parallax::clock::Clock;
-use parallax::segment::{self, Kind, Options, Outcome, Port, Queue, Record, Records, Request, Writer};
 use parallax::storage::disk::RealDisk;
+use parallax::visitors::log::{self, Kind, Options, Outcome, Port, Queue, Record, Records, Request, Writer};
 
 use crate::dice::Dice;
 
@@ -117,7 +117,7 @@ impl Log {
     fn open(folder: &Path, options: Options) -> Self {
         let clock = Arc::new(Hand(AtomicI64::new(1_767_225_600_000)));
         let follower = Box::new(|_: Records<'_>| {});
-        let opened = segment::open(folder, options, Arc::new(RealDisk), clock.clone(), follower);
+        let opened = log::open(folder, options, Arc::new(RealDisk), clock.clone(), follower);
         let (queue, writer, _) = opened.expect("the log opens");
         let port = queue.port(Arc::new(|| {}));
         Self { queue, port, writer, clock }

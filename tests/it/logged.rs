@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use parallax::events::export;
-use parallax::segment::{Item, Reader};
 use parallax::storage::disk::RealDisk;
+use parallax::visitors::events::export;
+use parallax::visitors::log::{Item, Reader};
 use serde_json::Value;
 
 use crate::harness::{Response, Server, eventually};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parallax::segment::segment_name;
+use parallax::visitors::log::segment_name;
 
 use crate::harness::{Client, Response, Server, eventually, temporary_folder};
 

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use parallax::segment::{Item, Reader};
 use parallax::storage::disk::RealDisk;
+use parallax::visitors::log::{Item, Reader};
 use serde_json::json;
 use tempfile::TempDir;
 

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
-use parallax::visitors::checkpoint::folder::checkpoint_name;
+use parallax::visitors::checkpoint::directory::checkpoint_name;
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Response, Server, Starting, eventually, temporary_folder};

@@ -11,12 +11,12 @@ mod shown;
 mod touches;
 mod traits;
 
-use parallax::segment::filter::Whose;
-use parallax::segment::{Kind, Record};
-use parallax::visitors::Counted;
-use parallax::visitors::identity::{Applier, Keys};
-use parallax::visitors::profile::{Entry, Profile};
-use parallax::visitors::table::{Key, Table};
+use parallax::visitors::apply::{Applier, Keys};
+use parallax::visitors::log::bloom::Whose;
+use parallax::visitors::log::{Kind, Record};
+use parallax::visitors::profile::Counted;
+use parallax::visitors::profile::profile::{Entry, Profile};
+use parallax::visitors::store::table::{Key, Table};
 use serde_json::{Value, json};
 
 use self::shown::Shown;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parallax::limits::{COPY_HELD_BYTES_MAX, RECORD_BYTES_MAX, RETIRED_BYTES};
-use parallax::visitors::table::{ENTRY_COST, Key, Rank, Reader, Table, memory_bytes_max};
+use parallax::visitors::store::table::{ENTRY_COST, Key, Rank, Reader, Table, memory_bytes_max};
 
 use super::dice::Dice;
 use super::harness::times;

@@ -14,8 +14,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::catalog::{Catalog, Current};
 use super::super::snapshot::open::{Budget, Refusal, Snapshot};
+use super::catalog::{Catalog, Current};
 use super::versions::Versions;
 use crate::limits::{COMPLAINTS_LOGGED_MAX, SITES_REMEMBERED_MAX, SNAPSHOT_NAMES_MAX, VERSIONS_BYTES_MAX};
 use crate::metrics::Publishing;

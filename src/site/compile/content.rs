@@ -15,9 +15,9 @@ use crate::limits::{
     QUERY_LIMIT_DEFAULT, QUERY_PARAMS_MAX,
 };
 use crate::nearest::nearest;
+use crate::site::query::order;
 use crate::site::snapshot::format::{Item, Param, ParamKind, Query, Scan};
 use crate::site::source::diagnostics::{Mistake, Mistakes};
-use crate::site::query::order;
 use crate::site::source::read::{QUERIES, Source};
 use crate::site::source::types::{self, Groups, Scalar};
 

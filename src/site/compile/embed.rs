@@ -12,10 +12,10 @@ use super::piece::Pieces;
 use crate::condition::{self, Patterns, Value};
 use crate::limits::{PLACE_BYTES_MAX, QUERY_EVALUATIONS_MAX};
 use crate::nearest::nearest;
-use crate::site::snapshot::format::{ArchivedQuery, Embedded, Given};
-use crate::site::source::diagnostics::{Mistake, Mistakes};
 use crate::site::query::params::{self, NO_VALUES, Values};
 use crate::site::query::run::{Search, evaluations_max};
+use crate::site::snapshot::format::{ArchivedQuery, Embedded, Given};
+use crate::site::source::diagnostics::{Mistake, Mistakes};
 use crate::site::source::types::{Authored, EmbeddedQuery};
 
 /// The queries of a site, ready to be run.

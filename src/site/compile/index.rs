@@ -14,8 +14,8 @@ use serde_json::Value as Json;
 use super::content::Entry;
 use crate::condition::{self, Condition, Encoded, Evaluator, Memo, Patterns, Value, number_of};
 use crate::limits::{INDEX_COMBINATIONS_MAX, INDEX_POSITIONS_MAX};
-use crate::site::snapshot::format::{Column, ColumnBound, Index, Indexed, Param, ParamKind};
 use crate::site::query::order;
+use crate::site::snapshot::format::{Column, ColumnBound, Index, Indexed, Param, ParamKind};
 use crate::site::snapshot::hash_index;
 
 /// A condition with its own expressions, to be evaluated while compiling.

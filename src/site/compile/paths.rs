@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::limits::ROUTE_BYTES_MAX;
 use crate::site::snapshot::format::{Branch, Route};
-use crate::site::source::diagnostics::{Mistake, Mistakes};
 use crate::site::snapshot::hash_index;
+use crate::site::source::diagnostics::{Mistake, Mistakes};
 
 pub(super) fn is_pattern(path: &str) -> bool {
     path.split('/').any(|segment| param_name(segment).is_some())

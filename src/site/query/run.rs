@@ -7,12 +7,12 @@
 use rkyv::rend::{u16_le, u32_le};
 
 use super::super::snapshot::format::{ArchivedColumn, ArchivedIndex, ArchivedQuery, ArchivedScan};
+use super::super::snapshot::hash_index;
 use super::order::number_key;
 use super::params::Values;
-use super::super::snapshot::hash_index;
 use crate::condition::{Document, Evaluator, Memo, Patterns, Value, bind, encode_scalar};
-use crate::site::query::cursor;
 use crate::limits::{HEAD_BYTES_MAX, ITEMS_MAX, PLACE_BYTES_MAX, QUERY_EVALUATIONS_MAX, QUERY_LIMIT_MAX};
+use crate::site::query::cursor;
 
 /// A search and what it found.
 #[derive(Debug)]

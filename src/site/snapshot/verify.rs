@@ -4,7 +4,10 @@
 
 use rkyv::rend::u32_le;
 
-use super::format::{ArchivedColumnBound, ArchivedPage, ArchivedPart, ArchivedQuery, ArchivedRule, ArchivedScan, ArchivedShows, ArchivedSite};
+use super::format::{
+    ArchivedColumnBound, ArchivedPage, ArchivedPart, ArchivedQuery, ArchivedRule, ArchivedScan,
+    ArchivedShows, ArchivedSite,
+};
 use super::hash_index;
 use crate::limits::{
     ITEMS_MAX, NODE_NESTING_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, SITE_ID_BYTES_MAX, ZONES_MAX,

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 
 use super::consistency;
-use super::files::{Fault, Files};
 use super::diagnostics::{At, Mistake, Mistakes};
+use super::files::{Fault, Files};
 use super::pattern::{NAME, Name};
 use super::schema::Kind;
-use super::validate::Shape;
-use super::types::{Audiences, Content, Groups, Queries, Route, Site};
 use super::syntax::{self, Break};
+use super::types::{Audiences, Content, Groups, Queries, Route, Site};
+use super::validate::Shape;
 use crate::limits::FILES_MAX;
 use crate::nearest::nearest;
 
@@ -43,7 +43,7 @@ pub struct Collection {
 const SITE: &str = "site.json";
 const AUDIENCES: &str = "audiences.json";
 const GROUPS: &str = "groups.json";
-pub(super) const QUERIES: &str = "queries.json";
+pub(crate) const QUERIES: &str = "queries.json";
 
 /// Reads a site's files. `progress` hears, file by file, how many are done and how many there are.
 pub fn read(files: &Files, progress: &dyn Fn(usize, usize)) -> (Source, Mistakes) {

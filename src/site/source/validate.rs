@@ -12,8 +12,8 @@ use jsonc_parser::common::Ranged;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use super::json_schema::{ANYTHING, Keywords, NO_KEYWORDS, Schema, Type, equals, pattern};
 use super::diagnostics::{At, Mistake, Mistakes, cut, push_token, span_of, visible};
+use super::json_schema::{ANYTHING, Keywords, NO_KEYWORDS, Schema, Type, equals, pattern};
 use super::schema::{Kind, schema};
 use crate::nearest::nearest;
 

@@ -94,8 +94,8 @@
 
 use crate::checksum::castagnoli;
 use crate::limits::{CHECKPOINT_BLOCK_BYTES, CHECKPOINT_RUNS_MAX, PROFILE_BYTES_MAX};
-use crate::segment::format::{u16_at, u32_at, u64_at};
-use crate::visitors::table::{Key, Rank};
+use crate::visitors::log::format::{u16_at, u32_at, u64_at};
+use crate::visitors::store::table::{Key, Rank};
 
 /// A checkpoint's first bytes.
 pub const MAGIC: [u8; 8] = *b"\xFFPLXCHKP";

@@ -9,14 +9,12 @@
 //!
 //! What always holds: the table is `fold(checkpoint, records after it)`, exactly, evictions included; whatever the bytes of a file
 //! are, nothing panics and nothing is allocated that a bound does not allow; nothing here holds the log up.
-
-pub mod comparing;
-pub mod folder;
+pub mod directory;
 pub mod format;
-pub mod making;
-pub mod reading;
-pub mod restoring;
-pub mod writing;
+pub mod reader;
+pub mod restore;
+pub mod scheduler;
+pub mod writer;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

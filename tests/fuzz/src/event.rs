@@ -2,15 +2,15 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use parallax::events::decode::{Bots, Call, Judge, Outside, Policy, Sent};
-use parallax::events::document::Reader;
-use parallax::events::endpoint::{Endpoint, PATHS};
-use parallax::events::export;
-use parallax::events::ip::IpPolicy;
-use parallax::events::receipt::{Answer, Durable, Fates, Refused, Stored};
-use parallax::events::refusal::Refusal;
 use parallax::resolve::path::RoutePath;
-use parallax::segment::{Record, Request};
+use parallax::visitors::events::decode::{Bots, Call, Judge, Outside, Policy, Sent};
+use parallax::visitors::events::document::Reader;
+use parallax::visitors::events::endpoint::{Endpoint, PATHS};
+use parallax::visitors::events::export;
+use parallax::visitors::events::ip::IpPolicy;
+use parallax::visitors::events::receipt::{Answer, Durable, Fates, Refused, Stored};
+use parallax::visitors::events::refusal::Refusal;
+use parallax::visitors::log::{Record, Request};
 use serde_json::Value;
 use serde_json::value::RawValue;
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use parallax::checksum::castagnoli;
 use parallax::clock::Clock;
-use parallax::segment::format::{BATCH_MAGIC, HEADER_BYTES, Header, TRAILER_MAGIC, batch_length};
-use parallax::segment::{
+use parallax::storage::disk::Disk;
+use parallax::visitors::log::format::{BATCH_MAGIC, HEADER_BYTES, Header, TRAILER_MAGIC, batch_length};
+use parallax::visitors::log::{
     self, Item, Kind, LogError, Options, Reader, Record, Records, Request, check_file, inspect, segment_name,
 };
-use parallax::storage::disk::Disk;
 
 use super::memory::MemoryDisk;
 
@@ -189,7 +189,7 @@ fn recover(disk: &Arc<MemoryDisk>) -> Option<Vec<Entry>> {
         fold.lock().expect("nobody panics with it").extend(entries(&records));
     };
     let disk = Arc::clone(disk) as Arc<dyn Disk>;
-    match segment::open(Path::new(FOLDER), options(), disk, Arc::new(Still), Box::new(follower)) {
+    match log::open(Path::new(FOLDER), options(), disk, Arc::new(Still), Box::new(follower)) {
         Err(LogError::Version { .. }) => return None,
         opened => {
             let (queue, writer, _) = opened.expect("the disk is well");
@@ -211,7 +211,7 @@ fn written(seals: bool) -> Vec<u8> {
     let dynamic = Arc::clone(&disk) as Arc<dyn Disk>;
     let follower = Box::new(|_: Records<'_>| ());
     let (queue, mut writer, _) =
-        segment::open(Path::new(FOLDER), options(), dynamic, Arc::new(Still), follower).expect("a new log");
+        log::open(Path::new(FOLDER), options(), dynamic, Arc::new(Still), follower).expect("a new log");
     let port = queue.port(Arc::new(|| ()));
     for batch in 0..6 {
         let mut request = Request::new(0);

@@ -5,7 +5,7 @@ use parallax::visitors::checkpoint::format::{
     BLOCK_HEADER_BYTES, ENTRY_HEADER_BYTES, HEADER_BYTES, Header, Kept, Run, begin_block, block_length,
     end_block, trailer_from_bytes, trailer_to_bytes,
 };
-use parallax::visitors::table::{Key, Rank};
+use parallax::visitors::store::table::{Key, Rank};
 
 fn block(bytes: usize) -> Vec<u8> {
     let mut block = Vec::new();

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use parallax::segment::{self, Options, Records};
 use parallax::storage::disk::{Disk, RealDisk};
-use parallax::visitors::checkpoint::comparing::{Checked, check_folder};
-use parallax::visitors::checkpoint::folder::checkpoint_name;
+use parallax::visitors::checkpoint::directory::checkpoint_name;
+use parallax::visitors::log::{self, Options, Records};
+use parallax::visitors::verify::{Checked, check_folder};
 
 use super::{FOLDER, World};
 use crate::harness::temporary_folder;
@@ -132,6 +132,6 @@ fn an_operator_checks_and_looks_into_files() {
     // The log knows nothing of them and leaves them alone.
     let options = Options { duplicates_max: 1_000, ..Options::default() };
     let clock = Arc::new(parallax::clock::SystemClock::new());
-    let log = segment::open(folder.path(), options, Arc::new(RealDisk), clock, Box::new(|_: Records<'_>| {}));
+    let log = log::open(folder.path(), options, Arc::new(RealDisk), clock, Box::new(|_: Records<'_>| {}));
     assert!(log.is_ok() && file.exists());
 }

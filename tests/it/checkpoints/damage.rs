@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use parallax::visitors::checkpoint::folder::checkpoint_name;
+use parallax::visitors::checkpoint::directory::checkpoint_name;
 use parallax::visitors::checkpoint::format::{
     BLOCK_HEADER_BYTES, HEADER_BYTES, Kept, Run, begin_block, end_block, sum_on, trailer_to_bytes,
 };
-use parallax::visitors::checkpoint::reading::Opened;
-use parallax::visitors::checkpoint::restoring::table_of;
-use parallax::visitors::table::{Key, Rank};
+use parallax::visitors::checkpoint::reader::Opened;
+use parallax::visitors::checkpoint::restore::table_of;
+use parallax::visitors::store::table::{Key, Rank};
 
 use super::{World, same};
 use crate::dice::Dice;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::thread;
 
 use parallax::limits::{CHECKPOINT_RETENTION_MS, CHECKPOINT_RETRY_MS, RETENTION_EVERY_MS};
-use parallax::segment::Visitor;
-use parallax::segment::filter::Whose;
+use parallax::visitors::log::Visitor;
+use parallax::visitors::log::bloom::Whose;
 
 use super::{FOLDER, Running, World, same};
 use crate::dice::Dice;

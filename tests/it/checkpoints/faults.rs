@@ -1,6 +1,6 @@
 //! Whatever call fails, whenever the power goes: the table after a start is the fold of the log.
 
-use parallax::segment::Ack;
+use parallax::visitors::log::Ack;
 
 use super::{World, same};
 use crate::dice::Dice;

@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use parallax::segment::filter::Whose;
-use parallax::segment::{Kind, Record, Request};
-use parallax::visitors::checkpoint::reading::Opened;
-use parallax::visitors::identity::Keys;
-use parallax::visitors::profile::{Entry, Profile};
+use parallax::visitors::apply::Keys;
+use parallax::visitors::checkpoint::reader::Opened;
+use parallax::visitors::log::bloom::Whose;
+use parallax::visitors::log::{Kind, Record, Request};
+use parallax::visitors::profile::profile::{Entry, Profile};
 
 use super::{SECRET, World};
 

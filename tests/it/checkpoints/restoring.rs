@@ -1,8 +1,8 @@
 //! What a start makes of what it finds: the newest that the log bears out, and a loud word for everything else.
 
-use parallax::segment::segment_name;
-use parallax::visitors::checkpoint::folder::checkpoint_name;
+use parallax::visitors::checkpoint::directory::checkpoint_name;
 use parallax::visitors::checkpoint::format::HEADER_BYTES;
+use parallax::visitors::log::segment_name;
 
 use super::{FOLDER, World, same};
 

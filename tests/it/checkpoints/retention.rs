@@ -1,7 +1,7 @@
 //! Retention lets go only what both kept checkpoints hold, and asks for one where it waits.
 
 use parallax::limits::{CHECKPOINT_RETENTION_MS, RETENTION_EVERY_MS};
-use parallax::segment::seq_of;
+use parallax::visitors::log::seq_of;
 
 use super::{Running, World, same};
 use crate::dice::Dice;

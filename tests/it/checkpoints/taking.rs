@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use parallax::limits::{CHECKPOINT_RETRY_MS, CHECKPOINT_STOP_MS};
-use parallax::segment::Ack;
-use parallax::visitors::checkpoint::reading::Opened;
-use parallax::visitors::table::Table;
+use parallax::visitors::checkpoint::reader::Opened;
+use parallax::visitors::log::Ack;
+use parallax::visitors::store::table::Table;
 
 use super::{Entry, World, entries, same};
 use crate::dice::Dice;

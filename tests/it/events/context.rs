@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use parallax::events::decode::{Bots, Call, Policy};
-use parallax::events::ip::IpPolicy;
+use parallax::visitors::events::decode::{Bots, Call, Policy};
+use parallax::visitors::events::ip::IpPolicy;
 use serde_json::{Value, json};
 
 use super::{CALL, Outcome, page, post, post_as, track};

@@ -1,6 +1,6 @@
 //! What an event is: by endpoint, by type, by its members.
 
-use parallax::events::endpoint::{Endpoint, PATHS};
+use parallax::visitors::events::endpoint::{Endpoint, PATHS};
 use serde_json::{Value, json};
 
 use super::{Outcome, page, post, track};

@@ -1,6 +1,6 @@
 //! The page of an event.
 
-use parallax::events::decode::Call;
+use parallax::visitors::events::decode::Call;
 use serde_json::{Value, json};
 
 use super::{CALL, post, post_as, track};

@@ -1,6 +1,6 @@
 //! What is answered: receipts and problems.
 
-use parallax::events::receipt::{Answer, Durable, Stored};
+use parallax::visitors::events::receipt::{Answer, Durable, Stored};
 use serde_json::{Value, json};
 
 use super::{Outcome, post, receipt, track};

@@ -1,6 +1,6 @@
 //! Times as they are written, and clocks as they are wrong.
 
-use parallax::events::time::{self, TIME_MS_MAX, TIME_MS_MIN};
+use parallax::visitors::events::time::{self, TIME_MS_MAX, TIME_MS_MIN};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Who an event is of, and whom a body is for.
 
-use parallax::events::decode::Call;
+use parallax::visitors::events::decode::Call;
 use serde_json::{Value, json};
 
 use super::{CALL, page, post, post_as, track};

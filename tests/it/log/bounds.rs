@@ -6,8 +6,8 @@ use parallax::limits::{
     BATCH_BYTES_FULL, PAYLOAD_BYTES_MAX, REQUEST_BYTES_MAX, SEGMENT_RECORDS_MAX, TEXT_BYTES_MAX,
     UNSYNCED_BYTES_MAX,
 };
-use parallax::segment::format::{BATCH_HEADER_BYTES, HEADER_BYTES};
-use parallax::segment::{Ack, Options, Record, RecordFault, Request};
+use parallax::visitors::log::format::{BATCH_HEADER_BYTES, HEADER_BYTES};
+use parallax::visitors::log::{Ack, Options, Record, RecordFault, Request};
 
 use super::simulated::SimulatedDisk;
 use super::{Log, START_MS, TestClock, options, record, request};

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use parallax::checksum::castagnoli;
 use parallax::clock::Clock;
 use parallax::limits::SEQ_MAX;
-use parallax::segment::format::{HEADER_BYTES, Header, batch_length, oldest_from_bytes, oldest_to_bytes};
-use parallax::segment::{
+use parallax::visitors::log::format::{
+    HEADER_BYTES, Header, batch_length, oldest_from_bytes, oldest_to_bytes,
+};
+use parallax::visitors::log::{
     Flaw, Item, LogError, Reader, check_file, check_folder, read_footer, segment_name, seq_of,
 };
 
@@ -147,7 +149,7 @@ fn a_segment_whose_header_is_damaged_is_read_by_its_name() {
 #[test]
 fn a_missing_segment_is_a_loss_that_is_named() {
     let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
-    let options = parallax::segment::Options { segment_bytes: 1, ..options() };
+    let options = parallax::visitors::log::Options { segment_bytes: 1, ..options() };
     let mut log = Log::open(Arc::new(disk.clone()), &clock, options.clone()).expect("the disk is well");
     for key in 1..=4 {
         log.record(&[key], clock.now_ms());
@@ -173,7 +175,7 @@ fn no_payload_forges_a_batch() {
     let mut log = Log::open(Arc::new(disk.clone()), &clock, options()).expect("the disk is well");
     let magic = u128::from_le_bytes(*b"\xFFPLXBATC\xFFPLXBATC");
     let evil = record(magic, i64::from_le_bytes(*b"\xFFPLXBATC"), &text);
-    let mut request = parallax::segment::Request::new(0);
+    let mut request = parallax::visitors::log::Request::new(0);
     request.push(&evil).expect("it is within all bounds");
     log.port.send(request).expect("the queue takes it");
     log.writer.step();
@@ -188,7 +190,7 @@ fn the_smallest_segment_is_as_it_was() {
     let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
     let mut log = Log::open(Arc::new(disk.clone()), &clock, options()).expect("the disk is well");
     let key = 0x0F0E_0D0C_0B0A_0908_0706_0504_0302_0100;
-    let mut request = parallax::segment::Request::new(0);
+    let mut request = parallax::visitors::log::Request::new(0);
     request.push(&record(key, START_MS, "{}")).expect("it is within all bounds");
     log.port.send(request).expect("the queue takes it");
     log.writer.step();
@@ -290,7 +292,7 @@ fn no_file_brings_a_seq_to_overflow() {
         assert_eq!(oldest_from_bytes(&oldest_to_bytes(seq)).is_some(), seq <= SEQ_MAX);
         assert_eq!(seq_of(&segment_name(seq)).is_some(), seq <= SEQ_MAX);
     }
-    let folded = parallax::segment::Options { folded_seq: SEQ_MAX, ..options() };
+    let folded = parallax::visitors::log::Options { folded_seq: SEQ_MAX, ..options() };
     let opened = Log::open(Arc::new(SimulatedDisk::new(1)), &Arc::default(), folded);
     assert!(matches!(opened.err(), Some(LogError::NoSeqLeft { seq: SEQ_MAX, .. })));
 }

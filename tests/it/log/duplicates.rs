@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use parallax::limits::DUPLICATE_WINDOW_MS;
-use parallax::segment::{Duplicates, Options, Outcome, Verdict};
+use parallax::visitors::log::{Duplicates, Options, Outcome, Verdict};
 
 use super::simulated::{Plan, SimulatedDisk};
 use super::{Log, START_MS, TestClock, options};

@@ -8,15 +8,15 @@ use std::sync::{Arc, Mutex};
 use parallax::checksum::keyed;
 use parallax::clock::Clock;
 use parallax::limits::{ERASED_IDS_MAX, PAYLOAD_BYTES_MAX, RETENTION_EVERY_MS, REWRITE_BYTES};
-use parallax::segment::filter::{Whose, may_contain};
-use parallax::segment::format::{
+use parallax::storage::disk::{Disk, RealDisk};
+use parallax::visitors::log::bloom::{Whose, may_contain};
+use parallax::visitors::log::format::{
     BATCH_HEADER_BYTES, HEADER_BYTES, batch_length, secret_from_bytes, secret_to_bytes,
 };
-use parallax::segment::{
+use parallax::visitors::log::{
     self, EraseError, Erased, Flaw, Follower, Item, Kind, Options, Outcome, Reader, Record, Records, Request,
     Secret, Verdict, Visitor, check_folder, read_footer, segment_name,
 };
-use parallax::storage::disk::{Disk, RealDisk};
 
 use super::simulated::{Plan, SimulatedDisk};
 use super::{FOLDER, Log, TestClock, hex, options, record};
@@ -227,7 +227,7 @@ fn whoever_folds_is_told_in_order_and_a_tombstone_tells_by_the_secret_only_whom_
     let open = || {
         let clock = Arc::clone(&clock) as Arc<dyn Clock>;
         let follower = Box::new(listener.clone());
-        segment::open(Path::new(FOLDER), options(), Arc::new(disk.clone()), clock, follower)
+        log::open(Path::new(FOLDER), options(), Arc::new(disk.clone()), clock, follower)
             .expect("the disk is well")
     };
     let (queue, mut writer, _) = open();
@@ -299,7 +299,7 @@ fn events_go_on_and_retention_waits_while_a_visitor_is_erased() {
     clock.pass(RETENTION_EVERY_MS);
     log.writer.step();
     let segments: Vec<String> =
-        disk.names().into_iter().filter(|name| segment::seq_of(name).is_some_and(|seq| seq < 11)).collect();
+        disk.names().into_iter().filter(|name| log::seq_of(name).is_some_and(|seq| seq < 11)).collect();
     assert_eq!(segments, [""; 0], "what is old goes then");
     assert_eq!(files_with(&disk, "ana was here"), [segment_name(12)], "of the new visitor");
 }

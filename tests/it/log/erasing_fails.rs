@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parallax::clock::Clock;
-use parallax::segment::{Ack, Item, Kind, Options, Reader, Verdict};
+use parallax::visitors::log::{Ack, Item, Kind, Options, Reader, Verdict};
 
 use super::erasing::{erase, files_with, send};
 use super::simulated::{Fault, Plan, SimulatedDisk};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use parallax::checksum::castagnoli;
 use parallax::clock::Clock;
-use parallax::segment::{Flaw, LogError, segment_name};
 use parallax::storage::disk::{Disk, RealDisk};
+use parallax::visitors::log::{Flaw, LogError, segment_name};
 
 use super::simulated::SimulatedDisk;
 use super::{FOLDER, Log, TestClock, options};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parallax::clock::Clock;
-use parallax::segment::{Ack, Options, Outcome, Verdict};
+use parallax::visitors::log::{Ack, Options, Outcome, Verdict};
 
 use super::simulated::{Plan, SimulatedDisk};
 use super::{Log, TestClock, options, request};
@@ -188,7 +188,7 @@ impl World {
 }
 
 /// The keys of a request that came back, from its payloads' numbers.
-fn keys(request: &parallax::segment::Request) -> Vec<u128> {
+fn keys(request: &parallax::visitors::log::Request) -> Vec<u128> {
     request.records().map(|record| record.key).collect()
 }
 

@@ -6,8 +6,8 @@ use std::sync::mpsc;
 
 use parallax::clock::SystemClock;
 use parallax::limits::OUTSTANDING_MAX;
-use parallax::segment::{self, Options, Outcome, Records, Refusal, Request, Verdict, WriterThread};
 use parallax::storage::disk::RealDisk;
+use parallax::visitors::log::{self, Options, Outcome, Records, Refusal, Request, Verdict, WriterThread};
 
 use super::simulated::SimulatedDisk;
 use super::{Log, START_MS, TestClock, options, request};
@@ -81,7 +81,7 @@ fn what_waits_shares_a_batch_and_each_worker_is_woken_once_for_it() {
     assert_eq!((log.wakes.load(Ordering::Relaxed), wakes.load(Ordering::Relaxed)), (1, 1));
     let figures = log.queue.figures();
     assert_eq!((figures.batches(), figures.records(), figures.duplicates()), (1, 4, 2));
-    let verdicts = |completion: segment::Completion| {
+    let verdicts = |completion: log::Completion| {
         assert_eq!(completion.outcome, Outcome::Durable);
         (completion.request.token, completion.request.verdicts().to_vec())
     };
@@ -110,7 +110,7 @@ fn a_writer_on_its_thread_answers_many_workers_and_stops() {
     let clock = Arc::new(SystemClock::new());
     let follower = Box::new(|_: Records<'_>| ());
     let (queue, writer, _) =
-        segment::open(&folder.path().join("data"), options(), Arc::new(RealDisk), clock, follower)
+        log::open(&folder.path().join("data"), options(), Arc::new(RealDisk), clock, follower)
             .expect("it opens");
     let thread = WriterThread::spawn(queue.clone(), writer).expect("there is a thread");
     std::thread::scope(|scope| {
@@ -122,12 +122,12 @@ fn a_writer_on_its_thread_answers_many_workers_and_stops() {
     assert!(!thread.has_ended());
     let stopped = thread.stop().expect("it does not panic");
     assert_eq!((stopped.last_seq, stopped.durable_seq), (300, 300));
-    let checked = segment::check_folder(Arc::new(RealDisk), &folder.path().join("data")).expect("it reads");
+    let checked = log::check_folder(Arc::new(RealDisk), &folder.path().join("data")).expect("it reads");
     assert_eq!((checked.records, checked.findings), (300, vec![]));
 }
 
 /// Sends a hundred records, one after the other, and waits for each.
-fn work(queue: &segment::Queue, worker: u128) {
+fn work(queue: &log::Queue, worker: u128) {
     let (wake, woken) = mpsc::channel();
     let port = queue.port(Arc::new(move || wake.send(()).expect("the worker listens")));
     for key in 1..=100 {

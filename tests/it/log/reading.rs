@@ -6,8 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use parallax::clock::Clock;
-use parallax::segment::filter::{Whose, may_contain};
-use parallax::segment::{Item, Kind, Options, Reader, Record, Request, read_footer, segment_name};
+use parallax::visitors::log::bloom::{Whose, may_contain};
+use parallax::visitors::log::{Item, Kind, Options, Reader, Record, Request, read_footer, segment_name};
 
 use super::simulated::SimulatedDisk;
 use super::{FOLDER, Log, START_MS, TestClock, options, record};

@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parallax::limits::{MARK_AFTER_MS, RESERVED_BYTES_MAX};
-use parallax::segment::format::{HEADER_BYTES, batch_length};
-use parallax::segment::{Ack, Flaw, Options, Outcome, Request, check_folder, read_footer, segment_name};
 use parallax::storage::disk::{Disk, RealDisk};
+use parallax::visitors::log::format::{HEADER_BYTES, batch_length};
+use parallax::visitors::log::{
+    Ack, Flaw, Options, Outcome, Request, check_folder, read_footer, segment_name,
+};
 
 use super::meanwhile::Meanwhile;
 use super::simulated::{Fault, Plan, SimulatedDisk};

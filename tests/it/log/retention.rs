@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parallax::clock::Clock;
 use parallax::limits::{RETAIN_MS_MIN, RETENTION_EVERY_MS};
-use parallax::segment::{Flaw, Item, Options, Reader, check_folder};
+use parallax::visitors::log::{Flaw, Item, Options, Reader, check_folder};
 
 use super::meanwhile::Meanwhile;
 use super::simulated::{Plan, SimulatedDisk};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parallax::clock::Clock;
-use parallax::segment::{Ack, Options, Outcome, Verdict};
+use parallax::visitors::log::{Ack, Options, Outcome, Verdict};
 
 use super::simulated::{Plan, SimulatedDisk};
 use super::{Log, TestClock, options, request};

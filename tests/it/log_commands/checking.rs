@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use parallax::segment::filter::Whose;
-use parallax::segment::{Kind, Options, Outcome, Visitor, segment_name};
+use parallax::visitors::log::bloom::Whose;
+use parallax::visitors::log::{Kind, Options, Outcome, Visitor, segment_name};
 use serde_json::{Value, json};
 
 use super::{Log, Row, flip, run, sealed, segments, tear, word};

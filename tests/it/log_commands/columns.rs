@@ -18,7 +18,7 @@ mod built_in {
     use std::process::Stdio;
 
     use parallax::limits::{ROW_GROUP_BYTES_MAX, ROW_GROUP_ROWS_MAX};
-    use parallax::segment::{Options, Outcome};
+    use parallax::visitors::log::{Options, Outcome};
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::Field;
 

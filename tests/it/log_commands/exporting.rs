@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use jiff::Timestamp;
-use parallax::segment::{Ack, Kind, Options, Outcome};
+use parallax::visitors::log::{Ack, Kind, Options, Outcome};
 use serde_json::{Value, json};
 
 use super::{Done, Log, Row, flip, parallax, run, sealed, segments, word};

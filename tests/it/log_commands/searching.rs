@@ -4,7 +4,7 @@ use std::fs;
 
 use parallax::cli::byte_search::Needle;
 use parallax::limits::{PLACES_SHOWN_MAX, READ_BYTES};
-use parallax::segment::Options;
+use parallax::visitors::log::Options;
 
 use super::{Log, Row, run, sealed, segments, tear, word};
 use crate::dice::Dice;

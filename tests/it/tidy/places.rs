@@ -17,7 +17,7 @@ struct Rule {
 const RULES: &[Rule] = &[
     Rule {
         word: "unsafe",
-        places: &["src/site/snapshot/open.rs", "src/visitors/table.rs"],
+        places: &["src/site/snapshot/open.rs", "src/visitors/store/table.rs"],
         instead: "find a safe way; there is one",
     },
     Rule { word: "SystemTime", places: &["src/clock.rs"], instead: "ask `clock`" },

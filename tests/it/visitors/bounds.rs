@@ -1,7 +1,7 @@
 //! Each bound of a profile: one below, at it, above.
 
 use parallax::limits::{PROFILE_BYTES_MAX, TRAIT_BYTES_MAX};
-use parallax::segment::filter::Whose;
+use parallax::visitors::log::bloom::Whose;
 use serde_json::json;
 
 use super::{Counted, MINUTE_MS, NOW_MS, Sent, World};
@@ -105,16 +105,16 @@ fn a_trait_s_name_of_more_than_256_bytes_is_skipped_and_counted() {
 fn a_number_that_no_float_is_is_skipped_and_counted() {
     let payload: Box<serde_json::value::RawValue> =
         serde_json::from_str(r#"{"traits":{"a":1e999,"b":2}}"#).expect("JSON");
-    let record = parallax::segment::Record { payload: payload.get(), ..record("v") };
+    let record = parallax::visitors::log::Record { payload: payload.get(), ..record("v") };
     let mut world = World::new();
     world.applier.apply(&mut world.table, &record, u64::MAX, &mut world.counted);
     assert_eq!(json!(world.shown_anon("v").expect("a profile").traits), json!({"b": 2}));
     assert_eq!(world.counted.traits_too_large, 1);
 }
 
-fn record(anon_id: &str) -> parallax::segment::Record<'_> {
-    parallax::segment::Record {
-        kind: parallax::segment::Kind::Identify,
+fn record(anon_id: &str) -> parallax::visitors::log::Record<'_> {
+    parallax::visitors::log::Record {
+        kind: parallax::visitors::log::Kind::Identify,
         bot: false,
         gpc: false,
         received_ms: NOW_MS,

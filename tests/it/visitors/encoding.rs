@@ -1,9 +1,9 @@
 //! A profile's bytes: small, equal for equal profiles, and harmless where they are damaged.
 
-use parallax::segment::filter::Whose;
-use parallax::visitors::draft::Draft;
-use parallax::visitors::profile::{Entry, Profile};
-use parallax::visitors::table::Rank;
+use parallax::visitors::log::bloom::Whose;
+use parallax::visitors::profile::builder::Draft;
+use parallax::visitors::profile::profile::{Entry, Profile};
+use parallax::visitors::store::table::Rank;
 use serde_json::json;
 
 use super::shown::brought;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use parallax::segment::filter::Whose;
-use parallax::visitors::table::{ENTRY_COST, Key};
+use parallax::visitors::log::bloom::Whose;
+use parallax::visitors::store::table::{ENTRY_COST, Key};
 use serde_json::json;
 
 use super::{DAY_MS, Dice, NOW_MS, Sent, World, rounds};

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::model::Person;
 use super::{DAY_MS, Dice, MINUTE_MS, NOW_MS, Sent, World, rounds, shuffle};
-use parallax::segment::Kind;
+use parallax::visitors::log::Kind;
 
 /// An event of visitor `v`, at a time that no other of the stream has.
 fn any(dice: &mut Dice, at_ms: i64) -> Sent {

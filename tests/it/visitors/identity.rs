@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parallax::segment::Kind;
+use parallax::visitors::log::Kind;
 use serde_json::json;
 
 use super::model::Person;

@@ -1,7 +1,7 @@
 //! Two profiles into one: the laws.
 
-use parallax::visitors::draft::Draft;
-use parallax::visitors::profile::Profile;
+use parallax::visitors::profile::builder::Draft;
+use parallax::visitors::profile::profile::Profile;
 use serde_json::json;
 
 use super::shown::Shown;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parallax::segment::Kind;
+use parallax::visitors::log::Kind;
 use serde_json::Value;
 
 use super::shown::{Brought, Happened, Shown};

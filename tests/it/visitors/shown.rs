@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use parallax::visitors::history::History;
-use parallax::visitors::profile::Profile;
-use parallax::visitors::touch::Touch;
+use parallax::visitors::profile::history::History;
+use parallax::visitors::profile::profile::Profile;
+use parallax::visitors::profile::touch::Touch;
 use serde_json::Value;
 
 /// Count, first, last, the newest times.

@@ -452,7 +452,7 @@ fn an_export_says_what_is_damaged_and_gives_what_stands_beside_it() {
     };
     assert_eq!(export(0), (vec![1, 2, 3, 4, 5], None));
     // The first segment is sealed: behind its header and that of its first batch stands the first record.
-    let first = server.data().join(parallax::segment::segment_name(1));
+    let first = server.data().join(parallax::visitors::log::segment_name(1));
     let mut bytes = std::fs::read(&first).expect("the segment");
     bytes[10_000] ^= 1;
     std::fs::write(&first, bytes).expect("damaged");

@@ -23,7 +23,10 @@ use serde_json::{Map, Value};
 
 use super::pattern::Name;
 pub use query::{Param, ParamKind, Query, Scalar};
-pub use route::{Each, EmbeddedQuery, Experiment, ItemPath, Layout, Node, PageRoute, PersonalizedZone, Redirect, RedirectRoute, Root, Route, Rule, Share, Zone};
+pub use route::{
+    Each, EmbeddedQuery, Experiment, ItemPath, Layout, Node, PageRoute, PersonalizedZone, Redirect,
+    RedirectRoute, Root, Route, Rule, Share, Zone,
+};
 pub use site::{Bots, Cache, CacheTimes, IpAddresses, Privacy, Site};
 
 /// audiences.json

@@ -1,0 +1,190 @@
+//! Records as rows of a Parquet file, which analysts' tools read as it is.
+//!
+//! The columns are the members of a line of NDJSON ([`super::export`]), in their order: `seq` a BIGINT, times in microseconds,
+//! UTC, `payload` as JSON text. Row groups have a bound, so that an export of any length takes the memory of one.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use parquet::basic::Compression;
+use parquet::column::writer::ColumnWriter;
+use parquet::data_type::ByteArray;
+use parquet::errors::ParquetError;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::ColumnPath;
+
+use crate::limits::{ROW_GROUP_BYTES_MAX, ROW_GROUP_ROWS_MAX};
+use crate::visitors::log::Record;
+
+const SCHEMA: &str = "message record {
+    REQUIRED INT64 seq;
+    REQUIRED INT64 receivedAt (TIMESTAMP(MICROS,true));
+    REQUIRED INT64 timestamp (TIMESTAMP(MICROS,true));
+    OPTIONAL BYTE_ARRAY site (STRING);
+    REQUIRED BYTE_ARRAY type (STRING);
+    OPTIONAL BYTE_ARRAY messageId (STRING);
+    OPTIONAL BYTE_ARRAY anonId (STRING);
+    OPTIONAL BYTE_ARRAY userId (STRING);
+    OPTIONAL BYTE_ARRAY event (STRING);
+    OPTIONAL BYTE_ARRAY name (STRING);
+    OPTIONAL BYTE_ARRAY path (STRING);
+    REQUIRED BOOLEAN bot;
+    REQUIRED BOOLEAN gpc;
+    OPTIONAL BYTE_ARRAY variants (STRING);
+    OPTIONAL BYTE_ARRAY ip (STRING);
+    REQUIRED BYTE_ARRAY payload (JSON);
+}";
+
+/// A file being written.
+pub struct Table<W: Write + Send> {
+    file: SerializedFileWriter<W>,
+    group: Group,
+}
+
+/// The row group at hand: its columns of each type, in the schema's order.
+#[derive(Default)]
+struct Group {
+    numbers: [Vec<i64>; 3],
+    truths: [Vec<bool>; 2],
+    texts: [Texts; 11],
+    rows: usize,
+    text_bytes: usize,
+}
+
+/// A column of texts, end to end.
+#[derive(Default)]
+struct Texts {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    /// For each row whether it has one: 1 or 0.
+    levels: Vec<i16>,
+}
+
+impl<W: Write + Send> Table<W> {
+    /// Begins a file in `out`.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn new(out: W) -> io::Result<Self> {
+        let schema = Arc::new(parse_message_type(SCHEMA).expect("the schema is a constant"));
+        // What differs from row to row gains nothing by a dictionary, and nobody asks for the greatest payload.
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_created_by(concat!("parallax ", env!("CARGO_PKG_VERSION")).to_owned())
+            .set_column_dictionary_enabled(ColumnPath::from("messageId"), false)
+            .set_column_dictionary_enabled(ColumnPath::from("payload"), false)
+            .set_column_statistics_enabled(ColumnPath::from("payload"), EnabledStatistics::None)
+            .build();
+        let file = SerializedFileWriter::new(out, schema, Arc::new(properties)).map_err(io_error)?;
+        Ok(Self { file, group: Group::default() })
+    }
+
+    /// Adds a record with its number in the log.
+    ///
+    /// # Errors
+    /// What `out` says; `InvalidData` for a number past 2^63.
+    pub fn add(&mut self, seq: u64, record: &Record<'_>) -> io::Result<()> {
+        let seq = i64::try_from(seq).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        self.group.add(seq, record);
+        if self.group.is_full() {
+            self.end_group()?;
+        }
+        Ok(())
+    }
+
+    /// Ends the file; hands back where it went.
+    ///
+    /// # Errors
+    /// What that says.
+    pub fn finish(mut self) -> io::Result<W> {
+        if self.group.rows > 0 {
+            self.end_group()?;
+        }
+        self.file.into_inner().map_err(io_error)
+    }
+
+    fn end_group(&mut self) -> io::Result<()> {
+        std::mem::take(&mut self.group).write(&mut self.file).map_err(io_error)
+    }
+}
+
+impl Group {
+    fn add(&mut self, seq: i64, record: &Record<'_>) {
+        let numbers = [seq, record.received_ms * 1000, record.timestamp_ms * 1000];
+        let texts = [
+            record.site,
+            Some(record.kind.name()),
+            record.message_id,
+            record.anon_id,
+            record.user_id,
+            record.event,
+            record.name,
+            record.path,
+            record.variants,
+            record.ip,
+            Some(record.payload),
+        ];
+        self.numbers.iter_mut().zip(numbers).for_each(|(column, number)| column.push(number));
+        self.truths.iter_mut().zip([record.bot, record.gpc]).for_each(|(column, truth)| column.push(truth));
+        self.texts.iter_mut().zip(texts).for_each(|(column, text)| column.push(text));
+        self.text_bytes += texts.iter().flatten().map(|text| text.len()).sum::<usize>();
+        self.rows += 1;
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows >= ROW_GROUP_ROWS_MAX || self.text_bytes >= ROW_GROUP_BYTES_MAX
+    }
+
+    fn write<W: Write + Send>(self, file: &mut SerializedFileWriter<W>) -> Result<(), ParquetError> {
+        let mut numbers = self.numbers.into_iter();
+        let mut truths = self.truths.into_iter();
+        let mut texts = self.texts.into_iter();
+        let mut group = file.next_row_group()?;
+        while let Some(mut column) = group.next_column()? {
+            match column.untyped() {
+                ColumnWriter::Int64ColumnWriter(to) => {
+                    to.write_batch(&numbers.next().unwrap_or_default(), None, None)?
+                }
+                ColumnWriter::BoolColumnWriter(to) => {
+                    to.write_batch(&truths.next().unwrap_or_default(), None, None)?
+                }
+                ColumnWriter::ByteArrayColumnWriter(to) => {
+                    let (values, levels) = texts.next().unwrap_or_default().into_values();
+                    let is_optional = to.get_descriptor().max_def_level() > 0;
+                    to.write_batch(&values, is_optional.then_some(&levels), None)?
+                }
+                _ => unreachable!("the schema has these types"),
+            };
+            column.close()?;
+        }
+        group.close().map(drop)
+    }
+}
+
+impl Texts {
+    fn push(&mut self, text: Option<&str>) {
+        self.levels.push(i16::from(text.is_some()));
+        if let Some(text) = text {
+            self.bytes.extend_from_slice(text.as_bytes());
+            self.ends.push(self.bytes.len());
+        }
+    }
+
+    /// The texts that are there, sharing one buffer, and the levels.
+    fn into_values(self) -> (Vec<ByteArray>, Vec<i16>) {
+        let all = ByteArray::from(self.bytes);
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        let values = starts.zip(&self.ends).map(|(start, end)| all.slice(start, end - start)).collect();
+        (values, self.levels)
+    }
+}
+
+/// What the system said, where it was that.
+fn io_error(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(cause) => cause.downcast().map_or_else(io::Error::other, |error| *error),
+        other => io::Error::other(other),
+    }
+}

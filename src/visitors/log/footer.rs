@@ -1,0 +1,173 @@
+//! A sealed segment's footer and trailer, as [`super::format`] draws them.
+
+use super::bloom::Filter;
+use super::format::{Batch, FOOTER_MAGIC, Records, TRAILER_MAGIC, u32_at, u64_at};
+use super::record::{key_and_time, key_from_bytes, key_to_bytes};
+use crate::checksum::castagnoli;
+use crate::limits::{FOOTER_BYTES_MAX, INDEX_BYTES, SEQ_MAX};
+
+/// Bytes before the index.
+const FIXED_BYTES: usize = 56;
+/// The file's last bytes.
+pub const TRAILER_BYTES: usize = 24;
+const INDEX_ENTRY_BYTES: usize = 16;
+const KEY_BYTES: usize = 24;
+
+/// What a footer will say, gathered while the segment is written.
+#[derive(Debug)]
+pub struct Contents {
+    first_seq: u64,
+    next_seq: u64,
+    /// Of the records, milliseconds.
+    times_ms: Option<(i64, i64)>,
+    index: Vec<(u64, u64)>,
+    keys: Vec<(u128, i64)>,
+    filter: Filter,
+}
+
+impl Contents {
+    /// Of a segment without batches.
+    pub fn new(first_seq: u64) -> Self {
+        Self {
+            first_seq,
+            next_seq: first_seq,
+            times_ms: None,
+            index: Vec::new(),
+            keys: Vec::new(),
+            filter: Filter::new(),
+        }
+    }
+
+    /// Takes in the batch at `at`.
+    pub fn add(&mut self, at: u64, batch: &Batch<'_>) {
+        let Records { first_seq, count, .. } = batch.records;
+        if count == 0 {
+            return;
+        }
+        if self.index.last().is_none_or(|&(_, last)| at - last >= INDEX_BYTES) {
+            self.index.push((first_seq, at));
+        }
+        for record in batch.records.encoded() {
+            let (key, received_ms) = key_and_time(record);
+            let (oldest, newest) = self.times_ms.unwrap_or((received_ms, received_ms));
+            self.times_ms = Some((oldest.min(received_ms), newest.max(received_ms)));
+            self.keys.push((key, received_ms));
+            self.filter.add(record);
+        }
+        self.next_seq = self.next_seq.max(batch.records.seqs().end);
+    }
+
+    /// All below `next_seq` were in the segment, whatever can still be read of it.
+    pub fn reach(&mut self, next_seq: u64) {
+        self.next_seq = self.next_seq.max(next_seq);
+    }
+
+    /// How many records.
+    pub fn records(&self) -> u64 {
+        self.keys.len() as u64
+    }
+
+    /// The newest received time, milliseconds; that of a record.
+    pub fn newest_ms(&self) -> Option<i64> {
+        self.times_ms.map(|(_, newest)| newest)
+    }
+
+    /// Footer and trailer of a segment whose batches end at `at`.
+    pub fn into_bytes(self, at: u64) -> Vec<u8> {
+        let (oldest_ms, newest_ms) = self.times_ms.unwrap_or((0, 0));
+        let filter = self.filter.into_bytes();
+        let mut bytes = Vec::with_capacity(FIXED_BYTES + self.keys.len() * KEY_BYTES + filter.len());
+        bytes.extend_from_slice(&FOOTER_MAGIC);
+        for number in [self.first_seq, self.next_seq - 1, oldest_ms as u64, newest_ms as u64] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        for length in [self.index.len(), self.keys.len(), filter.len(), 0] {
+            bytes.extend_from_slice(&(length as u32).to_le_bytes());
+        }
+        for number in self.index.iter().flat_map(|&(seq, at)| [seq, at]) {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        for &(key, received_ms) in &self.keys {
+            let later_ms = u32::try_from(received_ms.saturating_sub(oldest_ms)).unwrap_or(u32::MAX);
+            bytes.extend_from_slice(&key_to_bytes(key, later_ms));
+        }
+        bytes.extend_from_slice(&filter);
+        append_trailer(&mut bytes, at);
+        bytes
+    }
+}
+
+fn append_trailer(bytes: &mut Vec<u8>, at: u64) {
+    let footer_end = bytes.len();
+    bytes.extend_from_slice(&at.to_le_bytes());
+    bytes.extend_from_slice(&[0; 8]);
+    bytes.extend_from_slice(&TRAILER_MAGIC);
+    let crc = castagnoli(&[&bytes[..footer_end + 12], &TRAILER_MAGIC]);
+    bytes[footer_end + 12..footer_end + 16].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// A sealed segment's footer, checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Footer {
+    /// Where it begins, and the batches end.
+    pub at: u64,
+    /// As in the header.
+    pub first_seq: u64,
+    /// Of the segment, durable.
+    pub last_seq: u64,
+    /// The newest received time, milliseconds.
+    pub newest_ms: i64,
+    /// Seq and offset of the batch that begins with it.
+    pub index: Vec<(u64, u64)>,
+    /// Key and received time of each record, in order.
+    pub keys: Vec<(u128, i64)>,
+    /// For [`super::bloom::may_contain`].
+    pub filter: Vec<u8>,
+}
+
+/// Where the footer of a file of `length` bytes that ends with `trailer` begins, if it may have one.
+pub fn footer_at(trailer: &[u8], length: u64) -> Option<u64> {
+    if trailer.len() != TRAILER_BYTES || trailer[16..] != TRAILER_MAGIC {
+        return None;
+    }
+    let at = u64_at(trailer, 0);
+    let bytes = length.checked_sub(at)?;
+    (at.is_multiple_of(8) && bytes <= FOOTER_BYTES_MAX).then_some(at)
+}
+
+impl Footer {
+    /// The footer and trailer that `bytes`, which begin at `at` of the file, are; `None` where they are damaged.
+    pub fn from_bytes(bytes: &[u8], at: u64) -> Option<Self> {
+        let footer_end = bytes.len().checked_sub(TRAILER_BYTES).filter(|&end| end >= FIXED_BYTES)?;
+        let (footer, trailer) = bytes.split_at(footer_end);
+        let crc = castagnoli(&[footer, &trailer[..12], &trailer[16..]]);
+        if footer[..8] != FOOTER_MAGIC || crc != u32_at(trailer, 12) {
+            return None;
+        }
+        let lengths = [40, 44, 48].map(|at| u32_at(footer, at) as usize);
+        let sizes = [lengths[0] * INDEX_ENTRY_BYTES, lengths[1] * KEY_BYTES, lengths[2]];
+        if FIXED_BYTES + sizes.iter().sum::<usize>() != footer.len() || !sizes[2].is_power_of_two() {
+            return None;
+        }
+        let (first_seq, last_seq) = (u64_at(footer, 8), u64_at(footer, 16));
+        if !(1..=SEQ_MAX).contains(&first_seq) || !(first_seq - 1..SEQ_MAX).contains(&last_seq) {
+            return None;
+        }
+        let (index, rest) = footer[FIXED_BYTES..].split_at(sizes[0]);
+        let (keys, filter) = rest.split_at(sizes[1]);
+        let oldest_ms = u64_at(footer, 24) as i64;
+        let entry = |entry: &[u8]| (u64_at(entry, 0), u64_at(entry, 8));
+        let key = |bytes: &[u8]| {
+            key_from_bytes(bytes).map(|(key, ms)| (key, oldest_ms.saturating_add(i64::from(ms))))
+        };
+        Some(Self {
+            at,
+            first_seq,
+            last_seq,
+            newest_ms: u64_at(footer, 32) as i64,
+            index: index.chunks_exact(INDEX_ENTRY_BYTES).map(entry).collect(),
+            keys: keys.chunks_exact(KEY_BYTES).map(key).collect::<Option<_>>()?,
+            filter: filter.to_vec(),
+        })
+    }
+}
