@@ -59,7 +59,6 @@ pub mod config;
 pub mod ids;
 pub mod metrics;
 pub mod storage;
-pub mod throttle;
 pub mod url;
 // Floor 0
 pub mod checksum;

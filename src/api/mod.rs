@@ -4,27 +4,28 @@
 //! A [`Desk`] belongs to one thread. It answers a request whole, without waiting, from one
 //! catalog, into the connection's buffer; a GET allocates nothing here (explain excepted).
 
-mod admit;
-mod call;
-mod desk;
+mod context;
+mod events;
+mod handler;
 mod openapi;
+mod problem;
 mod query;
-mod record;
-mod refuse;
-mod reply;
+mod rate_limit;
+mod receipt;
 mod resolve;
-mod respond;
+mod response;
 mod routes;
-mod shown;
+mod selection;
+pub mod token_bucket;
 mod variants;
 
-pub use desk::{Desk, Settings};
-pub use record::Recorder;
+pub use events::Recorder;
+pub use handler::{Desk, Settings};
 
-use crate::visitors::events::endpoint as events;
+use crate::visitors::events::endpoint::Endpoint as EventEndpoint;
 
 use crate::http::request::{Method, Request, Surface};
-use crate::problem::{self, Kind, Problem};
+use crate::problem::{Kind, METHOD_NOT_ALLOWED, Problem, UNKNOWN_ENDPOINT};
 
 /// What a URL of ours does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,9 +89,9 @@ impl Endpoint {
     pub fn of(path: &str) -> Option<Self> {
         let known = Self::ALL.into_iter().find(|endpoint| endpoint.path() == path);
         known.or_else(|| {
-            Some(match events::Endpoint::at(path)? {
-                events::Endpoint::Page => Self::Page,
-                events::Endpoint::Track => Self::Track,
+            Some(match EventEndpoint::at(path)? {
+                EventEndpoint::Page => Self::Page,
+                EventEndpoint::Track => Self::Track,
                 _ => Self::Batch,
             })
         })
@@ -171,7 +172,7 @@ fn endpoint<'a>(request: &Request<'a>, surface: Surface) -> Result<Endpoint, Pro
             "/v1/resolve, /v1/variants, /v1/routes, /v1/query, /v1/page, /v1/track or /v1/openapi.json"
         }
     };
-    let unknown = Problem::new(problem::UNKNOWN_ENDPOINT, expected, request.path);
+    let unknown = Problem::new(UNKNOWN_ENDPOINT, expected, request.path);
     let endpoint =
         Endpoint::of(request.path).filter(|endpoint| endpoint.is_served_at(surface)).ok_or(unknown)?;
     let methods = endpoint.methods();
@@ -181,6 +182,6 @@ fn endpoint<'a>(request: &Request<'a>, surface: Surface) -> Result<Endpoint, Pro
     );
     match endpoint.takes(request.method) {
         true => Ok(endpoint),
-        false => Err(Problem { allow: methods, ..Problem::missing(problem::METHOD_NOT_ALLOWED, methods) }),
+        false => Err(Problem { allow: methods, ..Problem::missing(METHOD_NOT_ALLOWED, methods) }),
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! One function for both: a URL's `params.<name>` are read by their declared types, a body's values have theirs.
 
-use super::call::Call;
-use super::desk::Room;
-use super::respond::{self, Answer, Body, Class};
+use super::context::Call;
+use super::handler::Room;
+use super::response::{self, Answer, Body, Class};
 use crate::condition::Value;
 use crate::http::body::{Member, Object};
 use crate::http::params::{Group, Param};
@@ -90,7 +90,7 @@ pub(super) fn answer<'a>(
         _ => Class::Public(&call.site().cache_query),
     };
     let answer = Answer { class, etag: None, variants: None, path: None, location: None };
-    respond::send(call, answer, &Body::Planned(plan, &call.site().pieces), tagged, ids, out);
+    response::send(call, answer, &Body::Planned(plan, &call.site().pieces), tagged, ids, out);
     Ok(())
 }
 

@@ -1,9 +1,9 @@
 //! `GET /v1/resolve`: the layout of a route, personalized or forced; or its redirect.
 
-use super::call::Call;
-use super::desk::Room;
-use super::respond::{self, Answer, Body, Class};
-use super::shown::{self, Shown};
+use super::context::Call;
+use super::handler::Room;
+use super::response::{self, Answer, Body, Class};
+use super::selection::{self, Shown};
 use crate::http::params::Param;
 use crate::json;
 use crate::problem::Problem;
@@ -22,7 +22,7 @@ pub(super) fn answer<'a>(call: &Call<'a>, room: &mut Room, out: &mut Vec<u8>) ->
         ArchivedShows::Redirect(redirect) => send_redirect(call, route, redirect, explain, room, out),
         ArchivedShows::Page(index) => {
             let page = &call.site().pages[index.to_native() as usize];
-            let shown = shown::shown(call, page, explain, room)?;
+            let shown = selection::shown(call, page, explain, room)?;
             layout(call, route, &shown, room);
             send_layout(call, &shown, room, out);
         }
@@ -47,7 +47,7 @@ fn layout(call: &Call<'_>, route: &ArchivedRoute, shown: &Shown<'_>, room: &mut 
     plan.add(call.site(), shown.page, &shown.choice, &mut holes);
     plan.end();
 
-    respond::describe(tagged, b'r', route, path);
+    response::describe(tagged, b'r', route, path);
     tagged.extend_from_slice(shown.choice.as_bytes(shown.page));
     if let Some(asked) = &shown.asked {
         for (zone, key) in asked.unknown() {
@@ -61,11 +61,11 @@ fn layout(call: &Call<'_>, route: &ArchivedRoute, shown: &Shown<'_>, room: &mut 
 
 /// `"site":...,"route":...,"pattern":...,"params":{...}`
 fn opening(call: &Call<'_>, pattern: &str, path: &RoutePath, out: &mut Vec<u8>) {
-    shown::address(call, path, out);
+    selection::address(call, path, out);
     out.extend_from_slice(b",\"pattern\":");
     json::string(out, pattern);
     out.extend_from_slice(b",\"params\":{");
-    shown::params(pattern, path, out);
+    selection::params(pattern, path, out);
     out.push(b'}');
 }
 
@@ -103,7 +103,7 @@ fn send_layout(call: &Call<'_>, shown: &Shown<'_>, room: &mut Room, out: &mut Ve
         path: Some(path),
         location: unknown.then_some(&location[..]),
     };
-    respond::send(call, answer, &Body::Planned(plan, &call.site().pieces), tagged, ids, out);
+    response::send(call, answer, &Body::Planned(plan, &call.site().pieces), tagged, ids, out);
 }
 
 /// The URL under which the same content has its full cache time.
@@ -153,7 +153,7 @@ pub(super) fn send_redirect(
     body.extend_from_slice(b",\"status\":");
     json::number(body, redirect.status.to_native());
     body.push(b'}');
-    respond::describe(tagged, b'd', route, path);
+    response::describe(tagged, b'd', route, path);
     let forced = call.params.sent(Param::Variants).is_some();
     let class = match forced {
         _ if explain => Class::Unkept,
@@ -161,5 +161,5 @@ pub(super) fn send_redirect(
         false => Class::Private,
     };
     let answer = Answer { class, etag: None, variants: None, path: Some(path), location: None };
-    respond::send(call, answer, &Body::Text(body), tagged, ids, out);
+    response::send(call, answer, &Body::Text(body), tagged, ids, out);
 }

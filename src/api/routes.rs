@@ -4,9 +4,9 @@
 //! Routes, redirects and removed paths come in one order, by path, so that a page of the answer
 //! ends anywhere between two paths.
 
-use super::call::Call;
-use super::desk::Room;
-use super::respond::{self, Answer, Body, Class};
+use super::context::Call;
+use super::handler::Room;
+use super::response::{self, Answer, Body, Class};
 use crate::http::params::Param;
 use crate::json;
 use crate::limits::{
@@ -49,7 +49,7 @@ pub(super) fn answer<'a>(call: &Call<'a>, room: &mut Room, out: &mut Vec<u8>) ->
     describe(call, &wanted, &lists.after, tagged);
     let class = Class::Public(&call.site().cache_routes);
     let answer = Answer { class, etag: None, variants: None, path: None, location: None };
-    respond::send(call, answer, &Body::Text(&plan.text), tagged, ids, out);
+    response::send(call, answer, &Body::Text(&plan.text), tagged, ids, out);
     Ok(())
 }
 

@@ -1,10 +1,10 @@
 //! `GET /v1/variants`: the decision alone, for a middleware that rewrites to a rendered
 //! combination; or all combinations of a route.
 
-use super::call::Call;
-use super::desk::Room;
-use super::respond::{self, Answer, Body, Class};
-use super::{resolve, shown};
+use super::context::Call;
+use super::handler::Room;
+use super::response::{self, Answer, Body, Class};
+use super::{resolve, selection};
 use crate::http::params::Param;
 use crate::problem::{self, Problem};
 use crate::site::snapshot::format::{ArchivedPage, ArchivedRoute, ArchivedShows};
@@ -47,21 +47,21 @@ fn send_decision<'a>(
     room: &mut Room,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'a>> {
-    let shown = shown::decided(call, page, explain, room)?;
+    let shown = selection::decided(call, page, explain, room)?;
     let Room { plan, path, canonical, tagged, ids, .. } = room;
     plan.clear();
     let body = &mut plan.text;
     body.push(b'{');
-    shown::address(call, path, body);
+    selection::address(call, path, body);
     body.push(b',');
     shown.selection(canonical, body);
     shown.reasons(body);
     body.push(b'}');
-    respond::describe(tagged, b'v', route, path);
+    response::describe(tagged, b'v', route, path);
     tagged.extend_from_slice(shown.choice.as_bytes(page));
     let class = if shown.why.is_some() { Class::Unkept } else { Class::Private };
     let answer = Answer { class, etag: None, variants: Some(canonical), path: Some(path), location: None };
-    respond::send(call, answer, &Body::Text(body), tagged, ids, out);
+    response::send(call, answer, &Body::Text(body), tagged, ids, out);
     Ok(())
 }
 
@@ -76,12 +76,12 @@ fn send_combinations(
     plan.clear();
     let body = &mut plan.text;
     body.push(b'{');
-    shown::address(call, path, body);
+    selection::address(call, path, body);
     body.extend_from_slice(b",\"combinations\":");
     plan.push(&call.site().pieces, page.combinations.to_native());
     plan.end();
-    respond::describe(tagged, b'c', route, path);
+    response::describe(tagged, b'c', route, path);
     let class = Class::Public(&call.site().cache_routes);
     let answer = Answer { class, etag: None, variants: None, path: Some(path), location: None };
-    respond::send(call, answer, &Body::Planned(plan, &call.site().pieces), tagged, ids, out);
+    response::send(call, answer, &Body::Planned(plan, &call.site().pieces), tagged, ids, out);
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use parallax::api::token_bucket::Throttle;
 use parallax::limits::THROTTLED_MAX;
-use parallax::throttle::Throttle;
 use proptest::prelude::*;
 
 /// Tokens in billionths, so that nothing is rounded.

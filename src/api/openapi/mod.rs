@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use super::respond::{self, Etag};
+use super::response::{self, Etag};
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::request::{Method, Request};
@@ -47,7 +47,7 @@ pub(super) fn answer(request: &Request<'_>, date: &DateLine, ids: &mut RequestId
     let unchanged = etag.is_known(&request.fields);
     let mut head = Head::begin(out, if unchanged { 304 } else { 200 }, date);
     head.lines(CACHE_CONTROL);
-    respond::request_id(&mut head, ids, None);
+    response::request_id(&mut head, ids, None);
     head.field("ETag: ", etag.as_bytes());
     Cors::Anyone.write(&mut head);
     if unchanged {

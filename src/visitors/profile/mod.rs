@@ -4,7 +4,7 @@
 //! [`builder`] holds a profile while it changes.
 
 pub mod builder;
-pub mod event;
+pub(crate) mod event;
 pub mod fold;
 pub mod history;
 pub mod merge;

@@ -39,7 +39,7 @@ impl<'a> Touch<'a> {
 
 /// A touch as a profile keeps it: its texts are not looked at until they are asked for, and one that stays is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Kept<'a> {
+pub(crate) struct Kept<'a> {
     pub at_ms: i64,
     there: u8,
     texts: &'a [u8],

@@ -23,7 +23,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("include_dir", &["cli/demo.rs"]),
     ("indicatif", &["cli/progress.rs"]),
     ("io_uring", &["worker/runtime.rs"]),
-    ("ipnet", &["api/desk.rs", "cli/mod.rs", "config.rs", "http/forwarded.rs"]),
+    ("ipnet", &["api/handler.rs", "cli/mod.rs", "config.rs", "http/forwarded.rs"]),
     ("itoa", &["condition/bucket.rs", "json.rs"]),
     (
         "memchr",

@@ -1,7 +1,7 @@
 //! What a request asks: the site, the route, who asks, and from where.
 
-use super::desk::Settings;
-use super::{Endpoint, respond};
+use super::handler::Settings;
+use super::{Endpoint, response};
 use crate::clock;
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
@@ -135,7 +135,7 @@ impl<'a> Call<'a> {
 
     /// The request's id: the caller's own on private answers, else a minted one.
     pub(super) fn request_id(&self) -> Option<&'a [u8]> {
-        self.request.fields.request_id.filter(|id| respond::is_request_id(id))
+        self.request.fields.request_id.filter(|id| response::is_request_id(id))
     }
 }
 

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use super::call::Call;
+use super::context::Call;
+use super::events::{self, Recorder};
+use super::problem::{write_problem, write_unframed_problem};
 use super::query::{self, Given};
-use super::record::{self, Recorder};
-use super::{Answered, Endpoint, Progress, admit, openapi, refuse, resolve, respond, routes, variants};
+use super::{Answered, Endpoint, Progress, openapi, rate_limit, resolve, response, routes, variants};
+use crate::api::token_bucket::Throttle;
 use crate::clock;
 use crate::http::body::{self, Object};
 use crate::http::cors::{self, Cors};
@@ -24,8 +26,7 @@ use crate::resolve::render::Plan;
 use crate::resolve::user_agent::{AgentTable, Agents};
 use crate::site::catalog::catalog::{Catalog, Current, View};
 use crate::site::query::run::Search;
-use crate::throttle::Throttle;
-use crate::visitors::events;
+use crate::visitors::events::endpoint::Endpoint as EventEndpoint;
 use crate::visitors::lookup::Lookup;
 
 /// What the operator set for all desks.
@@ -148,14 +149,14 @@ impl Desk {
         }
         let records =
             matches!(arrival.surface, Surface::Public | Surface::Events) && request.method == Method::Post;
-        let recording = records.then(|| events::endpoint::Endpoint::at(request.path)).flatten();
-        if let Err(problem) = admit::address(&self.settings, request, arrival) {
-            let cors = if recording.is_some() { record::untold_cors(request) } else { Cors::Anyone };
-            refuse::write(out, &problem, cors, request, &self.date, &mut self.room);
+        let recording = records.then(|| EventEndpoint::at(request.path)).flatten();
+        if let Err(problem) = rate_limit::address(&self.settings, request, arrival) {
+            let cors = if recording.is_some() { events::untold_cors(request) } else { Cors::Anyone };
+            write_problem(out, &problem, cors, request, &self.date, &mut self.room);
             return Progress::refused(None, problem.kind);
         }
         if let Some(endpoint) = recording {
-            return record::begin(self, request, arrival, endpoint, out);
+            return events::begin(self, request, arrival, endpoint, out);
         }
         Progress::Answered(self.answer_now(request, arrival, out))
     }
@@ -197,7 +198,7 @@ impl Desk {
         arrival: &Arrival,
         out: &mut Vec<u8>,
     ) -> Answered {
-        record::finish(self, token, waited, arrival, out)
+        events::finish(self, token, waited, arrival, out)
     }
 
     fn answer_now(&mut self, request: &Request<'_>, arrival: &Arrival, out: &mut Vec<u8>) -> Answered {
@@ -221,7 +222,7 @@ impl Desk {
             let catalog = view.load();
             let call = Call::new(request, params, catalog, arrival.surface, settings, date)?;
             cors = call.problem_cors(endpoint);
-            admit::site(settings, &call.site().site, request, arrival)?;
+            rate_limit::site(settings, &call.site().site, request, arrival)?;
             match endpoint {
                 Endpoint::Resolve => resolve::answer(&call, room, out),
                 Endpoint::Variants => variants::answer(&call, room, out),
@@ -240,7 +241,7 @@ impl Desk {
         });
         let refused = answered.as_ref().err().map(|problem| problem.kind);
         if let Err(problem) = answered {
-            refuse::write(out, &problem, cors, request, date, room);
+            write_problem(out, &problem, cors, request, date, room);
         }
         Answered { endpoint, refused }
     }
@@ -252,7 +253,7 @@ impl Desk {
         problem: &Problem<'_>,
         out: &mut Vec<u8>,
     ) -> Answered {
-        refuse::write(out, problem, Cors::Nobody, request, &self.date, &mut self.room);
+        write_problem(out, problem, Cors::Nobody, request, &self.date, &mut self.room);
         Answered { endpoint: None, refused: Some(problem.kind) }
     }
 
@@ -295,7 +296,7 @@ impl Desk {
         for (name, value) in fields {
             head.field(name, value.to_string().as_bytes());
         }
-        respond::request_id(&mut head, &mut self.room.ids, None);
+        response::request_id(&mut head, &mut self.room.ids, None);
         let out = head.end(text.len(), request.close);
         if request.method != Method::Head {
             out.extend_from_slice(text.as_bytes());
@@ -309,7 +310,7 @@ impl Desk {
 
     /// Appends the refusal of what is not a request; the connection closes behind it.
     pub fn refuse(&mut self, problem: &Problem<'_>, out: &mut Vec<u8>) {
-        refuse::write_unframed(out, problem, &self.date, &mut self.room.ids);
+        write_unframed_problem(out, problem, &self.date, &mut self.room.ids);
     }
 
     fn answer_options(&mut self, request: &Request<'_>, surface: Surface, out: &mut Vec<u8>) -> Answered {
@@ -320,7 +321,7 @@ impl Desk {
             _ => super::endpoint(request, surface).map(Some),
         };
         if let Err(problem) = &endpoint {
-            refuse::write(out, problem, Cors::Anyone, request, &self.date, &mut self.room);
+            write_problem(out, problem, Cors::Anyone, request, &self.date, &mut self.room);
             return Answered { endpoint: None, refused: Some(problem.kind) };
         }
         let mut head = Head::begin(out, 204, &self.date);
@@ -332,7 +333,7 @@ impl Desk {
             let methods = methods.map_or("GET, HEAD, OPTIONS", Endpoint::methods);
             head.field("Allow: ", methods.as_bytes());
         }
-        respond::request_id(&mut head, &mut self.room.ids, None);
+        response::request_id(&mut head, &mut self.room.ids, None);
         head.end_bodiless(request.close);
         Answered { endpoint: endpoint.ok().flatten(), refused: None }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::call::Call;
+use super::context::Call;
 use crate::checksum;
 use crate::clock;
 use crate::http::cors::Cors;

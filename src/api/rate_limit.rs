@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use super::desk::Settings;
+use super::handler::Settings;
+use crate::api::token_bucket::Throttle;
 use crate::checksum;
 use crate::http::forwarded::{client, household};
 use crate::http::request::{Arrival, Request};
 use crate::problem::{self, Problem};
-use crate::throttle::Throttle;
 
 /// Whether the address that the request comes from may ask now.
 pub(super) fn address<'a>(

@@ -1,7 +1,7 @@
 //! Refusals on the wire: `application/problem+json` (RFC 9457).
 
-use super::desk::Room;
-use super::respond;
+use super::handler::Room;
+use super::response;
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::request::{Method, Request};
@@ -12,7 +12,7 @@ use crate::limits::CAME_CHARS_MAX;
 use crate::problem::{self, Came, Place, Problem};
 
 /// Appends a refusal of `request`.
-pub(super) fn write(
+pub(super) fn write_problem(
     out: &mut Vec<u8>,
     problem: &Problem<'_>,
     cors: Cors<'_>,
@@ -23,7 +23,7 @@ pub(super) fn write(
     let Room { ids, plan, path, .. } = room;
     let body = &mut plan.text;
     let minted = ids.mint();
-    let own = request.fields.request_id.filter(|id| respond::is_request_id(id));
+    let own = request.fields.request_id.filter(|id| response::is_request_id(id));
     let mut head = Head::begin(out, problem.kind.status, date);
     let cors = if problem.kind == problem::ROUTE_NOT_FOUND {
         // Public: the same bytes for the same canonical path, and nothing of the caller.
@@ -52,7 +52,7 @@ pub(super) fn write(
 }
 
 /// Appends a refusal of what is not a request; the connection closes behind it.
-pub(super) fn write_unframed(
+pub(super) fn write_unframed_problem(
     out: &mut Vec<u8>,
     problem: &Problem<'_>,
     date: &DateLine,

@@ -3,10 +3,11 @@
 //! In two steps, since the disk comes between them: [`begin`] decodes, judges and queues, and answers at once what needs no
 //! disk; [`finish`] answers what came back. While a request waits its events' fates are kept, and what its answer takes from it.
 
-use super::call;
-use super::desk::{Decoded, Desk, Room, Settings};
-use super::reply::{Asked, Kept, Reply};
-use super::{Answered, Progress, admit, refuse};
+use super::context;
+use super::handler::{Decoded, Desk, Room, Settings};
+use super::problem::write_problem;
+use super::receipt::{Asked, Kept, Reply};
+use super::{Answered, Progress, rate_limit};
 use crate::clock;
 use crate::http::authorization;
 use crate::http::body;
@@ -202,14 +203,14 @@ pub(super) fn begin(
     let Desk { settings, date, view, decoded, room, recorder, .. } = desk;
     let Some(recorder) = recorder else {
         let problem = Problem::new(problem::UNKNOWN_ENDPOINT, "an address that records events", request.path);
-        refuse::write(out, &problem, Cors::Nobody, request, date, room);
+        write_problem(out, &problem, Cors::Nobody, request, date, room);
         return Progress::refused(None, problem.kind);
     };
     let mut cors = untold_cors(request);
     // Before anything is decoded: what refusing costs is taken from those who are not refused.
     if let Some(refusal) = recorder.port.refusal() {
         let problem = unavailable(refusal);
-        refuse::write(out, &problem, cors, request, date, room);
+        write_problem(out, &problem, cors, request, date, room);
         return Progress::refused(answered, problem.kind);
     }
     let judged =
@@ -218,7 +219,7 @@ pub(super) fn begin(
     let Judged { fates, records, dry } = match judged {
         Ok(judged) => judged,
         Err(Failure::Problem(problem)) => {
-            refuse::write(out, &problem, cors, request, date, room);
+            write_problem(out, &problem, cors, request, date, room);
             return Progress::refused(answered, problem.kind);
         }
         Err(Failure::Event(refusal)) => {
@@ -240,7 +241,7 @@ pub(super) fn begin(
         Ok(token) => Progress::Waits(token),
         Err(refusal) => {
             let problem = unavailable(refusal);
-            refuse::write(out, &problem, cors, request, date, room);
+            write_problem(out, &problem, cors, request, date, room);
             Progress::refused(answered, problem.kind)
         }
     }
@@ -275,7 +276,7 @@ pub(super) fn finish(
         Outcome::DiskUnavailable => {
             let problem = unavailable(log::Refusal::DiskUnavailable);
             if let Some(request) = waited.request() {
-                refuse::write(out, &problem, cors, &request, date, room);
+                write_problem(out, &problem, cors, &request, date, room);
             }
             recorder.keep(completion.request, fates);
             return Answered { endpoint, refused: Some(problem.kind) };
@@ -347,15 +348,15 @@ fn judge<'a, 'r: 'a>(
     let (given_id, site) = (params.get(Param::TrackingId), params.get(Param::Site));
     // Where the site is named, a user that is no tracking ID is somebody else's: a browser sends it for a proxy's password.
     let is_named = [given_id, own_id, site, own_site].iter().any(Option::is_some);
-    let user = user.filter(|user| !is_named || call::is_tracking_id(user));
+    let user = user.filter(|user| !is_named || context::is_tracking_id(user));
     let tracking_id = given_id.or(user).or(own_id);
     let of_query = |problem: Problem<'a>| match problem.at {
         Some(at) if at.name == Param::TrackingId.name() && tracking_id == own_id => problem,
         Some(at) if at.name == Param::Site.name() && site.is_none() => problem,
         _ => problem.in_query(),
     };
-    let published = call::published(catalog, tracking_id, site.or(own_site)).map_err(of_query)?;
-    admit::site(settings, &published.site().site, request, arrival)?;
+    let published = context::published(catalog, tracking_id, site.or(own_site)).map_err(of_query)?;
+    rate_limit::site(settings, &published.site().site, request, arrival)?;
     let origins = published.site().origins.iter().map(|origin| origin.as_str());
     *cors = Cors::events(request.fields.origin, origins).ok_or_else(|| {
         Problem::missing(problem::ORIGIN_NOT_ALLOWED, "an origin that the site's 'origins' name")
@@ -369,8 +370,8 @@ fn judge<'a, 'r: 'a>(
         preview: request.fields.preview == Some(b"1"),
         gpc: request.fields.gpc == Some(b"1"),
         referer: request.fields.referer.and_then(|value| std::str::from_utf8(value).ok()),
-        user_agent: call::own_agent(&request.fields),
-        anon_id: call::anon_id(&params, request, published.site()).map_err(Problem::in_query)?,
+        user_agent: context::own_agent(&request.fields),
+        anon_id: context::anon_id(&params, request, published.site()).map_err(Problem::in_query)?,
         peer: forwarded::client(arrival.peer, &request.fields.forwarded, &settings.trusted_proxies)
             .unwrap_or(arrival.peer),
     };

@@ -3,8 +3,8 @@
 
 use serde_json::Value as Json;
 
-use super::call::Call;
-use super::desk::Room;
+use super::context::Call;
+use super::handler::Room;
 use crate::http::params::Param;
 use crate::json;
 use crate::problem::{self, Problem};

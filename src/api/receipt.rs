@@ -1,8 +1,8 @@
 //! How a request for events is answered: in come the fates of its events and what the answer takes from the request, out goes a
 //! receipt, or a problem of the events. The same request gets the same head whether its answer waited or not.
 
-use super::desk::Room;
-use super::{Endpoint, respond};
+use super::handler::Room;
+use super::{Endpoint, response};
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::request::{Arrival, Request, has_token};
@@ -44,7 +44,7 @@ impl<'a> Asked<'a> {
             minimal: fields.prefer.is_some_and(|prefer| has_token(prefer, b"return=minimal")),
             timed: fields.debug_timing == Some(b"1"),
         };
-        let id = fields.request_id.filter(|id| respond::is_request_id(id));
+        let id = fields.request_id.filter(|id| response::is_request_id(id));
         Self { manner, origin: fields.origin, id, close: request.close }
     }
 
@@ -78,7 +78,7 @@ impl Reply<'_> {
     fn begin<'o>(&self, status: u16, room: &mut Room, out: &'o mut Vec<u8>) -> Head<'o> {
         let mut head = Head::begin(out, status, self.date);
         head.lines(b"Cache-Control: no-store\r\n");
-        respond::request_id(&mut head, &mut room.ids, self.asked.id);
+        response::request_id(&mut head, &mut room.ids, self.asked.id);
         if self.cors.varies() {
             head.lines(b"Vary: Origin\r\n");
         }
@@ -109,7 +109,7 @@ impl Reply<'_> {
 
     /// Says how long it took, the disk included, where that was asked for.
     fn time(&self, head: &mut Head<'_>) {
-        respond::timing(head, self.asked.manner.timed.then_some(self.arrival.at));
+        response::timing(head, self.asked.manner.timed.then_some(self.arrival.at));
     }
 
     /// Appends a problem of the events; its kind.
