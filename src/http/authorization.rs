@@ -1,10 +1,12 @@
-//! HTTP Basic credentials (RFC 7617): libraries send a site's write key as the user, with no password.
+//! HTTP Basic credentials (RFC 7617). Event libraries send the write key of a site as the user, without a
+//! password.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// The user of Basic credentials, in `decoded`, which is cleared; None where there are none, or none that can be read.
-pub fn basic_user<'a>(authorization: &[u8], decoded: &'a mut Vec<u8>) -> Option<&'a str> {
+/// Returns the user of Basic credentials, decoded into `decoded`, which is cleared first. Returns `None` if
+/// the field has another scheme, is malformed, or has an empty user.
+pub(crate) fn basic_user<'a>(authorization: &[u8], decoded: &'a mut Vec<u8>) -> Option<&'a str> {
     let (scheme, credentials) = authorization.split_at_checked(b"Basic ".len())?;
     decoded.clear();
     if !scheme.eq_ignore_ascii_case(b"Basic ") {

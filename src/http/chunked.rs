@@ -1,63 +1,71 @@
-//! A chunked body, decoded where it lies (RFC 9112 section 7.1).
+//! Chunked bodies, decoded in place (RFC 9112 section 7.1).
 //!
-//! Bytes go in as they come, in pieces of any size; the content is moved together at the front, and what stands between its
-//! chunks is gone. Extensions are read over, trailer fields are dropped; both have a bound. Whatever is not exactly the
-//! grammar is refused: a body whose end is in doubt hides the next request.
+//! The decoder takes bytes as they arrive, in pieces of any size. It moves the content to the front of the
+//! body and removes the framing between the chunks. It ignores extensions and discards trailer fields. Both
+//! have a limit. It rejects any deviation from the grammar: if the end of a body is in doubt, so is the start
+//! of the next request.
 
 use crate::limits::{BODY_BYTES_MAX, CHUNK_LINE_BYTES_MAX, HEADER_FIELDS_MAX, TRAILER_BYTES_MAX};
 use crate::problem::{self, Problem};
 
-/// How far a body has come.
+/// A decoder for one chunked body.
 #[derive(Debug)]
-pub struct Chunked {
+pub(crate) struct ChunkedDecoder {
     state: State,
-    /// Bytes of content that are at their place.
-    decoded: usize,
+    /// Bytes of content that are already in place.
+    decoded_bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// A line with a chunk's size comes next.
+    /// A line with a chunk size is next.
     Size,
-    /// So many bytes of a chunk are still to come.
+    /// This many bytes of a chunk are still to be received.
     Data(usize),
-    /// The line's end behind a chunk comes next.
+    /// The line end after a chunk is next.
     DataEnd,
-    /// The trailer section and its empty line come next.
+    /// The trailer section with its empty line is next.
     Trailer,
 }
 
-/// What is known of a body.
+/// The status of a chunked body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
-    /// More has to come.
+pub(crate) enum DecodeStatus {
+    /// The body is incomplete.
     Partial,
-    /// All of it is here: so many bytes of content; the next request follows at once.
-    Whole(usize),
+    /// The body is complete and has this many bytes of content. The next request follows at once.
+    Complete(usize),
 }
 
-impl Chunked {
-    /// Nothing has come yet.
-    pub fn new() -> Self {
-        Self { state: State::Size, decoded: 0 }
+impl ChunkedDecoder {
+    /// Creates a decoder for a body of which nothing was received.
+    pub(crate) fn new() -> Self {
+        Self { state: State::Size, decoded_bytes: 0 }
     }
 
-    /// Decodes what has come: `bytes` from `begin` on holds the content so far and what was received behind it.
+    /// Decodes newly received bytes. `bytes[begin..]` holds the content decoded so far and the bytes received
+    /// after it.
     ///
     /// # Errors
     /// `malformed_request`, `body_too_large`.
-    pub fn advance(&mut self, bytes: &mut Vec<u8>, begin: usize) -> Result<Progress, Problem<'static>> {
-        let mut at = begin + self.decoded;
+    pub(crate) fn decode(
+        &mut self,
+        bytes: &mut Vec<u8>,
+        begin: usize,
+    ) -> Result<DecodeStatus, Problem<'static>> {
+        let mut at = begin + self.decoded_bytes;
         let progress = loop {
             let rest = &bytes[at..];
             match self.state {
                 State::Size => {
-                    let Some(line) = line(rest, CHUNK_LINE_BYTES_MAX)? else { break Progress::Partial };
-                    let size = size(line)?;
-                    if size > (BODY_BYTES_MAX - self.decoded) as u64 {
-                        return Err(Problem::missing(
+                    let Some(line) = first_line(rest, CHUNK_LINE_BYTES_MAX)? else {
+                        break DecodeStatus::Partial;
+                    };
+                    let size = parse_size(line)?;
+                    if size > (BODY_BYTES_MAX - self.decoded_bytes) as u64 {
+                        return Err(Problem::new(
                             problem::BODY_TOO_LARGE,
-                            "a body of at most 524288 bytes",
+                            "The body is larger than 524288 bytes.",
                         ));
                     }
                     at += line.len() + 2;
@@ -65,12 +73,12 @@ impl Chunked {
                 }
                 State::Data(left) => {
                     let here = left.min(rest.len());
-                    bytes.copy_within(at..at + here, begin + self.decoded);
-                    self.decoded += here;
+                    bytes.copy_within(at..at + here, begin + self.decoded_bytes);
+                    self.decoded_bytes += here;
                     at += here;
                     if here < left {
                         self.state = State::Data(left - here);
-                        break Progress::Partial;
+                        break DecodeStatus::Partial;
                     }
                     self.state = State::DataEnd;
                 }
@@ -79,74 +87,75 @@ impl Chunked {
                         at += 2;
                         self.state = State::Size;
                     }
-                    [] | [b'\r'] => break Progress::Partial,
-                    _ => return Err(malformed("CR LF behind a chunk")),
+                    [] | [b'\r'] => break DecodeStatus::Partial,
+                    _ => return Err(malformed("A chunk is not followed by CR LF.")),
                 },
-                State::Trailer => match trailer(rest)? {
+                State::Trailer => match trailer_length(rest)? {
                     Some(length) => {
                         at += length;
-                        break Progress::Whole(self.decoded);
+                        break DecodeStatus::Complete(self.decoded_bytes);
                     }
-                    None => break Progress::Partial,
+                    None => break DecodeStatus::Partial,
                 },
             }
         };
-        bytes.drain(begin + self.decoded..at);
+        bytes.drain(begin + self.decoded_bytes..at);
         Ok(progress)
     }
 }
 
-impl Default for Chunked {
+impl Default for ChunkedDecoder {
     fn default() -> Self {
         Self::new()
     }
 }
 
-const fn malformed(expected: &'static str) -> Problem<'static> {
-    Problem::missing(problem::MALFORMED_REQUEST, expected)
+const fn malformed(sentence: &'static str) -> Problem<'static> {
+    Problem::new(problem::MALFORMED_REQUEST, sentence)
 }
 
-/// The line at the front, without its CR LF; None where its end has not come.
-fn line(bytes: &[u8], bytes_max: usize) -> Result<Option<&[u8]>, Problem<'static>> {
+/// Returns the first line, without its CR LF. Returns `None` if its end was not received.
+fn first_line(bytes: &[u8], bytes_max: usize) -> Result<Option<&[u8]>, Problem<'static>> {
     let looked_at = &bytes[..bytes.len().min(bytes_max + 2)];
     let Some(end) = memchr::memchr2(b'\r', b'\n', looked_at) else {
         return match looked_at.len() > bytes_max {
-            true => Err(malformed("a chunk's line of at most 256 bytes")),
+            true => Err(malformed("The line before a chunk is longer than 256 bytes.")),
             false => Ok(None),
         };
     };
     match looked_at[end..] {
         [b'\r', b'\n', ..] => Ok(Some(&bytes[..end])),
         [b'\r'] if looked_at.len() == bytes.len() => Ok(None),
-        _ => Err(malformed("lines that end with CR LF")),
+        _ => Err(malformed("A line of the chunked body does not end with CR LF.")),
     }
 }
 
-/// Hex digits of a size: a u64 holds no more.
+/// Maximum number of hex digits of a chunk size: those of a u64. A longer size gets 400.
 const SIZE_DIGITS_MAX: usize = 16;
 
-/// The size in a chunk's line.
-fn size(line: &[u8]) -> Result<u64, Problem<'static>> {
+/// Parses a chunk's line and returns its size.
+fn parse_size(line: &[u8]) -> Result<u64, Problem<'static>> {
     let digits = line.iter().take_while(|b| b.is_ascii_hexdigit()).count();
     if !(1..=SIZE_DIGITS_MAX).contains(&digits) {
-        return Err(malformed("a chunk size of 1 to 16 hex digits"));
+        return Err(malformed("A chunk size is not 1 to 16 hexadecimal digits."));
     }
-    if !is_extensions(&line[digits..]) {
-        return Err(malformed("chunk extensions ';name' or ';name=value', or none"));
+    if !are_extensions_valid(&line[digits..]) {
+        return Err(malformed("A chunk extension is not ';name' or ';name=value'."));
     }
     let digit = |b: &u8| char::from(*b).to_digit(16).unwrap_or_default();
     Ok(line[..digits].iter().fold(0, |size, b| size << 4 | u64::from(digit(b))))
 }
 
-/// `*( ";" token [ "=" ( token / quoted-string ) ] )`; the white space that the grammar calls bad is refused.
-fn is_extensions(mut rest: &[u8]) -> bool {
+/// Returns whether `rest` matches `*( ";" token [ "=" ( token / quoted-string ) ] )`. The white space that
+/// the grammar calls bad (BWS) is rejected.
+fn are_extensions_valid(mut rest: &[u8]) -> bool {
     while !rest.is_empty() {
-        let Some(behind) = rest.strip_prefix(b";").and_then(token) else { return false };
+        let Some(behind) = rest.strip_prefix(b";").and_then(skip_token) else { return false };
         rest = behind;
         if let Some(value) = rest.strip_prefix(b"=") {
             let behind = match value.strip_prefix(b"\"") {
-                Some(quoted) => behind_quoted(quoted),
-                None => token(value),
+                Some(quoted) => skip_quoted(quoted),
+                None => skip_token(value),
             };
             let Some(behind) = behind else { return false };
             rest = behind;
@@ -155,15 +164,15 @@ fn is_extensions(mut rest: &[u8]) -> bool {
     true
 }
 
-/// What stands behind a token (RFC 9110 section 5.6.2).
-fn token(bytes: &[u8]) -> Option<&[u8]> {
+/// Returns the bytes after a token (RFC 9110 section 5.6.2).
+fn skip_token(bytes: &[u8]) -> Option<&[u8]> {
     let is_token = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b);
     let length = bytes.iter().take_while(|b| is_token(b)).count();
     (length > 0).then(|| &bytes[length..])
 }
 
-/// What stands behind the rest of a quoted string (RFC 9110 section 5.6.4).
-fn behind_quoted(mut rest: &[u8]) -> Option<&[u8]> {
+/// Returns the bytes after a quoted string whose opening quote was removed (RFC 9110 section 5.6.4).
+fn skip_quoted(mut rest: &[u8]) -> Option<&[u8]> {
     loop {
         match rest {
             [b'"', behind @ ..] => return Some(behind),
@@ -174,13 +183,14 @@ fn behind_quoted(mut rest: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Bytes of the trailer section with its empty line; None where it is not whole.
-fn trailer(bytes: &[u8]) -> Result<Option<usize>, Problem<'static>> {
-    let too_long = malformed("trailer fields of at most 4096 bytes, in lines that end with CR LF");
+/// Returns the length of the trailer section, with its empty line. Returns `None` if it is incomplete.
+fn trailer_length(bytes: &[u8]) -> Result<Option<usize>, Problem<'static>> {
+    let too_long =
+        malformed("The trailer fields are longer than 4096 bytes, or a line does not end with CR LF.");
     let mut length = 0;
     loop {
         let room = TRAILER_BYTES_MAX - length;
-        let Some(line) = line(&bytes[length..], room).map_err(|_| too_long)? else { return Ok(None) };
+        let Some(line) = first_line(&bytes[length..], room).map_err(|_| too_long)? else { return Ok(None) };
         length += line.len() + 2;
         if length > TRAILER_BYTES_MAX {
             return Err(too_long);
@@ -192,6 +202,6 @@ fn trailer(bytes: &[u8]) -> Result<Option<usize>, Problem<'static>> {
     let mut fields = [httparse::EMPTY_HEADER; HEADER_FIELDS_MAX];
     match httparse::parse_headers(&bytes[..length], &mut fields) {
         Ok(_) => Ok(Some(length)),
-        Err(_) => Err(malformed("trailer fields 'name: value'")),
+        Err(_) => Err(malformed("A trailer field is not 'name: value'.")),
     }
 }

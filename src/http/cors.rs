@@ -1,81 +1,88 @@
-//! Who may read an answer from another origin (Fetch standard, section 3.2).
+//! CORS: which origins may read a response (Fetch standard, section 3.2).
 //!
-//! Public answers are for everyone. Private ones name the caller's origin, with credentials, where
-//! the site allows it; `null` (a sandboxed frame, a file) is never named.
+//! Every origin may read a public response. A private response names the caller's origin, with credentials,
+//! if the site allows that origin. It never names `null` (the origin of a sandboxed frame or a file).
 
 use super::request;
-use super::response::Head;
+use super::response::ResponseHead;
 
-/// What an answer says to a page of another origin.
+/// A response's permission for pages of other origins.
 #[derive(Debug, Clone, Copy)]
-pub enum Cors<'a> {
-    /// Everyone may read it, without credentials; one cache entry serves all.
+pub(crate) enum Cors<'a> {
+    /// Every origin may read it, without credentials. One cache entry serves all origins.
     Anyone,
-    /// This origin may read it, with credentials; the answer differs by origin.
+    /// Only this origin may read it, with credentials. The response varies by origin.
     Only(&'a [u8]),
-    /// Nobody else may read it; the answer differs by origin.
+    /// No other origin may read it. The response varies by origin.
     Nobody,
 }
 
 impl<'a> Cors<'a> {
-    /// For a private answer to a request from `origin` at a site with these `origins`.
-    pub fn private<'o>(origin: Option<&'a [u8]>, origins: impl ExactSizeIterator<Item = &'o str>) -> Self {
+    /// Returns the permission of a private response to `origin`, at a site that allows `origins`.
+    pub(crate) fn for_private<'o>(
+        origin: Option<&'a [u8]>,
+        origins: impl ExactSizeIterator<Item = &'o str>,
+    ) -> Self {
         if origins.len() == 0 {
             return Self::Anyone;
         }
         match origin {
-            Some(origin) if is_allowed(origin, origins) => Self::Only(origin),
+            Some(origin) if is_origin_allowed(origin, origins) => Self::Only(origin),
             _ => Self::Nobody,
         }
     }
 
-    /// For an answer to an event that was sent from `origin`: credentials always, since a beacon always sends them. None for a
-    /// stranger to a site with these `origins`, whose events are not taken; who names no origin is no page, and is taken.
-    pub fn events<'o>(
+    /// Returns the permission of the response to an event from `origin`, with credentials, because a beacon
+    /// always sends them. Returns `None` if the site does not allow the origin: its events are rejected.
+    /// Events without an origin do not come from a page, and are accepted.
+    pub(crate) fn for_events<'o>(
         origin: Option<&'a [u8]>,
         origins: impl ExactSizeIterator<Item = &'o str>,
     ) -> Option<Self> {
         match origin {
             None => Some(Self::Nobody),
-            Some(origin) if origins.len() == 0 && !is_named(origin) => Some(Self::Nobody),
-            Some(origin) if origins.len() == 0 || is_allowed(origin, origins) => Some(Self::Only(origin)),
+            Some(origin) if origins.len() == 0 && !is_nameable_origin(origin) => Some(Self::Nobody),
+            Some(origin) if origins.len() == 0 || is_origin_allowed(origin, origins) => {
+                Some(Self::Only(origin))
+            }
             Some(_) => None,
         }
     }
 
-    /// Whether `Vary` must name `Origin`.
-    pub fn varies(self) -> bool {
+    /// Returns whether `Vary` must name `Origin`.
+    pub(crate) fn varies_by_origin(self) -> bool {
         !matches!(self, Self::Anyone)
     }
 
-    /// Writes the fields, `Vary` excepted.
-    pub fn write(self, head: &mut Head<'_>) {
+    /// Writes the CORS fields, except for `Vary`.
+    pub(crate) fn write(self, head: &mut ResponseHead<'_>) {
         match self {
-            Self::Anyone => head.lines(b"Access-Control-Allow-Origin: *\r\n"),
+            Self::Anyone => head.raw(b"Access-Control-Allow-Origin: *\r\n"),
             Self::Only(origin) => {
                 head.field("Access-Control-Allow-Origin: ", origin);
-                head.lines(b"Access-Control-Allow-Credentials: true\r\n");
+                head.raw(b"Access-Control-Allow-Credentials: true\r\n");
             }
             Self::Nobody => return,
         }
-        head.lines(EXPOSED);
+        head.raw(EXPOSED_HEADERS);
     }
 }
 
-const EXPOSED: &[u8] = b"Access-Control-Expose-Headers: ETag, X-Request-Id, X-Version, \
+const EXPOSED_HEADERS: &[u8] = b"Access-Control-Expose-Headers: ETag, X-Request-Id, X-Version, \
 X-Variants, X-Dropped, Server-Timing, Retry-After\r\n";
 
-/// Whether one of the patterns (exact, or with one `*` in place of labels or of a port) is `origin`.
-pub fn is_allowed<'o>(origin: &[u8], mut patterns: impl Iterator<Item = &'o str>) -> bool {
-    is_named(origin) && patterns.any(|pattern| matches(pattern, origin))
+/// Returns whether `origin` matches one of the patterns. A pattern is an origin, optionally with one `*` in
+/// place of labels or of a port.
+pub(crate) fn is_origin_allowed<'o>(origin: &[u8], mut patterns: impl Iterator<Item = &'o str>) -> bool {
+    is_nameable_origin(origin) && patterns.any(|pattern| matches_pattern(pattern, origin))
 }
 
-/// Whether an answer may name this origin: only what a browser can have sent comes back.
-fn is_named(origin: &[u8]) -> bool {
+/// Returns whether a response may name this origin. We only echo values that a browser can have sent.
+fn is_nameable_origin(origin: &[u8]) -> bool {
     origin != b"null" && !origin.is_empty() && origin.iter().all(u8::is_ascii_graphic)
 }
 
-fn matches(pattern: &str, origin: &[u8]) -> bool {
+fn matches_pattern(pattern: &str, origin: &[u8]) -> bool {
     let Some((before, behind)) = pattern.split_once('*') else {
         return pattern.as_bytes() == origin;
     };
@@ -90,7 +97,7 @@ fn matches(pattern: &str, origin: &[u8]) -> bool {
     })
 }
 
-/// The request headers that a page may send along.
+/// The request headers that a page of another origin may send.
 const ALLOWED_HEADERS: &[&str] = &[
     "content-type",
     "content-encoding",
@@ -107,29 +114,30 @@ const ALLOWED_HEADERS: &[&str] = &[
     "baggage",
 ];
 
-/// Writes the fields that answer a preflight from `origin` asking for the headers `asked`.
-pub fn preflight(head: &mut Head<'_>, origin: Option<&[u8]>, asked: Option<&[u8]>) {
+/// Writes the fields of the response to a preflight. `asked` is the list of headers that the page wants to
+/// send.
+pub(crate) fn write_preflight(head: &mut ResponseHead<'_>, origin: Option<&[u8]>, asked: Option<&[u8]>) {
     match origin {
-        Some(origin) if is_named(origin) => {
+        Some(origin) if is_nameable_origin(origin) => {
             head.field("Access-Control-Allow-Origin: ", origin);
-            head.lines(b"Access-Control-Allow-Credentials: true\r\n");
+            head.raw(b"Access-Control-Allow-Credentials: true\r\n");
         }
-        _ => head.lines(b"Access-Control-Allow-Origin: *\r\n"),
+        _ => head.raw(b"Access-Control-Allow-Origin: *\r\n"),
     }
-    head.lines(
+    head.raw(
         b"Access-Control-Allow-Methods: GET, HEAD, POST\r\n\
           Access-Control-Max-Age: 86400\r\n\
           Vary: Origin, Access-Control-Request-Headers\r\n",
     );
-    // By the list of ours, so that each is named once however often it was asked for.
+    // Iterate over our list, so that each header is named once even if the preflight repeats it.
     let is_asked = |name: &&&str| request::has_token(asked.unwrap_or_default(), name.as_bytes());
     let mut separator: &[u8] = b"Access-Control-Allow-Headers: ";
     for name in ALLOWED_HEADERS.iter().filter(is_asked) {
-        head.lines(separator);
-        head.lines(name.as_bytes());
+        head.raw(separator);
+        head.raw(name.as_bytes());
         separator = b", ";
     }
     if separator == b", " {
-        head.lines(b"\r\n");
+        head.raw(b"\r\n");
     }
 }

@@ -1,138 +1,146 @@
-//! What was received on a connection and not yet answered: where each request ends.
+//! The read buffer of a connection: received bytes that are not yet answered, and the end of each request in
+//! them.
 //!
-//! A pure function of the bytes, however they are split: a head is whole or not ([`super::request`]), its body is counted or
-//! chunked ([`super::chunked`]) and decoded where it lies, and the next request begins behind it.
+//! A pure function of the bytes, however they are split into reads. A head is complete or partial
+//! ([`super::request`]). A body has a length or is chunked ([`super::chunked`]) and is decoded in place. The
+//! next request follows the body.
 
-use super::chunked::{Chunked, Progress};
-use super::request::{Body, Request};
+use super::chunked::{ChunkedDecoder, DecodeStatus};
+use super::request::{BodyFraming, Request};
 use crate::limits::{
     BODY_BYTES_MAX, CHUNK_LINE_BYTES_MAX, HEAD_BYTES_MAX, READ_BUFFER_BYTES, TRAILER_BYTES_MAX,
 };
 use crate::problem::Problem;
 
-/// Received bytes: `0 <= at <= buffer.len() <= buffer.capacity()`.
+/// A read buffer. Invariant: `0 <= start <= buffer.len() <= buffer.capacity()`.
 #[derive(Debug)]
-pub struct Input {
+pub struct ReadBuffer {
     buffer: Vec<u8>,
-    /// Where the next request begins.
-    at: usize,
-    /// The body of that request, where its head is known to be whole and to announce one.
-    body: Option<Receiving>,
+    /// The offset of the next request.
+    start: usize,
+    /// The body of that request, if its head is complete and the body was not complete at first.
+    body: Option<BodyProgress>,
 }
 
-/// A body on its way.
+/// A body that is being received, or that was received in parts.
 #[derive(Debug)]
-struct Receiving {
+struct BodyProgress {
     head_bytes: usize,
-    framing: Framing,
+    state: BodyState,
 }
 
 #[derive(Debug)]
-enum Framing {
-    /// So many bytes.
+enum BodyState {
+    /// The body has this many bytes. Not all of them are known to be received.
     Length(usize),
-    /// As its chunks say.
-    Chunked(Chunked),
-    /// All of it is here, so many bytes.
-    Whole(usize),
+    /// The body is chunked and incomplete.
+    Chunked(ChunkedDecoder),
+    /// The body is complete and has this many bytes.
+    Complete(usize),
 }
 
-impl Input {
-    /// Nothing was received.
+impl ReadBuffer {
+    /// Creates an empty buffer.
     pub fn new() -> Self {
-        Self { buffer: Vec::with_capacity(READ_BUFFER_BYTES), at: 0, body: None }
+        Self { buffer: Vec::with_capacity(READ_BUFFER_BYTES), start: 0, body: None }
     }
 
-    /// What is not answered yet.
-    pub fn unread(&self) -> &[u8] {
-        &self.buffer[self.at..]
+    /// Returns the bytes that are not yet answered.
+    pub fn pending(&self) -> &[u8] {
+        &self.buffer[self.start..]
     }
 
-    /// Whether the body that is expected, if one is, is here.
+    /// Decodes the received part of the expected body. Returns whether the body is complete, or true if none
+    /// is expected.
     ///
     /// # Errors
-    /// It is not framed, or too large; nothing behind it can be told.
-    pub fn receive_body(&mut self) -> Result<bool, Problem<'static>> {
-        let Some(Receiving { head_bytes, framing }) = &mut self.body else { return Ok(true) };
-        let begin = self.at + *head_bytes;
+    /// The body is malformed or too large. The bytes after it cannot be interpreted.
+    pub fn decode_body(&mut self) -> Result<bool, Problem<'static>> {
+        let Some(BodyProgress { head_bytes, state: framing }) = &mut self.body else { return Ok(true) };
+        let begin = self.start + *head_bytes;
         let whole = match framing {
-            Framing::Whole(length) => Some(*length),
-            Framing::Length(length) => Some(*length).filter(|length| self.buffer.len() - begin >= *length),
-            Framing::Chunked(chunked) => match chunked.advance(&mut self.buffer, begin)? {
-                Progress::Whole(length) => Some(length),
-                Progress::Partial => None,
+            BodyState::Complete(length) => Some(*length),
+            BodyState::Length(length) => Some(*length).filter(|length| self.buffer.len() - begin >= *length),
+            BodyState::Chunked(chunked) => match chunked.decode(&mut self.buffer, begin)? {
+                DecodeStatus::Complete(length) => Some(length),
+                DecodeStatus::Partial => None,
             },
         };
         if let Some(length) = whole {
-            *framing = Framing::Whole(length);
+            *framing = BodyState::Complete(length);
         }
         Ok(whole.is_some())
     }
 
-    /// Where the request of the head that stands first ends, if its body is here: its content stands behind the head.
-    pub fn end(&self, request: &Request<'_>, head_bytes: usize) -> Option<usize> {
-        match (&self.body, request.body) {
-            (Some(Receiving { framing: Framing::Whole(length), .. }), _) => Some(head_bytes + length),
-            (_, Body::Length(length)) => Some(head_bytes + length).filter(|end| *end <= self.unread().len()),
+    /// Returns the end of the first request, whose head was parsed, if its body is complete. The body follows
+    /// the head.
+    pub fn request_end(&self, request: &Request<'_>, head_bytes: usize) -> Option<usize> {
+        match (&self.body, request.body_framing) {
+            (Some(BodyProgress { state: BodyState::Complete(length), .. }), _) => Some(head_bytes + length),
+            (_, BodyFraming::Length(length)) => {
+                Some(head_bytes + length).filter(|end| *end <= self.pending().len())
+            }
             _ => None,
         }
     }
 
-    /// Begins to wait for a body.
-    pub fn expect_body(&mut self, head_bytes: usize, body: Body) {
+    /// Starts to receive the body of the first request.
+    pub fn expect_body(&mut self, head_bytes: usize, body: BodyFraming) {
         let framing = match body {
-            Body::Length(length) => Framing::Length(length),
-            Body::Chunked => Framing::Chunked(Chunked::new()),
+            BodyFraming::Length(length) => BodyState::Length(length),
+            BodyFraming::Chunked => BodyState::Chunked(ChunkedDecoder::new()),
         };
-        self.body = Some(Receiving { head_bytes, framing });
+        self.body = Some(BodyProgress { head_bytes, state: framing });
     }
 
-    /// Whether the rest of a body has to come.
-    pub fn expects_body(&self) -> bool {
+    /// Returns whether a body is being received.
+    pub fn is_reading_body(&self) -> bool {
         self.body.is_some()
     }
 
-    /// Steps over a request that was answered.
-    pub fn consume(&mut self, bytes: usize) {
-        self.at += bytes;
+    /// Advances past a request that was answered.
+    pub fn advance(&mut self, bytes: usize) {
+        self.start += bytes;
         self.body = None;
     }
 
-    /// Throws away what was received.
-    pub fn forget(&mut self) {
+    /// Discards all received bytes.
+    pub fn clear(&mut self) {
         self.buffer.clear();
-        self.at = 0;
+        self.start = 0;
         self.body = None;
     }
 
-    /// The buffer, with room behind what it holds, to receive into; to be given back.
-    pub fn take_buffer(&mut self) -> Vec<u8> {
+    /// Takes the buffer out, with free space after its content, for a read. The caller puts it back after the
+    /// read.
+    pub fn take(&mut self) -> Vec<u8> {
         self.make_room();
         std::mem::take(&mut self.buffer)
     }
 
-    /// Takes the buffer back.
-    pub fn give_buffer(&mut self, buffer: Vec<u8>) {
+    /// Puts the buffer back.
+    pub fn put_back(&mut self, buffer: Vec<u8>) {
         self.buffer = buffer;
     }
 
-    /// Bytes of the buffer that the next read needs.
+    /// Returns the buffer capacity that the next read needs, in bytes.
     ///
-    /// A head that does not fit the small buffer gets one that fits any; it is given back once it is answered. For a body
-    /// the buffer doubles as it comes, so that who only announces one costs no more than who sends a head.
-    pub fn bytes_wanted(&self) -> usize {
-        let (held, capacity) = (self.unread().len(), self.buffer.capacity());
+    /// A head that does not fit the small buffer gets one that fits any head, until it is answered. For a
+    /// body the buffer doubles as bytes arrive, so a client that only announces a large body costs no more
+    /// than one that sends a head.
+    pub fn capacity_wanted(&self) -> usize {
+        let (held, capacity) = (self.pending().len(), self.buffer.capacity());
         match held {
             0 => READ_BUFFER_BYTES,
             _ if held < capacity => capacity,
-            _ => (2 * held).min(self.bytes_max()).max(HEAD_BYTES_MAX),
+            _ => (2 * held).min(self.capacity_max()).max(HEAD_BYTES_MAX),
         }
     }
 
     fn make_room(&mut self) {
-        let wanted = self.bytes_wanted();
-        self.buffer.drain(..self.at);
-        self.at = 0;
+        let wanted = self.capacity_wanted();
+        self.buffer.drain(..self.start);
+        self.start = 0;
         if wanted < self.buffer.capacity() {
             self.buffer.shrink_to(wanted);
         } else {
@@ -140,20 +148,20 @@ impl Input {
         }
     }
 
-    /// Bytes that are wanted at most, as far as is known.
-    fn bytes_max(&self) -> usize {
+    /// Returns the largest capacity that the first request can need, as far as is known.
+    fn capacity_max(&self) -> usize {
         match &self.body {
             None => HEAD_BYTES_MAX,
-            Some(Receiving { head_bytes, framing: Framing::Length(length) }) => head_bytes + length,
-            // Beside its content a line or a trailer that is not whole.
-            Some(Receiving { head_bytes, .. }) => {
+            Some(BodyProgress { head_bytes, state: BodyState::Length(length) }) => head_bytes + length,
+            // In addition to the content: one incomplete line or trailer section.
+            Some(BodyProgress { head_bytes, .. }) => {
                 head_bytes + BODY_BYTES_MAX + CHUNK_LINE_BYTES_MAX.max(TRAILER_BYTES_MAX) + 2
             }
         }
     }
 }
 
-impl Default for Input {
+impl Default for ReadBuffer {
     fn default() -> Self {
         Self::new()
     }

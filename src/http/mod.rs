@@ -1,13 +1,17 @@
-//! Bytes to meaning and back: request heads, query strings, response heads. Pure; no sockets, no site.
+//! HTTP syntax: request heads, query strings, bodies and response heads. Pure functions without sockets or
+//! sites.
 
-pub mod authorization;
-pub mod body;
-pub mod chunked;
-pub mod cors;
-pub mod date;
-pub mod forwarded;
-pub mod input;
-pub mod negotiate;
-pub mod params;
-pub mod request;
-pub mod response;
+pub(crate) mod authorization;
+pub(crate) mod body;
+pub(crate) mod chunked;
+pub(crate) mod cors;
+pub(crate) mod date;
+pub(crate) mod etag;
+pub(crate) mod forwarded;
+pub(crate) mod input;
+pub(crate) mod negotiate;
+pub(crate) mod params;
+pub(crate) mod problem_document;
+pub(crate) mod request;
+pub(crate) mod request_id;
+pub(crate) mod response;

@@ -1,16 +1,16 @@
-//! What a request's own words choose: the coding, the language, whether the client has it already.
+//! Content negotiation and conditional requests: `Accept-Encoding`, `Accept-Language` and `If-None-Match`.
 
-/// The highest weight, and that of an item which says none.
+/// The highest weight, in thousandths. An item without a weight has this one.
 const WEIGHT_MAX: u32 = 1000;
 
-/// Whether `Accept-Encoding` takes gzip (RFC 9110 section 12.5.3): named with a weight above
-/// zero, or not named under a `*` with one.
-pub fn accepts_gzip(accept_encoding: Option<&[u8]>) -> bool {
+/// Returns whether `Accept-Encoding` accepts gzip (RFC 9110 section 12.5.3): by name with a weight above
+/// zero, or by a `*` with such a weight if gzip is not named.
+pub(crate) fn accepts_gzip(accept_encoding: Option<&[u8]>) -> bool {
     let Some(list) = accept_encoding else {
         return false;
     };
     let mut star = false;
-    for (coding, weight) in weighted(list) {
+    for (coding, weight) in weighted_items(list) {
         if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") {
             return weight > 0;
         }
@@ -19,13 +19,14 @@ pub fn accepts_gzip(accept_encoding: Option<&[u8]>) -> bool {
     star
 }
 
-/// The first language of the highest weight in `Accept-Language`; None for `*` and nonsense.
-pub fn language(accept_language: &[u8]) -> Option<&str> {
+/// Returns the first language with the highest weight in `Accept-Language`. Returns `None` if there is none,
+/// or if it is not a valid tag. `*` does not count.
+pub(crate) fn preferred_language(accept_language: &[u8]) -> Option<&str> {
     let mut best: Option<(&[u8], u32)> = None;
-    for (range, weight) in weighted(accept_language) {
+    for (range, weight) in weighted_items(accept_language) {
         if weight > best.map_or(0, |(_, w)| w) && range != b"*" {
             best = Some((range, weight));
-            // Nothing behind it can weigh more.
+            // No later item can have a higher weight.
             if weight == WEIGHT_MAX {
                 break;
             }
@@ -36,8 +37,8 @@ pub fn language(accept_language: &[u8]) -> Option<&str> {
     (is_tag && !text.is_empty()).then_some(text)
 }
 
-/// Whether `If-None-Match` names `etag`, compared weakly as RFC 9110 section 13.1.2 asks.
-pub fn has_etag(if_none_match: &[u8], etag: &[u8]) -> bool {
+/// Returns whether `If-None-Match` matches `etag`, by the weak comparison of RFC 9110 section 13.1.2.
+pub(crate) fn matches_etag(if_none_match: &[u8], etag: &[u8]) -> bool {
     if_none_match.trim_ascii() == b"*"
         || if_none_match.split(|b| *b == b',').any(|item| {
             let item = item.trim_ascii();
@@ -45,8 +46,9 @@ pub fn has_etag(if_none_match: &[u8], etag: &[u8]) -> bool {
         })
 }
 
-/// The items of a list with their weights in thousandths, the highest where none or a broken one is given.
-fn weighted(list: &[u8]) -> impl Iterator<Item = (&[u8], u32)> {
+/// Returns the items of a list with their weights in thousandths. A missing or empty weight counts as the
+/// highest.
+fn weighted_items(list: &[u8]) -> impl Iterator<Item = (&[u8], u32)> {
     list.split(|b| *b == b',').map(|item| {
         let mut parts = item.split(|b| *b == b';');
         let name = parts.next().unwrap_or_default().trim_ascii();
@@ -54,11 +56,11 @@ fn weighted(list: &[u8]) -> impl Iterator<Item = (&[u8], u32)> {
             let p = p.trim_ascii();
             p.strip_prefix(b"q=").or_else(|| p.strip_prefix(b"Q="))
         });
-        (name, weight.map_or(WEIGHT_MAX, thousandths))
+        (name, weight.map_or(WEIGHT_MAX, parse_weight))
     })
 }
 
-fn thousandths(weight: &[u8]) -> u32 {
+fn parse_weight(weight: &[u8]) -> u32 {
     let [whole, rest @ ..] = weight else {
         return WEIGHT_MAX;
     };

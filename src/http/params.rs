@@ -1,27 +1,27 @@
-//! The query string of our endpoints: form-urlencoded, decoded once, each of our parameters at most once.
+//! The query string of our endpoints: form-urlencoded parameters, decoded once, each one at most once.
 //!
-//! A value without an escape is borrowed from the target; the others are decoded into a buffer
-//! that the caller keeps for the next request.
+//! A value without escapes borrows from the request target. The others are decoded into a buffer that the
+//! caller reuses for the next request.
 
-use super::body::Object;
+use super::body::JsonObject;
 use crate::limits::QUERY_PARAMS_MAX;
 use crate::percent;
 use crate::problem::{self, Problem};
 
 macro_rules! params {
     ($($name:ident = $text:literal)*) => {
-        /// The parameters that some endpoint knows; all others are ignored.
+        /// A parameter that an endpoint knows. All other parameters are ignored.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Param { $(#[doc = $text] $name),* }
 
         const NAMES: &[&str] = &[$($text),*];
 
         impl Param {
-            /// All of them.
+            /// All parameters, in order.
             pub const ALL: [Self; NAMES.len()] = [$(Self::$name),*];
         }
 
-        /// Comparing lengths first leaves one or two texts to compare.
+        /// Returns the parameter of this name. Comparing lengths first leaves one or two texts to compare.
         fn named(name: &str) -> Option<Param> {
             $(if name.len() == $text.len() && name == $text { return Some(Param::$name); })*
             None
@@ -53,37 +53,37 @@ params! {
 }
 
 impl Param {
-    /// Its name in the query string.
+    /// Returns the name of the parameter in the query string.
     pub fn name(self) -> &'static str {
         NAMES[self as usize]
     }
 }
 
-/// The values of a request's parameters.
+/// The parameter values of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Params<'a> {
     values: [Option<&'a str>; NAMES.len()],
 }
 
 impl<'a> Params<'a> {
-    /// Reads `query`. `decoded` is cleared and holds what had escapes.
+    /// Parses `query`. Values with escapes are decoded into `decoded`, which is cleared first.
     ///
     /// # Errors
     /// `repeated_param`, `invalid_query`.
-    pub fn read(query: &'a str, decoded: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
+    pub fn parse(query: &'a str, decoded: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
         decoded.clear();
-        // Many have no escape at all: then no name and no value needs to be looked at for one.
+        // Many queries have no escape at all. Then names and values need no check for escapes.
         let has_escapes = memchr::memchr2(b'%', b'+', query.as_bytes()).is_some();
         let mut read = Self { values: [None; NAMES.len()] };
         let mut escaped = 0;
         let mut rest = query;
         while !rest.is_empty() {
             let pair;
-            (pair, rest) = cut(rest, b'&');
-            let (name, value) = cut(pair, b'=');
-            let Some(param) = (if has_escapes { param(name) } else { named(name) }) else { continue };
+            (pair, rest) = split_at_byte(rest, b'&');
+            let (name, value) = split_at_byte(pair, b'=');
+            let Some(param) = (if has_escapes { param_by_name(name) } else { named(name) }) else { continue };
             if read.values[param as usize].replace(value).is_some() {
-                return Err(repeated(param, pair));
+                return Err(repeated_param(param, pair));
             }
             escaped |= u32::from(has_escapes && is_escaped(value)) << param as u32;
         }
@@ -96,22 +96,22 @@ impl<'a> Params<'a> {
     /// Decodes the values of the parameters whose bits are set.
     fn decode(&mut self, escaped: u32, decoded: &'a mut Vec<u8>) -> Result<(), Problem<'a>> {
         let mut ends = [0; NAMES.len()];
-        for at in bits(escaped) {
-            percent::form_decode(self.values[at].unwrap_or_default().as_bytes(), decoded);
+        for at in set_bits(escaped) {
+            percent::decode_form(self.values[at].unwrap_or_default().as_bytes(), decoded);
             ends[at] = decoded.len();
         }
         let decoded = &decoded[..];
         let mut from = 0;
-        for at in bits(escaped) {
+        for at in set_bits(escaped) {
             self.values[at] = Some(utf8(&decoded[from..ends[at]])?);
             from = ends[at];
         }
         Ok(())
     }
 
-    /// The parameters of an object in a body; of doubled members the last. Only what is a number by its nature has to be
-    /// written as one.
-    pub fn of_object(object: &'a Object<'_>) -> Self {
+    /// Takes the parameters from an object in a request body. If a member is repeated, the last one counts.
+    /// Every value may be a string, except for `limit`, which must be a JSON number.
+    pub fn from_object(object: &'a JsonObject<'_>) -> Self {
         let mut values = [None; NAMES.len()];
         for member in object.members() {
             let Some(param) = named(member.name()) else { continue };
@@ -121,92 +121,94 @@ impl<'a> Params<'a> {
         Self { values }
     }
 
-    /// The value as sent, empty or not; None where the parameter is not there.
-    pub fn sent(&self, param: Param) -> Option<&'a str> {
+    /// Returns the value, even if it is empty. Returns `None` if the parameter is missing.
+    pub fn get_even_if_empty(&self, param: Param) -> Option<&'a str> {
         self.values[param as usize]
     }
 
-    /// The value; None where it is not there or empty.
+    /// Returns the value, or `None` if the parameter is missing or empty.
     pub fn get(&self, param: Param) -> Option<&'a str> {
-        self.sent(param).filter(|value| !value.is_empty())
+        self.get_even_if_empty(param).filter(|value| !value.is_empty())
     }
 
-    /// Whether a switch such as `strict=1` is on.
+    /// Returns whether a switch such as `strict=1` is on. A missing or empty one is off.
     ///
     /// # Errors
-    /// `invalid_param` for anything but 1, 0 and nothing.
-    pub fn switch(&self, param: Param) -> Result<bool, Problem<'a>> {
+    /// `invalid_param`, if the value is not `1`, `0` or empty.
+    pub fn flag(&self, param: Param) -> Result<bool, Problem<'a>> {
         match self.get(param) {
             None | Some("0") => Ok(false),
             Some("1") => Ok(true),
             Some(came) => {
-                let problem = Problem::new(problem::INVALID_PARAM, "1 or 0", came);
+                let problem = Problem::invalid_value(problem::INVALID_PARAM, "1 or 0", came);
                 Err(problem.at(param.name()))
             }
         }
     }
 }
 
-/// The parameters `group.name`, in the order in which they came.
+/// The parameters `group.name` of a query string, in order.
 #[derive(Debug)]
-pub struct Group<'a> {
-    pairs: [(&'a str, &'a str); GROUP_MAX],
+pub struct ParamGroup<'a> {
+    pairs: [(&'a str, &'a str); GROUP_PARAMS_MAX],
     count: usize,
 }
 
-/// One more than an endpoint takes: among so many is one that it does not.
-const GROUP_MAX: usize = QUERY_PARAMS_MAX + 1;
+/// Maximum number of parameters read from one group: one more than an endpoint takes, so that at least one of
+/// them is unknown to it. Parameters after those are ignored.
+const GROUP_PARAMS_MAX: usize = QUERY_PARAMS_MAX + 1;
 
-impl<'a> Group<'a> {
-    /// Reads the parameters of `group` in `query`. `decoded` is cleared and holds what had escapes.
+impl<'a> ParamGroup<'a> {
+    /// Parses the parameters of `group` in `query`. Escapes are decoded into `decoded`, which is cleared
+    /// first.
     ///
     /// # Errors
     /// `repeated_param`, `invalid_query`.
-    pub fn read(query: &'a str, group: &'static str, decoded: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
+    pub fn parse(query: &'a str, group: &'static str, decoded: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
         decoded.clear();
-        let mut places = [(Place::Sent(""), Place::Sent("")); GROUP_MAX];
+        let mut places = [(TextLocation::Borrowed(""), TextLocation::Borrowed("")); GROUP_PARAMS_MAX];
         let mut count = 0;
         let mut rest = query;
-        while !rest.is_empty() && count < GROUP_MAX {
+        while !rest.is_empty() && count < GROUP_PARAMS_MAX {
             let pair;
-            (pair, rest) = cut(rest, b'&');
-            let (name, value) = cut(pair, b'=');
-            if let Some(name) = behind(name, group) {
-                places[count] = (Place::of(name, decoded), Place::of(value, decoded));
+            (pair, rest) = split_at_byte(rest, b'&');
+            let (name, value) = split_at_byte(pair, b'=');
+            if let Some(name) = strip_group(name, group) {
+                places[count] = (TextLocation::of(name, decoded), TextLocation::of(value, decoded));
                 count += 1;
             }
         }
         let decoded = &decoded[..];
-        let mut read = Self { pairs: [("", ""); GROUP_MAX], count };
+        let mut read = Self { pairs: [("", ""); GROUP_PARAMS_MAX], count };
         for (pair, (name, value)) in read.pairs.iter_mut().zip(&places[..count]) {
             *pair = (name.text(decoded)?, value.text(decoded)?);
         }
-        match read.repeated() {
+        match read.find_repeated() {
             Some(name) => {
-                let expected = "each parameter at most once";
-                Err(Problem::new(problem::REPEATED_PARAM, expected, name).within(group, name))
+                Err(Problem::with_value(problem::REPEATED_PARAM, PARAM_REPEATED, name).within(group, name))
             }
             None => Ok(read),
         }
     }
 
-    fn repeated(&self) -> Option<&'a str> {
+    fn find_repeated(&self) -> Option<&'a str> {
         let pairs = &self.pairs[..self.count];
         let is_repeated = |at: usize| pairs[..at].iter().any(|(name, _)| *name == pairs[at].0);
         (0..self.count).find(|at| is_repeated(*at)).map(|at| pairs[at].0)
     }
 
-    /// Names, without the group's, and values.
+    /// Returns pairs of name and value. The names are without the group.
     pub fn pairs(&self) -> &[(&'a str, &'a str)] {
         &self.pairs[..self.count]
     }
 }
 
-/// What stands behind the group and a dot; both may carry escapes.
-fn behind<'n>(name: &'n str, group: &str) -> Option<&'n str> {
+/// Removes the group and a dot from the start of a name, or returns `None` if it has another start. The start
+/// may contain escapes.
+fn strip_group<'n>(name: &'n str, group: &str) -> Option<&'n str> {
     let mut rest = name.as_bytes();
     for wanted in group.bytes().chain([b'.']) {
-        let (byte, behind) = percent::first_form_byte(rest)?;
+        let (byte, behind) = percent::decode_first_form_byte(rest)?;
         rest = behind;
         if byte != wanted {
             return None;
@@ -215,61 +217,63 @@ fn behind<'n>(name: &'n str, group: &str) -> Option<&'n str> {
     Some(&name[name.len() - rest.len()..])
 }
 
-/// What stands before the first `byte`, which is ASCII, and what stands behind it.
-fn cut(text: &str, byte: u8) -> (&str, &str) {
+/// Splits `text` at the first `byte`, which is ASCII. Without that byte, the second part is empty.
+fn split_at_byte(text: &str, byte: u8) -> (&str, &str) {
     match memchr::memchr(byte, text.as_bytes()) {
         Some(at) => (&text[..at], &text[at + 1..]),
         None => (text, ""),
     }
 }
 
-/// Where a text of a group stands.
+/// The location of a text: in the query string, or a range of the decoded bytes.
 #[derive(Clone, Copy)]
-enum Place<'a> {
-    Sent(&'a str),
+enum TextLocation<'a> {
+    Borrowed(&'a str),
     Decoded(usize, usize),
 }
 
-impl<'a> Place<'a> {
+impl<'a> TextLocation<'a> {
     fn of(value: &'a str, decoded: &mut Vec<u8>) -> Self {
         if !is_escaped(value) {
-            return Self::Sent(value);
+            return Self::Borrowed(value);
         }
         let from = decoded.len();
-        percent::form_decode(value.as_bytes(), decoded);
+        percent::decode_form(value.as_bytes(), decoded);
         Self::Decoded(from, decoded.len())
     }
 
     fn text(self, decoded: &'a [u8]) -> Result<&'a str, Problem<'a>> {
         match self {
-            Place::Sent(text) => Ok(text),
-            Place::Decoded(from, to) => utf8(&decoded[from..to]),
+            TextLocation::Borrowed(text) => Ok(text),
+            TextLocation::Decoded(from, to) => utf8(&decoded[from..to]),
         }
     }
 }
 
-fn param(name: &str) -> Option<Param> {
+fn param_by_name(name: &str) -> Option<Param> {
     if !is_escaped(name) {
         return named(name);
     }
-    // An escaped name is nearly always somebody else's; ours need no escapes, but may carry them.
-    NAMES.iter().find(|ours| is_form_encoded(name, ours)).and_then(|n| named(n))
+    // Clients rarely escape our names, so an escaped name is nearly always unknown. Escapes are still
+    // allowed.
+    NAMES.iter().find(|ours| decodes_to(name, ours)).and_then(|n| named(n))
 }
 
-/// The parameters whose bits are set.
-fn bits(set: u32) -> impl Iterator<Item = usize> {
+/// Returns the indexes of the set bits.
+fn set_bits(set: u32) -> impl Iterator<Item = usize> {
     (0..NAMES.len()).filter(move |at| set >> at & 1 == 1)
 }
 
-/// Without an early end, so that it is done many bytes at a time.
+/// Returns whether `text` has an escape or a plus. It never returns early, so that the compiler can vectorize
+/// the loop.
 fn is_escaped(text: &str) -> bool {
     text.bytes().fold(false, |found, b| found | (b == b'%') | (b == b'+'))
 }
 
-fn is_form_encoded(name: &str, plain: &str) -> bool {
+fn decodes_to(name: &str, plain: &str) -> bool {
     let mut rest = name.as_bytes();
     plain.bytes().all(|wanted| {
-        let Some((byte, behind)) = percent::first_form_byte(rest) else {
+        let Some((byte, behind)) = percent::decode_first_form_byte(rest) else {
             return false;
         };
         rest = behind;
@@ -278,11 +282,13 @@ fn is_form_encoded(name: &str, plain: &str) -> bool {
 }
 
 fn utf8<'a>(bytes: &'a [u8]) -> Result<&'a str, Problem<'a>> {
-    let problem = Problem::missing(problem::INVALID_QUERY, "values in UTF-8, percent-encoded");
+    let problem =
+        Problem::new(problem::INVALID_QUERY, "A value in the query string is not percent-encoded UTF-8.");
     std::str::from_utf8(bytes).map_err(|_| problem)
 }
 
-fn repeated<'a>(param: Param, pair: &'a str) -> Problem<'a> {
-    let expected = "each parameter at most once";
-    Problem::new(problem::REPEATED_PARAM, expected, pair).at(param.name())
+const PARAM_REPEATED: &str = "The parameter {} is given more than once.";
+
+fn repeated_param<'a>(param: Param, pair: &'a str) -> Problem<'a> {
+    Problem::with_value(problem::REPEATED_PARAM, PARAM_REPEATED, pair).at(param.name())
 }

@@ -1,56 +1,56 @@
-//! A response's head (RFC 9112 section 4), written straight into the connection's buffer.
+//! Response heads (RFC 9112 section 4), written directly into the output buffer of the connection.
 //!
-//! The length of the body is known before the head is written, so nothing is patched or moved.
+//! The length of the body is known before the head is written, so nothing is patched or moved later.
 
 use super::date::DateLine;
 
-/// A head that is being written. Dropped without `end`, it leaves half a response: do not.
+/// A response head that is being written. Finish it: a dropped head leaves half a response in the buffer.
 #[derive(Debug)]
-pub struct Head<'o> {
+pub(crate) struct ResponseHead<'o> {
     out: &'o mut Vec<u8>,
 }
 
-impl<'o> Head<'o> {
-    /// Begins with the status line and the date.
-    pub fn begin(out: &'o mut Vec<u8>, status: u16, date: &DateLine) -> Self {
+impl<'o> ResponseHead<'o> {
+    /// Writes the status line and the date.
+    pub(crate) fn begin(out: &'o mut Vec<u8>, status: u16, date: &DateLine) -> Self {
         out.extend_from_slice(status_line(status));
         out.extend_from_slice(date.as_bytes());
         Self { out }
     }
 
-    /// One field; `name` ends in ": ". The value holds neither CR nor LF: it comes from a checked
+    /// Writes one field. `name` ends in ": ". The value must not contain CR or LF: it comes from a validated
     /// request or from us.
     #[inline]
-    pub fn field(&mut self, name: &'static str, value: &[u8]) {
+    pub(crate) fn field(&mut self, name: &'static str, value: &[u8]) {
         debug_assert!(name.ends_with(": "));
         self.out.extend_from_slice(name.as_bytes());
         self.out.extend_from_slice(value);
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// Whole lines, or a part of one.
+    /// Writes complete lines, or a part of one, as they are.
     #[inline]
-    pub fn lines(&mut self, lines: &[u8]) {
+    pub(crate) fn raw(&mut self, lines: &[u8]) {
         self.out.extend_from_slice(lines);
     }
 
-    /// The buffer, for a value that is written in place.
-    pub fn out(&mut self) -> &mut Vec<u8> {
+    /// Returns the output buffer, to write a value in place.
+    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         self.out
     }
 
-    /// Ends the head of a response that has a body of `length` bytes, sent or (HEAD) not, and
-    /// gives back the buffer that the body goes into.
-    pub fn end(mut self, length: usize, close: bool) -> &'o mut Vec<u8> {
-        self.lines(b"Content-Length: ");
-        crate::json::number(self.out, length);
-        self.lines(b"\r\n");
-        self.end_bodiless(close)
+    /// Finishes the head of a response with a body of `length` bytes, and returns the buffer for the body.
+    /// For HEAD the body is not written.
+    pub(crate) fn finish(mut self, length: usize, close: bool) -> &'o mut Vec<u8> {
+        self.raw(b"Content-Length: ");
+        crate::json::write_number(self.out, length);
+        self.raw(b"\r\n");
+        self.finish_without_body(close)
     }
 
-    /// Ends the head of a response that never has a body (204, 304).
-    pub fn end_bodiless(mut self, close: bool) -> &'o mut Vec<u8> {
-        self.lines(if close { b"Connection: close\r\n\r\n" } else { b"\r\n" });
+    /// Finishes the head of a response that never has a body (204, 304).
+    pub(crate) fn finish_without_body(mut self, close: bool) -> &'o mut Vec<u8> {
+        self.raw(if close { b"Connection: close\r\n\r\n" } else { b"\r\n" });
         self.out
     }
 }

@@ -1,0 +1,32 @@
+//! Entity tags (RFC 9110 section 8.8.3).
+
+use super::negotiate;
+use super::request::Headers;
+use crate::checksum;
+use crate::ids;
+
+/// A strong entity tag, with its quotes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Etag([u8; 34]);
+
+impl Etag {
+    /// Creates the tag of `input`: a description of everything that the body depends on, or a body that never
+    /// changes.
+    pub(crate) fn of(input: &[u8]) -> Self {
+        let hash = checksum::hash128(input);
+        let mut text = [b'"'; 34];
+        text[1..17].copy_from_slice(&ids::hex_u64((hash >> 64) as u64));
+        text[17..33].copy_from_slice(&ids::hex_u64(hash as u64));
+        Self(text)
+    }
+
+    /// Returns the tag as it is in a header field.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Returns whether `If-None-Match` contains the tag.
+    pub(crate) fn is_matched_by(&self, headers: &Headers<'_>) -> bool {
+        headers.if_none_match.is_some_and(|list| negotiate::matches_etag(list, &self.0))
+    }
+}
