@@ -1,8 +1,11 @@
-//! Whether a worker that has nothing to do polls on or parks (`--spin-us`). In comes that something came and what time it is;
-//! out, whether to poll once more.
+//! Busy polling (`--busy-poll-us`): decides whether an idle worker polls again or parks.
 //!
-//! To be woken costs a worker more than to answer. One that polls for a while before it parks need not be woken where the next
-//! request is near; it burns its CPU for that. A worker to which nothing comes never polls.
+//! Waking a parked worker costs more than answering a request. A worker that polls for a while before it
+//! parks needs no wakeup if the next request arrives soon. The price is CPU time. A worker that receives
+//! nothing never polls.
+//!
+//! [`BusyPoll`] is the policy. It takes activity and the time, and performs no I/O. [`BusyPoller`] applies it
+//! to the runtime of a worker.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -12,123 +15,129 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use crate::clock;
-use crate::limits::{SPINS_IN_VAIN_MAX, TRIED_AFTER_VAIN_SPINS};
+use crate::limits::{IDLE_SPINS_MAX, SPIN_RETRY_INTERVAL};
 
-/// How often timers are looked at while the worker polls: what is due is late by no more, and that is nothing beside a second.
-const TIMERS_EVERY: Duration = Duration::from_millis(4);
-/// monoio's: a timer is due at the end of its millisecond.
+/// Interval at which a polling worker lets the runtime check its timers. A timer fires at most this much
+/// late, which is negligible compared with a second.
+const TIMER_CHECK_INTERVAL: Duration = Duration::from_millis(4);
+/// Timer resolution of monoio: a timer fires at the end of its millisecond.
 const TIMER_RESOLUTION: Duration = Duration::from_millis(1);
 
-/// The rule. A worker polls until nothing has come for so long. Where that was in vain `SPINS_IN_VAIN_MAX` times in a row, it parks
-/// at once, but for each `TRIED_AFTER_VAIN_SPINS`th thing that comes; until something comes while it polls.
+/// The busy-poll policy of a worker.
+///
+/// After activity, a worker polls until it has been idle for `poll_max`. A poll period without activity is an
+/// idle spin. After `IDLE_SPINS_MAX` idle spins in a row the worker parks at once, except that every
+/// `SPIN_RETRY_INTERVAL`th activity starts a poll period. Activity during a poll period resets the count.
 #[derive(Debug)]
-pub struct Spin {
-    longest: Duration,
-    /// Something came since it was asked last, and it is polled on for more.
-    is_begun: bool,
-    /// When it parks.
-    until: Option<Instant>,
-    /// Spins in a row in which nothing came.
-    in_vain: u32,
-    /// What came and was not followed by a spin.
-    passed: u32,
+pub struct BusyPoll {
+    poll_max: Duration,
+    /// Whether there was activity since the last call of `should_poll`, and it starts a poll period.
+    has_activity: bool,
+    /// The end of the current poll period. `None` if the worker may park.
+    poll_until: Option<Instant>,
+    /// Idle spins in a row, at most `IDLE_SPINS_MAX`.
+    idle_spins: u32,
+    /// Activities in a row that started no poll period.
+    skipped: u32,
 }
 
-impl Spin {
-    /// Nothing has come yet: the worker parks.
-    pub fn new(longest: Duration) -> Self {
-        Self { longest, is_begun: false, until: None, in_vain: 0, passed: 0 }
+impl BusyPoll {
+    /// Creates a policy without activity: the worker parks.
+    pub fn new(poll_max: Duration) -> Self {
+        Self { poll_max, has_activity: false, poll_until: None, idle_spins: 0, skipped: 0 }
     }
 
-    /// Something came. Whether it is polled on for more.
-    pub fn came(&mut self) -> bool {
-        if self.until.take().is_some() {
-            self.in_vain = 0;
+    /// Records activity. Returns whether the worker polls for more.
+    pub fn on_activity(&mut self) -> bool {
+        if self.poll_until.take().is_some() {
+            self.idle_spins = 0;
         }
-        let is_tried = self.in_vain < SPINS_IN_VAIN_MAX || self.passed + 1 == TRIED_AFTER_VAIN_SPINS;
-        self.passed = if is_tried { 0 } else { self.passed + 1 };
-        self.is_begun |= is_tried;
-        self.is_begun
+        let is_tried = self.idle_spins < IDLE_SPINS_MAX || self.skipped + 1 == SPIN_RETRY_INTERVAL;
+        self.skipped = if is_tried { 0 } else { self.skipped + 1 };
+        self.has_activity |= is_tried;
+        self.has_activity
     }
 
-    /// Whether to poll once more, all that came being done.
-    pub fn goes_on(&mut self, now: Instant) -> bool {
-        if std::mem::take(&mut self.is_begun) {
-            self.until = Some(now + self.longest);
+    /// Returns whether to poll again. Call it when all received work is done.
+    pub fn should_poll(&mut self, now: Instant) -> bool {
+        if std::mem::take(&mut self.has_activity) {
+            self.poll_until = Some(now + self.poll_max);
         }
-        let goes_on = self.until.is_some_and(|until| now < until);
-        if !goes_on && self.until.take().is_some() {
-            self.in_vain = (self.in_vain + 1).min(SPINS_IN_VAIN_MAX);
+        let goes_on = self.poll_until.is_some_and(|until| now < until);
+        if !goes_on && self.poll_until.take().is_some() {
+            self.idle_spins = (self.idle_spins + 1).min(IDLE_SPINS_MAX);
         }
         goes_on
     }
 }
 
-/// A worker's own.
+/// The busy poller of one worker.
 #[derive(Debug)]
-pub(super) struct Spinning {
-    /// Nothing where the worker parks at once, always.
-    rule: Option<RefCell<Spin>>,
-    /// Of the task that keeps the worker from parking.
-    baton: RefCell<Option<Waker>>,
+pub(super) struct BusyPoller {
+    /// `None` if the worker always parks at once.
+    policy: Option<RefCell<BusyPoll>>,
+    /// Waker of the poll task, which keeps the worker from parking.
+    poll_task_waker: RefCell<Option<Waker>>,
 }
 
-impl Spinning {
-    /// A worker that polls for so long; for no time: never.
+impl BusyPoller {
+    /// Creates a poller that polls for at most `longest` after activity. If `longest` is zero, it never
+    /// polls.
     pub(super) fn new(longest: Duration) -> Self {
-        let rule = (!longest.is_zero()).then(|| RefCell::new(Spin::new(longest)));
-        Self { rule, baton: RefCell::default() }
+        let policy = (!longest.is_zero()).then(|| RefCell::new(BusyPoll::new(longest)));
+        Self { policy, poll_task_waker: RefCell::default() }
     }
 
-    /// Something came from outside: a connection, bytes, the bell.
-    pub(super) fn came(&self) {
-        if self.rule.as_ref().is_some_and(|rule| rule.borrow_mut().came()) {
-            self.pass_baton();
+    /// Records external activity: a connection, bytes, or a wakeup by another thread.
+    pub(super) fn on_activity(&self) {
+        if self.policy.as_ref().is_some_and(|rule| rule.borrow_mut().on_activity()) {
+            self.wake_poll_task();
         }
     }
 
-    fn pass_baton(&self) {
-        if let Some(baton) = &*self.baton.borrow() {
+    fn wake_poll_task(&self) {
+        if let Some(baton) = &*self.poll_task_waker.borrow() {
             baton.wake_by_ref();
         }
     }
 
-    async fn hold_baton(self: Rc<Self>, main: Waker) {
+    async fn run_poll_task(self: Rc<Self>, main: Waker) {
         poll_fn(|context| {
-            self.baton.borrow_mut().get_or_insert_with(|| context.waker().clone());
+            self.poll_task_waker.borrow_mut().get_or_insert_with(|| context.waker().clone());
             main.wake_by_ref();
             Poll::Pending
         })
         .await
     }
 
-    /// Keeps the worker from parking, for as long as the rule says. It is to be the runtime's main future.
+    /// Keeps the worker from parking for as long as the policy says. Must be the main future of the runtime.
     ///
-    /// monoio polls that after the tasks, and parks unless one of them is to run; else it looks for completions and goes round.
-    /// So the main future has a task run that does nothing but wake it: once round for each look, behind all tasks that have
-    /// something to do. A task that woke itself would be run before them, for ever.
+    /// monoio polls the main future after the tasks. Then it parks, unless a task is ready. If one is, it
+    /// only checks for completions and starts the next iteration. So the main future wakes the poll task, and
+    /// the poll task only wakes the main future. That makes one iteration for each check, after all tasks
+    /// with real work. A task that woke itself would run before those, forever.
     ///
-    /// Timers are looked at only where the runtime parks. So every `TIMERS_EVERY` it is let park, with a timer that is due: it
-    /// comes back at once.
+    /// The runtime checks timers only when it parks. So this future lets it park every
+    /// `TIMER_CHECK_INTERVAL`, with a timer that is due, and the runtime returns at once.
     pub(super) async fn keep_awake(self: Rc<Self>) {
-        let Some(rule) = &self.rule else { return std::future::pending().await };
+        let Some(rule) = &self.policy else { return std::future::pending().await };
         let main = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
-        monoio::spawn(Rc::clone(&self).hold_baton(main));
-        let mut timer = pin!(monoio::time::sleep(TIMERS_EVERY));
+        monoio::spawn(Rc::clone(&self).run_poll_task(main));
+        let mut timer = pin!(monoio::time::sleep(TIMER_CHECK_INTERVAL));
         let mut park_at = clock::instant();
         poll_fn(|context| {
             let now = clock::instant();
-            if !rule.borrow_mut().goes_on(now) {
+            if !rule.borrow_mut().should_poll(now) {
                 return Poll::Pending;
             }
             if timer.as_mut().poll(context).is_ready() {
-                timer.as_mut().reset((now + TIMERS_EVERY).into());
-                park_at = now + TIMERS_EVERY + TIMER_RESOLUTION;
-                // So that it wakes this future.
+                timer.as_mut().reset((now + TIMER_CHECK_INTERVAL).into());
+                park_at = now + TIMER_CHECK_INTERVAL + TIMER_RESOLUTION;
+                // Registers the waker of this future with the timer.
                 let _ = timer.as_mut().poll(context);
             }
             if now < park_at {
-                self.pass_baton();
+                self.wake_poll_task();
             }
             Poll::Pending
         })

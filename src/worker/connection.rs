@@ -1,8 +1,8 @@
-//! A connection: read, parse, answer, write, until either side has enough. Every `if` about the
-//! wire stands here.
+//! A connection: a loop that reads, parses, answers and writes until the client or the server closes it.
 //!
-//! All requests that came in one read are answered in one send, in their order. A waiting
-//! connection keeps its read buffer; output buffers belong to the worker.
+//! All wire-level decisions of the server are made in this file. The requests of one read are answered in one
+//! send, in order, unless the output reaches `FLUSH_BYTES` or a response is pending. An idle connection keeps
+//! its read buffer. Output buffers belong to the worker.
 
 use std::cell::{Cell, RefCell};
 use std::io::ErrorKind;
@@ -15,317 +15,339 @@ use monoio::buf::{IoBuf, IoBufMut, SliceMut};
 use monoio::io::{AsyncReadRent, AsyncWriteRent, AsyncWriteRentExt};
 use monoio::net::TcpStream;
 
-use super::busy_poll::Spinning;
-use super::memory::{Held, Holding};
-use super::pending::Waiting;
-use super::shutdown::Stopping;
-use super::timeouts::{Deadlines, Phase, Watched};
-use super::{ENDPOINTS_COUNTED, Service, access_log};
-use crate::api::{Answered, Progress};
+use super::busy_poll::BusyPoller;
+use super::memory::{MemoryBudget, Reservation};
+use super::pending::PendingResponse;
+use super::shutdown::Lifecycle;
+use super::timeouts::{Phase, TimeoutGuard, TimeoutSweeper};
+use super::{ENDPOINT_COUNTERS, Service, access_log};
+use crate::api::{Outcome, Poll};
 use crate::clock;
-use crate::config::Connections;
-use crate::http::input::Input;
-use crate::http::request::{self, Arrival, Parsed, Request, Waited};
+use crate::config::ConnectionLimits;
+use crate::http::input::ReadBuffer;
+use crate::http::request::{self, BufferedRequest, ParseOutcome, Request, RequestMeta};
 use crate::limits::{
-    ANSWERS_BYTES_MAX, BODY_BYTES_MAX, FLUSH_BYTES, POOLED_BYTES_MAX, READ_BUFFER_BYTES,
-    REFUSED_WAITED_FOR_MAX,
+    BODY_BYTES_MAX, FLUSH_BYTES, LINGERING_REJECTIONS_MAX, OUTPUT_BUFFER_BYTES_MAX, OUTPUT_POOL_BYTES_MAX,
+    READ_BUFFER_BYTES,
 };
-use crate::metrics::{Counters, Happening, Totals};
+use crate::metrics::{ConnectionEvent, Counters, Totals, status_class};
 use crate::problem::{self, Problem};
 
-/// What the connections of a worker share.
-pub(super) struct Shared<S> {
+/// The state that all connections of a worker share.
+pub(super) struct WorkerState<S> {
     pub(super) service: RefCell<S>,
-    pub(super) connections: Connections,
-    pub(super) deadlines: Rc<Deadlines>,
-    pub(super) held: Rc<Held>,
-    pub(super) stopping: Stopping,
-    pub(super) spinning: Rc<Spinning>,
-    /// Of requests that wait, by token.
+    pub(super) connections: ConnectionLimits,
+    pub(super) timeout_sweeper: Rc<TimeoutSweeper>,
+    pub(super) memory: Rc<MemoryBudget>,
+    pub(super) lifecycle: Lifecycle,
+    pub(super) busy_poller: Rc<BusyPoller>,
+    /// Wakers of the pending responses, by token.
     pub(super) wakers: RefCell<Vec<Option<Waker>>>,
-    /// Of the task that hands them over.
-    pub(super) hander: RefCell<Option<Waker>>,
-    /// Connections that are told that they are too many.
-    refusing: Cell<usize>,
+    /// Waker of the task that flushes queued events to the log writer.
+    pub(super) flush_waker: RefCell<Option<Waker>>,
+    /// Number of rejected connections whose 503 is sent and that still linger.
+    rejecting: Cell<usize>,
     counters: RefCell<Counters>,
     totals: Totals,
-    outputs: RefCell<Outputs>,
+    output_pool: RefCell<OutputPool>,
 }
 
-/// Buffers for answers.
+/// A pool of output buffers.
 #[derive(Default)]
-struct Outputs {
+struct OutputPool {
     buffers: Vec<Vec<u8>>,
-    /// What they can hold together.
-    bytes: usize,
+    /// Total capacity of the pooled buffers.
+    pooled_bytes: usize,
 }
 
-impl<S: Service> Shared<S> {
+impl<S: Service> WorkerState<S> {
     pub(super) fn new(
         service: S,
-        connections: Connections,
-        deadlines: Deadlines,
+        connections: ConnectionLimits,
+        deadlines: TimeoutSweeper,
         totals: Totals,
-        stopping: Stopping,
-        spinning: Spinning,
+        lifecycle: Lifecycle,
+        spinning: BusyPoller,
     ) -> Self {
         Self {
             service: RefCell::new(service),
             connections,
-            deadlines: Rc::new(deadlines),
-            held: Held::new(connections.held_bytes_max),
-            stopping,
-            spinning: Rc::new(spinning),
+            timeout_sweeper: Rc::new(deadlines),
+            memory: MemoryBudget::new(connections.memory_bytes_max),
+            lifecycle,
+            busy_poller: Rc::new(spinning),
             wakers: RefCell::default(),
-            hander: RefCell::default(),
-            refusing: Cell::new(0),
-            counters: RefCell::new(Counters::new(ENDPOINTS_COUNTED)),
+            flush_waker: RefCell::default(),
+            rejecting: Cell::new(0),
+            counters: RefCell::new(Counters::new(ENDPOINT_COUNTERS)),
             totals,
-            outputs: RefCell::default(),
+            output_pool: RefCell::default(),
         }
     }
 
-    /// Once a second.
+    /// Runs the periodic work of the worker, once a second.
     pub(super) fn tick(&self) {
         self.service.borrow_mut().tick();
-        self.totals.take(&mut self.counters.borrow_mut());
+        self.totals.drain_from(&mut self.counters.borrow_mut());
     }
 
-    pub(super) fn happened(&self, happening: Happening) {
-        self.counters.borrow_mut().happened(happening);
+    pub(super) fn count_event(&self, event: ConnectionEvent) {
+        self.counters.borrow_mut().record_connection_event(event);
     }
 
-    /// Appends the refusal of what is not a request, or not one that can be answered.
-    pub(super) fn refuse(&self, problem: &Problem<'_>, arrival: &Arrival, output: &mut Vec<u8>) {
+    /// Appends the problem of input that is not a valid request, or of a request that cannot be accepted.
+    pub(super) fn reject(&self, problem: &Problem<'_>, arrival: &RequestMeta, output: &mut Vec<u8>) {
         let begin = output.len();
-        self.service.borrow_mut().refuse(problem, output);
-        self.count(Answered { endpoint: None, refused: Some(problem.kind) }, None, arrival, &output[begin..]);
+        self.service.borrow_mut().reject(problem, output);
+        self.record_response(
+            Outcome { endpoint: None, problem: Some(problem.kind) },
+            None,
+            arrival,
+            &output[begin..],
+        );
     }
 
-    /// Answers a request; the token of one that waits.
-    fn answer(&self, request: &Request<'_>, arrival: &Arrival, output: &mut Vec<u8>) -> Option<usize> {
+    /// Handles a request. Returns the token if the response is pending.
+    fn handle(&self, request: &Request<'_>, arrival: &RequestMeta, output: &mut Vec<u8>) -> Option<usize> {
         let begin = output.len();
-        let progress = self.service.borrow_mut().answer(request, arrival, output);
+        let progress = self.service.borrow_mut().handle(request, arrival, output);
         match progress {
-            Progress::Answered(answered) => {
-                self.count(answered, Some(request), arrival, &output[begin..]);
+            Poll::Ready(answered) => {
+                self.record_response(answered, Some(request), arrival, &output[begin..]);
                 None
             }
-            Progress::Waits(token) => Some(token),
+            Poll::Pending(token) => Some(token),
         }
     }
 
-    fn finish(&self, token: usize, waited: &Waited<'_>, arrival: &Arrival, output: &mut Vec<u8>) {
+    fn finish_pending(
+        &self,
+        token: usize,
+        waited: &BufferedRequest<'_>,
+        arrival: &RequestMeta,
+        output: &mut Vec<u8>,
+    ) {
         let begin = output.len();
         let answered = self.service.borrow_mut().finish(token, waited, arrival, output);
-        let logged = self.connections.log.then(|| waited.request()).flatten();
-        self.count(answered, logged.as_ref(), arrival, &output[begin..]);
+        let logged = self.connections.access_log.then(|| waited.request()).flatten();
+        self.record_response(answered, logged.as_ref(), arrival, &output[begin..]);
     }
 
-    fn count(&self, answered: Answered, request: Option<&Request<'_>>, arrival: &Arrival, answer: &[u8]) {
-        let took = clock::instant().duration_since(arrival.at);
-        let endpoint = answered.endpoint.map_or(ENDPOINTS_COUNTED - 1, |endpoint| endpoint as usize);
+    fn record_response(
+        &self,
+        answered: Outcome,
+        request: Option<&Request<'_>>,
+        arrival: &RequestMeta,
+        answer: &[u8],
+    ) {
+        let took = clock::instant().duration_since(arrival.received_at);
+        let endpoint = answered.endpoint.map_or(ENDPOINT_COUNTERS - 1, |endpoint| endpoint.index());
         let mut counters = self.counters.borrow_mut();
-        counters.answered(endpoint, class(answer), took, answer.len());
-        if let Some(kind) = answered.refused {
-            counters.refused(kind);
+        counters.record_response(endpoint, status_class(answer), took, answer.len());
+        if let Some(kind) = answered.problem {
+            counters.record_problem(kind);
         }
-        if self.connections.log {
-            access_log::log(request, answered.endpoint, answer, took);
+        if self.connections.access_log {
+            access_log::log_response(request, answered.endpoint, answer, took);
         }
     }
 
     fn take_output(&self) -> Vec<u8> {
-        let mut outputs = self.outputs.borrow_mut();
+        let mut outputs = self.output_pool.borrow_mut();
         let output = outputs.buffers.pop().unwrap_or_default();
-        outputs.bytes -= output.capacity();
+        outputs.pooled_bytes -= output.capacity();
         output
     }
 
-    fn give_output(&self, mut output: Vec<u8>) {
-        let (mut outputs, bytes) = (self.outputs.borrow_mut(), output.capacity());
-        // One without a byte would count nothing and so have no bound.
-        if bytes > 0 && bytes <= ANSWERS_BYTES_MAX && outputs.bytes + bytes <= POOLED_BYTES_MAX {
+    fn recycle_output(&self, mut output: Vec<u8>) {
+        let (mut outputs, bytes) = (self.output_pool.borrow_mut(), output.capacity());
+        // A buffer without capacity would count as 0 bytes, so the pool would have no bound.
+        if bytes > 0
+            && bytes <= OUTPUT_BUFFER_BYTES_MAX
+            && outputs.pooled_bytes + bytes <= OUTPUT_POOL_BYTES_MAX
+        {
             output.clear();
-            outputs.bytes += bytes;
+            outputs.pooled_bytes += bytes;
             outputs.buffers.push(output);
         }
     }
 }
 
-/// The class of an answer's status, 0 to 4: its first digit stands behind "HTTP/1.1 ".
-fn class(answer: &[u8]) -> usize {
-    answer.get(9).map_or(4, |digit| usize::from(digit.saturating_sub(b'1')).min(4))
-}
-
-/// What comes after the answers that are in the output.
+/// The next step of a connection, after the responses in the output are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
-    /// The rest of a request has to come.
+enum NextStep {
+    /// Read the rest of a request.
     Read,
-    /// More requests are here, but the output is full.
-    Answer,
-    /// The next request's answer waits.
-    Wait(Wait),
-    /// The client asked for it, or will get no other answer: nothing unread is left.
+    /// Handle the requests that remain in the read buffer. The output was full.
+    Handle,
+    /// Wait for the response to the next request.
+    Wait(SubmittedRequest),
+    /// Close. The client asked for it, or can get no other response. No received bytes are left.
     Close,
-    /// What follows is not understood, or not wanted: it is thrown away before closing, since
-    /// closing over unread bytes could destroy the answer on its way (RFC 9112 section 9.6).
+    /// Discard the remaining input, which is invalid or unwanted, and then close. Closing with unread bytes
+    /// could destroy the response in transit (RFC 9112 section 9.6).
     Drain,
 }
 
-/// A request whose answer waits.
+/// A request that was submitted to the service and whose response is pending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Wait {
-    /// Of the service.
+struct SubmittedRequest {
+    /// The service's token for the request.
     token: usize,
-    /// Bytes of the request.
-    end: usize,
-    /// The connection ends behind its answer.
+    /// Length of the request in the read buffer.
+    request_bytes: usize,
+    /// Whether the connection closes after the response.
     close: bool,
 }
 
-pub(super) async fn serve<S: Service>(mut stream: TcpStream, from: Arrival, shared: Rc<Shared<S>>) {
-    // Declared behind the stream, so dropped before it.
-    let watched = shared.deadlines.watch(stream.as_raw_fd());
-    let mut input = Input::new();
-    let mut holding = shared.held.hold(0);
-    converse(&mut stream, from, &mut input, &mut holding, &watched, &shared).await;
-    // Who is idle for long, or was told already, ends as is usual.
-    if watched.expired() == Some(Phase::Write) {
-        shared.happened(Happening::TimedOut);
+pub(super) async fn serve<S: Service>(mut stream: TcpStream, from: RequestMeta, shared: Rc<WorkerState<S>>) {
+    // Declared after the stream and therefore dropped first: the descriptor is still open then.
+    let watched = shared.timeout_sweeper.watch(stream.as_raw_fd());
+    let mut input = ReadBuffer::new();
+    let mut holding = shared.memory.reserve(0);
+    run(&mut stream, from, &mut input, &mut holding, &watched, &shared).await;
+    // Only write timeouts are counted here. An idle timeout is a normal close, and timeouts that got a 408
+    // are counted with it.
+    if watched.expired_phase() == Some(Phase::Write) {
+        shared.count_event(ConnectionEvent::TimedOut);
     }
 }
 
-async fn converse<S: Service>(
+async fn run<S: Service>(
     stream: &mut TcpStream,
-    from: Arrival,
-    input: &mut Input,
-    holding: &mut Holding,
-    watched: &Watched,
-    shared: &Shared<S>,
+    from: RequestMeta,
+    input: &mut ReadBuffer,
+    holding: &mut Reservation,
+    watched: &TimeoutGuard,
+    shared: &WorkerState<S>,
 ) {
     loop {
-        watched.at(phase(input));
-        let room = input.bytes_wanted() - READ_BUFFER_BYTES;
-        holding.set(0);
-        if room > 0 && !shared.held.has_room(room) {
-            return refuse_more(stream, from, input, watched, shared).await;
+        watched.enter(read_phase(input));
+        let room = input.capacity_wanted() - READ_BUFFER_BYTES;
+        holding.resize(0);
+        if room > 0 && !shared.memory.has_room(room) {
+            return reject_for_memory(stream, from, input, watched, shared).await;
         }
-        holding.set(room);
+        holding.resize(room);
         if !read(input, stream, watched).await {
-            return refuse_expired(stream, from, watched, shared).await;
+            return reject_timed_out(stream, from, watched, shared).await;
         }
-        shared.spinning.came();
-        let mut arrival = Arrival { at: clock::instant(), ..from };
+        shared.busy_poller.on_activity();
+        let mut arrival = RequestMeta { received_at: clock::instant(), ..from };
         let mut waited = None;
         loop {
             let mut output = shared.take_output();
-            let next = answer(input, waited.take(), &arrival, shared, &mut output);
-            let waiting =
-                if let Next::Wait(wait) = next { Some(Waiting::new(shared, wait.token)) } else { None };
+            let next = handle_buffered(input, waited.take(), &arrival, shared, &mut output);
+            let waiting = if let NextStep::Wait(wait) = next {
+                Some(PendingResponse::new(shared, wait.token))
+            } else {
+                None
+            };
             if !output.is_empty() {
-                watched.at(Phase::Write);
-                let _held = shared.held.hold(output.capacity());
+                watched.enter(Phase::Write);
+                let _held = shared.memory.reserve(output.capacity());
                 let Some(buffer) = write(stream, output, watched).await else { return };
                 output = buffer;
             }
-            shared.give_output(output);
+            shared.recycle_output(output);
             match next {
-                // What the client took for taking the answers so far is no time of ours.
-                Next::Answer => arrival.at = clock::instant(),
-                Next::Wait(wait) => {
+                // Restart the clock: the time that the client needed to read earlier responses is not our
+                // latency.
+                NextStep::Handle => arrival.received_at = clock::instant(),
+                NextStep::Wait(wait) => {
                     let Some(mut waiting) = waiting else { return };
-                    watched.at(Phase::Wait);
+                    watched.enter(Phase::Wait);
                     (&mut waiting).await;
                     waited = Some((waiting, wait));
                 }
-                Next::Read => break,
-                Next::Close => return,
-                Next::Drain => return drain(stream, input, watched).await,
+                NextStep::Read => break,
+                NextStep::Close => return,
+                NextStep::Drain => return drain(stream, input, watched).await,
             }
         }
     }
 }
 
-/// What a connection waits for whose input holds this.
-fn phase(input: &Input) -> Phase {
-    match input.unread() {
-        _ if input.expects_body() => Phase::Body,
+/// Returns the phase of a connection that reads into this buffer.
+fn read_phase(input: &ReadBuffer) -> Phase {
+    match input.pending() {
+        _ if input.is_reading_body() => Phase::Body,
         [] => Phase::Idle,
         _ => Phase::Head,
     }
 }
 
-/// Tells a client whose request took too long; others are gone, or were told.
-async fn refuse_expired<S: Service>(
+/// Sends a 408 if the request took too long. Otherwise the client closed, or already has a response.
+async fn reject_timed_out<S: Service>(
     stream: &mut TcpStream,
-    from: Arrival,
-    watched: &Watched,
-    shared: &Shared<S>,
+    from: RequestMeta,
+    watched: &TimeoutGuard,
+    shared: &WorkerState<S>,
 ) {
-    let expected = match watched.expired() {
-        Some(Phase::Head) => "a whole head in the time that --timeout-head-ms gives it",
-        Some(Phase::Body) => "a body of at least 1024 bytes a second",
+    let sentence = match watched.expired_phase() {
+        Some(Phase::Head) => "The request head was not received within the time limit of --timeout-head-ms.",
+        Some(Phase::Body) => "The body was received at less than 1024 bytes per second.",
         _ => return,
     };
-    shared.happened(Happening::TimedOut);
-    tell(stream, from, &Problem::missing(problem::TIMEOUT, expected), watched, shared).await;
+    shared.count_event(ConnectionEvent::TimedOut);
+    send_problem(stream, from, &Problem::new(problem::TIMEOUT, sentence), watched, shared).await;
 }
 
-/// Tells a client whose body there is no room for.
-async fn refuse_more<S: Service>(
+/// Sends a 503 to a client whose request does not fit the memory budget.
+async fn reject_for_memory<S: Service>(
     stream: &mut TcpStream,
-    from: Arrival,
-    input: &mut Input,
-    watched: &Watched,
-    shared: &Shared<S>,
+    from: RequestMeta,
+    input: &mut ReadBuffer,
+    watched: &TimeoutGuard,
+    shared: &WorkerState<S>,
 ) {
-    input.forget();
-    tell(stream, from, &NO_ROOM, watched, shared).await;
+    input.clear();
+    send_problem(stream, from, &MEMORY_LIMIT_REACHED, watched, shared).await;
     drain(stream, input, watched).await;
 }
 
-const NO_ROOM: Problem<'_> =
-    Problem::missing(problem::OVERLOADED, "another try in a moment: the memory for connections is taken");
+const MEMORY_LIMIT_REACHED: Problem<'_> =
+    Problem::new(problem::OVERLOADED, "Connection memory limit reached; retry later.");
 
-/// Sends a refusal, the last word of a connection.
-async fn tell<S: Service>(
+/// Sends a problem as the last response of a connection.
+async fn send_problem<S: Service>(
     stream: &mut TcpStream,
-    from: Arrival,
+    from: RequestMeta,
     problem: &Problem<'_>,
-    watched: &Watched,
-    shared: &Shared<S>,
+    watched: &TimeoutGuard,
+    shared: &WorkerState<S>,
 ) {
-    // Nearly always it fits the socket's buffer; but answers that nobody takes may stand there.
-    watched.at(Phase::Write);
+    // The problem nearly always fits the socket's send buffer. It does not if the client left earlier
+    // responses unread.
+    watched.enter(Phase::Write);
     let mut output = shared.take_output();
-    shared.refuse(problem, &Arrival { at: clock::instant(), ..from }, &mut output);
+    shared.reject(problem, &RequestMeta { received_at: clock::instant(), ..from }, &mut output);
     if let (Ok(_), output) = stream.write_all(output).await {
-        shared.give_output(output);
+        shared.recycle_output(output);
     }
 }
 
-/// Tells a client that it is one too many, and waits until it says something or goes: closing over what it has sent could
-/// destroy the answer on its way. Only a few are waited for at a time.
-pub(super) async fn refuse<S: Service>(
+/// Sends a 503 on a connection over the limit, and waits until the client sends something or closes. Closing
+/// with unread bytes could destroy the response in transit. At most `LINGERING_REJECTIONS_MAX` connections
+/// wait at a time.
+pub(super) async fn reject_connection<S: Service>(
     mut stream: TcpStream,
-    from: Arrival,
-    expected: &'static str,
-    shared: Rc<Shared<S>>,
+    from: RequestMeta,
+    sentence: &'static str,
+    shared: Rc<WorkerState<S>>,
 ) {
-    let watched = shared.deadlines.watch(stream.as_raw_fd());
-    tell(&mut stream, from, &Problem::missing(problem::OVERLOADED, expected), &watched, &shared).await;
-    watched.at(Phase::Drain);
-    let others = shared.refusing.replace(shared.refusing.get() + 1);
-    if others < REFUSED_WAITED_FOR_MAX && stream.shutdown().await.is_ok() {
-        read(&mut Input::new(), &mut stream, &watched).await;
+    let watched = shared.timeout_sweeper.watch(stream.as_raw_fd());
+    send_problem(&mut stream, from, &Problem::new(problem::OVERLOADED, sentence), &watched, &shared).await;
+    watched.enter(Phase::Drain);
+    let others = shared.rejecting.replace(shared.rejecting.get() + 1);
+    if others < LINGERING_REJECTIONS_MAX && stream.shutdown().await.is_ok() {
+        read(&mut ReadBuffer::new(), &mut stream, &watched).await;
     }
-    shared.refusing.set(shared.refusing.get() - 1);
+    shared.rejecting.set(shared.rejecting.get() - 1);
 }
 
-/// Sends all of it; None where the client is gone.
-async fn write(stream: &mut TcpStream, output: Vec<u8>, watched: &Watched) -> Option<Vec<u8>> {
+/// Writes the whole output and returns the buffer. Returns `None` if the client is gone.
+async fn write(stream: &mut TcpStream, output: Vec<u8>, watched: &TimeoutGuard) -> Option<Vec<u8>> {
     let (mut sent, mut output) = (0, output);
     while sent < output.len() {
         let (written, slice) = stream.write(output.slice(sent..)).await;
@@ -336,122 +358,127 @@ async fn write(stream: &mut TcpStream, output: Vec<u8>, watched: &Watched) -> Op
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(_) => return None,
         }
-        watched.again();
+        watched.reset();
     }
     Some(output)
 }
 
-/// Appends the answers to all requests that are whole. A panic costs this connection, not the worker, nor the answers before.
-fn answer<S: Service>(
-    input: &mut Input,
-    waited: Option<(Waiting<'_, S>, Wait)>,
-    arrival: &Arrival,
-    shared: &Shared<S>,
+/// Appends the responses to all complete requests. A panic closes this connection. The worker goes on, and
+/// the responses before the panic are still sent.
+fn handle_buffered<S: Service>(
+    input: &mut ReadBuffer,
+    waited: Option<(PendingResponse<'_, S>, SubmittedRequest)>,
+    arrival: &RequestMeta,
+    shared: &WorkerState<S>,
     output: &mut Vec<u8>,
-) -> Next {
+) -> NextStep {
     let whole = Cell::new(0);
-    let answering =
-        AssertUnwindSafe(|| match waited.map(|waiting| finish(input, waiting, arrival, shared, output)) {
-            None | Some(Next::Answer) => answer_all(input, arrival, shared, output, &whole),
+    let answering = AssertUnwindSafe(|| {
+        match waited.map(|waiting| finish_request(input, waiting, arrival, shared, output)) {
+            None | Some(NextStep::Handle) => handle_requests(input, arrival, shared, output, &whole),
             Some(last) => last,
-        });
+        }
+    });
     catch_unwind(answering).unwrap_or_else(|_| {
-        tracing::error!("a panic while answering: its connection is closed");
-        shared.happened(Happening::Panicked);
+        tracing::error!("request handler panicked; closing its connection");
+        shared.count_event(ConnectionEvent::Panicked);
         output.truncate(whole.get());
-        Next::Close
+        NextStep::Close
     })
 }
 
-/// Answers the first request, which waited.
-fn finish<S: Service>(
-    input: &mut Input,
-    (mut waiting, Wait { token, end, close }): (Waiting<'_, S>, Wait),
-    arrival: &Arrival,
-    shared: &Shared<S>,
+/// Appends the response to the first request, which was pending.
+fn finish_request<S: Service>(
+    input: &mut ReadBuffer,
+    (mut waiting, SubmittedRequest { token, request_bytes: end, close }): (
+        PendingResponse<'_, S>,
+        SubmittedRequest,
+    ),
+    arrival: &RequestMeta,
+    shared: &WorkerState<S>,
     output: &mut Vec<u8>,
-) -> Next {
-    let close = close || shared.stopping.has_begun();
-    let waited = Waited { bytes: &input.unread()[..end], close };
-    shared.finish(token, &waited, arrival, output);
+) -> NextStep {
+    let close = close || shared.lifecycle.is_draining();
+    let waited = BufferedRequest { bytes: &input.pending()[..end], close };
+    shared.finish_pending(token, &waited, arrival, output);
     waiting.is_done = true;
-    input.consume(end);
+    input.advance(end);
     match close {
-        true if input.unread().is_empty() => Next::Close,
-        true => Next::Drain,
-        false => Next::Answer,
+        true if input.pending().is_empty() => NextStep::Close,
+        true => NextStep::Drain,
+        false => NextStep::Handle,
     }
 }
 
-fn answer_all<S: Service>(
-    input: &mut Input,
-    arrival: &Arrival,
-    shared: &Shared<S>,
+fn handle_requests<S: Service>(
+    input: &mut ReadBuffer,
+    arrival: &RequestMeta,
+    shared: &WorkerState<S>,
     output: &mut Vec<u8>,
     whole: &Cell<usize>,
-) -> Next {
+) -> NextStep {
     while output.len() < FLUSH_BYTES {
         whole.set(output.len());
-        match input.receive_body() {
+        match input.decode_body() {
             Ok(true) => {}
-            Ok(false) => return Next::Read,
+            Ok(false) => return NextStep::Read,
             Err(problem) => {
-                shared.refuse(&problem, arrival, output);
-                return Next::Drain;
+                shared.reject(&problem, arrival, output);
+                return NextStep::Drain;
             }
         }
-        let parsed = request::parse(input.unread(), shared.service.borrow().country_header());
+        let parsed = request::parse(input.pending(), shared.service.borrow().country_header());
         match parsed {
-            Parsed::Partial => return Next::Read,
-            Parsed::Refused(problem) => {
-                shared.refuse(&problem, arrival, output);
-                return Next::Drain;
+            ParseOutcome::Partial => return NextStep::Read,
+            ParseOutcome::Rejected(problem) => {
+                shared.reject(&problem, arrival, output);
+                return NextStep::Drain;
             }
-            Parsed::Whole(..) if !shared.held.has_room(ANSWERS_BYTES_MAX) => {
-                shared.refuse(&NO_ROOM, arrival, output);
-                return Next::Drain;
+            ParseOutcome::Complete(..) if !shared.memory.has_room(OUTPUT_BUFFER_BYTES_MAX) => {
+                shared.reject(&MEMORY_LIMIT_REACHED, arrival, output);
+                return NextStep::Drain;
             }
-            Parsed::Whole(mut request, head_bytes) => {
-                let Some(end) = input.end(&request, head_bytes) else {
-                    // Who sent some of it already does not wait.
-                    if request.waits_to_continue() && input.unread().len() == head_bytes {
+            ParseOutcome::Complete(mut request, head_bytes) => {
+                let Some(end) = input.request_end(&request, head_bytes) else {
+                    // A client that already sent a part of the body is not waiting for 100 Continue.
+                    if request.expects_continue() && input.pending().len() == head_bytes {
                         output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
                     }
-                    let body = request.body;
+                    let body = request.body_framing;
                     input.expect_body(head_bytes, body);
                     continue;
                 };
-                request.content = &input.unread()[head_bytes..end];
-                request.close |= shared.stopping.has_begun();
+                request.body = &input.pending()[head_bytes..end];
+                request.close |= shared.lifecycle.is_draining();
                 let close = request.close;
-                if let Some(token) = shared.answer(&request, arrival, output) {
-                    return Next::Wait(Wait { token, end, close });
+                if let Some(token) = shared.handle(&request, arrival, output) {
+                    return NextStep::Wait(SubmittedRequest { token, request_bytes: end, close });
                 }
-                input.consume(end);
+                input.advance(end);
                 if close {
-                    return if input.unread().is_empty() { Next::Close } else { Next::Drain };
+                    return if input.pending().is_empty() { NextStep::Close } else { NextStep::Drain };
                 }
             }
         }
     }
-    Next::Answer
+    NextStep::Handle
 }
 
-async fn drain(stream: &mut TcpStream, input: &mut Input, watched: &Watched) {
-    watched.at(Phase::Drain);
+async fn drain(stream: &mut TcpStream, input: &mut ReadBuffer, watched: &TimeoutGuard) {
+    watched.enter(Phase::Drain);
     if stream.shutdown().await.is_err() {
         return;
     }
     let mut drained = 0;
     while drained < BODY_BYTES_MAX && read(input, stream, watched).await {
-        drained += input.unread().len();
-        input.forget();
+        drained += input.pending().len();
+        input.clear();
     }
 }
 
-/// Receives more; false where nothing more comes.
-async fn read(input: &mut Input, stream: &mut TcpStream, watched: &Watched) -> bool {
-    let mut buffer = input.take_buffer();
+/// Reads more bytes into the buffer. Returns false at the end of the stream or after an error.
+async fn read(input: &mut ReadBuffer, stream: &mut TcpStream, watched: &TimeoutGuard) -> bool {
+    let mut buffer = input.take();
     loop {
         let filled = buffer.len();
         let slice: SliceMut<Vec<u8>> = buffer.slice_mut(filled..);
@@ -460,8 +487,8 @@ async fn read(input: &mut Input, stream: &mut TcpStream, watched: &Watched) -> b
         match received {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             received => {
-                input.give_buffer(buffer);
-                received.as_ref().ok().inspect(|bytes| watched.received(**bytes));
+                input.put_back(buffer);
+                received.as_ref().ok().inspect(|bytes| watched.add_received(**bytes));
                 return received.is_ok_and(|bytes| bytes > 0);
             }
         }

@@ -1,4 +1,4 @@
-//! Addresses: claimed once, then listened on by every worker; and accepting.
+//! Listeners: reserves addresses, binds one listener per address and worker, and accepts connections.
 
 use std::fs::File;
 use std::io;
@@ -11,76 +11,78 @@ use monoio::net::TcpStream;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::Service;
-use super::connection::{self, Shared};
-use super::runtime::Kernel;
+use super::connection::{self, WorkerState};
+use super::runtime::Driver;
 use crate::clock;
-use crate::http::request::{Arrival, Surface};
-use crate::metrics::Happening;
+use crate::http::request::{RequestMeta, Surface};
+use crate::metrics::ConnectionEvent;
 
-/// Connections that the kernel completes before they are accepted, for each listener.
+/// Backlog of each listener: connections that the kernel completes before we accept them.
 const BACKLOG: i32 = 1024;
-/// Connections that are accepted in a row.
-const ACCEPTED_AT_ONCE: u32 = 16;
-/// After a failed accept (descriptors out, memory out): a busy loop would not bring them back.
-const BACK_OFF: Duration = Duration::from_millis(20);
+/// Connections accepted in a row before the worker's other tasks run.
+const ACCEPT_BURST_MAX: u32 = 16;
+/// Pause after a failed accept without a spare descriptor. Descriptors or memory are exhausted then, and a
+/// busy loop would not free them.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(20);
 
-/// An address that nobody else listens on, for as long as this is held.
-pub struct Claim {
-    /// Its port filled in where it was left open (0).
+/// An address that is bound exclusively for as long as this value exists.
+pub(crate) struct BoundAddress {
+    /// The address with its actual port, also if port 0 was requested.
     pub address: SocketAddr,
     _socket: Socket,
 }
 
-/// Makes sure that nobody else listens on `address`. A listener that shares its port would not
-/// notice; this one does not share, so it must be gone before [`bind`].
+/// Binds `address` exclusively, which proves that no other process listens on it. A listener with a shared
+/// port would not notice another one. Drop the result before you call [`bind`], because this socket does not
+/// share its port.
 ///
 /// # Errors
-/// `AddrInUse`, or what else the system says.
-pub fn claim(address: SocketAddr) -> io::Result<Claim> {
+/// `AddrInUse`, or another error of the system.
+pub(crate) fn bind_exclusive(address: SocketAddr) -> io::Result<BoundAddress> {
     let socket = socket(address)?;
     socket.bind(&address.into())?;
     socket.listen(1)?;
     let address = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
-    Ok(Claim { address, _socket: socket })
+    Ok(BoundAddress { address, _socket: socket })
 }
 
-/// An address that no other program gets, and that this process may still [`bind`]: nobody is listened to yet.
-pub struct Kept {
+/// An address that is reserved for this process until it calls [`bind`]. The socket does not listen.
+pub(crate) struct ReservedAddress {
     _socket: Socket,
 }
 
-/// Keeps an address that was claimed, until it is listened on.
+/// Reserves an address that was bound exclusively, until the workers listen on it.
 ///
 /// # Errors
-/// What the system says.
-pub fn keep(claim: Claim) -> io::Result<Kept> {
+/// Any error of the system.
+pub(crate) fn reserve_address(claim: BoundAddress) -> io::Result<ReservedAddress> {
     let address = claim.address;
     drop(claim);
     let kept = socket(address)?;
     kept.set_reuse_port(true)?;
     kept.bind(&address.into())?;
-    Ok(Kept { _socket: kept })
+    Ok(ReservedAddress { _socket: kept })
 }
 
-/// A listener that shares `address` with others of this process.
+/// Binds a listener that shares `address` with other listeners of this process.
 ///
 /// # Errors
-/// What the system says.
-pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+/// Any error of the system.
+pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = socket(address)?;
     socket.set_reuse_port(true)?;
-    // Accepted connections inherit it: an answer is one send, and nothing is gained by waiting.
+    // Accepted connections inherit this. A response is one send, so delaying it would gain nothing.
     socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
 }
 
-/// Takes no more connections, whoever else holds the listener: its pending accept fails.
+/// Stops accepting on a listener, including its duplicate handles: their pending accepts fail.
 ///
 /// # Errors
-/// What the system says.
-pub fn stop_listening(listener: &TcpListener) -> io::Result<()> {
+/// Any error of the system.
+pub(crate) fn stop_listening(listener: &TcpListener) -> io::Result<()> {
     SockRef::from(listener).shutdown(Shutdown::Both)
 }
 
@@ -90,85 +92,97 @@ fn socket(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// A listener with what accepting needs.
-pub(super) struct Listening {
+/// A listener of one worker.
+pub(super) struct WorkerListener {
     listener: TcpListener,
     surface: Surface,
-    /// For telling who comes when descriptors are out.
-    spare: Option<File>,
+    /// A descriptor in reserve. It is released to accept and reject one connection when descriptors are
+    /// exhausted.
+    spare_fd: Option<File>,
 }
 
-impl Listening {
-    /// Takes the spare descriptor at once: who is heard to serve has it, however few there are later.
+impl WorkerListener {
+    /// Opens the spare descriptor at once, so that a worker that reported its start has it even if few
+    /// descriptors remain later.
     pub(super) fn new((listener, surface): (TcpListener, Surface)) -> Self {
-        Self { listener, surface, spare: spare() }
+        Self { listener, surface, spare_fd: reserve_fd() }
     }
 }
 
-/// Accepts until the server stops. There is one accept future at a time and it is never dropped: a cancelled one
-/// would leak a descriptor.
-pub(super) async fn accept<S: Service>(listening: Listening, kernel: Kernel, shared: Rc<Shared<S>>) {
-    let Listening { listener, surface, mut spare } = listening;
-    // epoll needs it; a ring would answer EAGAIN to it in place of waiting.
-    let prepared = listener.set_nonblocking(kernel == Kernel::Epoll);
+/// Accepts connections until the server stops. There is only one accept future at a time and it is never
+/// dropped: cancelling it would leak a descriptor.
+pub(super) async fn accept<S: Service>(
+    listening: WorkerListener,
+    kernel: Driver,
+    shared: Rc<WorkerState<S>>,
+) {
+    let WorkerListener { listener, surface, spare_fd: mut spare } = listening;
+    // epoll needs a non-blocking socket. On one, io_uring would return EAGAIN instead of waiting.
+    let prepared = listener.set_nonblocking(kernel == Driver::Epoll);
     let listener = match prepared.and_then(|()| monoio::net::TcpListener::from_std(listener)) {
         Ok(listener) => listener,
-        Err(error) => return tracing::error!("a worker cannot listen: {error}"),
+        Err(error) => return tracing::error!(%error, "worker cannot accept connections on its listener"),
     };
     let (mut failing, mut accepted) = (false, 0_u32);
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                shared.spinning.came();
-                spare = spare.or_else(self::spare);
+                shared.busy_poller.on_activity();
+                spare = spare.or_else(self::reserve_fd);
                 failing &= spare.is_none();
-                let from = Arrival { peer: peer.ip(), surface, at: clock::instant() };
-                welcome(stream, from, spare.is_some(), &shared);
+                let from = RequestMeta { peer: peer.ip(), surface, received_at: clock::instant() };
+                on_accept(stream, from, spare.is_some(), &shared);
                 accepted += 1;
-                if accepted % ACCEPTED_AT_ONCE == 0 {
-                    give_way().await;
+                if accepted % ACCEPT_BURST_MAX == 0 {
+                    yield_now().await;
                 }
             }
-            Err(_) if shared.stopping.has_begun() => return,
+            Err(_) if shared.lifecycle.is_draining() => return,
             Err(error) => {
-                shared.happened(Happening::Failed);
+                shared.count_event(ConnectionEvent::Failed);
                 if !failing {
-                    tracing::warn!("a connection was not accepted: {error}; it is tried again and again");
+                    tracing::warn!(%error, "accept failed; retrying until it succeeds");
                 }
                 failing = true;
-                // Without a descriptor for it, who comes would wait for nothing: the spare one is for telling them.
+                // Without a descriptor, the client would wait for nothing. Release the spare one, so that the
+                // next accept succeeds and the connection can be rejected.
                 if spare.take().is_none() {
-                    monoio::time::sleep(BACK_OFF).await;
+                    monoio::time::sleep(ACCEPT_BACKOFF).await;
                 }
             }
         }
     }
 }
 
-/// Serves a connection, or tells it that it is one too many.
-fn welcome<S: Service>(stream: TcpStream, from: Arrival, has_descriptors: bool, shared: &Rc<Shared<S>>) {
+/// Serves a connection, or rejects it if it exceeds a limit.
+fn on_accept<S: Service>(
+    stream: TcpStream,
+    from: RequestMeta,
+    has_descriptors: bool,
+    shared: &Rc<WorkerState<S>>,
+) {
     let shared = Rc::clone(shared);
-    let open = if has_descriptors { shared.stopping.opened(shared.connections.max) } else { None };
+    let open =
+        if has_descriptors { shared.lifecycle.try_open_connection(shared.connections.max) } else { None };
     if let Some(open) = open {
-        shared.happened(Happening::Accepted);
+        shared.count_event(ConnectionEvent::Accepted);
         monoio::spawn(async move {
             connection::serve(stream, from, shared).await;
             drop(open);
         });
     } else {
-        shared.happened(Happening::Refused);
-        let expected = match has_descriptors {
-            true => {
-                "another try in a moment: as many connections are open as the server allows (--connections)"
-            }
-            false => "another try in a moment: the server may open no more connections (ulimit -n)",
+        shared.count_event(ConnectionEvent::Refused);
+        let sentence = match has_descriptors {
+            true => "Connection limit of the server reached (--connections); retry later.",
+            false => "File descriptor limit of the server reached (ulimit -n); retry later.",
         };
-        monoio::spawn(connection::refuse(stream, from, expected, shared));
+        monoio::spawn(connection::reject_connection(stream, from, sentence, shared));
     }
 }
 
-/// Lets the worker's other tasks have a turn: with epoll a backlog would be accepted whole before anybody is answered.
-async fn give_way() {
+/// Lets the worker's other tasks run. With epoll the worker would otherwise accept the whole backlog before
+/// it answers any request.
+async fn yield_now() {
     let mut has_waited = false;
     std::future::poll_fn(|context| {
         if std::mem::replace(&mut has_waited, true) {
@@ -180,7 +194,7 @@ async fn give_way() {
     .await;
 }
 
-/// A descriptor held for nothing but to be given up.
-fn spare() -> Option<File> {
+/// Opens a descriptor that exists only to be released later.
+fn reserve_fd() -> Option<File> {
     File::open("/dev/null").ok()
 }

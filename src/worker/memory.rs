@@ -1,55 +1,59 @@
-//! What the connections of a worker hold in memory beside the buffer that each waits with: bodies on their way, records that are
-//! not acknowledged yet, and answers that are not taken yet. It has a bound; past it who wants more is told to come again.
+//! Per-worker budget for request bodies, unacknowledged events and unsent responses.
+//!
+//! A connection's own read buffer is not counted. When the budget is exhausted, new work gets 503. Above half
+//! of it, slow readers get a shorter write timeout.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// The sum of what is held, and its bound.
-pub(super) struct Held {
-    bytes: Cell<usize>,
-    bytes_max: usize,
+/// The memory budget of a worker.
+pub(super) struct MemoryBudget {
+    used_bytes: Cell<usize>,
+    limit_bytes: usize,
 }
 
-impl Held {
-    /// Nothing is held of `bytes_max`.
+impl MemoryBudget {
+    /// Creates an unused budget of `bytes_max`.
     pub(super) fn new(bytes_max: usize) -> Rc<Self> {
-        Rc::new(Self { bytes: Cell::new(0), bytes_max })
+        Rc::new(Self { used_bytes: Cell::new(0), limit_bytes: bytes_max })
     }
 
-    /// Whether there is room for so much more.
+    /// Returns whether `bytes` more would fit.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
-        self.bytes.get() + bytes <= self.bytes_max
+        self.used_bytes.get() + bytes <= self.limit_bytes
     }
 
-    /// Whether more than half of the room is taken, so that who takes nothing of an answer is not waited for as long.
-    pub(super) fn is_pressed(&self) -> bool {
-        self.bytes.get() > self.bytes_max / 2
+    /// Returns whether more than half of the budget is in use. Clients that read no response then get less
+    /// time.
+    pub(super) fn is_under_pressure(&self) -> bool {
+        self.used_bytes.get() > self.limit_bytes / 2
     }
 
-    /// Counts `bytes` for as long as what comes back lives.
-    pub(super) fn hold(self: &Rc<Self>, bytes: usize) -> Holding {
-        let mut holding = Holding { held: Rc::clone(self), bytes: 0 };
-        holding.set(bytes);
+    /// Reserves `bytes` until the returned value is dropped. It does not check the limit: see
+    /// [`Self::has_room`].
+    pub(super) fn reserve(self: &Rc<Self>, bytes: usize) -> Reservation {
+        let mut holding = Reservation { budget: Rc::clone(self), bytes: 0 };
+        holding.resize(bytes);
         holding
     }
 }
 
-/// A part of the sum.
-pub(super) struct Holding {
-    held: Rc<Held>,
+/// A reserved part of the budget.
+pub(super) struct Reservation {
+    budget: Rc<MemoryBudget>,
     bytes: usize,
 }
 
-impl Holding {
-    /// It is so much from now on.
-    pub(super) fn set(&mut self, bytes: usize) {
-        self.held.bytes.set(self.held.bytes.get() - self.bytes + bytes);
+impl Reservation {
+    /// Changes the size of the reservation to `bytes`.
+    pub(super) fn resize(&mut self, bytes: usize) {
+        self.budget.used_bytes.set(self.budget.used_bytes.get() - self.bytes + bytes);
         self.bytes = bytes;
     }
 }
 
-impl Drop for Holding {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        self.set(0);
+        self.resize(0);
     }
 }

@@ -1,5 +1,7 @@
-//! A worker: one pinned thread with its own ring (or epoll), its own listener on the shared port,
-//! its own desk. Workers share nothing that is written on a request's way.
+//! Workers: pinned threads that serve connections.
+//!
+//! Each worker has its own io_uring (or epoll), its own listeners on the shared ports, and its own request
+//! handler. Workers share no state that is written while a request is handled.
 
 mod access_log;
 mod busy_poll;
@@ -20,161 +22,184 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-pub use busy_poll::Spin;
-pub use listener::{Claim, Kept, bind, claim, keep, stop_listening};
-pub use runtime::Kernel;
-pub use shutdown::Stopping;
+pub use busy_poll::BusyPoll;
+pub(crate) use listener::{
+    BoundAddress, ReservedAddress, bind, bind_exclusive, reserve_address, stop_listening,
+};
+pub(crate) use runtime::Driver;
+pub use shutdown::Lifecycle;
 
-use self::busy_poll::Spinning;
-use self::listener::Listening;
-use self::timeouts::Deadlines;
-use crate::api::{Answered, Desk, Endpoint, Progress};
-use crate::config::Connections;
-use crate::http::request::{Arrival, Request, Surface, Waited};
-use crate::limits::SWEEPS_PER_TIMEOUT;
+use self::busy_poll::BusyPoller;
+use self::listener::WorkerListener;
+use self::timeouts::TimeoutSweeper;
+use crate::api::{Endpoint, Handler, Outcome, Poll};
+use crate::config::ConnectionLimits;
+use crate::http::request::{BufferedRequest, Request, RequestMeta, Surface};
 use crate::metrics::Totals;
 use crate::problem::Problem;
 
-/// What a connection asks to have its requests answered.
+/// Number of timeout sweeps of a worker within its shortest timeout. So a connection is ended at most a
+/// twentieth of its timeout late. If thousands time out at once, a second twentieth is left for their
+/// responses: a tenth is allowed.
+const SWEEPS_PER_TIMEOUT: u32 = 20;
+
+/// A service that answers the requests of a worker's connections.
 pub trait Service: 'static {
-    /// Appends the answer to a whole request, or says that it waits.
-    fn answer(&mut self, request: &Request<'_>, arrival: &Arrival, out: &mut Vec<u8>) -> Progress;
-    /// Appends the answer to a request that waited and is complete.
+    /// Appends the response to a complete request, or returns a token if the response is pending.
+    fn handle(&mut self, request: &Request<'_>, arrival: &RequestMeta, out: &mut Vec<u8>) -> Poll;
+    /// Appends the response to a request that was pending and is ready.
     fn finish(
         &mut self,
         token: usize,
-        waited: &Waited<'_>,
-        arrival: &Arrival,
+        waited: &BufferedRequest<'_>,
+        arrival: &RequestMeta,
         out: &mut Vec<u8>,
-    ) -> Answered {
+    ) -> Outcome {
         let _ = (token, waited, arrival, out);
-        Answered::default()
+        Outcome::default()
     }
-    /// Whether what waits under this token is to be finished.
-    fn is_complete(&self, token: usize) -> bool {
+    /// Returns whether the pending request with this token can be finished.
+    fn is_ready(&self, token: usize) -> bool {
         let _ = token;
         true
     }
-    /// Has another thread look at what waits since this was called last; once for all that come in a turn of the loop.
-    fn hand_over(&mut self) {}
-    /// What waits under this token holds in memory, about.
-    fn waiting_bytes(&self, token: usize) -> usize {
+    /// Notifies the other thread of the requests that became pending since the last call. The worker calls
+    /// this once for all requests of an event loop iteration.
+    fn flush(&mut self) {}
+    /// Returns approximately how much memory the pending request with this token uses, in bytes.
+    fn pending_bytes(&self, token: usize) -> usize {
         let _ = token;
         0
     }
-    /// What came to be complete since this was asked last; asked again until there is no more.
+    /// Returns the token of a request that became ready, each one once. The worker calls this until it
+    /// returns `None`.
     fn take_completion(&mut self) -> Option<usize> {
         None
     }
-    /// What waits under this token will not be finished: its client is gone.
-    fn forget(&mut self, token: usize) {
+    /// Abandons the pending request with this token, because its client is gone.
+    fn cancel(&mut self, token: usize) {
         let _ = token;
     }
-    /// Appends the refusal of what is not a request.
-    fn refuse(&mut self, problem: &Problem<'_>, out: &mut Vec<u8>);
-    /// The header, lower case, that the parser must look for beside those it knows.
+    /// Appends the problem of input that is not a valid request.
+    fn reject(&mut self, problem: &Problem<'_>, out: &mut Vec<u8>);
+    /// Returns the country header (lower case) that the parser extracts in addition to the standard ones.
     fn country_header(&self) -> Option<&str>;
-    /// Once a second.
+    /// Runs periodic work. The worker calls this once a second.
     fn tick(&mut self);
 }
 
-impl Service for Desk {
-    fn answer(&mut self, request: &Request<'_>, arrival: &Arrival, out: &mut Vec<u8>) -> Progress {
-        Desk::answer(self, request, arrival, out)
+impl Service for Handler {
+    fn handle(&mut self, request: &Request<'_>, arrival: &RequestMeta, out: &mut Vec<u8>) -> Poll {
+        Handler::handle(self, request, arrival, out)
     }
 
     fn finish(
         &mut self,
         token: usize,
-        waited: &Waited<'_>,
-        arrival: &Arrival,
+        waited: &BufferedRequest<'_>,
+        arrival: &RequestMeta,
         out: &mut Vec<u8>,
-    ) -> Answered {
-        Desk::finish(self, token, waited, arrival, out)
+    ) -> Outcome {
+        Handler::complete(self, token, waited, arrival, out)
     }
 
-    fn is_complete(&self, token: usize) -> bool {
-        Desk::is_complete(self, token)
+    fn is_ready(&self, token: usize) -> bool {
+        self.event_sink().is_some_and(|sink| sink.is_complete(token))
     }
 
-    fn hand_over(&mut self) {
-        Desk::hand_over(self);
+    fn flush(&mut self) {
+        if let Some(sink) = self.event_sink() {
+            sink.flush();
+        }
     }
 
-    fn waiting_bytes(&self, token: usize) -> usize {
-        Desk::waiting_bytes(self, token)
+    fn pending_bytes(&self, token: usize) -> usize {
+        self.event_sink().map_or(0, |sink| sink.pending_bytes(token))
     }
 
     fn take_completion(&mut self) -> Option<usize> {
-        Desk::take_completion(self)
+        self.event_sink_mut()?.take_completion()
     }
 
-    fn forget(&mut self, token: usize) {
-        Desk::forget(self, token);
+    fn cancel(&mut self, token: usize) {
+        if let Some(sink) = self.event_sink_mut() {
+            sink.cancel(token);
+        }
     }
 
-    fn refuse(&mut self, problem: &Problem<'_>, out: &mut Vec<u8>) {
-        Desk::refuse(self, problem, out);
+    fn reject(&mut self, problem: &Problem<'_>, out: &mut Vec<u8>) {
+        Handler::reject_unparsed(self, problem, out);
     }
 
     fn country_header(&self) -> Option<&str> {
-        Desk::country_header(self)
+        Handler::country_header(self)
     }
 
     fn tick(&mut self) {
-        Desk::tick(self);
+        Handler::tick(self);
     }
 }
 
-/// Endpoints that answers are counted by: those that there are, and the place where none is.
-pub const ENDPOINTS_COUNTED: usize = Endpoint::ALL.len() + 1;
+/// Number of per-endpoint counters: one for each endpoint, and one for requests that reached none.
+pub const ENDPOINT_COUNTERS: usize = Endpoint::ALL.len() + 1;
 
-/// How a thread that serves connections is set up.
-pub struct Plan<M> {
-    /// The thread's name.
+/// The configuration of a thread that serves connections.
+pub(crate) struct WorkerConfig<M> {
+    /// The name of the thread.
     pub name: String,
-    /// The CPU that it stays on; None: any.
+    /// The CPU that the thread is pinned to. `None` for any CPU.
     pub cpu: Option<usize>,
-    /// Its kernel interface.
-    pub kernel: Kernel,
-    /// How long it polls before it parks.
-    pub spin: Duration,
-    /// What its connections may take.
-    pub connections: Connections,
-    /// Where it tells what it has done.
+    /// The I/O driver of the thread.
+    pub driver: Driver,
+    /// How long the thread polls before it parks. Zero to park at once.
+    pub busy_poll: Duration,
+    /// Limits and timeouts of its connections.
+    pub connections: ConnectionLimits,
+    /// The totals that the thread adds its counters to.
     pub totals: Totals,
-    /// When it is to stop.
-    pub stopping: Stopping,
-    /// Bound and listening, with what each serves.
+    /// The lifecycle of the server, which tells the thread to drain.
+    pub lifecycle: Lifecycle,
+    /// Sockets that listen already, with the surface that each one serves.
     pub listeners: Vec<(TcpListener, Surface)>,
-    /// A byte comes here when something that waited may be complete.
-    pub bell: Option<UnixStream>,
-    /// Makes its service, on the thread itself.
-    pub service: M,
+    /// Receives a byte when pending requests may have become ready.
+    pub wakeup_rx: Option<UnixStream>,
+    /// Creates the service, on the thread itself.
+    pub make_service: M,
 }
 
-/// Starts a thread that serves for the rest of the process's life. Says through `started` that it
-/// does, or why it cannot.
+/// Starts a thread that serves until the process ends. The thread reports through `started` that it runs, or
+/// why it cannot.
 ///
 /// # Errors
 /// The thread cannot be started.
-pub fn spawn<S: Service, M: FnOnce() -> S + Send + 'static>(
-    plan: Plan<M>,
+pub(crate) fn spawn<S: Service, M: FnOnce() -> S + Send + 'static>(
+    plan: WorkerConfig<M>,
     started: SyncSender<std::io::Result<()>>,
 ) -> std::io::Result<()> {
-    let Plan { name, cpu, kernel, spin, connections, totals, stopping, listeners, bell, service } = plan;
-    let listening = listeners.into_iter().map(Listening::new).collect();
+    let WorkerConfig {
+        name,
+        cpu,
+        driver: kernel,
+        busy_poll: spin,
+        connections,
+        totals,
+        lifecycle: stopping,
+        listeners,
+        wakeup_rx: bell,
+        make_service: service,
+    } = plan;
+    let listening = listeners.into_iter().map(WorkerListener::new).collect();
     thread::Builder::new().name(name).spawn(move || {
         if let Some(cpu) = cpu {
-            pin(cpu);
+            pin_to_cpu(cpu);
         }
         runtime::run(kernel, &started, || {
             let timeouts = connections.timeouts;
             let period = (timeouts.shortest() / SWEEPS_PER_TIMEOUT).min(Duration::from_secs(1));
-            let deadlines = Deadlines::new(timeouts);
-            let spinning = Spinning::new(spin);
+            let deadlines = TimeoutSweeper::new(timeouts);
+            let spinning = BusyPoller::new(spin);
             let shared =
-                connection::Shared::new(service(), connections, deadlines, totals, stopping, spinning);
+                connection::WorkerState::new(service(), connections, deadlines, totals, stopping, spinning);
             serve(listening, bell, kernel, Rc::new(shared), period)
         });
     })?;
@@ -182,50 +207,50 @@ pub fn spawn<S: Service, M: FnOnce() -> S + Send + 'static>(
 }
 
 async fn serve<S: Service>(
-    listening: Vec<Listening>,
+    listening: Vec<WorkerListener>,
     bell: Option<UnixStream>,
-    kernel: Kernel,
-    shared: Rc<connection::Shared<S>>,
+    kernel: Driver,
+    shared: Rc<connection::WorkerState<S>>,
     period: Duration,
 ) {
     monoio::spawn(tick(Rc::clone(&shared)));
     monoio::spawn(sweep(Rc::clone(&shared), period));
     if let Some(bell) = bell {
-        monoio::spawn(pending::hand_over(Rc::clone(&shared)));
-        monoio::spawn(pending::hear(bell, kernel, Rc::clone(&shared)));
+        monoio::spawn(pending::flush_when_woken(Rc::clone(&shared)));
+        monoio::spawn(pending::wake_completed(bell, kernel, Rc::clone(&shared)));
     }
     for one in listening {
         monoio::spawn(listener::accept(one, kernel, Rc::clone(&shared)));
     }
-    // It never ends: when no more come, those that are open are still served.
-    Rc::clone(&shared.spinning).keep_awake().await
+    // This future never completes. After accepting has stopped, open connections are still served.
+    Rc::clone(&shared.busy_poller).keep_awake().await
 }
 
-async fn tick<S: Service>(shared: Rc<connection::Shared<S>>) {
+async fn tick<S: Service>(shared: Rc<connection::WorkerState<S>>) {
     loop {
         monoio::time::sleep(Duration::from_secs(1)).await;
         shared.tick();
     }
 }
 
-/// One timer for all connections: none is set for a read.
-async fn sweep<S: Service>(shared: Rc<connection::Shared<S>>, period: Duration) {
+/// Sweeps the timeouts periodically: one timer for all connections, and none for a single read.
+async fn sweep<S: Service>(shared: Rc<connection::WorkerState<S>>, period: Duration) {
     loop {
         monoio::time::sleep(period).await;
-        shared.deadlines.sweep(shared.stopping.has_begun(), shared.held.is_pressed());
+        shared.timeout_sweeper.sweep(shared.lifecycle.is_draining(), shared.memory.is_under_pressure());
     }
 }
 
-/// The CPUs that this process may run on, in order.
-pub fn cpus() -> Vec<usize> {
+/// Returns the CPUs that this process may run on, in order.
+pub(crate) fn available_cpus() -> Vec<usize> {
     let Ok(mask) = sched_getaffinity(None) else { return Vec::new() };
     (0..CpuSet::MAX_CPU).filter(|cpu| mask.is_set(*cpu)).collect()
 }
 
-fn pin(cpu: usize) {
+fn pin_to_cpu(cpu: usize) {
     let mut mask = CpuSet::new();
     mask.set(cpu);
     if let Err(error) = sched_setaffinity(None, &mask) {
-        tracing::warn!(cpu, "the worker is not pinned: {error}");
+        tracing::warn!(cpu, %error, "could not pin the worker to its CPU; it may run on any CPU");
     }
 }

@@ -1,6 +1,8 @@
-//! Requests whose answers wait for another thread, and the bell by which that thread says that some are complete.
+//! Pending responses: requests that wait for another thread, and the wakeups that the other thread sends when
+//! some are ready.
 //!
-//! A bell is a pair of sockets: a byte in it wakes the worker in its own event loop, whichever that is, once for all that came.
+//! A wakeup is a byte in a pair of sockets. It wakes the worker in its own event loop, with io_uring and with
+//! epoll. One wakeup can announce several completions.
 
 use std::future::{Future, poll_fn};
 use std::os::unix::net::UnixStream;
@@ -11,35 +13,37 @@ use std::task::{Context, Poll};
 use monoio::io::AsyncReadRent;
 
 use super::Service;
-use super::connection::Shared;
-use super::memory::Holding;
-use super::runtime::Kernel;
+use super::connection::WorkerState;
+use super::memory::Reservation;
+use super::runtime::Driver;
 
-/// A request that waits. Where it is dropped before it is done, it is forgotten.
-pub(super) struct Waiting<'s, S: Service> {
-    shared: &'s Shared<S>,
+/// A pending response, as a future. If it is dropped unfinished, it cancels the request in the service.
+pub(super) struct PendingResponse<'s, S: Service> {
+    shared: &'s WorkerState<S>,
     token: usize,
     pub(super) is_done: bool,
-    /// Not only the disk is waited for: answers before may stand in the way, as long as their client takes nothing.
-    _held: Holding,
+    /// Memory of the request. A disk write is not the only reason to wait: the client may also have left
+    /// earlier responses unread, for as long as its write timeout.
+    _reservation: Reservation,
 }
 
-impl<'s, S: Service> Waiting<'s, S> {
-    /// It is handed over once those who are to be answered in this turn of the loop have been.
-    pub(super) fn new(shared: &'s Shared<S>, token: usize) -> Self {
-        if let Some(waker) = &*shared.hander.borrow() {
+impl<'s, S: Service> PendingResponse<'s, S> {
+    /// Creates the future and schedules a flush. The flush runs after the connections that are ready in this
+    /// iteration of the event loop.
+    pub(super) fn new(shared: &'s WorkerState<S>, token: usize) -> Self {
+        if let Some(waker) = &*shared.flush_waker.borrow() {
             waker.wake_by_ref();
         }
-        let held = shared.held.hold(shared.service.borrow().waiting_bytes(token));
-        Self { shared, token, is_done: false, _held: held }
+        let held = shared.memory.reserve(shared.service.borrow().pending_bytes(token));
+        Self { shared, token, is_done: false, _reservation: held }
     }
 }
 
-impl<S: Service> Future for Waiting<'_, S> {
+impl<S: Service> Future for PendingResponse<'_, S> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.shared.service.borrow().is_complete(self.token) {
+        if self.shared.service.borrow().is_ready(self.token) {
             return Poll::Ready(());
         }
         let mut wakers = self.shared.wakers.borrow_mut();
@@ -51,32 +55,34 @@ impl<S: Service> Future for Waiting<'_, S> {
     }
 }
 
-impl<S: Service> Drop for Waiting<'_, S> {
+impl<S: Service> Drop for PendingResponse<'_, S> {
     fn drop(&mut self) {
         if !self.is_done {
-            self.shared.service.borrow_mut().forget(self.token);
+            self.shared.service.borrow_mut().cancel(self.token);
         }
     }
 }
 
-/// Has the other thread look whenever something new waits. Woken, it stands behind the connections that are to be polled
-/// already, so that all of them are handed over together.
-pub(super) async fn hand_over<S: Service>(shared: Rc<Shared<S>>) {
+/// Flushes new pending requests to the other thread, each time its waker is called. A woken task runs after
+/// the connections that are already scheduled, so one flush covers the requests of all of them.
+pub(super) async fn flush_when_woken<S: Service>(shared: Rc<WorkerState<S>>) {
     poll_fn(|context| {
-        shared.hander.borrow_mut().get_or_insert_with(|| context.waker().clone());
-        shared.service.borrow_mut().hand_over();
+        shared.flush_waker.borrow_mut().get_or_insert_with(|| context.waker().clone());
+        shared.service.borrow_mut().flush();
         Poll::Pending
     })
     .await
 }
 
-/// Wakes what is complete, whenever the bell is rung.
-pub(super) async fn hear<S: Service>(bell: UnixStream, kernel: Kernel, shared: Rc<Shared<S>>) {
-    // As with listeners.
-    let prepared = bell.set_nonblocking(kernel == Kernel::Epoll);
+/// Wakes the connections of completed requests, at each wakeup from the other thread.
+pub(super) async fn wake_completed<S: Service>(bell: UnixStream, kernel: Driver, shared: Rc<WorkerState<S>>) {
+    // epoll needs a non-blocking socket, io_uring a blocking one, as with listeners.
+    let prepared = bell.set_nonblocking(kernel == Driver::Epoll);
     let mut bell = match prepared.and_then(|()| monoio::net::UnixStream::from_std(bell)) {
         Ok(bell) => bell,
-        Err(error) => return tracing::error!("a worker cannot hear of what is recorded: {error}"),
+        Err(error) => {
+            return tracing::error!(%error, "worker cannot read wakeups; pending responses will not be sent");
+        }
     };
     let mut rung = vec![0; 64];
     loop {
@@ -85,7 +91,7 @@ pub(super) async fn hear<S: Service>(bell: UnixStream, kernel: Kernel, shared: R
         if matches!(read, Ok(0)) {
             return;
         }
-        shared.spinning.came();
+        shared.busy_poller.on_activity();
         loop {
             let Some(token) = shared.service.borrow_mut().take_completion() else { break };
             let waker = shared.wakers.borrow_mut().get_mut(token).and_then(Option::take);

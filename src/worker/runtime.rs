@@ -1,8 +1,8 @@
-//! Which kernel interface a thread uses, and its runtime.
+//! The runtime of a thread and its I/O driver: io_uring or epoll.
 //!
-//! io_uring with `SINGLE_ISSUER | COOP_TASKRUN`: without these flags the same server does half the
-//! work. Kernels before 6.0 do not have them and get a plain ring; where io_uring is forbidden, as
-//! in most container runtimes, there is epoll.
+//! io_uring is set up with `SINGLE_ISSUER | COOP_TASKRUN`. Without these flags the server handles half as
+//! many requests. Kernels before 6.0 lack the flags and get a plain ring. Most container runtimes forbid
+//! io_uring. The server then uses epoll.
 
 use std::future::Future;
 use std::io;
@@ -11,21 +11,20 @@ use std::sync::mpsc::SyncSender;
 use io_uring::IoUring;
 use monoio::{IoUringDriver, LegacyDriver, RuntimeBuilder};
 
-use crate::config::Driver;
+use crate::config::DriverChoice;
 
-/// A kernel interface that was tried and works.
+/// An I/O driver that was tested on this machine and works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kernel {
-    /// io_uring, its completions delivered when the thread asks.
+pub enum Driver {
+    /// io_uring that delivers completions when the thread asks for them.
     Uring,
-    /// io_uring of a kernel without the flags.
+    /// io_uring without `SINGLE_ISSUER` and `COOP_TASKRUN`, on kernels before 6.0.
     PlainUring,
-    /// epoll.
     Epoll,
 }
 
-impl Kernel {
-    /// Its name in a log line.
+impl Driver {
+    /// Returns the name for log lines.
     pub fn name(self) -> &'static str {
         match self {
             Self::Uring => "io_uring",
@@ -34,27 +33,28 @@ impl Kernel {
         }
     }
 
-    /// The best interface that `driver` allows and this machine has, and what is to be said about it.
+    /// Returns the fastest driver that the setting allows and this machine supports, and a warning to log, if
+    /// any.
     ///
     /// # Errors
-    /// io_uring was demanded and is not to be had.
-    pub fn choose(driver: Driver) -> io::Result<(Self, Option<String>)> {
-        if driver == Driver::Epoll {
+    /// The setting requires io_uring and io_uring is unavailable.
+    pub fn choose(driver: DriverChoice) -> io::Result<(Self, Option<String>)> {
+        if driver == DriverChoice::Epoll {
             return Ok((Self::Epoll, None));
         }
-        if flagged().build(ENTRIES).is_ok() {
+        if uring_builder().build(RING_ENTRIES).is_ok() {
             return Ok((Self::Uring, None));
         }
-        let plain: io::Result<IoUring> = IoUring::builder().build(ENTRIES);
+        let plain: io::Result<IoUring> = IoUring::builder().build(RING_ENTRIES);
         match plain {
             Ok(_) => {
-                let note = "this kernel's io_uring lacks SINGLE_ISSUER and COOP_TASKRUN (Linux 6.0): about half the requests a second";
+                let note = "io_uring lacks SINGLE_ISSUER and COOP_TASKRUN on this kernel: about half as many requests per second; use Linux 6.0 or later";
                 Ok((Self::PlainUring, Some(note.to_owned())))
             }
-            Err(error) if driver == Driver::Uring => Err(error),
+            Err(error) if driver == DriverChoice::Uring => Err(error),
             Err(error) => {
                 let note = format!(
-                    "io_uring is not to be had ({error}), epoll serves in its place: up to 15 % more CPU a request"
+                    "io_uring is unavailable ({error}); using epoll instead: up to 15 % more CPU per request"
                 );
                 Ok((Self::Epoll, Some(note)))
             }
@@ -62,33 +62,34 @@ impl Kernel {
     }
 }
 
-/// Entries of a ring: more operations wait in user space until there is room.
-const ENTRIES: u32 = 1024;
+/// Entries of an io_uring queue. When the queue is full, further operations wait in user space.
+const RING_ENTRIES: u32 = 1024;
 
-fn flagged() -> io_uring::Builder {
+fn uring_builder() -> io_uring::Builder {
     let mut builder = IoUring::builder();
     builder.setup_single_issuer().setup_coop_taskrun();
     builder
 }
 
-/// Runs `serve` on this thread until it ends, and says through `started` whether it began.
+/// Runs the future of `serve` on this thread until it ends. Reports through `started` whether the runtime was
+/// created.
 pub(super) fn run<F: Future<Output = ()>>(
-    kernel: Kernel,
+    kernel: Driver,
     started: &SyncSender<io::Result<()>>,
     serve: impl FnOnce() -> F,
 ) {
     let say = |result| {
-        // Nobody listens any more where booting failed elsewhere.
+        // The receiver is gone if startup failed elsewhere. Then nobody needs the result.
         let _ = started.send(result);
     };
     let ring = match kernel {
-        Kernel::Uring => flagged(),
-        Kernel::PlainUring | Kernel::Epoll => IoUring::builder(),
+        Driver::Uring => uring_builder(),
+        Driver::PlainUring | Driver::Epoll => IoUring::builder(),
     };
     macro_rules! block_on {
         ($driver:ty) => {
             match RuntimeBuilder::<$driver>::new()
-                .with_entries(ENTRIES)
+                .with_entries(RING_ENTRIES)
                 .uring_builder(ring)
                 .enable_timer()
                 .build()
@@ -102,7 +103,7 @@ pub(super) fn run<F: Future<Output = ()>>(
         };
     }
     match kernel {
-        Kernel::Uring | Kernel::PlainUring => block_on!(IoUringDriver),
-        Kernel::Epoll => block_on!(LegacyDriver),
+        Driver::Uring | Driver::PlainUring => block_on!(IoUringDriver),
+        Driver::Epoll => block_on!(LegacyDriver),
     }
 }

@@ -1,58 +1,59 @@
-//! Whether the server serves, as all threads see it: from when on, until when, and how many connections are open.
+//! The lifecycle of the server, shared by all threads: accepting, draining, and the number of open
+//! connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Shared by the threads of a server.
+/// A handle to the lifecycle of the server. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Stopping(Arc<State>);
+pub struct Lifecycle(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    serves: AtomicBool,
-    begun: AtomicBool,
-    open: AtomicUsize,
+    accepting: AtomicBool,
+    draining: AtomicBool,
+    open_connections: AtomicUsize,
 }
 
-impl Stopping {
-    /// From now on every answer is its connection's last, and connections without a request are closed.
-    pub fn begin(&self) {
-        self.0.begun.store(true, Ordering::Relaxed);
+impl Lifecycle {
+    /// Starts draining: each response is now the last of its connection, and idle connections are closed.
+    pub fn start_draining(&self) {
+        self.0.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it has begun.
-    pub fn has_begun(&self) -> bool {
-        self.0.begun.load(Ordering::Relaxed)
+    /// Returns whether the server is draining.
+    pub fn is_draining(&self) -> bool {
+        self.0.draining.load(Ordering::Relaxed)
     }
 
-    /// Connections that are open, those of the operator's address not counted.
-    pub fn open(&self) -> usize {
-        self.0.open.load(Ordering::Relaxed)
+    /// Returns the number of open connections, without those of the admin address.
+    pub fn open_connections(&self) -> usize {
+        self.0.open_connections.load(Ordering::Relaxed)
     }
 
-    /// From now on the public addresses listen.
-    pub fn serve(&self) {
-        self.0.serves.store(true, Ordering::Relaxed);
+    /// Marks the public addresses as accepting connections.
+    pub fn start_accepting(&self) {
+        self.0.accepting.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the public addresses listen and go on listening.
-    pub fn serves(&self) -> bool {
-        self.0.serves.load(Ordering::Relaxed) && !self.has_begun()
+    /// Returns whether the public addresses accept connections and the server is not draining.
+    pub fn is_accepting(&self) -> bool {
+        self.0.accepting.load(Ordering::Relaxed) && !self.is_draining()
     }
 
-    /// Counts a connection for as long as what comes back is held; None where `max` are open.
-    pub(super) fn opened(&self, max: usize) -> Option<Open> {
-        let others = self.0.open.fetch_add(1, Ordering::Relaxed);
-        let open = Open(self.clone());
+    /// Counts a connection until the returned value is dropped. Returns `None` if `max` connections are open.
+    pub(super) fn try_open_connection(&self, max: usize) -> Option<OpenConnection> {
+        let others = self.0.open_connections.fetch_add(1, Ordering::Relaxed);
+        let open = OpenConnection(self.clone());
         (others < max).then_some(open)
     }
 }
 
-/// A connection that is open.
-pub(super) struct Open(Stopping);
+/// An open connection. Dropping it decrements the count.
+pub(super) struct OpenConnection(Lifecycle);
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
-        self.0.0.open.fetch_sub(1, Ordering::Relaxed);
+        self.0.0.open_connections.fetch_sub(1, Ordering::Relaxed);
     }
 }

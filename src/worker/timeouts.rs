@@ -1,8 +1,11 @@
-//! How long each connection of a worker takes for what it is at, and the end of those that take too long.
+//! Connection timeouts: tracks the phase of each connection and shuts down those that exceed its limit.
 //!
-//! A connection says what it begins; a sweep, once a period for all, ends what has lasted too long by shutting the socket down,
-//! so that the pending read or write returns. Time is the sweep's, so that nothing asks for it on a request's way: what begins
-//! between two sweeps counts from the next one. So nothing ends early, however late a sweep comes, and at most two periods late.
+//! A connection reports the phase that it enters. A sweep checks all connections of the worker once per
+//! period. It ends an expired one by shutting down the socket, so that the pending read or write returns.
+//!
+//! Only the sweep reads the clock, so that no request has to. A phase that is entered between two sweeps
+//! counts from the next one. So no connection is ended early, however late a sweep runs, and each one is
+//! ended at most two periods late.
 
 use std::cell::{Cell, RefCell};
 use std::os::fd::RawFd;
@@ -13,167 +16,172 @@ use nix::sys::socket::{Shutdown, shutdown};
 
 use crate::clock;
 use crate::config::Timeouts;
-use crate::limits::BODY_RATE_BYTES_MIN;
+use crate::limits::BODY_BYTES_PER_S_MIN;
 
-/// Where memory is short, a write may stall for this part of its time.
-const PRESSED_SHARE: u64 = 10;
+/// Divisor of the write timeout for a stalled write while memory is under pressure.
+const PRESSURE_DIVISOR: u64 = 10;
 
-/// The connections of a worker.
-pub(super) struct Deadlines {
+/// A sweeper for the timeouts of a worker's connections.
+pub(super) struct TimeoutSweeper {
     timeouts: Timeouts,
-    begun: Instant,
-    /// Each knows where it stands.
-    connections: RefCell<Vec<Rc<Deadline>>>,
+    epoch: Instant,
+    /// The timers of the open connections. Each timer stores its own index.
+    timers: RefCell<Vec<Rc<ConnectionTimer>>>,
 }
 
-/// What one connection is at, and since when.
-pub(super) struct Deadline {
+/// The timer of one connection: its phase, and the start of that phase.
+pub(super) struct ConnectionTimer {
     descriptor: RawFd,
-    /// Its index among the connections.
-    at: Cell<usize>,
+    /// The index of this timer in the sweeper.
+    index: Cell<usize>,
     phase: Cell<Phase>,
-    since_ms: Cell<Option<u64>>,
-    /// When the phase began, whatever was done of it since.
-    begun_ms: Cell<Option<u64>>,
-    /// Bytes of the body that have come.
-    received: Cell<u64>,
-    expired: Cell<bool>,
+    progress_at_ms: Cell<Option<u64>>,
+    /// When the phase was entered, as seen by a sweep. Progress does not reset it.
+    entered_at_ms: Cell<Option<u64>>,
+    /// Bytes received in this phase. Only the body phase uses them.
+    received_bytes: Cell<u64>,
+    is_expired: Cell<bool>,
 }
 
-/// What a connection is at.
+/// The phase of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Nothing of a request has come.
+    /// No byte of a request was received.
     Idle,
-    /// A head is coming.
+    /// A request head is being received.
     Head,
-    /// A body is coming.
+    /// A request body is being received.
     Body,
-    /// An answer is waited for.
+    /// A response is pending.
     Wait,
-    /// An answer is being taken.
+    /// A response is being written.
     Write,
-    /// What nobody reads is coming, before the connection closes.
+    /// Remaining input is discarded before the connection closes.
     Drain,
 }
 
-impl Deadlines {
-    /// Nothing is watched.
+impl TimeoutSweeper {
+    /// Creates a sweeper without connections.
     pub(super) fn new(timeouts: Timeouts) -> Self {
-        Self { timeouts, begun: clock::instant(), connections: RefCell::default() }
+        Self { timeouts, epoch: clock::instant(), timers: RefCell::default() }
     }
 
-    /// Watches a connection until what comes back is dropped, which must be before its descriptor is closed.
-    pub(super) fn watch(self: &Rc<Self>, descriptor: RawFd) -> Watched {
-        let mut connections = self.connections.borrow_mut();
-        let deadline = Rc::new(Deadline {
+    /// Tracks a connection until the returned guard is dropped. Drop the guard before the descriptor is
+    /// closed.
+    pub(super) fn watch(self: &Rc<Self>, descriptor: RawFd) -> TimeoutGuard {
+        let mut connections = self.timers.borrow_mut();
+        let deadline = Rc::new(ConnectionTimer {
             descriptor,
-            at: Cell::new(connections.len()),
+            index: Cell::new(connections.len()),
             phase: Cell::new(Phase::Idle),
-            since_ms: Cell::new(None),
-            begun_ms: Cell::new(None),
-            received: Cell::new(0),
-            expired: Cell::new(false),
+            progress_at_ms: Cell::new(None),
+            entered_at_ms: Cell::new(None),
+            received_bytes: Cell::new(0),
+            is_expired: Cell::new(false),
         });
         connections.push(Rc::clone(&deadline));
-        Watched { deadlines: Rc::clone(self), deadline }
+        TimeoutGuard { sweeper: Rc::clone(self), timer: deadline }
     }
 
-    /// Ends what has lasted too long; where the server stops, also what waits for a request; where memory is short
-    /// (`pressed`), who takes nothing of an answer sooner.
+    /// Shuts down connections whose phase timed out. If the server is `stopping`, also shuts down idle
+    /// connections. If memory is under pressure (`pressed`), also shuts down stalled writes.
     pub(super) fn sweep(&self, stopping: bool, pressed: bool) {
-        let now_ms = clock::instant().duration_since(self.begun).as_millis() as u64;
-        let connections = self.connections.borrow();
-        for deadline in connections.iter().filter(|deadline| !deadline.expired.get()) {
+        let now_ms = clock::instant().duration_since(self.epoch).as_millis() as u64;
+        let connections = self.timers.borrow();
+        for deadline in connections.iter().filter(|deadline| !deadline.is_expired.get()) {
             let lasted_ms = |since_ms: &Cell<Option<u64>>| {
                 let since = since_ms.get().unwrap_or(now_ms);
                 since_ms.set(Some(since));
                 now_ms - since
             };
             let phase = deadline.phase.get();
-            let is_over = deadline.is_over(lasted_ms(&deadline.since_ms), &self.timeouts)
-                || pressed && phase == Phase::Write && self.is_held_up(deadline, lasted_ms);
+            let is_over = deadline.has_timed_out(lasted_ms(&deadline.progress_at_ms), &self.timeouts)
+                || pressed && phase == Phase::Write && self.is_stalled(deadline, lasted_ms);
             if is_over || stopping && phase == Phase::Idle {
-                deadline.expired.set(true);
-                // A request that is on its way can still be refused, one that has just come still be answered.
+                deadline.is_expired.set(true);
+                // Only shut down reading where a response is still possible: a partial request gets a 408,
+                // and a request that has just arrived gets its response.
                 let how = match phase {
                     Phase::Head | Phase::Body | Phase::Idle => Shutdown::Read,
                     Phase::Wait | Phase::Write | Phase::Drain => Shutdown::Both,
                 };
-                // A client that has gone already is what is wanted.
+                // An error means that the client has already closed, so there is nothing left to do.
                 let _ = shutdown(deadline.descriptor, how);
             }
         }
     }
 }
 
-impl Deadlines {
-    /// Whether a client holds its answer up, where memory is short: by taking nothing of it for a tenth of the time that it has
-    /// otherwise, or by taking longer than that for all of it.
-    fn is_held_up(&self, deadline: &Deadline, lasted_ms: impl Fn(&Cell<Option<u64>>) -> u64) -> bool {
+impl TimeoutSweeper {
+    /// Returns whether a client holds up its response, by the stricter rules under memory pressure: it read
+    /// nothing for a tenth of the write timeout, or needed more than the write timeout for the whole
+    /// response.
+    fn is_stalled(&self, deadline: &ConnectionTimer, lasted_ms: impl Fn(&Cell<Option<u64>>) -> u64) -> bool {
         let write_ms = self.timeouts.write.as_millis() as u64;
-        lasted_ms(&deadline.since_ms) >= write_ms / PRESSED_SHARE || lasted_ms(&deadline.begun_ms) >= write_ms
+        lasted_ms(&deadline.progress_at_ms) >= write_ms / PRESSURE_DIVISOR
+            || lasted_ms(&deadline.entered_at_ms) >= write_ms
     }
 }
 
-impl Deadline {
-    fn is_over(&self, lasted_ms: u64, timeouts: &Timeouts) -> bool {
+impl ConnectionTimer {
+    fn has_timed_out(&self, lasted_ms: u64, timeouts: &Timeouts) -> bool {
         let passed = |timeout: Duration| lasted_ms >= timeout.as_millis() as u64;
         match self.phase.get() {
             Phase::Idle => passed(timeouts.idle),
             Phase::Head | Phase::Drain => passed(timeouts.head),
             Phase::Body => {
-                passed(timeouts.body) && self.received.get() < BODY_RATE_BYTES_MIN * lasted_ms / 1000
+                passed(timeouts.body) && self.received_bytes.get() < BODY_BYTES_PER_S_MIN * lasted_ms / 1000
             }
-            // The disk takes as long as it takes; it is no fault of the client's.
+            // No timeout: the time of a disk write is not the client's fault.
             Phase::Wait => false,
             Phase::Write => passed(timeouts.write),
         }
     }
 }
 
-/// A connection that is watched.
-pub(super) struct Watched {
-    deadlines: Rc<Deadlines>,
-    deadline: Rc<Deadline>,
+/// A guard that tracks one connection and reports its progress.
+pub(super) struct TimeoutGuard {
+    sweeper: Rc<TimeoutSweeper>,
+    timer: Rc<ConnectionTimer>,
 }
 
-impl Watched {
-    /// The connection begins `phase`; where it is at it already, its time goes on.
-    pub(super) fn at(&self, phase: Phase) {
-        if self.deadline.phase.get() != phase {
-            self.deadline.phase.set(phase);
-            // What came in the moment in which its time was up is answered, and has a time of its own.
-            self.deadline.expired.set(false);
-            self.deadline.begun_ms.set(None);
-            self.again();
+impl TimeoutGuard {
+    /// Enters `phase` and restarts the timer. Does nothing if the connection is already in that phase.
+    pub(super) fn enter(&self, phase: Phase) {
+        if self.timer.phase.get() != phase {
+            self.timer.phase.set(phase);
+            // A request can arrive just as the previous phase expires. It is answered, with a time limit of
+            // its own.
+            self.timer.is_expired.set(false);
+            self.timer.entered_at_ms.set(None);
+            self.reset();
         }
     }
 
-    /// The phase begins anew: something of it is done.
-    pub(super) fn again(&self) {
-        self.deadline.since_ms.set(None);
-        self.deadline.received.set(0);
+    /// Restarts the timer of the current phase after progress.
+    pub(super) fn reset(&self) {
+        self.timer.progress_at_ms.set(None);
+        self.timer.received_bytes.set(0);
     }
 
-    /// So many bytes have come.
-    pub(super) fn received(&self, bytes: usize) {
-        self.deadline.received.set(self.deadline.received.get() + bytes as u64);
+    /// Adds received bytes.
+    pub(super) fn add_received(&self, bytes: usize) {
+        self.timer.received_bytes.set(self.timer.received_bytes.get() + bytes as u64);
     }
 
-    /// The phase that lasted too long, if one did.
-    pub(super) fn expired(&self) -> Option<Phase> {
-        self.deadline.expired.get().then(|| self.deadline.phase.get())
+    /// Returns the phase that timed out, if any.
+    pub(super) fn expired_phase(&self) -> Option<Phase> {
+        self.timer.is_expired.get().then(|| self.timer.phase.get())
     }
 }
 
-impl Drop for Watched {
+impl Drop for TimeoutGuard {
     fn drop(&mut self) {
-        let mut connections = self.deadlines.connections.borrow_mut();
-        let at = self.deadline.at.get();
+        let mut connections = self.sweeper.timers.borrow_mut();
+        let at = self.timer.index.get();
         connections.swap_remove(at);
         if let Some(moved) = connections.get(at) {
-            moved.at.set(at);
+            moved.index.set(at);
         }
     }
 }
