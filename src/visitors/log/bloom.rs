@@ -1,45 +1,49 @@
-//! Whether a segment may hold anything of a visitor: a Bloom filter over hashes of (site, id).
+//! The Bloom filter of a segment: says whether the segment may hold a record of an ID.
 //!
-//! Two numbers of 32 bits come from an id's hash h: a = low half, b = high half with its lowest bit
-//! set. Its bits are a + i * b, i from 0 to 5, modulo 2^32, each masked to the filter's size. So a
-//! filter of half the size is the two halves put upon each other, and one that was filled at full
-//! size is folded at the end to what its content needs. Bit n is bit n % 8 of byte n / 8.
+//! The filter contains hashes of (site, ID). A 64-bit hash gives two 32-bit numbers: a is the low half, and b
+//! is the high half with its lowest bit set. The bits of an ID are a + i * b modulo 2^32, for i from 0 to 5,
+//! each masked to the filter's size. So the OR of the two halves of a filter is a filter of half the size. A
+//! filter is filled at full size and folded at the end to the size that its content needs. Bit n is bit n % 8
+//! of byte n / 8.
 
 use super::record;
-use crate::checksum::table;
-use crate::limits::FILTER_BITS;
+use crate::checksum::hash64;
+
+/// Bits of a segment's Bloom filter while the segment is being filled: 8 for each of two IDs per record.
+/// Sealing folds it to the size that is needed.
+const BLOOM_BITS_MAX: usize = 1 << 22;
 
 const PROBES: u32 = 6;
-/// The smallest filter.
+/// Length of the smallest filter, in words of 64 bits.
 const WORDS_MIN: usize = 1;
 
 /// A filter that is being filled.
 #[derive(Debug)]
-pub struct Filter {
+pub(crate) struct BloomFilter {
     words: Vec<u64>,
     scratch: Vec<u8>,
 }
 
-/// Whose id it is.
+/// The kind of a visitor's ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Whose {
-    /// An anonymous one.
+pub enum IdKind {
+    /// An anonymous ID.
     Anon,
-    /// A user's.
+    /// A user ID.
     User,
 }
 
-impl Filter {
-    /// Without a visitor.
-    pub fn new() -> Self {
-        Self { words: vec![0; FILTER_BITS / 64], scratch: Vec::new() }
+impl BloomFilter {
+    /// Creates an empty filter.
+    pub(crate) fn new() -> Self {
+        Self { words: vec![0; BLOOM_BITS_MAX / 64], scratch: Vec::new() }
     }
 
-    /// Takes in the ids of an encoded record.
-    pub fn add(&mut self, record: &[u8]) {
+    /// Adds the IDs of an encoded record.
+    pub(crate) fn add(&mut self, record: &[u8]) {
         let [site, anon_id, user_id] = record::ids(record);
         let site = site.unwrap_or_default();
-        for (whose, id) in [(Whose::Anon, anon_id), (Whose::User, user_id)] {
+        for (whose, id) in [(IdKind::Anon, anon_id), (IdKind::User, user_id)] {
             if let Some(id) = id {
                 let hash = hash(site, whose, id, &mut self.scratch);
                 let size = self.words.len() * 64;
@@ -48,8 +52,9 @@ impl Filter {
         }
     }
 
-    /// The bytes, folded as long as at most half of the bits are set: one in 64 strangers passes.
-    pub fn into_bytes(mut self) -> Vec<u8> {
+    /// Returns the filter's bytes, folded as long as at most half of the bits are set. If half of them are
+    /// set, the false positive rate is one in 64.
+    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
         while self.words.len() > WORDS_MIN {
             let (low, high) = self.words.split_at(self.words.len() / 2);
             let folded: Vec<u64> = low.iter().zip(high).map(|(low, high)| low | high).collect();
@@ -63,29 +68,30 @@ impl Filter {
     }
 }
 
-impl Default for Filter {
+impl Default for BloomFilter {
     fn default() -> Self {
         Self::new()
     }
 }
 
-/// Whether a segment with this filter may hold a record of the visitor. Never a wrong no.
-pub fn may_contain(filter: &[u8], site: &str, whose: Whose, id: &str) -> bool {
+/// Returns whether a segment with this filter may hold a record of the ID. There are no false negatives.
+pub fn may_contain(filter: &[u8], site: &str, whose: IdKind, id: &str) -> bool {
     let hash = hash(site.as_bytes(), whose, id.as_bytes(), &mut Vec::new());
     probes(hash, filter.len() * 8).all(|bit| filter[bit / 8] & (1 << (bit % 8)) != 0)
 }
 
-fn hash(site: &[u8], whose: Whose, id: &[u8], scratch: &mut Vec<u8>) -> u64 {
+fn hash(site: &[u8], whose: IdKind, id: &[u8], scratch: &mut Vec<u8>) -> u64 {
     scratch.clear();
-    parts(site, whose, id).iter().for_each(|part| scratch.extend_from_slice(part));
-    table(scratch)
+    hash_parts(site, whose, id).iter().for_each(|part| scratch.extend_from_slice(part));
+    hash64(scratch)
 }
 
-/// What stands for an id in a hash, end to end: a byte that no UTF-8 has keeps a site and an id from reading like others.
-pub fn parts<'a>(site: &'a [u8], whose: Whose, id: &'a [u8]) -> [&'a [u8]; 3] {
+/// Returns the parts of an ID's hash input. The byte FF, which never occurs in UTF-8, separates site and ID,
+/// so that no two pairs give the same input.
+pub(crate) fn hash_parts<'a>(site: &'a [u8], whose: IdKind, id: &'a [u8]) -> [&'a [u8]; 3] {
     let mark: &[u8] = match whose {
-        Whose::Anon => b"\xFFa",
-        Whose::User => b"\xFFu",
+        IdKind::Anon => b"\xFFa",
+        IdKind::User => b"\xFFu",
     };
     [site, mark, id]
 }

@@ -1,82 +1,85 @@
-//! Every checksum of a segment or of a folder.
+//! Checks of every checksum of a segment or of the whole log directory.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use super::LogError;
-use super::directory::{Directory, seq_of};
-use super::record::{Kind, Record};
-use super::verify::{Finding, Passage, Survey, Walk};
+use super::directory::{LogDirectory, parse_segment_name};
+use super::record::{Record, RecordKind};
+use super::verify::{Damage, LogScan, SegmentItem, SegmentReader};
 use crate::storage::disk::Disk;
 
-/// What was looked at, and what is wrong with it.
+/// The results of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Checked {
-    /// Segments.
+pub struct CheckReport {
+    /// Segments that were checked.
     pub segments: usize,
-    /// Batches that count.
+    /// Valid batches.
     pub batches: u64,
-    /// Their records.
+    /// Records in these batches.
     pub records: u64,
-    /// Of these, those whose content was erased.
-    pub void: u64,
-    /// Everything, torn and void tails too.
-    pub findings: Vec<Finding>,
+    /// Records in these batches whose content was erased.
+    pub void_records: u64,
+    /// All damage, including torn and void tails.
+    pub damage: Vec<Damage>,
 }
 
-/// Checks all segments of a folder, and that none is missing. Works beside a running server.
+/// Checks all segments of a directory, and that none is missing. A server may be writing to it.
 ///
 /// # Errors
-/// What the system says; a format version that this release does not know.
-pub fn check_folder(disk: Arc<dyn Disk>, folder: &Path) -> Result<Checked, LogError> {
-    let directory = Directory::read(disk, folder);
-    let survey = Survey::of(&directory)?;
+/// An I/O error, or a format version that this release does not know.
+pub fn check_directory(disk: Arc<dyn Disk>, dir: &Path) -> Result<CheckReport, LogError> {
+    let directory = LogDirectory::open_read_only(disk, dir);
+    let survey = LogScan::of_directory(&directory)?;
     check(&directory, survey)
 }
 
-/// Checks one segment, by itself.
+/// Checks one segment alone.
 ///
 /// # Errors
-/// `InvalidInput` where the name is not a segment's; what the system says; a format version that this
-/// release does not know.
-pub fn check_file(disk: Arc<dyn Disk>, path: &Path) -> Result<Checked, LogError> {
-    let (directory, survey) = survey_file(disk, path)?;
+/// `InvalidInput` if the name is not a segment's, an I/O error, or a format version that this release does
+/// not know.
+pub fn check_file(disk: Arc<dyn Disk>, path: &Path) -> Result<CheckReport, LogError> {
+    let (directory, survey) = scan_segment_file(disk, path)?;
     check(&directory, survey)
 }
 
-/// The folder of the segment at `path`, as if that were alone in it.
-pub fn survey_file(disk: Arc<dyn Disk>, path: &Path) -> Result<(Directory, Survey), LogError> {
-    let name = path.file_name().and_then(|name| name.to_str()).and_then(seq_of);
+/// Scans the directory of the segment at `path`, as if the segment were alone in it.
+pub(super) fn scan_segment_file(
+    disk: Arc<dyn Disk>,
+    path: &Path,
+) -> Result<(LogDirectory, LogScan), LogError> {
+    let name = path.file_name().and_then(|name| name.to_str()).and_then(parse_segment_name);
     let Some(named_seq) = name else {
         let error = std::io::Error::new(
             std::io::ErrorKind::InvalidInput,
-            "its name is not a segment's: 20 digits and .segment",
+            "not the name of a segment, which is 20 digits and .segment",
         );
         return Err(LogError::io(path, error));
     };
-    let directory = Directory::read(disk, path.parent().unwrap_or(Path::new("")));
-    let survey = Survey::of_one(&directory, named_seq)?;
+    let directory = LogDirectory::open_read_only(disk, path.parent().unwrap_or(Path::new("")));
+    let survey = LogScan::of_segment(&directory, named_seq)?;
     Ok((directory, survey))
 }
 
-fn check(directory: &Directory, survey: Survey) -> Result<Checked, LogError> {
-    let mut checked = Checked { findings: survey.findings, ..Checked::default() };
-    for place in &survey.places {
-        let failed = |error| LogError::io(&directory.path(&place.name()), error);
-        let mut walk = match Walk::new(directory, place, survey.proven) {
-            // Retention took it away meanwhile.
+fn check(directory: &LogDirectory, survey: LogScan) -> Result<CheckReport, LogError> {
+    let mut checked = CheckReport { damage: survey.damage, ..CheckReport::default() };
+    for place in &survey.segments {
+        let failed = |error| LogError::io(&directory.path(&place.file_name()), error);
+        let mut walk = match SegmentReader::new(directory, place, survey.durable_watermark) {
+            // Retention has deleted the segment meanwhile.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             other => other.map_err(failed)?,
         };
         checked.segments += 1;
         while let Some(passage) = walk.next().map_err(failed)? {
             match passage {
-                Passage::Flaw(finding) => checked.findings.push(finding),
-                Passage::Batch { batch, .. } => {
+                SegmentItem::Damage(finding) => checked.damage.push(finding),
+                SegmentItem::Batch { batch, .. } => {
                     checked.batches += 1;
                     checked.records += u64::from(batch.records.count);
-                    let is_void = |(_, record): &(u64, Record<'_>)| record.kind == Kind::Void;
-                    checked.void += batch.records.iter().filter(is_void).count() as u64;
+                    let is_void = |(_, record): &(u64, Record<'_>)| record.kind == RecordKind::Void;
+                    checked.void_records += batch.records.iter().filter(is_void).count() as u64;
                 }
             }
         }

@@ -1,64 +1,66 @@
-//! Which ids count as seen: those of the last 24 hours, at most so many.
+//! The dedup window: the message IDs of the last 24 hours, up to a maximum number.
 //!
-//! A ring holds key and time of each accepted record, oldest first, times too; a table of open addressing finds
-//! a key's place in it. Both are reserved at once, and the kernel lends their pages as they are first
-//! touched: 24 bytes of ring an id, and 4 bytes for each slot of the table, of which at most three in four
-//! are taken. The ring goes round all of its pages in time. Nothing is ever copied to grow, so no
+//! A ring holds the key and the time of each accepted record, oldest first. A hash table with open addressing
+//! finds a key's entry in the ring. Both are allocated at once, and the kernel provides their pages when they
+//! are first touched: 24 bytes of ring per ID, and 4 bytes for each slot of the table, of which at most three
+//! in four are used. Over time the ring touches all of its pages. Nothing is ever copied to grow, so no
 //! insertion takes longer than the others.
 //!
-//! Time is the newest received time that was ever seen, and an id is as old as that was when it came: where
-//! the clock ran ahead and was put right, ids count for longer than 24 hours, never for less. A restart, which sees
-//! the same records, comes to the same window. What a batch inserts counts only once it is committed.
+//! The clock of the window is the newest received time so far. The age of an ID is counted from the value of
+//! that clock at its insertion. If the system clock ran ahead and was corrected, IDs stay for longer than 24
+//! hours, never for less. A restart reads the same records and arrives at the same window. The insertions of
+//! a batch can be rolled back until they are committed.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
 
-use crate::limits::{BATCH_RECORDS_MAX, DUPLICATE_WINDOW_MS};
+use crate::limits::{BATCH_RECORDS_MAX, DEDUP_WINDOW_MS};
 
-/// The window.
+/// The set of recent dedup keys.
 #[derive(Debug)]
-pub struct Duplicates {
+pub struct DedupWindow {
     ring: VecDeque<Entry>,
-    /// The number of the ring's first entry; entries are numbered as they come.
-    first: u64,
-    /// Entry numbers as [`code`] has them, 0 for none. A power of two.
+    /// The number of the ring's first entry. Entries are numbered in the order of insertion.
+    first_number: u64,
+    /// Entry numbers as [`entry_code`] encodes them. 0 is a free slot. The length is a power of two.
     table: Vec<u32>,
-    /// What is in the ring but not committed.
+    /// Entries at the end of the ring that are not committed.
     pending: usize,
-    ids_max: usize,
+    capacity: usize,
     seed: u64,
     now_ms: i64,
     evicted_early: u64,
 }
 
-/// A key in two halves, for a u128 would be padded to 32 bytes.
+/// An entry of the ring. The key is stored as two halves, because a u128 would pad the entry to 32 bytes.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     key: [u64; 2],
-    /// The newest time when it came.
+    /// The value of the window's clock at the insertion.
     seen_ms: i64,
 }
 
-impl Duplicates {
-    /// Without an id; at most `ids_max` once committed, at least 1. A secret `seed` keeps who chooses ids from
-    /// choosing slots.
+impl DedupWindow {
+    /// Creates an empty window for `ids_max` committed IDs, at least 1. A secret `seed` prevents clients from
+    /// choosing IDs that collide in the table.
     pub fn new(ids_max: usize, seed: u64) -> Self {
         let entries = ids_max.max(1) + BATCH_RECORDS_MAX;
         let slots = (entries / 3 * 4 + 4).next_power_of_two();
         Self {
             ring: VecDeque::with_capacity(entries),
-            first: 0,
+            first_number: 0,
             table: vec![0; slots],
             pending: 0,
-            ids_max: ids_max.max(1),
+            capacity: ids_max.max(1),
             seed,
             now_ms: i64::MIN,
             evicted_early: 0,
         }
     }
 
-    /// Whether `key` counts as seen. If not, it does from now on, unless it is taken back. Key 0 never does.
-    pub fn seen(&mut self, key: u128, received_ms: i64) -> bool {
+    /// Returns whether `key` is in the window. If not, inserts it; [`rollback`](Self::rollback) removes it
+    /// again. Key 0 is never in the window.
+    pub fn check_and_insert(&mut self, key: u128, received_ms: i64) -> bool {
         self.now_ms = self.now_ms.max(received_ms);
         if key == 0 {
             return false;
@@ -67,83 +69,84 @@ impl Duplicates {
             self.commit();
         }
         let key = halves(key);
-        let slot = self.slot_of(key);
+        let slot = self.find_slot(key);
         if self.table[slot] != 0 && self.is_live(&self.entry(self.table[slot])) {
             return true;
         }
-        self.table[slot] = code(self.first + self.ring.len() as u64);
+        self.table[slot] = entry_code(self.first_number + self.ring.len() as u64);
         self.ring.push_back(Entry { key, seen_ms: self.now_ms });
         self.pending += 1;
         false
     }
 
-    /// Has the slots of keys that are asked about next read into the cache, all at a time: each is somewhere else in memory, and
-    /// is waited for longer, alone, than a record takes otherwise.
-    pub fn bring_near(&self, keys: impl Iterator<Item = u128>) {
-        black_box(keys.fold(0, |slots, key| slots ^ self.table[self.home(halves(key))]));
+    /// Loads the table slots of the next keys into the CPU cache, all in parallel. Each slot is a separate
+    /// cache miss. Waiting for a single miss takes longer than the rest of the work for a record.
+    pub fn prefetch(&self, keys: impl Iterator<Item = u128>) {
+        black_box(keys.fold(0, |slots, key| slots ^ self.table[self.home_slot(halves(key))]));
     }
 
-    /// What was inserted since the last commit stays; what is too old or too much goes.
+    /// Commits the insertions since the last commit, and evicts entries that are too old or exceed the
+    /// capacity.
     pub fn commit(&mut self) {
         self.pending = 0;
         while let Some(&entry) = self.ring.front() {
             let is_live = self.is_live(&entry);
-            if is_live && self.ring.len() <= self.ids_max {
+            if is_live && self.ring.len() <= self.capacity {
                 break;
             }
             self.evicted_early += u64::from(is_live);
-            self.forget(entry, self.first);
+            self.remove_from_table(entry, self.first_number);
             self.ring.pop_front();
-            self.first += 1;
+            self.first_number += 1;
         }
     }
 
-    /// What was inserted since the last commit was never seen.
-    pub fn take_back(&mut self) {
+    /// Removes the insertions since the last commit.
+    pub fn rollback(&mut self) {
         for _ in 0..std::mem::take(&mut self.pending) {
             if let Some(&entry) = self.ring.back() {
-                self.forget(entry, self.first + self.ring.len() as u64 - 1);
+                self.remove_from_table(entry, self.first_number + self.ring.len() as u64 - 1);
                 self.ring.pop_back();
             }
         }
     }
 
-    /// How many ids went because of the bound while they were younger than 24 hours.
+    /// Returns the number of IDs that were evicted because of the capacity before they were 24 hours old.
     pub fn evicted_early(&self) -> u64 {
         self.evicted_early
     }
 
     fn is_live(&self, entry: &Entry) -> bool {
-        entry.seen_ms.saturating_add(DUPLICATE_WINDOW_MS) > self.now_ms
+        entry.seen_ms.saturating_add(DEDUP_WINDOW_MS) > self.now_ms
     }
 
     fn entry(&self, code: u32) -> Entry {
-        let place = (u64::from(code) - 1 + CODES - self.first % CODES) % CODES;
+        let place = (u64::from(code) - 1 + CODES - self.first_number % CODES) % CODES;
         self.ring[place as usize]
     }
 
-    /// The slot that holds `key`, or the free one where it belongs.
-    fn slot_of(&self, key: [u64; 2]) -> usize {
-        let mut slot = self.home(key);
+    /// Returns the slot of `key`, or the free slot where it belongs.
+    fn find_slot(&self, key: [u64; 2]) -> usize {
+        let mut slot = self.home_slot(key);
         while self.table[slot] != 0 && self.entry(self.table[slot]).key != key {
             slot = (slot + 1) & (self.table.len() - 1);
         }
         slot
     }
 
-    fn home(&self, [low, high]: [u64; 2]) -> usize {
-        // A product of two secret-dependent factors, its halves folded.
+    fn home_slot(&self, [low, high]: [u64; 2]) -> usize {
+        // Multiply two factors that depend on the secret seed, then fold the halves of the product.
         let product = u128::from(low ^ self.seed) * u128::from(high ^ self.seed.rotate_left(32) | 1);
         (product as u64 ^ (product >> 64) as u64) as usize & (self.table.len() - 1)
     }
 
-    /// Takes `entry`, which has this number, out of the table, unless its key has come anew since.
-    fn forget(&mut self, entry: Entry, number: u64) {
-        let mut hole = self.slot_of(entry.key);
-        if self.table[hole] != code(number) {
+    /// Removes `entry` number `number` from the table, unless its key was inserted again later.
+    fn remove_from_table(&mut self, entry: Entry, number: u64) {
+        let mut hole = self.find_slot(entry.key);
+        if self.table[hole] != entry_code(number) {
             return;
         }
-        // What was pushed on over the hole moves back, so that no search ends too early.
+        // Move back entries that collisions pushed past the hole, so that no search ends too early.
         let mask = self.table.len() - 1;
         let mut slot = hole;
         loop {
@@ -151,7 +154,7 @@ impl Duplicates {
             if self.table[slot] == 0 {
                 break;
             }
-            let home = self.home(self.entry(self.table[slot]).key);
+            let home = self.home_slot(self.entry(self.table[slot]).key);
             if slot.wrapping_sub(home) & mask >= slot.wrapping_sub(hole) & mask {
                 self.table[hole] = self.table[slot];
                 hole = slot;
@@ -165,9 +168,10 @@ fn halves(key: u128) -> [u64; 2] {
     [key as u64, (key >> 64) as u64]
 }
 
-/// Entry numbers fit four bytes by going round; no ring holds as many.
+/// The number of distinct entry codes. Entry numbers wrap around at it to fit four bytes. No ring holds as
+/// many entries.
 const CODES: u64 = u32::MAX as u64;
 
-fn code(number: u64) -> u32 {
+fn entry_code(number: u64) -> u32 {
     (number % CODES) as u32 + 1
 }

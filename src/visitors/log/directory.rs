@@ -1,4 +1,4 @@
-//! The folder of the log: its lock, its names, and the one way by which a file comes into it.
+//! The log directory: its lock, its file names, and the atomic creation and replacement of its files.
 
 use std::io;
 use std::ops::Range;
@@ -9,8 +9,8 @@ use super::LogError;
 use super::format::{
     OLDEST_BYTES, SECRET_BYTES, oldest_from_bytes, oldest_to_bytes, secret_from_bytes, secret_to_bytes,
 };
-use crate::limits::{READ_BYTES, SEQ_MAX};
-use crate::storage::disk::{Disk, DiskFile, append_whole, read_full};
+use crate::limits::{READ_CHUNK_BYTES, SEQ_MAX};
+use crate::storage::disk::{Disk, DiskFile, append_all, read_full};
 
 const LOCK: &str = "lock";
 const OLDEST: &str = "oldest";
@@ -21,89 +21,92 @@ const REWRITTEN: &str = ".rewritten";
 const SUFFIX: &str = ".segment";
 const TORN: &str = ".torn-";
 
-/// What `oldest` says.
+/// The content of the file `oldest`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Oldest {
-    /// Nothing was let go.
+pub(crate) enum OldestSeq {
+    /// There is no such file: retention has not deleted anything yet.
     Absent,
-    /// The first seq that is kept.
+    /// The first seq that retention has kept.
     Seq(u64),
-    /// It cannot be read: nothing may be deleted for its sake.
+    /// The file is damaged. Nothing may be deleted because of it.
     Damaged,
 }
 
-/// What fills a file that is being made.
-type Fill<'a> = &'a mut dyn FnMut(&mut dyn DiskFile) -> io::Result<()>;
+/// A callback that writes the content of a new file.
+type FillFile<'a> = &'a mut dyn FnMut(&mut dyn DiskFile) -> io::Result<()>;
 
-/// The folder, and the lock of who may change it. A clone is for an erasure, which works beside the writer.
+/// The log directory, and the lock that allows changing it. An erasure works on a clone, in parallel with the
+/// writer.
 #[derive(Clone)]
-pub struct Directory {
+pub(crate) struct LogDirectory {
     disk: Arc<dyn Disk>,
-    folder: PathBuf,
-    /// Held as long as this or a clone is; readers have none.
+    root: PathBuf,
+    /// The lock, held until the last clone is dropped. Readers have none.
     _lock: Option<Arc<dyn Send + Sync>>,
 }
 
-impl Directory {
-    /// The folder for its only writer; made if need be.
+impl LogDirectory {
+    /// Locks the directory for its only writer, and creates it if it is missing.
     ///
     /// # Errors
-    /// [`LogError::Held`] where another has it; else what the system says.
-    pub fn own(disk: Arc<dyn Disk>, folder: &Path) -> Result<Self, LogError> {
-        disk.make_folder(folder).map_err(|error| LogError::io(folder, error))?;
-        let lock = disk.lock(&folder.join(LOCK)).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => LogError::Held { folder: folder.to_owned() },
-            _ => LogError::io(&folder.join(LOCK), error),
+    /// [`LogError::Locked`] if another process has locked it, otherwise an I/O error.
+    pub(crate) fn lock(disk: Arc<dyn Disk>, dir: &Path) -> Result<Self, LogError> {
+        disk.create_directory(dir).map_err(|error| LogError::io(dir, error))?;
+        let lock = disk.lock(&dir.join(LOCK)).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => LogError::Locked { dir: dir.to_owned() },
+            _ => LogError::io(&dir.join(LOCK), error),
         })?;
-        Ok(Self { disk, folder: folder.to_owned(), _lock: Some(lock.into()) })
+        Ok(Self { disk, root: dir.to_owned(), _lock: Some(lock.into()) })
     }
 
-    /// The folder for a reader, beside a writer or not.
-    pub fn read(disk: Arc<dyn Disk>, folder: &Path) -> Self {
-        Self { disk, folder: folder.to_owned(), _lock: None }
+    /// Returns the directory for a reader, without the lock. A writer may be using it.
+    pub(crate) fn open_read_only(disk: Arc<dyn Disk>, dir: &Path) -> Self {
+        Self { disk, root: dir.to_owned(), _lock: None }
     }
 
-    /// Where `name` is.
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+    /// Returns the path of the file `name`.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
     }
 
-    /// The segments' first seqs, by their names, in order.
-    pub fn segments(&self) -> io::Result<Vec<u64>> {
-        let names = self.disk.list(&self.folder)?;
-        let mut seqs: Vec<u64> = names.iter().filter_map(|name| seq_of(name)).collect();
+    /// Returns the first seqs of all segments, from their names, in ascending order.
+    pub(crate) fn segments(&self) -> io::Result<Vec<u64>> {
+        let names = self.disk.list(&self.root)?;
+        let mut seqs: Vec<u64> = names.iter().filter_map(|name| parse_segment_name(name)).collect();
         seqs.sort_unstable();
         Ok(seqs)
     }
 
-    /// Opens a file to read.
-    pub fn open(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+    /// Opens a file for reading.
+    pub(crate) fn open_file(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         self.disk.open(&self.path(name))
     }
 
-    /// Puts a file that `fill` writes in the place of `name`, whole and durable; it can be appended to.
+    /// Replaces `name` atomically and durably by a file that `fill` writes. The returned file accepts
+    /// appends.
     ///
     /// # Errors
-    /// What failed first. The old file or the new one has the name then, and either may after a crash.
-    pub fn install(&self, name: &str, fill: Fill<'_>) -> io::Result<Box<dyn DiskFile>> {
-        unless_absent(self.disk.unlink(&self.path(NEW)))?;
+    /// The first I/O error. `name` is then the old file or the new one, now and after a crash.
+    pub(crate) fn install(&self, name: &str, fill: FillFile<'_>) -> io::Result<Box<dyn DiskFile>> {
+        ignore_not_found(self.disk.unlink(&self.path(NEW)))?;
         let file = self.disk.create(&self.path(NEW))?;
-        self.put(NEW, file, name, fill)
+        self.write_and_rename(NEW, file, name, fill)
     }
 
-    /// As [`install`](Self::install), for an erasure beside the writer.
-    pub fn rewrite(&self, name: &str, fill: Fill<'_>) -> io::Result<()> {
-        unless_absent(self.disk.unlink(&self.path(REWRITTEN)))?;
+    /// Replaces a file, as [`install`](Self::install) does, for an erasure that runs in parallel with the
+    /// writer.
+    pub(crate) fn install_rewritten(&self, name: &str, fill: FillFile<'_>) -> io::Result<()> {
+        ignore_not_found(self.disk.unlink(&self.path(REWRITTEN)))?;
         let file = self.disk.create(&self.path(REWRITTEN))?;
-        self.put(REWRITTEN, file, name, fill).map(drop)
+        self.write_and_rename(REWRITTEN, file, name, fill).map(drop)
     }
 
-    fn put(
+    fn write_and_rename(
         &self,
         new: &str,
         mut file: Box<dyn DiskFile>,
         name: &str,
-        fill: Fill<'_>,
+        fill: FillFile<'_>,
     ) -> io::Result<Box<dyn DiskFile>> {
         fill(&mut *file)?;
         file.sync_data()?;
@@ -111,131 +114,133 @@ impl Directory {
         Ok(file)
     }
 
-    /// Gives a file another name, durably; a file that has it is gone then.
-    pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+    /// Renames a file durably. Replaces an existing file of the new name.
+    pub(crate) fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.disk.rename(&self.path(from), &self.path(to))?;
         self.sync()
     }
 
-    /// Deletes a file, durably.
-    pub fn delete(&self, name: &str) -> io::Result<()> {
-        unless_absent(self.disk.unlink(&self.path(name)))?;
+    /// Deletes a file durably.
+    pub(crate) fn delete(&self, name: &str) -> io::Result<()> {
+        ignore_not_found(self.disk.unlink(&self.path(name)))?;
         self.sync()
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.disk.sync_folder(&self.folder)
+        self.disk.sync_directory(&self.root)
     }
 
-    /// Takes away what a crash or a failure left half made.
-    pub fn clear(&self) -> io::Result<()> {
-        [NEW, REWRITTEN].iter().try_for_each(|name| unless_absent(self.disk.unlink(&self.path(name))))
+    /// Deletes the temporary files that a crash or a failure left.
+    pub(crate) fn delete_temporary_files(&self) -> io::Result<()> {
+        [NEW, REWRITTEN].iter().try_for_each(|name| ignore_not_found(self.disk.unlink(&self.path(name))))
     }
 
-    /// Whether an erasure was begun that did not end.
-    pub fn is_erasing(&self) -> io::Result<bool> {
-        Ok(self.disk.list(&self.folder)?.iter().any(|name| name == ERASING))
+    /// Returns whether an erasure has begun and has not ended.
+    pub(crate) fn is_erasing(&self) -> io::Result<bool> {
+        Ok(self.disk.list(&self.root)?.iter().any(|name| name == ERASING))
     }
 
-    /// An erasure begins, durably.
-    pub fn begin_erasing(&self) -> io::Result<()> {
+    /// Records durably that an erasure has begun.
+    pub(crate) fn begin_erasure(&self) -> io::Result<()> {
         self.install(ERASING, &mut |_| Ok(())).map(drop)
     }
 
-    /// The erasure has ended.
-    pub fn end_erasing(&self) -> io::Result<()> {
+    /// Records durably that the erasure has ended.
+    pub(crate) fn end_erasure(&self) -> io::Result<()> {
         self.delete(ERASING)
     }
 
-    /// The key by which tombstones name ids; `None` where there is none.
+    /// Reads the key of the digests in tombstones. Returns `None` if there is no file `secret`.
     ///
     /// # Errors
-    /// What the system says; `InvalidData` where it is damaged.
-    pub fn secret(&self) -> io::Result<Option<[u8; 32]>> {
-        let file = match self.open(SECRET) {
+    /// An I/O error, or `InvalidData` if the file is damaged.
+    pub(crate) fn secret(&self) -> io::Result<Option<[u8; 32]>> {
+        let file = match self.open_file(SECRET) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other?,
         };
         let mut bytes = [0; SECRET_BYTES + 1];
         let length = read_full(&*file, &mut bytes, 0)?;
-        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the file `secret` is damaged");
+        let damaged = || {
+            io::Error::new(io::ErrorKind::InvalidData, "the file `secret` is damaged; restore it from a copy")
+        };
         secret_from_bytes(&bytes[..length]).map(Some).ok_or_else(damaged)
     }
 
-    /// Makes that key.
-    pub fn set_secret(&self, key: &[u8; 32]) -> io::Result<()> {
-        unless_absent(self.disk.unlink(&self.path(NEW)))?;
+    /// Writes the key of the digests in tombstones.
+    pub(crate) fn set_secret(&self, key: &[u8; 32]) -> io::Result<()> {
+        ignore_not_found(self.disk.unlink(&self.path(NEW)))?;
         let file = self.disk.create_private(&self.path(NEW))?;
         let bytes = secret_to_bytes(key);
-        self.put(NEW, file, SECRET, &mut |file| append_whole(file, &bytes)).map(drop)
+        self.write_and_rename(NEW, file, SECRET, &mut |file| append_all(file, &bytes)).map(drop)
     }
 
-    /// The files in which recovery kept what it cut.
-    pub fn kept_aside(&self) -> io::Result<Vec<String>> {
-        let mut names = self.disk.list(&self.folder)?;
+    /// Returns the names of the quarantined tails.
+    pub(crate) fn quarantined_files(&self) -> io::Result<Vec<String>> {
+        let mut names = self.disk.list(&self.root)?;
         names.retain(|name| name.get(20..).is_some_and(|behind| behind.starts_with(TORN)));
         names.sort_unstable();
         Ok(names)
     }
 
-    /// What retention let go.
-    pub fn oldest(&self) -> io::Result<Oldest> {
-        let file = match self.open(OLDEST) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Oldest::Absent),
+    /// Reads the file `oldest`.
+    pub(crate) fn oldest(&self) -> io::Result<OldestSeq> {
+        let file = match self.open_file(OLDEST) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(OldestSeq::Absent),
             other => other?,
         };
         let mut bytes = [0; OLDEST_BYTES + 1];
         let length = read_full(&*file, &mut bytes, 0)?;
-        Ok(oldest_from_bytes(&bytes[..length]).map_or(Oldest::Damaged, Oldest::Seq))
+        Ok(oldest_from_bytes(&bytes[..length]).map_or(OldestSeq::Damaged, OldestSeq::Seq))
     }
 
-    /// Lets go what is below `seq`, durably; the segments are still there.
-    pub fn set_oldest(&self, seq: u64) -> io::Result<()> {
+    /// Expires all seqs below `seq` durably. The segments still exist after this.
+    pub(crate) fn set_oldest(&self, seq: u64) -> io::Result<()> {
         let bytes = oldest_to_bytes(seq);
-        self.install(OLDEST, &mut |file| append_whole(file, &bytes)).map(drop)
+        self.install(OLDEST, &mut |file| append_all(file, &bytes)).map(drop)
     }
 
-    /// Deletes a segment that was let go, and what was cut from it.
-    pub fn remove(&self, first_seq: u64) -> io::Result<()> {
+    /// Deletes an expired segment and the tails that were cut from it.
+    pub(crate) fn delete_segment(&self, first_seq: u64) -> io::Result<()> {
         let torn = torn_prefix(first_seq);
-        for name in self.disk.list(&self.folder)?.iter().filter(|name| name.starts_with(&torn)) {
-            unless_absent(self.disk.unlink(&self.path(name)))?;
+        for name in self.disk.list(&self.root)?.iter().filter(|name| name.starts_with(&torn)) {
+            ignore_not_found(self.disk.unlink(&self.path(name)))?;
         }
-        unless_absent(self.disk.unlink(&self.path(&segment_name(first_seq))))
+        ignore_not_found(self.disk.unlink(&self.path(&segment_name(first_seq))))
     }
 
-    /// Copies what stands in a segment at `range` into a file of its own; its name is the answer.
-    pub fn keep_aside(&self, first_seq: u64, range: Range<u64>) -> io::Result<String> {
+    /// Copies `range` of a segment to a new file and returns the name of that file.
+    pub(crate) fn quarantine(&self, first_seq: u64, range: Range<u64>) -> io::Result<String> {
         let torn = torn_prefix(first_seq);
-        let names = self.disk.list(&self.folder)?;
+        let names = self.disk.list(&self.root)?;
         let numbers = names.iter().filter_map(|name| name.strip_prefix(&torn)?.parse::<u64>().ok());
         let name = format!("{torn}{}", numbers.max().unwrap_or(0) + 1);
-        let from = self.open(&segment_name(first_seq))?;
+        let from = self.open_file(&segment_name(first_seq))?;
         self.install(&name, &mut |to| copy(&*from, range.clone(), to))?;
         Ok(name)
     }
 
-    /// Cuts a segment at `length` bytes.
-    pub fn cut(&self, first_seq: u64, length: u64) -> io::Result<()> {
+    /// Truncates a segment to `length` bytes.
+    pub(crate) fn truncate_segment(&self, first_seq: u64, length: u64) -> io::Result<()> {
         self.disk.truncate(&self.path(&segment_name(first_seq)), length)
     }
 }
 
-/// Whether `folder` holds a log: a segment at least, for a log always has one that is written to.
+/// Returns whether `dir` contains a log. A log always has at least one segment, the one being written.
 ///
 /// # Errors
-/// What the system says; `NotFound` where there is no such folder.
-pub fn holds_log(disk: &dyn Disk, folder: &Path) -> io::Result<bool> {
-    Ok(disk.list(folder)?.iter().any(|name| seq_of(name).is_some()))
+/// An I/O error: `NotFound` if there is no such directory.
+pub(crate) fn contains_log(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
+    Ok(disk.list(dir)?.iter().any(|name| parse_segment_name(name).is_some()))
 }
 
-/// The name of the segment that begins with `first_seq`.
+/// Returns the file name of the segment that begins with `first_seq`.
 pub fn segment_name(first_seq: u64) -> String {
     format!("{first_seq:020}{SUFFIX}")
 }
 
-/// The first seq that a segment's name tells; `None` for another file.
-pub fn seq_of(name: &str) -> Option<u64> {
+/// Parses the first seq in a segment's name. Returns `None` for other names.
+pub fn parse_segment_name(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(SUFFIX)?;
     let is_number = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| digits.parse().ok()).flatten().filter(|seq| *seq <= SEQ_MAX)
@@ -245,19 +250,19 @@ fn torn_prefix(first_seq: u64) -> String {
     format!("{first_seq:020}{TORN}")
 }
 
-fn unless_absent(result: io::Result<()>) -> io::Result<()> {
+fn ignore_not_found(result: io::Result<()>) -> io::Result<()> {
     result.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
 fn copy(from: &dyn DiskFile, range: Range<u64>, to: &mut dyn DiskFile) -> io::Result<()> {
-    let (mut at, mut buffer) = (range.start, vec![0; READ_BYTES]);
+    let (mut at, mut buffer) = (range.start, vec![0; READ_CHUNK_BYTES]);
     loop {
         let wanted = buffer.len().min(range.end.saturating_sub(at) as usize);
         let read = read_full(from, &mut buffer[..wanted], at)?;
         if read == 0 {
             return Ok(());
         }
-        append_whole(to, &buffer[..read])?;
+        append_all(to, &buffer[..read])?;
         at += read as u64;
     }
 }

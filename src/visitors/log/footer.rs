@@ -1,80 +1,85 @@
-//! A sealed segment's footer and trailer, as [`super::format`] draws them.
+//! A sealed segment's footer and trailer. [`super::format`] specifies them.
 
-use super::bloom::Filter;
+use super::bloom::BloomFilter;
 use super::format::{Batch, FOOTER_MAGIC, Records, TRAILER_MAGIC, u32_at, u64_at};
 use super::record::{key_and_time, key_from_bytes, key_to_bytes};
-use crate::checksum::castagnoli;
-use crate::limits::{FOOTER_BYTES_MAX, INDEX_BYTES, SEQ_MAX};
+use crate::checksum::crc32c;
+use crate::limits::{FOOTER_BYTES_MAX, SEQ_MAX};
 
-/// Bytes before the index.
+/// Distance between two entries of a segment's index. It is the most that a reader skips before the seq that
+/// it wants.
+const INDEX_INTERVAL_BYTES: u64 = 64 * 1024;
+
+/// Length of the fields before the index.
 const FIXED_BYTES: usize = 56;
-/// The file's last bytes.
-pub const TRAILER_BYTES: usize = 24;
+/// Length of the trailer, which ends the file.
+pub(super) const TRAILER_BYTES: usize = 24;
 const INDEX_ENTRY_BYTES: usize = 16;
 const KEY_BYTES: usize = 24;
 
-/// What a footer will say, gathered while the segment is written.
+/// A builder that collects the footer while the segment is written.
 #[derive(Debug)]
-pub struct Contents {
+pub(super) struct FooterBuilder {
     first_seq: u64,
     next_seq: u64,
-    /// Of the records, milliseconds.
-    times_ms: Option<(i64, i64)>,
+    /// The oldest and the newest received time of the records, in milliseconds.
+    received_ms: Option<(i64, i64)>,
     index: Vec<(u64, u64)>,
     keys: Vec<(u128, i64)>,
-    filter: Filter,
+    filter: BloomFilter,
 }
 
-impl Contents {
-    /// Of a segment without batches.
-    pub fn new(first_seq: u64) -> Self {
+impl FooterBuilder {
+    /// Creates the builder of a segment without batches.
+    pub(super) fn new(first_seq: u64) -> Self {
         Self {
             first_seq,
             next_seq: first_seq,
-            times_ms: None,
+            received_ms: None,
             index: Vec::new(),
             keys: Vec::new(),
-            filter: Filter::new(),
+            filter: BloomFilter::new(),
         }
     }
 
-    /// Takes in the batch at `at`.
-    pub fn add(&mut self, at: u64, batch: &Batch<'_>) {
+    /// Adds the batch at offset `at`.
+    pub(super) fn add_batch(&mut self, at: u64, batch: &Batch<'_>) {
         let Records { first_seq, count, .. } = batch.records;
         if count == 0 {
             return;
         }
-        if self.index.last().is_none_or(|&(_, last)| at - last >= INDEX_BYTES) {
+        if self.index.last().is_none_or(|&(_, last)| at - last >= INDEX_INTERVAL_BYTES) {
             self.index.push((first_seq, at));
         }
-        for record in batch.records.encoded() {
+        for record in batch.records.iter_encoded() {
             let (key, received_ms) = key_and_time(record);
-            let (oldest, newest) = self.times_ms.unwrap_or((received_ms, received_ms));
-            self.times_ms = Some((oldest.min(received_ms), newest.max(received_ms)));
+            let (oldest, newest) = self.received_ms.unwrap_or((received_ms, received_ms));
+            self.received_ms = Some((oldest.min(received_ms), newest.max(received_ms)));
             self.keys.push((key, received_ms));
             self.filter.add(record);
         }
         self.next_seq = self.next_seq.max(batch.records.seqs().end);
     }
 
-    /// All below `next_seq` were in the segment, whatever can still be read of it.
-    pub fn reach(&mut self, next_seq: u64) {
+    /// Extends the footer to `next_seq`: all lower seqs were in the segment, even if damage has destroyed
+    /// some of them.
+    pub(super) fn extend_to(&mut self, next_seq: u64) {
         self.next_seq = self.next_seq.max(next_seq);
     }
 
-    /// How many records.
-    pub fn records(&self) -> u64 {
+    /// Returns the number of records.
+    pub(super) fn records(&self) -> u64 {
         self.keys.len() as u64
     }
 
-    /// The newest received time, milliseconds; that of a record.
-    pub fn newest_ms(&self) -> Option<i64> {
-        self.times_ms.map(|(_, newest)| newest)
+    /// Returns the newest received time of the records, in milliseconds.
+    pub(super) fn newest_ms(&self) -> Option<i64> {
+        self.received_ms.map(|(_, newest)| newest)
     }
 
-    /// Footer and trailer of a segment whose batches end at `at`.
-    pub fn into_bytes(self, at: u64) -> Vec<u8> {
-        let (oldest_ms, newest_ms) = self.times_ms.unwrap_or((0, 0));
+    /// Encodes footer and trailer of a segment whose batches end at `at`.
+    pub(super) fn finish(self, at: u64) -> Vec<u8> {
+        let (oldest_ms, newest_ms) = self.received_ms.unwrap_or((0, 0));
         let filter = self.filter.into_bytes();
         let mut bytes = Vec::with_capacity(FIXED_BYTES + self.keys.len() * KEY_BYTES + filter.len());
         bytes.extend_from_slice(&FOOTER_MAGIC);
@@ -102,31 +107,32 @@ fn append_trailer(bytes: &mut Vec<u8>, at: u64) {
     bytes.extend_from_slice(&at.to_le_bytes());
     bytes.extend_from_slice(&[0; 8]);
     bytes.extend_from_slice(&TRAILER_MAGIC);
-    let crc = castagnoli(&[&bytes[..footer_end + 12], &TRAILER_MAGIC]);
+    let crc = crc32c(&[&bytes[..footer_end + 12], &TRAILER_MAGIC]);
     bytes[footer_end + 12..footer_end + 16].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// A sealed segment's footer, checked.
+/// The footer of a sealed segment. Its checks have passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Footer {
-    /// Where it begins, and the batches end.
-    pub at: u64,
-    /// As in the header.
+    /// The offset of the footer, where the batches end.
+    pub offset: u64,
+    /// The first seq of the segment, as in the header.
     pub first_seq: u64,
-    /// Of the segment, durable.
+    /// The last seq of the segment, which is durable.
     pub last_seq: u64,
-    /// The newest received time, milliseconds.
+    /// The newest received time, in milliseconds.
     pub newest_ms: i64,
-    /// Seq and offset of the batch that begins with it.
+    /// First seq and offset of the indexed batches.
     pub index: Vec<(u64, u64)>,
     /// Key and received time of each record, in order.
     pub keys: Vec<(u128, i64)>,
-    /// For [`super::bloom::may_contain`].
+    /// The Bloom filter, for [`super::bloom::may_contain`].
     pub filter: Vec<u8>,
 }
 
-/// Where the footer of a file of `length` bytes that ends with `trailer` begins, if it may have one.
-pub fn footer_at(trailer: &[u8], length: u64) -> Option<u64> {
+/// Returns the offset of the footer of a file of `length` bytes that ends with `trailer`, if the trailer may
+/// be valid.
+pub(super) fn footer_offset(trailer: &[u8], length: u64) -> Option<u64> {
     if trailer.len() != TRAILER_BYTES || trailer[16..] != TRAILER_MAGIC {
         return None;
     }
@@ -136,11 +142,12 @@ pub fn footer_at(trailer: &[u8], length: u64) -> Option<u64> {
 }
 
 impl Footer {
-    /// The footer and trailer that `bytes`, which begin at `at` of the file, are; `None` where they are damaged.
+    /// Decodes footer and trailer from `bytes`, which begin at offset `at` of the file. Returns `None` if
+    /// they are damaged.
     pub fn from_bytes(bytes: &[u8], at: u64) -> Option<Self> {
         let footer_end = bytes.len().checked_sub(TRAILER_BYTES).filter(|&end| end >= FIXED_BYTES)?;
         let (footer, trailer) = bytes.split_at(footer_end);
-        let crc = castagnoli(&[footer, &trailer[..12], &trailer[16..]]);
+        let crc = crc32c(&[footer, &trailer[..12], &trailer[16..]]);
         if footer[..8] != FOOTER_MAGIC || crc != u32_at(trailer, 12) {
             return None;
         }
@@ -161,7 +168,7 @@ impl Footer {
             key_from_bytes(bytes).map(|(key, ms)| (key, oldest_ms.saturating_add(i64::from(ms))))
         };
         Some(Self {
-            at,
+            offset: at,
             first_seq,
             last_seq,
             newest_ms: u64_at(footer, 32) as i64,

@@ -1,46 +1,49 @@
-//! The files of the log: what visitors did, in order. THE SPEC; it stands nowhere else.
+//! The format of the log's files. This module doc is the only specification.
 //!
-//! **Purpose.** One writer appends records in batches to the *active* segment, seals it at a size and
-//! begins the next. Recovery, `export` and `check` read; recovery cuts tails; retention deletes from the
-//! front; an erasure makes records void. Segments are data: every released format version is read for ever.
+//! **Purpose.** One writer appends records in batches to the *active* segment. It seals the segment at a size
+//! limit and begins the next one. Recovery, `export` and `check` read segments. Recovery truncates tails,
+//! retention deletes the oldest segments, and an erasure makes records void. Segments are data: every release
+//! can read all released format versions.
 //!
-//! **Bounds.** All numbers are little-endian, on every machine. The bounds stand in `limits.rs`:
-//! `TEXT_BYTES_MAX`, `PAYLOAD_BYTES_MAX`, `BATCH_BYTES_MAX`, `BATCH_RECORDS_MAX`, `FOOTER_BYTES_MAX`.
-//! Times are Unix milliseconds within ±2^47 (the year 6429).
+//! **Bounds.** All numbers are little-endian on every machine. The bounds are in `limits/mod.rs`:
+//! `TEXT_BYTES_MAX`, `PAYLOAD_BYTES_MAX`, `BATCH_BYTES_MAX`, `BATCH_RECORDS_MAX`, `FOOTER_BYTES_MAX`. Times
+//! are Unix milliseconds within ±2^47 (the year 6429).
 //!
-//! # The folder
+//! # Directory
 //!
 //! ```text
-//! NAME                            WHAT
-//! lock                            empty; locked while a server has the folder
-//! 00000000000000000001.segment    its name is its first seq: lexical order is seq order
-//! 00000000000000000001.torn-1     what recovery cut from that segment; only erasures read it
-//! oldest                          what retention let go: segments that end below this seq are to be deleted
-//! secret                          by which tombstones name ids; made by the first erasure; mode 0600
-//! erasing                         empty; there while an erasure is under way
-//! .new                            a file being written, not yet there; deleted at the next start
-//! .rewritten                      the same, of an erasure: it works beside the writer
+//! NAME                            CONTENT
+//! lock                            empty; locked while a server uses the directory
+//! 00000000000000000001.segment    a segment; its name is its first seq, so that lexical order is seq order
+//! 00000000000000000001.torn-1     a tail that recovery quarantined; only erasures read it
+//! oldest                          the first seq that retention has kept; earlier segments are expired
+//! secret                          the key of the digests in tombstones; made by the first erasure; mode 0600
+//! erasing                         empty; exists while an erasure is in progress
+//! .new                            a file being written, not yet renamed; deleted at the next start
+//! .rewritten                      the same for an erasure, which runs at the same time as the writer
 //! ```
 //!
-//! Other names are others': a follower may keep files here that stand for records, and says how far (`Follower::covered`).
+//! Other modules own all other names. A consumer may keep files here that replace records. It then reports
+//! the seq up to which they do (`LogConsumer::checkpointed_seq`).
 //!
-//! Every file but `lock` is written as `.new` or `.rewritten`, with all that it must hold at once, synced, renamed into
-//! its place, and the folder synced. So no header is ever torn, and a segment of the same name is replaced at once.
+//! Every file except `lock` is written under the name `.new` or `.rewritten` with its complete initial
+//! content. Then the file is synced and renamed, and the directory is synced. So no header is ever torn, and
+//! replacing a segment of the same name is atomic.
 //!
-//! # A segment
+//! # Segment
 //!
 //! ```text
 //! +--------+-------+-------+-- - - --+--------+---------+
-//! | header | batch | batch |         | footer | trailer |     a batch begins at a multiple of 8;
-//! | (40)   |       |       |         |        | (24)    |     footer and trailer once it is sealed,
-//! +--------+-------+-------+-- - - --+--------+---------+     zeros until then
+//! | header | batch | batch |         | footer | trailer |     each batch begins at a multiple of 8;
+//! | (40)   |       |       |         |        | (24)    |     footer and trailer after sealing,
+//! +--------+-------+-------+-- - - --+--------+---------+     reserved zeros until then
 //!
 //! HEADER
 //! OFFSET  SIZE  FIELD           MEANING
 //! 0       8     magic           FF 50 4C 58 53 45 47 4D ("\xFFPLXSEGM")
 //! 8       4     format version  1
 //! 12      4     header length   40; the first batch begins here
-//! 16      8     first seq       of the segment; all below it were durable when the segment was made
+//! 16      8     first seq       of the segment; all lower seqs were durable when it was created
 //! 24      8     created         milliseconds
 //! 32      4     zero
 //! 36      4     crc             CRC-32C of bytes 0..36
@@ -49,43 +52,43 @@
 //! 0       8     magic           FF 50 4C 58 42 41 54 43 ("\xFFPLXBATC")
 //! 8       4     length          of the batch, header included; a multiple of 8
 //! 12      4     crc             CRC-32C of bytes 0..12 and 16..length
-//! 16      8     first seq       of its first record; the others follow without a gap
-//! 24      4     count           of records; 0 is a *mark*, which only names the durable seq
+//! 16      8     first seq       of its first record; the others follow without gaps
+//! 24      4     count           of records; 0 for a *mark*, which only states the durable seq
 //! 28      4     zero
 //! 32      8     durable         all seqs up to this one were durable when the batch was written
 //! 40      n     records
 //!
 //! RECORD
 //! 0       4     length          of the record; a multiple of 8
-//! 4       1     kind            0 void, see Erasing; 1 page, 2 track, 3 identify, 4 profile, 5 screen, 6 group,
-//!                               7 alias, 32 tombstone, see Erasing
+//! 4       1     kind            1 page, 2 track, 3 identify, 4 profile, 5 screen, 6 group, 7 alias;
+//!                               0 void and 32 tombstone: see Erasing
 //! 5       1     flags           bit 0 bot, bit 1 gpc; the others 0
 //! 6       2     zero
 //! 8       8     received        milliseconds
 //! 16      8     timestamp       milliseconds
-//! 24      24    key             three times 8 bytes: 0 and bytes 0..7 of the duplicate key; 0 and bytes 7..14;
+//! 24      24    key             three times 8 bytes: 0 and bytes 0..7 of the dedup key; 0 and bytes 7..14;
 //!                               0, bytes 14..16, 0, and the payload's length (4). Key 0: never a duplicate
-//! 48      18    lengths         2 each, of site, message id, anon id, user id, event, name, path, variants, ip;
+//! 48      18    lengths         2 each: site, message ID, anon ID, user ID, event, name, path, variants, ip;
 //!                               FFFF: absent
 //! 66      6     zero
-//! 72      n     texts           the columns that are not absent, in that order, UTF-8
+//! 72      n     texts           the present columns, in that order, UTF-8
 //!         n     payload         JSON, UTF-8
-//!         0-7   zero            up to a multiple of 8
+//!         0-7   zero            padding to a multiple of 8
 //!
 //! FOOTER
 //! 0       8     magic           FF 50 4C 58 46 4F 4F 54 ("\xFFPLXFOOT")
 //! 8       8     first seq       as in the header
-//! 16      8     last seq        of the segment, durable; one less than the first in a segment without records
+//! 16      8     last seq        of the segment, durable; the first seq minus one if there are no records
 //! 24      8     oldest          received time of its records, milliseconds
 //! 32      8     newest          the same
 //! 40      4     entries         of the index
-//! 44      4     keys            one a record, in order
+//! 44      4     keys            one per record, in order
 //! 48      4     filter bytes    a power of two, at least 8
 //! 52      4     zero
-//! 56      16 n  index           seq (8), offset of the batch that begins with it (8); one every 64 KB or so
-//!         24 n  keys            as in the record, but in place of the payload's length the received time less
-//!                               the oldest (FFFFFFFF: that or more)
-//!         n     filter          a bit array: see `filter.rs`
+//! 56      16 n  index           first seq of a batch (8), offset of the batch (8); one per 64 KiB, roughly
+//!         24 n  keys            as in the record, but the payload's length is replaced by the received time
+//!                               minus the oldest (FFFFFFFF: that or more)
+//!         n     filter          a bit array: see `bloom.rs`
 //!
 //! TRAILER, the file's last bytes
 //! 0       8     footer at       offset of the footer, a multiple of 8
@@ -93,134 +96,156 @@
 //! 12      4     crc             CRC-32C of the footer, and of the trailer's bytes 0..12 and 16..24
 //! 16      8     magic           FF 50 4C 58 54 41 49 4C ("\xFFPLXTAIL")
 //!
-//! OLDEST, a file of its own
+//! OLDEST, a separate file
 //! 0       8     magic           FF 50 4C 58 4F 4C 44 53 ("\xFFPLXOLDS")
-//! 8       8     seq             the first that is kept
+//! 8       8     seq             the first that retention has kept
 //! 16      4     zero
 //! 20      4     crc             CRC-32C of bytes 0..20
 //!
-//! SECRET, a file of its own
+//! SECRET, a separate file
 //! 0       8     magic           FF 50 4C 58 53 45 43 52 ("\xFFPLXSECR")
 //! 8       32    key             random
 //! 40      4     zero
 //! 44      4     crc             CRC-32C of bytes 0..44
 //! ```
 //!
-//! **No payload forges a batch.** A magic begins with FF, which no UTF-8 has, and stands at a multiple of 8. Of
-//! the other bytes at multiples of 8, those of a key are 0; those of lengths, seqs and times may be FF, but bounds keep
-//! what follows from being 50 4C 58.
+//! **A payload cannot forge a batch.** A magic is at a multiple of 8 and begins with FF, a byte that never
+//! occurs in UTF-8. The bytes of keys at multiples of 8 are 0. The bytes of lengths, seqs and times there may
+//! be FF, but their bounds keep the next three bytes from being 50 4C 58.
 //!
-//! # What is valid
+//! # Validity
 //!
-//! **A segment's first seq voids**: whatever an earlier segment holds at or above it is void, intact or not. It is
-//! there because a sync failed and its pages reached the disk all the same, or because a process ended before it
-//! was synced.
+//! **Void tails.** The first seq of a segment voids all records of earlier segments at or above that seq,
+//! intact or not. Such records exist because a sync failed and its pages reached the disk anyway, or because
+//! a process ended before it synced them.
 //!
-//! **A seq above `SEQ_MAX`** is damage, wherever it stands.
+//! **A seq above `SEQ_MAX`** is damage in every field.
 //!
-//! **The watermark** is the greatest of: every header's first seq less one, every batch's `durable`, every footer's
-//! last seq. What these fields name was durable before they were written, so they prove it however they came to be read.
-//! Damage above the watermark is a torn tail; damage at or below it is a loss, and loud.
+//! **The watermark** is the greatest of: every header's first seq minus one, every batch's `durable`, every
+//! footer's last seq. The seqs in these fields were durable before the fields were written. So the fields are
+//! proof even if they were not synced themselves. Damage above the watermark is a torn tail. Damage at or
+//! below it is a loss, which is reported as an error.
 //!
-//! **Checks on reading a segment**, in this order: header (length, magic, crc; then format version; then the
-//! first seq against the name's, by which recovery names the file again unless another has that name; where the header is
-//! damaged the name stands in); trailer (magic, bounds, crc), without which the segment is one that was not sealed, and
-//! scanned to its end; batches from the header to the footer, to the end, or to where no more than
-//! `RESERVED_BYTES_MAX` zeros are left: magic, length (a multiple of 8, in bounds, inside the file), crc, count, durable
-//! below the first seq, every record (length, kind, flags, zeros, texts inside it, UTF-8), as many records as the count says. After a
-//! batch that fails, reading goes on at the next multiple of 8 where a batch passes all of this. Then the seqs:
-//! each batch begins where the one before ended.
+//! **Checks when reading a segment**, in this order:
 //!
-//! **Writing** a batch: one append, over zeros where there are some; with `--ack disk` one fdatasync before anything
-//! is acknowledged. A batch for which the zeros were not enough has more of them laid behind it before its sync: what goes over
-//! zeros needs no new length and no new blocks, so its sync writes less. Sealing: sync, append footer and trailer, cut the zeros
-//! behind them, sync. After a failed append or sync the file is left alone for ever, and a new segment begins at the last
-//! durable seq plus one; it holds whatever of the old one is to be kept before its name is seen.
+//! 1. Header: length, magic and crc; then the format version; then the first seq against the file name. If
+//!    the two differ, recovery renames the file, unless another file has that name. If the header is damaged,
+//!    the file name replaces it.
+//! 2. Trailer: magic, bounds, crc. A segment without a valid trailer was not sealed and is scanned to its
+//!    end.
+//! 3. Batches: from the header to the footer, to the end of the file, or to the place after which there are
+//!    at most `RESERVED_BYTES_MAX` zeros. Each batch: magic, length (a multiple of 8, in bounds, inside the
+//!    file), crc, count, `durable` below the first seq, every record (length, kind, flags, zeros, texts
+//!    inside the record, UTF-8), and as many records as the count says. After an invalid batch, reading
+//!    continues at the next multiple of 8 where a batch passes all checks.
+//! 4. Seqs: each batch begins with the seq after the last one of the previous batch.
 //!
-//! **A crash can leave**: a last batch, or with `--ack written` the last 100 ms of them, cut, with holes, or in
-//! part; zeros; a part of a footer; a tail that a later segment voids; `.new`; a segment that `oldest` lets go.
-//! Recovery writes the whole batches above the watermark anew into the segment that it begins, keeps what is torn
-//! or void aside, and cuts the old file.
+//! **Writing a batch** is one append, over reserved zeros if there are any. With `--ack disk` one fdatasync
+//! follows before anything is acknowledged. If a batch exceeds the reserved zeros, the writer reserves more
+//! after the batch, before the sync. Data that overwrites zeros needs neither a new file length nor new
+//! blocks, so its sync writes less.
+//!
+//! **Sealing**: sync, append footer and trailer, truncate the zeros after them, sync. After a failed append
+//! or sync the writer never touches the file again. A new segment begins at the last durable seq plus one. It
+//! contains all records of the old segment that must be kept before its name becomes visible.
+//!
+//! **A crash can leave** the following: a last batch (with `--ack written`: the batches of the last 100 ms)
+//! that is truncated, has holes or is partly written; zeros; a part of a footer; a tail that a later segment
+//! voids; `.new`; a segment that `oldest` has expired. Recovery copies the whole batches above the watermark
+//! into the segment that it begins, quarantines torn and void tails, and truncates the old file.
 //!
 //! # Erasing
 //!
-//! **A void record** is one whose content was erased: of what stood there its seq, its length and its received time stay.
-//! Kind, flags, timestamp and key are 0, all texts absent, and the payload is zeros, as many as fill the length. Readers
-//! pass it over.
+//! **A void record** is a record whose content was erased. Only its seq, its length and its received time
+//! remain. Kind, flags, timestamp and key are 0, all texts are absent, and the payload consists of zeros that
+//! fill the length. Readers skip it.
 //!
-//! **A tombstone** says which ids were erased: whatever a record before it holds of them is void or to be made so, and an
-//! event of the same id behind it is of a new visitor. Its site is a text column, the others are absent; its payload is
-//! `{"erased":["...",...]}`, a name for each id, ascending: HMAC-SHA-256 by the key of `secret`, in 64 lower-case hex digits,
-//! of the site, FF, `a` or `u` (an anonymous id, a user's), and the id. It is the first record of its segment.
-//! A copy of the log that is to know its tombstones needs a copy of `secret`. Without it, or where that is damaged, nobody
-//! can tell whom the tombstones name; a new one is made where there is none.
+//! **A tombstone** states which IDs were erased. Every earlier record with one of these IDs is void or must
+//! become void. A later event with the same ID belongs to a new visitor. The tombstone's site is a text
+//! column, and the other columns are absent. Its payload is `{"erased":["...",...]}` with one digest per ID,
+//! in ascending order. A digest is an HMAC-SHA-256 in 64 lower-case hex digits. Its key is in the file
+//! `secret`. Its message is the site, the byte FF, `a` (anonymous ID) or `u` (user ID), and the ID. A
+//! tombstone is the first record of its segment.
 //!
-//! **The order**: `erasing`; the active segment is sealed and another begun; the tombstone, durable; then, beside the writer,
-//! each segment before it whose filter may contain one of the ids, or that has no footer, is written anew if it holds one of
-//! their records or anything that cannot be read; each kept tail likewise; then `erasing` goes. While it is there nothing is
-//! deleted by retention, so that no rename brings back what was let go. Written anew means: whole batches, at the offsets
-//! where they stood, with the visitor's records void; zeros in place of damage, for whose it was cannot be told; without what
-//! the next segment voids and what is torn at the end; and a footer: index and times as before, the keys of void records 0,
-//! a filter of what is left. A tail of which no batch is left is deleted.
+//! To check IDs against the tombstones, a copy of the log needs a copy of `secret`. If the file is missing or
+//! damaged, nothing can tell which IDs the tombstones name. The next erasure creates a missing `secret`.
 //!
-//! **A crash can leave** `erasing`. A start that finds it finishes before it reads on: in every segment but the last (a
-//! tombstone's own is never before it) each record that a later tombstone names becomes void. An erasure that finds it, left
-//! by one that failed, does the same. Doing it again changes nothing.
+//! **The order of an erasure**:
 //!
-//! **A version change** may add kinds, columns, fields; the header's length and format version say so, and a reader
-//! refuses a format version that it does not know.
+//! 1. The writer creates `erasing`, seals the active segment and begins another.
+//! 2. The writer makes the tombstone durable.
+//! 3. The erasing thread examines each earlier segment whose filter may contain one of the IDs, or that has
+//!    no footer. It rewrites the segment if it holds a record of one of the IDs, or anything unreadable. Then
+//!    it does the same with each quarantined tail. The writer continues meanwhile.
+//! 4. The erasing thread deletes `erasing`.
+//!
+//! While an erasure runs, retention deletes nothing. Otherwise the rename of a rewritten segment could
+//! restore a deleted one.
+//!
+//! **A rewritten segment** has its whole batches at their old offsets, with the visitor's records void. Zeros
+//! replace damage, because nothing can tell which visitor it belongs to. Records that the next segment voids
+//! and a torn tail are left out. A new footer has the same index and times, key 0 for void records, and a
+//! filter of the remaining IDs. A quarantined tail without a whole batch is deleted.
+//!
+//! **A crash can leave** `erasing`. A start that finds it finishes the erasure before it reads on: in every
+//! segment except the last, each record that a later tombstone names becomes void. (The last segment holds no
+//! record before a tombstone, because a tombstone is the first record of its segment.) An erasure that finds
+//! `erasing`, left by a failed one, does the same. Repeating it changes nothing.
+//!
+//! **A version change** may add kinds, columns and fields. Header length and format version tell the reader.
+//! A reader rejects a format version that it does not know.
 //!
 //! **The smallest file in hex** is `tests/golden/smallest.segment.hex`, a golden test: one record, sealed.
 
 use std::ops::Range;
 
-use super::record::{Record, encoded};
-use crate::checksum::castagnoli;
+use super::record::{Record, encoded_records};
+use crate::checksum::crc32c;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, SEQ_MAX};
 
-/// A segment's first bytes.
-pub const SEGMENT_MAGIC: [u8; 8] = *b"\xFFPLXSEGM";
-/// A batch's first bytes.
+/// First bytes of a segment.
+pub(crate) const SEGMENT_MAGIC: [u8; 8] = *b"\xFFPLXSEGM";
+/// First bytes of a batch.
 pub const BATCH_MAGIC: [u8; 8] = *b"\xFFPLXBATC";
-/// A footer's first bytes.
-pub const FOOTER_MAGIC: [u8; 8] = *b"\xFFPLXFOOT";
-/// A sealed segment's last bytes.
+/// First bytes of a footer.
+pub(crate) const FOOTER_MAGIC: [u8; 8] = *b"\xFFPLXFOOT";
+/// Last bytes of a sealed segment.
 pub const TRAILER_MAGIC: [u8; 8] = *b"\xFFPLXTAIL";
-/// The first bytes of `oldest`.
-pub const OLDEST_MAGIC: [u8; 8] = *b"\xFFPLXOLDS";
-/// The first bytes of `secret`.
-pub const SECRET_MAGIC: [u8; 8] = *b"\xFFPLXSECR";
-/// The format that this release writes.
-pub const FORMAT_VERSION: u32 = 1;
-/// Bytes before the first batch.
+/// First bytes of the file `oldest`.
+pub(crate) const OLDEST_MAGIC: [u8; 8] = *b"\xFFPLXOLDS";
+/// First bytes of the file `secret`.
+pub(crate) const SECRET_MAGIC: [u8; 8] = *b"\xFFPLXSECR";
+/// The format version that this release writes.
+pub(crate) const FORMAT_VERSION: u32 = 1;
+/// Length of a segment's header. The first batch begins here.
 pub const HEADER_BYTES: usize = 40;
-/// Bytes before a batch's first record.
+/// Length of a batch's header. Its first record begins here.
 pub const BATCH_HEADER_BYTES: usize = 40;
-/// Bytes of `oldest`.
-pub const OLDEST_BYTES: usize = 24;
-/// Bytes of `secret`.
-pub const SECRET_BYTES: usize = 48;
+/// Length of the file `oldest`.
+pub(crate) const OLDEST_BYTES: usize = 24;
+/// Length of the file `secret`.
+pub(crate) const SECRET_BYTES: usize = 48;
 
-/// A segment's header, but for magic and format version.
+/// A segment's header without magic and format version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// All below it were durable when the segment was made.
+    /// First seq of the segment. All lower seqs were durable when the segment was created.
     pub first_seq: u64,
-    /// Milliseconds.
+    /// Creation time in milliseconds.
     pub created_ms: i64,
 }
 
-/// Why a file cannot be read as what its name says.
+/// An error while decoding a segment's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HeaderFault {
-    /// Too short, another magic, a wrong checksum.
+pub enum HeaderError {
+    /// The header is too short, or its magic, checksum, length or first seq is wrong.
     Damaged,
-    /// Whole, of a format version that this release does not know.
-    Version(u32),
+    /// The header is intact, but this release does not know its format version.
+    UnsupportedVersion(u32),
 }
 
 impl Header {
-    /// The first bytes of the file.
+    /// Encodes the header.
     pub fn to_bytes(self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0..8].copy_from_slice(&SEGMENT_MAGIC);
@@ -228,36 +253,37 @@ impl Header {
         bytes[12..16].copy_from_slice(&(HEADER_BYTES as u32).to_le_bytes());
         bytes[16..24].copy_from_slice(&self.first_seq.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.created_ms.to_le_bytes());
-        let crc = castagnoli(&[&bytes[..36]]);
+        let crc = crc32c(&[&bytes[..36]]);
         bytes[36..40].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
 
-    /// The header at the beginning of `bytes`.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, HeaderFault> {
+    /// Decodes the header at the start of `bytes`.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, HeaderError> {
         let whole = bytes.len() >= HEADER_BYTES && bytes[..8] == SEGMENT_MAGIC;
-        if !whole || castagnoli(&[&bytes[..36]]) != u32_at(bytes, 36) {
-            return Err(HeaderFault::Damaged);
+        if !whole || crc32c(&[&bytes[..36]]) != u32_at(bytes, 36) {
+            return Err(HeaderError::Damaged);
         }
         let first_seq = u64_at(bytes, 16);
         match (u32_at(bytes, 8), u32_at(bytes, 12)) {
             (FORMAT_VERSION, 40) if (1..=SEQ_MAX).contains(&first_seq) => {
                 Ok(Self { first_seq, created_ms: u64_at(bytes, 24) as i64 })
             }
-            (FORMAT_VERSION, _) => Err(HeaderFault::Damaged),
-            (version, _) => Err(HeaderFault::Version(version)),
+            (FORMAT_VERSION, _) => Err(HeaderError::Damaged),
+            (version, _) => Err(HeaderError::UnsupportedVersion(version)),
         }
     }
 }
 
-/// Begins a batch at the end of `out`; its records are to be appended, then [`end_batch`] called with the answer.
-pub fn begin_batch(out: &mut Vec<u8>) -> usize {
+/// Begins a batch at the end of `out` and returns its start. The caller appends records, then calls
+/// [`end_batch`].
+pub(crate) fn begin_batch(out: &mut Vec<u8>) -> usize {
     out.resize(out.len() + BATCH_HEADER_BYTES, 0);
     out.len() - BATCH_HEADER_BYTES
 }
 
-/// Writes the header of the batch that begins at `start` of `out` and goes to its end.
-pub fn end_batch(out: &mut [u8], start: usize, first_seq: u64, count: u32, durable: u64) {
+/// Writes the header of the batch that occupies `out` from `start` to the end.
+pub(crate) fn end_batch(out: &mut [u8], start: usize, first_seq: u64, count: u32, durable: u64) {
     let batch = &mut out[start..];
     let length = batch.len() as u32;
     batch[0..8].copy_from_slice(&BATCH_MAGIC);
@@ -265,11 +291,11 @@ pub fn end_batch(out: &mut [u8], start: usize, first_seq: u64, count: u32, durab
     batch[16..24].copy_from_slice(&first_seq.to_le_bytes());
     batch[24..28].copy_from_slice(&count.to_le_bytes());
     batch[32..40].copy_from_slice(&durable.to_le_bytes());
-    let crc = castagnoli(&[&batch[..12], &batch[16..]]);
+    let crc = crc32c(&[&batch[..12], &batch[16..]]);
     batch[12..16].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// The length that the batch header at the beginning of `bytes` names, if it may be one.
+/// Returns the length field of the batch header at the start of `bytes`, if magic and length are valid.
 pub fn batch_length(bytes: &[u8]) -> Option<usize> {
     if bytes.len() < BATCH_HEADER_BYTES || bytes[..8] != BATCH_MAGIC {
         return None;
@@ -279,72 +305,72 @@ pub fn batch_length(bytes: &[u8]) -> Option<usize> {
     fits.then_some(length)
 }
 
-/// A batch whose checks have passed.
+/// A batch that passed all checks.
 #[derive(Debug, Clone, Copy)]
-pub struct Batch<'a> {
-    /// All of it, header included.
+pub(crate) struct Batch<'a> {
+    /// The whole batch, header included.
     pub bytes: &'a [u8],
-    /// All up to this one were durable when it was written.
-    pub durable: u64,
-    /// What it holds.
+    /// All seqs up to this one were durable when the batch was written.
+    pub durable_seq: u64,
+    /// The records of the batch.
     pub records: Records<'a>,
 }
 
 impl<'a> Batch<'a> {
-    /// The batch that `bytes` are, if all checks pass.
-    pub fn checked(bytes: &'a [u8]) -> Option<Self> {
+    /// Parses `bytes` as one batch. Returns `None` if a check fails.
+    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
         if batch_length(bytes) != Some(bytes.len())
-            || castagnoli(&[&bytes[..12], &bytes[16..]]) != u32_at(bytes, 12)
+            || crc32c(&[&bytes[..12], &bytes[16..]]) != u32_at(bytes, 12)
         {
             return None;
         }
-        let batch = Self::trusted(bytes);
+        let batch = Self::from_trusted(bytes);
         let Records { first_seq, count, .. } = batch.records;
         let in_bounds = count as usize <= BATCH_RECORDS_MAX && u32_at(bytes, 28) == 0;
         let in_order =
-            batch.durable < first_seq && first_seq <= SEQ_MAX && batch.records.seqs().end <= SEQ_MAX + 1;
-        (in_bounds && in_order && batch.records.are_whole()).then_some(batch)
+            batch.durable_seq < first_seq && first_seq <= SEQ_MAX && batch.records.seqs().end <= SEQ_MAX + 1;
+        (in_bounds && in_order && batch.records.are_valid()).then_some(batch)
     }
 
-    /// The batches end to end in `bytes`, which this process has written or checked.
-    pub fn all(mut bytes: &'a [u8]) -> impl Iterator<Item = Self> {
+    /// Iterates over the consecutive batches in `bytes`, which this process has written or checked.
+    pub(crate) fn iter_trusted(mut bytes: &'a [u8]) -> impl Iterator<Item = Self> {
         std::iter::from_fn(move || {
             let (batch, rest) = bytes.split_at_checked(batch_length(bytes)?)?;
             bytes = rest;
-            Some(Self::trusted(batch))
+            Some(Self::from_trusted(batch))
         })
     }
 
-    /// The batch that `bytes` are known to be.
-    pub(super) fn trusted(bytes: &'a [u8]) -> Self {
+    /// Parses `bytes`, which are known to be a valid batch, without checks.
+    pub(super) fn from_trusted(bytes: &'a [u8]) -> Self {
         let (first_seq, count) = (u64_at(bytes, 16), u32_at(bytes, 24));
         let records = Records { first_seq, count, bytes: &bytes[BATCH_HEADER_BYTES..] };
-        Self { bytes, durable: u64_at(bytes, 32), records }
+        Self { bytes, durable_seq: u64_at(bytes, 32), records }
     }
 }
 
-/// Records with seqs that follow each other.
+/// A run of encoded records with consecutive seqs.
 #[derive(Debug, Clone, Copy)]
 pub struct Records<'a> {
-    /// Of the first.
+    /// The seq of the first record.
     pub first_seq: u64,
-    /// How many.
+    /// The number of records.
     pub count: u32,
     bytes: &'a [u8],
 }
 
 impl<'a> Records<'a> {
-    /// The seqs.
+    /// Returns the range of seqs.
     pub fn seqs(&self) -> Range<u64> {
         self.first_seq..self.first_seq + u64::from(self.count)
     }
 
-    /// Bytes of all.
+    /// Returns the length of all records, in bytes.
     pub fn byte_len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Each with its seq.
+    /// Iterates over the decoded records with their seqs.
     pub fn iter(&self) -> impl Iterator<Item = (u64, Record<'a>)> + use<'a> {
         let mut rest = self.bytes;
         self.seqs().map_while(move |seq| {
@@ -354,14 +380,14 @@ impl<'a> Records<'a> {
         })
     }
 
-    /// Each as it stands; what its columns hold is not looked at.
-    pub(super) fn encoded(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        encoded(self.bytes).take(self.count as usize)
+    /// Iterates over the encoded records without decoding their columns.
+    pub(super) fn iter_encoded(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        encoded_records(self.bytes).take(self.count as usize)
     }
 
-    /// Those from `seq` on.
+    /// Drops the records below `seq`.
     #[must_use]
-    pub fn from(mut self, seq: u64) -> Self {
+    pub fn from_seq(mut self, seq: u64) -> Self {
         while self.count > 0 && self.first_seq < seq {
             let Some((_, length)) = Record::decode(self.bytes) else { break };
             self.bytes = &self.bytes[length..];
@@ -371,15 +397,15 @@ impl<'a> Records<'a> {
         self
     }
 
-    /// Those below `seq`.
+    /// Drops the records at or above `seq`.
     #[must_use]
-    pub fn until(mut self, seq: u64) -> Self {
+    pub fn before_seq(mut self, seq: u64) -> Self {
         let room = u32::try_from(seq.saturating_sub(self.first_seq)).unwrap_or(u32::MAX);
         self.count = self.count.min(room);
         self
     }
 
-    /// The seq of the record that byte `at` of all these records' bytes is of.
+    /// Returns the seq of the record that contains byte `at` of these records.
     pub fn seq_at(&self, at: usize) -> Option<u64> {
         let mut end = 0;
         self.seqs().find(|_| {
@@ -388,7 +414,7 @@ impl<'a> Records<'a> {
         })
     }
 
-    fn are_whole(&self) -> bool {
+    fn are_valid(&self) -> bool {
         let mut rest = self.bytes;
         for _ in 0..self.count {
             let Some((_, length)) = Record::decode(rest) else { return false };
@@ -398,54 +424,54 @@ impl<'a> Records<'a> {
     }
 }
 
-/// The content of `oldest`.
+/// Encodes the content of the file `oldest`.
 pub fn oldest_to_bytes(seq: u64) -> [u8; OLDEST_BYTES] {
     let mut bytes = [0; OLDEST_BYTES];
     bytes[0..8].copy_from_slice(&OLDEST_MAGIC);
     bytes[8..16].copy_from_slice(&seq.to_le_bytes());
-    let crc = castagnoli(&[&bytes[..20]]);
+    let crc = crc32c(&[&bytes[..20]]);
     bytes[20..24].copy_from_slice(&crc.to_le_bytes());
     bytes
 }
 
-/// The seq that `oldest` names; `None` where it is damaged.
+/// Decodes the content of the file `oldest`. Returns `None` if it is damaged.
 pub fn oldest_from_bytes(bytes: &[u8]) -> Option<u64> {
     let whole = bytes.len() == OLDEST_BYTES && bytes[..8] == OLDEST_MAGIC;
-    let seq = (whole && castagnoli(&[&bytes[..20]]) == u32_at(bytes, 20)).then(|| u64_at(bytes, 8))?;
+    let seq = (whole && crc32c(&[&bytes[..20]]) == u32_at(bytes, 20)).then(|| u64_at(bytes, 8))?;
     (seq <= SEQ_MAX).then_some(seq)
 }
 
-/// The content of `secret`.
+/// Encodes the content of the file `secret`.
 pub fn secret_to_bytes(key: &[u8; 32]) -> [u8; SECRET_BYTES] {
     let mut bytes = [0; SECRET_BYTES];
     bytes[0..8].copy_from_slice(&SECRET_MAGIC);
     bytes[8..40].copy_from_slice(key);
-    let crc = castagnoli(&[&bytes[..44]]);
+    let crc = crc32c(&[&bytes[..44]]);
     bytes[44..48].copy_from_slice(&crc.to_le_bytes());
     bytes
 }
 
-/// The key that `secret` holds; `None` where it is damaged.
+/// Decodes the key in the content of the file `secret`. Returns `None` if it is damaged.
 pub fn secret_from_bytes(bytes: &[u8]) -> Option<[u8; 32]> {
     let whole = bytes.len() == SECRET_BYTES && bytes[..8] == SECRET_MAGIC;
-    let is_sound = whole && castagnoli(&[&bytes[..44]]) == u32_at(bytes, 44);
+    let is_sound = whole && crc32c(&[&bytes[..44]]) == u32_at(bytes, 44);
     is_sound.then(|| bytes[8..40].try_into().ok()).flatten()
 }
 
-/// Two bytes at `at`, which must be there.
-pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
+/// Reads two bytes at `at`. Panics if `bytes` is shorter.
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// Four bytes at `at`, which must be there.
-pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
+/// Reads four bytes at `at`. Panics if `bytes` is shorter.
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     let mut number = [0; 4];
     number.copy_from_slice(&bytes[at..at + 4]);
     u32::from_le_bytes(number)
 }
 
-/// Eight bytes at `at`, which must be there.
-pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
+/// Reads eight bytes at `at`. Panics if `bytes` is shorter.
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut number = [0; 8];
     number.copy_from_slice(&bytes[at..at + 8]);
     u64::from_le_bytes(number)

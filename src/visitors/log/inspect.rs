@@ -1,67 +1,67 @@
-//! What one segment holds, summed up for people.
+//! A summary of one segment, for people.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::LogError;
-use super::check::survey_file;
+use super::check::scan_segment_file;
 use super::footer::Footer;
 use super::format::{Batch, Header};
-use super::record::Kind;
+use super::record::RecordKind;
 use super::scan;
-use super::verify::{Finding, Passage, Walk};
+use super::verify::{Damage, SegmentItem, SegmentReader};
 use crate::storage::disk::Disk;
 
-/// One segment.
+/// A summary of one segment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Inspected {
-    /// Of the file.
+pub struct SegmentSummary {
+    /// The length of the file.
     pub bytes: u64,
-    /// Of these, zeros behind the batches, for the next ones to go over.
+    /// The reserved zeros after the batches, included in `bytes`.
     pub reserved_bytes: u64,
-    /// `None` where it is damaged.
+    /// The header. `None` if it is damaged.
     pub header: Option<Header>,
-    /// `None` where it was not sealed, or the footer is damaged.
+    /// The footer. `None` if the segment is not sealed or the footer is damaged.
     pub footer: Option<Footer>,
     /// Batches with records.
     pub batches: u64,
-    /// Batches without, which only name the durable seq.
+    /// Batches without records, which only state the durable seq.
     pub marks: u64,
-    /// All of them.
+    /// All records.
     pub records: u64,
-    /// Records by the name of their kind.
+    /// The number of records per kind, by the kind's name.
     pub kinds: BTreeMap<&'static str, u64>,
-    /// Records by their site.
+    /// The number of records per site.
     pub sites: BTreeMap<String, u64>,
-    /// The first seq and the last.
+    /// The first and the last seq.
     pub seqs: Option<(u64, u64)>,
-    /// The earliest and the latest, in milliseconds.
+    /// The earliest and the latest received time, in milliseconds.
     pub received_ms: Option<(i64, i64)>,
-    /// The same, of those that are not void.
+    /// The earliest and the latest timestamp of the records that are not void, in milliseconds.
     pub timestamp_ms: Option<(i64, i64)>,
-    /// What is wrong, torn and void tails too.
-    pub findings: Vec<Finding>,
+    /// All damage, including torn and void tails.
+    pub damage: Vec<Damage>,
 }
 
-/// Looks through the segment at `path`, by itself.
+/// Summarizes the segment at `path` alone.
 ///
 /// # Errors
-/// As of [`super::check_file`].
-pub fn inspect(disk: Arc<dyn Disk>, path: &Path) -> Result<Inspected, LogError> {
+/// As for [`super::check_file`].
+pub fn inspect(disk: Arc<dyn Disk>, path: &Path) -> Result<SegmentSummary, LogError> {
     let failed = |error| LogError::io(path, error);
-    let (directory, survey) = survey_file(disk, path)?;
-    let mut inspected = Inspected { findings: survey.findings, ..Inspected::default() };
-    for place in &survey.places {
-        let file = directory.open(&place.name()).map_err(failed)?;
+    let (directory, survey) = scan_segment_file(disk, path)?;
+    let mut inspected = SegmentSummary { damage: survey.damage, ..SegmentSummary::default() };
+    for place in &survey.segments {
+        let file = directory.open_file(&place.file_name()).map_err(failed)?;
         inspected.bytes = file.length().map_err(failed)?;
-        inspected.header = scan::header(&*file).map_err(failed)?.ok();
-        let mut walk = Walk::new(&directory, place, survey.proven).map_err(failed)?;
+        inspected.header = scan::read_header(&*file).map_err(failed)?.ok();
+        let mut walk = SegmentReader::new(&directory, place, survey.durable_watermark).map_err(failed)?;
         inspected.footer = walk.footer().cloned();
         while let Some(passage) = walk.next().map_err(failed)? {
             match passage {
-                Passage::Batch { batch, .. } => inspected.add(&batch),
-                Passage::Flaw(finding) => inspected.findings.push(finding),
+                SegmentItem::Batch { batch, .. } => inspected.add(&batch),
+                SegmentItem::Damage(finding) => inspected.damage.push(finding),
             }
         }
         inspected.reserved_bytes = walk.reserved_bytes();
@@ -69,7 +69,7 @@ pub fn inspect(disk: Arc<dyn Disk>, path: &Path) -> Result<Inspected, LogError> 
     Ok(inspected)
 }
 
-impl Inspected {
+impl SegmentSummary {
     fn add(&mut self, batch: &Batch<'_>) {
         if batch.records.count == 0 {
             self.marks += 1;
@@ -87,7 +87,7 @@ impl Inspected {
             }
             widen(&mut self.seqs, seq);
             widen(&mut self.received_ms, record.received_ms);
-            if record.kind != Kind::Void {
+            if record.kind != RecordKind::Void {
                 widen(&mut self.timestamp_ms, record.timestamp_ms);
             }
         }

@@ -1,10 +1,10 @@
-//! What the log counts about itself. Plain counters, read by whoever shows them.
+//! Metrics of the log: counters and gauges that other modules export.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// One log's figures. Since the start, unless it says *now*.
+/// The metrics of one log. Counters begin at the start of the process. Docs of gauges say *now*.
 #[derive(Debug, Default)]
-pub struct Figures {
+pub struct LogMetrics {
     pub(super) queued_requests: AtomicUsize,
     pub(super) queued_bytes: AtomicUsize,
     pub(super) available: AtomicBool,
@@ -16,85 +16,86 @@ pub struct Figures {
     pub(super) duplicates: AtomicU64,
     pub(super) evicted_early: AtomicU64,
     pub(super) segments: AtomicU64,
-    pub(super) write_failures: AtomicU64,
-    pub(super) refused: AtomicU64,
+    pub(super) write_errors: AtomicU64,
+    pub(super) rejected_requests: AtomicU64,
     pub(super) last_seq: AtomicU64,
     pub(super) durable_seq: AtomicU64,
-    pub(super) damaged: AtomicU64,
+    pub(super) damage_count: AtomicU64,
 }
 
-impl Figures {
-    /// Requests in the queue now.
+impl LogMetrics {
+    /// Returns the requests in the queue now.
     pub fn queued_requests(&self) -> usize {
         self.queued_requests.load(Ordering::Relaxed)
     }
 
-    /// Bytes in the queue now.
+    /// Returns the bytes in the queue now.
     pub fn queued_bytes(&self) -> usize {
         self.queued_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the disk takes events now.
+    /// Returns whether the disk accepts events now.
     pub fn is_available(&self) -> bool {
         self.available.load(Ordering::Relaxed)
     }
 
-    /// Whether a visitor is being erased now.
+    /// Returns whether an erasure is in progress now.
     pub fn is_erasing(&self) -> bool {
         self.erasing.load(Ordering::Relaxed)
     }
 
-    /// Batches that were kept.
+    /// Returns the batches that were persisted.
     pub fn batches(&self) -> u64 {
         self.batches.load(Ordering::Relaxed)
     }
 
-    /// Records that were accepted.
+    /// Returns the records that were accepted.
     pub fn records(&self) -> u64 {
         self.records.load(Ordering::Relaxed)
     }
 
-    /// Bytes of batches that were kept.
+    /// Returns the bytes of the persisted batches.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Places of the log that were found damaged when it was opened.
-    pub fn damaged(&self) -> u64 {
-        self.damaged.load(Ordering::Relaxed)
+    /// Returns the damaged places that were found when the log was opened.
+    pub fn damage_count(&self) -> u64 {
+        self.damage_count.load(Ordering::Relaxed)
     }
 
-    /// Records that were duplicates.
+    /// Returns the records that were duplicates.
     pub fn duplicates(&self) -> u64 {
         self.duplicates.load(Ordering::Relaxed)
     }
 
-    /// Ids that the bound, not their age, made count as never seen.
+    /// Returns the IDs that the dedup window evicted because it was full, before they were 24 hours old.
     pub fn evicted_early(&self) -> u64 {
         self.evicted_early.load(Ordering::Relaxed)
     }
 
-    /// Segments in the folder now, the active one included.
+    /// Returns the segments in the directory now, including the active one.
     pub fn segments(&self) -> u64 {
         self.segments.load(Ordering::Relaxed)
     }
 
-    /// Appends, syncs and beginnings of segments that failed.
-    pub fn write_failures(&self) -> u64 {
-        self.write_failures.load(Ordering::Relaxed)
+    /// Returns the failed I/O operations of the writer: appends, syncs, seals, new segments, deletions,
+    /// erasures.
+    pub fn write_errors(&self) -> u64 {
+        self.write_errors.load(Ordering::Relaxed)
     }
 
-    /// Requests that failed because of the disk.
-    pub fn refused(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
+    /// Returns the requests that failed because of the disk.
+    pub fn rejected_requests(&self) -> u64 {
+        self.rejected_requests.load(Ordering::Relaxed)
     }
 
-    /// The last seq given, now.
+    /// Returns the last assigned seq, now.
     pub fn last_seq(&self) -> u64 {
         self.last_seq.load(Ordering::Relaxed)
     }
 
-    /// The last seq that survives a power cut, now.
+    /// Returns the last seq that survives a power cut, now.
     pub fn durable_seq(&self) -> u64 {
         self.durable_seq.load(Ordering::Acquire)
     }

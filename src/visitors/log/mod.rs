@@ -1,33 +1,33 @@
-//! The log: what visitors did, append-only, each record counted once.
+//! The event log: an append-only file format, one writer, and readers. Each record is counted once.
 //!
 //! ```text
-//! worker --Port::send--> queue --> Writer::step: drain, drop duplicates, give seqs, append, sync,
-//!        <--Port::take-- mailbox <--------------  fold, complete, wake once
+//! worker --LogClient::send--> queue --> LogWriter::run_once: drain, drop duplicates, assign seqs, append,
+//!        <--LogClient::next_completion-- CompletionQueue <-- sync, pass to the consumer, complete, wake once
 //! ```
 //!
-//! The file format and what holds of it is [`mod@format`]'s module doc. This module knows no HTTP and no
-//! JSON: a record is columns and text. It does not know what folding is either: it hands each batch to a
-//! [`Follower`], once it is durable (or written, with [`Ack::Written`]) and before it is acknowledged;
-//! recovery hands over the same batches in the same order.
+//! The module doc of [`mod@format`] specifies the file format. This module knows no HTTP and no JSON: a
+//! record is columns and text. It does not know profiles either. It passes each batch to a [`LogConsumer`]
+//! after the batch is durable (with [`Ack::Written`]: after it is written) and before it is acknowledged.
+//! Recovery passes the same records in the same order.
 //!
-//! # What always holds
+//! # Invariants
 //!
-//! * What was acknowledged is found by recovery: after a killed process always, after a power cut if it
-//!   was acknowledged as durable.
-//! * A key is accepted once within its window.
-//! * A descriptor whose append or sync failed is never appended to nor synced again.
-//! * A request that was taken is completed; the writer never waits for a worker.
-//! * An erased visitor's records are void, in every file; [`Queue::erase`] begins an erasure, and what it takes longest over
-//!   is done beside the writer.
+//! * Recovery finds every acknowledged record: always after a killed process, and after a power cut if the
+//!   record was acknowledged as durable.
+//! * A key is accepted once within the dedup window.
+//! * After a failed append or sync, the writer never appends to that descriptor and never syncs it again.
+//! * The writer completes every request that the queue accepted. It never waits for a worker.
+//! * The records of an erased visitor are void in every file. [`Queue::erase`] begins an erasure. Its long
+//!   part runs outside the writer's thread.
 
 mod active_segment;
-pub mod bloom;
+pub(crate) mod bloom;
 mod check;
 mod dedup;
 mod directory;
 mod erase;
 mod footer;
-pub mod format;
+pub(crate) mod format;
 mod inspect;
 mod metrics;
 mod offset_to_seq;
@@ -46,74 +46,61 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use check::{Checked, check_file, check_folder};
-pub use dedup::Duplicates;
-pub use directory::{holds_log, segment_name, seq_of};
-pub use erase::secret::Secret;
-pub use erase::{EraseError, Erased, Erasure, Visitor};
-pub use footer::Footer;
+pub(crate) use check::CheckReport;
+pub use check::{check_directory, check_file};
+pub use dedup::DedupWindow;
+pub(crate) use directory::contains_log;
+pub use directory::{parse_segment_name, segment_name};
+pub use erase::secret::TombstoneKey;
+pub use erase::{EraseError, ErasureSummary, VisitorIds};
 pub use format::Records;
-pub use inspect::{Inspected, inspect};
-pub use metrics::Figures;
-pub use offset_to_seq::Locator;
-pub use queue::{Completion, Outcome, Port, Queue, Refusal, Request, Verdict, Wake};
-pub use reader::{Item, Reader, read_footer};
-pub use record::{Kind, Record, RecordFault, TIME_MS_MAX};
-pub use recover::Report;
-pub use verify::{Finding, Flaw};
-pub use writer::Writer;
-pub use writer_thread::{Stopped, WriterThread};
+pub(crate) use inspect::SegmentSummary;
+pub use inspect::inspect;
+pub(crate) use metrics::LogMetrics;
+pub(crate) use offset_to_seq::SeqLocator;
+pub use queue::{Completion, LogClient, Queue, RecordResult, Request, SendError, WriteOutcome};
+pub use reader::{LogItem, LogReader, read_footer};
+pub use record::{Record, RecordError, RecordKind};
+pub use recover::RecoveryReport;
+pub(crate) use verify::Damage;
+pub use verify::DamageKind;
+pub use writer::LogWriter;
+pub use writer_thread::{FinalPosition, WriterThread};
 
 use crate::clock::Clock;
-use crate::limits::{DUPLICATES_MAX, QUEUE_BYTES_MAX, QUEUE_REQUESTS_MAX, SEGMENT_BYTES};
+pub use crate::config::Ack;
+use crate::limits::{DEDUP_IDS_MAX, QUEUE_BYTES_MAX, QUEUE_REQUESTS_MAX, SEGMENT_BYTES_DEFAULT, SEQ_MAX};
 use crate::storage::disk::Disk;
-use directory::Directory;
-
-/// When a record is acknowledged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ack {
-    /// Once it survives a power cut.
-    Disk,
-    /// Once it survives the process; the sync follows within 100 ms.
-    Written,
-}
-
-impl Ack {
-    /// What became of a request that was kept so.
-    fn kept(self) -> Outcome {
-        match self {
-            Self::Disk => Outcome::Durable,
-            Self::Written => Outcome::Written,
-        }
-    }
-}
+use directory::LogDirectory;
 
 /// The log's settings.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// When a record is acknowledged.
+    /// The condition under which a record is acknowledged.
     pub ack: Ack,
-    /// A segment is sealed at this size.
+    /// The writer seals a segment at this size.
     pub segment_bytes: u64,
-    /// Segments whose newest record is older are let go, in milliseconds.
+    /// Retention deletes segments whose newest record is older than this, in milliseconds. `None`: no limit.
     pub retain_ms: Option<i64>,
-    /// The oldest segments are let go while all take more than this and they are older than 24 hours.
+    /// Retention deletes the oldest segments, if older than 24 hours, while all segments exceed this size.
+    /// `None`: no limit.
     pub retain_bytes: Option<u64>,
-    /// Ids that count as seen.
-    pub duplicates_max: usize,
-    /// Random: see [`Duplicates::new`].
-    pub seed: u64,
-    /// Requests that may wait.
+    /// Capacity of the dedup window, in IDs. At the limit the oldest ID is evicted.
+    pub dedup_ids_max: usize,
+    /// Random seed of the dedup hash: see [`DedupWindow::new`].
+    pub hash_seed: u64,
+    /// Requests that the queue holds at most. Further requests are rejected.
     pub queue_requests_max: usize,
-    /// Bytes that may wait.
+    /// Bytes that the queue holds at most. Further requests are rejected.
     pub queue_bytes_max: usize,
-    /// Recovery hands over the records behind this seq only: a checkpoint holds the others, which were durable
-    /// when it was made.
-    pub folded_seq: u64,
+    /// Recovery passes only records after this seq to the consumer. A checkpoint holds the earlier records,
+    /// which were durable when it was written.
+    pub checkpointed_seq: u64,
 }
 
 impl Options {
-    /// Where a segment's zeros end. Where batches are not synced each, they would only be written twice.
+    /// Returns the size up to which zeros are reserved ahead of the batches of a segment. If batches are not
+    /// synced one by one, reserved zeros would only be written in addition to the batches.
     fn reserve_until(&self) -> u64 {
         match self.ack {
             Ack::Disk => self.segment_bytes,
@@ -126,108 +113,112 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             ack: Ack::Disk,
-            segment_bytes: SEGMENT_BYTES,
+            segment_bytes: SEGMENT_BYTES_DEFAULT,
             retain_ms: None,
             retain_bytes: None,
-            duplicates_max: DUPLICATES_MAX,
-            seed: 0,
+            dedup_ids_max: DEDUP_IDS_MAX,
+            hash_seed: 0,
             queue_requests_max: QUEUE_REQUESTS_MAX,
             queue_bytes_max: QUEUE_BYTES_MAX,
-            folded_seq: 0,
+            checkpointed_seq: 0,
         }
     }
 }
 
-/// Who is told what the log has; called on the thread that opens it, then on the writer's.
-pub trait Follower: Send {
-    /// The next records: from recovery, then each batch before it is acknowledged.
-    fn fold(&mut self, records: Records<'_>);
+/// A consumer of the log's records. It is called by the thread that opens the log, then by the writer's
+/// thread.
+pub trait LogConsumer: Send {
+    /// Consumes the next records: first those of recovery, then each batch before it is acknowledged.
+    fn consume(&mut self, records: Records<'_>);
 
-    /// A visitor is erased as of `seq`: that of the tombstone, which is folded next. Of a log that is opened, whose tombstones
-    /// tell no ids, [`Secret::is_named`] says whether one is of an id.
-    fn erase(&mut self, visitor: &Visitor, seq: u64) {
+    /// Called when a visitor is erased. `seq` is that of the tombstone, which is consumed next. Recovery does
+    /// not call this, because a tombstone holds no IDs: there, [`TombstoneKey::is_tombstone_of`] tells
+    /// whether one names an ID.
+    fn on_erase(&mut self, visitor: &VisitorIds, seq: u64) {
         let _ = (visitor, seq);
     }
 
-    /// An append with its sync, or a sync that followed, took so long.
-    fn synced(&mut self, took: Duration) {
+    /// Called with the duration of an append with its sync, or of a later sync.
+    fn on_sync(&mut self, took: Duration) {
         let _ = took;
     }
 
-    /// How far recovery has come: segments done, of how many.
-    fn recovering(&mut self, done: usize, of: usize) {
+    /// Reports the progress of recovery: `done` of `of` segments.
+    fn on_recovery_progress(&mut self, done: usize, of: usize) {
         let _ = (done, of);
     }
 
-    /// The writer has answered all that came and could do something else for under a millisecond. `durable` is the last seq, where
-    /// everything up to it is durable. The answer says when this is to be called again, if nothing comes before.
-    fn between(&mut self, clock: &dyn Clock, durable: Option<u64>) -> Option<Duration> {
+    /// Called when the writer has completed all requests that it drained. The consumer may work for less than
+    /// 1 ms. `durable` is the last seq if all records are durable. Returns the delay until the next call, if
+    /// no request arrives earlier.
+    fn on_idle(&mut self, clock: &dyn Clock, durable: Option<u64>) -> Option<Duration> {
         let _ = (clock, durable);
         None
     }
 
-    /// The log has been sealed, and nothing follows; `durable` as in [`between`](Self::between). The process ends after this.
-    fn closed(&mut self, clock: &dyn Clock, durable: Option<u64>) {
+    /// Called after the log is sealed. No record follows and the process ends. `durable` is as in
+    /// [`on_idle`](Self::on_idle).
+    fn on_closed(&mut self, clock: &dyn Clock, durable: Option<u64>) {
         let _ = (clock, durable);
     }
 
-    /// The records up to this seq are not needed any more: retention lets no others go.
-    fn covered(&self) -> u64 {
+    /// Returns the seq up to which the consumer no longer needs records. Retention keeps all later records.
+    fn checkpointed_seq(&self) -> u64 {
         u64::MAX
     }
 
-    /// Retention would let records go that are needed.
-    fn held_back(&mut self) {}
+    /// Called when retention would delete records that the consumer still needs.
+    fn on_retention_blocked(&mut self) {}
 }
 
-impl<F: FnMut(Records<'_>) + Send> Follower for F {
-    fn fold(&mut self, records: Records<'_>) {
+impl<F: FnMut(Records<'_>) + Send> LogConsumer for F {
+    fn consume(&mut self, records: Records<'_>) {
         self(records);
     }
 }
 
-/// Why the log cannot be opened or read.
+/// An error while opening or reading the log.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// Another process has the folder.
-    #[error("{} is held by another server", folder.display())]
-    Held {
-        /// The folder.
-        folder: PathBuf,
+    /// Another process has locked the directory.
+    #[error("{}: another server uses this directory; stop that server or choose another directory", dir.display())]
+    Locked {
+        /// The directory.
+        dir: PathBuf,
     },
-    /// A later release wrote it.
-    #[error("{} has format version {version}, which this release does not know", file.display())]
-    Version {
+    /// A later release wrote the segment.
+    #[error("{}: format version {version} is not supported; use the release that wrote the file", file.display())]
+    UnsupportedVersion {
         /// The segment.
         file: PathBuf,
         /// Its format version.
         version: u32,
     },
-    /// Somebody renamed it.
+    /// The segment was renamed, and another file has its proper name.
     #[error(
-        "{} begins with seq {first_seq}, but another file has that name: move the one that is wrong out of the folder",
+        "{}: its first seq is {first_seq}, but another file has that name; move the wrong file out of the directory",
         file.display()
     )]
     Misnamed {
         /// The segment.
         file: PathBuf,
-        /// By its header.
+        /// The first seq in its header.
         first_seq: u64,
     },
-    /// There is no seq left, or a file was forged.
-    #[error("{}: its files name seq {seq}, behind which none is given", folder.display())]
-    NoSeqLeft {
-        /// The folder.
-        folder: PathBuf,
+    /// The watermark has reached `SEQ_MAX`, or a file was forged.
+    #[error("{}: sequence numbers are exhausted (found {seq}, maximum {SEQ_MAX})", dir.display())]
+    SeqExhausted {
+        /// The directory.
+        dir: PathBuf,
         /// The watermark.
         seq: u64,
     },
-    /// The system says no.
+    /// The operating system returned an error.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
-        /// What it says.
+        /// The error.
         source: io::Error,
     },
 }
@@ -238,69 +229,70 @@ impl LogError {
     }
 }
 
-/// Opens the log in `folder`, made if need be: locks it, recovers what it holds, and begins a segment.
-/// What recovery kept is durable when this returns. The writer is to be spawned, or stepped.
+/// Opens the log in `dir`, which is created if it is missing: locks it, recovers its records, and begins a
+/// segment. All recovered records are durable when this returns. The caller then spawns the writer, or steps
+/// it.
 ///
 /// # Errors
-/// Another has the folder; a file is of a later release; the system says no. The folder is as a crash
-/// may leave it then.
+/// Another process has locked the directory, a file is of a later release, or an I/O error occurs. The
+/// directory is then in a state that a crash may also leave.
 pub fn open(
-    folder: &Path,
+    dir: &Path,
     options: Options,
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
-    follower: Box<dyn Follower>,
-) -> Result<(Queue, Writer, Report), LogError> {
-    Held::hold(folder, disk)?.open(options, clock, follower)
+    follower: Box<dyn LogConsumer>,
+) -> Result<(Queue, LogWriter, RecoveryReport), LogError> {
+    LockedLog::lock(dir, disk)?.open(options, clock, follower)
 }
 
-/// The folder of a log, locked, made if need be, and otherwise as it was left.
-pub struct Held {
-    directory: Directory,
+/// The locked directory of a log. Locking creates it if it is missing and changes nothing else.
+pub struct LockedLog {
+    directory: LogDirectory,
 }
 
-/// What a log holds, however much of it is damaged.
+/// The range of seqs that a log holds, including damaged records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reach {
-    /// The first seq that is kept.
+pub struct SeqRange {
+    /// The first seq that retention has kept.
     pub first: u64,
-    /// The last that can be read; one less than the first without any.
+    /// The last readable seq. One less than `first` if there is no record.
     pub last: u64,
 }
 
-impl Held {
-    /// Locks the folder.
+impl LockedLog {
+    /// Locks the directory.
     ///
     /// # Errors
-    /// Another has it; the system says no.
-    pub fn hold(folder: &Path, disk: Arc<dyn Disk>) -> Result<Self, LogError> {
-        Ok(Self { directory: Directory::own(disk, folder)? })
+    /// Another process has locked it, or an I/O error occurs.
+    pub fn lock(dir: &Path, disk: Arc<dyn Disk>) -> Result<Self, LogError> {
+        Ok(Self { directory: LogDirectory::lock(disk, dir)? })
     }
 
-    /// How far the log goes.
+    /// Returns the range of seqs that the log holds.
     ///
     /// # Errors
-    /// A file is of a later release; the system says no.
-    pub fn reach(&self) -> Result<Reach, LogError> {
-        recover::reach(&self.directory)
+    /// A file is of a later release, or an I/O error occurs.
+    pub fn seq_range(&self) -> Result<SeqRange, LogError> {
+        recover::seq_range(&self.directory)
     }
 
-    /// As [`open()`].
+    /// Opens the log, as [`open()`] does.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`open()`].
     pub fn open(
         self,
         options: Options,
         clock: Arc<dyn Clock>,
-        mut follower: Box<dyn Follower>,
-    ) -> Result<(Queue, Writer, Report), LogError> {
+        mut follower: Box<dyn LogConsumer>,
+    ) -> Result<(Queue, LogWriter, RecoveryReport), LogError> {
         let recovered = recover::recover(&self.directory, &options, &*clock, &mut *follower)?;
-        let figures = Arc::new(Figures::default());
+        let figures = Arc::new(LogMetrics::default());
         let (queue, intake) =
-            queue::queue(options.queue_requests_max, options.queue_bytes_max, Arc::clone(&figures));
+            queue::channel(options.queue_requests_max, options.queue_bytes_max, Arc::clone(&figures));
         let report = recovered.report.clone();
-        let writer = Writer::new(self.directory, options, clock, follower, recovered, intake, figures);
+        let writer = LogWriter::new(self.directory, options, clock, follower, recovered, intake, figures);
         Ok((queue, writer, report))
     }
 }

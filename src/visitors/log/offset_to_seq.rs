@@ -1,40 +1,41 @@
-//! Which record a byte of a file is of.
+//! A lookup from a byte offset of a file to the seq of the record there.
 
 use std::io;
 use std::path::Path;
 
 use super::format::BATCH_HEADER_BYTES;
-use super::scan::{Item, Scan};
+use super::scan::{BatchScanner, ScanItem};
 use crate::storage::disk::Disk;
 
-/// Goes through a file of any kind and knows the records of whole batches in it, those of torn and void tails too.
-pub struct Locator {
-    scan: Scan,
+/// A lookup of records by offset. It works on any file and finds the records of whole batches, also in torn
+/// and void tails.
+pub(crate) struct SeqLocator {
+    scan: BatchScanner,
 }
 
-impl Locator {
-    /// Of the file at `path`.
+impl SeqLocator {
+    /// Opens the file at `path`.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn open(disk: &dyn Disk, path: &Path) -> io::Result<Self> {
+    /// An I/O error.
+    pub(crate) fn open(disk: &dyn Disk, path: &Path) -> io::Result<Self> {
         let file = disk.open(path)?;
         let end = file.length()?;
-        let mut scan = Scan::new(file, end);
-        // What was cut from a segment has no header.
+        let mut scan = BatchScanner::new(file, end);
+        // Begin at 0, because a quarantined tail has no header.
         scan.seek(0);
         Ok(Self { scan })
     }
 
-    /// The seq of the record that the byte at `at` is of; to be asked in ascending order.
+    /// Returns the seq of the record that contains the byte at `at`. Callers must ask in ascending order.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn seq_at(&mut self, at: u64) -> io::Result<Option<u64>> {
+    /// An I/O error.
+    pub(crate) fn seq_at(&mut self, at: u64) -> io::Result<Option<u64>> {
         while let Some(item) = self.scan.next()? {
             let (item_at, bytes, seq) = match item {
-                Item::Damage { at: item_at, bytes } => (item_at, bytes, None),
-                Item::Batch { at: item_at, batch } => {
+                ScanItem::Damage { at: item_at, bytes } => (item_at, bytes, None),
+                ScanItem::Batch { at: item_at, batch } => {
                     let offset = at.checked_sub(item_at + BATCH_HEADER_BYTES as u64);
                     let seq = offset.and_then(|offset| batch.records.seq_at(offset as usize));
                     (item_at, batch.bytes.len() as u64, seq)

@@ -1,12 +1,13 @@
-//! Requests travel from the workers to the writer, and come back with their verdicts.
+//! The queue from the workers to the log writer, and the completions on the way back.
 //!
-//! A request is a buffer of encoded records. It is queued whole or refused at once; where the queue
-//! takes it, it comes back, always, through the port that sent it. Its buffers travel along, so that a
-//! worker uses them again. A worker is woken once for all completions of a batch, and calls the writer once for all
-//! requests of a turn of its loop: a writer that is woken by the first would take it alone to the disk.
+//! A request is a buffer of encoded records. The queue accepts it as a whole or rejects it at once. Every
+//! accepted request returns through the client that sent it, with its buffers, so that the worker can reuse
+//! them. The writer wakes a worker once for all completions of a batch. A worker notifies the writer once for
+//! all requests of one iteration of its loop. Otherwise the first request would wake the writer and be synced
+//! alone.
 //!
-//! The queue is bounded in requests and bytes, each port in requests that it has not taken back: so a
-//! completion always finds room, and the writer never waits for a worker.
+//! The queue is bounded in requests and bytes. Each client is bounded in requests whose completions it has
+//! not taken. So there is always room for a completion, and the writer never waits for a worker.
 
 use std::cell::Cell;
 use std::mem;
@@ -17,99 +18,120 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError, bounded};
 
-use super::erase::{EraseError, Erasure, Order, Turn, Visitor};
-use super::metrics::Figures;
-use super::record::{self, Record, RecordFault};
-use crate::limits::{ERASED_IDS_MAX, OUTSTANDING_MAX, REQUEST_BYTES_MAX};
+use super::Ack;
 
-/// How a worker is told that completions wait for it; called on the writer's thread.
-pub type Wake = Arc<dyn Fn() + Send + Sync>;
+use super::erase::{EraseCommand, EraseError, Erasure, ErasureLock, VisitorIds};
+use super::metrics::LogMetrics;
+use super::record::{self, Record, RecordError};
+use crate::limits::{ERASED_IDS_MAX, OUTSTANDING_REQUESTS_MAX, REQUEST_BYTES_MAX};
 
-/// Records that are accepted or refused together, and what became of each.
+/// A callback that tells a worker about new completions. The writer's thread calls it.
+pub(crate) type Wake = Arc<dyn Fn() + Send + Sync>;
+
+/// A group of records that are persisted or fail together, with the result of each.
 #[derive(Debug, Default)]
 pub struct Request {
-    /// The sender's own; the writer does not look at it.
+    /// A number for the sender's use. The writer ignores it.
     pub token: u64,
     records: Vec<u8>,
-    verdicts: Vec<Verdict>,
+    results: Vec<RecordResult>,
 }
 
-/// What became of a record.
+/// The result of one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// It has this seq.
+pub enum RecordResult {
+    /// The record was accepted with this seq.
     Accepted(u64),
-    /// Its key counted as seen.
+    /// The record's key was already in the dedup window.
     Duplicate,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// Every accepted record survives a power cut, and is folded.
+pub enum WriteOutcome {
+    /// Every accepted record survives a power cut and has been passed to the consumer.
     Durable,
-    /// Every accepted record survives the process, and is folded; the sync follows.
+    /// Every accepted record survives the process and has been passed to the consumer. The sync follows.
     Written,
-    /// Nothing of it was accepted: the disk failed.
+    /// The disk failed and no record was accepted.
     DiskUnavailable,
 }
 
-/// A request that came back.
+impl WriteOutcome {
+    /// Returns the outcome of a request that was persisted for `ack`.
+    pub(super) fn of(ack: Ack) -> Self {
+        match ack {
+            Ack::Disk => Self::Durable,
+            Ack::Written => Self::Written,
+        }
+    }
+
+    /// Returns the acknowledgement of the request; `None` if it was not persisted.
+    pub fn ack(self) -> Option<Ack> {
+        match self {
+            Self::Durable => Some(Ack::Disk),
+            Self::Written => Some(Ack::Written),
+            Self::DiskUnavailable => None,
+        }
+    }
+}
+
+/// A request that the writer has completed.
 #[derive(Debug)]
 pub struct Completion {
-    /// What became of it. The verdicts hold unless it is [`Outcome::DiskUnavailable`].
-    pub outcome: Outcome,
-    /// It.
+    /// The outcome. The request's results are valid unless this is [`WriteOutcome::DiskUnavailable`].
+    pub outcome: WriteOutcome,
+    /// The request itself, returned so that its buffers can be reused.
     pub request: Request,
 }
 
-/// Why a request was not taken.
+/// An error while sending a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// Too many requests or bytes are waiting.
-    #[error("the queue is full")]
+pub enum SendError {
+    /// Too many requests or bytes are queued or outstanding.
+    #[error("the log queue is full; retry later")]
     QueueFull,
-    /// The disk failed a moment ago and is being tried again.
-    #[error("the disk does not take events")]
+    /// The disk has failed and the writer retries after a pause.
+    #[error("the disk does not accept events; retry later")]
     DiskUnavailable,
-    /// The log has been stopped.
-    #[error("the log is stopped")]
+    /// The log was stopped.
+    #[error("the log was stopped")]
     Stopped,
 }
 
 impl Request {
-    /// Without records.
+    /// Creates a request without records.
     pub fn new(token: u64) -> Self {
         Self { token, ..Self::default() }
     }
 
-    /// Takes everything out; the buffers stay.
+    /// Removes all records and results. The buffers keep their capacity.
     pub fn clear(&mut self) {
         self.records.clear();
-        self.verdicts.clear();
+        self.results.clear();
     }
 
     /// Adds a record.
     ///
     /// # Errors
-    /// It passes a bound; the request is as before.
-    pub fn push(&mut self, record: &Record<'_>) -> Result<(), RecordFault> {
+    /// The record or the request exceeds a limit. The request is then unchanged.
+    pub fn push(&mut self, record: &Record<'_>) -> Result<(), RecordError> {
         let before = self.records.len();
         record.encode(&mut self.records)?;
         let length = self.records.len();
         if length > REQUEST_BYTES_MAX {
             self.records.truncate(before);
-            return Err(RecordFault::RequestTooLong(length));
+            return Err(RecordError::RequestTooLong(length));
         }
         Ok(())
     }
 
-    /// What became of each record, in the order in which they were added; of a completion.
-    pub fn verdicts(&self) -> &[Verdict] {
-        &self.verdicts
+    /// Returns the results of a completed request, in the order in which the records were added.
+    pub fn results(&self) -> &[RecordResult] {
+        &self.results
     }
 
-    /// Its records, in the order in which they were added.
+    /// Iterates over the records in the order in which they were added.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
         let mut rest = self.records.as_slice();
         std::iter::from_fn(move || {
@@ -119,33 +141,33 @@ impl Request {
         })
     }
 
-    /// The site of its first record.
+    /// Returns the site of the first record.
     pub fn site(&self) -> Option<&str> {
         record::site(&self.records)
     }
 
-    /// Bytes that its buffer holds, used or not.
+    /// Returns the capacity of the record buffer, in bytes.
     pub fn capacity(&self) -> usize {
         self.records.capacity()
     }
 
-    /// Bytes of its records.
-    pub fn bytes(&self) -> usize {
+    /// Returns the length of the records, in bytes.
+    pub fn byte_len(&self) -> usize {
         self.records.len()
     }
 
-    /// Its records as they stand.
-    pub(super) fn encoded(&self) -> impl Iterator<Item = &[u8]> {
-        record::encoded(&self.records)
+    /// Iterates over the encoded records.
+    pub(super) fn iter_encoded(&self) -> impl Iterator<Item = &[u8]> {
+        record::encoded_records(&self.records)
     }
 
-    /// Asks for a verdict on each record.
-    pub(super) fn judge(&mut self, verdict: impl FnMut(&[u8]) -> Verdict) {
-        self.verdicts.extend(record::encoded(&self.records).map(verdict));
+    /// Calls `verdict` for each encoded record and stores the results.
+    pub(super) fn set_results(&mut self, verdict: impl FnMut(&[u8]) -> RecordResult) {
+        self.results.extend(record::encoded_records(&self.records).map(verdict));
     }
 }
 
-/// The workers' side; each worker asks for a port of its own.
+/// The workers' side of the queue. Each worker has a [`LogClient`] of its own.
 #[derive(Debug, Clone)]
 pub struct Queue {
     sender: Sender<Message>,
@@ -154,15 +176,15 @@ pub struct Queue {
 
 #[derive(Debug)]
 struct Shared {
-    figures: Arc<Figures>,
+    metrics: Arc<LogMetrics>,
     requests_max: usize,
     bytes_max: usize,
-    /// Who waits at the other end, once it has.
+    /// The writer's thread. Set when it first waits.
     writer: OnceLock<Thread>,
 }
 
 impl Shared {
-    fn call_writer(&self) {
+    fn notify_writer(&self) {
         if let Some(writer) = self.writer.get() {
             writer.unpark();
         }
@@ -171,38 +193,38 @@ impl Shared {
 
 #[derive(Debug)]
 enum Message {
-    Request(Parcel),
-    Erase(Order),
+    Request(QueuedRequest),
+    Erase(EraseCommand),
     Stop,
 }
 
-/// A request under way.
+/// A request in the queue, with the completion queue of its client.
 #[derive(Debug)]
-pub(super) struct Parcel {
+pub(super) struct QueuedRequest {
     pub(super) request: Request,
-    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) completion_queue: Arc<CompletionQueue>,
 }
 
-/// Where a port's completions come to.
-pub(super) struct Mailbox {
-    done: Sender<Completion>,
+/// The sending side of a client's completions.
+pub(super) struct CompletionQueue {
+    sender: Sender<Completion>,
     wake: Wake,
-    /// The last batch that put something here.
-    batch: AtomicU64,
+    /// The number of the last batch that pushed a completion here.
+    last_batch: AtomicU64,
 }
 
-impl std::fmt::Debug for Mailbox {
+impl std::fmt::Debug for CompletionQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Mailbox").field("waiting", &self.done.len()).finish_non_exhaustive()
+        f.debug_struct("Mailbox").field("waiting", &self.sender.len()).finish_non_exhaustive()
     }
 }
 
-impl Mailbox {
-    /// Puts a completion in; says whether it is the first of this batch.
-    pub(super) fn put(&self, completion: Completion, batch: u64) -> bool {
-        // The ring has room for all that the port has outstanding. A port that is gone wants nothing.
-        let _ = self.done.try_send(completion);
-        self.batch.swap(batch, Ordering::Relaxed) != batch
+impl CompletionQueue {
+    /// Pushes a completion. Returns whether it is the first one of this batch.
+    pub(super) fn push(&self, completion: Completion, batch: u64) -> bool {
+        // There is room for all outstanding requests of the client. A dropped client needs no completion.
+        let _ = self.sender.try_send(completion);
+        self.last_batch.swap(batch, Ordering::Relaxed) != batch
     }
 
     pub(super) fn wake(&self) {
@@ -210,215 +232,226 @@ impl Mailbox {
     }
 }
 
-/// A queue with its two ends. `requests_max` and `bytes_max` are what may wait in it.
-pub(super) fn queue(requests_max: usize, bytes_max: usize, figures: Arc<Figures>) -> (Queue, Intake) {
-    // Two more, so that the word to stop and that to erase, of which there is one at a time, always fit.
+/// Creates a queue and its receiver. The queue holds at most `requests_max` requests and `bytes_max` bytes.
+pub(super) fn channel(
+    requests_max: usize,
+    bytes_max: usize,
+    figures: Arc<LogMetrics>,
+) -> (Queue, QueueReceiver) {
+    // Two more slots, so that the stop message and the erase message, of which there is at most one each,
+    // always fit.
     let (sender, receiver) = bounded(requests_max + 2);
     let writer = OnceLock::new();
-    let shared = Arc::new(Shared { figures, requests_max, bytes_max, writer });
-    let intake = Intake {
+    let shared = Arc::new(Shared { metrics: figures, requests_max, bytes_max, writer });
+    let intake = QueueReceiver {
         receiver,
         shared: Arc::clone(&shared),
-        held: None,
-        taken: 0,
-        order: None,
+        peeked: None,
+        taken_count: 0,
+        erase_command: None,
         is_stopping: false,
     };
     (Queue { sender, shared }, intake)
 }
 
 impl Queue {
-    /// A worker's own way to the writer and back.
-    pub fn port(&self, wake: Wake) -> Port {
-        let (done, completions) = bounded(OUTSTANDING_MAX);
-        let mailbox = Arc::new(Mailbox { done, wake, batch: AtomicU64::new(0) });
-        Port { queue: self.clone(), mailbox, completions, outstanding: Cell::new(0) }
+    /// Creates a client for one worker. The writer calls `wake` when it has pushed completions.
+    pub fn client(&self, wake: Wake) -> LogClient {
+        let (done, completions) = bounded(OUTSTANDING_REQUESTS_MAX);
+        let mailbox = Arc::new(CompletionQueue { sender: done, wake, last_batch: AtomicU64::new(0) });
+        LogClient { queue: self.clone(), completion_queue: mailbox, completions, outstanding: Cell::new(0) }
     }
 
-    /// What the log counts.
-    pub fn figures(&self) -> &Figures {
-        &self.shared.figures
+    /// Returns the log's metrics.
+    pub fn metrics(&self) -> &LogMetrics {
+        &self.shared.metrics
     }
 
-    /// Asks the writer to begin to erase a visitor; [`Erasure::finish`] does what remains.
+    /// Asks the writer to begin the erasure of a visitor. [`Erasure::finish`] does the rest.
     ///
     /// # Errors
-    /// It is refused, and nothing was begun.
-    pub fn erase(&self, visitor: Visitor) -> Result<Erasure, EraseError> {
+    /// The command was rejected and nothing has begun.
+    pub fn erase(&self, visitor: VisitorIds) -> Result<Erasure, EraseError> {
         if !(1..=ERASED_IDS_MAX).contains(&visitor.ids.len()) {
             return Err(EraseError::Ids(visitor.ids.len()));
         }
-        let turn = Turn::take(&self.shared.figures).ok_or(EraseError::Busy)?;
+        let turn = ErasureLock::try_acquire(&self.shared.metrics).ok_or(EraseError::Busy)?;
         let (erasure, order) = Erasure::new(visitor, turn);
-        // Counted like a request, so that a writer that stops answers it.
-        self.figures().queued_requests.fetch_add(1, Ordering::SeqCst);
-        let is_closed = self.figures().closed.load(Ordering::SeqCst);
+        // Count the command like a request, so that a stopping writer still handles it.
+        self.metrics().queued_requests.fetch_add(1, Ordering::SeqCst);
+        let is_closed = self.metrics().closed.load(Ordering::SeqCst);
         if is_closed || self.sender.try_send(Message::Erase(order)).is_err() {
-            uncount(self.figures(), 0);
+            count_dequeued(self.metrics(), 0);
             return Err(EraseError::Stopped);
         }
-        self.shared.call_writer();
+        self.shared.notify_writer();
         Ok(erasure)
     }
 
-    /// No port takes a request any more; the writer ends once it has answered those that were taken.
+    /// Stops the log. Clients reject new requests, and the writer ends after it has completed the accepted
+    /// ones.
     pub fn stop(&self) {
-        if !self.figures().closed.swap(true, Ordering::SeqCst) {
-            // There is room for it; a writer that is gone has stopped.
+        if !self.metrics().closed.swap(true, Ordering::SeqCst) {
+            // There is room for this message. If the writer is gone, the log has stopped already.
             let _ = self.sender.try_send(Message::Stop);
-            self.shared.call_writer();
+            self.shared.notify_writer();
         }
     }
 }
 
-/// A worker's way to the writer and back.
+/// A worker's handle to the log: sends requests to the writer and takes back completions.
 #[derive(Debug)]
-pub struct Port {
+pub struct LogClient {
     queue: Queue,
-    mailbox: Arc<Mailbox>,
+    completion_queue: Arc<CompletionQueue>,
     completions: Receiver<Completion>,
     outstanding: Cell<usize>,
 }
 
-impl Port {
-    /// Why a request would be refused now, however small; asked before it is made. [`send`](Self::send) may still refuse it.
-    pub fn refusal(&self) -> Option<Refusal> {
-        let figures = self.queue.figures();
+impl LogClient {
+    /// Returns the error that even the smallest request would get now. The caller checks this before it
+    /// encodes a request. [`send`](Self::send) may still reject the request.
+    pub fn precheck(&self) -> Option<SendError> {
+        let figures = self.queue.metrics();
         let waiting = figures.queued_requests.load(Ordering::Relaxed);
         let bytes = figures.queued_bytes.load(Ordering::Relaxed);
         if figures.closed.load(Ordering::Relaxed) {
-            return Some(Refusal::Stopped);
+            return Some(SendError::Stopped);
         }
-        self.refused(waiting, bytes, 0)
+        self.capacity_error(waiting, bytes, 0)
     }
 
-    /// Why `bytes` more do not fit behind what waits, of a log that is not closed.
-    fn refused(&self, waiting: usize, bytes_waiting: usize, bytes: usize) -> Option<Refusal> {
-        let Shared { figures, requests_max, bytes_max, .. } = &*self.queue.shared;
+    /// Returns the error that `bytes` more would get, given the queued requests and bytes. Ignores whether
+    /// the log is stopped.
+    fn capacity_error(&self, waiting: usize, bytes_waiting: usize, bytes: usize) -> Option<SendError> {
+        let Shared { metrics: figures, requests_max, bytes_max, .. } = &*self.queue.shared;
         let fits = waiting < *requests_max
             && bytes_waiting + bytes <= *bytes_max
-            && self.outstanding.get() < OUTSTANDING_MAX;
+            && self.outstanding.get() < OUTSTANDING_REQUESTS_MAX;
         match figures.is_available() {
-            false => Some(Refusal::DiskUnavailable),
-            true => (!fits).then_some(Refusal::QueueFull),
+            false => Some(SendError::DiskUnavailable),
+            true => (!fits).then_some(SendError::QueueFull),
         }
     }
 
-    /// Puts a request where the writer finds it; [`call_writer`](Self::call_writer) is to follow. Never waits.
+    /// Enqueues a request without blocking. The caller then calls [`notify_writer`](Self::notify_writer).
     ///
     /// # Errors
-    /// It is refused and comes back at once, as it was.
-    pub fn send(&self, request: Request) -> Result<(), (Request, Refusal)> {
-        let figures = self.queue.figures();
-        let bytes = request.bytes();
-        // Counted before `closed` is looked at: a writer that stops waits for whoever was counted.
+    /// The queue rejects the request and returns it unchanged.
+    pub fn send(&self, request: Request) -> Result<(), (Request, SendError)> {
+        let figures = self.queue.metrics();
+        let bytes = request.byte_len();
+        // Count the request before reading `closed`: a stopping writer waits for all counted requests.
         let ahead = figures.queued_requests.fetch_add(1, Ordering::SeqCst);
         let bytes_ahead = figures.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
         let sent = if figures.closed.load(Ordering::SeqCst) {
-            Err((request, Refusal::Stopped))
-        } else if let Some(refusal) = self.refused(ahead, bytes_ahead, bytes) {
+            Err((request, SendError::Stopped))
+        } else if let Some(refusal) = self.capacity_error(ahead, bytes_ahead, bytes) {
             Err((request, refusal))
         } else {
-            self.hand_over(request)
+            self.enqueue(request)
         };
         match sent {
             Ok(()) => self.outstanding.set(self.outstanding.get() + 1),
-            Err(_) => uncount(figures, bytes),
+            Err(_) => count_dequeued(figures, bytes),
         }
         sent
     }
 
-    fn hand_over(&self, request: Request) -> Result<(), (Request, Refusal)> {
-        let parcel = Parcel { request, mailbox: Arc::clone(&self.mailbox) };
+    fn enqueue(&self, request: Request) -> Result<(), (Request, SendError)> {
+        let parcel = QueuedRequest { request, completion_queue: Arc::clone(&self.completion_queue) };
         self.queue.sender.try_send(Message::Request(parcel)).map_err(|error| match error {
-            TrySendError::Full(Message::Request(parcel)) => (parcel.request, Refusal::QueueFull),
-            TrySendError::Disconnected(Message::Request(parcel)) => (parcel.request, Refusal::Stopped),
+            TrySendError::Full(Message::Request(parcel)) => (parcel.request, SendError::QueueFull),
+            TrySendError::Disconnected(Message::Request(parcel)) => (parcel.request, SendError::Stopped),
             TrySendError::Full(_) | TrySendError::Disconnected(_) => unreachable!("a request was sent"),
         })
     }
 
-    /// Has the writer look at what was sent, where it rests.
-    pub fn call_writer(&self) {
-        self.queue.shared.call_writer();
+    /// Wakes the writer, if it is parked, to handle the requests that were sent.
+    pub fn notify_writer(&self) {
+        self.queue.shared.notify_writer();
     }
 
-    /// A request that came back; `None` until the next wake.
-    pub fn take(&self) -> Option<Completion> {
+    /// Returns the next completed request. `None`: there is none until the next wake.
+    pub fn next_completion(&self) -> Option<Completion> {
         let completion = self.completions.try_recv().ok()?;
         self.outstanding.set(self.outstanding.get() - 1);
         Some(completion)
     }
 }
 
-fn uncount(figures: &Figures, bytes: usize) {
+fn count_dequeued(figures: &LogMetrics, bytes: usize) {
     figures.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
     figures.queued_requests.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// Requests that came together from which on workers go first: taking in so many takes a worker longer than a sync takes. So the
-/// processor is what is short, and fewer syncs spare it; below, the disk is, and is not kept waiting.
-const GATHERED_MIN: usize = 64;
+/// Requests of one round at or above which the writer yields to the workers before it drains the queue. A
+/// worker needs longer to receive this many requests than a sync takes. So the CPU is the bottleneck, and
+/// fewer syncs save CPU time. Below this number the disk is the bottleneck, and the writer starts at once.
+const YIELD_REQUESTS_MIN: usize = 64;
 
-/// The writer's side.
+/// The writer's side of the queue.
 #[derive(Debug)]
-pub(super) struct Intake {
+pub(super) struct QueueReceiver {
     receiver: Receiver<Message>,
     shared: Arc<Shared>,
-    /// What ended the wait.
-    held: Option<Message>,
-    /// Requests since the wait before.
-    taken: usize,
-    order: Option<Order>,
+    /// The message that ended the last wait. It is taken before the queued ones.
+    peeked: Option<Message>,
+    /// Requests taken since the last wait.
+    taken_count: usize,
+    erase_command: Option<EraseCommand>,
     is_stopping: bool,
 }
 
-impl Intake {
-    /// Waits until it is called, at most so long; not at all where something is there. Where many were taken before and fewer are
-    /// there, the others are likely on their way: a worker that shares the core goes first, so that one batch takes more of them.
+impl QueueReceiver {
+    /// Parks until it is notified or `at_most` has passed. Does not park if a message is queued. If many
+    /// requests were taken before this call and fewer are queued now, the rest are probably about to arrive.
+    /// Then it yields once, so that a worker on the same core runs first and the next batch holds more
+    /// requests.
     pub(super) fn wait(&mut self, at_most: Option<Duration>) {
         self.shared.writer.get_or_init(thread::current);
         match self.receiver.try_recv() {
-            Ok(message) => self.held = Some(message),
+            Ok(message) => self.peeked = Some(message),
             Err(TryRecvError::Disconnected) => self.is_stopping = true,
-            // A call that came before this is not lost: it lets the thread through.
+            // An earlier notification is not lost: `park` then returns at once.
             Err(TryRecvError::Empty) => at_most.map_or_else(thread::park, thread::park_timeout),
         }
-        let taken = mem::take(&mut self.taken);
-        if taken >= GATHERED_MIN && self.waiting() < taken {
+        let taken = mem::take(&mut self.taken_count);
+        if taken >= YIELD_REQUESTS_MIN && self.queued_requests() < taken {
             thread::yield_now();
         }
     }
 
-    /// The next request, if there is one.
-    pub(super) fn take(&mut self) -> Option<Parcel> {
+    /// Takes the next request, if there is one.
+    pub(super) fn take(&mut self) -> Option<QueuedRequest> {
         loop {
-            match self.held.take().or_else(|| self.receiver.try_recv().ok())? {
+            match self.peeked.take().or_else(|| self.receiver.try_recv().ok())? {
                 Message::Stop => self.is_stopping = true,
                 Message::Erase(order) => {
-                    uncount(&self.shared.figures, 0);
-                    self.order = Some(order);
+                    count_dequeued(&self.shared.metrics, 0);
+                    self.erase_command = Some(order);
                 }
                 Message::Request(parcel) => {
-                    uncount(&self.shared.figures, parcel.request.bytes());
-                    self.taken += 1;
+                    count_dequeued(&self.shared.metrics, parcel.request.byte_len());
+                    self.taken_count += 1;
                     return Some(parcel);
                 }
             }
         }
     }
 
-    /// Whom to erase, if that was asked before what was taken last.
-    pub(super) fn take_order(&mut self) -> Option<Order> {
-        self.order.take()
+    /// Takes the erase command, if one arrived before the request that was taken last.
+    pub(super) fn take_erase_command(&mut self) -> Option<EraseCommand> {
+        self.erase_command.take()
     }
 
-    /// Whether it is time to end.
+    /// Returns whether the stop message has arrived.
     pub(super) fn is_stopping(&self) -> bool {
         self.is_stopping
     }
 
-    /// How many requests are in the queue or on their way into it.
-    pub(super) fn waiting(&self) -> usize {
-        self.shared.figures.queued_requests.load(Ordering::SeqCst)
+    /// Returns the number of requests that are queued or being enqueued.
+    pub(super) fn queued_requests(&self) -> usize {
+        self.shared.metrics.queued_requests.load(Ordering::SeqCst)
     }
 }

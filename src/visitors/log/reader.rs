@@ -1,116 +1,129 @@
-//! The records after a seq, in order, up to the durable ones.
+//! A reader of the durable records after a given seq, in order.
 //!
-//! Works beside a running server, without its lock: what is read are the segments that were there at the
-//! beginning, up to the watermark that their own headers, batches and footers name. So a record is
-//! never given that a power cut could still take. A writer at rest names the durable seq within 100 ms.
+//! It works on the directory of a running server and takes no lock. It reads the segments that exist when it
+//! is opened, up to the watermark that their own headers, batches and footers state. So it never returns a
+//! record that a power cut could still destroy. An idle writer states the durable seq within 100 ms.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use super::LogError;
-use super::directory::Directory;
+use super::directory::LogDirectory;
 use super::footer::Footer;
 use super::format::{Batch, Records};
 use super::scan;
-use super::verify::{Finding, Passage, Place, Survey, Walk};
+use super::verify::{Damage, LogScan, SegmentEntry, SegmentItem, SegmentReader};
 use crate::storage::disk::Disk;
 
-/// The footer of the segment at `path`: what it holds without reading it. `None` where it was not sealed, or
-/// its footer is damaged.
+/// Reads the footer of the segment at `path`, which describes its content. Returns `None` if the segment is
+/// not sealed or its footer is damaged.
 ///
 /// # Errors
-/// What the system says.
+/// An I/O error.
 pub fn read_footer(disk: &dyn Disk, path: &Path) -> std::io::Result<Option<Footer>> {
-    scan::footer(&*disk.open(path)?)
+    scan::read_footer(&*disk.open(path)?)
 }
 
-/// Goes through the records of a folder.
-pub struct Reader {
-    directory: Directory,
-    proven: u64,
-    since: u64,
-    findings: std::vec::IntoIter<Finding>,
-    places: std::vec::IntoIter<Place>,
-    walk: Option<(String, Walk)>,
+/// A reader of the records of a log directory.
+pub struct LogReader {
+    directory: LogDirectory,
+    durable_watermark: u64,
+    after_seq: u64,
+    damage: std::vec::IntoIter<Damage>,
+    segments: std::vec::IntoIter<SegmentEntry>,
+    segment: Option<(String, SegmentReader)>,
     batch: Vec<u8>,
 }
 
-/// What comes next.
+/// The next item of the log.
 #[derive(Debug)]
-pub enum Item<'a> {
-    /// Records, at least one.
+pub enum LogItem<'a> {
+    /// One or more records.
     Records(Records<'a>),
-    /// Something is wrong there; the records beside it follow. Torn and void tails are passed over.
-    Finding(Finding),
+    /// Damage. The readable records after it follow. Torn and void tails are skipped without an item.
+    Damage(Damage),
 }
 
-impl Reader {
-    /// Reads the records behind `since`, 0 for all.
+impl LogReader {
+    /// Opens the log for reading the records after `since`. 0 reads all records.
     ///
     /// # Errors
-    /// What the system says; a format version that this release does not know.
-    pub fn open(disk: Arc<dyn Disk>, folder: &Path, since: u64) -> Result<Self, LogError> {
-        let directory = Directory::read(disk, folder);
-        let Survey { mut places, proven, findings, .. } = Survey::of(&directory)?;
-        places.retain(|place| place.limit > since.saturating_add(1));
+    /// An I/O error, or a format version that this release does not know.
+    pub fn open(disk: Arc<dyn Disk>, dir: &Path, since: u64) -> Result<Self, LogError> {
+        let directory = LogDirectory::open_read_only(disk, dir);
+        let LogScan { segments: mut places, durable_watermark: proven, damage: findings, .. } =
+            LogScan::of_directory(&directory)?;
+        places.retain(|place| place.void_from_seq > since.saturating_add(1));
         let (findings, places) = (findings.into_iter(), places.into_iter());
-        Ok(Self { directory, proven, since, findings, places, walk: None, batch: Vec::new() })
+        Ok(Self {
+            directory,
+            durable_watermark: proven,
+            after_seq: since,
+            damage: findings,
+            segments: places,
+            segment: None,
+            batch: Vec::new(),
+        })
     }
 
-    /// The same, up to `durable` at least: for the process that writes, which knows more than its files say so far.
+    /// Raises the watermark to `durable`. For the writing process, which knows more than its files state so
+    /// far.
     #[must_use]
-    pub fn up_to(mut self, durable: u64) -> Self {
-        self.proven = self.proven.max(durable);
+    pub fn with_durable_seq(mut self, durable: u64) -> Self {
+        self.durable_watermark = self.durable_watermark.max(durable);
         self
     }
 
-    /// The last seq that will be read, if nothing is wrong there.
+    /// Returns the last seq that will be read, if nothing is damaged.
     pub fn last_seq(&self) -> u64 {
-        self.proven
+        self.durable_watermark
     }
 
-    /// What comes next; `None` at the end.
+    /// Reads the next item. Returns `None` at the end.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn read_next(&mut self) -> Result<Option<Item<'_>>, LogError> {
-        if let Some(finding) = self.findings.next() {
-            return Ok(Some(Item::Finding(finding)));
+    /// An I/O error.
+    pub fn read_next(&mut self) -> Result<Option<LogItem<'_>>, LogError> {
+        if let Some(finding) = self.damage.next() {
+            return Ok(Some(LogItem::Damage(finding)));
         }
         loop {
-            let Some((name, walk)) = &mut self.walk else {
-                let Some(place) = self.places.next() else { return Ok(None) };
-                self.enter(&place)?;
+            let Some((name, walk)) = &mut self.segment else {
+                let Some(place) = self.segments.next() else { return Ok(None) };
+                self.open_segment(&place)?;
                 continue;
             };
             match walk.next().map_err(|error| LogError::io(&self.directory.path(name), error))? {
-                None => self.walk = None,
-                Some(Passage::Flaw(finding)) if finding.flaw.is_loud() => {
-                    return Ok(Some(Item::Finding(finding)));
+                None => self.segment = None,
+                Some(SegmentItem::Damage(finding)) if finding.kind.is_unexpected() => {
+                    return Ok(Some(LogItem::Damage(finding)));
                 }
-                Some(Passage::Flaw(_)) => {}
-                Some(Passage::Batch { batch, .. }) => {
+                Some(SegmentItem::Damage(_)) => {}
+                Some(SegmentItem::Batch { batch, .. }) => {
                     let seqs = batch.records.seqs();
-                    if !seqs.is_empty() && seqs.end > self.since + 1 && seqs.start <= self.proven {
+                    if !seqs.is_empty()
+                        && seqs.end > self.after_seq + 1
+                        && seqs.start <= self.durable_watermark
+                    {
                         self.batch.clear();
                         self.batch.extend_from_slice(batch.bytes);
-                        let records = Batch::trusted(&self.batch).records.until(seqs.end);
-                        return Ok(Some(Item::Records(records.from(self.since + 1))));
+                        let records = Batch::from_trusted(&self.batch).records.before_seq(seqs.end);
+                        return Ok(Some(LogItem::Records(records.from_seq(self.after_seq + 1))));
                     }
                 }
             }
         }
     }
 
-    fn enter(&mut self, place: &Place) -> Result<(), LogError> {
-        let name = place.name();
-        match Walk::new(&self.directory, place, self.proven) {
+    fn open_segment(&mut self, place: &SegmentEntry) -> Result<(), LogError> {
+        let name = place.file_name();
+        match SegmentReader::new(&self.directory, place, self.durable_watermark) {
             Ok(mut walk) => {
-                walk.skip_to(self.since + 1);
-                self.walk = Some((name, walk));
+                walk.seek_to_seq(self.after_seq + 1);
+                self.segment = Some((name, walk));
                 Ok(())
             }
-            // Retention took it away meanwhile.
+            // Retention has deleted the segment meanwhile.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(LogError::io(&self.directory.path(&name), error)),
         }

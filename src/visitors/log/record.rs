@@ -1,50 +1,51 @@
-//! A record's bytes, as [`super::format`] draws them.
+//! The encoding of one record. [`super::format`] specifies it.
 //!
-//! A worker encodes what it records straight into the request that travels to the writer; the writer
-//! copies bytes and looks at keys only.
+//! A worker encodes its records directly into the request that it sends to the writer. The writer copies the
+//! bytes and reads only keys and received times.
 
 use super::format::{u16_at, u32_at, u64_at};
-use crate::limits::{PAYLOAD_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::limits::{PAYLOAD_BYTES_MAX, REQUEST_BYTES_MAX, TEXT_BYTES_MAX};
 
-/// Bytes of a record before its texts.
-pub const RECORD_BYTES_MIN: usize = 72;
-/// Where a record's key stands.
-pub const KEY_AT: usize = 24;
-/// Times are cut to this, in milliseconds either way, so that their last bytes are 00 or FF.
-pub const TIME_MS_MAX: i64 = (1 << 47) - 1;
-const LENGTHS_AT: usize = 48;
+/// Bytes of a record before its text columns.
+pub(super) const RECORD_BYTES_MIN: usize = 72;
+/// Offset of the key in a record.
+pub(super) const KEY_OFFSET: usize = 24;
+/// Largest absolute time, in milliseconds. Times beyond it are clamped, so that their last bytes are 00 or
+/// FF.
+pub(crate) const TIME_MS_MAX: i64 = (1 << 47) - 1;
+const LENGTHS_OFFSET: usize = 48;
 const ABSENT: u16 = u16::MAX;
 
-/// What a record is of.
+/// The kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Kind {
-    /// Its content was erased; its seq stays.
+pub enum RecordKind {
+    /// A record whose content was erased. Its seq remains.
     Void = 0,
-    /// A page was seen.
+    /// A page view.
     Page = 1,
-    /// An event.
+    /// A named event.
     Track = 2,
-    /// An anonymous id belongs to a user.
+    /// A link from an anonymous ID to a user.
     Identify = 3,
-    /// Traits change.
+    /// A change of traits.
     Profile = 4,
-    /// A screen was seen.
+    /// A screen view.
     Screen = 5,
-    /// Recorded only.
+    /// A group event, which is recorded and has no other effect.
     Group = 6,
-    /// Two ids are one visitor.
+    /// A statement that two IDs are one visitor.
     Alias = 7,
-    /// A visitor is erased.
+    /// The erasure of a visitor.
     Tombstone = 32,
 }
 
-impl Kind {
-    /// The kinds that are sent.
-    pub const SENT: [Self; 7] =
+impl RecordKind {
+    /// The kinds that clients send.
+    pub const EVENT_KINDS: [Self; 7] =
         [Self::Page, Self::Track, Self::Identify, Self::Profile, Self::Screen, Self::Group, Self::Alias];
 
-    /// As `type` says it.
+    /// Returns the kind's name, as in the member `type` of an event.
     pub fn name(self) -> &'static str {
         match self {
             Self::Void => "void",
@@ -59,21 +60,21 @@ impl Kind {
         }
     }
 
-    /// The kind that is sent under this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::SENT.into_iter().find(|kind| kind.name() == name)
+    /// Returns the kind that clients send under this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::EVENT_KINDS.into_iter().find(|kind| kind.name() == name)
     }
 
     fn from_byte(byte: u8) -> Option<Self> {
-        const KINDS: [Kind; 8] = [
-            Kind::Void,
-            Kind::Page,
-            Kind::Track,
-            Kind::Identify,
-            Kind::Profile,
-            Kind::Screen,
-            Kind::Group,
-            Kind::Alias,
+        const KINDS: [RecordKind; 8] = [
+            RecordKind::Void,
+            RecordKind::Page,
+            RecordKind::Track,
+            RecordKind::Identify,
+            RecordKind::Profile,
+            RecordKind::Screen,
+            RecordKind::Group,
+            RecordKind::Alias,
         ];
         match byte {
             32 => Some(Self::Tombstone),
@@ -82,62 +83,62 @@ impl Kind {
     }
 }
 
-/// All that an export needs of a record but its seq. A text is `None` where it is absent.
+/// A decoded record: all that an export needs except the seq. An absent text is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// What it is of.
-    pub kind: Kind,
-    /// A crawler sent it.
+    pub kind: RecordKind,
+    /// Whether a crawler sent it.
     pub bot: bool,
-    /// It came with `Sec-GPC: 1`.
+    /// Whether its request had `Sec-GPC: 1`.
     pub gpc: bool,
-    /// When it came, in milliseconds. The window of duplicates goes by it.
+    /// The time when the server received it, in milliseconds. The dedup window uses this time.
     pub received_ms: i64,
-    /// When it happened, in milliseconds.
+    /// The time when it happened, in milliseconds.
     pub timestamp_ms: i64,
-    /// Equal for equal (site, message id), else not; 0 where it is never a duplicate, as with a minted id.
+    /// The dedup key. Equal if and only if site and message ID are equal. 0 if the record is never a
+    /// duplicate, for example because the server minted the message ID.
     pub key: u128,
     /// The site ID.
     pub site: Option<&'a str>,
-    /// As sent, or minted.
+    /// The message ID, from the client or minted.
     pub message_id: Option<&'a str>,
-    /// The anonymous id.
+    /// The anonymous ID.
     pub anon_id: Option<&'a str>,
-    /// The user id.
+    /// The user ID.
     pub user_id: Option<&'a str>,
-    /// A track's event.
+    /// The event name of a track record.
     pub event: Option<&'a str>,
-    /// A page's or screen's name.
+    /// The name of a page or screen.
     pub name: Option<&'a str>,
     /// The page's path.
     pub path: Option<&'a str>,
-    /// What the page showed, canonical.
+    /// The variants that the page showed, in canonical form.
     pub variants: Option<&'a str>,
-    /// The IP address, where the site asks.
+    /// The IP address, if the site records it.
     pub ip: Option<&'a str>,
-    /// JSON.
+    /// The rest of the event, as JSON.
     pub payload: &'a str,
 }
 
-/// Why a record is refused.
+/// An error while encoding a record or adding it to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum RecordFault {
-    /// A text column.
-    #[error("a text of {0} bytes is longer than {TEXT_BYTES_MAX}")]
+pub enum RecordError {
+    /// A text column exceeds its limit.
+    #[error("a text of {0} bytes exceeds the limit of {TEXT_BYTES_MAX} bytes")]
     TextTooLong(usize),
-    /// The payload.
-    #[error("a payload of {0} bytes is longer than {PAYLOAD_BYTES_MAX}")]
+    /// The payload exceeds its limit.
+    #[error("a payload of {0} bytes exceeds the limit of {PAYLOAD_BYTES_MAX} bytes")]
     PayloadTooLong(usize),
-    /// The request would pass its bound.
-    #[error("the records of the request would take {0} bytes")]
+    /// The request would exceed its limit.
+    #[error("the records of the request need {0} bytes and exceed the limit of {REQUEST_BYTES_MAX} bytes")]
     RequestTooLong(usize),
 }
 
 impl<'a> Record<'a> {
-    /// The tombstone of a visitor of `site`.
+    /// Creates the tombstone of a visitor of `site`.
     pub(super) fn tombstone(site: &'a str, payload: &'a str, now_ms: i64) -> Self {
         Self {
-            kind: Kind::Tombstone,
+            kind: RecordKind::Tombstone,
             bot: false,
             gpc: false,
             received_ms: now_ms,
@@ -156,24 +157,24 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Appends the record to `out`.
+    /// Appends the record to `out`. Times are clamped to [`TIME_MS_MAX`].
     ///
     /// # Errors
-    /// A text or the payload is too long; `out` is unchanged then. Times are cut to [`TIME_MS_MAX`].
-    pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), RecordFault> {
+    /// A text or the payload is too long. `out` is then unchanged.
+    pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), RecordError> {
         let texts = self.texts();
         let mut fixed = [0; RECORD_BYTES_MIN];
         let mut bytes = RECORD_BYTES_MIN + self.payload.len();
-        for (text, length) in texts.iter().zip(fixed[LENGTHS_AT..].chunks_exact_mut(2)) {
+        for (text, length) in texts.iter().zip(fixed[LENGTHS_OFFSET..].chunks_exact_mut(2)) {
             let text_bytes = text.map_or(0, str::len);
             if text_bytes > TEXT_BYTES_MAX {
-                return Err(RecordFault::TextTooLong(text_bytes));
+                return Err(RecordError::TextTooLong(text_bytes));
             }
             bytes += text_bytes;
             length.copy_from_slice(&text.map_or(ABSENT, |_| text_bytes as u16).to_le_bytes());
         }
         if self.payload.len() > PAYLOAD_BYTES_MAX {
-            return Err(RecordFault::PayloadTooLong(self.payload.len()));
+            return Err(RecordError::PayloadTooLong(self.payload.len()));
         }
         let length = bytes.next_multiple_of(8);
         self.encode_fixed(length as u32, &mut fixed);
@@ -186,27 +187,29 @@ impl<'a> Record<'a> {
         Ok(())
     }
 
-    /// All before the texts but their lengths.
+    /// Encodes all fields before the texts except their lengths.
     fn encode_fixed(&self, length: u32, fixed: &mut [u8; RECORD_BYTES_MIN]) {
         let time = |ms: i64| ms.clamp(-TIME_MS_MAX, TIME_MS_MAX).to_le_bytes();
         fixed[..4].copy_from_slice(&length.to_le_bytes());
         fixed[4] = self.kind as u8;
         fixed[5] = u8::from(self.bot) | u8::from(self.gpc) << 1;
         fixed[8..16].copy_from_slice(&time(self.received_ms));
-        fixed[16..KEY_AT].copy_from_slice(&time(self.timestamp_ms));
-        fixed[KEY_AT..LENGTHS_AT].copy_from_slice(&key_to_bytes(self.key, self.payload.len() as u32));
+        fixed[16..KEY_OFFSET].copy_from_slice(&time(self.timestamp_ms));
+        fixed[KEY_OFFSET..LENGTHS_OFFSET].copy_from_slice(&key_to_bytes(self.key, self.payload.len() as u32));
     }
 
-    /// The record at the beginning of `bytes`, and its length; `None` where there is no whole one.
+    /// Decodes the record at the start of `bytes`. Returns it with its length, or `None` if no valid record
+    /// is there.
     pub fn decode(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let length = record_length(bytes)?;
         let bytes = &bytes[..length];
-        let (key, payload_length) = key_from_bytes(&bytes[KEY_AT..])?;
+        let (key, payload_length) = key_from_bytes(&bytes[KEY_OFFSET..])?;
         let zeros = bytes[6..8] == [0; 2] && bytes[66..72] == [0; 6];
         if !zeros || bytes[5] & !3 != 0 {
             return None;
         }
-        // All texts at once, with the zeros behind them: a text of its own is one that ends between two characters.
+        // Validate all texts in one pass, together with the padding. `split_at_checked` then rejects a column
+        // that ends inside a character.
         let mut rest = simdutf8::basic::from_utf8(&bytes[RECORD_BYTES_MIN..]).ok()?;
         let mut take = |length| {
             let (text, behind) = rest.split_at_checked(length)?;
@@ -225,7 +228,7 @@ impl<'a> Record<'a> {
         }
         let [site, message_id, anon_id, user_id, event, name, path, variants, ip] = texts;
         let record = Self {
-            kind: Kind::from_byte(bytes[4])?,
+            kind: RecordKind::from_byte(bytes[4])?,
             bot: bytes[5] & 1 != 0,
             gpc: bytes[5] & 2 != 0,
             received_ms: u64_at(bytes, 8) as i64,
@@ -260,8 +263,9 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The length that the record at the beginning of `bytes` names, if it may be one and is there.
-pub fn record_length(bytes: &[u8]) -> Option<usize> {
+/// Returns the length field of the record at the start of `bytes`, if the length is valid and `bytes` holds
+/// as much.
+pub(super) fn record_length(bytes: &[u8]) -> Option<usize> {
     if bytes.len() < RECORD_BYTES_MIN {
         return None;
     }
@@ -269,8 +273,8 @@ pub fn record_length(bytes: &[u8]) -> Option<usize> {
     ((RECORD_BYTES_MIN..=bytes.len()).contains(&length) && length.is_multiple_of(8)).then_some(length)
 }
 
-/// The encoded records end to end in `bytes`, as far as there are whole ones.
-pub fn encoded(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+/// Iterates over the consecutive encoded records in `bytes`. Stops at the first incomplete one.
+pub(super) fn encoded_records(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         let (record, behind) = rest.split_at_checked(record_length(rest)?)?;
@@ -279,25 +283,25 @@ pub fn encoded(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Takes the content out of an encoded record: length and received time stay.
-pub fn make_void(record: &mut [u8]) {
+/// Erases the content of an encoded record. Length and received time remain.
+pub(super) fn make_void(record: &mut [u8]) {
     let payload_bytes = record.len() - RECORD_BYTES_MIN;
-    record[4] = Kind::Void as u8;
+    record[4] = RecordKind::Void as u8;
     record[5] = 0;
     record[16..24].fill(0);
-    record[KEY_AT..LENGTHS_AT].copy_from_slice(&key_to_bytes(0, payload_bytes as u32));
-    record[LENGTHS_AT..LENGTHS_AT + 18].fill(0xFF);
+    record[KEY_OFFSET..LENGTHS_OFFSET].copy_from_slice(&key_to_bytes(0, payload_bytes as u32));
+    record[LENGTHS_OFFSET..LENGTHS_OFFSET + 18].fill(0xFF);
     record[RECORD_BYTES_MIN..].fill(0);
 }
 
-/// The site of the record at the beginning of `bytes`.
-pub fn site(bytes: &[u8]) -> Option<&str> {
+/// Returns the site of the record at the start of `bytes`.
+pub(super) fn site(bytes: &[u8]) -> Option<&str> {
     let record = &bytes[..record_length(bytes)?];
     simdutf8::basic::from_utf8(ids(record)[0]?).ok()
 }
 
-/// Site, anonymous id and user id of an encoded record. Whether they are texts is not looked at.
-pub fn ids(record: &[u8]) -> [Option<&[u8]>; 3] {
+/// Returns site, anonymous ID and user ID of an encoded record, without validating UTF-8.
+pub(super) fn ids(record: &[u8]) -> [Option<&[u8]>; 3] {
     let mut rest = &record[RECORD_BYTES_MIN..];
     let [site, _, anon_id, user_id] = [0, 1, 2, 3].map(|column| {
         let (text, behind) = rest.split_at_checked(column_length(record, column)?)?;
@@ -307,19 +311,20 @@ pub fn ids(record: &[u8]) -> [Option<&[u8]>; 3] {
     [site, anon_id, user_id]
 }
 
-/// The length of a text column of an encoded record, where there is a text.
+/// Returns the length of a text column of an encoded record, or `None` if the text is absent.
 fn column_length(record: &[u8], column: usize) -> Option<usize> {
-    let length = u16_at(record, LENGTHS_AT + 2 * column);
+    let length = u16_at(record, LENGTHS_OFFSET + 2 * column);
     (length != ABSENT).then_some(usize::from(length))
 }
 
-/// Key and received time of an encoded record.
-pub fn key_and_time(record: &[u8]) -> (u128, i64) {
-    (key_from_bytes(&record[KEY_AT..]).map_or(0, |(key, _)| key), u64_at(record, 8) as i64)
+/// Returns key and received time of an encoded record.
+pub(super) fn key_and_time(record: &[u8]) -> (u128, i64) {
+    (key_from_bytes(&record[KEY_OFFSET..]).map_or(0, |(key, _)| key), u64_at(record, 8) as i64)
 }
 
-/// A key and a number of four bytes in 24, whose bytes 0, 8 and 16 are zero: no key looks like a magic.
-pub fn key_to_bytes(key: u128, number: u32) -> [u8; 24] {
+/// Encodes a key and a 4-byte number in 24 bytes. Bytes 0, 8 and 16 are zero, so that no key looks like a
+/// magic.
+pub(super) fn key_to_bytes(key: u128, number: u32) -> [u8; 24] {
     let key = key.to_le_bytes();
     let mut bytes = [0; 24];
     bytes[1..8].copy_from_slice(&key[0..7]);
@@ -329,8 +334,8 @@ pub fn key_to_bytes(key: u128, number: u32) -> [u8; 24] {
     bytes
 }
 
-/// What [`key_to_bytes`] put into the first 24 of `bytes`.
-pub fn key_from_bytes(bytes: &[u8]) -> Option<(u128, u32)> {
+/// Decodes key and number from the first 24 of `bytes`, as [`key_to_bytes`] wrote them.
+pub(super) fn key_from_bytes(bytes: &[u8]) -> Option<(u128, u32)> {
     if bytes.len() < 24 || [bytes[0], bytes[8], bytes[16], bytes[19]] != [0; 4] {
         return None;
     }

@@ -1,34 +1,34 @@
-//! One segment file as what stands in it: whole batches, and damage between them.
+//! A scanner of one segment file. It finds whole batches and the damage between them.
 //!
-//! Says nothing about what that means: see [`super::verify`].
+//! [`super::verify`] decides whether the damage is a loss.
 
 use std::io;
 
-use super::footer::{Footer, TRAILER_BYTES, footer_at};
+use super::footer::{Footer, TRAILER_BYTES, footer_offset};
 use super::format::{
-    BATCH_HEADER_BYTES, BATCH_MAGIC, Batch, FOOTER_MAGIC, HEADER_BYTES, Header, HeaderFault, batch_length,
+    BATCH_HEADER_BYTES, BATCH_MAGIC, Batch, FOOTER_MAGIC, HEADER_BYTES, Header, HeaderError, batch_length,
 };
-use crate::limits::{READ_BYTES, RESERVED_BYTES_MAX};
+use crate::limits::{READ_CHUNK_BYTES, RESERVED_BYTES_MAX};
 use crate::storage::disk::{DiskFile, read_full};
 
-/// A segment's header.
+/// Reads a segment's header.
 ///
 /// # Errors
-/// What the system says; the inner result tells of the header.
-pub fn header(file: &dyn DiskFile) -> io::Result<Result<Header, HeaderFault>> {
+/// The outer result is an I/O error. The inner result says whether the header is valid.
+pub(super) fn read_header(file: &dyn DiskFile) -> io::Result<Result<Header, HeaderError>> {
     let mut bytes = [0; HEADER_BYTES];
     let length = read_full(file, &mut bytes, 0)?;
     Ok(Header::from_bytes(&bytes[..length]))
 }
 
-/// A sealed segment's footer; `None` where it was not sealed, or the footer is damaged.
+/// Reads a sealed segment's footer. Returns `None` if the segment is not sealed or the footer is damaged.
 ///
 /// # Errors
-/// What the system says.
-pub fn footer(file: &dyn DiskFile) -> io::Result<Option<Footer>> {
+/// An I/O error.
+pub(super) fn read_footer(file: &dyn DiskFile) -> io::Result<Option<Footer>> {
     let length = file.length()?;
     let trailer = read_at(file, length.saturating_sub(TRAILER_BYTES as u64), TRAILER_BYTES)?;
-    let Some(at) = footer_at(&trailer, length) else { return Ok(None) };
+    let Some(at) = footer_offset(&trailer, length) else { return Ok(None) };
     let bytes = read_at(file, at, (length - at) as usize)?;
     Ok(Footer::from_bytes(&bytes, at))
 }
@@ -40,88 +40,89 @@ fn read_at(file: &dyn DiskFile, at: u64, length: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What stands somewhere in a segment.
+/// An item of a segment file.
 #[derive(Debug)]
-pub enum Item<'a> {
-    /// A batch whose checks pass.
+pub(super) enum ScanItem<'a> {
+    /// A batch that passed all checks.
     Batch {
         /// Its offset.
         at: u64,
-        /// What it is.
+        /// Its content.
         batch: Batch<'a>,
     },
-    /// No batch, up to the next one or the end.
+    /// Bytes that are no valid batch, up to the next batch or the end.
     Damage {
-        /// Where it begins.
+        /// The offset of the damage.
         at: u64,
-        /// How long it is.
+        /// The length of the damage.
         bytes: u64,
     },
 }
 
-/// Goes through the batches of a file.
-pub struct Scan {
+/// A scanner of the batches of a file.
+pub(super) struct BatchScanner {
     file: Box<dyn DiskFile>,
-    at: u64,
-    /// Where the batches end: the footer, or the file's end as of the beginning, or where what is reserved begins.
+    offset: u64,
+    /// The end of the batches: the footer, the end of the file when the scan began, or the start of the
+    /// reserved zeros.
     end: u64,
     window: Vec<u8>,
-    window_at: u64,
+    window_offset: u64,
 }
 
-impl Scan {
-    /// From the first batch to `end`.
-    pub fn new(file: Box<dyn DiskFile>, end: u64) -> Self {
-        Self { file, at: HEADER_BYTES as u64, end, window: Vec::new(), window_at: 0 }
+impl BatchScanner {
+    /// Creates a scanner from the first batch to `end`.
+    pub(super) fn new(file: Box<dyn DiskFile>, end: u64) -> Self {
+        Self { file, offset: HEADER_BYTES as u64, end, window: Vec::new(), window_offset: 0 }
     }
 
-    /// Where the batches end.
-    pub fn end(&self) -> u64 {
+    /// Returns the offset where the batches end.
+    pub(super) fn end(&self) -> u64 {
         self.end
     }
 
-    /// Goes on at `at`, which is an item's beginning.
-    pub fn seek(&mut self, at: u64) {
-        self.at = at;
+    /// Continues at `at`, which must be the start of an item.
+    pub(super) fn seek(&mut self, at: u64) {
+        self.offset = at;
     }
 
-    /// What comes next; `None` at the end.
+    /// Reads the next item. Returns `None` at the end.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn next(&mut self) -> io::Result<Option<Item<'_>>> {
-        let at = self.at;
+    /// An I/O error.
+    pub(super) fn next(&mut self) -> io::Result<Option<ScanItem<'_>>> {
+        let at = self.offset;
         if at >= self.end {
             return Ok(None);
         }
         if let Some(length) = self.batch_at(at)? {
-            self.at += length as u64;
-            let batch = Batch::trusted(self.bytes(at, length)?);
-            return Ok(Some(Item::Batch { at, batch }));
+            self.offset += length as u64;
+            let batch = Batch::from_trusted(self.read_window(at, length)?);
+            return Ok(Some(ScanItem::Batch { at, batch }));
         }
-        self.at = self.batch_behind(at)?;
-        if self.at == self.end {
-            self.end = self.written_end(at)?;
-            self.at = self.end;
+        self.offset = self.next_batch_after(at)?;
+        if self.offset == self.end {
+            self.end = self.data_end(at)?;
+            self.offset = self.end;
         }
-        Ok((self.at > at).then(|| Item::Damage { at, bytes: self.at - at }))
+        Ok((self.offset > at).then(|| ScanItem::Damage { at, bytes: self.offset - at }))
     }
 
-    /// The length of the whole batch at `at`.
+    /// Returns the length of the batch at `at`, if it passes all checks.
     fn batch_at(&mut self, at: u64) -> io::Result<Option<usize>> {
-        let Some(length) = batch_length(self.bytes(at, BATCH_HEADER_BYTES)?) else { return Ok(None) };
-        let batch = self.bytes(at, length)?;
-        Ok((batch.len() == length && Batch::checked(batch).is_some()).then_some(length))
+        let Some(length) = batch_length(self.read_window(at, BATCH_HEADER_BYTES)?) else { return Ok(None) };
+        let batch = self.read_window(at, length)?;
+        Ok((batch.len() == length && Batch::parse(batch).is_some()).then_some(length))
     }
 
-    /// The next whole batch behind `at`, where none begins, or the end. A footer has none behind it.
-    fn batch_behind(&mut self, at: u64) -> io::Result<u64> {
-        if self.bytes(at, FOOTER_MAGIC.len())? == FOOTER_MAGIC {
+    /// Returns the offset of the next valid batch after `at`, or the end. After a footer there is no batch.
+    fn next_batch_after(&mut self, at: u64) -> io::Result<u64> {
+        if self.read_window(at, FOOTER_MAGIC.len())? == FOOTER_MAGIC {
             return Ok(self.end);
         }
         let mut at = at + 8;
         while at < self.end {
-            if self.bytes(at, BATCH_MAGIC.len())? == BATCH_MAGIC && self.batch_at(at)?.is_some() {
+            if self.read_window(at, BATCH_MAGIC.len())? == BATCH_MAGIC && self.batch_at(at)?.is_some() {
                 return Ok(at);
             }
             at += 8;
@@ -129,15 +130,16 @@ impl Scan {
         Ok(self.end)
     }
 
-    /// Where what stands at `at` and behind it ends but for what is reserved, which is that many zeros or fewer: a multiple of 8
-    /// behind `at`, or the end of what is scanned.
+    /// Returns the end of the data that begins at `at`, without reserved zeros. At most `RESERVED_BYTES_MAX`
+    /// zeros before the end of the scan count as reserved. The result is `at` plus a multiple of 8, or the
+    /// end of the scan.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn written_end(&mut self, at: u64) -> io::Result<u64> {
+    /// An I/O error.
+    pub(super) fn data_end(&mut self, at: u64) -> io::Result<u64> {
         let (mut place, mut written_end) = (at, at);
         while place < self.end {
-            let bytes = self.bytes(place, READ_BYTES)?;
+            let bytes = self.read_window(place, READ_CHUNK_BYTES)?;
             if bytes.is_empty() {
                 break;
             }
@@ -150,11 +152,12 @@ impl Scan {
         Ok(if is_reserved { written_end.min(self.end) } else { self.end })
     }
 
-    /// Whether a writer has gone on since the file had `length` bytes: it has others now, or a batch is at `at`, where none was.
+    /// Returns whether a writer has written since the file had `length` bytes: the length differs, or there
+    /// is now a batch at `at`.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn has_gone_on(&mut self, at: u64, length: u64) -> io::Result<bool> {
+    /// An I/O error.
+    pub(super) fn has_grown(&mut self, at: u64, length: u64) -> io::Result<bool> {
         if self.file.length()? != length {
             return Ok(true);
         }
@@ -165,18 +168,18 @@ impl Scan {
         Ok(batch?.is_some())
     }
 
-    /// At most `length` bytes from `at` on: fewer at the end only.
-    fn bytes(&mut self, at: u64, length: usize) -> io::Result<&[u8]> {
+    /// Returns `length` bytes from `at` on, or fewer at the end.
+    fn read_window(&mut self, at: u64, length: usize) -> io::Result<&[u8]> {
         let wanted = (length as u64).min(self.end.saturating_sub(at)) as usize;
-        let window_end = self.window_at + self.window.len() as u64;
-        if at < self.window_at || at + wanted as u64 > window_end {
-            let ahead = wanted.max(READ_BYTES) as u64;
+        let window_end = self.window_offset + self.window.len() as u64;
+        if at < self.window_offset || at + wanted as u64 > window_end {
+            let ahead = wanted.max(READ_CHUNK_BYTES) as u64;
             self.window.resize(ahead.min(self.end.saturating_sub(at)) as usize, 0);
             let read = read_full(&*self.file, &mut self.window, at)?;
             self.window.truncate(read);
-            self.window_at = at;
+            self.window_offset = at;
         }
-        let from = (at - self.window_at) as usize;
+        let from = (at - self.window_offset) as usize;
         let to = (from + wanted).min(self.window.len());
         Ok(&self.window[from..to])
     }

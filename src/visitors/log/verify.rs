@@ -1,378 +1,399 @@
-//! What stands in the folder, and what it means: kept, lost, torn or void.
+//! Verification of the log directory. Classifies its contents: valid, lost, torn tail, or void.
 //!
-//! Recovery, readers and `check` all see the log through here, so that they cannot disagree.
+//! Recovery, readers and `check` all use this module, so that they cannot disagree.
 
 use std::io;
 use std::ops::Range;
 
 use super::LogError;
-use super::directory::{Directory, Oldest, segment_name};
+use super::directory::{LogDirectory, OldestSeq, segment_name};
 use super::footer::Footer;
-use super::format::{Batch, HeaderFault};
-use super::scan::{self, Item, Scan};
+use super::format::{Batch, HeaderError};
+use super::scan::{self, BatchScanner, ScanItem};
 
-/// What is wrong at a place.
+/// A damaged place in a file of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    /// In the folder.
+pub struct Damage {
+    /// The file's name in the directory.
     pub file: String,
-    /// Offset.
-    pub at: u64,
-    /// From there on.
+    /// The offset of the damage.
+    pub offset: u64,
+    /// The length of the damage.
     pub bytes: u64,
-    /// What it is.
-    pub flaw: Flaw,
-    /// Seqs that nothing readable holds any more.
-    pub lost: Range<u64>,
+    /// The kind of the damage.
+    pub kind: DamageKind,
+    /// The seqs that no readable batch holds any more.
+    pub lost_seqs: Range<u64>,
 }
 
-/// What kind of wrong.
+/// The kind of a damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Flaw {
-    /// A segment's header is damaged; its name stood in for it.
+pub enum DamageKind {
+    /// A segment's header is damaged. Its name replaces the header.
     Header,
-    /// A segment's header names another first seq than its name.
+    /// A segment's header and its name have different first seqs.
     Name,
-    /// A batch, or what should be one, is damaged below the watermark.
+    /// A batch below the watermark is damaged, or repeats seqs.
     Batch,
-    /// Records that were there are not, without a trace.
+    /// Records below the watermark are missing, with no damaged bytes in their place.
     Missing,
-    /// `oldest` is damaged.
+    /// The file `oldest` is damaged.
     Oldest,
-    /// `secret` is damaged or missing while an erasure is under way.
+    /// The file `secret` is damaged or missing while an erasure is in progress.
     Secret,
-    /// Damage above the watermark: what a crash leaves. Nothing acknowledged as durable was there.
+    /// A tail above the watermark is damaged, as a crash leaves it. No record in it was acknowledged as
+    /// durable.
     Torn,
-    /// A later segment voids it: what a failed sync leaves.
+    /// A later segment voids a tail, as a failed sync leaves it.
     Void,
 }
 
-impl Flaw {
-    /// Whether it is more than what crashes and failed syncs leave.
-    pub fn is_loud(self) -> bool {
+impl DamageKind {
+    /// Returns whether crashes and failed syncs alone cannot cause this kind of damage.
+    pub fn is_unexpected(self) -> bool {
         !matches!(self, Self::Torn | Self::Void)
     }
 }
 
-impl std::fmt::Display for Flaw {
+impl std::fmt::Display for DamageKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Header => "the header is damaged; the file's name stood in for it",
-            Self::Name => "the header names another first seq than the file's name",
-            Self::Batch => "damaged",
+            Self::Header => "damaged header, replaced by the file name",
+            Self::Name => "the first seq in the header differs from the file name",
+            Self::Batch => "damaged batch",
             Self::Missing => "records are missing",
-            Self::Oldest => "damaged; nothing was deleted for its sake",
-            Self::Secret => "damaged or missing; an erasure that was begun cannot be finished",
-            Self::Torn => "a torn tail",
-            Self::Void => "a tail that a later segment voids",
+            Self::Oldest => "damaged file; nothing is deleted because of it",
+            Self::Secret => "damaged or missing, so an interrupted erasure cannot be finished; restore the file and restart",
+            Self::Torn => "torn tail, as a crash leaves it",
+            Self::Void => "void tail, which a later segment replaces",
         })
     }
 }
 
-impl std::fmt::Display for Finding {
+impl std::fmt::Display for Damage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} at {}, {} bytes: {}", self.file, self.at, self.bytes, self.flaw)?;
-        if self.lost.is_empty() {
+        write!(f, "{} at offset {}, {} bytes: {}", self.file, self.offset, self.bytes, self.kind)?;
+        if self.lost_seqs.is_empty() {
             Ok(())
         } else {
-            write!(f, "; lost {}..={}", self.lost.start, self.lost.end - 1)
+            write!(f, "; lost seqs {}..={}", self.lost_seqs.start, self.lost_seqs.end - 1)
         }
     }
 }
 
-/// A segment in its folder.
+/// An entry for one segment of the directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// By its name.
+pub(super) struct SegmentEntry {
+    /// The first seq in the file name.
     pub named_seq: u64,
-    /// By its header, or its name.
+    /// The first seq in the header. If the header is damaged, the one in the file name.
     pub first_seq: u64,
-    /// The first seq of the segment after it, which voids from there on.
-    pub limit: u64,
+    /// The first seq of the next segment, which voids all records at or above it in this segment.
+    pub void_from_seq: u64,
 }
 
-impl Place {
-    /// Its file.
-    pub fn name(&self) -> String {
+impl SegmentEntry {
+    /// Returns the name of the segment's file.
+    pub(super) fn file_name(&self) -> String {
         segment_name(self.named_seq)
     }
 }
 
-/// The folder at one moment.
+/// The segments and the watermark of the directory at one moment.
 #[derive(Debug)]
-pub struct Survey {
-    /// The segments that count, in order.
-    pub places: Vec<Place>,
-    /// The segments that retention let go and a crash left.
-    pub let_go: Vec<Place>,
-    /// The watermark: all up to this one were durable.
-    pub proven: u64,
-    /// What is wrong with headers and the folder.
-    pub findings: Vec<Finding>,
+pub(super) struct LogScan {
+    /// The segments that retention has kept, in order.
+    pub segments: Vec<SegmentEntry>,
+    /// The segments that retention has expired but not deleted because of a crash.
+    pub expired: Vec<SegmentEntry>,
+    /// The watermark: all seqs up to this one were durable.
+    pub durable_watermark: u64,
+    /// The damage in headers and in the directory.
+    pub damage: Vec<Damage>,
 }
 
-impl Survey {
-    /// Looks at every header, and through the last segment.
+impl LogScan {
+    /// Reads every header, and the footer or all batches of the last segment.
     ///
     /// # Errors
-    /// What the system says; a format version that this release does not know.
-    pub fn of(directory: &Directory) -> Result<Self, LogError> {
+    /// An I/O error, or a format version that this release does not know.
+    pub(super) fn of_directory(directory: &LogDirectory) -> Result<Self, LogError> {
         let mut findings = Vec::new();
         let mut places = Vec::new();
         for named_seq in directory.segments().map_err(|error| LogError::io(&directory.path(""), error))? {
-            places.extend(place(directory, named_seq, &mut findings)?);
+            places.extend(read_segment_entry(directory, named_seq, &mut findings)?);
         }
-        // Behind the segments, so that none is missed which retention took away while they were looked at.
-        let oldest = oldest(directory, &mut findings)?;
+        // Read `oldest` after the segments: otherwise a segment that retention deletes meanwhile would look
+        // lost.
+        let oldest = read_oldest(directory, &mut findings)?;
         places.sort_by_key(|place| place.first_seq);
         for at in 1..places.len() {
-            places[at - 1].limit = places[at].first_seq;
+            places[at - 1].void_from_seq = places[at].first_seq;
         }
         let first = places.first().map_or(1, |first| first.first_seq.max(1));
         let oldest = oldest.unwrap_or(first);
-        let kept = places.split_off(places.partition_point(|place| place.limit <= oldest));
+        let kept = places.split_off(places.partition_point(|place| place.void_from_seq <= oldest));
         if let Some(first) = kept.first().filter(|first| first.first_seq > oldest) {
-            findings.push(finding(&first.name(), 0, 0, Flaw::Missing, oldest..first.first_seq));
+            findings.push(damage_in(&first.file_name(), 0, 0, DamageKind::Missing, oldest..first.first_seq));
         }
-        let proven = kept.last().map_or(Ok(0), |last| proven_by(directory, last))?.max(oldest - 1);
-        Ok(Self { places: kept, let_go: places, proven, findings })
+        let proven = kept.last().map_or(Ok(0), |last| segment_watermark(directory, last))?.max(oldest - 1);
+        Ok(Self { segments: kept, expired: places, durable_watermark: proven, damage: findings })
     }
 
-    /// Looks at one segment as if it were alone.
+    /// Reads one segment as if it were alone in the directory.
     ///
     /// # Errors
-    /// As of [`Survey::of`].
-    pub fn of_one(directory: &Directory, named_seq: u64) -> Result<Self, LogError> {
+    /// As for [`LogScan::of_directory`].
+    pub(super) fn of_segment(directory: &LogDirectory, named_seq: u64) -> Result<Self, LogError> {
         let mut findings = Vec::new();
-        let places: Vec<Place> = place(directory, named_seq, &mut findings)?.into_iter().collect();
-        let proven = places.last().map_or(Ok(0), |last| proven_by(directory, last))?;
-        Ok(Self { places, let_go: Vec::new(), proven, findings })
+        let places: Vec<SegmentEntry> =
+            read_segment_entry(directory, named_seq, &mut findings)?.into_iter().collect();
+        let proven = places.last().map_or(Ok(0), |last| segment_watermark(directory, last))?;
+        Ok(Self { segments: places, expired: Vec::new(), durable_watermark: proven, damage: findings })
     }
 }
 
-/// The first seq that is kept; `None` where that is not known.
-fn oldest(directory: &Directory, findings: &mut Vec<Finding>) -> Result<Option<u64>, LogError> {
+/// Returns the first seq that retention has kept. `None` if the file `oldest` is damaged.
+fn read_oldest(directory: &LogDirectory, findings: &mut Vec<Damage>) -> Result<Option<u64>, LogError> {
     match directory.oldest().map_err(|error| LogError::io(&directory.path("oldest"), error))? {
-        Oldest::Absent => Ok(Some(1)),
-        Oldest::Seq(seq) => Ok(Some(seq.max(1))),
-        Oldest::Damaged => {
-            findings.push(finding("oldest", 0, 0, Flaw::Oldest, 0..0));
+        OldestSeq::Absent => Ok(Some(1)),
+        OldestSeq::Seq(seq) => Ok(Some(seq.max(1))),
+        OldestSeq::Damaged => {
+            findings.push(damage_in("oldest", 0, 0, DamageKind::Oldest, 0..0));
             Ok(None)
         }
     }
 }
 
-/// `None` where retention took the file away meanwhile.
-fn place(
-    directory: &Directory,
+/// Reads a segment's header. Returns `None` if retention has deleted the file meanwhile.
+fn read_segment_entry(
+    directory: &LogDirectory,
     named_seq: u64,
-    findings: &mut Vec<Finding>,
-) -> Result<Option<Place>, LogError> {
+    findings: &mut Vec<Damage>,
+) -> Result<Option<SegmentEntry>, LogError> {
     let name = segment_name(named_seq);
     let failed = |error| LogError::io(&directory.path(&name), error);
-    let file = match directory.open(&name) {
+    let file = match directory.open_file(&name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.map_err(failed)?,
     };
-    let first_seq = match scan::header(&*file).map_err(failed)? {
+    let first_seq = match scan::read_header(&*file).map_err(failed)? {
         Ok(header) => header.first_seq,
-        Err(HeaderFault::Version(version)) => {
-            return Err(LogError::Version { file: directory.path(&name), version });
+        Err(HeaderError::UnsupportedVersion(version)) => {
+            return Err(LogError::UnsupportedVersion { file: directory.path(&name), version });
         }
-        Err(HeaderFault::Damaged) => {
-            findings.push(finding(&name, 0, 40, Flaw::Header, 0..0));
+        Err(HeaderError::Damaged) => {
+            findings.push(damage_in(&name, 0, 40, DamageKind::Header, 0..0));
             named_seq
         }
     };
     if first_seq != named_seq {
-        findings.push(finding(&name, 16, 8, Flaw::Name, 0..0));
+        findings.push(damage_in(&name, 16, 8, DamageKind::Name, 0..0));
     }
-    Ok(Some(Place { named_seq, first_seq, limit: u64::MAX }))
+    Ok(Some(SegmentEntry { named_seq, first_seq, void_from_seq: u64::MAX }))
 }
 
-/// The greatest durable seq that a segment names: in its footer, or else in its header and its batches.
-fn proven_by(directory: &Directory, place: &Place) -> Result<u64, LogError> {
-    let failed = |error| LogError::io(&directory.path(&place.name()), error);
-    let file = directory.open(&place.name()).map_err(failed)?;
-    if let Some(footer) = scan::footer(&*file).map_err(failed)? {
+/// Returns the greatest durable seq that a segment states: in its footer, or else in its header and its
+/// batches.
+fn segment_watermark(directory: &LogDirectory, place: &SegmentEntry) -> Result<u64, LogError> {
+    let failed = |error| LogError::io(&directory.path(&place.file_name()), error);
+    let file = directory.open_file(&place.file_name()).map_err(failed)?;
+    if let Some(footer) = scan::read_footer(&*file).map_err(failed)? {
         return Ok(footer.last_seq);
     }
     let end = file.length().map_err(failed)?;
-    let mut scan = Scan::new(file, end);
+    let mut scan = BatchScanner::new(file, end);
     let mut proven = place.first_seq.saturating_sub(1);
     while let Some(item) = scan.next().map_err(failed)? {
-        if let Item::Batch { batch, .. } = item {
-            proven = proven.max(batch.durable);
+        if let ScanItem::Batch { batch, .. } = item {
+            proven = proven.max(batch.durable_seq);
         }
     }
     Ok(proven)
 }
 
-pub(super) fn finding(file: &str, at: u64, bytes: u64, flaw: Flaw, lost: Range<u64>) -> Finding {
-    Finding { file: file.to_owned(), at, bytes, flaw, lost }
+pub(super) fn damage_in(file: &str, at: u64, bytes: u64, flaw: DamageKind, lost: Range<u64>) -> Damage {
+    Damage { file: file.to_owned(), offset: at, bytes, kind: flaw, lost_seqs: lost }
 }
 
-/// What comes next in a segment.
+/// The next item of a segment.
 #[derive(Debug)]
-pub enum Passage<'a> {
-    /// A batch that counts.
+pub(super) enum SegmentItem<'a> {
+    /// A valid batch, without the records that the next segment voids.
     Batch {
         /// Its offset.
         at: u64,
-        /// What it is.
+        /// Its content.
         batch: Batch<'a>,
     },
-    /// Something is wrong; reading goes on behind it, unless it is torn or void: that is the last.
-    Flaw(Finding),
+    /// Damage. A torn or void tail is the last item. Otherwise reading continues after the damage.
+    Damage(Damage),
 }
 
-/// Goes through one segment.
-pub struct Walk {
-    scan: Scan,
+/// A reader of the batches and the damage of one segment.
+pub(super) struct SegmentReader {
+    scan: BatchScanner,
     footer: Option<Footer>,
-    bytes: u64,
-    name: String,
-    expected: u64,
-    limit: u64,
-    proven: u64,
-    /// Damage whose loss shows at the next batch: where, how much.
-    damage: Option<(u64, u64)>,
-    ended: bool,
+    file_bytes: u64,
+    file_name: String,
+    expected_seq: u64,
+    void_from_seq: u64,
+    durable_watermark: u64,
+    /// Offset and length of damage whose lost seqs are known when the next batch is found.
+    pending_damage: Option<(u64, u64)>,
+    is_ended: bool,
 }
 
-impl Walk {
-    /// Through the segment at `place`, of a folder whose watermark is `proven`.
+impl SegmentReader {
+    /// Opens the segment at `place`. `proven` is the watermark of its directory.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn new(directory: &Directory, place: &Place, proven: u64) -> io::Result<Self> {
-        let file = directory.open(&place.name())?;
-        let (footer, bytes) = (scan::footer(&*file)?, file.length()?);
-        let end = footer.as_ref().map_or(bytes, |footer| footer.at);
-        let scan = Scan::new(file, end);
-        let (expected, limit) = (place.first_seq, place.limit);
-        let name = place.name();
-        Ok(Self { scan, footer, bytes, name, expected, limit, proven, damage: None, ended: false })
+    /// An I/O error.
+    pub(super) fn new(directory: &LogDirectory, place: &SegmentEntry, proven: u64) -> io::Result<Self> {
+        let file = directory.open_file(&place.file_name())?;
+        let (footer, bytes) = (scan::read_footer(&*file)?, file.length()?);
+        let end = footer.as_ref().map_or(bytes, |footer| footer.offset);
+        let scan = BatchScanner::new(file, end);
+        let (expected, limit) = (place.first_seq, place.void_from_seq);
+        let name = place.file_name();
+        Ok(Self {
+            scan,
+            footer,
+            file_bytes: bytes,
+            file_name: name,
+            expected_seq: expected,
+            void_from_seq: limit,
+            durable_watermark: proven,
+            pending_damage: None,
+            is_ended: false,
+        })
     }
 
-    /// The footer, if it was sealed.
-    pub fn footer(&self) -> Option<&Footer> {
+    /// Returns the footer, if the segment is sealed.
+    pub(super) fn footer(&self) -> Option<&Footer> {
         self.footer.as_ref()
     }
 
-    /// Of the file.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
+    /// Returns the length of the file.
+    pub(super) fn file_bytes(&self) -> u64 {
+        self.file_bytes
     }
 
-    /// Where the batches end, once all were met.
-    pub fn end(&self) -> u64 {
+    /// Returns the offset where the batches end. Exact only after the last item.
+    pub(super) fn batches_end(&self) -> u64 {
         self.scan.end()
     }
 
-    /// Zeros behind them, for others to go over; known then as well.
-    pub fn reserved_bytes(&self) -> u64 {
-        if self.footer.is_some() { 0 } else { self.bytes - self.end() }
+    /// Returns the number of reserved zeros after the batches. Exact only after the last item.
+    pub(super) fn reserved_bytes(&self) -> u64 {
+        if self.footer.is_some() { 0 } else { self.file_bytes - self.batches_end() }
     }
 
-    /// Leaves out what the index lets be left out before `seq`.
-    pub fn skip_to(&mut self, seq: u64) {
+    /// Seeks to the last batch that the index has at or before `seq`.
+    pub(super) fn seek_to_seq(&mut self, seq: u64) {
         let Some(footer) = &self.footer else { return };
         let behind = footer.index.partition_point(|&(first, _)| first <= seq);
         if let Some(&(first, at)) = behind.checked_sub(1).and_then(|entry| footer.index.get(entry)) {
             self.scan.seek(at);
-            self.expected = first;
+            self.expected_seq = first;
         }
     }
 
-    /// What comes next; `None` at the end.
+    /// Reads the next item. Returns `None` at the end.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn next(&mut self) -> io::Result<Option<Passage<'_>>> {
-        while !self.ended {
+    /// An I/O error.
+    pub(super) fn next(&mut self) -> io::Result<Option<SegmentItem<'_>>> {
+        while !self.is_ended {
             let (at, seqs) = match self.scan.next()? {
-                None => return Ok(self.end_of_segment().map(Passage::Flaw)),
-                Some(Item::Damage { at, bytes }) => {
-                    if self.nothing_is_owed() {
-                        return Ok(self.torn(at)?.map(Passage::Flaw));
+                None => return Ok(self.end_of_segment().map(SegmentItem::Damage)),
+                Some(ScanItem::Damage { at, bytes }) => {
+                    if self.has_read_all_durable() {
+                        return Ok(self.torn_tail(at)?.map(SegmentItem::Damage));
                     }
-                    let (first_at, _) = *self.damage.get_or_insert((at, 0));
-                    self.damage = Some((first_at, at + bytes - first_at));
+                    let (first_at, _) = *self.pending_damage.get_or_insert((at, 0));
+                    self.pending_damage = Some((first_at, at + bytes - first_at));
                     continue;
                 }
-                Some(Item::Batch { at, batch }) => (at, batch.records.seqs()),
+                Some(ScanItem::Batch { at, batch }) => (at, batch.records.seqs()),
             };
-            if seqs.start >= self.limit && !seqs.is_empty() {
-                if self.damage.is_some() || !self.nothing_is_owed() {
+            if seqs.start >= self.void_from_seq && !seqs.is_empty() {
+                if self.pending_damage.is_some() || !self.has_read_all_durable() {
                     self.scan.seek(at);
-                    return Ok(Some(Passage::Flaw(self.gap(at, self.owed_until()))));
+                    return Ok(Some(SegmentItem::Damage(self.take_gap(at, self.durable_end()))));
                 }
-                return Ok(Some(Passage::Flaw(self.rest(at, Flaw::Void)?)));
+                return Ok(Some(SegmentItem::Damage(self.tail_damage(at, DamageKind::Void)?)));
             }
-            if seqs.start != self.expected && self.nothing_is_owed() {
-                return Ok(Some(Passage::Flaw(self.rest(at, Flaw::Torn)?)));
+            if seqs.start != self.expected_seq && self.has_read_all_durable() {
+                return Ok(Some(SegmentItem::Damage(self.tail_damage(at, DamageKind::Torn)?)));
             }
             self.scan.seek(at);
-            if seqs.start > self.expected || self.damage.is_some() {
-                return Ok(Some(Passage::Flaw(self.gap(at, seqs.start))));
+            if seqs.start > self.expected_seq || self.pending_damage.is_some() {
+                return Ok(Some(SegmentItem::Damage(self.take_gap(at, seqs.start))));
             }
-            return self.take(at, seqs);
+            return self.take_batch(at, seqs);
         }
         Ok(None)
     }
 
-    /// The batch at `at`, which was looked at before; one that repeats seqs is a flaw.
-    fn take(&mut self, at: u64, seqs: Range<u64>) -> io::Result<Option<Passage<'_>>> {
-        let repeats = seqs.start < self.expected;
+    /// Takes the batch at `at`, which was checked before. A batch that repeats seqs is damage.
+    fn take_batch(&mut self, at: u64, seqs: Range<u64>) -> io::Result<Option<SegmentItem<'_>>> {
+        let repeats = seqs.start < self.expected_seq;
         if !repeats {
-            self.expected = seqs.end.min(self.limit);
+            self.expected_seq = seqs.end.min(self.void_from_seq);
         }
-        let Some(Item::Batch { mut batch, .. }) = self.scan.next()? else { return Ok(None) };
+        let Some(ScanItem::Batch { mut batch, .. }) = self.scan.next()? else { return Ok(None) };
         if repeats {
             let bytes = batch.bytes.len() as u64;
-            return Ok(Some(Passage::Flaw(finding(&self.name, at, bytes, Flaw::Batch, 0..0))));
+            return Ok(Some(SegmentItem::Damage(damage_in(
+                &self.file_name,
+                at,
+                bytes,
+                DamageKind::Batch,
+                0..0,
+            ))));
         }
-        batch.records = batch.records.until(self.expected);
-        Ok(Some(Passage::Batch { at, batch }))
+        batch.records = batch.records.before_seq(self.expected_seq);
+        Ok(Some(SegmentItem::Batch { at, batch }))
     }
 
-    /// Whether all that is known to have been durable in this segment has been met.
-    fn nothing_is_owed(&self) -> bool {
-        self.expected > self.proven || self.expected >= self.limit
+    /// Returns whether the reader has passed all seqs of this segment that are known to have been durable.
+    fn has_read_all_durable(&self) -> bool {
+        self.expected_seq > self.durable_watermark || self.expected_seq >= self.void_from_seq
     }
 
-    fn owed_until(&self) -> u64 {
-        self.limit.min(self.proven + 1)
+    fn durable_end(&self) -> u64 {
+        self.void_from_seq.min(self.durable_watermark + 1)
     }
 
-    /// A torn tail, unless it is one that a writer has not written yet.
-    fn torn(&mut self, at: u64) -> io::Result<Option<Finding>> {
-        if self.footer.is_none() && self.scan.has_gone_on(at, self.bytes)? {
-            self.ended = true;
+    /// Returns the torn tail at `at`. Returns `None` if a running writer has written there meanwhile.
+    fn torn_tail(&mut self, at: u64) -> io::Result<Option<Damage>> {
+        if self.footer.is_none() && self.scan.has_grown(at, self.file_bytes)? {
+            self.is_ended = true;
             return Ok(None);
         }
-        self.rest(at, Flaw::Torn).map(Some)
+        self.tail_damage(at, DamageKind::Torn).map(Some)
     }
 
-    fn rest(&mut self, at: u64, flaw: Flaw) -> io::Result<Finding> {
-        self.ended = true;
-        let bytes = self.scan.written_end(at)? - at;
-        Ok(finding(&self.name, at, bytes, flaw, 0..0))
+    fn tail_damage(&mut self, at: u64, flaw: DamageKind) -> io::Result<Damage> {
+        self.is_ended = true;
+        let bytes = self.scan.data_end(at)? - at;
+        Ok(damage_in(&self.file_name, at, bytes, flaw, 0..0))
     }
 
-    fn gap(&mut self, at: u64, found: u64) -> Finding {
-        let lost = self.expected..found.max(self.expected);
-        self.expected = lost.end;
-        match self.damage.take() {
-            Some((damage_at, bytes)) => finding(&self.name, damage_at, bytes, Flaw::Batch, lost),
-            None => finding(&self.name, at, 0, Flaw::Missing, lost),
+    fn take_gap(&mut self, at: u64, found: u64) -> Damage {
+        let lost = self.expected_seq..found.max(self.expected_seq);
+        self.expected_seq = lost.end;
+        match self.pending_damage.take() {
+            Some((damage_at, bytes)) => damage_in(&self.file_name, damage_at, bytes, DamageKind::Batch, lost),
+            None => damage_in(&self.file_name, at, 0, DamageKind::Missing, lost),
         }
     }
 
-    fn end_of_segment(&mut self) -> Option<Finding> {
-        self.ended = true;
-        let owed = self.owed_until();
-        (self.expected < owed || self.damage.is_some()).then(|| self.gap(self.scan.end(), owed))
+    fn end_of_segment(&mut self) -> Option<Damage> {
+        self.is_ended = true;
+        let owed = self.durable_end();
+        (self.expected_seq < owed || self.pending_damage.is_some())
+            .then(|| self.take_gap(self.scan.end(), owed))
     }
 }

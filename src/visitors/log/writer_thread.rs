@@ -1,45 +1,47 @@
-//! The writer's thread: rest, step, and again.
+//! The writer's thread. It parks and runs steps until the log is stopped.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, JoinHandle};
 
 use super::queue::Queue;
-use super::writer::Writer;
+use super::writer::LogWriter;
 
-/// How a writer ended.
+/// The last seqs of a log whose writer has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stopped {
-    /// The last seq that was acknowledged.
+pub struct FinalPosition {
+    /// The last acknowledged seq.
     pub last_seq: u64,
-    /// The last that survives a power cut; less only where the disk failed to the end.
+    /// The last seq that survives a power cut. Less than `last_seq` only if the disk was still failing at the
+    /// end.
     pub durable_seq: u64,
 }
 
-/// A writer at work.
+/// A handle to a running writer thread.
 #[derive(Debug)]
 pub struct WriterThread {
     queue: Queue,
-    thread: JoinHandle<Stopped>,
+    thread: JoinHandle<FinalPosition>,
 }
 
 impl WriterThread {
-    /// Sets `writer`, the one of `queue`, to work. Where it panics the process ends: what waits for it would wait for ever.
+    /// Spawns the thread of `writer`, which belongs to `queue`. If the writer panics, the process aborts.
+    /// Otherwise its clients would wait forever.
     ///
     /// # Errors
-    /// There is no thread to be had.
-    pub fn spawn(queue: Queue, mut writer: Writer) -> io::Result<Self> {
+    /// The operating system cannot create the thread.
+    pub fn spawn(queue: Queue, mut writer: LogWriter) -> io::Result<Self> {
         let write = move || {
             while !writer.is_stopping() {
-                writer.rest();
-                writer.step();
+                writer.park();
+                writer.run_once();
             }
             writer.close()
         };
         let work = move || {
             catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|_| {
                 tracing::error!(
-                    "the writer of the log panicked: the process ends, a start recovers what was acknowledged"
+                    "log writer panicked; aborting the process, the next start recovers all acknowledged records"
                 );
                 std::process::abort()
             })
@@ -48,16 +50,17 @@ impl WriterThread {
         Ok(Self { queue, thread })
     }
 
-    /// Whether it has ended: without a stop, it panicked.
+    /// Returns whether the thread has ended. It ends only after the queue was stopped, because a panic aborts
+    /// the process.
     pub fn has_ended(&self) -> bool {
         self.thread.is_finished()
     }
 
-    /// Answers what was taken, syncs, seals, and ends.
+    /// Stops the log: completes the accepted requests, syncs, seals, and joins the thread.
     ///
     /// # Errors
-    /// What it panicked with.
-    pub fn stop(self) -> thread::Result<Stopped> {
+    /// The payload of a panic of the thread. In practice a panic aborts the process first.
+    pub fn stop(self) -> thread::Result<FinalPosition> {
         self.queue.stop();
         self.thread.join()
     }

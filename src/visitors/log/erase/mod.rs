@@ -1,7 +1,7 @@
-//! Erasing a visitor from the log: what is asked of the writer, and what is done beside it on the thread that asked.
+//! Erasure of a visitor from the log: the writer's part, and the longer part on the requesting thread.
 //!
-//! In come the ids of a visitor; once [`Erasure::finish`] returns, no file of the folder holds one of them or anything of the
-//! records that bore them. The steps, and what a crash between them leaves, stand in [`super::format`].
+//! When [`Erasure::finish`] returns, no file of the log holds one of the visitor's IDs or any content of
+//! their records. [`super::format`] specifies the steps and the states that a crash between them leaves.
 
 mod rewrite;
 pub(super) mod secret;
@@ -12,224 +12,232 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use self::rewrite::Whom;
-use self::secret::{Name, Secret, named};
+use self::rewrite::EraseTarget;
+use self::secret::{IdDigest, TombstoneKey, tombstone_digests};
 use super::LogError;
-use super::bloom::Whose;
-use super::directory::{Directory, Oldest};
-use super::metrics::Figures;
-use super::record::Kind;
-use super::recover::Closed;
-use super::scan::{Item, Scan};
-use super::verify::Place;
+use super::bloom::IdKind;
+use super::directory::{LogDirectory, OldestSeq};
+use super::metrics::LogMetrics;
+use super::record::RecordKind;
+use super::recover::ClosedSegment;
+use super::scan::{BatchScanner, ScanItem};
+use super::verify::SegmentEntry;
 use crate::limits::ERASED_IDS_MAX;
 
-/// Whom to erase.
+/// The IDs of the visitor to erase.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Visitor {
+pub struct VisitorIds {
     /// The site ID.
     pub site: String,
-    /// All ids by which the site knows the visitor; at most [`ERASED_IDS_MAX`].
-    pub ids: Vec<(Whose, String)>,
+    /// All IDs by which the site knows the visitor, at most [`ERASED_IDS_MAX`].
+    pub ids: Vec<(IdKind, String)>,
 }
 
-/// What was erased.
+/// The results of an erasure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Erased {
+pub struct ErasureSummary {
     /// Records that became void.
     pub records: u64,
-    /// Segments that were written anew.
+    /// Segments that were rewritten.
     pub segments: u64,
-    /// Of the tombstone.
+    /// The seq of the tombstone.
     pub seq: u64,
 }
 
-/// Why nobody was erased, or not wholly.
+/// An error that prevented an erasure or interrupted it.
 #[derive(Debug, thiserror::Error)]
 pub enum EraseError {
-    /// No ids, or too many.
-    #[error("{0} ids; expected 1 to {ERASED_IDS_MAX}")]
+    /// There are no IDs, or too many.
+    #[error("the visitor has {0} IDs, but one erasure accepts 1 to {ERASED_IDS_MAX}")]
     Ids(usize),
-    /// One at a time.
-    #[error("another erasure is under way")]
+    /// Another erasure is in progress. There is at most one.
+    #[error("another erasure is in progress; retry when it has finished")]
     Busy,
-    /// The log has been stopped.
-    #[error("the log is stopped")]
+    /// The log was stopped.
+    #[error("the log was stopped")]
     Stopped,
-    /// It may have begun; the next one, or the next start, finishes it then.
-    #[error("{0}; if it has begun, the next erasure or the next start finishes it")]
+    /// The log failed. If the erasure has begun, the next erasure or the next start finishes it.
+    #[error("{0}; if the erasure has begun, the next erasure or the next start finishes it")]
     Log(#[from] LogError),
 }
 
-/// The turn to erase; whoever has it keeps retention from deleting.
-pub(super) struct Turn(Arc<Figures>);
+/// The lock that allows one erasure at a time. Retention deletes nothing while it is held.
+pub(super) struct ErasureLock(Arc<LogMetrics>);
 
-impl Turn {
-    /// `None` while another has it.
-    pub(super) fn take(figures: &Arc<Figures>) -> Option<Arc<Self>> {
+impl ErasureLock {
+    /// Acquires the lock. Returns `None` if another erasure holds it.
+    pub(super) fn try_acquire(figures: &Arc<LogMetrics>) -> Option<Arc<Self>> {
         let was_taken = figures.erasing.swap(true, Ordering::SeqCst);
         (!was_taken).then(|| Arc::new(Self(Arc::clone(figures))))
     }
 }
 
-impl Drop for Turn {
+impl Drop for ErasureLock {
     fn drop(&mut self) {
         self.0.erasing.store(false, Ordering::SeqCst);
     }
 }
 
-/// What the writer is asked.
-pub(super) struct Order {
-    pub(super) visitor: Arc<Visitor>,
-    answer: SyncSender<Result<Begun, LogError>>,
-    _turn: Arc<Turn>,
+/// A command to the writer to begin an erasure.
+pub(super) struct EraseCommand {
+    pub(super) visitor: Arc<VisitorIds>,
+    reply_sender: SyncSender<Result<ErasureStarted, LogError>>,
+    _lock: Arc<ErasureLock>,
 }
 
-impl std::fmt::Debug for Order {
+impl std::fmt::Debug for EraseCommand {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Order")
     }
 }
 
-impl Order {
-    pub(super) fn answer(self, begun: Result<Begun, LogError>) {
-        // Who does not wait any more leaves it unfinished.
-        let _ = self.answer.try_send(begun);
+impl EraseCommand {
+    pub(super) fn reply(self, begun: Result<ErasureStarted, LogError>) {
+        // If the receiver is gone, the erasure stays unfinished until the next one or the next start.
+        let _ = self.reply_sender.try_send(begun);
     }
 }
 
-/// What the writer did: the tombstone is durable, and these segments are written to no more.
-pub(super) struct Begun {
-    directory: Directory,
-    secret: Secret,
+/// The writer's part of an erasure: the tombstone is durable, and nothing is written to these segments any
+/// more.
+pub(super) struct ErasureStarted {
+    directory: LogDirectory,
+    secret: TombstoneKey,
     seq: u64,
-    places: Vec<Place>,
-    /// An earlier erasure failed on its way.
-    others: bool,
+    segments: Vec<SegmentEntry>,
+    /// Whether an earlier erasure failed before its end. This one then finishes it.
+    resumes_earlier: bool,
 }
 
-impl Begun {
-    /// `closed` are the segments before the tombstone, which has `seq`.
+impl ErasureStarted {
+    /// Creates the result. `closed` are the segments before the tombstone, and `seq` is the seq of the
+    /// tombstone.
     pub(super) fn new(
-        directory: Directory,
-        secret: Secret,
+        directory: LogDirectory,
+        secret: TombstoneKey,
         seq: u64,
-        closed: &VecDeque<Closed>,
-        others: bool,
+        closed: &VecDeque<ClosedSegment>,
+        resumes_earlier: bool,
     ) -> Self {
         let limits = closed.iter().skip(1).map(|closed| closed.first_seq).chain([seq]);
-        let place = |(closed, limit): (&Closed, u64)| Place {
+        let place = |(closed, limit): (&ClosedSegment, u64)| SegmentEntry {
             named_seq: closed.first_seq,
             first_seq: closed.first_seq,
-            limit,
+            void_from_seq: limit,
         };
-        let places = closed.iter().zip(limits).map(place).collect();
-        Self { directory, secret, seq, places, others }
+        let segments = closed.iter().zip(limits).map(place).collect();
+        Self { directory, secret, seq, segments, resumes_earlier }
     }
 }
 
-/// An erasure that was asked for.
+/// An erasure that the writer was asked to begin.
 pub struct Erasure {
-    visitor: Arc<Visitor>,
-    begun: Receiver<Result<Begun, LogError>>,
-    _turn: Arc<Turn>,
+    visitor: Arc<VisitorIds>,
+    started: Receiver<Result<ErasureStarted, LogError>>,
+    _lock: Arc<ErasureLock>,
 }
 
 impl Erasure {
-    /// Both sides of one.
-    pub(super) fn new(visitor: Visitor, turn: Arc<Turn>) -> (Self, Order) {
+    /// Creates an erasure and its command to the writer.
+    pub(super) fn new(visitor: VisitorIds, turn: Arc<ErasureLock>) -> (Self, EraseCommand) {
         let (answer, begun) = sync_channel(1);
         let visitor = Arc::new(visitor);
-        let order = Order { visitor: Arc::clone(&visitor), answer, _turn: Arc::clone(&turn) };
-        (Self { visitor, begun, _turn: turn }, order)
+        let order =
+            EraseCommand { visitor: Arc::clone(&visitor), reply_sender: answer, _lock: Arc::clone(&turn) };
+        (Self { visitor, started: begun, _lock: turn }, order)
     }
 
-    /// Waits for the writer, then takes the visitor out of every file: seconds for gigabytes, on a thread that may wait.
+    /// Waits for the writer, then removes the visitor from every file. It takes seconds for gigabytes, so
+    /// call it on a thread that may block.
     ///
     /// # Errors
-    /// The log is stopped; the disk fails. Others may hold the visitor's records then.
-    pub fn finish(self) -> Result<Erased, EraseError> {
-        let begun = self.begun.recv().map_err(|_| EraseError::Stopped)??;
-        let Begun { directory, secret, seq, places, others } = begun;
+    /// The log is stopped or the disk fails. Some files may then still hold the visitor's records.
+    pub fn finish(self) -> Result<ErasureSummary, EraseError> {
+        let begun = self.started.recv().map_err(|_| EraseError::Stopped)??;
+        let ErasureStarted { directory, secret, seq, segments: places, resumes_earlier: others } = begun;
         let whom = if others {
             let mut tombstones = tombstones(&directory, &places)?;
             let names =
-                self.visitor.ids.iter().map(|(whose, id)| secret.name(&self.visitor.site, *whose, id));
+                self.visitor.ids.iter().map(|(whose, id)| secret.digest(&self.visitor.site, *whose, id));
             tombstones.extend(names.map(|name| (name, seq)));
-            Whom::Named { secret: &secret, tombstones }
+            EraseTarget::Tombstones { secret: &secret, tombstones }
         } else {
-            Whom::visitor(&self.visitor)
+            EraseTarget::of_visitor(&self.visitor)
         };
         let failed = |error| LogError::io(&directory.path(""), error);
-        remove_let_go(&directory, seq, &places).map_err(failed)?;
-        let erased = Erased { seq, ..take_out(&directory, &places, &whom)? };
-        directory.end_erasing().map_err(failed)?;
+        delete_expired(&directory, seq, &places).map_err(failed)?;
+        let erased = ErasureSummary { seq, ..void_records(&directory, &places, &whom)? };
+        directory.end_erasure().map_err(failed)?;
         Ok(erased)
     }
 }
 
-/// Finishes what a crash or a failure left unfinished, in segments that are written to no more: `places` but the last.
-/// Whoever calls this ends the erasure once that is durable which the folder holds besides.
-pub(super) fn resume(directory: &Directory, places: &[Place]) -> Result<Resumed, LogError> {
-    let Some((_, written)) = places.split_last() else { return Ok(Resumed::Nothing) };
+/// Finishes an interrupted erasure in all of `places` except the last one, which may still change. The caller
+/// ends the erasure after it has made the other records of the directory durable.
+pub(super) fn resume(directory: &LogDirectory, places: &[SegmentEntry]) -> Result<ResumeOutcome, LogError> {
+    let Some((_, written)) = places.split_last() else { return Ok(ResumeOutcome::NoTombstone) };
     let tombstones = tombstones(directory, places)?;
-    let Some(&seq) = tombstones.values().max() else { return Ok(Resumed::Nothing) };
-    let secret = match Secret::of(directory) {
+    let Some(&seq) = tombstones.values().max() else { return Ok(ResumeOutcome::NoTombstone) };
+    let secret = match TombstoneKey::load(directory) {
         Ok(Some(secret)) => secret,
-        Ok(None) => return Ok(Resumed::NobodyKnows),
-        Err(error) if error.kind() == ErrorKind::InvalidData => return Ok(Resumed::NobodyKnows),
+        Ok(None) => return Ok(ResumeOutcome::KeyUnavailable),
+        Err(error) if error.kind() == ErrorKind::InvalidData => return Ok(ResumeOutcome::KeyUnavailable),
         Err(error) => return Err(LogError::io(&directory.path(""), error)),
     };
-    let erased = take_out(directory, written, &Whom::Named { secret: &secret, tombstones })?;
-    Ok(Resumed::Finished(Erased { seq, ..erased }))
+    let erased = void_records(directory, written, &EraseTarget::Tombstones { secret: &secret, tombstones })?;
+    Ok(ResumeOutcome::Finished(ErasureSummary { seq, ..erased }))
 }
 
-/// What a start made of an erasure that was under way.
-pub(super) enum Resumed {
-    /// There was no tombstone yet.
-    Nothing,
-    Finished(Erased),
-    /// There is no key that tells whom the tombstones name.
-    NobodyKnows,
+/// The outcome of resuming an interrupted erasure.
+pub(super) enum ResumeOutcome {
+    /// The erasure had no tombstone yet, so there was nothing to finish.
+    NoTombstone,
+    Finished(ErasureSummary),
+    /// The key is missing or damaged, so nothing can tell which IDs the tombstones name.
+    KeyUnavailable,
 }
 
-fn take_out(directory: &Directory, places: &[Place], whom: &Whom<'_>) -> Result<Erased, LogError> {
-    let mut erased = Erased::default();
+fn void_records(
+    directory: &LogDirectory,
+    places: &[SegmentEntry],
+    whom: &EraseTarget<'_>,
+) -> Result<ErasureSummary, LogError> {
+    let mut erased = ErasureSummary::default();
     for place in places {
-        let failed = |error| LogError::io(&directory.path(&place.name()), error);
-        if let Some(records) = rewrite::segment(directory, place, whom).map_err(failed)? {
+        let failed = |error| LogError::io(&directory.path(&place.file_name()), error);
+        if let Some(records) = rewrite::rewrite_segment(directory, place, whom).map_err(failed)? {
             erased.records += records;
             erased.segments += 1;
         }
     }
-    for name in directory.kept_aside().map_err(|error| LogError::io(&directory.path(""), error))? {
+    for name in directory.quarantined_files().map_err(|error| LogError::io(&directory.path(""), error))? {
         let failed = |error| LogError::io(&directory.path(&name), error);
-        rewrite::kept_aside(directory, &name, whom).map_err(failed)?;
+        rewrite::rewrite_quarantined(directory, &name, whom).map_err(failed)?;
     }
     Ok(erased)
 }
 
-/// Deletes the segments before the tombstone that retention let go and could not delete.
-fn remove_let_go(directory: &Directory, seq: u64, places: &[Place]) -> io::Result<()> {
-    let Oldest::Seq(oldest) = directory.oldest()? else { return Ok(()) };
+/// Deletes segments before the tombstone that retention has expired but failed to delete.
+fn delete_expired(directory: &LogDirectory, seq: u64, places: &[SegmentEntry]) -> io::Result<()> {
+    let OldestSeq::Seq(oldest) = directory.oldest()? else { return Ok(()) };
     let is_kept = |first_seq: u64| places.iter().any(|place| place.first_seq == first_seq);
     let left = directory.segments()?.into_iter().filter(|&first| first < seq.min(oldest) && !is_kept(first));
-    left.into_iter().try_for_each(|first_seq| directory.remove(first_seq))
+    left.into_iter().try_for_each(|first_seq| directory.delete_segment(first_seq))
 }
 
-/// The greatest seq of a tombstone for each name.
-fn tombstones(directory: &Directory, places: &[Place]) -> Result<HashMap<Name, u64>, LogError> {
+/// Returns the greatest seq of a tombstone for each digest.
+fn tombstones(directory: &LogDirectory, places: &[SegmentEntry]) -> Result<HashMap<IdDigest, u64>, LogError> {
     let mut tombstones = HashMap::new();
     for place in places {
-        let failed = |error| LogError::io(&directory.path(&place.name()), error);
-        let file = directory.open(&place.name()).map_err(failed)?;
+        let failed = |error| LogError::io(&directory.path(&place.file_name()), error);
+        let file = directory.open_file(&place.file_name()).map_err(failed)?;
         let end = file.length().map_err(failed)?;
-        let mut scan = Scan::new(file, end);
+        let mut scan = BatchScanner::new(file, end);
         while let Some(item) = scan.next().map_err(failed)? {
-            let Item::Batch { batch, .. } = item else { continue };
-            for (seq, record) in batch.records.until(place.limit).iter() {
-                if record.kind == Kind::Tombstone {
-                    tombstones.extend(named(&record).map(|name| (name, seq)));
+            let ScanItem::Batch { batch, .. } = item else { continue };
+            for (seq, record) in batch.records.before_seq(place.void_from_seq).iter() {
+                if record.kind == RecordKind::Tombstone {
+                    tombstones.extend(tombstone_digests(&record).map(|name| (name, seq)));
                 }
             }
         }

@@ -1,6 +1,7 @@
-//! The names by which a tombstone tells whom it is of: in come ids, out come hashes that tell nothing without the folder's key.
+//! The digests of IDs in tombstones, and their key. Without the key of the log directory, a digest reveals
+//! nothing.
 //!
-//! Their form stands in [`super::super::format`].
+//! [`super::super::format`] specifies their encoding.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -8,76 +9,78 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::super::LogError;
-use super::super::bloom::{Whose, parts};
-use super::super::directory::Directory;
-use super::super::record::{Kind, Record};
-use super::Visitor;
-use crate::checksum::keyed;
+use super::super::bloom::{IdKind, hash_parts};
+use super::super::directory::LogDirectory;
+use super::super::record::{Record, RecordKind};
+use super::VisitorIds;
+use crate::checksum::hmac_sha256;
 use crate::ids;
 use crate::storage::disk::Disk;
 
-/// An id, as a tombstone has it: 64 lower-case hex digits.
-pub type Name = [u8; 64];
+/// The digest of an ID in a tombstone: 64 lower-case hex digits.
+pub(crate) type IdDigest = [u8; 64];
 
-/// The key of a folder.
+/// The key of a log directory's tombstones.
 #[derive(Clone)]
-pub struct Secret([u8; 32]);
+pub struct TombstoneKey([u8; 32]);
 
-impl std::fmt::Debug for Secret {
+impl std::fmt::Debug for TombstoneKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret")
     }
 }
 
-impl Secret {
-    /// That of `folder`, for whoever folds its log or a copy of it; `None` where nobody was erased yet.
+impl TombstoneKey {
+    /// Reads the key of `dir`, a log directory or a copy of one. Returns `None` if there has been no
+    /// erasure yet.
     ///
     /// # Errors
-    /// What the system says; `InvalidData` where it is damaged.
-    pub fn read(disk: Arc<dyn Disk>, folder: &Path) -> Result<Option<Self>, LogError> {
-        Self::of(&Directory::read(disk, folder)).map_err(|error| LogError::io(folder, error))
+    /// An I/O error, or `InvalidData` if the key's file is damaged.
+    pub fn read(disk: Arc<dyn Disk>, dir: &Path) -> Result<Option<Self>, LogError> {
+        Self::load(&LogDirectory::open_read_only(disk, dir)).map_err(|error| LogError::io(dir, error))
     }
 
-    pub(super) fn of(directory: &Directory) -> io::Result<Option<Self>> {
+    pub(super) fn load(directory: &LogDirectory) -> io::Result<Option<Self>> {
         Ok(directory.secret()?.map(Self))
     }
 
-    pub(crate) fn of_or_new(directory: &Directory) -> io::Result<Self> {
-        if let Some(secret) = Self::of(directory)? {
+    pub(crate) fn load_or_create(directory: &LogDirectory) -> io::Result<Self> {
+        if let Some(secret) = Self::load(directory)? {
             return Ok(secret);
         }
-        let key = ids::secret();
+        let key = ids::random_key();
         directory.set_secret(&key)?;
         Ok(Self(key))
     }
 
-    /// Whether `record` is a tombstone of this id: the visitor of that id is a new one behind it.
-    pub fn is_named(&self, record: &Record<'_>, site: &str, whose: Whose, id: &str) -> bool {
-        let is_of_site = record.kind == Kind::Tombstone && record.site == Some(site);
-        is_of_site && named(record).any(|name| name == self.name(site, whose, id))
+    /// Returns whether `record` is a tombstone that names this ID. Later records of the ID belong to a new
+    /// visitor.
+    pub fn is_tombstone_of(&self, record: &Record<'_>, site: &str, whose: IdKind, id: &str) -> bool {
+        let is_of_site = record.kind == RecordKind::Tombstone && record.site == Some(site);
+        is_of_site && tombstone_digests(record).any(|name| name == self.digest(site, whose, id))
     }
 
-    pub(super) fn name(&self, site: &str, whose: Whose, id: &str) -> Name {
+    pub(super) fn digest(&self, site: &str, whose: IdKind, id: &str) -> IdDigest {
         let mut name = [0; 64];
-        let hash = keyed(&self.0, &parts(site.as_bytes(), whose, id.as_bytes()));
+        let hash = hmac_sha256(&self.0, &hash_parts(site.as_bytes(), whose, id.as_bytes()));
         for (digits, word) in name.as_chunks_mut().0.iter_mut().zip(hash.as_chunks().0) {
-            *digits = ids::hex(u64::from_be_bytes(*word));
+            *digits = ids::hex_u64(u64::from_be_bytes(*word));
         }
         name
     }
 
-    /// The payload of a visitor's tombstone.
-    pub(crate) fn payload(&self, visitor: &Visitor) -> String {
-        let names = visitor.ids.iter().map(|(whose, id)| self.name(&visitor.site, *whose, id));
-        // Ascending, so that their order tells nothing.
-        let names: BTreeSet<Name> = names.collect();
+    /// Returns the payload of a visitor's tombstone.
+    pub(crate) fn tombstone_payload(&self, visitor: &VisitorIds) -> String {
+        let names = visitor.ids.iter().map(|(whose, id)| self.digest(&visitor.site, *whose, id));
+        // Sort the digests, so that their order reveals nothing about the IDs.
+        let names: BTreeSet<IdDigest> = names.collect();
         let quoted: Vec<String> =
             names.iter().map(|name| format!("\"{}\"", String::from_utf8_lossy(name))).collect();
         format!("{{\"erased\":[{}]}}", quoted.join(","))
     }
 }
 
-/// The names in a tombstone.
-pub(super) fn named(tombstone: &Record<'_>) -> impl Iterator<Item = Name> {
+/// Returns the digests in a tombstone.
+pub(super) fn tombstone_digests(tombstone: &Record<'_>) -> impl Iterator<Item = IdDigest> {
     tombstone.payload.split('"').filter_map(|text| text.as_bytes().try_into().ok())
 }
