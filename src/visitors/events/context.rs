@@ -1,86 +1,88 @@
-//! The context of an event, with that of its batch under it.
+//! The context of an event, merged with that of its batch.
 //!
-//! Objects are laid over each other member by member, as deep as both are objects; otherwise the event's own value stands.
-//! What the event leaves out, or gives as `null` or `""`, comes from the batch. Reading and writing go by the same rule.
+//! Objects are merged member by member at every depth. Any other value of the event overrides that of the
+//! batch. Members that the event omits, or gives as `null` or `""`, come from the batch. Reading and writing
+//! follow the same rule.
 
-use super::document::{Member, Value, begin_member};
-use super::refusal::{Place, Refusal};
+use super::document::{Member, Value, write_member_name};
+use super::refusal::{Location, Refusal};
 use crate::limits::CONTEXT_MEMBERS_MAX;
 use crate::problem;
 
-/// A value of an event and the value at the same place of its batch.
+/// A value of an event and the value with the same path in its batch.
 #[derive(Clone, Copy)]
-pub(super) struct Layered<'d> {
+pub(super) struct MergedValue<'d> {
     pub own: Option<Value<'d>>,
-    pub under: Option<Value<'d>>,
+    pub batch: Option<Value<'d>>,
 }
 
-impl<'d> Layered<'d> {
-    /// The batch's value where it counts.
-    fn visible_under(self) -> Option<Value<'d>> {
+impl<'d> MergedValue<'d> {
+    /// Returns the batch's value, unless the event's own value overrides it.
+    fn batch_value(self) -> Option<Value<'d>> {
         let own = self.own.and_then(Value::present);
-        self.under.filter(|under| own.is_none_or(|own| own.is_object() && under.is_object()))
+        self.batch.filter(|under| own.is_none_or(|own| own.is_object() && under.is_object()))
     }
 
-    /// The value that stands: the event's own, else the batch's.
+    /// Returns the effective value: the event's own, else the batch's.
     pub(super) fn value(self) -> Option<Value<'d>> {
-        self.own.and_then(Value::present).or(self.under.and_then(Value::present))
+        self.own.and_then(Value::present).or(self.batch.and_then(Value::present))
     }
 
     fn get(self, name: &str) -> Self {
         Self {
             own: self.own.and_then(|own| own.get(name)),
-            under: self.visible_under().and_then(|under| under.get(name)),
+            batch: self.batch_value().and_then(|under| under.get(name)),
         }
     }
 
-    pub(super) fn string(self) -> Option<&'d str> {
-        self.value()?.string()
+    pub(super) fn as_str(self) -> Option<&'d str> {
+        self.value()?.as_str()
     }
 
-    /// The text of a member.
-    pub(super) fn string_in(self, name: &str) -> Option<&'d str> {
-        self.get(name).string()
+    /// Returns the text of a member.
+    pub(super) fn get_str(self, name: &str) -> Option<&'d str> {
+        self.get(name).as_str()
     }
 
-    pub(super) fn boolean(self) -> Option<bool> {
-        self.value()?.boolean()
+    pub(super) fn as_bool(self) -> Option<bool> {
+        self.value()?.as_bool()
     }
 
-    /// The members of both: the event's, then what only the batch has.
+    /// Iterates over the members of both: first the event's, then those that only the batch has.
     fn members(self) -> impl Iterator<Item = (Member<'d>, Self)> {
-        let (own, under) = (self.own.filter(|own| own.is_object()), self.visible_under());
+        let (own, under) = (self.own.filter(|own| own.is_object()), self.batch_value());
         let owned = own.into_iter().flat_map(Value::members).map(move |member| {
             let under = under.and_then(|under| under.get(member.name));
-            (member, Self { own: Some(member.value), under })
+            (member, Self { own: Some(member.value), batch: under })
         });
         let rest = under.into_iter().flat_map(Value::members);
         let rest = rest.filter(move |member| own.is_none_or(|own| own.get(member.name).is_none()));
-        owned.chain(rest.map(|member| (member, Self { own: None, under: Some(member.value) })))
+        owned.chain(rest.map(|member| (member, Self { own: None, batch: Some(member.value) })))
     }
 
     fn write(self, out: &mut String) {
-        let is_laid_over = |own: Value<'_>| own.is_object() && self.visible_under().is_some();
+        let is_laid_over = |own: Value<'_>| own.is_object() && self.batch_value().is_some();
         if self.own.is_some_and(is_laid_over) {
-            self.write_object(out, Ip::AsSent);
-        } else if let Some(value) = self.visible_under().or(self.own) {
+            self.write_object(out, IpAction::Keep);
+        } else if let Some(value) = self.batch_value().or(self.own) {
             value.write(out);
         }
     }
 
-    /// Appends what is an object, where either is, with what becomes of its member `ip`.
-    pub(super) fn write_object(self, out: &mut String, ip: Ip<'_>) {
+    /// Appends the merged object and applies `ip` to its member `ip`. At least one of the two values must be
+    /// an object.
+    pub(super) fn write_object(self, out: &mut String, ip: IpAction<'_>) {
         out.push('{');
-        let is_kept = |name: &str| name != "ip" || ip != Ip::Gone;
-        if let (Some(own), None, Ip::Gone | Ip::AsSent) = (self.own, self.visible_under(), ip) {
+        let is_kept = |name: &str| name != "ip" || ip != IpAction::Remove;
+        if let (Some(own), None, IpAction::Remove | IpAction::Keep) = (self.own, self.batch_value(), ip) {
             own.write_members(is_kept, out);
             return out.push('}');
         }
         for (i, (member, value)) in self.members().filter(|(member, _)| is_kept(member.name)).enumerate() {
-            begin_member(out, i == 0, member.name_source());
+            write_member_name(out, i == 0, member.name_source());
             match ip {
                 // An address needs no escape.
-                Ip::Written(ip) if member.name == "ip" => out.extend(["\"", ip, "\""]),
+                IpAction::Replace(ip) if member.name == "ip" => out.extend(["\"", ip, "\""]),
                 _ => value.write(out),
             }
         }
@@ -88,17 +90,17 @@ impl<'d> Layered<'d> {
     }
 }
 
-/// What becomes of `context.ip`.
+/// The treatment of `context.ip` in the payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ip<'a> {
-    Gone,
-    AsSent,
-    Written(&'a str),
+pub(super) enum IpAction<'a> {
+    Remove,
+    Keep,
+    Replace(&'a str),
 }
 
-/// The members of a context that we read ourselves, found in one pass; `null` and `""` count as not there.
+/// The members of a context that the server reads, collected in one pass. `null` and `""` count as missing.
 #[derive(Clone, Copy, Default)]
-struct Known<'d> {
+struct ContextFields<'d> {
     page: Option<Value<'d>>,
     campaign: Option<Value<'d>>,
     consent: Option<Value<'d>>,
@@ -108,8 +110,8 @@ struct Known<'d> {
     ip: Option<Value<'d>>,
 }
 
-impl<'d> Known<'d> {
-    fn of(context: Option<Value<'d>>) -> Self {
+impl<'d> ContextFields<'d> {
+    fn new(context: Option<Value<'d>>) -> Self {
         let mut known = Self::default();
         let Some(context) = context else { return known };
         for member in context.members() {
@@ -128,92 +130,97 @@ impl<'d> Known<'d> {
         known
     }
 
-    /// A consent that cannot be read must not pass for one that was given.
-    fn check(&self, place: Place<'d>) -> Result<(), Refusal> {
+    /// Checks the types of the members. A malformed consent is an error, because it must not count as
+    /// consent.
+    fn check_fields(&self, place: Location<'d>) -> Result<(), Refusal> {
         let objects = [self.page, self.campaign, self.consent];
-        objects.into_iter().try_for_each(|value| Shape::Object.check(value, place))?;
-        [self.locale, self.user_agent].into_iter().try_for_each(|value| Shape::Text.check(value, place))?;
-        Shape::Truth.check(self.preview, place)?;
-        Shape::Truth.check(self.consent.and_then(|consent| consent.find("measure")), place)
+        objects.into_iter().try_for_each(|value| JsonType::Object.check(value, place))?;
+        [self.locale, self.user_agent]
+            .into_iter()
+            .try_for_each(|value| JsonType::String.check(value, place))?;
+        JsonType::Boolean.check(self.preview, place)?;
+        JsonType::Boolean.check(self.consent.and_then(|consent| consent.get_present("measure")), place)
     }
 }
 
-/// The context of an event, checked, and what is read of it.
+/// The validated context of an event.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'d> {
-    pub whole: Layered<'d>,
-    pub page: Layered<'d>,
+    pub merged: MergedValue<'d>,
+    pub page: MergedValue<'d>,
     pub user_agent: Option<&'d str>,
     pub ip: Option<&'d str>,
     pub is_preview: bool,
-    /// Whether the visitor does not want to be counted.
-    pub is_refused: bool,
+    /// Whether the visitor denied measurement (`consent.measure` is false).
+    pub has_denied_consent: bool,
 }
 
 impl<'d> Context<'d> {
-    /// `under` is that of its batch, checked.
+    /// Validates the event's own context and merges it with `under`, the batch's context, which is already
+    /// validated.
     ///
     /// # Errors
-    /// `invalid_event` with a pointer to what is wrong with the event's own.
+    /// `invalid_event` with a pointer to the first error in the event's own context.
     pub(super) fn read(
         own: Option<Value<'d>>,
         under: Option<Value<'d>>,
-        place: Place<'d>,
+        place: Location<'d>,
     ) -> Result<Self, Refusal> {
-        let (known, known_under) = (check(own, place)?, Known::of(under));
-        let layered = |own, under| Layered { own, under };
+        let (known, known_under) = (check(own, place)?, ContextFields::new(under));
+        let layered = |own, under| MergedValue { own, batch: under };
         let consent = layered(known.consent, known_under.consent);
         Ok(Self {
-            whole: layered(own, under),
+            merged: layered(own, under),
             page: layered(known.page, known_under.page),
-            user_agent: layered(known.user_agent, known_under.user_agent).string(),
-            ip: layered(known.ip, known_under.ip).string(),
-            is_preview: layered(known.preview, known_under.preview).boolean() == Some(true),
-            is_refused: consent.get("measure").boolean() == Some(false),
+            user_agent: layered(known.user_agent, known_under.user_agent).as_str(),
+            ip: layered(known.ip, known_under.ip).as_str(),
+            is_preview: layered(known.preview, known_under.preview).as_bool() == Some(true),
+            has_denied_consent: consent.get("measure").as_bool() == Some(false),
         })
     }
 }
 
-/// What a member must be.
+/// The JSON type that a member must have.
 #[derive(Clone, Copy)]
-enum Shape {
+enum JsonType {
     Object,
-    Text,
-    Truth,
+    String,
+    Boolean,
 }
 
-impl Shape {
-    fn check<'d>(self, value: Option<Value<'d>>, place: Place<'d>) -> Result<(), Refusal> {
+impl JsonType {
+    fn check<'d>(self, value: Option<Value<'d>>, place: Location<'d>) -> Result<(), Refusal> {
         let Some(value) = value else { return Ok(()) };
         let (fits, expected) = match self {
             Self::Object => (value.is_object(), "an object"),
-            Self::Text => (value.string().is_some(), "a string"),
-            Self::Truth => (value.boolean().is_some(), "true or false"),
+            Self::String => (value.as_str().is_some(), "a string"),
+            Self::Boolean => (value.as_bool().is_some(), "true or false"),
         };
         if fits { Ok(()) } else { Err(place.refuse(problem::INVALID_EVENT, value, expected)) }
     }
 }
 
-/// Checks a context that is a batch's.
+/// Checks the context of a batch.
 ///
 /// # Errors
-/// `invalid_event` with a pointer to what is wrong.
-pub(super) fn check_batch<'d>(context: Value<'d>, place: Place<'d>) -> Result<(), Refusal> {
+/// `invalid_event` with a pointer to the first error.
+pub(super) fn check_batch<'d>(context: Value<'d>, place: Location<'d>) -> Result<(), Refusal> {
     check(Some(context), place)?;
-    check_size(context, place)
+    check_member_counts(context, place)
 }
 
-fn check<'d>(context: Option<Value<'d>>, place: Place<'d>) -> Result<Known<'d>, Refusal> {
-    Shape::Object.check(context, place)?;
-    let known = Known::of(context);
-    known.check(place).map(|()| known)
+fn check<'d>(context: Option<Value<'d>>, place: Location<'d>) -> Result<ContextFields<'d>, Refusal> {
+    JsonType::Object.check(context, place)?;
+    let known = ContextFields::new(context);
+    known.check_fields(place).map(|()| known)
 }
 
-/// Checks that a batch's context can be laid under many events: no object has more than `CONTEXT_MEMBERS_MAX` members.
-fn check_size<'d>(value: Value<'d>, place: Place<'d>) -> Result<(), Refusal> {
+/// Checks that no object of a batch's context has more than `CONTEXT_MEMBERS_MAX` members. Each is merged
+/// into many events.
+fn check_member_counts<'d>(value: Value<'d>, place: Location<'d>) -> Result<(), Refusal> {
     if value.is_object() && value.len() > CONTEXT_MEMBERS_MAX {
-        let expected = "a batch's context of at most 256 members an object";
-        return Err(place.too_much(problem::INVALID_EVENT, value, expected, value.len()));
+        let sentence = "An object in the context of the batch has {} members, more than the limit of 256.";
+        return Err(place.refuse_count(problem::INVALID_EVENT, value, sentence, value.len()));
     }
-    value.members().try_for_each(|member| check_size(member.value, place))
+    value.members().try_for_each(|member| check_member_counts(member.value, place))
 }

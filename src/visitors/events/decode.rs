@@ -1,201 +1,213 @@
-//! From a body to the fates of its events.
+//! From a body to the results of its events.
 //!
-//! Two steps, since the site may be named in the body: [`Sent::of`] finds whom it is for and checks what concerns the whole
-//! body; once the caller has found the site, [`Judge::judge`] gives every event its fate, in order, and hands on the record
-//! of each that is to be recorded.
+//! There are two steps, since the body may name the site. `Submission::parse` reads the site and checks the
+//! body as a whole. After the caller has found the site, `EventValidator::validate` validates the events in
+//! order. It passes each record to the caller and returns one result per event.
 
 use std::net::IpAddr;
 
 use super::context;
 use super::document::{Document, Value};
-use super::encode::Room;
-use super::endpoint::Endpoint;
+use super::encode::EncodeBuffers;
+use super::endpoint::EventEndpoint;
 use super::event::{self, Event};
 use super::ip::IpPolicy;
-use super::members::{Members, Named};
-use super::receipt::{Fates, Reason};
-use super::refusal::{Place, Refusal};
+use super::members::{MemberName, Members};
+use super::receipt::{DropReason, EventResults};
+use super::refusal::{Location, Refusal};
 use crate::limits::{CONTEXTS_BYTES_MAX, EVENTS_MAX};
 use crate::problem;
 use crate::visitors::log::Record;
 
-/// What a body says of its site.
+/// The site that a body names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Address<'d> {
-    /// `trackingId`, else `writeKey`; not checked.
+pub struct SiteRef<'d> {
+    /// `trackingId`, else `writeKey`. Not validated.
     pub tracking_id: Option<&'d str>,
-    /// `site`; not checked.
+    /// `site`. Not validated.
     pub site: Option<&'d str>,
 }
 
-/// One event, or a batch.
-pub struct Sent<'d> {
+/// A body with one event or a batch, before its events are validated.
+pub struct Submission<'d> {
     root: Value<'d>,
     members: Members<'d>,
     batch: Option<Value<'d>>,
-    pub(super) endpoint: Endpoint,
+    pub(super) endpoint: EventEndpoint,
     pub(super) context: Option<Value<'d>>,
     pub(super) sent_ms: Option<i64>,
-    /// Whom it is for.
-    pub address: Address<'d>,
+    /// The site that the body names.
+    pub site_ref: SiteRef<'d>,
 }
 
-/// What is known of a call beside its body.
+/// The parts of a request that apply to all of its events, apart from the body.
 #[derive(Debug, Clone, Copy)]
-pub struct Call<'a> {
+pub struct EventContext<'a> {
     pub site: &'a str,
     pub tracking_id: &'a str,
     pub policy: Policy,
     /// Unix milliseconds, between 1970 and the year 9999.
     pub received_ms: i64,
-    /// `X-Preview: 1`.
-    pub preview: bool,
-    /// `Sec-GPC: 1`.
+    /// Whether the request has `X-Preview: 1`.
+    pub is_preview: bool,
+    /// Whether the request has `Sec-GPC: 1`.
     pub gpc: bool,
     pub referer: Option<&'a str>,
-    /// The header's agent, where it is the visitor's own and not that of a server that sends for them.
+    /// The `User-Agent` header, if it is the visitor's and not that of a server that sends events for
+    /// visitors.
     pub user_agent: Option<&'a str>,
-    /// A checked anon ID from a parameter, a header or a cookie, for events that name none.
+    /// A valid anon ID from a parameter, a header or a cookie, for events without one.
     pub anon_id: Option<&'a str>,
     pub peer: IpAddr,
 }
 
-/// What the site says of events.
+/// A site's settings for events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Policy {
-    pub bots: Bots,
+    pub bots: BotPolicy,
     pub honor_gpc: bool,
     pub ip: IpPolicy,
 }
 
-/// What becomes of a crawler's events.
+/// The treatment of events from crawlers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Bots {
+pub enum BotPolicy {
     Drop,
-    /// Recorded with a flag, and in no profile.
+    /// Record them with a flag. They change no profile.
     #[default]
     Flag,
-    /// Recorded as anybody's.
+    /// Record them like any other event.
     Keep,
 }
 
-/// What decoding asks of others.
-pub trait Outside {
-    /// Whether a User-Agent is a crawler's.
+/// The functions that event validation needs from its caller.
+pub trait Environment {
+    /// Returns whether a User-Agent is a crawler's.
     fn is_crawler(&mut self, user_agent: &str) -> bool;
 
-    /// The path as a route is written; None where it is none.
+    /// Returns the path in the form of routes, or `None` if it cannot be a route.
     fn page_path(&mut self, value: &str) -> Option<&str>;
 
-    /// A new message ID: lower-case hex digits.
-    fn mint(&mut self) -> [u8; 16];
+    /// Returns a new message ID of lower-case hex digits.
+    fn generate_message_id(&mut self) -> [u8; 16];
 }
 
-impl<'d> Sent<'d> {
-    /// What a body that was sent to `endpoint` holds, before its events are looked at.
+impl<'d> Submission<'d> {
+    /// Reads a body that was sent to `endpoint` and checks it as a whole. Does not validate the events.
     ///
     /// # Errors
-    /// `invalid_event`, `invalid_timestamp`, `batch_too_large` for what concerns the whole body, `invalid_tracking_id`,
-    /// `missing_site` for a site's name that is no text.
-    pub fn of(document: &'d Document<'d>, endpoint: Endpoint) -> Result<Self, Refusal> {
+    /// `invalid_event`, `invalid_timestamp` and `batch_too_large` for errors of the whole body.
+    /// `invalid_tracking_id` and `missing_site` if the site's name is not a text.
+    pub fn parse(document: &'d Document<'d>, endpoint: EventEndpoint) -> Result<Self, Refusal> {
         let root = document.root();
-        let place = Place { index: None, within: root };
-        let members = Members::of(root);
-        let address = address(&members, place)?;
-        let single = Self { root, members, batch: None, endpoint, context: None, sent_ms: None, address };
-        match members.get(Named::Batch) {
-            Some(batch) => batched(single, batch, place),
-            None if endpoint == Endpoint::Batch => {
-                Err(place.lacks(problem::INVALID_EVENT, "batch", "an array of events in 'batch'"))
-            }
+        let place = Location { index: None, base: root };
+        let members = Members::new(root);
+        let address = parse_site_ref(&members, place)?;
+        let single =
+            Self { root, members, batch: None, endpoint, context: None, sent_ms: None, site_ref: address };
+        match members.get(MemberName::Batch) {
+            Some(batch) => parse_batch(single, batch, place),
+            None if endpoint == EventEndpoint::Batch => Err(place.refuse_missing(
+                problem::INVALID_EVENT,
+                "batch",
+                "The member 'batch' is missing; it is an array of events.",
+            )),
             None => Ok(single),
         }
     }
 
-    /// Checks that a batch which names its site names that of the request; each event is asked by itself.
+    /// Checks that a batch that names its site names the site of the request. Events are checked one by one
+    /// later.
     ///
     /// # Errors
     /// `site_mismatch`.
-    pub fn check_site(&self, call: &Call<'_>) -> Result<(), Refusal> {
+    pub fn check_site(&self, call: &EventContext<'_>) -> Result<(), Refusal> {
         match self.batch {
-            Some(_) => event::check_site(&self.members, call, Place { index: None, within: self.root }),
+            Some(_) => event::check_site(&self.members, call, Location { index: None, base: self.root }),
             None => Ok(()),
         }
     }
 
-    /// The events, each with where it stands and what it has.
-    fn events(&self) -> impl Iterator<Item = (Place<'d>, Members<'d>)> + use<'_, 'd> {
-        let single = self.batch.is_none().then_some((Place { index: None, within: self.root }, self.members));
+    /// Iterates over the events, each with its location and its members.
+    fn events(&self) -> impl Iterator<Item = (Location<'d>, Members<'d>)> + use<'_, 'd> {
+        let single =
+            self.batch.is_none().then_some((Location { index: None, base: self.root }, self.members));
         let events = self.batch.into_iter().flat_map(|batch| batch.elements().enumerate());
-        let place = |(i, within)| (Place { index: Some(i), within }, Members::of(within));
+        let place = |(i, within)| (Location { index: Some(i), base: within }, Members::new(within));
         single.into_iter().chain(events.map(place))
     }
 }
 
-/// What a body says of its site. What is given and is no text is not taken for nothing.
-fn address<'d>(members: &Members<'d>, place: Place<'d>) -> Result<Address<'d>, Refusal> {
+/// Reads the site that a body names. A value that is not a text is an error and does not count as missing.
+fn parse_site_ref<'d>(members: &Members<'d>, place: Location<'d>) -> Result<SiteRef<'d>, Refusal> {
     let text = |value: Option<Value<'d>>, kind, expected| {
-        let text = |value: Value<'d>| value.text().ok_or_else(|| place.refuse(kind, value, expected));
+        let text = |value: Value<'d>| value.as_text().ok_or_else(|| place.refuse(kind, value, expected));
         value.map(text).transpose()
     };
-    Ok(Address {
+    Ok(SiteRef {
         tracking_id: text(
             members.tracking_id(),
             problem::INVALID_TRACKING_ID,
             "a tracking ID ('track_...')",
         )?,
-        site: text(members.get(Named::Site), problem::MISSING_SITE, "a site's ID")?,
+        site: text(members.get(MemberName::Site), problem::MISSING_SITE, "a site's ID")?,
     })
 }
 
 /// Checks a batch as a whole.
-fn batched<'d>(single: Sent<'d>, batch: Value<'d>, place: Place<'d>) -> Result<Sent<'d>, Refusal> {
+fn parse_batch<'d>(
+    single: Submission<'d>,
+    batch: Value<'d>,
+    place: Location<'d>,
+) -> Result<Submission<'d>, Refusal> {
     let members = &single.members;
     if !batch.is_array() {
         return Err(place.refuse(problem::INVALID_EVENT, batch, "an array of events"));
     }
     if batch.len() > EVENTS_MAX {
-        let expected = "a batch of at most 2500 events";
-        return Err(place.too_much(problem::BATCH_TOO_LARGE, batch, expected, batch.len()));
+        let sentence = "The batch has {} events, more than the limit of 2500.";
+        return Err(place.refuse_count(problem::BATCH_TOO_LARGE, batch, sentence, batch.len()));
     }
-    let context = members.get(Named::Context);
+    let context = members.get(MemberName::Context);
     if let Some(context) = context {
         context::check_batch(context, place)?;
         let bytes = context.source().len() * batch.len();
         if bytes > CONTEXTS_BYTES_MAX {
-            let expected = "a context that takes at most 4194304 bytes under all events of the batch";
-            return Err(place.too_much(problem::BATCH_TOO_LARGE, context, expected, bytes));
+            let sentence =
+                "The context takes {} bytes in all events of the batch, more than the limit of 4194304.";
+            return Err(place.refuse_count(problem::BATCH_TOO_LARGE, context, sentence, bytes));
         }
     }
-    let sent_ms = members.get(Named::SentAt).map(|value| event::instant(value, place)).transpose()?;
-    Ok(Sent { batch: Some(batch), context, sent_ms, ..single })
+    let sent_ms = members.get(MemberName::SentAt).map(|value| event::read_time(value, place)).transpose()?;
+    Ok(Submission { batch: Some(batch), context, sent_ms, ..single })
 }
 
-/// Gives events their fates. Keeps its buffers.
+/// A validator of events. Reuses its buffers.
 #[derive(Default)]
-pub struct Judge {
-    room: Room,
+pub struct EventValidator {
+    buffers: EncodeBuffers,
 }
 
-impl Judge {
-    /// Judges every event, in order, and gives `record` those that are to be recorded. The fates take the room of `used`.
-    pub fn judge<'d>(
+impl EventValidator {
+    /// Validates every event in order and passes the records to `record`. The results reuse the allocations
+    /// of `used`.
+    pub fn validate<'d>(
         &mut self,
-        sent: &Sent<'d>,
-        call: &Call<'d>,
-        outside: &mut impl Outside,
-        used: Fates,
+        sent: &Submission<'d>,
+        call: &EventContext<'d>,
+        outside: &mut impl Environment,
+        used: EventResults,
         mut record: impl FnMut(&Record<'_>),
-    ) -> Fates {
-        let mut fates = used.begin(sent.batch.is_some(), sent.batch.map_or(1, Value::len));
+    ) -> EventResults {
+        let mut fates = used.reset(sent.batch.is_some(), sent.batch.map_or(1, Value::len));
         for (place, members) in sent.events() {
             match Event::read(place, &members, sent, call) {
-                Err(refusal) => fates.reject(event::message_id_of(&members), refusal),
-                Ok(event) => match verdict(&event, call, outside) {
-                    Err(reason) => fates.drop(event.message_id, reason),
+                Err(refusal) => fates.push_rejected(event::usable_message_id(&members), refusal),
+                Ok(event) => match apply_policy(&event, call, outside) {
+                    Err(reason) => fates.push_dropped(event.message_id, reason),
                     Ok(bot) => {
-                        record(&self.room.record(&event, bot, call, outside));
-                        fates.record(event.message_id);
+                        record(&self.buffers.build_record(&event, bot, call, outside));
+                        fates.push_recorded(event.message_id);
                     }
                 },
             }
@@ -204,20 +216,26 @@ impl Judge {
     }
 }
 
-/// Whether a valid event is flagged as a bot's; or why it is dropped. A preview is nobody's visit, so it goes first; whether
-/// somebody is a crawler is asked last, since a visitor's will counts before a guess.
-fn verdict(event: &Event<'_>, call: &Call<'_>, outside: &mut impl Outside) -> Result<bool, Reason> {
-    if call.preview || event.context.is_preview {
-        return Err(Reason::Preview);
+/// Returns whether to flag a valid event as a crawler's, or the reason to drop it.
+///
+/// The check for previews comes first, since a preview is not a visit. The check for crawlers comes last,
+/// since it is a guess, and the visitor's consent has precedence over a guess.
+fn apply_policy(
+    event: &Event<'_>,
+    call: &EventContext<'_>,
+    outside: &mut impl Environment,
+) -> Result<bool, DropReason> {
+    if call.is_preview || event.context.is_preview {
+        return Err(DropReason::Preview);
     }
-    if event.context.is_refused || (call.gpc && call.policy.honor_gpc) {
-        return Err(Reason::NoConsent);
+    if event.context.has_denied_consent || (call.gpc && call.policy.honor_gpc) {
+        return Err(DropReason::NoConsent);
     }
     let agent = event.context.user_agent.or(call.user_agent);
     let mut is_crawler = || agent.is_some_and(|agent| outside.is_crawler(agent));
     match call.policy.bots {
-        Bots::Drop if is_crawler() => Err(Reason::Bot),
-        Bots::Flag => Ok(is_crawler()),
+        BotPolicy::Drop if is_crawler() => Err(DropReason::Bot),
+        BotPolicy::Flag => Ok(is_crawler()),
         _ => Ok(false),
     }
 }

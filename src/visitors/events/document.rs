@@ -1,74 +1,77 @@
-//! A body as JSON: values that know how they were sent.
+//! A parsed JSON body whose values keep their source text.
 //!
-//! In comes the text of a body; out comes a [`Document`] whose values are read in place. What holds:
+//! [`Document`] borrows the body's text and reads values in place. Invariants:
 //!
-//! * Of doubled members only the last one exists, at every level.
-//! * A value is as it was sent: numbers of any size, escapes and all. Only half surrogate pairs have become U+FFFD.
-//! * The root is an object, nested at most `EVENT_NESTING_MAX` deep.
+//! * Of members with the same name only the last one is visible, at every level.
+//! * A value keeps its source text: numbers of any size, and escapes. Only lone surrogates are replaced, by
+//!   U+FFFD.
+//! * The root is an object. Nesting is at most `EVENT_NESTING_MAX` levels.
 //!
-//! A [`Reader`] keeps its buffers: once they are large enough, reading allocates nothing. They take four times the text of the
-//! largest body that was read, and some 40 bytes for each value and name: 24 MiB at most, for `[1,1,1` and so on.
+//! The parser reuses its buffers: once they are large enough, parsing allocates nothing. The buffers take
+//! four times the length of the longest body so far, plus about 40 bytes for each value and name. The maximum
+//! is 24 MiB, for a body such as `[1,1,1,...`.
 
 use std::mem;
 
 use memchr::memchr2;
 use simd_json::{Buffers, Node, StaticNode, Tape};
 
-use super::index::{Index, Span, nodes_of, text};
+use super::index::{Index, Span, node_count, node_text};
 use super::refusal::Refusal;
 use super::sanitize;
 use crate::limits::EVENT_NESTING_MAX;
 
-/// Reads one body after the other.
-pub struct Reader {
-    /// A copy of the text for the parser, which changes it.
-    parsed: Vec<u8>,
-    /// Another, without what the parser does not take.
-    tame: Vec<u8>,
-    /// The text with half surrogate pairs mended.
-    mended: String,
+/// A JSON parser that reuses its buffers for one body after the other.
+pub struct JsonParser {
+    /// A copy of the text. The parser modifies it.
+    input: Vec<u8>,
+    /// A second copy for the second attempt, without the constructs that simd-json rejects.
+    sanitized_input: Vec<u8>,
+    /// The text with lone surrogates replaced.
+    sanitized: String,
     index: Index,
     buffers: Buffers,
     tape: Tape<'static>,
 }
 
-/// A body that was read. The tape of a parser has one node for each value and each name, in the order of the text.
+/// A parsed body. The parser's tape has one node for each value and each name, in the order of the text.
 pub struct Document<'a> {
     nodes: Vec<Node<'a>>,
     source: &'a str,
     index: &'a Index,
-    /// Whether no value has to be written anew to stand on one line.
+    /// Whether the source has no line breaks and no duplicate names, so that values can be copied verbatim.
     is_one_line: bool,
     surrogates: usize,
-    home: &'a mut Tape<'static>,
+    tape_slot: &'a mut Tape<'static>,
 }
 
-impl Reader {
-    /// Empty buffers.
+impl JsonParser {
+    /// Returns a parser with empty buffers.
     pub fn new() -> Self {
         Self {
-            parsed: Vec::new(),
-            tame: Vec::new(),
-            mended: String::new(),
+            input: Vec::new(),
+            sanitized_input: Vec::new(),
+            sanitized: String::new(),
             index: Index::default(),
             buffers: Buffers::with_max_depth(0, EVENT_NESTING_MAX),
             tape: Tape(Vec::new()),
         }
     }
 
-    /// Reads `text`. A byte order mark is refused, as RFC 8259 section 8.1 allows.
+    /// Parses `text`. Rejects a byte order mark, as RFC 8259 section 8.1 allows.
     ///
     /// # Errors
-    /// `malformed_json`, with the text where it breaks.
-    pub fn read<'a>(&'a mut self, text: &'a str) -> Result<Document<'a>, Refusal> {
-        let Self { parsed, tame, mended, index, buffers, tape: home } = self;
+    /// `malformed_json`, with the text from the first syntax error on.
+    pub fn parse<'a>(&'a mut self, text: &'a str) -> Result<Document<'a>, Refusal> {
+        let Self { input: parsed, sanitized_input: tame, sanitized: mended, index, buffers, tape: home } =
+            self;
         parsed.clear();
         parsed.extend_from_slice(text.as_bytes());
         let mut tape = mem::replace(home, Tape(Vec::new())).reset();
         let (mut source, mut surrogates) = (text, 0);
         if simd_json::fill_tape(parsed, buffers, &mut tape).is_err() {
-            // Rare: what the parser does not take and JSON allows. It is tamed, and parsed anew.
-            surrogates = sanitize::tame(text, mended, tame);
+            // Rare: simd-json rejects some valid JSON. Sanitize the text and parse it again.
+            surrogates = sanitize::sanitize(text, mended, tame);
             source = mended;
             if simd_json::fill_tape(tame, buffers, &mut tape).is_err() {
                 *home = tape.reset();
@@ -79,24 +82,24 @@ impl Reader {
             *home = tape.reset();
             return Err(Refusal::malformed("a JSON object", Some(source)));
         }
-        index.fill(&tape.0, buffers.structural_indexes());
+        index.rebuild(&tape.0, buffers.structural_indexes());
         let is_one_line = index.superseded.is_empty() && memchr2(b'\n', b'\r', source.as_bytes()).is_none();
-        Ok(Document { nodes: tape.0, source, index, is_one_line, surrogates, home })
+        Ok(Document { nodes: tape.0, source, index, is_one_line, surrogates, tape_slot: home })
     }
 }
 
-impl Default for Reader {
+impl Default for JsonParser {
     fn default() -> Self {
         Self::new()
     }
 }
 
-/// What is wrong with a text that is not taken: another parser says where it breaks.
+/// Returns the refusal of an invalid text. `serde_json` finds the position of the syntax error.
 fn malformed(source: &str) -> Refusal {
     let Err(error) = serde_json::from_str::<&serde_json::value::RawValue>(source) else {
         return Refusal::malformed("arrays and objects at most 32 deep in each other", None);
     };
-    // Lines and bytes are counted from 1, and the byte at fault has been read.
+    // serde_json counts lines and columns from 1. Its column includes the invalid byte.
     let line: usize = source.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
     let at = (line + error.column().saturating_sub(1)).min(source.len());
     let at = source.floor_char_boundary(at);
@@ -104,29 +107,29 @@ fn malformed(source: &str) -> Refusal {
 }
 
 impl Document<'_> {
-    /// The object that everything stands in.
+    /// Returns the root object.
     pub fn root(&self) -> Value<'_> {
-        Value { document: self, at: 0 }
+        Value { document: self, index: 0 }
     }
 
-    /// How many half surrogate pairs have become U+FFFD.
-    pub fn surrogates_mended(&self) -> usize {
+    /// Returns the number of lone surrogates that were replaced by U+FFFD.
+    pub fn surrogates_replaced(&self) -> usize {
         self.surrogates
     }
 }
 
 impl Drop for Document<'_> {
-    /// Hands the tape's memory back to the reader.
+    /// Returns the tape's memory to the parser.
     fn drop(&mut self) {
-        *self.home = Tape(mem::take(&mut self.nodes)).reset();
+        *self.tape_slot = Tape(mem::take(&mut self.nodes)).reset();
     }
 }
 
-/// A value of a document.
+/// A value in a document.
 #[derive(Clone, Copy)]
 pub struct Value<'d> {
     document: &'d Document<'d>,
-    at: usize,
+    index: usize,
 }
 
 /// A member of an object.
@@ -137,36 +140,36 @@ pub struct Member<'d> {
 }
 
 impl<'d> Member<'d> {
-    /// The name as it was sent, in quotes.
+    /// Returns the name as it was sent, including the quotes.
     pub fn name_source(&self) -> &'d str {
-        Value { at: self.value.at - 1, ..self.value }.source()
+        Value { index: self.value.index - 1, ..self.value }.source()
     }
 }
 
 impl<'d> Value<'d> {
     fn node(self) -> Node<'d> {
-        self.document.nodes[self.at]
+        self.document.nodes[self.index]
     }
 
-    /// Where it stands among the values and names of its document; the root stands at 0.
-    pub(super) fn place(self) -> u32 {
-        self.at as u32
+    /// Returns the index of the value's node on the tape. The root has index 0.
+    pub(super) fn node_index(self) -> u32 {
+        self.index as u32
     }
 
-    /// The value at another place of the same document.
-    pub(super) fn beside(self, place: u32) -> Self {
-        Self { at: place as usize, ..self }
+    /// Returns the value at another index of the same document.
+    pub(super) fn with_node_index(self, place: u32) -> Self {
+        Self { index: place as usize, ..self }
     }
 
-    /// The text of a string.
-    pub fn string(self) -> Option<&'d str> {
+    /// Returns the unescaped text of a string.
+    pub fn as_str(self) -> Option<&'d str> {
         match self.node() {
             Node::String(text) => Some(text),
             _ => None,
         }
     }
 
-    pub fn boolean(self) -> Option<bool> {
+    pub fn as_bool(self) -> Option<bool> {
         match self.node() {
             Node::Static(StaticNode::Bool(value)) => Some(value),
             _ => None,
@@ -186,17 +189,18 @@ impl<'d> Value<'d> {
             && matches!(self.node(), Node::Static(_))
     }
 
-    /// Whether it counts as not there, as a member that is known by name: `null`, `""`.
+    /// Returns whether the value is `null` or `""`. Members with a defined meaning treat these as missing.
     pub fn is_absent(self) -> bool {
         matches!(self.node(), Node::Static(StaticNode::Null) | Node::String(""))
     }
 
-    /// Itself, unless it counts as not there.
+    /// Returns the value itself, or `None` if it is `null` or `""`.
     pub fn present(self) -> Option<Self> {
         (!self.is_absent()).then_some(self)
     }
 
-    /// How many elements an array has, or members an object, doubled ones counted.
+    /// Returns the number of elements of an array or members of an object, including duplicate names. It is 0
+    /// for other values.
     pub fn len(self) -> usize {
         match self.node() {
             Node::Array { len, .. } | Node::Object { len, .. } => len,
@@ -208,14 +212,14 @@ impl<'d> Value<'d> {
         self.len() == 0
     }
 
-    /// The JSON as it was sent.
+    /// Returns the JSON text as it was sent.
     pub fn source(self) -> &'d str {
-        let Span { start, end } = self.document.index.spans[self.at];
+        let Span { start, end } = self.document.index.spans[self.index];
         self.document.source[start as usize..end as usize].trim_ascii_end()
     }
 
-    /// The text of a string, or the digits of a number, or `true` or `false`.
-    pub fn text(self) -> Option<&'d str> {
+    /// Returns the text of a string, or the source text of a number, `true`, `false` or `null`.
+    pub fn as_text(self) -> Option<&'d str> {
         match self.node() {
             Node::String(text) => Some(text),
             Node::Static(_) => Some(self.source()),
@@ -223,45 +227,46 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// The elements of an array; of anything else there are none.
+    /// Iterates over the elements of an array. Other values have none.
     pub fn elements(self) -> impl Iterator<Item = Self> {
         let length = if self.is_array() { self.len() } else { 0 };
-        let mut at = self.at + 1;
+        let mut at = self.index + 1;
         (0..length).map(move |_| {
-            let element = Self { at, ..self };
-            at += nodes_of(&element.node());
+            let element = Self { index: at, ..self };
+            at += node_count(&element.node());
             element
         })
     }
 
-    /// The members of an object, of doubled ones the last; of anything else there are none.
+    /// Iterates over the members of an object. Of duplicate names it yields the last one. Other values have
+    /// no members.
     pub fn members(self) -> impl Iterator<Item = Member<'d>> {
         let document = self.document;
         let length = if self.is_object() { self.len() } else { 0 };
-        let mut at = self.at + 1;
+        let mut at = self.index + 1;
         let all = (0..length).map(move |_| {
             let name = at;
-            at += 1 + nodes_of(&document.nodes[at + 1]);
+            at += 1 + node_count(&document.nodes[at + 1]);
             name
         });
         let last = all.filter(|name| !document.index.is_superseded(*name));
         last.map(move |name| Member {
-            name: text(&document.nodes[name]),
-            value: Self { document, at: name + 1 },
+            name: node_text(&document.nodes[name]),
+            value: Self { document, index: name + 1 },
         })
     }
 
-    /// A member of an object.
+    /// Returns the value of a member.
     pub fn get(self, name: &str) -> Option<Self> {
         self.members().find(|member| member.name == name).map(|member| member.value)
     }
 
-    /// A member that does not count as not there.
-    pub fn find(self, name: &str) -> Option<Self> {
+    /// Returns the value of a member, unless it is `null` or `""`.
+    pub fn get_present(self, name: &str) -> Option<Self> {
         self.get(name)?.present()
     }
 
-    /// Appends the value as it was sent, on one line, without doubled members.
+    /// Appends the value on one line, without duplicate names and otherwise as it was sent.
     pub fn write(self, out: &mut String) {
         if self.document.is_one_line {
             out.push_str(self.source());
@@ -283,18 +288,18 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Appends the members for which `is_kept`, without the object's braces.
+    /// Appends the members whose name passes `is_kept`, without the object's braces.
     pub fn write_members(self, is_kept: impl Fn(&str) -> bool, out: &mut String) {
         if self.document.is_one_line {
             return self.copy_members(is_kept, out);
         }
         for (i, member) in self.members().filter(|member| is_kept(member.name)).enumerate() {
-            begin_member(out, i == 0, member.name_source());
+            write_member_name(out, i == 0, member.name_source());
             member.value.write(out);
         }
     }
 
-    /// Those that stand one behind the other are copied at once.
+    /// Appends the kept members. Copies each run of adjacent members at once.
     fn copy_members(self, is_kept: impl Fn(&str) -> bool, out: &mut String) {
         let Document { source, index, .. } = self.document;
         let mut members = self.members().peekable();
@@ -308,28 +313,29 @@ impl<'d> Value<'d> {
                 out.push(',');
             }
             is_first = false;
-            let (start, end) = (index.spans[first.value.at - 1].start, index.spans[last.at].end);
+            let (start, end) = (index.spans[first.value.index - 1].start, index.spans[last.index].end);
             out.push_str(source[start as usize..end as usize].trim_ascii_end());
         }
     }
 
-    /// Appends where `inner`, a value within this one, stands in it: a JSON pointer (RFC 6901).
-    pub fn point_to(self, inner: Self, pointer: &mut String) {
-        let holds = |value: Self| (value.at..value.at + nodes_of(&value.node())).contains(&inner.at);
+    /// Appends the JSON pointer (RFC 6901) from this value to `inner`, which is inside it.
+    pub fn write_pointer_to(self, inner: Self, pointer: &mut String) {
+        let holds =
+            |value: Self| (value.index..value.index + node_count(&value.node())).contains(&inner.index);
         if let Some((i, element)) = self.elements().enumerate().find(|(_, element)| holds(*element)) {
             pointer.push_str(&format!("/{i}"));
-            element.point_to(inner, pointer);
+            element.write_pointer_to(inner, pointer);
         }
         if let Some(member) = self.members().find(|member| holds(member.value)) {
             pointer.push('/');
             pointer.push_str(&member.name.replace('~', "~0").replace('/', "~1"));
-            member.value.point_to(inner, pointer);
+            member.value.write_pointer_to(inner, pointer);
         }
     }
 }
 
-/// Appends what comes before the value of a member.
-pub fn begin_member(out: &mut String, is_first: bool, name_source: &str) {
+/// Appends the comma, the name and the colon before a member's value.
+pub(crate) fn write_member_name(out: &mut String, is_first: bool, name_source: &str) {
     if !is_first {
         out.push(',');
     }

@@ -1,44 +1,44 @@
-//! An event as a record: what is kept of it, and how.
+//! Encoding of a validated event as a log record.
 
-use super::context::Ip;
-use super::decode::{Call, Outside};
-use super::document::begin_member;
+use super::context::IpAction;
+use super::decode::{Environment, EventContext};
+use super::document::write_member_name;
 use super::event::Event;
 use super::page;
 use crate::checksum;
 use crate::visitors::log::Record;
 
-/// The parts of a record that do not stand in the body. Kept from event to event, so that they allocate nothing.
+/// Buffers for the parts of a record that are not in the body, reused so that encoding allocates nothing.
 #[derive(Default)]
-pub(super) struct Room {
+pub(super) struct EncodeBuffers {
     payload: String,
     page: String,
     ip: String,
-    minted: [u8; 16],
-    key: Vec<u8>,
+    generated_id: [u8; 16],
+    key_input: Vec<u8>,
 }
 
-impl Room {
-    /// The record of an event; `bot` where it is a crawler's that is flagged.
-    pub(super) fn record<'r>(
+impl EncodeBuffers {
+    /// Returns the record of an event. `bot` marks it as a crawler's.
+    pub(super) fn build_record<'r>(
         &'r mut self,
         event: &Event<'r>,
         bot: bool,
-        call: &Call<'r>,
-        outside: &mut impl Outside,
+        call: &EventContext<'r>,
+        outside: &mut impl Environment,
     ) -> Record<'r> {
         let has_page = page::write(event, call.referer, outside, &mut self.page);
         let ip = event.context.ip;
-        call.policy.ip.write(ip, call.peer, &mut self.ip);
+        call.policy.ip.write_stored(ip, call.peer, &mut self.ip);
         self.payload.clear();
-        payload(event, call.policy.ip.payload(ip, &self.ip), &mut self.payload);
+        write_payload(event, call.policy.ip.payload_action(ip, &self.ip), &mut self.payload);
         let (message_id, key) = match event.message_id {
-            Some(id) => (id, duplicate_key(call.site, id, &mut self.key)),
-            // Never a duplicate: else who guesses what is minted next could send it first, and strangers' events would count
-            // as repetitions.
+            Some(id) => (id, dedup_key(call.site, id, &mut self.key_input)),
+            // A generated ID never takes part in deduplication (key 0). Otherwise a client that guesses the
+            // next ID could send it first, and an unrelated event would count as a duplicate.
             None => {
-                self.minted = outside.mint();
-                (std::str::from_utf8(&self.minted).unwrap_or_default(), 0)
+                self.generated_id = outside.generate_message_id();
+                (std::str::from_utf8(&self.generated_id).unwrap_or_default(), 0)
             }
         };
         Record {
@@ -62,18 +62,20 @@ impl Room {
     }
 }
 
-/// The hash by which duplicates are told. No site ID has a zero byte, so that no two pairs of texts are one.
-fn duplicate_key(site: &str, message_id: &str, key: &mut Vec<u8>) -> u128 {
+/// Returns the hash for deduplication. Site IDs contain no zero byte, so the separator makes the hashed text
+/// unambiguous.
+fn dedup_key(site: &str, message_id: &str, key: &mut Vec<u8>) -> u128 {
     key.clear();
     key.extend_from_slice(site.as_bytes());
     key.push(0);
     key.extend_from_slice(message_id.as_bytes());
-    checksum::tag(key)
+    checksum::hash128(key)
 }
 
-/// Appends the event as it was sent, without what names the site, and with the batch's context under its own.
-fn payload(event: &Event<'_>, ip: Ip<'_>, out: &mut String) {
-    let context = event.context.whole;
+/// Appends the event as it was sent, without the members that name the site and with the batch's context
+/// merged in.
+fn write_payload(event: &Event<'_>, ip: IpAction<'_>, out: &mut String) {
+    let context = event.context.merged;
     let has_context = context.value().is_some();
     let is_kept = |name: &str| match name {
         "trackingId" | "writeKey" => false,
@@ -83,7 +85,7 @@ fn payload(event: &Event<'_>, ip: Ip<'_>, out: &mut String) {
     out.push('{');
     event.value.write_members(is_kept, out);
     if has_context {
-        begin_member(out, out.len() == 1, "\"context\"");
+        write_member_name(out, out.len() == 1, "\"context\"");
         context.write_object(out, ip);
     }
     out.push('}');

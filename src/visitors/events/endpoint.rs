@@ -1,12 +1,12 @@
-//! The event endpoints: which path is which.
+//! The event endpoints and their paths.
 
-use crate::visitors::log::Kind;
+use crate::visitors::log::RecordKind;
 
-/// What is posted there. A body with a `batch` may go to any of them.
+/// An event endpoint. Each accepts a body with a `batch`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Endpoint {
+pub enum EventEndpoint {
     Page,
-    /// Named events, identify and profile.
+    /// Track, identify and profile events.
     Track,
     /// Batches only.
     Batch,
@@ -16,52 +16,52 @@ pub enum Endpoint {
     Alias,
 }
 
-/// Every path. The short ones are those of libraries that were made for browsers.
-pub const PATHS: &[(&str, Endpoint)] = &[
-    ("/v1/page", Endpoint::Page),
-    ("/v1/p", Endpoint::Page),
-    ("/v1/track", Endpoint::Track),
-    ("/v1/t", Endpoint::Track),
-    ("/v1/batch", Endpoint::Batch),
-    ("/v1/b", Endpoint::Batch),
-    ("/v1/import", Endpoint::Batch),
-    ("/v1/identify", Endpoint::Identify),
-    ("/v1/i", Endpoint::Identify),
-    ("/v1/screen", Endpoint::Screen),
-    ("/v1/s", Endpoint::Screen),
-    ("/v1/group", Endpoint::Group),
-    ("/v1/g", Endpoint::Group),
-    ("/v1/alias", Endpoint::Alias),
-    ("/v1/a", Endpoint::Alias),
+/// All paths of event endpoints. Browser libraries use the short ones.
+pub const PATHS: &[(&str, EventEndpoint)] = &[
+    ("/v1/page", EventEndpoint::Page),
+    ("/v1/p", EventEndpoint::Page),
+    ("/v1/track", EventEndpoint::Track),
+    ("/v1/t", EventEndpoint::Track),
+    ("/v1/batch", EventEndpoint::Batch),
+    ("/v1/b", EventEndpoint::Batch),
+    ("/v1/import", EventEndpoint::Batch),
+    ("/v1/identify", EventEndpoint::Identify),
+    ("/v1/i", EventEndpoint::Identify),
+    ("/v1/screen", EventEndpoint::Screen),
+    ("/v1/s", EventEndpoint::Screen),
+    ("/v1/group", EventEndpoint::Group),
+    ("/v1/g", EventEndpoint::Group),
+    ("/v1/alias", EventEndpoint::Alias),
+    ("/v1/a", EventEndpoint::Alias),
 ];
 
-impl Endpoint {
-    /// The endpoint at `path`.
-    pub fn at(path: &str) -> Option<Self> {
+impl EventEndpoint {
+    /// Returns the endpoint at `path`.
+    pub fn from_path(path: &str) -> Option<Self> {
         PATHS.iter().find(|(known, _)| *known == path).map(|(_, endpoint)| *endpoint)
     }
 
-    /// What an event is that does not say; None where that follows from its members.
-    pub(super) fn kind(self) -> Option<Kind> {
+    /// Returns the kind of an event without a `type`, or `None` if the kind depends on the event's members.
+    pub(super) fn default_kind(self) -> Option<RecordKind> {
         match self {
             Self::Track | Self::Batch => None,
-            Self::Page => Some(Kind::Page),
-            Self::Identify => Some(Kind::Identify),
-            Self::Screen => Some(Kind::Screen),
-            Self::Group => Some(Kind::Group),
-            Self::Alias => Some(Kind::Alias),
+            Self::Page => Some(RecordKind::Page),
+            Self::Identify => Some(RecordKind::Identify),
+            Self::Screen => Some(RecordKind::Screen),
+            Self::Group => Some(RecordKind::Group),
+            Self::Alias => Some(RecordKind::Alias),
         }
     }
 
-    /// Whether a single event of this kind may come here.
-    pub(super) fn takes(self, kind: Kind) -> bool {
-        match self.kind() {
+    /// Returns whether the endpoint accepts a single event of this kind.
+    pub(super) fn accepts(self, kind: RecordKind) -> bool {
+        match self.default_kind() {
             Some(own) => kind == own,
-            None => matches!(kind, Kind::Track | Kind::Identify | Kind::Profile),
+            None => matches!(kind, RecordKind::Track | RecordKind::Identify | RecordKind::Profile),
         }
     }
 
-    /// What `type` may be for a single event.
+    /// Describes the valid `type` of a single event, for a refusal.
     pub(super) fn expected_type(self) -> &'static str {
         match self {
             Self::Page => "'page' at this endpoint, or no type",

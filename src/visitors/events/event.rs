@@ -1,23 +1,23 @@
-//! One event that was understood: every member that has a meaning, checked.
+//! Validation of one event: every member that has a defined meaning.
 
 use super::context::Context;
-use super::decode::{Call, Sent};
+use super::decode::{EventContext, Submission};
 use super::document::Value;
-use super::members::{Members, Named};
-use super::refusal::{Place, Refusal};
+use super::members::{MemberName, Members};
+use super::refusal::{Location, Refusal};
 use super::{kind, operations, time, variants, visitor};
 use crate::limits::{EVENT_BYTES_MAX, EVENT_NAME_CHARS_MAX, MESSAGE_ID_BYTES_MAX, NAME_BYTES_MAX};
 use crate::problem;
-use crate::visitors::log::Kind;
+use crate::visitors::log::RecordKind;
 
-/// An event, borrowed from its body.
+/// A validated event, borrowed from its body.
 pub(super) struct Event<'d> {
     pub value: Value<'d>,
-    pub kind: Kind,
+    pub kind: RecordKind,
     pub message_id: Option<&'d str>,
     pub anon_id: Option<&'d str>,
     pub user_id: Option<&'d str>,
-    /// Of a track event; of a screen it is "screen".
+    /// The name of a track event. Screen events have "screen", other kinds have none.
     pub event: Option<&'d str>,
     pub name: Option<&'d str>,
     pub variants: Option<&'d str>,
@@ -27,130 +27,148 @@ pub(super) struct Event<'d> {
 }
 
 impl<'d> Event<'d> {
-    /// Reads the event at `place`, which has these members.
+    /// Validates the event at `place`. `members` are its members.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first error found.
     pub(super) fn read(
-        place: Place<'d>,
+        place: Location<'d>,
         members: &Members<'d>,
-        sent: &Sent<'d>,
-        call: &Call<'d>,
+        sent: &Submission<'d>,
+        call: &EventContext<'d>,
     ) -> Result<Self, Refusal> {
-        let value = place.within;
+        let value = place.base;
         check_size(value, place)?;
         check_site(members, call, place)?;
-        let kind = kind::of(members, sent.endpoint, place)?;
-        object(members.get(Named::Properties), place)?;
-        object(members.get(Named::Traits), place)?;
-        let context = Context::read(members.get(Named::Context), sent.context, place)?;
-        if kind == Kind::Profile {
+        let kind = kind::parse(members, sent.endpoint, place)?;
+        check_object(members.get(MemberName::Properties), place)?;
+        check_object(members.get(MemberName::Traits), place)?;
+        let context = Context::read(members.get(MemberName::Context), sent.context, place)?;
+        if kind == RecordKind::Profile {
             operations::check(members, place)?;
         }
-        let event = event_name(members, kind, place)?;
-        let anon_id = members.anon_id().map(|id| visitor::anon_id(id, place)).transpose()?.or(call.anon_id);
-        let user_id = members.get(Named::UserId).map(|id| visitor::user_id(id, place)).transpose()?;
+        let event = read_event_name(members, kind, place)?;
+        let anon_id =
+            members.anon_id().map(|id| visitor::read_anon_id(id, place)).transpose()?.or(call.anon_id);
+        let user_id =
+            members.get(MemberName::UserId).map(|id| visitor::read_user_id(id, place)).transpose()?;
         if anon_id.is_none() && user_id.is_none() {
-            return Err(place.lacks(problem::MISSING_VISITOR, "anonId", "'anonId' or 'userId'"));
+            return Err(place.refuse_missing(
+                problem::MISSING_VISITOR,
+                "anonId",
+                "The event names no visitor; add 'anonId' or 'userId'.",
+            ));
         }
         Ok(Self {
             value,
             kind,
-            message_id: members.get(Named::MessageId).map(|id| message_id(id, place)).transpose()?,
+            message_id: members
+                .get(MemberName::MessageId)
+                .map(|id| read_message_id(id, place))
+                .transpose()?,
             anon_id,
             user_id,
             event,
-            name: members.get(Named::Name).map(|value| name(value, place)).transpose()?,
-            variants: members.get(Named::Variants).map(|value| variants::read(value, place)).transpose()?,
-            properties: members.get(Named::Properties),
+            name: members.get(MemberName::Name).map(|value| read_name(value, place)).transpose()?,
+            variants: members
+                .get(MemberName::Variants)
+                .map(|value| variants::read(value, place))
+                .transpose()?,
+            properties: members.get(MemberName::Properties),
             context,
-            timestamp_ms: timestamp(members, sent, call, place)?,
+            timestamp_ms: read_timestamp(members, sent, call, place)?,
         })
     }
 }
 
-/// What may stand as the message ID of an event in a receipt, whatever else is wrong with it.
-pub(super) fn message_id_of<'d>(members: &Members<'d>) -> Option<&'d str> {
-    members.get(Named::MessageId).and_then(message_id_text)
+/// Returns the event's message ID for the receipt if it is valid, even if other members are not.
+pub(super) fn usable_message_id<'d>(members: &Members<'d>) -> Option<&'d str> {
+    members.get(MemberName::MessageId).and_then(parse_message_id)
 }
 
-fn check_size<'d>(value: Value<'d>, place: Place<'d>) -> Result<(), Refusal> {
+fn check_size<'d>(value: Value<'d>, place: Location<'d>) -> Result<(), Refusal> {
     let bytes = value.source().len();
     if bytes > EVENT_BYTES_MAX {
-        let expected = "an event of at most 32768 bytes";
-        return Err(place.too_much(problem::EVENT_TOO_LARGE, value, expected, bytes));
+        let sentence = "The event has {} bytes, more than the limit of 32768.";
+        return Err(place.refuse_count(problem::EVENT_TOO_LARGE, value, sentence, bytes));
     }
-    object(Some(value), place)
+    check_object(Some(value), place)
 }
 
-/// An event that names its site names that of the request.
+/// Checks that an event that names its site names the site of the request.
 pub(super) fn check_site<'d>(
     members: &Members<'d>,
-    call: &Call<'_>,
-    place: Place<'d>,
+    call: &EventContext<'_>,
+    place: Location<'d>,
 ) -> Result<(), Refusal> {
-    let named = [(members.tracking_id(), call.tracking_id), (members.get(Named::Site), call.site)];
-    let other = |(value, own): (Option<Value<'d>>, &str)| value.filter(|value| value.text() != Some(own));
+    let named = [(members.tracking_id(), call.tracking_id), (members.get(MemberName::Site), call.site)];
+    let other = |(value, own): (Option<Value<'d>>, &str)| value.filter(|value| value.as_text() != Some(own));
     match named.into_iter().find_map(other) {
         Some(value) => Err(place.refuse(problem::SITE_MISMATCH, value, "the site of the request")),
         None => Ok(()),
     }
 }
 
-fn object<'d>(value: Option<Value<'d>>, place: Place<'d>) -> Result<(), Refusal> {
+fn check_object<'d>(value: Option<Value<'d>>, place: Location<'d>) -> Result<(), Refusal> {
     match value.filter(|value| !value.is_object()) {
         Some(value) => Err(place.refuse(problem::INVALID_EVENT, value, "an object")),
         None => Ok(()),
     }
 }
 
-fn name<'d>(value: Value<'d>, place: Place<'d>) -> Result<&'d str, Refusal> {
-    let name = value.string().filter(|name| name.len() <= NAME_BYTES_MAX);
+fn read_name<'d>(value: Value<'d>, place: Location<'d>) -> Result<&'d str, Refusal> {
+    let name = value.as_str().filter(|name| name.len() <= NAME_BYTES_MAX);
     name.ok_or_else(|| place.refuse(problem::INVALID_EVENT, value, "a string of at most 1024 bytes"))
 }
 
-fn event_name<'d>(members: &Members<'d>, kind: Kind, place: Place<'d>) -> Result<Option<&'d str>, Refusal> {
+fn read_event_name<'d>(
+    members: &Members<'d>,
+    kind: RecordKind,
+    place: Location<'d>,
+) -> Result<Option<&'d str>, Refusal> {
     let expected = "the event's name, 1 to 200 characters";
     match kind {
-        Kind::Screen => Ok(Some(Kind::Screen.name())),
-        Kind::Track => {
-            let lacks = || place.lacks(problem::INVALID_EVENT, "event", expected);
-            let value = members.get(Named::Event).ok_or_else(lacks)?;
-            // What has so few bytes has no more characters.
+        RecordKind::Screen => Ok(Some(RecordKind::Screen.name())),
+        RecordKind::Track => {
+            let sentence = "The event has no name; add 'event', 1 to 200 characters.";
+            let lacks = || place.refuse_missing(problem::INVALID_EVENT, "event", sentence);
+            let value = members.get(MemberName::Event).ok_or_else(lacks)?;
+            // Fast path: a name has at most as many characters as bytes.
             let fits = |name: &&str| {
                 name.len() <= EVENT_NAME_CHARS_MAX || name.chars().count() <= EVENT_NAME_CHARS_MAX
             };
-            let name = value.string().filter(fits);
+            let name = value.as_str().filter(fits);
             name.map(Some).ok_or_else(|| place.refuse(problem::INVALID_EVENT, value, expected))
         }
         _ => Ok(None),
     }
 }
 
-fn message_id<'d>(value: Value<'d>, place: Place<'d>) -> Result<&'d str, Refusal> {
-    message_id_text(value)
+fn read_message_id<'d>(value: Value<'d>, place: Location<'d>) -> Result<&'d str, Refusal> {
+    parse_message_id(value)
         .ok_or_else(|| place.refuse(problem::INVALID_EVENT, value, "1 to 128 bytes of text"))
 }
 
-/// A text, or the digits of a number; `true` would make all events of who sends it duplicates of the first.
-fn message_id_text(value: Value<'_>) -> Option<&str> {
-    let id = value.text().filter(|_| value.boolean().is_none())?;
+/// Returns a message ID: a text, or the digits of a number. Booleans are invalid, because all events with
+/// `true` from one client would be duplicates of the first.
+fn parse_message_id(value: Value<'_>) -> Option<&str> {
+    let id = value.as_text().filter(|_| value.as_bool().is_none())?;
     (1..=MESSAGE_ID_BYTES_MAX).contains(&id.len()).then_some(id)
 }
 
-/// When it happened, by our clock.
-fn timestamp<'d>(
+/// Returns the time of the event by the server's clock.
+fn read_timestamp<'d>(
     members: &Members<'d>,
-    sent: &Sent<'_>,
-    call: &Call<'_>,
-    place: Place<'d>,
+    sent: &Submission<'_>,
+    call: &EventContext<'_>,
+    place: Location<'d>,
 ) -> Result<i64, Refusal> {
-    let timestamp = members.timestamp().map(|value| instant(value, place)).transpose()?;
-    let sent_at = members.get(Named::SentAt).map(|value| instant(value, place)).transpose()?;
-    Ok(time::repaired(timestamp, sent_at.or(sent.sent_ms), call.received_ms))
+    let timestamp = members.timestamp().map(|value| read_time(value, place)).transpose()?;
+    let sent_at = members.get(MemberName::SentAt).map(|value| read_time(value, place)).transpose()?;
+    Ok(time::correct_clock_skew(timestamp, sent_at.or(sent.sent_ms), call.received_ms))
 }
 
-/// The time that a member says.
-pub(super) fn instant<'d>(value: Value<'d>, place: Place<'d>) -> Result<i64, Refusal> {
+/// Reads a member that is a time.
+pub(super) fn read_time<'d>(value: Value<'d>, place: Location<'d>) -> Result<i64, Refusal> {
     time::read(value).ok_or_else(|| place.refuse(problem::INVALID_TIMESTAMP, value, time::EXPECTED))
 }

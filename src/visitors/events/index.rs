@@ -1,116 +1,120 @@
-//! Where each value and each name of a body stands, and which names come again.
+//! Source positions of the values and names of a body, and detection of duplicate names.
 //!
-//! In come a parser's tape, with one node for each value and each name in the order of the text, and where the tokens of the
-//! text begin. One pass goes through both: behind every scalar and every container stands exactly one token, a separator or
-//! the end of what it stands in, and of the root nothing.
+//! The input is simd-json's tape, which has one node for each value and each name in the order of the text,
+//! and the offsets of the text's structural tokens. One pass goes through both. Exactly one token follows
+//! every scalar and every container: a separator, or the end of the enclosing container. Nothing follows the
+//! root.
 
 use std::iter::Zip;
 use std::slice;
 
 use simd_json::Node;
 
-use crate::limits::MEMBERS_COMPARED_MAX;
+/// Number of members of an object up to which duplicates are found by comparing each pair. Larger objects are
+/// sorted.
+const MEMBERS_COMPARED_MAX: usize = 16;
 
-/// Where a value stands in the source; behind a scalar the white space before the next token.
+/// The byte range of a value in the source. For scalars it includes the white space before the next token.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Span {
     pub start: u32,
     pub end: u32,
 }
 
-/// What is known of the nodes of a tape beside themselves. Keeps its buffers.
+/// An index of a tape's nodes. Reuses its buffers.
 #[derive(Default)]
 pub(super) struct Index {
-    /// Where each node stands.
+    /// The span of each node.
     pub spans: Vec<Span>,
-    /// The names after which the same name comes again in the same object, in ascending order.
+    /// The node indexes of names that occur again later in the same object, in ascending order.
     pub superseded: Vec<u32>,
     names: Vec<u32>,
 }
 
 impl Index {
-    /// Finds all of it anew: `nodes` and `tokens` are those of one valid text.
-    pub(super) fn fill(&mut self, nodes: &[Node<'_>], tokens: &[u32]) {
+    /// Rebuilds the index. `nodes` and `tokens` must be those of one valid text.
+    pub(super) fn rebuild(&mut self, nodes: &[Node<'_>], tokens: &[u32]) {
         let Self { spans, superseded, names } = self;
         superseded.clear();
         spans.resize(nodes.len(), Span::default());
         let ahead = nodes.iter().zip(spans);
-        Walk { nodes, ahead, tokens: tokens.iter(), superseded, names }.value();
+        Indexer { nodes, remaining: ahead, tokens: tokens.iter(), superseded, names }.visit_value();
         superseded.sort_unstable();
     }
 
-    /// Whether the same name comes again after that at `name`.
+    /// Returns whether the name at node index `name` occurs again later in its object.
     pub(super) fn is_superseded(&self, name: usize) -> bool {
         !self.superseded.is_empty() && self.superseded.binary_search(&(name as u32)).is_ok()
     }
 }
 
-/// The way through a text, as deep as the parser takes one to be nested.
-struct Walk<'n, 't> {
+/// A recursive pass over the tape. The parser's nesting limit bounds its depth.
+struct Indexer<'n, 't> {
     nodes: &'n [Node<'t>],
-    /// The nodes that were not passed, with their spans to be.
-    ahead: Zip<slice::Iter<'n, Node<'t>>, slice::IterMut<'n, Span>>,
+    /// The unvisited nodes and the spans to fill in.
+    remaining: Zip<slice::Iter<'n, Node<'t>>, slice::IterMut<'n, Span>>,
     tokens: slice::Iter<'n, u32>,
     superseded: &'n mut Vec<u32>,
     names: &'n mut Vec<u32>,
 }
 
-impl Walk<'_, '_> {
-    /// Passes a token: where it begins.
-    fn token(&mut self) -> u32 {
+impl Indexer<'_, '_> {
+    /// Consumes a token and returns its offset.
+    fn next_token(&mut self) -> u32 {
         self.tokens.next().copied().unwrap_or_default()
     }
 
-    /// Passes a value, and the token behind it: where that begins. Where it is a scalar, as most are, without a call.
+    /// Consumes a value and the token after it, and returns that token's offset. Inlined, since most values
+    /// are scalars.
     #[inline(always)]
-    fn value(&mut self) -> u32 {
-        let Some((node, span)) = self.ahead.next() else { return 0 };
-        span.start = self.token();
+    fn visit_value(&mut self) -> u32 {
+        let Some((node, span)) = self.remaining.next() else { return 0 };
+        span.start = self.next_token();
         if let Node::Object { .. } | Node::Array { .. } = node {
-            span.end = self.container(node) + 1;
-            return self.token();
+            span.end = self.visit_container(node) + 1;
+            return self.next_token();
         }
-        span.end = self.token();
+        span.end = self.next_token();
         span.end
     }
 
-    /// Passes what stands in a container, and its end: where that begins.
-    fn container(&mut self, container: &Node<'_>) -> u32 {
+    /// Consumes the contents of a container and its closing token, and returns that token's offset.
+    fn visit_container(&mut self, container: &Node<'_>) -> u32 {
         match *container {
-            Node::Object { len, .. } if len > 0 => self.members(len),
-            Node::Array { len, .. } if len > 0 => (0..len).fold(0, |_, _| self.value()),
-            _ => self.token(),
+            Node::Object { len, .. } if len > 0 => self.visit_members(len),
+            Node::Array { len, .. } if len > 0 => (0..len).fold(0, |_, _| self.visit_value()),
+            _ => self.next_token(),
         }
     }
 
-    /// Passes so many members of an object, and the token behind the last.
-    fn members(&mut self, len: usize) -> u32 {
-        let first = self.nodes.len() - self.ahead.len();
+    /// Consumes `len` members of an object and the token after the last one, and returns that token's offset.
+    fn visit_members(&mut self, len: usize) -> u32 {
+        let first = self.nodes.len() - self.remaining.len();
         let (mut seen, mut may_be_doubled, mut behind) = (0, false, 0);
         for _ in 0..len {
-            let Some((name, span)) = self.ahead.next() else { return 0 };
-            *span = Span { start: self.token(), end: self.token() };
-            let mark = mark(text(name));
+            let Some((name, span)) = self.remaining.next() else { return 0 };
+            *span = Span { start: self.next_token(), end: self.next_token() };
+            let mark = name_bit(node_text(name));
             may_be_doubled |= seen & mark != 0;
             seen |= mark;
-            behind = self.value();
+            behind = self.visit_value();
         }
         if may_be_doubled {
-            self.supersede(first, len);
+            self.find_superseded(first, len);
         }
         behind
     }
 
-    /// Notes the doubled names of an object of `len` members, the first of which has this name.
-    fn supersede(&mut self, first: usize, len: usize) {
+    /// Records the superseded names of an object. It has `len` members, and its first name is at `first`.
+    fn find_superseded(&mut self, first: usize, len: usize) {
         let Self { nodes, names, .. } = self;
         names.clear();
         let mut name = first;
         for _ in 0..len {
             names.push(name as u32);
-            name += 1 + nodes_of(&nodes[name + 1]);
+            name += 1 + node_count(&nodes[name + 1]);
         }
-        let text = |name: u32| text(&nodes[name as usize]);
+        let text = |name: u32| node_text(&nodes[name as usize]);
         if len <= MEMBERS_COMPARED_MAX {
             let comes_again = |i: &usize| names[i + 1..].iter().any(|later| text(*later) == text(names[*i]));
             self.superseded.extend((0..len).filter(comes_again).map(|i| names[i]));
@@ -122,23 +126,23 @@ impl Walk<'_, '_> {
     }
 }
 
-/// One bit of 64, the same for the same name, mostly another for another.
-fn mark(name: &str) -> u64 {
+/// Returns one of 64 bits, chosen by a hash of the name. Two different names rarely share a bit.
+fn name_bit(name: &str) -> u64 {
     let [first, ..] = name.as_bytes() else { return 1 };
     let middle = name.as_bytes()[name.len() / 2];
     1 << ((usize::from(*first) * 7 + usize::from(middle) * 29 + name.len() * 13) % 64)
 }
 
-/// The text of a string; of anything else there is none.
-pub(super) fn text<'t>(node: &Node<'t>) -> &'t str {
+/// Returns the text of a string node, or `""` for other nodes.
+pub(super) fn node_text<'t>(node: &Node<'t>) -> &'t str {
     match node {
         Node::String(text) => text,
         _ => "",
     }
 }
 
-/// How many nodes a value takes, itself counted.
-pub(super) fn nodes_of(node: &Node<'_>) -> usize {
+/// Returns the number of nodes that a value occupies, including its own.
+pub(super) fn node_count(node: &Node<'_>) -> usize {
     match node {
         Node::Object { count, .. } | Node::Array { count, .. } => count + 1,
         _ => 1,

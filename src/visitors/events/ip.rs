@@ -1,26 +1,27 @@
-//! Whose address an event came from, as far as the site asks for it.
+//! Storage of visitors' IP addresses, as far as the site's settings allow it.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::context::Ip;
+use super::context::IpAction;
 
-/// `privacy.ip` of a site.
+/// A site's setting `privacy.ip`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IpPolicy {
     #[default]
     None,
-    /// The network: the first 24 bits of IPv4, the first 48 of IPv6.
+    /// Only the network: the first 24 bits of an IPv4 address, the first 48 bits of an IPv6 address.
     Truncated,
     Full,
 }
 
 impl IpPolicy {
-    /// Writes what is stored: the visitor's address that a server passed on, else the peer's.
-    pub(super) fn write(self, sent: Option<&str>, peer: IpAddr, out: &mut String) {
+    /// Writes the address to store: the visitor's address that a server sent in `context.ip`, else the
+    /// peer's.
+    pub(super) fn write_stored(self, sent: Option<&str>, peer: IpAddr, out: &mut String) {
         out.clear();
         if self != Self::None {
-            self.push(parsed(sent).unwrap_or(peer), out);
+            self.push(parse_address(sent).unwrap_or(peer), out);
         }
     }
 
@@ -30,20 +31,20 @@ impl IpPolicy {
             IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() & (!0 << 8)).into(),
             IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & (!0 << 80)).into(),
         };
-        write!(out, "{kept}").expect("a String takes everything");
+        write!(out, "{kept}").expect("writing to a String cannot fail");
     }
 
-    /// What becomes of `context.ip` in the payload: a stored address must not stand there longer than in its own column.
-    /// `stored` is what `write` wrote.
-    pub(super) fn payload<'a>(self, sent: Option<&str>, stored: &'a str) -> Ip<'a> {
+    /// Returns the treatment of `context.ip` in the payload. The payload must not contain more of the address
+    /// than the record's `ip` field. `stored` is the address that was written to that field.
+    pub(super) fn payload_action<'a>(self, sent: Option<&str>, stored: &'a str) -> IpAction<'a> {
         match self {
-            Self::Truncated if parsed(sent).is_some() => Ip::Written(stored),
-            Self::Full => Ip::AsSent,
-            _ => Ip::Gone,
+            Self::Truncated if parse_address(sent).is_some() => IpAction::Replace(stored),
+            Self::Full => IpAction::Keep,
+            _ => IpAction::Remove,
         }
     }
 }
 
-fn parsed(sent: Option<&str>) -> Option<IpAddr> {
+fn parse_address(sent: Option<&str>) -> Option<IpAddr> {
     sent?.trim().parse().ok()
 }

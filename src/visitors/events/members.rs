@@ -1,10 +1,11 @@
-//! The members of an event that have a meaning, found in one pass. `null` and `""` count as not there.
+//! The members of an event that have a defined meaning, collected in one pass. `null` and `""` count as
+//! missing.
 
 use super::document::Value;
 
-/// A member that has a meaning, by its name.
+/// The name of a member that has a defined meaning.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Named {
+pub(super) enum MemberName {
     Type,
     Event,
     Name,
@@ -22,7 +23,7 @@ pub(super) enum Named {
     TrackingId,
     WriteKey,
     Site,
-    /// Of a body; in an event it means nothing.
+    /// Only valid in a body. Ignored in an event.
     Batch,
     Set,
     SetOnce,
@@ -33,10 +34,10 @@ pub(super) enum Named {
     Remove,
 }
 
-impl Named {
+impl MemberName {
     const COUNT: usize = Self::Remove as usize + 1;
 
-    fn of(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         Some(match text {
             "type" => Self::Type,
             "event" => Self::Event,
@@ -68,42 +69,42 @@ impl Named {
     }
 }
 
-/// What an event has. Of each member only the place is kept, so that all of them are cheap to hand on.
+/// The known members of an event. It stores a node index for each name, so that it is cheap to copy.
 #[derive(Clone, Copy)]
 pub(super) struct Members<'d> {
     event: Value<'d>,
-    /// Where the values stand in the document, by name; 0, which is the root's place, where there is none.
-    places: [u32; Named::COUNT],
+    /// The node index of each value, by name. 0, the index of the root, means that the member is missing.
+    node_indexes: [u32; MemberName::COUNT],
 }
 
 impl<'d> Members<'d> {
-    pub(super) fn of(event: Value<'d>) -> Self {
-        let mut places = [0; Named::COUNT];
+    pub(super) fn new(event: Value<'d>) -> Self {
+        let mut node_indexes = [0; MemberName::COUNT];
         for member in event.members() {
-            if let Some(name) = Named::of(member.name) {
-                places[name as usize] = member.value.present().map_or(0, Value::place);
+            if let Some(name) = MemberName::parse(member.name) {
+                node_indexes[name as usize] = member.value.present().map_or(0, Value::node_index);
             }
         }
-        Self { event, places }
+        Self { event, node_indexes }
     }
 
-    pub(super) fn get(&self, name: Named) -> Option<Value<'d>> {
-        let place = self.places[name as usize];
-        (place != 0).then(|| self.event.beside(place))
+    pub(super) fn get(&self, name: MemberName) -> Option<Value<'d>> {
+        let place = self.node_indexes[name as usize];
+        (place != 0).then(|| self.event.with_node_index(place))
     }
 
-    /// The first of its two names wins.
+    /// Returns `anonId`, else `anonymousId`.
     pub(super) fn anon_id(&self) -> Option<Value<'d>> {
-        self.get(Named::AnonId).or_else(|| self.get(Named::AnonymousId))
+        self.get(MemberName::AnonId).or_else(|| self.get(MemberName::AnonymousId))
     }
 
-    /// The first of its two names wins.
+    /// Returns `timestamp`, else `originalTimestamp`.
     pub(super) fn timestamp(&self) -> Option<Value<'d>> {
-        self.get(Named::Timestamp).or_else(|| self.get(Named::OriginalTimestamp))
+        self.get(MemberName::Timestamp).or_else(|| self.get(MemberName::OriginalTimestamp))
     }
 
-    /// The first of its two names wins.
+    /// Returns `trackingId`, else `writeKey`.
     pub(super) fn tracking_id(&self) -> Option<Value<'d>> {
-        self.get(Named::TrackingId).or_else(|| self.get(Named::WriteKey))
+        self.get(MemberName::TrackingId).or_else(|| self.get(MemberName::WriteKey))
     }
 }

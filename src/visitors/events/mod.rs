@@ -1,35 +1,40 @@
-//! What was sent to the event endpoints, as records: bytes of a body in, a fate for each event out.
+//! Decoding and validation of events: a request body becomes records for the log and one result per event.
 //!
 //! ```text
-//! body --Reader--> Document --Sent::of--> whom is it for? --the caller finds the site--> judge --> Record, each at once
-//!                                                                                             `--> Fates --> receipt, or problem
+//! body --JsonParser--> Document --Submission::parse--> Submission --> the caller finds the site
+//!      --EventValidator--> records, in order
+//!                      `-> EventResults --> receipt, or problem
 //! ```
 //!
-//! Everything here is a pure function of the body and a [`Call`](decode::Call); no HTTP, no sockets, no clock. Whom a User-Agent belongs to,
-//! how a page path is written, and new message IDs come from [`Outside`](decode::Outside).
+//! Everything here is a pure function of the body and an `EventContext`: no HTTP, no sockets, no clock. The
+//! `Environment` trait supplies crawler detection, route-style page paths and new message IDs.
 //!
-//! What always holds: an event is either recorded, dropped for a reason that is said, or refused with a code, a JSON pointer
-//! and what was expected; a refusal goes before a drop, so that a mistake shows while it is made. Of an event that is
-//! recorded nothing is lost but what section 10 of the interface takes out.
+//! Invariants:
+//!
+//! * An event is recorded, dropped with a reason, or rejected. A rejection has a code, a JSON pointer and the
+//!   expected value.
+//! * Validation precedes the drop rules, so that developers see mistakes in events that would be dropped
+//!   anyway.
+//! * A recorded event is complete, except for the parts that section 10 of the interface removes.
 
 mod context;
-pub mod decode;
-pub mod document;
+pub(crate) mod decode;
+pub(crate) mod document;
 mod encode;
-pub mod endpoint;
+pub(crate) mod endpoint;
 mod event;
-pub mod export;
+pub(crate) mod export;
 mod index;
-pub mod ip;
+pub(crate) mod ip;
 mod kind;
 mod members;
 mod operations;
 mod page;
 #[cfg(feature = "parquet")]
 pub mod parquet;
-pub mod receipt;
-pub mod refusal;
+pub(crate) mod receipt;
+pub(crate) mod refusal;
 mod sanitize;
-pub mod time;
+pub(crate) mod time;
 mod variants;
-pub mod visitor;
+pub(crate) mod visitor;

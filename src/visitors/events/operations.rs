@@ -1,13 +1,13 @@
-//! Profile operations: which there are, and what each must look like. What they do is the fold's.
+//! Names and operand shapes of the profile operations. `visitors::profile` applies the operations.
 
 use super::document::Value;
-use super::members::{Members, Named};
-use super::refusal::{Place, Refusal};
+use super::members::{MemberName, Members};
+use super::refusal::{Location, Refusal};
 use crate::problem;
 
-/// What an operation holds.
+/// The shape of an operation's operand.
 #[derive(Clone, Copy)]
-enum Shape {
+enum OperandShape {
     /// `{key: anything}`
     Values,
     /// `[key]`
@@ -18,18 +18,18 @@ enum Shape {
     Lists,
 }
 
-/// In the order in which they are applied.
-const OPERATIONS: [(Named, Shape); 7] = [
-    (Named::Set, Shape::Values),
-    (Named::SetOnce, Shape::Values),
-    (Named::Unset, Shape::Keys),
-    (Named::Increment, Shape::Numbers),
-    (Named::Append, Shape::Values),
-    (Named::Union, Shape::Lists),
-    (Named::Remove, Shape::Lists),
+/// The operations in the order in which they are applied.
+const OPERATIONS: [(MemberName, OperandShape); 7] = [
+    (MemberName::Set, OperandShape::Values),
+    (MemberName::SetOnce, OperandShape::Values),
+    (MemberName::Unset, OperandShape::Keys),
+    (MemberName::Increment, OperandShape::Numbers),
+    (MemberName::Append, OperandShape::Values),
+    (MemberName::Union, OperandShape::Lists),
+    (MemberName::Remove, OperandShape::Lists),
 ];
 
-impl Shape {
+impl OperandShape {
     fn expected(self) -> &'static str {
         match self {
             Self::Values => "an object of values by trait",
@@ -39,7 +39,7 @@ impl Shape {
         }
     }
 
-    fn expected_inside(self) -> &'static str {
+    fn expected_item(self) -> &'static str {
         match self {
             Self::Values => "any value",
             Self::Keys => "a trait's name",
@@ -48,46 +48,46 @@ impl Shape {
         }
     }
 
-    fn fits(self, operation: Value<'_>) -> bool {
+    fn accepts(self, operation: Value<'_>) -> bool {
         match self {
             Self::Keys => operation.is_array(),
             _ => operation.is_object(),
         }
     }
 
-    fn fits_inside(self, value: Value<'_>) -> bool {
+    fn accepts_item(self, value: Value<'_>) -> bool {
         match self {
             Self::Values => true,
-            Self::Keys => value.string().is_some(),
+            Self::Keys => value.as_str().is_some(),
             Self::Numbers => value.is_number(),
             Self::Lists => value.is_array(),
         }
     }
 }
 
-/// Whether there is an operation.
-pub(super) fn any(members: &Members<'_>) -> bool {
+/// Returns whether the event has a profile operation.
+pub(super) fn has_any(members: &Members<'_>) -> bool {
     OPERATIONS.iter().any(|(name, _)| members.get(*name).is_some())
 }
 
 /// Checks the operations of a profile event.
 ///
 /// # Errors
-/// `invalid_event`, with a pointer to the first operation or value that is wrong, or that there is none.
-pub(super) fn check<'d>(members: &Members<'d>, place: Place<'d>) -> Result<(), Refusal> {
-    if !any(members) {
-        let expected =
-            "one of 'set', 'setOnce', 'unset', 'increment', 'append', 'union', 'remove' in a profile event";
-        return Err(place.lacks(problem::INVALID_EVENT, "set", expected));
+/// `invalid_event`, with a pointer to the first invalid operation or value. Also if the event has no
+/// operation.
+pub(super) fn check<'d>(members: &Members<'d>, place: Location<'d>) -> Result<(), Refusal> {
+    if !has_any(members) {
+        let sentence = "The profile event has no operation; add 'set', 'setOnce', 'unset', 'increment', 'append', 'union' or 'remove'.";
+        return Err(place.refuse_missing(problem::INVALID_EVENT, "set", sentence));
     }
     for (name, shape) in OPERATIONS {
         let Some(operation) = members.get(name) else { continue };
-        if !shape.fits(operation) {
+        if !shape.accepts(operation) {
             return Err(place.refuse(problem::INVALID_EVENT, operation, shape.expected()));
         }
         let values = operation.elements().chain(operation.members().map(|member| member.value));
-        if let Some(wrong) = values.into_iter().find(|value| !shape.fits_inside(*value)) {
-            return Err(place.refuse(problem::INVALID_EVENT, wrong, shape.expected_inside()));
+        if let Some(wrong) = values.into_iter().find(|value| !shape.accepts_item(*value)) {
+            return Err(place.refuse(problem::INVALID_EVENT, wrong, shape.expected_item()));
         }
     }
     Ok(())

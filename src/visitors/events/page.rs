@@ -1,23 +1,23 @@
-//! The page that an event happened on.
+//! The page path of an event.
 
-use super::decode::Outside;
+use super::decode::Environment;
 use super::event::Event;
 use crate::limits::PAGE_BYTES_MAX;
 
-/// Writes the page of an event into `page`, as routes are written; what cannot be is cut at `PAGE_BYTES_MAX`. Whether there is
-/// one.
+/// Writes the event's page path into `page`, in the form of routes. A path that cannot be a route is
+/// truncated to `PAGE_BYTES_MAX` bytes. Returns whether the event has a page.
 pub(super) fn write(
     event: &Event<'_>,
     referer: Option<&str>,
-    outside: &mut impl Outside,
+    outside: &mut impl Environment,
     page: &mut String,
 ) -> bool {
     let properties = event.properties.as_ref();
-    let property = |name: &str| properties.and_then(|all| all.find(name)?.string());
+    let property = |name: &str| properties.and_then(|all| all.get_present(name)?.as_str());
     let context = event.context.page;
-    let path = property("path").or_else(|| context.string_in("path"));
-    let url = || property("url").or_else(|| context.string_in("url")).or(referer);
-    let Some(value) = path.or_else(|| url().map(path_of)) else { return false };
+    let path = property("path").or_else(|| context.get_str("path"));
+    let url = || property("url").or_else(|| context.get_str("url")).or(referer);
+    let Some(value) = path.or_else(|| url().map(url_path)) else { return false };
     page.clear();
     match outside.page_path(value) {
         Some(path) => page.push_str(path),
@@ -26,8 +26,9 @@ pub(super) fn write(
     true
 }
 
-/// The path of a URL, query and fragment cut; "/" where nothing follows the authority. A URL without one is its own path.
-fn path_of(url: &str) -> &str {
+/// Returns the path of a URL without query and fragment, or "/" if the URL ends after the authority. Returns
+/// a text that has no scheme as it is.
+fn url_path(url: &str) -> &str {
     let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];
     if url.starts_with('/') {
         return url;

@@ -1,7 +1,8 @@
-//! Records as rows of a Parquet file, which analysts' tools read as it is.
+//! Export of records as rows of a Parquet file.
 //!
-//! The columns are the members of a line of NDJSON ([`super::export`]), in their order: `seq` a BIGINT, times in microseconds,
-//! UTC, `payload` as JSON text. Row groups have a bound, so that an export of any length takes the memory of one.
+//! The columns are the members of an NDJSON line ([`super::export`]), in the same order. `seq` is a BIGINT,
+//! times are UTC in microseconds, and `payload` is JSON text. Row groups are bounded, so an export of any
+//! length needs the memory of one row group.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -37,13 +38,13 @@ const SCHEMA: &str = "message record {
     REQUIRED BYTE_ARRAY payload (JSON);
 }";
 
-/// A file being written.
+/// A writer of one Parquet file.
 pub struct Table<W: Write + Send> {
     file: SerializedFileWriter<W>,
     group: Group,
 }
 
-/// The row group at hand: its columns of each type, in the schema's order.
+/// The row group being filled: its columns by type, each in the schema's order.
 #[derive(Default)]
 struct Group {
     numbers: [Vec<i64>; 3],
@@ -53,23 +54,24 @@ struct Group {
     text_bytes: usize,
 }
 
-/// A column of texts, end to end.
+/// A column of optional texts, concatenated.
 #[derive(Default)]
 struct Texts {
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    /// For each row whether it has one: 1 or 0.
+    /// The definition level of each row: 1 if it has a text, 0 if it is null.
     levels: Vec<i16>,
 }
 
 impl<W: Write + Send> Table<W> {
-    /// Begins a file in `out`.
+    /// Starts a file in `out`.
     ///
     /// # Errors
-    /// What `out` says.
+    /// An I/O error of `out`.
     pub fn new(out: W) -> io::Result<Self> {
-        let schema = Arc::new(parse_message_type(SCHEMA).expect("the schema is a constant"));
-        // What differs from row to row gains nothing by a dictionary, and nobody asks for the greatest payload.
+        let schema = Arc::new(parse_message_type(SCHEMA).expect("the schema is valid"));
+        // A dictionary saves nothing for columns whose values are unique, and nobody filters by the largest
+        // payload.
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .set_created_by(concat!("parallax ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -81,10 +83,10 @@ impl<W: Write + Send> Table<W> {
         Ok(Self { file, group: Group::default() })
     }
 
-    /// Adds a record with its number in the log.
+    /// Adds a record with its sequence number.
     ///
     /// # Errors
-    /// What `out` says; `InvalidData` for a number past 2^63.
+    /// An I/O error of the output, or `InvalidData` for a sequence number of 2^63 or more.
     pub fn add(&mut self, seq: u64, record: &Record<'_>) -> io::Result<()> {
         let seq = i64::try_from(seq).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         self.group.add(seq, record);
@@ -94,10 +96,10 @@ impl<W: Write + Send> Table<W> {
         Ok(())
     }
 
-    /// Ends the file; hands back where it went.
+    /// Writes the last row group and the footer, and returns the output.
     ///
     /// # Errors
-    /// What that says.
+    /// An I/O error of the output.
     pub fn finish(mut self) -> io::Result<W> {
         if self.group.rows > 0 {
             self.end_group()?;
@@ -172,7 +174,7 @@ impl Texts {
         }
     }
 
-    /// The texts that are there, sharing one buffer, and the levels.
+    /// Returns the texts that are not null, which share one buffer, and the definition levels.
     fn into_values(self) -> (Vec<ByteArray>, Vec<i16>) {
         let all = ByteArray::from(self.bytes);
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
@@ -181,7 +183,7 @@ impl Texts {
     }
 }
 
-/// What the system said, where it was that.
+/// Unwraps the I/O error, if the error is one.
 fn io_error(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(cause) => cause.downcast().map_or_else(io::Error::other, |error| *error),

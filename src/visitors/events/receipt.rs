@@ -1,23 +1,25 @@
-//! What became of the events of one request, and how it is answered: a receipt, or a problem where nothing is valid.
+//! The results of one request's events, and the response body: a receipt, or a problem if no event is valid.
 //!
-//! [`Fates`] own their texts, so that they can wait for the disk while the body's buffers serve others.
+//! The results own their texts. They can wait for the disk while other requests use the body's buffers.
 
 use std::ops::Range;
 
 use super::refusal::Refusal;
+use crate::http::problem_document;
 use crate::json;
-use crate::problem::{self, Kind};
+use crate::problem::{self, ProblemKind};
+use crate::visitors::log::{Ack, RecordResult};
 
-/// Why a valid event is not recorded, on purpose.
+/// The reason why a valid event was dropped on purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
+pub enum DropReason {
     Preview,
     NoConsent,
     Bot,
 }
 
-impl Reason {
-    /// As a receipt and `X-Dropped` say it.
+impl DropReason {
+    /// Returns the name for receipts and for `X-Dropped`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Preview => "preview",
@@ -27,131 +29,115 @@ impl Reason {
     }
 }
 
-/// What the log says of a record that was handed to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
-    /// It has this number.
-    Accepted(u64),
-    /// It was there before, or earlier in the same batch.
-    Duplicate,
-}
-
-/// How safe accepted events are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Durable {
-    Disk,
-    Written,
-}
-
-/// What was done with the records.
+/// The outcome for the records of a request.
 #[derive(Debug, Clone, Copy)]
-pub enum Stored<'a> {
-    /// One answer for each record, in order.
-    Answered(&'a [Answer], Durable),
-    /// Nothing, as `dryRun=1` asks.
-    Nothing,
+pub enum StoreOutcome<'a> {
+    /// One result for each record, in order.
+    Stored(&'a [RecordResult], Ack),
+    /// Nothing was stored, because of `dryRun=1`.
+    DryRun,
 }
 
-/// The fates of a request's events, in their order.
+/// The results of a request's events, in order.
 #[derive(Debug, Default)]
-pub struct Fates {
+pub struct EventResults {
     is_batch: bool,
-    fates: Vec<Fate>,
-    /// All message IDs, one behind the other.
-    ids: String,
+    results: Vec<EventResult>,
+    /// All message IDs, concatenated.
+    message_ids: String,
 }
 
 #[derive(Debug)]
-struct Fate {
-    id: Option<Range<u32>>,
-    verdict: Verdict,
+struct EventResult {
+    message_id: Option<Range<u32>>,
+    status: EventStatus,
 }
 
 #[derive(Debug)]
-enum Verdict {
+enum EventStatus {
     Recorded,
-    Dropped(Reason),
+    Dropped(DropReason),
     Rejected(Box<Refusal>),
 }
 
-impl Fates {
-    /// No fates yet, in the room of `self`, which has to do for those of so many events.
-    pub(super) fn begin(mut self, is_batch: bool, events: usize) -> Self {
-        self.fates.clear();
-        self.fates.reserve_exact(events);
-        self.ids.clear();
+impl EventResults {
+    /// Clears the results and reserves space for `events` new ones. Reuses the allocations.
+    pub(super) fn reset(mut self, is_batch: bool, events: usize) -> Self {
+        self.results.clear();
+        self.results.reserve_exact(events);
+        self.message_ids.clear();
         Self { is_batch, ..self }
     }
 
-    pub(super) fn record(&mut self, message_id: Option<&str>) {
-        self.push(message_id, Verdict::Recorded);
+    pub(super) fn push_recorded(&mut self, message_id: Option<&str>) {
+        self.push(message_id, EventStatus::Recorded);
     }
 
-    pub(super) fn drop(&mut self, message_id: Option<&str>, reason: Reason) {
-        self.push(message_id, Verdict::Dropped(reason));
+    pub(super) fn push_dropped(&mut self, message_id: Option<&str>, reason: DropReason) {
+        self.push(message_id, EventStatus::Dropped(reason));
     }
 
-    pub(super) fn reject(&mut self, message_id: Option<&str>, refusal: Refusal) {
-        self.push(message_id, Verdict::Rejected(Box::new(refusal)));
+    pub(super) fn push_rejected(&mut self, message_id: Option<&str>, refusal: Refusal) {
+        self.push(message_id, EventStatus::Rejected(Box::new(refusal)));
     }
 
-    fn push(&mut self, message_id: Option<&str>, verdict: Verdict) {
+    fn push(&mut self, message_id: Option<&str>, verdict: EventStatus) {
         let id = message_id.map(|id| {
-            let start = self.ids.len() as u32;
-            self.ids.push_str(id);
-            start..self.ids.len() as u32
+            let start = self.message_ids.len() as u32;
+            self.message_ids.push_str(id);
+            start..self.message_ids.len() as u32
         });
-        self.fates.push(Fate { id, verdict });
+        self.results.push(EventResult { message_id: id, status: verdict });
     }
 
-    /// How many events are to be recorded.
-    pub fn recorded(&self) -> usize {
-        self.count(|verdict| matches!(verdict, Verdict::Recorded))
+    /// Returns the number of events to be recorded.
+    pub fn recorded_count(&self) -> usize {
+        self.count(|verdict| matches!(verdict, EventStatus::Recorded))
     }
 
-    /// How many were dropped for this reason.
-    pub fn dropped(&self, reason: Reason) -> usize {
-        self.count(|verdict| matches!(verdict, Verdict::Dropped(own) if *own == reason))
+    /// Returns the number of events dropped for this reason.
+    pub fn dropped_count(&self, reason: DropReason) -> usize {
+        self.count(|verdict| matches!(verdict, EventStatus::Dropped(own) if *own == reason))
     }
 
-    /// The refusals, in order.
+    /// Iterates over the refusals in order.
     pub fn refusals(&self) -> impl Iterator<Item = &Refusal> {
-        self.fates.iter().filter_map(|fate| match &fate.verdict {
-            Verdict::Rejected(refusal) => Some(&**refusal),
+        self.results.iter().filter_map(|fate| match &fate.status {
+            EventStatus::Rejected(refusal) => Some(&**refusal),
             _ => None,
         })
     }
 
-    /// What they hold in memory, about.
-    pub fn bytes(&self) -> usize {
-        let fates = self.fates.capacity() * size_of::<Fate>();
-        fates + self.ids.capacity() + self.refusals().map(Refusal::bytes).sum::<usize>()
+    /// Returns the approximate memory use, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let fates = self.results.capacity() * size_of::<EventResult>();
+        fates + self.message_ids.capacity() + self.refusals().map(Refusal::memory_bytes).sum::<usize>()
     }
 
-    fn count(&self, is: impl Fn(&Verdict) -> bool) -> usize {
-        self.fates.iter().filter(|fate| is(&fate.verdict)).count()
+    fn count(&self, is: impl Fn(&EventStatus) -> bool) -> usize {
+        self.results.iter().filter(|fate| is(&fate.status)).count()
     }
 
-    /// Whether nothing was dropped or rejected, so that `Prefer: return=minimal` needs no receipt.
-    pub fn is_complete(&self) -> bool {
-        self.recorded() == self.fates.len()
+    /// Returns whether nothing was dropped or rejected, so that `Prefer: return=minimal` needs no receipt.
+    pub fn are_all_recorded(&self) -> bool {
+        self.recorded_count() == self.results.len()
     }
 
-    /// Why a single event was dropped, for `X-Dropped`.
-    pub fn single_drop(&self) -> Option<Reason> {
-        match self.fates[..] {
-            [Fate { verdict: Verdict::Dropped(reason), .. }] if !self.is_batch => Some(reason),
+    /// Returns the reason why a single event was dropped, for `X-Dropped`. It is `None` for a batch.
+    pub fn single_drop_reason(&self) -> Option<DropReason> {
+        match self.results[..] {
+            [EventResult { status: EventStatus::Dropped(reason), .. }] if !self.is_batch => Some(reason),
             _ => None,
         }
     }
 
-    /// What is refused as a whole, if it is: a single event that is invalid, or a batch in which none is valid. An empty batch
-    /// has nothing invalid.
-    pub fn problem(&self) -> Option<Refused<'_>> {
+    /// Returns the rejection if the whole request is rejected: a single invalid event, or a batch without a
+    /// valid event. An empty batch is not rejected.
+    pub fn problem(&self) -> Option<RejectedRequest<'_>> {
         let first = self.refusals().next()?;
         match self.is_batch {
-            false => Some(Refused::Event(first)),
-            true if self.refusals().count() == self.fates.len() => Some(Refused::Batch(self)),
+            false => Some(RejectedRequest::Event(first)),
+            true if self.refusals().count() == self.results.len() => Some(RejectedRequest::Batch(self)),
             true => None,
         }
     }
@@ -159,45 +145,45 @@ impl Fates {
     /// Appends the receipt.
     ///
     /// # Panics
-    /// Where there are fewer answers than events that are to be recorded.
-    pub fn receipt(&self, stored: Stored<'_>, out: &mut Vec<u8>) {
+    /// If there are fewer results than records.
+    pub fn write_receipt(&self, stored: StoreOutcome<'_>, out: &mut Vec<u8>) {
         let (mut answers, durable) = match stored {
-            Stored::Answered(answers, durable) => (answers.iter(), Some(durable)),
-            Stored::Nothing => ([].iter(), None),
+            StoreOutcome::Stored(answers, durable) => (answers.iter(), Some(durable)),
+            StoreOutcome::DryRun => ([].iter(), None),
         };
-        let duplicates = answers.clone().filter(|answer| **answer == Answer::Duplicate).count();
+        let duplicates = answers.clone().filter(|answer| **answer == RecordResult::Duplicate).count();
         let seq = answers.clone().rev().find_map(|answer| match answer {
-            Answer::Accepted(seq) => Some(*seq),
-            Answer::Duplicate => None,
+            RecordResult::Accepted(seq) => Some(*seq),
+            RecordResult::Duplicate => None,
         });
         let rejected = self.refusals().count();
-        let recorded = self.recorded();
+        let recorded = self.recorded_count();
         for (name, count) in [
             (&b"{\"accepted\":"[..], recorded - duplicates),
             (b",\"duplicates\":", duplicates),
-            (b",\"dropped\":", self.fates.len() - recorded - rejected),
+            (b",\"dropped\":", self.results.len() - recorded - rejected),
             (b",\"rejected\":", rejected),
         ] {
             out.extend_from_slice(name);
-            json::number(out, count);
+            json::write_number(out, count);
         }
-        write_state(out, durable, seq);
+        write_durability(out, durable, seq);
         out.extend_from_slice(b",\"results\":[");
-        let is_duplicate = |verdict: &Verdict| {
-            matches!(verdict, Verdict::Recorded)
+        let is_duplicate = |verdict: &EventStatus| {
+            matches!(verdict, EventStatus::Recorded)
                 && durable.is_some()
-                && *answers.next().expect("an answer for each record") == Answer::Duplicate
+                && *answers.next().expect("one result for each record") == RecordResult::Duplicate
         };
         self.write_results(out, is_duplicate);
         out.extend_from_slice(b"]}");
     }
 
-    /// Appends a result for each event that was dropped, rejected, or is a duplicate.
-    fn write_results(&self, out: &mut Vec<u8>, mut is_duplicate: impl FnMut(&Verdict) -> bool) {
+    /// Appends a result for each event that was dropped or rejected or is a duplicate.
+    fn write_results(&self, out: &mut Vec<u8>, mut is_duplicate: impl FnMut(&EventStatus) -> bool) {
         let mut is_first = true;
-        for (index, fate) in self.fates.iter().enumerate() {
-            let is_duplicate = is_duplicate(&fate.verdict);
-            if matches!(fate.verdict, Verdict::Recorded) && !is_duplicate {
+        for (index, fate) in self.results.iter().enumerate() {
+            let is_duplicate = is_duplicate(&fate.status);
+            if matches!(fate.status, EventStatus::Recorded) && !is_duplicate {
                 continue;
             }
             if !is_first {
@@ -209,22 +195,22 @@ impl Fates {
     }
 
     /// Appends the result of an event that was not accepted.
-    fn write_result(&self, out: &mut Vec<u8>, index: usize, fate: &Fate) {
+    fn write_result(&self, out: &mut Vec<u8>, index: usize, fate: &EventResult) {
         out.extend_from_slice(b"{\"index\":");
-        json::number(out, index);
+        json::write_number(out, index);
         out.extend_from_slice(b",\"messageId\":");
-        match &fate.id {
-            Some(id) => json::string(out, &self.ids[id.start as usize..id.end as usize]),
+        match &fate.message_id {
+            Some(id) => json::write_string(out, &self.message_ids[id.start as usize..id.end as usize]),
             None => out.extend_from_slice(b"null"),
         }
         out.extend_from_slice(b",\"status\":");
-        match &fate.verdict {
-            Verdict::Recorded => out.extend_from_slice(b"\"duplicate\""),
-            Verdict::Dropped(reason) => {
+        match &fate.status {
+            EventStatus::Recorded => out.extend_from_slice(b"\"duplicate\""),
+            EventStatus::Dropped(reason) => {
                 out.extend_from_slice(b"\"dropped\",\"reason\":");
-                json::string(out, reason.name());
+                json::write_string(out, reason.name());
             }
-            Verdict::Rejected(refusal) => {
+            EventStatus::Rejected(refusal) => {
                 out.extend_from_slice(b"\"rejected\",");
                 refusal.write_members(out);
             }
@@ -233,63 +219,54 @@ impl Fates {
     }
 }
 
-fn write_state(out: &mut Vec<u8>, durable: Option<Durable>, seq: Option<u64>) {
+fn write_durability(out: &mut Vec<u8>, durable: Option<Ack>, seq: Option<u64>) {
     out.extend_from_slice(match durable {
-        Some(Durable::Disk) => b",\"durable\":\"disk\",\"seq\":",
-        Some(Durable::Written) => b",\"durable\":\"written\",\"seq\":",
+        Some(Ack::Disk) => b",\"durable\":\"disk\",\"seq\":",
+        Some(Ack::Written) => b",\"durable\":\"written\",\"seq\":",
         None => b",\"durable\":null,\"seq\":",
     });
     match seq {
         Some(seq) => {
             out.push(b'"');
-            json::number(out, seq);
+            json::write_number(out, seq);
             out.push(b'"');
         }
         None => out.extend_from_slice(b"null"),
     }
 }
 
-/// A request that is refused as a whole.
+/// A request that is rejected as a whole.
 #[derive(Debug, Clone, Copy)]
-pub enum Refused<'a> {
-    /// A single event, or a body that is none.
+pub enum RejectedRequest<'a> {
+    /// An invalid single event or an invalid body.
     Event(&'a Refusal),
-    /// A batch of invalid events.
-    Batch(&'a Fates),
+    /// A batch without a valid event.
+    Batch(&'a EventResults),
 }
 
-impl Refused<'_> {
-    /// Its row in the table of problems, with the status. A batch's is 400 whatever is wrong with its events.
-    pub fn kind(&self) -> &'static Kind {
+impl RejectedRequest<'_> {
+    /// Returns the row in the table of problems, which has the status. For a batch the status is always 400.
+    pub fn kind(&self) -> &'static ProblemKind {
         match self {
             Self::Event(refusal) => refusal.kind,
             Self::Batch(_) => problem::INVALID_EVENT,
         }
     }
 
-    /// Appends the problem (RFC 9457), without its request ID where there is none.
-    pub fn write(&self, request_id: Option<&str>, out: &mut Vec<u8>) {
+    /// Appends the problem document (RFC 9457). Omits `requestId` if there is no request ID.
+    pub fn write_problem(&self, request_id: Option<&str>, out: &mut Vec<u8>) {
         let kind = self.kind();
-        out.extend_from_slice(b"{\"type\":\"https://parallax.dev/problems/");
-        out.extend_from_slice(kind.code.as_bytes());
-        out.extend_from_slice(b"\",\"title\":");
-        json::string(out, kind.title);
-        out.extend_from_slice(b",\"status\":");
-        json::number(out, kind.status);
+        problem_document::write_kind(out, kind);
         out.push(b',');
         match self {
             Self::Event(refusal) => refusal.write_members(out),
             Self::Batch(fates) => {
                 out.extend_from_slice(b"\"code\":\"invalid_event\",\"pointer\":\"/batch\",");
-                out.extend_from_slice(b"\"detail\":\"Expected a batch with a valid event.\",\"errors\":[");
+                out.extend_from_slice(b"\"detail\":\"No event of the batch is valid.\",\"errors\":[");
                 fates.write_results(out, |_| false);
                 out.push(b']');
             }
         }
-        if let Some(id) = request_id {
-            out.extend_from_slice(b",\"requestId\":");
-            json::string(out, id);
-        }
-        out.push(b'}');
+        problem_document::write_end(out, request_id.map(str::as_bytes));
     }
 }

@@ -1,116 +1,125 @@
-//! Why an event, or a whole body, is not taken: a code, a JSON pointer, what was expected and what came.
+//! The refusal of an event or of a whole body: a code, a JSON pointer, and the text of `detail`.
 //!
-//! It owns its texts, since it outlives the body; only refusals allocate.
+//! A refusal owns its texts, because it lives longer than the body. Only refusals allocate.
 
 use super::document::Value;
+use crate::http::problem_document::{truncate, write_detail};
 use crate::json;
-use crate::limits::CAME_CHARS_MAX;
-use crate::problem::{self, Kind};
+use crate::problem::{self, Actual, Detail, ProblemKind};
 
-/// One refusal.
+/// A refusal of an event or a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// Its row in the table of problems.
-    pub kind: &'static Kind,
-    /// Where the fault stands in the body (RFC 6901); None where it is nowhere in particular.
+    pub kind: &'static ProblemKind,
+    /// The location of the fault in the body (RFC 6901). `None` if it has no particular location.
     pub pointer: Option<String>,
-    /// A noun phrase: "a time in ISO 8601".
-    pub expected: &'static str,
-    pub came: Came,
+    /// The text of `detail`.
+    pub detail: Detail<'static>,
+    pub actual: OwnedActual,
 }
 
-/// What came instead.
+/// The actual value, in place of an expected one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Came {
-    Nothing,
-    /// The caller's own words, and whether more of them came.
-    Words(String, bool),
-    /// So many.
+pub enum OwnedActual {
+    Missing,
+    /// Text of the client, at most one character longer than the part that `detail` repeats.
+    Text(String),
+    /// A number of elements, members or bytes.
     Count(usize),
 }
 
-/// Where a value stands, to say so in a refusal: `within` stands at `prefix`.
+/// The location of an event, for JSON pointers to values inside it.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'d> {
-    /// Of an event in a batch its index; else it is the body.
+pub(super) struct Location<'d> {
+    /// The index of the event in its batch. `None` if `base` is the whole body.
     pub index: Option<usize>,
-    pub within: Value<'d>,
+    pub base: Value<'d>,
 }
 
-impl<'d> Place<'d> {
+impl<'d> Location<'d> {
     fn pointer(self, value: Value<'d>, member: Option<&str>) -> String {
         let mut pointer = self.index.map(|index| format!("/batch/{index}")).unwrap_or_default();
-        self.within.point_to(value, &mut pointer);
+        self.base.write_pointer_to(value, &mut pointer);
         pointer.extend(member.into_iter().flat_map(|name| ["/", name]));
         pointer
     }
 
-    /// A refusal of `value`.
-    pub(super) fn refuse(self, kind: &'static Kind, value: Value<'d>, expected: &'static str) -> Refusal {
-        let came = value.string().unwrap_or(value.source());
-        Refusal { kind, pointer: Some(self.pointer(value, None)), expected, came: Came::words(came) }
-    }
-
-    /// A refusal of `value` for being too much of something.
-    pub(super) fn too_much(
+    /// Creates a refusal of `value`: "Expected {expected}, got '{value}'."
+    pub(super) fn refuse(
         self,
-        kind: &'static Kind,
+        kind: &'static ProblemKind,
         value: Value<'d>,
         expected: &'static str,
-        count: usize,
     ) -> Refusal {
-        Refusal { kind, pointer: Some(self.pointer(value, None)), expected, came: Came::Count(count) }
+        let actual = OwnedActual::of_text(value.as_str().unwrap_or(value.source()));
+        let pointer = Some(self.pointer(value, None));
+        Refusal { kind, pointer, detail: Detail::Expected(expected), actual }
     }
 
-    /// A refusal because `member` is missing, whose name needs no escape.
-    pub(super) fn lacks(self, kind: &'static Kind, member: &str, expected: &'static str) -> Refusal {
-        let pointer = Some(self.pointer(self.within, Some(member)));
-        Refusal { kind, pointer, expected, came: Came::Nothing }
+    /// Creates a refusal of `value` because `count` is over a limit. The count replaces `{}` in `sentence`.
+    pub(super) fn refuse_count(
+        self,
+        kind: &'static ProblemKind,
+        value: Value<'d>,
+        sentence: &'static str,
+        count: usize,
+    ) -> Refusal {
+        let pointer = Some(self.pointer(value, None));
+        Refusal { kind, pointer, detail: Detail::Sentence(sentence), actual: OwnedActual::Count(count) }
+    }
+
+    /// Creates a refusal because `member` is missing. Its name must need no escape in a JSON pointer.
+    pub(super) fn refuse_missing(
+        self,
+        kind: &'static ProblemKind,
+        member: &str,
+        sentence: &'static str,
+    ) -> Refusal {
+        let pointer = Some(self.pointer(self.base, Some(member)));
+        Refusal { kind, pointer, detail: Detail::Sentence(sentence), actual: OwnedActual::Missing }
     }
 }
 
-impl Came {
-    fn words(text: &str) -> Self {
-        let cut = text.char_indices().nth(CAME_CHARS_MAX).map(|(at, _)| at);
-        Self::Words(text[..cut.unwrap_or(text.len())].to_owned(), cut.is_some())
+impl OwnedActual {
+    /// Copies the part of the text that `detail` repeats, and one character more, which shows that there is more.
+    fn of_text(text: &str) -> Self {
+        let end = truncate(text).0.len();
+        let next = text[end..].chars().next().map_or(0, char::len_utf8);
+        Self::Text(text[..end + next].to_owned())
+    }
+
+    fn as_actual(&self) -> Actual<'_> {
+        match self {
+            Self::Missing => Actual::Missing,
+            Self::Text(text) => Actual::Text(text),
+            Self::Count(count) => Actual::Count(*count),
+        }
     }
 }
 
 impl Refusal {
-    /// A refusal of a body that is no JSON, or not the right one, which breaks before `rest`.
+    /// Creates a refusal of a body that is not JSON or not a JSON object. `rest` starts at the error.
     pub(super) fn malformed(expected: &'static str, rest: Option<&str>) -> Self {
-        let came = rest.filter(|rest| !rest.is_empty()).map_or(Came::Nothing, Came::words);
-        Self { kind: problem::MALFORMED_JSON, pointer: None, expected, came }
+        let actual = rest.filter(|rest| !rest.is_empty()).map_or(OwnedActual::Missing, OwnedActual::of_text);
+        Self { kind: problem::MALFORMED_JSON, pointer: None, detail: Detail::Expected(expected), actual }
     }
 
-    /// What it holds in memory, about.
-    pub(super) fn bytes(&self) -> usize {
-        let came = if let Came::Words(words, _) = &self.came { words.capacity() } else { 0 };
-        size_of::<Self>() + self.pointer.as_ref().map_or(0, String::capacity) + came
+    /// Returns the approximate memory use, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let actual = if let OwnedActual::Text(text) = &self.actual { text.capacity() } else { 0 };
+        size_of::<Self>() + self.pointer.as_ref().map_or(0, String::capacity) + actual
     }
 
     /// Appends `"code":...,"pointer":...,"detail":...`.
     pub fn write_members(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"\"code\":");
-        json::string(out, self.kind.code);
+        json::write_string(out, self.kind.code);
         if let Some(pointer) = &self.pointer {
             out.extend_from_slice(b",\"pointer\":");
-            json::string(out, pointer);
+            json::write_string(out, pointer);
         }
-        out.extend_from_slice(b",\"detail\":\"Expected ");
-        json::escaped(out, self.expected);
-        match &self.came {
-            Came::Nothing => {}
-            Came::Words(words, more) => {
-                out.extend_from_slice(b"; got '");
-                json::escaped(out, words);
-                out.extend_from_slice(if *more { "…'".as_bytes() } else { b"'" });
-            }
-            Came::Count(count) => {
-                out.extend_from_slice(b"; got ");
-                json::number(out, *count);
-            }
-        }
-        out.extend_from_slice(b".\"");
+        out.push(b',');
+        write_detail(out, self.detail, self.actual.as_actual(), "");
     }
 }

@@ -1,24 +1,28 @@
-//! What JSON allows and the parser does not take, put into a form that it takes, without moving a byte.
+//! Rewriting of valid JSON that simd-json rejects. Every byte offset stays the same.
 //!
-//! Numbers beyond 64 bits or beyond any float become a zero and white space: nobody reads a number from the tape, its text
-//! is in the source. Halves of surrogate pairs, which browsers send when they cut a text inside an emoji, become U+FFFD, in
-//! the source too: no reader downstream could be given them.
+//! simd-json rejects integers beyond 64 bits and floats out of range. The parser's copy therefore has `0` and
+//! white space in place of every number. Nobody reads a number from the tape, since its text is in the
+//! source.
+//!
+//! Browsers send lone surrogates when they cut a text inside an emoji. They become U+FFFD in the source too,
+//! because no downstream reader could decode them.
 
-/// Puts into `tame` what the parser is to read in place of `text`, and into `mended` what it stands for, both byte for byte at the
-/// same place; halves of surrogate pairs are mended in both. How many they were.
+/// Replaces lone surrogates in `text` and writes two copies of the result: one as it is, into the string, and
+/// one with every number zeroed for the parser, into the byte buffer. Byte offsets in both equal those in
+/// `text`. Returns the number of lone surrogates.
 ///
-/// `text` need not be JSON; what is not stays what is not.
-pub(super) fn tame(text: &str, mended: &mut String, tame: &mut Vec<u8>) -> usize {
+/// `text` need not be JSON. Invalid JSON stays invalid.
+pub(super) fn sanitize(text: &str, mended: &mut String, tame: &mut Vec<u8>) -> usize {
     let mut source = std::mem::take(mended).into_bytes();
     source.clear();
     source.extend_from_slice(text.as_bytes());
-    let halves = tame_bytes(&mut source, tame);
-    // What was mended is ASCII in the place of ASCII.
+    let halves = sanitize_bytes(&mut source, tame);
+    // Replacements put ASCII in the place of ASCII, so the text is still UTF-8.
     *mended = String::from_utf8(source).unwrap_or_default();
     halves
 }
 
-fn tame_bytes(source: &mut [u8], tame: &mut Vec<u8>) -> usize {
+fn sanitize_bytes(source: &mut [u8], tame: &mut Vec<u8>) -> usize {
     let mut halves = 0;
     let mut at = 0;
     let mut in_string = false;
@@ -26,7 +30,7 @@ fn tame_bytes(source: &mut [u8], tame: &mut Vec<u8>) -> usize {
     while let Some(&byte) = source.get(at) {
         let length = match byte {
             b'\\' if in_string => {
-                halves += usize::from(mend_escape(&mut source[at..]));
+                halves += usize::from(replace_lone_surrogate(&mut source[at..]));
                 escape_length(&source[at..])
             }
             b'-' | b'0'..=b'9' if !in_string => number_run(&source[at..]),
@@ -45,8 +49,8 @@ fn tame_bytes(source: &mut [u8], tame: &mut Vec<u8>) -> usize {
     halves
 }
 
-/// Makes the escape that `text` begins with U+FFFD where it is half of a pair. Whether it was.
-fn mend_escape(text: &mut [u8]) -> bool {
+/// Replaces the escape at the start of `text` with U+FFFD if it is a lone surrogate. Returns whether it was.
+fn replace_lone_surrogate(text: &mut [u8]) -> bool {
     let is_half = match code_unit(text) {
         Some(0xD800..=0xDBFF) => !matches!(text.get(6..).and_then(code_unit), Some(0xDC00..=0xDFFF)),
         Some(0xDC00..=0xDFFF) => true,
@@ -58,7 +62,7 @@ fn mend_escape(text: &mut [u8]) -> bool {
     is_half
 }
 
-/// Bytes of the escape that `text` begins with; a pair of surrogates is one.
+/// Returns the length in bytes of the escape at the start of `text`. A surrogate pair counts as one escape.
 fn escape_length(text: &[u8]) -> usize {
     let length = match code_unit(text) {
         Some(0xD800..=0xDBFF) => 12,
@@ -67,7 +71,7 @@ fn escape_length(text: &[u8]) -> usize {
     length.min(text.len())
 }
 
-/// The UTF-16 code unit of `\uXXXX`.
+/// Parses the UTF-16 code unit of `\uXXXX`.
 fn code_unit(text: &[u8]) -> Option<u32> {
     let digits = text.strip_prefix(b"\\u")?.get(..4)?;
     digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | char::from(*digit).to_digit(16)?))
@@ -78,7 +82,7 @@ fn number_run(text: &[u8]) -> usize {
     text.iter().position(|b| !is_part(b)).unwrap_or(text.len())
 }
 
-/// Whether `text` is a number (RFC 8259 section 6).
+/// Returns whether `text` is a JSON number (RFC 8259 section 6).
 fn is_number(text: &[u8]) -> bool {
     let unsigned = text.strip_prefix(b"-").unwrap_or(text);
     let (whole, rest) = split_digits(unsigned);

@@ -1,6 +1,7 @@
-//! Times as clients write them, and the repair of clients' clocks.
+//! Parsing and formatting of times, and correction of client clock skew.
 //!
-//! Inside they are Unix milliseconds, proleptic Gregorian, UTC, between the years 0 and 9999, which four digits can show.
+//! Times are Unix milliseconds in UTC (proleptic Gregorian calendar). They are limited to the years 0 to
+//! 9999, because RFC 3339 has four digits for the year.
 
 use super::document::Value;
 
@@ -14,84 +15,86 @@ const HOUR_MS: i64 = 60 * MINUTE_MS;
 const MINUTE_MS: i64 = 60 * SECOND_MS;
 const SECOND_MS: i64 = 1_000;
 
-/// What is said where a time is expected.
+/// The `expected` phrase for an invalid time.
 pub(super) const EXPECTED: &str =
     "a time in ISO 8601, such as '2026-01-05T10:00:00.000Z', or in milliseconds since 1970";
 
-/// A time in ISO 8601, or a number of milliseconds.
+/// Reads a time in ISO 8601, or a number of milliseconds since 1970.
 pub(super) fn read(value: Value<'_>) -> Option<i64> {
-    if let Some(text) = value.string() {
+    if let Some(text) = value.as_str() {
         return parse(text);
     }
-    let digits = value.text().filter(|_| value.is_number())?;
-    let time = digits.parse().ok().or_else(|| milliseconds(digits.parse().ok()?))?;
+    let digits = value.as_text().filter(|_| value.is_number())?;
+    let time = digits.parse().ok().or_else(|| floor_ms(digits.parse().ok()?))?;
     (TIME_MS_MIN..=TIME_MS_MAX).contains(&time).then_some(time)
 }
 
-/// Whole milliseconds of a number with a fraction or an exponent.
-fn milliseconds(number: f64) -> Option<i64> {
-    // Beyond 2^53 neighbouring floats are further apart than a millisecond, and far beyond the year 9999.
+/// Returns the whole milliseconds of a number with a fraction or an exponent.
+fn floor_ms(number: f64) -> Option<i64> {
+    // From 2^53 on, adjacent floats are more than a millisecond apart. That is far beyond the year 9999.
     (number.abs() < 2f64.powi(53)).then_some(number.floor() as i64)
 }
 
-/// When an event happened, by our clock: the client's clock is wrong by what `sent`, on it, differs from `received`. Without
-/// `sent` it is taken as right. Nothing happens in the future.
-pub fn repaired(timestamp: Option<i64>, sent: Option<i64>, received: i64) -> i64 {
+/// Returns the time of an event by the server's clock. The skew of the client's clock is `received - sent`.
+/// Without `sent` the skew counts as zero. The result is never later than `received`.
+pub fn correct_clock_skew(timestamp: Option<i64>, sent: Option<i64>, received: i64) -> i64 {
     let Some(timestamp) = timestamp else { return received };
     let fault = sent.map_or(0, |sent| received - sent);
     (timestamp + fault).min(received).max(TIME_MS_MIN)
 }
 
-/// Reads `2026-01-05`, `2026-01-05T10:00`, `...:00`, `...:00.123456`, with `Z`, `+02:00`, `+0200`, `+02` or nothing, which is
-/// UTC. Some libraries leave the zeros of months and days out, or write a space in place of `T`. What is finer than a
-/// millisecond is cut off; a 61st second is the next minute's first.
+/// Parses an ISO 8601 time: `2026-01-05`, `2026-01-05T10:00`, `...:00`, `...:00.123456`.
+///
+/// An offset may follow the time: `Z`, `+02:00`, `+0200` or `+02`. Without one the time is UTC. As in some
+/// libraries, months and days may lack the leading zero, and a space may replace the `T`. Digits below a
+/// millisecond are cut off. Second 60, a leap second, becomes the first second of the next minute.
 pub fn parse(text: &str) -> Option<i64> {
     let mut rest = text.as_bytes();
     let year = two_digits(&mut rest)? * 100 + two_digits(&mut rest)?;
     eat(&mut rest, b"-")?;
     let month = one_or_two_digits(&mut rest).filter(|month| (1..=12).contains(month))?;
     eat(&mut rest, b"-")?;
-    let day = one_or_two_digits(&mut rest).filter(|day| (1..=days_of(year, month)).contains(day))?;
-    let date = days_since_1970(year, month, day) * DAY_MS;
+    let day = one_or_two_digits(&mut rest).filter(|day| (1..=days_in_month(year, month)).contains(day))?;
+    let date = days_from_civil(year, month, day) * DAY_MS;
     let time = match rest {
         [] => 0,
         _ => {
             eat(&mut rest, b"Tt ")?;
-            time_of_day(&mut rest)? - offset(&mut rest)?
+            time_of_day_ms(&mut rest)? - utc_offset_ms(&mut rest)?
         }
     };
     let time = date + time;
     (rest.is_empty() && (TIME_MS_MIN..=TIME_MS_MAX).contains(&time)).then_some(time)
 }
 
-fn time_of_day(rest: &mut &[u8]) -> Option<i64> {
+fn time_of_day_ms(rest: &mut &[u8]) -> Option<i64> {
     let hour = two_digits(rest).filter(|hour| *hour < 24)?;
     eat(rest, b":")?;
     let minute = two_digits(rest).filter(|minute| *minute < 60)?;
     let second = match eat(rest, b":") {
-        Some(()) => two_digits(rest).filter(|second| *second <= 60)? * SECOND_MS + fraction(rest)?,
+        Some(()) => two_digits(rest).filter(|second| *second <= 60)? * SECOND_MS + fraction_ms(rest)?,
         None => 0,
     };
     Some(hour * HOUR_MS + minute * MINUTE_MS + second)
 }
 
-/// Milliseconds of a fraction of a second, if there is one.
-fn fraction(rest: &mut &[u8]) -> Option<i64> {
+/// Parses an optional fraction of a second and returns its milliseconds.
+fn fraction_ms(rest: &mut &[u8]) -> Option<i64> {
     if eat(rest, b".,").is_none() {
         return Some(0);
     }
     let (mut milliseconds, mut worth) = (0, 100);
     let digits = *rest;
     while let [digit @ b'0'..=b'9', behind @ ..] = *rest {
-        milliseconds += number(*digit) * worth;
+        milliseconds += digit_value(*digit) * worth;
         worth /= 10;
         *rest = behind;
     }
     (rest.len() < digits.len()).then_some(milliseconds)
 }
 
-/// How far the written clock is ahead of UTC.
-fn offset(rest: &mut &[u8]) -> Option<i64> {
+/// Parses the offset from UTC and returns its milliseconds. It is positive east of Greenwich.
+fn utc_offset_ms(rest: &mut &[u8]) -> Option<i64> {
     if rest.is_empty() || eat(rest, b"Zz").is_some() {
         return Some(0);
     }
@@ -108,28 +111,28 @@ fn offset(rest: &mut &[u8]) -> Option<i64> {
 fn two_digits(rest: &mut &[u8]) -> Option<i64> {
     let [tens @ b'0'..=b'9', ones @ b'0'..=b'9', behind @ ..] = *rest else { return None };
     *rest = behind;
-    Some(number(*tens) * 10 + number(*ones))
+    Some(digit_value(*tens) * 10 + digit_value(*ones))
 }
 
 fn one_or_two_digits(rest: &mut &[u8]) -> Option<i64> {
     two_digits(rest).or_else(|| {
         let (digit, behind) = rest.split_first().filter(|(digit, _)| digit.is_ascii_digit())?;
         *rest = behind;
-        Some(number(*digit))
+        Some(digit_value(*digit))
     })
 }
 
-fn number(digit: u8) -> i64 {
+fn digit_value(digit: u8) -> i64 {
     i64::from(digit - b'0')
 }
 
-/// Takes one of `bytes`.
+/// Consumes the next byte if it is one of `bytes`.
 fn eat(rest: &mut &[u8], bytes: &[u8]) -> Option<()> {
     let (first, behind) = rest.split_first()?;
     bytes.contains(first).then(|| *rest = behind)
 }
 
-fn days_of(year: i64, month: i64) -> i64 {
+fn days_in_month(year: i64, month: i64) -> i64 {
     let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     match month {
         2 if is_leap => 29,
@@ -139,21 +142,23 @@ fn days_of(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days in 400 years, after which the calendar repeats.
+/// Days in 400 years, the period of the Gregorian calendar.
 const ERA_DAYS: i64 = 146_097;
-/// From 0000-03-01 to 1970-01-01. With years that begin in March the leap day is a year's last.
+/// Days from 0000-03-01 to 1970-01-01. Years begin in March here, so that the leap day is the last day of a
+/// year.
 const EPOCH_DAYS: i64 = 719_468;
 
-/// "days_from_civil" of Howard Hinnant, `chrono`-Compatible Low-Level Date Algorithms.
-fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+/// Returns the days since 1970-01-01. This is `days_from_civil` of Howard Hinnant, "`chrono`-Compatible
+/// Low-Level Date Algorithms".
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, year) = (year.div_euclid(400), year.rem_euclid(400));
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     era * ERA_DAYS + year * 365 + year / 4 - year / 100 + day_of_year - EPOCH_DAYS
 }
 
-/// "civil_from_days" of the same paper: year, month, day.
-fn date_of(days_since_1970: i64) -> (i64, i64, i64) {
+/// Returns year, month and day. This is `civil_from_days` of the same paper.
+fn civil_from_days(days_since_1970: i64) -> (i64, i64, i64) {
     let days = days_since_1970 + EPOCH_DAYS;
     let (era, day) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -163,11 +168,11 @@ fn date_of(days_since_1970: i64) -> (i64, i64, i64) {
     (era * 400 + year + i64::from(month <= 2), month, day_of_year - (153 * march_month + 2) / 5 + 1)
 }
 
-/// Appends a time as RFC 3339 writes it, in UTC with milliseconds: "2026-01-05T10:00:00.000Z". A time that four digits of a
-/// year cannot show is written as the nearest that they can.
+/// Appends a time in the format of RFC 3339, in UTC with milliseconds: "2026-01-05T10:00:00.000Z". Times
+/// outside of `TIME_MS_MIN..=TIME_MS_MAX` are clamped.
 pub fn write(out: &mut Vec<u8>, time_ms: i64) {
     let time_ms = time_ms.clamp(TIME_MS_MIN, TIME_MS_MAX);
-    let (year, month, day) = date_of(time_ms.div_euclid(DAY_MS));
+    let (year, month, day) = civil_from_days(time_ms.div_euclid(DAY_MS));
     let in_day = time_ms.rem_euclid(DAY_MS);
     for (value, digits, behind) in [
         (year, 4, b'-'),

@@ -1,14 +1,14 @@
-//! What the page showed, as an event says it: `zone:key`, joined by commas.
+//! Validation of an event's `variants`, the variants that the page showed: `zone:key` pairs joined by commas.
 
 use super::document::Value;
-use super::refusal::{Place, Refusal};
+use super::refusal::{Location, Refusal};
 use crate::limits::{CANONICAL_BYTES_MAX, KEY_BYTES_MAX, PAIRS_MAX};
 use crate::problem;
 
-/// The text of `variants`, as it was sent.
-pub(super) fn read<'d>(value: Value<'d>, place: Place<'d>) -> Result<&'d str, Refusal> {
+/// Returns the text of `variants` as it was sent, if it is valid.
+pub(super) fn read<'d>(value: Value<'d>, place: Location<'d>) -> Result<&'d str, Refusal> {
     let expected = "'zone:key' pairs joined by ',', each zone once, at most 64 in 2048 bytes";
-    let text = value.string().filter(|text| text.len() <= CANONICAL_BYTES_MAX && is_pairs(text));
+    let text = value.as_str().filter(|text| text.len() <= CANONICAL_BYTES_MAX && is_pairs(text));
     text.ok_or_else(|| place.refuse(problem::INVALID_VARIANTS, value, expected))
 }
 
