@@ -1,235 +1,244 @@
-//! Each record to the profile that it belongs to: who is who.
+//! Applies each record of the log to the profile that it belongs to.
 //!
-//! * Only an identify that names both ties an anonymous id to a user, and an alias whose `previousId` is an anonymous id without a
-//!   user. The id's own profile becomes part of the user's, the id an alias of the user's.
-//! * An id that is tied to another user already belongs to the new one from then on. What it did before stays where it is.
-//! * Two users never become one.
-//! * An event with an anonymous id goes to that id's profile, or its user's; one with a user alone to the user's.
-//! * Crawlers that were flagged, groups, other aliases, void records and tombstones change nothing.
+//! * Two kinds of event link an anon ID to a user: an identify with both IDs, and an alias whose `previousId`
+//!   is an anon ID without a user. The profile of the anon ID is merged into the profile of the user, and the
+//!   table's entry of the anon ID becomes an alias of the user.
+//! * An identify can move a linked anon ID to another user. Later events then belong to the new user. Earlier
+//!   events stay in the profile of the old user.
+//! * Two users are never merged.
+//! * An event with an anon ID goes to the profile of that ID, or of its user if the ID is linked. An event
+//!   with only a user ID goes to the profile of the user.
+//! * Records of flagged crawlers, groups, other aliases, void records and tombstones change nothing.
 //!
-//! What holds: an alias always leads to a user's profile that names the id; the table is a function of the records in their order
-//! and of its bound, whatever was restarted in between.
+//! Invariants: an alias always leads to the profile of a user that lists the anon ID. The table is a function
+//! of the records in their order and of its memory limit. Restarts do not change it.
 
-use super::profile::Counted;
-use super::profile::builder::Draft;
+use super::profile::FoldCounts;
+use super::profile::builder::ProfileBuilder;
 use super::profile::event::{Event, needs_payload};
-use super::profile::profile::{Entry, Profile, alias, aliased};
-use super::store::table::{Key, Rank, Table};
+use super::profile::profile::{Profile, TableEntry, decode_alias, encode_alias};
+use super::store::table::{EvictionClass, Key, Table};
 use crate::checksum;
 use crate::url::PageUrl;
-use crate::visitors::events::document::{Document, Reader, Value};
+use crate::visitors::events::document::{Document, JsonParser, Value};
 use crate::visitors::events::visitor::{is_anon_id, is_placeholder};
-use crate::visitors::log::bloom::{Whose, parts};
-use crate::visitors::log::{Kind, Record};
+use crate::visitors::log::bloom::{IdKind, hash_parts};
+use crate::visitors::log::{Record, RecordKind};
 
-/// Makes the keys of a table.
+/// A keyed hasher that turns IDs into the keys of a table.
 #[derive(Clone)]
-pub struct Keys {
+pub struct KeyHasher {
     secret: [u8; 16],
 }
 
-impl Keys {
-    /// Keys of the table with this secret: who does not know it cannot make two visitors meet.
+impl KeyHasher {
+    /// Creates the hasher for the table with this secret. Without the secret, nobody can construct two
+    /// IDs that collide.
     pub fn new(secret: [u8; 16]) -> Self {
         Self { secret }
     }
 
-    /// The key of an id.
-    pub fn of(&self, site: &str, whose: Whose, id: &str) -> Key {
-        let [site, whose, id] = parts(site.as_bytes(), whose, id.as_bytes());
-        let hash = checksum::tag_of(&[&self.secret, site, whose, id]);
+    /// Returns the key of an ID.
+    pub fn key(&self, site: &str, whose: IdKind, id: &str) -> Key {
+        let [site, whose, id] = hash_parts(site.as_bytes(), whose, id.as_bytes());
+        let hash = checksum::hash128_parts(&[&self.secret, site, whose, id]);
         Key([hash as u64, (hash >> 64) as u64])
     }
 }
 
-/// Applies records to a table, one after the other.
-pub struct Applier {
-    keys: Keys,
-    reader: Reader,
+/// An updater that applies records to a table, one at a time, with reusable buffers.
+pub struct ProfileUpdater {
+    hasher: KeyHasher,
+    reader: JsonParser,
     url: PageUrl,
     texts: Vec<u8>,
-    value: Vec<u8>,
+    buffer: Vec<u8>,
 }
 
-/// Whom a record is of.
-enum Visitor<'r> {
-    /// An id that is to be tied to a user.
-    Tied {
+/// The visitor that a record belongs to.
+enum RecordOwner<'r> {
+    /// An anon ID that this record links to a user.
+    Link {
         anon_id: &'r str,
         user_id: &'r str,
     },
-    /// An anonymous id, which may be tied.
+    /// An anon ID, possibly linked to a user already.
     Anonymous(&'r str),
     User(&'r str),
 }
 
-impl Applier {
-    /// For the table with this secret.
+impl ProfileUpdater {
+    /// Creates an updater for the table with this secret.
     pub fn new(secret: [u8; 16]) -> Self {
-        let (texts, value) = Default::default();
-        Self { keys: Keys::new(secret), reader: Reader::new(), url: PageUrl::new(), texts, value }
+        let (texts, buffer) = Default::default();
+        Self { hasher: KeyHasher::new(secret), reader: JsonParser::new(), url: PageUrl::new(), texts, buffer }
     }
 
-    /// By which its table is asked.
-    pub fn keys(&self) -> &Keys {
-        &self.keys
+    /// Returns the hasher for the keys of its table.
+    pub fn hasher(&self) -> &KeyHasher {
+        &self.hasher
     }
 
-    /// Takes in a record, and then lets go who goes first as long as the table costs more than `cost_max`.
-    pub fn apply(&mut self, table: &mut Table, record: &Record<'_>, cost_max: u64, counted: &mut Counted) {
+    /// Applies a record, then evicts visitors until the table costs at most `cost_max`.
+    pub fn apply(&mut self, table: &mut Table, record: &Record<'_>, cost_max: u64, counted: &mut FoldCounts) {
         if let Some(site) = record.site
             && !record.bot
-            && !matches!(record.kind, Kind::Void | Kind::Tombstone | Kind::Group)
+            && !matches!(record.kind, RecordKind::Void | RecordKind::Tombstone | RecordKind::Group)
         {
-            self.take_in(table, record, site, counted);
+            self.apply_record(table, record, site, counted);
         }
         self.evict(table, cost_max, counted);
     }
 
-    /// Lets go who goes first as long as the table costs more than `cost_max`.
-    pub fn evict(&self, table: &mut Table, cost_max: u64, counted: &mut Counted) {
+    /// Evicts visitors until the table costs at most `cost_max`.
+    pub fn evict(&self, table: &mut Table, cost_max: u64, counted: &mut FoldCounts) {
         while table.cost() > cost_max {
-            let Some((key, _)) = table.first_to_go() else { break };
+            let Some((key, _)) = table.next_victim() else { break };
             self.remove(table, key);
             counted.visitors_evicted += 1;
         }
     }
 
-    /// Forgets the visitor with this id, whatever it is tied to, and all ids that lead there.
-    pub fn forget(&self, table: &mut Table, site: &str, whose: Whose, id: &str) {
-        let key = self.keys.of(site, whose, id);
-        match table.get(key).and_then(Entry::read) {
-            Some(Entry::Alias(user_key)) => {
+    /// Removes the visitor with this ID, the linked user if there is one, and all aliases of that user.
+    pub fn erase(&self, table: &mut Table, site: &str, whose: IdKind, id: &str) {
+        let key = self.hasher.key(site, whose, id);
+        match table.get(key).and_then(TableEntry::decode) {
+            Some(TableEntry::Alias(user_key)) => {
                 self.remove(table, user_key);
                 table.remove(key);
             }
-            Some(Entry::Profile(_)) => self.remove(table, key),
+            Some(TableEntry::Profile(_)) => self.remove(table, key),
             None => {}
         }
     }
 
-    /// Takes a profile out, and all ids that lead there.
+    /// Removes a profile and all aliases that lead to it.
     pub(super) fn remove(&self, table: &mut Table, key: Key) {
-        let profile = table.get(key).and_then(Profile::read);
-        let ids = profile.map(|profile| alias_keys(&profile, &self.keys));
+        let profile = table.get(key).and_then(Profile::decode);
+        let ids = profile.map(|profile| alias_keys(&profile, &self.hasher));
         table.remove(key);
         ids.into_iter().flatten().for_each(|id| table.remove(id));
     }
 
-    fn take_in(&mut self, table: &mut Table, record: &Record<'_>, site: &str, counted: &mut Counted) {
-        let Self { keys, reader, url, texts, value } = self;
-        let document = needs_payload(record).then(|| reader.read(record.payload).ok()).flatten();
+    fn apply_record(&mut self, table: &mut Table, record: &Record<'_>, site: &str, counted: &mut FoldCounts) {
+        let Self { hasher: keys, reader, url, texts, buffer: value } = self;
+        let document = needs_payload(record).then(|| reader.parse(record.payload).ok()).flatten();
         let root = document.as_ref().map(Document::root);
-        let mut place = Place { table, keys, value, site };
+        let mut place = SiteTable { table, hasher: keys, buffer: value, site };
         let visitor = match record.kind {
-            Kind::Alias => place.aliased(record, root),
-            _ => visitor(record),
+            RecordKind::Alias => place.resolve_alias(record, root),
+            _ => record_owner(record),
         };
         let Some(visitor) = visitor else { return };
-        let event = Event::read(record, root, url, texts);
+        let event = Event::from_record(record, root, url, texts);
         match visitor {
-            Visitor::Tied { anon_id, user_id } => place.tie(anon_id, user_id, &event, counted),
-            Visitor::Anonymous(anon_id) => place.fold_anonymous(anon_id, &event, counted),
-            Visitor::User(user_id) => place.fold_user(user_id, &event, counted),
+            RecordOwner::Link { anon_id, user_id } => place.link(anon_id, user_id, &event, counted),
+            RecordOwner::Anonymous(anon_id) => place.fold_anonymous(anon_id, &event, counted),
+            RecordOwner::User(user_id) => place.fold_user(user_id, &event, counted),
         }
     }
 }
 
-fn visitor<'r>(record: &Record<'r>) -> Option<Visitor<'r>> {
+fn record_owner<'r>(record: &Record<'r>) -> Option<RecordOwner<'r>> {
     match (record.anon_id, record.user_id) {
-        (Some(anon_id), Some(user_id)) if record.kind == Kind::Identify => {
-            Some(Visitor::Tied { anon_id, user_id })
+        (Some(anon_id), Some(user_id)) if record.kind == RecordKind::Identify => {
+            Some(RecordOwner::Link { anon_id, user_id })
         }
-        (Some(anon_id), _) => Some(Visitor::Anonymous(anon_id)),
-        (None, user_id) => user_id.map(Visitor::User),
+        (Some(anon_id), _) => Some(RecordOwner::Anonymous(anon_id)),
+        (None, user_id) => user_id.map(RecordOwner::User),
     }
 }
 
-/// The keys of the ids that lead to a user's profile.
-pub fn alias_keys(profile: &Profile<'_>, keys: &Keys) -> Vec<Key> {
+/// Returns the keys of the aliases that lead to a user's profile. Empty for an anonymous visitor.
+pub(crate) fn alias_keys(profile: &Profile<'_>, keys: &KeyHasher) -> Vec<Key> {
     let tied = profile.anon_ids().filter(|_| profile.user_id().is_some());
-    tied.map(|id| keys.of(profile.site(), Whose::Anon, id)).collect()
+    tied.map(|id| keys.key(profile.site(), IdKind::Anon, id)).collect()
 }
 
-/// Where a record of a site is applied.
-struct Place<'p> {
+/// The table during one record, restricted to the site of that record.
+struct SiteTable<'p> {
     table: &'p mut Table,
-    keys: &'p Keys,
-    /// Room for what is written.
-    value: &'p mut Vec<u8>,
+    hasher: &'p KeyHasher,
+    /// A reusable buffer for the encoded profile.
+    buffer: &'p mut Vec<u8>,
     site: &'p str,
 }
 
-impl Place<'_> {
-    /// The user of an anonymous id.
-    fn user_of(&self, anon_key: Key) -> Option<Key> {
-        aliased(self.table.get(anon_key)?)
+impl SiteTable<'_> {
+    /// Returns the key of the user that an anon ID is linked to.
+    fn user_key_of(&self, anon_key: Key) -> Option<Key> {
+        decode_alias(self.table.get(anon_key)?)
     }
 
-    /// Whom an alias ties, if it is one that ties: an id that is no user's, nor has one.
-    fn aliased<'r>(&mut self, record: &Record<'r>, payload: Option<Value<'r>>) -> Option<Visitor<'r>> {
-        let (user_id, previous_id) = (record.user_id?, payload?.find("previousId")?.text()?);
+    /// Returns the link that an alias event makes. `None` if `previousId` is not a valid anon ID, is a known
+    /// user ID, or is linked already.
+    fn resolve_alias<'r>(
+        &mut self,
+        record: &Record<'r>,
+        payload: Option<Value<'r>>,
+    ) -> Option<RecordOwner<'r>> {
+        let (user_id, previous_id) = (record.user_id?, payload?.get_present("previousId")?.as_text()?);
         let may_be = is_anon_id(previous_id) && !is_placeholder(previous_id);
-        let anon_key = self.keys.of(self.site, Whose::Anon, previous_id);
-        let as_user = self.keys.of(self.site, Whose::User, previous_id);
-        let has_none = self.user_of(anon_key).is_none() && self.table.get(as_user).is_none();
-        (may_be && has_none).then_some(Visitor::Tied { anon_id: previous_id, user_id })
+        let anon_key = self.hasher.key(self.site, IdKind::Anon, previous_id);
+        let as_user = self.hasher.key(self.site, IdKind::User, previous_id);
+        let has_none = self.user_key_of(anon_key).is_none() && self.table.get(as_user).is_none();
+        (may_be && has_none).then_some(RecordOwner::Link { anon_id: previous_id, user_id })
     }
 
-    fn fold_anonymous(&mut self, anon_id: &str, event: &Event<'_>, counted: &mut Counted) {
-        let own_key = self.keys.of(self.site, Whose::Anon, anon_id);
+    fn fold_anonymous(&mut self, anon_id: &str, event: &Event<'_>, counted: &mut FoldCounts) {
+        let own_key = self.hasher.key(self.site, IdKind::Anon, anon_id);
         let own = self.table.get(own_key);
-        // An alias without a profile behind it would be a fault of ours; the id begins anew then.
-        let user = own.and_then(aliased).and_then(|key| Some((key, self.table.get(key)?)));
+        // An alias without a profile would be a bug of ours. The ID then starts with a new profile.
+        let user = own.and_then(decode_alias).and_then(|key| Some((key, self.table.get(key)?)));
         let (key, standing) = user.map_or((own_key, own), |(key, value)| (key, Some(value)));
-        let standing = standing.and_then(Draft::read);
-        let mut draft = standing.unwrap_or_else(|| Draft::of_anonymous(self.site, anon_id));
+        let standing = standing.and_then(ProfileBuilder::decode);
+        let mut draft = standing.unwrap_or_else(|| ProfileBuilder::for_anonymous(self.site, anon_id));
         draft.fold(event, counted);
-        draft.write(self.value);
-        let rank = draft.rank();
-        self.table.put(key, self.value, rank);
+        draft.write(self.buffer);
+        let rank = draft.eviction_class();
+        self.table.put(key, self.buffer, rank);
     }
 
-    fn fold_user(&mut self, user_id: &str, event: &Event<'_>, counted: &mut Counted) {
-        let key = self.keys.of(self.site, Whose::User, user_id);
-        let standing = self.table.get(key).and_then(Draft::read);
-        let mut draft = standing.unwrap_or_else(|| Draft::of_user(self.site, user_id));
+    fn fold_user(&mut self, user_id: &str, event: &Event<'_>, counted: &mut FoldCounts) {
+        let key = self.hasher.key(self.site, IdKind::User, user_id);
+        let standing = self.table.get(key).and_then(ProfileBuilder::decode);
+        let mut draft = standing.unwrap_or_else(|| ProfileBuilder::for_user(self.site, user_id));
         draft.fold(event, counted);
-        draft.write(self.value);
-        let rank = draft.rank();
-        self.table.put(key, self.value, rank);
+        draft.write(self.buffer);
+        let rank = draft.eviction_class();
+        self.table.put(key, self.buffer, rank);
     }
 
-    fn tie(&mut self, anon_id: &str, user_id: &str, event: &Event<'_>, counted: &mut Counted) {
-        let anon_key = self.keys.of(self.site, Whose::Anon, anon_id);
-        let user_key = self.keys.of(self.site, Whose::User, user_id);
-        let before = self.user_of(anon_key);
+    fn link(&mut self, anon_id: &str, user_id: &str, event: &Event<'_>, counted: &mut FoldCounts) {
+        let anon_key = self.hasher.key(self.site, IdKind::Anon, anon_id);
+        let user_key = self.hasher.key(self.site, IdKind::User, user_id);
+        let before = self.user_key_of(anon_key);
         if let Some(other_key) = before.filter(|key| *key != user_key) {
-            self.untie(anon_id, other_key);
+            self.unlink(anon_id, other_key);
         }
-        let standing = self.table.get(user_key).and_then(Draft::read);
-        let mut draft = standing.unwrap_or_else(|| Draft::of_user(self.site, user_id));
-        // An alias reads as no profile: only a history of its own is taken in.
-        if let Some(own) = self.table.get(anon_key).and_then(Draft::read) {
+        let standing = self.table.get(user_key).and_then(ProfileBuilder::decode);
+        let mut draft = standing.unwrap_or_else(|| ProfileBuilder::for_user(self.site, user_id));
+        // An alias does not decode as a profile, so only a profile of the anon ID itself is merged.
+        if let Some(own) = self.table.get(anon_key).and_then(ProfileBuilder::decode) {
             draft.merge(own);
         }
-        let gone = draft.tie(anon_id).map(|id| self.keys.of(self.site, Whose::Anon, id));
+        let gone = draft.link(anon_id).map(|id| self.hasher.key(self.site, IdKind::Anon, id));
         draft.fold(event, counted);
-        draft.write(self.value);
-        let rank = draft.rank();
-        self.table.put(user_key, self.value, rank);
+        draft.write(self.buffer);
+        let rank = draft.eviction_class();
+        self.table.put(user_key, self.buffer, rank);
         if before != Some(user_key) {
-            self.table.put(anon_key, &alias(user_key), Rank::Alias);
+            self.table.put(anon_key, &encode_alias(user_key), EvictionClass::Pinned);
         }
         gone.into_iter().for_each(|key| self.table.remove(key));
     }
 
-    /// An id leaves the user that it belonged to.
-    fn untie(&mut self, anon_id: &str, user_key: Key) {
-        let Some(mut draft) = self.table.get(user_key).and_then(Draft::read) else { return };
-        draft.untie(anon_id);
-        draft.write(self.value);
-        let rank = draft.rank();
-        self.table.put(user_key, self.value, rank);
+    /// Removes an anon ID from the user that it was linked to.
+    fn unlink(&mut self, anon_id: &str, user_key: Key) {
+        let Some(mut draft) = self.table.get(user_key).and_then(ProfileBuilder::decode) else { return };
+        draft.unlink(anon_id);
+        draft.write(self.buffer);
+        let rank = draft.eviction_class();
+        self.table.put(user_key, self.buffer, rank);
     }
 }

@@ -1,58 +1,60 @@
-//! A thread's look at the visitors: by the id that a request names, to the profile.
+//! Profile reads from request threads: finds the profile of an ID that a request contains.
 //!
-//! What is found stays as it was until it is let go of; looking takes no lock and allocates nothing.
+//! A profile that was found does not change until the reader is unpinned. A lookup takes no lock and
+//! allocates nothing.
 
-use super::apply::Keys;
-use super::profile::profile::{Entry, Profile};
-use super::store::table::{Key, Pinned, Reader};
-use crate::visitors::log::bloom::Whose;
+use super::apply::KeyHasher;
+use super::profile::profile::{Profile, TableEntry};
+use super::store::table::{Key, PinnedReader, TableReader};
+use crate::visitors::log::bloom::IdKind;
 
-/// One thread's way to the table.
-pub struct Lookup {
-    reader: Reader,
-    keys: Keys,
+/// A reader of the table of visitors, for one thread.
+pub struct ProfileReader {
+    reader: TableReader,
+    hasher: KeyHasher,
 }
 
-/// The table as a request sees it.
-pub struct Visitors<'l> {
-    pinned: Pinned<'l>,
-    keys: &'l Keys,
+/// The table of visitors, pinned for one request.
+pub struct PinnedProfiles<'l> {
+    table: PinnedReader<'l>,
+    hasher: &'l KeyHasher,
 }
 
-impl Lookup {
-    /// Through `reader`, by the keys of its table.
-    pub fn new(reader: Reader, keys: Keys) -> Self {
-        Self { reader, keys }
+impl ProfileReader {
+    /// Creates a reader from a table reader and the hasher of that table.
+    pub fn new(reader: TableReader, hasher: KeyHasher) -> Self {
+        Self { reader, hasher }
     }
 
-    /// Holds what is found until the answer is dropped: for one request.
-    pub fn pin(&mut self) -> Visitors<'_> {
-        Visitors { pinned: self.reader.pin(), keys: &self.keys }
+    /// Pins the table for one request. Profiles found through the returned value stay valid until it is
+    /// dropped.
+    pub fn pin(&mut self) -> PinnedProfiles<'_> {
+        PinnedProfiles { table: self.reader.pin(), hasher: &self.hasher }
     }
 }
 
-impl Visitors<'_> {
-    /// The visitor with an anonymous id, or the user whom it is tied to.
-    pub fn anonymous(&self, site: &str, anon_id: &str) -> Option<Profile<'_>> {
-        match self.entry(self.keys.of(site, Whose::Anon, anon_id))? {
-            Entry::Profile(profile) => Some(profile),
-            Entry::Alias(user) => self.profile(user),
+impl PinnedProfiles<'_> {
+    /// Returns the profile of an anon ID, or of the user that it is linked to.
+    pub fn by_anon_id(&self, site: &str, anon_id: &str) -> Option<Profile<'_>> {
+        match self.entry(self.hasher.key(site, IdKind::Anon, anon_id))? {
+            TableEntry::Profile(profile) => Some(profile),
+            TableEntry::Alias(user) => self.profile(user),
         }
     }
 
-    /// A user.
-    pub fn user(&self, site: &str, user_id: &str) -> Option<Profile<'_>> {
-        self.profile(self.keys.of(site, Whose::User, user_id))
+    /// Returns the profile of a user.
+    pub fn by_user_id(&self, site: &str, user_id: &str) -> Option<Profile<'_>> {
+        self.profile(self.hasher.key(site, IdKind::User, user_id))
     }
 
     fn profile(&self, key: Key) -> Option<Profile<'_>> {
         match self.entry(key)? {
-            Entry::Profile(profile) => Some(profile),
-            Entry::Alias(_) => None,
+            TableEntry::Profile(profile) => Some(profile),
+            TableEntry::Alias(_) => None,
         }
     }
 
-    fn entry(&self, key: Key) -> Option<Entry<'_>> {
-        Entry::read(self.pinned.get(key)?)
+    fn entry(&self, key: Key) -> Option<TableEntry<'_>> {
+        TableEntry::decode(self.table.get(key)?)
     }
 }

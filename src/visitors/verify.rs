@@ -1,49 +1,50 @@
-//! Whether the checkpoints of a folder are sound, and the newer is what the log makes of the older.
+//! Verification of checkpoints: checks each file, and compares the newest with a fold of the log from the one
+//! before.
 //!
-//! Works beside a running server, without its lock.
+//! It works without the log's lock, so a server may run meanwhile.
 
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::checkpoint::directory::{Folder, checkpoint_name};
+use super::checkpoint::directory::{CheckpointDirectory, checkpoint_name};
 use super::checkpoint::format::Header;
-use super::checkpoint::reader::{Fault, Opened};
-use super::checkpoint::restore::table_of;
+use super::checkpoint::reader::{CheckpointError, CheckpointReader};
+use super::checkpoint::restore::load_table;
 use crate::limits::CHECKPOINT_GENERATIONS;
 use crate::storage::disk::Disk;
-use crate::visitors::live::Live;
-use crate::visitors::log::{Item, LogError, Reader};
-use crate::visitors::store::table::{Key, Rank, Table};
+use crate::visitors::live::ProfileTable;
+use crate::visitors::log::{LogError, LogItem, LogReader};
+use crate::visitors::store::table::{EvictionClass, Key, Table};
 
-/// What there is to say of a folder's checkpoints.
+/// A report on the checkpoints of a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Checked {
-    /// A line for each file, and one for what was compared.
-    pub said: Vec<String>,
-    /// Files that are damaged or differ.
-    pub wrong: usize,
+pub struct CheckReport {
+    /// One line for each file, and one for the comparison.
+    pub lines: Vec<String>,
+    /// The number of files that are damaged or differ from the log.
+    pub failures: usize,
 }
 
-/// Checks all checkpoints of a folder, and compares the two newest.
+/// Checks all checkpoints of a directory and compares the two newest.
 ///
 /// # Errors
-/// The log between them cannot be read.
-pub fn check_folder(disk: &Arc<dyn Disk>, path: &Path) -> Result<Checked, LogError> {
-    let folder = Folder::new(Arc::clone(disk), path);
+/// The log between the two newest cannot be read.
+pub fn check_directory(disk: &Arc<dyn Disk>, path: &Path) -> Result<CheckReport, LogError> {
+    let dir = CheckpointDirectory::new(Arc::clone(disk), path);
     let failed = |source| LogError::Io { path: path.to_owned(), source };
-    let mut checked = Checked::default();
+    let mut checked = CheckReport::default();
     let mut sound = Vec::new();
-    for seq in folder.seqs().map_err(failed)? {
-        match check_file(disk, &folder.path_of(seq)) {
+    for seq in dir.seqs().map_err(failed)? {
+        match check_file(disk, &dir.path_of(seq)) {
             Ok(header) if header.seq == seq => {
-                checked.said.push(format!("{}: sound, {}", checkpoint_name(seq), shown(&header)));
+                checked.lines.push(format!("{}: sound, {}", checkpoint_name(seq), describe(&header)));
                 sound.push(header);
             }
-            // A running server has deleted it meanwhile.
-            Err(Fault::Io(error)) if error.kind() == ErrorKind::NotFound => {}
-            Ok(_) => checked.complain(seq, "its header names another seq"),
-            Err(fault) => checked.complain(seq, &fault.to_string()),
+            // A running server has deleted it since the directory was listed.
+            Err(CheckpointError::Io(error)) if error.kind() == ErrorKind::NotFound => {}
+            Ok(_) => checked.add_failure(seq, "the seq in the header differs from the file name"),
+            Err(fault) => checked.add_failure(seq, &fault.to_string()),
         }
     }
     if let [.., older, newer] = sound[..]
@@ -54,86 +55,94 @@ pub fn check_folder(disk: &Arc<dyn Disk>, path: &Path) -> Result<Checked, LogErr
     Ok(checked)
 }
 
-/// Makes every check of one checkpoint; its header.
+/// Runs all checks of one checkpoint and returns its header.
 ///
 /// # Errors
-/// One of them fails; the system says no.
-pub fn check_file(disk: &Arc<dyn Disk>, path: &Path) -> Result<Header, Fault> {
-    let opened = Opened::open(&**disk, path)?;
+/// A check fails, or the file cannot be read.
+pub(crate) fn check_file(disk: &Arc<dyn Disk>, path: &Path) -> Result<Header, CheckpointError> {
+    let opened = CheckpointReader::open(&**disk, path)?;
     let header = *opened.header();
-    table_of(opened, &mut |_, _| {})?;
+    load_table(opened, &mut |_, _| {})?;
     Ok(header)
 }
 
-impl Checked {
-    fn complain(&mut self, seq: u64, what: &str) {
-        self.wrong += 1;
-        self.said.push(format!("{}: {what}", checkpoint_name(seq)));
+impl CheckReport {
+    fn add_failure(&mut self, seq: u64, what: &str) {
+        self.failures += 1;
+        self.lines.push(format!("{}: {what}", checkpoint_name(seq)));
     }
 }
 
-fn shown(header: &Header) -> String {
-    format!("seq {}, {} entries, bound {}", header.seq, header.entries, header.cost_max)
+fn describe(header: &Header) -> String {
+    format!("seq {}, {} entries, memory limit {}", header.seq, header.entries, header.cost_max)
 }
 
-/// Folds the log from the older up to the newer, and holds the result against it.
+/// Folds the log from the older checkpoint to the newer one, and compares the result with the newer
+/// one.
 fn compare(
     disk: &Arc<dyn Disk>,
     path: &Path,
     older: &Header,
     newer: &Header,
-    checked: &mut Checked,
+    checked: &mut CheckReport,
 ) -> Result<(), LogError> {
-    let folder = Folder::new(Arc::clone(disk), path);
-    let opened = |header: &Header| Opened::open(&**disk, &folder.path_of(header.seq));
-    let Ok(table) = opened(older).and_then(|opened| table_of(opened, &mut |_, _| {})) else { return Ok(()) };
+    let dir = CheckpointDirectory::new(Arc::clone(disk), path);
+    let opened = |header: &Header| CheckpointReader::open(&**disk, &dir.path_of(header.seq));
+    let Ok(table) = opened(older).and_then(|opened| load_table(opened, &mut |_, _| {})) else {
+        return Ok(());
+    };
     let names = format!("{} and {}", checkpoint_name(older.seq), checkpoint_name(newer.seq));
     if older.secret != newer.secret {
-        checked.complain(newer.seq, "its keys have another secret than those of the one before");
+        checked.add_failure(
+            newer.seq,
+            "its keys are hashed with another secret than those of the previous checkpoint",
+        );
         return Ok(());
     }
-    // A bound that was changed took effect when the older was loaded.
-    let (mut live, _) = Live::standing(table, newer.secret, newer.cost_max);
-    if let Some(reason) = fold(disk, path, &mut live, older.seq, newer.seq)? {
-        checked.said.push(format!("{names}: not compared: {reason}"));
+    // If the memory limit was changed, it took effect when the server loaded the older checkpoint.
+    let (mut live, _) = ProfileTable::from_table(table, newer.secret, newer.cost_max);
+    if let Some(reason) = fold_log(disk, path, &mut live, older.seq, newer.seq)? {
+        checked.lines.push(format!("{names}: not compared: {reason}"));
         return Ok(());
     }
-    match opened(newer).and_then(|opened| differences(opened, &mut live.into_table())) {
+    match opened(newer).and_then(|opened| compare_with_table(opened, &mut live.into_table())) {
         Ok(differences) if differences.is_empty() => {
-            checked.said.push(format!("{names}: the log between them makes one of the other"));
+            checked.lines.push(format!("{names}: the newer one matches the log between them"));
         }
         Ok(differences) => {
-            let what = format!("it is not what the log makes of the one before: {differences}");
-            checked.complain(newer.seq, &what);
+            let what =
+                format!("it differs from a fold of the log from the previous checkpoint: {differences}");
+            checked.add_failure(newer.seq, &what);
         }
-        Err(Fault::Io(error)) if error.kind() == ErrorKind::NotFound => {}
-        Err(fault) => checked.complain(newer.seq, &fault.to_string()),
+        Err(CheckpointError::Io(error)) if error.kind() == ErrorKind::NotFound => {}
+        Err(fault) => checked.add_failure(newer.seq, &fault.to_string()),
     }
     Ok(())
 }
 
-/// Folds the records behind `since` up to `until`; why it cannot be done.
-fn fold(
+/// Folds the records after `since` up to `until`. Returns the reason if the log does not have all of
+/// them.
+fn fold_log(
     disk: &Arc<dyn Disk>,
     path: &Path,
-    live: &mut Live,
+    live: &mut ProfileTable,
     since: u64,
     until: u64,
 ) -> Result<Option<String>, LogError> {
-    let mut reader = Reader::open(Arc::clone(disk), path, since)?;
+    let mut reader = LogReader::open(Arc::clone(disk), path, since)?;
     if reader.last_seq() < until {
-        return Ok(Some(format!("the log names seq {} durable so far", reader.last_seq())));
+        return Ok(Some(format!("the log is durable only up to seq {}", reader.last_seq())));
     }
     let mut next = since + 1;
     while next <= until {
         match reader.read_next()? {
             None => return Ok(Some(format!("the log ends before seq {next}"))),
-            Some(Item::Finding(finding)) => return Ok(Some(format!("the log is damaged: {finding}"))),
-            Some(Item::Records(records)) if records.first_seq > next => {
+            Some(LogItem::Damage(finding)) => return Ok(Some(format!("the log is damaged: {finding}"))),
+            Some(LogItem::Records(records)) if records.first_seq > next => {
                 return Ok(Some(format!("the log has no seq {next}")));
             }
-            Some(Item::Records(records)) => {
-                let records = records.until(until + 1);
+            Some(LogItem::Records(records)) => {
+                let records = records.before_seq(until + 1);
                 next = records.seqs().end;
                 live.fold(records);
             }
@@ -142,53 +151,56 @@ fn fold(
     Ok(None)
 }
 
-/// How a checkpoint differs from a table.
+/// The differences between a checkpoint and a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Differences {
+pub(crate) struct Differences {
     /// Entries of the checkpoint that the table does not have.
-    pub added: u64,
+    pub extra: u64,
     /// Entries of the table that the checkpoint does not have.
     pub missing: u64,
-    /// Entries of both whose values or ranks differ.
-    pub other: u64,
-    /// Where in the order of their last put another entry stands first.
-    pub order_at: Option<u64>,
+    /// Entries of both that have another value or another eviction class.
+    pub changed: u64,
+    /// Index of the first entry that differs, with all entries in the order of their last put.
+    pub first_order_mismatch: Option<u64>,
 }
 
 impl Differences {
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
+    /// Returns whether there is no difference.
+    pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
 impl std::fmt::Display for Differences {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { added, missing, other, order_at } = self;
-        write!(f, "{added} entries too many, {missing} too few, {other} with other contents")?;
-        order_at.map_or(Ok(()), |at| write!(f, ", another order from entry {at} on"))
+        let Self { extra: added, missing, changed: other, first_order_mismatch: order_at } = self;
+        write!(f, "{added} extra entries, {missing} missing, {other} changed")?;
+        order_at.map_or(Ok(()), |at| write!(f, ", different order from entry {at} on"))
     }
 }
 
-/// Holds a checkpoint against a table: each entry, and their order.
+/// Compares a checkpoint with a table: every entry, and the order of the entries.
 ///
 /// # Errors
-/// A check fails; the system says no.
-pub fn differences(opened: Opened, table: &mut Table) -> Result<Differences, Fault> {
-    let ranked = in_order(table);
+/// A check of the checkpoint fails, or its file cannot be read.
+pub(crate) fn compare_with_table(
+    opened: CheckpointReader,
+    table: &mut Table,
+) -> Result<Differences, CheckpointError> {
+    let ranked = keys_in_put_order(table);
     let (mut entries, mut differences, mut met) = (opened.entries()?, Differences::default(), 0);
     let mut at = 0;
     while let Some(kept) = entries.read_next()? {
         let place = ranked.get(at).map(|(key, _)| *key);
-        if place != Some(kept.key) && differences.order_at.is_none() {
-            differences.order_at = Some(at as u64);
+        if place != Some(kept.key) && differences.first_order_mismatch.is_none() {
+            differences.first_order_mismatch = Some(at as u64);
         }
-        let has_rank = place != Some(kept.key) || ranked.get(at).is_some_and(|(_, rank)| *rank == kept.rank);
+        let has_rank = place != Some(kept.key) || ranked.get(at).is_some_and(|(_, rank)| *rank == kept.class);
         match table.get(kept.key) {
-            None => differences.added += 1,
+            None => differences.extra += 1,
             Some(value) => {
                 met += 1;
-                differences.other += u64::from(value != kept.value || !has_rank);
+                differences.changed += u64::from(value != kept.value || !has_rank);
             }
         }
         at += 1;
@@ -197,11 +209,11 @@ pub fn differences(opened: Opened, table: &mut Table) -> Result<Differences, Fau
     Ok(differences)
 }
 
-/// All keys of a table with their ranks, in the order of their last put.
-fn in_order(table: &mut Table) -> Vec<(Key, Rank)> {
+/// Returns all keys of a table with their eviction classes, in the order of their last put.
+fn keys_in_put_order(table: &mut Table) -> Vec<(Key, EvictionClass)> {
     let mut all = Vec::with_capacity(table.len());
     table.begin_copy();
-    while !table.copy_some(usize::MAX, &mut |key, _, rank, order| all.push((order, key, rank))) {}
+    while !table.copy_chunk(usize::MAX, &mut |key, _, rank, order| all.push((order, key, rank))) {}
     all.sort_unstable_by_key(|(order, ..)| *order);
     all.into_iter().map(|(_, key, rank)| (key, rank)).collect()
 }

@@ -1,4 +1,4 @@
-//! The names of checkpoints in the log's folder.
+//! The checkpoint files in the log's directory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,38 +7,38 @@ use std::sync::Arc;
 use crate::storage::disk::{Disk, DiskFile};
 
 const SUFFIX: &str = ".checkpoint";
-/// One that is being written.
-const UNFINISHED: &str = ".checkpoint";
-/// Behind the name of one that nobody may read again.
-const REFUSED: &str = ".refused";
+/// Name of a checkpoint while it is being written.
+const TEMPORARY_NAME: &str = ".checkpoint";
+/// Suffix of a quarantined checkpoint, which must not be read again.
+const QUARANTINE_SUFFIX: &str = ".refused";
 
-/// The folder, for whoever reads checkpoints, or writes them and has the log's lock.
+/// The log's directory, for reading checkpoints. Writing them also requires the log's lock.
 #[derive(Clone)]
-pub struct Folder {
+pub struct CheckpointDirectory {
     disk: Arc<dyn Disk>,
     path: PathBuf,
 }
 
-impl Folder {
-    /// The one at `path`.
+impl CheckpointDirectory {
+    /// Creates a handle of the directory at `path`.
     pub fn new(disk: Arc<dyn Disk>, path: &Path) -> Self {
         Self { disk, path: path.to_owned() }
     }
 
-    /// What its files are reached through.
+    /// Returns the disk that contains the directory.
     pub fn disk(&self) -> &dyn Disk {
         &*self.disk
     }
 
-    /// Where the checkpoint of `seq` is.
+    /// Returns the path of the checkpoint of `seq`.
     pub fn path_of(&self, seq: u64) -> PathBuf {
         self.path.join(checkpoint_name(seq))
     }
 
-    /// The seqs of the checkpoints that are there, ascending.
+    /// Returns the seqs of all checkpoints in the directory, ascending.
     ///
     /// # Errors
-    /// What the system says.
+    /// The directory cannot be listed.
     pub fn seqs(&self) -> io::Result<Vec<u64>> {
         let names = self.disk.list(&self.path)?;
         let mut seqs: Vec<u64> = names.iter().filter_map(|name| seq_of(name)).collect();
@@ -46,55 +46,56 @@ impl Folder {
         Ok(seqs)
     }
 
-    /// Takes away what a crash or a failure left half made.
-    pub(super) fn clear(&self) -> io::Result<()> {
-        unless_absent(self.disk.unlink(&self.path.join(UNFINISHED)))
+    /// Deletes the unfinished file of a crash or a failure.
+    pub(super) fn remove_temporary(&self) -> io::Result<()> {
+        ignore_not_found(self.disk.unlink(&self.path.join(TEMPORARY_NAME)))
     }
 
-    /// Begins a file that is not there yet.
-    pub(super) fn create(&self) -> io::Result<Box<dyn DiskFile>> {
-        self.clear()?;
-        self.disk.create(&self.path.join(UNFINISHED))
+    /// Creates the temporary file of a new checkpoint.
+    pub(super) fn create_temporary(&self) -> io::Result<Box<dyn DiskFile>> {
+        self.remove_temporary()?;
+        self.disk.create(&self.path.join(TEMPORARY_NAME))
     }
 
-    /// Gives the file that was begun its name, durably; it has been synced.
+    /// Renames the temporary file to its final name and syncs the directory. The file itself must be
+    /// synced already.
     pub(super) fn install(&self, seq: u64) -> io::Result<()> {
-        self.disk.rename(&self.path.join(UNFINISHED), &self.path_of(seq))?;
-        self.disk.sync_folder(&self.path)
+        self.disk.rename(&self.path.join(TEMPORARY_NAME), &self.path_of(seq))?;
+        self.disk.sync_directory(&self.path)
     }
 
     /// Deletes a checkpoint.
     pub(super) fn remove(&self, seq: u64) -> io::Result<()> {
-        unless_absent(self.disk.unlink(&self.path_of(seq)))
+        ignore_not_found(self.disk.unlink(&self.path_of(seq)))
     }
 
-    /// Deletes those that were put aside.
-    pub(super) fn remove_refused(&self) -> io::Result<()> {
-        let refused = |name: &String| name.strip_suffix(REFUSED).and_then(seq_of).is_some();
+    /// Deletes all quarantined checkpoints.
+    pub(super) fn remove_quarantined(&self) -> io::Result<()> {
+        let refused = |name: &String| name.strip_suffix(QUARANTINE_SUFFIX).and_then(seq_of).is_some();
         let names = self.disk.list(&self.path)?;
         names.iter().filter(|name| refused(name)).try_for_each(|name| self.disk.unlink(&self.path.join(name)))
     }
 
-    /// Sees to it, durably, that nobody reads a checkpoint again.
-    pub(super) fn refuse(&self, seq: u64) -> io::Result<()> {
-        let refused = self.path.join(checkpoint_name(seq) + REFUSED);
+    /// Renames a checkpoint so that it is not read again, and syncs the directory.
+    pub(super) fn quarantine(&self, seq: u64) -> io::Result<()> {
+        let refused = self.path.join(checkpoint_name(seq) + QUARANTINE_SUFFIX);
         self.disk.rename(&self.path_of(seq), &refused)?;
-        self.disk.sync_folder(&self.path)
+        self.disk.sync_directory(&self.path)
     }
 }
 
-/// The name of the checkpoint of `seq`.
+/// Returns the file name of the checkpoint of `seq`.
 pub fn checkpoint_name(seq: u64) -> String {
     format!("{seq:020}{SUFFIX}")
 }
 
-/// The seq that a checkpoint's name tells; `None` for another file.
-pub fn seq_of(name: &str) -> Option<u64> {
+/// Returns the seq in the name of a checkpoint. `None` for other files.
+pub(crate) fn seq_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(SUFFIX)?;
     let is_number = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| digits.parse().ok()).flatten()
 }
 
-fn unless_absent(result: io::Result<()>) -> io::Result<()> {
+fn ignore_not_found(result: io::Result<()>) -> io::Result<()> {
     result.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }

@@ -1,24 +1,25 @@
-//! A checkpoint: the table of visitors exactly as of one seq. THE SPEC; it stands nowhere else.
+//! The checkpoint format: the table of visitors exactly as of one seq. This is the only specification.
 //!
-//! **Purpose.** Recovery loads the newest and folds only what the log holds behind its seq; once retention has let segments go, it
-//! is the truth of them. The checkpointer's thread writes; recovery, `check` and `inspect` read; the checkpointer deletes what is
-//! older than two generations. Checkpoints are data: every released format version is read for ever.
+//! **Purpose.** Recovery loads the newest checkpoint and folds only the records after its seq. After
+//! retention has deleted the older segments, the checkpoint is the only copy of their effect. The
+//! checkpointer's thread writes checkpoints, and deletes all but the newest two. Recovery, `check` and
+//! `inspect` read them. Checkpoints are data: every later release reads every released format version.
 //!
-//! **Bounds.** All numbers are little-endian, on every machine. The bounds stand in `limits.rs`: `CHECKPOINT_BLOCK_BYTES`,
-//! `CHECKPOINT_RUNS_MAX`, `PROFILE_BYTES_MAX` of a value.
+//! **Limits.** All numbers are little-endian, on every machine. The limits are in `limits`:
+//! `CHECKPOINT_BLOCK_BYTES`, `CHECKPOINT_RUNS_MAX`, and `PROFILE_BYTES_MAX` for a value.
 //!
-//! # The folder
+//! # Directory
 //!
 //! ```text
-//! NAME                                      WHAT
-//! 00000000000000000100.checkpoint           the table as of seq 100; two of them are kept
-//! .checkpoint                               one being written, not yet there; deleted at the next start
-//! 00000000000000000100.checkpoint.refused   one whose seq is beyond the log that it was found beside; nobody reads it
+//! NAME                                      MEANING
+//! 00000000000000000100.checkpoint           the table as of seq 100; the newest two are kept
+//! .checkpoint                               a checkpoint being written; deleted at the next start
+//! 00000000000000000100.checkpoint.refused   quarantined: its seq is after the end of the log; never read
 //! ```
 //!
-//! It is the log's folder, and who has the log's lock writes here too.
+//! It is the directory of the log. A process that writes here must have the log's lock.
 //!
-//! # A checkpoint
+//! # Checkpoint
 //!
 //! ```text
 //! +--------+-------+-------+-- - --+-------+-- - --+---------+
@@ -31,11 +32,11 @@
 //! 0       8     magic           FF 50 4C 58 43 48 4B 50 ("\xFFPLXCHKP")
 //! 8       4     format version  1
 //! 12      4     header length   72; the first block begins here
-//! 16      8     seq             the records up to this one are folded, and no other
-//! 24      8     made            milliseconds
-//! 32      16    secret          that keys of visitors are hashed with, for as long as the folder is
-//! 48      8     bound           that the table went by (--profiles-memory)
-//! 56      8     entries         of the table
+//! 16      8     seq             exactly the records up to this one are folded
+//! 24      8     created         time in milliseconds
+//! 32      16    secret          hash secret of the keys; never changes in one directory
+//! 48      8     memory limit    of the table (--profiles-memory)
+//! 56      8     entries         number of entries in the table
 //! 64      4     zero
 //! 68      4     crc             CRC-32C of bytes 0..68
 //!
@@ -43,144 +44,154 @@
 //! 0       8     magic           FF 50 4C 58 42 4C 43 4B ("\xFFPLXBLCK")
 //! 8       4     length          of the block, header included
 //! 12      4     crc             CRC-32C of bytes 0..12 and 16..length
-//! 16      4     count           of entries, at least 1
+//! 16      4     count           number of entries, at least 1
 //! 20      4     zero
 //! 24      n     entries
 //!
 //! ENTRY
-//! 0       16    key             of the visitor, or of an id that is tied to one
-//! 16      8     order           when it was put last: evictions go by it, and it is no other entry's
-//! 24      1     rank            0 never goes by itself, 1 came once, 2 known
+//! 0       16    key             of a visitor, or of an anon ID that is linked to a user
+//! 16      8     order           put order: unique, grows with each put, evictions follow it
+//! 24      1     class           eviction class: 0 pinned (alias), 1 single visit, 2 returning
 //! 25      1     zero
 //! 26      2     length          of the value
 //! 28      n     value           a profile or an alias: see `profile.rs`
 //!
-//! TRAILER, the file's last bytes
+//! TRAILER, the last bytes of the file
 //! 0       8     magic           FF 50 4C 58 43 45 4E 44 ("\xFFPLXCEND")
-//! 8       4     length          of the trailer: 40 and 32 for each run
+//! 8       4     length          of the trailer: 40, and 32 for each run
 //! 12      4     crc             CRC-32C of bytes 0..12 and 16..length
-//! 16      8     entries         in all blocks
-//! 24      4     runs
-//! 28      4     header          the header's crc
-//! 32      32 n  runs            each: offset (8), bytes (8), entries (8), sum (4), zero (4)
-//!         8     trailer at      offset of the trailer
+//! 16      8     entries         number of entries in all blocks
+//! 24      4     runs            number of runs
+//! 28      4     header crc      crc of the header
+//! 32      32 n  runs            each: offset (8), bytes (8), entries (8), checksum (4), zero (4)
+//!         8     trailer offset  offset of the trailer in the file
 //! ```
 //!
-//! A run's *sum* is 0, and with each of its blocks the CRC-32C of the sum before and the block's crc, 4 bytes each. So the trailer's
-//! crc stands for every byte of the file.
+//! The *checksum* of a run starts at 0. For each block, the next checksum is the CRC-32C of the previous
+//! checksum and the block's crc, 4 bytes each. So the crc of the trailer covers every byte of the file.
 //!
-//! **Runs.** The table is copied in no order and holds more than is to be held twice. So what fits the writer's memory is sorted and
-//! written as a run, and a reader merges the runs: entries come in ascending order, which is that of their last put, and a table
-//! that they are put into evicts as the one that was copied.
+//! **Runs.** The table is copied in no particular order and is too large to be in memory twice. So the
+//! writer sorts as many entries as fit its memory and writes them as a run, and a reader merges the runs.
+//! The merged entries are in the order of their last put. A table filled with them in that order evicts in
+//! the same order as the original.
 //!
-//! # What is valid
+//! # Validity
 //!
-//! **Checks on reading**, in this order: header (length, magic, crc; then format version); the last 8 bytes (inside the file, a
-//! trailer within its bound); trailer (magic, length, crc, the header's crc, entries as in the header); runs (end to end from the
-//! header to the trailer); each block (inside its run, length in bounds, magic, crc, count); each entry (inside its block, rank,
-//! zero, length); orders ascend strictly over all runs; each run has as many entries and the sum that the trailer says. Nothing is
-//! used of a file that fails any of them.
+//! **Checks on reading**, in this order:
 //!
-//! **Writing**: `.checkpoint` is made; header, blocks, trailer, with a sync after each run so that the log's own syncs do not wait
-//! for all of it; synced; renamed to its name; the folder synced; then what is older than two generations is deleted. After a failed
-//! call the file is given up, and another is begun later.
+//! 1. Header: length, magic and crc, then format version.
+//! 2. Last 8 bytes: inside the file, and a trailer length within its limit.
+//! 3. Trailer: magic, length, crc, the header's crc, and the number of entries in the header.
+//! 4. Runs: end to end from the header to the trailer.
+//! 5. Each block: inside its run, length within limits, magic, crc, count.
+//! 6. Each entry: inside its block, class, zero, length.
+//! 7. Orders ascend strictly over all runs.
+//! 8. Each run has the number of entries and the checksum of the trailer.
 //!
-//! **A crash can leave** a `.checkpoint`, and more generations than two.
+//! A file that fails any check is not used at all.
 //!
-//! **A version change** says so in the format version; a reader refuses one that it does not know, and the server does not start on
-//! it, for it would begin without visitors whose records may be gone.
+//! **Writing**: create `.checkpoint`. Write header, blocks and trailer, and sync after each run, so that
+//! syncs of the log never wait for the whole file. Sync the file, rename it, and sync the directory. Then
+//! delete all but the newest two checkpoints. After a failed call the file is abandoned, and a new attempt
+//! begins later.
 //!
-//! **The smallest file in hex** is `tests/golden/smallest.checkpoint.hex`, a golden test: one visitor, tied to a user by one id.
+//! **After a crash** there may be a `.checkpoint`, and more than two checkpoints.
+//!
+//! **A format change** increments the format version. A reader rejects a version that it does not support.
+//! The server then does not start, because it would run without visitors whose records may be deleted.
+//!
+//! **The smallest file in hex** is the golden file `tests/golden/smallest.checkpoint.hex`: one user with one
+//! linked anon ID.
 
-use crate::checksum::castagnoli;
+use crate::checksum::crc32c;
 use crate::limits::{CHECKPOINT_BLOCK_BYTES, CHECKPOINT_RUNS_MAX, PROFILE_BYTES_MAX};
 use crate::visitors::log::format::{u16_at, u32_at, u64_at};
-use crate::visitors::store::table::{Key, Rank};
+use crate::visitors::store::table::{EvictionClass, Key};
 
-/// A checkpoint's first bytes.
-pub const MAGIC: [u8; 8] = *b"\xFFPLXCHKP";
+/// First bytes of a checkpoint.
+pub(crate) const MAGIC: [u8; 8] = *b"\xFFPLXCHKP";
 const BLOCK_MAGIC: [u8; 8] = *b"\xFFPLXBLCK";
 const TRAILER_MAGIC: [u8; 8] = *b"\xFFPLXCEND";
-/// The format that this release writes.
-pub const FORMAT_VERSION: u32 = 1;
+/// Format version that this release writes.
+pub(crate) const FORMAT_VERSION: u32 = 1;
 /// Bytes before the first block.
 pub const HEADER_BYTES: usize = 72;
-/// Bytes before a block's first entry.
+/// Bytes before the first entry of a block.
 pub const BLOCK_HEADER_BYTES: usize = 24;
-/// Bytes before an entry's value.
+/// Bytes before the value of an entry.
 pub const ENTRY_HEADER_BYTES: usize = 28;
-/// The last bytes of a file: where its trailer is.
-pub const TRAILER_AT_BYTES: usize = 8;
-/// A trailer without runs.
-pub const TRAILER_BYTES: usize = 40;
+/// Bytes of the trailer's offset, at the end of the file.
+pub(crate) const TRAILER_OFFSET_BYTES: usize = 8;
+/// Bytes of a trailer without runs.
+pub(crate) const TRAILER_BYTES: usize = 40;
 const RUN_BYTES: usize = 32;
-/// The longest trailer.
-pub const TRAILER_BYTES_MAX: usize = TRAILER_BYTES + CHECKPOINT_RUNS_MAX * RUN_BYTES;
+/// Maximum bytes of a trailer. A longer one is damage.
+pub(crate) const TRAILER_BYTES_MAX: usize = TRAILER_BYTES + CHECKPOINT_RUNS_MAX * RUN_BYTES;
 
-// An entry's length has two bytes, and the largest fits a block.
+// The length of an entry's value fits in two bytes, and the largest entry fits in a block.
 const _: () = assert!(PROFILE_BYTES_MAX <= u16::MAX as usize);
 const _: () = assert!(BLOCK_HEADER_BYTES + ENTRY_HEADER_BYTES + PROFILE_BYTES_MAX <= CHECKPOINT_BLOCK_BYTES);
 
-/// What a checkpoint is of.
+/// The header of a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// The records up to this one are folded.
+    /// Exactly the records up to this seq are folded.
     pub seq: u64,
-    /// When it was made, in milliseconds.
-    pub made_ms: i64,
-    /// What keys are hashed with.
+    /// Creation time, in milliseconds.
+    pub created_ms: i64,
+    /// Secret with which the keys are hashed.
     pub secret: [u8; 16],
-    /// The bound that the table went by.
+    /// Memory limit of the table, as a cost in bytes.
     pub cost_max: u64,
-    /// How many entries follow.
+    /// Number of entries in the file.
     pub entries: u64,
 }
 
-/// Why a header cannot be read.
+/// The reason why a header cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HeaderFault {
-    /// Too short, another magic, a wrong checksum.
+pub enum HeaderError {
+    /// The header is too short, or has another magic or a wrong checksum.
     Damaged,
-    /// Whole, of a format version that this release does not know.
+    /// The header is complete, but this release does not support its format version.
     Version(u32),
 }
 
 impl Header {
-    /// The first bytes of the file.
+    /// Encodes the first bytes of the file.
     pub fn to_bytes(self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0..8].copy_from_slice(&MAGIC);
         bytes[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
         bytes[12..16].copy_from_slice(&(HEADER_BYTES as u32).to_le_bytes());
         bytes[16..24].copy_from_slice(&self.seq.to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.made_ms.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.created_ms.to_le_bytes());
         bytes[32..48].copy_from_slice(&self.secret);
         bytes[48..56].copy_from_slice(&self.cost_max.to_le_bytes());
         bytes[56..64].copy_from_slice(&self.entries.to_le_bytes());
-        let crc = castagnoli(&[&bytes[..68]]);
+        let crc = crc32c(&[&bytes[..68]]);
         bytes[68..72].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
 
-    /// The header that `bytes` are.
+    /// Decodes a header.
     ///
     /// # Errors
-    /// They are none, or of a later release.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, HeaderFault> {
+    /// The bytes are not a header, or are from a later release.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, HeaderError> {
         let whole = bytes.len() == HEADER_BYTES && bytes[..8] == MAGIC;
-        if !whole || castagnoli(&[&bytes[..68]]) != u32_at(bytes, 68) {
-            return Err(HeaderFault::Damaged);
+        if !whole || crc32c(&[&bytes[..68]]) != u32_at(bytes, 68) {
+            return Err(HeaderError::Damaged);
         }
         match (u32_at(bytes, 8), u32_at(bytes, 12) as usize) {
             (FORMAT_VERSION, HEADER_BYTES) => {}
-            (FORMAT_VERSION, _) => return Err(HeaderFault::Damaged),
-            (version, _) => return Err(HeaderFault::Version(version)),
+            (FORMAT_VERSION, _) => return Err(HeaderError::Damaged),
+            (version, _) => return Err(HeaderError::Version(version)),
         }
         let mut secret = [0; 16];
         secret.copy_from_slice(&bytes[32..48]);
         Ok(Self {
             seq: u64_at(bytes, 16),
-            made_ms: u64_at(bytes, 24) as i64,
+            created_ms: u64_at(bytes, 24) as i64,
             secret,
             cost_max: u64_at(bytes, 48),
             entries: u64_at(bytes, 56),
@@ -188,61 +199,63 @@ impl Header {
     }
 }
 
-/// An entry of the table, where it lies.
+/// An entry of the table, decoded in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kept<'a> {
-    /// Its key.
+pub struct CheckpointEntry<'a> {
+    /// Key of the entry.
     pub key: Key,
-    /// When it was put last.
+    /// Put order: a number that grows with each put.
     pub order: u64,
-    /// When it goes.
-    pub rank: Rank,
-    /// A profile or an alias.
+    /// Eviction class.
+    pub class: EvictionClass,
+    /// Encoded profile or alias.
     pub value: &'a [u8],
 }
 
-impl<'a> Kept<'a> {
-    /// Appends it.
+impl<'a> CheckpointEntry<'a> {
+    /// Appends the encoded entry.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        // A value is a profile, whose bound fits two bytes, or an alias.
+        // A value is an alias or a profile, and the limit of a profile fits in two bytes.
         let length = u16::try_from(self.value.len()).unwrap_or(u16::MAX);
         let mut head = [0; ENTRY_HEADER_BYTES];
         head[0..8].copy_from_slice(&self.key.0[0].to_le_bytes());
         head[8..16].copy_from_slice(&self.key.0[1].to_le_bytes());
         head[16..24].copy_from_slice(&self.order.to_le_bytes());
-        head[24] = self.rank as u8;
+        head[24] = self.class as u8;
         head[26..28].copy_from_slice(&length.to_le_bytes());
         out.extend_from_slice(&head);
         out.extend_from_slice(&self.value[..usize::from(length)]);
     }
 
-    /// The entry at the beginning of `bytes`, if all checks pass.
+    /// Decodes the entry at the beginning of `bytes`. `None` if a check fails.
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
         let (head, rest) = bytes.split_at_checked(ENTRY_HEADER_BYTES)?;
         let length = usize::from(u16_at(head, 26));
-        let rank = *[Rank::Alias, Rank::Once, Rank::Known].get(usize::from(head[24]))?;
+        let rank = *[EvictionClass::Pinned, EvictionClass::SingleVisit, EvictionClass::Returning]
+            .get(usize::from(head[24]))?;
         let is_valid = head[25] == 0 && length <= PROFILE_BYTES_MAX;
         is_valid.then_some(Self {
             key: Key([u64_at(head, 0), u64_at(head, 8)]),
             order: u64_at(head, 16),
-            rank,
+            class: rank,
             value: rest.get(..length)?,
         })
     }
 
-    /// Bytes that it takes.
+    /// Returns the encoded length in bytes.
     pub fn encoded_len(&self) -> usize {
         ENTRY_HEADER_BYTES + self.value.len()
     }
 }
 
-/// Begins a block in `out`, which is emptied; its entries are to be appended, then [`end_block`] called.
+/// Clears `out` and begins a block in it. The caller appends the entries and then calls
+/// [`end_block`].
 pub fn begin_block(out: &mut Vec<u8>) {
     out.clear();
     out.resize(BLOCK_HEADER_BYTES, 0);
 }
 
-/// Writes the header of the block that `block` is; its crc is the answer.
+/// Writes the header of a block and returns its crc.
 pub fn end_block(block: &mut [u8], count: u32) -> u32 {
     let length = block.len() as u32;
     block[0..8].copy_from_slice(&BLOCK_MAGIC);
@@ -251,7 +264,8 @@ pub fn end_block(block: &mut [u8], count: u32) -> u32 {
     put_crc(block)
 }
 
-/// The length that the block header at the beginning of `bytes` names, if it may be one.
+/// Returns the block length in the block header at the beginning of `bytes`. `None` if it is not a
+/// valid block header.
 pub fn block_length(bytes: &[u8]) -> Option<usize> {
     if bytes.len() < BLOCK_HEADER_BYTES || bytes[..8] != BLOCK_MAGIC {
         return None;
@@ -260,32 +274,33 @@ pub fn block_length(bytes: &[u8]) -> Option<usize> {
     (BLOCK_HEADER_BYTES + ENTRY_HEADER_BYTES..=CHECKPOINT_BLOCK_BYTES).contains(&length).then_some(length)
 }
 
-/// Count and crc of the whole block that `bytes` are, if its checks pass but for those of its entries.
-pub fn block_checked(bytes: &[u8]) -> Option<(u32, u32)> {
+/// Checks a complete block, but not its entries. Returns its count and crc, or `None` if a check
+/// fails.
+pub(crate) fn check_block(bytes: &[u8]) -> Option<(u32, u32)> {
     let crc = (block_length(bytes)? == bytes.len()).then(|| crc_of(bytes))?;
     let count = u32_at(bytes, 16);
     (crc == u32_at(bytes, 12) && count > 0 && u32_at(bytes, 20) == 0).then_some((count, crc))
 }
 
-/// The sum of a run that goes on with a block of this crc.
-pub fn sum_on(sum: u32, crc: u32) -> u32 {
-    castagnoli(&[&sum.to_le_bytes(), &crc.to_le_bytes()])
+/// Returns the checksum of a run after one more block, which has this crc.
+pub fn extend_checksum(sum: u32, crc: u32) -> u32 {
+    crc32c(&[&sum.to_le_bytes(), &crc.to_le_bytes()])
 }
 
-/// A run, as the trailer tells of it.
+/// A run, as described in the trailer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Run {
     /// Offset of its first block.
-    pub at: u64,
-    /// Of all its blocks.
+    pub offset: u64,
+    /// Bytes of all its blocks.
     pub bytes: u64,
-    /// In all its blocks.
+    /// Number of entries in all its blocks.
     pub entries: u64,
-    /// Of its blocks' crcs.
-    pub sum: u32,
+    /// Checksum over the crcs of its blocks.
+    pub checksum: u32,
 }
 
-/// The trailer that stands at `at`, of a file with this header.
+/// Encodes the trailer of a file with this header. `at` is the offset of the trailer.
 pub fn trailer_to_bytes(runs: &[Run], header: &[u8; HEADER_BYTES], at: u64) -> Vec<u8> {
     let mut bytes = vec![0; 32];
     let entries: u64 = runs.iter().map(|run| run.entries).sum();
@@ -295,8 +310,8 @@ pub fn trailer_to_bytes(runs: &[Run], header: &[u8; HEADER_BYTES], at: u64) -> V
     bytes[24..28].copy_from_slice(&(runs.len() as u32).to_le_bytes());
     bytes[28..32].copy_from_slice(&header[68..72]);
     for run in runs {
-        [run.at, run.bytes, run.entries].iter().for_each(|number| bytes.extend(number.to_le_bytes()));
-        bytes.extend(run.sum.to_le_bytes());
+        [run.offset, run.bytes, run.entries].iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+        bytes.extend(run.checksum.to_le_bytes());
         bytes.extend([0; 4]);
     }
     bytes.extend(at.to_le_bytes());
@@ -304,7 +319,8 @@ pub fn trailer_to_bytes(runs: &[Run], header: &[u8; HEADER_BYTES], at: u64) -> V
     bytes
 }
 
-/// The runs that the trailer at `at` tells of, if its checks pass, for a file with this header.
+/// Decodes the runs from the trailer at offset `at` of a file with this header. `None` if a check
+/// fails.
 pub fn trailer_from_bytes(bytes: &[u8], header: &[u8; HEADER_BYTES], at: u64) -> Option<Vec<Run>> {
     if bytes.len() < TRAILER_BYTES || bytes[..8] != TRAILER_MAGIC || crc_of(bytes) != u32_at(bytes, 12) {
         return None;
@@ -319,21 +335,21 @@ pub fn trailer_from_bytes(bytes: &[u8], header: &[u8; HEADER_BYTES], at: u64) ->
         return None;
     }
     let run = |bytes: &[u8]| Run {
-        at: u64_at(bytes, 0),
+        offset: u64_at(bytes, 0),
         bytes: u64_at(bytes, 8),
         entries: u64_at(bytes, 16),
-        sum: u32_at(bytes, 24),
+        checksum: u32_at(bytes, 24),
     };
     let runs: Vec<Run> = bytes[32..32 + count * RUN_BYTES].chunks_exact(RUN_BYTES).map(run).collect();
     let behind = runs.iter().try_fold(HEADER_BYTES as u64, |end, run| {
-        if run.at == end { end.checked_add(run.bytes) } else { None }
+        if run.offset == end { end.checked_add(run.bytes) } else { None }
     });
     let entries = runs.iter().try_fold(0u64, |sum, run| sum.checked_add(run.entries));
     (behind == Some(at) && entries == Some(u64_at(bytes, 16))).then_some(runs)
 }
 
 fn crc_of(bytes: &[u8]) -> u32 {
-    castagnoli(&[&bytes[..12], &bytes[16..]])
+    crc32c(&[&bytes[..12], &bytes[16..]])
 }
 
 fn put_crc(bytes: &mut [u8]) -> u32 {

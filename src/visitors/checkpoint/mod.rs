@@ -1,69 +1,71 @@
-//! The table of visitors in files, so that a start need not fold the whole log.
+//! Checkpoints: the table of visitors in files, so that a start does not have to fold the whole log.
 //!
 //! ```text
-//! writer: Making::between --slices--> Scribe, on the checkpointer's thread --sorted runs--> <seq>.checkpoint
-//! start:  restore --entries in order--> Table --records behind the seq--> as before
+//! running: CheckpointScheduler::on_idle --chunks--> CheckpointWriter --sorted runs--> <seq>.checkpoint
+//! start:   restore --entries in order--> Table --records after the seq--> the table as before
 //! ```
 //!
-//! The format is [`mod@format`]'s module doc.
+//! The module doc of [`mod@format`] describes the file format.
 //!
-//! What always holds: the table is `fold(checkpoint, records after it)`, exactly, evictions included; whatever the bytes of a file
-//! are, nothing panics and nothing is allocated that a bound does not allow; nothing here holds the log up.
-pub mod directory;
-pub mod format;
-pub mod reader;
-pub mod restore;
-pub mod scheduler;
-pub mod writer;
+//! Invariants: the table is exactly `fold(checkpoint, records after it)`, evictions included. No content of
+//! a file causes a panic, or an allocation above its limit. Checkpoints never delay the log.
+
+pub(crate) mod directory;
+pub(crate) mod format;
+pub(crate) mod reader;
+pub(crate) mod restore;
+pub(crate) mod scheduler;
+pub(crate) mod writer;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What became of checkpoints, for whoever shows it.
+/// Metrics of checkpoints, shared between threads.
 #[derive(Debug, Default)]
-pub struct Figures {
-    made: AtomicU64,
+pub struct CheckpointMetrics {
+    written: AtomicU64,
     failed: AtomicU64,
-    given_up: AtomicU64,
+    aborted: AtomicU64,
     bytes: AtomicU64,
     seq: AtomicU64,
-    covered: AtomicU64,
-    /// The seq of the last erasure: what is older than it is to go.
-    erased: AtomicU64,
+    checkpointed_seq: AtomicU64,
+    /// The seq of the last erasure. Older checkpoints must be deleted.
+    erased_seq: AtomicU64,
 }
 
-impl Figures {
-    /// Checkpoints that were made.
-    pub fn made(&self) -> u64 {
-        self.made.load(Ordering::Relaxed)
+impl CheckpointMetrics {
+    /// Returns the number of checkpoints written.
+    pub fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
     }
 
-    /// Times that the disk failed them.
+    /// Returns the number of disk errors while writing or deleting checkpoints.
     pub fn failed(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Copies that were given up, for the table changed faster.
-    pub fn given_up(&self) -> u64 {
-        self.given_up.load(Ordering::Relaxed)
+    /// Returns the number of copies aborted because the table changed too fast.
+    pub fn aborted(&self) -> u64 {
+        self.aborted.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the last file that was made.
+    /// Returns the size of the last checkpoint written, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// The seq of the newest.
+    /// Returns the seq of the newest checkpoint, or 0.
     pub fn seq(&self) -> u64 {
         self.seq.load(Ordering::Relaxed)
     }
 
-    /// Whether every kept checkpoint is of this seq or a later one, and there is one.
-    pub fn are_behind(&self, seq: u64) -> bool {
-        self.covered() >= seq
+    /// Returns whether there is a checkpoint, and all of them contain the records up to `seq`.
+    pub fn covers(&self, seq: u64) -> bool {
+        self.checkpointed_seq() >= seq
     }
 
-    /// All kept checkpoints hold the records up to this seq: the log may let them go.
-    pub fn covered(&self) -> u64 {
-        self.covered.load(Ordering::Acquire)
+    /// Returns the last seq whose records are in all checkpoints, or 0. The log may delete the records up
+    /// to it.
+    pub fn checkpointed_seq(&self) -> u64 {
+        self.checkpointed_seq.load(Ordering::Acquire)
     }
 }

@@ -1,6 +1,7 @@
-//! A checkpoint, read from its file: its entries in ascending order, each check made before anything is told.
+//! Reads a checkpoint: merges the entries of its runs in ascending order, and checks everything before
+//! returning it.
 //!
-//! What is held is a block of each run, so that a table of any size is read in some megabytes.
+//! It holds one block of each run in memory, so some megabytes are enough for a table of any size.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,95 +9,99 @@ use std::io;
 use std::path::Path;
 
 use super::format::{
-    BLOCK_HEADER_BYTES, HEADER_BYTES, Header, HeaderFault, Kept, Run, TRAILER_AT_BYTES, TRAILER_BYTES,
-    TRAILER_BYTES_MAX, block_checked, block_length, sum_on, trailer_from_bytes,
+    BLOCK_HEADER_BYTES, CheckpointEntry, HEADER_BYTES, Header, HeaderError, Run, TRAILER_BYTES,
+    TRAILER_BYTES_MAX, TRAILER_OFFSET_BYTES, block_length, check_block, extend_checksum, trailer_from_bytes,
 };
 use crate::limits::CHECKPOINT_BLOCK_BYTES;
 use crate::storage::disk::{Disk, DiskFile, read_full};
 
-/// Why a checkpoint cannot be used.
+/// The reason why a checkpoint cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum CheckpointError {
     /// A check fails.
-    #[error("damaged at {at}: {what}")]
+    #[error("damaged at offset {at}: {what}")]
     Damaged {
-        /// Offset.
+        /// Offset in the file.
         at: u64,
-        /// Which.
+        /// The check that fails.
         what: &'static str,
     },
-    /// A later release wrote it.
-    #[error("it has format version {0}, which this release does not know")]
+    /// A later release wrote the file.
+    #[error("unsupported format version {0}; use the release that wrote it, or a later one")]
     Version(u32),
-    /// The system says no.
+    /// The file cannot be read.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
 
-fn damaged(at: u64, what: &'static str) -> Fault {
-    Fault::Damaged { at, what }
+fn damaged(at: u64, what: &'static str) -> CheckpointError {
+    CheckpointError::Damaged { at, what }
 }
 
-/// A checkpoint whose ends are sound.
-pub struct Opened {
+/// An open checkpoint with a valid header and trailer.
+pub struct CheckpointReader {
     file: Box<dyn DiskFile>,
     header: Header,
     runs: Vec<Run>,
     bytes: u64,
 }
 
-impl Opened {
-    /// Reads header and trailer.
+impl CheckpointReader {
+    /// Opens a checkpoint and reads its header and trailer.
     ///
     /// # Errors
-    /// One of them fails; the system says no.
-    pub fn open(disk: &dyn Disk, path: &Path) -> Result<Self, Fault> {
+    /// A check of header or trailer fails, or the file cannot be read.
+    pub fn open(disk: &dyn Disk, path: &Path) -> Result<Self, CheckpointError> {
         let file = disk.open(path)?;
         let bytes = file.length()?;
         let mut head = [0; HEADER_BYTES];
         let read = read_full(&*file, &mut head, 0)?;
         let header = Header::from_bytes(&head[..read]).map_err(|fault| match fault {
-            HeaderFault::Damaged => damaged(0, "the header"),
-            HeaderFault::Version(version) => Fault::Version(version),
+            HeaderError::Damaged => damaged(0, "invalid header"),
+            HeaderError::Version(version) => CheckpointError::Version(version),
         })?;
-        let runs = trailer(&*file, bytes, &head)?;
+        let runs = read_trailer(&*file, bytes, &head)?;
         Ok(Self { file, header, runs, bytes })
     }
 
-    /// What it is of.
+    /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Of the file.
+    /// Returns the size of the file, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How its entries lie.
+    /// Returns the runs.
     pub fn runs(&self) -> &[Run] {
         &self.runs
     }
 
-    /// Its entries.
+    /// Returns a reader of the entries.
     ///
     /// # Errors
-    /// The first block of a run fails; the system says no.
-    pub fn entries(self) -> Result<Entries, Fault> {
-        let cursors = self.runs.iter().map(Cursor::new).collect();
+    /// A check of the first block of a run fails, or the file cannot be read.
+    pub fn entries(self) -> Result<EntryReader, CheckpointError> {
+        let cursors = self.runs.iter().map(RunCursor::new).collect();
         let mut entries =
-            Entries { file: self.file, cursors, ahead: BinaryHeap::new(), handed_out: None, least: 0 };
+            EntryReader { file: self.file, cursors, heads: BinaryHeap::new(), last_run: None, order_min: 0 };
         for run in 0..entries.cursors.len() {
-            entries.look(run)?;
+            entries.peek(run)?;
         }
         Ok(entries)
     }
 }
 
-fn trailer(file: &dyn DiskFile, bytes: u64, head: &[u8; HEADER_BYTES]) -> Result<Vec<Run>, Fault> {
-    let lacks = || damaged(bytes, "the end is missing");
-    let mut last = [0; TRAILER_AT_BYTES];
-    let last_at = bytes.checked_sub(TRAILER_AT_BYTES as u64).ok_or_else(lacks)?;
+fn read_trailer(
+    file: &dyn DiskFile,
+    bytes: u64,
+    head: &[u8; HEADER_BYTES],
+) -> Result<Vec<Run>, CheckpointError> {
+    let lacks = || damaged(bytes, "the trailer is missing");
+    let mut last = [0; TRAILER_OFFSET_BYTES];
+    let last_at = bytes.checked_sub(TRAILER_OFFSET_BYTES as u64).ok_or_else(lacks)?;
     if read_full(file, &mut last, last_at)? < last.len() {
         return Err(lacks());
     }
@@ -105,124 +110,131 @@ fn trailer(file: &dyn DiskFile, bytes: u64, head: &[u8; HEADER_BYTES]) -> Result
     let length = length.filter(|length| (TRAILER_BYTES..=TRAILER_BYTES_MAX).contains(length));
     let mut trailer = vec![0; length.ok_or_else(lacks)?];
     let read = read_full(file, &mut trailer, at)?;
-    trailer_from_bytes(&trailer[..read], head, at).ok_or_else(|| damaged(at, "the trailer"))
+    trailer_from_bytes(&trailer[..read], head, at).ok_or_else(|| damaged(at, "invalid trailer"))
 }
 
-/// Goes through the entries of all runs.
-pub struct Entries {
+/// A reader of the entries of all runs, merged in ascending order.
+pub struct EntryReader {
     file: Box<dyn DiskFile>,
-    cursors: Vec<Cursor>,
-    /// The next order of each run that has one.
-    ahead: BinaryHeap<Reverse<(u64, usize)>>,
-    /// The run of the entry that was told last.
-    handed_out: Option<usize>,
-    /// The least order that may come.
-    least: u64,
+    cursors: Vec<RunCursor>,
+    /// The order of the next entry of each run that is not at its end.
+    heads: BinaryHeap<Reverse<(u64, usize)>>,
+    /// The run of the entry that was returned last.
+    last_run: Option<usize>,
+    /// The smallest valid order of the next entry.
+    order_min: u64,
 }
 
-impl Entries {
-    /// The next one; `None` at the end, when everything has been checked.
+impl EntryReader {
+    /// Returns the next entry. At the end, when all checks have passed, returns `None`.
     ///
     /// # Errors
-    /// A check fails; the system says no.
-    pub fn read_next(&mut self) -> Result<Option<Kept<'_>>, Fault> {
-        if let Some(run) = self.handed_out.take() {
-            self.cursors[run].pass();
-            self.look(run)?;
+    /// A check fails, or the file cannot be read.
+    pub fn read_next(&mut self) -> Result<Option<CheckpointEntry<'_>>, CheckpointError> {
+        if let Some(run) = self.last_run.take() {
+            self.cursors[run].advance();
+            self.peek(run)?;
         }
-        let Some(Reverse((order, run))) = self.ahead.pop() else { return Ok(None) };
+        let Some(Reverse((order, run))) = self.heads.pop() else { return Ok(None) };
         let cursor = &self.cursors[run];
-        if order < self.least {
-            return Err(damaged(cursor.block_at, "orders do not ascend"));
+        if order < self.order_min {
+            return Err(damaged(cursor.block_offset, "the order of an entry is not above the one before"));
         }
-        self.least = order.checked_add(1).ok_or_else(|| damaged(cursor.block_at, "no order is so large"))?;
-        self.handed_out = Some(run);
+        self.order_min = order
+            .checked_add(1)
+            .ok_or_else(|| damaged(cursor.block_offset, "the order of an entry is too large"))?;
+        self.last_run = Some(run);
         cursor.entry().map(Some)
     }
 
-    /// Sees what a run has next.
-    fn look(&mut self, run: usize) -> Result<(), Fault> {
+    /// Adds the next entry of a run to the heap.
+    fn peek(&mut self, run: usize) -> Result<(), CheckpointError> {
         let cursor = &mut self.cursors[run];
-        if cursor.fill(&*self.file)? {
+        if cursor.ensure_entry(&*self.file)? {
             let order = cursor.entry()?.order;
-            self.ahead.push(Reverse((order, run)));
+            self.heads.push(Reverse((order, run)));
         }
         Ok(())
     }
 }
 
-/// How far a run has been read.
-struct Cursor {
-    /// What it must come to.
+/// The read position in a run.
+struct RunCursor {
+    /// The run according to the trailer.
     run: Run,
     block: Vec<u8>,
-    /// Where the block is in the file, and the next entry in the block.
-    block_at: u64,
-    entry_at: usize,
-    /// Entries of the block that are not passed.
-    left: u32,
-    next_at: u64,
-    entries: u64,
-    sum: u32,
+    /// Offset of the block in the file, and of the next entry in the block.
+    block_offset: u64,
+    entry_offset: usize,
+    /// Number of entries of the block that were not returned yet.
+    entries_left: u32,
+    next_offset: u64,
+    entries_read: u64,
+    checksum: u32,
 }
 
-impl Cursor {
+impl RunCursor {
     fn new(run: &Run) -> Self {
-        let at = run.at;
+        let at = run.offset;
         Self {
             run: *run,
             block: Vec::new(),
-            block_at: at,
-            entry_at: 0,
-            left: 0,
-            next_at: at,
-            entries: 0,
-            sum: 0,
+            block_offset: at,
+            entry_offset: 0,
+            entries_left: 0,
+            next_offset: at,
+            entries_read: 0,
+            checksum: 0,
         }
     }
 
-    /// Has an entry at hand; false says that the run has ended, and is what it was said to be.
-    fn fill(&mut self, file: &dyn DiskFile) -> Result<bool, Fault> {
-        if self.left > 0 {
+    /// Reads the next block if the present one has no entry left. Returns false at the end of the run,
+    /// after checking its number of entries and its checksum.
+    fn ensure_entry(&mut self, file: &dyn DiskFile) -> Result<bool, CheckpointError> {
+        if self.entries_left > 0 {
             return Ok(true);
         }
-        if self.entry_at != self.block.len() {
-            return Err(damaged(self.block_at, "there is more in a block than its entries"));
+        if self.entry_offset != self.block.len() {
+            return Err(damaged(self.block_offset, "a block has bytes after its last entry"));
         }
-        let behind = self.run.at + self.run.bytes;
-        if self.next_at == behind {
-            let as_said = (self.entries, self.sum) == (self.run.entries, self.run.sum);
-            return if as_said { Ok(false) } else { Err(damaged(self.run.at, "a run is another")) };
+        let behind = self.run.offset + self.run.bytes;
+        if self.next_offset == behind {
+            let as_said = (self.entries_read, self.checksum) == (self.run.entries, self.run.checksum);
+            return if as_said {
+                Ok(false)
+            } else {
+                Err(damaged(self.run.offset, "a run differs from its description in the trailer"))
+            };
         }
-        self.read(file, behind)?;
+        self.read_block(file, behind)?;
         Ok(true)
     }
 
-    fn read(&mut self, file: &dyn DiskFile, behind: u64) -> Result<(), Fault> {
-        let at = self.next_at;
+    fn read_block(&mut self, file: &dyn DiskFile, behind: u64) -> Result<(), CheckpointError> {
+        let at = self.next_offset;
         let wanted = (behind - at).min(CHECKPOINT_BLOCK_BYTES as u64) as usize;
         self.block.resize(wanted, 0);
         let read = read_full(file, &mut self.block, at)?;
         self.block.truncate(read);
         let length = block_length(&self.block).filter(|length| *length <= read);
         self.block.truncate(length.unwrap_or_default());
-        let (count, crc) = block_checked(&self.block).ok_or_else(|| damaged(at, "a block"))?;
-        (self.block_at, self.entry_at, self.left) = (at, BLOCK_HEADER_BYTES, count);
-        self.next_at = at + self.block.len() as u64;
-        self.entries += u64::from(count);
-        self.sum = sum_on(self.sum, crc);
+        let (count, crc) = check_block(&self.block).ok_or_else(|| damaged(at, "invalid block"))?;
+        (self.block_offset, self.entry_offset, self.entries_left) = (at, BLOCK_HEADER_BYTES, count);
+        self.next_offset = at + self.block.len() as u64;
+        self.entries_read += u64::from(count);
+        self.checksum = extend_checksum(self.checksum, crc);
         Ok(())
     }
 
-    fn entry(&self) -> Result<Kept<'_>, Fault> {
-        let entry = Kept::decode(&self.block[self.entry_at..]);
-        entry.ok_or_else(|| damaged(self.block_at + self.entry_at as u64, "an entry"))
+    fn entry(&self) -> Result<CheckpointEntry<'_>, CheckpointError> {
+        let entry = CheckpointEntry::decode(&self.block[self.entry_offset..]);
+        entry.ok_or_else(|| damaged(self.block_offset + self.entry_offset as u64, "invalid entry"))
     }
 
-    /// The entry at hand was told.
-    fn pass(&mut self) {
+    /// Moves past the present entry.
+    fn advance(&mut self) {
         let length = self.entry().map_or(0, |entry| entry.encoded_len());
-        self.entry_at += length;
-        self.left -= 1;
+        self.entry_offset += length;
+        self.entries_left -= 1;
     }
 }

@@ -1,77 +1,82 @@
-//! The table at a start: from the newest checkpoint that passes all checks, else the one before, else empty.
+//! Restores the table of visitors at a start: from the newest valid checkpoint, or as an empty table if
+//! there is none.
 
 use std::io;
 
-use super::directory::{Folder, checkpoint_name};
-use super::reader::{Fault, Opened};
-use super::scheduler::Standing;
+use super::directory::{CheckpointDirectory, checkpoint_name};
+use super::reader::{CheckpointError, CheckpointReader};
+use super::scheduler::CheckpointState;
 use crate::limits::CHECKPOINT_GENERATIONS;
 use crate::visitors::store::table::Table;
 
-/// Why a server must not start.
+/// The reason why the server must not start.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// A later release wrote the checkpoint.
-    #[error("{file} has format version {version}, which this release does not know")]
+    #[error(
+        "{file} has unsupported format version {version}; start the release that wrote it, or a later one"
+    )]
     Version {
-        /// Its name.
+        /// Name of the file.
         file: String,
-        /// Its format version.
+        /// Format version of the file.
         version: u32,
     },
-    /// One must be put out of reach and cannot.
-    #[error("{file} is beyond the log and cannot be put aside: {cause}")]
-    Refuse {
-        /// Its name.
+    /// A checkpoint must be quarantined, but the rename fails.
+    #[error("{file} is newer than the end of the log, and renaming it to {file}.refused failed: {cause}")]
+    Quarantine {
+        /// Name of the file.
         file: String,
-        /// What the system says.
+        /// The error of the rename.
         cause: io::Error,
     },
-    /// The folder cannot be read.
-    #[error("its checkpoints cannot be listed: {0}")]
+    /// The directory cannot be listed.
+    #[error("cannot list the checkpoints: {0}")]
     List(io::Error),
 }
 
-/// What a start goes on from.
-pub struct Restored {
-    /// As of `seq`.
+/// The restored state, from which the server continues.
+pub struct RestoredTable {
+    /// The table as of `seq`.
     pub table: Table,
-    /// The one that keys were hashed with; `None` without a checkpoint.
+    /// The secret with which keys are hashed. `None` without a checkpoint.
     pub secret: Option<[u8; 16]>,
-    /// The records up to this one are in the table; 0 without a checkpoint.
+    /// The records up to this seq are in the table. 0 without a checkpoint.
     pub seq: u64,
-    /// For who makes the next.
-    pub standing: Standing,
-    /// What is wrong, a line each: loud, all of it.
-    pub findings: Vec<String>,
+    /// The initial state of the checkpoint scheduler.
+    pub checkpoint_state: CheckpointState,
+    /// Warnings about unusable checkpoints and lost records, one line each. The caller must log all of
+    /// them.
+    pub warnings: Vec<String>,
 }
 
-/// What the log has, to hold checkpoints against.
+/// The range of records that the log has.
 #[derive(Debug, Clone, Copy)]
-pub struct Reach {
-    /// The first seq that is kept.
+pub struct LogRange {
+    /// The first seq in the log.
     pub first: u64,
-    /// The last that can be read.
+    /// The last readable seq.
     pub last: u64,
 }
 
-/// How far a long load has come: entries, of how many.
-pub type Progress<'p> = dyn FnMut(u64, u64) + 'p;
+/// A progress callback: entries loaded so far, and entries in total.
+pub(crate) type Progress<'p> = dyn FnMut(u64, u64) + 'p;
 
-/// Loads the table from the folder's checkpoints, beside a log that reaches so far; the caller has the log's lock. `cost_max` is the
-/// bound that the table will go by.
+/// Loads the table from the checkpoints in the directory. `log` is the range of the log in the same
+/// directory. `cost_max` is the memory limit that the table will have. The caller must have the log's
+/// lock.
 ///
 /// # Errors
-/// A start would do harm.
+/// The server must not start, because that would lose visitors or mix up records.
 pub fn restore(
-    folder: &Folder,
-    log: Reach,
+    dir: &CheckpointDirectory,
+    log: LogRange,
     cost_max: u64,
     progress: &mut Progress<'_>,
-) -> Result<Restored, RestoreError> {
-    // What cannot be deleted now is deleted before the next is made.
-    let _ = folder.clear();
-    let seqs = folder.seqs().map_err(RestoreError::List)?;
+) -> Result<RestoredTable, RestoreError> {
+    // If this fails, the next checkpoint deletes the file first.
+    let _ = dir.remove_temporary();
+    let seqs = dir.seqs().map_err(RestoreError::List)?;
     let mut findings = Vec::new();
     let mut usable = Vec::new();
     for seq in seqs {
@@ -79,89 +84,96 @@ pub fn restore(
             usable.push(seq);
             continue;
         }
-        // The seqs behind the log's end will be given again, to other records.
+        // The seqs after the end of the log will be assigned to other records.
         let file = checkpoint_name(seq);
-        folder.refuse(seq).map_err(|cause| RestoreError::Refuse { file: file.clone(), cause })?;
+        dir.quarantine(seq).map_err(|cause| RestoreError::Quarantine { file: file.clone(), cause })?;
         findings.push(format!(
-            "{file}: refused and put aside, for the log beside it ends at seq {}: records are lost",
+            "{file}: quarantined as {file}.refused, because the log ends at seq {}; records were lost",
             log.last
         ));
     }
-    let Newest { table, secret, cost_max: made_with, mut standing } =
-        newest(folder, usable, &mut findings, progress)?;
+    let NewestCheckpoint { table, secret, cost_max: made_with, state: mut standing } =
+        load_newest(dir, usable, &mut findings, progress)?;
     standing.is_outdated |= made_with.is_some_and(|made_with| made_with != cost_max);
     let seq = standing.seq;
     if seq + 1 < log.first {
         let missing = format!("records {}..={} are in no checkpoint and no segment", seq + 1, log.first - 1);
-        findings.push(format!("{missing}: what they say of visitors is lost"));
+        findings.push(format!("{missing}; visitor profiles lack them"));
     }
-    Ok(Restored { table, secret, seq, standing, findings })
+    Ok(RestoredTable { table, secret, seq, checkpoint_state: standing, warnings: findings })
 }
 
-struct Newest {
+struct NewestCheckpoint {
     table: Table,
     secret: Option<[u8; 16]>,
     cost_max: Option<u64>,
-    standing: Standing,
+    state: CheckpointState,
 }
 
-fn newest(
-    folder: &Folder,
+fn load_newest(
+    dir: &CheckpointDirectory,
     mut usable: Vec<u64>,
     findings: &mut Vec<String>,
     progress: &mut Progress<'_>,
-) -> Result<Newest, RestoreError> {
+) -> Result<NewestCheckpoint, RestoreError> {
     let mut is_outdated = false;
     while let Some(&seq) = usable.last() {
         let file = checkpoint_name(seq);
-        match load(folder, seq, progress) {
+        match load(dir, seq, progress) {
             Ok((table, loaded)) => {
-                // The one before is kept as it is; what is older is deleted with the next.
+                // Keep the previous checkpoint without a check. Older ones are deleted with the next one.
                 let generations = usable.split_off(usable.len().saturating_sub(CHECKPOINT_GENERATIONS));
-                let standing = Standing { generations, seq, bytes: loaded.bytes, is_outdated };
+                let standing = CheckpointState { generations, seq, bytes: loaded.bytes, is_outdated };
                 let (secret, cost_max) = (Some(loaded.secret), Some(loaded.cost_max));
-                return Ok(Newest { table, secret, cost_max, standing });
+                return Ok(NewestCheckpoint { table, secret, cost_max, state: standing });
             }
-            Err(Fault::Version(version)) => return Err(RestoreError::Version { file, version }),
+            Err(CheckpointError::Version(version)) => return Err(RestoreError::Version { file, version }),
             Err(fault) => findings.push(format!("{file}: not used: {fault}")),
         }
         usable.pop();
         is_outdated = true;
     }
-    let standing = Standing { is_outdated, ..Standing::default() };
-    Ok(Newest { table: Table::new(), secret: None, cost_max: None, standing })
+    let standing = CheckpointState { is_outdated, ..CheckpointState::default() };
+    Ok(NewestCheckpoint { table: Table::new(), secret: None, cost_max: None, state: standing })
 }
 
-struct Loaded {
+struct LoadedHeader {
     secret: [u8; 16],
     cost_max: u64,
     bytes: u64,
 }
 
-fn load(folder: &Folder, seq: u64, progress: &mut Progress<'_>) -> Result<(Table, Loaded), Fault> {
-    let opened = Opened::open(folder.disk(), &folder.path_of(seq))?;
+fn load(
+    dir: &CheckpointDirectory,
+    seq: u64,
+    progress: &mut Progress<'_>,
+) -> Result<(Table, LoadedHeader), CheckpointError> {
+    let opened = CheckpointReader::open(dir.disk(), &dir.path_of(seq))?;
     let header = *opened.header();
     if header.seq != seq {
-        return Err(Fault::Damaged { at: 0, what: "the header names another seq than the file's name" });
+        return Err(CheckpointError::Damaged {
+            at: 0,
+            what: "the seq in the header differs from the file name",
+        });
     }
-    let loaded = Loaded { secret: header.secret, cost_max: header.cost_max, bytes: opened.bytes() };
-    Ok((table_of(opened, progress)?, loaded))
+    let loaded = LoadedHeader { secret: header.secret, cost_max: header.cost_max, bytes: opened.bytes() };
+    Ok((load_table(opened, progress)?, loaded))
 }
 
-/// The table that a checkpoint is of.
+/// Loads the table from an open checkpoint.
 ///
 /// # Errors
-/// A check fails; the system says no.
-pub fn table_of(opened: Opened, progress: &mut Progress<'_>) -> Result<Table, Fault> {
+/// A check fails, or the file cannot be read.
+pub fn load_table(opened: CheckpointReader, progress: &mut Progress<'_>) -> Result<Table, CheckpointError> {
     let of = opened.header().entries;
     let (mut entries, mut table, mut done) = (opened.entries()?, Table::new(), 0);
     while let Some(kept) = entries.read_next()? {
-        table.put(kept.key, kept.value, kept.rank);
+        table.put(kept.key, kept.value, kept.class);
         done += 1;
         progress(done, of);
     }
     if table.len() as u64 != of {
-        return Err(Fault::Damaged { at: 0, what: "two entries have one key" });
+        return Err(CheckpointError::Damaged { at: 0, what: "two entries have the same key" });
     }
     Ok(table)
 }

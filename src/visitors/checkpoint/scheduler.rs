@@ -1,215 +1,230 @@
-//! The writer's part of a checkpoint: when one is made, and the copy of the table, slice by slice between batches.
+//! The checkpoint scheduler on the log writer's thread: decides when to make a checkpoint, and copies the
+//! table in slices between batches.
 //!
-//! In come the table and how much was recorded; out go entries to the checkpointer, which never makes the writer wait: where it has
-//! no room the copy does. What always holds: what is copied is the table as of one seq, at which everything was durable.
+//! It sends the copied entries to the checkpointer and never waits for it: if the checkpointer has no free
+//! chunk, the copy pauses. Invariant: a copy is the table as of one seq, and all records up to that seq were
+//! durable when it began.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use super::Figures;
-use super::directory::Folder;
-use super::format::{Header, Kept};
-use super::writer::{Answer, Message, Scribe};
+use super::CheckpointMetrics;
+use super::directory::CheckpointDirectory;
+use super::format::{CheckpointEntry, Header};
+use super::writer::{CheckpointWriter, Message, Reply};
 use crate::clock::Clock;
 use crate::limits::{
-    CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS, CHECKPOINT_LOG_BYTES, CHECKPOINT_RETENTION_MS,
-    CHECKPOINT_RETRY_MS, CHECKPOINT_SLICE, CHECKPOINT_STOP_MS, CHECKPOINT_WAIT_MS,
+    CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS, CHECKPOINT_LOG_BYTES_DEFAULT,
+    CHECKPOINT_RETENTION_INTERVAL_MS, CHECKPOINT_RETRY_MS, CHECKPOINT_STOP_MS,
 };
 use crate::visitors::store::table::Table;
 
-/// Entries that are copied before the room for them is looked at again: at most a mebibyte.
-const STEP: usize = 64;
-/// How long the checkpointer is waited for before the copy is looked at again, where nothing else is to be done.
-const LOOK: Duration = Duration::from_millis(CHECKPOINT_WAIT_MS);
+/// Time that a copy waits for the disk before it checks again, in ms.
+const CHECKPOINT_WAIT_MS: u64 = 5;
 
-/// How checkpoints are made.
+/// Number of entries that the log writer copies between two batches, plus two for each record that it has
+/// folded since. An entry takes about 300 ns, so an event that arrives meanwhile waits under a millisecond,
+/// and a copy ends at any event rate.
+const CHECKPOINT_SLICE_ENTRIES: usize = 1024;
+
+/// Entries copied between two checks of the chunk's size. They take at most 1 MiB.
+const STEP_ENTRIES: usize = 64;
+/// Time between two polls of the checkpointer while the log writer has nothing else to do.
+const POLL_INTERVAL: Duration = Duration::from_millis(CHECKPOINT_WAIT_MS);
+
+/// Options for checkpoints.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Bytes of log between two, at least.
+    /// Minimum bytes of log between two checkpoints.
     pub log_bytes: u64,
-    /// The bound of the table.
+    /// Memory limit of the table, as a cost in bytes.
     pub cost_max: u64,
-    /// What its keys are hashed with.
+    /// Secret with which the table's keys are hashed.
     pub secret: [u8; 16],
-    /// What a last one may take, in milliseconds; can be made less until then.
+    /// Time limit of the last checkpoint at shutdown, in milliseconds. It can be lowered until then. At
+    /// the limit the checkpoint is skipped.
     pub stop_ms: Arc<AtomicU64>,
 }
 
 impl Options {
-    /// For a table of this secret and bound.
+    /// Returns the default options for a table with this secret and memory limit.
     pub fn new(secret: [u8; 16], cost_max: u64) -> Self {
         let stop_ms = Arc::new(AtomicU64::new(CHECKPOINT_STOP_MS));
-        Self { log_bytes: CHECKPOINT_LOG_BYTES, cost_max, secret, stop_ms }
+        Self { log_bytes: CHECKPOINT_LOG_BYTES_DEFAULT, cost_max, secret, stop_ms }
     }
 }
 
-/// What stands when a server has started.
+/// The state of the checkpoints when the server starts.
 #[derive(Debug, Clone, Default)]
-pub struct Standing {
-    /// The seqs of the checkpoints that may be used, ascending.
+pub struct CheckpointState {
+    /// Seqs of the usable checkpoints, ascending.
     pub generations: Vec<u64>,
-    /// The seq of the one that was loaded, and the bytes of its file.
+    /// Seq of the loaded checkpoint.
     pub seq: u64,
-    /// See there.
+    /// Size of the loaded checkpoint, in bytes.
     pub bytes: u64,
-    /// Whether the next is to be made at once: the bound has changed, or what was there could not be used.
+    /// Whether the next checkpoint must be made at once, because the memory limit has changed or a
+    /// checkpoint was not usable.
     pub is_outdated: bool,
 }
 
-/// Where an attempt is.
+/// The phase of an attempt to make a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// There is none.
+enum Phase {
+    /// No attempt is in progress.
     Idle,
-    /// The table is copied, as of this seq.
+    /// The table is being copied as of this seq.
     Copying(u64),
-    /// It has failed, and the rest of the copy goes to nobody.
+    /// The attempt has failed, and the rest of the copy is discarded.
     Discarding,
-    /// All of it is on its way to the checkpointer, but for what has no room yet.
-    Ending(u64),
-    /// The checkpointer is to say what became of it.
+    /// The copy is complete, and its last chunk still has to be sent.
+    Finishing(u64),
+    /// The end or the abort was sent, and the checkpointer has not reported the result yet.
     Writing(u64),
 }
 
-/// The writer's half.
-pub struct Making {
+/// A scheduler of checkpoints, used by the log writer.
+pub struct CheckpointScheduler {
     options: Options,
     messages: SyncSender<Message>,
-    answers: Receiver<Answer>,
-    figures: Arc<Figures>,
-    state: State,
-    /// Buffers that may be filled, and the one that is.
-    room: Vec<Vec<u8>>,
+    replies: Receiver<Reply>,
+    metrics: Arc<CheckpointMetrics>,
+    phase: Phase,
+    /// Free buffers, and the buffer that is being filled.
+    free_chunks: Vec<Vec<u8>>,
     chunk: Option<Vec<u8>>,
-    /// The last checkpoint's seq, and the bytes of its file.
+    /// Seq of the last checkpoint, and the size of its file.
     seq: u64,
     bytes: u64,
-    /// Bytes of log behind the last checkpoint, and those that were there when the attempt began.
-    fresh_bytes: u64,
-    begun_bytes: u64,
-    /// Records since the last slice.
-    fresh_records: usize,
+    /// Bytes of log after the last checkpoint, and the value of this when the attempt began.
+    log_bytes_since_last: u64,
+    log_bytes_at_begin: u64,
+    /// Records folded since the last slice.
+    records_since_slice: usize,
     is_outdated: bool,
-    is_held_back: bool,
+    is_retention_blocked: bool,
     not_before: Duration,
-    /// When one was made last, in this process.
-    made_at: Option<Duration>,
+    /// Time of the last checkpoint that this process made.
+    written_at: Option<Duration>,
 }
 
-/// The two halves, for checkpoints in a folder.
-pub fn making(
-    folder: Folder,
+/// Creates a scheduler and a writer for the checkpoints of a directory, connected by channels.
+pub fn build_checkpointer(
+    dir: CheckpointDirectory,
     options: Options,
-    standing: Standing,
-    figures: Arc<Figures>,
-) -> (Making, Scribe) {
-    // Room for what can be under way: all buffers, the end of an attempt, and the beginning and the end of the next.
+    standing: CheckpointState,
+    figures: Arc<CheckpointMetrics>,
+) -> (CheckpointScheduler, CheckpointWriter) {
+    // Capacity for all messages that can be in flight: every chunk, the end of an attempt, and the begin
+    // and end of the next attempt.
     let (messages, inbox) = sync_channel(CHECKPOINT_CHUNKS + 4);
     let (outbox, answers) = sync_channel(CHECKPOINT_CHUNKS + 4);
-    let Standing { generations, seq, bytes, is_outdated } = standing;
-    let scribe = Scribe::new(folder, generations, inbox, outbox, Arc::clone(&figures));
-    let making = Making {
+    let CheckpointState { generations, seq, bytes, is_outdated } = standing;
+    let scribe = CheckpointWriter::new(dir, generations, inbox, outbox, Arc::clone(&figures));
+    let making = CheckpointScheduler {
         options,
         messages,
-        answers,
-        figures,
-        state: State::Idle,
-        room: vec![Vec::new(); CHECKPOINT_CHUNKS],
+        replies: answers,
+        metrics: figures,
+        phase: Phase::Idle,
+        free_chunks: vec![Vec::new(); CHECKPOINT_CHUNKS],
         chunk: None,
         seq,
         bytes,
-        fresh_bytes: 0,
-        begun_bytes: 0,
-        fresh_records: 0,
+        log_bytes_since_last: 0,
+        log_bytes_at_begin: 0,
+        records_since_slice: 0,
         is_outdated,
-        is_held_back: false,
+        is_retention_blocked: false,
         not_before: Duration::ZERO,
-        made_at: None,
+        written_at: None,
     };
     (making, scribe)
 }
 
-impl Making {
-    /// So much was folded.
-    pub fn folded(&mut self, records: usize, bytes: usize) {
-        self.fresh_records += records;
-        self.fresh_bytes += bytes as u64;
+impl CheckpointScheduler {
+    /// Counts folded records, and their bytes in the log.
+    pub fn on_folded(&mut self, records: usize, bytes: usize) {
+        self.records_since_slice += records;
+        self.log_bytes_since_last += bytes as u64;
     }
 
-    /// Retention waits for a checkpoint.
-    pub fn held_back(&mut self) {
-        self.is_held_back = true;
+    /// Notes that retention waits for a checkpoint.
+    pub fn on_retention_blocked(&mut self) {
+        self.is_retention_blocked = true;
     }
 
-    /// Somebody was erased as of `seq`: the next is made at once, and no older one is kept beside it.
-    pub fn erased(&mut self, seq: u64) {
-        self.figures.erased.fetch_max(seq, Ordering::AcqRel);
+    /// Notes an erasure as of `seq`. The next checkpoint is made at once, and all older ones are deleted
+    /// then.
+    pub fn on_erased(&mut self, seq: u64) {
+        self.metrics.erased_seq.fetch_max(seq, Ordering::AcqRel);
         self.is_outdated = true;
-        if matches!(self.state, State::Copying(_)) {
-            self.give_up();
+        if matches!(self.phase, Phase::Copying(_)) {
+            self.abort();
         }
     }
 
-    /// All checkpoints that are kept hold the records up to this seq.
-    pub fn covered(&self) -> u64 {
-        self.figures.covered()
+    /// Returns the last seq whose records are in all checkpoints.
+    pub fn checkpointed_seq(&self) -> u64 {
+        self.metrics.checkpointed_seq()
     }
 
-    /// Does a slice of what there is to do. `durable` is the last seq, where everything up to it is durable and folded. The answer
-    /// says when there is more to do, if nothing else comes.
-    pub fn between(
+    /// Does one slice of the pending work. `durable` is the last seq if all records up to it are durable
+    /// and folded. Returns the time after which to call this again if nothing else happens.
+    pub fn on_idle(
         &mut self,
         table: &mut Table,
         clock: &dyn Clock,
         durable: Option<u64>,
     ) -> Option<Duration> {
         let now = clock.monotonic();
-        self.hear(now);
-        match (self.state, durable) {
-            (State::Idle, Some(seq)) if seq > self.seq && self.is_due(now) => {
+        self.receive_replies(now);
+        match (self.phase, durable) {
+            (Phase::Idle, Some(seq)) if seq > self.seq && self.is_due(now) => {
                 if now < self.not_before {
                     return Some(self.not_before - now);
                 }
                 self.begin(table, seq, clock.now_ms());
                 Some(Duration::ZERO)
             }
-            (State::Idle, _) => None,
-            (State::Copying(_) | State::Discarding, _) => Some(self.slice(table, now)),
-            (State::Ending(seq), _) => Some(self.end(seq)),
-            (State::Writing(_), _) => Some(LOOK),
+            (Phase::Idle, _) => None,
+            (Phase::Copying(_) | Phase::Discarding, _) => Some(self.copy_slice(table, now)),
+            (Phase::Finishing(seq), _) => Some(self.finish_copy(seq)),
+            (Phase::Writing(_), _) => Some(POLL_INTERVAL),
         }
     }
 
-    /// Makes a last one, if there is something to keep, in the time that a stop has for it.
+    /// Makes a last checkpoint at shutdown, if there are new records, within the time limit.
     pub fn close(&mut self, table: &mut Table, clock: &dyn Clock, durable: Option<u64>) {
         let Some(seq) = durable else { return };
         let begun = clock.monotonic();
-        let limit = Duration::from_millis(self.options.stop_ms.load(Ordering::Relaxed));
-        if matches!(self.state, State::Copying(_)) {
-            // One of an earlier moment.
-            self.give_up();
+        let limit_ms = self.options.stop_ms.load(Ordering::Relaxed);
+        let limit = Duration::from_millis(limit_ms);
+        if matches!(self.phase, Phase::Copying(_)) {
+            // That copy is of an earlier seq.
+            self.abort();
         }
         let (mut waited, mut has_begun) = (Duration::ZERO, false);
         loop {
-            self.hear(clock.monotonic());
-            if self.state == State::Idle {
+            self.receive_replies(clock.monotonic());
+            if self.phase == Phase::Idle {
                 if seq <= self.seq || has_begun {
                     return;
                 }
                 self.begin(table, seq, clock.now_ms());
                 has_begun = true;
             }
-            let wait = self.between(table, clock, None).unwrap_or_default();
+            let wait = self.on_idle(table, clock, None).unwrap_or_default();
             if wait > Duration::ZERO {
-                waited += self.wait(wait.min(LOOK), clock);
+                waited += self.wait_for_reply(wait.min(POLL_INTERVAL), clock);
             }
             if waited.max(clock.monotonic() - begun) >= limit {
                 tracing::info!(
-                    "no last checkpoint: {} ms are over; the next start reads the log behind seq {}",
-                    limit.as_millis(),
-                    self.seq
+                    limit_ms,
+                    last_checkpoint = self.seq,
+                    "skipped the last checkpoint: time limit reached; the next start folds the log from the previous one"
                 );
                 return;
             }
@@ -217,58 +232,59 @@ impl Making {
     }
 
     fn is_due(&self, now: Duration) -> bool {
-        let pause = Duration::from_millis(CHECKPOINT_RETENTION_MS);
-        let is_long_ago = self.made_at.is_none_or(|made_at| now - made_at >= pause);
+        let pause = Duration::from_millis(CHECKPOINT_RETENTION_INTERVAL_MS);
+        let is_long_ago = self.written_at.is_none_or(|made_at| now - made_at >= pause);
         self.is_outdated
-            || self.fresh_bytes >= self.options.log_bytes.max(self.bytes / 4)
-            || self.is_held_back && is_long_ago
+            || self.log_bytes_since_last >= self.options.log_bytes.max(self.bytes / 4)
+            || self.is_retention_blocked && is_long_ago
     }
 
     fn begin(&mut self, table: &mut Table, seq: u64, made_ms: i64) {
         let Options { secret, cost_max, .. } = self.options;
-        let header = Header { seq, made_ms, secret, cost_max, entries: table.len() as u64 };
+        let header = Header { seq, created_ms: made_ms, secret, cost_max, entries: table.len() as u64 };
         table.begin_copy();
-        // An attempt that failed at its end left what it had not sent.
-        self.room.extend(self.chunk.take().map(emptied));
-        self.begun_bytes = self.fresh_bytes;
-        self.fresh_records = 0;
-        self.state = State::Copying(seq);
+        // A previous attempt that failed at its end may have left an unsent chunk.
+        self.free_chunks.extend(self.chunk.take().map(cleared));
+        self.log_bytes_at_begin = self.log_bytes_since_last;
+        self.records_since_slice = 0;
+        self.phase = Phase::Copying(seq);
         self.send(Message::Begin(header, table.cost()));
     }
 
-    /// Copies some of the table.
-    fn slice(&mut self, table: &mut Table, now: Duration) -> Duration {
-        let mut left = CHECKPOINT_SLICE + 2 * std::mem::take(&mut self.fresh_records);
+    /// Copies one slice of the table.
+    fn copy_slice(&mut self, table: &mut Table, now: Duration) -> Duration {
+        let mut left = CHECKPOINT_SLICE_ENTRIES + 2 * std::mem::take(&mut self.records_since_slice);
         while left > 0 {
-            if table.copy_failed() {
-                self.lose(now);
-                return LOOK;
+            if table.was_copy_aborted() {
+                self.abort_copy(now);
+                return POLL_INTERVAL;
             }
-            if !self.has_room() {
-                return LOOK;
+            if !self.prepare_chunk() {
+                return POLL_INTERVAL;
             }
             let chunk = &mut self.chunk;
-            let is_last = table.copy_some(STEP, &mut |key, value, rank, order| {
+            let is_last = table.copy_chunk(STEP_ENTRIES, &mut |key, value, rank, order| {
                 if let Some(chunk) = chunk {
-                    Kept { key, order, rank, value }.encode(chunk);
+                    CheckpointEntry { key, order, class: rank, value }.encode(chunk);
                 }
             });
             if is_last {
-                self.state = match self.state {
-                    State::Copying(seq) => State::Ending(seq),
-                    _ => State::Idle,
+                self.phase = match self.phase {
+                    Phase::Copying(seq) => Phase::Finishing(seq),
+                    _ => Phase::Idle,
                 };
                 return Duration::ZERO;
             }
-            left = left.saturating_sub(STEP);
+            left = left.saturating_sub(STEP_ENTRIES);
         }
         Duration::ZERO
     }
 
-    /// Whether more can be copied. What goes to nobody needs no room.
-    fn has_room(&mut self) -> bool {
-        if self.state == State::Discarding {
-            self.room.extend(self.chunk.take().map(emptied));
+    /// Sends a full chunk and takes a free one. Returns whether the copy can continue. A copy that is
+    /// discarded needs no chunk.
+    fn prepare_chunk(&mut self) -> bool {
+        if self.phase == Phase::Discarding {
+            self.free_chunks.extend(self.chunk.take().map(cleared));
             return true;
         }
         if self.chunk.as_ref().is_some_and(|chunk| chunk.len() >= CHECKPOINT_CHUNK_BYTES)
@@ -277,64 +293,64 @@ impl Making {
             self.send(Message::Entries(chunk));
         }
         if self.chunk.is_none() {
-            self.chunk = self.room.pop();
+            self.chunk = self.free_chunks.pop();
         }
         self.chunk.is_some()
     }
 
-    fn end(&mut self, seq: u64) -> Duration {
+    fn finish_copy(&mut self, seq: u64) -> Duration {
         self.chunk.take().into_iter().for_each(|chunk| self.send(Message::Entries(chunk)));
         self.send(Message::End);
-        self.state = State::Writing(seq);
-        LOOK
+        self.phase = Phase::Writing(seq);
+        POLL_INTERVAL
     }
 
-    /// The table changes faster than it is copied.
-    fn lose(&mut self, now: Duration) {
-        self.figures.given_up.fetch_add(1, Ordering::Relaxed);
+    /// Ends an attempt whose copy was aborted, because the table changed faster than it was copied.
+    fn abort_copy(&mut self, now: Duration) {
+        self.metrics.aborted.fetch_add(1, Ordering::Relaxed);
         self.not_before = now + Duration::from_millis(CHECKPOINT_RETRY_MS);
-        match self.state {
-            State::Copying(_) => self.give_up(),
-            _ => self.state = State::Idle,
+        match self.phase {
+            Phase::Copying(_) => self.abort(),
+            _ => self.phase = Phase::Idle,
         }
     }
 
-    fn give_up(&mut self) {
-        self.room.extend(self.chunk.take().map(emptied));
-        self.send(Message::GiveUp);
-        self.state = State::Writing(self.seq);
+    fn abort(&mut self) {
+        self.free_chunks.extend(self.chunk.take().map(cleared));
+        self.send(Message::Abort);
+        self.phase = Phase::Writing(self.seq);
     }
 
-    /// Takes what came back.
-    fn hear(&mut self, now: Duration) {
-        while let Ok(answer) = self.answers.try_recv() {
-            self.heard(answer, now);
+    /// Handles all replies of the checkpointer that have arrived.
+    fn receive_replies(&mut self, now: Duration) {
+        while let Ok(answer) = self.replies.try_recv() {
+            self.on_reply(answer, now);
         }
     }
 
-    fn heard(&mut self, answer: Answer, now: Duration) {
-        match (answer, self.state) {
-            (Answer::Room(room), _) => self.room.push(emptied(room)),
-            (Answer::Done(bytes), State::Writing(seq)) => {
-                (self.seq, self.bytes, self.made_at) = (seq, bytes, Some(now));
-                self.fresh_bytes -= self.begun_bytes;
-                self.is_outdated = seq < self.figures.erased.load(Ordering::Relaxed);
-                self.is_held_back = false;
-                self.state = State::Idle;
+    fn on_reply(&mut self, answer: Reply, now: Duration) {
+        match (answer, self.phase) {
+            (Reply::Chunk(room), _) => self.free_chunks.push(cleared(room)),
+            (Reply::Done(bytes), Phase::Writing(seq)) => {
+                (self.seq, self.bytes, self.written_at) = (seq, bytes, Some(now));
+                self.log_bytes_since_last -= self.log_bytes_at_begin;
+                self.is_outdated = seq < self.metrics.erased_seq.load(Ordering::Relaxed);
+                self.is_retention_blocked = false;
+                self.phase = Phase::Idle;
             }
-            // An attempt ends before it is done where it failed only.
-            (Answer::Done(_) | Answer::Failed, state) => {
+            // The attempt has failed. Done is only valid after all entries were sent.
+            (Reply::Done(_) | Reply::Failed, state) => {
                 self.not_before = now + Duration::from_millis(CHECKPOINT_RETRY_MS);
-                self.state = if matches!(state, State::Copying(_)) { State::Discarding } else { State::Idle };
+                self.phase = if matches!(state, Phase::Copying(_)) { Phase::Discarding } else { Phase::Idle };
             }
         }
     }
 
-    /// Waits for an answer; how long at the most.
-    fn wait(&mut self, at_most: Duration, clock: &dyn Clock) -> Duration {
-        match self.answers.recv_timeout(at_most) {
+    /// Waits for a reply. Returns `at_most` if none arrives in that time, and zero otherwise.
+    fn wait_for_reply(&mut self, at_most: Duration, clock: &dyn Clock) -> Duration {
+        match self.replies.recv_timeout(at_most) {
             Ok(answer) => {
-                self.heard(answer, clock.monotonic());
+                self.on_reply(answer, clock.monotonic());
                 Duration::ZERO
             }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => at_most,
@@ -342,12 +358,13 @@ impl Making {
     }
 
     fn send(&mut self, message: Message) {
-        // There is room for all that can be under way; where the checkpointer is gone, nothing comes back and nothing is waited for.
+        // The channel has capacity for all messages in flight. If the checkpointer is gone, no reply comes
+        // and none is waited for.
         let _ = self.messages.try_send(message);
     }
 }
 
-fn emptied(mut room: Vec<u8>) -> Vec<u8> {
+fn cleared(mut room: Vec<u8>) -> Vec<u8> {
     room.clear();
     room
 }

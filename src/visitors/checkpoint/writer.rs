@@ -1,8 +1,9 @@
-//! The checkpointer: what the log's writer copies, in files.
+//! The checkpointer: writes the table copied by the log writer to checkpoint files.
 //!
-//! In come a header, entries in no order, and the word that these were all; out goes a file, whole and durable, and the buffers that
-//! the entries came in. It works on a thread of its own at the lowest priority; a test steps it. A disk that fails costs the attempt:
-//! it is counted, said once, and another comes later.
+//! It receives a header, entries in no particular order, and an end mark. It writes a complete, durable file
+//! and returns the buffers of the entries. It runs on its own thread at the lowest priority. Tests run it
+//! step by step. After a disk error the attempt fails: the error is counted and logged once, and the
+//! scheduler tries again later.
 
 use std::io;
 use std::sync::Arc;
@@ -10,275 +11,280 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::thread;
 
-use super::Figures;
-use super::directory::Folder;
+use super::CheckpointMetrics;
+use super::directory::CheckpointDirectory;
 use super::format::{
-    BLOCK_HEADER_BYTES, HEADER_BYTES, Header, Kept, Run, begin_block, end_block, sum_on, trailer_to_bytes,
+    BLOCK_HEADER_BYTES, CheckpointEntry, HEADER_BYTES, Header, Run, begin_block, end_block, extend_checksum,
+    trailer_to_bytes,
 };
 use crate::limits::{
     CHECKPOINT_BLOCK_BYTES, CHECKPOINT_CHUNK_BYTES, CHECKPOINT_GENERATIONS, CHECKPOINT_RUN_BYTES,
     CHECKPOINT_RUNS,
 };
 use crate::storage;
-use crate::storage::disk::{DiskFile, append_whole};
+use crate::storage::disk::{DiskFile, append_all};
 
-/// What the writer sends.
+/// A message from the scheduler.
 pub(super) enum Message {
-    /// A table of this header, and of about so many bytes, begins.
+    /// Begins a checkpoint: its header, and the approximate size of the table in bytes.
     Begin(Header, u64),
-    /// Entries, end to end.
+    /// Encoded entries, end to end.
     Entries(Vec<u8>),
-    /// These were all.
+    /// All entries were sent.
     End,
-    /// The copy was given up.
-    GiveUp,
+    /// The copy was aborted.
+    Abort,
 }
 
-/// What comes back.
-pub(super) enum Answer {
-    /// Room for entries.
-    Room(Vec<u8>),
-    /// The file is there, of so many bytes.
+/// A reply to the scheduler.
+pub(super) enum Reply {
+    /// A chunk buffer for reuse.
+    Chunk(Vec<u8>),
+    /// The checkpoint is written. Contains the size of the file in bytes.
     Done(u64),
-    /// There is none of this attempt.
+    /// The attempt failed.
     Failed,
 }
 
-/// Writes checkpoints.
-pub struct Scribe {
-    folder: Folder,
+/// A writer of checkpoints, run on its own thread.
+pub struct CheckpointWriter {
+    directory: CheckpointDirectory,
     messages: Receiver<Message>,
-    answers: SyncSender<Answer>,
-    figures: Arc<Figures>,
-    /// The seqs of the files that are whole, at most two.
+    replies: SyncSender<Reply>,
+    metrics: Arc<CheckpointMetrics>,
+    /// Seqs of the valid checkpoints, at most two.
     generations: Vec<u64>,
-    sheet: Option<Sheet>,
-    /// Whether it was said that the disk fails.
-    has_complained: bool,
+    file: Option<CheckpointFile>,
+    /// Whether the present disk error was logged.
+    has_warned: bool,
 }
 
-impl Scribe {
+impl CheckpointWriter {
     pub(super) fn new(
-        folder: Folder,
+        dir: CheckpointDirectory,
         generations: Vec<u64>,
         messages: Receiver<Message>,
-        answers: SyncSender<Answer>,
-        figures: Arc<Figures>,
+        answers: SyncSender<Reply>,
+        figures: Arc<CheckpointMetrics>,
     ) -> Self {
-        let mut scribe =
-            Self { folder, messages, answers, figures, generations, sheet: None, has_complained: false };
-        scribe.show();
+        let mut scribe = Self {
+            directory: dir,
+            messages,
+            replies: answers,
+            metrics: figures,
+            generations,
+            file: None,
+            has_warned: false,
+        };
+        scribe.publish();
         scribe
     }
 
-    /// Sets it to work until nobody sends any more.
+    /// Runs the writer on a new thread until the scheduler is dropped.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// The thread cannot be created.
     pub fn spawn(mut self) -> io::Result<()> {
         let work = move || {
-            storage::lower_priority();
+            storage::lower_thread_priority();
             while let Ok(message) = self.messages.recv() {
-                self.take(message);
+                self.handle(message);
             }
         };
         thread::Builder::new().name("checkpointer".to_owned()).spawn(work).map(drop)
     }
 
-    /// Does what there is to do now.
-    pub fn step(&mut self) {
+    /// Handles all messages that have arrived.
+    pub fn run_pending(&mut self) {
         while let Ok(message) = self.messages.try_recv() {
-            self.take(message);
+            self.handle(message);
         }
     }
 
-    fn take(&mut self, message: Message) {
+    fn handle(&mut self, message: Message) {
         match message {
-            Message::Begin(header, bytes) => match Sheet::begin(&self.folder, header, bytes) {
-                Ok(sheet) => self.sheet = Some(sheet),
+            Message::Begin(header, bytes) => match CheckpointFile::begin(&self.directory, header, bytes) {
+                Ok(sheet) => self.file = Some(sheet),
                 Err(error) => self.fail(&error),
             },
             Message::Entries(entries) => {
-                let added = self.sheet.as_mut().map_or(Ok(()), |sheet| sheet.add(&entries));
-                self.answer(Answer::Room(entries));
+                let added = self.file.as_mut().map_or(Ok(()), |sheet| sheet.add(&entries));
+                self.reply(Reply::Chunk(entries));
                 added.unwrap_or_else(|error| self.fail(&error));
             }
             Message::End => {
-                // Without a sheet the attempt has failed, which was said.
-                if let Some(sheet) = self.sheet.take() {
+                // Without a file the attempt has failed, and the reply was sent.
+                if let Some(sheet) = self.file.take() {
                     match self.install(sheet) {
-                        Ok(bytes) => self.answer(Answer::Done(bytes)),
+                        Ok(bytes) => self.reply(Reply::Done(bytes)),
                         Err(error) => self.fail(&error),
                     }
                 }
             }
-            Message::GiveUp => {
-                if self.sheet.take().is_some() {
-                    // What is left of it is taken away before the next one.
-                    let _ = self.folder.clear();
-                    self.answer(Answer::Failed);
+            Message::Abort => {
+                if self.file.take().is_some() {
+                    // If this fails, the next checkpoint deletes the file first.
+                    let _ = self.directory.remove_temporary();
+                    self.reply(Reply::Failed);
                 }
             }
         }
     }
 
-    fn install(&mut self, sheet: Sheet) -> io::Result<u64> {
+    fn install(&mut self, sheet: CheckpointFile) -> io::Result<u64> {
         let (seq, bytes) = sheet.finish()?;
-        self.folder.install(seq)?;
+        self.directory.install(seq)?;
         self.generations.retain(|generation| *generation != seq);
         self.generations.push(seq);
         let older = self.generations.len().saturating_sub(CHECKPOINT_GENERATIONS);
         self.generations.drain(..older);
-        // The newest stays in any case: where the log is not whole any more, nothing else has what it holds.
-        let erased = self.figures.erased.load(Ordering::Acquire);
+        // Always keep the newest: if the log is incomplete, it is the only copy of the deleted records'
+        // effect.
+        let erased = self.metrics.erased_seq.load(Ordering::Acquire);
         self.generations.retain(|generation| *generation >= erased || *generation == seq);
-        self.figures.made.fetch_add(1, Ordering::Relaxed);
-        self.figures.bytes.store(bytes, Ordering::Relaxed);
-        self.has_complained = false;
-        self.remove_others(erased > 0);
-        self.show();
-        tracing::info!(
-            "visitors up to seq {seq} are kept in {}, {bytes} bytes",
-            self.folder.path_of(seq).display()
-        );
+        self.metrics.written.fetch_add(1, Ordering::Relaxed);
+        self.metrics.bytes.store(bytes, Ordering::Relaxed);
+        self.has_warned = false;
+        self.remove_old(erased > 0);
+        self.publish();
+        tracing::info!(seq, bytes, file = %self.directory.path_of(seq).display(), "wrote checkpoint");
         Ok(bytes)
     }
 
-    /// Deletes what is no generation any more, and where somebody was erased, what was put aside. What stays, because the disk
-    /// fails, is deleted the next time.
-    fn remove_others(&self, is_erasing: bool) {
-        if is_erasing && self.folder.remove_refused().is_err() {
-            self.figures.failed.fetch_add(1, Ordering::Relaxed);
+    /// Deletes old checkpoints and, after an erasure, quarantined ones. A file that cannot be deleted is
+    /// tried again with the next checkpoint.
+    fn remove_old(&self, is_erasing: bool) {
+        if is_erasing && self.directory.remove_quarantined().is_err() {
+            self.metrics.failed.fetch_add(1, Ordering::Relaxed);
         }
-        let others = self.folder.seqs().unwrap_or_default();
+        let others = self.directory.seqs().unwrap_or_default();
         let others = others.into_iter().filter(|seq| !self.generations.contains(seq));
         for seq in others.collect::<Vec<_>>() {
-            if self.folder.remove(seq).is_err() {
-                self.figures.failed.fetch_add(1, Ordering::Relaxed);
+            if self.directory.remove(seq).is_err() {
+                self.metrics.failed.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
 
-    fn show(&mut self) {
+    fn publish(&mut self) {
         let covered = self.generations.first().copied().unwrap_or(0);
-        self.figures.covered.store(covered, Ordering::Release);
-        self.figures.seq.store(self.generations.last().copied().unwrap_or(0), Ordering::Relaxed);
+        self.metrics.checkpointed_seq.store(covered, Ordering::Release);
+        self.metrics.seq.store(self.generations.last().copied().unwrap_or(0), Ordering::Relaxed);
     }
 
     fn fail(&mut self, error: &io::Error) {
-        self.sheet = None;
-        let _ = self.folder.clear();
-        self.figures.failed.fetch_add(1, Ordering::Relaxed);
-        if !self.has_complained {
-            tracing::warn!(
-                "what is known of visitors cannot be kept in a file: {error}; it is tried again, and the log has it"
-            );
-            self.has_complained = true;
+        self.file = None;
+        let _ = self.directory.remove_temporary();
+        self.metrics.failed.fetch_add(1, Ordering::Relaxed);
+        if !self.has_warned {
+            tracing::warn!(%error, "cannot write a checkpoint; trying again later, and no records are lost");
+            self.has_warned = true;
         }
-        self.answer(Answer::Failed);
+        self.reply(Reply::Failed);
     }
 
-    fn answer(&self, answer: Answer) {
-        // There is room for all that can come back; where nobody listens any more, nobody waits.
-        let _ = self.answers.try_send(answer);
+    fn reply(&self, answer: Reply) {
+        // The channel has capacity for all replies. If the scheduler is gone, nothing waits for them.
+        let _ = self.replies.try_send(answer);
     }
 }
 
-/// A checkpoint on its way to the disk.
-struct Sheet {
+/// A checkpoint file being written.
+struct CheckpointFile {
     file: Box<dyn DiskFile>,
     seq: u64,
     header: [u8; HEADER_BYTES],
-    /// Where the next run begins.
-    at: u64,
+    /// Offset of the next block.
+    offset: u64,
     runs: Vec<Run>,
-    /// A run is sorted at this size.
+    /// Size at which a run is sorted and written.
     run_bytes: usize,
-    /// The entries of the run at hand, and the order and place of each.
-    run: Vec<u8>,
-    places: Vec<(u64, usize)>,
+    /// The entries of the present run, and the put order and offset of each.
+    run_entries: Vec<u8>,
+    run_index: Vec<(u64, usize)>,
     block: Vec<u8>,
 }
 
-impl Sheet {
-    fn begin(folder: &Folder, header: Header, bytes: u64) -> io::Result<Self> {
-        let mut file = folder.create()?;
+impl CheckpointFile {
+    fn begin(dir: &CheckpointDirectory, header: Header, bytes: u64) -> io::Result<Self> {
+        let mut file = dir.create_temporary()?;
         let (seq, header, run_bytes) = (header.seq, header.to_bytes(), run_bytes(bytes));
-        append_whole(&mut *file, &header)?;
+        append_all(&mut *file, &header)?;
         Ok(Self {
             file,
             seq,
             header,
-            at: HEADER_BYTES as u64,
+            offset: HEADER_BYTES as u64,
             runs: Vec::new(),
             run_bytes,
-            run: Vec::with_capacity(
+            run_entries: Vec::with_capacity(
                 run_bytes.min(usize::try_from(bytes).unwrap_or(usize::MAX)) + CHECKPOINT_CHUNK_BYTES,
             ),
-            places: Vec::new(),
+            run_index: Vec::new(),
             block: Vec::with_capacity(CHECKPOINT_BLOCK_BYTES),
         })
     }
 
     fn add(&mut self, entries: &[u8]) -> io::Result<()> {
         let mut at = 0;
-        while let Some(entry) = Kept::decode(&entries[at..]) {
-            self.places.push((entry.order, self.run.len() + at));
+        while let Some(entry) = CheckpointEntry::decode(&entries[at..]) {
+            self.run_index.push((entry.order, self.run_entries.len() + at));
             at += entry.encoded_len();
         }
-        self.run.extend_from_slice(&entries[..at]);
-        if self.run.len() >= self.run_bytes { self.end_run() } else { Ok(()) }
+        self.run_entries.extend_from_slice(&entries[..at]);
+        if self.run_entries.len() >= self.run_bytes { self.end_run() } else { Ok(()) }
     }
 
-    /// Sorts what is at hand, and writes it.
+    /// Sorts the present run and writes it.
     fn end_run(&mut self) -> io::Result<()> {
-        let mut places = std::mem::take(&mut self.places);
+        let mut places = std::mem::take(&mut self.run_index);
         places.sort_unstable();
-        let mut run = Run { at: self.at, entries: places.len() as u64, ..Run::default() };
+        let mut run = Run { offset: self.offset, entries: places.len() as u64, ..Run::default() };
         let mut count = 0;
         begin_block(&mut self.block);
         for &(_, place) in &places {
-            let length = Kept::decode(&self.run[place..]).map_or(0, |entry| entry.encoded_len());
+            let length =
+                CheckpointEntry::decode(&self.run_entries[place..]).map_or(0, |entry| entry.encoded_len());
             if self.block.len() + length > CHECKPOINT_BLOCK_BYTES {
                 self.end_block(&mut run, count)?;
                 count = 0;
             }
-            self.block.extend_from_slice(&self.run[place..place + length]);
+            self.block.extend_from_slice(&self.run_entries[place..place + length]);
             count += 1;
         }
         if self.block.len() > BLOCK_HEADER_BYTES {
             self.end_block(&mut run, count)?;
         }
         self.runs.push(run);
-        self.run.clear();
+        self.run_entries.clear();
         places.clear();
-        self.places = places;
-        // The log's own syncs are not to wait for gigabytes.
+        self.run_index = places;
+        // Otherwise a sync of the log could wait for gigabytes of this file.
         self.file.sync_data()
     }
 
     fn end_block(&mut self, run: &mut Run, count: u32) -> io::Result<()> {
-        run.sum = sum_on(run.sum, end_block(&mut self.block, count));
-        append_whole(&mut *self.file, &self.block)?;
+        run.checksum = extend_checksum(run.checksum, end_block(&mut self.block, count));
+        append_all(&mut *self.file, &self.block)?;
         run.bytes += self.block.len() as u64;
-        self.at += self.block.len() as u64;
+        self.offset += self.block.len() as u64;
         begin_block(&mut self.block);
         Ok(())
     }
 
-    /// Writes what is left and makes all of it durable; the seq, and the bytes of the file.
+    /// Writes the last run and the trailer, and syncs the file. Returns its seq and its size in bytes.
     fn finish(mut self) -> io::Result<(u64, u64)> {
-        if !self.run.is_empty() {
+        if !self.run_entries.is_empty() {
             self.end_run()?;
         }
-        let trailer = trailer_to_bytes(&self.runs, &self.header, self.at);
-        append_whole(&mut *self.file, &trailer)?;
+        let trailer = trailer_to_bytes(&self.runs, &self.header, self.offset);
+        append_all(&mut *self.file, &trailer)?;
         self.file.sync_data()?;
-        Ok((self.seq, self.at + trailer.len() as u64))
+        Ok((self.seq, self.offset + trailer.len() as u64))
     }
 }
 
-/// The size of a run of a table of so many bytes: there are not to be many.
+/// Returns the run size for a table of this size. It limits the number of runs.
 fn run_bytes(table_bytes: u64) -> usize {
     usize::try_from(table_bytes / CHECKPOINT_RUNS).unwrap_or(usize::MAX).max(CHECKPOINT_RUN_BYTES)
 }

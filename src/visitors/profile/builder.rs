@@ -1,39 +1,42 @@
-//! A profile that is to change: its parts, borrowed from where it lies until they differ.
+//! A profile being modified. Its parts stay borrowed from the encoded profile until they change.
 //!
-//! What holds of what it writes: it is what [`Profile`] reads, and within every bound of a profile; what goes for a bound is the
-//! least recent, and of two of one time the one whose name comes first.
+//! Invariants of the encoded result: [`Profile`] can decode it, and it is within every limit of a profile. At
+//! a limit the least recent part is removed. Of two parts with the same time, the one whose name sorts first
+//! is removed.
 
 use std::borrow::Cow;
 
-use super::super::store::table::Rank;
-use super::history::{self, Entry};
-use super::profile::{MOVED, PROFILE, Profile, SEEN, TOUCHED, USER};
+use super::super::store::table::EvictionClass;
+use super::history::{self, HistoryEntry};
+use super::profile::{FLAG_LAST_TOUCH, FLAG_SEEN, FLAG_TOUCHED, FLAG_USER, Profile, TAG_PROFILE};
 use super::sessions::Visits;
-use super::touch::Kept;
+use super::touch::EncodedTouch;
 use super::traits::Traits;
 use super::varint::{put_number, put_section, put_signed, put_sized};
-use crate::limits::{PROFILE_BYTES_MAX, PROFILE_NAMES_MAX, PROFILE_PATHS_MAX, TRAITS_MAX, USER_ANON_IDS_MAX};
+use crate::limits::{
+    PROFILE_BYTES_MAX, PROFILE_EVENT_NAMES_MAX, PROFILE_PATHS_MAX, TRAITS_MAX, USER_ANON_IDS_MAX,
+};
 
-/// A profile while it changes.
+/// A profile being modified.
 #[derive(Debug, Clone)]
-pub struct Draft<'a> {
+pub struct ProfileBuilder<'a> {
     site: &'a str,
     user_id: Option<&'a str>,
     anon_ids: Vec<&'a str>,
-    /// First and last.
+    /// First and last time of activity.
     pub(super) seen_ms: Option<(i64, i64)>,
     pub(super) page_views: u64,
     pub(super) events: u64,
     pub(super) visits: Visits,
-    pub(super) names: Histories<'a>,
-    pub(super) pages: Histories<'a>,
-    /// First and last.
-    pub(super) touches: Option<(Kept<'a>, Kept<'a>)>,
+    pub(super) names: BoundedHistories<'a>,
+    pub(super) pages: BoundedHistories<'a>,
+    /// First and last touch.
+    pub(super) touches: Option<(EncodedTouch<'a>, EncodedTouch<'a>)>,
     pub(super) traits: Traits<'a>,
 }
 
-impl<'a> Draft<'a> {
-    /// Of a visitor of whom nothing is known but an id.
+impl<'a> ProfileBuilder<'a> {
+    /// Creates a profile with IDs and nothing else.
     fn new(site: &'a str, user_id: Option<&'a str>, anon_ids: Vec<&'a str>) -> Self {
         Self {
             site,
@@ -43,29 +46,29 @@ impl<'a> Draft<'a> {
             page_views: 0,
             events: 0,
             visits: Visits::default(),
-            names: Histories::default(),
-            pages: Histories::default(),
+            names: BoundedHistories::default(),
+            pages: BoundedHistories::default(),
             touches: None,
             traits: Traits::default(),
         }
     }
 
-    /// Of an anonymous visitor.
-    pub fn of_anonymous(site: &'a str, anon_id: &'a str) -> Self {
+    /// Creates the profile of a new anonymous visitor.
+    pub fn for_anonymous(site: &'a str, anon_id: &'a str) -> Self {
         Self::new(site, None, vec![anon_id])
     }
 
-    /// Of a user.
-    pub fn of_user(site: &'a str, user_id: &'a str) -> Self {
+    /// Creates the profile of a new user.
+    pub fn for_user(site: &'a str, user_id: &'a str) -> Self {
         Self::new(site, Some(user_id), Vec::new())
     }
 
-    /// Of the profile that `value` is; `None` where it is malformed.
-    pub fn read(value: &'a [u8]) -> Option<Self> {
-        let profile = Profile::read(value)?;
+    /// Decodes a profile to modify it. `None` if `value` is malformed or an alias.
+    pub fn decode(value: &'a [u8]) -> Option<Self> {
+        let profile = Profile::decode(value)?;
         let base_ms = profile.base_ms();
-        let seen_ms = profile.first_seen().zip(profile.last_seen());
-        let mut visits_kept = profile.visits_kept;
+        let seen_ms = profile.first_seen_ms().zip(profile.last_seen_ms());
+        let mut visits_kept = profile.encoded_visits;
         Some(Self {
             site: profile.site(),
             user_id: profile.user_id(),
@@ -74,57 +77,60 @@ impl<'a> Draft<'a> {
             page_views: profile.page_views(),
             events: profile.events(),
             visits: Visits::decode(&mut visits_kept, base_ms)?,
-            names: Histories(history::decode(profile.names, base_ms)?),
-            pages: Histories(history::decode(profile.pages, base_ms)?),
+            names: BoundedHistories(history::decode_entries(profile.names, base_ms)?),
+            pages: BoundedHistories(history::decode_entries(profile.pages, base_ms)?),
             touches: profile.touches(),
             traits: Traits::decode(profile.traits, base_ms),
         })
     }
 
-    /// The visitor did something.
-    pub(super) fn see(&mut self, at_ms: i64) {
+    /// Records that the visitor was active at `at_ms`.
+    pub(super) fn record_activity(&mut self, at_ms: i64) {
         let (first_ms, last_ms) = self.seen_ms.unwrap_or((at_ms, at_ms));
         self.seen_ms = Some((first_ms.min(at_ms), last_ms.max(at_ms)));
         self.visits.add(at_ms);
     }
 
-    /// The first touch becomes the earlier, the last the later; of two of one time the one that came first, and last.
-    pub(super) fn touch(&mut self, touch: Kept<'a>) {
+    /// Updates the first touch (the earliest) and the last touch (the latest). Of touches with the same
+    /// time, the one folded first stays the first touch, and the one folded last becomes the last touch.
+    pub(super) fn add_touch(&mut self, touch: EncodedTouch<'a>) {
         let (first, last) = self.touches.unwrap_or((touch, touch));
         let first = if touch.at_ms < first.at_ms { touch } else { first };
         let last = if touch.at_ms >= last.at_ms { touch } else { last };
         self.touches = Some((first, last));
     }
 
-    /// An anonymous id belongs to this user from now on. The id that goes for it.
-    pub fn tie(&mut self, anon_id: &'a str) -> Option<&'a str> {
-        self.untie(anon_id);
+    /// Links an anon ID to this user. Returns the ID that was linked longest ago if the limit on anon IDs
+    /// removes it.
+    pub fn link(&mut self, anon_id: &'a str) -> Option<&'a str> {
+        self.unlink(anon_id);
         self.anon_ids.push(anon_id);
         (self.anon_ids.len() > USER_ANON_IDS_MAX).then(|| self.anon_ids.remove(0))
     }
 
-    /// An anonymous id belongs to another user from now on.
-    pub fn untie(&mut self, anon_id: &str) {
+    /// Removes the link of an anon ID to this user.
+    pub fn unlink(&mut self, anon_id: &str) {
         self.anon_ids.retain(|id| *id != anon_id);
     }
 
-    /// What goes first where the table is full: who came once.
-    pub fn rank(&self) -> Rank {
-        if self.visits.count() <= 1 { Rank::Once } else { Rank::Known }
+    /// Returns the eviction class: visitors with at most one visit are evicted first.
+    pub fn eviction_class(&self) -> EvictionClass {
+        if self.visits.count() <= 1 { EvictionClass::SingleVisit } else { EvictionClass::Returning }
     }
 
     fn base_ms(&self) -> i64 {
         self.seen_ms.map_or(0, |(_, last_ms)| last_ms)
     }
 
-    /// Writes the profile into `out`, in place of what is there, after what goes for its bounds has gone.
+    /// Encodes the profile into `out` and replaces the content of `out`. Removes the least recent parts
+    /// until the profile is within its limits.
     pub fn write(&mut self, out: &mut Vec<u8>) {
-        self.names.bound(PROFILE_NAMES_MAX);
-        self.pages.bound(PROFILE_PATHS_MAX);
+        self.names.truncate(PROFILE_EVENT_NAMES_MAX);
+        self.pages.truncate(PROFILE_PATHS_MAX);
         while self.traits.len() > TRAITS_MAX
             && let Some((place, ..)) = self.traits.least_recent()
         {
-            self.traits.let_go(place, 0);
+            self.traits.remove(place, 0);
         }
         loop {
             out.clear();
@@ -134,14 +140,15 @@ impl<'a> Draft<'a> {
                 return;
             }
             while excess > 0 {
-                let Some(freed) = self.let_go() else { return };
+                let Some(freed) = self.drop_least_recent() else { return };
                 excess = excess.saturating_sub(freed);
             }
         }
     }
 
-    /// Lets the least recent of all names, pages and traits go. What it took.
-    fn let_go(&mut self) -> Option<usize> {
+    /// Removes the least recent of all event names, pages and traits. Returns its encoded length, or
+    /// `None` if nothing is left to remove.
+    fn drop_least_recent(&mut self) -> Option<usize> {
         let base_ms = self.base_ms();
         let name = self.names.least_recent().map(|(place, at_ms, name)| (at_ms, name, 0, place));
         let page = self.pages.least_recent().map(|(place, at_ms, name)| (at_ms, name, 1, place));
@@ -149,23 +156,23 @@ impl<'a> Draft<'a> {
         let least = least.map(|(place, at_ms, name)| (at_ms, name.as_bytes(), 2, place));
         let (.., kind, place) = [name, page, least].into_iter().flatten().min()?;
         Some(match kind {
-            0 => self.names.let_go(place, base_ms),
-            1 => self.pages.let_go(place, base_ms),
-            _ => self.traits.let_go(place, base_ms),
+            0 => self.names.remove(place, base_ms),
+            1 => self.pages.remove(place, base_ms),
+            _ => self.traits.remove(place, base_ms),
         })
     }
 
     fn flags(&self) -> u8 {
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
-        flag(self.user_id.is_some(), USER)
-            | flag(self.seen_ms.is_some(), SEEN)
-            | flag(self.touches.is_some(), TOUCHED)
-            | flag(self.touches.is_some_and(|(first, last)| first != last), MOVED)
+        flag(self.user_id.is_some(), FLAG_USER)
+            | flag(self.seen_ms.is_some(), FLAG_SEEN)
+            | flag(self.touches.is_some(), FLAG_TOUCHED)
+            | flag(self.touches.is_some_and(|(first, last)| first != last), FLAG_LAST_TOUCH)
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
         let base_ms = self.base_ms();
-        out.extend_from_slice(&[PROFILE, self.flags()]);
+        out.extend_from_slice(&[TAG_PROFILE, self.flags()]);
         put_sized(out, self.site.as_bytes());
         self.user_id.iter().for_each(|id| put_sized(out, id.as_bytes()));
         put_number(out, self.anon_ids.len() as u64);
@@ -192,34 +199,34 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// The names or the pages of a profile that is to change.
+/// The histories of event names, or of pages, of a profile being modified. Sorted by name.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Histories<'a>(Vec<Entry<'a>>);
+pub(super) struct BoundedHistories<'a>(Vec<HistoryEntry<'a>>);
 
-impl<'a> Histories<'a> {
-    /// It happened once more.
+impl<'a> BoundedHistories<'a> {
+    /// Adds one occurrence of `name`.
     pub(super) fn add(&mut self, name: Cow<'a, [u8]>, at_ms: i64) {
-        match self.place(&name) {
+        match self.search(&name) {
             Ok(place) => self.0[place].add(at_ms),
-            Err(place) => self.0.insert(place, Entry::once(name, at_ms)),
+            Err(place) => self.0.insert(place, HistoryEntry::new(name, at_ms)),
         }
     }
 
-    /// Takes in another profile's.
+    /// Merges the histories of another profile into these.
     pub(super) fn merge(&mut self, other: Self) {
         for theirs in other.0 {
-            match self.place(&theirs.name) {
+            match self.search(&theirs.name) {
                 Ok(place) => self.0[place].merge(&theirs),
                 Err(place) => self.0.insert(place, theirs),
             }
         }
     }
 
-    fn place(&self, name: &[u8]) -> Result<usize, usize> {
+    fn search(&self, name: &[u8]) -> Result<usize, usize> {
         self.0.binary_search_by(|found| (*found.name).cmp(name))
     }
 
-    fn bound(&mut self, max: usize) {
+    fn truncate(&mut self, max: usize) {
         while self.0.len() > max
             && let Some((place, ..)) = self.least_recent()
         {
@@ -227,14 +234,14 @@ impl<'a> Histories<'a> {
         }
     }
 
-    /// The one that goes first: its place, its last time, its name.
+    /// Returns the least recent history: its index, last time and name.
     fn least_recent(&self) -> Option<(usize, i64, &[u8])> {
-        let recency = |(place, found): (usize, &'_ Entry<'a>)| (found.last_ms, place);
+        let recency = |(place, found): (usize, &'_ HistoryEntry<'a>)| (found.last_ms, place);
         let (last_ms, place) = self.0.iter().enumerate().map(recency).min()?;
         Some((place, last_ms, &self.0[place].name))
     }
 
-    fn let_go(&mut self, place: usize, base_ms: i64) -> usize {
+    fn remove(&mut self, place: usize, base_ms: i64) -> usize {
         self.0.remove(place).encoded_len(base_ms)
     }
 

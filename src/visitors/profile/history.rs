@@ -1,29 +1,29 @@
-//! How often something happened, and when: of one event's name, or of one page.
+//! Histories: how often and when an event name or a page occurred.
 //!
 //! ```text
-//! entry = bytes:number of what follows | name:sized | count:number | base - last:number | rest
-//! rest  = the differences of the newest TIMES_KEPT times, newest first | from the oldest of those back to the first, where
-//!         there were more
+//! entry = length of the following bytes:number | name:sized | count:number | base - last:number | rest
+//! rest  = the differences between the newest TIMES_KEPT times, newest first
+//!         | from the oldest of those back to the first, if there were more
 //! ```
 //!
-//! The entries of a profile ascend by their names' bytes. `rest` does not depend on the profile's base, so that what did not change
-//! is copied.
+//! The entries of a profile are sorted by the bytes of their names. `rest` does not depend on the base of the
+//! profile, so unchanged entries are copied.
 
 use std::borrow::Cow;
 
-use super::varint::{Bytes, number_len, put_number, put_sized, sized_len};
+use super::varint::{Decoder, number_len, put_number, put_sized, sized_len};
 use crate::limits::TIMES_KEPT;
 
-const KEPT: usize = TIMES_KEPT as usize;
+const TIMES_LEN: usize = TIMES_KEPT as usize;
 
-/// What a profile knows of one event or page.
+/// The history of one event name or one page.
 #[derive(Debug, Clone, Copy)]
 pub struct History<'a> {
-    /// How often it happened.
+    /// Number of occurrences.
     pub count: u64,
-    /// When it happened first.
+    /// Time of the first occurrence.
     pub first_ms: i64,
-    /// When it happened last.
+    /// Time of the last occurrence.
     pub last_ms: i64,
     rest: &'a [u8],
 }
@@ -31,13 +31,13 @@ pub struct History<'a> {
 impl<'a> History<'a> {
     fn new(count: u64, last_ms: i64, rest: &'a [u8]) -> Self {
         let mut history = Self { count, first_ms: last_ms, last_ms, rest };
-        history.first_ms = Times::of(history).first_ms;
+        history.first_ms = KeptTimes::from_history(history).first_ms;
         history
     }
 
-    /// The last times, the newest first; at most `TIMES_KEPT`.
+    /// Returns the newest times, at most `TIMES_KEPT`, newest first.
     pub fn times(self) -> impl Iterator<Item = i64> {
-        let mut rest = Bytes(self.rest);
+        let mut rest = Decoder(self.rest);
         let kept = self.count.min(TIMES_KEPT) as usize;
         let earlier = (1..kept).map_while(move |_| Some(rest.number()? as i64));
         std::iter::once(0).chain(earlier).scan(self.last_ms, |time_ms, back_ms| {
@@ -47,18 +47,18 @@ impl<'a> History<'a> {
     }
 }
 
-/// The newest times and the first.
-struct Times {
-    /// The newest first; those behind `count` are nothing.
-    kept: [i64; KEPT],
+/// The newest times and the first time of a history.
+struct KeptTimes {
+    /// Newest first. Elements from `count` on are unused.
+    kept: [i64; TIMES_LEN],
     count: usize,
     first_ms: i64,
 }
 
-impl Times {
-    fn of(history: History<'_>) -> Self {
-        let mut times = Self { kept: [0; KEPT], count: 0, first_ms: history.last_ms };
-        let mut rest = Bytes(history.rest);
+impl KeptTimes {
+    fn from_history(history: History<'_>) -> Self {
+        let mut times = Self { kept: [0; TIMES_LEN], count: 0, first_ms: history.last_ms };
+        let mut rest = Decoder(history.rest);
         let kept = history.count.clamp(1, TIMES_KEPT) as usize;
         times.kept[0] = history.last_ms;
         times.count = 1;
@@ -77,8 +77,8 @@ impl Times {
     fn add(&mut self, time_ms: i64) {
         self.first_ms = self.first_ms.min(time_ms);
         let place = self.kept[..self.count].iter().position(|kept| *kept < time_ms).unwrap_or(self.count);
-        if place < KEPT {
-            self.count = (self.count + 1).min(KEPT);
+        if place < TIMES_LEN {
+            self.count = (self.count + 1).min(TIMES_LEN);
             self.kept.copy_within(place..self.count - 1, place + 1);
             self.kept[place] = time_ms;
         }
@@ -99,41 +99,41 @@ impl Times {
     }
 }
 
-/// One entry, as it is while a profile changes.
+/// A history of a profile being modified.
 #[derive(Debug, Clone)]
-pub(super) struct Entry<'a> {
+pub(super) struct HistoryEntry<'a> {
     pub name: Cow<'a, [u8]>,
     count: u64,
     pub last_ms: i64,
     rest: Cow<'a, [u8]>,
 }
 
-impl<'a> Entry<'a> {
-    pub(super) fn once(name: Cow<'a, [u8]>, at_ms: i64) -> Self {
+impl<'a> HistoryEntry<'a> {
+    pub(super) fn new(name: Cow<'a, [u8]>, at_ms: i64) -> Self {
         Self { name, count: 1, last_ms: at_ms, rest: Cow::Borrowed(&[]) }
     }
 
-    fn history(&self) -> History<'_> {
+    fn decode_history(&self) -> History<'_> {
         History { count: self.count, first_ms: self.last_ms, last_ms: self.last_ms, rest: &self.rest }
     }
 
-    /// It happened once more.
+    /// Adds one occurrence.
     pub(super) fn add(&mut self, at_ms: i64) {
-        let mut times = Times::of(self.history());
+        let mut times = KeptTimes::from_history(self.decode_history());
         times.add(at_ms);
-        self.become_those(&times, 1);
+        self.set_times(&times, 1);
     }
 
-    /// Takes in what another profile knows of the same.
+    /// Merges the history of the same name in another profile into this one.
     pub(super) fn merge(&mut self, other: &Self) {
-        let mut times = Times::of(self.history());
-        let others = Times::of(other.history());
+        let mut times = KeptTimes::from_history(self.decode_history());
+        let others = KeptTimes::from_history(other.decode_history());
         others.kept[..others.count].iter().for_each(|time_ms| times.add(*time_ms));
         times.first_ms = times.first_ms.min(others.first_ms);
-        self.become_those(&times, other.count);
+        self.set_times(&times, other.count);
     }
 
-    fn become_those(&mut self, times: &Times, more: u64) {
+    fn set_times(&mut self, times: &KeptTimes, more: u64) {
         self.count = self.count.saturating_add(more);
         self.last_ms = times.last_ms();
         self.rest = Cow::Owned(times.rest(self.count));
@@ -157,26 +157,26 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// All entries of a section, where they lie: each name, and what stands behind it.
-pub(super) fn entries<'a>(section: &'a [u8]) -> impl Iterator<Item = (&'a [u8], Bytes<'a>)> + Clone {
-    let mut section = Bytes(section);
+/// Iterates over the encoded entries of a section: each name, and a decoder for the bytes after it.
+pub(super) fn entries<'a>(section: &'a [u8]) -> impl Iterator<Item = (&'a [u8], Decoder<'a>)> + Clone {
+    let mut section = Decoder(section);
     std::iter::from_fn(move || {
-        let mut entry = Bytes(section.sized()?);
+        let mut entry = Decoder(section.sized()?);
         Some((entry.sized()?, entry))
     })
 }
 
-/// What stands behind a name.
-pub(super) fn history<'a>(mut entry: Bytes<'a>, base_ms: i64) -> Option<History<'a>> {
+/// Decodes the part of an entry after its name.
+pub(super) fn history<'a>(mut entry: Decoder<'a>, base_ms: i64) -> Option<History<'a>> {
     let (count, last_ms) = (entry.number()?, base_ms.wrapping_sub(entry.number()? as i64));
     Some(History::new(count, last_ms, entry.0))
 }
 
-/// The same, for a profile that is to change.
-pub(super) fn decode<'a>(section: &'a [u8], base_ms: i64) -> Option<Vec<Entry<'a>>> {
-    let entry = |(name, mut entry): (&'a [u8], Bytes<'a>)| {
+/// Decodes all entries of a section for a profile being modified.
+pub(super) fn decode_entries<'a>(section: &'a [u8], base_ms: i64) -> Option<Vec<HistoryEntry<'a>>> {
+    let entry = |(name, mut entry): (&'a [u8], Decoder<'a>)| {
         let (count, last_ms) = (entry.number()?, base_ms.wrapping_sub(entry.number()? as i64));
-        Some(Entry { name: Cow::Borrowed(name), count, last_ms, rest: Cow::Borrowed(entry.0) })
+        Some(HistoryEntry { name: Cow::Borrowed(name), count, last_ms, rest: Cow::Borrowed(entry.0) })
     };
     entries(section).map(entry).collect()
 }

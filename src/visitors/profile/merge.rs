@@ -1,13 +1,13 @@
-//! Two profiles into one: a visitor turns out to be a user who is known already.
+//! Merges two profiles: an anonymous visitor turns out to be a known user.
 //!
-//! Counts add, visits too; of the times the newest stay; the first touch is the earlier, the last the later; of each trait stands
-//! what was written later, and of two writes of one time what the user has. Ids are not touched. Bounds are applied when the profile
-//! is written.
+//! Counts add up, visits included. The newest times are kept. The first touch is the earlier one, and the
+//! last touch is the later one. Each trait keeps its later write, and of two writes at the same time the
+//! user's. IDs do not change. Limits apply when the profile is written.
 
-use super::builder::Draft;
+use super::builder::ProfileBuilder;
 
-impl<'a> Draft<'a> {
-    /// Takes in what is known of `other`.
+impl<'a> ProfileBuilder<'a> {
+    /// Merges `other` into this profile.
     pub fn merge(&mut self, other: Self) {
         self.seen_ms = match (self.seen_ms, other.seen_ms) {
             (Some(own), Some(theirs)) => Some((own.0.min(theirs.0), own.1.max(theirs.1))),
@@ -19,8 +19,8 @@ impl<'a> Draft<'a> {
         self.names.merge(other.names);
         self.pages.merge(other.pages);
         if let Some((first, last)) = other.touches {
-            self.touch(first);
-            self.touch(last);
+            self.add_touch(first);
+            self.add_touch(last);
         }
         self.traits.merge(other.traits);
     }

@@ -1,26 +1,27 @@
-//! The profile of one visitor: its encoding, and what an event or a merge changes in it.
+//! The profile of one visitor: its encoding, and the changes that an event or a merge makes to it.
 //!
-//! [`mod@profile`] describes the encoding. [`fold`] applies one event, [`merge`] joins two profiles of the same visitor, and
+//! [`mod@profile`] describes the encoding. [`fold`] applies one event, [`merge`] joins two profiles of the
+//! same visitor, and
 //! [`builder`] holds a profile while it changes.
 
-pub mod builder;
+pub(crate) mod builder;
 pub(crate) mod event;
-pub mod fold;
-pub mod history;
-pub mod merge;
-pub mod profile;
+pub(crate) mod fold;
+pub(crate) mod history;
+pub(crate) mod merge;
+pub(crate) mod profile;
 mod sessions;
-pub mod touch;
+pub(crate) mod touch;
 mod traits;
 mod varint;
 
-/// What was left out of profiles, for the operator.
+/// Counters of the values and visitors that limits removed or left out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counted {
-    /// Values, or names, of traits that are too large, or hold a number that no float is.
+pub struct FoldCounts {
+    /// Trait writes ignored because the value or the name is too large, or a number does not fit a float.
     pub traits_too_large: u64,
-    /// Operations on a value of another type.
-    pub operations_of_another_type: u64,
-    /// Visitors that went for the bound of the table.
+    /// Operations ignored because the trait has a value of another type.
+    pub type_mismatches: u64,
+    /// Visitors evicted because of the table's memory limit.
     pub visitors_evicted: u64,
 }

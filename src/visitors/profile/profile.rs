@@ -1,76 +1,77 @@
-//! A visitor's profile as it is kept: one slice, read where it lies, without allocating.
+//! The encoding of a visitor's profile: one byte slice, decoded in place without allocations.
 //!
 //! ```text
-//! profile = flags:byte | site:sized | user id:sized (USER) | number of ids, then each:sized
-//!         | last seen:signed, last - first:number (SEEN)
+//! profile = flags:byte | site:sized | user ID:sized (FLAG_USER) | count of anon IDs:number, then each:sized
+//!         | last seen:signed, last - first:number (FLAG_SEEN)
 //!         | page views:number | events:number | visits
 //!         | names:section | pages:section | touches:section | traits:section
-//! visits  = earlier:number | how many are kept:number | each: back to its end:number, back to its start:number
-//! touches = the first (TOUCHED), the last unless it is the first (MOVED)
+//! visits  = earlier count:number | kept count:number | each: back to end:number, back to start:number
+//! touches = first touch (FLAG_TOUCHED), last touch if it is another one (FLAG_LAST_TOUCH)
 //! ```
 //!
-//! A *number* is a varint, *signed* zigzag, *sized* bytes behind their number, a *section* bytes behind their number in two bytes,
-//! little-endian. All times count back from *base*, which is the time last seen, or 0. Entries of sections: `history.rs`,
-//! `touch.rs`, `traits.rs`. Equal profiles have equal bytes.
+//! A *number* is a varint. A *signed* number is zigzag-encoded. *Sized* means a number for the length, then
+//! that many bytes. A *section* has a length of two bytes, little-endian, before its bytes. All times count
+//! back from *base*, which is the last-seen time, or 0. The entries of sections are described in
+//! `history.rs`, `touch.rs` and `traits.rs`. Equal profiles have equal bytes.
 //!
-//! It is the value of a table's entry behind [`PROFILE`]; an id that is tied to a user has an alias there. Malformed bytes give
-//! less, or nothing; never a panic.
+//! The value of a table entry is `TAG_PROFILE` and a profile, or `TAG_ALIAS` and the key of a user for a
+//! linked anon ID. Malformed bytes decode to fewer values or to nothing. They never cause a panic.
 
 use super::super::store::table::Key;
 use super::history::{self, History};
 use super::sessions::Visits;
-use super::touch::{Kept, Touch};
+use super::touch::{EncodedTouch, Touch};
 use super::traits;
-use super::varint::Bytes;
+use super::varint::Decoder;
 use crate::checksum;
 use crate::condition::Value;
-use crate::limits::{PROFILE_PATH_BYTES_MAX, VISIT_SILENCE_MS};
+use crate::limits::{PROFILE_PATH_BYTES_MAX, VISIT_TIMEOUT_MS};
 
 /// The first byte of an alias.
-pub(super) const ALIAS: u8 = 1;
+pub(super) const TAG_ALIAS: u8 = 1;
 /// The first byte of a profile.
-pub(super) const PROFILE: u8 = 2;
-pub(super) const USER: u8 = 1;
-pub(super) const SEEN: u8 = 2;
-pub(super) const TOUCHED: u8 = 4;
-pub(super) const MOVED: u8 = 8;
+pub(super) const TAG_PROFILE: u8 = 2;
+pub(super) const FLAG_USER: u8 = 1;
+pub(super) const FLAG_SEEN: u8 = 2;
+pub(super) const FLAG_TOUCHED: u8 = 4;
+pub(super) const FLAG_LAST_TOUCH: u8 = 8;
 
-/// What an entry of the table says.
+/// A decoded entry of the table.
 #[derive(Debug, Clone, Copy)]
-pub enum Entry<'a> {
-    /// An id that is tied to a user: the profile stands at the user's key.
+pub enum TableEntry<'a> {
+    /// An anon ID that is linked to a user. The profile has the user's key, which is given here.
     Alias(Key),
-    /// A visitor.
+    /// A profile of a visitor.
     Profile(Profile<'a>),
 }
 
-impl<'a> Entry<'a> {
-    /// What `value` says; `None` where it is malformed.
-    pub fn read(value: &'a [u8]) -> Option<Self> {
+impl<'a> TableEntry<'a> {
+    /// Decodes the value of an entry. `None` if it is malformed.
+    pub fn decode(value: &'a [u8]) -> Option<Self> {
         match *value.first()? {
-            ALIAS => aliased(value).map(Self::Alias),
-            PROFILE => Profile::read(value).map(Self::Profile),
+            TAG_ALIAS => decode_alias(value).map(Self::Alias),
+            TAG_PROFILE => Profile::decode(value).map(Self::Profile),
             _ => None,
         }
     }
 }
 
-/// The value of an alias.
-pub(crate) fn alias(of: Key) -> [u8; 17] {
-    let mut value = [ALIAS; 17];
+/// Encodes the value of an alias.
+pub(crate) fn encode_alias(of: Key) -> [u8; 17] {
+    let mut value = [TAG_ALIAS; 17];
     value[1..9].copy_from_slice(&of.0[0].to_le_bytes());
     value[9..].copy_from_slice(&of.0[1].to_le_bytes());
     value
 }
 
-/// The key that an alias leads to; `None` where `value` is none.
-pub(crate) fn aliased(value: &[u8]) -> Option<Key> {
-    let (high, low) = value.strip_prefix(&[ALIAS])?.split_first_chunk::<8>()?;
+/// Decodes the key that an alias leads to. `None` if `value` is not an alias.
+pub(crate) fn decode_alias(value: &[u8]) -> Option<Key> {
+    let (high, low) = value.strip_prefix(&[TAG_ALIAS])?.split_first_chunk::<8>()?;
     let low = <[u8; 8]>::try_from(low).ok()?;
     Some(Key([u64::from_le_bytes(*high), u64::from_le_bytes(low)]))
 }
 
-/// A visitor's profile, where it lies.
+/// A visitor's profile, decoded in place.
 #[derive(Debug, Clone, Copy)]
 pub struct Profile<'a> {
     site: &'a str,
@@ -82,7 +83,7 @@ pub struct Profile<'a> {
     page_views: u64,
     events: u64,
     visits: u64,
-    pub(super) visits_kept: Bytes<'a>,
+    pub(super) encoded_visits: Decoder<'a>,
     pub(super) names: &'a [u8],
     pub(super) pages: &'a [u8],
     flags: u8,
@@ -91,17 +92,17 @@ pub struct Profile<'a> {
 }
 
 impl<'a> Profile<'a> {
-    /// The profile that `value` is, of an entry of the table.
-    pub fn read(value: &'a [u8]) -> Option<Self> {
-        let mut bytes = Bytes(value);
-        if bytes.byte()? != PROFILE {
+    /// Decodes the value of a table entry. `None` if it is malformed or not a profile.
+    pub fn decode(value: &'a [u8]) -> Option<Self> {
+        let mut bytes = Decoder(value);
+        if bytes.byte()? != TAG_PROFILE {
             return None;
         }
         let flags = bytes.byte()?;
         let site = bytes.text()?;
-        let user_id = if flags & USER != 0 { Some(bytes.text()?) } else { None };
+        let user_id = if flags & FLAG_USER != 0 { Some(bytes.text()?) } else { None };
         let (id_count, ids) = skip_ids(&mut bytes)?;
-        let (first_seen_ms, last_seen_ms) = seen(flags, &mut bytes)?;
+        let (first_seen_ms, last_seen_ms) = decode_seen(flags, &mut bytes)?;
         let (page_views, events) = (bytes.number()?, bytes.number()?);
         let visits_kept = bytes;
         Some(Self {
@@ -113,8 +114,8 @@ impl<'a> Profile<'a> {
             last_seen_ms,
             page_views,
             events,
-            visits_kept,
-            visits: Visits::skip(&mut bytes)?,
+            encoded_visits: visits_kept,
+            visits: Visits::decode_count(&mut bytes)?,
             names: bytes.section()?,
             pages: bytes.section()?,
             flags,
@@ -123,51 +124,52 @@ impl<'a> Profile<'a> {
         })
     }
 
-    /// The site that it belongs to.
+    /// Returns the ID of the site.
     pub fn site(&self) -> &'a str {
         self.site
     }
 
-    /// The user, where it is known who it is.
+    /// Returns the user ID. `None` for an anonymous visitor.
     pub fn user_id(&self) -> Option<&'a str> {
         self.user_id
     }
 
-    /// The anonymous ids tied to a user, the one tied longest ago first; of an anonymous visitor its own.
+    /// Iterates over the anon IDs linked to a user, in the order in which they were linked. For an
+    /// anonymous visitor this is its own ID.
     pub fn anon_ids(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        let mut ids = Bytes(self.ids);
+        let mut ids = Decoder(self.ids);
         (0..self.id_count).map_while(move |_| ids.text())
     }
 
-    /// Visits that were recorded.
+    /// Returns the number of recorded visits.
     pub fn visits(&self) -> u64 {
         self.visits
     }
 
-    /// Visits, the one included that begins now where nothing was recorded in the time in which a visit goes on.
+    /// Returns the number of visits at `now_ms`. Counts a new visit if the last one has ended by then.
     pub fn visits_at(&self, now_ms: i64) -> u32 {
-        let goes_on = |last_ms: i64| now_ms.saturating_sub(last_ms) <= VISIT_SILENCE_MS;
+        let goes_on = |last_ms: i64| now_ms.saturating_sub(last_ms) <= VISIT_TIMEOUT_MS;
         let begins = !self.last_seen_ms.is_some_and(goes_on);
         u32::try_from(self.visits.saturating_add(u64::from(begins))).unwrap_or(u32::MAX)
     }
 
-    /// Pages seen.
+    /// Returns the number of page views.
     pub fn page_views(&self) -> u64 {
         self.page_views
     }
 
-    /// Events, screens included.
+    /// Returns the number of events, screens included.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// The earliest time at which the visitor did something.
-    pub fn first_seen(&self) -> Option<i64> {
+    /// Returns the earliest time of activity.
+    pub fn first_seen_ms(&self) -> Option<i64> {
         self.last_seen_ms.map(|_| self.first_seen_ms)
     }
 
-    /// The latest.
-    pub fn last_seen(&self) -> Option<i64> {
+    /// Returns the latest time of activity.
+    pub fn last_seen_ms(&self) -> Option<i64> {
         self.last_seen_ms
     }
 
@@ -175,27 +177,28 @@ impl<'a> Profile<'a> {
         self.last_seen_ms.unwrap_or_default()
     }
 
-    /// What is known of an event.
-    pub fn event(&self, name: &str) -> Option<History<'a>> {
+    /// Returns the history of an event name.
+    pub fn event_history(&self, name: &str) -> Option<History<'a>> {
         self.find(self.names, name.as_bytes())
     }
 
-    /// What is known of a page.
-    pub fn page(&self, path: &str) -> Option<History<'a>> {
-        match hashed(path) {
+    /// Returns the history of a page.
+    pub fn page_history(&self, path: &str) -> Option<History<'a>> {
+        match hashed_path(path) {
             Some(hash) => self.find(self.pages, &hash),
             None => self.find(self.pages, path.as_bytes()),
         }
     }
 
-    /// All events, in ascending order of their names.
-    pub fn names(&self) -> impl Iterator<Item = (&'a str, History<'a>)> + use<'a> {
-        histories(self.names, self.base_ms()).filter_map(|(name, history)| Some((name?, history)))
+    /// Iterates over the histories of all event names, sorted by name.
+    pub fn event_histories(&self) -> impl Iterator<Item = (&'a str, History<'a>)> + use<'a> {
+        decode_histories(self.names, self.base_ms()).filter_map(|(name, history)| Some((name?, history)))
     }
 
-    /// All pages, in ascending order of their paths; `None` where a path is so long that only its hash is kept.
-    pub fn pages(&self) -> impl Iterator<Item = (Option<&'a str>, History<'a>)> + use<'a> {
-        histories(self.pages, self.base_ms())
+    /// Iterates over the histories of all pages, sorted by path. The path is `None` if it was so long
+    /// that the profile keeps only its hash.
+    pub fn page_histories(&self) -> impl Iterator<Item = (Option<&'a str>, History<'a>)> + use<'a> {
+        decode_histories(self.pages, self.base_ms())
     }
 
     fn find(&self, section: &'a [u8], name: &[u8]) -> Option<History<'a>> {
@@ -203,41 +206,41 @@ impl<'a> Profile<'a> {
         history::history(entry, self.base_ms())
     }
 
-    /// The earliest touch.
+    /// Returns the earliest touch.
     pub fn first_touch(&self) -> Option<Touch<'a>> {
-        self.touches()?.0.touch()
+        self.touches()?.0.to_touch()
     }
 
-    /// The latest.
+    /// Returns the latest touch.
     pub fn last_touch(&self) -> Option<Touch<'a>> {
-        self.touches()?.1.touch()
+        self.touches()?.1.to_touch()
     }
 
-    /// The first and the last.
-    pub(super) fn touches(&self) -> Option<(Kept<'a>, Kept<'a>)> {
-        let mut bytes = Bytes(self.touches);
+    /// Returns the first and the last touch.
+    pub(super) fn touches(&self) -> Option<(EncodedTouch<'a>, EncodedTouch<'a>)> {
+        let mut bytes = Decoder(self.touches);
         let mut touch = |flag: u8| {
             let there = self.flags & flag != 0;
-            there.then(|| Kept::decode(&mut bytes, self.base_ms())).flatten()
+            there.then(|| EncodedTouch::decode(&mut bytes, self.base_ms())).flatten()
         };
-        let first = touch(TOUCHED)?;
-        Some((first, touch(MOVED).unwrap_or(first)))
+        let first = touch(FLAG_TOUCHED)?;
+        Some((first, touch(FLAG_LAST_TOUCH).unwrap_or(first)))
     }
 
-    /// The value of a trait; `None` where it was never set, or unset since.
+    /// Returns the value of a trait. `None` if the trait was never set, or was unset since.
     pub fn trait_value(&self, name: &str) -> Option<Value<'a>> {
         let found = traits::entries(self.traits, self.base_ms()).find(|entry| entry.name == name)?;
         Value::decode(found.value)
     }
 
-    /// All traits that have a value, in ascending order of their names.
+    /// Iterates over all traits that have a value, sorted by name.
     pub fn traits(&self) -> impl Iterator<Item = (&'a str, Value<'a>)> + use<'a> {
         traits::entries(self.traits, self.base_ms())
             .filter_map(|entry| Some((entry.name, Value::decode(entry.value)?)))
     }
 }
 
-fn skip_ids<'a>(bytes: &mut Bytes<'a>) -> Option<(u64, &'a [u8])> {
+fn skip_ids<'a>(bytes: &mut Decoder<'a>) -> Option<(u64, &'a [u8])> {
     let count = bytes.number()?;
     let ids = bytes.0;
     for _ in 0..count {
@@ -246,26 +249,30 @@ fn skip_ids<'a>(bytes: &mut Bytes<'a>) -> Option<(u64, &'a [u8])> {
     Some((count, ids))
 }
 
-fn seen(flags: u8, bytes: &mut Bytes<'_>) -> Option<(i64, Option<i64>)> {
-    if flags & SEEN == 0 {
+fn decode_seen(flags: u8, bytes: &mut Decoder<'_>) -> Option<(i64, Option<i64>)> {
+    if flags & FLAG_SEEN == 0 {
         return Some((0, None));
     }
     let last_ms = bytes.signed()?;
     Some((last_ms.wrapping_sub(bytes.number()? as i64), Some(last_ms)))
 }
 
-fn histories<'a>(section: &'a [u8], base_ms: i64) -> impl Iterator<Item = (Option<&'a str>, History<'a>)> {
+fn decode_histories<'a>(
+    section: &'a [u8],
+    base_ms: i64,
+) -> impl Iterator<Item = (Option<&'a str>, History<'a>)> {
     history::entries(section).map_while(move |(name, entry)| {
         let name = std::str::from_utf8(name).ok();
         Some((name, history::history(entry, base_ms)?))
     })
 }
 
-/// What stands for a path that is too long: a byte that no UTF-8 has, so that it is no path, and a hash.
-pub(super) fn hashed(path: &str) -> Option<[u8; 17]> {
+/// Returns the name under which a profile keeps a path that is too long: a byte that never occurs in
+/// UTF-8, so that no path is equal to it, and a hash. `None` if the path itself is kept.
+pub(super) fn hashed_path(path: &str) -> Option<[u8; 17]> {
     (path.len() > PROFILE_PATH_BYTES_MAX).then(|| {
         let mut name = [0xFF; 17];
-        name[1..].copy_from_slice(&checksum::tag(path.as_bytes()).to_le_bytes());
+        name[1..].copy_from_slice(&checksum::hash128(path.as_bytes()).to_le_bytes());
         name
     })
 }

@@ -1,12 +1,13 @@
-//! When a visitor was there: visits, told apart by silence.
+//! The visits of a visitor, separated by periods without activity.
 //!
-//! The newest visits are kept as spans that do not touch, so that what comes late finds its visit, whatever the order; earlier ones
-//! are a count. Two times belong to one visit where no more than `VISIT_SILENCE_MS` lie between them.
+//! The profile keeps the newest visits as disjoint spans of time, so that a late event is added to its visit
+//! in any order of arrival. Earlier visits are only counted. Two times belong to one visit if at most
+//! `VISIT_TIMEOUT_MS` separates them.
 
-use super::varint::{Bytes, put_number};
-use crate::limits::{VISIT_SILENCE_MS, VISITS_KEPT};
+use super::varint::{Decoder, put_number};
+use crate::limits::{VISIT_TIMEOUT_MS, VISITS_KEPT};
 
-/// A visit's first and last time.
+/// The first and last time of a visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Visit {
     start_ms: i64,
@@ -17,7 +18,7 @@ struct Visit {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Visits {
     earlier: u64,
-    /// The newest first.
+    /// Newest first.
     kept: Vec<Visit>,
 }
 
@@ -26,27 +27,27 @@ impl Visits {
         self.earlier.saturating_add(self.kept.len() as u64)
     }
 
-    /// Something happened. What is older than all visits that are kept, where earlier ones are only counted, may belong to one of
-    /// those: it changes nothing.
+    /// Adds activity at `at_ms`. Activity older than all kept visits changes nothing if earlier visits
+    /// were counted, because it may belong to one of those.
     pub(super) fn add(&mut self, at_ms: i64) {
-        let begun_by = |visit: &Visit| visit.start_ms.saturating_sub(VISIT_SILENCE_MS) <= at_ms;
+        let begun_by = |visit: &Visit| visit.start_ms.saturating_sub(VISIT_TIMEOUT_MS) <= at_ms;
         let place = self.kept.iter().position(begun_by).unwrap_or(self.kept.len());
         match self.kept.get_mut(place) {
-            Some(visit) if at_ms <= visit.end_ms.saturating_add(VISIT_SILENCE_MS) => {
+            Some(visit) if at_ms <= visit.end_ms.saturating_add(VISIT_TIMEOUT_MS) => {
                 visit.start_ms = visit.start_ms.min(at_ms);
                 visit.end_ms = visit.end_ms.max(at_ms);
-                self.join_with_earlier(place);
+                self.merge_with_earlier(place);
             }
             None if place == VISITS_KEPT && self.earlier > 0 => {}
             _ => {
                 self.kept.insert(place, Visit { start_ms: at_ms, end_ms: at_ms });
-                self.forget();
+                self.drop_oldest();
             }
         }
     }
 
-    /// Joins a visit that has begun earlier than it did with the one before it, if they meet now.
-    fn join_with_earlier(&mut self, place: usize) {
+    /// Merges a visit whose start was moved back with the visit before it, if they now meet.
+    fn merge_with_earlier(&mut self, place: usize) {
         let Some(earlier) = self.kept.get(place + 1).copied() else { return };
         let visit = &mut self.kept[place];
         if meet(earlier, *visit) {
@@ -55,13 +56,14 @@ impl Visits {
         }
     }
 
-    fn forget(&mut self) {
+    fn drop_oldest(&mut self) {
         let over = self.kept.len().saturating_sub(VISITS_KEPT);
         self.kept.truncate(VISITS_KEPT);
         self.earlier = self.earlier.saturating_add(over as u64);
     }
 
-    /// Takes in another visitor's. Counts add: visits that meet become one span and stay two.
+    /// Merges the visits of another profile into these. The counts add up: two visits that meet become
+    /// one span but still count as two.
     pub(super) fn merge(&mut self, other: &Self) {
         let count = self.count().saturating_add(other.count());
         self.kept.extend_from_slice(&other.kept);
@@ -81,7 +83,7 @@ impl Visits {
         self.earlier = count - self.kept.len() as u64;
     }
 
-    /// Appends them; times are differences, from `base_ms` back.
+    /// Appends the encoded visits. Times are differences that count back from `base_ms`.
     pub(super) fn encode(&self, base_ms: i64, out: &mut Vec<u8>) {
         put_number(out, self.earlier);
         put_number(out, self.kept.len() as u64);
@@ -93,8 +95,8 @@ impl Visits {
         }
     }
 
-    pub(super) fn decode(bytes: &mut Bytes<'_>, base_ms: i64) -> Option<Self> {
-        let (earlier, kept) = counts(bytes)?;
+    pub(super) fn decode(bytes: &mut Decoder<'_>, base_ms: i64) -> Option<Self> {
+        let (earlier, kept) = decode_counts(bytes)?;
         let mut before_ms = base_ms;
         let visits = (0..kept).map(|_| {
             let end_ms = before_ms.wrapping_sub(bytes.number()? as i64);
@@ -105,9 +107,9 @@ impl Visits {
         Some(Self { earlier, kept: visits.collect::<Option<_>>()? })
     }
 
-    /// How many there are, where only that is asked for.
-    pub(super) fn skip(bytes: &mut Bytes<'_>) -> Option<u64> {
-        let (earlier, kept) = counts(bytes)?;
+    /// Skips the encoded visits and returns only their number.
+    pub(super) fn decode_count(bytes: &mut Decoder<'_>) -> Option<u64> {
+        let (earlier, kept) = decode_counts(bytes)?;
         for _ in 0..2 * kept {
             bytes.number()?;
         }
@@ -115,12 +117,13 @@ impl Visits {
     }
 }
 
-fn counts(bytes: &mut Bytes<'_>) -> Option<(u64, usize)> {
+fn decode_counts(bytes: &mut Decoder<'_>) -> Option<(u64, usize)> {
     let (earlier, kept) = (bytes.number()?, bytes.number()?);
     (kept <= VISITS_KEPT as u64).then_some((earlier, kept as usize))
 }
 
-/// Whether less than the silence that ends a visit lies between the end of one and the beginning of another.
+/// Returns whether at most `VISIT_TIMEOUT_MS` separates the end of one visit from the start of the
+/// next.
 fn meet(earlier: Visit, later: Visit) -> bool {
-    later.start_ms.saturating_sub(VISIT_SILENCE_MS) <= earlier.end_ms
+    later.start_ms.saturating_sub(VISIT_TIMEOUT_MS) <= earlier.end_ms
 }

@@ -1,10 +1,10 @@
-//! What brought a visitor: a campaign, or a link from elsewhere.
+//! Touches: page events that show the origin of a visitor, a campaign or a link on another host.
 //!
 //! ```text
-//! touch = which of the texts are there:byte | base - at:number | sized text*
+//! touch = bit set of the texts that are present:byte | base - at:number | sized text*
 //! ```
 
-use super::varint::{Bytes, put_number, put_sized};
+use super::varint::{Decoder, put_number, put_sized};
 use crate::limits::TOUCH_TEXT_BYTES_MAX;
 
 const TEXTS: usize = 7;
@@ -23,11 +23,11 @@ pub struct Touch<'a> {
     pub term: Option<&'a str>,
     /// `utm_content`
     pub content: Option<&'a str>,
-    /// The page before, on another host.
+    /// The URL of the page before, on another host.
     pub referrer: Option<&'a str>,
     /// The path of the page.
     pub landing: Option<&'a str>,
-    /// When.
+    /// Time of the event.
     pub at_ms: i64,
 }
 
@@ -37,46 +37,46 @@ impl<'a> Touch<'a> {
     }
 }
 
-/// A touch as a profile keeps it: its texts are not looked at until they are asked for, and one that stays is copied.
+/// An encoded touch. Its texts are decoded only on demand, and an unchanged touch is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Kept<'a> {
+pub(crate) struct EncodedTouch<'a> {
     pub at_ms: i64,
-    there: u8,
+    present: u8,
     texts: &'a [u8],
 }
 
-impl<'a> Kept<'a> {
-    /// `buffer` is room for its texts.
-    pub(super) fn of(touch: &Touch<'_>, buffer: &'a mut Vec<u8>) -> Self {
+impl<'a> EncodedTouch<'a> {
+    /// Encodes a touch. `buffer` holds its texts.
+    pub(super) fn new(touch: &Touch<'_>, buffer: &'a mut Vec<u8>) -> Self {
         let texts = touch.texts();
         let bit = |(place, text): (usize, &Option<&str>)| u8::from(text.is_some()) << place;
-        let there = texts.iter().enumerate().map(bit).sum();
+        let present = texts.iter().enumerate().map(bit).sum();
         buffer.clear();
         texts.iter().flatten().for_each(|text| put_sized(buffer, text.as_bytes()));
-        Self { at_ms: touch.at_ms, there, texts: buffer }
+        Self { at_ms: touch.at_ms, present, texts: buffer }
     }
 
     pub(super) fn encode(&self, base_ms: i64, out: &mut Vec<u8>) {
-        out.push(self.there);
+        out.push(self.present);
         put_number(out, base_ms.wrapping_sub(self.at_ms) as u64);
         out.extend_from_slice(self.texts);
     }
 
-    pub(super) fn decode(bytes: &mut Bytes<'a>, base_ms: i64) -> Option<Self> {
+    pub(super) fn decode(bytes: &mut Decoder<'a>, base_ms: i64) -> Option<Self> {
         let there = bytes.byte()? & ALL_TEXTS;
         let at_ms = base_ms.wrapping_sub(bytes.number()? as i64);
         let from = bytes.0;
         for _ in 0..there.count_ones() {
             bytes.sized()?;
         }
-        Some(Self { at_ms, there, texts: &from[..from.len() - bytes.0.len()] })
+        Some(Self { at_ms, present: there, texts: &from[..from.len() - bytes.0.len()] })
     }
 
-    /// `None` where a text is not UTF-8.
-    pub(super) fn touch(self) -> Option<Touch<'a>> {
-        let (mut bytes, mut texts) = (Bytes(self.texts), [None; TEXTS]);
+    /// Decodes the touch. `None` if a text is not UTF-8.
+    pub(super) fn to_touch(self) -> Option<Touch<'a>> {
+        let (mut bytes, mut texts) = (Decoder(self.texts), [None; TEXTS]);
         for (place, text) in texts.iter_mut().enumerate() {
-            if self.there & 1 << place != 0 {
+            if self.present & 1 << place != 0 {
                 *text = Some(bytes.text()?);
             }
         }
@@ -85,7 +85,7 @@ impl<'a> Kept<'a> {
     }
 }
 
-/// As much of a text as a touch keeps.
-pub(super) fn cut(text: &str) -> &str {
+/// Truncates a text to `TOUCH_TEXT_BYTES_MAX`, at a character boundary.
+pub(super) fn truncate(text: &str) -> &str {
     &text[..text.floor_char_boundary(TOUCH_TEXT_BYTES_MAX)]
 }

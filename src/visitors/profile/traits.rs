@@ -1,78 +1,82 @@
-//! What a site says of a visitor: traits, each with the time of its last write.
+//! Traits: values that a site sets for a visitor, each with the time of its last write.
 //!
 //! ```text
-//! entry = bytes:number of what follows | name:sized | base - written:signed | value, as `condition` writes it
+//! entry = length of the following bytes:number | name:sized | base - written:signed
+//!         | value, as encoded by `condition`
 //! ```
 //!
-//! Entries ascend by their names. An entry without a value is a trait that was unset: it stays, so that an older write that comes
-//! late does not bring the trait back.
+//! Entries are sorted by name. An entry without a value is a trait that was unset. It stays in the profile,
+//! so that an older write that arrives late does not set the trait again.
 //!
-//! # What stands after writes in any order
+//! # Results of writes that arrive in any order
 //!
-//! * `set` and `unset` count unless they are older than the last write; of two of one time the one that comes later counts.
-//! * `setOnce` counts where nothing stands; of two the one that comes first.
-//! * `increment`, `append`, `union` and `remove` change what stands, whatever its time, and the time becomes the later of both. So
-//!   increments add up in any order; one that comes later than a newer `set` adds to what that set.
-//! * None of them brings back a trait that was unset at a later time. To them `null` is nothing, as it is to conditions.
+//! * `set` and `unset` apply unless they are older than the last write. Of two with the same time, the later
+//!   to arrive applies.
+//! * `setOnce` applies if the trait has no value. Of two, the first to arrive applies.
+//! * `increment`, `append`, `union` and `remove` change the present value, even if they are older than its
+//!   last write. The later of both times is kept. So increments add up in any order, and one that arrives
+//!   after a newer `set` adds to the value of that `set`.
+//! * None of them sets a trait again that was unset at a later time. They treat `null` as no value, as
+//!   conditions do.
 
 use std::borrow::Cow;
 
 use serde_json::Value as Json;
 
-use super::Counted;
-use super::varint::{Bytes, put_number, put_signed, put_sized, signed_len, sized_len};
+use super::FoldCounts;
+use super::varint::{Decoder, put_number, put_signed, put_sized, signed_len, sized_len};
 use crate::condition::{self, Value};
 use crate::limits::{TRAIT_BYTES_MAX, TRAIT_NAME_BYTES_MAX};
 use crate::visitors::events::document;
 
-/// One trait.
+/// A trait of a profile being modified.
 #[derive(Debug, Clone)]
 pub(super) struct Trait<'a> {
     pub name: Cow<'a, str>,
     pub written_ms: i64,
-    /// Empty where it was unset.
+    /// Empty if the trait was unset.
     value: Cow<'a, [u8]>,
 }
 
-/// One trait, where it lies.
+/// A trait, decoded in place.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Lying<'a> {
+pub(super) struct TraitRef<'a> {
     pub name: &'a str,
     written_ms: i64,
     pub value: &'a [u8],
 }
 
-impl<'a> Lying<'a> {
-    fn read(entry: &'a [u8], base_ms: i64) -> Option<Self> {
-        let mut entry = Bytes(entry);
+impl<'a> TraitRef<'a> {
+    fn decode(entry: &'a [u8], base_ms: i64) -> Option<Self> {
+        let mut entry = Decoder(entry);
         let name = entry.text()?;
         let written_ms = base_ms.wrapping_sub(entry.signed()?);
         Some(Self { name, written_ms, value: entry.0 })
     }
 }
 
-/// All entries of a section.
-pub(super) fn entries<'a>(section: &'a [u8], base_ms: i64) -> impl Iterator<Item = Lying<'a>> {
-    let mut section = Bytes(section);
-    std::iter::from_fn(move || Lying::read(section.sized()?, base_ms))
+/// Iterates over all entries of a section.
+pub(super) fn entries<'a>(section: &'a [u8], base_ms: i64) -> impl Iterator<Item = TraitRef<'a>> {
+    let mut section = Decoder(section);
+    std::iter::from_fn(move || TraitRef::decode(section.sized()?, base_ms))
 }
 
-/// Why an operation changes nothing.
-enum Skipped {
-    OfAnotherType,
-    NothingToDo,
+/// The reason why an operation changes nothing.
+enum SkipReason {
+    TypeMismatch,
+    Redundant,
 }
 
-/// What becomes of a trait.
-type Change = Result<Json, Skipped>;
+/// The new value of a trait, or the reason why it does not change.
+type NewValue = Result<Json, SkipReason>;
 
-/// The traits of a profile that is to change.
+/// The traits of a profile being modified. Sorted by name.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Traits<'a>(Vec<Trait<'a>>);
 
 impl<'a> Traits<'a> {
     pub(super) fn decode(section: &'a [u8], base_ms: i64) -> Self {
-        let owned = |lying: Lying<'a>| Trait {
+        let owned = |lying: TraitRef<'a>| Trait {
             name: Cow::Borrowed(lying.name),
             written_ms: lying.written_ms,
             value: Cow::Borrowed(lying.value),
@@ -84,69 +88,75 @@ impl<'a> Traits<'a> {
         self.0.len()
     }
 
-    /// Sets what an identify says.
-    pub(super) fn identify(&mut self, root: document::Value<'_>, at_ms: i64, counted: &mut Counted) {
-        self.set(root.find("traits"), at_ms, counted);
+    /// Sets the traits of an identify event.
+    pub(super) fn apply_identify(&mut self, root: document::Value<'_>, at_ms: i64, counted: &mut FoldCounts) {
+        self.set(root.get_present("traits"), at_ms, counted);
     }
 
-    /// Applies a profile event's operations, in their order.
-    pub(super) fn operate(&mut self, root: document::Value<'_>, at_ms: i64, counted: &mut Counted) {
-        self.set(root.find("set"), at_ms, counted);
-        self.change_each(root.find("setOnce"), at_ms, counted, |standing, value| match standing {
-            Some(_) => Err(Skipped::NothingToDo),
+    /// Applies the operations of a profile event, in a fixed order: `set`, `setOnce`, `unset`,
+    /// `increment`, `append`, `union`, `remove`.
+    pub(super) fn apply_operations(
+        &mut self,
+        root: document::Value<'_>,
+        at_ms: i64,
+        counted: &mut FoldCounts,
+    ) {
+        self.set(root.get_present("set"), at_ms, counted);
+        self.update_each(root.get_present("setOnce"), at_ms, counted, |standing, value| match standing {
+            Some(_) => Err(SkipReason::Redundant),
             None => Ok(value),
         });
-        for name in root.find("unset").into_iter().flat_map(document::Value::elements) {
-            name.string().into_iter().for_each(|name| self.write(name, at_ms, Vec::new(), counted));
+        for name in root.get_present("unset").into_iter().flat_map(document::Value::elements) {
+            name.as_str().into_iter().for_each(|name| self.set_value(name, at_ms, Vec::new(), counted));
         }
-        self.change_each(root.find("increment"), at_ms, counted, increment);
-        self.change_each(root.find("append"), at_ms, counted, append);
-        self.change_each(root.find("union"), at_ms, counted, union);
-        self.change_each(root.find("remove"), at_ms, counted, remove);
+        self.update_each(root.get_present("increment"), at_ms, counted, increment);
+        self.update_each(root.get_present("append"), at_ms, counted, append);
+        self.update_each(root.get_present("union"), at_ms, counted, union);
+        self.update_each(root.get_present("remove"), at_ms, counted, remove);
     }
 
-    fn set(&mut self, values: Option<document::Value<'_>>, at_ms: i64, counted: &mut Counted) {
+    fn set(&mut self, values: Option<document::Value<'_>>, at_ms: i64, counted: &mut FoldCounts) {
         for member in values.into_iter().flat_map(document::Value::members) {
-            match json(member.value) {
-                Some(value) => self.write(member.name, at_ms, encoded(&value), counted),
+            match parse_json(member.value) {
+                Some(value) => self.set_value(member.name, at_ms, encode_value(&value), counted),
                 None => counted.traits_too_large += 1,
             }
         }
     }
 
-    fn change_each(
+    fn update_each(
         &mut self,
         operation: Option<document::Value<'_>>,
         at_ms: i64,
-        counted: &mut Counted,
-        change: impl Fn(Option<Value<'_>>, Json) -> Change,
+        counted: &mut FoldCounts,
+        change: impl Fn(Option<Value<'_>>, Json) -> NewValue,
     ) {
         for member in operation.into_iter().flat_map(document::Value::members) {
-            match json(member.value) {
-                Some(operand) => self.change(member.name, at_ms, counted, |value| change(value, operand)),
+            match parse_json(member.value) {
+                Some(operand) => self.update(member.name, at_ms, counted, |value| change(value, operand)),
                 None => counted.traits_too_large += 1,
             }
         }
     }
 
-    /// Writes a value that goes by nothing before it.
-    fn write(&mut self, name: &str, at_ms: i64, value: Vec<u8>, counted: &mut Counted) {
-        let place = self.place(name);
+    /// Writes a value that does not depend on the present one. Ignores a write older than the last one.
+    fn set_value(&mut self, name: &str, at_ms: i64, value: Vec<u8>, counted: &mut FoldCounts) {
+        let place = self.search(name);
         let is_late = place.is_ok_and(|place| at_ms < self.0[place].written_ms);
         if !is_late {
             self.put(place, name, at_ms, value, counted);
         }
     }
 
-    /// Writes a value that goes by what stands.
-    fn change(
+    /// Writes a value computed from the present one.
+    fn update(
         &mut self,
         name: &str,
         at_ms: i64,
-        counted: &mut Counted,
-        change: impl FnOnce(Option<Value<'_>>) -> Change,
+        counted: &mut FoldCounts,
+        change: impl FnOnce(Option<Value<'_>>) -> NewValue,
     ) {
-        let place = self.place(name);
+        let place = self.search(name);
         let found = place.ok().map(|place| &self.0[place]);
         let standing = found.and_then(|found| Value::decode(&found.value));
         let standing = standing.filter(|value| *value != Value::Null);
@@ -155,13 +165,13 @@ impl<'a> Traits<'a> {
             return;
         }
         match change(standing) {
-            Ok(value) => self.put(place, name, at_ms.max(written_ms), encoded(&value), counted),
-            Err(Skipped::OfAnotherType) => counted.operations_of_another_type += 1,
-            Err(Skipped::NothingToDo) => {}
+            Ok(value) => self.put(place, name, at_ms.max(written_ms), encode_value(&value), counted),
+            Err(SkipReason::TypeMismatch) => counted.type_mismatches += 1,
+            Err(SkipReason::Redundant) => {}
         }
     }
 
-    fn place(&self, name: &str) -> Result<usize, usize> {
+    fn search(&self, name: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|found| (*found.name).cmp(name))
     }
 
@@ -171,7 +181,7 @@ impl<'a> Traits<'a> {
         name: &str,
         written_ms: i64,
         value: Vec<u8>,
-        counted: &mut Counted,
+        counted: &mut FoldCounts,
     ) {
         if value.len() > TRAIT_BYTES_MAX || name.len() > TRAIT_NAME_BYTES_MAX {
             counted.traits_too_large += 1;
@@ -190,10 +200,11 @@ impl<'a> Traits<'a> {
         }
     }
 
-    /// Takes in what was written to another profile later. Of two writes of one time its own stays.
+    /// Merges the traits of another profile into these. The later write of each trait is kept, and of two
+    /// at the same time this profile's.
     pub(super) fn merge(&mut self, other: Self) {
         for theirs in other.0 {
-            match self.place(&theirs.name) {
+            match self.search(&theirs.name) {
                 Ok(place) if self.0[place].written_ms >= theirs.written_ms => {}
                 Ok(place) => self.0[place] = theirs,
                 Err(place) => self.0.insert(place, theirs),
@@ -201,15 +212,15 @@ impl<'a> Traits<'a> {
         }
     }
 
-    /// When the trait that goes first was written, and its name.
+    /// Returns the trait with the oldest write: its index, the time of that write, and its name.
     pub(super) fn least_recent(&self) -> Option<(usize, i64, &str)> {
         let recency = |(place, found): (usize, &'_ Trait<'a>)| (found.written_ms, place);
         let (written_ms, place) = self.0.iter().enumerate().map(recency).min()?;
         Some((place, written_ms, &self.0[place].name))
     }
 
-    /// Lets a trait go. What it took.
-    pub(super) fn let_go(&mut self, place: usize, base_ms: i64) -> usize {
+    /// Removes a trait and returns its encoded length.
+    pub(super) fn remove(&mut self, place: usize, base_ms: i64) -> usize {
         sized_len(self.0.remove(place).inner_len(base_ms))
     }
 
@@ -230,30 +241,30 @@ impl Trait<'_> {
     }
 }
 
-/// The value that was sent; `None` where it holds a number that no float is.
-fn json(value: document::Value<'_>) -> Option<Json> {
+/// Parses the value that was sent. `None` if it contains a number that does not fit a float.
+fn parse_json(value: document::Value<'_>) -> Option<Json> {
     serde_json::from_str(value.source()).ok()
 }
 
-fn encoded(value: &Json) -> Vec<u8> {
+fn encode_value(value: &Json) -> Vec<u8> {
     let mut bytes = Vec::new();
     condition::encode(value, &mut bytes);
     bytes
 }
 
-fn increment(standing: Option<Value<'_>>, by: Json) -> Change {
-    let by = by.as_f64().ok_or(Skipped::OfAnotherType)?;
+fn increment(standing: Option<Value<'_>>, by: Json) -> NewValue {
+    let by = by.as_f64().ok_or(SkipReason::TypeMismatch)?;
     let sum = match standing {
         None => by,
         Some(Value::Number(number)) => number + by,
-        Some(_) => return Err(Skipped::OfAnotherType),
+        Some(_) => return Err(SkipReason::TypeMismatch),
     };
-    // A sum beyond all floats is no number.
-    serde_json::Number::from_f64(sum).map(Json::Number).ok_or(Skipped::OfAnotherType)
+    // An infinite sum is not a JSON number.
+    serde_json::Number::from_f64(sum).map(Json::Number).ok_or(SkipReason::TypeMismatch)
 }
 
-fn append(standing: Option<Value<'_>>, operand: Json) -> Change {
-    let mut items = items(standing)?;
+fn append(standing: Option<Value<'_>>, operand: Json) -> NewValue {
+    let mut items = current_items(standing)?;
     match operand {
         Json::Array(more) => items.extend(more),
         one => items.push(one),
@@ -261,40 +272,41 @@ fn append(standing: Option<Value<'_>>, operand: Json) -> Change {
     Ok(Json::Array(items))
 }
 
-fn union(standing: Option<Value<'_>>, operand: Json) -> Change {
-    let mut items = items(standing)?;
-    for item in listed(operand)? {
-        if !holds(&items, &item) {
+fn union(standing: Option<Value<'_>>, operand: Json) -> NewValue {
+    let mut items = current_items(standing)?;
+    for item in array_items(operand)? {
+        if !contains_item(&items, &item) {
             items.push(item);
         }
     }
     Ok(Json::Array(items))
 }
 
-fn remove(standing: Option<Value<'_>>, operand: Json) -> Change {
-    let (mut items, operand) = (items(standing)?, listed(operand)?);
+fn remove(standing: Option<Value<'_>>, operand: Json) -> NewValue {
+    let (mut items, operand) = (current_items(standing)?, array_items(operand)?);
     let before = items.len();
-    items.retain(|item| !holds(&operand, item));
-    if items.len() == before { Err(Skipped::NothingToDo) } else { Ok(Json::Array(items)) }
+    items.retain(|item| !contains_item(&operand, item));
+    if items.len() == before { Err(SkipReason::Redundant) } else { Ok(Json::Array(items)) }
 }
 
-fn items(standing: Option<Value<'_>>) -> Result<Vec<Json>, Skipped> {
+fn current_items(standing: Option<Value<'_>>) -> Result<Vec<Json>, SkipReason> {
     match standing {
         None => Ok(Vec::new()),
-        Some(array @ Value::Array(_)) => listed(array.to_json()),
-        Some(_) => Err(Skipped::OfAnotherType),
+        Some(array @ Value::Array(_)) => array_items(array.to_json()),
+        Some(_) => Err(SkipReason::TypeMismatch),
     }
 }
 
-fn listed(value: Json) -> Result<Vec<Json>, Skipped> {
+fn array_items(value: Json) -> Result<Vec<Json>, SkipReason> {
     match value {
         Json::Array(items) => Ok(items),
-        _ => Err(Skipped::OfAnotherType),
+        _ => Err(SkipReason::TypeMismatch),
     }
 }
 
-/// Whether an equal item is there: 1 is 1.0, and members have no order.
-fn holds(items: &[Json], item: &Json) -> bool {
-    let wanted = encoded(item);
-    items.iter().any(|item| encoded(item) == wanted)
+/// Returns whether `items` contains an equal item: 1 equals 1.0, and the order of object members does
+/// not matter.
+fn contains_item(items: &[Json], item: &Json) -> bool {
+    let wanted = encode_value(item);
+    items.iter().any(|item| encode_value(item) == wanted)
 }

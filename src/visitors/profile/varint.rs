@@ -1,20 +1,22 @@
-//! Numbers and texts of a profile's encoding: as short as they can be, read in place.
+//! Varints and byte strings of a profile's encoding, decoded in place.
 //!
-//! A number is a varint: seven bits a byte, the lowest first, the top bit set where another byte follows. A difference that may be
-//! negative is zigzag. Malformed bytes give `None`, never a panic.
+//! A number is a varint: seven bits per byte, the lowest first, with the top bit set if another byte follows.
+//! A difference that may be negative is zigzag-encoded. Malformed bytes decode to `None` and never cause a
+//! panic.
 
-/// Takes things off the front of a buffer; `None` where it does not hold them.
+/// A decoder that takes values from the front of a buffer. Its methods return `None` if the buffer is
+/// too short or malformed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bytes<'a>(pub &'a [u8]);
+pub(super) struct Decoder<'a>(pub &'a [u8]);
 
-impl<'a> Bytes<'a> {
+impl<'a> Decoder<'a> {
     pub(super) fn byte(&mut self) -> Option<u8> {
         let (byte, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(*byte)
     }
 
-    /// Most are below 128, and one byte.
+    /// Reads a varint. Most are below 128 and take one byte.
     #[inline]
     pub(super) fn number(&mut self) -> Option<u64> {
         match self.0 {
@@ -44,7 +46,7 @@ impl<'a> Bytes<'a> {
         Some((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
-    /// As many bytes as the number before them says.
+    /// Reads a length and that many bytes.
     pub(super) fn sized(&mut self) -> Option<&'a [u8]> {
         let bytes = usize::try_from(self.number()?).ok()?;
         self.take(bytes)
@@ -54,7 +56,7 @@ impl<'a> Bytes<'a> {
         std::str::from_utf8(self.sized()?).ok()
     }
 
-    /// What [`section`] wrote.
+    /// Reads a section as written by [`put_section`].
     pub(super) fn section(&mut self) -> Option<&'a [u8]> {
         let length = self.take(SECTION_LENGTH_BYTES)?;
         self.take(usize::from(u16::from_le_bytes([length[0], length[1]])))
@@ -86,8 +88,9 @@ pub(super) fn put_sized(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Appends what `write` appends, behind its length in two bytes. One that is longer than they can say is longer than a profile may
-/// be, and is written anew once it is shorter.
+/// Appends a length of two bytes, then the bytes that `write` appends. If they are too long for that
+/// length, the whole profile is above its limit, and the caller encodes it again after removing
+/// parts.
 pub(super) fn put_section(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let at = out.len();
     out.extend_from_slice(&[0; SECTION_LENGTH_BYTES]);
@@ -96,7 +99,7 @@ pub(super) fn put_section(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     out[at..at + SECTION_LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
 }
 
-/// Bytes of a number.
+/// Returns the encoded length of a number.
 pub(super) fn number_len(number: u64) -> usize {
     (u64::BITS - (number | 1).leading_zeros()).div_ceil(7) as usize
 }
@@ -105,7 +108,7 @@ pub(super) fn signed_len(number: i64) -> usize {
     number_len(zigzag(number))
 }
 
-/// Bytes of `length` bytes behind their length.
+/// Returns the encoded length of `length` bytes with their length prefix.
 pub(super) fn sized_len(length: usize) -> usize {
     number_len(length as u64) + length
 }

@@ -1,38 +1,43 @@
-//! What an entry of the table is called by, when it goes, and what it costs.
+//! An entry of the table: its key, its eviction class and its cost.
 
-use super::slab::SLOTS_BYTES_FREE;
-use crate::limits::{COPY_HELD_BYTES_MAX, RETIRED_BYTES};
+use super::slab::FREE_SLOTS_BYTES_MAX;
+use crate::limits::{COPY_PRESERVED_BYTES_MAX, RETIRED_BYTES};
 
-/// What an entry takes beside its value, in bytes: its head 24, its node in the order 24, its share of an index that is between 60
-/// and 75 % full 14, and of what its slot is larger than itself, of slots that are free, and of blocks that are not full, the rest.
+/// Memory cost of an entry in addition to its value, in bytes. It is the sum of the record header
+/// (24), the eviction node (24), the share of an index that is between 60 and 75 % full (14), and an
+/// allowance (50) for the rounding of slot sizes, free slots and blocks that are not full.
 pub const ENTRY_COST: u64 = 112;
 
-/// What an entry is found by: a hash with a secret seed, so that nobody chooses where entries meet.
+/// The key of an entry: a hash with a secret seed, so that clients cannot construct collisions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Key(pub [u64; 2]);
 
-/// When an entry goes.
+/// The eviction class of an entry: the group in which it waits for eviction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rank {
-    /// Never by itself.
-    Alias,
-    /// First, in the order of their last put.
-    Once,
-    /// Then, in the same order.
-    Known,
+pub enum EvictionClass {
+    /// An alias. It is never evicted by itself, only together with its profile.
+    Pinned,
+    /// A visitor with at most one visit. Evicted first, in the order of the last put.
+    SingleVisit,
+    /// A visitor with more visits. Evicted after all single-visit visitors, in the order of the last put.
+    Returning,
 }
 
-/// Takes an entry of a copy: its key, its value, its rank, and its place in the order, which grows with each put.
-pub type Taker<'t> = dyn FnMut(Key, &[u8], Rank, u64) + 't;
+/// A callback for each entry of a copy: its key, value and eviction class, and its put order, a
+/// number that grows with each put.
+pub(crate) type EntryVisitor<'t> = dyn FnMut(Key, &[u8], EvictionClass, u64) + 't;
 
-/// The cost of an entry, from its contents only.
-pub fn cost(value_bytes: usize) -> u64 {
+/// Returns the cost of an entry. It depends only on the length of the value.
+pub(super) fn cost(value_bytes: usize) -> u64 {
     ENTRY_COST + value_bytes as u64
 }
 
-/// The most that a table holds whose entries cost so much at the most, copy and all. Visitors of a few hundred bytes stay under their
-/// cost; values of many KiB may take a sixth more: a slot is a 32nd too large, a block's rest a 15th, and a 16th of slots is free.
+/// Returns the maximum memory, in bytes, of a table whose entries cost at most `cost_max`, a running
+/// copy included. With values of a few hundred bytes the memory stays below the cost. With values of
+/// many KiB it may be a sixth above: a slot is up to a 32nd larger than its record, the unused end of
+/// a block is up to a 15th, and a 16th of the slots is free.
 pub const fn memory_bytes_max(cost_max: u64) -> u64 {
-    // What is retired is twice its bound, and what one request's time adds.
-    cost_max + cost_max / 6 + (SLOTS_BYTES_FREE + COPY_HELD_BYTES_MAX + 8 * RETIRED_BYTES) as u64
+    // Retired memory is up to twice RETIRED_BYTES, plus the records that are replaced while one request
+    // is handled.
+    cost_max + cost_max / 6 + (FREE_SLOTS_BYTES_MAX + COPY_PRESERVED_BYTES_MAX + 8 * RETIRED_BYTES) as u64
 }

@@ -1,137 +1,141 @@
-//! When something that readers may still look at can be freed (epoch-based reclamation, after Fraser 2004), without a lock or a
-//! loop on the readers' side.
+//! Epoch-based reclamation (after Fraser 2004): frees memory once no reader can access it. Readers take no
+//! lock and do not loop.
 //!
-//! A count is raised by the writer alone. A reader announces, in a cache line of its own, what the count was when it began to look,
-//! and 0 when it has ended. What the writer has taken out of reach is stamped with the count and kept; when the count has been
-//! raised since, and no reader announces a count as small as the stamp, nobody can have found it who is still looking.
+//! Only the writer advances the epoch, a counter. A reader announces the current epoch when it begins to
+//! read, in a cache line of its own, and 0 when it ends. The writer stamps each item that it unlinks with the
+//! current epoch and keeps it. The item can be freed once the epoch has advanced and no reader announces an
+//! epoch as small as the stamp, because no reader that found the item is still reading.
 //!
-//! It always holds that a reader which announces `c` sees everything that the writer did before it raised the count to `c`, and
-//! that a reader whose announcement the writer's look missed sees everything that the writer did before that look: between
-//! announcing and reading, and between unlinking and looking, each side has a sequentially consistent fence.
+//! Invariants: a reader that announces `c` sees everything that the writer did before it advanced the epoch
+//! to `c`. A reader whose announcement the writer's scan missed sees everything that the writer did before
+//! that scan. For this, the reader has a sequentially consistent fence between announcing and reading, and
+//! the writer has one between unlinking and scanning.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a reader announces: the count when it began to look, 0 where it does not. Two cache lines: they are fetched in pairs.
+/// The epoch that a reader announced when it began to read, or 0 if it is not reading. Takes two
+/// cache lines, because the CPU fetches them in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Announced(AtomicU64);
+struct AnnouncedEpoch(AtomicU64);
 
-/// The count, and who looks.
+/// The current epoch and all readers.
 #[derive(Debug)]
-pub struct Epochs {
-    now: AtomicU64,
-    readers: Mutex<Vec<Arc<Announced>>>,
+pub(super) struct EpochRegistry {
+    current: AtomicU64,
+    readers: Mutex<Vec<Arc<AnnouncedEpoch>>>,
 }
 
-impl Default for Epochs {
+impl Default for EpochRegistry {
     fn default() -> Self {
-        Self { now: AtomicU64::new(1), readers: Mutex::default() }
+        Self { current: AtomicU64::new(1), readers: Mutex::default() }
     }
 }
 
-impl Epochs {
-    /// Raises the count to `now` and tells the smallest one that is announced; the largest number where nobody looks.
-    fn raise(&self, now: u64) -> u64 {
-        self.now.store(now, Ordering::Release);
+impl EpochRegistry {
+    /// Advances the epoch to `now`. Returns the smallest announced epoch, or `u64::MAX` if no reader is
+    /// reading.
+    fn advance(&self, now: u64) -> u64 {
+        self.current.store(now, Ordering::Release);
         fence(Ordering::SeqCst);
-        let announced = |reader: &Arc<Announced>| reader.0.load(Ordering::Acquire);
+        let announced = |reader: &Arc<AnnouncedEpoch>| reader.0.load(Ordering::Acquire);
         self.lock().iter().map(announced).filter(|&count| count != 0).min().unwrap_or(u64::MAX)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Announced>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<AnnouncedEpoch>>> {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Where one reader announces; given up when it goes.
+/// A registered reader. Dropping it removes the registration.
 #[derive(Debug)]
-pub struct Place {
-    epochs: Arc<Epochs>,
-    announced: Arc<Announced>,
+pub(super) struct EpochReader {
+    epochs: Arc<EpochRegistry>,
+    announced: Arc<AnnouncedEpoch>,
 }
 
-impl Place {
-    /// One more.
-    pub fn new(epochs: &Arc<Epochs>) -> Self {
-        let announced = Arc::<Announced>::default();
+impl EpochReader {
+    /// Registers a reader.
+    pub(super) fn new(epochs: &Arc<EpochRegistry>) -> Self {
+        let announced = Arc::<AnnouncedEpoch>::default();
         epochs.lock().push(announced.clone());
         Self { epochs: epochs.clone(), announced }
     }
 
-    /// What the reader finds from here on stays until the pin is dropped.
-    pub fn pin(&mut self) -> Pin<'_> {
-        self.announced.0.store(self.epochs.now.load(Ordering::Acquire), Ordering::Release);
+    /// Pins the current epoch. Nothing that the reader finds is freed until the guard is dropped.
+    pub(super) fn pin(&mut self) -> EpochGuard<'_> {
+        self.announced.0.store(self.epochs.current.load(Ordering::Acquire), Ordering::Release);
         fence(Ordering::SeqCst);
-        Pin(&self.announced)
+        EpochGuard(&self.announced)
     }
 }
 
-impl Drop for Place {
+impl Drop for EpochReader {
     fn drop(&mut self) {
         self.epochs.lock().retain(|other| !Arc::ptr_eq(other, &self.announced));
     }
 }
 
-/// A reader that looks.
+/// A guard of a reader that is reading.
 #[derive(Debug)]
-pub struct Pin<'r>(&'r Announced);
+pub(super) struct EpochGuard<'r>(&'r AnnouncedEpoch);
 
-impl Drop for Pin<'_> {
+impl Drop for EpochGuard<'_> {
     fn drop(&mut self) {
         self.0.0.store(0, Ordering::Release);
     }
 }
 
-/// What is out of reach and not freed yet, oldest first.
+/// A queue of items that are unlinked but not freed yet, oldest first.
 #[derive(Debug)]
-pub struct Retired<T> {
-    now: u64,
-    waiting: VecDeque<(u64, usize, T)>,
-    /// Bytes of what waits.
+pub(super) struct RetiredList<T> {
+    epoch: u64,
+    items: VecDeque<(u64, usize, T)>,
+    /// Bytes of all items in the queue.
     bytes: usize,
-    /// Bytes that came since readers were last looked at.
+    /// Bytes added since the last scan of the readers.
     fresh_bytes: usize,
 }
 
-impl<T> Retired<T> {
-    /// Nothing yet.
-    pub fn new() -> Self {
-        Self { now: 1, waiting: VecDeque::new(), bytes: 0, fresh_bytes: 0 }
+impl<T> RetiredList<T> {
+    /// Creates an empty queue.
+    pub(super) fn new() -> Self {
+        Self { epoch: 1, items: VecDeque::new(), bytes: 0, fresh_bytes: 0 }
     }
 
-    /// Takes what the writer has just put out of reach.
-    pub fn push(&mut self, thing: T, bytes: usize) {
-        self.waiting.push_back((self.now, bytes, thing));
+    /// Adds an item that the writer has just unlinked.
+    pub(super) fn push(&mut self, thing: T, bytes: usize) {
+        self.items.push_back((self.epoch, bytes, thing));
         self.bytes += bytes;
         self.fresh_bytes += bytes;
     }
 
-    /// Bytes of what waits.
-    pub fn bytes(&self) -> usize {
+    /// Returns the bytes of all items in the queue.
+    pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Bytes that came since the last [`Retired::reclaim`].
-    pub fn fresh_bytes(&self) -> usize {
+    /// Returns the bytes added since the last [`RetiredList::reclaim`].
+    pub(super) fn fresh_bytes(&self) -> usize {
         self.fresh_bytes
     }
 
-    /// Hands out what nobody can be looking at any more.
-    pub fn reclaim(&mut self, epochs: &Epochs, mut free: impl FnMut(T)) {
-        self.now += 1;
-        let oldest = epochs.raise(self.now);
-        let count = self.waiting.partition_point(|(stamp, ..)| *stamp < oldest);
-        for (_, bytes, thing) in self.waiting.drain(..count) {
+    /// Advances the epoch, scans the readers, and passes every item that no reader can access to `free`.
+    pub(super) fn reclaim(&mut self, epochs: &EpochRegistry, mut free: impl FnMut(T)) {
+        self.epoch += 1;
+        let oldest = epochs.advance(self.epoch);
+        let count = self.items.partition_point(|(stamp, ..)| *stamp < oldest);
+        for (_, bytes, thing) in self.items.drain(..count) {
             self.bytes -= bytes;
             free(thing);
         }
         self.fresh_bytes = 0;
     }
 
-    /// Everything, whoever looks.
-    pub fn into_all(self) -> impl Iterator<Item = T> {
-        self.waiting.into_iter().map(|(.., thing)| thing)
+    /// Returns all items, including those that readers may still access.
+    pub(super) fn into_items(self) -> impl Iterator<Item = T> {
+        self.items.into_iter().map(|(.., thing)| thing)
     }
 }

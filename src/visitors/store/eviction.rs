@@ -1,179 +1,183 @@
-//! Who goes first: entries in the order in which they were last put, one list for each rank. The writer's own.
+//! The order of eviction: one list for each eviction class, in the order of the last put. Only the writer
+//! uses it.
 //!
-//! A node of 24 bytes for each entry, in chunks that never move, linked by their numbers. Where many nodes are free, the last ones
-//! give up their numbers for free ones, and chunks are given back. Places grow with each put and are never given twice, so that
-//! each list is ascending.
+//! Each entry has a node of 24 bytes. The nodes are in chunks that never move, and are linked by their
+//! numbers. If many nodes are free, the last nodes are moved to free numbers, and empty chunks at the end are
+//! freed. The put order of a node grows with each put and is never reused, so each list is sorted by it.
 
-use super::entry::Rank;
+use super::entry::EvictionClass;
 
-/// Nodes of a chunk: 96 KiB, so that one more costs the writer some microseconds.
-const CHUNK: usize = 4096;
+/// Nodes per chunk. A chunk is 96 KiB, so allocating one takes the writer some microseconds.
+const CHUNK_NODES: usize = 4096;
 const NONE: u32 = u32::MAX;
-const RANKS: [Rank; 4] = [Rank::Alias, Rank::Once, Rank::Known, Rank::Known];
+const CLASSES: [EvictionClass; 4] =
+    [EvictionClass::Pinned, EvictionClass::SingleVisit, EvictionClass::Returning, EvictionClass::Returning];
 
-/// The lists, of things of type `T`.
+/// The eviction lists, with items of type `T`.
 #[derive(Debug)]
-pub struct Order<T> {
+pub(super) struct EvictionLists<T> {
     chunks: Vec<Box<[Node<T>]>>,
-    /// Nodes that there are, free ones included.
-    given: u32,
-    /// The first of those that are free, linked like the others, and how many they are.
-    free: u32,
-    free_nodes: u32,
-    /// Oldest and newest of each rank.
+    /// Number of nodes, free nodes included.
+    node_count: u32,
+    /// The first node of the list of free nodes, and the length of that list.
+    first_free: u32,
+    free_count: u32,
+    /// Oldest and newest node of each class.
     ends: [(u32, u32); 3],
-    next_place: u64,
+    next_order: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Node<T> {
     before: u32,
     after: u32,
-    /// The place, and in the lowest two bits the rank.
-    place: u64,
-    thing: Option<T>,
+    /// The put order, shifted by two, with the class in the lowest two bits.
+    order_and_class: u64,
+    item: Option<T>,
 }
 
 impl<T> Node<T> {
-    const EMPTY: Self = Self { before: NONE, after: NONE, place: 0, thing: None };
+    const EMPTY: Self = Self { before: NONE, after: NONE, order_and_class: 0, item: None };
 }
 
-/// What a node holds.
+/// The content of a node.
 #[derive(Debug, Clone, Copy)]
-pub struct Placed<T> {
-    pub thing: T,
-    pub rank: Rank,
-    pub place: u64,
+pub(super) struct EvictionEntry<T> {
+    pub item: T,
+    pub class: EvictionClass,
+    pub order: u64,
 }
 
-impl<T: Copy> Order<T> {
-    /// Nothing yet.
-    pub fn new() -> Self {
+impl<T: Copy> EvictionLists<T> {
+    /// Creates empty lists.
+    pub(super) fn new() -> Self {
         Self {
             chunks: Vec::new(),
-            given: 0,
-            free: NONE,
-            free_nodes: 0,
+            node_count: 0,
+            first_free: NONE,
+            free_count: 0,
             ends: [(NONE, NONE); 3],
-            next_place: 0,
+            next_order: 0,
         }
     }
 
-    /// The number of a node that holds nothing.
-    pub fn take(&mut self) -> u32 {
-        if self.free != NONE {
-            let number = self.free;
-            self.unfree(number);
+    /// Allocates a node without content and returns its number.
+    pub(super) fn allocate(&mut self) -> u32 {
+        if self.first_free != NONE {
+            let number = self.first_free;
+            self.unlink_free(number);
             return number;
         }
-        assert!(self.given < NONE, "memory ends long before the numbers do");
-        if self.given as usize == self.chunks.len() * CHUNK {
-            self.chunks.push(vec![Node::EMPTY; CHUNK].into_boxed_slice());
+        assert!(self.node_count < NONE, "node numbers are exhausted");
+        if self.node_count as usize == self.chunks.len() * CHUNK_NODES {
+            self.chunks.push(vec![Node::EMPTY; CHUNK_NODES].into_boxed_slice());
         }
-        self.given += 1;
-        self.given - 1
+        self.node_count += 1;
+        self.node_count - 1
     }
 
-    /// Puts `thing` into a node, at the newest end of its rank.
-    pub fn put(&mut self, number: u32, thing: T, rank: Rank) {
+    /// Stores an item in a node and moves the node to the newest end of its class.
+    pub(super) fn put(&mut self, number: u32, thing: T, rank: EvictionClass) {
         self.unlink(number);
         let newest = std::mem::replace(&mut self.ends[rank as usize].1, number);
         match newest {
             NONE => self.ends[rank as usize].0 = number,
             _ => self.node_mut(newest).after = number,
         }
-        let place = self.next_place << 2 | rank as u64;
-        *self.node_mut(number) = Node { before: newest, after: NONE, place, thing: Some(thing) };
-        self.next_place += 1;
+        let place = self.next_order << 2 | rank as u64;
+        *self.node_mut(number) =
+            Node { before: newest, after: NONE, order_and_class: place, item: Some(thing) };
+        self.next_order += 1;
     }
 
-    /// What a node holds stands elsewhere now.
-    pub fn replace(&mut self, number: u32, thing: T) {
-        self.node_mut(number).thing = Some(thing);
+    /// Replaces the item of a node without changing its order.
+    pub(super) fn replace(&mut self, number: u32, thing: T) {
+        self.node_mut(number).item = Some(thing);
     }
 
-    /// Empties a node; its number may be given out again.
-    pub fn remove(&mut self, number: u32) {
+    /// Frees a node. Its number may be reused.
+    pub(super) fn remove(&mut self, number: u32) {
         self.unlink(number);
-        let after = std::mem::replace(&mut self.free, number);
+        let after = std::mem::replace(&mut self.first_free, number);
         if after != NONE {
             self.node_mut(after).before = number;
         }
         *self.node_mut(number) = Node { after, ..Node::EMPTY };
-        self.free_nodes += 1;
+        self.free_count += 1;
     }
 
-    /// One step towards fewer nodes, if many are free: what the last one held, if it held something, and its number from now on.
-    pub fn pack(&mut self) -> Option<(T, u32)> {
-        if (self.free_nodes as usize) < self.given as usize / 8 + 2 * CHUNK {
+    /// Removes the last node if many nodes are free. If that node had an item, moves it to a free node,
+    /// and returns the item and its new number.
+    pub(super) fn compact_step(&mut self) -> Option<(T, u32)> {
+        if (self.free_count as usize) < self.node_count as usize / 8 + 2 * CHUNK_NODES {
             return None;
         }
-        let last = self.given - 1;
+        let last = self.node_count - 1;
         let node = *self.node(last);
-        let moved = match node.thing {
+        let moved = match node.item {
             Some(thing) => {
-                let number = self.take();
+                let number = self.allocate();
                 self.renumber(node, number);
                 *self.node_mut(last) = Node::EMPTY;
                 Some((thing, number))
             }
             None => {
-                self.unfree(last);
+                self.unlink_free(last);
                 None
             }
         };
-        self.given = last;
-        self.chunks.truncate((last as usize).div_ceil(CHUNK));
+        self.node_count = last;
+        self.chunks.truncate((last as usize).div_ceil(CHUNK_NODES));
         moved
     }
 
-    /// What a node holds.
-    pub fn get(&self, number: u32) -> Option<Placed<T>> {
-        if number >= self.given {
+    /// Returns the content of a node. `None` if the node is free or does not exist.
+    pub(super) fn get(&self, number: u32) -> Option<EvictionEntry<T>> {
+        if number >= self.node_count {
             return None;
         }
-        let Node { place, thing, .. } = *self.node(number);
-        Some(Placed { thing: thing?, rank: RANKS[(place & 3) as usize], place: place >> 2 })
+        let Node { order_and_class: place, item: thing, .. } = *self.node(number);
+        Some(EvictionEntry { item: thing?, class: CLASSES[(place & 3) as usize], order: place >> 2 })
     }
 
-    /// What was put first, of those of a rank.
-    pub fn first(&self, rank: Rank) -> Option<Placed<T>> {
+    /// Returns the oldest node of a class.
+    pub(super) fn oldest(&self, rank: EvictionClass) -> Option<EvictionEntry<T>> {
         let (oldest, _) = self.ends[rank as usize];
         if oldest == NONE { None } else { self.get(oldest) }
     }
 
-    /// How many nodes there are: all numbers are below.
-    pub fn given(&self) -> u32 {
-        self.given
+    /// Returns the number of nodes. All node numbers are below it.
+    pub(super) fn node_count(&self) -> u32 {
+        self.node_count
     }
 
-    /// Bytes of its chunks.
-    pub fn bytes(&self) -> usize {
-        self.chunks.len() * CHUNK * size_of::<Node<T>>()
+    /// Returns the memory of all chunks, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.chunks.len() * CHUNK_NODES * size_of::<Node<T>>()
     }
 
-    /// The place that the next put gives.
-    pub fn next_place(&self) -> u64 {
-        self.next_place
+    /// Returns the order that the next put gets.
+    pub(super) fn next_order(&self) -> u64 {
+        self.next_order
     }
 
-    /// A free node is free no more.
-    fn unfree(&mut self, number: u32) {
+    /// Removes a node from the list of free nodes.
+    fn unlink_free(&mut self, number: u32) {
         let Node { before, after, .. } = *self.node(number);
         match before {
-            NONE => self.free = after,
+            NONE => self.first_free = after,
             _ => self.node_mut(before).after = after,
         }
         if after != NONE {
             self.node_mut(after).before = before;
         }
         *self.node_mut(number) = Node::EMPTY;
-        self.free_nodes -= 1;
+        self.free_count -= 1;
     }
 
-    /// Gives a node that holds something another number.
+    /// Moves a node with content to another number.
     fn renumber(&mut self, node: Node<T>, number: u32) {
-        let rank = (node.place & 3) as usize;
+        let rank = (node.order_and_class & 3) as usize;
         match node.before {
             NONE => self.ends[rank].0 = number,
             _ => self.node_mut(node.before).after = number,
@@ -186,7 +190,7 @@ impl<T: Copy> Order<T> {
     }
 
     fn unlink(&mut self, number: u32) {
-        let Node { before, after, place, thing } = *self.node(number);
+        let Node { before, after, order_and_class: place, item: thing } = *self.node(number);
         if thing.is_none() {
             return;
         }
@@ -202,10 +206,10 @@ impl<T: Copy> Order<T> {
     }
 
     fn node(&self, number: u32) -> &Node<T> {
-        &self.chunks[number as usize / CHUNK][number as usize % CHUNK]
+        &self.chunks[number as usize / CHUNK_NODES][number as usize % CHUNK_NODES]
     }
 
     fn node_mut(&mut self, number: u32) -> &mut Node<T> {
-        &mut self.chunks[number as usize / CHUNK][number as usize % CHUNK]
+        &mut self.chunks[number as usize / CHUNK_NODES][number as usize % CHUNK_NODES]
     }
 }

@@ -1,221 +1,233 @@
-//! Where records stand: slots of equal size in blocks, so that a slot that is left fits the next record of its size, and blocks that
-//! are nearly empty are emptied, so that memory goes where the sizes go. Addresses only; nothing here is looked at through them.
+//! The slab allocator of records: blocks with slots of equal size. A freed slot fits the next record of its
+//! size. Blocks that are nearly empty are evacuated, so that memory can move between sizes. This module only
+//! handles addresses and never dereferences them.
 //!
-//! Sizes go in steps of 16 up to 1 KiB and of at most a 32nd beyond. A class of one size holds blocks; what is free in them is at
-//! most a 16th of its slots and two blocks, or the emptiest of some blocks is named record by record, to be moved by the table into
-//! the others. A block without a record goes to any class. So memory is bounded by what the records take, whatever sizes there were
-//! before; the allocator, whose holes stay where they are, took 7 % more than the bound after a change of sizes.
+//! Slot sizes grow in steps of 16 bytes up to 1 KiB, and in steps of at most a 32nd above. Each size class
+//! has its own blocks. At most a 16th of the slots of a class and two blocks may be free. Beyond that, the
+//! allocator picks the emptiest of some blocks and names its records one by one, and the table moves them to
+//! other blocks. A block without records can go to any class. So the memory is bounded by the present
+//! records, not by the sizes that existed before. The global allocator cannot close its holes, and took 7 % more
+//! than the bound after a change of sizes.
 
-use crate::limits::RECORD_BYTES_MAX;
+use crate::limits::TABLE_ENTRY_BYTES_MAX;
 
-/// A region comes from the allocator at once and stays; its pages are lent as they are touched.
-pub const REGION_BYTES: usize = 64 << 20;
-/// Large enough that the rest behind the last slot is at most a 15th; small enough that one for each class is little.
-pub const BLOCK_BYTES: usize = 256 << 10;
-/// Of sizes, and of addresses.
-pub const STEP: usize = 16;
-/// Steps in 16 bytes, then 32 classes for each doubling.
+/// Bytes of a region. A region is allocated at once and never freed before the table. The system
+/// provides its pages when they are first used.
+pub(super) const REGION_BYTES: usize = 64 << 20;
+/// Bytes of a block. Large enough that the unused end after the last slot is at most a 15th. Small
+/// enough that one block per class is little memory.
+pub(super) const BLOCK_BYTES: usize = 256 << 10;
+/// Granularity of slot sizes and alignment of slots, in bytes.
+pub(super) const SLOT_ALIGN_BYTES: usize = 16;
+/// Number of classes in steps of 16 bytes. Above them there are 32 classes for each doubling.
 const FINE_CLASSES: usize = 64;
-const CLASSES: usize = FINE_CLASSES + 32 * (RECORD_BYTES_MAX / (FINE_CLASSES * STEP)).ilog2() as usize;
-/// What may be free beside a 16th: two blocks of each class.
-pub const SLOTS_BYTES_FREE: usize = CLASSES * 2 * BLOCK_BYTES;
-/// Blocks of which the emptiest is chosen.
-const TRIED: usize = 8;
+const CLASS_COUNT: usize =
+    FINE_CLASSES + 32 * (TABLE_ENTRY_BYTES_MAX / (FINE_CLASSES * SLOT_ALIGN_BYTES)).ilog2() as usize;
+/// Maximum bytes of free slots in addition to the free 16th: two blocks of each class.
+pub(super) const FREE_SLOTS_BYTES_MAX: usize = CLASS_COUNT * 2 * BLOCK_BYTES;
+/// Number of blocks among which the emptiest is chosen for evacuation.
+const BLOCKS_COMPARED: usize = 8;
 
-/// All of them.
+/// An allocator of slots by size.
 #[derive(Debug)]
-pub struct Slots {
-    /// Address and first block of each region, by address.
+pub(super) struct SlabAllocator {
+    /// Address and number of the first block of each region, sorted by address.
     regions: Vec<(usize, usize)>,
     blocks: Vec<Block>,
     /// Blocks without a class.
-    empty: Vec<usize>,
-    classes: Vec<Class>,
-    /// The block that is being emptied, and the slot that is looked at next.
-    leaving: Option<(usize, usize)>,
-    /// Whether a class may have too much that is free.
+    empty_blocks: Vec<usize>,
+    classes: Vec<SizeClass>,
+    /// The block that is being evacuated, and the next slot to look at.
+    evacuating: Option<(usize, usize)>,
+    /// Whether a class may have too many free slots.
     may_be_sparse: bool,
-    /// Where the next search for blocks begins.
-    turn: usize,
+    /// The position at which the next search for a block to evacuate begins.
+    scan_start: usize,
 }
 
 #[derive(Debug, Default)]
 struct Block {
     address: usize,
     class: usize,
-    /// Slots that are taken: a bit each, and how many.
+    /// One bit per slot that is in use, and the number of these slots.
     bits: Box<[u64]>,
     taken: usize,
-    /// Bits before this word are all set.
+    /// All bits before this word are set.
     hint: usize,
-    /// Where it stands in its class's list, if it does.
-    open_at: Option<usize>,
+    /// The index of this block in the open list of its class, if it is there.
+    open_index: Option<usize>,
 }
 
 #[derive(Debug, Default)]
-struct Class {
-    /// Blocks with a free slot that may be taken.
+struct SizeClass {
+    /// Blocks with a free slot that can be allocated.
     open: Vec<usize>,
-    /// Slots of its blocks, full ones included, and those that are free; without blocks that are being emptied.
+    /// Number of all slots and of free slots. Includes full blocks, but not blocks that are being
+    /// evacuated.
     slots: usize,
     free: usize,
 }
 
-impl Slots {
-    /// Without a region.
-    pub fn new() -> Self {
+impl SlabAllocator {
+    /// Creates an allocator without a region.
+    pub(super) fn new() -> Self {
         Self {
             regions: Vec::new(),
             blocks: Vec::new(),
-            empty: Vec::new(),
-            classes: (0..CLASSES).map(|_| Class::default()).collect(),
-            leaving: None,
+            empty_blocks: Vec::new(),
+            classes: (0..CLASS_COUNT).map(|_| SizeClass::default()).collect(),
+            evacuating: None,
             may_be_sparse: false,
-            turn: 0,
+            scan_start: 0,
         }
     }
 
-    /// A region of [`REGION_BYTES`] at this address.
-    pub fn add_region(&mut self, address: usize) {
+    /// Adds a region of [`REGION_BYTES`] at this address.
+    pub(super) fn add_region(&mut self, address: usize) {
         let first = self.blocks.len();
         let at = self.regions.partition_point(|(other, _)| *other < address);
         self.regions.insert(at, (address, first));
         let blocks = (0..REGION_BYTES / BLOCK_BYTES).map(|block| address + block * BLOCK_BYTES);
         self.blocks.extend(blocks.map(|address| Block { address, ..Block::default() }));
-        // The first ones are taken first, so that pages are touched in order.
-        self.empty.extend((first..self.blocks.len()).rev());
+        // The first blocks are used first, so that pages are touched in order.
+        self.empty_blocks.extend((first..self.blocks.len()).rev());
     }
 
-    /// Bytes of blocks that hold records or may.
-    pub fn bytes(&self) -> usize {
-        (self.blocks.len() - self.empty.len()) * BLOCK_BYTES
+    /// Returns the bytes of all blocks that have a class.
+    pub(super) fn bytes(&self) -> usize {
+        (self.blocks.len() - self.empty_blocks.len()) * BLOCK_BYTES
     }
 
-    /// The address of a slot for so many bytes; None asks for one region more.
-    pub fn take(&mut self, bytes: usize) -> Option<usize> {
+    /// Allocates a slot for `bytes` bytes and returns its address. `None` means that the allocator needs
+    /// another region.
+    pub(super) fn allocate(&mut self, bytes: usize) -> Option<usize> {
         let class = class_of(bytes);
         let number = match self.classes[class].open.last() {
             Some(number) => *number,
-            None => self.begin(class)?,
+            None => self.assign_block(class)?,
         };
         let block = &mut self.blocks[number];
-        let slot = block.take();
+        let slot = block.allocate();
         let (address, is_full) =
-            (block.address + slot * size_of_class(class), block.taken == slots_of(class));
+            (block.address + slot * slot_bytes(class), block.taken == slots_per_block(class));
         self.classes[class].free -= 1;
         if is_full {
-            self.close(number);
+            self.remove_open(number);
         }
         Some(address)
     }
 
-    /// Nobody looks at a slot any more.
-    pub fn give_back(&mut self, address: usize) {
+    /// Frees a slot. No reader may be using it.
+    pub(super) fn free(&mut self, address: usize) {
         let number = self.block_of(address);
         let block = &mut self.blocks[number];
         let class = block.class;
-        let was_full = block.taken == slots_of(class);
-        block.give_back((address - block.address) / size_of_class(class));
+        let was_full = block.taken == slots_per_block(class);
+        block.free((address - block.address) / slot_bytes(class));
         let is_empty = block.taken == 0;
-        // Others are being emptied, or were: they are open no more, and were not full when they were chosen.
-        if was_full || block.open_at.is_some() {
+        // A block that is neither full nor open is being evacuated, or was. Its slots no longer count for its
+        // class.
+        if was_full || block.open_index.is_some() {
             self.classes[class].free += 1;
             self.may_be_sparse |= self.is_sparse(class);
         }
         if was_full {
-            self.open(number);
+            self.add_open(number);
         }
         if is_empty {
-            self.end(number);
+            self.release_block(number);
         }
     }
 
-    /// The address of a slot whose record is to be moved, if there still is one in it.
-    pub fn next_to_move(&mut self) -> Option<usize> {
+    /// Returns the address of a slot whose record must be moved to another block. The record may be
+    /// retired already. `None` if no class has too many free slots.
+    pub(super) fn next_to_move(&mut self) -> Option<usize> {
         loop {
-            if let Some((number, from)) = self.leaving {
+            if let Some((number, from)) = self.evacuating {
                 let block = &self.blocks[number];
                 if let Some(slot) = block.next_taken(from) {
-                    self.leaving = Some((number, slot + 1));
-                    return Some(block.address + slot * size_of_class(block.class));
+                    self.evacuating = Some((number, slot + 1));
+                    return Some(block.address + slot * slot_bytes(block.class));
                 }
-                self.leaving = None;
+                self.evacuating = None;
                 self.may_be_sparse = true;
             }
             if !std::mem::take(&mut self.may_be_sparse) {
                 return None;
             }
-            self.leave();
+            self.start_evacuation();
         }
     }
 
-    /// Gives a class a block more.
-    fn begin(&mut self, class: usize) -> Option<usize> {
-        let number = self.empty.pop()?;
-        let slots = slots_of(class);
+    /// Assigns an empty block to a class.
+    fn assign_block(&mut self, class: usize) -> Option<usize> {
+        let number = self.empty_blocks.pop()?;
+        let slots = slots_per_block(class);
         let block = &mut self.blocks[number];
         block.class = class;
         block.bits = vec![0; slots.div_ceil(64)].into_boxed_slice();
-        // What stands behind the last slot counts as taken.
+        // The bits after the last slot count as slots in use.
         (slots..block.bits.len() * 64).for_each(|slot| block.bits[slot / 64] |= 1 << (slot % 64));
         block.hint = 0;
         self.classes[class].slots += slots;
         self.classes[class].free += slots;
-        self.open(number);
+        self.add_open(number);
         Some(number)
     }
 
-    /// A block without a record belongs to nobody.
-    fn end(&mut self, number: usize) {
-        if self.blocks[number].open_at.is_some() {
-            self.let_go(number);
+    /// Removes a block without records from its class, so that any class can use it.
+    fn release_block(&mut self, number: usize) {
+        if self.blocks[number].open_index.is_some() {
+            self.detach_block(number);
         }
-        if self.leaving.is_some_and(|(leaving, _)| leaving == number) {
-            self.leaving = None;
+        if self.evacuating.is_some_and(|(leaving, _)| leaving == number) {
+            self.evacuating = None;
             self.may_be_sparse = true;
         }
         self.blocks[number].bits = Box::default();
-        self.empty.push(number);
+        self.empty_blocks.push(number);
     }
 
-    /// Chooses a block to be emptied, if a class has too much that is free.
-    fn leave(&mut self) {
-        let sparse =
-            (0..CLASSES).map(|class| (self.turn + class) % CLASSES).find(|class| self.is_sparse(*class));
+    /// Chooses a block to evacuate, if a class has too many free slots.
+    fn start_evacuation(&mut self) {
+        let sparse = (0..CLASS_COUNT)
+            .map(|class| (self.scan_start + class) % CLASS_COUNT)
+            .find(|class| self.is_sparse(*class));
         let Some(class) = sparse else { return };
-        self.turn += 1;
+        self.scan_start += 1;
         let open = &self.classes[class].open;
-        let tried = (0..TRIED.min(open.len())).map(|step| open[(self.turn * TRIED + step) % open.len()]);
+        let tried = (0..BLOCKS_COMPARED.min(open.len()))
+            .map(|step| open[(self.scan_start * BLOCKS_COMPARED + step) % open.len()]);
         let Some(number) = tried.min_by_key(|number| self.blocks[*number].taken) else { return };
-        self.let_go(number);
-        self.leaving = Some((number, 0));
+        self.detach_block(number);
+        self.evacuating = Some((number, 0));
     }
 
-    /// Takes an open block out of its class.
-    fn let_go(&mut self, number: usize) {
+    /// Removes an open block from the counts and the open list of its class.
+    fn detach_block(&mut self, number: usize) {
         let Block { class, taken, .. } = self.blocks[number];
-        self.close(number);
-        self.classes[class].slots -= slots_of(class);
-        self.classes[class].free -= slots_of(class) - taken;
+        self.remove_open(number);
+        self.classes[class].slots -= slots_per_block(class);
+        self.classes[class].free -= slots_per_block(class) - taken;
     }
 
     fn is_sparse(&self, class: usize) -> bool {
-        let Class { slots, free, .. } = self.classes[class];
-        free > slots / 16 + 2 * slots_of(class)
+        let SizeClass { slots, free, .. } = self.classes[class];
+        free > slots / 16 + 2 * slots_per_block(class)
     }
 
-    fn open(&mut self, number: usize) {
+    fn add_open(&mut self, number: usize) {
         let open = &mut self.classes[self.blocks[number].class].open;
-        self.blocks[number].open_at = Some(open.len());
+        self.blocks[number].open_index = Some(open.len());
         open.push(number);
     }
 
-    fn close(&mut self, number: usize) {
+    fn remove_open(&mut self, number: usize) {
         let open = &mut self.classes[self.blocks[number].class].open;
-        let Some(at) = self.blocks[number].open_at.take() else { return };
+        let Some(at) = self.blocks[number].open_index.take() else { return };
         open.swap_remove(at);
         if let Some(moved) = open.get(at) {
-            self.blocks[*moved].open_at = Some(at);
+            self.blocks[*moved].open_index = Some(at);
         }
     }
 
@@ -227,7 +239,7 @@ impl Slots {
 }
 
 impl Block {
-    fn take(&mut self) -> usize {
+    fn allocate(&mut self) -> usize {
         let rest = &self.bits[self.hint..];
         self.hint += rest.iter().position(|word| *word != !0).expect("an open block has a free slot");
         let bit = self.bits[self.hint].trailing_ones() as usize;
@@ -236,7 +248,7 @@ impl Block {
         self.hint * 64 + bit
     }
 
-    fn give_back(&mut self, slot: usize) {
+    fn free(&mut self, slot: usize) {
         let (word, bit) = (slot / 64, 1 << (slot % 64));
         debug_assert!(self.bits[word] & bit != 0, "a slot is given back once");
         self.bits[word] &= !bit;
@@ -244,33 +256,35 @@ impl Block {
         self.hint = self.hint.min(word);
     }
 
-    /// The first slot that is taken, of those at `from` and behind.
+    /// Returns the first slot in use at or after `from`.
     fn next_taken(&self, from: usize) -> Option<usize> {
         let is_taken = |slot: &usize| self.bits[slot / 64] & 1 << (slot % 64) != 0;
-        (from..slots_of(self.class)).find(is_taken)
+        (from..slots_per_block(self.class)).find(is_taken)
     }
 }
 
-/// The class of records of so many bytes, at least 1.
+/// Returns the class for records of `bytes` bytes, at least 1.
 fn class_of(bytes: usize) -> usize {
     let last = bytes - 1;
-    if last < FINE_CLASSES * STEP {
-        return last / STEP;
+    if last < FINE_CLASSES * SLOT_ALIGN_BYTES {
+        return last / SLOT_ALIGN_BYTES;
     }
     let doubling = last.ilog2();
-    let first = FINE_CLASSES + 32 * (doubling - (FINE_CLASSES * STEP).ilog2()) as usize;
+    let first = FINE_CLASSES + 32 * (doubling - (FINE_CLASSES * SLOT_ALIGN_BYTES).ilog2()) as usize;
     first + ((last - (1 << doubling)) >> (doubling - 5))
 }
 
-fn size_of_class(class: usize) -> usize {
-    let Some(coarse) = class.checked_sub(FINE_CLASSES) else { return (class + 1) * STEP };
-    let doubling = (FINE_CLASSES * STEP) << (coarse / 32);
+fn slot_bytes(class: usize) -> usize {
+    let Some(coarse) = class.checked_sub(FINE_CLASSES) else { return (class + 1) * SLOT_ALIGN_BYTES };
+    let doubling = (FINE_CLASSES * SLOT_ALIGN_BYTES) << (coarse / 32);
     doubling + (coarse % 32 + 1) * doubling / 32
 }
 
-fn slots_of(class: usize) -> usize {
-    BLOCK_BYTES / size_of_class(class)
+fn slots_per_block(class: usize) -> usize {
+    BLOCK_BYTES / slot_bytes(class)
 }
 
-// The largest class is the largest record.
-const _: () = assert!(RECORD_BYTES_MAX == (FINE_CLASSES * STEP) << ((CLASSES - FINE_CLASSES) / 32));
+// The largest class has the size of the largest record.
+const _: () = assert!(
+    TABLE_ENTRY_BYTES_MAX == (FINE_CLASSES * SLOT_ALIGN_BYTES) << ((CLASS_COUNT - FINE_CLASSES) / 32)
+);

@@ -1,132 +1,134 @@
-//! A copy of the table as of one moment, taken in slices while the table goes on (copy on update).
+//! A consistent copy of the table as of one moment, made in chunks while the table changes (copy on update).
 //!
-//! The nodes of the order are gone through by number. What was put after the moment has a later place and is passed over; what is
-//! about to be replaced or removed and has not been reached is held back, as it was, and handed out with the next slice. What is
-//! held has a bound in bytes; past it the copy is given up, for a table that changes faster than it is copied would be held twice.
+//! The copy visits the nodes of the eviction lists by number. It skips a node that was put after the copy
+//! began: its put order is higher. If a node that was not visited yet is replaced or removed, the copy saves
+//! its old record and passes it on with the next chunk. The saved records have a limit in bytes. At the limit
+//! the copy is aborted. Otherwise a table that changes faster than it is copied would be in memory twice.
 
 use std::collections::VecDeque;
 
-use super::entry::{Taker, cost};
-use super::eviction::{Order, Placed};
-use super::table::{Record, Table};
-use crate::limits::COPY_HELD_BYTES_MAX;
+use super::entry::{EntryVisitor, cost};
+use super::eviction::{EvictionEntry, EvictionLists};
+use super::table::{RecordPtr, Table};
+use crate::limits::COPY_PRESERVED_BYTES_MAX;
 
 impl Table {
-    /// Begins a copy of the table as it is now; one that was under way ends.
+    /// Begins a copy of the table as it is now. Ends a copy that is in progress.
     pub fn begin_copy(&mut self) {
         self.end_copy();
-        self.copy_failed = false;
-        self.copying = Some(Copying::new(&self.order));
+        self.copy_aborted = false;
+        self.copy = Some(SnapshotCopy::new(&self.eviction));
     }
 
-    /// Hands out more of the copy, in no order, after looking at this many entries. True says that this was the last of it.
-    /// Without a copy under way nothing is handed out.
-    pub fn copy_some(&mut self, entries: usize, out: &mut Taker<'_>) -> bool {
-        let Some(mut copying) = self.copying.take() else { return false };
+    /// Visits up to `entries` nodes and passes their entries to `out`, in no particular order. Returns
+    /// true when the copy is complete. Without a copy in progress it passes nothing and returns false.
+    pub fn copy_chunk(&mut self, entries: usize, out: &mut EntryVisitor<'_>) -> bool {
+        let Some(mut copying) = self.copy.take() else { return false };
         for _ in 0..entries {
-            let step = copying.step(&self.order);
+            let step = copying.step(&self.eviction);
             match step {
-                Step::Held(placed) | Step::There(placed) => {
-                    let (key, value) = self.parts(&placed);
-                    out(key, value, placed.rank, placed.place);
+                CopyStep::Saved(placed) | CopyStep::InTable(placed) => {
+                    let (key, value) = self.key_and_value(&placed);
+                    out(key, value, placed.class, placed.order);
                 }
-                Step::Passed => {}
-                Step::Done => return true,
+                CopyStep::Skipped => {}
+                CopyStep::Done => return true,
             }
-            if let Step::Held(placed) = step {
-                self.retire(placed.thing);
+            if let CopyStep::Saved(placed) = step {
+                self.retire(placed.item);
             }
         }
-        self.copying = Some(copying);
-        self.tidy();
+        self.copy = Some(copying);
+        self.maintain();
         false
     }
 
-    /// Whether the copy that was begun last was given up at its bound.
-    pub fn copy_failed(&self) -> bool {
-        self.copy_failed
+    /// Returns whether the last copy was aborted because its saved records reached their limit.
+    pub fn was_copy_aborted(&self) -> bool {
+        self.copy_aborted
     }
 
-    /// What a node held is out of the table: a copy that misses it holds it back.
-    pub(super) fn drop_placed(&mut self, node: u32, placed: Placed<Record>) {
-        let cost = cost(self.parts(&placed).1.len());
+    /// Releases the record of an entry that was replaced or removed. If a copy still needs the record,
+    /// the copy saves it.
+    pub(super) fn release(&mut self, node: u32, placed: EvictionEntry<RecordPtr>) {
+        let cost = cost(self.key_and_value(&placed).1.len());
         self.cost -= cost;
-        match &mut self.copying {
-            Some(copying) if copying.misses(node, placed.place) => {
-                let held = copying.hold(placed, cost as usize);
-                if held > COPY_HELD_BYTES_MAX {
+        match &mut self.copy {
+            Some(copying) if copying.needs(node, placed.order) => {
+                let held = copying.save(placed, cost as usize);
+                if held > COPY_PRESERVED_BYTES_MAX {
                     self.end_copy();
-                    self.copy_failed = true;
+                    self.copy_aborted = true;
                 }
             }
-            _ => self.retire(placed.thing),
+            _ => self.retire(placed.item),
         }
     }
 
     fn end_copy(&mut self) {
-        let held = self.copying.take().into_iter().flat_map(Copying::into_held);
+        let held = self.copy.take().into_iter().flat_map(SnapshotCopy::into_saved);
         held.for_each(|record| self.retire(record));
     }
 }
 
-/// A copy on its way.
+/// A copy in progress.
 #[derive(Debug)]
-pub struct Copying<T> {
-    /// The next node to be looked at.
-    next: u32,
-    /// Nodes that there were at the moment.
-    end: u32,
-    /// Places from here on were given after the moment.
-    moment: u64,
-    held: VecDeque<(Placed<T>, usize)>,
-    held_bytes: usize,
+pub(super) struct SnapshotCopy<T> {
+    /// The next node to visit.
+    next_node: u32,
+    /// Number of nodes when the copy began.
+    node_end: u32,
+    /// Nodes with this put order or a higher one were put after the copy began.
+    order_end: u64,
+    saved: VecDeque<(EvictionEntry<T>, usize)>,
+    saved_bytes: usize,
 }
 
-/// One step of a copy.
-pub enum Step<T> {
-    /// It is out of the table already: whoever takes it retires it.
-    Held(Placed<T>),
-    There(Placed<T>),
-    /// Nothing that belongs to the copy.
-    Passed,
+/// The result of one step of a copy.
+pub(super) enum CopyStep<T> {
+    /// A saved entry. It is no longer in the table, so the caller retires it.
+    Saved(EvictionEntry<T>),
+    InTable(EvictionEntry<T>),
+    /// A node that does not belong to the copy.
+    Skipped,
     Done,
 }
 
-impl<T: Copy> Copying<T> {
-    /// The moment is now.
-    pub fn new(order: &Order<T>) -> Self {
-        let (end, moment) = (order.given(), order.next_place());
-        Self { next: 0, end, moment, held: VecDeque::new(), held_bytes: 0 }
+impl<T: Copy> SnapshotCopy<T> {
+    /// Begins a copy as of now.
+    pub(super) fn new(order: &EvictionLists<T>) -> Self {
+        let (node_end, order_end) = (order.node_count(), order.next_order());
+        Self { next_node: 0, node_end, order_end, saved: VecDeque::new(), saved_bytes: 0 }
     }
 
-    /// Whether what a node holds, put at `place`, belongs to the copy and has not been handed out.
-    pub fn misses(&self, node: u32, place: u64) -> bool {
-        place < self.moment && node >= self.next
+    /// Returns whether a node with this put order belongs to the copy and was not visited yet.
+    pub(super) fn needs(&self, node: u32, place: u64) -> bool {
+        place < self.order_end && node >= self.next_node
     }
 
-    /// Holds what goes out of the table; what is held altogether.
-    pub fn hold(&mut self, placed: Placed<T>, bytes: usize) -> usize {
-        self.held.push_back((placed, bytes));
-        self.held_bytes += bytes;
-        self.held_bytes
+    /// Saves an entry that leaves the table. Returns the bytes of all saved entries.
+    pub(super) fn save(&mut self, placed: EvictionEntry<T>, bytes: usize) -> usize {
+        self.saved.push_back((placed, bytes));
+        self.saved_bytes += bytes;
+        self.saved_bytes
     }
 
-    /// The next step; what is held goes first.
-    pub fn step(&mut self, order: &Order<T>) -> Step<T> {
-        if let Some((placed, bytes)) = self.held.pop_front() {
-            self.held_bytes -= bytes;
-            return Step::Held(placed);
+    /// Returns the next entry of the copy. Saved entries go first.
+    pub(super) fn step(&mut self, order: &EvictionLists<T>) -> CopyStep<T> {
+        if let Some((placed, bytes)) = self.saved.pop_front() {
+            self.saved_bytes -= bytes;
+            return CopyStep::Saved(placed);
         }
-        if self.next == self.end {
-            return Step::Done;
+        if self.next_node == self.node_end {
+            return CopyStep::Done;
         }
-        self.next += 1;
-        let placed = order.get(self.next - 1).filter(|placed| placed.place < self.moment);
-        placed.map_or(Step::Passed, Step::There)
+        self.next_node += 1;
+        let placed = order.get(self.next_node - 1).filter(|placed| placed.order < self.order_end);
+        placed.map_or(CopyStep::Skipped, CopyStep::InTable)
     }
 
-    /// What is held.
-    pub fn into_held(self) -> impl Iterator<Item = T> {
-        self.held.into_iter().map(|(placed, _)| placed.thing)
+    /// Returns all saved records.
+    pub(super) fn into_saved(self) -> impl Iterator<Item = T> {
+        self.saved.into_iter().map(|(placed, _)| placed.item)
     }
 }

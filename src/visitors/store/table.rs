@@ -1,31 +1,18 @@
-//! The table of visitors: bytes by key, one writer, readers that wait for nobody.
+//! The table of visitors: a map from keys to byte strings, with one writer and wait-free readers.
 //!
-//! What comes in are keys, values and ranks from the one thread that folds; what goes out are values, to that thread and to readers
-//! that are pinned. An entry is a record (`slots`), a word of its shard's `index`, and a node of the `order` of eviction. It always
-//! holds that a record's key and value are not written to as long as somebody can find it: a put writes another record and swaps
-//! the word, and what was replaced is freed when no reader can have found it (`epochs`). So a reader sees a value whole, takes no
-//! lock, allocates and frees nothing, and looks at each word of a shard once at the most. Nothing is ever copied at once that grows
-//! with the table: shards grow by themselves, and each put moves at most [`MOVES`] records.
+//! The folding thread writes keys, values and eviction classes. It reads values, and so do pinned readers in
+//! other threads. An entry consists of a record (`slab`), a word in the index of its shard (`index`), and a
+//! node in the eviction lists (`eviction`).
 //!
-//! `unsafe` stands here in what turns addresses into records, indices and regions, and back.
+//! Invariant: the key and the value of a record do not change while a reader can find it. A put writes a new
+//! record and swaps the word. The old record is freed when no reader can have found it (`epoch`). So a reader
+//! sees a whole value, takes no lock, allocates and frees nothing, and reads each word of a shard at most
+//! once.
 //!
-//! # Why not a map that is there
+//! No single operation copies an amount of data that grows with the table: each shard grows by itself, and
+//! each put moves at most `RECORDS_MOVED_MAX` records.
 //!
-//! `cargo bench --bench table`, 250 bytes a visitor, two cores that others used too; papaya 0.2.5 holds boxed slices and has no
-//! order of eviction, which here is part of every figure. Resident bytes an entry; nanoseconds, in brackets while the other side
-//! works too:
-//!
-//! | visitors   |            | resident | insert | replace       | look, found | look, not found |
-//! |------------|------------|----------|--------|---------------|-------------|-----------------|
-//! | 1 million  | this table | 327      | 484    | 619 (688)     | 148 (195)   | 118             |
-//! |            | papaya     | 342      | 704    | 893 (1450)    | 224 (589)   | 43              |
-//! | 10 million | this table | 328      | 1013   | 1141 (1464)   | 307 (504)   | 351             |
-//! |            | papaya     | 350      | 1538   | 1506 (2253)   | 502 (1018)  | 155             |
-//!
-//! papaya misses faster, by its bytes of metadata, and a visitor who is not there is answered from less. It loses the rest: a look
-//! goes through one pointer more, a guard may free on a reader's thread, and a rehash holds two tables of the whole at once.
-//! The allocator in the place of `slots` took 345 bytes, and 7 % more than the cost after sizes had changed.
-//! The longest put of 3 million took 0.4 ms of CPU time.
+//! In `store/`, only this file has `unsafe`, where addresses are turned into records, indices and regions and back.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{NonNull, null_mut, with_exposed_provenance_mut};
@@ -33,25 +20,25 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::entry::cost;
-pub use super::entry::{ENTRY_COST, Key, Rank, Taker, memory_bytes_max};
-use super::epoch::{Epochs, Pin, Place, Retired};
-use super::eviction::{Order, Placed};
-use super::index::{self, EMPTY, GONE};
-use super::slab::{REGION_BYTES, STEP, Slots};
-use crate::limits::{RECORD_BYTES_MAX, RETIRED_BYTES};
-use crate::visitors::store::snapshot_copy::Copying;
+pub use super::entry::{ENTRY_COST, EvictionClass, Key, memory_bytes_max};
+use super::epoch::{EpochGuard, EpochReader, EpochRegistry, RetiredList};
+use super::eviction::{EvictionEntry, EvictionLists};
+use super::index::{self, DELETED, EMPTY};
+use super::slab::{REGION_BYTES, SLOT_ALIGN_BYTES, SlabAllocator};
+use crate::limits::{RETIRED_BYTES, TABLE_ENTRY_BYTES_MAX};
+use crate::visitors::store::snapshot_copy::SnapshotCopy;
 
-/// The writer's half.
+/// The table, with write access.
 pub struct Table {
     shared: Arc<Shared>,
-    /// Of each shard: words that are not empty, and those of them that are entries.
-    used: Vec<[u32; 2]>,
+    /// For each shard: the number of words that are not empty, and of words that are entries.
+    shard_usage: Vec<[u32; 2]>,
     index_bytes: usize,
-    slots: Slots,
-    pub(super) order: Order<Record>,
-    retired: Retired<Garbage>,
-    pub(super) copying: Option<Copying<Record>>,
-    pub(super) copy_failed: bool,
+    slab: SlabAllocator,
+    pub(super) eviction: EvictionLists<RecordPtr>,
+    retired: RetiredList<Garbage>,
+    pub(super) copy: Option<SnapshotCopy<RecordPtr>>,
+    pub(super) copy_aborted: bool,
     pub(super) cost: u64,
     entries: usize,
 }
@@ -63,190 +50,197 @@ impl Default for Table {
 }
 
 impl Table {
-    /// Without an entry.
+    /// Creates an empty table.
     pub fn new() -> Self {
-        let shards = (0..SHARDS).map(|_| AtomicPtr::new(null_mut())).collect();
+        let shards = (0..SHARD_COUNT).map(|_| AtomicPtr::new(null_mut())).collect();
         Self {
             shared: Arc::new(Shared {
                 shards,
                 epochs: Arc::default(),
                 regions: Mutex::default(),
-                left: Mutex::default(),
+                leftover: Mutex::default(),
             }),
-            used: vec![[0; 2]; SHARDS],
+            shard_usage: vec![[0; 2]; SHARD_COUNT],
             index_bytes: 0,
-            slots: Slots::new(),
-            order: Order::new(),
-            retired: Retired::new(),
-            copying: None,
-            copy_failed: false,
+            slab: SlabAllocator::new(),
+            eviction: EvictionLists::new(),
+            retired: RetiredList::new(),
+            copy: None,
+            copy_aborted: false,
             cost: 0,
             entries: 0,
         }
     }
 
-    /// Where readers are had.
-    pub fn readers(&self) -> Readers {
-        Readers(self.shared.clone())
+    /// Returns a factory of readers.
+    pub fn readers(&self) -> TableReaders {
+        TableReaders(self.shared.clone())
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     pub fn get(&self, key: Key) -> Option<&[u8]> {
-        // SAFETY: records are freed by the writer, which is borrowed as long as the value is.
+        // SAFETY: only the writer frees records, and it is borrowed as long as the value is.
         self.shared.find(key).map(|record| unsafe { record.value() })
     }
 
-    /// Inserts or replaces, and moves the entry to the newest end of `rank`.
-    pub fn put(&mut self, key: Key, value: &[u8], rank: Rank) {
+    /// Inserts or replaces an entry, and moves it to the newest end of its eviction class.
+    pub fn put(&mut self, key: Key, value: &[u8], rank: EvictionClass) {
         let old = self.shared.find(key);
-        // SAFETY: it is in the table, where records are live.
-        let node = old.map_or_else(|| self.order.take(), |old| unsafe { old.head() }.node());
-        let record = self.write(key, node, value);
-        let replaced = self.order.get(node);
-        self.order.put(node, record, rank);
+        // SAFETY: the record is in the table, where records are live.
+        let node = old.map_or_else(|| self.eviction.allocate(), |old| unsafe { old.header() }.node());
+        let record = self.write_record(key, node, value);
+        let replaced = self.eviction.get(node);
+        self.eviction.put(node, record, rank);
         self.cost += cost(value.len());
         match replaced {
             Some(replaced) => {
-                self.shared.swap(key, replaced.thing, index::word(key, record.address()));
-                self.drop_placed(node, replaced);
+                self.shared.replace_word(key, replaced.item, index::word(key, record.address()));
+                self.release(node, replaced);
             }
             None => {
                 self.insert(key, record);
                 self.entries += 1;
             }
         }
-        self.tidy();
+        self.maintain();
     }
 
-    /// Takes `key` out.
+    /// Removes the entry of `key`.
     pub fn remove(&mut self, key: Key) {
         let Some(record) = self.shared.find(key) else { return };
-        // SAFETY: it is in the table, where records are live.
-        let node = unsafe { record.head() }.node();
-        let Some(placed) = self.order.get(node) else { return };
-        self.order.remove(node);
-        self.shared.swap(key, record, GONE);
+        // SAFETY: the record is in the table, where records are live.
+        let node = unsafe { record.header() }.node();
+        let Some(placed) = self.eviction.get(node) else { return };
+        self.eviction.remove(node);
+        self.shared.replace_word(key, record, DELETED);
         self.shrink(shard_of(key));
         self.entries -= 1;
-        self.drop_placed(node, placed);
-        self.tidy();
+        self.release(node, placed);
+        self.maintain();
     }
 
-    /// Who is evicted next: the oldest of those that came once, else the oldest of those that are known.
-    pub fn first_to_go(&self) -> Option<(Key, &[u8])> {
-        let oldest = self.order.first(Rank::Once).or_else(|| self.order.first(Rank::Known))?;
-        Some(self.parts(&oldest))
+    /// Returns the entry to evict next: the oldest single-visit visitor, or else the oldest returning
+    /// visitor.
+    pub fn next_victim(&self) -> Option<(Key, &[u8])> {
+        let oldest = self
+            .eviction
+            .oldest(EvictionClass::SingleVisit)
+            .or_else(|| self.eviction.oldest(EvictionClass::Returning))?;
+        Some(self.key_and_value(&oldest))
     }
 
-    /// What the entries cost, [`ENTRY_COST`] and their values: from contents only.
+    /// Returns the cost of all entries: [`ENTRY_COST`] for each, and the bytes of the values. It depends
+    /// only on the contents.
     pub fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.entries
     }
 
-    /// Whether there is none.
+    /// Returns whether the table has no entry.
     pub fn is_empty(&self) -> bool {
         self.entries == 0
     }
 
-    /// Bytes that are out of the table and not freed yet.
+    /// Returns the bytes that were removed from the table but not freed yet.
     pub fn retired_bytes(&self) -> usize {
         self.retired.bytes()
     }
 
-    /// Bytes that the table holds in all, for whatever.
+    /// Returns the total memory of the table, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.slots.bytes() + self.order.bytes() + self.index_bytes + SHARDS * size_of::<[u64; 2]>()
+        self.slab.bytes() + self.eviction.bytes() + self.index_bytes + SHARD_COUNT * size_of::<[u64; 2]>()
     }
 
-    /// What a record holds that the order or a copy has.
-    pub(super) fn parts(&self, placed: &Placed<Record>) -> (Key, &[u8]) {
-        // SAFETY: it has not been retired: what is about to be is in nobody's hands but the writer's, which is borrowed.
-        unsafe { (placed.thing.head().key, placed.thing.value()) }
+    /// Returns the key and the value of a record in the eviction lists or in a copy.
+    pub(super) fn key_and_value(&self, placed: &EvictionEntry<RecordPtr>) -> (Key, &[u8]) {
+        // SAFETY: the record has not been retired. Only the writer can retire it, and the writer is borrowed.
+        unsafe { (placed.item.header().key, placed.item.value()) }
     }
 
-    pub(super) fn retire(&mut self, record: Record) {
-        // SAFETY: it is retired here, and has not been before.
-        let bytes = unsafe { record.head() }.value_bytes as usize + size_of::<Head>();
+    pub(super) fn retire(&mut self, record: RecordPtr) {
+        // SAFETY: the record is retired here, and not before.
+        let bytes = unsafe { record.header() }.value_bytes as usize + size_of::<RecordHeader>();
         self.retired.push(Garbage::Record(record), bytes);
     }
 
-    /// After a change: frees what nobody can be looking at, once so much has come since that readers are worth a look, and moves
-    /// some of what stands in blocks that are nearly empty.
-    pub(super) fn tidy(&mut self) {
+    /// Runs maintenance after a change. Frees memory that no reader can access, once enough was retired
+    /// for a scan of the readers. Moves some records out of blocks that are nearly empty.
+    pub(super) fn maintain(&mut self) {
         if self.retired.fresh_bytes() > RETIRED_BYTES {
             self.retired.reclaim(&self.shared.epochs, |garbage| match garbage {
-                Garbage::Record(record) => self.slots.give_back(record.address()),
-                Garbage::Words(words) => drop(words),
+                Garbage::Record(record) => self.slab.free(record.address()),
+                Garbage::IndexTable(words) => drop(words),
             });
         }
-        // A copy goes through nodes by their numbers, and what it holds would keep blocks from becoming empty.
-        if self.copying.is_some() {
+        // A copy visits nodes by number, so nodes must not move. Its saved records would keep blocks from
+        // becoming empty.
+        if self.copy.is_some() {
             return;
         }
-        for (record, node) in (0..RENUMBERED).filter_map(|_| self.order.pack()) {
-            // SAFETY: what the order holds is in the table, where records are live.
-            unsafe { record.head() }.node.store(node, Ordering::Relaxed);
+        for (record, node) in (0..NODES_RENUMBERED_MAX).filter_map(|_| self.eviction.compact_step()) {
+            // SAFETY: records in the eviction lists are in the table, where records are live.
+            unsafe { record.header() }.node.store(node, Ordering::Relaxed);
         }
-        for _ in 0..MOVES {
-            let Some(address) = self.slots.next_to_move() else { return };
-            self.relocate(Record::at(address));
+        for _ in 0..RECORDS_MOVED_MAX {
+            let Some(address) = self.slab.next_to_move() else { return };
+            self.relocate(RecordPtr::at(address));
         }
     }
 
-    /// Moves a record into another slot, unless it is out of the table.
-    fn relocate(&mut self, record: Record) {
-        // SAFETY: a slot that is taken has a record in it, which is not freed before it is given back.
-        let (head, value) = unsafe { (record.head(), record.value()) };
+    /// Moves a record to another slot, unless it was removed from the table.
+    fn relocate(&mut self, record: RecordPtr) {
+        // SAFETY: a slot in use contains a record, which stays live until the slot is freed.
+        let (head, value) = unsafe { (record.header(), record.value()) };
         let node = head.node();
-        if self.order.get(node).is_some_and(|placed| placed.thing == record) {
-            let moved = self.write(head.key, node, value);
-            self.order.replace(node, moved);
-            self.shared.swap(head.key, record, index::word(head.key, moved.address()));
+        if self.eviction.get(node).is_some_and(|placed| placed.item == record) {
+            let moved = self.write_record(head.key, node, value);
+            self.eviction.replace(node, moved);
+            self.shared.replace_word(head.key, record, index::word(head.key, moved.address()));
             self.retire(record);
         }
     }
 
-    /// A record in a slot of its own.
-    fn write(&mut self, key: Key, node: u32, value: &[u8]) -> Record {
-        let bytes = size_of::<Head>() + value.len();
-        assert!(bytes <= RECORD_BYTES_MAX, "a profile and its ids are smaller");
-        let address = self.slots.take(bytes).unwrap_or_else(|| {
+    /// Writes a record into a new slot.
+    fn write_record(&mut self, key: Key, node: u32, value: &[u8]) -> RecordPtr {
+        let bytes = size_of::<RecordHeader>() + value.len();
+        assert!(bytes <= TABLE_ENTRY_BYTES_MAX, "a profile with its IDs fits the limit");
+        let address = self.slab.allocate(bytes).unwrap_or_else(|| {
             let region = Region::new();
-            self.slots.add_region(region.0.as_ptr().expose_provenance());
-            locked(&self.shared.regions).push(region);
-            self.slots.take(bytes).expect("a region has blocks")
+            self.slab.add_region(region.0.as_ptr().expose_provenance());
+            lock(&self.shared.regions).push(region);
+            self.slab.allocate(bytes).expect("a region has blocks")
         });
-        let record = Record::at(address);
-        // SAFETY: the slot is in a live region, aligned, of so many bytes at least, and until now nobody's: who found what stood
-        // there before is not looking any more.
+        let record = RecordPtr::at(address);
+        // SAFETY: the slot is in a live region, aligned, and has at least `bytes` bytes. Nobody else uses it:
+        // all readers that found its previous record have ended.
         unsafe {
-            record.0.write(Head { key, node: AtomicU32::new(node), value_bytes: value.len() as u32 });
+            record.0.write(RecordHeader { key, node: AtomicU32::new(node), value_bytes: value.len() as u32 });
             record.0.add(1).cast::<u8>().copy_from_nonoverlapping(NonNull::from(value).cast(), value.len());
         }
         record
     }
 
-    /// Puts the word of a key that is not in the table into its shard, which grows by itself where it is full.
-    fn insert(&mut self, key: Key, record: Record) {
+    /// Adds the word of a new key to its shard. Resizes the shard if it is full.
+    fn insert(&mut self, key: Key, record: RecordPtr) {
         let shard = shard_of(key);
-        let used = self.used[shard][0] as usize;
+        let used = self.shard_usage[shard][0] as usize;
         if !self.shared.words(shard).is_some_and(|words| index::has_room(words, used)) {
             self.resize(shard);
         }
         let words = self.shared.words(shard).expect("a shard has words once it has a size");
-        let [used, live] = &mut self.used[shard];
-        *used += u32::from(index::add(words, index::word(key, record.address())));
+        let [used, live] = &mut self.shard_usage[shard];
+        *used += u32::from(index::insert(words, index::word(key, record.address())));
         *live += 1;
     }
 
-    /// An entry of a shard has gone: its index becomes smaller where it is more than twice what it would be now.
+    /// Counts the removal of an entry from a shard. Resizes the index if it has more than twice the words
+    /// that it needs.
     fn shrink(&mut self, shard: usize) {
-        let live = &mut self.used[shard][1];
+        let live = &mut self.shard_usage[shard][1];
         *live -= 1;
         let len_now = index::len_for(*live as usize);
         if self.shared.words(shard).is_some_and(|words| words.len() > 2 * len_now) {
@@ -254,160 +248,166 @@ impl Table {
         }
     }
 
-    /// Gives a shard the index that its entries need.
+    /// Replaces the index of a shard by one of the size that its entries need.
     fn resize(&mut self, shard: usize) {
-        let [used, live] = &mut self.used[shard];
+        let [used, live] = &mut self.shard_usage[shard];
         let (old, bytes) = self.shared.resize(shard, *live as usize);
         *used = *live;
         self.index_bytes += bytes;
         if let Some((old, bytes)) = old {
             self.index_bytes -= bytes;
-            self.retired.push(Garbage::Words(old), bytes);
+            self.retired.push(Garbage::IndexTable(old), bytes);
         }
     }
 }
 
 impl Drop for Table {
     fn drop(&mut self) {
-        let retired = std::mem::replace(&mut self.retired, Retired::new());
-        locked(&self.shared.left).extend(retired.into_all());
+        let retired = std::mem::replace(&mut self.retired, RetiredList::new());
+        lock(&self.shared.leftover).extend(retired.into_items());
     }
 }
 
-/// Where workers get their half.
+/// A factory of table readers.
 #[derive(Clone)]
-pub struct Readers(Arc<Shared>);
+pub struct TableReaders(Arc<Shared>);
 
-impl Readers {
-    /// One for each thread that reads.
-    pub fn reader(&self) -> Reader {
-        Reader { place: Place::new(&self.0.epochs), shared: self.0.clone() }
+impl TableReaders {
+    /// Creates a reader for one thread.
+    pub fn reader(&self) -> TableReader {
+        TableReader { epoch: EpochReader::new(&self.0.epochs), shared: self.0.clone() }
     }
 }
 
-/// A thread's half.
-pub struct Reader {
+/// A reader of the table, for one thread.
+pub struct TableReader {
     shared: Arc<Shared>,
-    place: Place,
+    epoch: EpochReader,
 }
 
-impl Reader {
-    /// What is found from here on stays as it was found until the answer is dropped: hold it for one request only, since nothing
-    /// that the writer replaces meanwhile can be freed.
-    pub fn pin(&mut self) -> Pinned<'_> {
-        Pinned { _pin: self.place.pin(), shared: &self.shared }
+impl TableReader {
+    /// Pins the table for reading. Values found through the returned reader stay valid and unchanged
+    /// until it is dropped. Hold it for one request only: nothing that the writer replaces meanwhile can
+    /// be freed.
+    pub fn pin(&mut self) -> PinnedReader<'_> {
+        PinnedReader { _pin: self.epoch.pin(), shared: &self.shared }
     }
 }
 
-/// A reader that looks.
-pub struct Pinned<'r> {
+/// A reader that is pinned.
+pub struct PinnedReader<'r> {
     shared: &'r Shared,
-    _pin: Pin<'r>,
+    _pin: EpochGuard<'r>,
 }
 
-impl Pinned<'_> {
-    /// The value of `key`.
+impl PinnedReader<'_> {
+    /// Returns the value of `key`.
     pub fn get(&self, key: Key) -> Option<&[u8]> {
-        // SAFETY: what a pinned reader finds is not freed before it unpins, which takes the value's borrow to end.
+        // SAFETY: a record that a pinned reader finds is not freed before the reader unpins. The borrow of
+        // the value keeps it pinned.
         self.shared.find(key).map(|record| unsafe { record.value() })
     }
 }
 
-/// Shards: at 160 million entries the largest index that is copied at once has 16,000 words.
-const SHARDS: usize = 1 << 14;
-/// Records that one put or remove may move, some 0.3 us each: a sparse block has one free slot in 17 at the least, so that this
-/// frees as much as one put can.
-const MOVES: usize = 16;
-/// Nodes that one put or remove may give a smaller number: one step more than one removal makes necessary.
-const RENUMBERED: usize = 2;
+/// Number of shards. At 160 million entries the index of a shard, which is copied at once, has 16,000
+/// words.
+const SHARD_COUNT: usize = 1 << 14;
+/// Records that one put or remove may move, at about 0.3 us each. A block being evacuated has at
+/// least one free slot in 17, so moving this many frees as much as one put can.
+const RECORDS_MOVED_MAX: usize = 16;
+/// Nodes that one put or remove may renumber: one more than one removal makes necessary.
+const NODES_RENUMBERED_MAX: usize = 2;
 
 fn shard_of(Key([shard, _]): Key) -> usize {
-    (shard >> (64 - SHARDS.trailing_zeros())) as usize
+    (shard >> (64 - SHARD_COUNT.trailing_zeros())) as usize
 }
 
-/// What both halves look at.
+/// The part of the table that the writer and the readers share.
 struct Shared {
-    /// Each null, or the first of its [`Words`].
+    /// For each shard the first word of its index, or null if it has none. See [`IndexTable`].
     shards: Box<[AtomicPtr<AtomicU64>]>,
-    epochs: Arc<Epochs>,
-    /// Where records are.
+    epochs: Arc<EpochRegistry>,
+    /// The memory that contains all records.
     regions: Mutex<Vec<Region>>,
-    /// What a writer that has gone left to be freed.
-    left: Mutex<Vec<Garbage>>,
+    /// Retired memory of a writer that was dropped. It is freed together with the last reader.
+    leftover: Mutex<Vec<Garbage>>,
 }
 
-fn locked<T>(list: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
+fn lock<T>(list: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
     list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
     fn words(&self, shard: usize) -> Option<&[AtomicU64]> {
         let first = NonNull::new(self.shards[shard].load(Ordering::Acquire))?;
-        // SAFETY: words that are in their place are live, and those that were replaced are not freed before the caller, who is the
-        // writer or pinned, has let go of them.
-        Some(unsafe { Words::all(first) })
+        // SAFETY: the present words of a shard are live. Replaced words are not freed before the caller, the
+        // writer or a pinned reader, stops using them.
+        Some(unsafe { IndexTable::words(first) })
     }
 
-    /// The record of `key`. The caller is the writer, or pinned.
-    fn find(&self, key: Key) -> Option<Record> {
-        // SAFETY: a record is whole before its word is stored, and not freed while somebody looks who can have found it.
-        let is_it = |address| unsafe { Record::at(address).head() }.key == key;
+    /// Finds the record of `key`. The caller must be the writer or pinned.
+    fn find(&self, key: Key) -> Option<RecordPtr> {
+        // SAFETY: a record is complete before its word is stored, and is not freed while a reader that can
+        // have found it is reading.
+        let is_it = |address| unsafe { RecordPtr::at(address).header() }.key == key;
         let (_, word) = index::search(self.words(shard_of(key))?, key, is_it)?;
-        Some(Record::at(index::address(word)))
+        Some(RecordPtr::at(index::address(word)))
     }
 
-    /// Replaces the word of `old`, which has `key`.
-    fn swap(&self, key: Key, old: Record, word: u64) {
+    /// Replaces the word of the record `old`, which has the key `key`.
+    fn replace_word(&self, key: Key, old: RecordPtr, word: u64) {
         let words = self.words(shard_of(key)).unwrap_or_default();
         if let Some((slot, _)) = index::search(words, key, |address| address == old.address()) {
             words[slot].store(word, Ordering::Release);
         }
     }
 
-    /// Gives a shard words for `live` entries and some more, and hands out those that it had; each with their bytes.
-    fn resize(&self, shard: usize, live: usize) -> (Option<(Words, usize)>, usize) {
-        let new = Words::made(index::len_for(live));
-        // SAFETY: nobody else knows them.
-        let words = unsafe { Words::all(new) };
+    /// Allocates words for `live` entries and some more, and copies the entries. Returns the old words
+    /// and their bytes, and the bytes of the new words.
+    fn resize(&self, shard: usize, live: usize) -> (Option<(IndexTable, usize)>, usize) {
+        let new = IndexTable::allocate(index::len_for(live));
+        // SAFETY: the words are new, so no other thread has them.
+        let words = unsafe { IndexTable::words(new) };
         let old = self.words(shard);
         for word in old.into_iter().flat_map(index::entries) {
-            index::add(words, word);
+            index::insert(words, word);
         }
         let old_bytes = old.map_or(0, size_of_val);
         let old = NonNull::new(self.shards[shard].swap(new.as_ptr(), Ordering::AcqRel));
-        (old.map(|first| (Words(first), old_bytes)), size_of_val(words))
+        (old.map(|first| (IndexTable(first), old_bytes)), size_of_val(words))
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
         let firsts = self.shards.iter_mut().filter_map(|first| NonNull::new(*first.get_mut()));
-        firsts.for_each(|first| drop(Words(first)));
+        firsts.for_each(|first| drop(IndexTable(first)));
     }
 }
 
-/// What is freed when nobody looks any more.
+/// Retired memory, freed when no reader can access it.
 enum Garbage {
-    Record(Record),
-    Words(Words),
+    Record(RecordPtr),
+    IndexTable(IndexTable),
 }
 
-/// The first word of a shard's index that nobody looks at any more: it tells how many follow.
-struct Words(NonNull<AtomicU64>);
+/// An owner of the words of a retired index. It points to the first word, which contains the number
+/// of the words after it.
+struct IndexTable(NonNull<AtomicU64>);
 
-// SAFETY: it is memory of the global allocator with atomic words in it.
-unsafe impl Send for Words {}
+// SAFETY: it owns memory of the global allocator that contains atomic words.
+unsafe impl Send for IndexTable {}
 
-impl Words {
-    fn made(len: usize) -> NonNull<AtomicU64> {
+impl IndexTable {
+    fn allocate(len: usize) -> NonNull<AtomicU64> {
         let words: Box<[AtomicU64]> = (0..=len).map(|_| AtomicU64::new(EMPTY)).collect();
         words[0].store(len as u64, Ordering::Relaxed);
         NonNull::from(Box::leak(words)).cast()
     }
 
-    // SAFETY: the caller's part is that `first` came from `made` and is not dropped before 'w ends.
-    unsafe fn all<'w>(first: NonNull<AtomicU64>) -> &'w [AtomicU64] {
-        // SAFETY: as above; so many words follow the first one.
+    // SAFETY: the caller guarantees that `first` is from `allocate` and is not dropped before 'w ends.
+    unsafe fn words<'w>(first: NonNull<AtomicU64>) -> &'w [AtomicU64] {
+        // SAFETY: as above. The first word contains the number of the words after it.
         unsafe {
             NonNull::slice_from_raw_parts(first.add(1), first.as_ref().load(Ordering::Relaxed) as usize)
                 .as_ref()
@@ -415,9 +415,9 @@ impl Words {
     }
 }
 
-impl Drop for Words {
+impl Drop for IndexTable {
     fn drop(&mut self) {
-        // SAFETY: it was leaked by `made` with so many words, and whoever drops it is the last who knows of it.
+        // SAFETY: `allocate` leaked this memory with that many words, and only the last owner drops it.
         unsafe {
             let len = 1 + self.0.as_ref().load(Ordering::Relaxed) as usize;
             drop(Box::from_raw(NonNull::slice_from_raw_parts(self.0, len).as_ptr()));
@@ -425,15 +425,15 @@ impl Drop for Words {
     }
 }
 
-/// Memory for records.
+/// A region of memory for records.
 struct Region(NonNull<u8>);
 
-// SAFETY: it is memory of the global allocator.
+// SAFETY: it owns memory of the global allocator.
 unsafe impl Send for Region {}
 
 impl Region {
     fn layout() -> Layout {
-        Layout::from_size_align(REGION_BYTES, STEP).expect("two powers of two")
+        Layout::from_size_align(REGION_BYTES, SLOT_ALIGN_BYTES).expect("two powers of two")
     }
 
     fn new() -> Self {
@@ -445,33 +445,34 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: it was allocated so, and dropped where both halves are gone.
+        // SAFETY: the region was allocated with this layout. It is dropped after the writer and all readers.
         unsafe { dealloc(self.0.as_ptr(), Self::layout()) };
     }
 }
 
-/// A head, and behind it the value. Key and value are not written to as long as somebody can find them.
+/// A pointer to a record: a header, and the value after it. Key and value do not change while a
+/// reader can find the record.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Record(NonNull<Head>);
+pub(super) struct RecordPtr(NonNull<RecordHeader>);
 
-// SAFETY: it is an address; what is done with it says why it may be.
-unsafe impl Send for Record {}
+// SAFETY: it is an address. Each use of it states why it may be dereferenced.
+unsafe impl Send for RecordPtr {}
 
 #[derive(Debug)]
-struct Head {
+struct RecordHeader {
     key: Key,
-    /// Of the order: the writer's alone.
+    /// Number of the node in the eviction lists. Only the writer uses it.
     node: AtomicU32,
     value_bytes: u32,
 }
 
-impl Head {
+impl RecordHeader {
     fn node(&self) -> u32 {
         self.node.load(Ordering::Relaxed)
     }
 }
 
-impl Record {
+impl RecordPtr {
     fn at(address: usize) -> Self {
         Self(NonNull::new(with_exposed_provenance_mut(address)).expect("a slot has an address"))
     }
@@ -480,17 +481,17 @@ impl Record {
         self.0.as_ptr().addr()
     }
 
-    // SAFETY: the caller's part is that the slot is not given back before 'r ends.
-    unsafe fn head<'r>(self) -> &'r Head {
-        // SAFETY: as above; it was written before anybody could find it.
+    // SAFETY: the caller guarantees that the slot is not freed before 'r ends.
+    unsafe fn header<'r>(self) -> &'r RecordHeader {
+        // SAFETY: as above. The header was written before any reader could find it.
         unsafe { self.0.as_ref() }
     }
 
-    // SAFETY: the caller's part is as with `head`.
+    // SAFETY: the caller guarantees the same as for `header`.
     unsafe fn value<'r>(self) -> &'r [u8] {
-        // SAFETY: as above; the value stands behind the head, so many bytes.
+        // SAFETY: as above. The value follows the header and has this many bytes.
         unsafe {
-            NonNull::slice_from_raw_parts(self.0.add(1).cast(), self.head().value_bytes as usize).as_ref()
+            NonNull::slice_from_raw_parts(self.0.add(1).cast(), self.header().value_bytes as usize).as_ref()
         }
     }
 }
