@@ -1,6 +1,4 @@
-//! How a value compares with what an operator expects, in GrowthBook's dialect.
-//!
-//! In come two values, out goes whether the operator holds between them. Nothing allocates.
+//! Comparison of two values by an operator, in GrowthBook's dialect. Nothing here allocates.
 
 use std::cmp::Ordering;
 use std::fmt::{self, Write};
@@ -8,11 +6,11 @@ use std::fmt::{self, Write};
 use super::Operator;
 use super::value::{Array, Value};
 
-/// Whether `actual <operator> expected`, for the operators that need nothing but two values; the
-/// others hold for nothing.
+/// Returns whether `actual <operator> expected` holds. Operators that need more than two values never hold
+/// here.
 pub(super) fn compare(operator: Operator, actual: Value, expected: Value) -> bool {
     match operator {
-        Operator::Is => is(actual, expected),
+        Operator::LooseEq => loosely_equal(actual, expected),
         Operator::Eq => actual == expected,
         Operator::Ne => actual != expected,
         Operator::Gt => order(actual, expected).is_some_and(Ordering::is_gt),
@@ -23,8 +21,8 @@ pub(super) fn compare(operator: Operator, actual: Value, expected: Value) -> boo
         Operator::Nin => in_list(actual, expected, same) == Some(false),
         Operator::Ini => in_list(actual, expected, same_caseless) == Some(true),
         Operator::Nini => in_list(actual, expected, same_caseless) == Some(false),
-        Operator::All => has_all(actual, expected, is),
-        Operator::Alli => has_all(actual, expected, is_caseless),
+        Operator::All => has_all(actual, expected, loosely_equal),
+        Operator::Alli => has_all(actual, expected, loosely_equal_caseless),
         Operator::Exists => Value::Bool(actual != Value::Null) == expected,
         Operator::Type => Value::String(type_name(actual)) == expected,
         Operator::Veq => version_order(actual, expected).is_eq(),
@@ -37,7 +35,7 @@ pub(super) fn compare(operator: Operator, actual: Value, expected: Value) -> boo
     }
 }
 
-/// Whether the value, or any of its items, is in the array.
+/// Returns whether the value, or any item if it is an array, is in the list.
 pub(super) fn is_in(actual: Value, list: Array) -> bool {
     overlaps(actual, list, same)
 }
@@ -64,20 +62,22 @@ fn has_all(actual: Value, expected: Value, is: fn(Value, Value) -> bool) -> bool
     list.iter().all(|expected| items.iter().any(|item| is(item, expected)))
 }
 
-/// JavaScript's loose equality of a value with a literal: the literal's type decides.
-fn is(actual: Value, expected: Value) -> bool {
+/// Compares a value with a literal by JavaScript's loose equality. The type of the literal decides.
+fn loosely_equal(actual: Value, expected: Value) -> bool {
     match expected {
-        Value::String(text) => Text::of(actual).is_some_and(|actual| actual.as_str() == text),
-        Value::Number(number) => number_of(actual) == Some(number),
+        Value::String(text) => Text::from_value(actual).is_some_and(|actual| actual.as_str() == text),
+        Value::Number(number) => to_number(actual) == Some(number),
         Value::Bool(flag) => actual != Value::Null && is_truthy(actual) == flag,
         Value::Null | Value::Array(_) | Value::Object(_) => actual == expected,
     }
 }
 
-fn is_caseless(actual: Value, expected: Value) -> bool {
+fn loosely_equal_caseless(actual: Value, expected: Value) -> bool {
     match expected {
-        Value::String(text) => Text::of(actual).is_some_and(|actual| equal_caseless(actual.as_str(), text)),
-        _ => is(actual, expected),
+        Value::String(text) => {
+            Text::from_value(actual).is_some_and(|actual| equal_caseless(actual.as_str(), text))
+        }
+        _ => loosely_equal(actual, expected),
     }
 }
 
@@ -96,28 +96,29 @@ fn equal_caseless(a: &str, b: &str) -> bool {
     a.chars().flat_map(char::to_lowercase).eq(b.chars().flat_map(char::to_lowercase))
 }
 
-/// Strings order by their characters, anything else by its number; what has none has no order.
+/// Orders two strings by their characters and other values by their numbers. Values without a number have no
+/// order.
 fn order(actual: Value, expected: Value) -> Option<Ordering> {
     match (actual, expected) {
         (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
-        _ => number_of(actual)?.partial_cmp(&number_of(expected)?),
+        _ => to_number(actual)?.partial_cmp(&to_number(expected)?),
     }
 }
 
-/// The number by which the ordering operators and a literal number compare a value, as JavaScript has it: null counts as 0;
-/// arrays and objects have none.
-pub fn number_of(value: Value) -> Option<f64> {
+/// Returns the number of a value for ordering operators and for comparison with a literal number, as in
+/// JavaScript. Null counts as 0. Arrays and objects have no number.
+pub(crate) fn to_number(value: Value) -> Option<f64> {
     match value {
         Value::Null => Some(0.0),
         Value::Bool(flag) => Some(f64::from(flag)),
         Value::Number(number) => Some(number),
-        Value::String(text) => number_in(text.trim()),
+        Value::String(text) => parse_decimal(text.trim()),
         Value::Array(_) | Value::Object(_) => None,
     }
 }
 
-/// Decimal numbers only: Rust would also read words such as "nan" and "inf".
-fn number_in(text: &str) -> Option<f64> {
+/// Parses a decimal number. Rust's parser alone would also accept words such as "nan" and "inf".
+fn parse_decimal(text: &str) -> Option<f64> {
     let decimal = |byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
     match text {
         "" => Some(0.0),
@@ -126,7 +127,7 @@ fn number_in(text: &str) -> Option<f64> {
     }
 }
 
-/// As in JavaScript; the sizes of arrays and objects do not matter.
+/// Returns the truth value as in JavaScript: arrays and objects are true, even if they are empty.
 fn is_truthy(value: Value) -> bool {
     match value {
         Value::Null => false,
@@ -148,25 +149,27 @@ fn type_name(value: Value) -> &'static str {
     }
 }
 
-/// Versions order as their padded texts do. What is no version counts as "0".
+/// Orders two versions by their sort keys. A value that is not a version counts as "0".
 fn version_order(actual: Value, expected: Value) -> Ordering {
-    let (actual, expected) = (version_of(&actual), version_of(&expected));
-    padded(actual.as_str()).cmp(padded(expected.as_str()))
+    let (actual, expected) = (version_text(&actual), version_text(&expected));
+    version_sort_key(actual.as_str()).cmp(version_sort_key(expected.as_str()))
 }
 
-fn version_of<'a>(value: &Value<'a>) -> Text<'a> {
+fn version_text<'a>(value: &Value<'a>) -> Text<'a> {
     match value {
-        Value::Number(_) => Text::of(*value),
-        Value::String(text) if !text.is_empty() => Some(Text::Whole(text)),
+        Value::Number(_) => Text::from_value(*value),
+        Value::String(text) if !text.is_empty() => Some(Text::Borrowed(text)),
         _ => None,
     }
-    .unwrap_or(Text::Whole("0"))
+    .unwrap_or(Text::Borrowed("0"))
 }
 
-/// The bytes of a version so rewritten that comparing texts compares versions: without a leading
-/// `v` and without build data, numbers padded to five places, and a `~`, which stands behind all
-/// letters, after a release's three parts, for a release comes after its own pre-releases.
-fn padded(version: &str) -> impl Iterator<Item = u8> {
+/// Returns a sort key of a version: bytes whose order is the order of versions.
+///
+/// The leading `v` and the build metadata are removed. Numbers are padded to five digits. A release of three
+/// parts gets a `~` at the end, which sorts after all letters, because a release is later than its own
+/// pre-releases.
+fn version_sort_key(version: &str) -> impl Iterator<Item = u8> {
     let version = version.strip_prefix('v').unwrap_or(version);
     let version = version.split_once('+').map_or(version, |(core, _)| core);
     let parts = version.split(['-', '.']);
@@ -179,46 +182,47 @@ fn padded(version: &str) -> impl Iterator<Item = u8> {
     })
 }
 
-/// The text of a value that has one: a string's own, or what JavaScript writes for a boolean or a
-/// number (with an exponent from 1e21 and below 1e-6, in Rust's form).
+/// The text of a value: a string's own text, or JavaScript's text of a boolean or number. Numbers from 1e21
+/// and below 1e-6 have an exponent in Rust's form.
 pub(super) enum Text<'a> {
-    Whole(&'a str),
-    Digits(Digits),
+    Borrowed(&'a str),
+    Digits(DecimalBuffer),
 }
 
 impl<'a> Text<'a> {
-    pub(super) fn of(value: Value<'a>) -> Option<Self> {
+    pub(super) fn from_value(value: Value<'a>) -> Option<Self> {
         match value {
-            Value::String(text) => Some(Text::Whole(text)),
-            Value::Bool(flag) => Some(Text::Whole(if flag { "true" } else { "false" })),
-            Value::Number(number) => Some(Text::Digits(Digits::of(number))),
+            Value::String(text) => Some(Text::Borrowed(text)),
+            Value::Bool(flag) => Some(Text::Borrowed(if flag { "true" } else { "false" })),
+            Value::Number(number) => Some(Text::Digits(DecimalBuffer::from_f64(number))),
             Value::Null | Value::Array(_) | Value::Object(_) => None,
         }
     }
 
     pub(super) fn as_str(&self) -> &str {
         match self {
-            Text::Whole(text) => text,
+            Text::Borrowed(text) => text,
             Text::Digits(digits) => digits.as_str(),
         }
     }
 }
 
-/// A number in decimal.
-pub(super) struct Digits {
-    bytes: [u8; Digits::BYTES],
+/// A number in decimal, in a fixed buffer.
+pub(super) struct DecimalBuffer {
+    bytes: [u8; DecimalBuffer::BYTES],
     length: usize,
 }
 
-impl Digits {
-    /// The longest is "-0.0000012345678901234567", of 17 digits; with an exponent it is shorter.
+impl DecimalBuffer {
+    /// The longest text is "-0.0000012345678901234567", with 17 significant digits. Numbers with an exponent
+    /// are shorter.
     const BYTES: usize = 32;
 
-    fn of(number: f64) -> Self {
-        let mut digits = Digits { bytes: [0; Digits::BYTES], length: 0 };
+    fn from_f64(number: f64) -> Self {
+        let mut digits = DecimalBuffer { bytes: [0; DecimalBuffer::BYTES], length: 0 };
         let plain = number == 0.0 || (1e-6..1e21).contains(&number.abs());
         let written = if plain { write!(digits, "{number}") } else { write!(digits, "{number:e}") };
-        written.expect("every number fits");
+        written.expect("every number fits the buffer");
         digits
     }
 
@@ -227,7 +231,7 @@ impl Digits {
     }
 }
 
-impl Write for Digits {
+impl Write for DecimalBuffer {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let end = self.length + text.len();
         self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());

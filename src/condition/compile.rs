@@ -1,35 +1,35 @@
-//! The tree of a condition > a program, and a program's steps where they lie.
+//! Compilation of a condition to a program, and the decoder of a program's steps.
 //!
-//! A program is one step. All numbers are little-endian; texts and values as in [`super::value`].
+//! A program is one step. All numbers are little-endian. Texts and values are encoded as in [`super::value`].
 //!
 //! ```text
 //! step = tag:u8 bytes:u32 body                    `bytes` is the body's length
 //!   0 never
-//!   1 all      step*                              none: holds
-//!   2 any      step*                              none: does not hold
+//!   1 all      step*                              holds if empty
+//!   2 any      step*                              does not hold if empty
 //!   3 not      step
 //!   4 audience index:u16
-//!   5 field    path:text code:u16 name:text step  the step is about the field's value
-//!   6 member   path:text name:text step           ... the value at the dotted name in the value
-//!   7 size     path:text step                     ... the number of the array's elements
-//!   8 element  step                               ... any element of the array
+//!   5 field    path:text code:u16 name:text step  tests the field's value
+//!   6 member   path:text name:text step           tests the value at the dotted name in the value
+//!   7 size     path:text step                     tests the number of the array's elements
+//!   8 element  step                               tests each element of the array, holds if any does
 //!   9 compare  operator:u8 operand:value
-//!  10 pattern  operator:u8 operand:value index:u32             in the site's table of patterns
+//!  10 pattern  operator:u8 operand:value index:u32             index in the site's table of patterns
 //!  11 group    operator:u8 operand:value members:value
 //!  12 within   operator:u8 operand:value ms:i64
-//!  13 count    operator:u8 operand:value ms:i64 (operator:u8 bound:u64)*       ms 0: ever
-//!  14 param    operator:u8 index:u16             in a template: compare with what the parameter is
+//!  13 count    operator:u8 operand:value ms:i64 (operator:u8 bound:u64)*       ms 0: no time window
+//!  14 param    operator:u8 index:u16             only in a template: compares with a parameter's value
 //! ```
 //!
-//! Paths and operands stand as the author wrote them, for explaining; where a field holds times,
-//! times stand as numbers. Equal trees and equal tables give equal programs. Reading malformed
-//! bytes gives `None`.
+//! Paths and operands are stored as the author wrote them, for explanations. The exception is a field that is
+//! a time, where operands are stored in milliseconds. Equal trees and equal tables give equal programs.
+//! Malformed bytes decode to `None`.
 
 use serde_json::Value as Json;
 
 use super::Operator;
 use super::tree::{self, Condition, Node};
-use super::value::{Array, RawText, Reader, Value, encode, encode_text, length};
+use super::value::{Array, Decoder, RawText, Value, encode, encode_length, encode_text};
 use crate::limits::PROGRAM_BYTES_MAX;
 
 const NEVER: u8 = 0;
@@ -48,64 +48,64 @@ const WITHIN: u8 = 12;
 const COUNT: u8 = 13;
 pub(super) const PARAM: u8 = 14;
 
-/// A condition, with the groups it names, is longer than a program may be.
+/// The error for a condition whose program, including its groups, exceeds `PROGRAM_BYTES_MAX`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the condition takes {bytes} bytes with its groups, the limit is {PROGRAM_BYTES_MAX}")]
-pub struct ProgramTooLarge {
+#[error("the condition has {bytes} bytes including its groups, the limit is {PROGRAM_BYTES_MAX}")]
+pub struct ProgramTooLargeError {
     pub bytes: usize,
 }
 
 impl Condition {
-    /// The program of the condition. The regular expressions it needs are added to the site's
-    /// table, from which [`super::Patterns::new`] builds them, unless they stand there already.
-    pub fn compile(&self, patterns: &mut Vec<String>) -> Result<Vec<u8>, ProgramTooLarge> {
-        let mut writer = Writer { out: Vec::new(), patterns };
-        writer.node(&self.root);
+    /// Returns the program of the condition. Adds its regular expressions to `patterns`, the site's table,
+    /// unless the table has them already. [`super::Patterns::new`] builds the table.
+    pub fn compile(&self, patterns: &mut Vec<String>) -> Result<Vec<u8>, ProgramTooLargeError> {
+        let mut writer = ProgramWriter { out: Vec::new(), patterns };
+        writer.write_node(&self.root);
         match writer.out.len() {
-            bytes if bytes > PROGRAM_BYTES_MAX => Err(ProgramTooLarge { bytes }),
+            bytes if bytes > PROGRAM_BYTES_MAX => Err(ProgramTooLargeError { bytes }),
             _ => Ok(writer.out),
         }
     }
 }
 
-struct Writer<'t> {
+struct ProgramWriter<'t> {
     out: Vec<u8>,
     patterns: &'t mut Vec<String>,
 }
 
-impl Writer<'_> {
-    fn node(&mut self, node: &Node) {
+impl ProgramWriter<'_> {
+    fn write_node(&mut self, node: &Node) {
         match node {
-            Node::Never => self.step(NEVER, |_| ()),
-            Node::All(nodes) => self.step(ALL, |w| nodes.iter().for_each(|node| w.node(node))),
-            Node::Any(nodes) => self.step(ANY, |w| nodes.iter().for_each(|node| w.node(node))),
-            Node::Not(node) => self.step(NOT, |w| w.node(node)),
-            Node::Audience(index) => self.step(AUDIENCE, |w| w.out.extend(index.to_le_bytes())),
-            Node::Field { path, field, test } => self.step(FIELD, |w| {
+            Node::Never => self.write_step(NEVER, |_| ()),
+            Node::All(nodes) => self.write_step(ALL, |w| nodes.iter().for_each(|node| w.write_node(node))),
+            Node::Any(nodes) => self.write_step(ANY, |w| nodes.iter().for_each(|node| w.write_node(node))),
+            Node::Not(node) => self.write_step(NOT, |w| w.write_node(node)),
+            Node::Audience(index) => self.write_step(AUDIENCE, |w| w.out.extend(index.to_le_bytes())),
+            Node::Field { path, field, test } => self.write_step(FIELD, |w| {
                 encode_text(path, &mut w.out);
                 w.out.extend(field.code.to_le_bytes());
                 encode_text(&field.name, &mut w.out);
-                w.node(test);
+                w.write_node(test);
             }),
-            Node::Member { path, name, test } => self.step(MEMBER, |w| {
+            Node::Member { path, name, test } => self.write_step(MEMBER, |w| {
                 encode_text(path, &mut w.out);
                 encode_text(name, &mut w.out);
-                w.node(test);
+                w.write_node(test);
             }),
-            Node::Size { path, test } => self.step(SIZE, |w| {
+            Node::Size { path, test } => self.write_step(SIZE, |w| {
                 encode_text(path, &mut w.out);
-                w.node(test);
+                w.write_node(test);
             }),
-            Node::Element(test) => self.step(ELEMENT, |w| w.node(test)),
-            Node::Test { operator, operand, check } => self.test(*operator, operand, check),
-            Node::Param { operator, index } => self.step(PARAM, |w| {
+            Node::Element(test) => self.write_step(ELEMENT, |w| w.write_node(test)),
+            Node::Test { operator, operand, check } => self.write_test(*operator, operand, check),
+            Node::Param { operator, index } => self.write_step(PARAM, |w| {
                 w.out.push(*operator as u8);
                 w.out.extend(index.to_le_bytes());
             }),
         }
     }
 
-    fn test(&mut self, operator: Operator, operand: &Json, check: &tree::Check) {
+    fn write_test(&mut self, operator: Operator, operand: &Json, check: &tree::Check) {
         let tag = match check {
             tree::Check::Compare => COMPARE,
             tree::Check::Pattern { .. } => PATTERN,
@@ -113,19 +113,19 @@ impl Writer<'_> {
             tree::Check::Within { .. } => WITHIN,
             tree::Check::Count { .. } => COUNT,
         };
-        self.step(tag, |w| {
+        self.write_step(tag, |w| {
             w.out.push(operator as u8);
             encode(operand, &mut w.out);
-            w.check(check);
+            w.write_check(check);
         });
     }
 
-    fn check(&mut self, check: &tree::Check) {
+    fn write_check(&mut self, check: &tree::Check) {
         match check {
             tree::Check::Compare => (),
             tree::Check::Pattern { source } => {
-                let index = self.pattern(source);
-                self.out.extend(length(index));
+                let index = self.pattern_index(source);
+                self.out.extend(encode_length(index));
             }
             tree::Check::Group { members } => encode(&members[..].into(), &mut self.out),
             tree::Check::Within { ms } => self.out.extend(ms.to_le_bytes()),
@@ -139,7 +139,7 @@ impl Writer<'_> {
         }
     }
 
-    fn pattern(&mut self, source: &str) -> usize {
+    fn pattern_index(&mut self, source: &str) -> usize {
         let known = self.patterns.iter().position(|known| known == source);
         known.unwrap_or_else(|| {
             self.patterns.push(source.to_owned());
@@ -147,17 +147,17 @@ impl Writer<'_> {
         })
     }
 
-    fn step(&mut self, tag: u8, body: impl FnOnce(&mut Self)) {
+    fn write_step(&mut self, tag: u8, body: impl FnOnce(&mut Self)) {
         self.out.push(tag);
         let length_at = self.out.len();
         self.out.extend([0; 4]);
         body(self);
-        let bytes = length(self.out.len() - length_at - 4);
+        let bytes = encode_length(self.out.len() - length_at - 4);
         self.out[length_at..length_at + 4].copy_from_slice(&bytes);
     }
 }
 
-/// One step of a program, its own steps not yet looked at.
+/// A decoded step of a program. Its inner steps are not decoded yet.
 pub(super) enum Step<'p> {
     Never,
     Param,
@@ -172,22 +172,22 @@ pub(super) enum Step<'p> {
     Test { operator: Operator, operand: Value<'p>, check: Check<'p> },
 }
 
-/// What an operator needs beside its operand.
+/// The arguments of an operator apart from its operand.
 pub(super) enum Check<'p> {
     Compare,
     Pattern { index: usize },
     Group { members: Array<'p> },
     Within { ms: i64 },
-    Count { within_ms: Option<i64>, bounds: Bounds<'p> },
+    Count { within_ms: Option<i64>, bounds: CountBounds<'p> },
 }
 
-/// Steps one after another.
+/// A sequence of encoded steps.
 #[derive(Clone, Copy)]
-pub(super) struct Steps<'p>(Reader<'p>);
+pub(super) struct Steps<'p>(Decoder<'p>);
 
 impl<'p> Steps<'p> {
     pub(super) fn new(program: &'p [u8]) -> Self {
-        Steps(Reader(program))
+        Steps(Decoder(program))
     }
 
     pub(super) fn is_empty(self) -> bool {
@@ -197,7 +197,7 @@ impl<'p> Steps<'p> {
     pub(super) fn read(&mut self) -> Option<Step<'p>> {
         let tag = self.0.u8()?;
         let bytes = self.0.u32()?;
-        let mut body = Reader(self.0.take(bytes as usize)?);
+        let mut body = Decoder(self.0.take(bytes as usize)?);
         Some(match tag {
             NEVER => Step::Never,
             PARAM => Step::Param,
@@ -224,7 +224,7 @@ impl<'p> Steps<'p> {
 }
 
 impl<'p> Check<'p> {
-    fn read(tag: u8, mut body: Reader<'p>) -> Option<Self> {
+    fn read(tag: u8, mut body: Decoder<'p>) -> Option<Self> {
         Some(match tag {
             COMPARE => Check::Compare,
             PATTERN => Check::Pattern { index: body.u32()? as usize },
@@ -235,7 +235,7 @@ impl<'p> Check<'p> {
             WITHIN => Check::Within { ms: body.i64()? },
             COUNT => {
                 let within_ms = Some(body.i64()?).filter(|ms| *ms != 0);
-                Check::Count { within_ms, bounds: Bounds(body) }
+                Check::Count { within_ms, bounds: CountBounds(body) }
             }
             _ => return None,
         })
@@ -244,11 +244,11 @@ impl<'p> Check<'p> {
 
 /// The comparisons of a `$count`.
 #[derive(Clone, Copy)]
-pub(super) struct Bounds<'p>(Reader<'p>);
+pub(super) struct CountBounds<'p>(Decoder<'p>);
 
-impl Bounds<'_> {
-    /// Whether the count is as every comparison wants it.
-    pub(super) fn hold(mut self, count: u64) -> Option<bool> {
+impl CountBounds<'_> {
+    /// Returns whether `count` satisfies every comparison.
+    pub(super) fn are_met_by(mut self, count: u64) -> Option<bool> {
         while !self.0.is_empty() {
             let operator = Operator::from_code(self.0.u8()?)?;
             let bound = self.0.u64()?;

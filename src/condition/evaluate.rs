@@ -1,13 +1,14 @@
-//! A program over a document > whether it holds, and which test decided it.
+//! Evaluation of a program over a document.
 //!
-//! In come a program's bytes, the document, the site's audiences and patterns; out goes one bit, or for explaining also the last test that was looked at. Nothing
-//! allocates but explaining. Recursion has a bound, every loop ends with its bytes, and a program
-//! that is corrupt holds for nobody.
+//! The input is a program, the document, and the site's audiences and patterns. The result is whether the
+//! condition holds. For explanations it also has the last test that was evaluated. Only explanations
+//! allocate. Recursion has a limit, every loop ends with the program's bytes, and a corrupt program never
+//! holds.
 
 use std::collections::HashMap;
 
 use super::compare::{Text, compare, is_in};
-use super::compile::{Bounds, Check, Step, Steps};
+use super::compile::{Check, CountBounds, Step, Steps};
 use super::value::RawText;
 use super::{Document, Operator, Patterns, Value};
 use crate::limits::{AUDIENCES_MAX, EVALUATION_DEPTH_MAX};
@@ -23,104 +24,107 @@ impl<P: AsRef<[u8]>> Audiences for [P] {
     }
 }
 
-/// Decides the conditions of one request.
+/// An evaluator for the conditions of one request.
 pub struct Evaluator<'a, 'w, D: ?Sized, A: ?Sized> {
     pub document: &'a D,
     pub audiences: &'a A,
     pub patterns: &'a Patterns,
-    /// This request's, empty when it begins.
+    /// The request's own memo, empty at its start.
     pub memo: &'w mut Memo,
 }
 
 /// The test that decided a condition.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Leaf<'a> {
-    /// As the author wrote it; inside an `$elemMatch` behind the array's own path.
+pub struct DecidingTest<'a> {
+    /// The path as the author wrote it. Inside an `$elemMatch` it begins with the path of the array.
     pub path: &'a str,
     pub operator: &'static str,
-    /// The operand as the author wrote it, times in milliseconds.
+    /// The operand as the author wrote it, with times in milliseconds.
     pub expected: Value<'a>,
-    /// What was found; `None` where nothing was.
+    /// The value in the document, or `None` if it is missing.
     pub actual: Option<Value<'a>>,
 }
 
 impl<'a, D: Document + ?Sized, A: Audiences + ?Sized> Evaluator<'a, '_, D, A> {
-    /// Whether the program's condition holds. An audience is evaluated when first asked for, and
-    /// then remembered.
+    /// Returns whether the program's condition holds. Each audience is evaluated once, when it is first
+    /// needed.
     pub fn holds(&mut self, program: &[u8]) -> bool {
-        Walk {
+        Evaluation {
             document: self.document,
             audiences: self.audiences,
             patterns: self.patterns,
-            witness: self.memo,
+            observer: self.memo,
         }
-        .program(program)
+        .evaluate(program)
     }
 
-    /// The same, with the test that was looked at last: the others could not have changed the
-    /// outcome, or would have had to be decided otherwise before it. It may lie in an audience, for
-    /// which reason what `memo` knows is not used. `None` where the condition has no test at all.
-    pub fn trace(&mut self, program: &'a [u8]) -> (bool, Option<Leaf<'a>>) {
+    /// Returns whether the condition holds, and the last test that was evaluated.
+    ///
+    /// No later test could change the result, and the earlier ones did not decide it. The test may belong to
+    /// an audience, so `memo`, which has no tests, is not used. The test is `None` if the condition has no
+    /// tests at all.
+    pub fn trace(&mut self, program: &'a [u8]) -> (bool, Option<DecidingTest<'a>>) {
         let mut trace = Trace { last: None, audiences: HashMap::new() };
-        let holds = Walk {
+        let holds = Evaluation {
             document: self.document,
             audiences: self.audiences,
             patterns: self.patterns,
-            witness: &mut trace,
+            observer: &mut trace,
         }
-        .program(program);
+        .evaluate(program);
         (holds, trace.last)
     }
 }
 
-/// Which audiences one request has decided already, and how.
+/// The audiences that a request has already evaluated, with their results.
 #[derive(Clone, Debug)]
 pub struct Memo {
     decided: [u64; AUDIENCES_MAX / 64],
-    held: [u64; AUDIENCES_MAX / 64],
+    holds: [u64; AUDIENCES_MAX / 64],
 }
 
 impl Default for Memo {
     fn default() -> Self {
-        Memo { decided: [0; AUDIENCES_MAX / 64], held: [0; AUDIENCES_MAX / 64] }
+        Memo { decided: [0; AUDIENCES_MAX / 64], holds: [0; AUDIENCES_MAX / 64] }
     }
 }
 
-/// What is told of the course of an evaluation, and remembers audiences.
-trait Witness<'a> {
-    fn looked_at(&mut self, leaf: impl FnOnce() -> Leaf<'a>);
+/// An observer of an evaluation, which also remembers the results of audiences.
+trait Observer<'a> {
+    fn on_test(&mut self, leaf: impl FnOnce() -> DecidingTest<'a>);
     fn recall(&mut self, audience: u16) -> Option<bool>;
     fn remember(&mut self, audience: u16, holds: bool);
 }
 
-impl<'a> Witness<'a> for Memo {
-    fn looked_at(&mut self, _: impl FnOnce() -> Leaf<'a>) {}
+impl<'a> Observer<'a> for Memo {
+    fn on_test(&mut self, _: impl FnOnce() -> DecidingTest<'a>) {}
 
     fn recall(&mut self, audience: u16) -> Option<bool> {
-        let (word, bit) = place(audience);
-        (self.decided[word] & bit != 0).then_some(self.held[word] & bit != 0)
+        let (word, bit) = memo_bit(audience);
+        (self.decided[word] & bit != 0).then_some(self.holds[word] & bit != 0)
     }
 
     fn remember(&mut self, audience: u16, holds: bool) {
-        let (word, bit) = place(audience);
+        let (word, bit) = memo_bit(audience);
         self.decided[word] |= bit;
-        self.held[word] = if holds { self.held[word] | bit } else { self.held[word] & !bit };
+        self.holds[word] = if holds { self.holds[word] | bit } else { self.holds[word] & !bit };
     }
 }
 
-/// The audience is below [`AUDIENCES_MAX`]: it was looked for among the site's.
-fn place(audience: u16) -> (usize, u64) {
+/// Returns the word and the bit of an audience. The index must be below [`AUDIENCES_MAX`], which the
+/// evaluation checks.
+fn memo_bit(audience: u16) -> (usize, u64) {
     (usize::from(audience) / 64, 1 << (audience % 64))
 }
 
-/// The course of one explained evaluation.
+/// The trace of one explained evaluation.
 struct Trace<'a> {
-    last: Option<Leaf<'a>>,
-    audiences: HashMap<u16, (bool, Option<Leaf<'a>>)>,
+    last: Option<DecidingTest<'a>>,
+    audiences: HashMap<u16, (bool, Option<DecidingTest<'a>>)>,
 }
 
-impl<'a> Witness<'a> for Trace<'a> {
-    fn looked_at(&mut self, leaf: impl FnOnce() -> Leaf<'a>) {
+impl<'a> Observer<'a> for Trace<'a> {
+    fn on_test(&mut self, leaf: impl FnOnce() -> DecidingTest<'a>) {
         self.last = Some(leaf());
     }
 
@@ -135,7 +139,7 @@ impl<'a> Witness<'a> for Trace<'a> {
     }
 }
 
-/// What a step is about.
+/// The subject of a step.
 #[derive(Clone, Copy)]
 enum Subject<'a> {
     Document,
@@ -143,29 +147,29 @@ enum Subject<'a> {
     Value { path: RawText<'a>, value: Option<Value<'a>> },
 }
 
-/// One evaluation. Its functions give `None` where the program is corrupt.
-struct Walk<'a, 'w, D: ?Sized, A: ?Sized, W> {
+/// One evaluation. Its functions return `None` if the program is corrupt.
+struct Evaluation<'a, 'w, D: ?Sized, A: ?Sized, W> {
     document: &'a D,
     audiences: &'a A,
     patterns: &'a Patterns,
-    witness: &'w mut W,
+    observer: &'w mut W,
 }
 
-impl<'a, D, A, W> Walk<'a, '_, D, A, W>
+impl<'a, D, A, W> Evaluation<'a, '_, D, A, W>
 where
     D: Document + ?Sized,
     A: Audiences + ?Sized,
-    W: Witness<'a>,
+    W: Observer<'a>,
 {
-    fn program(&mut self, program: &'a [u8]) -> bool {
-        self.one(Steps::new(program), Subject::Document, 0).unwrap_or(false)
+    fn evaluate(&mut self, program: &'a [u8]) -> bool {
+        self.evaluate_one(Steps::new(program), Subject::Document, 0).unwrap_or(false)
     }
 
-    fn one(&mut self, mut steps: Steps<'a>, subject: Subject<'a>, depth: usize) -> Option<bool> {
-        self.step(steps.read()?, subject, depth)
+    fn evaluate_one(&mut self, mut steps: Steps<'a>, subject: Subject<'a>, depth: usize) -> Option<bool> {
+        self.evaluate_step(steps.read()?, subject, depth)
     }
 
-    fn step(&mut self, step: Step<'a>, subject: Subject<'a>, depth: usize) -> Option<bool> {
+    fn evaluate_step(&mut self, step: Step<'a>, subject: Subject<'a>, depth: usize) -> Option<bool> {
         if depth == EVALUATION_DEPTH_MAX {
             return None;
         }
@@ -174,75 +178,82 @@ where
             // A template is bound before it is evaluated.
             Step::Param => None,
             Step::Never => Some(false),
-            Step::All(steps) => self.until(false, steps, subject, depth),
-            Step::Any(steps) => self.until(true, steps, subject, depth),
-            Step::Not(steps) => self.one(steps, subject, depth).map(|holds| !holds),
-            Step::Audience(index) => self.audience(index, depth),
+            Step::All(steps) => self.evaluate_until(false, steps, subject, depth),
+            Step::Any(steps) => self.evaluate_until(true, steps, subject, depth),
+            Step::Not(steps) => self.evaluate_one(steps, subject, depth).map(|holds| !holds),
+            Step::Audience(index) => self.evaluate_audience(index, depth),
             Step::Field { path, code, name, test } => {
-                self.one(test, Subject::Field { path, code, name }, depth)
+                self.evaluate_one(test, Subject::Field { path, code, name }, depth)
             }
             Step::Member { path, name, test } => {
-                let value = self.value(subject)?.and_then(|value| value.at(name));
-                self.one(test, Subject::Value { path, value }, depth)
+                let value = self.subject_value(subject)?.and_then(|value| value.get_path(name));
+                self.evaluate_one(test, Subject::Value { path, value }, depth)
             }
-            Step::Size { path, test } => self.size(path, test, subject, depth),
-            Step::Element(test) => self.element(test, subject, depth),
-            Step::Test { operator, operand, check } => self.test(operator, operand, &check, subject),
+            Step::Size { path, test } => self.evaluate_size(path, test, subject, depth),
+            Step::Element(test) => self.evaluate_element(test, subject, depth),
+            Step::Test { operator, operand, check } => self.evaluate_test(operator, operand, &check, subject),
         }
     }
 
-    /// Looks at the steps until one comes out as `end`, which then is the outcome.
-    fn until(&mut self, end: bool, mut steps: Steps<'a>, subject: Subject<'a>, depth: usize) -> Option<bool> {
+    /// Evaluates the steps until one has the result `end`, and returns `end`. Returns the opposite if none
+    /// has it.
+    fn evaluate_until(
+        &mut self,
+        end: bool,
+        mut steps: Steps<'a>,
+        subject: Subject<'a>,
+        depth: usize,
+    ) -> Option<bool> {
         while !steps.is_empty() {
-            if self.step(steps.read()?, subject, depth)? == end {
+            if self.evaluate_step(steps.read()?, subject, depth)? == end {
                 return Some(end);
             }
         }
         Some(!end)
     }
 
-    fn audience(&mut self, index: u16, depth: usize) -> Option<bool> {
+    fn evaluate_audience(&mut self, index: u16, depth: usize) -> Option<bool> {
         if usize::from(index) >= AUDIENCES_MAX {
             return None;
         }
-        if let Some(holds) = self.witness.recall(index) {
+        if let Some(holds) = self.observer.recall(index) {
             return Some(holds);
         }
         let program = self.audiences.program(index)?;
-        // An audience that comes upon itself is not its own member.
-        self.witness.remember(index, false);
-        let holds = self.one(Steps::new(program), Subject::Document, depth)?;
-        self.witness.remember(index, holds);
+        // Until it is evaluated, the audience does not hold. This ends a loop of audiences.
+        self.observer.remember(index, false);
+        let holds = self.evaluate_one(Steps::new(program), Subject::Document, depth)?;
+        self.observer.remember(index, holds);
         Some(holds)
     }
 
-    fn size(
+    fn evaluate_size(
         &mut self,
         path: RawText<'a>,
         test: Steps<'a>,
         subject: Subject<'a>,
         depth: usize,
     ) -> Option<bool> {
-        let Some(Value::Array(array)) = self.value(subject)? else {
+        let Some(Value::Array(array)) = self.subject_value(subject)? else {
             return Some(false);
         };
         let value = Some(Value::Number(array.len() as f64));
-        self.one(test, Subject::Value { path, value }, depth)
+        self.evaluate_one(test, Subject::Value { path, value }, depth)
     }
 
-    fn element(&mut self, test: Steps<'a>, subject: Subject<'a>, depth: usize) -> Option<bool> {
-        let (path, Some(Value::Array(array))) = (subject.path(), self.value(subject)?) else {
+    fn evaluate_element(&mut self, test: Steps<'a>, subject: Subject<'a>, depth: usize) -> Option<bool> {
+        let (path, Some(Value::Array(array))) = (subject.path(), self.subject_value(subject)?) else {
             return Some(false);
         };
         for value in array.iter() {
-            if self.one(test, Subject::Value { path, value: Some(value) }, depth)? {
+            if self.evaluate_one(test, Subject::Value { path, value: Some(value) }, depth)? {
                 return Some(true);
             }
         }
         Some(false)
     }
 
-    fn test(
+    fn evaluate_test(
         &mut self,
         operator: Operator,
         expected: Value<'a>,
@@ -250,10 +261,10 @@ where
         subject: Subject<'a>,
     ) -> Option<bool> {
         if let Check::Count { within_ms, bounds } = check {
-            return self.count(expected, *within_ms, *bounds, subject);
+            return self.evaluate_count(expected, *within_ms, *bounds, subject);
         }
-        let actual = self.value(subject)?;
-        self.looked_at(subject, operator, expected, actual);
+        let actual = self.subject_value(subject)?;
+        self.report_test(subject, operator, expected, actual);
         let actual = actual.unwrap_or(Value::Null);
         let asks_for_it = matches!(operator, Operator::Regex | Operator::Regexi | Operator::InGroup);
         Some(match check {
@@ -264,11 +275,11 @@ where
         })
     }
 
-    fn count(
+    fn evaluate_count(
         &mut self,
         expected: Value<'a>,
         within_ms: Option<i64>,
-        bounds: Bounds<'a>,
+        bounds: CountBounds<'a>,
         subject: Subject<'a>,
     ) -> Option<bool> {
         let Subject::Field { code, name, .. } = subject else {
@@ -277,33 +288,34 @@ where
         let since_ms = within_ms.map(|ms| self.document.now_ms().saturating_sub(ms));
         let count = self.document.count(code, name.as_str(), since_ms);
         let actual = Some(Value::Number(count as f64));
-        self.looked_at(subject, Operator::Count, expected, actual);
-        bounds.hold(count)
+        self.report_test(subject, Operator::Count, expected, actual);
+        bounds.are_met_by(count)
     }
 
     fn matches(&self, index: usize, actual: Value) -> bool {
-        Text::of(actual).is_some_and(|text| self.patterns.is_match(index, text.as_str()))
+        Text::from_value(actual).is_some_and(|text| self.patterns.is_match(index, text.as_str()))
     }
 
-    /// Whether a time lies at most so far back. A time to come does.
+    /// Returns whether a time is at most `ms` ago. Times in the future count as within.
     fn is_within(&self, actual: Value, ms: i64) -> bool {
         let since_ms = self.document.now_ms().saturating_sub(ms);
         matches!(actual, Value::Number(time_ms) if time_ms >= since_ms as f64)
     }
 
-    fn looked_at(
+    fn report_test(
         &mut self,
         subject: Subject<'a>,
         operator: Operator,
         expected: Value<'a>,
         actual: Option<Value<'a>>,
     ) {
-        let leaf = || Leaf { path: subject.path().as_str(), operator: operator.name(), expected, actual };
-        self.witness.looked_at(leaf);
+        let leaf =
+            || DecidingTest { path: subject.path().as_str(), operator: operator.name(), expected, actual };
+        self.observer.on_test(leaf);
     }
 
-    /// The value that a step is about, `None` inside where there is none.
-    fn value(&self, subject: Subject<'a>) -> Option<Option<Value<'a>>> {
+    /// Returns the value of the subject. The inner `None` means that it is missing.
+    fn subject_value(&self, subject: Subject<'a>) -> Option<Option<Value<'a>>> {
         match subject {
             // Only a corrupt program tests the document itself.
             Subject::Document => None,
@@ -322,17 +334,16 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// An encoded object as a document: names are dotted paths, codes do not matter, there are no
-/// histories.
+/// An encoded object as a document. Names are dotted paths, codes are ignored, and there are no histories.
 #[derive(Clone, Copy, Debug)]
-pub struct Encoded<'a> {
+pub struct EncodedDocument<'a> {
     pub root: Value<'a>,
     pub now_ms: i64,
 }
 
-impl Document for Encoded<'_> {
+impl Document for EncodedDocument<'_> {
     fn get(&self, _: u16, name: &str) -> Option<Value<'_>> {
-        self.root.at(name)
+        self.root.get_path(name)
     }
 
     fn count(&self, _: u16, _: &str, _: Option<i64>) -> u64 {

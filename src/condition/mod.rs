@@ -1,21 +1,27 @@
-//! Conditions: who an audience is, when a rule applies, which content a query wants.
+//! Conditions: the predicates of audiences, rules and content queries.
 //!
-//! In comes a Mongo-style document in GrowthBook's dialect and a document that it is about; out
-//! goes whether it holds, and why. The way of a condition: JSON > [`strict`] or [`lenient`] >
-//! [`Condition`] > [`Condition::compile`] > a program of flat bytes > [`Evaluator`]. Beside it
-//! stand the shares of visitors that experiments take ([`hash`], [`bucket_ranges`]).
+//! A condition is a Mongo-style JSON document in GrowthBook's dialect. It is evaluated over another document.
+//! The result is whether it holds, and on request the test that decided. The steps are: JSON > `parse_strict`
+//! or `parse_lenient` > [`Condition`] > [`Condition::compile`] > a program of flat bytes > [`Evaluator`]. The
+//! module also has the hashing that assigns visitors to the shares of an experiment ([`hash`],
+//! [`bucket_ranges`]).
 //!
-//! A condition of a content query may name parameters; its program is a template, which [`bind`] turns into a program once
-//! their values are known.
+//! A condition of a content query may name parameters. Its program is a template. [`bind`] turns the template
+//! into a program when the values of the parameters are known.
 //!
-//! What always holds: evaluating allocates nothing, takes time linear in the program times the
-//! document, and takes any bytes without a panic. The module knows neither profiles nor content:
-//! what paths mean says a [`Vocabulary`], what stands there says a [`Document`].
+//! Invariants:
 //!
-//! The definition is GrowthBook's cases. Where they are silent the operators do what GrowthBook's
-//! JavaScript does with null, booleans, numbers and strings, except that null has no text (it
-//! matches no regular expression and equals no string); arrays and objects are compared by
-//! contents and have neither a text nor a number.
+//! * Evaluation allocates nothing, except for explanations.
+//! * It takes time linear in the size of the program times the size of the document.
+//! * It accepts any bytes as a program without a panic.
+//!
+//! The module knows neither profiles nor content. A [`Vocabulary`] defines the paths, and a [`Document`] has
+//! the values.
+//!
+//! GrowthBook's test cases are the definition. Where they are silent, the operators treat null, booleans,
+//! numbers and strings as GrowthBook's JavaScript does. The exception is null: it has no text, so it matches
+//! no regular expression and equals no string. Arrays and objects are compared by their contents and have
+//! neither a text nor a number.
 
 mod bucket;
 mod compare;
@@ -28,80 +34,83 @@ mod template;
 mod tree;
 mod value;
 
-pub use bucket::{Range, bucket_ranges, choose_variation, equal_weights, hash, in_namespace};
-pub use compare::number_of;
-pub use compile::ProgramTooLarge;
-pub use evaluate::{Audiences, Encoded, Evaluator, Leaf, Memo};
-pub use parse::{Fault, lenient, strict};
-pub use pattern::{PatternFault, Patterns, PatternsFault};
-pub use template::{Bound, bind};
-pub use tree::{Condition, overlong_chain};
-pub use value::{Array, Object, Value, encode, encode_scalar};
+pub use bucket::{bucket_ranges, choose_variation, equal_weights, hash, in_namespace};
+pub(crate) use compare::to_number;
+pub(crate) use evaluate::DecidingTest;
+pub use evaluate::{Audiences, EncodedDocument, Evaluator, Memo};
+pub use parse::{ConditionError, parse_lenient, parse_strict};
+pub use pattern::Patterns;
+pub use template::bind;
+pub use tree::{Condition, find_overlong_chain};
+pub(crate) use value::encode_scalar;
+pub use value::{Value, encode};
 
 use serde_json::Value as Json;
 
-/// What the conditions of a site may name.
+/// The names that the conditions of a site may use.
 pub trait Vocabulary {
-    /// The field at a dotted path, or else the known path that is nearest to it.
+    /// Returns the field at a dotted path. The error is the most similar known path, if there is one.
     fn field(&self, path: &str) -> Result<Field, Option<String>>;
-    /// The members of a group.
+    /// Returns the members of a group.
     fn group(&self, name: &str) -> Option<&[Json]>;
     fn group_names(&self) -> Vec<&str>;
-    /// The index of an audience among the site's, below [`crate::limits::AUDIENCES_MAX`]; there are none unless said.
+    /// Returns the index of an audience of the site, below [`crate::limits::AUDIENCES_MAX`]. By default there
+    /// are no audiences.
     fn audience(&self, _name: &str) -> Option<u16> {
         None
     }
     fn audience_names(&self) -> Vec<&str> {
         Vec::new()
     }
-    /// A time as an author writes it (RFC 3339) in milliseconds since 1970; only fields of [`Kind::Time`] ask.
+    /// Parses an author's time (RFC 3339) to milliseconds since 1970. Only fields that are times need it.
     fn time_ms(&self, _text: &str) -> Option<i64> {
         None
     }
-    /// The names of the parameters, by index; `None` where conditions have none.
+    /// Returns the names of the parameters by index, or `None` if conditions have no parameters.
     fn param_names(&self) -> Option<Vec<&str>> {
         None
     }
 }
 
-/// What a path stands for: `code` and `name` are what a [`Document`] is asked for, and mean
-/// something only to the vocabulary and the document.
+/// A field that a path names. `code` and `name` are the arguments for [`Document::get`] and have a meaning
+/// only for the vocabulary and the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     pub code: u16,
     pub name: String,
-    pub kind: Kind,
+    pub kind: FieldKind,
 }
 
-/// Which operators a field takes.
+/// The kind of a field, which determines the operators that it accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Any JSON value: all operators but `$within` and `$count`.
+pub enum FieldKind {
+    /// Any JSON value. Accepts all operators except `$within` and `$count`.
     Any,
-    /// Milliseconds since 1970, or null: comparisons (also with a time as text), `$exists`,
-    /// `$type`, `$within`.
+    /// Milliseconds since 1970, or null. Accepts comparisons (also with a time as text), `$exists`, `$type`
+    /// and `$within`.
     Time,
-    /// The times something happened: `$count`.
+    /// The times of an event or page. Accepts `$count`.
     History,
 }
 
-/// What a condition is evaluated over.
+/// A document over which conditions are evaluated.
 pub trait Document {
-    /// The value of a field; `None` where it is not there, which conditions take for null.
+    /// Returns the value of a field. `None` means that the field is missing. Conditions treat a missing field
+    /// as null.
     fn get(&self, code: u16, name: &str) -> Option<Value<'_>>;
-    /// How often the thing that a history field names happened: ever, or at or after a time. Since
-    /// a time it may count no further than [`crate::limits::TIMES_KEPT`].
+    /// Counts the occurrences in a history field, in total or since a time (inclusive). A count since a time
+    /// may be capped at [`crate::limits::TIMES_KEPT`].
     fn count(&self, code: u16, name: &str, since_ms: Option<i64>) -> u64;
-    /// The time at which the condition is decided, in milliseconds since 1970.
+    /// Returns the time of the evaluation, in milliseconds since 1970.
     fn now_ms(&self) -> i64;
 }
 
-/// The operators that stand at a value. Their numbers stand in programs.
+/// An operator on a value. Programs contain the discriminants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Operator {
-    /// No operator: the value itself was written, and is compared as loosely as JavaScript does.
-    Is,
+    /// No operator: the condition has the value itself, which is compared with JavaScript's loose equality.
+    LooseEq,
     Eq,
     Ne,
     Gt,
@@ -136,9 +145,9 @@ enum Operator {
 }
 
 impl Operator {
-    /// Every operator where its number says, with its name in the dialect.
-    const NAMED: [(Operator, &'static str); 32] = [
-        (Operator::Is, "$eq"),
+    /// Every operator at the index of its discriminant, with its name in the dialect.
+    const NAMES: [(Operator, &'static str); 32] = [
+        (Operator::LooseEq, "$eq"),
         (Operator::Eq, "$eq"),
         (Operator::Ne, "$ne"),
         (Operator::Gt, "$gt"),
@@ -173,25 +182,32 @@ impl Operator {
     ];
 
     fn from_code(code: u8) -> Option<Self> {
-        Self::NAMED.get(usize::from(code)).map(|(operator, _)| *operator)
+        Self::NAMES.get(usize::from(code)).map(|(operator, _)| *operator)
     }
 
-    /// The operator that is written so. What is not written, [`Operator::Is`], is never found.
-    fn named(name: &str) -> Option<Self> {
-        let written = &Self::NAMED[1..];
+    /// Returns the operator with this name. Never returns [`Operator::LooseEq`], which has no name of its
+    /// own.
+    fn from_name(name: &str) -> Option<Self> {
+        let written = &Self::NAMES[1..];
         written.iter().find(|(_, known)| *known == name).map(|(operator, _)| *operator)
     }
 
     fn name(self) -> &'static str {
-        Self::NAMED[self as usize].1
+        Self::NAMES[self as usize].1
     }
 }
 
-/// An operator's number is its place among the names.
+/// Iterates over the names of all operators: first those beside paths, then those on values. `$not` is both.
+pub fn operator_names() -> impl Iterator<Item = &'static str> {
+    let on_values = Operator::NAMES[1..].iter().map(|(_, name)| *name);
+    parse::CONDITION_OPERATORS.into_iter().chain(on_values)
+}
+
+// The index of an operator in `NAMES` is its discriminant.
 const _: () = {
     let mut code = 0;
-    while code < Operator::NAMED.len() {
-        assert!(Operator::NAMED[code].0 as usize == code);
+    while code < Operator::NAMES.len() {
+        assert!(Operator::NAMES[code].0 as usize == code);
         code += 1;
     }
 };

@@ -1,83 +1,83 @@
-//! What stands behind an operator: literals, regular expressions, groups, counts, durations.
+//! Parsing of operands: literals, regular expressions, groups, counts and durations.
 //!
-//! In comes an operand as written, out goes the test that it makes; operands of a wrong type are
-//! faults, and read as JavaScript would where it would make sense of them.
+//! Each operand becomes a test. An operand of a wrong type is an error. The lenient parser continues with
+//! JavaScript's interpretation where there is one.
 
 use serde_json::Value as Json;
 
-use super::parse::{Parser, Subject, holds_operators};
+use super::parse::{Parser, Subject, has_only_operators};
 use super::tree::{Check, Node};
-use super::{Kind, Operator, pattern};
+use super::{FieldKind, Operator, pattern};
 use crate::limits::TIMES_KEPT;
 use crate::nearest::nearest;
 
-/// What may stand in a `$count`.
+/// The members that a `$count` may have.
 const COUNT_MEMBERS: [&str; 7] = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "within"];
-/// What `$type` tells apart.
+/// The type names for `$type`.
 const TYPES: [&str; 6] = ["null", "boolean", "number", "string", "array", "object"];
 
-/// Literals.
+// Literals.
 impl Parser<'_> {
-    pub(super) fn compare(&mut self, operator: Operator, operand: &Json, subject: Subject) -> Node {
-        use Operator::{All, Alli, Eq, Exists, Gt, Gte, In, Ini, Is, Lt, Lte, Ne, Nin, Nini, Type};
+    pub(super) fn parse_comparison(&mut self, operator: Operator, operand: &Json, subject: Subject) -> Node {
+        use Operator::{All, Alli, Eq, Exists, Gt, Gte, In, Ini, LooseEq, Lt, Lte, Ne, Nin, Nini, Type};
         if !matches!(operator, Exists | Type | In | Nin | Ini | Nini | All | Alli)
-            && let Some(param) = self.param(operator, operand)
+            && let Some(param) = self.parse_param(operator, operand)
         {
             return param;
         }
         let operand = match operator {
-            Exists => Json::Bool(self.flag(operand)),
-            Type => self.type_name(operand),
+            Exists => Json::Bool(self.parse_flag(operand)),
+            Type => self.parse_type_name(operand),
             In | Nin | Ini | Nini | All | Alli => match operand {
-                Json::Array(items) => self.each(items, |p, item| p.item(item, subject)).into(),
-                _ => return self.never("an array", operand),
+                Json::Array(items) => self.parse_each(items, |p, item| p.parse_item(item, subject)).into(),
+                _ => return self.reject("an array", operand),
             },
-            Is | Eq | Ne => self.value(operand, subject),
-            Gt | Gte | Lt | Lte => self.ordered(operand, subject),
-            _ => self.version(operand),
+            LooseEq | Eq | Ne => self.parse_value(operand, subject),
+            Gt | Gte | Lt | Lte => self.parse_ordered(operand, subject),
+            _ => self.parse_version(operand),
         };
         Node::test(operator, operand, Check::Compare)
     }
 
-    /// The comparison with `{"$param": name}`, where that is what is written and conditions have parameters.
-    pub(super) fn param(&mut self, operator: Operator, source: &Json) -> Option<Node> {
+    /// Parses `{"$param": name}`. Returns `None` for any other operand, and if conditions have no parameters.
+    pub(super) fn parse_param(&mut self, operator: Operator, source: &Json) -> Option<Node> {
         let names = self.vocabulary.param_names()?;
         let name = source.as_object().filter(|members| members.len() == 1)?.get("$param")?;
         let index = name.as_str().and_then(|name| names.iter().position(|known| *known == name));
         Some(match index {
             Some(index) => Node::Param { operator, index: index as u16 },
-            None => self.at("$param", |p| {
+            None => self.at_token("$param", |p| {
                 let nearest = nearest(name.as_str().unwrap_or_default(), names);
-                p.unknown("a parameter of the query", &plain(name), nearest)
+                p.reject_with_hint("a parameter of the query", &display_text(name), nearest)
             }),
         })
     }
 
-    fn item(&mut self, source: &Json, subject: Subject) -> Json {
-        let is_plain = !source.as_object().is_some_and(holds_operators);
-        self.expect(is_plain, "a value, which operators are not", source);
-        self.value(source, subject)
+    fn parse_item(&mut self, source: &Json, subject: Subject) -> Json {
+        let is_plain = !source.as_object().is_some_and(has_only_operators);
+        self.check(is_plain, "a value, not operators", source);
+        self.parse_value(source, subject)
     }
 
-    /// Numbers have an order, and strings have one.
-    fn ordered(&mut self, source: &Json, subject: Subject) -> Json {
+    /// Parses an operand of an ordering operator. Only numbers and strings have an order.
+    fn parse_ordered(&mut self, source: &Json, subject: Subject) -> Json {
         if source.is_number() || source.is_string() {
-            return self.value(source, subject);
+            return self.parse_value(source, subject);
         }
-        self.never("a number or a string", source);
+        self.reject("a number or a string", source);
         source.clone()
     }
 
-    fn version(&mut self, source: &Json) -> Json {
-        self.expect(source.is_number() || source.is_string(), "a version", source);
+    fn parse_version(&mut self, source: &Json) -> Json {
+        self.check(source.is_number() || source.is_string(), "a version", source);
         source.clone()
     }
 
-    /// A literal as it is compared: where times are, in milliseconds.
-    fn value(&mut self, source: &Json, subject: Subject) -> Json {
-        let inside = self.vocabulary.param_names().is_some() && holds_param(source);
-        self.expect(!inside, "$param as the whole value, not inside another", source);
-        if subject.kind != Some(Kind::Time) {
+    /// Parses a literal. For fields that are times the result is in milliseconds.
+    fn parse_value(&mut self, source: &Json, subject: Subject) -> Json {
+        let inside = self.vocabulary.param_names().is_some() && contains_param(source);
+        self.check(!inside, "$param as the whole value, not inside another value", source);
+        if subject.kind != Some(FieldKind::Time) {
             return source.clone();
         }
         let time = match source {
@@ -85,80 +85,81 @@ impl Parser<'_> {
             Json::Number(_) | Json::Null => Some(source.clone()),
             _ => None,
         };
-        self.expect(time.is_some(), "a time (RFC 3339), or milliseconds since 1970", source);
+        self.check(time.is_some(), "a time (RFC 3339), or milliseconds since 1970", source);
         time.unwrap_or_default()
     }
 
-    fn flag(&mut self, source: &Json) -> bool {
-        self.expect(source.is_boolean(), "true or false", source);
+    fn parse_flag(&mut self, source: &Json) -> bool {
+        self.check(source.is_boolean(), "true or false", source);
         let is_falsy =
             matches!(source, Json::Null | Json::Bool(false)) || source.as_f64() == Some(0.0) || source == "";
         !is_falsy
     }
 
-    fn type_name(&mut self, source: &Json) -> Json {
+    fn parse_type_name(&mut self, source: &Json) -> Json {
         let name = source.as_str().unwrap_or_default();
         if !TYPES.contains(&name) {
             let expected = format!("one of {}", TYPES.join(" "));
-            self.unknown(&expected, &plain(source), nearest(name, TYPES));
+            self.reject_with_hint(&expected, &display_text(source), nearest(name, TYPES));
         }
         source.clone()
     }
 }
 
-/// What a site names, and expressions.
+// Regular expressions and groups.
 impl Parser<'_> {
-    pub(super) fn pattern(&mut self, operator: Operator, operand: &Json, caseless: bool) -> Node {
+    pub(super) fn parse_pattern(&mut self, operator: Operator, operand: &Json, caseless: bool) -> Node {
         let Json::String(written) = operand else {
-            return self.never("a string: a regular expression", operand);
+            return self.reject("a regular expression as a string", operand);
         };
-        match pattern::source(written, caseless) {
+        match pattern::prepare_source(written, caseless) {
             Ok(source) => Node::test(operator, operand.clone(), Check::Pattern { source }),
-            Err(fault) => self.never(&format!("a regular expression ({fault})"), operand),
+            Err(fault) => self.reject(&format!("a regular expression ({fault})"), operand),
         }
     }
 
-    pub(super) fn group(&mut self, operator: Operator, operand: &Json) -> Node {
+    pub(super) fn parse_group(&mut self, operator: Operator, operand: &Json) -> Node {
         let name = operand.as_str();
         let members = name.and_then(|name| self.vocabulary.group(name));
         let members = members.map(<[Json]>::to_vec);
         if members.is_none() {
             let nearest = nearest(name.unwrap_or_default(), self.vocabulary.group_names());
-            self.unknown("the name of a group", &plain(operand), nearest);
+            self.reject_with_hint("the name of a group", &display_text(operand), nearest);
         }
         Node::test(operator, operand.clone(), Check::Group { members: members.unwrap_or_default() })
     }
 }
 
-/// `$count` and durations.
+// `$count` and durations.
 impl Parser<'_> {
-    pub(super) fn within(&mut self, operand: &Json) -> Node {
-        match self.duration_ms(operand) {
+    pub(super) fn parse_within(&mut self, operand: &Json) -> Node {
+        match self.parse_duration(operand) {
             Some(ms) => Node::test(Operator::Within, operand.clone(), Check::Within { ms }),
             None => Node::Never,
         }
     }
 
-    pub(super) fn count(&mut self, operand: &Json) -> Node {
+    pub(super) fn parse_count(&mut self, operand: &Json) -> Node {
         let Json::Object(members) = operand else {
-            return self.never("an object such as {\"$gte\":3,\"within\":\"7d\"}", operand);
+            return self.reject("an object such as {\"$gte\":3,\"within\":\"7d\"}", operand);
         };
         let within = members.get("within");
-        let within_ms = within.and_then(|within| self.at("within", |p| p.duration_ms(within)));
+        let within_ms = within.and_then(|within| self.at_token("within", |p| p.parse_duration(within)));
         let comparisons = members.iter().filter(|(key, _)| *key != "within");
         let bounds: Vec<_> = comparisons
-            .filter_map(|(key, bound)| self.at(key, |p| p.bound(key, bound, within.is_some())))
+            .filter_map(|(key, bound)| self.at_token(key, |p| p.parse_bound(key, bound, within.is_some())))
             .collect();
-        self.expect(members.keys().any(|key| key != "within"), "a comparison", operand);
+        self.check(members.keys().any(|key| key != "within"), "at least one comparison", operand);
         Node::test(Operator::Count, operand.clone(), Check::Count { within_ms, bounds })
     }
 
-    /// Without `within` the whole count is known, and any bound can be decided. The times of a
-    /// window are among those kept, so what needs more than are kept cannot be.
-    fn bound(&mut self, key: &str, source: &Json, in_window: bool) -> Option<(Operator, u64)> {
-        let known = COUNT_MEMBERS.contains(&key).then(|| Operator::named(key)).flatten();
+    /// Parses a bound of a `$count`. Without `within` the profile has the exact count, so any bound can be
+    /// decided. With `within` only the kept times are counted, so a bound that needs more times than are kept
+    /// is an error.
+    fn parse_bound(&mut self, key: &str, source: &Json, in_window: bool) -> Option<(Operator, u64)> {
+        let known = COUNT_MEMBERS.contains(&key).then(|| Operator::from_name(key)).flatten();
         let Some(operator) = known else {
-            self.unknown("a comparison, or within", key, nearest(key, COUNT_MEMBERS));
+            self.reject_with_hint("a comparison operator or within", key, nearest(key, COUNT_MEMBERS));
             return None;
         };
         let max = match operator {
@@ -167,36 +168,36 @@ impl Parser<'_> {
             _ => TIMES_KEPT - 1,
         };
         let Some(bound) = source.as_u64().filter(|bound| *bound <= max) else {
-            let reason = format!(" up to {max}, for the last {TIMES_KEPT} times are kept");
+            let reason = format!(" up to {max}, since only the last {TIMES_KEPT} times are kept");
             let reason = if in_window { reason } else { String::new() };
-            self.never(&format!("a whole number{reason}"), source);
+            self.reject(&format!("a whole number{reason}"), source);
             return None;
         };
         Some((operator, bound))
     }
 
-    fn duration_ms(&mut self, source: &Json) -> Option<i64> {
-        let ms = source.as_str().and_then(duration_ms);
-        self.expect(ms.is_some(), "a whole number of s, m, h or d, such as \"7d\"", source);
+    fn parse_duration(&mut self, source: &Json) -> Option<i64> {
+        let ms = source.as_str().and_then(parse_duration_ms);
+        self.check(ms.is_some(), "a whole number of s, m, h or d, such as \"7d\"", source);
         ms
     }
 }
 
-fn holds_param(source: &Json) -> bool {
+fn contains_param(source: &Json) -> bool {
     match source {
-        Json::Object(members) => members.contains_key("$param") || members.values().any(holds_param),
-        Json::Array(items) => items.iter().any(holds_param),
+        Json::Object(members) => members.contains_key("$param") || members.values().any(contains_param),
+        Json::Array(items) => items.iter().any(contains_param),
         _ => false,
     }
 }
 
-/// A name as it is written, anything else as JSON.
-fn plain(source: &Json) -> String {
+/// Returns a string as it is, any other value as JSON.
+fn display_text(source: &Json) -> String {
     source.as_str().map_or_else(|| source.to_string(), str::to_owned)
 }
 
-/// Milliseconds of a text like "24h", at least one second.
-fn duration_ms(text: &str) -> Option<i64> {
+/// Parses a duration such as "24h", of at least one second, to milliseconds.
+fn parse_duration_ms(text: &str) -> Option<i64> {
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let unit_ms = match unit {
         "s" => 1_000,

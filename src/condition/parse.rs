@@ -1,67 +1,69 @@
-//! JSON > the tree of a condition, and what is wrong with it.
+//! The parser: JSON to the tree of a condition, with all errors found.
 //!
-//! Both entrances read alike; they differ in what a mistake does. [`lenient`] is GrowthBook's: an
-//! operator, group or expression it cannot make sense of holds for nothing (`$notInGroup` of an
-//! unknown group for everything). [`strict`] refuses, naming every mistake at once. Trees from
-//! `strict` hold to the bounds on nesting, and to what the profile can decide.
+//! The two entry points read the same syntax and differ in the treatment of errors. `parse_lenient` is
+//! GrowthBook's: a test with an unknown operator, an unknown group or an invalid expression never holds
+//! (`$notInGroup` of an unknown group always holds). `parse_strict` returns all errors at once. Its trees
+//! respect the nesting limit, and the profile can decide all of their tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value as Json};
 
 use super::tree::{Condition, Node};
-use super::{Field, Kind, Operator, Vocabulary};
-use crate::limits::{CONDITION_NESTING_MAX, FAULT_TEXT_CHARS_MAX};
+use super::{Field, FieldKind, Operator, Vocabulary};
+use crate::limits::{CONDITION_NESTING_MAX, DIAGNOSTIC_TEXT_CHARS_MAX};
 use crate::nearest::nearest;
 
-/// What may stand at a condition beside paths.
-const CONDITION_OPERATORS: [&str; 5] = ["$and", "$or", "$nor", "$not", "$audience"];
+/// The operators that a condition may have beside paths.
+pub(super) const CONDITION_OPERATORS: [&str; 5] = ["$and", "$or", "$nor", "$not", "$audience"];
 
-/// One mistake of an author.
+/// An author's error in a condition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{pointer}: expected {expected}, but {came} came{}", self.hint())]
-pub struct Fault {
-    /// Where it stands: a JSON pointer (RFC 6901) inside the condition.
+#[error("{}", self.message())]
+pub struct ConditionError {
+    /// A JSON pointer (RFC 6901) inside the condition.
     pub pointer: String,
-    /// What may stand there.
+    /// A noun phrase for the valid values.
     pub expected: String,
-    /// What stands there, shortened to [`FAULT_TEXT_CHARS_MAX`].
-    pub came: String,
-    /// The known word that is most like it, if one is.
+    /// The actual value, truncated to [`DIAGNOSTIC_TEXT_CHARS_MAX`] characters.
+    pub actual: String,
+    /// The most similar known name, if there is one.
     pub nearest: Option<String>,
 }
 
-impl Fault {
-    fn hint(&self) -> String {
-        self.nearest.as_ref().map_or(String::new(), |nearest| format!("; did you mean {nearest}?"))
+impl ConditionError {
+    fn message(&self) -> String {
+        let nearest = self.nearest.as_ref();
+        let hint = nearest.map_or(String::new(), |nearest| format!("; did you mean {nearest}?"));
+        format!("{}: expected {}, found {}{hint}", self.pointer, self.expected, self.actual)
     }
 }
 
-/// Reads a condition of a site; all its mistakes at once, in the order they are met.
-pub fn strict(source: &Json, vocabulary: &dyn Vocabulary) -> Result<Condition, Vec<Fault>> {
-    let (condition, faults) = read(source, vocabulary);
+/// Parses a condition of a site. Returns all errors at once, in the order of the parser.
+pub fn parse_strict(source: &Json, vocabulary: &dyn Vocabulary) -> Result<Condition, Vec<ConditionError>> {
+    let (condition, faults) = parse(source, vocabulary);
     if faults.is_empty() { Ok(condition) } else { Err(faults) }
 }
 
-/// Reads a condition as GrowthBook does. Every path is a field of code 0 and kind Any, its name the
-/// whole path.
-pub fn lenient(source: &Json, groups: &BTreeMap<String, Vec<Json>>) -> Condition {
-    read(source, &AnyPath { groups }).0
+/// Parses a condition as GrowthBook does. Every path is a field of code 0 and kind `Any`, with the whole path
+/// as its name.
+pub fn parse_lenient(source: &Json, groups: &BTreeMap<String, Vec<Json>>) -> Condition {
+    parse(source, &AnyPathVocabulary { groups }).0
 }
 
-fn read(source: &Json, vocabulary: &dyn Vocabulary) -> (Condition, Vec<Fault>) {
+fn parse(source: &Json, vocabulary: &dyn Vocabulary) -> (Condition, Vec<ConditionError>) {
     let mut parser = Parser {
         vocabulary,
-        faults: Vec::new(),
+        errors: Vec::new(),
         audiences: BTreeSet::new(),
         pointer: String::new(),
         nesting: 0,
     };
-    let root = parser.condition(source, Scope::Document);
-    (Condition { root, audiences: parser.audiences }, parser.faults)
+    let root = parser.parse_condition(source, Scope::Document);
+    (Condition { root, audiences: parser.audiences }, parser.errors)
 }
 
-/// Whose members the paths of a condition name.
+/// The value whose members the paths of a condition name.
 #[derive(Clone, Copy)]
 enum Scope<'s> {
     Document,
@@ -75,205 +77,208 @@ enum Scope<'s> {
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'s> {
     path: &'s str,
-    /// `None` behind an unknown path: one mistake is not to bring forth others.
-    pub(super) kind: Option<Kind>,
+    /// `None` after an unknown path, so that one error does not cause others.
+    pub(super) kind: Option<FieldKind>,
 }
 
 impl Subject<'_> {
-    fn takes(self, operator: Operator) -> bool {
-        use Operator::{Count, Eq, Exists, Gt, Gte, In, Is, Lt, Lte, Ne, Nin, Not, Type, Within};
+    fn accepts(self, operator: Operator) -> bool {
+        use Operator::{Count, Eq, Exists, Gt, Gte, In, LooseEq, Lt, Lte, Ne, Nin, Not, Type, Within};
         match self.kind {
             None => true,
-            Some(Kind::Any) => !matches!(operator, Within | Count),
-            Some(Kind::History) => matches!(operator, Count | Not),
-            Some(Kind::Time) => matches!(
+            Some(FieldKind::Any) => !matches!(operator, Within | Count),
+            Some(FieldKind::History) => matches!(operator, Count | Not),
+            Some(FieldKind::Time) => matches!(
                 operator,
-                Is | Eq | Ne | Gt | Gte | Lt | Lte | In | Nin | Exists | Type | Not | Within
+                LooseEq | Eq | Ne | Gt | Gte | Lt | Lte | In | Nin | Exists | Type | Not | Within
             ),
         }
     }
 
-    /// What its operators are, for a fault.
-    fn operators(self) -> &'static str {
+    /// Describes the valid operators, for an error.
+    fn expected_operators(self) -> &'static str {
         match self.kind {
-            None | Some(Kind::Any) => "an operator that a plain value takes",
-            Some(Kind::Time) => "a comparison, $exists, $type or $within, as a time takes",
-            Some(Kind::History) => "$count, as a history takes",
+            None | Some(FieldKind::Any) => "an operator for a plain value",
+            Some(FieldKind::Time) => "a comparison, $exists, $type or $within, since the field is a time",
+            Some(FieldKind::History) => "$count, since the field is a history",
         }
     }
 }
 
 pub(super) struct Parser<'v> {
     pub(super) vocabulary: &'v dyn Vocabulary,
-    faults: Vec<Fault>,
+    errors: Vec<ConditionError>,
     audiences: BTreeSet<u16>,
-    /// Where the parser stands.
+    /// The JSON pointer to the current value.
     pointer: String,
-    /// Operators that hold what it looks at.
+    /// The number of nesting operators around the current value.
     nesting: usize,
 }
 
-/// Conditions: what paths and other conditions stand in.
+// Conditions: objects of paths and other conditions.
 impl Parser<'_> {
-    fn condition(&mut self, source: &Json, scope: Scope) -> Node {
+    fn parse_condition(&mut self, source: &Json, scope: Scope) -> Node {
         let Json::Object(members) = source else {
-            return self.never("an object: a condition", source);
+            return self.reject("an object that is a condition", source);
         };
         let members = members.iter();
-        let nodes = members.map(|(key, operand)| self.at(key, |p| p.member(key, operand, scope)));
+        let nodes = members.map(|(key, operand)| self.at_token(key, |p| p.parse_member(key, operand, scope)));
         Node::all(nodes.collect())
     }
 
-    fn member(&mut self, key: &str, operand: &Json, scope: Scope) -> Node {
+    fn parse_member(&mut self, key: &str, operand: &Json, scope: Scope) -> Node {
         match key {
-            "$and" => self.conditions(operand, scope, Node::all),
-            "$or" => self.conditions(operand, scope, Node::any),
-            "$nor" => self.conditions(operand, scope, |nodes| Node::not(Node::any(nodes))),
-            "$not" => self.nested(operand, |p| Node::not(p.condition(operand, scope))),
-            "$audience" => self.audience(operand, scope),
-            path => self.field(path, operand, scope),
+            "$and" => self.parse_conditions(operand, scope, Node::all),
+            "$or" => self.parse_conditions(operand, scope, Node::any),
+            "$nor" => self.parse_conditions(operand, scope, |nodes| Node::not(Node::any(nodes))),
+            "$not" => self.parse_nested(operand, |p| Node::not(p.parse_condition(operand, scope))),
+            "$audience" => self.parse_audience(operand, scope),
+            path => self.parse_field(path, operand, scope),
         }
     }
 
-    fn conditions(&mut self, source: &Json, scope: Scope, join: fn(Vec<Node>) -> Node) -> Node {
+    fn parse_conditions(&mut self, source: &Json, scope: Scope, join: fn(Vec<Node>) -> Node) -> Node {
         let Json::Array(items) = source else {
-            return self.never("an array of conditions", source);
+            return self.reject("an array of conditions", source);
         };
-        self.nested(source, |p| join(p.each(items, |p, condition| p.condition(condition, scope))))
+        self.parse_nested(source, |p| {
+            join(p.parse_each(items, |p, condition| p.parse_condition(condition, scope)))
+        })
     }
 
-    fn audience(&mut self, operand: &Json, scope: Scope) -> Node {
+    fn parse_audience(&mut self, operand: &Json, scope: Scope) -> Node {
         let (Json::String(name), Scope::Document) = (operand, scope) else {
-            return self.never("the name of an audience, and not in an $elemMatch", operand);
+            return self.reject("the name of an audience, outside of $elemMatch", operand);
         };
         let Some(index) = self.vocabulary.audience(name) else {
             let nearest = nearest(name, self.vocabulary.audience_names());
-            return self.unknown("the name of an audience", name, nearest);
+            return self.reject_with_hint("the name of an audience", name, nearest);
         };
         self.audiences.insert(index);
         Node::Audience(index)
     }
 
-    fn field(&mut self, path: &str, operand: &Json, scope: Scope) -> Node {
+    fn parse_field(&mut self, path: &str, operand: &Json, scope: Scope) -> Node {
         match scope {
-            Scope::Element { path: array } => self.element_member(array, path, operand),
+            Scope::Element { path: array } => self.parse_element_member(array, path, operand),
             Scope::Document => match self.vocabulary.field(path) {
                 Ok(field) => {
                     let subject = Subject { path, kind: Some(field.kind) };
-                    let test = Box::new(self.test(operand, subject));
+                    let test = Box::new(self.parse_test(operand, subject));
                     Node::Field { path: path.to_owned(), field, test }
                 }
-                Err(nearest) => self.unknown_field(path, operand, nearest),
+                Err(nearest) => self.reject_field(path, operand, nearest),
             },
         }
     }
 
-    fn element_member(&mut self, array: &str, name: &str, operand: &Json) -> Node {
+    fn parse_element_member(&mut self, array: &str, name: &str, operand: &Json) -> Node {
         if name.starts_with('$') {
-            self.fault_operator(name);
+            self.reject_operator(name);
         }
         let path = format!("{array}.{name}");
-        let test = self.test(operand, Subject { path: &path, kind: Some(Kind::Any) });
+        let test = self.parse_test(operand, Subject { path: &path, kind: Some(FieldKind::Any) });
         Node::Member { path, name: name.to_owned(), test: Box::new(test) }
     }
 
-    fn unknown_field(&mut self, path: &str, operand: &Json, nearest: Option<String>) -> Node {
+    fn reject_field(&mut self, path: &str, operand: &Json, nearest: Option<String>) -> Node {
         if path.starts_with('$') {
-            self.fault_operator(path);
+            self.reject_operator(path);
             return Node::Never;
         }
-        let never = self.unknown("a path that can be asked for", path, nearest);
-        self.test(operand, Subject { path, kind: None });
+        let never = self.reject_with_hint("a path of a known field", path, nearest);
+        self.parse_test(operand, Subject { path, kind: None });
         never
     }
 
-    fn fault_operator(&mut self, name: &str) {
-        let expected = "a path, or one of $and $or $nor $not $audience";
-        self.unknown(expected, name, nearest(name, CONDITION_OPERATORS));
+    fn reject_operator(&mut self, name: &str) {
+        let expected = "a path, or one of $and, $or, $nor, $not and $audience";
+        self.reject_with_hint(expected, name, nearest(name, CONDITION_OPERATORS));
     }
 }
 
-/// Tests: what stands at one value.
+// Tests of one value.
 impl Parser<'_> {
-    fn test(&mut self, source: &Json, subject: Subject) -> Node {
-        if let Some(param) = self.param(Operator::Is, source) {
+    fn parse_test(&mut self, source: &Json, subject: Subject) -> Node {
+        if let Some(param) = self.parse_param(Operator::LooseEq, source) {
             return param;
         }
         match source {
-            Json::Object(members) if holds_operators(members) => {
+            Json::Object(members) if has_only_operators(members) => {
                 let members = members.iter();
-                let nodes = members.map(|(key, operand)| self.at(key, |p| p.operator(key, operand, subject)));
+                let nodes = members
+                    .map(|(key, operand)| self.at_token(key, |p| p.parse_operator(key, operand, subject)));
                 Node::all(nodes.collect())
             }
-            _ => self.literal(source, subject),
+            _ => self.parse_literal(source, subject),
         }
     }
 
-    fn literal(&mut self, source: &Json, subject: Subject) -> Node {
+    fn parse_literal(&mut self, source: &Json, subject: Subject) -> Node {
         let mixes = |members: &Map<String, Json>| members.keys().any(|key| is_operator(key));
         if source.as_object().is_some_and(mixes) {
-            self.never("operators only, or members only", source);
-            // As in GrowthBook it is an object like any other.
+            self.reject("operators only, or members only", source);
+            // As in GrowthBook, this object is a literal like any other.
             let path = subject.path;
-            return self.compare(Operator::Is, source, Subject { path, kind: None });
+            return self.parse_comparison(Operator::LooseEq, source, Subject { path, kind: None });
         }
-        if !subject.takes(Operator::Is) {
-            return self.never(subject.operators(), source);
+        if !subject.accepts(Operator::LooseEq) {
+            return self.reject(subject.expected_operators(), source);
         }
-        self.compare(Operator::Is, source, subject)
+        self.parse_comparison(Operator::LooseEq, source, subject)
     }
 
-    fn operator(&mut self, name: &str, operand: &Json, subject: Subject) -> Node {
-        let Some(operator) = Operator::named(name) else {
-            let names = Operator::NAMED.iter().map(|(_, name)| *name);
-            return self.unknown("an operator", name, nearest(name, names));
+    fn parse_operator(&mut self, name: &str, operand: &Json, subject: Subject) -> Node {
+        let Some(operator) = Operator::from_name(name) else {
+            let names = Operator::NAMES.iter().map(|(_, name)| *name);
+            return self.reject_with_hint("an operator", name, nearest(name, names));
         };
-        if !subject.takes(operator) {
-            return self.unknown(subject.operators(), name, None);
+        if !subject.accepts(operator) {
+            return self.reject_with_hint(subject.expected_operators(), name, None);
         }
         match operator {
-            Operator::Not => self.nested(operand, |p| Node::not(p.test(operand, subject))),
-            Operator::ElemMatch => self.elem_match(operand, subject.path),
-            Operator::Size => self.size(operand, subject.path),
-            Operator::Regex | Operator::NotRegex => self.pattern(operator, operand, false),
-            Operator::Regexi | Operator::NotRegexi => self.pattern(operator, operand, true),
-            Operator::InGroup | Operator::NotInGroup => self.group(operator, operand),
-            Operator::Within => self.within(operand),
-            Operator::Count => self.count(operand),
-            _ => self.compare(operator, operand, subject),
+            Operator::Not => self.parse_nested(operand, |p| Node::not(p.parse_test(operand, subject))),
+            Operator::ElemMatch => self.parse_elem_match(operand, subject.path),
+            Operator::Size => self.parse_size(operand, subject.path),
+            Operator::Regex | Operator::NotRegex => self.parse_pattern(operator, operand, false),
+            Operator::Regexi | Operator::NotRegexi => self.parse_pattern(operator, operand, true),
+            Operator::InGroup | Operator::NotInGroup => self.parse_group(operator, operand),
+            Operator::Within => self.parse_within(operand),
+            Operator::Count => self.parse_count(operand),
+            _ => self.parse_comparison(operator, operand, subject),
         }
     }
 
-    /// As in GrowthBook, an object of operators is about the element itself, any other one about
-    /// its members.
-    fn elem_match(&mut self, operand: &Json, path: &str) -> Node {
+    /// Parses an `$elemMatch`. As in GrowthBook, an object of operators tests the element itself. Any other
+    /// object tests the members of the element.
+    fn parse_elem_match(&mut self, operand: &Json, path: &str) -> Node {
         let Json::Object(members) = operand else {
-            return self.never("an object: a condition on an element", operand);
+            return self.reject("an object that is a condition on an element", operand);
         };
-        self.nested(operand, |p| {
-            Node::Element(Box::new(if holds_operators(members) {
-                p.test(operand, Subject { path, kind: Some(Kind::Any) })
+        self.parse_nested(operand, |p| {
+            Node::Element(Box::new(if has_only_operators(members) {
+                p.parse_test(operand, Subject { path, kind: Some(FieldKind::Any) })
             } else {
-                p.condition(operand, Scope::Element { path })
+                p.parse_condition(operand, Scope::Element { path })
             }))
         })
     }
 
-    fn size(&mut self, operand: &Json, path: &str) -> Node {
-        if !(operand.is_u64() || operand.as_object().is_some_and(holds_operators)) {
-            self.never("a whole number, or operators on one", operand);
+    fn parse_size(&mut self, operand: &Json, path: &str) -> Node {
+        if !(operand.is_u64() || operand.as_object().is_some_and(has_only_operators)) {
+            self.reject("a whole number, or operators on one", operand);
         }
-        self.nested(operand, |p| {
+        self.parse_nested(operand, |p| {
             let path = format!("{path}.$size");
-            let test = p.test(operand, Subject { path: &path, kind: Some(Kind::Any) });
+            let test = p.parse_test(operand, Subject { path: &path, kind: Some(FieldKind::Any) });
             Node::Size { path, test: Box::new(test) }
         })
     }
 }
 
-/// Where the parser stands, and what it holds against it.
+// The current position, and errors.
 impl Parser<'_> {
-    pub(super) fn at<T>(&mut self, token: &str, parse: impl FnOnce(&mut Self) -> T) -> T {
+    pub(super) fn at_token<T>(&mut self, token: &str, parse: impl FnOnce(&mut Self) -> T) -> T {
         let length = self.pointer.len();
         self.pointer.push('/');
         self.pointer.push_str(&token.replace('~', "~0").replace('/', "~1"));
@@ -282,15 +287,15 @@ impl Parser<'_> {
         parsed
     }
 
-    pub(super) fn each<T>(&mut self, items: &[Json], parse: impl Fn(&mut Self, &Json) -> T) -> Vec<T> {
+    pub(super) fn parse_each<T>(&mut self, items: &[Json], parse: impl Fn(&mut Self, &Json) -> T) -> Vec<T> {
         let items = items.iter().enumerate();
-        items.map(|(index, item)| self.at(&index.to_string(), |p| parse(p, item))).collect()
+        items.map(|(index, item)| self.at_token(&index.to_string(), |p| parse(p, item))).collect()
     }
 
-    /// Reads what an operator holds, unless that many hold it already.
-    fn nested(&mut self, source: &Json, parse: impl FnOnce(&mut Self) -> Node) -> Node {
+    /// Parses the operand of a nesting operator, unless the nesting limit is reached.
+    fn parse_nested(&mut self, source: &Json, parse: impl FnOnce(&mut Self) -> Node) -> Node {
         if self.nesting == CONDITION_NESTING_MAX {
-            return self.never(&format!("at most {CONDITION_NESTING_MAX} levels"), source);
+            return self.reject(&format!("at most {CONDITION_NESTING_MAX} nested operators"), source);
         }
         self.nesting += 1;
         let node = parse(self);
@@ -298,21 +303,21 @@ impl Parser<'_> {
         node
     }
 
-    pub(super) fn expect(&mut self, holds: bool, expected: &str, source: &Json) {
+    pub(super) fn check(&mut self, holds: bool, expected: &str, source: &Json) {
         if !holds {
-            self.never(expected, source);
+            self.reject(expected, source);
         }
     }
 
-    pub(super) fn never(&mut self, expected: &str, source: &Json) -> Node {
-        self.unknown(expected, &source.to_string(), None)
+    pub(super) fn reject(&mut self, expected: &str, source: &Json) -> Node {
+        self.reject_with_hint(expected, &source.to_string(), None)
     }
 
-    pub(super) fn unknown(&mut self, expected: &str, came: &str, nearest: Option<String>) -> Node {
-        self.faults.push(Fault {
+    pub(super) fn reject_with_hint(&mut self, expected: &str, came: &str, nearest: Option<String>) -> Node {
+        self.errors.push(ConditionError {
             pointer: self.pointer.clone(),
             expected: expected.to_owned(),
-            came: shortened(came),
+            actual: truncate(came),
             nearest,
         });
         Node::Never
@@ -323,25 +328,25 @@ fn is_operator(key: &str) -> bool {
     key.starts_with('$')
 }
 
-pub(super) fn holds_operators(members: &Map<String, Json>) -> bool {
+pub(super) fn has_only_operators(members: &Map<String, Json>) -> bool {
     !members.is_empty() && members.keys().all(|key| is_operator(key))
 }
 
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(FAULT_TEXT_CHARS_MAX) {
+fn truncate(text: &str) -> String {
+    match text.char_indices().nth(DIAGNOSTIC_TEXT_CHARS_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
 }
 
-/// GrowthBook's vocabulary: paths are whatever is written, audiences there are none.
-struct AnyPath<'g> {
+/// GrowthBook's vocabulary: every path is known, and there are no audiences.
+struct AnyPathVocabulary<'g> {
     groups: &'g BTreeMap<String, Vec<Json>>,
 }
 
-impl Vocabulary for AnyPath<'_> {
+impl Vocabulary for AnyPathVocabulary<'_> {
     fn field(&self, path: &str) -> Result<Field, Option<String>> {
-        Ok(Field { code: 0, name: path.to_owned(), kind: Kind::Any })
+        Ok(Field { code: 0, name: path.to_owned(), kind: FieldKind::Any })
     }
 
     fn group(&self, name: &str) -> Option<&[Json]> {

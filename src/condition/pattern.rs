@@ -1,12 +1,11 @@
-//! Regular expressions: one state per byte of the text, nothing allocated, nothing shared that
-//! changes.
+//! Regular expressions as tables (dense DFAs).
 //!
-//! In come the sources that conditions name by index, out goes whether a text holds a match. Every
-//! expression becomes a table that all workers read at once. One whose table would be large, which
-//! takes a counted repetition after something vague (`a.{20}b`), is refused.
+//! Conditions name the expressions by index. A search takes one state transition per byte, allocates nothing
+//! and changes nothing, so all workers share the tables. An expression whose table would be too large is an
+//! error. The usual cause is a counted repetition of a wide class, as in `a.{20}b`.
 //!
-//! The syntax is that of the `regex` crate, without look-around and backreferences; `\d \w \b` mean
-//! ASCII, as in JavaScript.
+//! The syntax is that of the `regex` crate, without look-around and backreferences. `\d \w \b` match ASCII
+//! only, as in JavaScript.
 
 use regex_automata::dfa::{Automaton, StartKind, dense};
 use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
@@ -14,80 +13,81 @@ use regex_automata::{Input, util::syntax};
 
 use crate::limits::{PATTERN_BYTES_MAX, PATTERN_DFA_BYTES_MAX, PATTERN_NFA_BYTES_MAX, PATTERNS_MAX};
 
-/// The regular expressions of one site.
+/// The compiled regular expressions of one site.
 #[derive(Debug)]
-pub struct Patterns(Vec<Table>);
+pub struct Patterns(Vec<Dfa>);
 
-type Table = dense::DFA<Vec<u32>>;
+type Dfa = dense::DFA<Vec<u32>>;
 
-/// Why a text is no regular expression of ours.
+/// The error for a text that is not a valid regular expression.
 #[derive(Debug, thiserror::Error)]
-pub enum PatternFault {
+pub enum PatternError {
     #[error("{0}")]
     Syntax(String),
-    #[error("{bytes} bytes are too long, the limit is {PATTERN_BYTES_MAX}")]
-    Long { bytes: usize },
-    #[error("it takes too much memory")]
-    Large,
+    #[error("it has {bytes} bytes, the limit is {PATTERN_BYTES_MAX}")]
+    TooLong { bytes: usize },
+    #[error("its automaton is too large; use smaller repetition counts")]
+    TooLarge,
 }
 
-/// Why the regular expressions of a site cannot be used.
+/// The error for a table of regular expressions that cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum PatternsFault {
+pub enum PatternsError {
     #[error("regular expression {index}: {fault}")]
-    Pattern { index: usize, fault: PatternFault },
-    #[error("{count} regular expressions are too many, the limit is {PATTERNS_MAX}")]
-    Many { count: usize },
+    Pattern { index: usize, fault: PatternError },
+    #[error("the site has {count} regular expressions, the limit is {PATTERNS_MAX}")]
+    TooMany { count: usize },
 }
 
 impl Patterns {
-    /// Builds the table that [`super::Condition::compile`] filled, each expression in some
-    /// milliseconds.
-    pub fn new(sources: &[impl AsRef<str>]) -> Result<Self, PatternsFault> {
+    /// Builds the expressions that [`super::Condition::compile`] collected. Each takes some milliseconds.
+    pub fn new(sources: &[impl AsRef<str>]) -> Result<Self, PatternsError> {
         if sources.len() > PATTERNS_MAX {
-            return Err(PatternsFault::Many { count: sources.len() });
+            return Err(PatternsError::TooMany { count: sources.len() });
         }
         let build = |(index, source): (usize, &_)| {
             let source: &str = AsRef::as_ref(source);
-            build(source).map_err(|fault| PatternsFault::Pattern { index, fault })
+            build_dfa(source).map_err(|fault| PatternsError::Pattern { index, fault })
         };
         sources.iter().enumerate().map(build).collect::<Result<_, _>>().map(Patterns)
     }
 
-    /// Whether the text holds a match of the expression; where there is no such expression, not.
+    /// Returns whether the text contains a match of the expression. Returns false if the index is unknown.
     pub fn is_match(&self, index: usize, text: &str) -> bool {
         let input = Input::new(text).earliest(true);
         let found = self.0.get(index).map(|table| table.try_search_fwd(&input));
         matches!(found, Some(Ok(Some(_))))
     }
 
-    /// What the expressions hold, in bytes.
+    /// Returns the memory use of the expressions, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.0.iter().map(Table::memory_usage).sum()
+        self.0.iter().map(Dfa::memory_usage).sum()
     }
 }
 
-/// The source to be given to [`Patterns::new`] for an expression as an author wrote it.
-pub(super) fn source(written: &str, caseless: bool) -> Result<String, PatternFault> {
+/// Checks an author's expression and returns the source for [`Patterns::new`].
+pub(super) fn prepare_source(written: &str, caseless: bool) -> Result<String, PatternError> {
     if written.len() > PATTERN_BYTES_MAX {
-        return Err(PatternFault::Long { bytes: written.len() });
+        return Err(PatternError::TooLong { bytes: written.len() });
     }
     let mut source = String::from(if caseless { "(?i)" } else { "" });
-    push_as_ascii(written, &mut source);
-    build(&source)?;
+    push_ascii_classes(written, &mut source);
+    build_dfa(&source)?;
     Ok(source)
 }
 
-/// Writes `\d \D \w \W \b \B` as what they mean in ASCII. All of Unicode's letters would make tables
-/// a hundred times as large, and its boundaries of words fit in no table. Classes may stand in
-/// classes, so those are one text in `[]` and outside; a boundary in `[]` stays, and is refused.
-fn push_as_ascii(written: &str, source: &mut String) {
+/// Appends the expression with `\d \D \w \W \b \B` replaced by their ASCII meaning.
+///
+/// The classes of Unicode would make the tables a hundred times as large, and a dense DFA does not support
+/// Unicode word boundaries. Classes can be nested, so the replacements for classes are valid both inside and
+/// outside of `[]`. A boundary inside `[]` is not replaced, so the parser rejects it.
+fn push_ascii_classes(written: &str, source: &mut String) {
     let mut classes = 0_usize;
     let mut chars = written.chars().peekable();
     while let Some(char) = chars.next() {
         if char == '\\' {
             let escaped = chars.next();
-            // What follows `\b` in braces makes it another boundary.
+            // A brace after `\b` makes it another boundary, such as `\b{start}`.
             let is_boundary = classes == 0 && chars.peek() != Some(&'{');
             match escaped {
                 Some('d') => source.push_str("[0-9]"),
@@ -105,7 +105,7 @@ fn push_as_ascii(written: &str, source: &mut String) {
             '[' => {
                 classes += 1;
                 source.extend(chars.next_if_eq(&'^'));
-                // A bracket that closes nothing stands for itself.
+                // A `]` directly after the opening bracket is a literal.
                 source.extend(chars.next_if_eq(&']'));
             }
             ']' => classes = classes.saturating_sub(1),
@@ -114,8 +114,8 @@ fn push_as_ascii(written: &str, source: &mut String) {
     }
 }
 
-fn build(source: &str) -> Result<Table, PatternFault> {
-    let parsed = syntax::parse(source).map_err(|error| syntax_fault(&error.to_string()))?;
+fn build_dfa(source: &str) -> Result<Dfa, PatternError> {
+    let parsed = syntax::parse(source).map_err(|error| syntax_error(&error.to_string()))?;
     let nfa = NFA::compiler()
         .configure(
             thompson::Config::new()
@@ -123,23 +123,28 @@ fn build(source: &str) -> Result<Table, PatternFault> {
                 .nfa_size_limit(Some(PATTERN_NFA_BYTES_MAX)),
         )
         .build_from_hir(&parsed)
-        .map_err(|_| PatternFault::Large)?;
-    dense::Builder::new().configure(config()).build_from_nfa(&nfa).map_err(|error| table_fault(&error))
+        .map_err(|_| PatternError::TooLarge)?;
+    dense::Builder::new().configure(dfa_config()).build_from_nfa(&nfa).map_err(|error| dfa_error(&error))
 }
 
-fn config() -> dense::Config {
+fn dfa_config() -> dense::Config {
     dense::Config::new()
         .start_kind(StartKind::Unanchored)
         .dfa_size_limit(Some(PATTERN_DFA_BYTES_MAX))
         .determinize_size_limit(Some(PATTERN_DFA_BYTES_MAX))
 }
 
-/// The parser draws the place in several lines and states the reason in the last.
-fn syntax_fault(drawn: &str) -> PatternFault {
+/// Extracts the reason. The parser's message shows the position in several lines and has the reason in the
+/// last one.
+fn syntax_error(drawn: &str) -> PatternError {
     let reason = drawn.lines().next_back().unwrap_or_default();
-    PatternFault::Syntax(reason.trim_start_matches("error: ").to_owned())
+    PatternError::Syntax(reason.trim_start_matches("error: ").to_owned())
 }
 
-fn table_fault(error: &dense::BuildError) -> PatternFault {
-    if error.is_size_limit_exceeded() { PatternFault::Large } else { PatternFault::Syntax(error.to_string()) }
+fn dfa_error(error: &dense::BuildError) -> PatternError {
+    if error.is_size_limit_exceeded() {
+        PatternError::TooLarge
+    } else {
+        PatternError::Syntax(error.to_string())
+    }
 }

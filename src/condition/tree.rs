@@ -1,4 +1,4 @@
-//! A condition between reading and compiling.
+//! The tree of a condition, between parsing and compilation.
 
 use std::collections::BTreeSet;
 
@@ -7,56 +7,56 @@ use serde_json::Value as Json;
 use super::{Field, Operator};
 use crate::limits::AUDIENCE_CHAIN_MAX;
 
-/// A condition that was read, ready to be compiled.
+/// A parsed condition, ready to be compiled.
 #[derive(Clone, Debug)]
 pub struct Condition {
     pub(super) root: Node,
-    /// The audiences it names.
+    /// The indexes of the audiences that the condition names.
     pub(super) audiences: BTreeSet<u16>,
 }
 
-/// A condition's tree. A `Field` reads the document, everything below it, up to the next `Member`,
-/// is about its value.
+/// A node of a condition's tree. A `Field` reads the document. The nodes below it, down to the next `Member`,
+/// test the field's value.
 #[derive(Clone, Debug)]
 pub(super) enum Node {
-    /// What cannot be made sense of.
+    /// An invalid condition. It never holds.
     Never,
     All(Vec<Node>),
     Any(Vec<Node>),
     Not(Box<Node>),
     Audience(u16),
-    /// `path` is what the author wrote.
+    /// A test of a field. `path` is the author's text.
     Field {
         path: String,
         field: Field,
         test: Box<Node>,
     },
-    /// A member of the element that an `$elemMatch` looks at.
+    /// A test of a member of an element, inside an `$elemMatch`.
     Member {
         path: String,
         name: String,
         test: Box<Node>,
     },
-    /// The length of an array; holds for nothing else.
+    /// A test of an array's length. It does not hold for other values.
     Size {
         path: String,
         test: Box<Node>,
     },
-    /// Any element of an array; holds for nothing else.
+    /// A test that any element of an array must pass. It does not hold for other values.
     Element(Box<Node>),
     Test {
         operator: Operator,
         operand: Json,
         check: Check,
     },
-    /// The comparison with what a parameter will be.
+    /// A comparison with the value of a parameter.
     Param {
         operator: Operator,
         index: u16,
     },
 }
 
-/// What an operator needs beside its operand as written.
+/// The arguments of an operator apart from its operand.
 #[derive(Clone, Debug)]
 pub(super) enum Check {
     Compare,
@@ -71,7 +71,7 @@ impl Node {
         if nodes.len() == 1 { nodes.remove(0) } else { Node::All(nodes) }
     }
 
-    /// As in GrowthBook, any of nothing holds.
+    /// Returns the disjunction of the nodes. As in GrowthBook, an empty one holds.
     pub(super) fn any(nodes: Vec<Node>) -> Node {
         if nodes.is_empty() { Node::All(nodes) } else { Node::Any(nodes) }
     }
@@ -85,10 +85,12 @@ impl Node {
     }
 }
 
-/// The index of an audience that lies on a loop or stands before a chain of more than
-/// [`AUDIENCE_CHAIN_MAX`] audiences, itself counted; `conditions` are all of a site's, by index.
-pub fn overlong_chain(conditions: &[Condition]) -> Option<usize> {
-    // After n rounds a chain of n + 1 audiences is counted in full; on a loop counts never settle.
+/// Returns the index of an audience that is on a loop, or that begins a chain of more than
+/// [`AUDIENCE_CHAIN_MAX`] audiences, including itself. `conditions` are those of all audiences of a site, by
+/// index.
+pub fn find_overlong_chain(conditions: &[Condition]) -> Option<usize> {
+    // After n rounds, chains of up to n + 1 audiences have their full length. On a loop the lengths keep
+    // growing.
     let mut lengths = vec![1; conditions.len()];
     for _ in 0..AUDIENCE_CHAIN_MAX {
         let behind = |index: &u16| lengths.get(usize::from(*index)).copied().unwrap_or(0);

@@ -1,20 +1,20 @@
-//! Values as flat bytes: the literals of programs, the traits of profiles, the fields of content.
+//! The binary encoding of values: literals in programs, traits in profiles, fields of content.
 //!
-//! In comes JSON, out go little-endian bytes that are read where they lie, without allocating:
+//! JSON is encoded as little-endian bytes. Values are read in place, without allocation:
 //!
 //! ```text
 //! value  = 0                                  null
 //!        | 1 | 2                              false, true
 //!        | 3 f64                              number
 //!        | 4 text                             string
-//!        | 5 bytes:u32 count:u32 value*       array;  `bytes` counts what follows `count`
+//!        | 5 bytes:u32 count:u32 value*       array; `bytes` is the length of the part after `count`
 //!        | 6 bytes:u32 count:u32 (text value)*  object; members in ascending order of their keys
 //! text   = bytes:u32 UTF-8
 //! ```
 //!
-//! Equal values have equal bytes (keys sorted, negative zero written as zero), so arrays and
-//! objects are compared as bytes. Numbers are 64-bit floats, as in JavaScript: integers beyond
-//! 2^53 are rounded. Reading malformed bytes gives `None`, or ends an iteration; never a panic.
+//! Equal values have equal bytes, because keys are sorted and negative zero is written as zero. Arrays and
+//! objects are therefore compared as bytes. Numbers are 64-bit floats, as in JavaScript: integers beyond 2^53
+//! are rounded. Malformed bytes decode to `None` or end an iteration. They never cause a panic.
 
 use serde_json::{Map, Number, Value as Json};
 
@@ -28,13 +28,14 @@ const STRING: u8 = 4;
 const ARRAY: u8 = 5;
 const OBJECT: u8 = 6;
 
-/// Integers up to here, and down to its negative, are exact in a 64-bit float.
+/// 2^53. Integers up to this absolute value are exact in a 64-bit float.
 const EXACT_INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// Appends `json` to `out`.
 ///
-/// `json` comes from a parser that bounds its nesting and from a source that bounds its length far
-/// below the 4 GiB a length can say; more than that panics.
+/// # Panics
+/// If the encoded contents exceed the 4 GiB that a length can express. Callers bound the size of `json` far
+/// below that, and its parser bounds the nesting.
 pub fn encode(json: &Json, out: &mut Vec<u8>) {
     match json {
         Json::Null => out.push(NULL),
@@ -54,12 +55,12 @@ pub fn encode(json: &Json, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a value that holds no others; an array or an object counts as null.
-pub fn encode_scalar(value: Value<'_>, out: &mut Vec<u8>) {
+/// Appends a scalar. An array or object is written as null.
+pub(crate) fn encode_scalar(value: Value<'_>, out: &mut Vec<u8>) {
     match value {
         Value::Null | Value::Array(_) | Value::Object(_) => out.push(NULL),
         Value::Bool(flag) => out.push(if flag { TRUE } else { FALSE }),
-        Value::Number(number) => encode_double(number, out),
+        Value::Number(number) => encode_f64(number, out),
         Value::String(text) => {
             out.push(STRING);
             encode_text(text, out);
@@ -68,10 +69,10 @@ pub fn encode_scalar(value: Value<'_>, out: &mut Vec<u8>) {
 }
 
 fn encode_number(number: &Number, out: &mut Vec<u8>) {
-    encode_double(number.as_f64().unwrap_or_default(), out);
+    encode_f64(number.as_f64().unwrap_or_default(), out);
 }
 
-fn encode_double(number: f64, out: &mut Vec<u8>) {
+fn encode_f64(number: f64, out: &mut Vec<u8>) {
     out.push(NUMBER);
     // Adding zero turns negative zero into zero and changes nothing else.
     out.extend((number + 0.0).to_le_bytes());
@@ -81,15 +82,15 @@ fn encode_container(tag: u8, count: usize, out: &mut Vec<u8>, contents: impl FnO
     out.push(tag);
     let length_at = out.len();
     out.extend([0; 4]);
-    out.extend(length(count));
+    out.extend(encode_length(count));
     let start = out.len();
     contents(out);
-    let bytes = length(out.len() - start);
+    let bytes = encode_length(out.len() - start);
     out[length_at..length_at + 4].copy_from_slice(&bytes);
 }
 
 fn encode_members(members: &Map<String, Json>, out: &mut Vec<u8>) {
-    // The map sorts its keys or keeps the source's order, as another crate may have asked.
+    // With serde_json's feature `preserve_order` the map has the order of the source.
     let mut sorted: Vec<_> = members.iter().collect();
     sorted.sort_unstable_by_key(|(key, _)| *key);
     for (key, member) in sorted {
@@ -99,16 +100,16 @@ fn encode_members(members: &Map<String, Json>, out: &mut Vec<u8>) {
 }
 
 pub(super) fn encode_text(text: &str, out: &mut Vec<u8>) {
-    out.extend(length(text.len()));
+    out.extend(encode_length(text.len()));
     out.extend(text.as_bytes());
 }
 
-pub(super) fn length(bytes: usize) -> [u8; 4] {
+pub(super) fn encode_length(bytes: usize) -> [u8; 4] {
     let bytes = u32::try_from(bytes).expect("sources of values are bounded far below 4 GiB");
     bytes.to_le_bytes()
 }
 
-/// A value where it lies in an encoded buffer.
+/// A value that borrows from its encoded bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
     Null,
@@ -120,14 +121,14 @@ pub enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The value that `bytes` begin with; `None` where they are malformed. The contents of arrays
-    /// and objects are looked at only when they are asked for.
+    /// Decodes the value at the start of `bytes`. Returns `None` if they are malformed. The contents of
+    /// arrays and objects are decoded only when they are read.
     pub fn decode(bytes: &'a [u8]) -> Option<Self> {
-        Reader(bytes).value()
+        Decoder(bytes).value()
     }
 
-    /// What stands at a dotted path: members of objects by key, items of arrays by index.
-    pub fn at(self, path: &str) -> Option<Self> {
+    /// Returns the value at a dotted path: members of objects by key, items of arrays by index.
+    pub fn get_path(self, path: &str) -> Option<Self> {
         path.split('.').try_fold(self, |value, part| match value {
             Value::Object(object) => object.get(part),
             Value::Array(array) => array.iter().nth(part.parse().ok()?),
@@ -135,22 +136,22 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The same value as JSON. Allocates.
+    /// Converts the value to JSON. Allocates.
     pub fn to_json(self) -> Json {
-        self.to_json_within(VALUE_NESTING_MAX)
+        self.to_json_bounded(VALUE_NESTING_MAX)
     }
 
-    fn to_json_within(self, nesting: usize) -> Json {
+    fn to_json_bounded(self, nesting: usize) -> Json {
         match self {
             Value::Null => Json::Null,
             Value::Bool(flag) => Json::Bool(flag),
             Value::Number(number) => number_to_json(number),
             Value::String(text) => Json::from(text),
             Value::Array(_) | Value::Object(_) if nesting == 0 => Json::Null,
-            Value::Array(array) => array.iter().map(|item| item.to_json_within(nesting - 1)).collect(),
+            Value::Array(array) => array.iter().map(|item| item.to_json_bounded(nesting - 1)).collect(),
             Value::Object(object) => object
                 .iter()
-                .map(|(key, member)| (key.to_owned(), member.to_json_within(nesting - 1)))
+                .map(|(key, member)| (key.to_owned(), member.to_json_bounded(nesting - 1)))
                 .collect(),
         }
     }
@@ -164,7 +165,7 @@ fn number_to_json(number: f64) -> Json {
     }
 }
 
-/// An array where it lies. Equal arrays are equal in bytes.
+/// An encoded array. Equal arrays have equal bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Array<'a> {
     items: &'a [u8],
@@ -181,13 +182,12 @@ impl<'a> Array<'a> {
     }
 
     pub fn iter(self) -> impl Iterator<Item = Value<'a>> {
-        let mut items = Reader(self.items);
+        let mut items = Decoder(self.items);
         std::iter::from_fn(move || items.value())
     }
 }
 
-/// An object where it lies, its members in ascending order of their keys. Equal objects are equal
-/// in bytes.
+/// An encoded object with its members in ascending order of their keys. Equal objects have equal bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Object<'a> {
     members: &'a [u8],
@@ -204,7 +204,7 @@ impl<'a> Object<'a> {
     }
 
     pub fn iter(self) -> impl Iterator<Item = (&'a str, Value<'a>)> {
-        let mut members = Reader(self.members);
+        let mut members = Decoder(self.members);
         std::iter::from_fn(move || Some((members.text()?, members.value()?)))
     }
 
@@ -215,22 +215,23 @@ impl<'a> Object<'a> {
     }
 }
 
-/// A text that most readers do not look at.
+/// A text whose UTF-8 is not validated yet, since most callers do not read it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RawText<'a>(&'a [u8]);
 
 impl<'a> RawText<'a> {
-    /// The text; empty where the bytes are malformed.
+    /// Returns the text, or `""` if it is not UTF-8.
     pub(super) fn as_str(self) -> &'a str {
         std::str::from_utf8(self.0).unwrap_or_default()
     }
 }
 
-/// Takes little-endian things off the front of a buffer; `None` where it does not hold them.
+/// A decoder of little-endian data. Its methods consume the front of the buffer and return `None` if it is
+/// too short.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+pub(super) struct Decoder<'a>(pub(super) &'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> Decoder<'a> {
     pub(super) fn value(&mut self) -> Option<Value<'a>> {
         Some(match self.u8()? {
             NULL => Value::Null,
@@ -261,7 +262,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.take(bytes as usize)?).ok()
     }
 
-    /// A text that is checked when it is asked for.
+    /// Decodes a text without validating its UTF-8.
     pub(super) fn raw_text(&mut self) -> Option<RawText<'a>> {
         let bytes = self.u32()?;
         self.take(bytes as usize).map(RawText)

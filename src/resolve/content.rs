@@ -1,58 +1,64 @@
-//! What content queries find, as bytes: for the endpoint, and for the nodes of a page whose items depend on its path.
+//! The items of content queries in a body: for the query endpoint, and for embedded queries whose items
+//! depend on the path.
 
 use super::path::RoutePath;
-use super::render::Plan;
+use super::render::BodyPlan;
 use super::route;
 use crate::condition::{Patterns, Value};
 use crate::limits::QUERY_PAGE_BYTES_MAX;
-use crate::site::query::params::{self, NO_VALUES, Values};
-use crate::site::query::run::Search;
+use crate::site::query::params::{self, NO_VALUES, ParamValues};
+use crate::site::query::run::QueryRunner;
 use crate::site::snapshot::format::{
-    ArchivedEmbedded, ArchivedGiven, ArchivedPage, ArchivedQuery, ArchivedSite,
+    ArchivedArgument, ArchivedPage, ArchivedQuery, ArchivedQueryCall, ArchivedSite,
 };
 
-/// Notes what was found: the items, joined by commas. A page ends before the item that would make it too large, so that it is
-/// shorter than was asked for.
-pub fn push_items(site: &ArchivedSite, query: &ArchivedQuery, search: &mut Search, plan: &mut Plan) {
+/// Adds the found items to the plan, separated by commas. A page ends before the item that would make it too
+/// large, so it may be shorter than requested.
+pub(crate) fn push_items(
+    site: &ArchivedSite,
+    query: &ArchivedQuery,
+    search: &mut QueryRunner,
+    plan: &mut BodyPlan,
+) {
     let mut bytes = 0;
-    search.end_page(|at| {
+    search.truncate_page(|at| {
         let piece = query.items[at as usize].piece.to_native() as usize;
         bytes += site.pieces[piece].text.len() + 1;
         bytes > QUERY_PAGE_BYTES_MAX
     });
-    for (i, at) in search.found.iter().enumerate() {
+    for (i, at) in search.positions.iter().enumerate() {
         if i > 0 {
             plan.text.push(b',');
         }
-        plan.push(&site.pieces, query.items[*at as usize].piece.to_native());
+        plan.push_piece(&site.pieces, query.items[*at as usize].piece.to_native());
     }
 }
 
-/// What the holes of a page depend on.
-pub struct Holes<'h> {
-    /// Kept from request to request.
-    pub search: &'h mut Search,
-    /// The snapshot's.
+/// The inputs and buffers of a page's embedded queries.
+pub(crate) struct EmbeddedQueries<'h> {
+    /// Reused from request to request.
+    pub search: &'h mut QueryRunner,
+    /// The snapshot's compiled regular expressions.
     pub patterns: &'h Patterns,
-    /// As requested.
+    /// The requested path.
     pub path: &'h RoutePath,
 }
 
-impl Holes<'_> {
-    /// Notes the items of the first page, `],"nextCursor":`, and the cursor or null. Nothing is found where a part of the path
-    /// is no value of its parameter.
-    pub(super) fn fill(
+impl EmbeddedQueries<'_> {
+    /// Adds the items of the first page, `],"nextCursor":`, and the cursor or null. Finds nothing if a part
+    /// of the path is not a value that its parameter accepts.
+    pub(super) fn push_query(
         &mut self,
         site: &ArchivedSite,
         page: &ArchivedPage,
-        embedded: &ArchivedEmbedded,
-        plan: &mut Plan,
+        embedded: &ArchivedQueryCall,
+        plan: &mut BodyPlan,
     ) {
         let query = &site.queries[embedded.query.to_native() as usize];
-        let found = values(page, query, embedded, self.path).is_some_and(|values| {
-            self.search.name(&site.site, query, &values);
+        let found = bind_params(page, query, embedded, self.path).is_some_and(|values| {
+            self.search.set_query(&site.site, query, &values);
             let limit = query.limit.to_native() as usize;
-            // What could take too many evaluations is refused by `compile`.
+            // `compile` rejects a page whose query may need too many evaluations.
             self.search.run(query, &values, limit, self.patterns).is_ok()
         });
         if found {
@@ -66,23 +72,23 @@ impl Holes<'_> {
     }
 }
 
-fn values<'v>(
+fn bind_params<'v>(
     page: &'v ArchivedPage,
     query: &'v ArchivedQuery,
-    embedded: &'v ArchivedEmbedded,
+    embedded: &'v ArchivedQueryCall,
     path: &'v RoutePath,
-) -> Option<Values<'v>> {
+) -> Option<ParamValues<'v>> {
     let mut values = NO_VALUES;
-    for ((param, given), value) in query.params.iter().zip(embedded.given.iter()).zip(&mut values) {
+    for ((param, given), value) in query.params.iter().zip(embedded.arguments.iter()).zip(&mut values) {
         *value = match given {
-            ArchivedGiven::Nothing => None,
-            ArchivedGiven::Value(encoded) => Some(Value::decode(encoded)?),
-            ArchivedGiven::Route(name) => {
+            ArchivedArgument::Nothing => None,
+            ArchivedArgument::Value(encoded) => Some(Value::decode(encoded)?),
+            ArchivedArgument::Route(name) => {
                 let (_, text) = route::params(&page.path, path).find(|(known, _)| *known == name.as_str())?;
-                Some(params::read(param, text)?)
+                Some(params::parse(param, text)?)
             }
         };
     }
-    params::complete(query, &mut values).ok()?;
+    params::apply_defaults(query, &mut values).ok()?;
     Some(values)
 }

@@ -1,10 +1,11 @@
-//! Rules to a variant for each zone. First match wins; else `default`.
+//! Decides from the rules which variant each zone shows. The first matching rule wins. Without a match the
+//! zone shows `default`.
 //!
-//! Zones are decided from the outside in: one that is nested in a variant that is not shown is not
-//! there, and its rules are not tried. An audience is evaluated at most once a request.
+//! Zones are decided from the outside in. A zone within a variant that is not shown is absent, and its rules
+//! are not tried. An audience is evaluated at most once per request.
 
-use super::variants::{Asked, Choice, variant_named};
-use super::visitor_context::{ProfileDocument, Visitor};
+use super::variants::{Choice, ForcedVariants, find_variant};
+use super::visitor_context::{Visitor, VisitorContext};
 use crate::condition::{self, Audiences, Evaluator, Memo, Patterns};
 use crate::site::snapshot::format::{
     ArchivedAudience, ArchivedExperiment, ArchivedPage, ArchivedPart, ArchivedRange, ArchivedRule,
@@ -12,34 +13,34 @@ use crate::site::snapshot::format::{
 };
 use crate::url::PageUrl;
 
-/// The index of `default`, which stands first among a zone's variants.
-pub(super) const DEFAULT: u8 = 0;
+/// The index of `default`, which is the first of a zone's variants.
+pub(super) const DEFAULT_VARIANT: u8 = 0;
 
-/// Buffers for deciding, kept from request to request.
+/// Buffers for decisions, reused from request to request.
 #[derive(Debug, Default)]
-pub struct Deciding {
+pub(crate) struct DecisionBuffers {
     url: PageUrl,
 }
 
-impl Deciding {
-    /// Room for any request.
-    pub fn new() -> Self {
+impl DecisionBuffers {
+    /// Creates buffers that are large enough for any request.
+    pub(crate) fn new() -> Self {
         Self { url: PageUrl::new() }
     }
 
-    /// What `visitor` is to see. The regular expressions are the snapshot's.
-    pub fn decide(
+    /// Selects the variants for `visitor`. `patterns` are the snapshot's regular expressions.
+    pub(crate) fn decide(
         &mut self,
         site: &ArchivedSite,
         page: &ArchivedPage,
         visitor: &Visitor<'_>,
         patterns: &Patterns,
     ) -> Choice {
-        if visitor.agent.crawler {
-            return choose(page, |_| DEFAULT);
+        if visitor.agent.is_crawler {
+            return choose_zones(page, |_| DEFAULT_VARIANT);
         }
-        self.url.read(visitor.url.filter(|_| site.sees_url));
-        let document = ProfileDocument::new(site, visitor, &self.url);
+        self.url.parse(visitor.url.filter(|_| site.sees_url));
+        let document = VisitorContext::new(site, visitor, &self.url);
         let mut memo = Memo::default();
         let audiences = SiteAudiences(&site.audiences);
         let mut decider = Decider {
@@ -47,34 +48,36 @@ impl Deciding {
             anon_id: visitor.anon_id,
             evaluator: Evaluator { document: &document, audiences: &audiences, patterns, memo: &mut memo },
         };
-        choose(page, |zone| decider.zone(zone))
+        choose_zones(page, |zone| decider.decide_zone(zone))
     }
 
-    /// The whole document, for people who ask why; deciding reads the URL only where the site's
-    /// rules look at it.
-    pub fn document<'a>(
+    /// Returns the complete visitor context, for explanations. A decision parses the URL only if the site's
+    /// rules read it.
+    pub(crate) fn document<'a>(
         &'a mut self,
         site: &'a ArchivedSite,
         visitor: &'a Visitor<'a>,
-    ) -> ProfileDocument<'a> {
-        self.url.read(visitor.url);
-        ProfileDocument::new(site, visitor, &self.url)
+    ) -> VisitorContext<'a> {
+        self.url.parse(visitor.url);
+        VisitorContext::new(site, visitor, &self.url)
     }
 }
 
-/// What was asked for, where the page has it, else `default`.
-pub fn forced(page: &ArchivedPage, asked: &Asked<'_>) -> Choice {
-    choose(page, |zone| asked.key(&zone.name).and_then(|key| variant_named(zone, key)).unwrap_or(DEFAULT))
+/// Returns the forced variants that the page has, and `default` in the other zones.
+pub fn choose_forced(page: &ArchivedPage, asked: &ForcedVariants<'_>) -> Choice {
+    choose_zones(page, |zone| {
+        asked.key(&zone.name).and_then(|key| find_variant(zone, key)).unwrap_or(DEFAULT_VARIANT)
+    })
 }
 
-/// Asks `decide` for every zone that is there.
-fn choose(page: &ArchivedPage, mut decide: impl FnMut(&ArchivedZone) -> u8) -> Choice {
-    let mut choice = Choice::nothing();
-    choose_in(page, &page.parts, &mut decide, &mut choice);
+/// Calls `decide` for every zone that is present.
+fn choose_zones(page: &ArchivedPage, mut decide: impl FnMut(&ArchivedZone) -> u8) -> Choice {
+    let mut choice = Choice::empty();
+    choose_in_parts(page, &page.parts, &mut decide, &mut choice);
     choice
 }
 
-fn choose_in<D: FnMut(&ArchivedZone) -> u8>(
+fn choose_in_parts<D: FnMut(&ArchivedZone) -> u8>(
     page: &ArchivedPage,
     parts: &[ArchivedPart],
     decide: &mut D,
@@ -85,12 +88,12 @@ fn choose_in<D: FnMut(&ArchivedZone) -> u8>(
             let zone = &page.zones[usize::from(*index)];
             let variant = decide(zone);
             choice.set(*index, variant);
-            choose_in(page, &zone.variants[usize::from(variant)].parts, decide, choice);
+            choose_in_parts(page, &zone.variants[usize::from(variant)].parts, decide, choice);
         }
     }
 }
 
-/// The audiences' programs, for `$audience`.
+/// The programs of the audiences, for `$audience`.
 pub(super) struct SiteAudiences<'a>(pub(super) &'a [ArchivedAudience]);
 
 impl Audiences for SiteAudiences<'_> {
@@ -102,15 +105,15 @@ impl Audiences for SiteAudiences<'_> {
 struct Decider<'a, 'w> {
     site: &'a ArchivedSite,
     anon_id: Option<&'a str>,
-    evaluator: Evaluator<'a, 'w, ProfileDocument<'a>, SiteAudiences<'a>>,
+    evaluator: Evaluator<'a, 'w, VisitorContext<'a>, SiteAudiences<'a>>,
 }
 
 impl Decider<'_, '_> {
-    fn zone(&mut self, zone: &ArchivedZone) -> u8 {
-        zone.rules.iter().find_map(|rule| self.rule(rule)).unwrap_or(DEFAULT)
+    fn decide_zone(&mut self, zone: &ArchivedZone) -> u8 {
+        zone.rules.iter().find_map(|rule| self.match_rule(rule)).unwrap_or(DEFAULT_VARIANT)
     }
 
-    fn rule(&mut self, rule: &ArchivedRule) -> Option<u8> {
+    fn match_rule(&mut self, rule: &ArchivedRule) -> Option<u8> {
         match rule {
             ArchivedRule::When { program, variant, .. } => self.evaluator.holds(program).then_some(*variant),
             ArchivedRule::Experiment { experiment, arms, when } => {
@@ -120,26 +123,26 @@ impl Decider<'_, '_> {
                 if !holds {
                     return None;
                 }
-                Place::of(experiment, id).variant(arms)
+                Assignment::of(experiment, id).variant(arms)
             }
         }
     }
 }
 
-/// Where an anon ID lies in an experiment.
+/// The assignment of an anon ID in an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Outside its namespace: it does not match.
+pub(super) enum Assignment {
+    /// Outside the experiment's namespace: the rule does not match.
     OutsideNamespace,
-    /// Held out: it matches with `default`.
+    /// Held out: the rule matches with `default`.
     HeldOut,
-    /// In no arm's range: it does not match.
+    /// In no arm's range: the rule does not match.
     OutsideCoverage,
-    /// In this arm.
+    /// In the arm with this index.
     Arm(usize),
 }
 
-impl Place {
+impl Assignment {
     pub(super) fn of(experiment: &ArchivedExperiment, id: &str) -> Self {
         if let Some(namespace) = experiment.namespace.as_ref()
             && !condition::in_namespace(id, &namespace.name, range(&namespace.range))
@@ -160,13 +163,13 @@ impl Place {
     pub(super) fn variant(self, arms: &[u8]) -> Option<u8> {
         match self {
             Self::Arm(arm) => arms.get(arm).copied(),
-            Self::HeldOut => Some(DEFAULT),
+            Self::HeldOut => Some(DEFAULT_VARIANT),
             Self::OutsideNamespace | Self::OutsideCoverage => None,
         }
     }
 }
 
-/// The number in [0, 1) that decides the arm.
+/// Returns the number in [0, 1) that determines the arm.
 pub(super) fn bucket(experiment: &ArchivedExperiment, id: &str) -> Option<f64> {
     condition::hash(&[experiment.seed.as_str()], id, 2)
 }

@@ -1,21 +1,21 @@
-//! Why a visitor was shown what was shown: the same decision, told rule by rule.
+//! Explains a decision: the same evaluation, reported rule by rule.
 //!
-//! The only part of answering that allocates. Rules are told up to the one that matched; what
-//! stands behind it was never tried.
+//! This is the only part of resolving that allocates. The report ends with the matching rule, because the
+//! rules after it were never tried.
 
 use serde_json::{Value as Json, json};
 
-use super::decide::{Deciding, Place, SiteAudiences, bucket};
+use super::decide::{Assignment, DecisionBuffers, SiteAudiences, bucket};
 use super::variants::Choice;
-use super::visitor_context::{ProfileDocument, Visitor};
-use crate::condition::{Evaluator, Leaf, Memo, Patterns};
+use super::visitor_context::{Visitor, VisitorContext};
+use crate::condition::{DecidingTest, Evaluator, Memo, Patterns};
 use crate::site::snapshot::format::{
     ArchivedExperiment, ArchivedPage, ArchivedRule, ArchivedSite, ArchivedZone,
 };
 
-/// `decisions` and `visitor` of an explained answer; `forced` where no rule was tried.
-pub fn explain(
-    deciding: &mut Deciding,
+/// Returns `decisions` and `visitor` of an explained response. `forced` means that no rule was tried.
+pub(crate) fn explain(
+    deciding: &mut DecisionBuffers,
     site: &ArchivedSite,
     page: &ArchivedPage,
     visitor: &Visitor<'_>,
@@ -30,11 +30,11 @@ pub fn explain(
         anon_id: visitor.anon_id,
         evaluator: Evaluator { document: &document, audiences: &audiences, patterns, memo: &mut memo },
     };
-    let decisions = choice.shown(page).map(|(zone, variant)| {
-        let (source, rules) = match visitor.agent.crawler {
+    let decisions = choice.selected(page).map(|(zone, variant)| {
+        let (source, rules) = match visitor.agent.is_crawler {
             _ if forced => ("forced", Vec::new()),
             true => ("crawler", Vec::new()),
-            false => explainer.zone(zone),
+            false => explainer.explain_zone(zone),
         };
         json!({ "zone": zone.name.as_str(), "key": variant.key.as_str(), "source": source, "rules": rules })
     });
@@ -44,27 +44,27 @@ pub fn explain(
 struct Explainer<'a, 'w> {
     site: &'a ArchivedSite,
     anon_id: Option<&'a str>,
-    evaluator: Evaluator<'a, 'w, ProfileDocument<'a>, SiteAudiences<'a>>,
+    evaluator: Evaluator<'a, 'w, VisitorContext<'a>, SiteAudiences<'a>>,
 }
 
 impl<'a> Explainer<'a, '_> {
-    fn zone(&mut self, zone: &'a ArchivedZone) -> (&'static str, Vec<Json>) {
+    fn explain_zone(&mut self, zone: &'a ArchivedZone) -> (&'static str, Vec<Json>) {
         let mut told = Vec::new();
         for (index, rule) in zone.rules.iter().enumerate() {
-            let (matched, why, experiment) = self.rule(rule);
+            let (matched, why, experiment) = self.explain_rule(rule);
             told.push(json!({ "index": index, "matched": matched, "why": why, "experiment": experiment }));
             if matched {
-                return (source(rule), told);
+                return (decision_source(rule), told);
             }
         }
         ("default", told)
     }
 
-    fn rule(&mut self, rule: &'a ArchivedRule) -> (bool, Json, Json) {
+    fn explain_rule(&mut self, rule: &'a ArchivedRule) -> (bool, Json, Json) {
         match rule {
             ArchivedRule::When { program, .. } => {
                 let (holds, leaf) = self.evaluator.trace(program);
-                (holds, why(leaf), Json::Null)
+                (holds, leaf_json(leaf), Json::Null)
             }
             ArchivedRule::Experiment { experiment, arms, when } => {
                 let experiment = &self.site.experiments[usize::from(experiment.to_native())];
@@ -74,15 +74,15 @@ impl<'a> Explainer<'a, '_> {
                         json!({ "path": "anonId", "operator": "$exists", "expected": true, "actual": false });
                     return (false, why, Json::Null);
                 };
-                let place = Place::of(experiment, id);
+                let place = Assignment::of(experiment, id);
                 let matched = holds && place.variant(arms).is_some();
-                (matched, why(leaf), bucketed(experiment, id, place))
+                (matched, leaf_json(leaf), experiment_json(experiment, id, place))
             }
         }
     }
 }
 
-fn source(rule: &ArchivedRule) -> &'static str {
+fn decision_source(rule: &ArchivedRule) -> &'static str {
     match rule {
         ArchivedRule::When { audience: true, .. } => "audience",
         ArchivedRule::When { .. } => "when",
@@ -90,8 +90,8 @@ fn source(rule: &ArchivedRule) -> &'static str {
     }
 }
 
-/// The test that decided a condition.
-fn why(leaf: Option<Leaf<'_>>) -> Json {
+/// Returns the test that determined the result of a condition, as JSON.
+fn leaf_json(leaf: Option<DecidingTest<'_>>) -> Json {
     leaf.map_or(Json::Null, |leaf| {
         json!({
             "path": leaf.path, "operator": leaf.operator, "expected": leaf.expected.to_json(),
@@ -100,7 +100,7 @@ fn why(leaf: Option<Leaf<'_>>) -> Json {
     })
 }
 
-fn bucketed(experiment: &ArchivedExperiment, id: &str, place: Place) -> Json {
+fn experiment_json(experiment: &ArchivedExperiment, id: &str, place: Assignment) -> Json {
     let pair =
         |range: &crate::site::snapshot::format::ArchivedRange| [range.from.to_native(), range.to.to_native()];
     let namespace = experiment.namespace.as_ref().map(|n| {
@@ -112,10 +112,10 @@ fn bucketed(experiment: &ArchivedExperiment, id: &str, place: Place) -> Json {
         "ranges": experiment.ranges.iter().map(pair).collect::<Vec<_>>(),
         "namespace": namespace, "seed": experiment.seed.as_str(),
         "in": match place {
-            Place::Arm(_) => "range",
-            Place::OutsideCoverage => "coverage",
-            Place::OutsideNamespace => "namespace",
-            Place::HeldOut => "holdout",
+            Assignment::Arm(_) => "range",
+            Assignment::OutsideCoverage => "coverage",
+            Assignment::OutsideNamespace => "namespace",
+            Assignment::HeldOut => "holdout",
         },
     })
 }

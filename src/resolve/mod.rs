@@ -1,14 +1,16 @@
-//! Snapshot, visitor and request to bytes. Pure: no HTTP, no sockets, no clock.
+//! Resolving: snapshot, visitor and request in, the bytes of the response body out. Pure: no HTTP, no
+//! sockets, no clock.
 //!
-//! The way of an answer: [`path`] > [`site`] (which route) > [`decide`] or [`variants`] (which
-//! variant of each zone) > [`render`] (its bytes, with what [`content`] finds). [`explain`] tells why.
+//! The steps: [`path`] parses the requested path. [`route`] finds the route. [`decide`] or [`variants`]
+//! selects a variant of each zone. [`render`] produces the bytes, with the items that [`content`] finds.
+//! [`explain`] gives the reasons.
 
-pub mod content;
-pub mod decide;
-pub mod explain;
-pub mod path;
-pub mod render;
-pub mod route;
-pub mod user_agent;
-pub mod variants;
-pub mod visitor_context;
+pub(crate) mod content;
+pub(crate) mod decide;
+pub(crate) mod explain;
+pub(crate) mod path;
+pub(crate) mod render;
+pub(crate) mod route;
+pub(crate) mod user_agent;
+pub(crate) mod variants;
+pub(crate) mod visitor_context;

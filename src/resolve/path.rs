@@ -1,59 +1,59 @@
-//! The value of `route` as a path: decoded segment by segment, so that `location.pathname` can be
-//! passed as it is.
+//! Parses the value of `route` as a path: splits it into segments and decodes them, so that a page can pass
+//! its `location.pathname` unchanged.
 //!
-//! `%2F` becomes part of its segment, a bad escape stays as written, a plus is a plus. Query and
-//! fragment are cut, a trailing slash is dropped. The buffers are kept for the next request.
+//! `%2F` becomes part of its segment, an invalid escape stays as written, and a plus is a plus. Query and
+//! fragment are cut off, and a trailing slash is dropped. The buffers are reused for the next request.
 
 use crate::limits::{ROUTE_BYTES_MAX, ROUTE_SEGMENTS_MAX};
 
-/// A requested path. Segments are never empty; "/" has none.
+/// A requested path. Its segments are never empty, and "/" has none.
 #[derive(Debug)]
 pub struct RoutePath {
     text: String,
     decoded: Vec<u8>,
-    /// Where each segment ends in `text`; it begins one behind the end of the one before.
+    /// End of each segment in `text`. A segment begins one byte after the end of the previous one.
     ends: Vec<u16>,
-    /// Whether some segment has a slash inside, so that `text` alone does not tell the segments.
-    slash_inside: bool,
+    /// Whether a segment contains a slash, so that `text` alone does not show the segments.
+    has_escaped_slash: bool,
 }
 
-/// Why a value is no path.
+/// The reason why a value is not a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoPath {
-    /// It does not begin with a slash.
+pub enum PathError {
+    /// The value does not begin with a slash.
     NotAbsolute,
-    /// It has an empty segment.
+    /// A segment is empty.
     EmptySegment,
-    /// It is over `ROUTE_BYTES_MAX`.
+    /// The value is longer than `ROUTE_BYTES_MAX`.
     TooLong,
 }
 
 impl RoutePath {
-    /// An empty buffer, large enough for any path.
+    /// Creates an empty path with buffers that are large enough for any path.
     pub fn new() -> Self {
         Self {
             text: String::with_capacity(ROUTE_BYTES_MAX),
             decoded: Vec::with_capacity(ROUTE_BYTES_MAX),
             ends: Vec::with_capacity(ROUTE_SEGMENTS_MAX),
-            slash_inside: false,
+            has_escaped_slash: false,
         }
     }
 
-    /// Takes the path out of `value`.
+    /// Parses `value` and replaces the path.
     ///
     /// # Errors
-    /// The first reason why it is none.
-    pub fn read(&mut self, value: &str) -> Result<(), NoPath> {
+    /// The first reason why it is not a path.
+    pub fn parse(&mut self, value: &str) -> Result<(), PathError> {
         let path = memchr::memchr2(b'?', b'#', value.as_bytes()).map_or(value, |at| &value[..at]);
         if !path.starts_with('/') {
-            return Err(NoPath::NotAbsolute);
+            return Err(PathError::NotAbsolute);
         }
         if path.len() > ROUTE_BYTES_MAX {
-            return Err(NoPath::TooLong);
+            return Err(PathError::TooLong);
         }
         self.text.clear();
         self.ends.clear();
-        self.slash_inside = false;
+        self.has_escaped_slash = false;
         let inner = path[1..].strip_suffix('/').unwrap_or(&path[1..]);
         if inner.is_empty() && path.len() <= 1 {
             self.text.push('/');
@@ -61,7 +61,7 @@ impl RoutePath {
         }
         for segment in inner.split('/') {
             if segment.is_empty() {
-                return Err(NoPath::EmptySegment);
+                return Err(PathError::EmptySegment);
             }
             self.text.push('/');
             self.push_segment(segment);
@@ -77,48 +77,48 @@ impl RoutePath {
         }
         self.decoded.clear();
         crate::percent::decode(segment.as_bytes(), &mut self.decoded);
-        // Escapes that do not give UTF-8 are bad escapes: the segment stays as written.
+        // Escapes that decode to invalid UTF-8 are invalid: the segment stays as written.
         let text = std::str::from_utf8(&self.decoded).unwrap_or(segment);
-        self.slash_inside |= text.contains('/');
+        self.has_escaped_slash |= text.contains('/');
         self.text.push_str(text);
     }
 
-    /// The decoded path.
+    /// Returns the decoded path.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The decoded path where its slashes are exactly those between segments; else None.
+    /// Returns the decoded path if all of its slashes separate segments.
     pub fn literal(&self) -> Option<&str> {
-        (!self.slash_inside).then_some(&self.text)
+        (!self.has_escaped_slash).then_some(&self.text)
     }
 
-    /// How many segments there are.
+    /// Returns the number of segments.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether it is "/".
+    /// Returns whether the path is "/".
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The decoded segment `i`, below `len`.
+    /// Returns the decoded segment `i`, which must be less than `len`.
     pub fn segment(&self, i: usize) -> &str {
-        &self.text[self.begin(i)..usize::from(self.ends[i])]
+        &self.text[self.segment_start(i)..usize::from(self.ends[i])]
     }
 
-    /// The decoded segments from `i` on, with the slashes between them.
+    /// Returns the decoded segments from `i` on, with the slashes between them.
     pub fn rest(&self, i: usize) -> &str {
-        &self.text[self.begin(i)..]
+        &self.text[self.segment_start(i)..]
     }
 
-    fn begin(&self, i: usize) -> usize {
+    fn segment_start(&self, i: usize) -> usize {
         i.checked_sub(1).map_or(1, |before| usize::from(self.ends[before]) + 1)
     }
 
-    /// Appends the path with every byte escaped that is not unreserved (RFC 3986 section 2.3);
-    /// slashes between segments stay.
+    /// Appends the path with all bytes escaped except the unreserved ones (RFC 3986 section 2.3) and the
+    /// slashes between segments.
     pub fn encode(&self, out: &mut Vec<u8>) {
         if self.is_empty() {
             out.push(b'/');

@@ -1,25 +1,29 @@
-//! Finding a route of a site: literal before parameter before rest, segment by segment.
+//! Finds the route for a path. In each segment a literal precedes a parameter, and a parameter precedes `*`.
 
 use super::path::RoutePath;
 use crate::site::snapshot::format::{
-    ArchivedBranch, ArchivedPage, ArchivedRoute, ArchivedShows, ArchivedSite,
+    ArchivedBranch, ArchivedPage, ArchivedRoute, ArchivedRouteTarget, ArchivedSite,
 };
 use crate::site::snapshot::hash_index;
 
-/// The route that shows `path`.
-pub fn find<'s>(site: &'s ArchivedSite, path: &RoutePath) -> Option<&'s ArchivedRoute> {
-    let index = path.literal().and_then(|text| literal(site, text)).or_else(|| pattern(site, 0, path, 0))?;
+/// Finds the route for `path`.
+pub(crate) fn find<'s>(site: &'s ArchivedSite, path: &RoutePath) -> Option<&'s ArchivedRoute> {
+    let index = path
+        .literal()
+        .and_then(|text| find_literal(site, text))
+        .or_else(|| find_pattern(site, 0, path, 0))?;
     site.routes.get(index as usize)
 }
 
-/// A path without parameters is found whole: the tree would come to the same route, since a
-/// literal goes first at every segment.
-fn literal(site: &ArchivedSite, text: &str) -> Option<u32> {
+/// Finds a literal route by the whole path. The pattern tree would find the same route, because a literal
+/// precedes a parameter in each segment.
+fn find_literal(site: &ArchivedSite, text: &str) -> Option<u32> {
     hash_index::find(&site.literals, text.as_bytes(), |at| site.routes[at].path == *text)
 }
 
-/// Visits each branch once at most: a branch stands for one depth only.
-fn pattern(site: &ArchivedSite, branch: u32, path: &RoutePath, depth: usize) -> Option<u32> {
+/// Searches the pattern tree from `branch` on. Visits each branch at most once, because a branch has only one
+/// depth.
+fn find_pattern(site: &ArchivedSite, branch: u32, path: &RoutePath, depth: usize) -> Option<u32> {
     let branch: &ArchivedBranch = site.tree.get(branch as usize)?;
     if depth == path.len() {
         return branch.route.as_ref().map(|route| route.to_native());
@@ -29,22 +33,23 @@ fn pattern(site: &ArchivedSite, branch: u32, path: &RoutePath, depth: usize) -> 
         .literals
         .binary_search_by(|entry| entry.0.as_str().cmp(segment))
         .ok()
-        .and_then(|at| pattern(site, branch.literals[at].1.to_native(), path, depth + 1));
+        .and_then(|at| find_pattern(site, branch.literals[at].1.to_native(), path, depth + 1));
     literal
-        .or_else(|| pattern(site, branch.param.as_ref()?.to_native(), path, depth + 1))
+        .or_else(|| find_pattern(site, branch.param.as_ref()?.to_native(), path, depth + 1))
         .or_else(|| branch.rest.as_ref().map(|route| route.to_native()))
 }
 
-/// The page that a route shows; None for a redirect.
-pub fn page<'s>(site: &'s ArchivedSite, route: &ArchivedRoute) -> Option<&'s ArchivedPage> {
-    match &route.shows {
-        ArchivedShows::Page(index) => Some(&site.pages[index.to_native() as usize]),
-        ArchivedShows::Redirect(_) => None,
+/// Returns the page of a route, or `None` for a redirect.
+pub(crate) fn page<'s>(site: &'s ArchivedSite, route: &ArchivedRoute) -> Option<&'s ArchivedPage> {
+    match &route.target {
+        ArchivedRouteTarget::Page(index) => Some(&site.pages[index.to_native() as usize]),
+        ArchivedRouteTarget::Redirect(_) => None,
     }
 }
 
-/// The names and values of the parameters of `pattern`, in order; `*` is the name of the rest. The path is one that it matches.
-pub fn params<'r>(pattern: &'r str, path: &'r RoutePath) -> impl Iterator<Item = (&'r str, &'r str)> {
+/// Returns the names and values of the parameters of `pattern`, in order. The name of the rest is `*`. The
+/// path must match the pattern.
+pub(crate) fn params<'r>(pattern: &'r str, path: &'r RoutePath) -> impl Iterator<Item = (&'r str, &'r str)> {
     let segments = pattern[1..].split('/').enumerate();
     segments.filter_map(move |(i, segment)| match segment.strip_prefix(':') {
         Some(name) => Some((name, path.segment(i))),

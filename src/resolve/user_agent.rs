@@ -1,27 +1,30 @@
-//! What a User-Agent says: whether it is a crawler, and the device, system and browser that rules may ask for.
+//! User-Agent parsing: detects crawlers, and the device, operating system and browser that rules can read.
 //!
-//! In comes the text of an agent, out come [`Facts`], four bytes. An agent that is empty or not known is a visitor of whom
-//! nothing is known, and never a crawler. Only the first [`USER_AGENT_BYTES_MAX`] bytes count.
+//! The input is the text of a User-Agent, the output is a [`UserAgentInfo`] of four bytes. An empty or
+//! unknown User-Agent gives no information, and never counts as a crawler. Only the first
+//! [`USER_AGENT_BYTES_MAX`] bytes are examined.
 //!
-//! [`Agents`] is built once and shared by all workers. It holds the texts of `crawlers.txt` in one automaton of 360 KB,
-//! a contiguous NFA: a pass over the agent tells whether any of 1,500 texts is in it, and needs no memory to do so. The rest
-//! are short lists of signs, gone through in order. The time is linear in the agent's length.
-//! [`AgentTable`] is a worker's own: since the same few hundred agents come again and again, it remembers their facts by
-//! their bytes, in a fixed number of slots. It allocates nothing after it was made, and it never changes an answer: a slot
-//! counts only where it holds exactly the bytes that were asked for.
+//! One [`UserAgentParser`] is shared by all workers. It holds the texts of `crawlers.txt` in one automaton of
+//! 360 KB, a contiguous NFA. One pass over a User-Agent finds whether it contains any of 1,500 texts, without
+//! allocating. The other checks are short lists of signs, tried in order. The time is linear in the length of
+//! the User-Agent.
+//!
+//! Each worker has its own [`UserAgentCache`], because the same few hundred User-Agents account for most
+//! requests. The cache maps their bytes to their information in a fixed number of slots. It allocates only
+//! when it is created. It never changes a result: a slot counts only if it holds exactly the same bytes.
 
-use crate::limits::{AGENTS_REMEMBERED, USER_AGENT_BYTES_MAX};
+use crate::limits::{USER_AGENT_BYTES_MAX, USER_AGENTS_CACHED};
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
-/// What an agent says of who sends it.
+/// The information that a User-Agent gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
-    /// True exactly where `device` is [`Device::Bot`].
-    pub crawler: bool,
+pub struct UserAgentInfo {
+    /// True exactly if `device` is [`Device::Bot`].
+    pub is_crawler: bool,
     pub device: Device,
-    /// Unknown for a crawler: what it claims to run on is a costume.
+    /// `Unknown` for a crawler, because the system that it claims is an imitation.
     pub os: Os,
-    /// Unknown for a crawler, as `os` is.
+    /// `Unknown` for a crawler, like `os`.
     pub browser: Browser,
 }
 
@@ -63,51 +66,52 @@ pub enum Browser {
     Yandex,
 }
 
-/// The kept list of crawlers, ready to be searched.
-pub struct Agents {
+/// A parser of User-Agents with a compiled list of crawlers.
+pub struct UserAgentParser {
     anywhere: AhoCorasick,
     at_start: Box<[Box<str>]>,
 }
 
-impl Agents {
-    /// Knows the crawlers of `crawlers.txt`.
+impl UserAgentParser {
+    /// Creates a parser with the crawlers of `crawlers.txt`.
     pub fn new() -> Self {
         Self::from_list(include_str!("crawlers.txt"))
     }
 
-    /// Knows the crawlers of `list`: one text a line, after `^` where an agent must begin with it. Lines that are empty or
-    /// begin with `#` say nothing.
+    /// Creates a parser with the crawlers of `list`. Each line is one text to search for. A `^` before it
+    /// means that a User-Agent must begin with the text. Empty lines and lines that begin with `#` are
+    /// ignored.
     ///
     /// # Panics
-    /// On a list of more than 2^31 states, as no list that is compiled in can have.
+    /// On a list with more than 2^31 automaton states. No compiled-in list is that large.
     pub fn from_list(list: &str) -> Self {
         let texts = || list.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         let anywhere = texts().filter(|text| !text.starts_with('^'));
         let at_start = texts().filter_map(|text| text.strip_prefix('^'));
-        Agents {
+        UserAgentParser {
             anywhere: AhoCorasick::builder()
                 .kind(Some(AhoCorasickKind::ContiguousNFA))
                 .build(anywhere)
-                .expect("a list that is compiled in has fewer than 2^31 states"),
+                .expect("the compiled-in list has fewer than 2^31 states"),
             at_start: at_start.map(Box::from).collect(),
         }
     }
 
-    /// What `user_agent` says.
-    pub fn facts(&self, user_agent: &str) -> Facts {
-        let agent = cut(user_agent);
+    /// Parses a User-Agent.
+    pub fn parse(&self, user_agent: &str) -> UserAgentInfo {
+        let agent = truncate(user_agent);
         if self.is_crawler(agent) {
-            return Facts { crawler: true, device: Device::Bot, ..Facts::default() };
+            return UserAgentInfo { is_crawler: true, device: Device::Bot, ..UserAgentInfo::default() };
         }
-        Facts {
-            crawler: false,
-            device: first_of(DEVICES, agent),
-            os: first_of(SYSTEMS, agent),
-            browser: first_of(BROWSERS, agent),
+        UserAgentInfo {
+            is_crawler: false,
+            device: first_match(DEVICES, agent),
+            os: first_match(SYSTEMS, agent),
+            browser: first_match(BROWSERS, agent),
         }
     }
 
-    /// Bytes of memory that the list takes.
+    /// Returns the memory of the crawler list in bytes.
     pub fn memory_bytes(&self) -> usize {
         let starts = self.at_start.iter().map(|text| size_of_val(text) + text.len());
         self.anywhere.memory_usage() + starts.sum::<usize>()
@@ -118,55 +122,60 @@ impl Agents {
     }
 }
 
-impl Default for Agents {
+impl Default for UserAgentParser {
     fn default() -> Self {
         Self::new()
     }
 }
 
-/// A worker's memory of agents and their facts.
-pub struct AgentTable {
+/// A worker's cache of parsed User-Agents.
+pub struct UserAgentCache {
     slots: Box<[Slot]>,
 }
 
-impl AgentTable {
-    /// Bytes of memory that one table takes, whatever it remembers.
-    pub const MEMORY_BYTES: usize = AGENTS_REMEMBERED * size_of::<Slot>();
+impl UserAgentCache {
+    /// Memory of one cache in bytes. It does not depend on the content.
+    pub const MEMORY_BYTES: usize = USER_AGENTS_CACHED * size_of::<Slot>();
 
-    /// Remembers nothing yet; all of its memory is taken here.
+    /// Creates an empty cache and allocates all of its memory.
     pub fn new() -> Self {
-        AgentTable { slots: vec![Slot::EMPTY; AGENTS_REMEMBERED].into_boxed_slice() }
+        UserAgentCache { slots: vec![Slot::EMPTY; USER_AGENTS_CACHED].into_boxed_slice() }
     }
 
-    /// What `agents` says of `agent`, or said of the same bytes before.
-    pub fn facts(&mut self, agents: &Agents, agent: &str) -> Facts {
-        let agent = cut(agent);
-        let slot = &mut self.slots[slot_of(agent.as_bytes())];
+    /// Returns the cached result for `agent`, or parses it and caches the result.
+    pub fn get_or_parse(&mut self, agents: &UserAgentParser, agent: &str) -> UserAgentInfo {
+        let agent = truncate(agent);
+        let slot = &mut self.slots[slot_index(agent.as_bytes())];
         if slot.agent() != agent.as_bytes() {
-            slot.remember(agent.as_bytes(), agents.facts(agent));
+            slot.store(agent.as_bytes(), agents.parse(agent));
         }
-        slot.facts
+        slot.info
     }
 }
 
-impl Default for AgentTable {
+impl Default for UserAgentCache {
     fn default() -> Self {
         Self::new()
     }
 }
 
-/// One agent and its facts. What `facts` says is true of `agent()` at all times, in an empty slot too: the empty agent says
-/// nothing.
+/// A slot of the cache: one User-Agent and its parsed information. The information always belongs to
+/// `agent()`, in an empty slot too: it holds the empty User-Agent, which gives no information.
 #[derive(Clone, Copy)]
 struct Slot {
-    facts: Facts,
+    info: UserAgentInfo,
     length: u16,
     bytes: [u8; USER_AGENT_BYTES_MAX],
 }
 
 impl Slot {
     const EMPTY: Slot = Slot {
-        facts: Facts { crawler: false, device: Device::Unknown, os: Os::Unknown, browser: Browser::Unknown },
+        info: UserAgentInfo {
+            is_crawler: false,
+            device: Device::Unknown,
+            os: Os::Unknown,
+            browser: Browser::Unknown,
+        },
         length: 0,
         bytes: [0; USER_AGENT_BYTES_MAX],
     };
@@ -175,38 +184,40 @@ impl Slot {
         &self.bytes[..usize::from(self.length)]
     }
 
-    fn remember(&mut self, agent: &[u8], facts: Facts) {
-        self.facts = facts;
+    fn store(&mut self, agent: &[u8], facts: UserAgentInfo) {
+        self.info = facts;
         self.length = agent.len() as u16;
         self.bytes[..agent.len()].copy_from_slice(agent);
     }
 }
 
-/// Where an agent stands, if it is remembered. Rotate and multiply, eight bytes at a time: somebody who seeks agents that meet
-/// in one slot finds them, and gains that these are looked at anew each time, as they would be without a table.
-fn slot_of(agent: &[u8]) -> usize {
+/// Returns the only slot that may hold this User-Agent. The hash rotates and multiplies eight bytes at a
+/// time. An attacker can find colliding User-Agents, but only makes the worker parse them each time, as it
+/// would without a cache.
+fn slot_index(agent: &[u8]) -> usize {
     let (words, rest) = agent.as_chunks();
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
     let hash = words.iter().chain([&last]).fold(0u64, |hash, word| {
         (hash.rotate_left(5) ^ u64::from_le_bytes(*word)).wrapping_mul(0x9E37_79B9_7F4A_7C15)
     });
-    (hash >> (u64::BITS - AGENTS_REMEMBERED.ilog2())) as usize
+    (hash >> (u64::BITS - USER_AGENTS_CACHED.ilog2())) as usize
 }
 
-/// The part of an agent that counts, ended where a character ends.
-fn cut(agent: &str) -> &str {
+/// Returns the examined part of a User-Agent, which ends at a character boundary.
+fn truncate(agent: &str) -> &str {
     &agent[..agent.floor_char_boundary(USER_AGENT_BYTES_MAX)]
 }
 
-/// What the first sign that stands in the agent says; unknown where none does.
-fn first_of<T: Copy + Default>(signs: &[(&str, T)], agent: &str) -> T {
+/// Returns the meaning of the first sign that the User-Agent contains, or `Unknown`.
+fn first_match<T: Copy + Default>(signs: &[(&str, T)], agent: &str) -> T {
     let found = signs.iter().find(|(sign, _)| agent.contains(sign));
     found.map(|(_, meaning)| *meaning).unwrap_or_default()
 }
 
-/// Tablets leave "Mobile" out, but for the iPad and the Fire tablets' Silk; Windows Phones claim to be all others, "Mobile"
-/// included. An iPad that asks for desktop pages cannot be told from a Mac, and an Android television not from a tablet.
+/// Signs of a device, in the order in which they are tried. Tablets omit "Mobile", except for the iPad and
+/// the Silk browser of Fire tablets. Windows Phones claim to be all other devices, and include "Mobile". An
+/// iPad that requests desktop pages looks like a Mac, and an Android television like a tablet.
 const DEVICES: &[(&str, Device)] = &[
     ("iPad", Device::Tablet),
     ("Silk/", Device::Tablet),
@@ -221,8 +232,8 @@ const DEVICES: &[(&str, Device)] = &[
     ("X11", Device::Desktop),
 ];
 
-/// Windows Phones claim to be Android and iPhone, so Windows comes first; Silk runs on Android and says Linux; Android says
-/// Linux too.
+/// Signs of an operating system, in the order in which they are tried. Windows is first, because Windows
+/// Phones claim to be Android and iPhone. Silk runs on Android and says Linux, and Android says Linux too.
 const SYSTEMS: &[(&str, Os)] = &[
     ("Windows", Os::Windows),
     ("iPhone", Os::Ios),
@@ -235,8 +246,9 @@ const SYSTEMS: &[(&str, Os)] = &[
     ("Linux", Os::Linux),
 ];
 
-/// Everybody says Safari, most say Chrome, and those who are neither add a name of their own, so these come first. The
-/// browser that Android had before Chrome says Safari, and is not: what is left on Android by then is unknown.
+/// Signs of a browser, in the order in which they are tried. All browsers say Safari and most say Chrome. The
+/// others add a name of their own, so these names are first. The browser of Android before Chrome says Safari
+/// too, but is a different one. So an Android browser without any of the names above is unknown.
 const BROWSERS: &[(&str, Browser)] = &[
     ("Edg/", Browser::Edge),
     ("EdgA/", Browser::Edge),
@@ -261,7 +273,7 @@ const BROWSERS: &[(&str, Browser)] = &[
 ];
 
 impl Device {
-    /// As rules read it under `device.type`.
+    /// Returns the value of `device.type` in conditions.
     pub fn as_str(self) -> &'static str {
         match self {
             Device::Unknown => "unknown",
@@ -274,7 +286,7 @@ impl Device {
 }
 
 impl Os {
-    /// As rules read it under `device.os`.
+    /// Returns the value of `device.os` in conditions.
     pub fn as_str(self) -> &'static str {
         match self {
             Os::Unknown => "unknown",
@@ -289,7 +301,7 @@ impl Os {
 }
 
 impl Browser {
-    /// As rules read it under `device.browser`.
+    /// Returns the value of `device.browser` in conditions.
     pub fn as_str(self) -> &'static str {
         match self {
             Browser::Unknown => "unknown",

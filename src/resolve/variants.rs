@@ -1,35 +1,36 @@
-//! The `variants` string: `zone:key` joined by commas. What was asked for, and what a choice is called.
+//! The `variants` string: `zone:key` pairs separated by commas. Parses the forced variants of a request, and
+//! writes the canonical string of a choice.
 
 use crate::limits::{KEY_BYTES_MAX, PAIRS_MAX, ZONES_MAX};
 use crate::site::snapshot::format::{ArchivedPage, ArchivedVariant, ArchivedZone};
 
-/// A zone that is not there: nested in a variant that was not chosen.
+/// Marks an absent zone, which is within a variant that was not chosen.
 const ABSENT: u8 = u8::MAX;
 
-/// What is shown: a variant for each personalized zone that is there. Indices are the page's.
+/// The choice for a request: a variant for each personalized zone that is present, by the page's indices.
 #[derive(Debug, Clone, Copy)]
 pub struct Choice {
     variants: [u8; ZONES_MAX],
 }
 
 impl Choice {
-    /// No zone is there yet.
-    pub fn nothing() -> Self {
+    /// Creates a choice in which all zones are absent.
+    pub fn empty() -> Self {
         Self { variants: [ABSENT; ZONES_MAX] }
     }
 
-    /// Makes `zone` show `variant`.
+    /// Sets the variant of `zone`.
     pub fn set(&mut self, zone: u8, variant: u8) {
         self.variants[usize::from(zone)] = variant;
     }
 
-    /// What `zone` shows; None where it is not there.
+    /// Returns the variant of `zone`, or `None` if the zone is absent.
     pub fn get(&self, zone: u8) -> Option<u8> {
         Some(self.variants[usize::from(zone)]).filter(|v| *v != ABSENT)
     }
 
-    /// The zones that are there, in order of their names, with what they show.
-    pub fn shown<'p>(
+    /// Returns the present zones with their variants, in order of the zones' names.
+    pub fn selected<'p>(
         &self,
         page: &'p ArchivedPage,
     ) -> impl Iterator<Item = (&'p ArchivedZone, &'p ArchivedVariant)> {
@@ -39,9 +40,9 @@ impl Choice {
             .filter_map(|(zone, variant)| Some((zone, zone.variants.get(usize::from(*variant))?)))
     }
 
-    /// Appends the canonical string: sorted by zone, `default` left out.
-    pub fn canonical(&self, page: &ArchivedPage, out: &mut Vec<u8>) {
-        let pairs = self.shown(page).map(|(_, v)| &v.pair).filter(|pair| !pair.is_empty());
+    /// Appends the canonical string, which is sorted by zone and omits `default`.
+    pub fn write_canonical(&self, page: &ArchivedPage, out: &mut Vec<u8>) {
+        let pairs = self.selected(page).map(|(_, v)| &v.pair).filter(|pair| !pair.is_empty());
         for (i, pair) in pairs.enumerate() {
             if i > 0 {
                 out.push(b',');
@@ -50,35 +51,35 @@ impl Choice {
         }
     }
 
-    /// The choice as bytes, for a hash.
+    /// Returns the choice as bytes, for hashing.
     pub fn as_bytes(&self, page: &ArchivedPage) -> &[u8] {
         &self.variants[..page.zones.len().min(ZONES_MAX)]
     }
 }
 
-/// Why a string is no `variants`.
+/// The reason why a string is not a valid `variants`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoVariants {
-    /// Something other than `zone:key` pairs joined by commas.
+pub enum VariantsError {
+    /// The string is not `zone:key` pairs separated by commas.
     Malformed,
-    /// A zone stands twice.
-    Doubled,
-    /// More than `PAIRS_MAX` pairs.
-    TooMany,
+    /// A zone occurs twice.
+    DuplicateZone,
+    /// The string has more than `PAIRS_MAX` pairs.
+    TooManyPairs,
 }
 
-/// The pairs of a request, sorted by zone, each zone once. They are places in the text, so that the
-/// value stays small enough to be handed around.
+/// The forced variants of a request: pairs sorted by zone, each zone once. The pairs are offsets into the
+/// text, so that the value is small enough to copy.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct ForcedVariants<'a> {
     text: &'a str,
     pairs: [Pair; PAIRS_MAX],
     length: usize,
-    /// A bit for each pair that the page does not have at all.
+    /// One bit for each pair whose zone or key the page does not have.
     unknown: u64,
 }
 
-/// `begin <= colon < end`: the zone's name, ':', the key.
+/// The offsets of a pair: the zone's name, ':', the key. `begin <= colon < end`.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pair {
     begin: u16,
@@ -86,19 +87,19 @@ struct Pair {
     end: u16,
 }
 
-impl<'a> Asked<'a> {
-    /// Reads a string, for a page; the empty one asks for the baseline.
+impl<'a> ForcedVariants<'a> {
+    /// Parses `text` for a page. The empty string forces `default` everywhere.
     ///
     /// # Errors
-    /// The reason why it is none.
-    pub fn read(text: &'a str, page: &ArchivedPage) -> Result<Self, NoVariants> {
+    /// The reason why the string is not valid.
+    pub fn parse(text: &'a str, page: &ArchivedPage) -> Result<Self, VariantsError> {
         let mut asked = Self { text, pairs: [Pair::default(); PAIRS_MAX], length: 0, unknown: 0 };
         let mut rest = text;
         while !rest.is_empty() {
             let pair = memchr::memchr(b',', rest.as_bytes()).map_or(rest, |at| &rest[..at]);
             asked.push(text.len() - rest.len(), pair)?;
             rest = match rest[pair.len()..].strip_prefix(',') {
-                Some("") => return Err(NoVariants::Malformed),
+                Some("") => return Err(VariantsError::Malformed),
                 Some(behind) => behind,
                 None => "",
             };
@@ -106,39 +107,39 @@ impl<'a> Asked<'a> {
         let pairs = &mut asked.pairs[..asked.length];
         pairs.sort_unstable_by_key(|pair| pair.zone(text));
         if pairs.windows(2).any(|two| two[0].zone(text) == two[1].zone(text)) {
-            return Err(NoVariants::Doubled);
+            return Err(VariantsError::DuplicateZone);
         }
         for (i, pair) in pairs.iter().enumerate() {
-            let variant = zone_named(page, pair.zone(text)).and_then(|z| variant_named(z, pair.key(text)));
+            let variant = find_zone(page, pair.zone(text)).and_then(|z| find_variant(z, pair.key(text)));
             asked.unknown |= u64::from(variant.is_none()) << i;
         }
         Ok(asked)
     }
 
-    fn push(&mut self, begin: usize, text: &str) -> Result<(), NoVariants> {
-        let colon = memchr::memchr(b':', text.as_bytes()).ok_or(NoVariants::Malformed)?;
-        if !is_key(&text[..colon]) || !is_key(&text[colon + 1..]) {
-            return Err(NoVariants::Malformed);
+    fn push(&mut self, begin: usize, text: &str) -> Result<(), VariantsError> {
+        let colon = memchr::memchr(b':', text.as_bytes()).ok_or(VariantsError::Malformed)?;
+        if !is_valid_key(&text[..colon]) || !is_valid_key(&text[colon + 1..]) {
+            return Err(VariantsError::Malformed);
         }
-        let place = |at: usize| u16::try_from(begin + at).map_err(|_| NoVariants::TooMany);
+        let place = |at: usize| u16::try_from(begin + at).map_err(|_| VariantsError::TooManyPairs);
         let pair = Pair { begin: place(0)?, colon: place(colon)?, end: place(text.len())? };
-        *self.pairs.get_mut(self.length).ok_or(NoVariants::TooMany)? = pair;
+        *self.pairs.get_mut(self.length).ok_or(VariantsError::TooManyPairs)? = pair;
         self.length += 1;
         Ok(())
     }
 
-    /// The key asked for `zone`.
+    /// Returns the forced key of `zone`.
     pub fn key(&self, zone: &str) -> Option<&'a str> {
         let pair = self.pairs[..self.length].iter().find(|pair| pair.zone(self.text) == zone)?;
         Some(pair.key(self.text))
     }
 
-    /// Whether there is a pair that the page does not have at all.
+    /// Returns whether the page lacks the zone or the key of any pair.
     pub fn has_unknown(&self) -> bool {
         self.unknown != 0
     }
 
-    /// The pairs that the page does not have at all, sorted by zone.
+    /// Returns the pairs whose zone or key the page does not have, sorted by zone.
     pub fn unknown(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
         let unknown = (0..self.length).filter(|i| self.unknown >> i & 1 == 1);
         unknown.map(|i| (self.pairs[i].zone(self.text), self.pairs[i].key(self.text)))
@@ -155,18 +156,18 @@ impl Pair {
     }
 }
 
-/// Whether `text` may name a zone or a variant.
-pub fn is_key(text: &str) -> bool {
+/// Returns whether `text` is a valid name of a zone or key of a variant.
+pub(crate) fn is_valid_key(text: &str) -> bool {
     (1..=KEY_BYTES_MAX).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-fn zone_named<'p>(page: &'p ArchivedPage, name: &str) -> Option<&'p ArchivedZone> {
+fn find_zone<'p>(page: &'p ArchivedPage, name: &str) -> Option<&'p ArchivedZone> {
     let at = page.zones.binary_search_by(|zone| zone.name.as_str().cmp(name)).ok()?;
     Some(&page.zones[at])
 }
 
-/// The index of a zone's variant.
-pub fn variant_named(zone: &ArchivedZone, key: &str) -> Option<u8> {
+/// Returns the index of the variant with this key.
+pub(crate) fn find_variant(zone: &ArchivedZone, key: &str) -> Option<u8> {
     zone.variants.iter().position(|v| v.key == *key).map(|at| at as u8)
 }

@@ -1,12 +1,12 @@
-//! The profile document: what rules see of a visitor and of the request.
+//! The visitor context: the fields of a visitor and a request that conditions can read.
 //!
-//! A visitor without history is a new visitor: one visit, nothing counted, no times, no traits.
+//! A visitor without a profile is a new visitor: one visit, all counts zero, no times, no traits.
 
 use std::cell::OnceCell;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::user_agent::Facts;
+use super::user_agent::UserAgentInfo;
 use crate::condition::{Document, Value};
 use crate::site::profile_fields::ProfileField;
 use crate::site::snapshot::format::{ArchivedClockOffset, ArchivedSite};
@@ -15,39 +15,39 @@ use crate::visitors::profile::history::History;
 use crate::visitors::profile::profile::Profile;
 use crate::visitors::profile::touch::Touch;
 
-/// What a request tells of its visitor.
+/// A visitor as known from the request and the log.
 #[derive(Debug, Clone, Copy)]
-pub struct Visitor<'a> {
-    /// Checked: 1 to 128 bytes of visible ASCII, no placeholder.
+pub(crate) struct Visitor<'a> {
+    /// Validated: 1 to 128 bytes of visible ASCII, not a placeholder.
     pub anon_id: Option<&'a str>,
-    /// What the log says of it; None for a new visitor.
+    /// The visitor profile from the log. `None` for a new visitor.
     pub profile: Option<Profile<'a>>,
-    /// What the User-Agent says.
-    pub agent: Facts,
+    /// The parsed User-Agent.
+    pub agent: UserAgentInfo,
     /// A language tag.
     pub locale: Option<&'a str>,
-    /// Two letters or digits, in upper case.
+    /// Two upper-case letters or digits.
     pub country: Option<[u8; 2]>,
     /// The page's own URL.
     pub url: Option<&'a [u8]>,
-    /// Where the visitor came from.
+    /// The URL of the previous page, which led the visitor to this one.
     pub referrer: Option<&'a str>,
     /// Unix milliseconds.
     pub now_ms: i64,
 }
 
-/// The document of one request.
-pub struct ProfileDocument<'a> {
+/// The visitor context of one request.
+pub(crate) struct VisitorContext<'a> {
     visitor: &'a Visitor<'a>,
     url: &'a PageUrl,
     clock: &'a [ArchivedClockOffset],
     local: OnceCell<LocalTime>,
 }
 
-impl<'a> ProfileDocument<'a> {
-    /// `url` holds the visitor's URL already, where the site's rules look at it.
-    pub fn new(site: &'a ArchivedSite, visitor: &'a Visitor<'a>, url: &'a PageUrl) -> Self {
-        Self { visitor, url, clock: &site.clock, local: OnceCell::new() }
+impl<'a> VisitorContext<'a> {
+    /// Creates a context. `url` must hold the visitor's parsed URL if the site's rules read it.
+    pub(crate) fn new(site: &'a ArchivedSite, visitor: &'a Visitor<'a>, url: &'a PageUrl) -> Self {
+        Self { visitor, url, clock: &site.clock_offsets, local: OnceCell::new() }
     }
 
     fn local(&self) -> &LocalTime {
@@ -58,8 +58,8 @@ impl<'a> ProfileDocument<'a> {
         std::str::from_utf8(self.visitor.country.as_ref()?).ok()
     }
 
-    /// The touch that the request itself is: its URL has a campaign.
-    fn own_touch(&self) -> Option<Touch<'_>> {
+    /// Returns the touch of the request itself, if its URL has a campaign.
+    fn request_touch(&self) -> Option<Touch<'_>> {
         let utm = |name| self.url.param(name).filter(|value| !value.is_empty());
         self.url.has_campaign().then(|| Touch {
             source: utm("utm_source"),
@@ -74,51 +74,51 @@ impl<'a> ProfileDocument<'a> {
     }
 
     fn first_touch(&self) -> Option<Touch<'_>> {
-        self.visitor.profile.and_then(|profile| profile.first_touch()).or_else(|| self.own_touch())
+        self.visitor.profile.and_then(|profile| profile.first_touch()).or_else(|| self.request_touch())
     }
 
     fn last_touch(&self) -> Option<Touch<'_>> {
-        self.own_touch().or_else(|| self.visitor.profile?.last_touch())
+        self.request_touch().or_else(|| self.visitor.profile?.last_touch())
     }
 
     fn visits(&self) -> u32 {
         visits(self.visitor.profile, self.visitor.now_ms)
     }
 
-    /// `name` behind `traits.`: a trait, or a member of one.
+    /// Returns the trait `name` (the path after `traits.`), or a member of a trait.
     fn trait_value(&self, name: &str) -> Option<Value<'_>> {
         let profile = self.visitor.profile?;
-        let member = |at| profile.trait_value(&name[..at]).and_then(|value| value.at(&name[at + 1..]));
+        let member = |at| profile.trait_value(&name[..at]).and_then(|value| value.get_path(&name[at + 1..]));
         let dots = name.bytes().enumerate().filter(|(_, byte)| *byte == b'.').map(|(at, _)| at);
         profile.trait_value(name).or_else(|| dots.into_iter().find_map(member))
     }
 
-    /// What is known of an event.
-    fn event(&self, name: &str) -> Past {
-        Past::of(self.visitor.profile.and_then(|profile| profile.event(name)))
+    /// Returns the summary of an event.
+    fn event(&self, name: &str) -> ActivitySummary {
+        ActivitySummary::of(self.visitor.profile.and_then(|profile| profile.event_history(name)))
     }
 
-    /// What is known of a page, or of all pages below one (`/docs/*`).
-    fn page(&self, path: &str) -> Past {
-        match below(path) {
-            None => Past::of(self.visitor.profile.and_then(|profile| profile.page(path))),
-            Some(folder) => self.pages_below(folder).fold(Past::default(), Past::and),
+    /// Returns the summary of a page, or of all pages under a path (`/docs/*`).
+    fn page(&self, path: &str) -> ActivitySummary {
+        match wildcard_prefix(path) {
+            None => ActivitySummary::of(self.visitor.profile.and_then(|profile| profile.page_history(path))),
+            Some(dir) => self.pages_under(dir).fold(ActivitySummary::default(), ActivitySummary::merge),
         }
     }
 
-    fn pages_below<'p>(&'p self, folder: &'p str) -> impl Iterator<Item = History<'p>> {
-        let pages = self.visitor.profile.into_iter().flat_map(|profile| profile.pages());
+    fn pages_under<'p>(&'p self, dir: &'p str) -> impl Iterator<Item = History<'p>> {
+        let pages = self.visitor.profile.into_iter().flat_map(|profile| profile.page_histories());
         pages
-            .filter(move |(path, _)| path.is_some_and(|path| path.starts_with(folder)))
+            .filter(move |(path, _)| path.is_some_and(|path| path.starts_with(dir)))
             .map(|(_, history)| history)
     }
 
-    /// The document as JSON, for people who ask why.
-    pub fn to_json(&self) -> Json {
+    /// Returns the context as JSON, for explanations.
+    pub(crate) fn to_json(&self) -> Json {
         let query: Map<_, _> =
             self.url.params().map(|(name, value)| (name.to_owned(), value.into())).collect();
         let local = self.local();
-        let mut document = past_json(self.visitor.profile, self.visitor.now_ms);
+        let mut document = profile_json(self.visitor.profile, self.visitor.now_ms);
         document.extend([
             ("anonId".to_owned(), json!(self.visitor.anon_id)),
             ("firstTouch".to_owned(), json!(self.first_touch().map(touch_json))),
@@ -131,20 +131,26 @@ impl<'a> ProfileDocument<'a> {
             ("locale".to_owned(), json!(self.visitor.locale)),
             ("country".to_owned(), json!(self.country())),
             ("url".to_owned(), json!({ "path": self.url.path(), "query": query })),
-            ("now".to_owned(), json!({ "hour": local.hour, "weekday": local.weekday, "date": local.date() })),
+            (
+                "now".to_owned(),
+                json!({ "hour": local.hour, "weekday": local.weekday, "date": local.format_civil_date() }),
+            ),
         ]);
         Json::Object(document)
     }
 }
 
-/// The part of the document that does not depend on a request: what rules see of a visitor's past. None is a new visitor.
-pub fn past_json(profile: Option<Profile<'_>>, now_ms: i64) -> Map<String, Json> {
+/// Returns the part of the context that does not depend on a request: the visitor's past. `None` is a new
+/// visitor.
+pub fn profile_json(profile: Option<Profile<'_>>, now_ms: i64) -> Map<String, Json> {
     let visits = visits(profile, now_ms);
-    let past = |history| Past::of(Some(history)).to_json();
+    let past = |history| ActivitySummary::of(Some(history)).to_json();
     let known = profile.iter();
-    let names =
-        known.clone().flat_map(Profile::names).map(|(name, history)| (name.to_owned(), past(history)));
-    let pages = known.clone().flat_map(Profile::pages);
+    let names = known
+        .clone()
+        .flat_map(Profile::event_histories)
+        .map(|(name, history)| (name.to_owned(), past(history)));
+    let pages = known.clone().flat_map(Profile::page_histories);
     let pages = pages.filter_map(|(path, history)| Some((path?.to_owned(), past(history))));
     let traits = known.flat_map(Profile::traits).map(|(name, value)| (name.to_owned(), value.to_json()));
     let members = [
@@ -153,8 +159,8 @@ pub fn past_json(profile: Option<Profile<'_>>, now_ms: i64) -> Map<String, Json>
             json!({ "isNew": visits <= 1, "isReturning": visits > 1, "visits": visits,
                 "pageViews": profile.map_or(0, |profile| profile.page_views()),
                 "events": profile.map_or(0, |profile| profile.events()),
-                "firstSeen": profile.and_then(|profile| profile.first_seen()),
-                "lastSeen": profile.and_then(|profile| profile.last_seen()),
+                "firstSeen": profile.and_then(|profile| profile.first_seen_ms()),
+                "lastSeen": profile.and_then(|profile| profile.last_seen_ms()),
                 "userId": profile.and_then(|profile| profile.user_id()) }),
         ),
         ("traits", Json::Object(traits.collect())),
@@ -170,35 +176,36 @@ fn visits(profile: Option<Profile<'_>>, now_ms: i64) -> u32 {
     profile.map_or(1, |profile| profile.visits_at(now_ms))
 }
 
-/// The path with its slash that `pages.` is followed by where all below it are meant.
-fn below(path: &str) -> Option<&str> {
-    path.strip_suffix('*').filter(|folder| folder.ends_with('/'))
+/// Returns the prefix of a path that ends in `/*`, with its slash. Such a path means all pages under the
+/// prefix.
+fn wildcard_prefix(path: &str) -> Option<&str> {
+    path.strip_suffix('*').filter(|dir| dir.ends_with('/'))
 }
 
-/// How often something happened, first and last; nothing where it never did.
+/// The number of occurrences of an event or page, and the first and last time. Empty if there were none.
 #[derive(Debug, Clone, Copy, Default)]
-struct Past {
+struct ActivitySummary {
     count: u64,
     ends_ms: Option<(i64, i64)>,
 }
 
-impl Past {
+impl ActivitySummary {
     fn of(history: Option<History<'_>>) -> Self {
-        history.map_or(Self::default(), |history| Self::default().and(history))
+        history.map_or(Self::default(), |history| Self::default().merge(history))
     }
 
-    fn and(self, history: History<'_>) -> Self {
+    fn merge(self, history: History<'_>) -> Self {
         let (first_ms, last_ms) = self.ends_ms.unwrap_or((history.first_ms, history.last_ms));
         let ends_ms = (first_ms.min(history.first_ms), last_ms.max(history.last_ms));
         Self { count: self.count.saturating_add(history.count), ends_ms: Some(ends_ms) }
     }
 
     fn first(self) -> Option<Value<'static>> {
-        time(self.ends_ms.map(|(first_ms, _)| first_ms))
+        time_or_null(self.ends_ms.map(|(first_ms, _)| first_ms))
     }
 
     fn last(self) -> Option<Value<'static>> {
-        time(self.ends_ms.map(|(_, last_ms)| last_ms))
+        time_or_null(self.ends_ms.map(|(_, last_ms)| last_ms))
     }
 
     fn to_json(self) -> Json {
@@ -218,8 +225,8 @@ fn text(text: Option<&str>) -> Option<Value<'_>> {
     text.map(Value::String)
 }
 
-/// A time, or null.
-fn time(at_ms: Option<i64>) -> Option<Value<'static>> {
+/// Returns a time as a value, or null.
+fn time_or_null(at_ms: Option<i64>) -> Option<Value<'static>> {
     Some(at_ms.map_or(Value::Null, |at_ms| Value::Number(at_ms as f64)))
 }
 
@@ -227,23 +234,23 @@ fn number(number: u64) -> Option<Value<'static>> {
     Some(Value::Number(number as f64))
 }
 
-/// How often, of what was kept, at `since_ms` or after.
-fn since(history: History<'_>, since_ms: i64) -> u64 {
+/// Counts the kept times at or after `since_ms`.
+fn count_since(history: History<'_>, since_ms: i64) -> u64 {
     history.times().take_while(|at_ms| *at_ms >= since_ms).count() as u64
 }
 
-impl Document for ProfileDocument<'_> {
+impl Document for VisitorContext<'_> {
     fn get(&self, code: u16, name: &str) -> Option<Value<'_>> {
         use ProfileField as F;
         let profile = self.visitor.profile;
-        match F::of(code)? {
+        match F::from_code(code)? {
             F::IsNew => Some(Value::Bool(self.visits() <= 1)),
             F::IsReturning => Some(Value::Bool(self.visits() > 1)),
             F::Visits => number(u64::from(self.visits())),
             F::PageViews => number(profile.map_or(0, |profile| profile.page_views())),
             F::Events => number(profile.map_or(0, |profile| profile.events())),
-            F::FirstSeen => time(profile.and_then(|profile| profile.first_seen())),
-            F::LastSeen => time(profile.and_then(|profile| profile.last_seen())),
+            F::FirstSeen => time_or_null(profile.and_then(|profile| profile.first_seen_ms())),
+            F::LastSeen => time_or_null(profile.and_then(|profile| profile.last_seen_ms())),
             F::UserId => text(profile.and_then(|profile| profile.user_id())).or(Some(Value::Null)),
             F::Trait => self.trait_value(name),
             F::EventCount => number(self.event(name).count),
@@ -276,21 +283,21 @@ impl Document for ProfileDocument<'_> {
             F::UrlQuery => text(self.url.param(name)),
             F::Hour => number(u64::from(self.local().hour)),
             F::Weekday => number(u64::from(self.local().weekday)),
-            F::Date => text(Some(self.local().date())),
+            F::Date => text(Some(self.local().format_civil_date())),
         }
     }
 
     fn count(&self, code: u16, name: &str, since_ms: Option<i64>) -> u64 {
-        let is_page = matches!(ProfileField::of(code), Some(ProfileField::Page));
+        let is_page = matches!(ProfileField::from_code(code), Some(ProfileField::Page));
         let Some(since_ms) = since_ms else {
             return if is_page { self.page(name).count } else { self.event(name).count };
         };
         let profile = self.visitor.profile;
-        let one = |history: Option<History<'_>>| history.map_or(0, |history| since(history, since_ms));
-        match below(name).filter(|_| is_page) {
-            Some(folder) => self.pages_below(folder).map(|history| since(history, since_ms)).sum(),
-            None if is_page => one(profile.and_then(|profile| profile.page(name))),
-            None => one(profile.and_then(|profile| profile.event(name))),
+        let one = |history: Option<History<'_>>| history.map_or(0, |history| count_since(history, since_ms));
+        match wildcard_prefix(name).filter(|_| is_page) {
+            Some(dir) => self.pages_under(dir).map(|history| count_since(history, since_ms)).sum(),
+            None if is_page => one(profile.and_then(|profile| profile.page_history(name))),
+            None => one(profile.and_then(|profile| profile.event_history(name))),
         }
     }
 
@@ -299,7 +306,7 @@ impl Document for ProfileDocument<'_> {
     }
 }
 
-/// A moment on the site's own clock.
+/// A point in time on the site's local clock.
 #[derive(Debug, Clone, Copy)]
 struct LocalTime {
     /// 0 to 23.
@@ -325,13 +332,13 @@ impl LocalTime {
         }
     }
 
-    fn date(&self) -> &str {
+    fn format_civil_date(&self) -> &str {
         std::str::from_utf8(&self.date).unwrap_or_default()
     }
 }
 
-/// The civil date of a day since 1970-01-01, for the years 0 to 9999 (Howard Hinnant, "chrono-Compatible
-/// Low-Level Date Algorithms", `civil_from_days`).
+/// Formats a day since 1970-01-01 as a civil date, for the years 0 to 9999 (Howard Hinnant,
+/// "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
 fn date(day: i64) -> [u8; 10] {
     let shifted = day + 719_468;
     let era = shifted.div_euclid(146_097);
