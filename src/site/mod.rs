@@ -7,9 +7,9 @@
 //! content queries of a published site run in query/
 //! ```
 
-pub mod catalog;
-pub mod compile;
-pub mod profile_fields;
-pub mod query;
-pub mod snapshot;
-pub mod source;
+pub(crate) mod catalog;
+pub(crate) mod compile;
+pub(crate) mod profile_fields;
+pub(crate) mod query;
+pub(crate) mod snapshot;
+pub(crate) mod source;

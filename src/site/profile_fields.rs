@@ -1,24 +1,24 @@
-//! The vocabulary of the profile document: which paths a condition may name, and what they hold.
+//! The vocabulary of profile paths: the paths that a condition can name, and the type of each field.
 //!
-//! A path becomes a field's code and, behind `traits.`, `events.`, `pages.` and `url.query.`, a name.
-//! `edge` reads the same table to give the values.
+//! A path such as `traits.plan` becomes a field code. Paths below `traits.`, `events.`, `pages.` and
+//! `url.query.` also carry a name (`plan`). `resolve` looks up the values by the same codes.
 
-use crate::condition::{Field, Kind};
+use crate::condition::{Field, FieldKind};
 
 macro_rules! fields {
     ($($name:ident $path:literal $kind:ident)*) => {
-        /// What a condition can look at. The number is part of the snapshot's format.
+        /// A field that a condition can read. Snapshots store the number, so the order must not change.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(u16)]
         pub enum ProfileField { $(#[doc = $path] $name),* }
 
-        const TABLE: &[(&str, ProfileField, Kind)] =
-            &[$(($path, ProfileField::$name, Kind::$kind)),*];
+        const TABLE: &[(&str, ProfileField, FieldKind)] =
+            &[$(($path, ProfileField::$name, FieldKind::$kind)),*];
     };
 }
 
-// A path that ends in a dot is followed by a name. A form with an ending stands behind the plain one: the
-// search begins at the end, so that the ending is never taken for a part of the name.
+// A name follows a path that ends in a dot. A form with a suffix (`events.*.count`) comes after the plain
+// form (`events.`): the search starts at the end, so that it never reads a suffix as part of the name.
 fields! {
     IsNew "visitor.isNew" Any
     IsReturning "visitor.isReturning" Any
@@ -64,12 +64,12 @@ fields! {
 }
 
 impl ProfileField {
-    /// The field of a code; None for a code that this release does not have.
-    pub fn of(code: u16) -> Option<Self> {
+    /// Returns the field with this code, or `None` if this release does not know the code.
+    pub fn from_code(code: u16) -> Option<Self> {
         TABLE.get(usize::from(code)).map(|(_, field, _)| *field)
     }
 
-    /// Whether its value depends on the page's URL.
+    /// Returns whether the field's value depends on the page URL.
     pub fn sees_url(self) -> bool {
         use ProfileField as F;
         matches!(self, F::UrlPath | F::UrlQuery)
@@ -77,13 +77,19 @@ impl ProfileField {
     }
 }
 
-/// The field that `path` names.
+/// Iterates over the paths of all fields, in the order of their codes. A path covers every name in the
+/// place of its `*`, or after its final dot if it has no `*`.
+pub fn field_paths() -> impl Iterator<Item = (&'static str, FieldKind)> {
+    TABLE.iter().map(|(path, _, kind)| (*path, *kind))
+}
+
+/// Finds the field that `path` names.
 ///
 /// # Errors
-/// The nearest path that exists, if one is near.
-pub fn field(path: &str) -> Result<Field, Option<String>> {
+/// No field has this path. Returns the most similar path, if there is one.
+pub fn find_field(path: &str) -> Result<Field, Option<String>> {
     let found = TABLE.iter().rev().find_map(|(form, field, kind)| {
-        let name = name_in(form, path)?;
+        let name = extract_name(form, path)?;
         Some(Field { code: *field as u16, name: name.to_owned(), kind: *kind })
     });
     found.ok_or_else(|| {
@@ -92,8 +98,8 @@ pub fn field(path: &str) -> Result<Field, Option<String>> {
     })
 }
 
-/// The name in `path` where the table says `form`: empty for a form without one.
-fn name_in<'p>(form: &str, path: &'p str) -> Option<&'p str> {
+/// Returns the name that `path` carries if it matches `form`. The name is empty for a form without a name.
+fn extract_name<'p>(form: &str, path: &'p str) -> Option<&'p str> {
     if form == path && !form.ends_with('.') {
         return Some("");
     }

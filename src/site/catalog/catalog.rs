@@ -1,7 +1,7 @@
-//! The catalog: all sites as they are served now, behind one atomic pointer.
+//! The catalog: all served sites, reached through one atomic pointer.
 //!
-//! The watcher swaps it; each thread looks at it through a [`View`] of its own, whose cached
-//! pointer costs one comparison a request. A request keeps the catalog that it began with.
+//! The watcher swaps the pointer. Each thread has its own [`CatalogReader`], whose cached pointer costs one
+//! comparison per request. A request uses one catalog from start to end.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use arc_swap::ArcSwap;
 use super::super::snapshot::open::Snapshot;
 use super::versions::Versions;
 
-/// A site that is served.
-pub struct Published {
+/// A served site: its snapshot, and the paths of its last versions.
+pub struct PublishedSite {
     snapshot: Arc<Snapshot>,
-    /// What the site listed at its last versions, this one included.
+    /// Paths of the site's last versions, the current one included.
     pub versions: Versions,
 }
 
-impl Deref for Published {
+impl Deref for PublishedSite {
     type Target = Snapshot;
 
     fn deref(&self) -> &Snapshot {
@@ -26,20 +26,20 @@ impl Deref for Published {
     }
 }
 
-/// All sites. They are few, so a sorted list finds one faster than a hash of its id.
+/// The served sites. There are few of them, so a binary search finds one faster than a hash map would.
 #[derive(Default)]
 pub struct Catalog {
     /// Sorted by site ID.
-    sites: Vec<Published>,
-    /// Tracking IDs, sorted, with the index of the site.
+    sites: Vec<PublishedSite>,
+    /// Tracking IDs, sorted, each with the site's index in `sites`.
     tracking_ids: Vec<(Box<str>, usize)>,
 }
 
 impl Catalog {
-    /// The catalog of these snapshots: no two with one site ID or one tracking ID.
+    /// Creates a catalog of these snapshots. No two of them may have the same site ID or tracking ID.
     pub fn new(snapshots: impl Iterator<Item = (Arc<Snapshot>, Versions)>) -> Self {
-        let mut sites: Vec<Published> =
-            snapshots.map(|(snapshot, versions)| Published { snapshot, versions }).collect();
+        let mut sites: Vec<PublishedSite> =
+            snapshots.map(|(snapshot, versions)| PublishedSite { snapshot, versions }).collect();
         sites.sort_by(|a, b| a.site().site.as_str().cmp(&b.site().site));
         let mut tracking_ids = Vec::with_capacity(sites.len());
         for (index, site) in sites.iter().enumerate() {
@@ -49,53 +49,53 @@ impl Catalog {
         Self { sites, tracking_ids }
     }
 
-    /// All sites, sorted by site ID.
-    pub fn sites(&self) -> &[Published] {
+    /// Returns all sites, sorted by site ID.
+    pub fn sites(&self) -> &[PublishedSite] {
         &self.sites
     }
 
-    /// The site with this site ID.
-    pub fn by_site(&self, id: &str) -> Option<&Published> {
+    /// Returns the site with this site ID.
+    pub fn by_site_id(&self, id: &str) -> Option<&PublishedSite> {
         let at = self.sites.binary_search_by(|s| s.site().site.as_str().cmp(id)).ok()?;
         Some(&self.sites[at])
     }
 
-    /// The site with this tracking ID.
-    pub fn by_tracking_id(&self, id: &str) -> Option<&Published> {
+    /// Returns the site with this tracking ID.
+    pub fn by_tracking_id(&self, id: &str) -> Option<&PublishedSite> {
         let at = self.tracking_ids.binary_search_by(|(t, _)| (**t).cmp(id)).ok()?;
         Some(&self.sites[self.tracking_ids[at].1])
     }
 }
 
-/// The pointer to the catalog that is served.
+/// The shared pointer to the served catalog.
 #[derive(Clone, Default)]
-pub struct Current(Arc<ArcSwap<Catalog>>);
+pub struct CurrentCatalog(Arc<ArcSwap<Catalog>>);
 
-impl Current {
-    /// Serves `catalog` from now on.
+impl CurrentCatalog {
+    /// Replaces the served catalog.
     pub fn swap(&self, catalog: Catalog) {
         self.0.store(Arc::new(catalog));
     }
 
-    /// The catalog that is served now.
+    /// Returns the served catalog.
     pub fn load(&self) -> Arc<Catalog> {
         self.0.load_full()
     }
 
-    /// A thread's own view.
-    pub fn view(&self) -> View {
+    /// Returns a reader for one thread.
+    pub fn reader(&self) -> CatalogReader {
         let cache = arc_swap::Cache::new(Arc::clone(&self.0));
-        View { cache }
+        CatalogReader { cache }
     }
 }
 
-/// One thread's view of the catalog.
-pub struct View {
+/// A reader of the served catalog, for one thread.
+pub struct CatalogReader {
     cache: arc_swap::Cache<Arc<ArcSwap<Catalog>>, Arc<Catalog>>,
 }
 
-impl View {
-    /// The catalog that is served now. Looking also lets go of one that is no longer served.
+impl CatalogReader {
+    /// Returns the served catalog, and releases an older one that this reader still held.
     pub fn load(&mut self) -> &Catalog {
         self.cache.load()
     }

@@ -1,9 +1,10 @@
-//! The names in `snapshots/` and the last whole and valid content of each; which of them are served.
+//! The snapshots directory: tracks the files in `snapshots/`, keeps the last valid snapshot of each name, and
+//! selects the one to serve per site.
 //!
-//! Damage does not take a content away; a valid replacement or a removal does. Of all contents of
-//! a site the highest version is served, of equal versions the one with the greater hash. Of two
-//! sites with one tracking ID the one that is served already stays, at the beginning the one with
-//! the lesser site ID. Names, times and restarts never matter otherwise.
+//! A damaged file does not replace a valid snapshot. Only a valid file or a removal does. For each site the
+//! snapshot with the highest version is served, and of equal versions the one with the greater hash. If two
+//! sites have the same tracking ID, the one that is already served keeps it. At startup the one with the
+//! lesser site ID gets it. File names, file times and restarts have no other influence.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -14,128 +15,143 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::super::snapshot::open::{Budget, Refusal, Snapshot};
-use super::catalog::{Catalog, Current};
+use super::super::snapshot::open::{Snapshot, SnapshotBudget, SnapshotError};
+use super::catalog::{Catalog, CurrentCatalog};
 use super::versions::Versions;
-use crate::limits::{COMPLAINTS_LOGGED_MAX, SITES_REMEMBERED_MAX, SNAPSHOT_NAMES_MAX, VERSIONS_BYTES_MAX};
-use crate::metrics::Publishing;
-use crate::storage::{self, Stamp};
+use crate::limits::{SNAPSHOT_NAMES_MAX, VERSIONS_BYTES_MAX};
+use crate::metrics::PublishCounters;
+use crate::storage::{self, FileStamp};
 
-/// All that is known of the folder.
-pub struct Shelf {
-    budget: Budget,
-    names: BTreeMap<OsString, Name>,
-    /// What is served, by site ID.
+/// Number of sites whose last versions are kept, unpublished sites included. Beyond it the versions of
+/// unpublished sites are dropped. If such a site comes back, `since` does not know its versions.
+const SITES_REMEMBERED_MAX: usize = 1_000;
+
+/// Number of rejected files in `snapshots/` that one scan logs line by line. The others are logged as a
+/// count.
+const REJECTIONS_LOGGED_MAX: usize = 20;
+
+/// The state of the snapshots directory.
+pub struct SnapshotDirectory {
+    budget: SnapshotBudget,
+    files: BTreeMap<OsString, SnapshotFile>,
+    /// The served snapshots, by site ID.
     served: BTreeMap<String, Arc<Snapshot>>,
-    /// By site ID; kept while a site is unpublished, too.
+    /// By site ID. Unpublished sites keep their entry.
     versions: BTreeMap<String, Versions>,
-    /// What was wrong at the last scan, so that each complaint is logged once.
-    complaints: BTreeSet<String>,
-    publishing: Publishing,
+    /// The rejections of the last scan. Used to log each one once.
+    rejections: BTreeSet<String>,
+    metrics: PublishCounters,
 }
 
 #[derive(Default)]
-struct Name {
-    /// Of the content that was looked at last; None: look again.
-    stamp: Option<Stamp>,
-    kept: Option<Arc<Snapshot>>,
-    refusal: Option<String>,
-    /// A file that was not whole when looked at: perhaps it still grows.
-    growing: Option<Stamp>,
+struct SnapshotFile {
+    /// Stamp of the content that was read last. `None` makes the next scan read the file again.
+    stamp: Option<FileStamp>,
+    last_valid: Option<Arc<Snapshot>>,
+    rejection: Option<String>,
+    /// Stamp of a file that was incomplete at the last scan. It may still be being copied.
+    incomplete: Option<FileStamp>,
 }
 
-impl Shelf {
-    /// An empty shelf.
-    pub fn new(budget: Budget) -> Self {
-        let (names, served, versions) = Default::default();
+impl SnapshotDirectory {
+    /// Creates the state of an empty directory.
+    pub fn new(budget: SnapshotBudget) -> Self {
+        let (files, served, versions) = Default::default();
         Self {
             budget,
-            names,
+            files,
             served,
             versions,
-            complaints: BTreeSet::new(),
-            publishing: Publishing::default(),
+            rejections: BTreeSet::new(),
+            metrics: PublishCounters::default(),
         }
     }
 
-    /// Looks at the folder and serves what is there; `touched` names are read whatever their stamps say.
+    /// Scans the directory and updates the served catalog. Reads `touched` files again even if their stamps
+    /// are the same.
     ///
     /// # Errors
-    /// The folder cannot be read; what is served stays.
-    pub fn scan(&mut self, folder: &Path, touched: &HashSet<OsString>, current: &Current) -> io::Result<()> {
-        let present = self.present(folder, touched)?;
-        self.names.retain(|name, _| present.contains(name));
+    /// The directory cannot be read. The served catalog stays as it is.
+    pub fn scan(
+        &mut self,
+        dir: &Path,
+        touched: &HashSet<OsString>,
+        current: &CurrentCatalog,
+    ) -> io::Result<()> {
+        let present = self.list_present(dir, touched)?;
+        self.files.retain(|name, _| present.contains(name));
         let (mut complaints, mut surplus) = (BTreeSet::new(), 0_usize);
         for name in present {
-            if self.names.len() >= SNAPSHOT_NAMES_MAX && !self.names.contains_key(&name) {
+            if self.files.len() >= SNAPSHOT_NAMES_MAX && !self.files.contains_key(&name) {
                 surplus += 1;
                 continue;
             }
-            let known = self.names.entry(name.clone()).or_default();
+            let known = self.files.entry(name.clone()).or_default();
             if touched.contains(&name) {
                 known.stamp = None;
             }
-            known.look(&folder.join(&name), &self.budget);
-            if let Some(refusal) = &known.refusal {
+            known.refresh(&dir.join(&name), &self.budget);
+            if let Some(refusal) = &known.rejection {
                 complaints.insert(format!("{}: {refusal}", name.display()));
             }
         }
         if surplus > 0 {
-            complaints
-                .insert(format!("{surplus} names are more than {SNAPSHOT_NAMES_MAX}, and not looked at"));
+            complaints.insert(format!(
+                "{surplus} files are ignored: the limit is {SNAPSHOT_NAMES_MAX} snapshot files"
+            ));
         }
-        // A site that moves to another tracking ID frees the one it had for those that wait for it, so this is
-        // repeated; it ends, since no site ever falls back to a lesser content.
+        // A site that changes its tracking ID frees the old one for sites that wait for it, so the selection
+        // is repeated. The loop ends, because no site ever falls back to a lower snapshot.
         loop {
             let mut told = complaints.clone();
-            let chosen = self.choose(&mut told);
-            if !self.serve(chosen, current) {
-                self.complain(told);
+            let chosen = self.select(&mut told);
+            if !self.activate(chosen, current) {
+                self.log_rejections(told);
                 return Ok(());
             }
         }
     }
 
-    /// The names in the folder. A listing may leave out what is renamed while it is made (readdir(3)), as tmpfs
-    /// does: each that was there or that was heard of is asked for before it is taken to be gone, and what is gone
-    /// may have another name, which a second listing finds.
-    fn present(&self, folder: &Path, touched: &HashSet<OsString>) -> io::Result<BTreeSet<OsString>> {
-        let mut present = names(folder)?;
-        let heard_of = touched.iter().filter(|name| counts(name) && !self.names.contains_key(*name));
-        let left_out = self.names.keys().chain(heard_of).filter(|name| !present.contains(*name));
-        let (there, gone): (Vec<_>, Vec<_>) =
-            left_out.cloned().partition(|name| is_there(&folder.join(name)));
+    /// Lists the snapshot files in the directory. A listing may miss a file that is renamed meanwhile
+    /// (readdir(3)), as on tmpfs. So each missing name that is tracked or was in an event is checked before
+    /// it counts as gone. If one is gone, it may have a new name, so the directory is listed a second time.
+    fn list_present(&self, dir: &Path, touched: &HashSet<OsString>) -> io::Result<BTreeSet<OsString>> {
+        let mut present = list_snapshot_names(dir)?;
+        let heard_of =
+            touched.iter().filter(|name| is_snapshot_name(name) && !self.files.contains_key(*name));
+        let left_out = self.files.keys().chain(heard_of).filter(|name| !present.contains(*name));
+        let (there, gone): (Vec<_>, Vec<_>) = left_out.cloned().partition(|name| may_exist(&dir.join(name)));
         if !gone.is_empty() {
-            present.extend(names(folder)?);
+            present.extend(list_snapshot_names(dir)?);
         }
         present.extend(there);
         Ok(present)
     }
 
-    /// What becomes of the files, for who wants to tell.
-    pub fn publishing(&self) -> Publishing {
-        self.publishing.clone()
+    /// Returns the counters of published and rejected files.
+    pub fn metrics(&self) -> PublishCounters {
+        self.metrics.clone()
     }
 
-    /// Has the next scan read every content again, whatever its stamp says.
-    pub fn forget_stamps(&mut self) {
-        self.names.values_mut().for_each(|name| name.stamp = None);
+    /// Makes the next scan read every file again, even if its stamp is the same.
+    pub fn invalidate_stamps(&mut self) {
+        self.files.values_mut().for_each(|name| name.stamp = None);
     }
 
-    /// Whether a file seems to be still on its way, so that the next scan should come soon.
-    pub fn is_waiting(&self) -> bool {
-        self.names.values().any(|name| name.growing.is_some() && name.refusal.is_none())
+    /// Returns whether a file is still incomplete, so that the next scan should come soon.
+    pub fn has_incomplete_files(&self) -> bool {
+        self.files.values().any(|name| name.incomplete.is_some() && name.rejection.is_none())
     }
 
-    /// What was wrong at the last scan.
-    pub fn complaints(&self) -> impl Iterator<Item = &str> {
-        self.complaints.iter().map(String::as_str)
+    /// Returns the rejections of the last scan.
+    pub fn rejections(&self) -> impl Iterator<Item = &str> {
+        self.rejections.iter().map(String::as_str)
     }
 
-    /// Of each site the best content whose tracking ID is not another site's.
-    fn choose(&self, complaints: &mut BTreeSet<String>) -> BTreeMap<String, Arc<Snapshot>> {
+    /// Selects for each site the best snapshot whose tracking ID no other site holds.
+    fn select(&self, complaints: &mut BTreeSet<String>) -> BTreeMap<String, Arc<Snapshot>> {
         let mut contents: BTreeMap<&str, Vec<(&OsString, &Arc<Snapshot>)>> = BTreeMap::new();
-        for (name, snapshot) in self.names.iter().filter_map(|(n, k)| Some((n, k.kept.as_ref()?))) {
+        for (name, snapshot) in self.files.iter().filter_map(|(n, k)| Some((n, k.last_valid.as_ref()?))) {
             contents.entry(&snapshot.site().site).or_default().push((name, snapshot));
         }
         let mut holders: BTreeMap<&str, &str> = BTreeMap::new();
@@ -144,17 +160,17 @@ impl Shelf {
         }
         let mut chosen = BTreeMap::new();
         for (site, mut contents) in contents {
-            contents.sort_by_key(|(_, snapshot)| Reverse(rank(snapshot)));
+            contents.sort_by_key(|(_, snapshot)| Reverse(precedence(snapshot)));
             for (i, (name, snapshot)) in contents.iter().enumerate() {
                 let tracking_id = snapshot.site().tracking_id.as_str();
                 let holder = *holders.entry(tracking_id).or_insert(site);
                 if holder == site {
-                    warn_of_rivals(&contents[i..], complaints);
+                    report_version_conflicts(&contents[i..], complaints);
                     chosen.insert(site.to_owned(), Arc::clone(snapshot));
                     break;
                 }
                 complaints.insert(format!(
-                    "{}: site {site} has the tracking ID {tracking_id} of site {holder}, which is served already",
+                    "{}: site {site} has tracking ID {tracking_id}, which belongs to site {holder}; change one of them",
                     name.display(),
                 ));
             }
@@ -162,31 +178,32 @@ impl Shelf {
         chosen
     }
 
-    /// Forgets the oldest versions of the sites that hold most, until all together have their bound.
-    fn forget_versions(&mut self) {
-        let mut bytes: usize = self.versions.values().map(Versions::bytes).sum();
+    /// Drops the oldest versions of the sites with the largest lists until all lists together fit their
+    /// limit.
+    fn trim_versions(&mut self) {
+        let mut bytes: usize = self.versions.values().map(Versions::memory_bytes).sum();
         while bytes > VERSIONS_BYTES_MAX {
-            let Some(most) = self.versions.values_mut().max_by_key(|versions| versions.bytes()) else {
+            let Some(most) = self.versions.values_mut().max_by_key(|versions| versions.memory_bytes()) else {
                 return;
             };
             bytes -= most.forget_oldest();
         }
     }
 
-    fn complain(&mut self, complaints: BTreeSet<String>) {
-        let new: Vec<_> = complaints.difference(&self.complaints).collect();
-        for complaint in new.iter().take(COMPLAINTS_LOGGED_MAX) {
+    fn log_rejections(&mut self, complaints: BTreeSet<String>) {
+        let new: Vec<_> = complaints.difference(&self.rejections).collect();
+        for complaint in new.iter().take(REJECTIONS_LOGGED_MAX) {
             tracing::warn!("{complaint}");
         }
-        if let Some(more) = new.len().checked_sub(COMPLAINTS_LOGGED_MAX).filter(|n| *n > 0) {
-            tracing::warn!("and {more} more files in the snapshots folder are refused");
+        if let Some(more) = new.len().checked_sub(REJECTIONS_LOGGED_MAX).filter(|n| *n > 0) {
+            tracing::warn!(count = more, "rejected more snapshot files");
         }
-        self.publishing.refused(new.len(), complaints.len());
-        self.complaints = complaints;
+        self.metrics.record_rejections(new.len(), complaints.len());
+        self.rejections = complaints;
     }
 
-    /// Serves `chosen`; whether that is anything new.
-    fn serve(&mut self, chosen: BTreeMap<String, Arc<Snapshot>>, current: &Current) -> bool {
+    /// Serves the snapshots in `chosen`. Returns whether they differ from the served ones.
+    fn activate(&mut self, chosen: BTreeMap<String, Arc<Snapshot>>, current: &CurrentCatalog) -> bool {
         let is_same = chosen.len() == self.served.len()
             && chosen
                 .iter()
@@ -196,8 +213,8 @@ impl Shelf {
         }
         for (site, snapshot) in &chosen {
             let versions = self.versions.entry(site.clone()).or_default();
-            *versions = versions.and(snapshot);
-            self.forget_versions();
+            *versions = versions.with_snapshot(snapshot);
+            self.trim_versions();
         }
         let catalog = chosen.iter().map(|(site, snapshot)| {
             (Arc::clone(snapshot), self.versions.get(site).cloned().unwrap_or_default())
@@ -205,17 +222,17 @@ impl Shelf {
         current.swap(Catalog::new(catalog));
         for (site, snapshot) in &chosen {
             if self.served.get(site).is_none_or(|old| old.hash() != snapshot.hash()) {
-                self.publishing.published();
+                self.metrics.record_activation();
                 tracing::info!(
                     site,
                     version = snapshot.version(),
                     routes = snapshot.site().routes.len(),
-                    "published"
+                    "published site"
                 );
             }
         }
         for site in self.served.keys().filter(|site| !chosen.contains_key(*site)) {
-            tracing::info!(site, "unpublished");
+            tracing::info!(site, "unpublished site");
         }
         self.served = chosen;
         if self.versions.len() > SITES_REMEMBERED_MAX {
@@ -225,90 +242,92 @@ impl Shelf {
     }
 }
 
-/// Says of the first of a site's `contents`, which is served, which others claim to be its version.
-fn warn_of_rivals(contents: &[(&OsString, &Arc<Snapshot>)], complaints: &mut BTreeSet<String>) {
+/// Reports the snapshots that have the same version as the first of `contents`, which is served, and another
+/// hash.
+fn report_version_conflicts(contents: &[(&OsString, &Arc<Snapshot>)], complaints: &mut BTreeSet<String>) {
     let (name, served) = contents[0];
     let (site, version) = (&served.site().site, served.version());
     let rivals = contents.iter().take_while(|(_, other)| other.version() == version);
     for (other, _) in rivals.filter(|(_, other)| other.hash() != served.hash()) {
         complaints.insert(format!(
-            "{} and {} are different contents of site {site} with one version {version}: the first is served, its hash is the greater",
+            "{} and {} have different content for version {version} of site {site}; the first is served, because its hash is greater; publish with a higher version",
             name.display(),
             other.display(),
         ));
     }
 }
 
-fn rank(snapshot: &Snapshot) -> (u64, [u8; 32]) {
+fn precedence(snapshot: &Snapshot) -> (u64, [u8; 32]) {
     (snapshot.version(), snapshot.hash())
 }
 
-impl Name {
-    fn look(&mut self, path: &Path, budget: &Budget) {
-        let stamp = match storage::stamp_of(path) {
+impl SnapshotFile {
+    fn refresh(&mut self, path: &Path, budget: &SnapshotBudget) {
+        let stamp = match storage::read_stamp(path) {
             Ok(stamp) => stamp,
-            // A link that leads nowhere, or a file that went since it was listed.
+            // A dangling link, or a file that was removed after the listing.
             Err(error) => {
                 self.stamp = None;
-                return self.refuse(format!("it cannot be looked at: {error}"));
+                return self.reject(format!("cannot be read: {error}"));
             }
         };
         if self.stamp == Some(stamp) {
             return;
         }
         let opened = storage::open_regular(path)
-            .map_err(Refusal::from)
+            .map_err(SnapshotError::from)
             .and_then(|(mut file, opened)| Snapshot::open_file(&mut file, opened.length, budget));
-        let grows = self.growing.take() != Some(stamp);
+        let grows = self.incomplete.take() != Some(stamp);
         self.stamp = Some(stamp);
         match opened {
             Ok(snapshot) => {
-                self.refusal = None;
-                let is_known = self.kept.as_ref().is_some_and(|kept| kept.hash() == snapshot.hash());
+                self.rejection = None;
+                let is_known = self.last_valid.as_ref().is_some_and(|kept| kept.hash() == snapshot.hash());
                 if !is_known {
-                    self.kept = Some(Arc::new(snapshot));
+                    self.last_valid = Some(Arc::new(snapshot));
                 }
             }
-            Err(Refusal::NotWhole { .. }) if grows => {
-                self.growing = Some(stamp);
+            Err(SnapshotError::Incomplete { .. }) if grows => {
+                self.incomplete = Some(stamp);
                 self.stamp = None;
             }
-            // Beside itself it has no room, and needs none.
-            Err(Refusal::NoRoom { .. })
-                if self.kept.as_ref().is_some_and(|kept| kept.is_announced_by(path)) =>
+            // The same content is already in memory, and there is no memory for a second copy. It needs none.
+            Err(SnapshotError::BudgetExceeded { .. })
+                if self.last_valid.as_ref().is_some_and(|kept| kept.matches_header_at(path)) =>
             {
-                self.refusal = None;
+                self.rejection = None;
             }
             Err(refusal) => {
-                if matches!(refusal, Refusal::NoRoom { .. } | Refusal::Unreadable(_)) {
-                    // Not the content's fault: it is tried again at every scan.
+                if matches!(refusal, SnapshotError::BudgetExceeded { .. } | SnapshotError::Unreadable(_)) {
+                    // The content is not at fault, so every scan tries again.
                     self.stamp = None;
                 }
-                self.refuse(refusal.to_string());
+                self.reject(refusal.to_string());
             }
         }
     }
 
-    fn refuse(&mut self, refusal: String) {
-        self.refusal = Some(refusal);
+    fn reject(&mut self, refusal: String) {
+        self.rejection = Some(refusal);
     }
 }
 
-/// The names in `folder` that count.
+/// Returns the names of the snapshot files in a directory.
 ///
 /// # Errors
-/// The folder cannot be read.
-pub fn names(folder: &Path) -> io::Result<BTreeSet<OsString>> {
-    let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name()));
-    names.filter(|name| name.as_ref().map_or(true, |name| counts(name))).collect()
+/// The directory cannot be read.
+pub(crate) fn list_snapshot_names(dir: &Path) -> io::Result<BTreeSet<OsString>> {
+    let names = fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name()));
+    names.filter(|name| name.as_ref().map_or(true, |name| is_snapshot_name(name))).collect()
 }
 
-/// Whether a name counts: it ends in `.snapshot` and does not begin with a dot.
-fn counts(name: &OsStr) -> bool {
+/// Returns whether a file name ends in `.snapshot` and does not begin with a dot.
+fn is_snapshot_name(name: &OsStr) -> bool {
     name.as_bytes().ends_with(b".snapshot") && !name.as_bytes().starts_with(b".")
 }
 
-/// Whether something has this path; where the system does not tell, what is served stays.
-fn is_there(path: &Path) -> bool {
+/// Returns whether a file may exist at `path`. It is false only if the system says that there is none, so
+/// that an unreadable directory unpublishes nothing.
+fn may_exist(path: &Path) -> bool {
     !fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }

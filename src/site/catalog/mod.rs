@@ -1,6 +1,7 @@
-//! The served catalog: watches `snapshots/`, selects one snapshot per site, and publishes the selection to all workers.
+//! The served catalog: watches `snapshots/`, selects one snapshot per site, and publishes the selection to
+//! all workers.
 
-pub mod catalog;
-pub mod directory;
-pub mod versions;
-pub mod watcher;
+pub(crate) mod catalog;
+pub(crate) mod directory;
+pub(crate) mod versions;
+pub(crate) mod watcher;

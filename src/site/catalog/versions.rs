@@ -1,53 +1,52 @@
-//! What a site listed at its last versions, so that a caller who has one is told what differs.
+//! The paths of a site's last versions, so that a caller that has one of them gets only the differences.
 //!
-//! Kept in memory beside the snapshots that are served; a restart forgets it, and then every
-//! version is unknown and a caller gets the whole list.
+//! They are in memory only. After a restart all versions are unknown, and callers get the full list.
 
 use std::sync::Arc;
 
 use super::super::snapshot::open::Snapshot;
 use crate::limits::VERSIONS_KEPT_MAX;
 
-/// One path of a version.
+/// One path of a version and the hash of its content.
 #[derive(Debug, Clone)]
-pub struct Path {
-    /// As authored. Its text is shared with the version before, where that has it too.
+pub struct PathEntry {
+    /// As authored. Shares its text with the same path of the previous version.
     pub path: Arc<str>,
-    /// Names its content.
+    /// Identifies the content.
     pub content: [u8; 16],
 }
 
-/// What one version listed.
+/// The paths of one version.
 #[derive(Debug)]
-pub struct Listed {
+pub struct PublishedPaths {
     version: u64,
-    /// Of the snapshot.
+    /// The snapshot's hash.
     pub hash: [u8; 32],
     /// Sorted by path.
-    pub paths: Vec<Path>,
+    pub paths: Vec<PathEntry>,
 }
 
-impl Listed {
-    fn bytes(&self) -> usize {
+impl PublishedPaths {
+    fn memory_bytes(&self) -> usize {
         let texts: usize = self.paths.iter().map(|path| path.path.len() + SHARED_TEXT_BYTES).sum();
-        texts + self.paths.capacity() * size_of::<Path>()
+        texts + self.paths.capacity() * size_of::<PathEntry>()
     }
 }
 
-/// What an `Arc<str>` takes beside its text, rounded up for the allocator.
+/// Memory of an `Arc<str>` besides its text, rounded up for the allocator.
 const SHARED_TEXT_BYTES: usize = 32;
 
-/// The last versions that were served, oldest first.
+/// The last served versions of a site, oldest first.
 #[derive(Debug, Clone, Default)]
-pub struct Versions(Vec<Arc<Listed>>);
+pub struct Versions(Vec<Arc<PublishedPaths>>);
 
 impl Versions {
-    /// These versions and `snapshot`, the oldest forgotten where there are too many.
-    pub fn and(&self, snapshot: &Snapshot) -> Self {
-        let same = |listed: &&Arc<Listed>| listed.hash == snapshot.hash();
+    /// Returns these versions with `snapshot` added. Drops the oldest ones over the limit.
+    pub fn with_snapshot(&self, snapshot: &Snapshot) -> Self {
+        let same = |listed: &&Arc<PublishedPaths>| listed.hash == snapshot.hash();
         let listed = match self.0.iter().find(same) {
             Some(known) => Arc::clone(known),
-            None => Arc::new(listed(snapshot, self.0.last())),
+            None => Arc::new(list_paths(snapshot, self.0.last())),
         };
         let others = self.0.iter().filter(|other| other.hash != listed.hash);
         let mut kept: Vec<_> = others.cloned().collect();
@@ -57,25 +56,26 @@ impl Versions {
         Self(kept)
     }
 
-    /// What they hold in memory; texts that versions share count for each.
-    pub fn bytes(&self) -> usize {
-        self.0.iter().map(|listed| listed.bytes()).sum()
+    /// Returns the memory of all versions in bytes. A text that versions share counts for each of them.
+    pub fn memory_bytes(&self) -> usize {
+        self.0.iter().map(|listed| listed.memory_bytes()).sum()
     }
 
-    /// Forgets the oldest, as if it had never been served; the bytes that it held.
+    /// Drops the oldest version, as if it had never been served. Returns its memory in bytes.
     pub fn forget_oldest(&mut self) -> usize {
-        if self.0.is_empty() { 0 } else { self.0.remove(0).bytes() }
+        if self.0.is_empty() { 0 } else { self.0.remove(0).memory_bytes() }
     }
 
-    /// What `version` listed; None where it is not kept, or where two contents were served as it.
-    pub fn at(&self, version: u64) -> Option<&Listed> {
+    /// Returns the paths of `version`. `None` if it is not kept, or if two snapshots with this version were
+    /// served.
+    pub fn get(&self, version: u64) -> Option<&PublishedPaths> {
         let mut of_version = self.0.iter().filter(|listed| listed.version == version);
         let listed = of_version.next()?;
         of_version.next().is_none().then_some(listed)
     }
 }
 
-fn listed(snapshot: &Snapshot, before: Option<&Arc<Listed>>) -> Listed {
+fn list_paths(snapshot: &Snapshot, before: Option<&Arc<PublishedPaths>>) -> PublishedPaths {
     let known = before.map_or(&[][..], |listed| &listed.paths);
     let site = snapshot.site();
     let paths = site.routes.iter().map(|route| {
@@ -84,7 +84,7 @@ fn listed(snapshot: &Snapshot, before: Option<&Arc<Listed>>) -> Listed {
             Ok(at) => Arc::clone(&known[at].path),
             Err(_) => Arc::from(route.path.as_str()),
         };
-        Path { path, content: route.content }
+        PathEntry { path, content: route.content }
     });
-    Listed { version: snapshot.version(), hash: snapshot.hash(), paths: paths.collect() }
+    PublishedPaths { version: snapshot.version(), hash: snapshot.hash(), paths: paths.collect() }
 }

@@ -1,6 +1,7 @@
-//! The thread that looks after `snapshots/`: inotify says when, a slow scan beside it misses nothing.
+//! The watcher thread of `snapshots/`. inotify triggers scans, and a slow periodic scan finds anything that
+//! it misses.
 //!
-//! Serving never waits for it: it prepares a whole catalog and swaps one pointer.
+//! Requests never wait for this thread. It prepares a complete catalog and swaps one pointer.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -11,121 +12,136 @@ use std::time::Duration;
 
 use notify::{RecursiveMode, Watcher};
 
-use super::catalog::Current;
-use super::directory::Shelf;
+use super::catalog::CurrentCatalog;
+use super::directory::SnapshotDirectory;
 use crate::clock;
 
-/// After an event the folder is left alone for so long, so that a burst of events is one scan.
-const SETTLE: Duration = Duration::from_millis(20);
-/// A burst that does not end is cut here.
-const SETTLE_AT_MOST: Duration = Duration::from_millis(200);
-/// A file that was not whole is looked at again after this.
-const GROWING: Duration = Duration::from_millis(250);
-/// After a look it rests this many times as long, so that a folder of 100,000 files costs a tenth of a core.
-const REST: u32 = 9;
-/// Without inotify the folder is looked at this often, so that publishing takes effect within a second.
-const POLL: Duration = Duration::from_millis(500);
+/// Pause between an event and the scan, so that a burst of events causes one scan.
+const SETTLE_DELAY: Duration = Duration::from_millis(20);
+/// Longest pause between the first event of a burst and the scan.
+const SETTLE_MAX: Duration = Duration::from_millis(200);
+/// Pause before an incomplete file is read again.
+const INCOMPLETE_RETRY: Duration = Duration::from_millis(250);
+/// Pause after a scan, as a multiple of the scan's time, so that a directory of 100,000 files costs a tenth
+/// of a core.
+const REST_FACTOR: u32 = 9;
+/// Longest time between two scans if inotify is unavailable, so that publishing takes effect within a second.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What ends a wait.
-enum Call {
-    /// inotify has something to tell.
+/// A message that ends the watcher's pause.
+enum Message {
+    /// An event from inotify.
     Event(notify::Result<notify::Event>),
-    /// The operator asks for a look.
-    Told,
+    /// The administrator asks for a scan (SIGHUP).
+    Rescan,
 }
 
-/// What a wait came to: what is read again whatever its stamp says.
+/// The files that the next scan reads again even if their stamps are the same.
 #[derive(Default)]
-struct Waited {
-    /// Names that events were about.
+struct ScanRequest {
+    /// File names from events.
     touched: HashSet<OsString>,
-    /// Whether the operator asked for all names.
-    all: bool,
+    /// Whether the scan reads all files again.
+    rescan_all: bool,
 }
 
-/// The watcher, to be told something.
+/// A handle to send requests to the watcher.
 #[derive(Debug)]
-pub struct Watched(Sender<Call>);
+pub(crate) struct WatcherHandle(Sender<Message>);
 
-impl Watched {
-    /// Has the folder looked at now, and every name in it read again.
-    pub fn look_again(&self) {
-        // A watcher that is gone has panicked, and said so.
-        let _ = self.0.send(Call::Told);
+impl WatcherHandle {
+    /// Starts a scan now that reads every file again.
+    pub(crate) fn rescan_all(&self) {
+        // Sending fails only if the watcher panicked, which was logged then.
+        let _ = self.0.send(Message::Rescan);
     }
 }
 
-/// Watches `folder` for the rest of the process's life. The first scan was made by the caller.
+/// Starts the watcher of a directory, which runs until the process ends. The caller has made the first scan.
 ///
 /// # Errors
 /// The thread cannot be started.
-pub fn spawn(
-    folder: PathBuf,
-    mut shelf: Shelf,
-    current: Current,
+pub(crate) fn spawn(
+    dir: PathBuf,
+    mut shelf: SnapshotDirectory,
+    current: CurrentCatalog,
     rescan: Duration,
-) -> std::io::Result<Watched> {
+) -> std::io::Result<WatcherHandle> {
     let (sender, calls) = channel();
     let events = sender.clone();
     let watcher = notify::recommended_watcher(move |event| {
-        // Nobody listens any more where the thread could not be started.
-        let _ = events.send(Call::Event(event));
+        // Sending fails if the thread could not be started.
+        let _ = events.send(Message::Event(event));
     });
     thread::Builder::new().name("watcher".into()).spawn(move || {
         let mut watcher = watcher
-            .inspect_err(|error| tracing::warn!("inotify is not there, {folder:?} is polled: {error}"))
+            .inspect_err(|error| {
+                tracing::warn!(
+                    directory = %dir.display(),
+                    %error,
+                    "inotify is unavailable; polling the snapshots directory"
+                );
+            })
             .ok();
         let mut trouble = None;
-        let mut waited = Waited::default();
+        let mut waited = ScanRequest::default();
         loop {
-            // Again at every turn, for the folder may have been replaced by another of its name; and before
-            // the scan, so that whatever the scan is too early for is an event.
+            // Register the watch again on each iteration, in case the directory itself was replaced. Do it
+            // before the scan, so that changes that the scan misses still raise an event.
             let watched =
-                watcher.as_mut().is_some_and(|w| w.watch(&folder, RecursiveMode::NonRecursive).is_ok());
+                watcher.as_mut().is_some_and(|w| w.watch(&dir, RecursiveMode::NonRecursive).is_ok());
             let begun = clock::instant();
-            if waited.all {
-                shelf.forget_stamps();
+            if waited.rescan_all {
+                shelf.invalidate_stamps();
             }
-            let scanned = shelf.scan(&folder, &waited.touched, &current);
-            tell(&folder, scanned.err().map(|error| error.to_string()), &mut trouble);
+            let scanned = shelf.scan(&dir, &waited.touched, &current);
+            log_scan_error(&dir, scanned.err().map(|error| error.to_string()), &mut trouble);
             let pause = match watched {
-                _ if shelf.is_waiting() => GROWING,
+                _ if shelf.has_incomplete_files() => INCOMPLETE_RETRY,
                 true => rescan,
-                false => POLL.min(rescan),
+                false => POLL_INTERVAL.min(rescan),
             }
-            .max((clock::instant() - begun) * REST);
-            waited = wait(&calls, pause);
+            .max((clock::instant() - begun) * REST_FACTOR);
+            waited = wait_for_changes(&calls, pause);
         }
     })?;
-    Ok(Watched(sender))
+    Ok(WatcherHandle(sender))
 }
 
-/// Says what keeps the folder from being read, once for as long as it lasts.
-fn tell(folder: &Path, trouble: Option<String>, before: &mut Option<String>) {
+/// Logs the error that prevents reading the directory, once for as long as it lasts.
+fn log_scan_error(dir: &Path, trouble: Option<String>, before: &mut Option<String>) {
     match &trouble {
         Some(error) if trouble != *before => {
-            tracing::error!("{}: cannot be read, what is served stays: {error}", folder.display());
+            tracing::error!(
+                directory = %dir.display(),
+                error,
+                "cannot read the snapshots directory; keeping the served sites"
+            );
         }
-        None if before.is_some() => tracing::info!("{}: can be read again", folder.display()),
+        None if before.is_some() => {
+            tracing::info!(directory = %dir.display(), "the snapshots directory is readable again");
+        }
         _ => {}
     }
     *before = trouble;
 }
 
-/// Waits for a call, at most `pause`, and then until they settle.
-fn wait(calls: &Receiver<Call>, pause: Duration) -> Waited {
-    let mut waited = Waited::default();
+/// Waits for a message for at most `pause`, and then until no more messages follow within the settle delay.
+fn wait_for_changes(calls: &Receiver<Message>, pause: Duration) -> ScanRequest {
+    let mut waited = ScanRequest::default();
     let begun = clock::instant();
     let mut until = begun + pause;
     let mut latest = None;
     loop {
         match calls.recv_timeout(until.saturating_duration_since(clock::instant())) {
-            Ok(Call::Told) => waited.all = true,
-            Ok(Call::Event(Ok(event))) if event.kind.is_access() && !is_close_after_write(&event) => continue,
-            Ok(Call::Event(Ok(event))) => {
+            Ok(Message::Rescan) => waited.rescan_all = true,
+            Ok(Message::Event(Ok(event))) if event.kind.is_access() && !is_close_after_write(&event) => {
+                continue;
+            }
+            Ok(Message::Event(Ok(event))) => {
                 waited.touched.extend(event.paths.iter().filter_map(|p| Some(p.file_name()?.to_owned())));
             }
-            Ok(Call::Event(Err(_))) => {}
+            Ok(Message::Event(Err(_))) => {}
             Err(RecvTimeoutError::Timeout) => return waited,
             Err(RecvTimeoutError::Disconnected) => {
                 thread::park_timeout(pause);
@@ -133,7 +149,7 @@ fn wait(calls: &Receiver<Call>, pause: Duration) -> Waited {
             }
         }
         let now = clock::instant();
-        until = (now + SETTLE).min(*latest.get_or_insert(now + SETTLE_AT_MOST));
+        until = (now + SETTLE_DELAY).min(*latest.get_or_insert(now + SETTLE_MAX));
     }
 }
 

@@ -1,11 +1,11 @@
-//! What a page can show: every combination of variants that some rules could choose.
+//! The combinations of variants that a page can show.
 //!
-//! For each zone that is there: `default`, or a variant that some rule names. Conditions are not
-//! reasoned about: each may hold or not. The zones of one experiment take the same arm, so an
-//! arm is chosen when the first of them is met; a visitor may also be in none.
+//! Each visible zone shows `default` or a variant that one of its rules names. The search does not interpret
+//! conditions: each can match or not. Zones of one experiment use the same arm, so the search chooses the arm
+//! at the first of them. It also tries visitors outside the experiment.
 //!
-//! Found in order of the number of pairs: all with none, then with one, ... Each round walks the
-//! page's zones and gives up a branch that has too many pairs already.
+//! The search finds combinations by their number of pairs: first those with none, then with one, and so on.
+//! Each round walks the zones of the page and prunes branches that have too many pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,28 +14,32 @@ use crate::site::snapshot::format::{Page, Part, Rule, Zone};
 
 /// The combinations of a page.
 pub(super) struct Combinations {
-    /// The first ones, by number of pairs, then by text.
+    /// The first combinations, by number of pairs, then by text.
     pub(super) first: Vec<String>,
-    /// All that were counted.
+    /// The number of combinations, at most `COMBINATIONS_COUNTED_MAX`.
     pub(super) counted: usize,
-    /// Whether `first` is not all.
+    /// Whether `first` is incomplete.
     pub(super) truncated: bool,
 }
 
-pub(super) fn of(page: &Page) -> Combinations {
+pub(super) fn find_combinations(page: &Page) -> Combinations {
     let mut first = Vec::new();
-    let mut search = Search { page, pairs: 0, steps: 0, found: BTreeSet::new(), fell_short: false };
+    let mut search = Search { page, pairs: 0, steps: 0, found: BTreeSet::new(), was_pruned: false };
     let mut counted = 0;
     for pairs in 0..=page.zones.len() {
         search.pairs = pairs;
         search.found.clear();
-        search.fell_short = false;
-        search.walk(&mut zones(&page.parts), &mut State::default(), COMBINATIONS_COUNTED_MAX - counted);
+        search.was_pruned = false;
+        search.walk(
+            &mut zones_reversed(&page.parts),
+            &mut SearchState::default(),
+            COMBINATIONS_COUNTED_MAX - counted,
+        );
         counted += search.found.len();
         let room = COMBINATIONS_LISTED_MAX - first.len();
         first.extend(search.found.iter().take(room).cloned());
-        // Longer combinations exist only where a branch was given up for want of pairs.
-        if counted == COMBINATIONS_COUNTED_MAX || search.is_exhausted() || !search.fell_short {
+        // Combinations with more pairs exist only if a branch was pruned.
+        if counted == COMBINATIONS_COUNTED_MAX || search.is_exhausted() || !search.was_pruned {
             break;
         }
     }
@@ -43,8 +47,8 @@ pub(super) fn of(page: &Page) -> Combinations {
     Combinations { first, counted, truncated }
 }
 
-/// The zones of `parts`, last first, so that the next one is popped.
-fn zones(parts: &[Part]) -> Vec<u8> {
+/// Returns the zones of `parts` in reverse order, so that `pop` returns the next one.
+fn zones_reversed(parts: &[Part]) -> Vec<u8> {
     let zone = |part: &Part| match part {
         Part::Zone(index) => Some(*index),
         Part::Piece(_) | Part::Query(_) => None,
@@ -54,20 +58,20 @@ fn zones(parts: &[Part]) -> Vec<u8> {
 
 /// A branch of the search.
 #[derive(Default)]
-struct State {
-    /// The pairs chosen so far; sorted, as a canonical string is: by zone.
+struct SearchState {
+    /// The chosen pairs, sorted by zone as in a canonical string.
     pairs: BTreeMap<u8, u8>,
-    /// The arm of each experiment that was met; None: the visitor is in none.
+    /// The arm of each experiment reached so far; `None` if the visitor is not in the experiment.
     arms: BTreeMap<u16, Option<usize>>,
 }
 
 struct Search<'p> {
     page: &'p Page,
-    /// How many pairs a combination must have.
+    /// The number of pairs that a combination of this round has.
     pairs: usize,
     steps: usize,
     found: BTreeSet<String>,
-    fell_short: bool,
+    was_pruned: bool,
 }
 
 impl Search<'_> {
@@ -75,67 +79,68 @@ impl Search<'_> {
         self.steps >= COMBINATION_STEPS_MAX
     }
 
-    /// Decides the zones of `open` one after the other, in every way.
-    fn walk(&mut self, open: &mut Vec<u8>, state: &mut State, room: usize) {
+    /// Tries all variants of the next zone in `open`, and recursively of the zones after it.
+    fn walk(&mut self, open: &mut Vec<u8>, state: &mut SearchState, room: usize) {
         self.steps += 1;
         if self.found.len() >= room || self.is_exhausted() {
             return;
         }
         let Some(index) = open.pop() else {
             if state.pairs.len() == self.pairs {
-                self.found.insert(self.canonical(state));
+                self.found.insert(self.canonical_string(state));
             }
             return;
         };
-        self.zone(index, 0, &mut Vec::new(), open, state, room);
+        self.try_rules(index, 0, &mut Vec::new(), open, state, room);
         open.push(index);
     }
 
-    /// Tries the rules from `rule` on, each matching or not.
-    fn zone(
+    /// Tries the rules from `rule` on, each with and without a match.
+    fn try_rules(
         &mut self,
         index: u8,
         rule: usize,
         tried: &mut Vec<u8>,
         open: &mut Vec<u8>,
-        state: &mut State,
+        state: &mut SearchState,
         room: usize,
     ) {
         let page = self.page;
         let zone: &Zone = &page.zones[usize::from(index)];
         match zone.rules.get(rule) {
-            None => self.show(index, 0, tried, open, state, room),
+            None => self.try_variant(index, 0, tried, open, state, room),
             Some(Rule::When { variant, .. }) => {
-                self.show(index, *variant, tried, open, state, room);
-                self.zone(index, rule + 1, tried, open, state, room);
+                self.try_variant(index, *variant, tried, open, state, room);
+                self.try_rules(index, rule + 1, tried, open, state, room);
             }
             Some(Rule::Experiment { experiment, arms, when }) => match state.arms.get(experiment).copied() {
                 None => {
                     for arm in (0..arms.len()).map(Some).chain([None]) {
                         state.arms.insert(*experiment, arm);
-                        // What was shown under another arm may be shown under this one again.
-                        self.zone(index, rule, &mut tried.clone(), open, state, room);
+                        // Each arm gets its own copy of `tried`: it may show a variant that another arm
+                        // showed.
+                        self.try_rules(index, rule, &mut tried.clone(), open, state, room);
                     }
                     state.arms.remove(experiment);
                 }
                 Some(Some(arm)) => {
-                    self.show(index, arms.get(arm).copied().unwrap_or(0), tried, open, state, room);
+                    self.try_variant(index, arms.get(arm).copied().unwrap_or(0), tried, open, state, room);
                     if when.is_some() {
-                        self.zone(index, rule + 1, tried, open, state, room);
+                        self.try_rules(index, rule + 1, tried, open, state, room);
                     }
                 }
-                Some(None) => self.zone(index, rule + 1, tried, open, state, room),
+                Some(None) => self.try_rules(index, rule + 1, tried, open, state, room),
             },
         }
     }
 
-    fn show(
+    fn try_variant(
         &mut self,
         index: u8,
         variant: u8,
         tried: &mut Vec<u8>,
         open: &mut Vec<u8>,
-        state: &mut State,
+        state: &mut SearchState,
         room: usize,
     ) {
         if tried.contains(&variant) {
@@ -144,7 +149,7 @@ impl Search<'_> {
         tried.push(variant);
         if variant != 0 {
             if state.pairs.len() == self.pairs {
-                self.fell_short = true;
+                self.was_pruned = true;
                 return;
             }
             state.pairs.insert(index, variant);
@@ -152,13 +157,13 @@ impl Search<'_> {
         let page = self.page;
         let parts = &page.zones[usize::from(index)].variants[usize::from(variant)].parts;
         let before = open.len();
-        open.extend(zones(parts));
+        open.extend(zones_reversed(parts));
         self.walk(open, state, room);
         open.truncate(before);
         state.pairs.remove(&index);
     }
 
-    fn canonical(&self, state: &State) -> String {
+    fn canonical_string(&self, state: &SearchState) -> String {
         let pair = |(zone, variant): (&u8, &u8)| {
             self.page.zones[usize::from(*zone)].variants[usize::from(*variant)].pair.as_str()
         };

@@ -1,67 +1,72 @@
-//! Audiences and conditions to programs, over the vocabulary of the profile document.
+//! Compiles audiences and conditions to programs, over the vocabulary of profile paths.
 
 use std::cell::Cell;
 
 use serde_json::{Value as Json, json};
 
-use crate::condition::{self, Condition, Fault, Field, Vocabulary};
+use crate::condition::{self, Condition, ConditionError, Field, Vocabulary};
 use crate::limits::{AUDIENCE_CHAIN_MAX, AUDIENCES_MAX};
 use crate::nearest::nearest;
 use crate::site::profile_fields::{self, ProfileField};
 use crate::site::snapshot::format::Audience;
-use crate::site::source::diagnostics::{Mistake, Mistakes};
+use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 use crate::site::source::read::Source;
 use crate::site::source::types::{Audiences, Groups};
 
-const FILE: &str = "audiences.json";
+const AUDIENCES_FILE: &str = "audiences.json";
 
-/// Compiles the conditions of one site into one table of regular expressions.
-pub(super) struct Conditions<'s> {
-    words: Words<'s>,
+/// A compiler for the conditions of one site, with one shared table of regular expressions.
+pub(super) struct ConditionCompiler<'s> {
+    vocabulary: ProfileVocabulary<'s>,
     patterns: Vec<String>,
     audiences: Vec<Audience>,
 }
 
-impl<'s> Conditions<'s> {
-    /// Begins with the audiences, sorted by key.
-    pub(super) fn new(source: &'s Source, mistakes: &mut Mistakes) -> Self {
-        let words = Words {
+impl<'s> ConditionCompiler<'s> {
+    /// Creates the compiler and compiles the audiences, sorted by key.
+    pub(super) fn new(source: &'s Source, mistakes: &mut Diagnostics) -> Self {
+        let words = ProfileVocabulary {
             audiences: source.audiences.as_ref(),
             groups: source.groups.as_ref(),
             sees_url: Cell::new(false),
         };
-        let mut conditions = Self { words, patterns: Vec::new(), audiences: Vec::new() };
+        let mut conditions = Self { vocabulary: words, patterns: Vec::new(), audiences: Vec::new() };
         if let Some(audiences) = &source.audiences {
-            conditions.audiences(audiences, mistakes);
+            conditions.compile_audiences(audiences, mistakes);
         }
         conditions
     }
 
-    fn audiences(&mut self, audiences: &Audiences, mistakes: &mut Mistakes) {
+    fn compile_audiences(&mut self, audiences: &Audiences, mistakes: &mut Diagnostics) {
         if audiences.len() > AUDIENCES_MAX {
             let expected = format!("at most {AUDIENCES_MAX} audiences");
-            mistakes.add(Mistake::of_value(FILE, "", expected, audiences.len().to_string()));
+            let mistake = Diagnostic::at_value(AUDIENCES_FILE, "", expected, audiences.len().to_string());
+            mistakes.add(mistake.with_title("too many audiences"));
             return;
         }
         let mut read = Vec::with_capacity(audiences.len());
         for (key, audience) in audiences {
             let pointer = format!("/{key}/when");
-            // One that cannot be read stands in as "nobody", so that circles among the others show.
-            let condition = self.read(FILE, &pointer, &audience.when, mistakes);
+            // An invalid condition is replaced by one that matches nobody, so that cycles of other audiences
+            // are found.
+            let condition = self.parse(AUDIENCES_FILE, &pointer, &audience.when, mistakes);
             read.push(
-                condition.unwrap_or_else(|| condition::lenient(&json!({ "$not": {} }), &Default::default())),
+                condition
+                    .unwrap_or_else(|| condition::parse_lenient(&json!({ "$not": {} }), &Default::default())),
             );
         }
-        if let Some(at) = condition::overlong_chain(&read) {
+        if let Some(at) = condition::find_overlong_chain(&read) {
             let key = audiences.keys().nth(at).map_or("", |key| key);
             let expected = format!(
-                "audiences that name each other in no circle, and at most {AUDIENCE_CHAIN_MAX} in a row"
+                "audiences without reference cycles, and chains of at most {AUDIENCE_CHAIN_MAX} audiences"
             );
-            let came = format!("`{key}`, which comes back to itself or goes on too long");
-            mistakes.add(Mistake::of_value(FILE, format!("/{key}/when"), expected, came));
+            let came = format!("a cycle or a longer chain that starts at `{key}`");
+            let mistake = Diagnostic::at_value(AUDIENCES_FILE, format!("/{key}/when"), expected, came);
+            mistakes
+                .add(mistake.with_title("audiences refer to each other in a cycle or in too long a chain"));
         }
         for ((key, audience), condition) in audiences.iter().zip(&read) {
-            let program = self.program(FILE, &format!("/{key}/when"), condition, mistakes);
+            let program = self.compile_parsed(AUDIENCES_FILE, &format!("/{key}/when"), condition, mistakes);
             self.audiences.push(Audience {
                 key: key.to_string(),
                 name: audience.name.clone().unwrap_or_default(),
@@ -70,101 +75,104 @@ impl<'s> Conditions<'s> {
         }
     }
 
-    /// The program of the condition that stands at `pointer` in `file`.
+    /// Compiles the condition at `pointer` in `file` to a program.
     pub(super) fn compile(
         &mut self,
         file: &str,
         pointer: &str,
         when: &Json,
-        mistakes: &mut Mistakes,
+        mistakes: &mut Diagnostics,
     ) -> Vec<u8> {
-        match self.read(file, pointer, when, mistakes) {
-            Some(condition) => self.program(file, pointer, &condition, mistakes),
+        match self.parse(file, pointer, when, mistakes) {
+            Some(condition) => self.compile_parsed(file, pointer, &condition, mistakes),
             None => Vec::new(),
         }
     }
 
-    /// The program that asks for one audience, whose key stands at `pointer`.
-    pub(super) fn audience(
+    /// Compiles a reference to one audience, whose key is at `pointer`, to a program.
+    pub(super) fn compile_audience_reference(
         &mut self,
         file: &str,
         pointer: &str,
         key: &str,
-        mistakes: &mut Mistakes,
+        mistakes: &mut Diagnostics,
     ) -> Vec<u8> {
-        if self.words.audience(key).is_none() {
-            let known = self.words.audience_names();
+        if self.vocabulary.audience(key).is_none() {
+            let known = self.vocabulary.audience_names();
             let mistake =
-                Mistake::of_value(file, pointer, "an audience of `audiences.json`", format!("{key:?}"));
+                Diagnostic::at_value(file, pointer, "an audience of `audiences.json`", format!("{key:?}"));
+            let mistake = mistake.with_title(format!("unknown audience {key:?}"));
             mistakes.add(mistake.with_nearest(nearest(key, known)));
             return Vec::new();
         }
         self.compile(file, pointer, &json!({ "$audience": key }), mistakes)
     }
 
-    fn read(&self, file: &str, pointer: &str, when: &Json, mistakes: &mut Mistakes) -> Option<Condition> {
-        read(when, &self.words, (file, pointer), mistakes)
+    fn parse(&self, file: &str, pointer: &str, when: &Json, mistakes: &mut Diagnostics) -> Option<Condition> {
+        parse_condition(when, &self.vocabulary, (file, pointer), mistakes)
     }
 
-    /// The program of a condition that was read, which stands at `pointer` in `file`.
-    pub(super) fn program(
+    /// Compiles a parsed condition, which is at `pointer` in `file`, to a program.
+    pub(super) fn compile_parsed(
         &mut self,
         file: &str,
         pointer: &str,
         condition: &Condition,
-        mistakes: &mut Mistakes,
+        mistakes: &mut Diagnostics,
     ) -> Vec<u8> {
         condition.compile(&mut self.patterns).unwrap_or_else(|too_large| {
             let expected = "a smaller condition, or smaller groups";
-            mistakes.add(Mistake::of_value(file, pointer, expected, too_large.to_string()));
+            let mistake = Diagnostic::at_value(file, pointer, expected, too_large.to_string());
+            mistakes.add(mistake.with_title("the condition is too large"));
             Vec::new()
         })
     }
 
-    /// The regular expressions of what was compiled so far.
+    /// Returns the regular expressions of all conditions compiled so far.
     pub(super) fn patterns(&self) -> &[String] {
         &self.patterns
     }
 
-    /// The site's regular expressions and audiences, and whether a condition looks at the URL.
-    pub(super) fn finish(self, mistakes: &mut Mistakes) -> (Vec<String>, Vec<Audience>, bool) {
+    /// Returns the site's regular expressions and audiences, and whether a condition depends on the URL.
+    pub(super) fn finish(self, mistakes: &mut Diagnostics) -> (Vec<String>, Vec<Audience>, bool) {
         if let Err(fault) = condition::Patterns::new(&self.patterns) {
-            let expected = "regular expressions that fit beside each other";
-            mistakes.add(Mistake::of_value("site.json", "", expected, fault.to_string()));
+            let expected = "regular expressions that together fit the limit";
+            let mistake = Diagnostic::at_value("site.json", "", expected, fault.to_string());
+            mistakes.add(mistake.with_title("the regular expressions of the site are too large"));
         }
-        (self.patterns, self.audiences, self.words.sees_url.get())
+        (self.patterns, self.audiences, self.vocabulary.sees_url.get())
     }
 }
 
-/// Reads the condition that stands at `pointer` in `file`; its faults become mistakes.
-pub(super) fn read(
+/// Parses the condition at `pointer` in `file`. Reports its errors as diagnostics.
+pub(super) fn parse_condition(
     written: &Json,
     words: &dyn Vocabulary,
     (file, pointer): (&str, &str),
-    mistakes: &mut Mistakes,
+    mistakes: &mut Diagnostics,
 ) -> Option<Condition> {
-    condition::strict(written, words)
+    condition::parse_strict(written, words)
         .map_err(|faults| {
-            for Fault { pointer: inner, expected, came, nearest } in faults {
-                let mistake = Mistake::of_value(file, format!("{pointer}{inner}"), expected, came);
+            for ConditionError { pointer: inner, expected, actual: came, nearest } in faults {
+                let mistake = Diagnostic::at_value(file, format!("{pointer}{inner}"), expected, came);
                 mistakes.add(mistake.with_nearest(nearest));
             }
         })
         .ok()
 }
 
-/// What conditions of this site may name. A file with mistakes is taken to hold every name, so that
-/// what names it is not reported as well.
-struct Words<'s> {
+/// The names that conditions of this site can use. If a file has errors, every name in it counts as known, so
+/// that references to it cause no further diagnostics.
+struct ProfileVocabulary<'s> {
     audiences: Option<&'s Audiences>,
     groups: Option<&'s Groups>,
     sees_url: Cell<bool>,
 }
 
-impl Vocabulary for Words<'_> {
+impl Vocabulary for ProfileVocabulary<'_> {
     fn field(&self, path: &str) -> Result<Field, Option<String>> {
-        let field = profile_fields::field(path)?;
-        let sees_url = ProfileField::of(field.code).is_some_and(ProfileField::sees_url);
+        let field = profile_fields::find_field(path)?;
+        let sees_url = ProfileField::from_code(field.code).is_some_and(ProfileField::sees_url);
         self.sees_url.set(self.sees_url.get() || sees_url);
         Ok(field)
     }

@@ -1,49 +1,50 @@
-//! Collections and queries to what is answered without a look at the source: items as finished JSON, in each query's order.
+//! Compiles collections and queries: the items of each query as finished JSON, in the order of the query.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value as Json};
 
-use super::conditions::{self, Conditions};
-use super::index::{self, Asked};
-use super::piece::Pieces;
+use super::conditions::{self, ConditionCompiler};
+use super::index::{self, IndexInput};
+use super::param_texts::{describe_param, describe_params};
+use super::piece::PieceBuilder;
 use crate::checksum;
-use crate::condition::{self, Condition, Field, Kind, Value, Vocabulary};
+use crate::condition::{self, Condition, Field, FieldKind, Value, Vocabulary};
 use crate::json;
 use crate::limits::{
-    ITEM_BYTES_MAX, ITEMS_MAX, ORDER_FIELDS_MAX, PLACE_BYTES_MAX, QUERIES_MAX, QUERY_EVALUATIONS_MAX,
-    QUERY_LIMIT_DEFAULT, QUERY_PARAMS_MAX,
+    ITEM_BYTES_MAX, ITEMS_MAX, ORDER_FIELDS_MAX, QUERIES_MAX, QUERY_EVALUATIONS_MAX, QUERY_LIMIT_DEFAULT,
+    QUERY_PARAMS_MAX, SORT_KEY_BYTES_MAX,
 };
 use crate::nearest::nearest;
 use crate::site::query::order;
 use crate::site::snapshot::format::{Item, Param, ParamKind, Query, Scan};
-use crate::site::source::diagnostics::{Mistake, Mistakes};
-use crate::site::source::read::{QUERIES, Source};
+use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
+use crate::site::source::read::{QUERIES_FILE, Source};
 use crate::site::source::types::{self, Groups, Scalar};
 
-/// The collections of a site, ready to be asked.
+/// The collections of a site, by name.
 pub(super) struct Collections<'s> {
-    by_name: BTreeMap<&'s str, Collected<'s>>,
+    by_name: BTreeMap<&'s str, LoadedCollection<'s>>,
     groups: Option<&'s Groups>,
 }
 
-/// A collection.
-pub(super) struct Collected<'s> {
+/// The entries of a collection and its file.
+pub(super) struct LoadedCollection<'s> {
     pub(super) file: &'s str,
-    /// None where its file has mistakes.
+    /// `None` if the file has errors.
     pub(super) entries: Option<Vec<Entry<'s>>>,
 }
 
-/// An item, and its fields where a condition can look at them.
+/// An item, with its fields encoded for the evaluation of conditions.
 pub(super) struct Entry<'s> {
     pub(super) item: &'s types::Item,
     pub(super) fields: Vec<u8>,
 }
 
 impl Entry<'_> {
-    /// What stands at a dotted path of the fields.
-    pub(super) fn at(&self, path: &str) -> Option<Value<'_>> {
-        self.root().at(path)
+    /// Returns the value at a dotted path of the fields.
+    pub(super) fn get(&self, path: &str) -> Option<Value<'_>> {
+        self.root().get_path(path)
     }
 
     pub(super) fn root(&self) -> Value<'_> {
@@ -52,67 +53,76 @@ impl Entry<'_> {
 }
 
 impl<'s> Collections<'s> {
-    pub(super) fn new(source: &'s Source, mistakes: &mut Mistakes) -> Self {
+    pub(super) fn new(source: &'s Source, mistakes: &mut Diagnostics) -> Self {
         let mut by_name = BTreeMap::new();
         for (name, collection) in &source.content {
             let entries = collection.items.as_ref().map(|items| {
                 if items.len() > ITEMS_MAX {
                     let expected = format!("at most {ITEMS_MAX} items");
-                    mistakes.add(Mistake::of_value(&collection.file, "", expected, items.len().to_string()));
+                    let mistake =
+                        Diagnostic::at_value(&collection.file, "", expected, items.len().to_string());
+                    mistakes.add(mistake.with_title("too many items"));
                 }
-                items.iter().map(|item| Entry { item, fields: encoded(item) }).collect()
+                items.iter().map(|item| Entry { item, fields: encode_fields(item) }).collect()
             });
-            by_name.insert(&**name, Collected { file: &collection.file, entries });
+            by_name.insert(&**name, LoadedCollection { file: &collection.file, entries });
         }
         Self { by_name, groups: source.groups.as_ref() }
     }
 
-    /// A collection that stands at `pointer` in `file`; None where it is not there, or cannot be read.
-    pub(super) fn named(
+    /// Finds the collection that is named at `pointer` in `file`. Returns `None` if it does not exist, which
+    /// is reported, or if its file has errors.
+    pub(super) fn find(
         &self,
         name: &str,
         (file, pointer): (&str, &str),
-        mistakes: &mut Mistakes,
-    ) -> Option<(&Collected<'s>, &[Entry<'s>])> {
+        mistakes: &mut Diagnostics,
+    ) -> Option<(&LoadedCollection<'s>, &[Entry<'s>])> {
         let Some(collected) = self.by_name.get(name) else {
             let expected = "a collection: the name of a file in `content/`";
-            let mistake = Mistake::of_value(file, pointer, expected, format!("{name:?}"));
+            let mistake = Diagnostic::at_value(file, pointer, expected, format!("{name:?}"));
+            let mistake = mistake.with_title(format!("unknown collection {name:?}"));
             mistakes.add(mistake.with_nearest(nearest(name, self.by_name.keys().copied())));
             return None;
         };
         Some((collected, collected.entries.as_deref()?))
     }
 
-    /// Reads a condition over fields, which may name `params`.
-    pub(super) fn condition(
+    /// Parses a condition over fields that may use `params`.
+    pub(super) fn parse_condition(
         &self,
         written: &Json,
         params: Option<Vec<&str>>,
         place: (&str, &str),
-        mistakes: &mut Mistakes,
+        mistakes: &mut Diagnostics,
     ) -> Option<Condition> {
-        conditions::read(written, &ContentWords { groups: self.groups, params }, place, mistakes)
+        conditions::parse_condition(
+            written,
+            &ContentVocabulary { groups: self.groups, params },
+            place,
+            mistakes,
+        )
     }
 }
 
-fn encoded(item: &types::Item) -> Vec<u8> {
+fn encode_fields(item: &types::Item) -> Vec<u8> {
     let mut out = Vec::new();
-    let value = |text: &str| serde_json::from_str::<Json>(text).expect("it was read before");
+    let value = |text: &str| serde_json::from_str::<Json>(text).expect("the reader has parsed it");
     let fields: Map<String, Json> =
         item.fields.0.iter().map(|(name, text)| (name.clone(), value(text.get()))).collect();
     condition::encode(&Json::Object(fields), &mut out);
     out
 }
 
-/// What a condition over an item's fields may name: any path, no audience.
-struct ContentWords<'a> {
+/// The names that a condition over an item's fields can use: any path, but no audience.
+struct ContentVocabulary<'a> {
     groups: Option<&'a Groups>,
     params: Option<Vec<&'a str>>,
 }
 
-impl Vocabulary for ContentWords<'_> {
+impl Vocabulary for ContentVocabulary<'_> {
     fn field(&self, path: &str) -> Result<Field, Option<String>> {
-        Ok(Field { code: 0, name: path.to_owned(), kind: Kind::Any })
+        Ok(Field { code: 0, name: path.to_owned(), kind: FieldKind::Any })
     }
 
     fn group(&self, name: &str) -> Option<&[Json]> {
@@ -128,133 +138,135 @@ impl Vocabulary for ContentWords<'_> {
     }
 }
 
-/// What is said while queries are compiled: what stops it, and what does not.
-pub(super) struct Said<'m> {
-    pub(super) mistakes: &'m mut Mistakes,
-    pub(super) warnings: &'m mut Mistakes,
+/// The diagnostics of the compilation: errors, which stop it, and warnings.
+pub(super) struct DiagnosticSink<'m> {
+    pub(super) errors: &'m mut Diagnostics,
+    pub(super) warnings: &'m mut Diagnostics,
 }
 
 /// Compiles the queries of a site, sorted by key.
-pub(super) fn queries(
+pub(super) fn compile_queries(
     source: &Source,
     collections: &Collections<'_>,
-    conditions: &mut Conditions<'_>,
-    pieces: &mut Pieces,
-    said: &mut Said<'_>,
+    conditions: &mut ConditionCompiler<'_>,
+    pieces: &mut PieceBuilder,
+    said: &mut DiagnosticSink<'_>,
 ) -> Vec<Query> {
     let Some(queries) = &source.queries else { return Vec::new() };
     if queries.len() > QUERIES_MAX {
         let expected = format!("at most {QUERIES_MAX} queries");
-        said.mistakes.add(Mistake::of_value(QUERIES, "", expected, queries.len().to_string()));
+        let mistake = Diagnostic::at_value(QUERIES_FILE, "", expected, queries.len().to_string());
+        said.errors.add(mistake.with_title("too many queries"));
         return Vec::new();
     }
     let mut written = BTreeMap::new();
     let compile = |(key, query)| {
-        Drafting { key, query, said }.query(
+        QueryCompiler { key, query, sink: said }.compile(
             collections,
             conditions,
-            &mut Written { pieces, written: &mut written },
+            &mut ItemWriter { pieces, pieces_by_item: &mut written },
         )
     };
     queries.iter().map(|(key, query)| (&**key, query)).map(compile).collect()
 }
 
-/// The pieces of items, by collection, selection and place in the collection: queries alike share them.
-struct Written<'p, 's> {
-    pieces: &'p mut Pieces,
-    written: &'p mut BTreeMap<(&'s str, Option<&'s [String]>, usize), u32>,
+/// Writes items as pieces. The key of a piece is collection, `select` and position in the collection, so that
+/// similar queries share pieces.
+struct ItemWriter<'p, 's> {
+    pieces: &'p mut PieceBuilder,
+    pieces_by_item: &'p mut BTreeMap<(&'s str, Option<&'s [String]>, usize), u32>,
 }
 
-impl<'s> Written<'_, 's> {
-    fn item(&mut self, query: &'s types::Query, number: usize, item: &types::Item) -> u32 {
+impl<'s> ItemWriter<'_, 's> {
+    fn write_item(&mut self, query: &'s types::Query, number: usize, item: &types::Item) -> u32 {
         let selection = query.select.as_deref();
         let pieces = &mut self.pieces;
-        let write = || pieces.add(text(item, selection));
-        *self.written.entry((&query.collection, selection, number)).or_insert_with(write)
+        let write = || pieces.add(item_json(item, selection));
+        *self.pieces_by_item.entry((&query.collection, selection, number)).or_insert_with(write)
     }
 }
 
-/// `{"id":...,"type":...,"fields":{...}}`, the fields in the author's order.
-fn text(item: &types::Item, selection: Option<&[String]>) -> Vec<u8> {
+/// Returns `{"id":...,"type":...,"fields":{...}}`, with the fields in the author's order.
+fn item_json(item: &types::Item, selection: Option<&[String]>) -> Vec<u8> {
     let mut out = b"{\"id\":".to_vec();
-    json::string(&mut out, &item.id);
+    json::write_string(&mut out, &item.id);
     out.extend_from_slice(b",\"type\":");
-    json::string(&mut out, &item.kind);
+    json::write_string(&mut out, &item.kind);
     out.extend_from_slice(b",\"fields\":{");
     let selected = |name: &String| selection.is_none_or(|names| names.contains(name));
     for (i, (name, value)) in item.fields.0.iter().filter(|(name, _)| selected(name)).enumerate() {
         if i > 0 {
             out.push(b',');
         }
-        json::string(&mut out, name);
+        json::write_string(&mut out, name);
         out.push(b':');
-        json::minified(&mut out, value.get());
+        json::write_minified(&mut out, value.get());
     }
     out.extend_from_slice(b"}}");
     out
 }
 
-/// One query.
-struct Drafting<'d, 's, 'm> {
+/// A compiler for one query.
+struct QueryCompiler<'d, 's, 'm> {
     key: &'s str,
     query: &'s types::Query,
-    said: &'d mut Said<'m>,
+    sink: &'d mut DiagnosticSink<'m>,
 }
 
-/// An item that some parameters may find, where it stands in its collection, and its place in the query's order.
-struct Placed<'c, 's> {
+/// An item that the query can return, its position in the collection, and its key in the order of the query.
+struct MatchedItem<'c, 's> {
     number: usize,
     entry: &'c Entry<'s>,
-    place: Vec<u8>,
+    sort_key: Vec<u8>,
 }
 
-impl<'s> Drafting<'_, 's, '_> {
-    fn query(
+impl<'s> QueryCompiler<'_, 's, '_> {
+    fn compile(
         mut self,
         collections: &Collections<'s>,
-        conditions: &mut Conditions<'_>,
-        written: &mut Written<'_, 's>,
+        conditions: &mut ConditionCompiler<'_>,
+        written: &mut ItemWriter<'_, 's>,
     ) -> Query {
-        let params = self.params();
-        let conjuncts = self.conjuncts(collections);
+        let params = self.compile_params();
+        let conjuncts = self.parse_conjuncts(collections);
         let at = format!("/{}/collection", self.key);
-        let named = collections.named(&self.query.collection, (QUERIES, &at), self.said.mistakes);
+        let named = collections.find(&self.query.collection, (QUERIES_FILE, &at), self.sink.errors);
         let (file, entries) = named.map_or(("", &[][..]), |(collected, entries)| (collected.file, entries));
-        self.known_fields(entries, &conjuncts);
+        self.warn_of_unknown_fields(entries, &conjuncts);
         let (asking, plain): (Vec<_>, Vec<_>) = conjuncts.into_iter().partition(|c| !c.params().is_empty());
-        let placed = self.placed(file, entries, Condition::all(plain));
+        let placed = self.matching_items(file, entries, Condition::all(plain));
 
-        let asked = Asked { params: &params, conjuncts: &asking };
+        let asked = IndexInput { params: &params, conjuncts: &asking };
         let entries: Vec<&Entry<'_>> = placed.iter().map(|placed| placed.entry).collect();
-        let known = index::of(&asked, &entries);
+        let known = index::build_index(&asked, &entries);
         let placed: Vec<_> = known.kept.iter().map(|at| &placed[*at as usize]).collect();
         let entries: Vec<&Entry<'_>> = placed.iter().map(|placed| placed.entry).collect();
         let scanned: Vec<Condition> = known.scanned.iter().map(|at| asking[*at].clone()).collect();
         let mut looked_at = Vec::new();
         let scan = (!scanned.is_empty()).then(|| {
-            let (columns, bounds) = index::columns(&params, &scanned, &entries);
+            let (columns, bounds) = index::build_columns(&params, &scanned, &entries);
             let at = format!("/{}/where", self.key);
             let mut program = |conjuncts: &[Condition]| {
-                let condition = Condition::all(conjuncts.iter().cloned()).numbered(&mut looked_at);
-                conditions.program(QUERIES, &at, &condition, self.said.mistakes)
+                let condition = Condition::all(conjuncts.iter().cloned()).with_field_codes(&mut looked_at);
+                conditions.compile_parsed(QUERIES_FILE, &at, &condition, self.sink.errors)
             };
-            let (program, open) = (program(&asking), program(&scanned));
+            let (program, residual) = (program(&asking), program(&scanned));
             let params: BTreeSet<u16> = scanned.iter().flat_map(|c| c.params().into_keys()).collect();
             let params = scanned.iter().all(Condition::vanishes).then(|| params.into_iter().collect());
-            Scan { params, program, open, columns, bounds }
+            Scan { params, program, residual, columns, bounds }
         });
-        self.warn_of_scan(scan.as_ref(), known.index.lists.iter().map(Vec::len).max().unwrap_or(0));
+        self.warn_if_expensive(scan.as_ref(), known.index.lists.iter().map(Vec::len).max().unwrap_or(0));
 
         let items = placed.iter().map(|placed| Item {
-            place: placed.place.clone(),
-            piece: written.item(self.query, placed.number, placed.entry.item),
-            facts: facts(placed.entry, &looked_at),
+            sort_key: placed.sort_key.clone(),
+            piece: written.write_item(self.query, placed.number, placed.entry.item),
+            fields: encode_field_values(placed.entry, &looked_at),
         });
         let mut query = Query {
             key: self.key.to_owned(),
             content: [0; 16],
             collection: self.query.collection.to_string(),
-            declares: declared(&params),
+            param_names: describe_params(&params),
             params,
             limit: self.query.limit.unwrap_or(QUERY_LIMIT_DEFAULT as u32),
             order: self.query.order_by.join(","),
@@ -262,45 +274,52 @@ impl<'s> Drafting<'_, 's, '_> {
             index: known.index,
             scan,
         };
-        query.content = self.content(&query, &scanned, written.pieces);
+        query.content = self.content_id(&query, &scanned, written.pieces);
         let largest = query.items.iter().map(|item| written.pieces.text(item.piece).len()).max().unwrap_or(0);
         if largest > ITEM_BYTES_MAX {
-            let expected = format!("items of at most {ITEM_BYTES_MAX} bytes, by a `select` of fewer fields");
-            self.wrong("", expected, format!("one of {largest} bytes"));
+            let expected =
+                format!("items of at most {ITEM_BYTES_MAX} bytes; use `select` to return fewer fields");
+            self.report(
+                "",
+                "an item of this query is too large",
+                expected,
+                format!("an item of {largest} bytes"),
+            );
         }
         query
     }
 
-    fn params(&mut self) -> Vec<Param> {
+    fn compile_params(&mut self) -> Vec<Param> {
         if self.query.params.len() > QUERY_PARAMS_MAX {
             let expected = format!("at most {QUERY_PARAMS_MAX} parameters");
-            self.wrong("/params", expected, self.query.params.len().to_string());
+            self.report("/params", "too many parameters", expected, self.query.params.len().to_string());
             return Vec::new();
         }
-        self.query.params.iter().map(|(name, param)| compiled(name, param)).collect()
+        self.query.params.iter().map(|(name, param)| compile_param(name, param)).collect()
     }
 
-    /// Empty where the parameters are too many, which is a mistake by then: nothing is to name what is not compiled.
-    fn conjuncts(&mut self, collections: &Collections<'_>) -> Vec<Condition> {
+    /// Parses `where` into conjuncts. Returns no conjuncts if there are too many parameters, because they
+    /// could refer to parameters that are not compiled. The error is already reported.
+    fn parse_conjuncts(&mut self, collections: &Collections<'_>) -> Vec<Condition> {
         let names = self.query.params.keys().map(|name| &**name).collect();
         let at = format!("/{}/where", self.key);
-        let read = self.query.matching.as_ref().and_then(|written| {
-            collections.condition(written, Some(names), (QUERIES, &at), self.said.mistakes)
+        let read = self.query.condition.as_ref().and_then(|written| {
+            collections.parse_condition(written, Some(names), (QUERIES_FILE, &at), self.sink.errors)
         });
-        let conjuncts = read.map_or(Vec::new(), Condition::conjuncts);
+        let conjuncts = read.map_or(Vec::new(), Condition::into_conjuncts);
         let used: BTreeSet<u16> = conjuncts.iter().flat_map(|c| c.params().into_keys()).collect();
         let unused = (0..).zip(self.query.params.keys()).filter(|(at, _)| !used.contains(at));
         for (_, name) in unused {
             let expected = format!("{{\"$param\": \"{name}\"}} somewhere in `where`");
             let pointer = format!("/{}/params/{name}", self.key);
-            let mistake = Mistake::of_key(QUERIES, pointer, expected, "a parameter that changes nothing");
-            self.said.warnings.add(mistake);
+            let mistake = Diagnostic::at_key(QUERIES_FILE, pointer, expected, "none");
+            self.sink.warnings.add(mistake.with_title(format!("unused parameter `{name}`")));
         }
         if self.query.params.len() > QUERY_PARAMS_MAX { Vec::new() } else { conjuncts }
     }
 
-    /// Warns of names that no item has: they are allowed, but hardly meant.
-    fn known_fields(&mut self, entries: &[Entry<'_>], conjuncts: &[Condition]) {
+    /// Warns about field names that no item has. They are allowed, but probably not intended.
+    fn warn_of_unknown_fields(&mut self, entries: &[Entry<'_>], conjuncts: &[Condition]) {
         let known: BTreeSet<&str> =
             entries.iter().flat_map(|entry| &entry.item.fields.0).map(|(name, _)| name.as_str()).collect();
         if known.is_empty() {
@@ -312,23 +331,29 @@ impl<'s> Drafting<'_, 's, '_> {
         let sorted = sorted.map(|(at, path)| (format!("orderBy/{at}"), first(path.trim_start_matches('-'))));
         let selected = self.query.select.iter().flatten().enumerate();
         let selected = selected.map(|(at, name)| (format!("select/{at}"), name.clone()));
-        let asked = conjuncts.iter().flat_map(Condition::members);
+        let asked = conjuncts.iter().flat_map(Condition::member_names);
         let asked = asked.map(|name| ("where".to_owned(), name.to_owned()));
         for (at, name) in sorted.chain(selected).chain(asked).filter(|(_, name)| !known.contains(&**name)) {
             let expected = format!("a field that some item of `{}` has", &*self.query.collection);
             let pointer = format!("/{}/{at}", self.key);
-            let mistake = Mistake::of_value(QUERIES, pointer, expected, format!("{name:?}"));
-            self.said.warnings.add(mistake.with_nearest(nearest(&name, known.iter().copied())));
+            let mistake = Diagnostic::at_value(QUERIES_FILE, pointer, expected, format!("{name:?}"));
+            let mistake = mistake.with_title(format!("unknown field {name:?}"));
+            self.sink.warnings.add(mistake.with_nearest(nearest(&name, known.iter().copied())));
         }
     }
 
-    /// The items that match whatever the parameters are, in order.
-    fn placed<'c>(&mut self, file: &str, entries: &'c [Entry<'s>], plain: Condition) -> Vec<Placed<'c, 's>> {
-        let fields = self.order();
+    /// Returns the items that match the conditions without parameters, in order.
+    fn matching_items<'c>(
+        &mut self,
+        file: &str,
+        entries: &'c [Entry<'s>],
+        plain: Condition,
+    ) -> Vec<MatchedItem<'c, 's>> {
+        let fields = self.sort_fields();
         let filter = match index::Filter::new(&plain) {
             Ok(filter) => filter,
             Err(reason) => {
-                self.wrong("/where", "a smaller condition", reason);
+                self.report("/where", "the condition is too large", "a smaller condition", reason);
                 return Vec::new();
             }
         };
@@ -340,30 +365,38 @@ impl<'s> Drafting<'_, 's, '_> {
             }
             let mut place = Vec::new();
             for (path, descending) in &fields {
-                let value = if *path == "id" { Some(Value::String(&entry.item.id)) } else { entry.at(path) };
-                order::sort_value(value, *descending, &mut place);
+                let value = if *path == "id" { Some(Value::String(&entry.item.id)) } else { entry.get(path) };
+                order::append_sort_key(value, *descending, &mut place);
             }
-            if place.len() > PLACE_BYTES_MAX {
+            if place.len() > SORT_KEY_BYTES_MAX {
                 let expected = format!(
-                    "fields to sort by (query `{}`) of at most {PLACE_BYTES_MAX} bytes together",
+                    "fields to sort by (query `{}`) of at most {SORT_KEY_BYTES_MAX} bytes together",
                     self.key
                 );
                 let came = format!("{} bytes", place.len());
-                self.said.mistakes.add(Mistake::of_value(file, format!("/{number}/fields"), expected, came));
+                let mistake = Diagnostic::at_value(file, format!("/{number}/fields"), expected, came);
+                self.sink.errors.add(mistake.with_title("the fields to sort by are too large"));
             }
-            placed.push(Placed { number, entry, place });
+            placed.push(MatchedItem { number, entry, sort_key: place });
         }
-        placed.sort_by(|a, b| a.place.cmp(&b.place));
+        placed.sort_by(|a, b| a.sort_key.cmp(&b.sort_key));
         placed
     }
 
-    /// The fields to sort by and whether they descend, up to `id`, which ends every order.
-    fn order(&mut self) -> Vec<(&'s str, bool)> {
+    /// Returns the fields to sort by and whether they descend. Adds `id` as a tie-breaker if it is missing.
+    fn sort_fields(&mut self) -> Vec<(&'s str, bool)> {
         let mut fields = Vec::new();
         for (at, written) in self.query.order_by.iter().enumerate() {
             let path = written.strip_prefix('-').unwrap_or(written);
             if path.is_empty() || fields.iter().any(|(known, _)| *known == path) {
-                self.wrong(&format!("/orderBy/{at}"), "a field, each once", format!("{written:?}"));
+                let title = if path.is_empty() { "invalid sort field" } else { "duplicate sort field" };
+                let title = format!("{title} {written:?}");
+                self.report(
+                    &format!("/orderBy/{at}"),
+                    &title,
+                    "a field name that occurs once",
+                    format!("{written:?}"),
+                );
             }
             fields.push((path, path.len() < written.len()));
         }
@@ -372,51 +405,52 @@ impl<'s> Drafting<'_, 's, '_> {
         }
         if fields.len() > ORDER_FIELDS_MAX {
             let expected = format!("at most {ORDER_FIELDS_MAX} fields, `id` included");
-            self.wrong("/orderBy", expected, fields.len().to_string());
+            self.report("/orderBy", "too many sort fields", expected, fields.len().to_string());
         }
         fields
     }
 
-    fn warn_of_scan(&mut self, scan: Option<&Scan>, items: usize) {
+    fn warn_if_expensive(&mut self, scan: Option<&Scan>, items: usize) {
         if scan.is_none() || items <= QUERY_EVALUATIONS_MAX {
             return;
         }
         let expected = format!(
-            "a condition whose answers are known ahead, or at most {QUERY_EVALUATIONS_MAX} items to look at; where more are \
-             needed the answer is 422 `query_too_expensive`"
+            "a condition with precomputed results, or at most {QUERY_EVALUATIONS_MAX} items to evaluate; a request that \
+             needs more gets 422 `query_too_expensive`"
         );
         let pointer = format!("/{}/where", self.key);
-        let came = format!("one that may look at {items} items");
-        self.said.warnings.add(Mistake::of_value(QUERIES, pointer, expected, came));
+        let came = format!("one that may evaluate {items} items");
+        let mistake = Diagnostic::at_value(QUERIES_FILE, pointer, expected, came);
+        self.sink.warnings.add(mistake.with_title("the query may be too expensive"));
     }
 
-    /// Names everything that answers can hold, by whatever parameters. The members of groups stand in the conditions that are
-    /// scanned; for all others the lists show what came of them.
-    fn content(&self, query: &Query, scanned: &[Condition], pieces: &Pieces) -> [u8; 16] {
+    /// Returns an ID for everything that responses of this query can contain, for any parameters. Members of
+    /// groups are part of the scanned conditions; for the indexed conditions the lists contain the result.
+    fn content_id(&self, query: &Query, scanned: &[Condition], pieces: &PieceBuilder) -> [u8; 16] {
         let mut described = format!("{:?}{scanned:?}", self.query).into_bytes();
         for item in &query.items {
-            for part in [&item.place[..], pieces.text(item.piece), &item.facts] {
-                described.extend_from_slice(&checksum::tag(part).to_le_bytes());
+            for part in [&item.sort_key[..], pieces.text(item.piece), &item.fields] {
+                described.extend_from_slice(&checksum::hash128(part).to_le_bytes());
             }
         }
         for (key, list) in query.index.keys.iter().zip(&query.index.lists) {
             described.extend_from_slice(&key.to_le_bytes());
             described.extend(list.iter().flat_map(|at| at.to_le_bytes()));
         }
-        checksum::tag(&described).to_be_bytes()
+        checksum::hash128(&described).to_be_bytes()
     }
 
-    fn wrong(&mut self, at: &str, expected: impl Into<String>, came: String) {
+    fn report(&mut self, at: &str, title: &str, expected: impl Into<String>, came: String) {
         let pointer = format!("/{}{at}", self.key);
-        self.said.mistakes.add(Mistake::of_value(QUERIES, pointer, expected, came));
+        self.sink.errors.add(Diagnostic::at_value(QUERIES_FILE, pointer, expected, came).with_title(title));
     }
 }
 
-/// The values of these fields, behind their places.
-fn facts(entry: &Entry<'_>, looked_at: &[String]) -> Vec<u8> {
+/// Encodes the values of these fields, after a table of their offsets.
+fn encode_field_values(entry: &Entry<'_>, looked_at: &[String]) -> Vec<u8> {
     let mut out = vec![0; 4 * looked_at.len()];
     for (number, path) in looked_at.iter().enumerate() {
-        if let Some(value) = entry.at(path) {
+        if let Some(value) = entry.get(path) {
             let at = (out.len() as u32).to_le_bytes();
             out[4 * number..4 * number + 4].copy_from_slice(&at);
             condition::encode(&value.to_json(), &mut out);
@@ -425,7 +459,7 @@ fn facts(entry: &Entry<'_>, looked_at: &[String]) -> Vec<u8> {
     out
 }
 
-fn compiled(name: &str, param: &types::Param) -> Param {
+fn compile_param(name: &str, param: &types::Param) -> Param {
     let kind = match param.kind {
         types::ParamKind::String => ParamKind::Text,
         types::ParamKind::Number => ParamKind::Number,
@@ -435,15 +469,15 @@ fn compiled(name: &str, param: &types::Param) -> Param {
         name: name.to_owned(),
         kind,
         optional: param.optional,
-        default: param.default.as_ref().map(scalar),
-        values: param.values.iter().flatten().map(scalar).collect(),
+        default: param.default.as_ref().map(encode_scalar),
+        values: param.values.iter().flatten().map(encode_scalar).collect(),
         minimum: param.minimum.as_ref().and_then(|bound| bound.as_f64()),
         maximum: param.maximum.as_ref().and_then(|bound| bound.as_f64()),
-        says: says(param),
+        accepts: describe_param(param),
     }
 }
 
-fn scalar(scalar: &Scalar) -> Vec<u8> {
+fn encode_scalar(scalar: &Scalar) -> Vec<u8> {
     let mut out = Vec::new();
     let value = match scalar {
         Scalar::String(text) => Json::from(text.as_str()),
@@ -452,34 +486,4 @@ fn scalar(scalar: &Scalar) -> Vec<u8> {
     };
     condition::encode(&value, &mut out);
     out
-}
-
-/// Values of an enumeration that a refusal names.
-const VALUES_SAID_MAX: usize = 12;
-
-fn says(param: &types::Param) -> String {
-    if let Some(values) = &param.values {
-        let named: Vec<String> = values.iter().take(VALUES_SAID_MAX).map(Scalar::to_string).collect();
-        let more = if values.len() > VALUES_SAID_MAX { ", ..." } else { "" };
-        return format!("one of {}{more}", named.join(", "));
-    }
-    match (param.kind, &param.minimum, &param.maximum) {
-        (types::ParamKind::String, ..) => "a string".to_owned(),
-        (types::ParamKind::Boolean, ..) => "true or false".to_owned(),
-        (types::ParamKind::Number, None, None) => "a number".to_owned(),
-        (types::ParamKind::Number, Some(minimum), None) => format!("a number from {minimum}"),
-        (types::ParamKind::Number, None, Some(maximum)) => format!("a number up to {maximum}"),
-        (types::ParamKind::Number, Some(minimum), Some(maximum)) => {
-            format!("a number from {minimum} to {maximum}")
-        }
-    }
-}
-
-fn declared(params: &[Param]) -> String {
-    let names: Vec<&str> = params.iter().map(|param| param.name.as_str()).collect();
-    if names.is_empty() {
-        "no parameter: the query has none".to_owned()
-    } else {
-        format!("one of {}", names.join(", "))
-    }
 }

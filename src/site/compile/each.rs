@@ -1,4 +1,4 @@
-//! The paths that the items of a collection make of a pattern.
+//! Generates paths from a pattern and the items of a collection.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,37 +7,38 @@ use super::content::{Collections, Entry};
 use super::index::Filter;
 use super::paths;
 use crate::condition::Value;
-use crate::limits::{FAULT_TEXT_CHARS_MAX, ROUTE_BYTES_MAX};
+use crate::limits::{DIAGNOSTIC_TEXT_CHARS_MAX, ROUTE_BYTES_MAX};
 use crate::nearest::nearest;
-use crate::site::source::diagnostics::{Mistake, Mistakes, cut, push_token};
-use crate::site::source::types::{Each, ItemPath};
+use crate::site::source::diagnostics::{Diagnostic, Diagnostics, push_token, truncate};
+use crate::site::source::types::{EachItem, ItemPath};
 
-/// One path, made of a pattern.
-pub(super) struct Concrete {
+/// A path generated from a pattern.
+pub(super) struct ConcretePath {
     pub(super) path: String,
     /// The values of the pattern's parameters, by name.
     pub(super) values: BTreeMap<String, String>,
 }
 
-/// Makes the paths of `pattern`, which stands in `file`.
-pub(super) fn paths(
+/// Generates the paths of `pattern`, which is defined in `file`.
+pub(super) fn make_paths(
     file: &str,
     pattern: &str,
-    each: &Each,
+    each: &EachItem,
     collections: &Collections<'_>,
-    mistakes: &mut Mistakes,
-) -> Vec<Concrete> {
+    mistakes: &mut Diagnostics,
+) -> Vec<ConcretePath> {
     let before = mistakes.len();
-    check_names(file, pattern, each, mistakes);
-    let condition = each.matching.as_ref().and_then(|written| {
-        let condition = collections.condition(written, None, (file, "/each/where"), mistakes)?;
+    check_params(file, pattern, each, mistakes);
+    let condition = each.condition.as_ref().and_then(|written| {
+        let condition = collections.parse_condition(written, None, (file, "/each/where"), mistakes)?;
         Filter::new(&condition)
             .map_err(|reason| {
-                mistakes.add(Mistake::of_value(file, "/each/where", "a smaller condition", reason));
+                let mistake = Diagnostic::at_value(file, "/each/where", "a smaller condition", reason);
+                mistakes.add(mistake.with_title("the condition is too large"));
             })
             .ok()
     });
-    let named = collections.named(&each.collection, (file, "/each/collection"), mistakes);
+    let named = collections.find(&each.collection, (file, "/each/collection"), mistakes);
     let Some((collection, entries)) = named.filter(|_| mistakes.len() == before) else {
         return Vec::new();
     };
@@ -48,17 +49,18 @@ pub(super) fn paths(
         if !condition.as_ref().is_none_or(|filter| filter.holds(entry.root(), &[], &mut scratch)) {
             continue;
         }
-        let concrete = match concrete(pattern, each, entry) {
+        let concrete = match make_path(pattern, each, entry) {
             Ok(concrete) => concrete,
             Err((ItemPath(path), expected)) => {
-                mistakes.add(unusable(collection.file, number, entry, path, expected));
+                mistakes.add(unusable_value(collection.file, number, entry, path, expected));
                 continue;
             }
         };
         if let Some(other) = makers.insert(concrete.path.clone(), &entry.item.id) {
-            let expected = format!("values that make a path which no other item makes of `{pattern}`");
-            let came = format!("{:?}, which the item {other:?} makes as well", concrete.path);
-            mistakes.add(Mistake::of_value(collection.file, format!("/{number}"), expected, came));
+            let expected = format!("values that generate a unique path from `{pattern}`");
+            let came = format!("{:?}, which the item {other:?} also generates", concrete.path);
+            let mistake = Diagnostic::at_value(collection.file, format!("/{number}"), expected, came);
+            mistakes.add(mistake.with_title(format!("duplicate path {:?}", concrete.path)));
             continue;
         }
         made.push(concrete);
@@ -66,36 +68,41 @@ pub(super) fn paths(
     made
 }
 
-/// Each of the pattern's parameters has a member, and no member has another name.
-fn check_names(file: &str, pattern: &str, each: &Each, mistakes: &mut Mistakes) {
+/// Checks that `each` has a member for every parameter of the pattern, and no other members.
+fn check_params(file: &str, pattern: &str, each: &EachItem, mistakes: &mut Diagnostics) {
     let names: Vec<&str> = paths::param_names(pattern).collect();
     if names.is_empty() {
         let expected = "a path with parameters, such as `/blog/:slug`";
-        mistakes.add(Mistake::of_value(file, "/path", expected, format!("{pattern:?}")));
+        let mistake = Diagnostic::at_value(file, "/path", expected, format!("{pattern:?}"));
+        mistakes.add(
+            mistake.with_title(format!("`each` needs a path with parameters, but the path is {pattern:?}")),
+        );
     }
     for name in names.iter().filter(|name| !each.params.contains_key(**name)) {
-        let expected = format!("the member `{name}`, which says what of an item `{}` is", shown(name));
-        mistakes.add(Mistake::of_value(file, "/each", expected, "none"));
+        let expected = format!("the member `{name}` with the item field for `{}`", display_param(name));
+        let mistake = Diagnostic::at_value(file, "/each", expected, "none");
+        mistakes.add(mistake.with_title(format!("missing member `{name}`")));
     }
     for name in each.params.keys().filter(|name| !names.contains(&name.as_str())) {
         let mut at = "/each".to_owned();
         push_token(&mut at, name);
         let expected = "`collection`, `where`, or a parameter of the path";
-        let mistake = Mistake::of_key(file, at, expected, format!("`{name}`"));
+        let mistake = Diagnostic::at_key(file, at, expected, format!("`{name}`"));
+        let mistake = mistake.with_title(format!("unknown member `{name}`"));
         mistakes
             .add(mistake.with_nearest(nearest(name, names.iter().copied().chain(["collection", "where"]))));
     }
 }
 
-fn shown(name: &str) -> String {
+fn display_param(name: &str) -> String {
     if name == "*" { name.to_owned() } else { format!(":{name}") }
 }
 
-fn concrete<'e>(
+fn make_path<'e>(
     pattern: &str,
-    each: &'e Each,
+    each: &'e EachItem,
     entry: &Entry<'_>,
-) -> Result<Concrete, (&'e ItemPath, String)> {
+) -> Result<ConcretePath, (&'e ItemPath, String)> {
     let mut values = BTreeMap::new();
     let mut path = String::new();
     for segment in pattern[1..].split('/') {
@@ -105,9 +112,9 @@ fn concrete<'e>(
             continue;
         };
         let from = &each.params[name];
-        let text = text(entry, &from.0).filter(|text| is_path_part(text, name == "*")).ok_or_else(|| {
-            let expected = "a text or a whole number that can stand in a path: not empty, without `%`, `?` and `#`, not `*`, \
-                            no `:` before it, and a `/` only between the parts of a `*`";
+        let text = value_text(entry, &from.0).filter(|text| is_path_part(text, name == "*")).ok_or_else(|| {
+            let expected = "a text or a whole number that can be part of a path: not empty, without `%`, `?` and `#`, not `*`, \
+                            no leading `:`, and a `/` only between the parts of a `*`";
             (from, expected.to_owned())
         })?;
         path.push_str(&text);
@@ -115,36 +122,38 @@ fn concrete<'e>(
     }
     if path.len() > ROUTE_BYTES_MAX {
         let from = each.params.values().next().expect("a pattern has a parameter");
-        return Err((from, format!("values whose path takes at most {ROUTE_BYTES_MAX} bytes")));
+        return Err((from, format!("values that generate a path of at most {ROUTE_BYTES_MAX} bytes")));
     }
-    Ok(Concrete { path, values })
+    Ok(ConcretePath { path, values })
 }
 
-/// The mistake of an item: where it has what cannot be used, or at the item where it has nothing there.
-fn unusable(file: &str, number: usize, entry: &Entry<'_>, path: &str, expected: String) -> Mistake {
-    match value(entry, path) {
-        None => Mistake::of_value(file, format!("/{number}"), format!("`{path}`: {expected}"), "none"),
+/// Creates the diagnostic for an item's value that cannot be part of a path. Points to the item if it has no
+/// value.
+fn unusable_value(file: &str, number: usize, entry: &Entry<'_>, path: &str, expected: String) -> Diagnostic {
+    let mistake = match item_value(entry, path) {
+        None => Diagnostic::at_value(file, format!("/{number}"), format!("`{path}`: {expected}"), "none"),
         Some(value) => {
-            let came = cut(&value.to_json().to_string(), FAULT_TEXT_CHARS_MAX);
-            Mistake::of_value(file, pointer(number, path), expected, came)
+            let came = truncate(&value.to_json().to_string(), DIAGNOSTIC_TEXT_CHARS_MAX);
+            Diagnostic::at_value(file, item_pointer(number, path), expected, came)
         }
-    }
+    };
+    mistake.with_title(format!("`{path}` of item {:?} cannot be part of a path", entry.item.id))
 }
 
-/// The text of what an item has there.
-fn text<'e>(entry: &'e Entry<'_>, path: &str) -> Option<Cow<'e, str>> {
-    match value(entry, path)? {
+/// Returns an item's value as the text of a path segment.
+fn value_text<'e>(entry: &'e Entry<'_>, path: &str) -> Option<Cow<'e, str>> {
+    match item_value(entry, path)? {
         Value::String(text) => Some(Cow::from(text)),
         Value::Number(number) if number.fract() == 0.0 => Some(Cow::from(format!("{number}"))),
         _ => None,
     }
 }
 
-fn value<'e>(entry: &'e Entry<'_>, path: &str) -> Option<Value<'e>> {
+fn item_value<'e>(entry: &'e Entry<'_>, path: &str) -> Option<Value<'e>> {
     match path {
         "id" => Some(Value::String(&entry.item.id)),
         "type" => Some(Value::String(&entry.item.kind)),
-        _ => entry.at(path.strip_prefix("fields.")?),
+        _ => entry.get(path.strip_prefix("fields.")?),
     }
 }
 
@@ -154,7 +163,7 @@ fn is_path_part(text: &str, rest: bool) -> bool {
         && if rest { text.split('/').all(is_segment) } else { !text.contains('/') && is_segment(text) }
 }
 
-fn pointer(number: usize, path: &str) -> String {
+fn item_pointer(number: usize, path: &str) -> String {
     let mut pointer = format!("/{number}");
     path.split('.').for_each(|name| push_token(&mut pointer, name));
     pointer

@@ -1,6 +1,8 @@
-//! Queries in nodes: their parameters against the declaration, and what they find where that is known.
+//! Queries in nodes: checks their parameters against the declaration and runs those that do not depend on the
+//! path.
 //!
-//! Queries are run as a server runs them, over their archived form, so that the items are the endpoint's.
+//! Queries run over their archived form, with the code of the server, so that the items equal those of the
+//! query endpoint.
 
 use std::collections::BTreeMap;
 
@@ -8,71 +10,73 @@ use rkyv::vec::ArchivedVec;
 use serde_json::Value as Json;
 
 use super::paths;
-use super::piece::Pieces;
+use super::piece::PieceBuilder;
 use crate::condition::{self, Patterns, Value};
-use crate::limits::{PLACE_BYTES_MAX, QUERY_EVALUATIONS_MAX};
+use crate::limits::{QUERY_EVALUATIONS_MAX, SORT_KEY_BYTES_MAX};
 use crate::nearest::nearest;
-use crate::site::query::params::{self, NO_VALUES, Values};
-use crate::site::query::run::{Search, evaluations_max};
-use crate::site::snapshot::format::{ArchivedQuery, Embedded, Given};
-use crate::site::source::diagnostics::{Mistake, Mistakes};
-use crate::site::source::types::{Authored, EmbeddedQuery};
+use crate::site::query::params::{self, NO_VALUES, ParamValues};
+use crate::site::query::run::{QueryRunner, evaluations_max};
+use crate::site::snapshot::format::{ArchivedQuery, Argument, QueryCall};
+use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
+use crate::site::source::types::{EmbeddedQuery, RawJson};
 
-/// The queries of a site, ready to be run.
-pub(super) struct Contents<'c> {
+/// The archived queries of a site and the state to run them.
+pub(super) struct EmbeddedQueries<'c> {
     site: &'c str,
-    /// None where their file has mistakes: then any name is taken.
+    /// `None` if their file has errors: then every query name counts as known.
     queries: Option<&'c ArchivedVec<ArchivedQuery>>,
     patterns: Patterns,
-    search: Search,
+    search: QueryRunner,
 }
 
-/// Where a query stands: file, pointer, and the path of the route.
-pub(super) struct Place<'p> {
+/// The location of an embedded query: file, pointer, and the path of the route.
+pub(super) struct QueryLocation<'p> {
     pub(super) file: &'p str,
     pub(super) pointer: &'p str,
     pub(super) path: &'p str,
 }
 
-impl<'c> Contents<'c> {
+impl<'c> EmbeddedQueries<'c> {
     pub(super) fn new(
         site: &'c str,
         queries: Option<&'c ArchivedVec<ArchivedQuery>>,
         patterns: Patterns,
     ) -> Self {
-        Self { site, queries, patterns, search: Search::new() }
+        Self { site, queries, patterns, search: QueryRunner::new() }
     }
 
-    /// The query that a node names, with what it gives for each parameter.
+    /// Resolves the query that a node names and its arguments.
     pub(super) fn embed(
         &self,
         written: &EmbeddedQuery,
-        place: &Place<'_>,
-        mistakes: &mut Mistakes,
-    ) -> Option<Embedded> {
+        place: &QueryLocation<'_>,
+        mistakes: &mut Diagnostics,
+    ) -> Option<QueryCall> {
         let queries = self.queries?;
         let Ok(at) = queries.binary_search_by(|query| query.key.as_str().cmp(&written.id)) else {
             let known = queries.iter().map(|query| query.key.as_str());
             let came = format!("{:?}", &*written.id);
             let pointer = format!("{}/id", place.pointer);
-            let mistake = Mistake::of_value(place.file, pointer, "a query of `queries.json`", came);
+            let mistake = Diagnostic::at_value(place.file, pointer, "a query of `queries.json`", came);
+            let mistake = mistake.with_title(format!("unknown query {:?}", &*written.id));
             mistakes.add(mistake.with_nearest(nearest(&written.id, known)));
             return None;
         };
         let before = mistakes.len();
         let query = &queries[at];
-        let mut given: Vec<Given> = query.params.iter().map(|_| Given::Nothing).collect();
+        let mut arguments: Vec<Argument> = query.params.iter().map(|_| Argument::Nothing).collect();
         let members = || written.params.iter().flat_map(|params| &params.0);
         for (name, value) in members() {
-            let Some(param) = params::index(query, name) else {
+            let Some(param) = params::index_of(query, name) else {
                 let known = query.params.iter().map(|param| param.name.as_str());
                 let pointer = format!("{}/params/{name}", place.pointer);
                 let mistake =
-                    Mistake::of_key(place.file, pointer, query.declares.as_str(), format!("`{name}`"));
+                    Diagnostic::at_key(place.file, pointer, query.param_names.as_str(), format!("`{name}`"));
+                let mistake = mistake.with_title(format!("unknown parameter `{name}`"));
                 mistakes.add(mistake.with_nearest(nearest(name, known)));
                 continue;
             };
-            given[param] = self.given(query, param, value, place, mistakes);
+            arguments[param] = self.parse_argument(query, param, value, place, mistakes);
         }
         let is_given = |name: &str| members().any(|(known, _)| **known == *name);
         for param in query
@@ -80,111 +84,117 @@ impl<'c> Contents<'c> {
             .iter()
             .filter(|param| !is_given(&param.name) && param.default.is_none() && !param.optional)
         {
-            let expected = format!("the parameter `{}`, {}", param.name, param.says);
-            mistakes.add(Mistake::of_value(place.file, place.pointer, expected, "none"));
+            let expected = format!("the parameter `{}`, {}", param.name, param.accepts);
+            let mistake = Diagnostic::at_value(place.file, place.pointer, expected, "none");
+            mistakes.add(mistake.with_title(format!("missing parameter `{}`", param.name)));
         }
-        (mistakes.len() == before).then_some(Embedded { query: at as u32, given })
+        (mistakes.len() == before).then_some(QueryCall { query: at as u32, arguments })
     }
 
-    /// A value, or the part of the path that stands for one.
-    fn given(
+    /// Parses an argument: a value, or a reference to a part of the path.
+    fn parse_argument(
         &self,
         query: &ArchivedQuery,
         param: usize,
-        written: &Authored,
-        place: &Place<'_>,
-        mistakes: &mut Mistakes,
-    ) -> Given {
+        written: &RawJson,
+        place: &QueryLocation<'_>,
+        mistakes: &mut Diagnostics,
+    ) -> Argument {
         let param = &query.params[param];
-        let written: Json = serde_json::from_str(written.get()).expect("it was read before");
+        let written: Json = serde_json::from_str(written.get()).expect("the reader has parsed it");
         let pointer = format!("{}/params/{}", place.pointer, param.name);
         if let Some(name) = written.as_object().and_then(|members| members.get("$route")) {
             let known: Vec<&str> = paths::param_names(place.path).collect();
             let text = name.as_str().unwrap_or_default();
             if known.contains(&text) {
-                return Given::Route(text.to_owned());
+                return Argument::Route(text.to_owned());
             }
             let expected = match known.is_empty() {
-                true => "a value: this path has no parameters".to_owned(),
+                true => "a value, because this path has no parameters".to_owned(),
                 false => format!("a parameter of the path: one of {}", known.join(", ")),
             };
             let mistake =
-                Mistake::of_value(place.file, format!("{pointer}/$route"), expected, name.to_string());
+                Diagnostic::at_value(place.file, format!("{pointer}/$route"), expected, name.to_string());
+            let mistake = mistake.with_title(format!("unknown route parameter {name}"));
             mistakes.add(mistake.with_nearest(nearest(text, known)));
-            return Given::Nothing;
+            return Argument::Nothing;
         }
         let mut encoded = Vec::new();
         condition::encode(&written, &mut encoded);
-        if !Value::decode(&encoded).is_some_and(|value| params::takes(param, value)) {
-            mistakes.add(Mistake::of_value(place.file, pointer, param.says.as_str(), written.to_string()));
+        if !Value::decode(&encoded).is_some_and(|value| params::accepts(param, value)) {
+            mistakes.add(Diagnostic::at_value(
+                place.file,
+                pointer,
+                param.accepts.as_str(),
+                written.to_string(),
+            ));
         }
-        Given::Value(encoded)
+        Argument::Value(encoded)
     }
 
-    /// Appends the first page of a query that depends on nothing: items, `],"nextCursor":` and the cursor.
-    pub(super) fn first_page(
+    /// Appends the first page of a query that does not depend on the path: items, `],"nextCursor":` and the
+    /// cursor.
+    pub(super) fn write_first_page(
         &mut self,
-        embedded: &Embedded,
-        place: &Place<'_>,
-        pieces: &Pieces,
+        embedded: &QueryCall,
+        place: &QueryLocation<'_>,
+        pieces: &PieceBuilder,
         out: &mut Vec<u8>,
-        mistakes: &mut Mistakes,
+        mistakes: &mut Diagnostics,
     ) {
         let Some(query) = self.run(embedded, &BTreeMap::new()) else {
-            let expected = format!("a query that looks at no more than {QUERY_EVALUATIONS_MAX} items");
-            return mistakes.add(Mistake::of_value(
-                place.file,
-                place.pointer,
-                expected,
-                "one that looks at more",
-            ));
+            let expected = format!("a query that evaluates at most {QUERY_EVALUATIONS_MAX} items");
+            let mistake =
+                Diagnostic::at_value(place.file, place.pointer, expected, "one that evaluates more");
+            return mistakes.add(mistake.with_title("the query is too expensive for a page"));
         };
-        self.write(query, pieces, out);
+        self.write_items(query, pieces, out);
     }
 
-    /// Appends what each of a page's queries finds for these parts of the path.
-    pub(super) fn found(
+    /// Appends the results of a page's queries for these parts of the path.
+    pub(super) fn write_found_items(
         &mut self,
-        embedded: &[Embedded],
+        embedded: &[QueryCall],
         route: &BTreeMap<String, String>,
-        pieces: &Pieces,
+        pieces: &PieceBuilder,
         out: &mut Vec<u8>,
     ) {
         for embedded in embedded {
             out.push(0);
             if let Some(query) = self.run(embedded, route) {
-                self.write(query, pieces, out);
+                self.write_items(query, pieces, out);
             }
         }
     }
 
-    /// Appends names of all that a page's queries could find.
-    pub(super) fn findable(&self, embedded: &[Embedded], out: &mut Vec<u8>) {
+    /// Appends the content IDs of the queries, which identify everything that they can return.
+    pub(super) fn write_content_ids(&self, embedded: &[QueryCall], out: &mut Vec<u8>) {
         for query in embedded.iter().filter_map(|embedded| self.queries?.get(embedded.query as usize)) {
             out.extend_from_slice(&query.content);
         }
     }
 
-    /// None where a part of the path is no value of its parameter, or it would take too long.
-    fn run(&mut self, embedded: &Embedded, route: &BTreeMap<String, String>) -> Option<&'c ArchivedQuery> {
+    /// Runs a query. Returns `None` if a part of the path is not valid for its parameter, or if the query is
+    /// too expensive.
+    fn run(&mut self, embedded: &QueryCall, route: &BTreeMap<String, String>) -> Option<&'c ArchivedQuery> {
         let query = &self.queries?[embedded.query as usize];
-        let mut values: Values<'_> = NO_VALUES;
-        for ((param, given), value) in query.params.iter().zip(&embedded.given).zip(&mut values) {
-            *value = match given {
-                Given::Nothing => None,
-                Given::Value(encoded) => Some(Value::decode(encoded)?),
-                Given::Route(name) => Some(params::read(param, route.get(name)?)?),
+        let mut values: ParamValues<'_> = NO_VALUES;
+        for ((param, argument), value) in query.params.iter().zip(&embedded.arguments).zip(&mut values) {
+            *value = match argument {
+                Argument::Nothing => None,
+                Argument::Value(encoded) => Some(Value::decode(encoded)?),
+                Argument::Route(name) => Some(params::parse(param, route.get(name)?)?),
             };
         }
-        params::complete(query, &mut values).ok()?;
-        self.search.name(self.site, query, &values);
+        params::apply_defaults(query, &mut values).ok()?;
+        self.search.set_query(self.site, query, &values);
         let limit = query.limit.to_native() as usize;
         self.search.run(query, &values, limit, &self.patterns).ok()?;
         Some(query)
     }
 
-    fn write(&self, query: &ArchivedQuery, pieces: &Pieces, out: &mut Vec<u8>) {
-        for (i, at) in self.search.found.iter().enumerate() {
+    fn write_items(&self, query: &ArchivedQuery, pieces: &PieceBuilder, out: &mut Vec<u8>) {
+        for (i, at) in self.search.positions.iter().enumerate() {
             if i > 0 {
                 out.push(b',');
             }
@@ -194,21 +204,21 @@ impl<'c> Contents<'c> {
         self.search.write_cursor(query, out);
     }
 
-    /// Items that a request may have to look at for an embedded query.
-    pub(super) fn evaluations_max(&self, embedded: &Embedded) -> usize {
+    /// Returns the maximum number of items that one request evaluates for this query.
+    pub(super) fn evaluations_max(&self, embedded: &QueryCall) -> usize {
         let query = self.queries.and_then(|queries| queries.get(embedded.query as usize));
         query.map_or(0, evaluations_max)
     }
 
-    /// Bytes that an embedded query's first page takes at most.
-    pub(super) fn bytes_max(&self, embedded: &Embedded, pieces: &Pieces) -> usize {
+    /// Returns the maximum size of the query's first page, in bytes.
+    pub(super) fn bytes_max(&self, embedded: &QueryCall, pieces: &PieceBuilder) -> usize {
         let Some(query) = self.queries.and_then(|queries| queries.get(embedded.query as usize)) else {
             return 0;
         };
         let mut items: Vec<usize> =
             query.items.iter().map(|item| pieces.text(item.piece.to_native()).len() + 1).collect();
         items.sort_unstable_by(|a, b| b.cmp(a));
-        let cursor = 2 * PLACE_BYTES_MAX + 64;
+        let cursor = 2 * SORT_KEY_BYTES_MAX + 64;
         items.iter().take(query.limit.to_native() as usize).sum::<usize>() + cursor
     }
 }

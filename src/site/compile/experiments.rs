@@ -1,14 +1,15 @@
-//! Experiments: one definition for each key, however many zones it stands in.
+//! Experiments: one definition per key, even if several zones use it.
 
 use std::collections::BTreeMap;
 
 use crate::condition;
 use crate::limits::EXPERIMENTS_MAX;
 use crate::site::snapshot::format::{Experiment, Namespace, Range};
-use crate::site::source::diagnostics::{Mistake, Mistakes, push_token};
+use crate::site::source::diagnostics::{Diagnostic, Diagnostics, push_token};
 use crate::site::source::types::{self, Node, Route, Rule, Zone};
 
-/// How far the weights' sum may be from 1: thirds are written with four digits.
+/// Allowed difference between 1 and the sum of the weights, so that thirds can be written with four digits. A
+/// larger difference is an error.
 const WEIGHTS_TOLERANCE: f64 = 0.0001;
 
 pub(super) struct Experiments {
@@ -16,25 +17,27 @@ pub(super) struct Experiments {
 }
 
 impl Experiments {
-    /// Collects the experiments of all routes; reports what is wrong with them, and where two
-    /// zones disagree.
-    pub(super) fn collect(routes: &[(String, Route)], mistakes: &mut Mistakes) -> Self {
+    /// Collects the experiments of all routes. Reports invalid experiments, and zones with conflicting
+    /// definitions.
+    pub(super) fn collect(routes: &[(String, Route)], mistakes: &mut Diagnostics) -> Self {
         let mut met = BTreeMap::new();
         for (file, route) in routes {
             if let Route::Page(page) = route {
-                let mut collector = Collector { file, met: &mut met, mistakes };
-                collector.zones(&page.layout.zones, "/layout");
+                let mut collector = ExperimentCollector { file, by_key: &mut met, diagnostics: mistakes };
+                collector.visit_zones(&page.layout.zones, "/layout");
             }
         }
         if met.len() > EXPERIMENTS_MAX {
             let expected = format!("at most {EXPERIMENTS_MAX} experiments");
-            mistakes.add(Mistake::of_value("site.json", "", expected, met.len().to_string()));
+            let mistake = Diagnostic::at_value("site.json", "", expected, met.len().to_string());
+            mistakes.add(mistake.with_title("too many experiments"));
         }
-        let by_key = met.into_iter().map(|(key, (_, experiment))| (key.to_owned(), compile(experiment)));
+        let by_key =
+            met.into_iter().map(|(key, (_, experiment))| (key.to_owned(), compile_experiment(experiment)));
         Self { by_key: by_key.collect() }
     }
 
-    /// The index of an experiment that was collected.
+    /// Returns the index of a collected experiment.
     pub(super) fn index(&self, key: &str) -> u16 {
         self.by_key.keys().position(|k| k == key).map_or(0, |at| at as u16)
     }
@@ -44,27 +47,31 @@ impl Experiments {
     }
 }
 
-struct Collector<'s, 'm> {
+struct ExperimentCollector<'s, 'm> {
     file: &'s str,
-    /// By key: the file and the definition that were met first.
-    met: &'m mut BTreeMap<&'s str, (&'s str, &'s types::Experiment)>,
-    mistakes: &'m mut Mistakes,
+    /// The first definition of each key, and its file.
+    by_key: &'m mut BTreeMap<&'s str, (&'s str, &'s types::Experiment)>,
+    diagnostics: &'m mut Diagnostics,
 }
 
-impl<'s> Collector<'s, '_> {
-    fn zones(&mut self, zones: &'s types::Members<super::super::source::pattern::Name, Zone>, pointer: &str) {
+impl<'s> ExperimentCollector<'s, '_> {
+    fn visit_zones(
+        &mut self,
+        zones: &'s types::Members<super::super::source::pattern::Name, Zone>,
+        pointer: &str,
+    ) {
         for (name, zone) in &zones.0 {
             let pointer = format!("{pointer}/zones/{name}");
             match zone {
-                Zone::Plain(nodes) => self.nodes(nodes, &pointer),
+                Zone::Plain(nodes) => self.visit_nodes(nodes, &pointer),
                 Zone::Personalized(zone) => {
-                    self.nodes(&zone.default, &format!("{pointer}/default"));
+                    self.visit_nodes(&zone.default, &format!("{pointer}/default"));
                     for (key, nodes) in &zone.variants.0 {
-                        self.nodes(nodes, &format!("{pointer}/variants/{key}"));
+                        self.visit_nodes(nodes, &format!("{pointer}/variants/{key}"));
                     }
                     for (i, rule) in zone.rules.iter().enumerate() {
                         if let Rule::Experiment { experiment, .. } = rule {
-                            self.experiment(experiment, &format!("{pointer}/rules/{i}/experiment"));
+                            self.visit_experiment(experiment, &format!("{pointer}/rules/{i}/experiment"));
                         }
                     }
                 }
@@ -72,24 +79,25 @@ impl<'s> Collector<'s, '_> {
         }
     }
 
-    fn nodes(&mut self, nodes: &'s [Node], pointer: &str) {
+    fn visit_nodes(&mut self, nodes: &'s [Node], pointer: &str) {
         for (i, node) in nodes.iter().enumerate() {
             if let Some(zones) = &node.zones {
-                self.zones(zones, &format!("{pointer}/{i}"));
+                self.visit_zones(zones, &format!("{pointer}/{i}"));
             }
         }
     }
 
-    fn experiment(&mut self, experiment: &'s types::Experiment, pointer: &str) {
-        self.weights(experiment, pointer);
+    fn visit_experiment(&mut self, experiment: &'s types::Experiment, pointer: &str) {
+        self.check_weights(experiment, pointer);
         if let Some((_, from, to)) = &experiment.namespace
             && from.0 > to.0
         {
             let came = format!("{} to {}", from.0, to.0);
-            self.wrong(pointer, "namespace", "a range whose begin is not behind its end".to_owned(), came);
+            let expected = "a range whose start is not after its end".to_owned();
+            self.report(pointer, "namespace", "invalid range of a namespace".to_owned(), expected, came);
         }
-        let Some((file, first)) = self.met.get(&*experiment.key).copied() else {
-            self.met.insert(&experiment.key, (self.file, experiment));
+        let Some((file, first)) = self.by_key.get(&*experiment.key).copied() else {
+            self.by_key.insert(&experiment.key, (self.file, experiment));
             return;
         };
         for (member, agrees) in [
@@ -104,41 +112,38 @@ impl<'s> Collector<'s, '_> {
         ] {
             if !agrees {
                 let expected = format!(
-                    "the `{member}` that experiment `{}` has in `{file}`, since its zones move together",
-                    experiment.key
+                    "the same `{member}` as in `{file}`, because all zones of the experiment share one definition"
                 );
-                self.wrong(pointer, "", expected, "another".to_owned());
+                let title = format!("conflicting `{member}` of experiment `{}`", experiment.key);
+                self.report(pointer, "", title, expected, format!("another `{member}`"));
             }
         }
     }
 
-    fn weights(&mut self, experiment: &types::Experiment, pointer: &str) {
+    fn check_weights(&mut self, experiment: &types::Experiment, pointer: &str) {
         let Some(weights) = &experiment.weights else { return };
         let sum: f64 = weights.iter().map(|w| w.0).sum();
         if weights.len() != experiment.variants.len() {
             let expected = format!("{} weights, one for each of `variants`", experiment.variants.len());
-            self.wrong(pointer, "weights", expected, weights.len().to_string());
+            let title = "wrong number of weights".to_owned();
+            self.report(pointer, "weights", title, expected, weights.len().to_string());
         } else if (sum - 1.0).abs() > WEIGHTS_TOLERANCE {
             let expected = "weights whose sum is 1".to_owned();
-            self.wrong(
-                pointer,
-                "weights",
-                expected,
-                format!("weights whose sum is {}", (sum * 1e6).round() / 1e6),
-            );
+            let came = format!("weights whose sum is {}", (sum * 1e6).round() / 1e6);
+            self.report(pointer, "weights", "the sum of the weights is not 1".to_owned(), expected, came);
         }
     }
 
-    fn wrong(&mut self, pointer: &str, member: &str, expected: String, came: String) {
+    fn report(&mut self, pointer: &str, member: &str, title: String, expected: String, came: String) {
         let mut pointer = pointer.to_owned();
         if !member.is_empty() {
             push_token(&mut pointer, member);
         }
-        self.mistakes.add(Mistake::of_value(self.file, pointer, expected, came));
+        self.diagnostics.add(Diagnostic::at_value(self.file, pointer, expected, came).with_title(title));
     }
 }
 
-fn compile(experiment: &types::Experiment) -> Experiment {
+fn compile_experiment(experiment: &types::Experiment) -> Experiment {
     let weights: Option<Vec<f64>> = experiment.weights.as_ref().map(|w| w.iter().map(|w| w.0).collect());
     let ranges =
         condition::bucket_ranges(experiment.variants.len(), experiment.coverage.0, weights.as_deref());

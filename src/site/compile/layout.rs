@@ -1,58 +1,71 @@
-//! A layout to pieces of finished JSON with holes for its personalized zones.
+//! Compiles layouts to pieces of finished JSON, with gaps for personalized zones.
 
 use std::collections::BTreeMap;
 
 use super::combinations;
-use super::conditions::Conditions;
-use super::embed::{Contents, Place};
+use super::conditions::ConditionCompiler;
+use super::embed::{EmbeddedQueries, QueryLocation};
 use super::experiments::Experiments;
-use super::piece::Pieces;
+use super::piece::PieceBuilder;
 use crate::json;
 use crate::limits::{
-    BODY_RENDERED_BYTES_MAX, CANONICAL_BYTES_MAX, EMBEDDED_MAX, NODE_NESTING_MAX, QUERY_EVALUATIONS_MAX,
-    RULES_MAX, VARIANTS_MAX, ZONES_MAX,
+    BODY_RENDERED_BYTES_MAX, CANONICAL_BYTES_MAX, EMBEDDED_QUERIES_MAX, NODE_NESTING_MAX,
+    QUERY_EVALUATIONS_MAX, RULES_MAX, VARIANTS_MAX, ZONES_MAX,
 };
 use crate::nearest::nearest;
-use crate::site::snapshot::format::{Embedded, Given, Page, Part, Rule, Variant, Zone};
-use crate::site::source::diagnostics::{Mistake, Mistakes};
+use crate::site::snapshot::format::{Argument, Page, Part, QueryCall, Rule, Variant, Zone};
+use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 use crate::site::source::pattern::Name;
 use crate::site::source::types::{self, EmbeddedQuery, Layout, Members, Node, PersonalizedZone};
 
-/// Compiles layouts one after the other.
-pub(super) struct Layouts<'a, 's> {
-    conditions: &'a mut Conditions<'s>,
+/// A compiler for the layouts of a site, used for one page after the other.
+pub(super) struct PageCompiler<'a, 's> {
+    conditions: &'a mut ConditionCompiler<'s>,
     experiments: &'a Experiments,
-    pub(super) contents: &'a mut Contents<'a>,
-    pieces: &'a mut Pieces,
+    pub(super) embedded_queries: &'a mut EmbeddedQueries<'a>,
+    pieces: &'a mut PieceBuilder,
     description: Vec<u8>,
     combinations_counted: usize,
 }
 
-impl<'a, 's> Layouts<'a, 's> {
+impl<'a, 's> PageCompiler<'a, 's> {
     pub(super) fn new(
-        conditions: &'a mut Conditions<'s>,
+        conditions: &'a mut ConditionCompiler<'s>,
         experiments: &'a Experiments,
-        contents: &'a mut Contents<'a>,
-        pieces: &'a mut Pieces,
+        embedded_queries: &'a mut EmbeddedQueries<'a>,
+        pieces: &'a mut PieceBuilder,
     ) -> Self {
-        Self { conditions, experiments, contents, pieces, description: Vec::new(), combinations_counted: 0 }
+        Self {
+            conditions,
+            experiments,
+            embedded_queries,
+            pieces,
+            description: Vec::new(),
+            combinations_counted: 0,
+        }
     }
 
-    pub(super) fn page(&mut self, file: &str, path: &str, layout: &Layout, mistakes: &mut Mistakes) -> Page {
-        let mut drafting = Drafting {
-            layouts: self,
+    pub(super) fn compile_page(
+        &mut self,
+        file: &str,
+        path: &str,
+        layout: &Layout,
+        mistakes: &mut Diagnostics,
+    ) -> Page {
+        let mut drafting = LayoutCompiler {
+            page_compiler: self,
             file,
             path,
-            mistakes,
+            diagnostics: mistakes,
             text: Vec::new(),
             zones: Vec::new(),
             embedded: Vec::new(),
             evaluations: 0,
         };
-        let parts = drafting.layout(layout);
-        let Drafting { zones, embedded, .. } = drafting;
-        let (parts, zones) = sorted_by_name(parts, zones);
-        self.describe(&parts, &zones);
+        let parts = drafting.compile_layout(layout);
+        let LayoutCompiler { zones, embedded, .. } = drafting;
+        let (parts, zones) = sort_zones_by_name(parts, zones);
+        self.write_description(&parts, &zones);
         let mut page = Page {
             path: path.to_owned(),
             parts,
@@ -67,28 +80,28 @@ impl<'a, 's> Layouts<'a, 's> {
         page
     }
 
-    /// What the last page can show, and by which rules, in bytes that tell any two contents apart. What its embedded queries
-    /// find is not in it.
+    /// Returns the contents of the last page and its rules, in bytes that differ for different contents. The
+    /// items of its embedded queries are not included.
     pub(super) fn description(&self) -> &[u8] {
         &self.description
     }
 
-    /// How many combinations the last page has, as far as they are counted.
+    /// Returns the number of combinations of the last page, up to the limit of the count.
     pub(super) fn combinations_counted(&self) -> usize {
         self.combinations_counted
     }
 
-    /// Appends what each of a page's queries finds for these parts of the path.
-    pub(super) fn find(
+    /// Appends the results of a page's queries for these parts of the path.
+    pub(super) fn write_found_items(
         &mut self,
-        embedded: &[Embedded],
+        embedded: &[QueryCall],
         route: &BTreeMap<String, String>,
         out: &mut Vec<u8>,
     ) {
-        self.contents.found(embedded, route, self.pieces, out);
+        self.embedded_queries.write_found_items(embedded, route, self.pieces, out);
     }
 
-    fn describe(&mut self, parts: &[Part], zones: &[DraftedZone]) {
+    fn write_description(&mut self, parts: &[Part], zones: &[CompiledZone]) {
         let Self { description, pieces, .. } = self;
         description.clear();
         let mut describe = |text: &[u8]| {
@@ -115,14 +128,14 @@ impl<'a, 's> Layouts<'a, 's> {
     }
 
     fn list_combinations(&mut self, page: &mut Page) {
-        let listed = combinations::of(page);
+        let listed = combinations::find_combinations(page);
         self.combinations_counted = listed.counted;
         let mut text = vec![b'['];
         for (i, combination) in listed.first.iter().enumerate() {
             if i > 0 {
                 text.push(b',');
             }
-            json::string(&mut text, combination);
+            json::write_string(&mut text, combination);
         }
         text.push(b']');
         page.combinations_array_bytes = text.len() as u32;
@@ -131,53 +144,58 @@ impl<'a, 's> Layouts<'a, 's> {
         page.combinations = self.pieces.add(text);
     }
 
-    fn check_sizes(&self, file: &str, page: &Page, mistakes: &mut Mistakes) {
+    fn check_sizes(&self, file: &str, page: &Page, mistakes: &mut Diagnostics) {
         let bytes = |part: &Part| match part {
             Part::Piece(index) => self.pieces.text(*index).len(),
             Part::Zone(_) => 0,
-            Part::Query(index) => self.contents.bytes_max(&page.embedded[usize::from(*index)], self.pieces),
+            Part::Query(index) => {
+                self.embedded_queries.bytes_max(&page.embedded[usize::from(*index)], self.pieces)
+            }
         };
-        let body = longest(page, &page.parts, &|_| 0, &bytes);
+        let body = max_total(page, &page.parts, &|_| 0, &bytes);
         if body > BODY_RENDERED_BYTES_MAX {
             let expected =
                 format!("a layout of at most {BODY_RENDERED_BYTES_MAX} bytes with its largest variants");
-            mistakes.add(Mistake::of_value(file, "/layout", expected, format!("{body} bytes")));
+            let mistake = Diagnostic::at_value(file, "/layout", expected, format!("{body} bytes"));
+            mistakes.add(mistake.with_title("the layout is too large"));
         }
         let pair = |variant: &Variant| variant.pair.len() + usize::from(!variant.pair.is_empty());
-        let canonical = longest(page, &page.parts, &pair, &|_| 0);
+        let canonical = max_total(page, &page.parts, &pair, &|_| 0);
         if canonical > CANONICAL_BYTES_MAX {
-            let expected =
-                format!("zones and keys whose longest combination is at most {CANONICAL_BYTES_MAX} bytes");
-            mistakes.add(Mistake::of_value(file, "/layout", expected, format!("{canonical} bytes")));
+            let expected = format!(
+                "zone names and variant keys whose longest combination is at most {CANONICAL_BYTES_MAX} bytes"
+            );
+            let mistake = Diagnostic::at_value(file, "/layout", expected, format!("{canonical} bytes"));
+            mistakes.add(mistake.with_title("the names of zones and variants are too long"));
         }
     }
 }
 
-/// A zone, and its rules as they were authored.
-struct DraftedZone {
+/// A compiled zone, and its rules as authored.
+struct CompiledZone {
     zone: Zone,
     rules: String,
 }
 
-struct Drafting<'d, 'a, 's> {
-    layouts: &'d mut Layouts<'a, 's>,
+struct LayoutCompiler<'d, 'a, 's> {
+    page_compiler: &'d mut PageCompiler<'a, 's>,
     file: &'d str,
-    /// Of the route.
+    /// The path of the route.
     path: &'d str,
-    mistakes: &'d mut Mistakes,
-    /// Text that is not in a piece yet.
+    diagnostics: &'d mut Diagnostics,
+    /// Text that is not part of a piece yet.
     text: Vec<u8>,
-    zones: Vec<DraftedZone>,
-    embedded: Vec<Embedded>,
-    /// Items that these may have to look at, in all variants.
+    zones: Vec<CompiledZone>,
+    embedded: Vec<QueryCall>,
+    /// The maximum number of items that these queries evaluate, over all variants.
     evaluations: usize,
 }
 
-impl Drafting<'_, '_, '_> {
-    fn layout(&mut self, layout: &Layout) -> Vec<Part> {
+impl LayoutCompiler<'_, '_, '_> {
+    fn compile_layout(&mut self, layout: &Layout) -> Vec<Part> {
         let mut parts = Vec::new();
         self.text.extend_from_slice(b"\"layout\":{\"root\":{\"props\":");
-        json::minified(&mut self.text, layout.root.props.get());
+        json::write_minified(&mut self.text, layout.root.props.get());
         self.text.push(b'}');
         self.members(&layout.zones, "/layout", &mut parts, 0);
         self.text.extend_from_slice(b"}}");
@@ -188,11 +206,11 @@ impl Drafting<'_, '_, '_> {
     fn end_piece(&mut self, parts: &mut Vec<Part>) {
         if !self.text.is_empty() {
             let text = std::mem::take(&mut self.text);
-            parts.push(Part::Piece(self.layouts.pieces.add(text)));
+            parts.push(Part::Piece(self.page_compiler.pieces.add(text)));
         }
     }
 
-    /// `,"zones":{...}`
+    /// Writes `,"zones":{...}`.
     fn members(
         &mut self,
         zones: &Members<Name, types::Zone>,
@@ -206,11 +224,11 @@ impl Drafting<'_, '_, '_> {
             if i > 0 {
                 self.text.push(b',');
             }
-            json::string(&mut self.text, name);
+            json::write_string(&mut self.text, name);
             self.text.push(b':');
             if depth == NODE_NESTING_MAX {
                 let expected = format!("zones nested at most {NODE_NESTING_MAX} deep");
-                self.wrong(&pointer, expected, "a deeper one");
+                self.wrong(&pointer, "zones are nested too deeply", expected, "a deeper zone");
                 continue;
             }
             match zone {
@@ -234,11 +252,11 @@ impl Drafting<'_, '_, '_> {
 
     fn node(&mut self, node: &Node, pointer: &str, parts: &mut Vec<Part>, depth: usize) {
         self.text.extend_from_slice(b"{\"id\":");
-        json::string(&mut self.text, &node.id);
+        json::write_string(&mut self.text, &node.id);
         self.text.extend_from_slice(b",\"type\":");
-        json::string(&mut self.text, &node.kind);
+        json::write_string(&mut self.text, &node.kind);
         self.text.extend_from_slice(b",\"props\":");
-        json::minified(&mut self.text, node.props.get());
+        json::write_minified(&mut self.text, node.props.get());
         if let Some(query) = &node.query {
             self.query(query, pointer, parts);
         }
@@ -248,41 +266,43 @@ impl Drafting<'_, '_, '_> {
         self.text.push(b'}');
     }
 
-    /// `,"query":{...},"items":[...],"nextCursor":...`
+    /// Writes `,"query":{...},"items":[...],"nextCursor":...`.
     fn query(&mut self, query: &EmbeddedQuery, pointer: &str, parts: &mut Vec<Part>) {
         self.text.extend_from_slice(b",\"query\":{\"id\":");
-        json::string(&mut self.text, &query.id);
+        json::write_string(&mut self.text, &query.id);
         if let Some(params) = &query.params {
             self.text.extend_from_slice(b",\"params\":{");
             for (i, (name, value)) in params.0.iter().enumerate() {
                 if i > 0 {
                     self.text.push(b',');
                 }
-                json::string(&mut self.text, name);
+                json::write_string(&mut self.text, name);
                 self.text.push(b':');
-                json::minified(&mut self.text, value.get());
+                json::write_minified(&mut self.text, value.get());
             }
             self.text.push(b'}');
         }
         self.text.extend_from_slice(b"},\"items\":[");
-        let at = Place { file: self.file, pointer: &format!("{pointer}/query"), path: self.path };
-        let Some(embedded) = self.layouts.contents.embed(query, &at, self.mistakes) else { return };
-        if !embedded.given.iter().any(|given| matches!(given, Given::Route(_))) {
-            let Layouts { contents, pieces, .. } = &mut *self.layouts;
-            return contents.first_page(&embedded, &at, pieces, &mut self.text, self.mistakes);
+        let at = QueryLocation { file: self.file, pointer: &format!("{pointer}/query"), path: self.path };
+        let Some(embedded) = self.page_compiler.embedded_queries.embed(query, &at, self.diagnostics) else {
+            return;
+        };
+        if !embedded.arguments.iter().any(|given| matches!(given, Argument::Route(_))) {
+            let PageCompiler { embedded_queries: contents, pieces, .. } = &mut *self.page_compiler;
+            return contents.write_first_page(&embedded, &at, pieces, &mut self.text, self.diagnostics);
         }
-        self.evaluations += self.layouts.contents.evaluations_max(&embedded);
+        self.evaluations += self.page_compiler.embedded_queries.evaluations_max(&embedded);
         if self.evaluations > QUERY_EVALUATIONS_MAX {
             let expected = format!(
-                "queries whose answers are known ahead, or that look at no more than {QUERY_EVALUATIONS_MAX} items, \
-                 all of this page together"
+                "queries with precomputed results, or queries that together evaluate at most {QUERY_EVALUATIONS_MAX} \
+                 items per request of this page"
             );
             let came = format!("{} items up to here", self.evaluations);
-            return self.wrong(at.pointer, expected, &came);
+            return self.wrong(at.pointer, "the queries of this page are too expensive", expected, &came);
         }
-        if self.embedded.len() == EMBEDDED_MAX {
-            let expected = format!("at most {EMBEDDED_MAX} queries that name a part of the path");
-            return self.wrong(at.pointer, expected, "another");
+        if self.embedded.len() == EMBEDDED_QUERIES_MAX {
+            let expected = format!("at most {EMBEDDED_QUERIES_MAX} queries that use a part of the path");
+            return self.wrong(at.pointer, "too many queries in this page", expected, "one more");
         }
         self.end_piece(parts);
         parts.push(Part::Query(self.embedded.len() as u16));
@@ -299,35 +319,29 @@ impl Drafting<'_, '_, '_> {
     ) {
         if self.zones.iter().any(|z| *z.zone.name == **name) {
             let expected = "a name that no other personalized zone of this route has".to_owned();
-            let mistake =
-                Mistake::of_key(self.file, pointer, expected, format!("`{name}`, which stands twice"));
-            self.mistakes.add(mistake);
+            let mistake = Diagnostic::at_key(self.file, pointer, expected, format!("`{name}` again"));
+            self.diagnostics.add(mistake.with_title(format!("duplicate personalized zone `{name}`")));
         }
         if self.zones.len() == ZONES_MAX {
-            return self.wrong(
-                pointer,
-                format!("at most {ZONES_MAX} personalized zones in a route"),
-                "another",
-            );
+            let expected = format!("at most {ZONES_MAX} personalized zones in a route");
+            return self.wrong(pointer, "too many personalized zones", expected, "one more");
         }
         if zone.variants.0.len() > VARIANTS_MAX {
             let came = zone.variants.0.len().to_string();
-            return self.wrong(
-                &format!("{pointer}/variants"),
-                format!("at most {VARIANTS_MAX} variants"),
-                &came,
-            );
+            let expected = format!("at most {VARIANTS_MAX} variants");
+            return self.wrong(&format!("{pointer}/variants"), "too many variants", expected, &came);
         }
         if zone.rules.len() > RULES_MAX {
             let came = zone.rules.len().to_string();
-            return self.wrong(&format!("{pointer}/rules"), format!("at most {RULES_MAX} rules"), &came);
+            let expected = format!("at most {RULES_MAX} rules");
+            return self.wrong(&format!("{pointer}/rules"), "too many rules", expected, &came);
         }
         self.end_piece(parts);
         let index = self.zones.len();
         parts.push(Part::Zone(index as u8));
         let (variants, rules) = Default::default();
         let draft = Zone { name: name.to_string(), variants, rules };
-        self.zones.push(DraftedZone { zone: draft, rules: format!("{:?}", zone.rules) });
+        self.zones.push(CompiledZone { zone: draft, rules: format!("{:?}", zone.rules) });
 
         let mut authored: Vec<_> = zone.variants.0.iter().map(|(key, nodes)| (&**key, nodes)).collect();
         authored.sort_by_key(|(key, _)| *key);
@@ -361,7 +375,12 @@ impl Drafting<'_, '_, '_> {
         match rule {
             types::Rule::Audience { audience, variant } => {
                 let at = format!("{pointer}/audience");
-                let program = self.layouts.conditions.audience(file, &at, audience, self.mistakes);
+                let program = self.page_compiler.conditions.compile_audience_reference(
+                    file,
+                    &at,
+                    audience,
+                    self.diagnostics,
+                );
                 let variant = self.key(variant, variants, &format!("{pointer}/variant"));
                 Rule::When { program, variant, audience: true }
             }
@@ -376,17 +395,21 @@ impl Drafting<'_, '_, '_> {
                     .map(|(i, key)| self.key(key, variants, &format!("{pointer}/experiment/variants/{i}")))
                     .collect();
                 let when = when.as_ref().map(|when| self.condition(when, pointer));
-                Rule::Experiment { experiment: self.layouts.experiments.index(&experiment.key), arms, when }
+                Rule::Experiment {
+                    experiment: self.page_compiler.experiments.index(&experiment.key),
+                    arms,
+                    when,
+                }
             }
         }
     }
 
     fn condition(&mut self, when: &serde_json::Value, pointer: &str) -> Vec<u8> {
         let pointer = format!("{pointer}/when");
-        self.layouts.conditions.compile(self.file, &pointer, when, self.mistakes)
+        self.page_compiler.conditions.compile(self.file, &pointer, when, self.diagnostics)
     }
 
-    /// The index of a variant; of one that is not there, `default`.
+    /// Returns the index of a variant. An unknown variant is reported and replaced by `default`.
     fn key(&mut self, key: &str, variants: &[Variant], pointer: &str) -> u8 {
         if let Some(at) = variants.iter().position(|variant| variant.key == key) {
             return at as u8;
@@ -402,17 +425,18 @@ impl Drafting<'_, '_, '_> {
         came: &str,
         known: impl Iterator<Item = &'k str>,
     ) {
-        let mistake = Mistake::of_value(self.file, pointer, expected, format!("{came:?}"));
-        self.mistakes.add(mistake.with_nearest(nearest(came, known)));
+        let mistake = Diagnostic::at_value(self.file, pointer, expected, format!("{came:?}"));
+        let mistake = mistake.with_title(format!("unknown variant {came:?}"));
+        self.diagnostics.add(mistake.with_nearest(nearest(came, known)));
     }
 
-    fn wrong(&mut self, pointer: &str, expected: String, came: &str) {
-        self.mistakes.add(Mistake::of_value(self.file, pointer, expected, came));
+    fn wrong(&mut self, pointer: &str, title: &str, expected: String, came: &str) {
+        self.diagnostics.add(Diagnostic::at_value(self.file, pointer, expected, came).with_title(title));
     }
 }
 
-/// Zones in order of their names, and every reference to them changed accordingly.
-fn sorted_by_name(mut parts: Vec<Part>, mut zones: Vec<DraftedZone>) -> (Vec<Part>, Vec<DraftedZone>) {
+/// Sorts the zones by name and updates every reference to them.
+fn sort_zones_by_name(mut parts: Vec<Part>, mut zones: Vec<CompiledZone>) -> (Vec<Part>, Vec<CompiledZone>) {
     let mut order: Vec<usize> = (0..zones.len()).collect();
     order.sort_by(|a, b| zones[*a].zone.name.cmp(&zones[*b].zone.name));
     let mut new_index = vec![0; zones.len()];
@@ -434,8 +458,9 @@ fn sorted_by_name(mut parts: Vec<Part>, mut zones: Vec<DraftedZone>) -> (Vec<Par
     (parts, zones)
 }
 
-/// The greatest sum of what variants and other parts weigh, over all choices.
-fn longest(
+/// Returns the largest possible sum of the sizes of variants and other parts, over all combinations of
+/// variants.
+fn max_total(
     page: &Page,
     parts: &[Part],
     variant: &dyn Fn(&Variant) -> usize,
@@ -445,7 +470,7 @@ fn longest(
         Part::Piece(_) | Part::Query(_) => other(part),
         Part::Zone(index) => {
             let variants = page.zones[usize::from(*index)].variants.iter();
-            variants.map(|v| variant(v) + longest(page, &v.parts, variant, other)).max().unwrap_or(0)
+            variants.map(|v| variant(v) + max_total(page, &v.parts, variant, other)).max().unwrap_or(0)
         }
     };
     parts.iter().map(part).sum()

@@ -1,9 +1,12 @@
-//! A site's source to the bytes of its snapshot. All mistakes at once; same source, same bytes.
+//! Compiles the source of a site to the bytes of its snapshot.
 //!
-//! [`conditions`] turns audiences and conditions into programs, [`content`] makes items and queries, [`index`] answers them
-//! ahead, [`experiments`] agrees what an experiment is across zones, [`layout`] makes pieces of pages, [`embed`] puts items
-//! into them, [`each`] makes paths of items, [`combinations`] counts what a page can show, [`paths`] indexes the routes,
-//! [`timezone`] writes down the site's clock.
+//! All diagnostics are reported at once. The same source gives the same bytes.
+//!
+//! [`conditions`] compiles audiences and conditions to programs. [`content`] compiles items and queries, and
+//! [`index`] precomputes query results. [`experiments`] checks that zones agree on an experiment. [`layout`]
+//! compiles pages to pieces, and [`embed`] inserts query results into them. [`each`] generates paths from
+//! items, [`combinations`] lists the combinations of variants, [`paths`] indexes the routes, and [`timezone`]
+//! writes the UTC offsets.
 
 mod combinations;
 mod conditions;
@@ -13,6 +16,7 @@ mod embed;
 mod experiments;
 mod index;
 mod layout;
+mod param_texts;
 mod paths;
 mod piece;
 mod routes;
@@ -21,14 +25,14 @@ mod timezone;
 use rkyv::rancor::Error;
 use rkyv::vec::ArchivedVec;
 
-use self::conditions::Conditions;
-use self::content::{Collections, Said};
-use self::embed::Contents;
+use self::conditions::ConditionCompiler;
+use self::content::{Collections, DiagnosticSink};
+use self::embed::EmbeddedQueries;
 use self::experiments::Experiments;
-use self::layout::Layouts;
-use self::piece::Pieces;
+use self::layout::PageCompiler;
+use self::piece::PieceBuilder;
 use super::snapshot::format::{ArchivedQuery, HEADER_BYTES, Header, Query, Site};
-use super::source::diagnostics::{Mistake, Mistakes};
+use super::source::diagnostics::{Diagnostic, Diagnostics};
 use super::source::read::Source;
 use super::source::types;
 use crate::condition::Patterns;
@@ -36,75 +40,77 @@ use crate::limits::SNAPSHOT_BYTES_MAX;
 
 /// A compiled site.
 #[derive(Debug)]
-pub struct Compiled {
-    /// The snapshot file.
+pub struct CompiledSite {
+    /// The contents of the snapshot file.
     pub bytes: Vec<u8>,
-    /// How many routes it has, those that items make included.
+    /// The number of routes, including those generated from items.
     pub routes: usize,
-    /// What is allowed, but hardly meant.
-    pub warnings: Mistakes,
+    /// Diagnostics for valid source that is probably not intended.
+    pub warnings: Diagnostics,
 }
 
-/// Compiles what was read of a site as `version`. `progress` hears, route by route, how many are
-/// done and how many there are.
+/// Compiles the source of a site as `version`. Calls `progress` after each route with the number of routes
+/// done and the total.
 ///
 /// # Errors
-/// `mistakes`, which were found in reading, and all that are found here beside them.
+/// The diagnostics of the reading step and those of the compilation.
 pub fn compile(
     source: &Source,
-    mut mistakes: Mistakes,
+    mut mistakes: Diagnostics,
     version: u64,
     progress: &dyn Fn(usize, usize),
-) -> Result<Compiled, Mistakes> {
-    let mut warnings = Mistakes::default();
-    let mut said = Said { mistakes: &mut mistakes, warnings: &mut warnings };
+) -> Result<CompiledSite, Diagnostics> {
+    let mut warnings = Diagnostics::default();
+    let mut said = DiagnosticSink { errors: &mut mistakes, warnings: &mut warnings };
     let site = compile_site(source, &mut said, version, progress);
     let Some(site) = site.filter(|_| mistakes.is_empty()) else {
         return Err(mistakes);
     };
-    let payload = rkyv::to_bytes::<Error>(&site).map_err(|error| too_large(error.to_string()))?;
+    let payload = rkyv::to_bytes::<Error>(&site).map_err(|error| snapshot_too_large(error.to_string()))?;
     if payload.len() as u64 > SNAPSHOT_BYTES_MAX {
-        return Err(too_large(format!("{} bytes", payload.len())));
+        return Err(snapshot_too_large(format!("{} bytes", payload.len())));
     }
     let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
-    bytes.extend_from_slice(&Header::of(&payload, version).to_bytes());
+    bytes.extend_from_slice(&Header::for_payload(&payload, version).to_bytes());
     bytes.extend_from_slice(&payload);
-    Ok(Compiled { bytes, routes: site.routes.len(), warnings })
+    Ok(CompiledSite { bytes, routes: site.routes.len(), warnings })
 }
 
-fn too_large(came: String) -> Mistakes {
+fn snapshot_too_large(came: String) -> Diagnostics {
     let expected = format!("a site whose snapshot takes at most {SNAPSHOT_BYTES_MAX} bytes");
-    let mut mistakes = Mistakes::default();
-    mistakes.add(Mistake::of_value("site.json", "", expected, came));
+    let mut mistakes = Diagnostics::default();
+    mistakes
+        .add(Diagnostic::at_value("site.json", "", expected, came).with_title("the snapshot is too large"));
     mistakes
 }
 
 fn compile_site(
     source: &Source,
-    said: &mut Said<'_>,
+    said: &mut DiagnosticSink<'_>,
     version: u64,
     progress: &dyn Fn(usize, usize),
 ) -> Option<Site> {
-    let mut pieces = Pieces::new();
-    let mut conditions = Conditions::new(source, said.mistakes);
-    let collections = Collections::new(source, said.mistakes);
-    let queries = content::queries(source, &collections, &mut conditions, &mut pieces, said);
-    let mistakes = &mut *said.mistakes;
-    let archived = archived(&queries, mistakes)?;
+    let mut pieces = PieceBuilder::new();
+    let mut conditions = ConditionCompiler::new(source, said.errors);
+    let collections = Collections::new(source, said.errors);
+    let queries = content::compile_queries(source, &collections, &mut conditions, &mut pieces, said);
+    let mistakes = &mut *said.errors;
+    let archived = archive_queries(&queries, mistakes)?;
     let archived = rkyv::access::<ArchivedVec<ArchivedQuery>, Error>(&archived).ok();
-    // Expressions that do not fit are a mistake of the whole site's, said when all are there.
+    // Expressions that exceed the limit are an error of the whole site, reported when all are known
+    // (`finish`).
     let patterns = Patterns::new(conditions.patterns()).or_else(|_| Patterns::new(&[""; 0])).ok()?;
     let name = source.site.as_ref().map_or("", |site| &site.site);
     let readable = archived.filter(|_| source.queries.is_some());
-    let mut contents = Contents::new(name, readable, patterns);
+    let mut contents = EmbeddedQueries::new(name, readable, patterns);
 
     let experiments = Experiments::collect(&source.routes, mistakes);
-    let layouts = Layouts::new(&mut conditions, &experiments, &mut contents, &mut pieces);
-    let made = routes::of(source, layouts, &collections, mistakes, progress);
-    let index = paths::index(&made.routes);
+    let layouts = PageCompiler::new(&mut conditions, &experiments, &mut contents, &mut pieces);
+    let made = routes::compile_routes(source, layouts, &collections, mistakes, progress);
+    let index = paths::build_index(&made.routes);
     let site = source.site.as_ref()?;
-    let clock = timezone::offsets(&site.time_zone, mistakes);
-    origins(site, mistakes);
+    let clock_offsets = timezone::clock_offsets(&site.time_zone, mistakes);
+    check_origins(site, mistakes);
     let (patterns, audiences, sees_url) = conditions.finish(mistakes);
     Some(Site {
         site: site.site.to_string(),
@@ -120,7 +126,7 @@ fn compile_site(
         cache_routes: cache_control(site.cache.routes()),
         cache_query: cache_control(site.cache.query()),
         updated_at: made.updated_at,
-        clock,
+        clock_offsets,
         patterns,
         audiences,
         experiments: experiments.finish(),
@@ -134,12 +140,13 @@ fn compile_site(
     })
 }
 
-/// The queries as a server will have them.
-fn archived(queries: &Vec<Query>, mistakes: &mut Mistakes) -> Option<rkyv::util::AlignedVec> {
+/// Archives the queries in the form that a server runs.
+fn archive_queries(queries: &Vec<Query>, mistakes: &mut Diagnostics) -> Option<rkyv::util::AlignedVec> {
     rkyv::to_bytes::<Error>(queries)
         .map_err(|error| {
             let expected = "queries that fit a snapshot";
-            mistakes.add(Mistake::of_value("queries.json", "", expected, error.to_string()));
+            let mistake = Diagnostic::at_value("queries.json", "", expected, error.to_string());
+            mistakes.add(mistake.with_title("cannot archive the queries"));
         })
         .ok()
 }
@@ -151,26 +158,23 @@ fn cache_control(times: types::CacheTimes) -> String {
     )
 }
 
-fn origins(site: &types::Site, mistakes: &mut Mistakes) {
+fn check_origins(site: &types::Site, mistakes: &mut Diagnostics) {
     for (i, origin) in site.origins.iter().enumerate().filter(|(_, origin)| !is_origin(origin)) {
         let expected =
             "an origin such as `https://www.example.com`, `https://*.example.com` or `http://localhost:*`";
-        mistakes.add(Mistake::of_value(
-            "site.json",
-            format!("/origins/{i}"),
-            expected,
-            format!("{origin:?}"),
-        ));
+        let pointer = format!("/origins/{i}");
+        let mistake = Diagnostic::at_value("site.json", pointer, expected, format!("{origin:?}"));
+        mistakes.add(mistake.with_title(format!("invalid origin {origin:?}")));
     }
 }
 
-/// Scheme, host and port as a browser writes them; `*` may stand for the first labels or for the port.
+/// Checks scheme, host and port in the form of browsers; `*` may replace the first labels or the port.
 fn is_origin(text: &str) -> bool {
     let Some(authority) = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")) else {
         return false;
     };
     let (host, port) = authority.rsplit_once(':').unwrap_or((authority, "0"));
-    // One wildcard at most: what matches origins knows no more.
+    // At most one wildcard: the code that matches origins supports no more.
     let domain = host.strip_prefix("*.").filter(|_| port != "*").unwrap_or(host);
     let is_label = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-._".contains(&b);
     let is_port = port == "*" || !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());

@@ -1,27 +1,28 @@
-//! Route paths: which are allowed, and the two indices that find them.
+//! Route paths: validation, and the two indexes for lookups (literal paths and the tree of patterns).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::limits::ROUTE_BYTES_MAX;
 use crate::site::snapshot::format::{Branch, Route};
 use crate::site::snapshot::hash_index;
-use crate::site::source::diagnostics::{Mistake, Mistakes};
+use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 
 pub(super) fn is_pattern(path: &str) -> bool {
     path.split('/').any(|segment| param_name(segment).is_some())
 }
 
-/// The names of a pattern's parameters; `*` is that of the rest.
+/// Returns the names of a pattern's parameters; `*` is the name of the rest.
 pub(super) fn param_names(path: &str) -> impl Iterator<Item = &str> {
     path[1..].split('/').filter_map(param_name)
 }
 
-/// The name of the parameter that a segment is.
+/// Returns the name of the parameter if the segment is one.
 pub(super) fn param_name(segment: &str) -> Option<&str> {
     segment.strip_prefix(':').or_else(|| (segment == "*").then_some(segment))
 }
 
-/// Sorts patterns as matching tries them: segment by segment, literals before parameters before the rest.
+/// Returns a sort key for the order of matching: by segment, literals before parameters before the rest
+/// (`*`).
 pub(super) fn precedence(path: &str) -> Vec<u8> {
     let kind = |segment: &str| match param_name(segment) {
         None => 0,
@@ -31,28 +32,29 @@ pub(super) fn precedence(path: &str) -> Vec<u8> {
     path[1..].split('/').map(kind).collect()
 }
 
-/// Reports what is wrong with a path; that it begins with `/` was checked in reading.
-pub(super) fn check(file: &str, path: &str, mistakes: &mut Mistakes) {
+/// Reports errors in a path. Schema validation has already checked that it begins with `/`.
+pub(super) fn check_path(file: &str, path: &str, mistakes: &mut Diagnostics) {
     let mut wrong = |expected: String| {
-        mistakes.add(Mistake::of_value(file, "/path", expected, format!("{path:?}")));
+        let mistake = Diagnostic::at_value(file, "/path", expected, format!("{path:?}"));
+        mistakes.add(mistake.with_title(format!("invalid path {path:?}")));
     };
     if path.len() > ROUTE_BYTES_MAX {
         wrong(format!("a path of at most {ROUTE_BYTES_MAX} bytes"));
     }
     if path.contains(['%', '?', '#']) {
-        wrong("a path as it reads when decoded, without `%`, `?` and `#`".to_owned());
+        wrong("a decoded path, without `%`, `?` and `#`".to_owned());
     }
     if path.contains("//") || path.len() > 1 && path.ends_with('/') {
-        wrong("a path without empty segments, such as `/blog` for `/blog/`".to_owned());
+        wrong("a path without empty segments, such as `/blog` instead of `/blog/`".to_owned());
     }
     let segments: Vec<&str> = path[1..].split('/').collect();
     let mut names = BTreeSet::new();
     for (i, segment) in segments.iter().enumerate() {
         if let Some(name) = segment.strip_prefix(':') {
             if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-') {
-                wrong("a name behind `:`, made of A-Z a-z 0-9 _ -".to_owned());
+                wrong("a name of A-Z a-z 0-9 _ - after `:`".to_owned());
             } else if !names.insert(name) {
-                wrong(format!("each parameter once; `:{name}` stands twice"));
+                wrong(format!("each parameter once, but `:{name}` occurs twice"));
             }
         } else if *segment == "*" && i + 1 < segments.len() {
             wrong("`*` as the last segment only".to_owned());
@@ -60,19 +62,23 @@ pub(super) fn check(file: &str, path: &str, mistakes: &mut Mistakes) {
     }
 }
 
-pub(super) struct Index {
+pub(super) struct PathIndex {
     pub(super) literals: Vec<u32>,
     pub(super) tree: Vec<Branch>,
 }
 
-/// Reports authored paths of one shape, which match the same.
-pub(super) fn check_shapes<'s>(authored: impl Iterator<Item = (&'s str, &'s str)>, mistakes: &mut Mistakes) {
+/// Reports authored paths that match the same URLs.
+pub(super) fn check_shapes<'s>(
+    authored: impl Iterator<Item = (&'s str, &'s str)>,
+    mistakes: &mut Diagnostics,
+) {
     let mut shapes: BTreeMap<String, &str> = BTreeMap::new();
     for (file, path) in authored {
-        let shape = shape(path);
+        let shape = path_shape(path);
         if let Some(other) = shapes.get(&shape) {
-            let expected = format!("a path that no other route has; that of `{other}` matches the same");
-            mistakes.add(Mistake::of_value(file, "/path", expected, format!("{path:?}")));
+            let expected = format!("a path that matches other URLs than the path in `{other}`");
+            let mistake = Diagnostic::at_value(file, "/path", expected, format!("{path:?}"));
+            mistakes.add(mistake.with_title(format!("duplicate path {path:?}")));
             continue;
         }
         shapes.insert(shape, file);
@@ -80,35 +86,35 @@ pub(super) fn check_shapes<'s>(authored: impl Iterator<Item = (&'s str, &'s str)
 }
 
 /// Indexes routes that are sorted by path.
-pub(super) fn index(routes: &[Route]) -> Index {
-    let mut tree = Tree { branches: vec![Growing::default()] };
-    let patterns = routes.iter().zip(0..).filter(|(route, _)| route.pattern);
+pub(super) fn build_index(routes: &[Route]) -> PathIndex {
+    let mut tree = TreeBuilder { branches: vec![BranchBuilder::default()] };
+    let patterns = routes.iter().zip(0..).filter(|(route, _)| route.is_pattern);
     patterns.for_each(|(route, at)| tree.add(&route.path, at));
-    let literal = routes.iter().zip(0..).filter(|(route, _)| !route.pattern);
+    let literal = routes.iter().zip(0..).filter(|(route, _)| !route.is_pattern);
     let texts = literal.clone().map(|(route, at)| (at, route.path.as_bytes()));
-    Index { literals: hash_index::slots(literal.clone().count(), texts), tree: tree.finish() }
+    PathIndex { literals: hash_index::build(literal.clone().count(), texts), tree: tree.finish() }
 }
 
-/// The path with its parameters' names left out: two of one shape match the same paths.
-fn shape(path: &str) -> String {
+/// Returns the path without the names of its parameters. Two paths with the same shape match the same URLs.
+fn path_shape(path: &str) -> String {
     let segments = path.split('/').map(|s| if s.starts_with(':') { ":" } else { s });
     segments.collect::<Vec<_>>().join("/")
 }
 
 #[derive(Default)]
-struct Growing {
+struct BranchBuilder {
     literals: BTreeMap<String, u32>,
     param: Option<u32>,
     rest: Option<u32>,
     route: Option<u32>,
 }
 
-/// A branch is always made after the one that leads to it, so indices grow along every path.
-struct Tree {
-    branches: Vec<Growing>,
+/// A tree under construction. A branch is created after its parent, so indexes increase along every path.
+struct TreeBuilder {
+    branches: Vec<BranchBuilder>,
 }
 
-impl Tree {
+impl TreeBuilder {
     fn add(&mut self, path: &str, route: u32) {
         let mut at = 0;
         for segment in path[1..].split('/') {
@@ -122,7 +128,7 @@ impl Tree {
                 false => *self.branches[at].literals.entry(segment.to_owned()).or_insert(made),
             };
             if onward == made {
-                self.branches.push(Growing::default());
+                self.branches.push(BranchBuilder::default());
             }
             at = onward as usize;
         }
@@ -130,7 +136,7 @@ impl Tree {
     }
 
     fn finish(self) -> Vec<Branch> {
-        let finish = |growing: Growing| Branch {
+        let finish = |growing: BranchBuilder| Branch {
             literals: growing.literals.into_iter().collect(),
             param: growing.param,
             rest: growing.rest,

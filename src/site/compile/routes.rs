@@ -1,153 +1,157 @@
-//! Routes to what is found under each path: pages, redirects, and the paths that items make of patterns.
+//! Compiles routes: pages, redirects, and the paths that items generate from patterns.
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
 use super::content::Collections;
-use super::each::{self, Concrete};
-use super::layout::Layouts;
+use super::each::{self, ConcretePath};
+use super::layout::PageCompiler;
 use super::paths;
 use crate::checksum;
 use crate::ids;
 use crate::json;
 use crate::limits::ROUTES_MAX;
-use crate::site::snapshot::format::{Page, Redirect, Route, Shows};
-use crate::site::source::diagnostics::{Mistake, Mistakes};
+use crate::site::snapshot::format::{Page, Redirect, Route, RouteTarget};
+use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 use crate::site::source::read::Source;
 use crate::site::source::types::{self, PageRoute};
 
-/// The routes of a site.
-pub(super) struct Made {
-    /// Sorted by path.
+/// The compiled routes of a site.
+pub(super) struct CompiledRoutes {
+    /// The routes, sorted by path.
     pub(super) routes: Vec<Route>,
     pub(super) pages: Vec<Page>,
-    /// The newest `updatedAt`, as authored.
+    /// The latest `updatedAt`, as authored.
     pub(super) updated_at: Option<String>,
 }
 
-pub(super) fn of(
+pub(super) fn compile_routes(
     source: &Source,
-    layouts: Layouts<'_, '_>,
+    layouts: PageCompiler<'_, '_>,
     collections: &Collections<'_>,
-    mistakes: &mut Mistakes,
+    mistakes: &mut Diagnostics,
     progress: &dyn Fn(usize, usize),
-) -> Made {
+) -> CompiledRoutes {
     let site = source.site.as_ref().map_or("", |site| &site.site);
-    // Not by file: the names of files must not show in the bytes, through the table of patterns.
+    // Not sorted by file: file names would change the bytes through the order of the table of regular
+    // expressions.
     let mut in_order: Vec<_> = source.routes.iter().map(|(file, route)| (file.as_str(), route)).collect();
     in_order.sort_by_cached_key(|(_, route)| (paths::precedence(route.path()), route.path()));
     let authored = in_order.iter().map(|(file, route)| (*file, route.path()));
     paths::check_shapes(authored.clone(), mistakes);
     let taken = authored.map(|(_, path)| path.to_owned()).collect();
-    let made = Made { routes: Vec::new(), pages: Vec::new(), updated_at: None };
-    let mut making = Making { site, layouts, collections, mistakes, taken, made };
+    let made = CompiledRoutes { routes: Vec::new(), pages: Vec::new(), updated_at: None };
+    let mut making = RouteCompiler { site, layouts, collections, diagnostics: mistakes, taken, output: made };
     let mut newest: Option<(Timestamp, &str)> = None;
     for (done, (file, route)) in in_order.into_iter().enumerate() {
-        newest = newest.max(making.route(file, route));
-        if making.made.routes.len() > ROUTES_MAX {
-            let expected = format!("at most {ROUTES_MAX} routes, those of items included");
-            making.mistakes.add(Mistake::of_value("site.json", "", expected, "more"));
+        newest = newest.max(making.compile_route(file, route));
+        if making.output.routes.len() > ROUTES_MAX {
+            let expected = format!("at most {ROUTES_MAX} routes, including those generated from items");
+            let mistake = Diagnostic::at_value("site.json", "", expected, "more");
+            making.diagnostics.add(mistake.with_title("too many routes"));
             break;
         }
         progress(done + 1, source.routes.len());
     }
-    let mut made = making.made;
+    let mut made = making.output;
     made.routes.sort_by(|a, b| a.path.cmp(&b.path));
     made.updated_at = newest.map(|(_, text)| text.to_owned());
     made
 }
 
-struct Making<'m, 'a, 's> {
+struct RouteCompiler<'m, 'a, 's> {
     site: &'m str,
-    layouts: Layouts<'a, 's>,
+    layouts: PageCompiler<'a, 's>,
     collections: &'m Collections<'m>,
-    mistakes: &'m mut Mistakes,
-    /// The paths that are made already, or written by authors: these go before those that items make.
+    diagnostics: &'m mut Diagnostics,
+    /// The authored paths and the paths generated so far. A path in this set is not generated again: authored
+    /// paths win.
     taken: BTreeSet<String>,
-    made: Made,
+    output: CompiledRoutes,
 }
 
-impl Making<'_, '_, '_> {
-    fn route<'r>(&mut self, file: &str, route: &'r types::Route) -> Option<(Timestamp, &'r str)> {
+impl RouteCompiler<'_, '_, '_> {
+    fn compile_route<'r>(&mut self, file: &str, route: &'r types::Route) -> Option<(Timestamp, &'r str)> {
         let path = route.path();
-        paths::check(file, path, self.mistakes);
-        let updated = updated_at(file, route, self.mistakes);
+        paths::check_path(file, path, self.diagnostics);
+        let updated = parse_updated_at(file, route, self.diagnostics);
         match route {
             types::Route::Redirect(leads) => {
                 let leads = Redirect { to: leads.redirect.to.clone(), status: leads.redirect.status };
-                let content = self.content(path, format!("{leads:?}").as_bytes());
+                let content = self.content_id(path, format!("{leads:?}").as_bytes());
                 let listing = redirect_listing(path, &leads);
-                self.push(path.to_owned(), content, listing, Shows::Redirect(leads));
+                self.add_route(path.to_owned(), content, listing, RouteTarget::Redirect(leads));
             }
-            types::Route::Page(page) => self.page(file, page, updated.map(|(_, text)| text)),
+            types::Route::Page(page) => self.compile_page(file, page, updated.map(|(_, text)| text)),
         }
         updated
     }
 
-    fn page(&mut self, file: &str, route: &PageRoute, updated: Option<&str>) {
-        let page = self.layouts.page(file, &route.path, &route.layout, self.mistakes);
-        let described = checksum::tag(self.layouts.description()).to_be_bytes();
+    fn compile_page(&mut self, file: &str, route: &PageRoute, updated: Option<&str>) {
+        let page = self.layouts.compile_page(file, &route.path, &route.layout, self.diagnostics);
+        let described = checksum::hash128(self.layouts.description()).to_be_bytes();
         match &route.each {
             None => {
                 let mut found = described.to_vec();
-                self.layouts.contents.findable(&page.embedded, &mut found);
-                self.shown(route.path.clone(), &page, &found, updated);
+                self.layouts.embedded_queries.write_content_ids(&page.embedded, &mut found);
+                self.add_page_route(route.path.clone(), &page, &found, updated);
             }
             Some(each) => {
-                let made = each::paths(file, &route.path, each, self.collections, self.mistakes);
-                for Concrete { path, values } in made {
+                let made = each::make_paths(file, &route.path, each, self.collections, self.diagnostics);
+                for ConcretePath { path, values } in made {
                     if !self.taken.insert(path.clone()) {
                         continue;
                     }
                     let mut found = described.to_vec();
-                    self.layouts.find(&page.embedded, &values, &mut found);
-                    self.shown(path, &page, &found, updated);
+                    self.layouts.write_found_items(&page.embedded, &values, &mut found);
+                    self.add_page_route(path, &page, &found, updated);
                 }
             }
         }
-        self.made.pages.push(page);
+        self.output.pages.push(page);
     }
 
-    /// Makes a route that shows the page which comes next.
-    fn shown(&mut self, path: String, page: &Page, described: &[u8], updated: Option<&str>) {
-        let content = self.content(&path, described);
+    /// Adds a route for the page that is pushed next.
+    fn add_page_route(&mut self, path: String, page: &Page, described: &[u8], updated: Option<&str>) {
+        let content = self.content_id(&path, described);
         let listing = page_listing(&path, page, &content, updated, self.layouts.combinations_counted());
-        let shows = Shows::Page(self.made.pages.len() as u32);
-        self.push(path, content, listing, shows);
+        let target = RouteTarget::Page(self.output.pages.len() as u32);
+        self.add_route(path, content, listing, target);
     }
 
-    fn content(&self, path: &str, described: &[u8]) -> [u8; 16] {
+    fn content_id(&self, path: &str, described: &[u8]) -> [u8; 16] {
         let mut all = Vec::with_capacity(self.site.len() + path.len() + described.len() + 2);
         for text in [self.site, path] {
             all.extend_from_slice(text.as_bytes());
             all.push(0);
         }
         all.extend_from_slice(described);
-        checksum::tag(&all).to_be_bytes()
+        checksum::hash128(&all).to_be_bytes()
     }
 
-    fn push(&mut self, path: String, content: [u8; 16], mut listing: Vec<u8>, shows: Shows) {
-        let pattern = paths::is_pattern(&path);
-        if pattern {
+    fn add_route(&mut self, path: String, content: [u8; 16], mut listing: Vec<u8>, target: RouteTarget) {
+        let is_pattern = paths::is_pattern(&path);
+        if is_pattern {
             listing.extend_from_slice(b",\"pattern\":true");
         }
-        let listing = String::from_utf8(listing).expect("it was written from strings");
-        self.made.routes.push(Route { path, content, pattern, listing, shows });
+        let listing = String::from_utf8(listing).expect("all parts are strings");
+        self.output.routes.push(Route { path, content, is_pattern, listing, target });
     }
 }
 
-fn updated_at<'s>(
+fn parse_updated_at<'s>(
     file: &str,
     route: &'s types::Route,
-    mistakes: &mut Mistakes,
+    mistakes: &mut Diagnostics,
 ) -> Option<(Timestamp, &'s str)> {
     let text = route.updated_at()?;
     match text.parse() {
         Ok(time) => Some((time, text)),
         Err(_) => {
             let expected = "a time such as \"2026-01-05T10:00:00Z\" (RFC 3339)";
-            mistakes.add(Mistake::of_value(file, "/updatedAt", expected, format!("{text:?}")));
+            let mistake = Diagnostic::at_value(file, "/updatedAt", expected, format!("{text:?}"));
+            mistakes.add(mistake.with_title(format!("invalid time {text:?}")));
             None
         }
     }
@@ -155,11 +159,11 @@ fn updated_at<'s>(
 
 fn redirect_listing(path: &str, leads: &Redirect) -> Vec<u8> {
     let mut listing = b"{\"from\":".to_vec();
-    json::string(&mut listing, path);
+    json::write_string(&mut listing, path);
     listing.extend_from_slice(b",\"to\":");
-    json::string(&mut listing, &leads.to);
+    json::write_string(&mut listing, &leads.to);
     listing.extend_from_slice(b",\"status\":");
-    json::number(&mut listing, leads.status);
+    json::write_number(&mut listing, leads.status);
     listing
 }
 
@@ -171,23 +175,23 @@ fn page_listing(
     combinations: usize,
 ) -> Vec<u8> {
     let mut listing = b"{\"path\":".to_vec();
-    json::string(&mut listing, path);
+    json::write_string(&mut listing, path);
     listing.extend_from_slice(b",\"updatedAt\":");
     match updated {
-        Some(text) => json::string(&mut listing, text),
+        Some(text) => json::write_string(&mut listing, text),
         None => listing.extend_from_slice(b"null"),
     }
     listing.extend_from_slice(b",\"hash\":\"");
     let [h0, h1, h2, h3, h4, h5, h6, h7, ..] = *content;
-    listing.extend_from_slice(&ids::hex(u64::from_be_bytes([h0, h1, h2, h3, h4, h5, h6, h7])));
+    listing.extend_from_slice(&ids::hex_u64(u64::from_be_bytes([h0, h1, h2, h3, h4, h5, h6, h7])));
     listing.extend_from_slice(b"\",\"zones\":[");
     for (i, zone) in page.zones.iter().enumerate() {
         if i > 0 {
             listing.push(b',');
         }
-        json::string(&mut listing, &zone.name);
+        json::write_string(&mut listing, &zone.name);
     }
     listing.extend_from_slice(b"],\"combinations\":");
-    json::number(&mut listing, combinations);
+    json::write_number(&mut listing, combinations);
     listing
 }

@@ -1,23 +1,25 @@
-//! The site's clock, written into the snapshot, so that a server needs no time zone database and all
-//! servers agree. The database is the one of this release.
+//! UTC offsets of the site's time zone. The snapshot contains them, so that servers need no time zone
+//! database and all servers agree. They come from the database of this release.
 
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, db};
 
 use crate::nearest::nearest;
 use crate::site::snapshot::format::ClockOffset;
-use crate::site::source::diagnostics::{Mistake, Mistakes};
+use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 
-/// 2020-01-01 and 2100-01-01: a snapshot is served in the years after it was compiled.
+/// The covered period, in seconds since 1970: 2020-01-01 to 2100-01-01. A snapshot is served in the years
+/// after its compilation. After the last change in this period, the last offset stays in use.
 const FROM_S: i64 = 1_577_836_800;
 const UNTIL_S: i64 = 4_102_444_800;
 
-pub(super) fn offsets(name: &str, mistakes: &mut Mistakes) -> Vec<ClockOffset> {
+pub(super) fn clock_offsets(name: &str, mistakes: &mut Diagnostics) -> Vec<ClockOffset> {
     let Ok(zone) = TimeZone::get(name) else {
         let known: Vec<String> = db().available().map(|known| known.to_string()).collect();
         let nearest = nearest(name, known.iter().map(String::as_str));
         let expected = "the name of an IANA time zone";
-        let mistake = Mistake::of_value("site.json", "/timeZone", expected, format!("{name:?}"));
+        let mistake = Diagnostic::at_value("site.json", "/timeZone", expected, format!("{name:?}"));
+        let mistake = mistake.with_title(format!("unknown time zone {name:?}"));
         mistakes.add(mistake.with_nearest(nearest));
         return Vec::new();
     };

@@ -1,34 +1,37 @@
-//! A place to go on at, as text: a check and the place, in hex.
+//! Cursors: the position of a page in a list, as text. A cursor is a checksum and the position, in hex.
 //!
-//! The check binds the place to what was listed, so that a cursor that is altered, or another list's, is told. It does not
-//! withstand forgery, nor need to: whoever makes one up goes on at another place of a public list.
+//! The checksum binds the position to the list, so that an altered cursor and a cursor of another list are
+//! detected. It does not prevent forgery, and it need not: a forged cursor only continues at another position
+//! of a public list.
 
 use crate::checksum;
 use crate::ids;
 
-const CHECK_DIGITS: usize = 16;
+const CHECKSUM_DIGITS: usize = 16;
 
-/// The check of a place: over everything that the list depends on, and the place.
-pub fn check<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> u64 {
-    // Each part's hash goes into the next one's, so that no two lists of parts run together.
+/// Returns the checksum over everything that the list depends on and the position.
+pub fn checksum_of<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> u64 {
+    // Each part is hashed into the result of the parts before it, so that two lists of parts that are split
+    // differently get different checksums.
     parts.into_iter().fold(0, |check, part| {
-        checksum::table(part).rotate_left(17) ^ check.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        checksum::hash64(part).rotate_left(17) ^ check.wrapping_mul(0x9E37_79B9_7F4A_7C15)
     })
 }
 
-/// Appends a cursor.
-pub fn write(check: u64, place: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(&ids::hex(check));
+/// Appends a cursor to `out`.
+pub fn encode(check: u64, place: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&ids::hex_u64(check));
     for byte in place {
-        out.extend_from_slice(&ids::hex(u64::from(*byte))[14..]);
+        out.extend_from_slice(&ids::hex_u64(u64::from(*byte))[14..]);
     }
 }
 
-/// Reads a cursor: its check; its place, of at most `place_bytes_max`, goes to `place`, which is cleared. `None` for any
-/// other text, upper-case digits included: a cursor has one form.
-pub fn read(text: &str, place_bytes_max: usize, place: &mut Vec<u8>) -> Option<u64> {
+/// Parses a cursor. Returns its checksum and replaces `place` with its position, of at most `place_bytes_max`
+/// bytes. Returns `None` for any other text. Upper-case digits are an error too: each cursor has one
+/// spelling.
+pub fn decode(text: &str, place_bytes_max: usize, place: &mut Vec<u8>) -> Option<u64> {
     place.clear();
-    let (check, rest) = text.as_bytes().split_at_checked(CHECK_DIGITS)?;
+    let (check, rest) = text.as_bytes().split_at_checked(CHECKSUM_DIGITS)?;
     if rest.len() % 2 != 0 || rest.len() / 2 > place_bytes_max {
         return None;
     }

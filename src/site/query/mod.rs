@@ -1,6 +1,6 @@
 //! Content queries of a published site: parameter values, sort order, cursors, evaluation.
 
-pub mod cursor;
-pub mod order;
-pub mod params;
-pub mod run;
+pub(crate) mod cursor;
+pub(crate) mod order;
+pub(crate) mod params;
+pub(crate) mod run;

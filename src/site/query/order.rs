@@ -1,18 +1,20 @@
-//! Values as bytes that compare as the values do.
+//! Sort keys: values as bytes that compare like the values.
 //!
-//! In one order stand booleans before numbers before texts, texts by code point; descending turns that round. What is missing
-//! comes last either way; null, arrays and objects have no order and count as missing.
+//! Booleans sort before numbers, and numbers before texts. Texts sort by code point. A descending order
+//! reverses all of that. Missing values are last in both directions. Null, arrays and objects have no order
+//! and count as missing.
 
 use crate::condition::Value;
 
 const BOOLEAN: u8 = 0x10;
 const NUMBER: u8 = 0x20;
 const TEXT: u8 = 0x30;
-/// Above every tag, turned round or not.
+/// Greater than every tag, inverted or not.
 const MISSING: u8 = 0xFF;
 
-/// Appends a value of a sequence by which things are sorted. No value's bytes begin another's.
-pub fn sort_value(value: Option<Value<'_>>, descending: bool, out: &mut Vec<u8>) {
+/// Appends one value to a sort key that consists of several. The bytes of a value are never a prefix of
+/// another's.
+pub fn append_sort_key(value: Option<Value<'_>>, descending: bool, out: &mut Vec<u8>) {
     let begin = out.len();
     match value {
         Some(Value::Bool(flag)) => out.extend([BOOLEAN, u8::from(flag)]),
@@ -22,7 +24,7 @@ pub fn sort_value(value: Option<Value<'_>>, descending: bool, out: &mut Vec<u8>)
         }
         Some(Value::String(text)) => {
             out.push(TEXT);
-            terminated(text, out);
+            append_terminated(text, out);
         }
         None | Some(Value::Null | Value::Array(_) | Value::Object(_)) => return out.push(MISSING),
     }
@@ -31,8 +33,9 @@ pub fn sort_value(value: Option<Value<'_>>, descending: bool, out: &mut Vec<u8>)
     }
 }
 
-/// A zero ends the text, so that it comes before all that it begins; its own zeros are followed by 0xFF.
-fn terminated(text: &str, out: &mut Vec<u8>) {
+/// Appends a text and its terminator. Two zeros end the text, so that it sorts before all texts that it is a
+/// prefix of. A zero within the text is followed by 0xFF.
+fn append_terminated(text: &str, out: &mut Vec<u8>) {
     for byte in text.bytes() {
         out.push(byte);
         if byte == 0 {
@@ -42,7 +45,7 @@ fn terminated(text: &str, out: &mut Vec<u8>) {
     out.extend([0, 0]);
 }
 
-/// Bytes that compare as numbers do; the two zeros are one.
+/// Returns bytes that compare like the numbers. Zero and negative zero have the same bytes.
 pub fn number_key(number: f64) -> [u8; 8] {
     let bits = (number + 0.0).to_bits();
     let negative = bits >> 63 == 1;

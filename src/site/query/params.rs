@@ -1,27 +1,30 @@
-//! The values that a caller gives to a query, against its declaration.
+//! The parameter values of a content query, checked against the query's declaration.
 //!
-//! Types are exact: `"1"` is no number. In a URL a value is text, and is read as the declared type.
+//! Types are exact: `"1"` is not a number. In a URL a value is text, which is parsed as the declared type.
 
 use super::super::snapshot::format::{ArchivedParam, ArchivedParamKind, ArchivedQuery};
 use crate::condition::Value;
 use crate::limits::QUERY_PARAMS_MAX;
 
-/// A value for each of a query's parameters, in order; `None` where one is not given and has no default.
-pub type Values<'v> = [Option<Value<'v>>; QUERY_PARAMS_MAX];
+/// A value for each of a query's parameters, in order. `None` if the value is absent and has no default.
+pub(crate) type ParamValues<'v> = [Option<Value<'v>>; QUERY_PARAMS_MAX];
 
-/// Nothing is given.
-pub const NO_VALUES: Values<'static> = [None; QUERY_PARAMS_MAX];
+/// No value for any parameter.
+pub(crate) const NO_VALUES: ParamValues<'static> = [None; QUERY_PARAMS_MAX];
 
-/// The index of a declared parameter.
-pub fn index(query: &ArchivedQuery, name: &str) -> Option<usize> {
+/// Returns the index of a declared parameter.
+pub(crate) fn index_of(query: &ArchivedQuery, name: &str) -> Option<usize> {
     query.params.binary_search_by(|param| param.name.as_str().cmp(name)).ok()
 }
 
-/// Puts defaults where nothing is given.
+/// Fills in the defaults of absent values.
 ///
 /// # Errors
-/// The first parameter that has to be given and is not.
-pub fn complete<'v>(query: &'v ArchivedQuery, values: &mut Values<'v>) -> Result<(), &'v ArchivedParam> {
+/// The first required parameter without a value.
+pub(crate) fn apply_defaults<'v>(
+    query: &'v ArchivedQuery,
+    values: &mut ParamValues<'v>,
+) -> Result<(), &'v ArchivedParam> {
     for (param, value) in query.params.iter().zip(values) {
         if value.is_none() {
             *value = param.default.as_ref().and_then(|default| Value::decode(default));
@@ -33,8 +36,8 @@ pub fn complete<'v>(query: &'v ArchivedQuery, values: &mut Values<'v>) -> Result
     Ok(())
 }
 
-/// Whether a parameter takes this value.
-pub fn takes(param: &ArchivedParam, value: Value<'_>) -> bool {
+/// Returns whether the parameter accepts this value.
+pub(crate) fn accepts(param: &ArchivedParam, value: Value<'_>) -> bool {
     let is_listed =
         || param.values.is_empty() || param.values.iter().any(|listed| Value::decode(listed) == Some(value));
     match (&param.kind, value) {
@@ -50,19 +53,20 @@ pub fn takes(param: &ArchivedParam, value: Value<'_>) -> bool {
     }
 }
 
-/// What `text` says as a value of a parameter's type; `None` where it is none that the parameter takes.
-pub fn read<'v>(param: &ArchivedParam, text: &'v str) -> Option<Value<'v>> {
+/// Parses `text` as the parameter's type. Returns `None` if it is not a value that the parameter accepts.
+pub(crate) fn parse<'v>(param: &ArchivedParam, text: &'v str) -> Option<Value<'v>> {
     let value = match (&param.kind, text) {
         (ArchivedParamKind::Text, text) => Value::String(text),
         (ArchivedParamKind::Boolean, "true") => Value::Bool(true),
         (ArchivedParamKind::Boolean, "false") => Value::Bool(false),
         (ArchivedParamKind::Boolean, _) => return None,
-        (ArchivedParamKind::Number, text) => Value::Number(number(text)?),
+        (ArchivedParamKind::Number, text) => Value::Number(parse_number(text)?),
     };
-    takes(param, value).then_some(value)
+    accepts(param, value).then_some(value)
 }
 
-/// A finite number as JSON writes it (RFC 8259 section 6): Rust would also read "+1", ".5" and "inf".
-fn number(text: &str) -> Option<f64> {
+/// Parses a finite number in the syntax of JSON (RFC 8259 section 6). Rust's parser would also accept "+1",
+/// ".5" and "inf".
+fn parse_number(text: &str) -> Option<f64> {
     serde_json::from_str(text).ok().filter(|_| !text.contains([' ', '\n', '\r', '\t']))
 }

@@ -1,82 +1,83 @@
-//! Running a content query: values of its parameters > the items of a page, in order.
+//! The execution of a content query: parameter values in, the items of one page in order out.
 //!
-//! `compile` runs embedded queries by this, requests run the rest, so that both find the same. What the index knows is looked
-//! up; what it leaves open is evaluated item by item, at most [`QUERY_EVALUATIONS_MAX`] times, over the shortest list or
-//! range of a column that holds all that can match. The buffers are kept; nothing allocates.
+//! `compile` executes embedded queries with it and requests execute the others, so both find the same items.
+//! The index answers the part of a condition that it covers. The residual condition is evaluated item by
+//! item, at most [`QUERY_EVALUATIONS_MAX`] times, over the shortest candidate set: a list of the index or a
+//! range of a column. The buffers are reused, and nothing allocates.
 
 use rkyv::rend::{u16_le, u32_le};
 
 use super::super::snapshot::format::{ArchivedColumn, ArchivedIndex, ArchivedQuery, ArchivedScan};
 use super::super::snapshot::hash_index;
 use super::order::number_key;
-use super::params::Values;
+use super::params::ParamValues;
 use crate::condition::{Document, Evaluator, Memo, Patterns, Value, bind, encode_scalar};
-use crate::limits::{HEAD_BYTES_MAX, ITEMS_MAX, PLACE_BYTES_MAX, QUERY_EVALUATIONS_MAX, QUERY_LIMIT_MAX};
+use crate::limits::{HEAD_BYTES_MAX, ITEMS_MAX, QUERY_EVALUATIONS_MAX, QUERY_LIMIT_MAX, SORT_KEY_BYTES_MAX};
 use crate::site::query::cursor;
 
-/// A search and what it found.
+/// The state of one query execution and its result. It is reused for the next one.
 #[derive(Debug)]
-pub struct Search {
+pub(crate) struct QueryRunner {
     /// Positions of the items of this page, in order.
-    pub found: Vec<u32>,
-    /// How many items match, on all pages.
+    pub positions: Vec<u32>,
+    /// Number of matching items on all pages.
     pub total: usize,
-    /// Whether items follow this page.
-    pub more: bool,
-    /// Names the query and the values of its parameters.
+    /// Whether more items follow this page.
+    pub has_more: bool,
+    /// Identifies the query and the values of its parameters.
     signature: Vec<u8>,
-    /// The program for these values.
+    /// The program with these values.
     program: Vec<u8>,
-    /// A value, as the index and the columns have it.
+    /// A value as it is encoded in the index and the columns.
     key: Vec<u8>,
-    /// A bit for each position that has to be looked at, where they are not met in order.
+    /// A bit for each position to evaluate. Used if the candidates are not in the query's order.
     marks: Vec<u64>,
-    /// The place in the request's cursor.
-    place: Vec<u8>,
+    /// The sort key in the request's cursor.
+    cursor_key: Vec<u8>,
 }
 
-/// The answer would take more evaluations than one may.
+/// The query needs more evaluations than one response may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooExpensive {
-    /// Items that would have to be looked at.
+pub(crate) struct EvaluationLimitError {
+    /// Number of items that the query would evaluate.
     pub evaluations: usize,
 }
 
-/// Items that an answer may have to look at one by one, unless a range makes them fewer.
-pub fn evaluations_max(query: &ArchivedQuery) -> usize {
+/// Returns the most items that a response may have to evaluate one by one if no column range reduces them.
+pub(crate) fn evaluations_max(query: &ArchivedQuery) -> usize {
     let longest = query.index.lists.iter().map(|list| list.len()).max().unwrap_or(0);
     if query.scan.is_some() { longest } else { 0 }
 }
 
-/// Which items a page may hold.
+/// The position and the size of a page.
 #[derive(Debug, Clone, Copy)]
 struct Page {
-    /// The first position behind the cursor.
+    /// The first position after the cursor.
     from: usize,
     /// At most 100.
     limit: usize,
 }
 
-impl Search {
-    /// Room for any search.
-    pub fn new() -> Self {
+impl QueryRunner {
+    /// Creates buffers that are large enough for nearly any query.
+    pub(crate) fn new() -> Self {
         Self {
-            found: Vec::with_capacity(QUERY_LIMIT_MAX),
+            positions: Vec::with_capacity(QUERY_LIMIT_MAX),
             total: 0,
-            more: false,
+            has_more: false,
             signature: Vec::with_capacity(HEAD_BYTES_MAX),
-            // Large groups may make it longer; then it grows once.
+            // Large groups can make a program longer. Then the buffer grows once.
             program: Vec::with_capacity(HEAD_BYTES_MAX),
             key: Vec::with_capacity(HEAD_BYTES_MAX),
             marks: Vec::with_capacity(ITEMS_MAX / u64::BITS as usize),
-            place: Vec::with_capacity(PLACE_BYTES_MAX),
+            cursor_key: Vec::with_capacity(SORT_KEY_BYTES_MAX),
         }
     }
 
-    /// Says which query of which site is meant, with which values.
-    pub fn name(&mut self, site: &str, query: &ArchivedQuery, values: &Values<'_>) {
+    /// Sets the query to execute, its site and the values of its parameters.
+    pub(crate) fn set_query(&mut self, site: &str, query: &ArchivedQuery, values: &ParamValues<'_>) {
         self.signature.clear();
-        self.place.clear();
+        self.cursor_key.clear();
         for text in [site, &query.key, &query.order] {
             self.signature.extend_from_slice(text.as_bytes());
             self.signature.push(0);
@@ -89,80 +90,82 @@ impl Search {
         }
     }
 
-    /// Bytes that tell this search from every other.
-    pub fn signature(&self) -> (&[u8], &[u8]) {
-        (&self.signature, &self.place)
+    /// Returns bytes that identify this execution: the query with its values, and the position of the page.
+    pub(crate) fn signature(&self) -> (&[u8], &[u8]) {
+        (&self.signature, &self.cursor_key)
     }
 
-    /// Takes the place that a cursor continues at; false where the cursor is not one of the search that was named.
-    pub fn continue_at(&mut self, text: &str) -> bool {
-        let check = cursor::read(text, PLACE_BYTES_MAX, &mut self.place);
-        let genuine = check == Some(self.check(&self.place));
+    /// Sets the position at which a cursor continues. Returns false if the cursor belongs to another query or
+    /// to other values.
+    pub(crate) fn resume_at(&mut self, text: &str) -> bool {
+        let check = cursor::decode(text, SORT_KEY_BYTES_MAX, &mut self.cursor_key);
+        let genuine = check == Some(self.cursor_checksum(&self.cursor_key));
         if !genuine {
-            self.place.clear();
+            self.cursor_key.clear();
         }
         genuine
     }
 
-    fn check(&self, place: &[u8]) -> u64 {
-        cursor::check([&self.signature[..], place])
+    fn cursor_checksum(&self, place: &[u8]) -> u64 {
+        cursor::checksum_of([&self.signature[..], place])
     }
 
-    /// Finds the page behind the place that was taken, or the first one.
+    /// Finds the items of the page after the cursor, or of the first page.
     ///
     /// # Errors
-    /// It would take too many evaluations.
-    pub fn run(
+    /// The query needs too many evaluations.
+    pub(crate) fn run(
         &mut self,
         query: &ArchivedQuery,
-        values: &Values<'_>,
+        values: &ParamValues<'_>,
         limit: usize,
         patterns: &Patterns,
-    ) -> Result<(), TooExpensive> {
-        self.found.clear();
-        (self.total, self.more) = (0, false);
-        let from = match &self.place[..] {
+    ) -> Result<(), EvaluationLimitError> {
+        self.positions.clear();
+        (self.total, self.has_more) = (0, false);
+        let from = match &self.cursor_key[..] {
             [] => 0,
-            place => query.items.partition_point(|item| item.place[..] <= *place),
+            place => query.items.partition_point(|item| item.sort_key[..] <= *place),
         };
         let page = Page { from, limit };
-        let list = self.listed(&query.index, values);
+        let list = self.lookup(&query.index, values);
         let given = |param: &u16_le| values[usize::from(param.to_native())].is_some();
         let is_open =
             |scan: &&ArchivedScan| scan.params.as_ref().is_none_or(|params| params.iter().any(given));
         match query.scan.as_ref().filter(is_open) {
             None => {
-                self.take_listed(list, page);
+                self.take_list(list, page);
                 Ok(())
             }
             Some(scan) => self.scan(query, scan, list, values, page, patterns),
         }
     }
 
-    /// Ends the page before the first item, but for the very first, of which `is_too_much` holds.
-    pub fn end_page(&mut self, mut is_too_much: impl FnMut(u32) -> bool) {
-        let mut found = self.found.iter().enumerate();
+    /// Ends the page before the first item for which `is_too_much` holds. The first item of the page always
+    /// stays.
+    pub(crate) fn truncate_page(&mut self, mut is_too_much: impl FnMut(u32) -> bool) {
+        let mut found = self.positions.iter().enumerate();
         if let Some((fits, _)) = found.find(|(i, at)| is_too_much(**at) && *i > 0) {
-            self.found.truncate(fits);
-            self.more = true;
+            self.positions.truncate(fits);
+            self.has_more = true;
         }
     }
 
-    /// Appends the cursor that continues behind the page that was found, in quotes, or null where nothing follows.
-    pub fn write_cursor(&self, query: &ArchivedQuery, out: &mut Vec<u8>) {
-        match self.found.last() {
-            Some(last) if self.more => {
-                let place = &query.items[*last as usize].place;
+    /// Appends the cursor for the next page in quotes, or null if there is none.
+    pub(crate) fn write_cursor(&self, query: &ArchivedQuery, out: &mut Vec<u8>) {
+        match self.positions.last() {
+            Some(last) if self.has_more => {
+                let place = &query.items[*last as usize].sort_key;
                 out.push(b'"');
-                cursor::write(self.check(place), place, out);
+                cursor::encode(self.cursor_checksum(place), place, out);
                 out.push(b'"');
             }
             _ => out.extend_from_slice(b"null"),
         }
     }
 
-    /// The positions that the index knows for these values.
-    fn listed<'q>(&mut self, index: &'q ArchivedIndex, values: &Values<'_>) -> &'q [u32_le] {
+    /// Returns the positions that the index has for these values.
+    fn lookup<'q>(&mut self, index: &'q ArchivedIndex, values: &ParamValues<'_>) -> &'q [u32_le] {
         let mut key = 0;
         for indexed in index.params.iter() {
             let base = indexed.values.len() as u64 + 2;
@@ -183,11 +186,11 @@ impl Search {
         }
     }
 
-    fn take_listed(&mut self, list: &[u32_le], page: Page) {
+    fn take_list(&mut self, list: &[u32_le], page: Page) {
         self.total = list.len();
         let rest = &list[list.partition_point(|at| (at.to_native() as usize) < page.from)..];
-        self.found.extend(rest.iter().take(page.limit).map(|at| at.to_native()));
-        self.more = rest.len() > page.limit;
+        self.positions.extend(rest.iter().take(page.limit).map(|at| at.to_native()));
+        self.has_more = rest.len() > page.limit;
     }
 
     fn scan(
@@ -195,27 +198,27 @@ impl Search {
         query: &ArchivedQuery,
         scan: &ArchivedScan,
         list: &[u32_le],
-        values: &Values<'_>,
+        values: &ParamValues<'_>,
         page: Page,
         patterns: &Patterns,
-    ) -> Result<(), TooExpensive> {
+    ) -> Result<(), EvaluationLimitError> {
         let ranges = scan.columns.iter().enumerate().filter_map(|(at, column)| {
-            Some((self.range(scan, at as u16, column, values)?, &column.always[..]))
+            Some((self.column_range(scan, at as u16, column, values)?, &column.always[..]))
         });
         let shortest = ranges.min_by_key(|(range, always)| range.len() + always.len());
         let shortest = shortest.filter(|(range, always)| range.len() + always.len() < list.len());
         let evaluations = shortest.map_or(list.len(), |(range, always)| range.len() + always.len());
         if evaluations > QUERY_EVALUATIONS_MAX {
-            return Err(TooExpensive { evaluations });
+            return Err(EvaluationLimitError { evaluations });
         }
-        let template = if shortest.is_some() { &scan.program } else { &scan.open };
+        let template = if shortest.is_some() { &scan.program } else { &scan.residual };
         if bind(template, &values[..query.params.len()], &mut self.program).is_none() {
             return Ok(());
         }
-        let mut matching = Matching { query, program: &self.program, patterns, memo: Memo::default() };
-        let (found, total, more) = (&mut self.found, &mut self.total, &mut self.more);
+        let mut matching = ItemMatcher { query, program: &self.program, patterns, memo: Memo::default() };
+        let (found, total, more) = (&mut self.positions, &mut self.total, &mut self.has_more);
         let mut look_at = |at: u32| {
-            if !matching.holds(at) {
+            if !matching.matches(at) {
                 return;
             }
             *total += 1;
@@ -228,7 +231,7 @@ impl Search {
             list.iter().for_each(|at| look_at(at.to_native()));
             return Ok(());
         };
-        // In the query's order, in which items lie in memory as well.
+        // Evaluate the candidates in the query's order, which is also their order in memory.
         self.marks.clear();
         self.marks.resize(query.items.len().div_ceil(u64::BITS as usize), 0);
         for at in range.iter().chain(always).map(|at| at.to_native()) {
@@ -244,14 +247,14 @@ impl Search {
         Ok(())
     }
 
-    /// The positions of a column that its bounds let pass; at a bound itself they all do. None where no bound is given: items
-    /// that have no place in the column match then as well.
-    fn range<'q>(
+    /// Returns the positions in a column that satisfy its bounds. Bounds are inclusive. Returns `None` if no
+    /// bound has a value: then items without a value in the column match as well.
+    fn column_range<'q>(
         &mut self,
         scan: &ArchivedScan,
         number: u16,
         column: &'q ArchivedColumn,
-        values: &Values<'_>,
+        values: &ParamValues<'_>,
     ) -> Option<&'q [u32_le]> {
         let (mut from, mut to) = (0, column.keys.len());
         let mut is_bounded = false;
@@ -272,23 +275,23 @@ impl Search {
     }
 }
 
-impl Default for Search {
+impl Default for QueryRunner {
     fn default() -> Self {
         Self::new()
     }
 }
 
-struct Matching<'s> {
+struct ItemMatcher<'s> {
     query: &'s ArchivedQuery,
     program: &'s [u8],
     patterns: &'s Patterns,
-    /// Content asks for no audience.
+    /// Conditions on content refer to no audience.
     memo: Memo,
 }
 
-impl Matching<'_> {
-    fn holds(&mut self, at: u32) -> bool {
-        let document = Facts(&self.query.items[at as usize].facts);
+impl ItemMatcher<'_> {
+    fn matches(&mut self, at: u32) -> bool {
+        let document = ItemDocument(&self.query.items[at as usize].fields);
         let audiences: &[&[u8]] = &[];
         let mut evaluator =
             Evaluator { document: &document, audiences, patterns: self.patterns, memo: &mut self.memo };
@@ -296,10 +299,10 @@ impl Matching<'_> {
     }
 }
 
-/// An item as the scan's program sees it.
-struct Facts<'a>(&'a [u8]);
+/// An item as the document that the scan's program reads.
+struct ItemDocument<'a>(&'a [u8]);
 
-impl Document for Facts<'_> {
+impl Document for ItemDocument<'_> {
     fn get(&self, number: u16, _: &str) -> Option<Value<'_>> {
         let slot = self.0.get(4 * usize::from(number)..)?.first_chunk()?;
         match u32::from_le_bytes(*slot) {

@@ -1,10 +1,11 @@
-//! The snapshot file: everything that one site published. THE SPEC; it stands nowhere else.
+//! The snapshot file: everything that one site published. THE SPEC; there is no other.
 //!
-//! **Purpose.** `compile` writes it once; a server copies, seals, maps, checks and serves it;
-//! removing it from the folder unpublishes it. It is a build product: a server reads its own format
-//! version and the one before, and asks for a new `compile` otherwise.
+//! **Purpose.** `compile` writes the file once. A server copies, seals, maps, verifies and serves it.
+//! Removing it from the directory unpublishes the site. It is a build product: for an unknown format
+//! version the server asks to compile the site again. From format version 2 on a server also reads the
+//! version before its own.
 //!
-//! **Bounds.** Payload at most 2^30 bytes (offsets in it are signed 32-bit). All numbers are
+//! **Bounds.** The payload has at most 2^30 bytes (its offsets are signed 32-bit numbers). All numbers are
 //! little-endian, on every machine.
 //!
 //! ```text
@@ -18,63 +19,72 @@
 //! 0       8     magic           FF 50 52 4C 58 53 4E 50 ("\xFFPRLXSNP")
 //! 8       4     format version  1
 //! 12      4     header length   64; the payload begins here, at a multiple of 16
-//! 16      8     payload length  bytes behind the header; the file ends there
+//! 16      8     payload length  bytes after the header; the file ends there
 //! 24      8     site version    as published, at most 2^53
 //! 32      32    hash            BLAKE3 of bytes 0..32 and of the payload, in this order
 //! 64      n     payload         an rkyv 0.8 archive of [`Site`], its root at the end
 //! ```
 //!
-//! **Checks on reading**, in this order: magic; at least 64 bytes; format version; header length;
-//! payload length against the file's (shorter: "not whole", perhaps still being copied; longer: damage); hash; the archive's
-//! structure (every offset inside, every text UTF-8); the references between its parts (every index in
-//! range, every zone standing in exactly one place, every branch of the patterns' tree reached from exactly
-//! one, every route as deep in it as its path has segments, every list of a query sorted). Only then is anything served
-//! from it.
+//! **Checks on reading**, in this order:
 //!
-//! **Writing**: under a temporary name (a dot file), sync, rename, sync of the folder. A crash leaves
-//! the old file or the new one, and perhaps a dot file, which nobody looks at.
+//! 1. The magic.
+//! 2. The file has at least 64 bytes.
+//! 3. The format version.
+//! 4. The header length.
+//! 5. The payload length against the file's. A shorter file is incomplete and perhaps still being copied. A
+//!    longer file is damaged.
+//! 6. The hash.
+//! 7. The structure of the archive: every offset is inside, every text is UTF-8.
+//! 8. The references between its parts: every index is in range, every zone has exactly one place, every
+//!    branch of the pattern tree has exactly one parent, every route is as deep in the tree as its path has
+//!    segments, every list of a query is sorted.
 //!
-//! **The smallest file in hex** is `tests/golden/smallest.snapshot.hex`, a golden test. The same
-//! source and version give the same bytes: maps are sorted, nothing in it tells time or machine.
+//! Only then does the server serve anything from the file.
+//!
+//! **Writing**: under a temporary name (a dot file), sync, rename, sync of the directory. A crash leaves the
+//! old file or the new one, and perhaps a dot file, which nobody reads.
+//!
+//! **The smallest file in hex** is `tests/golden/smallest.snapshot.hex`, a golden test. The same source and
+//! version give the same bytes: maps are sorted, and the file contains no time and no trace of the machine.
 
 use rkyv::{Archive, Serialize};
 
-/// The file's first bytes. 0xFF stands in no UTF-8 text, so no text file is taken for one.
-pub const MAGIC: [u8; 8] = *b"\xFFPRLXSNP";
-/// The format that this release writes.
-pub const FORMAT_VERSION: u32 = 1;
-/// Bytes before the payload.
+/// The first bytes of a snapshot file. UTF-8 never contains 0xFF, so no text file is mistaken for a snapshot.
+pub(crate) const MAGIC: [u8; 8] = *b"\xFFPRLXSNP";
+/// The format version that this release writes.
+pub(crate) const FORMAT_VERSION: u32 = 1;
+/// Length of the header. The payload follows it.
 pub const HEADER_BYTES: usize = 64;
-/// Where the hash stands; it covers everything else.
-pub const HASH_AT: usize = 32;
-/// The greatest site version: what a JSON number holds exactly.
-pub const VERSION_MAX: u64 = 1 << 53;
+/// Offset of the hash, which covers all other bytes.
+pub(crate) const HASH_OFFSET: usize = 32;
+/// Highest site version: the highest integer that a JSON number represents exactly.
+pub(crate) const VERSION_MAX: u64 = 1 << 53;
 
-/// The header, but for magic and format version, which it is known to have.
+/// The header without magic and format version, which are checked before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Bytes behind the header.
+    /// Bytes after the header.
     pub payload_length: u64,
     /// The site's version.
     pub version: u64,
-    /// Over everything else in the file.
+    /// Hash of all other bytes in the file.
     pub hash: [u8; 32],
 }
 
 impl Header {
-    /// The header of a payload.
-    pub fn of(payload: &[u8], version: u64) -> Self {
+    /// Returns the header of a payload.
+    pub fn for_payload(payload: &[u8], version: u64) -> Self {
         let mut header = Self { payload_length: payload.len() as u64, version, hash: [0; 32] };
-        header.hash = header.hash_with(payload);
+        header.hash = header.compute_hash(payload);
         header
     }
 
-    /// What the hash must be over this header and `payload`.
-    pub fn hash_with(&self, payload: &[u8]) -> [u8; 32] {
-        crate::checksum::digest(&[&self.to_bytes()[..HASH_AT], payload])
+    /// Computes the hash of this header and `payload`.
+    pub fn compute_hash(&self, payload: &[u8]) -> [u8; 32] {
+        crate::checksum::digest(&[&self.to_bytes()[..HASH_OFFSET], payload])
     }
 
-    /// The first bytes of the file.
+    /// Encodes the header as the first bytes of the file.
     pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0..8].copy_from_slice(&MAGIC);
@@ -82,33 +92,34 @@ impl Header {
         bytes[12..16].copy_from_slice(&(HEADER_BYTES as u32).to_le_bytes());
         bytes[16..24].copy_from_slice(&self.payload_length.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.version.to_le_bytes());
-        bytes[HASH_AT..].copy_from_slice(&self.hash);
+        bytes[HASH_OFFSET..].copy_from_slice(&self.hash);
         bytes
     }
 }
 
-/// A site as published.
+/// A published site.
 #[derive(Debug, Archive, Serialize)]
 pub struct Site {
-    /// `[A-Za-z0-9_-]{1,64}`
+    /// The site ID: `[A-Za-z0-9_-]{1,64}`.
     pub site: String,
-    /// `track_` and the same.
+    /// `track_` and the same characters.
     pub tracking_id: String,
-    /// For people.
+    /// Display name.
     pub name: String,
-    /// As in the header, so that the archive alone tells it.
+    /// Same as in the header, so that the archive is complete without it.
     pub version: u64,
-    /// Origins whose pages may read private answers; exact, or with one `*`.
+    /// Origins whose pages may read private responses: exact, or with one `*`.
     pub origins: Vec<String>,
-    /// The cookie that holds the anon ID.
+    /// Name of the cookie that contains the anon ID.
     pub cookie: String,
-    /// What becomes of crawlers' events: 0 dropped, 1 flagged, 2 kept as anybody's.
+    /// Policy for crawlers' events: 0 drop, 1 flag, 2 keep like any other event.
     pub bots: u8,
     /// Whether events with `Sec-GPC: 1` are dropped.
     pub honor_gpc: bool,
-    /// What is stored of an event's IP address: 0 nothing, 1 less its last part, 2 all.
+    /// Policy for the IP address of an event: 0 store nothing, 1 store it without its last part, 2 store all
+    /// of it.
     pub ip: u8,
-    /// `Cache-Control` of known forced resolves.
+    /// `Cache-Control` of resolves whose forced variants all exist.
     pub cache_resolve: String,
     /// `Cache-Control` of routes and combinations.
     pub cache_routes: String,
@@ -116,15 +127,16 @@ pub struct Site {
     pub cache_query: String,
     /// The newest `updatedAt`, as authored.
     pub updated_at: Option<String>,
-    /// The site's offset from UTC, by the second at which it begins; sorted; the first holds before, too.
-    pub clock: Vec<ClockOffset>,
-    /// Regular expressions that programs name by index.
+    /// The site's offsets from UTC, sorted by the second at which they begin. The first one also applies
+    /// before it.
+    pub clock_offsets: Vec<ClockOffset>,
+    /// Regular expressions. Programs refer to them by index.
     pub patterns: Vec<String>,
-    /// Audiences that rules and programs name by index; sorted by key.
+    /// Audiences, sorted by key. Rules and programs refer to them by index.
     pub audiences: Vec<Audience>,
-    /// Experiments that rules name by index; sorted by key.
+    /// Experiments, sorted by key. Rules refer to them by index.
     pub experiments: Vec<Experiment>,
-    /// Whether a rule can see the page's URL, directly or as a campaign.
+    /// Whether any rule reads the page's URL, directly or through a campaign.
     pub sees_url: bool,
     /// All texts of all bodies, in the order in which they were written.
     pub pieces: Vec<Piece>,
@@ -134,13 +146,13 @@ pub struct Site {
     pub pages: Vec<Page>,
     /// Sorted by path.
     pub routes: Vec<Route>,
-    /// Literal paths of routes, as [`super::hash_index`] has them.
+    /// Index of the literal paths of routes. See [`super::hash_index`].
     pub literals: Vec<u32>,
-    /// The patterns' tree; the root is the first.
+    /// The pattern tree. The first branch is the root.
     pub tree: Vec<Branch>,
 }
 
-/// From this second on, local time is UTC plus `offset_s`.
+/// An offset from UTC: from this second on, local time is UTC plus `offset_s`.
 #[derive(Debug, Archive, Serialize)]
 pub struct ClockOffset {
     /// Seconds since 1970.
@@ -152,72 +164,72 @@ pub struct ClockOffset {
 /// An audience.
 #[derive(Debug, Archive, Serialize)]
 pub struct Audience {
-    /// As rules name it.
+    /// The key that rules refer to.
     pub key: String,
-    /// For people; empty where none was given.
+    /// Display name. Empty if there is none.
     pub name: String,
-    /// Its condition.
+    /// The compiled condition.
     pub program: Vec<u8>,
 }
 
-/// An experiment, the same in every zone that it stands in.
+/// An experiment. It is the same in every zone that uses it.
 #[derive(Debug, Archive, Serialize)]
 pub struct Experiment {
-    /// As rules name it.
+    /// The key that rules refer to.
     pub key: String,
-    /// What is hashed with the anon ID: the seed, else the key.
+    /// Hashed with the anon ID: the authored seed, or the key if there is none.
     pub seed: String,
-    /// Each arm's range of [0, 1).
+    /// The range of each arm in [0, 1).
     pub ranges: Vec<Range>,
-    /// The namespace and its part of [0, 1).
+    /// The namespace and the experiment's range of it.
     pub namespace: Option<Namespace>,
-    /// The part of all visitors who are held out, 0 for none.
+    /// Fraction of all visitors that are held out. 0 for none.
     pub holdout: f64,
 }
 
-/// Half open.
+/// A half-open range of numbers.
 #[derive(Debug, Clone, Copy, Archive, Serialize)]
 pub struct Range {
-    /// First value inside.
+    /// First value inside the range.
     pub from: f64,
-    /// First value behind.
+    /// First value after the range.
     pub to: f64,
 }
 
-/// A part of the visitors that experiments share without overlapping.
+/// A split of the visitors among experiments that must not overlap.
 #[derive(Debug, Archive, Serialize)]
 pub struct Namespace {
     /// Hashed with the anon ID.
     pub name: String,
-    /// The part of [0, 1).
+    /// The experiment's range of [0, 1).
     pub range: Range,
 }
 
-/// A page path, literal or pattern.
+/// A page path, literal or a pattern.
 #[derive(Debug, Archive, Serialize)]
 pub struct Route {
-    /// As authored, `/pricing`, `/docs/*`; or made of a pattern by its `each`: `/blog/stoves`.
+    /// As authored (`/pricing`, `/docs/*`), or generated from a pattern by its `each` (`/blog/stoves`).
     pub path: String,
-    /// Names the content: everything that can appear in its answers, and its rules.
+    /// Identifies the content: everything that can appear in its responses, and its rules.
     pub content: [u8; 16],
-    /// Whether the path stands for others.
-    pub pattern: bool,
+    /// Whether the path is a pattern.
+    pub is_pattern: bool,
     /// JSON of its entry in `/v1/routes`, without the last brace.
     pub listing: String,
-    /// What it shows.
-    pub shows: Shows,
+    /// The layout or the redirect of the route.
+    pub target: RouteTarget,
 }
 
-/// What a route shows.
+/// The target of a route.
 #[derive(Debug, Archive, Serialize)]
-pub enum Shows {
-    /// A layout: the page of this index.
+pub enum RouteTarget {
+    /// A layout: index of the page.
     Page(u32),
-    /// Another path.
+    /// A redirect to another path.
     Redirect(Redirect),
 }
 
-/// Another path or URL to go to.
+/// A redirect to a path or URL.
 #[derive(Debug, Archive, Serialize)]
 pub struct Redirect {
     /// Path or URL.
@@ -226,7 +238,7 @@ pub struct Redirect {
     pub status: u16,
 }
 
-/// A layout as pieces of finished JSON with holes for personalized zones.
+/// A layout: pieces of finished JSON, with placeholders for personalized zones.
 #[derive(Debug, Archive, Serialize)]
 pub struct Page {
     /// The path as authored: `/pricing`, `/blog/:slug`.
@@ -235,104 +247,104 @@ pub struct Page {
     pub parts: Vec<Part>,
     /// The personalized zones, sorted by name.
     pub zones: Vec<Zone>,
-    /// The queries whose items depend on the path.
-    pub embedded: Vec<Embedded>,
-    /// The piece that lists its combinations: a JSON array, then `,"truncated":false}`.
+    /// The embedded queries whose items depend on the path.
+    pub embedded: Vec<QueryCall>,
+    /// Index of the piece that lists the page's combinations: a JSON array, then `,"truncated":false}`.
     pub combinations: u32,
-    /// Bytes of the array in that piece.
+    /// Length of the array in that piece.
     pub combinations_array_bytes: u32,
-    /// Whether the array is cut.
+    /// Whether the array is truncated.
     pub combinations_truncated: bool,
 }
 
-/// A text that is part of bodies, in both codings.
+/// A text that is part of bodies, as plain text and compressed.
 #[derive(Debug, Archive, Serialize)]
 pub struct Piece {
-    /// UTF-8.
+    /// The text as UTF-8.
     pub text: Vec<u8>,
-    /// The same as raw deflate blocks that end at a byte's end and refer to nothing before them.
+    /// The text as raw deflate blocks that end at a byte boundary and do not refer to earlier data.
     pub deflate: Vec<u8>,
     /// CRC-32 of `text`.
     pub crc: u32,
-    /// `checksum::crc_shift` of its length.
-    pub shift: u32,
+    /// `checksum::crc_shift` of the text's length.
+    pub crc_shift: u32,
 }
 
-/// The next thing in a body.
+/// The next part of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Archive, Serialize)]
 pub enum Part {
-    /// A piece, by index.
+    /// Index of a piece.
     Piece(u32),
-    /// What is chosen for a zone, by index.
+    /// Index of a zone, whose chosen variant follows.
     Zone(u8),
-    /// What an embedded query finds, by index: its items, `],"nextCursor":` and the cursor or null.
+    /// Index of an embedded query. Its items follow, then `],"nextCursor":` and the cursor or null.
     Query(u16),
 }
 
-/// A content query in a node, its parameters given by the author.
+/// A content query in a node, with parameter values from the author.
 #[derive(Debug, Archive, Serialize)]
-pub struct Embedded {
-    /// Index of the site's queries.
+pub struct QueryCall {
+    /// Index of the site's query.
     pub query: u32,
-    /// For each of the query's parameters.
-    pub given: Vec<Given>,
+    /// One entry for each of the query's parameters.
+    pub arguments: Vec<Argument>,
 }
 
-/// What an embedded query gives for a parameter.
+/// The value of one parameter of an embedded query.
 #[derive(Debug, Archive, Serialize)]
-pub enum Given {
-    /// Nothing: the parameter's default counts.
+pub enum Argument {
+    /// No value: the parameter's default applies.
     Nothing,
-    /// A value, as `condition::encode` has it.
+    /// A value in the encoding of `condition::encode`.
     Value(Vec<u8>),
-    /// The part of the path that this parameter of the route names.
+    /// The part of the path that the route's parameter of this name matches.
     Route(String),
 }
 
-/// A content query, its items and its answers as far as they are known ahead.
+/// A content query, its items, and its precomputed results.
 #[derive(Debug, Archive, Serialize)]
 pub struct Query {
-    /// As callers name it.
+    /// The key that callers use.
     pub key: String,
-    /// Names the content: everything that its answers can hold.
+    /// Identifies the content: everything that its responses can contain.
     pub content: [u8; 16],
-    /// For people.
+    /// Display name of the collection.
     pub collection: String,
     /// Sorted by name.
     pub params: Vec<Param>,
-    /// The parameters' names, for the refusal of another.
-    pub declares: String,
-    /// Items of a page, unless the caller says otherwise.
+    /// The parameters' names, for the error about an undeclared parameter.
+    pub param_names: String,
+    /// Default number of items on a page.
     pub limit: u32,
-    /// The fields it sorts by, as authored; a cursor is bound to them.
+    /// The sort fields as authored. Cursors are bound to them.
     pub order: String,
-    /// The items that some parameters find, in order.
+    /// The items that at least one set of parameter values finds, in the query's order.
     pub items: Vec<Item>,
-    /// What is known ahead.
+    /// The precomputed part of the condition.
     pub index: Index,
-    /// What has to be looked for.
+    /// The part of the condition that is evaluated per request. `None` if the index covers all of it.
     pub scan: Option<Scan>,
 }
 
-/// A parameter as declared. Values are as `condition::encode` has them.
+/// A declared parameter. Its values are in the encoding of `condition::encode`.
 #[derive(Debug, Archive, Serialize)]
 pub struct Param {
-    /// As callers name it.
+    /// The name that callers use.
     pub name: String,
-    /// The type of its values.
+    /// Type of its values.
     pub kind: ParamKind,
-    /// Whether it may be left out, although there is no default.
+    /// Whether a request may omit it although it has no default.
     pub optional: bool,
-    /// Its value where it is left out.
+    /// The value if a request omits it.
     pub default: Option<Vec<u8>>,
-    /// The only values; empty where there are others.
+    /// The allowed values. Empty if any value is allowed.
     pub values: Vec<Vec<u8>>,
-    /// Least and greatest number.
+    /// Smallest allowed number.
     pub minimum: Option<f64>,
-    /// See `minimum`.
+    /// Largest allowed number.
     pub maximum: Option<f64>,
-    /// What it takes, for a refusal: "a number from 0".
-    pub says: String,
+    /// Description of the accepted values, for errors: "a number from 0".
+    pub accepts: String,
 }
 
 /// The type of a parameter's values.
@@ -346,82 +358,84 @@ pub enum ParamKind {
     Boolean,
 }
 
-/// An item as a query answers it.
+/// An item of a query's results.
 #[derive(Debug, Archive, Serialize)]
 pub struct Item {
-    /// Where it stands in the query's order: bytes that compare as its sort values do (`super::super::query::order`). No other item of the
-    /// query has the same.
-    pub place: Vec<u8>,
-    /// The piece that is its JSON.
+    /// Its sort key: bytes that compare like its sort values (`super::super::query::order`). No other item of
+    /// the query has the same.
+    pub sort_key: Vec<u8>,
+    /// Index of the piece with its JSON.
     pub piece: u32,
-    /// The fields that the scan's program looks at, by number: for each an u32 that says where its value stands in here, 0
-    /// where there is none; then the values, as `condition::encode` has them. Empty without a scan.
-    pub facts: Vec<u8>,
+    /// The fields that the scan's program reads. First a u32 for each field by number: the offset of its
+    /// value in these bytes, or 0 if it has none. Then the values in the encoding of `condition::encode`.
+    /// Empty without a scan.
+    pub fields: Vec<u8>,
 }
 
-/// The items for every combination of values of the parameters that are indexed.
+/// The items for every combination of values of the indexed parameters.
 ///
-/// A parameter's value has a number: 0 where it is not given, 1 where it is none of `values`, else 2 and its place among them.
-/// A combination's key is these numbers in the order of `params`, as digits, the first the most significant; a parameter's
-/// base is the number of its values and two.
+/// A parameter's value has a number: 0 if it is absent, 1 if it is none of `values`, otherwise 2 plus its
+/// index in `values`. A combination's key consists of these numbers as digits, in the order of `params`, the
+/// most significant first. The base of a parameter's digit is the number of its values plus two.
 #[derive(Debug, Archive, Serialize)]
 pub struct Index {
-    /// The parameters that are indexed.
-    pub params: Vec<Indexed>,
-    /// The combinations that find something, sorted.
+    /// The indexed parameters.
+    pub params: Vec<IndexParam>,
+    /// The keys of the combinations that find something, sorted.
     pub keys: Vec<u64>,
-    /// For each of them positions in `items`, sorted.
+    /// For each key the positions in `items`, sorted.
     pub lists: Vec<Vec<u32>>,
 }
 
-/// A parameter of an index.
+/// An indexed parameter.
 #[derive(Debug, Archive, Serialize)]
-pub struct Indexed {
-    /// Index of the query's parameters.
+pub struct IndexParam {
+    /// Index of the query's parameter.
     pub param: u16,
-    /// The values that differ in what they find.
+    /// The values that find different items.
     pub values: Vec<Vec<u8>>,
-    /// Where each stands, as [`super::hash_index`] has it.
+    /// Hash index of `values`. See [`super::hash_index`].
     pub slots: Vec<u32>,
 }
 
-/// What the index leaves open: the condition that is evaluated item by item.
+/// The residual condition: the part that the index does not cover. It is evaluated item by item.
 #[derive(Debug, Archive, Serialize)]
 pub struct Scan {
-    /// The parameters (indices) of what the index leaves open; where none of them has a value, nothing is open. None where
-    /// something is open whatever the values.
+    /// Indices of the parameters in the residual condition. If none of them has a value, no residual
+    /// condition is left. `None` if one is left for all values.
     pub params: Option<Vec<u16>>,
-    /// A template over `facts`: all of the condition that has parameters.
+    /// Template of the whole condition on parameters, over an item's fields.
     pub program: Vec<u8>,
-    /// The same of what the index leaves open, for the items of a list.
-    pub open: Vec<u8>,
-    /// Fields by which fewer items have to be looked at.
+    /// Template of the residual condition only, for the items of a list of the index.
+    pub residual: Vec<u8>,
+    /// Sorted fields that reduce the number of items to evaluate.
     pub columns: Vec<Column>,
-    /// The parameters that bound them.
+    /// The parameters that bound the columns.
     pub bounds: Vec<ColumnBound>,
 }
 
-/// A field in its own order.
+/// A column: the items sorted by one field.
 #[derive(Debug, Archive, Serialize)]
 pub struct Column {
-    /// For people.
+    /// Display name of the field.
     pub path: String,
     /// The field's values as order-preserving bytes (`super::super::query::order`), sorted.
     pub keys: Vec<Vec<u8>>,
-    /// The position of each in `items`.
+    /// For each key the item's position in `items`.
     pub positions: Vec<u32>,
-    /// Positions of items that every bound may let pass.
+    /// Positions of items that may satisfy any bound.
     pub always: Vec<u32>,
 }
 
 /// A parameter that bounds a column.
 #[derive(Debug, Clone, Copy, Archive, Serialize)]
 pub struct ColumnBound {
-    /// Index of the columns.
+    /// Index of the column.
     pub column: u16,
-    /// Index of the query's parameters.
+    /// Index of the query's parameter.
     pub param: u16,
-    /// Whether the field is at or above it; else at or below.
+    /// Whether the parameter is the lower bound of the field. Otherwise it is the upper bound. Both are
+    /// inclusive.
     pub is_lower: bool,
 }
 
@@ -430,54 +444,54 @@ pub struct ColumnBound {
 pub struct Zone {
     /// Unique within its route.
     pub name: String,
-    /// `default` first, then by key.
+    /// `default` first, then sorted by key.
     pub variants: Vec<Variant>,
-    /// Tried in order.
+    /// In the order in which they are tried.
     pub rules: Vec<Rule>,
 }
 
-/// One content of a zone.
+/// A variant of a zone.
 #[derive(Debug, Archive, Serialize)]
 pub struct Variant {
     /// `default`, or as authored.
     pub key: String,
-    /// `zone:key`; empty for `default`, which a canonical string leaves out.
+    /// `zone:key`. Empty for `default`, which canonical `variants` omit.
     pub pair: String,
     /// `"zone":"key"`
     pub selected: String,
-    /// Its content, and the zones within.
+    /// Its content, and the zones in it.
     pub parts: Vec<Part>,
 }
 
-/// Whether a rule matches, and what it chooses. Variants are indices of the zone's.
+/// A rule: a test, and the variants that it selects. Variants are indices into the zone's variants.
 #[derive(Debug, Archive, Serialize)]
 pub enum Rule {
-    /// A condition holds.
+    /// Matches if a condition holds.
     When {
         /// The condition.
         program: Vec<u8>,
-        /// What is shown.
+        /// The selected variant.
         variant: u8,
         /// Whether the author wrote an audience's key.
         audience: bool,
     },
-    /// The visitor is in the experiment.
+    /// Matches if the visitor is in the experiment.
     Experiment {
-        /// Index of the site's experiments.
+        /// Index of the site's experiment.
         experiment: u16,
-        /// What each arm shows.
+        /// The variant of each arm.
         arms: Vec<u8>,
         /// A condition that must hold as well.
         when: Option<Vec<u8>>,
     },
 }
 
-/// A node of the patterns' tree, reached by the segments before it.
+/// A branch of the pattern tree. It represents the segments that lead to it.
 #[derive(Debug, Default, Archive, Serialize)]
 pub struct Branch {
-    /// Literal segments, sorted, and the branches behind them.
+    /// Literal segments, sorted, each with the branch that it leads to.
     pub literals: Vec<(String, u32)>,
-    /// The branch behind a parameter.
+    /// The branch that a parameter leads to.
     pub param: Option<u32>,
     /// The route whose path ends in `*` here.
     pub rest: Option<u32>,

@@ -1,6 +1,6 @@
 //! Snapshot files: the format, and how a file becomes verified, immutable, mapped memory.
 
-pub mod format;
-pub mod hash_index;
-pub mod open;
+pub(crate) mod format;
+pub(crate) mod hash_index;
+pub(crate) mod open;
 mod verify;

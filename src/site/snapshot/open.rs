@@ -1,10 +1,10 @@
-//! A snapshot file to something that can be served: sealed, mapped, checked, in this order.
+//! Opens snapshot files: seals, maps and verifies them, in this order.
 //!
-//! What was checked is what is served: the file is copied into memory that nobody can change or
-//! cut any more (see `storage::sealed_copy`), and only that copy is looked at. So nobody's truncate
-//! can raise SIGBUS, and the check that was made once holds for every later access.
+//! The server serves exactly the bytes that it verified. It copies the file into memory that nobody can
+//! change or truncate afterwards (see `storage::copy_sealed`), and reads only that copy. So truncating the
+//! file cannot raise SIGBUS, and one verification is valid for every later access.
 //!
-//! `unsafe` stands here in two places: the map, and the access behind the check.
+//! This file has two `unsafe` blocks: the map, and the access after the verification.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,50 +14,50 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::Mmap;
 
-use super::format::{ArchivedSite, FORMAT_VERSION, HASH_AT, HEADER_BYTES, Header, MAGIC, VERSION_MAX};
+use super::format::{ArchivedSite, FORMAT_VERSION, HASH_OFFSET, HEADER_BYTES, Header, MAGIC, VERSION_MAX};
 use super::verify;
 use crate::condition::Patterns;
 use crate::limits::SNAPSHOT_BYTES_MAX;
 use crate::storage;
 
-/// A checked snapshot in sealed memory.
+/// A verified snapshot in sealed memory.
 pub struct Snapshot {
     map: Mmap,
     header: Header,
     patterns: Patterns,
-    /// Give the memory of the map and of the patterns back to the budget.
-    _charges: [Charge; 2],
+    /// Reservations for the map and the patterns. They return the memory to the budget on drop.
+    _reservations: [Reservation; 2],
 }
 
-/// Why a file is not served.
+/// The reason why a snapshot file is rejected.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
-    #[error("it cannot be read: {0}")]
+pub enum SnapshotError {
+    #[error("cannot be read: {0}")]
     Unreadable(#[from] std::io::Error),
-    #[error("it is not a snapshot: it does not begin with the snapshot's magic")]
-    Foreign,
-    #[error("it is not whole: {came} of {expected} bytes are there")]
-    NotWhole { expected: u64, came: u64 },
+    #[error("not a snapshot: the first bytes are not the magic number of a snapshot file")]
+    NotASnapshot,
+    #[error("incomplete: {came} of {expected} bytes; copy the file again")]
+    Incomplete { expected: u64, came: u64 },
     #[error(
-        "its format version is {0}, this server reads {FORMAT_VERSION}: compile again with this release's `parallax compile`"
+        "unsupported format version {0}, this server reads {FORMAT_VERSION}; compile the site again with this release's `parallax compile`"
     )]
-    Format(u32),
-    #[error("it is damaged: {0}")]
+    UnsupportedFormat(u32),
+    #[error("damaged: {0}; copy the file again, or compile the site again")]
     Damaged(&'static str),
-    #[error("it is not sound: {0}")]
-    Unsound(String),
+    #[error("invalid content: {0}; compile the site again")]
+    Invalid(String),
     #[error(
-        "its {needed} bytes do not fit beside the snapshots in memory: {used} of {bound} bytes are taken (--snapshots-memory)"
+        "snapshot memory exhausted: {needed} bytes needed, {used} of {bound} bytes in use; raise --snapshots-memory"
     )]
-    NoRoom { needed: u64, used: u64, bound: u64 },
+    BudgetExceeded { needed: u64, used: u64, bound: u64 },
 }
 
 impl Snapshot {
-    /// Opens the file at `path`, against `budget`.
+    /// Opens the file at `path` with memory from `budget`.
     ///
     /// # Errors
-    /// The first reason not to serve it.
-    pub fn open(path: &Path, budget: &Budget) -> Result<Self, Refusal> {
+    /// The first reason to reject the file.
+    pub fn open(path: &Path, budget: &SnapshotBudget) -> Result<Self, SnapshotError> {
         let (mut file, stamp) = storage::open_regular(path)?;
         Self::open_file(&mut file, stamp.length, budget)
     }
@@ -65,102 +65,104 @@ impl Snapshot {
     /// Opens a regular file of `length` bytes.
     ///
     /// # Errors
-    /// The first reason not to serve it.
-    pub fn open_file(file: &mut File, length: u64, budget: &Budget) -> Result<Self, Refusal> {
-        // First a look at the header alone, so that a file of any size that is no whole snapshot costs nothing.
-        header(&first_bytes(file)?, length)?;
-        let charge = budget.charge(length)?;
-        let copy = storage::sealed_copy(file, length)?;
-        // SAFETY: the file is a memfd of ours with the seals SHRINK, GROW and WRITE: no process
-        // can change or cut the mapped bytes, for as long as they are mapped.
+    /// The first reason to reject the file.
+    pub fn open_file(file: &mut File, length: u64, budget: &SnapshotBudget) -> Result<Self, SnapshotError> {
+        // Check the header alone first, so that a large file that is not a complete snapshot costs nothing.
+        parse_header(&read_header_bytes(file)?, length)?;
+        let charge = budget.reserve(length)?;
+        let copy = storage::copy_sealed(file, length)?;
+        // SAFETY: the file is our own memfd with the seals SHRINK, GROW and WRITE: no process can change or
+        // truncate the mapped bytes, for as long as they are mapped.
         let map = unsafe { Mmap::map(&copy) }?;
-        let header = header(&map, map.len() as u64)?;
+        let header = parse_header(&map, map.len() as u64)?;
         let payload = &map[HEADER_BYTES..];
-        if header.hash_with(payload) != header.hash {
-            return Err(Refusal::Damaged("its hash differs from that of its content"));
+        if header.compute_hash(payload) != header.hash {
+            return Err(SnapshotError::Damaged("the content does not match the hash in the header"));
         }
         let site = rkyv::access::<ArchivedSite, rkyv::rancor::Error>(payload)
-            .map_err(|error| Refusal::Unsound(error.to_string()))?;
-        verify::check(site).map_err(|reason| Refusal::Unsound(reason.to_owned()))?;
+            .map_err(|error| SnapshotError::Invalid(error.to_string()))?;
+        verify::verify_site(site).map_err(|reason| SnapshotError::Invalid(reason.to_owned()))?;
         if site.version.to_native() != header.version {
-            return Err(Refusal::Unsound("header and content name different versions".to_owned()));
+            return Err(SnapshotError::Invalid("header and content have different site versions".to_owned()));
         }
         let sources: Vec<&str> = site.patterns.iter().map(|p| p.as_str()).collect();
-        let patterns = Patterns::new(&sources).map_err(|error| Refusal::Unsound(error.to_string()))?;
-        let charges = [charge, budget.charge(patterns.memory_bytes() as u64)?];
-        Ok(Self { map, header, patterns, _charges: charges })
+        let patterns = Patterns::new(&sources).map_err(|error| SnapshotError::Invalid(error.to_string()))?;
+        let charges = [charge, budget.reserve(patterns.memory_bytes() as u64)?];
+        Ok(Self { map, header, patterns, _reservations: charges })
     }
 
-    /// The site.
+    /// Returns the site in the snapshot.
     pub fn site(&self) -> &ArchivedSite {
-        // SAFETY: `open_file` checked exactly these bytes as an archive of `Site` with its root at
-        // the end, and they are sealed; the map lives as long as `self`.
+        // SAFETY: `open_file` checked exactly these bytes as an archive of `Site` with its root at the end,
+        // and they are sealed. The map lives as long as `self`.
         unsafe { rkyv::access_unchecked::<ArchivedSite>(&self.map[HEADER_BYTES..]) }
     }
 
-    /// Its compiled regular expressions.
+    /// Returns the site's compiled regular expressions.
     pub fn patterns(&self) -> &Patterns {
         &self.patterns
     }
 
-    /// The site's version.
+    /// Returns the site's version.
     pub fn version(&self) -> u64 {
         self.header.version
     }
 
-    /// Names the whole content.
+    /// Returns the hash in the header, which identifies the whole content.
     pub fn hash(&self) -> [u8; 32] {
         self.header.hash
     }
 
-    /// Whether the file at `path` says that it holds this very content.
-    pub fn is_announced_by(&self, path: &Path) -> bool {
+    /// Returns whether the header of the file at `path` has the same hash as this snapshot.
+    pub fn matches_header_at(&self, path: &Path) -> bool {
         let announced = storage::open_regular(path)
-            .map_err(Refusal::from)
-            .and_then(|(file, stamp)| header(&first_bytes(&file)?, stamp.length));
+            .map_err(SnapshotError::from)
+            .and_then(|(file, stamp)| parse_header(&read_header_bytes(&file)?, stamp.length));
         announced.is_ok_and(|header| header.hash == self.header.hash)
     }
 
-    /// Bytes of the whole file.
-    pub fn bytes(&self) -> u64 {
+    /// Returns the size of the whole file in bytes.
+    pub fn file_bytes(&self) -> u64 {
         self.map.len() as u64
     }
 }
 
-fn first_bytes(file: &File) -> std::io::Result<Vec<u8>> {
+fn read_header_bytes(file: &File) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES);
     file.take(HEADER_BYTES as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// The header at the beginning of `bytes`, of a file of `length` bytes.
-fn header(bytes: &[u8], length: u64) -> Result<Header, Refusal> {
+/// Parses the header at the beginning of `bytes`, which belong to a file of `length` bytes.
+fn parse_header(bytes: &[u8], length: u64) -> Result<Header, SnapshotError> {
     let begins = MAGIC.starts_with(&bytes[..bytes.len().min(MAGIC.len())]);
     if !begins {
-        return Err(Refusal::Foreign);
+        return Err(SnapshotError::NotASnapshot);
     }
     let Some(head) = bytes.first_chunk::<HEADER_BYTES>().filter(|_| length >= HEADER_BYTES as u64) else {
-        return Err(Refusal::NotWhole { expected: HEADER_BYTES as u64, came: length });
+        return Err(SnapshotError::Incomplete { expected: HEADER_BYTES as u64, came: length });
     };
     if u32_at(head, 8) != FORMAT_VERSION {
-        return Err(Refusal::Format(u32_at(head, 8)));
+        return Err(SnapshotError::UnsupportedFormat(u32_at(head, 8)));
     }
     if u32_at(head, 12) as usize != HEADER_BYTES {
-        return Err(Refusal::Damaged("its header has another length than this format's"));
+        return Err(SnapshotError::Damaged("the header length is not 64"));
     }
     let (payload_length, version) = (u64_at(head, 16), u64_at(head, 24));
     let came = length - HEADER_BYTES as u64;
     if payload_length > SNAPSHOT_BYTES_MAX || version > VERSION_MAX {
-        return Err(Refusal::Damaged("its header has a length or a version out of range"));
+        return Err(SnapshotError::Damaged(
+            "the payload length or the site version in the header is out of range",
+        ));
     }
     if came < payload_length {
-        return Err(Refusal::NotWhole { expected: payload_length, came });
+        return Err(SnapshotError::Incomplete { expected: payload_length, came });
     }
     if came > payload_length {
-        return Err(Refusal::Damaged("it is longer than its header says"));
+        return Err(SnapshotError::Damaged("the file is longer than its header says"));
     }
     let mut hash = [0; 32];
-    hash.copy_from_slice(&head[HASH_AT..]);
+    hash.copy_from_slice(&head[HASH_OFFSET..]);
     Ok(Header { payload_length, version, hash })
 }
 
@@ -172,43 +174,43 @@ fn u64_at(head: &[u8; HEADER_BYTES], at: usize) -> u64 {
     u64::from(u32_at(head, at)) | u64::from(u32_at(head, at + 4)) << 32
 }
 
-/// What sealed snapshots and the tables of their regular expressions may take in memory, all together, old ones included until the last
-/// request and the last worker have let go of them.
+/// A memory budget for sealed snapshots and the tables of their regular expressions. A replaced snapshot
+/// counts until the last request and the last worker have released it.
 #[derive(Debug, Clone)]
-pub struct Budget {
-    used: Arc<AtomicU64>,
-    bound: u64,
+pub struct SnapshotBudget {
+    used_bytes: Arc<AtomicU64>,
+    limit_bytes: u64,
 }
 
-impl Budget {
-    /// A budget of `bound` bytes.
-    pub fn new(bound: u64) -> Self {
-        Self { used: Arc::default(), bound }
+impl SnapshotBudget {
+    /// Creates a budget of `bound` bytes.
+    pub fn new(limit_bytes: u64) -> Self {
+        Self { used_bytes: Arc::default(), limit_bytes }
     }
 
-    /// Bytes that are taken.
-    pub fn used(&self) -> u64 {
-        self.used.load(Ordering::Relaxed)
+    /// Returns the reserved bytes.
+    pub fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Ordering::Relaxed)
     }
 
-    fn charge(&self, bytes: u64) -> Result<Charge, Refusal> {
-        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-            used.checked_add(bytes).filter(|sum| *sum <= self.bound)
+    fn reserve(&self, bytes: u64) -> Result<Reservation, SnapshotError> {
+        let taken = self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+            used.checked_add(bytes).filter(|sum| *sum <= self.limit_bytes)
         });
         match taken {
-            Ok(_) => Ok(Charge { bytes, used: Arc::clone(&self.used) }),
-            Err(used) => Err(Refusal::NoRoom { needed: bytes, used, bound: self.bound }),
+            Ok(_) => Ok(Reservation { bytes, used_bytes: Arc::clone(&self.used_bytes) }),
+            Err(used) => Err(SnapshotError::BudgetExceeded { needed: bytes, used, bound: self.limit_bytes }),
         }
     }
 }
 
-struct Charge {
+struct Reservation {
     bytes: u64,
-    used: Arc<AtomicU64>,
+    used_bytes: Arc<AtomicU64>,
 }
 
-impl Drop for Charge {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        self.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.used_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }

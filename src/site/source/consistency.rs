@@ -1,17 +1,17 @@
-//! What the parts of one file have to say alike, where a schema cannot tell.
+//! Consistency checks within one file that a JSON Schema cannot express.
 //!
-//! In comes the typed source; out come mistakes. What refers from one file to another is not looked at here.
+//! References from one file to another are checked by the compiler.
 
 use std::collections::HashSet;
 
 use serde_json::Number;
 
-use super::diagnostics::{Mistake, Mistakes};
-use super::read::{Collection, QUERIES, Source};
+use super::diagnostics::{Diagnostic, Diagnostics};
+use super::read::{Collection, QUERIES_FILE, Source};
 use super::types::{Content, Param, ParamKind, Scalar};
 
-/// Adds every disagreement in the source.
-pub fn check(source: &Source, mistakes: &mut Mistakes) {
+/// Adds a diagnostic for each inconsistency in the source.
+pub(super) fn check(source: &Source, mistakes: &mut Diagnostics) {
     for (query, declared) in source.queries.iter().flatten() {
         for (name, param) in &declared.params {
             let pointer = format!("/{query}/params/{name}");
@@ -24,71 +24,74 @@ pub fn check(source: &Source, mistakes: &mut Mistakes) {
     }
 }
 
-/// An item's id is the only one of its collection.
-fn check_ids(file: &str, items: &Content, mistakes: &mut Mistakes) {
+/// Checks that the item IDs of a collection are unique.
+fn check_ids(file: &str, items: &Content, mistakes: &mut Diagnostics) {
     let mut ids = HashSet::new();
     for (index, item) in items.iter().enumerate() {
         if !ids.insert(&item.id) {
-            let expected = "an id that no other item of the collection has";
+            let expected = "an ID that no other item of the collection has";
             let came = format!("{:?} again", item.id);
-            mistakes.add(Mistake::of_value(file, format!("/{index}/id"), expected, came));
+            let mistake = Diagnostic::at_value(file, format!("/{index}/id"), expected, came);
+            mistakes.add(mistake.with_title(format!("duplicate item ID {:?}", item.id)));
         }
     }
 }
 
-/// Only numbers have bounds, and the least is not above the greatest.
-fn check_bounds(pointer: &str, param: &Param, mistakes: &mut Mistakes) {
+/// Checks that only numbers have bounds, and that the minimum is not above the maximum.
+fn check_bounds(pointer: &str, param: &Param, mistakes: &mut Diagnostics) {
     for (member, bound) in [("minimum", &param.minimum), ("maximum", &param.maximum)] {
         if let Some(bound) = bound.as_ref().filter(|_| param.kind != ParamKind::Number) {
-            let expected = "no bound, since the parameter is no number";
+            let expected = "no bound, because the parameter is not a number";
             let pointer = format!("{pointer}/{member}");
-            mistakes.add(Mistake::of_value(QUERIES, pointer, expected, bound.to_string()));
+            let mistake = Diagnostic::at_value(QUERIES_FILE, pointer, expected, bound.to_string());
+            mistakes.add(mistake.with_title(format!("unexpected `{member}`")));
         }
     }
     if let (Some(minimum), Some(maximum)) = (&param.minimum, &param.maximum)
-        && less(maximum, minimum)
+        && is_less(maximum, minimum)
     {
-        let expected = format!("at least the minimum, {minimum}");
+        let expected = format!("at least {minimum} (the minimum)");
         let pointer = format!("{pointer}/maximum");
-        mistakes.add(Mistake::of_value(QUERIES, pointer, expected, maximum.to_string()));
+        let mistake = Diagnostic::at_value(QUERIES_FILE, pointer, expected, maximum.to_string());
+        mistakes.add(mistake.with_title("`maximum` is less than `minimum`"));
     }
 }
 
-/// The values that a declaration names are values that it allows.
-fn check_values(pointer: &str, param: &Param, mistakes: &mut Mistakes) {
+/// Checks that the values of `enum` and `default` are valid for the parameter.
+fn check_values(pointer: &str, param: &Param, mistakes: &mut Diagnostics) {
     for (index, value) in param.values.iter().flatten().enumerate() {
-        if let Some(expected) = expected_instead(param, value) {
+        if let Some(expected) = unmet_constraint(param, value) {
             let pointer = format!("{pointer}/enum/{index}");
-            mistakes.add(Mistake::of_value(QUERIES, pointer, expected, value.to_string()));
+            mistakes.add(Diagnostic::at_value(QUERIES_FILE, pointer, expected, value.to_string()));
         }
     }
     if let Some(default) = &param.default {
         let listed = param.values.as_ref().is_none_or(|values| values.contains(default));
         let unlisted = (!listed).then(|| "one of the values of `enum`".to_owned());
-        if let Some(expected) = expected_instead(param, default).or(unlisted) {
+        if let Some(expected) = unmet_constraint(param, default).or(unlisted) {
             let pointer = format!("{pointer}/default");
-            mistakes.add(Mistake::of_value(QUERIES, pointer, expected, default.to_string()));
+            mistakes.add(Diagnostic::at_value(QUERIES_FILE, pointer, expected, default.to_string()));
         }
     }
 }
 
-/// What a parameter takes, where that is not this value.
-fn expected_instead(param: &Param, value: &Scalar) -> Option<String> {
+/// Returns the constraint that this value violates, if any.
+fn unmet_constraint(param: &Param, value: &Scalar) -> Option<String> {
     match (param.kind, value) {
         (ParamKind::String, Scalar::String(_)) | (ParamKind::Boolean, Scalar::Boolean(_)) => None,
         (ParamKind::Number, Scalar::Number(number)) => {
-            let below = param.minimum.as_ref().filter(|minimum| less(number, minimum));
-            let above = param.maximum.as_ref().filter(|maximum| less(maximum, number));
+            let below = param.minimum.as_ref().filter(|minimum| is_less(number, minimum));
+            let above = param.maximum.as_ref().filter(|maximum| is_less(maximum, number));
             let at_least = below.map(|minimum| format!("at least {minimum}"));
             at_least.or_else(|| above.map(|maximum| format!("at most {maximum}")))
         }
-        (ParamKind::String, _) => Some("a string, as `type` says".to_owned()),
-        (ParamKind::Number, _) => Some("a number, as `type` says".to_owned()),
-        (ParamKind::Boolean, _) => Some("true or false, as `type` says".to_owned()),
+        (ParamKind::String, _) => Some("a string (the `type` of the parameter)".to_owned()),
+        (ParamKind::Number, _) => Some("a number (the `type` of the parameter)".to_owned()),
+        (ParamKind::Boolean, _) => Some("true or false (the `type` of the parameter)".to_owned()),
     }
 }
 
-/// As doubles, which is how parameters are compared when a query is answered.
-fn less(a: &Number, b: &Number) -> bool {
+/// Compares as doubles, as queries compare parameters.
+fn is_less(a: &Number, b: &Number) -> bool {
     a.as_f64() < b.as_f64()
 }

@@ -1,8 +1,8 @@
-//! Mistakes of an author: collected over all files, placed, and told all at once.
+//! Diagnostics for authors of a site: collection over all files, location in the source, and rendering.
 //!
-//! In come mistakes that name a place by file and JSON pointer, from whoever finds them; out goes a report sorted by file,
-//! line and column, with the source line of each. What always holds: finding the place of a pointer costs one pass over its
-//! file, and only for files that the report shows.
+//! The checks add diagnostics that name a place by file and JSON pointer. [`Diagnostics::report`] sorts them
+//! by file, line and column and adds the source line of each. To find the pointers of one file costs one
+//! parse of that file. The report parses only files whose diagnostics it shows.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -13,65 +13,94 @@ use jsonc_parser::common::Ranged;
 
 use super::files::Files;
 use super::syntax;
-use crate::limits::{EXCERPT_CHARS_MAX, MISTAKES_SHOWN_MAX};
+use crate::limits::{DIAGNOSTICS_SHOWN_MAX, EXCERPT_CHARS_MAX};
 
-/// One mistake. `expected` and `came` are phrases without a full stop: "an object", "the number 3".
+/// An error or a warning for the author. `expected` and `actual` are phrases without a full stop: "an
+/// object", "the number 3".
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mistake {
-    /// Relative to the site's folder, with `/`.
+pub struct Diagnostic {
+    /// The path relative to the site directory, with `/`.
     pub file: String,
-    /// RFC 6901; empty for the whole file.
+    /// A JSON pointer (RFC 6901); empty for the whole file.
     pub pointer: String,
-    pub at: At,
+    pub target: Target,
+    /// The headline. `None` renders as `expected ..., found ...`.
+    pub title: Option<String>,
     pub expected: String,
-    pub came: String,
-    /// The nearest name that would have been right.
+    pub actual: String,
+    /// The most similar valid name.
     pub nearest: Option<String>,
 }
 
-/// What of the pointer's target is at fault.
+/// The part of the source that the carets underline.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum At {
-    /// The name of the member.
+pub enum Target {
+    /// The name of the member at the pointer.
     Key,
     Value,
-    /// These bytes of the file: where the finder stood on them, or where no pointer leads (a broken text, a doubled member).
+    /// This byte range of the file. Used if the check already knows the bytes, or if no pointer leads there
+    /// (invalid JSON, a duplicate member).
     Span(Range<usize>),
 }
 
-impl Mistake {
-    /// What a value says is wrong.
-    pub fn of_value(
+impl Diagnostic {
+    /// Creates a diagnostic for the value at `pointer`.
+    pub fn at_value(
         file: &str,
         pointer: impl Into<String>,
         expected: impl Into<String>,
         came: impl Into<String>,
-    ) -> Mistake {
-        let (pointer, expected, came) = (pointer.into(), expected.into(), came.into());
-        Mistake { file: file.to_owned(), pointer, at: At::Value, expected, came, nearest: None }
+    ) -> Diagnostic {
+        let (pointer, expected, actual) = (pointer.into(), expected.into(), came.into());
+        Diagnostic {
+            file: file.to_owned(),
+            pointer,
+            target: Target::Value,
+            title: None,
+            expected,
+            actual,
+            nearest: None,
+        }
     }
 
-    /// A member's name is wrong.
-    pub fn of_key(
+    /// Creates a diagnostic for the name of the member at `pointer`.
+    pub fn at_key(
         file: &str,
         pointer: impl Into<String>,
         expected: impl Into<String>,
         came: impl Into<String>,
-    ) -> Mistake {
-        Mistake { at: At::Key, ..Mistake::of_value(file, pointer, expected, came) }
+    ) -> Diagnostic {
+        Diagnostic { target: Target::Key, ..Diagnostic::at_value(file, pointer, expected, came) }
     }
 
-    pub fn with_nearest(self, nearest: Option<String>) -> Mistake {
-        Mistake { nearest, ..self }
+    pub fn with_nearest(self, nearest: Option<String>) -> Diagnostic {
+        Diagnostic { nearest, ..self }
+    }
+
+    pub fn with_title(self, title: impl Into<String>) -> Diagnostic {
+        Diagnostic { title: Some(title.into()), ..self }
+    }
+
+    fn headline(&self) -> String {
+        let found = || format!("expected {}, found {}", self.expected, self.actual);
+        replace_control_chars(&self.title.clone().unwrap_or_else(found))
+    }
+
+    /// Returns the note below a title. It repeats the actual value only if the title does not contain it.
+    fn note(&self) -> Option<String> {
+        let title = self.title.as_ref()?;
+        let found =
+            if title.contains(&self.actual) { String::new() } else { format!(", found {}", self.actual) };
+        Some(replace_control_chars(&format!("expected {}{found}", self.expected)))
     }
 }
 
-/// The mistakes found so far.
+/// The diagnostics found so far.
 #[derive(Debug, Default)]
-pub struct Mistakes(Vec<Mistake>);
+pub struct Diagnostics(Vec<Diagnostic>);
 
-impl Mistakes {
-    pub fn add(&mut self, mistake: Mistake) {
+impl Diagnostics {
+    pub fn add(&mut self, mistake: Diagnostic) {
         self.0.push(mistake);
     }
 
@@ -83,142 +112,174 @@ impl Mistakes {
         self.0.len()
     }
 
-    /// Places the first `MISTAKES_SHOWN_MAX` mistakes by file, line and column. `files` are those that the mistakes are about.
+    /// Locates the first `DIAGNOSTICS_SHOWN_MAX` diagnostics by file, line and column. `files` are the
+    /// checked files.
     pub fn report(&self, files: &Files) -> Report {
-        let mut sorted: Vec<&Mistake> = self.0.iter().collect();
+        let mut sorted: Vec<&Diagnostic> = self.0.iter().collect();
         sorted.sort_by_key(|mistake| &mistake.file);
         let mut shown = Vec::new();
         for group in sorted.chunk_by(|a, b| a.file == b.file) {
-            let room = MISTAKES_SHOWN_MAX - shown.len();
+            let room = DIAGNOSTICS_SHOWN_MAX - shown.len();
             if room == 0 {
                 break;
             }
-            shown.extend(place(group, files.bytes(&group[0].file), room));
+            shown.extend(locate_first(group, files.bytes(&group[0].file), room));
         }
-        Report { more: self.len() - shown.len(), shown, what: "mistake" }
+        Report { hidden_count: self.len() - shown.len(), diagnostics: shown, severity: Severity::Error }
     }
 }
 
-/// What the author is told: `Display` is the text for a terminal, the fields are for programs.
+/// Located diagnostics for the author. `Display` renders them for a terminal; programs read the fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// Sorted by file, line and column; at most `MISTAKES_SHOWN_MAX`.
-    pub shown: Vec<Placed>,
-    /// How many mistakes are not shown.
-    pub more: usize,
-    what: &'static str,
+    /// Sorted by file, line and column; at most `DIAGNOSTICS_SHOWN_MAX`.
+    pub diagnostics: Vec<LocatedDiagnostic>,
+    /// The number of diagnostics above that limit.
+    pub hidden_count: usize,
+    severity: Severity,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Severity {
+    Error,
+    Warning,
 }
 
 impl Report {
-    /// The report of what does not stop a compile.
-    pub fn of_warnings(self) -> Self {
-        Self { what: "warning", ..self }
+    /// Renders the diagnostics as warnings, which do not stop a compilation.
+    pub fn as_warnings(self) -> Self {
+        Self { severity: Severity::Warning, ..self }
     }
 }
 
-/// A mistake with its place.
+/// A diagnostic with its line and column.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed {
-    pub mistake: Mistake,
-    /// From 1.
+pub struct LocatedDiagnostic {
+    pub diagnostic: Diagnostic,
+    /// Counted from 1.
     pub line: usize,
-    /// From 1, in characters.
+    /// Counted from 1, in characters.
     pub column: usize,
-    /// None where there is no such file, or nothing of it was read.
+    /// The source line; `None` if the file is missing, unreadable or empty.
     pub excerpt: Option<Excerpt>,
 }
 
-/// What of a source line is shown, without control characters: the middle is at fault.
+/// The visible part of a source line, without control characters. The middle part gets the carets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excerpt {
     pub before: String,
-    pub fault: String,
+    pub highlight: String,
     pub after: String,
 }
 
 impl std::error::Error for Report {}
 
+/// Renders the diagnostics in the format of rustc, with a summary in the last line.
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for placed in &self.shown {
-            writeln!(out, "{placed}")?;
+        let severity = self.severity.name();
+        for placed in &self.diagnostics {
+            writeln!(out, "{severity}: {placed}")?;
         }
-        let what = self.what;
-        match self.shown.len() + self.more {
-            1 => write!(out, "1 {what}"),
-            all if self.more == 0 => write!(out, "{all} {what}s"),
-            all => write!(out, "{all} {what}s, {} more than are shown", self.more),
+        let count = self.diagnostics.len() + self.hidden_count;
+        let plural = if count == 1 { "" } else { "s" };
+        let not_shown = if self.hidden_count == 0 {
+            String::new()
+        } else {
+            format!(" ({} not shown)", self.hidden_count)
+        };
+        let counted = format!("{count} {severity}{plural}{not_shown}");
+        match self.severity {
+            Severity::Error => {
+                write!(out, "error: compilation failed with {counted}; no snapshot was written")
+            }
+            Severity::Warning => write!(out, "warning: {counted} emitted"),
         }
     }
 }
 
-/// Whatever a file or its name holds, no control character of it reaches the terminal.
-impl fmt::Display for Placed {
+impl Severity {
+    fn name(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        }
+    }
+}
+
+/// Replaces control characters, so that the contents and names of files cannot send escape sequences to the
+/// terminal.
+impl fmt::Display for LocatedDiagnostic {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (mistake, line, column) = (&self.mistake, self.line, self.column);
+        let (mistake, line, column) = (&self.diagnostic, self.line, self.column);
         let gutter = line.to_string().len();
-        let at = format!("{}:{line}:{column}  {}", mistake.file, mistake.pointer);
-        writeln!(out, "{}", printable(at.trim_end()))?;
+        let pointer =
+            if mistake.pointer.is_empty() { String::new() } else { format!(" at {}", mistake.pointer) };
+        writeln!(out, "{}", mistake.headline())?;
+        let place = replace_control_chars(&format!("{}:{line}:{column}{pointer}", mistake.file));
+        writeln!(out, "{:gutter$}--> {place}", "")?;
+        let note = mistake.note().map(|note| format!("note: {note}"));
+        let nearest = mistake.nearest.as_deref().map(replace_control_chars);
+        let help = nearest.map(|name| format!("help: did you mean `{name}`?"));
+        let remarks: Vec<String> = note.into_iter().chain(help).collect();
         if let Some(excerpt) = &self.excerpt {
             let indent = excerpt.before.chars().count();
-            let carets = "^".repeat(excerpt.fault.chars().count().max(1));
-            writeln!(out, " {line} | {excerpt}")?;
-            writeln!(out, " {:gutter$} | {:indent$}{carets}", "", "")?;
+            let carets = "^".repeat(excerpt.highlight.chars().count().max(1));
+            writeln!(out, "{:gutter$} |", "")?;
+            writeln!(out, "{line} | {excerpt}")?;
+            writeln!(out, "{:gutter$} | {:indent$}{carets}", "", "")?;
+            if !remarks.is_empty() {
+                writeln!(out, "{:gutter$} |", "")?;
+            }
         }
-        let (expected, came) = (printable(&mistake.expected), printable(&mistake.came));
-        writeln!(out, " {:gutter$} = expected {expected}", "")?;
-        writeln!(out, " {:gutter$} = came     {came}", "")?;
-        match &mistake.nearest {
-            Some(name) => writeln!(out, " {:gutter$} = nearest  `{}`", "", printable(name)),
-            None => Ok(()),
-        }
+        remarks.iter().try_for_each(|remark| writeln!(out, "{:gutter$} = {remark}", ""))
     }
 }
 
 impl fmt::Display for Excerpt {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}{}{}", self.before, self.fault, self.after)
+        write!(out, "{}{}{}", self.before, self.highlight, self.after)
     }
 }
 
-/// The first `room` mistakes of one file by place.
-fn place(mistakes: &[&Mistake], bytes: Option<&[u8]>, room: usize) -> Vec<Placed> {
+/// Locates the first `room` diagnostics of one file, by position.
+fn locate_first(mistakes: &[&Diagnostic], bytes: Option<&[u8]>, room: usize) -> Vec<LocatedDiagnostic> {
     let bytes = bytes.unwrap_or_default();
-    let spans = spans(mistakes, bytes);
+    let spans = find_spans(mistakes, bytes);
     let mut ordered: Vec<_> = mistakes.iter().zip(spans).collect();
     ordered.sort_by_key(|(_, span)| span.start);
     ordered.truncate(room);
-    ordered.into_iter().map(|(mistake, span)| placed(mistake, bytes, span)).collect()
+    ordered.into_iter().map(|(mistake, span)| locate(mistake, bytes, span)).collect()
 }
 
-/// The bytes of each mistake; the file's beginning where a pointer leads nowhere.
-fn spans(mistakes: &[&Mistake], bytes: &[u8]) -> Vec<Range<usize>> {
-    let wanted = mistakes.iter().filter(|mistake| !matches!(mistake.at, At::Span(_)));
+/// Returns the byte range of each diagnostic, or the start of the file if its pointer leads nowhere.
+fn find_spans(mistakes: &[&Diagnostic], bytes: &[u8]) -> Vec<Range<usize>> {
+    let wanted = mistakes.iter().filter(|mistake| !matches!(mistake.target, Target::Span(_)));
     let wanted: HashSet<&str> = wanted.map(|mistake| mistake.pointer.as_str()).collect();
     let mut found = HashMap::new();
     if !wanted.is_empty()
-        && let Ok(tree) = syntax::text(bytes).and_then(syntax::tree)
+        && let Ok(tree) = syntax::decode_utf8(bytes).and_then(syntax::parse_tree)
     {
-        find(&tree, None, &mut String::new(), &wanted, &mut found);
+        collect_spans(&tree, None, &mut String::new(), &wanted, &mut found);
     }
-    let span = |mistake: &&Mistake| match (&mistake.at, found.get(mistake.pointer.as_str())) {
-        (At::Span(span), _) => span.clone(),
-        (At::Key, Some((Some(key), _))) => key.clone(),
+    let span = |mistake: &&Diagnostic| match (&mistake.target, found.get(mistake.pointer.as_str())) {
+        (Target::Span(span), _) => span.clone(),
+        (Target::Key, Some((Some(key), _))) => key.clone(),
         (_, Some((_, value))) => value.clone(),
         (_, None) => 0..0,
     };
     mistakes.iter().map(span).collect()
 }
 
-/// The spans of a pointer's member name (an element and the root have none) and value.
-type Found<'a> = HashMap<&'a str, (Option<Range<usize>>, Range<usize>)>;
+/// The spans of the member name and of the value at each pointer. Elements and the root have no name.
+type SpansByPointer<'a> = HashMap<&'a str, (Option<Range<usize>>, Range<usize>)>;
 
-fn find<'a>(
+fn collect_spans<'a>(
     value: &Value<'_>,
     key: Option<Range<usize>>,
     pointer: &mut String,
     wanted: &HashSet<&'a str>,
-    found: &mut Found<'a>,
+    found: &mut SpansByPointer<'a>,
 ) {
     if let Some(wanted) = wanted.get(pointer.as_str()) {
         found.insert(wanted, (key, span_of(value)));
@@ -228,14 +289,14 @@ fn find<'a>(
         Value::Object(object) => {
             for member in &object.properties {
                 push_token(pointer, member.name.as_str());
-                find(&member.value, Some(span_of(&member.name)), pointer, wanted, found);
+                collect_spans(&member.value, Some(span_of(&member.name)), pointer, wanted, found);
                 pointer.truncate(length);
             }
         }
         Value::Array(array) => {
             for (index, element) in array.elements.iter().enumerate() {
                 push_token(pointer, &index.to_string());
-                find(element, None, pointer, wanted, found);
+                collect_spans(element, None, pointer, wanted, found);
                 pointer.truncate(length);
             }
         }
@@ -243,12 +304,12 @@ fn find<'a>(
     }
 }
 
-/// The bytes of a tree's node.
+/// Returns the byte range of a node.
 pub(super) fn span_of(node: &impl Ranged) -> Range<usize> {
     node.start()..node.end()
 }
 
-fn placed(mistake: &Mistake, bytes: &[u8], span: Range<usize>) -> Placed {
+fn locate(mistake: &Diagnostic, bytes: &[u8], span: Range<usize>) -> LocatedDiagnostic {
     let newline = |&byte: &u8| byte == b'\n';
     let start = bytes[..span.start].iter().rposition(newline).map_or(0, |at| at + 1);
     let length = bytes[span.start..].iter().position(newline);
@@ -256,43 +317,44 @@ fn placed(mistake: &Mistake, bytes: &[u8], span: Range<usize>) -> Placed {
     let fault_end = span.end.clamp(span.start, end);
     let parts = [start..span.start, span.start..fault_end, fault_end..end];
     let [before, fault, after] = parts.map(|part| String::from_utf8_lossy(&bytes[part]));
-    Placed {
-        mistake: mistake.clone(),
+    LocatedDiagnostic {
+        diagnostic: mistake.clone(),
         line: 1 + bytes[..start].iter().filter(|byte| newline(byte)).count(),
         column: 1 + before.chars().count(),
-        excerpt: (!bytes.is_empty()).then(|| excerpt(&before, &fault, &after)),
+        excerpt: (!bytes.is_empty()).then(|| make_excerpt(&before, &fault, &after)),
     }
 }
 
-/// Cuts a line to `EXCERPT_CHARS_MAX` characters: a third at most before the fault, half for the fault itself.
-fn excerpt(before: &str, fault: &str, after: &str) -> Excerpt {
+/// Cuts a line to `EXCERPT_CHARS_MAX` characters: at most a third before the highlight, and half for the
+/// highlight.
+fn make_excerpt(before: &str, fault: &str, after: &str) -> Excerpt {
     let skip = before.chars().count().saturating_sub(EXCERPT_CHARS_MAX / 3);
     let before = match skip {
         0 => before.to_owned(),
         _ => format!("…{}", before.chars().skip(skip + 1).collect::<String>()),
     };
-    let fault = cut(fault, EXCERPT_CHARS_MAX / 2);
+    let fault = truncate(fault, EXCERPT_CHARS_MAX / 2);
     let room = EXCERPT_CHARS_MAX - before.chars().count() - fault.chars().count();
-    let after = cut(after.trim_end(), room);
-    let [before, fault, after] = [before, fault, after].map(|part| printable(&part));
-    Excerpt { before, fault, after }
+    let after = truncate(after.trim_end(), room);
+    let [before, fault, after] = [before, fault, after].map(|part| replace_control_chars(&part));
+    Excerpt { before, highlight: fault, after }
 }
 
-fn printable(text: &str) -> String {
+fn replace_control_chars(text: &str) -> String {
     let shown = |c: char| if c.is_control() { ' ' } else { c };
     text.chars().map(shown).collect()
 }
 
-/// The text in at most `chars` characters; an ellipsis is the last where some were left out.
-pub fn cut(text: &str, chars: usize) -> String {
+/// Cuts the text to `chars` characters. If it was longer, the last character is an ellipsis.
+pub(crate) fn truncate(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         None => text.to_owned(),
         Some(_) => text.chars().take(chars.saturating_sub(1)).chain(['…']).collect(),
     }
 }
 
-/// The text with letters that cannot be seen written as escapes.
-pub fn visible(text: &str) -> String {
+/// Escapes characters that are not visible.
+pub(crate) fn escape_invisible(text: &str) -> String {
     let mut shown = String::new();
     for c in text.chars() {
         match c {
@@ -303,7 +365,7 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// Puts a member's name or an element's index at the end of a JSON pointer.
+/// Appends a member name or an element index to a JSON pointer.
 pub fn push_token(pointer: &mut String, token: &str) {
     pointer.push('/');
     if !token.contains(['~', '/']) {

@@ -1,66 +1,66 @@
-//! The authored files of one site: from a folder, or from memory (the binary carries its demo site).
+//! The authored files of one site, read from a directory or from memory (the binary embeds its demo site).
 //!
-//! In comes a folder or a list of (path, bytes); out go the files that count, sorted by path. A path is relative to the site's
-//! folder and written with `/`. What always holds: dot files and names that do not end in `.json` are not there, nor are
-//! folders other than `routes/` and `content/`; nothing outside the folder was read; and a file that cannot be taken stays in
-//! the list with its fault, so that reading reports it among the other mistakes.
+//! Files are sorted by path. A path is relative to the site directory and written with `/`. Hidden files,
+//! names that do not end in `.json`, and directories other than `routes/` and `content/` are ignored. Nothing
+//! outside the site directory is read. A file that cannot be read stays in the list with its error, so that
+//! the report shows it with the other diagnostics.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirEntry, File, FileType};
 use std::io::{self, Read};
 use std::path::Path;
 
-use crate::limits::{CONTENT_BYTES_MAX, FILE_BYTES_MAX, FILES_MAX};
+use crate::limits::{CONTENT_FILE_BYTES_MAX, SOURCE_FILE_BYTES_MAX, SOURCE_FILES_MAX};
 
-/// The only folders that hold authored files.
-const FOLDERS: [&str; 2] = ["routes", "content"];
+/// The only directories that contain authored files.
+const DIRECTORIES: [&str; 2] = ["routes", "content"];
 
-/// The authored files of one site by path.
+/// The authored files of one site, by path.
 #[derive(Debug, Default)]
-pub struct Files(BTreeMap<String, Result<Vec<u8>, Fault>>);
+pub struct Files(BTreeMap<String, Result<Vec<u8>, FileError>>);
 
-/// Why a file was not taken.
+/// The reason why a file was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct FileError {
     pub expected: String,
-    pub came: String,
+    pub actual: String,
 }
 
 impl Files {
-    /// Reads the files of a site's folder.
+    /// Reads the files of a site directory.
     ///
-    /// A link is followed to a regular file inside the folder and nowhere else. Listing stops after `FILES_MAX` and one files.
+    /// Follows a link only to a regular file inside the directory. Stops after `SOURCE_FILES_MAX + 1` files.
     ///
     /// # Errors
-    /// What the machine refuses (no such folder, no permission), with the path named.
-    pub fn from_folder(folder: &Path) -> io::Result<Files> {
-        let root = folder.canonicalize().map_err(|error| naming(folder, error))?;
+    /// An error of the operating system (no such directory, permission denied), with the path.
+    pub fn from_directory(dir: &Path) -> io::Result<Files> {
+        let root = dir.canonicalize().map_err(|error| with_path(dir, error))?;
         let mut files = Files::default();
         files.scan(&root, &root, "")?;
         Ok(files)
     }
 
-    /// Takes files that are in memory already.
+    /// Uses files that are already in memory.
     pub fn from_memory<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Files {
         let authored = files.into_iter().filter(|(path, _)| is_authored(path));
         Files(
             authored
-                .map(|(path, bytes)| (path.to_owned(), bounded(bytes.to_vec(), bytes_max(path))))
+                .map(|(path, bytes)| (path.to_owned(), check_size(bytes.to_vec(), bytes_max(path))))
                 .collect(),
         )
     }
 
-    /// All files by path, sorted.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, Result<&[u8], &Fault>)> {
+    /// Returns all files, sorted by path.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Result<&[u8], &FileError>)> {
         self.0.iter().map(|(path, file)| (path.as_str(), file.as_deref()))
     }
 
-    /// The bytes of a file, where it is there and was taken.
+    /// Returns the bytes of a file, if it exists and was read.
     pub fn bytes(&self, path: &str) -> Option<&[u8]> {
         self.0.get(path)?.as_deref().ok()
     }
 
-    /// Whether there is a file of this path, taken or not.
+    /// Returns whether a file with this path exists, even if it could not be read.
     pub fn contains(&self, path: &str) -> bool {
         self.0.contains_key(path)
     }
@@ -73,12 +73,12 @@ impl Files {
         self.0.is_empty()
     }
 
-    fn scan(&mut self, root: &Path, folder: &Path, prefix: &str) -> io::Result<()> {
-        for entry in fs::read_dir(folder).map_err(|error| naming(folder, error))? {
-            let entry = entry.map_err(|error| naming(folder, error))?;
+    fn scan(&mut self, root: &Path, dir: &Path, prefix: &str) -> io::Result<()> {
+        for entry in fs::read_dir(dir).map_err(|error| with_path(dir, error))? {
+            let entry = entry.map_err(|error| with_path(dir, error))?;
             let path = format!("{prefix}{}", entry.file_name().to_string_lossy());
-            self.scan_entry(root, &entry, path).map_err(|error| naming(&entry.path(), error))?;
-            if self.len() > FILES_MAX {
+            self.scan_entry(root, &entry, path).map_err(|error| with_path(&entry.path(), error))?;
+            if self.len() > SOURCE_FILES_MAX {
                 break;
             }
         }
@@ -88,89 +88,90 @@ impl Files {
     fn scan_entry(&mut self, root: &Path, entry: &DirEntry, path: String) -> io::Result<()> {
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            return if is_authored_folder(&path) {
+            return if is_authored_directory(&path) {
                 self.scan(root, &entry.path(), &format!("{path}/"))
             } else {
                 Ok(())
             };
         }
-        let linked_folder = kind.is_symlink() && is_authored_folder(&path) && entry.path().is_dir();
+        let linked_folder = kind.is_symlink() && is_authored_directory(&path) && entry.path().is_dir();
         if is_authored(&path) || linked_folder {
-            let taken = take(root, entry, kind, bytes_max(&path))?;
+            let taken = read_entry(root, entry, kind, bytes_max(&path))?;
             self.0.insert(path, taken);
         }
         Ok(())
     }
 }
 
-/// The bytes of a file, or why it is not taken.
-fn take(
+/// Reads the bytes of a file, or returns the reason why it is rejected.
+fn read_entry(
     root: &Path,
     entry: &DirEntry,
     kind: FileType,
     bytes_max: usize,
-) -> io::Result<Result<Vec<u8>, Fault>> {
+) -> io::Result<Result<Vec<u8>, FileError>> {
     let path = entry.path();
     if entry.file_name().to_str().is_none() {
-        return Ok(Err(fault("a file name in UTF-8", "other bytes")));
+        return Ok(Err(file_error("a file name in UTF-8", "other bytes")));
     }
-    if kind.is_symlink() && !leads_to_file_inside(root, &path) {
-        let expected = "a file, or a link to a file inside the site's folder";
-        return Ok(Err(fault(expected, "a link that leads elsewhere")));
+    if kind.is_symlink() && !links_to_file_inside(root, &path) {
+        let expected = "a file, or a link to a file inside the site directory";
+        return Ok(Err(file_error(expected, "a link to something else")));
     }
     if !kind.is_symlink() && !kind.is_file() {
-        return Ok(Err(fault("a regular file", "a special one")));
+        return Ok(Err(file_error("a regular file", "a special file")));
     }
     read_bounded(&path, bytes_max)
 }
 
-fn leads_to_file_inside(root: &Path, link: &Path) -> bool {
+fn links_to_file_inside(root: &Path, link: &Path) -> bool {
     let target = link.canonicalize();
     target.is_ok_and(|target| target.starts_with(root) && target.is_file())
 }
 
-/// Reads one byte more than is allowed, so that a file which grows meanwhile is still bounded.
-fn read_bounded(path: &Path, bytes_max: usize) -> io::Result<Result<Vec<u8>, Fault>> {
+/// Reads at most one byte more than the limit, so that a file that grows meanwhile is bounded too.
+fn read_bounded(path: &Path, bytes_max: usize) -> io::Result<Result<Vec<u8>, FileError>> {
     let file = File::open(path)?;
     let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
     let mut bytes = Vec::with_capacity(length.min(bytes_max) + 1);
     file.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bounded(bytes, bytes_max))
+    Ok(check_size(bytes, bytes_max))
 }
 
 fn bytes_max(path: &str) -> usize {
-    if path.starts_with("content/") { CONTENT_BYTES_MAX } else { FILE_BYTES_MAX }
+    if path.starts_with("content/") { CONTENT_FILE_BYTES_MAX } else { SOURCE_FILE_BYTES_MAX }
 }
 
-fn bounded(bytes: Vec<u8>, bytes_max: usize) -> Result<Vec<u8>, Fault> {
+fn check_size(bytes: Vec<u8>, bytes_max: usize) -> Result<Vec<u8>, FileError> {
     if bytes.len() <= bytes_max {
         return Ok(bytes);
     }
     let expected = format!("a file of at most {bytes_max} bytes");
-    Err(fault(&expected, "a larger one"))
+    Err(file_error(&expected, "a larger file"))
 }
 
-/// Whether a file of this path is the author's to be read (or to be told that it stands in a wrong place).
+/// Returns whether this is the path of an authored file, including files in a wrong place, which are
+/// reported.
 fn is_authored(path: &str) -> bool {
-    let folder = path.split_once('/').map(|(folder, _)| folder);
-    path.ends_with(".json") && !is_hidden(path) && folder.is_none_or(|folder| FOLDERS.contains(&folder))
+    let dir = path.split_once('/').map(|(dir, _)| dir);
+    path.ends_with(".json") && !is_hidden(path) && dir.is_none_or(|dir| DIRECTORIES.contains(&dir))
 }
 
-fn is_authored_folder(path: &str) -> bool {
+fn is_authored_directory(path: &str) -> bool {
     let top = path.split('/').next().unwrap_or(path);
-    FOLDERS.contains(&top) && !is_hidden(path)
+    DIRECTORIES.contains(&top) && !is_hidden(path)
 }
 
 fn is_hidden(path: &str) -> bool {
     path.split('/').any(|name| name.starts_with('.'))
 }
 
-fn fault(expected: &str, came: &str) -> Fault {
-    Fault { expected: expected.to_owned(), came: came.to_owned() }
+fn file_error(expected: &str, came: &str) -> FileError {
+    FileError { expected: expected.to_owned(), actual: came.to_owned() }
 }
 
-/// Puts the path before an error's text, once.
-fn naming(path: &Path, error: io::Error) -> io::Error {
+/// Adds the path in front of an error message, unless the message already contains it.
+fn with_path(path: &Path, error: io::Error) -> io::Error {
     let text = error.to_string();
     let already = text.contains(&*path.to_string_lossy());
     io::Error::new(error.kind(), if already { text } else { format!("{}: {text}", path.display()) })

@@ -1,6 +1,6 @@
-//! A JSON Schema as the walk reads it: the keywords that are enforced, and what each says of one value.
+//! The supported subset of JSON Schema: the keywords, and the check of each against one value.
 //!
-//! What always holds: a keyword that is not here fails the reading of the schema.
+//! A schema with an unknown keyword fails to deserialize.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,15 +16,15 @@ use super::pattern::{PATTERNS, Pattern};
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-pub enum Schema {
-    /// `true` is any value; `false` stands only for additional properties: none.
+pub(super) enum Schema {
+    /// `true` allows any value. `false` occurs only as `additionalProperties` and allows none.
     Anything(bool),
     Keywords(Box<Keywords>),
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub struct Keywords {
+pub(super) struct Keywords {
     #[serde(rename = "$ref")]
     pub reference: Option<String>,
     #[serde(rename = "$defs")]
@@ -62,14 +62,14 @@ pub struct Keywords {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-pub enum Types {
+pub(super) enum Types {
     One(Type),
     Any(Vec<Type>),
 }
 
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub enum Type {
+pub(super) enum Type {
     Null,
     Boolean,
     Integer,
@@ -79,11 +79,11 @@ pub enum Type {
     Object,
 }
 
-pub static ANYTHING: Schema = Schema::Anything(true);
-pub static NO_KEYWORDS: LazyLock<Keywords> = LazyLock::new(Keywords::default);
+pub(super) static ANYTHING: Schema = Schema::Anything(true);
+pub(super) static NO_KEYWORDS: LazyLock<Keywords> = LazyLock::new(Keywords::default);
 
 impl Schema {
-    pub fn keywords(&self) -> &Keywords {
+    pub(super) fn keywords(&self) -> &Keywords {
         match self {
             Schema::Anything(_) => &NO_KEYWORDS,
             Schema::Keywords(keywords) => keywords,
@@ -92,7 +92,7 @@ impl Schema {
 }
 
 impl Keywords {
-    pub fn types(&self) -> &[Type] {
+    pub(super) fn types(&self) -> &[Type] {
         match &self.types {
             None => &[],
             Some(Types::One(one)) => std::slice::from_ref(one),
@@ -100,20 +100,20 @@ impl Keywords {
         }
     }
 
-    pub fn admits_type_of(&self, value: &Value<'_>) -> bool {
+    pub(super) fn admits_type_of(&self, value: &Value<'_>) -> bool {
         self.types.is_none() || self.types().iter().any(|admitted| admitted.admits(value))
     }
 
-    pub fn constants(&self) -> impl Iterator<Item = &Json> {
+    pub(super) fn constants(&self) -> impl Iterator<Item = &Json> {
         self.constants.iter().chain(&self.constant)
     }
 
-    /// The schema of a member, if it may be there at all.
-    pub fn member(&self, name: &str) -> Option<&Schema> {
+    /// Returns the schema of a member, or `None` if the member is not allowed.
+    pub(super) fn member_schema(&self, name: &str) -> Option<&Schema> {
         let by_pattern = || {
             self.pattern_properties
                 .iter()
-                .find(|(regex, _)| (pattern(regex).holds)(name))
+                .find(|(regex, _)| (find_pattern(regex).matches)(name))
                 .map(|(_, schema)| schema)
         };
         let others = || match &self.additional_properties {
@@ -124,51 +124,51 @@ impl Keywords {
         self.properties.get(name).or_else(by_pattern).or_else(others)
     }
 
-    pub fn element(&self, index: usize) -> &Schema {
+    pub(super) fn element_schema(&self, index: usize) -> &Schema {
         self.prefix_items.get(index).or(self.items.as_ref()).unwrap_or(&ANYTHING)
     }
 
-    pub fn is_form_of(&self, names: &BTreeSet<&str>) -> bool {
+    pub(super) fn accepts_members(&self, names: &BTreeSet<&str>) -> bool {
         self.required.iter().all(|name| names.contains(name.as_str()))
-            && names.iter().all(|name| self.member(name).is_some())
+            && names.iter().all(|name| self.member_schema(name).is_some())
     }
 
-    /// What a string or a number of the right type has to be, where it is something else.
-    pub fn expected_instead(&self, value: &Value<'_>) -> Option<String> {
+    /// Returns the constraint that a string or a number of the right type violates, if any.
+    pub(super) fn unmet_constraint(&self, value: &Value<'_>) -> Option<String> {
         match value {
-            Value::StringLit(string) => self.expected_text(&string.value),
-            Value::NumberLit(number) => self.expected_number(number.value),
+            Value::StringLit(string) => self.unmet_text_constraint(&string.value),
+            Value::NumberLit(number) => self.unmet_number_constraint(number.value),
             _ => None,
         }
     }
 
-    fn expected_text(&self, text: &str) -> Option<String> {
-        let pattern = self.pattern.as_deref().map(pattern);
-        if let Some(missed) = pattern.filter(|pattern| !(pattern.holds)(text)) {
-            return Some(missed.says.to_owned());
+    fn unmet_text_constraint(&self, text: &str) -> Option<String> {
+        let pattern = self.pattern.as_deref().map(find_pattern);
+        if let Some(missed) = pattern.filter(|pattern| !(pattern.matches)(text)) {
+            return Some(missed.description.to_owned());
         }
         let length = text.chars().count();
         let short = self.min_length.is_some_and(|min| length < min);
         let long = self.max_length.is_some_and(|max| length > max);
-        (short || long).then(|| bounds(self.min_length, self.max_length, " characters"))
+        (short || long).then(|| describe_bounds(self.min_length, self.max_length, " characters"))
     }
 
-    fn expected_number(&self, number: &str) -> Option<String> {
+    fn unmet_number_constraint(&self, number: &str) -> Option<String> {
         let (min, max) = (self.minimum.as_ref(), self.maximum.as_ref());
-        let below = min.is_some_and(|min| compare(number, min).is_lt());
-        let above = max.is_some_and(|max| compare(number, max).is_gt());
-        (below || above).then(|| bounds(min, max, ""))
+        let below = min.is_some_and(|min| compare_numbers(number, min).is_lt());
+        let above = max.is_some_and(|max| compare_numbers(number, max).is_gt());
+        (below || above).then(|| describe_bounds(min, max, ""))
     }
 
-    /// The same of an array's length.
-    pub fn expected_elements(&self, count: usize) -> Option<String> {
+    /// Returns the length constraint that an array violates, if any.
+    pub(super) fn unmet_length_constraint(&self, count: usize) -> Option<String> {
         let few = self.min_items.is_some_and(|min| count < min);
         let many = self.max_items.is_some_and(|max| count > max);
-        (few || many).then(|| bounds(self.min_items, self.max_items, " elements"))
+        (few || many).then(|| describe_bounds(self.min_items, self.max_items, " elements"))
     }
 
-    /// `{audience, variant}`, with `?` behind what may be left out.
-    pub fn form(&self) -> String {
+    /// Describes the members of an object: `{audience, variant}`, with `?` after optional members.
+    pub(super) fn describe_form(&self) -> String {
         let mark = |name: &String| {
             if self.required.contains(name) { format!("`{name}`") } else { format!("`{name}`?") }
         };
@@ -190,7 +190,7 @@ impl Type {
         }
     }
 
-    pub fn says(self) -> &'static str {
+    pub(super) fn description(self) -> &'static str {
         match self {
             Type::Null => "null",
             Type::Boolean => "true or false",
@@ -203,42 +203,42 @@ impl Type {
     }
 }
 
-/// As serde reads it: `1.0`, `1e3` and `-0` are no integers.
+/// Follows serde: `1.0`, `1e3` and `-0` are not integers.
 fn is_integer(number: &str) -> bool {
     number != "-0" && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
 }
 
-pub fn pattern(regex: &str) -> &'static Pattern {
+pub(super) fn find_pattern(regex: &str) -> &'static Pattern {
     static BY_REGEX: LazyLock<BTreeMap<&str, &Pattern>> =
         LazyLock::new(|| PATTERNS.iter().map(|pattern| (pattern.regex, pattern)).collect());
     BY_REGEX[regex]
 }
 
-/// Integers exactly, others as the doubles that serde makes of them.
-fn compare(text: &str, bound: &Number) -> Ordering {
+/// Compares integers exactly and other numbers as doubles, as serde reads them.
+fn compare_numbers(text: &str, bound: &Number) -> Ordering {
     if let (Ok(number), Some(bound)) = (text.parse::<i128>(), bound.as_i128()) {
         return number.cmp(&bound);
     }
-    let number: f64 = text.parse().expect("a number of JSON is one of Rust");
-    let bound = bound.as_f64().expect("a bound is a double");
-    number.partial_cmp(&bound).expect("a number of JSON is finite")
+    let number: f64 = text.parse().expect("Rust parses every JSON number");
+    let bound = bound.as_f64().expect("bounds are representable as doubles");
+    number.partial_cmp(&bound).expect("JSON numbers are finite")
 }
 
-pub fn equals(value: &Value<'_>, constant: &Json) -> bool {
+pub(super) fn equals(value: &Value<'_>, constant: &Json) -> bool {
     match (value, constant) {
         (Value::StringLit(string), Json::String(constant)) => string.value == *constant,
-        (Value::NumberLit(number), Json::Number(constant)) => compare(number.value, constant).is_eq(),
+        (Value::NumberLit(number), Json::Number(constant)) => compare_numbers(number.value, constant).is_eq(),
         (Value::NullKeyword(_), Json::Null) => true,
         _ => false,
     }
 }
 
-fn bounds<T: Display + PartialEq>(min: Option<T>, max: Option<T>, unit: &str) -> String {
+fn describe_bounds<T: Display + PartialEq>(min: Option<T>, max: Option<T>, unit: &str) -> String {
     match (min, max) {
         (Some(min), Some(max)) if min == max => format!("{min}{unit}"),
         (Some(min), Some(max)) => format!("{min} to {max}{unit}"),
         (Some(min), None) => format!("{min} or more{unit}"),
         (None, Some(max)) => format!("up to {max}{unit}"),
-        (None, None) => unreachable!("only a bound that is there is missed"),
+        (None, None) => unreachable!("only an existing bound can be violated"),
     }
 }

@@ -1,12 +1,13 @@
-//! The source of a site: authoring types, their JSON Schema, reading, validation, and diagnostics for the author.
+//! The source of a site: authoring types, their JSON Schema, reading, validation, and diagnostics for the
+//! author.
 
 mod consistency;
-pub mod diagnostics;
-pub mod files;
+pub(crate) mod diagnostics;
+pub(crate) mod files;
 mod json_schema;
-pub mod pattern;
-pub mod read;
-pub mod schema;
+pub(crate) mod pattern;
+pub(crate) mod read;
+pub(crate) mod schema;
 mod syntax;
-pub mod types;
-pub mod validate;
+pub(crate) mod types;
+pub(crate) mod validate;

@@ -1,7 +1,7 @@
-//! The patterns that names of an author's have to match, and `Name`, the type of the commonest.
+//! The patterns for authored names, and `Name`, the most common one.
 //!
-//! Each pattern is there twice: as a regular expression for the schema (ECMA-262, which editors run) and as the function that
-//! decides here. A test holds the two together.
+//! Each pattern exists twice: as a regular expression for the schema (ECMA-262, evaluated by editors), and as
+//! the function that validates here. A test checks that both agree.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -10,53 +10,56 @@ use std::ops::Deref;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A pattern of the schema.
+/// A pattern that a schema can use.
 pub struct Pattern {
     pub regex: &'static str,
-    /// What an author is told to write: a phrase for `Mistake::expected`.
-    pub says: &'static str,
-    pub holds: fn(&str) -> bool,
+    /// The phrase for [`Diagnostic::expected`](super::diagnostics::Diagnostic::expected).
+    pub description: &'static str,
+    pub matches: fn(&str) -> bool,
 }
 
-pub const NAME: Pattern =
-    Pattern { regex: "^[A-Za-z0-9_-]{1,64}$", says: "1 to 64 of A-Z a-z 0-9 _ -", holds: is_name };
+pub(crate) const NAME: Pattern =
+    Pattern { regex: "^[A-Za-z0-9_-]{1,64}$", description: "1 to 64 of A-Z a-z 0-9 _ -", matches: is_name };
 
-pub const VARIANT_KEY: Pattern = Pattern {
+pub(crate) const VARIANT_KEY: Pattern = Pattern {
     regex: "^(?!default$)[A-Za-z0-9_-]{1,64}$",
-    says: "1 to 64 of A-Z a-z 0-9 _ -, and not `default`, which names the zone's own nodes",
-    holds: |text| is_name(text) && text != "default",
+    description: "1 to 64 of A-Z a-z 0-9 _ -, and not `default`, which is reserved",
+    matches: |text| is_name(text) && text != "default",
 };
 
-pub const TRACKING_ID: Pattern = Pattern {
+pub(crate) const TRACKING_ID: Pattern = Pattern {
     regex: "^track_[A-Za-z0-9_-]{1,64}$",
-    says: "`track_` and 1 to 64 of A-Z a-z 0-9 _ -",
-    holds: |text| text.strip_prefix("track_").is_some_and(is_name),
+    description: "`track_` and 1 to 64 of A-Z a-z 0-9 _ -",
+    matches: |text| text.strip_prefix("track_").is_some_and(is_name),
 };
 
-/// A token of RFC 9110, which is what RFC 6265 allows as a cookie's name.
-pub const COOKIE: Pattern = Pattern {
+/// A token of RFC 9110, as RFC 6265 requires for the name of a cookie.
+pub(crate) const COOKIE: Pattern = Pattern {
     regex: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$",
-    says: "a cookie's name: 1 to 64 of A-Z a-z 0-9 ! # $ % & ' * + - . ^ _ ` | ~",
-    holds: |text| {
+    description: "a cookie's name: 1 to 64 of A-Z a-z 0-9 ! # $ % & ' * + - . ^ _ ` | ~",
+    matches: |text| {
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         (1..=64).contains(&text.len()) && text.bytes().all(is_token)
     },
 };
 
-/// The rest of a path is `compile`'s to judge.
-pub const ROUTE_PATH: Pattern =
-    Pattern { regex: "^/", says: "a path that begins with `/`", holds: |text| text.starts_with('/') };
+/// The compiler checks the rest of a path.
+pub(crate) const ROUTE_PATH: Pattern = Pattern {
+    regex: "^/",
+    description: "a path that begins with `/`",
+    matches: |text| text.starts_with('/'),
+};
 
-pub const ITEM_PATH: Pattern = Pattern {
+pub(crate) const ITEM_PATH: Pattern = Pattern {
     regex: "^(id|type|fields\\.[^\\r\\n]+)$",
-    says: "`id`, `type`, or a field such as `fields.slug`",
-    holds: |text| {
+    description: "`id`, `type`, or a field such as `fields.slug`",
+    matches: |text| {
         let is_field = |path: &str| !path.is_empty() && !path.contains(['\n', '\r']);
         text == "id" || text == "type" || text.strip_prefix("fields.").is_some_and(is_field)
     },
 };
 
-/// Every pattern that a schema may name.
+/// All patterns that a schema can use.
 pub const PATTERNS: [Pattern; 6] = [NAME, VARIANT_KEY, TRACKING_ID, COOKIE, ROUTE_PATH, ITEM_PATH];
 
 fn is_name(text: &str) -> bool {
@@ -74,7 +77,7 @@ impl TryFrom<String> for Name {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Name, Self::Error> {
-        if (NAME.holds)(&text) { Ok(Name(text)) } else { Err(NAME.says) }
+        if (NAME.matches)(&text) { Ok(Name(text)) } else { Err(NAME.description) }
     }
 }
 

@@ -1,71 +1,72 @@
-//! From a site's files to its typed source, with every mistake of syntax and shape.
+//! Reads the files of a site into typed source and reports every error of syntax and schema.
 //!
-//! In come files; out come what could be read and the mistakes of the rest. What always holds: a file with a mistake of syntax
-//! or shape is in no part of the source, and a part that is missing for that reason is `None`, so that whoever checks
-//! references can tell "not there" from "not readable", and all mistakes of a site come at once.
+//! A file with a syntax or schema error is not part of the source, and its part is `None`. So checks of
+//! references can tell "not there" from "not readable", and the author sees the diagnostics of all files at
+//! once.
 
 use std::collections::BTreeMap;
 
 use serde::de::DeserializeOwned;
 
 use super::consistency;
-use super::diagnostics::{At, Mistake, Mistakes};
-use super::files::{Fault, Files};
+use super::diagnostics::{Diagnostic, Diagnostics, Target};
+use super::files::{FileError, Files};
 use super::pattern::{NAME, Name};
-use super::schema::Kind;
-use super::syntax::{self, Break};
+use super::schema::FileKind;
+use super::syntax::{self, ParseError};
 use super::types::{Audiences, Content, Groups, Queries, Route, Site};
-use super::validate::Shape;
-use crate::limits::FILES_MAX;
+use super::validate::Validator;
+use crate::limits::SOURCE_FILES_MAX;
 use crate::nearest::nearest;
 
-/// What stands in a site's folder. `None` is a part whose file has mistakes; where an optional file is not there, its part is
-/// empty.
+/// The typed source of a site. A part is `None` if its file has errors. The part of an optional file that
+/// does not exist is empty.
 #[derive(Debug)]
 pub struct Source {
     pub site: Option<Site>,
     pub audiences: Option<Audiences>,
     pub groups: Option<Groups>,
     pub queries: Option<Queries>,
-    /// By file; those without mistakes.
+    /// The valid routes, by file.
     pub routes: Vec<(String, Route)>,
-    /// By collection.
+    /// The collections, by name.
     pub content: BTreeMap<Name, Collection>,
 }
 
-/// The items of one collection, or `None` where its file has mistakes.
+/// The items of one collection, or `None` if its file has errors.
 #[derive(Debug)]
 pub struct Collection {
     pub file: String,
     pub items: Option<Content>,
 }
 
-const SITE: &str = "site.json";
-const AUDIENCES: &str = "audiences.json";
-const GROUPS: &str = "groups.json";
-pub(crate) const QUERIES: &str = "queries.json";
+const SITE_FILE: &str = "site.json";
+const AUDIENCES_FILE: &str = "audiences.json";
+const GROUPS_FILE: &str = "groups.json";
+pub(crate) const QUERIES_FILE: &str = "queries.json";
 
-/// Reads a site's files. `progress` hears, file by file, how many are done and how many there are.
-pub fn read(files: &Files, progress: &dyn Fn(usize, usize)) -> (Source, Mistakes) {
+/// Reads the files of a site. Calls `progress` after each file with the number of files done and the total.
+pub fn read(files: &Files, progress: &dyn Fn(usize, usize)) -> (Source, Diagnostics) {
     let mut reader = Reader::new();
-    if files.len() > FILES_MAX {
-        let expected = format!("at most {FILES_MAX} files");
-        reader.mistakes.add(Mistake::of_value(".", "", expected, "more"));
+    if files.len() > SOURCE_FILES_MAX {
+        let expected = format!("at most {SOURCE_FILES_MAX} files");
+        let mistake = Diagnostic::at_value(".", "", expected, "more");
+        reader.diagnostics.add(mistake.with_title("too many files"));
     } else {
         for (done, (file, bytes)) in files.iter().enumerate() {
-            reader.file(file, bytes);
+            reader.read_file(file, bytes);
             progress(done + 1, files.len());
         }
-        reader.expect_site(files);
-        consistency::check(&reader.source, &mut reader.mistakes);
+        reader.require_site(files);
+        consistency::check(&reader.source, &mut reader.diagnostics);
     }
-    (reader.source, reader.mistakes)
+    (reader.source, reader.diagnostics)
 }
 
 struct Reader {
-    shapes: BTreeMap<Kind, Shape>,
+    validators: BTreeMap<FileKind, Validator>,
     source: Source,
-    mistakes: Mistakes,
+    diagnostics: Diagnostics,
 }
 
 impl Reader {
@@ -78,90 +79,96 @@ impl Reader {
             routes: Vec::new(),
             content: BTreeMap::new(),
         };
-        let shapes = Kind::ALL.into_iter().map(|kind| (kind, Shape::of(kind))).collect();
-        Reader { shapes, source, mistakes: Mistakes::default() }
+        let validators = FileKind::ALL.into_iter().map(|kind| (kind, Validator::new(kind))).collect();
+        Reader { validators, source, diagnostics: Diagnostics::default() }
     }
 
-    fn file(&mut self, file: &str, bytes: Result<&[u8], &Fault>) {
+    fn read_file(&mut self, file: &str, bytes: Result<&[u8], &FileError>) {
         match file {
-            SITE => self.source.site = self.typed(Kind::Site, file, bytes),
-            AUDIENCES => self.source.audiences = self.typed(Kind::Audiences, file, bytes),
-            GROUPS => self.source.groups = self.typed(Kind::Groups, file, bytes),
-            QUERIES => self.source.queries = self.typed(Kind::Queries, file, bytes),
+            SITE_FILE => self.source.site = self.parse_file(FileKind::Site, file, bytes),
+            AUDIENCES_FILE => self.source.audiences = self.parse_file(FileKind::Audiences, file, bytes),
+            GROUPS_FILE => self.source.groups = self.parse_file(FileKind::Groups, file, bytes),
+            QUERIES_FILE => self.source.queries = self.parse_file(FileKind::Queries, file, bytes),
             _ if file.starts_with("routes/") => {
-                let route = self.typed(Kind::Route, file, bytes);
+                let route = self.parse_file(FileKind::Route, file, bytes);
                 let route = route.map(|route| (file.to_owned(), route));
                 self.source.routes.extend(route);
             }
-            _ if file.starts_with("content/") => self.content(file, bytes),
-            _ => self.unexpected(file),
+            _ if file.starts_with("content/") => self.read_content(file, bytes),
+            _ => self.report_unexpected(file),
         }
     }
 
-    fn content(&mut self, file: &str, bytes: Result<&[u8], &Fault>) {
+    fn read_content(&mut self, file: &str, bytes: Result<&[u8], &FileError>) {
         let name = file.trim_start_matches("content/");
         let name = name.strip_suffix(".json").unwrap_or(name);
         let Ok(collection) = Name::try_from(name.to_owned()) else {
-            let expected = format!("`content/<collection>.json` with a name of {}", NAME.says);
-            let came = format!("`{file}`");
-            return self.mistakes.add(Mistake::of_value(file, "", expected, came));
+            let expected = format!("`content/<collection>.json` with a name of {}", NAME.description);
+            let mistake = Diagnostic::at_value(file, "", expected, format!("`{file}`"));
+            return self
+                .diagnostics
+                .add(mistake.with_title(format!("invalid name of a collection: `{file}`")));
         };
-        let items = self.typed(Kind::Content, file, bytes);
+        let items = self.parse_file(FileKind::Content, file, bytes);
         let file = file.to_owned();
         self.source.content.insert(collection, Collection { file, items });
     }
 
-    fn unexpected(&mut self, file: &str) {
-        let known = [SITE, AUDIENCES, GROUPS, QUERIES];
+    fn report_unexpected(&mut self, file: &str) {
+        let known = [SITE_FILE, AUDIENCES_FILE, GROUPS_FILE, QUERIES_FILE];
         let names = known.map(|name| format!("`{name}`")).join(", ");
         let expected = format!("{names} or a file in `routes/` or `content/`");
-        let mistake = Mistake::of_value(file, "", expected, format!("`{file}`"));
-        self.mistakes.add(mistake.with_nearest(nearest(file, known)));
+        let mistake = Diagnostic::at_value(file, "", expected, format!("`{file}`"));
+        let mistake = mistake.with_title(format!("unexpected file `{file}`"));
+        self.diagnostics.add(mistake.with_nearest(nearest(file, known)));
     }
 
-    /// The value of a file, or its mistakes.
-    fn typed<T: DeserializeOwned>(
+    /// Parses a file, or reports its errors.
+    fn parse_file<T: DeserializeOwned>(
         &mut self,
-        kind: Kind,
+        kind: FileKind,
         file: &str,
-        bytes: Result<&[u8], &Fault>,
+        bytes: Result<&[u8], &FileError>,
     ) -> Option<T> {
         let bytes = match bytes {
             Ok(bytes) => bytes,
-            Err(Fault { expected, came }) => {
-                self.mistakes.add(Mistake::of_value(file, "", expected, came));
+            Err(FileError { expected, actual: came }) => {
+                self.diagnostics.add(Diagnostic::at_value(file, "", expected, came));
                 return None;
             }
         };
-        self.checked(kind, file, bytes).unwrap_or_else(|Break { span, expected, came }| {
-            let mistake = Mistake::of_value(file, "", expected, came);
-            self.mistakes.add(Mistake { at: At::Span(span), ..mistake });
-            None
-        })
+        self.parse_and_validate(kind, file, bytes).unwrap_or_else(
+            |ParseError { span, title, expected, actual: came }| {
+                let mistake = Diagnostic::at_value(file, "", expected, came);
+                self.diagnostics.add(Diagnostic { target: Target::Span(span), title, ..mistake });
+                None
+            },
+        )
     }
 
-    fn checked<T: DeserializeOwned>(
+    fn parse_and_validate<T: DeserializeOwned>(
         &mut self,
-        kind: Kind,
+        kind: FileKind,
         file: &str,
         bytes: &[u8],
-    ) -> Result<Option<T>, Break> {
-        let before = self.mistakes.len();
-        let text = syntax::text(bytes)?;
+    ) -> Result<Option<T>, ParseError> {
+        let before = self.diagnostics.len();
+        let text = syntax::decode_utf8(bytes)?;
         let tree = syntax::parse(text)?;
-        self.shapes[&kind].check(file, &tree, &mut self.mistakes);
-        if self.mistakes.len() > before {
+        self.validators[&kind].check(file, &tree, &mut self.diagnostics);
+        if self.diagnostics.len() > before {
             return Ok(None);
         }
         let value = serde_json::from_str(text);
-        value.map(Some).map_err(|error| syntax::refused(text, &error))
+        value.map(Some).map_err(|error| syntax::parse_error(text, &error))
     }
 
-    fn expect_site(&mut self, files: &Files) {
-        if !files.contains(SITE) {
+    fn require_site(&mut self, files: &Files) {
+        if !files.contains(SITE_FILE) {
             let least = r#"{"site": "acme", "trackingId": "track_acme", "name": "Acme"}"#;
             let expected = format!("a file that names the site, at least {least}");
-            self.mistakes.add(Mistake::of_value(SITE, "", expected, "no such file"));
+            let mistake = Diagnostic::at_value(SITE_FILE, "", expected, "no such file");
+            self.diagnostics.add(mistake.with_title(format!("missing file `{SITE_FILE}`")));
         }
     }
 }

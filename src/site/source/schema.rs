@@ -1,4 +1,5 @@
-//! The kinds of authored files, and the JSON Schema (draft 2020-12) of each, made from the types of `source`.
+//! The kinds of authored files, and the JSON Schema (draft 2020-12) of each, generated from the authoring
+//! types.
 
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
@@ -9,7 +10,7 @@ use super::types::{Audiences, Content, Groups, Queries, Route, Site};
 
 /// A kind of authored file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum FileKind {
     Site,
     Audiences,
     Groups,
@@ -18,54 +19,60 @@ pub enum Kind {
     Content,
 }
 
-impl Kind {
-    pub const ALL: [Kind; 6] =
-        [Kind::Site, Kind::Audiences, Kind::Groups, Kind::Queries, Kind::Route, Kind::Content];
+impl FileKind {
+    pub const ALL: [FileKind; 6] = [
+        FileKind::Site,
+        FileKind::Audiences,
+        FileKind::Groups,
+        FileKind::Queries,
+        FileKind::Route,
+        FileKind::Content,
+    ];
 
-    /// Its word on the command line.
+    /// Returns the name of the kind on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Site => "site",
-            Kind::Audiences => "audiences",
-            Kind::Groups => "groups",
-            Kind::Queries => "queries",
-            Kind::Route => "route",
-            Kind::Content => "content",
+            FileKind::Site => "site",
+            FileKind::Audiences => "audiences",
+            FileKind::Groups => "groups",
+            FileKind::Queries => "queries",
+            FileKind::Route => "route",
+            FileKind::Content => "content",
         }
     }
 
     fn title(self) -> &'static str {
         match self {
-            Kind::Site => "site.json: the site itself",
-            Kind::Audiences => "audiences.json: sets of visitors by name",
-            Kind::Groups => "groups.json: lists of values by name, for $inGroup and $notInGroup",
-            Kind::Queries => "queries.json: content queries by name",
-            Kind::Route => "routes/**/*.json: one page or redirect",
-            Kind::Content => "content/<collection>.json: the items of a collection",
+            FileKind::Site => "site.json: the settings of the site",
+            FileKind::Audiences => "audiences.json: named sets of visitors",
+            FileKind::Groups => "groups.json: named lists of values, for $inGroup and $notInGroup",
+            FileKind::Queries => "queries.json: named content queries",
+            FileKind::Route => "routes/**/*.json: a page or a redirect",
+            FileKind::Content => "content/<collection>.json: the items of a collection",
         }
     }
 }
 
-/// The JSON Schema of a kind of file: what editors show and what is enforced.
-pub fn schema(kind: Kind) -> Value {
+/// Returns the JSON Schema of a kind of file. Editors and the validator use the same schema.
+pub fn schema(kind: FileKind) -> Value {
     let mut schema = match kind {
-        Kind::Site => generated::<Site>(),
-        Kind::Audiences => generated::<Audiences>(),
-        Kind::Groups => generated::<Groups>(),
-        Kind::Queries => generated::<Queries>(),
-        Kind::Route => generated::<Route>(),
-        Kind::Content => generated::<Content>(),
+        FileKind::Site => generate::<Site>(),
+        FileKind::Audiences => generate::<Audiences>(),
+        FileKind::Groups => generate::<Groups>(),
+        FileKind::Queries => generate::<Queries>(),
+        FileKind::Route => generate::<Route>(),
+        FileKind::Content => generate::<Content>(),
     };
     schema.insert("title".to_owned(), kind.title().into());
     schema.to_value()
 }
 
-fn generated<T: JsonSchema>() -> Schema {
+fn generate<T: JsonSchema>() -> Schema {
     let settings = SchemaSettings::draft2020_12();
-    settings.with_transform(RecursiveTransform(without_format)).into_generator().into_root_schema_for::<T>()
+    settings.with_transform(RecursiveTransform(remove_format)).into_generator().into_root_schema_for::<T>()
 }
 
-/// `format` says how Rust holds a number, which concerns no author.
-fn without_format(schema: &mut Schema) {
+/// Removes `format`. It names the Rust type of a number, which is no use to an author.
+fn remove_format(schema: &mut Schema) {
     schema.remove("format");
 }

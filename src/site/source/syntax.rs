@@ -1,7 +1,8 @@
-//! One authored text as JSON whose every value and member name knows its bytes.
+//! Parses one authored file as JSON and records the byte range of every value and member name.
 //!
-//! In come a file's bytes; out comes the tree, or the one fault that ends reading this file. What is JSON is decided by
-//! `serde_json` alone (RFC 8259, whole strings, finite numbers, bounded nesting); the tree adds the places.
+//! `serde_json` alone decides whether a text is valid JSON (RFC 8259, whole surrogate pairs, finite numbers,
+//! bounded nesting). The tree of jsonc-parser adds the byte ranges. Parsing stops at the first error of a
+//! file.
 
 use std::ops::Range;
 
@@ -9,43 +10,47 @@ use jsonc_parser::ast::Value;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::error::Category;
 
-use super::diagnostics::visible;
-use crate::limits::FILE_NESTING_MAX;
+use super::diagnostics::escape_invisible;
+use crate::limits::SOURCE_NESTING_MAX;
 
-/// Where a text stops being JSON, in bytes of the file, and why.
+/// An error of UTF-8 or JSON syntax, with its byte range in the file.
 #[derive(Debug)]
-pub struct Break {
+pub(super) struct ParseError {
     pub span: Range<usize>,
+    /// See [`Diagnostic::title`](super::diagnostics::Diagnostic::title).
+    pub title: Option<String>,
     pub expected: String,
-    pub came: String,
+    pub actual: String,
 }
 
-/// The text of a file.
+/// Decodes a file as UTF-8.
 ///
 /// # Errors
 /// The first byte that is not UTF-8.
-pub fn text(bytes: &[u8]) -> Result<&str, Break> {
+pub(super) fn decode_utf8(bytes: &[u8]) -> Result<&str, ParseError> {
     std::str::from_utf8(bytes).map_err(|error| {
         let at = error.valid_up_to();
-        Break {
+        ParseError {
             span: at..at + 1,
+            title: Some("invalid UTF-8".to_owned()),
             expected: "text in UTF-8".to_owned(),
-            came: format!("the byte 0x{:02x}", bytes[at]),
+            actual: format!("the byte 0x{:02x}", bytes[at]),
         }
     })
 }
 
-/// The tree of a text. Spans are bytes of the text; a string's and a member name's span includes its quotes.
+/// Parses a text into a tree. Spans are bytes of the text; the span of a string or a member name includes the
+/// quotes.
 ///
 /// # Errors
-/// The first place that is not JSON, or is nested deeper than `FILE_NESTING_MAX`.
-pub fn parse(text: &str) -> Result<Value<'_>, Break> {
-    serde_json::from_str::<serde_json::Value>(text).map_err(|error| refused(text, &error))?;
-    tree(text)
+/// The first place that is not JSON, or that is nested deeper than `SOURCE_NESTING_MAX`.
+pub(super) fn parse(text: &str) -> Result<Value<'_>, ParseError> {
+    serde_json::from_str::<serde_json::Value>(text).map_err(|error| parse_error(text, &error))?;
+    parse_tree(text)
 }
 
-/// The tree of a text that `serde_json` has accepted, or what jsonc-parser has against it.
-pub fn tree(text: &str) -> Result<Value<'_>, Break> {
+/// Parses a text that `serde_json` has accepted, or returns the error of jsonc-parser.
+pub(super) fn parse_tree(text: &str) -> Result<Value<'_>, ParseError> {
     let strict = ParseOptions {
         allow_comments: false,
         allow_loose_object_property_names: false,
@@ -58,7 +63,10 @@ pub fn tree(text: &str) -> Result<Value<'_>, Break> {
         allow_non_finite_numbers: false,
         allow_extended_string_escapes: false,
     };
-    let not_json = |span, came| Break { span, expected: "JSON".to_owned(), came };
+    let not_json = |span, came: String| {
+        let (title, expected, came) = invalid_json(&came);
+        ParseError { span, title, expected, actual: came }
+    };
     let parsed = parse_to_ast(text, &CollectOptions::default(), &strict);
     let parsed = parsed.map_err(|error| {
         let range = error.range();
@@ -67,38 +75,48 @@ pub fn tree(text: &str) -> Result<Value<'_>, Break> {
     parsed.value.ok_or_else(|| not_json(0..0, "an empty file".to_owned()))
 }
 
-/// `serde_json`'s refusal of a text, with its place.
-pub fn refused(text: &str, error: &serde_json::Error) -> Break {
+/// Converts an error of `serde_json`, with its place in the text.
+pub(super) fn parse_error(text: &str, error: &serde_json::Error) -> ParseError {
     let at = match error.classify() {
         Category::Eof => text.len(),
-        _ => byte_of(text, error.line(), error.column()),
+        _ => byte_offset(text, error.line(), error.column()),
     };
     let next = text[at..].chars().next();
     let at = if next.is_some() { at } else { text.trim_end().len() };
-    let (expected, came) = in_our_words(&error.to_string(), next);
-    Break { span: at..at + next.map_or(0, char::len_utf8), expected, came }
+    let (title, expected, came) = describe_error(&error.to_string(), next);
+    ParseError { span: at..at + next.map_or(0, char::len_utf8), title, expected, actual: came }
 }
 
-/// `serde_json` counts lines from 1 and columns in bytes, up to and including the offending one.
-fn byte_of(text: &str, line: usize, column: usize) -> usize {
+/// Converts a position of `serde_json`: lines count from 1, columns in bytes up to and including the invalid
+/// byte.
+fn byte_offset(text: &str, line: usize, column: usize) -> usize {
     let start: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     text.floor_char_boundary(start + column.saturating_sub(1))
 }
 
-fn in_our_words(message: &str, next: Option<char>) -> (String, String) {
+/// Returns title, expected and actual.
+fn describe_error(message: &str, next: Option<char>) -> (Option<String>, String, String) {
     let message = message.split(" at line ").next().unwrap_or(message);
-    let came = next.map(|next| format!("`{}`", visible(next.encode_utf8(&mut [0; 4]))));
+    let came = next.map(|next| format!("`{}`", escape_invisible(next.encode_utf8(&mut [0; 4]))));
     let came = came.unwrap_or_else(|| "the end of the file".to_owned());
     if message.starts_with("recursion limit") {
-        let expected = format!("at most {FILE_NESTING_MAX} levels of arrays and objects");
-        return (expected, "one more".to_owned());
+        let expected = format!("at most {SOURCE_NESTING_MAX} levels of arrays and objects");
+        return (
+            Some("arrays and objects are nested too deeply".to_owned()),
+            expected,
+            "one more".to_owned(),
+        );
     }
     if let Some(unfinished) = message.strip_prefix("EOF while parsing ") {
-        return (format!("the rest of {unfinished}"), came);
+        return (None, format!("the rest of {unfinished}"), came);
     }
     match message.strip_prefix("expected ") {
-        Some("value") => ("a JSON value".to_owned(), came),
-        Some(expected) => (expected.to_owned(), came),
-        None => ("JSON".to_owned(), message.to_owned()),
+        Some("value") => (None, "a JSON value".to_owned(), came),
+        Some(expected) => (None, expected.to_owned(), came),
+        None => invalid_json(message),
     }
+}
+
+fn invalid_json(message: &str) -> (Option<String>, String, String) {
+    (Some(format!("invalid JSON: {message}")), "JSON (RFC 8259)".to_owned(), message.to_owned())
 }

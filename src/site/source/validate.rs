@@ -1,9 +1,9 @@
-//! The shape of a kind of file, and the walk that holds a file's tree against it.
+//! Validates the tree of a file against the JSON Schema of its kind.
 //!
-//! In come the schema that authors see and the tree of one file; out come all mistakes of shape, each on its bytes: unknown,
-//! doubled and missing members, wrong types, values out of bounds. What always holds: a schema with a keyword that the walk
-//! does not know is refused when the shape is made, so the schema cannot promise what is not checked; and members doubled
-//! anywhere are found, also where the schema allows anything.
+//! Reports all schema violations of a file, each with its byte range: unknown, duplicate and missing members,
+//! wrong types, values out of bounds. A schema with a keyword that this validator does not implement is
+//! rejected when the validator is created, so the schema cannot promise a check that does not happen.
+//! Duplicate members are found everywhere, even where the schema allows any value.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,90 +12,96 @@ use jsonc_parser::common::Ranged;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use super::diagnostics::{At, Mistake, Mistakes, cut, push_token, span_of, visible};
-use super::json_schema::{ANYTHING, Keywords, NO_KEYWORDS, Schema, Type, equals, pattern};
-use super::schema::{Kind, schema};
+use super::diagnostics::{Diagnostic, Diagnostics, Target, escape_invisible, push_token, span_of, truncate};
+use super::json_schema::{ANYTHING, Keywords, NO_KEYWORDS, Schema, Type, equals, find_pattern};
+use super::schema::{FileKind, schema};
 use crate::nearest::nearest;
 
-/// Characters of an author's string, and names of an author's members, that a message repeats.
+/// Limits for repeating an author's text in a message: characters of a string, and members of an object. The
+/// rest is replaced by an ellipsis.
 const QUOTED_CHARS_MAX: usize = 60;
 const QUOTED_NAMES_MAX: usize = 8;
 
-/// What a kind of file has to look like.
-pub struct Shape {
+/// A validator for one kind of file.
+pub struct Validator {
     root: Schema,
 }
 
-impl Shape {
-    pub fn of(kind: Kind) -> Shape {
-        let root = Schema::deserialize(schema(kind)).expect("the walk knows every keyword of the schemas");
-        Shape { root }
+impl Validator {
+    pub fn new(kind: FileKind) -> Validator {
+        let root = Schema::deserialize(schema(kind)).expect("every keyword of the schemas is supported");
+        Validator { root }
     }
 
-    /// Adds every mistake of shape in a file's tree.
-    pub fn check(&self, file: &str, tree: &Value<'_>, mistakes: &mut Mistakes) {
+    /// Adds a diagnostic for each schema violation in a file's tree.
+    pub fn check(&self, file: &str, tree: &Value<'_>, mistakes: &mut Diagnostics) {
         let definitions = &self.root.keywords().definitions;
         let pointer = String::new();
-        let mut walk = Walk { definitions, file, pointer, mistakes };
-        walk.value(&self.root, tree);
+        let mut walk = TreeValidator { definitions, file, pointer, diagnostics: mistakes };
+        walk.check_value(&self.root, tree);
     }
 }
 
-/// One file under the walk; `pointer` is where it stands.
-struct Walk<'a> {
+/// The validation of one file; `pointer` is the current position.
+struct TreeValidator<'a> {
     definitions: &'a BTreeMap<String, Schema>,
     file: &'a str,
     pointer: String,
-    mistakes: &'a mut Mistakes,
+    diagnostics: &'a mut Diagnostics,
 }
 
-impl<'a> Walk<'a> {
-    fn value(&mut self, schema: &'a Schema, value: &'a Value<'a>) {
+impl<'a> TreeValidator<'a> {
+    fn check_value(&mut self, schema: &'a Schema, value: &'a Value<'a>) {
         let mut branches = Vec::new();
-        self.branches(schema, &mut branches);
+        self.collect_branches(schema, &mut branches);
         if !branches.iter().any(|branch| branch.admits_type_of(value)) {
-            self.tell(value, types_of(&branches), describe(value), None);
+            self.report(value, describe_types(&branches), describe_value(value));
         }
         branches.retain(|branch| branch.admits_type_of(value));
         match value {
-            Value::Object(object) => self.object(&branches, object, value),
-            Value::Array(array) => self.array(&branches, array, value),
-            _ => self.scalar(&branches, value),
+            Value::Object(object) => self.check_object(&branches, object, value),
+            Value::Array(array) => self.check_array(&branches, array, value),
+            _ => self.check_scalar(&branches, value),
         }
     }
 
-    /// The alternatives of a schema without references. Those of one value differ in type, in constants, or are forms of an object.
-    fn branches(&self, schema: &'a Schema, branches: &mut Vec<&'a Keywords>) {
+    /// Collects the alternatives of a schema and resolves references. Alternatives for one value differ by
+    /// type, by constants, or are forms of an object.
+    fn collect_branches(&self, schema: &'a Schema, branches: &mut Vec<&'a Keywords>) {
         let keywords = schema.keywords();
         if let Some(name) =
             keywords.reference.as_deref().and_then(|reference| reference.strip_prefix("#/$defs/"))
         {
-            return self.branches(&self.definitions[name], branches);
+            return self.collect_branches(&self.definitions[name], branches);
         }
         let alternatives = || keywords.any_of.iter().chain(&keywords.one_of);
         for alternative in alternatives() {
-            self.branches(alternative, branches);
+            self.collect_branches(alternative, branches);
         }
         if alternatives().next().is_none() {
             branches.push(keywords);
         }
     }
 
-    /// Where several forms are allowed, the one that has exactly these members counts, or else all of them together.
-    fn object(&mut self, forms: &[&'a Keywords], object: &'a Object<'a>, value: &Value<'_>) {
+    /// Checks an object. If the schema has several forms and one has exactly these members, only that form
+    /// applies. Otherwise the members of all forms are allowed.
+    fn check_object(&mut self, forms: &[&'a Keywords], object: &'a Object<'a>, value: &Value<'_>) {
         let names: BTreeSet<&str> = object.properties.iter().map(|member| member.name.as_str()).collect();
-        let fitting = forms.iter().position(|form| form.is_form_of(&names));
+        let fitting = forms.iter().position(|form| form.accepts_members(&names));
         let counting = fitting.map_or(forms, |fitting| &forms[fitting..=fitting]);
-        let meant = self.members(counting, object);
+        let meant = self.check_members(counting, object);
         match counting {
-            [form] => self.missing_members(form, &meant, value),
-            [_, ..] if !forms.iter().any(|form| form.is_form_of(&meant)) => self.no_form(forms, value),
+            [form] => self.report_missing_members(form, &meant, value),
+            [_, ..] if !forms.iter().any(|form| form.accepts_members(&meant)) => {
+                self.report_no_form(forms, value)
+            }
             _ => {}
         }
     }
 
-    /// Checks the members one by one. Back comes which the author meant to write: the known ones, and the nearest of the others.
-    fn members(&mut self, forms: &[&'a Keywords], object: &'a Object<'a>) -> BTreeSet<&'a str> {
+    /// Checks each member. Returns the names that the author meant: known names, and for a misspelled name
+    /// the most similar known one.
+    fn check_members(&mut self, forms: &[&'a Keywords], object: &'a Object<'a>) -> BTreeSet<&'a str> {
         let mut seen = BTreeSet::new();
         let mut meant = BTreeSet::new();
         let length = self.pointer.len();
@@ -103,28 +109,31 @@ impl<'a> Walk<'a> {
             let name = member.name.as_str();
             push_token(&mut self.pointer, name);
             if !seen.insert(name) {
-                let came = format!("{} again", quoted(name));
-                self.tell(&member.name, "each member once".to_owned(), came, None);
+                let came = format!("{} again", quote(name));
+                let diagnostic = self.diagnostic(&member.name, "each member once".to_owned(), came);
+                self.diagnostics.add(diagnostic.with_title(format!("duplicate member {}", quote(name))));
             }
-            let known = forms.iter().find_map(|form| form.member(name));
+            let known = forms.iter().find_map(|form| form.member_schema(name));
             let known = known.map(|schema| (name, schema));
-            let read_as = known.or_else(|| self.unknown_member(forms, &member.name));
+            let read_as = known.or_else(|| self.report_unknown_member(forms, &member.name));
             meant.extend(read_as.map(|(name, _)| name));
-            self.value(read_as.map_or(&ANYTHING, |(_, schema)| schema), &member.value);
+            self.check_value(read_as.map_or(&ANYTHING, |(_, schema)| schema), &member.value);
             self.pointer.truncate(length);
         }
         meant
     }
 
-    /// Tells a member that may not be there. Back comes what it probably was to be, so that its value is checked all the same.
-    fn unknown_member(
+    /// Reports a member that is not allowed. Returns the member that the author probably meant, so that its
+    /// value is checked too.
+    fn report_unknown_member(
         &mut self,
         forms: &[&'a Keywords],
         name: &ObjectPropName<'_>,
     ) -> Option<(&'a str, &'a Schema)> {
         if let Some((regex, schema)) = forms.iter().find_map(|form| form.pattern_properties.iter().next()) {
-            let expected = format!("a name of {}", pattern(regex).says);
-            self.tell(name, expected, quoted(name.as_str()), None);
+            let expected = format!("a name of {}", find_pattern(regex).description);
+            let diagnostic = self.diagnostic(name, expected, quote(name.as_str()));
+            self.diagnostics.add(diagnostic.with_title(format!("invalid name {}", quote(name.as_str()))));
             return Some((regex, schema));
         }
         let known = forms.iter().flat_map(|form| &form.properties);
@@ -132,103 +141,111 @@ impl<'a> Walk<'a> {
             known.map(|(name, schema)| (name.as_str(), schema)).collect();
         let meant = nearest(name.as_str(), known.keys().copied());
         if !forms.is_empty() {
-            let expected = one_of(known.keys().copied());
-            self.tell(name, expected, quoted(name.as_str()), meant.clone());
+            let expected = list_alternatives(known.keys().copied());
+            let diagnostic =
+                self.diagnostic(name, expected, quote(name.as_str())).with_nearest(meant.clone());
+            self.diagnostics.add(diagnostic.with_title(format!("unknown member {}", quote(name.as_str()))));
         }
         known.into_iter().find(|(name, _)| Some(*name) == meant.as_deref())
     }
 
-    fn missing_members(&mut self, form: &Keywords, names: &BTreeSet<&str>, value: &Value<'_>) {
+    fn report_missing_members(&mut self, form: &Keywords, names: &BTreeSet<&str>, value: &Value<'_>) {
         for name in &form.required {
             if !names.contains(name.as_str()) {
-                self.tell(value, format!("the member `{name}`"), describe(value), None);
+                let diagnostic =
+                    self.diagnostic(value, format!("the member `{name}`"), describe_value(value));
+                self.diagnostics.add(diagnostic.with_title(format!("missing member `{name}`")));
             }
         }
     }
 
-    fn no_form(&mut self, forms: &[&Keywords], value: &Value<'_>) {
-        let forms = forms.iter().map(|form| form.form()).collect::<Vec<_>>().join(" or ");
-        self.tell(value, forms, describe(value), None);
+    fn report_no_form(&mut self, forms: &[&Keywords], value: &Value<'_>) {
+        let forms = forms.iter().map(|form| form.describe_form()).collect::<Vec<_>>().join(" or ");
+        let diagnostic = self.diagnostic(value, forms, describe_value(value));
+        self.diagnostics.add(diagnostic.with_title("missing or conflicting members"));
     }
 
-    fn array(&mut self, branches: &[&'a Keywords], array: &'a Array<'a>, value: &Value<'_>) {
+    fn check_array(&mut self, branches: &[&'a Keywords], array: &'a Array<'a>, value: &Value<'_>) {
         let branch = branches.first().copied().unwrap_or(&NO_KEYWORDS);
-        if let Some(expected) = branch.expected_elements(array.elements.len()) {
-            self.tell(value, expected, describe(value), None);
+        if let Some(expected) = branch.unmet_length_constraint(array.elements.len()) {
+            self.report(value, expected, describe_value(value));
         }
         let length = self.pointer.len();
         for (index, element) in array.elements.iter().enumerate() {
             push_token(&mut self.pointer, &index.to_string());
-            self.value(branch.element(index), element);
+            self.check_value(branch.element_schema(index), element);
             self.pointer.truncate(length);
         }
     }
 
-    fn scalar(&mut self, branches: &[&'a Keywords], value: &Value<'_>) {
+    fn check_scalar(&mut self, branches: &[&'a Keywords], value: &Value<'_>) {
         let constants: Vec<&Json> = branches.iter().flat_map(|branch| branch.constants()).collect();
         if constants.is_empty() {
-            for expected in branches.iter().filter_map(|branch| branch.expected_instead(value)) {
-                self.tell(value, expected, describe(value), None);
+            for expected in branches.iter().filter_map(|branch| branch.unmet_constraint(value)) {
+                self.report(value, expected, describe_value(value));
             }
         } else if !constants.iter().any(|constant| equals(value, constant)) {
-            let texts: Vec<String> = constants.iter().map(|constant| plain(constant)).collect();
+            let texts: Vec<String> = constants.iter().map(|constant| constant_text(constant)).collect();
             let texts = || texts.iter().map(String::as_str);
             let string = value.as_string_lit();
             let nearest = string.and_then(|string| nearest(&string.value, texts()));
-            self.tell(value, one_of(texts()), describe(value), nearest);
+            let diagnostic = self.diagnostic(value, list_alternatives(texts()), describe_value(value));
+            self.diagnostics.add(diagnostic.with_nearest(nearest));
         }
     }
 
-    fn tell(&mut self, at: &impl Ranged, expected: String, came: String, nearest: Option<String>) {
-        self.mistakes.add(Mistake {
-            file: self.file.to_owned(),
-            pointer: self.pointer.clone(),
-            at: At::Span(span_of(at)),
-            expected,
-            came,
-            nearest,
-        });
+    fn report(&mut self, at: &impl Ranged, expected: String, came: String) {
+        let diagnostic = self.diagnostic(at, expected, came);
+        self.diagnostics.add(diagnostic);
+    }
+
+    fn diagnostic(&self, at: &impl Ranged, expected: String, came: String) -> Diagnostic {
+        let diagnostic = Diagnostic::at_value(self.file, self.pointer.clone(), expected, came);
+        Diagnostic { target: Target::Span(span_of(at)), ..diagnostic }
     }
 }
 
-/// The types that a schema admits. `null`, which counts as absent, is nothing that an author should write.
-fn types_of(branches: &[&Keywords]) -> String {
+/// Lists the types that a schema allows, without `null`. An author should leave a member out instead.
+fn describe_types(branches: &[&Keywords]) -> String {
     let types = branches.iter().flat_map(|branch| branch.types());
-    let mut says: Vec<&str> = types.filter(|&&kind| kind != Type::Null).map(|kind| kind.says()).collect();
+    let mut says: Vec<&str> =
+        types.filter(|&&kind| kind != Type::Null).map(|kind| kind.description()).collect();
     says.dedup();
     says.join(" or ")
 }
 
-/// What stands there, for `Mistake::came`.
-fn describe(value: &Value<'_>) -> String {
+/// Describes a value for [`Diagnostic::actual`].
+fn describe_value(value: &Value<'_>) -> String {
     match value {
         Value::NullKeyword(_) => "null".to_owned(),
         Value::BooleanLit(boolean) => boolean.value.to_string(),
-        Value::NumberLit(number) => format!("the number {}", cut(number.value, QUOTED_CHARS_MAX)),
+        Value::NumberLit(number) => format!("the number {}", truncate(number.value, QUOTED_CHARS_MAX)),
         Value::StringLit(string) => {
-            format!("the string {:?}", cut(&string.value, QUOTED_CHARS_MAX))
+            format!("the string {:?}", truncate(&string.value, QUOTED_CHARS_MAX))
         }
-        Value::Array(array) => format!("an array of {}", array.elements.len()),
+        Value::Array(array) if array.elements.is_empty() => "an empty array".to_owned(),
+        Value::Array(array) if array.elements.len() == 1 => "an array of 1 element".to_owned(),
+        Value::Array(array) => format!("an array of {} elements", array.elements.len()),
         Value::Object(object) if object.properties.is_empty() => "an empty object".to_owned(),
         Value::Object(object) => {
             let names =
-                object.properties.iter().take(QUOTED_NAMES_MAX).map(|member| quoted(member.name.as_str()));
+                object.properties.iter().take(QUOTED_NAMES_MAX).map(|member| quote(member.name.as_str()));
             let more = if object.properties.len() > QUOTED_NAMES_MAX { ", …" } else { "" };
             format!("an object with {}{more}", names.collect::<Vec<_>>().join(", "))
         }
     }
 }
 
-fn plain(constant: &Json) -> String {
+fn constant_text(constant: &Json) -> String {
     constant.as_str().map_or_else(|| constant.to_string(), str::to_owned)
 }
 
-fn quoted(name: &str) -> String {
-    format!("`{}`", visible(&cut(name, QUOTED_CHARS_MAX)))
+fn quote(name: &str) -> String {
+    format!("`{}`", escape_invisible(&truncate(name, QUOTED_CHARS_MAX)))
 }
 
-fn one_of<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
-    let texts: Vec<String> = texts.into_iter().map(quoted).collect();
+fn list_alternatives<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+    let texts: Vec<String> = texts.into_iter().map(quote).collect();
     match texts.as_slice() {
         [only] => only.clone(),
         _ => format!("one of {}", texts.join(", ")),

@@ -1,10 +1,11 @@
-//! The authoring types: what stands in a site's folder, file by file.
+//! The authoring types: the contents of a site directory, file by file.
 //!
-//! From these types come both the JSON Schema that an author's editor shows (`schema`; the doc comments are its texts) and, by
-//! `shape`, what is enforced: a member's doc comment speaks to the author of a site, and a bound stands here or nowhere.
-//! What always holds of a value: its file was checked against the schema before. What `compile` decides (references, paths,
-//! conditions, time zones, times, origins, weights) is still open. JSON `null` counts as absent for optional members. They are
-//! read from text by `serde_json::from_str` only, since that alone can hand out an author's text.
+//! The JSON Schema of each file is generated from these types, and both editors and the validator use it. So
+//! the doc comment of a member is the text that the author of a site reads, and a bound that is not in a type
+//! is not checked. A value of these types passed schema validation before. References, paths, conditions,
+//! time zones, times, origins and weights are checked later, by `compile`. JSON `null` counts as absent for
+//! optional members. Deserialize these types only with `serde_json::from_str`, because only it can return the
+//! author's text of a value.
 
 mod query;
 mod route;
@@ -16,62 +17,62 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::Deserialize as Read;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::pattern::Name;
-pub use query::{Param, ParamKind, Query, Scalar};
-pub use route::{
-    Each, EmbeddedQuery, Experiment, ItemPath, Layout, Node, PageRoute, PersonalizedZone, Redirect,
-    RedirectRoute, Root, Route, Rule, Share, Zone,
+pub(crate) use query::{Param, ParamKind, Query, Scalar};
+pub(crate) use route::{
+    EachItem, EmbeddedQuery, Experiment, ItemPath, Layout, Node, PageRoute, PersonalizedZone,
 };
-pub use site::{Bots, Cache, CacheTimes, IpAddresses, Privacy, Site};
+pub use route::{Route, Rule, Zone};
+pub use site::{Bots, CacheTimes, IpPolicy, Site};
 
-/// audiences.json
+/// The audiences of a site (`audiences.json`), by key.
 pub type Audiences = BTreeMap<Name, Audience>;
-/// groups.json: lists of values by name.
+/// Named lists of values (`groups.json`).
 pub type Groups = BTreeMap<Name, Vec<Value>>;
-/// queries.json
+/// The content queries of a site (`queries.json`), by key.
 pub type Queries = BTreeMap<Name, Query>;
-/// content/<collection>.json
+/// The items of a collection (`content/<collection>.json`).
 pub type Content = Vec<Item>;
 
-/// A JSON value whose text is kept as authored, token by token.
-pub type Authored = Box<RawValue>;
+/// A JSON value with the author's text, unchanged.
+pub(crate) type RawJson = Box<RawValue>;
 
-/// A JSON object of any members, as the schema shows it.
+/// A JSON object with any members, for the schema.
 type AnyObject = Map<String, Value>;
 
-/// A set of visitors, said by a condition.
-#[derive(Debug, Clone, Read, JsonSchema)]
+/// A set of visitors, defined by a condition.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Audience {
-    /// The audience's name for people.
+    /// A display name.
     pub name: Option<String>,
-    /// Who belongs to it: a condition over the visitor's profile.
+    /// A condition over the visitor's profile. Visitors that match belong to the audience.
     #[schemars(with = "AnyObject")]
     pub when: Value,
 }
 
-/// An item of content.
-#[derive(Debug, Clone, Read, JsonSchema)]
+/// A content item.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Item {
-    /// The item's id, the only one in its collection.
+    /// The item's ID, unique in its collection.
     #[schemars(length(min = 1, max = 128))]
     pub id: String,
-    /// What kind of item it is.
+    /// The item's type, such as `article`.
     #[serde(rename = "type")]
     #[schemars(length(min = 1))]
     pub kind: String,
-    /// The item's fields. Answered as they are written.
+    /// The item's fields. Responses contain them as written.
     #[schemars(with = "AnyObject")]
-    pub fields: Members<String, Authored>,
+    pub fields: Members<String, RawJson>,
 }
 
-/// The members of an object in the order in which they were written.
+/// The members of an object, in the author's order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Members<K, V>(pub Vec<(K, V)>);
 

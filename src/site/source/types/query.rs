@@ -1,4 +1,4 @@
-//! `queries.json`.
+//! The types of `queries.json`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,47 +14,49 @@ use crate::site::source::pattern::Name;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Query {
-    /// The collection that is asked: `content/<collection>.json`.
+    /// The collection to search: `content/<collection>.json`.
     pub collection: Name,
-    /// What a caller may give.
+    /// The parameters that a caller can pass, by name.
     #[serde(default)]
     pub params: BTreeMap<Name, Param>,
-    /// Which items match: a condition over their fields, in which `{"$param": "name"}` stands for what the caller gave. A clause
-    /// whose parameter is not given is left out, and so is what then holds nothing: an alternative of an `$or`, a `$not`.
+    /// A condition over the items' fields. `{"$param": "name"}` is the value that the caller passes. If the
+    /// caller leaves an optional parameter out, the clauses that use it are removed. An alternative of an
+    /// `$or`, or a `$not`, that becomes empty is removed too.
     #[serde(rename = "where")]
     #[schemars(with = "Option<AnyObject>")]
-    pub matching: Option<Value>,
-    /// Fields to sort by, `-` before those that descend. Items that are equal in all of them stand by `id`.
+    pub condition: Option<Value>,
+    /// The fields to sort by; a leading `-` sorts in descending order. Items with equal values are sorted by
+    /// `id`.
     #[serde(default)]
     #[schemars(inner(length(min = 1)))]
     pub order_by: Vec<String>,
-    /// The fields that an answer has. Left out: all.
+    /// The fields to return. Default: all.
     #[schemars(inner(length(min = 1)))]
     pub select: Option<Vec<String>>,
-    /// How many items a page of the answer has, unless the caller says otherwise. Left out: 20.
+    /// The number of items per page if the caller does not set one. Default: 20.
     #[schemars(range(min = 1, max = 100))]
     pub limit: Option<u32>,
 }
 
-/// What a caller may give to a query.
+/// A parameter of a query.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Param {
-    /// The type of its values, exactly: `"1"` is no number.
+    /// The type of the values. There is no conversion: `"1"` is not a number.
     #[serde(rename = "type")]
     pub kind: ParamKind,
-    /// The only values it may have.
+    /// The allowed values. Default: all values of the type.
     #[serde(rename = "enum")]
     #[schemars(length(min = 1))]
     pub values: Option<Vec<Scalar>>,
-    /// Its value where the caller gives none.
+    /// The value to use if the caller passes none.
     pub default: Option<Scalar>,
-    /// Whether the caller may leave it out; clauses that use it are then left out too.
+    /// Whether the caller may leave the parameter out. The clauses that use it are then removed.
     #[serde(default)]
     pub optional: bool,
-    /// The least number it may be.
+    /// The smallest allowed number.
     pub minimum: Option<Number>,
-    /// The greatest number it may be.
+    /// The largest allowed number.
     pub maximum: Option<Number>,
 }
 
@@ -67,7 +69,7 @@ pub enum ParamKind {
     Boolean,
 }
 
-/// A value of a parameter.
+/// A value of a parameter: a string, a number or a boolean.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Scalar {
@@ -76,7 +78,7 @@ pub enum Scalar {
     Boolean(bool),
 }
 
-/// As a message repeats it.
+/// Writes the value as diagnostics quote it.
 impl fmt::Display for Scalar {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,19 +1,19 @@
-//! `routes/**/*.json`: routes, layouts, zones and rules.
+//! The types of `routes/**/*.json`: routes, layouts, zones and rules.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::JsonSchema;
-use serde::Deserialize as Read;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{AnyObject, Authored, Members};
+use super::{AnyObject, Members, RawJson};
 use crate::site::source::pattern::{ITEM_PATH, Name, ROUTE_PATH, VARIANT_KEY};
 
-/// One page of the site. Its path counts, not the file's name.
+/// A page or a redirect. `path` sets its URL path; the name of the file has no meaning.
 #[derive(Debug, Clone, JsonSchema)]
 #[schemars(untagged)]
 pub enum Route {
@@ -21,62 +21,63 @@ pub enum Route {
     Redirect(RedirectRoute),
 }
 
-/// A path that shows a layout.
-#[derive(Debug, Clone, Read, JsonSchema)]
+/// A route that shows a page.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PageRoute {
-    /// The path: `/pricing`, or a pattern: `/blog/:slug`, `/docs/*`.
+    /// The URL path, such as `/pricing`, or a pattern, such as `/blog/:slug` or `/docs/*`.
     #[schemars(extend("pattern" = ROUTE_PATH.regex))]
     pub path: String,
-    /// When the page was last changed (RFC 3339).
+    /// The time of the last change (RFC 3339).
     pub updated_at: Option<String>,
-    /// The items of a collection, each of which makes one path of the pattern. Left out: the pattern takes any value.
-    pub each: Option<Each>,
-    /// What the page shows.
+    /// Generates one path of the pattern for each item of a collection. Other paths then get 404. Default:
+    /// the pattern matches any value.
+    pub each: Option<EachItem>,
+    /// The content of the page.
     pub layout: Layout,
 }
 
-/// The items that make the paths of a pattern. For each of the pattern's parameters there is a member that says what of the
-/// item its value is: `"slug": "fields.slug"`.
-#[derive(Debug, Clone, Read, JsonSchema)]
-pub struct Each {
+/// The items that generate the paths of a pattern. Each parameter of the pattern needs a member with the item
+/// field that fills it: `"slug": "fields.slug"`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct EachItem {
     /// The collection: `content/<collection>.json`.
     pub collection: Name,
-    /// Which of its items: a condition over their fields. Left out: all.
+    /// A condition over the items' fields that selects the items. Default: all.
     #[serde(rename = "where")]
     #[schemars(with = "Option<AnyObject>")]
-    pub matching: Option<Value>,
-    /// What of an item each of the pattern's parameters is.
+    pub condition: Option<Value>,
+    /// The item field for each parameter of the pattern.
     #[serde(flatten)]
     pub params: BTreeMap<String, ItemPath>,
 }
 
-/// What of an item a value is: `id`, `type`, or a field: `fields.slug`.
-#[derive(Debug, Clone, Read, JsonSchema)]
+/// A part of an item: `id`, `type`, or a field such as `fields.slug`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(inline, extend("pattern" = ITEM_PATH.regex))]
 pub struct ItemPath(pub String);
 
-/// A path that leads to another.
-#[derive(Debug, Clone, Read, JsonSchema)]
+/// A route that redirects to another path or URL.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RedirectRoute {
-    /// The path: `/pricing`, or a pattern: `/blog/:slug`, `/docs/*`.
+    /// The URL path, such as `/pricing`, or a pattern, such as `/blog/:slug` or `/docs/*`.
     #[schemars(extend("pattern" = ROUTE_PATH.regex))]
     pub path: String,
-    /// When the redirect was last changed (RFC 3339).
+    /// The time of the last change (RFC 3339).
     pub updated_at: Option<String>,
-    /// Where it leads.
+    /// The target and the status of the redirect.
     pub redirect: Redirect,
 }
 
-/// Where a redirect leads.
-#[derive(Debug, Clone, Read, JsonSchema)]
+/// The target and the status of a redirect.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Redirect {
     /// A path of this site, or a URL.
     #[schemars(length(min = 1))]
     pub to: String,
-    /// The HTTP status it stands for.
+    /// The HTTP status of the redirect, for the page's code to send.
     #[schemars(extend("enum" = [301, 302, 303, 307, 308]))]
     pub status: u16,
 }
@@ -97,7 +98,8 @@ impl Route {
     }
 }
 
-/// Either form, told by its text: serde's own buffering for this would lose the text of props.
+/// Selects the form by parsing the text. The buffering of serde's untagged enums would lose the text of
+/// props.
 impl<'de> Deserialize<'de> for Route {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = <&RawValue>::deserialize(deserializer)?.get();
@@ -108,25 +110,26 @@ impl<'de> Deserialize<'de> for Route {
     }
 }
 
-/// What a page shows.
-#[derive(Debug, Clone, Read, JsonSchema)]
+/// The content of a page.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Layout {
+    /// The page itself, as a component.
     pub root: Root,
-    /// The zones of the page by name, in the order in which they are answered.
+    /// The zones of the page by name. Responses keep this order.
     pub zones: Members<Name, Zone>,
 }
 
 /// The page itself, as a component.
-#[derive(Debug, Clone, Read, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Root {
-    /// The page's props, such as its title. Answered as they are written.
+    /// The props of the page, such as its title. Responses contain them as written.
     #[schemars(with = "AnyObject")]
-    pub props: Authored,
+    pub props: RawJson,
 }
 
-/// A place for nodes: the same for everyone (an array), or personalized (an object).
+/// A place for components: an array is the same for all visitors, an object is personalized.
 #[derive(Debug, Clone, JsonSchema)]
 #[schemars(untagged)]
 pub enum Zone {
@@ -158,98 +161,104 @@ impl<'de> Visitor<'de> for ZoneVisitor {
     }
 }
 
-/// A zone whose nodes depend on the visitor. Its name is the only one of a personalized zone in its route.
-#[derive(Debug, Clone, Read, JsonSchema)]
+/// A zone whose content depends on the visitor. No other personalized zone of the route may have the same
+/// name.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PersonalizedZone {
-    /// What is shown where no rule matches.
+    /// The content if no rule matches.
     pub default: Vec<Node>,
-    /// What else may be shown, by key.
+    /// The alternative contents, by variant key.
     #[schemars(with = "BTreeMap<VariantKey, Vec<Node>>")]
     pub variants: Members<Name, Vec<Node>>,
-    /// Tried in order; the first that matches decides.
+    /// The rules, tried in order. The first rule that matches selects the variant.
     pub rules: Vec<Rule>,
 }
 
-/// The schema of a variant's key.
+/// The schema of a variant key.
 #[derive(JsonSchema)]
 #[schemars(inline, extend("pattern" = VARIANT_KEY.regex))]
 struct VariantKey(#[expect(dead_code, reason = "only the schema of its type is used")] String);
 
 /// A component of the page.
-#[derive(Debug, Clone, Read, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Node {
+    /// The ID of the component, for the page's code.
     pub id: Name,
-    /// The component's type, as the page's code names it.
+    /// The type of the component, as the page's code names it.
     #[serde(rename = "type")]
     #[schemars(length(min = 1))]
     pub kind: String,
-    /// The component's props. Answered as they are written.
+    /// The props of the component. Responses contain them as written.
     #[schemars(with = "AnyObject")]
-    pub props: Authored,
+    pub props: RawJson,
     /// Zones inside this component.
     pub zones: Option<Members<Name, Zone>>,
-    /// A content query whose items the answer carries with this node.
+    /// A content query. Responses contain the first page of its items in this node.
     pub query: Option<EmbeddedQuery>,
 }
 
-/// A content query whose items an answer carries.
-#[derive(Debug, Clone, Read, JsonSchema)]
+/// A content query whose items are part of a node.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EmbeddedQuery {
-    /// The query's name in `queries.json`.
+    /// The key of the query in `queries.json`.
     pub id: Name,
-    /// Its parameters by name. In a pattern route, `{"$route": "slug"}` stands for a part of the path.
+    /// The parameter values by name. In a pattern route, `{"$route": "slug"}` is that part of the path.
     #[schemars(with = "Option<BTreeMap<Name, Value>>")]
-    pub params: Option<Members<Name, Authored>>,
+    pub params: Option<Members<Name, RawJson>>,
 }
 
-/// Who sees a variant: an audience, whom a condition matches, or a share of the visitors in an experiment.
-#[derive(Debug, Clone, Read, JsonSchema)]
+/// A rule that selects a variant: for an audience, by a condition, or by an experiment.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Rule {
     Audience {
-        /// The audience's name in `audiences.json`.
+        /// The key of the audience in `audiences.json`.
         audience: Name,
-        /// The variant's key, or `default`.
+        /// The key of the variant, or `default`.
         variant: Name,
     },
     When {
         /// A condition over the visitor's profile.
         #[schemars(with = "AnyObject")]
         when: Value,
-        /// The variant's key, or `default`.
+        /// The key of the variant, or `default`.
         variant: Name,
     },
     Experiment {
+        /// The experiment that selects the variant.
         experiment: Experiment,
-        /// Who takes part: a condition over the visitor's profile. Left out: everyone.
+        /// A condition over the visitor's profile. Only visitors that match take part. Default: all visitors.
         #[schemars(with = "Option<AnyObject>")]
         when: Option<Value>,
     },
 }
 
-/// An experiment. The same key in several zones is one experiment, whose zones move together.
-#[derive(Debug, Clone, PartialEq, Read, JsonSchema)]
+/// An experiment. Zones whose experiments have the same key share one experiment: a visitor gets the same arm
+/// in all of them.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
+    /// The key of the experiment. Zones with the same key share the experiment.
     pub key: Name,
-    /// The keys of its arms; `default` is the zone's own nodes.
+    /// The variant key of each arm. `default` is the default content of the zone.
     #[schemars(length(min = 1))]
     pub variants: Vec<Name>,
-    /// The share of each arm; their sum is 1. Left out: equal.
+    /// The share of visitors in each arm, from 0 to 1. The sum must be 1. Default: equal shares.
     pub weights: Option<Vec<Share>>,
-    /// The share of visitors that takes part.
+    /// The share of visitors that take part, from 0 to 1.
     #[serde(default = "everyone")]
     #[schemars(extend("default" = 1))]
     pub coverage: Share,
-    /// What is hashed with the visitor's id. Left out: the key.
+    /// The seed that is hashed with the visitor's ID to choose the arm. Default: the key of the experiment.
     #[schemars(length(min = 1))]
     pub seed: Option<String>,
-    /// A name and the range of its visitors, 0 to 1, that takes part: experiments in ranges apart never share a visitor.
+    /// The name of a namespace and the start and end of a range of its visitors, from 0 to 1. Only visitors
+    /// in the range take part. Experiments with disjoint ranges of one namespace never share a visitor.
     pub namespace: Option<(Name, Share, Share)>,
-    /// The share of visitors that is kept at `default` and meets no later rule.
+    /// The share of visitors that always get `default`, from 0 to 1. No later rule applies to them.
     pub holdout: Option<Share>,
 }
 
@@ -257,7 +266,7 @@ fn everyone() -> Share {
     Share(1.0)
 }
 
-/// A share, 0 to 1.
-#[derive(Debug, Clone, Copy, PartialEq, Read, JsonSchema)]
+/// A share, from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
 #[schemars(inline, extend("minimum" = 0, "maximum" = 1))]
 pub struct Share(pub f64);

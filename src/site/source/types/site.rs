@@ -1,43 +1,44 @@
-//! `site.json`.
+//! The types of `site.json`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::site::source::pattern::{COOKIE, Name, TRACKING_ID};
 
-/// The site itself.
+/// The settings of a site.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Site {
-    /// The site's id, as servers and the operator name it.
+    /// The site ID, which servers and operators use.
     pub site: Name,
-    /// The id that pages carry: `track_` and a name.
+    /// The tracking ID, which pages use: `track_` and a name.
     #[schemars(extend("pattern" = TRACKING_ID.regex))]
     pub tracking_id: String,
-    /// The site's name for people.
+    /// A display name.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// The version of this publication; `compile --version` stands above it. Of two versions the higher is served.
+    /// The version of this publication. `compile --version` overrides it. Servers serve the highest version.
     #[schemars(range(max = 9_007_199_254_740_992_u64))]
     pub version: Option<u64>,
-    /// Origins whose browsers may read private answers and send events: `https://www.example.com`, `https://*.example.com`,
-    /// `http://localhost:*`. None: every origin may send events, and credentials are not shared.
+    /// The origins whose pages may read private responses and send events, such as `https://www.example.com`,
+    /// `https://*.example.com` or `http://localhost:*`. If the list is empty, all origins may send events,
+    /// without credentials.
     #[serde(default)]
     pub origins: Vec<String>,
     /// The IANA time zone of `now` in conditions, such as `Europe/Berlin`.
     #[serde(default = "utc")]
     pub time_zone: String,
-    /// The cookie that carries a visitor's id.
+    /// The name of the cookie with the visitor's anon ID.
     #[serde(default = "anon_id")]
     #[schemars(extend("pattern" = COOKIE.regex))]
     pub cookie: String,
-    /// How long shared caches keep public answers.
+    /// The times that shared caches keep public responses.
     #[serde(default)]
     pub cache: Cache,
-    /// What is kept of visitors.
+    /// The privacy settings for visitors.
     #[serde(default)]
     pub privacy: Privacy,
-    /// What becomes of the events of crawlers.
+    /// The treatment of events from crawlers.
     #[serde(default)]
     #[schemars(extend("default" = "flag"))]
     pub bots: Bots,
@@ -51,37 +52,43 @@ fn anon_id() -> String {
     "anon_id".to_owned()
 }
 
-/// Times of shared caches, by endpoint.
+/// The cache times of public responses, by endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Cache {
-    /// Layouts of known variants. Default: 300, 3600, 86400.
+    /// Layouts of a request whose variants all exist.
+    /// Default: `sMaxAge` 300, `staleWhileRevalidate` 3600, `staleIfError` 86400.
     #[serde(default)]
     resolve: AuthoredTimes,
-    /// Answers to content queries. Default: 60, 3600, 86400.
+    /// Results of content queries.
+    /// Default: `sMaxAge` 60, `staleWhileRevalidate` 3600, `staleIfError` 86400.
     #[serde(default)]
     query: AuthoredTimes,
-    /// The list of routes. Default: 60, 600, 86400.
+    /// Lists of routes and of variant combinations.
+    /// Default: `sMaxAge` 60, `staleWhileRevalidate` 600, `staleIfError` 86400.
     #[serde(default)]
     routes: AuthoredTimes,
 }
 
-/// Times of one endpoint, in seconds; what is left out stays at its default.
+/// The cache times of one endpoint, in seconds. A missing member keeps its default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct AuthoredTimes {
-    /// How long an answer is fresh.
-    #[schemars(range(max = 2_147_483_648_u32))] // RFC 9111 1.2.2: what a cache takes for ever
+    /// The time that a response is fresh (`s-maxage`).
+    #[schemars(range(max = 2_147_483_648_u32))]
+    // RFC 9111 section 1.2.2: a cache treats 2^31 as infinite
     s_max_age: Option<u32>,
-    /// How long after that it may be served while a new one is fetched.
+    /// The time after that during which a cache may serve the response while it fetches a new one
+    /// (`stale-while-revalidate`).
     #[schemars(range(max = 2_147_483_648_u32))]
     stale_while_revalidate: Option<u32>,
-    /// How long after that it may be served while the server fails.
+    /// The time after that during which a cache may serve the response while the server fails
+    /// (`stale-if-error`).
     #[schemars(range(max = 2_147_483_648_u32))]
     stale_if_error: Option<u32>,
 }
 
-/// The times of one endpoint's public answers, in seconds, each up to 2^31.
+/// The cache times of one endpoint's public responses, in seconds, each at most 2^31.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheTimes {
     pub s_max_age: u32,
@@ -91,20 +98,20 @@ pub struct CacheTimes {
 
 impl Cache {
     pub fn resolve(&self) -> CacheTimes {
-        self.resolve.or(300, 3600, 86_400)
+        self.resolve.with_defaults(300, 3600, 86_400)
     }
 
     pub fn query(&self) -> CacheTimes {
-        self.query.or(60, 3600, 86_400)
+        self.query.with_defaults(60, 3600, 86_400)
     }
 
     pub fn routes(&self) -> CacheTimes {
-        self.routes.or(60, 600, 86_400)
+        self.routes.with_defaults(60, 600, 86_400)
     }
 }
 
 impl AuthoredTimes {
-    fn or(&self, s_max_age: u32, stale_while_revalidate: u32, stale_if_error: u32) -> CacheTimes {
+    fn with_defaults(&self, s_max_age: u32, stale_while_revalidate: u32, stale_if_error: u32) -> CacheTimes {
         CacheTimes {
             s_max_age: self.s_max_age.unwrap_or(s_max_age),
             stale_while_revalidate: self.stale_while_revalidate.unwrap_or(stale_while_revalidate),
@@ -113,41 +120,41 @@ impl AuthoredTimes {
     }
 }
 
-/// What is kept of visitors.
+/// The privacy settings for visitors.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Privacy {
-    /// Whether events with `Sec-GPC: 1` are dropped.
+    /// Whether to drop events that are sent with `Sec-GPC: 1`.
     #[serde(default)]
     pub honor_gpc: bool,
-    /// Whether a visitor's IP address is stored.
+    /// Whether to store the IP addresses of visitors.
     #[serde(default)]
     #[schemars(extend("default" = "none"))]
-    pub ip: IpAddresses,
+    pub ip: IpPolicy,
 }
 
-/// Whether a visitor's IP address is stored.
+/// The setting for storing the IP addresses of visitors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum IpAddresses {
+pub enum IpPolicy {
     /// Never stored.
     #[default]
     None = 0,
-    /// Stored without its last part.
+    /// Stored as a network: the first 24 bits of IPv4, the first 48 bits of IPv6.
     Truncated = 1,
-    /// Stored as it is.
+    /// Stored in full.
     Full = 2,
 }
 
-/// What becomes of the events of crawlers.
+/// The treatment of events from crawlers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Bots {
     /// Not recorded.
     Drop = 0,
-    /// Recorded with a flag, in no profile.
+    /// Recorded with a flag, but not part of any profile.
     #[default]
     Flag = 1,
-    /// Recorded like any visitor's.
+    /// Recorded like the events of any visitor.
     Keep = 2,
 }
