@@ -1,34 +1,35 @@
-//! What a request asks: the site, the route, who asks, and from where.
+//! The context of a request: its site, route and visitor, and whether its response is public.
 
-use super::handler::Settings;
-use super::{Endpoint, response};
+use super::endpoint::Endpoint;
+use super::scratch::Settings;
 use crate::clock;
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::negotiate;
 use crate::http::params::{Param, Params};
-use crate::http::request::{Fields, Method, Request, Surface};
+use crate::http::request::{Headers, Method, Request, Surface};
+use crate::http::request_id::is_request_id;
 use crate::limits::SITE_ID_BYTES_MAX;
 use crate::problem::{self, Problem};
-use crate::resolve::path::{NoPath, RoutePath};
+use crate::resolve::path::{PathError, RoutePath};
 use crate::resolve::route;
-use crate::resolve::user_agent::Facts;
+use crate::resolve::user_agent::UserAgentInfo;
 use crate::resolve::visitor_context::Visitor;
-use crate::site::catalog::catalog::{Catalog, Published};
+use crate::site::catalog::catalog::{Catalog, PublishedSite};
 use crate::site::snapshot::format::{ArchivedRoute, ArchivedSite};
 use crate::visitors::events::visitor::{is_anon_id, is_placeholder};
 
 /// A request to an endpoint of a published site.
-pub(super) struct Call<'a> {
+pub(super) struct RequestContext<'a> {
     pub(super) request: &'a Request<'a>,
     pub(super) params: Params<'a>,
-    pub(super) published: &'a Published,
+    pub(super) published: &'a PublishedSite,
     pub(super) date: &'a DateLine,
     pub(super) started: Option<std::time::Instant>,
     explain_allowed: bool,
 }
 
-impl<'a> Call<'a> {
+impl<'a> RequestContext<'a> {
     pub(super) fn new(
         request: &'a Request<'a>,
         params: Params<'a>,
@@ -40,9 +41,9 @@ impl<'a> Call<'a> {
         Ok(Self {
             request,
             params,
-            published: published(catalog, params.get(Param::TrackingId), params.get(Param::Site))?,
+            published: find_site(catalog, params.get(Param::TrackingId), params.get(Param::Site))?,
             date,
-            started: request.fields.debug_timing.filter(|v| *v == b"1").map(|_| clock::instant()),
+            started: request.headers.debug_timing.filter(|v| *v == b"1").map(|_| clock::instant()),
             explain_allowed: surface == Surface::Admin || settings.explain,
         })
     }
@@ -51,69 +52,79 @@ impl<'a> Call<'a> {
         self.published.site()
     }
 
-    pub(super) fn head_only(&self) -> bool {
+    pub(super) fn is_head(&self) -> bool {
         self.request.method == Method::Head
     }
 
-    /// Whether the answer is the same for every visitor.
+    /// Returns whether the response is the same for every visitor.
     pub(super) fn is_public(&self, endpoint: Endpoint) -> bool {
         match endpoint {
             Endpoint::Routes | Endpoint::OpenApi => true,
             Endpoint::Query => self.request.method != Method::Post,
-            Endpoint::Resolve => self.params.sent(Param::Variants).is_some() && !self.asks_why(),
+            Endpoint::Resolve => {
+                self.params.get_even_if_empty(Param::Variants).is_some() && !self.requests_explanation()
+            }
             Endpoint::Variants => self.params.get(Param::Include).is_some(),
-            Endpoint::Page | Endpoint::Track | Endpoint::Batch => false,
+            Endpoint::Events(_) => false,
         }
     }
 
-    fn asks_why(&self) -> bool {
+    fn requests_explanation(&self) -> bool {
         self.params.get(Param::Explain).is_some_and(|value| value != "0")
     }
 
-    /// The CORS of a refusal, which are those of its class.
+    /// Returns the CORS of a problem: the same as those of the response that it replaces.
     pub(super) fn problem_cors(&self, endpoint: Endpoint) -> Cors<'a> {
         if self.is_public(endpoint) { Cors::Anyone } else { self.private_cors() }
     }
 
     pub(super) fn private_cors(&self) -> Cors<'a> {
         let origins = self.site().origins.iter().map(|origin| origin.as_str());
-        Cors::private(self.request.fields.origin, origins)
+        Cors::for_private(self.request.headers.origin, origins)
     }
 
-    /// Whether `explain=1` is asked for and allowed.
-    pub(super) fn explain(&self) -> Result<bool, Problem<'a>> {
-        let asked = self.params.switch(Param::Explain)?;
-        if asked && !self.explain_allowed {
-            let expected = "the operator's address, or a server that was started with --explain";
-            let problem = Problem::missing(problem::EXPLAIN_NOT_ALLOWED, expected);
-            return Err(problem.at(Param::Explain.name()));
+    /// Returns whether `explain=1` is requested.
+    ///
+    /// # Errors
+    /// `explain_not_allowed`.
+    pub(super) fn explain_requested(&self) -> Result<bool, Problem<'a>> {
+        let is_requested = self.params.flag(Param::Explain)?;
+        if is_requested && !self.explain_allowed {
+            let sentence = "explain=1 is only available on the admin address or with --explain.";
+            return Err(Problem::new(problem::EXPLAIN_NOT_ALLOWED, sentence).at(Param::Explain.name()));
         }
-        Ok(asked)
+        Ok(is_requested)
     }
 
-    /// Reads `route` into `path`, and finds what the site shows there.
+    /// Parses `route` into `path`, and finds the route of the site.
+    ///
+    /// # Errors
+    /// `missing_route`, `invalid_route`, `route_not_found`.
     pub(super) fn route(&self, path: &mut RoutePath) -> Result<&'a ArchivedRoute, Problem<'a>> {
         let name = Param::Route.name();
-        let expected = "a page path that begins with '/'";
-        let missing = Problem::missing(problem::MISSING_ROUTE, expected).at(name);
+        let missing =
+            Problem::new(problem::MISSING_ROUTE, "The query parameter 'route' is missing.").at(name);
         let value = self.params.get(Param::Route).ok_or(missing)?;
-        path.read(value).map_err(|reason| {
+        path.parse(value).map_err(|reason| {
             let expected = match reason {
-                NoPath::NotAbsolute => "a page path that begins with '/'",
-                NoPath::EmptySegment => "a page path without '//'",
-                NoPath::TooLong => "a page path of at most 2048 bytes",
+                PathError::NotAbsolute => "a page path that begins with '/'",
+                PathError::EmptySegment => "a page path without '//'",
+                PathError::TooLong => "a page path of at most 2048 bytes",
             };
-            Problem::new(problem::INVALID_ROUTE, expected, value).at(name)
+            Problem::invalid_value(problem::INVALID_ROUTE, expected, value).at(name)
         })?;
         route::find(self.site(), path).ok_or_else(|| {
-            Problem::new(problem::ROUTE_NOT_FOUND, "a path that the site publishes", value).at(name)
+            Problem::with_value(problem::ROUTE_NOT_FOUND, "The site has no route {}.", value).at(name)
         })
     }
 
-    /// Everything that rules may see of the request; what is known of the visitor is to be looked up.
-    pub(super) fn visitor(&self, agent: Facts) -> Result<Visitor<'a>, Problem<'a>> {
-        let fields = &self.request.fields;
-        let language = || fields.accept_language.and_then(negotiate::language);
+    /// Returns the visitor as the request describes it. Its profile is not looked up yet.
+    ///
+    /// # Errors
+    /// `invalid_anon_id`.
+    pub(super) fn visitor(&self, agent: UserAgentInfo) -> Result<Visitor<'a>, Problem<'a>> {
+        let fields = &self.request.headers;
+        let language = || fields.accept_language.and_then(negotiate::preferred_language);
         let country = self.params.get(Param::Country).map(str::as_bytes).or(fields.country);
         Ok(Visitor {
             anon_id: anon_id(&self.params, self.request, self.site())?,
@@ -127,20 +138,20 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// The visitor's agent, not that of a server that asks for its visitor.
+    /// Returns the User-Agent of the visitor, and not that of a server that calls on the visitor's behalf.
     pub(super) fn user_agent(&self) -> Option<&'a str> {
         let given = self.params.get(Param::UserAgent);
-        given.or_else(|| own_agent(&self.request.fields))
+        given.or_else(|| visitor_user_agent(&self.request.headers))
     }
 
-    /// The request's id: the caller's own on private answers, else a minted one.
+    /// Returns the client's request ID, if it can be sent back.
     pub(super) fn request_id(&self) -> Option<&'a [u8]> {
-        self.request.fields.request_id.filter(|id| response::is_request_id(id))
+        self.request.headers.request_id.filter(|id| is_request_id(id))
     }
 }
 
-/// The agent that a request's header names, where it is the visitor's own and not that of a server that asks for its visitor.
-pub(super) fn own_agent<'a>(fields: &Fields<'a>) -> Option<&'a str> {
+/// Returns the User-Agent header if it belongs to a visitor, and not to a server that calls on the visitor's behalf.
+pub(super) fn visitor_user_agent<'a>(fields: &Headers<'a>) -> Option<&'a str> {
     let agent = std::str::from_utf8(fields.user_agent?).ok()?;
     let holds =
         |word: &str| agent.as_bytes().windows(word.len()).any(|w| w.eq_ignore_ascii_case(word.as_bytes()));
@@ -153,34 +164,42 @@ pub(super) fn own_agent<'a>(fields: &Fields<'a>) -> Option<&'a str> {
     is_a_visitors.then_some(agent)
 }
 
-/// The site that a request names.
+/// Finds the site that a request names.
 ///
 /// # Errors
 /// `missing_site`, `invalid_tracking_id`, `site_mismatch`, `site_not_found`.
-pub(super) fn published<'c, 'a>(
+pub(super) fn find_site<'c, 'a>(
     catalog: &'c Catalog,
     tracking_id: Option<&'a str>,
     site: Option<&'a str>,
-) -> Result<&'c Published, Problem<'a>> {
-    let not_found = |param: Param, came| {
-        let expected = "a site that is published here";
-        Problem::new(problem::SITE_NOT_FOUND, expected, came).at(param.name())
+) -> Result<&'c PublishedSite, Problem<'a>> {
+    let no_site_id = |id| {
+        let sentence = "No published site has site ID {}.";
+        Problem::with_value(problem::SITE_NOT_FOUND, sentence, id).at(Param::Site.name())
+    };
+    let no_tracking_id = |id| {
+        let sentence = "No published site has tracking ID {}.";
+        Problem::with_value(problem::SITE_NOT_FOUND, sentence, id).at(Param::TrackingId.name())
     };
     match (tracking_id, site) {
-        (None, None) => Err(Problem::missing(problem::MISSING_SITE, "'trackingId' (track_...) or 'site'")),
-        (None, Some(id)) => catalog.by_site(id).ok_or_else(|| not_found(Param::Site, id)),
+        (None, None) => {
+            let sentence = "The request names no site; add 'trackingId' (track_...) or 'site'.";
+            Err(Problem::new(problem::MISSING_SITE, sentence))
+        }
+        (None, Some(id)) => catalog.by_site_id(id).ok_or_else(|| no_site_id(id)),
         (Some(id), site) => {
             let found = catalog.by_tracking_id(id).ok_or_else(|| match is_tracking_id(id) {
-                true => not_found(Param::TrackingId, id),
+                true => no_tracking_id(id),
                 false => {
                     let expected = "'track_' and 1 to 64 letters, digits, '_' or '-'";
-                    Problem::new(problem::INVALID_TRACKING_ID, expected, id).at(Param::TrackingId.name())
+                    Problem::invalid_value(problem::INVALID_TRACKING_ID, expected, id)
+                        .at(Param::TrackingId.name())
                 }
             })?;
             match site {
                 Some(site) if found.site().site != *site => {
-                    let expected = "'trackingId' and 'site' of one site";
-                    let problem = Problem::new(problem::SITE_MISMATCH, expected, site);
+                    let sentence = "'trackingId' and 'site' name different sites; 'site' is {}.";
+                    let problem = Problem::with_value(problem::SITE_MISMATCH, sentence, site);
                     Err(problem.at(Param::Site.name()))
                 }
                 _ => Ok(found),
@@ -189,10 +208,10 @@ pub(super) fn published<'c, 'a>(
     }
 }
 
-/// The anon ID that a request names: in a parameter, a header, or the site's cookie.
+/// Returns the anon ID of a request: from a parameter, a header, or the cookie of the site.
 ///
 /// # Errors
-/// `invalid_anon_id`: in a parameter only.
+/// `invalid_anon_id`, only for a parameter. An invalid header or cookie is ignored.
 pub(super) fn anon_id<'a>(
     params: &Params<'a>,
     request: &Request<'a>,
@@ -200,13 +219,13 @@ pub(super) fn anon_id<'a>(
 ) -> Result<Option<&'a str>, Problem<'a>> {
     if let Some(id) = params.get(Param::AnonId).filter(|id| !is_placeholder(id)) {
         let expected = "1 to 128 bytes of visible ASCII";
-        let invalid = Problem::new(problem::INVALID_ANON_ID, expected, id);
+        let invalid = Problem::invalid_value(problem::INVALID_ANON_ID, expected, id);
         return match is_anon_id(id) {
             true => Ok(Some(id)),
             false => Err(invalid.at(Param::AnonId.name())),
         };
     }
-    let fields = &request.fields;
+    let fields = &request.headers;
     let cookie = || fields.cookie.and_then(|all| cookie(all, &site.cookie));
     let usable = |id: &'a [u8]| {
         let id = std::str::from_utf8(id).ok()?;
@@ -222,7 +241,7 @@ pub(super) fn is_tracking_id(id: &str) -> bool {
     })
 }
 
-/// The value of the first cookie of this name (RFC 6265 section 5.4), quotes taken off.
+/// Returns the value of the first cookie with this name (RFC 6265 section 5.4), without quotes.
 fn cookie<'a>(cookies: &'a [u8], name: &str) -> Option<&'a [u8]> {
     cookies.split(|b| *b == b';').find_map(|pair| {
         let value = pair.trim_ascii().strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
@@ -231,7 +250,8 @@ fn cookie<'a>(cookies: &'a [u8], name: &str) -> Option<&'a [u8]> {
     })
 }
 
-/// ISO 3166 alpha-2, and what content delivery networks say in its place (XX, T1), in upper case.
+/// Parses a country code in upper case: ISO 3166 alpha-2, or a code that content delivery networks send in its place
+/// (XX, T1).
 fn country_code(text: &[u8]) -> Option<[u8; 2]> {
     let code: [u8; 2] = text.try_into().ok()?;
     code.iter().all(u8::is_ascii_alphanumeric).then(|| code.map(|b| b.to_ascii_uppercase()))

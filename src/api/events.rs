@@ -1,427 +1,457 @@
-//! `POST /v1/page`, `/v1/track` and their other names: from a body to the log, and from the log's word to a receipt.
+//! `POST /v1/page`, `/v1/track` and the other event endpoints: from a body to the log, and from the log to a receipt.
 //!
-//! In two steps, since the disk comes between them: [`begin`] decodes, judges and queues, and answers at once what needs no
-//! disk; [`finish`] answers what came back. While a request waits its events' fates are kept, and what its answer takes from it.
+//! The disk is between the two steps. [`EventHandler::submit`] decodes and validates the events and queues their
+//! records. It responds at once if nothing has to be written. [`EventHandler::complete`] responds when the log has
+//! written the records. The [`EventSink`] keeps the pending requests between the two steps.
 
 use super::context;
-use super::handler::{Decoded, Desk, Room, Settings};
+use super::endpoint::{Endpoint, Outcome, Poll};
 use super::problem::write_problem;
-use super::receipt::{Asked, Kept, Reply};
-use super::{Answered, Progress, rate_limit};
+use super::rate_limit;
+use super::receipt::{EventResponse, OwnedResponseParams, ResponseParams};
+use super::scratch::{DecodeBuffers, Scratch, Settings};
 use crate::clock;
 use crate::http::authorization;
 use crate::http::body;
 use crate::http::cors::Cors;
+use crate::http::date::DateLine;
 use crate::http::forwarded;
 use crate::http::params::{Param, Params};
-use crate::http::request::{Arrival, Request, Waited};
-use crate::ids::RequestIds;
-use crate::metrics::Recorded;
+use crate::http::request::{BufferedRequest, Request, RequestMeta};
+use crate::ids::RequestIdGenerator;
+use crate::metrics::EventCounters;
 use crate::problem::{self, Problem};
 use crate::resolve::path::RoutePath;
-use crate::resolve::user_agent::{AgentTable, Agents};
-use crate::site::catalog::catalog::Catalog;
+use crate::resolve::user_agent::{UserAgentCache, UserAgentParser};
+use crate::site::catalog::catalog::{Catalog, PublishedSite};
 use crate::site::snapshot::format::ArchivedSite;
-use crate::visitors::events::decode::{self, Bots, Judge, Outside, Policy, Sent};
-use crate::visitors::events::document::Reader;
-use crate::visitors::events::endpoint::Endpoint;
+use crate::visitors::events::decode::{
+    BotPolicy, Environment, EventContext, EventValidator, Policy, Submission,
+};
+use crate::visitors::events::document::JsonParser;
+use crate::visitors::events::endpoint::EventEndpoint;
 use crate::visitors::events::ip::IpPolicy;
-use crate::visitors::events::receipt::{self, Durable, Fates, Reason, Refused, Stored};
+use crate::visitors::events::receipt::{DropReason, EventResults, RejectedRequest, StoreOutcome};
 use crate::visitors::events::refusal::Refusal;
-use crate::visitors::log::{self, Completion, Outcome, Port, Record, Verdict};
+use crate::visitors::log::{self, Ack, Completion, LogClient, Record, SendError};
 
-/// A thread's way to the log: its buffers, and what waits for the disk.
-pub struct Recorder {
-    port: Port,
-    reader: Reader,
-    judge: Judge,
-    /// What the body names: a tracking ID and a site.
-    names: [String; 2],
-    /// By token.
-    waiting: Vec<Option<Waiting>>,
-    free: Vec<usize>,
-    /// What the log's word is turned into.
-    answers: Vec<receipt::Answer>,
-    /// Buffers that came back.
-    spare: Vec<Spare>,
-    recorded: Recorded,
+/// Pooled buffers, in requests: as many as connections that usually wait for one sync. Further buffers are freed.
+const POOLED_REQUESTS_MAX: usize = 1_024;
+/// Size in bytes above which a buffer is freed and not pooled. Only a batch needs more.
+const POOLED_REQUEST_BYTES_MAX: usize = 4 * 1024;
+
+/// The connection of one thread to the log: its buffers, and its pending requests.
+pub struct EventSink {
+    log: LogClient,
+    parser: JsonParser,
+    validator: EventValidator,
+    /// The tracking ID and the site ID of the body.
+    site_names: [String; 2],
+    /// The pending requests by token.
+    pending: Vec<Option<PendingRequest>>,
+    free_tokens: Vec<usize>,
+    pool: Vec<PooledBuffers>,
+    counters: EventCounters,
 }
 
 /// The buffers of a request.
 #[derive(Default)]
-struct Spare {
+struct PooledBuffers {
     records: log::Request,
-    fates: Fates,
+    results: EventResults,
 }
 
-/// A request whose records are with the writer.
-struct Waiting {
-    fates: Fates,
-    kept: Kept,
-    /// What it holds with its records, wherever they are.
-    bytes: usize,
+/// A request whose records are queued or being written.
+struct PendingRequest {
+    results: EventResults,
+    params: OwnedResponseParams,
+    /// The memory of the request, its records included.
+    memory_bytes: usize,
     completion: Option<Completion>,
-    /// Its connection is gone.
-    forgotten: bool,
+    /// Whether its connection is closed.
+    is_canceled: bool,
 }
 
-/// Buffers that are kept for the next requests, as many as connections that wait for one sync; more are freed.
-const SPARE_MAX: usize = 1_024;
-/// A larger buffer is freed, not kept: a batch's.
-const SPARE_BYTES_MAX: usize = 4 * 1024;
-
-impl Recorder {
-    /// Records through `port`; tells `recorded` what does not come so far.
-    pub fn new(port: Port, recorded: Recorded) -> Self {
+impl EventSink {
+    /// Creates a sink that records through `log` and counts dropped and rejected events in `counters`.
+    pub fn new(log: LogClient, counters: EventCounters) -> Self {
         Self {
-            port,
-            reader: Reader::new(),
-            judge: Judge::default(),
-            names: Default::default(),
-            waiting: Vec::new(),
-            free: Vec::new(),
-            answers: Vec::new(),
-            spare: Vec::new(),
-            recorded,
+            log,
+            parser: JsonParser::new(),
+            validator: EventValidator::default(),
+            site_names: Default::default(),
+            pending: Vec::new(),
+            free_tokens: Vec::new(),
+            pool: Vec::new(),
+            counters,
         }
     }
 
-    /// Has the writer take what was sent since this was called last.
-    pub(super) fn hand_over(&self) {
-        self.port.call_writer();
+    /// Wakes the log writer for the requests that were queued since the last call.
+    pub fn flush(&self) {
+        self.log.notify_writer();
     }
 
-    /// The token of a request that came back, if one did.
-    pub(super) fn take_completion(&mut self) -> Option<usize> {
-        let completion = self.port.take()?;
+    /// Takes the next completion, and returns the token of its request.
+    pub fn take_completion(&mut self) -> Option<usize> {
+        let completion = self.log.next_completion()?;
         let token = completion.request.token as usize;
-        let waiting = self.waiting.get_mut(token)?.as_mut()?;
-        if waiting.forgotten {
-            let fates = self.release(token).map(|waiting| waiting.fates);
-            self.keep(completion.request, fates.unwrap_or_default());
+        let pending = self.pending.get_mut(token)?.as_mut()?;
+        if pending.is_canceled {
+            let results = self.release(token).map(|pending| pending.results);
+            self.recycle(completion.request, results.unwrap_or_default());
         } else {
-            waiting.completion = Some(completion);
+            pending.completion = Some(completion);
         }
         Some(token)
     }
 
-    /// Whether it came back.
-    pub(super) fn is_complete(&self, token: usize) -> bool {
-        let waiting = self.waiting.get(token).and_then(Option::as_ref);
-        waiting.is_some_and(|waiting| waiting.completion.is_some())
+    /// Returns whether the completion of a request was taken.
+    pub fn is_complete(&self, token: usize) -> bool {
+        let pending = self.pending.get(token).and_then(Option::as_ref);
+        pending.is_some_and(|pending| pending.completion.is_some())
     }
 
-    /// What it holds until it is finished, about.
-    pub(super) fn waiting_bytes(&self, token: usize) -> usize {
-        self.waiting.get(token).and_then(Option::as_ref).map_or(0, |waiting| waiting.bytes)
+    /// Returns the approximate memory of a pending request, in bytes.
+    pub fn pending_bytes(&self, token: usize) -> usize {
+        self.pending.get(token).and_then(Option::as_ref).map_or(0, |pending| pending.memory_bytes)
     }
 
-    /// Nobody will ask for it any more.
-    pub(super) fn forget(&mut self, token: usize) {
-        let Some(waiting) = self.waiting.get_mut(token).and_then(Option::as_mut) else { return };
-        waiting.forgotten = true;
-        if waiting.completion.is_some() {
+    /// Cancels the response of a request, because its connection is closed. Its records are still written.
+    pub fn cancel(&mut self, token: usize) {
+        let Some(pending) = self.pending.get_mut(token).and_then(Option::as_mut) else { return };
+        pending.is_canceled = true;
+        if pending.completion.is_some() {
             self.release(token);
         }
     }
 
-    fn release(&mut self, token: usize) -> Option<Waiting> {
-        self.free.push(token);
-        self.waiting[token].take()
+    fn release(&mut self, token: usize) -> Option<PendingRequest> {
+        self.free_tokens.push(token);
+        self.pending[token].take()
     }
 
-    fn keep(&mut self, mut records: log::Request, fates: Fates) {
-        if self.spare.len() < SPARE_MAX && records.capacity() + fates.bytes() <= SPARE_BYTES_MAX {
+    /// Returns buffers to the pool.
+    fn recycle(&mut self, mut records: log::Request, results: EventResults) {
+        let bytes = records.capacity() + results.memory_bytes();
+        if self.pool.len() < POOLED_REQUESTS_MAX && bytes <= POOLED_REQUEST_BYTES_MAX {
             records.clear();
-            self.spare.push(Spare { records, fates });
+            self.pool.push(PooledBuffers { records, results });
         }
     }
 
-    fn tell(&self, fates: &Fates) {
-        for (index, reason) in [Reason::Preview, Reason::NoConsent, Reason::Bot].into_iter().enumerate() {
-            match fates.dropped(reason) {
+    fn count(&self, results: &EventResults) {
+        let reasons = [DropReason::Preview, DropReason::NoConsent, DropReason::Bot];
+        for (index, reason) in reasons.into_iter().enumerate() {
+            match results.dropped_count(reason) {
                 0 => {}
-                dropped => self.recorded.dropped(index, dropped),
+                dropped => self.counters.record_dropped(index, dropped),
             }
         }
-        fates.refusals().for_each(|refusal| self.recorded.rejected(refusal.kind));
+        results.refusals().for_each(|refusal| self.counters.record_rejected(refusal.kind));
     }
 
-    /// Queues the records, under a token.
-    fn send(&mut self, mut records: log::Request, fates: Fates, kept: Kept) -> Result<usize, log::Refusal> {
-        let token = self.free.pop().unwrap_or_else(|| {
-            self.waiting.push(None);
-            self.waiting.len() - 1
+    /// Queues the records of a request, and returns its token.
+    fn send(
+        &mut self,
+        mut records: log::Request,
+        results: EventResults,
+        params: OwnedResponseParams,
+    ) -> Result<usize, SendError> {
+        let token = self.free_tokens.pop().unwrap_or_else(|| {
+            self.pending.push(None);
+            self.pending.len() - 1
         });
         records.token = token as u64;
-        let bytes = records.capacity() + fates.bytes() + kept.bytes();
-        self.waiting[token] = Some(Waiting { fates, kept, bytes, completion: None, forgotten: false });
-        self.port.send(records).map(|()| token).map_err(|(records, refusal)| {
-            let fates = self.release(token).map(|waiting| waiting.fates);
-            self.keep(records, fates.unwrap_or_default());
-            refusal
+        let memory_bytes = records.capacity() + results.memory_bytes() + params.memory_bytes();
+        let pending = PendingRequest { results, params, memory_bytes, completion: None, is_canceled: false };
+        self.pending[token] = Some(pending);
+        self.log.send(records).map(|()| token).map_err(|(records, error)| {
+            let results = self.release(token).map(|pending| pending.results);
+            self.recycle(records, results.unwrap_or_default());
+            error
         })
     }
 }
 
-/// Why nothing of a request is recorded.
-enum Failure<'a> {
+/// The reason why no event of a request is recorded.
+enum SubmitError<'a> {
+    /// A fault of the request.
     Problem(Problem<'a>),
-    /// Of the body.
+    /// A fault in the body.
     Event(Refusal),
 }
 
-impl<'a> From<Problem<'a>> for Failure<'a> {
+impl<'a> From<Problem<'a>> for SubmitError<'a> {
     fn from(problem: Problem<'a>) -> Self {
         Self::Problem(problem)
     }
 }
 
-impl From<Refusal> for Failure<'_> {
+impl From<Refusal> for SubmitError<'_> {
     fn from(refusal: Refusal) -> Self {
         Self::Event(refusal)
     }
 }
 
-/// What the events of a request came to.
-struct Judged {
-    fates: Fates,
+/// The validated events of a request.
+struct ValidatedEvents {
+    results: EventResults,
     records: log::Request,
-    dry: bool,
+    is_dry_run: bool,
 }
 
-/// Decodes and queues a request's events, or answers it.
-pub(super) fn begin(
-    desk: &mut Desk,
-    request: &Request<'_>,
-    arrival: &Arrival,
-    endpoint: Endpoint,
-    out: &mut Vec<u8>,
-) -> Progress {
-    let asked = Asked::of(request);
-    let answered = asked.manner.endpoint;
-    let Desk { settings, date, view, decoded, room, recorder, .. } = desk;
-    let Some(recorder) = recorder else {
-        let problem = Problem::new(problem::UNKNOWN_ENDPOINT, "an address that records events", request.path);
-        write_problem(out, &problem, Cors::Nobody, request, date, room);
-        return Progress::refused(None, problem.kind);
-    };
-    let mut cors = untold_cors(request);
-    // Before anything is decoded: what refusing costs is taken from those who are not refused.
-    if let Some(refusal) = recorder.port.refusal() {
-        let problem = unavailable(refusal);
-        write_problem(out, &problem, cors, request, date, room);
-        return Progress::refused(answered, problem.kind);
-    }
-    let judged =
-        judge(settings, view.load(), decoded, room, recorder, &mut cors, (request, arrival, endpoint));
-    let reply = Reply { asked, date, cors, arrival };
-    let Judged { fates, records, dry } = match judged {
-        Ok(judged) => judged,
-        Err(Failure::Problem(problem)) => {
-            write_problem(out, &problem, cors, request, date, room);
-            return Progress::refused(answered, problem.kind);
-        }
-        Err(Failure::Event(refusal)) => {
-            let refused = Refused::Event(&refusal);
-            return Progress::refused(answered, reply.refuse(&refused, room, out));
-        }
-    };
-    recorder.tell(&fates);
-    if let Some(refused) = fates.problem() {
-        return Progress::refused(answered, reply.refuse(&refused, room, out));
-    }
-    if dry || fates.recorded() == 0 {
-        let stored = if dry { Stored::Nothing } else { Stored::Answered(&[], Durable::Disk) };
-        reply.receipt(&fates, stored, room, out);
-        recorder.keep(records, fates);
-        return Progress::Answered(Answered { endpoint: answered, refused: None });
-    }
-    match recorder.send(records, fates, asked.keep()) {
-        Ok(token) => Progress::Waits(token),
-        Err(refusal) => {
-            let problem = unavailable(refusal);
-            write_problem(out, &problem, cors, request, date, room);
-            Progress::refused(answered, problem.kind)
-        }
-    }
+/// A request to an event endpoint.
+#[derive(Clone, Copy)]
+pub(super) struct EventRequest<'r> {
+    pub(super) request: &'r Request<'r>,
+    pub(super) meta: &'r RequestMeta,
+    pub(super) endpoint: EventEndpoint,
 }
 
-/// The CORS of an answer to events whose site is not known yet.
-pub(super) fn untold_cors<'a>(request: &Request<'a>) -> Cors<'a> {
-    Cors::events(request.fields.origin, std::iter::empty()).unwrap_or(Cors::Nobody)
+/// The parts of a handler that the event endpoints need.
+pub(super) struct EventHandler<'h> {
+    pub(super) settings: &'h Settings,
+    pub(super) date: &'h DateLine,
+    pub(super) catalog: &'h Catalog,
+    pub(super) scratch: &'h mut Scratch,
 }
 
-/// Answers a request that came back.
-pub(super) fn finish(
-    desk: &mut Desk,
-    token: usize,
-    waited: &Waited<'_>,
-    arrival: &Arrival,
-    out: &mut Vec<u8>,
-) -> Answered {
-    let Desk { date, view, room, recorder, .. } = desk;
-    let waiting = recorder.as_mut().and_then(|recorder| recorder.release(token));
-    let Some((recorder, Waiting { fates, kept, completion: Some(completion), .. })) =
-        recorder.as_mut().zip(waiting)
-    else {
-        return Answered::default();
-    };
-    let asked = kept.asked(waited.close);
-    let endpoint = asked.manner.endpoint;
-    let cors = told_cors(asked.origin, view.load(), &completion);
-    let durable = match completion.outcome {
-        Outcome::Durable => Durable::Disk,
-        Outcome::Written => Durable::Written,
-        Outcome::DiskUnavailable => {
-            let problem = unavailable(log::Refusal::DiskUnavailable);
-            if let Some(request) = waited.request() {
-                write_problem(out, &problem, cors, &request, date, room);
+impl EventHandler<'_> {
+    /// Validates and queues the events of a request, or appends a response.
+    pub(super) fn submit(
+        self,
+        sink: Option<&mut EventSink>,
+        buffers: &mut DecodeBuffers,
+        event_request: EventRequest<'_>,
+        out: &mut Vec<u8>,
+    ) -> Poll {
+        let EventRequest { request, meta, endpoint } = event_request;
+        let endpoint = Endpoint::Events(endpoint);
+        let Self { settings, date, catalog, scratch } = self;
+        let Some(sink) = sink else {
+            let sentence = "{} is not an endpoint of this address, which records no events.";
+            let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
+            write_problem(out, &problem, Cors::Nobody, request, date, scratch);
+            return Poll::rejected(None, problem.kind);
+        };
+        let mut cors = cors_before_site_known(request);
+        // This check is before the decoding, so that rejected requests cost little while the log is overloaded.
+        if let Some(error) = sink.log.precheck() {
+            let problem = unavailable_problem(error);
+            write_problem(out, &problem, cors, request, date, scratch);
+            return Poll::rejected(Some(endpoint), problem.kind);
+        }
+        let validated = validate(settings, catalog, buffers, scratch, sink, &mut cors, event_request);
+        let response = EventResponse { params: ResponseParams::of(request, endpoint), date, cors, meta };
+        let ValidatedEvents { results, records, is_dry_run } = match validated {
+            Ok(validated) => validated,
+            Err(SubmitError::Problem(problem)) => {
+                write_problem(out, &problem, cors, request, date, scratch);
+                return Poll::rejected(Some(endpoint), problem.kind);
             }
-            recorder.keep(completion.request, fates);
-            return Answered { endpoint, refused: Some(problem.kind) };
+            Err(SubmitError::Event(refusal)) => {
+                let rejected = RejectedRequest::Event(&refusal);
+                return Poll::rejected(Some(endpoint), response.write_problem(&rejected, scratch, out));
+            }
+        };
+        sink.count(&results);
+        if let Some(rejected) = results.problem() {
+            return Poll::rejected(Some(endpoint), response.write_problem(&rejected, scratch, out));
         }
-    };
-    recorder.answers.clear();
-    recorder.answers.extend(completion.request.verdicts().iter().map(|verdict| match verdict {
-        Verdict::Accepted(seq) => receipt::Answer::Accepted(*seq),
-        Verdict::Duplicate => receipt::Answer::Duplicate,
-    }));
-    let reply = Reply { asked, date, cors, arrival };
-    reply.receipt(&fates, Stored::Answered(&recorder.answers, durable), room, out);
-    recorder.keep(completion.request, fates);
-    Answered { endpoint, refused: None }
+        if is_dry_run || results.recorded_count() == 0 {
+            let stored = if is_dry_run { StoreOutcome::DryRun } else { StoreOutcome::Stored(&[], Ack::Disk) };
+            response.write_receipt(&results, stored, scratch, out);
+            sink.recycle(records, results);
+            return Poll::Ready(Outcome { endpoint: Some(endpoint), problem: None });
+        }
+        match sink.send(records, results, response.params.to_owned()) {
+            Ok(token) => Poll::Pending(token),
+            Err(error) => {
+                let problem = unavailable_problem(error);
+                write_problem(out, &problem, cors, request, date, scratch);
+                Poll::rejected(Some(endpoint), problem.kind)
+            }
+        }
+    }
+
+    /// Appends the response to a request whose completion was taken.
+    pub(super) fn complete(
+        self,
+        sink: &mut EventSink,
+        token: usize,
+        (buffered, meta): (&BufferedRequest<'_>, &RequestMeta),
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        let Self { date, catalog, scratch, .. } = self;
+        let Some(PendingRequest { results, params, completion: Some(completion), .. }) = sink.release(token)
+        else {
+            return Outcome::default();
+        };
+        let params = params.borrow(buffered.close);
+        let endpoint = Some(params.options.endpoint);
+        let cors = cors_for_site(params.origin, catalog, &completion);
+        let Some(ack) = completion.outcome.ack() else {
+            let problem = unavailable_problem(SendError::DiskUnavailable);
+            if let Some(request) = buffered.request() {
+                write_problem(out, &problem, cors, &request, date, scratch);
+            }
+            sink.recycle(completion.request, results);
+            return Outcome { endpoint, problem: Some(problem.kind) };
+        };
+        let response = EventResponse { params, date, cors, meta };
+        let stored = StoreOutcome::Stored(completion.request.results(), ack);
+        response.write_receipt(&results, stored, scratch, out);
+        sink.recycle(completion.request, results);
+        Outcome { endpoint, problem: None }
+    }
 }
 
-/// The CORS of an answer to a request whose events were taken: as of the site that they were recorded for, where it is still
-/// published.
-fn told_cors<'a>(origin: Option<&'a [u8]>, catalog: &Catalog, completion: &Completion) -> Cors<'a> {
-    // Who names no origin is no page, whatever the site says: it need not be found.
+/// Returns the CORS of a response to events whose site is not known yet.
+pub(super) fn cors_before_site_known<'a>(request: &Request<'a>) -> Cors<'a> {
+    Cors::for_events(request.headers.origin, std::iter::empty()).unwrap_or(Cors::Nobody)
+}
+
+/// Returns the CORS of a response to accepted events: that of their site, if it is still published.
+fn cors_for_site<'a>(origin: Option<&'a [u8]>, catalog: &Catalog, completion: &Completion) -> Cors<'a> {
+    // A request without an origin is not from a page of another site, so the site need not be looked up.
     if origin.is_none() {
         return Cors::Nobody;
     }
-    let site = completion.request.site().and_then(|site| catalog.by_site(site));
+    let site = completion.request.site().and_then(|site| catalog.by_site_id(site));
     let origins = site.map_or(&[][..], |site| &site.site().origins);
     let origins = origins.iter().map(|origin| origin.as_str());
-    Cors::events(origin, origins).unwrap_or(Cors::Nobody)
+    Cors::for_events(origin, origins).unwrap_or(Cors::Nobody)
 }
 
-fn unavailable<'a>(refusal: log::Refusal) -> Problem<'a> {
-    match refusal {
-        log::Refusal::QueueFull => {
-            Problem::missing(problem::QUEUE_FULL, "another try in a moment, with the same message IDs")
+fn unavailable_problem<'a>(error: SendError) -> Problem<'a> {
+    match error {
+        SendError::QueueFull => {
+            let sentence = "The event queue is full; retry later with the same message IDs.";
+            Problem::new(problem::QUEUE_FULL, sentence)
         }
-        log::Refusal::DiskUnavailable => {
-            let expected = "another try, with the same message IDs: the disk takes nothing at the moment";
-            Problem::missing(problem::DISK_UNAVAILABLE, expected)
+        SendError::DiskUnavailable => {
+            let sentence = "The disk is full or failing; retry later with the same message IDs.";
+            Problem::new(problem::DISK_UNAVAILABLE, sentence)
         }
-        log::Refusal::Stopped => {
-            Problem::missing(problem::DRAINING, "another try, with the same message IDs: the server stops")
+        SendError::Stopped => {
+            Problem::new(problem::DRAINING, "The server is stopping; retry with the same message IDs.")
         }
     }
 }
 
-/// Reads the body and gives its events their fates.
-fn judge<'a, 'r: 'a>(
+/// Decodes the body and validates its events.
+fn validate<'a, 'r: 'a>(
     settings: &'a Settings,
     catalog: &'a Catalog,
-    decoded: &'a mut Decoded,
-    room: &mut Room,
-    recorder: &'a mut Recorder,
+    buffers: &'a mut DecodeBuffers,
+    scratch: &mut Scratch,
+    sink: &'a mut EventSink,
     cors: &mut Cors<'r>,
-    (request, arrival, endpoint): (&'r Request<'r>, &'r Arrival, Endpoint),
-) -> Result<Judged, Failure<'a>> {
-    let Decoded { params, body: inflated, group: user, .. } = decoded;
-    let text = body::text(request, inflated)?;
-    let params = Params::read(request.query, params).map_err(Problem::in_query)?;
-    let Recorder { reader, judge, names, spare, recorded, .. } = recorder;
-    let document = reader.read(text)?;
-    if document.surrogates_mended() > 0 {
-        recorded.surrogates(document.surrogates_mended());
+    EventRequest { request, meta, endpoint }: EventRequest<'r>,
+) -> Result<ValidatedEvents, SubmitError<'a>> {
+    let DecodeBuffers { params, body: inflated, group: user, .. } = buffers;
+    let text = body::decode_text(request, inflated)?;
+    let params = Params::parse(request.query, params).map_err(Problem::in_query)?;
+    let EventSink { parser, validator, site_names, pool, counters, .. } = sink;
+    let document = parser.parse(text)?;
+    if document.surrogates_replaced() > 0 {
+        counters.record_replaced_surrogates(document.surrogates_replaced());
     }
-    let sent = Sent::of(&document, endpoint)?;
-    let user = request.fields.authorization.and_then(|given| authorization::basic_user(given, user));
-    // Those of the body are copied, since a refusal that repeats them outlives it.
-    let [own_id, own_site] = names;
-    let own_id = sent.address.tracking_id.map(|id| copied(id, own_id));
-    let own_site = sent.address.site.map(|site| copied(site, own_site));
-    let (given_id, site) = (params.get(Param::TrackingId), params.get(Param::Site));
-    // Where the site is named, a user that is no tracking ID is somebody else's: a browser sends it for a proxy's password.
-    let is_named = [given_id, own_id, site, own_site].iter().any(Option::is_some);
-    let user = user.filter(|user| !is_named || context::is_tracking_id(user));
-    let tracking_id = given_id.or(user).or(own_id);
-    let of_query = |problem: Problem<'a>| match problem.at {
-        Some(at) if at.name == Param::TrackingId.name() && tracking_id == own_id => problem,
-        Some(at) if at.name == Param::Site.name() && site.is_none() => problem,
-        _ => problem.in_query(),
-    };
-    let published = context::published(catalog, tracking_id, site.or(own_site)).map_err(of_query)?;
-    rate_limit::site(settings, &published.site().site, request, arrival)?;
+    let submission = Submission::parse(&document, endpoint)?;
+    let user = request.headers.authorization.and_then(|value| authorization::basic_user(value, user));
+    let published = find_site(catalog, &params, user, &submission, site_names)?;
+    rate_limit::check_site(settings, &published.site().site, request, meta)?;
     let origins = published.site().origins.iter().map(|origin| origin.as_str());
-    *cors = Cors::events(request.fields.origin, origins).ok_or_else(|| {
-        Problem::missing(problem::ORIGIN_NOT_ALLOWED, "an origin that the site's 'origins' name")
+    *cors = Cors::for_events(request.headers.origin, origins).ok_or_else(|| {
+        Problem::new(problem::ORIGIN_NOT_ALLOWED, "The origin is not listed in 'origins' of the site.")
     })?;
-    let dry = params.switch(Param::DryRun).map_err(Problem::in_query)?;
-    let call = decode::Call {
+    let is_dry_run = params.flag(Param::DryRun).map_err(Problem::in_query)?;
+    let context = EventContext {
         site: &published.site().site,
         tracking_id: &published.site().tracking_id,
-        policy: policy(published.site()),
+        policy: event_policy(published.site()),
         received_ms: clock::now_ms(),
-        preview: request.fields.preview == Some(b"1"),
-        gpc: request.fields.gpc == Some(b"1"),
-        referer: request.fields.referer.and_then(|value| std::str::from_utf8(value).ok()),
-        user_agent: context::own_agent(&request.fields),
+        is_preview: request.headers.preview == Some(b"1"),
+        gpc: request.headers.gpc == Some(b"1"),
+        referer: request.headers.referer.and_then(|value| std::str::from_utf8(value).ok()),
+        user_agent: context::visitor_user_agent(&request.headers),
         anon_id: context::anon_id(&params, request, published.site()).map_err(Problem::in_query)?,
-        peer: forwarded::client(arrival.peer, &request.fields.forwarded, &settings.trusted_proxies)
-            .unwrap_or(arrival.peer),
+        peer: forwarded::client_address(meta.peer, &request.headers.forwarded, &settings.trusted_proxies)
+            .unwrap_or(meta.peer),
     };
-    sent.check_site(&call)?;
-    let Room { agents, agent_table, path, ids, .. } = room;
-    let mut outside = Judging { agents, agent_table, path, ids };
-    let Spare { mut records, fates } = spare.pop().unwrap_or_default();
-    let mut too_long = false;
-    let fates = judge.judge(&sent, &call, &mut outside, fates, |record: &Record<'_>| {
-        too_long |= records.push(record).is_err();
-    });
-    if too_long {
-        let expected = "a batch whose records take at most 4194304 bytes, each with the batch's context";
-        return Err(Problem::missing(problem::BATCH_TOO_LARGE, expected).into());
+    submission.check_site(&context)?;
+    let Scratch { user_agent_parser, user_agent_cache, path, ids, .. } = scratch;
+    let mut environment = RequestEnvironment { user_agent_parser, user_agent_cache, path, ids };
+    let PooledBuffers { mut records, results } = pool.pop().unwrap_or_default();
+    let mut is_too_long = false;
+    let results =
+        validator.validate(&submission, &context, &mut environment, results, |record: &Record<'_>| {
+            is_too_long |= records.push(record).is_err();
+        });
+    if is_too_long {
+        let sentence = "The records of the batch, each with the context of the batch, exceed 4194304 bytes.";
+        return Err(Problem::new(problem::BATCH_TOO_LARGE, sentence).into());
     }
-    Ok(Judged { fates, records, dry })
+    Ok(ValidatedEvents { results, records, is_dry_run })
 }
 
-fn copied<'a>(text: &str, into: &'a mut String) -> &'a str {
-    into.clear();
-    into.push_str(text);
-    into
+/// Finds the site that the query string, the credentials or the body names.
+fn find_site<'a>(
+    catalog: &'a Catalog,
+    params: &Params<'a>,
+    user: Option<&'a str>,
+    submission: &Submission<'_>,
+    [tracking_id_buffer, site_buffer]: &'a mut [String; 2],
+) -> Result<&'a PublishedSite, Problem<'a>> {
+    // The names in the body are copied, because a problem that repeats them lives longer than the body.
+    let body_tracking_id = submission.site_ref.tracking_id.map(|id| copy_into(id, tracking_id_buffer));
+    let body_site = submission.site_ref.site.map(|site| copy_into(site, site_buffer));
+    let (query_tracking_id, site) = (params.get(Param::TrackingId), params.get(Param::Site));
+    // If the site is already given, ignore a Basic user that is not a tracking ID. It belongs to a proxy in front of us,
+    // and browsers send it with every request.
+    let is_named = [query_tracking_id, body_tracking_id, site, body_site].iter().any(Option::is_some);
+    let user = user.filter(|user| !is_named || context::is_tracking_id(user));
+    let tracking_id = query_tracking_id.or(user).or(body_tracking_id);
+    context::find_site(catalog, tracking_id, site.or(body_site)).map_err(|problem| match problem.location {
+        Some(at) if at.name == Param::TrackingId.name() && tracking_id == body_tracking_id => problem,
+        Some(at) if at.name == Param::Site.name() && site.is_none() => problem,
+        _ => problem.in_query(),
+    })
 }
 
-fn policy(site: &ArchivedSite) -> Policy {
+fn copy_into<'a>(text: &str, buffer: &'a mut String) -> &'a str {
+    buffer.clear();
+    buffer.push_str(text);
+    buffer
+}
+
+fn event_policy(site: &ArchivedSite) -> Policy {
     Policy {
-        bots: [Bots::Drop, Bots::Flag, Bots::Keep][usize::from(site.bots.min(2))],
+        bots: [BotPolicy::Drop, BotPolicy::Flag, BotPolicy::Keep][usize::from(site.bots.min(2))],
         honor_gpc: site.honor_gpc,
         ip: [IpPolicy::None, IpPolicy::Truncated, IpPolicy::Full][usize::from(site.ip.min(2))],
     }
 }
 
-/// What decoding asks for.
-struct Judging<'a> {
-    agents: &'a Agents,
-    agent_table: &'a mut AgentTable,
+/// The tables and generators that validation needs.
+struct RequestEnvironment<'a> {
+    user_agent_parser: &'a UserAgentParser,
+    user_agent_cache: &'a mut UserAgentCache,
     path: &'a mut RoutePath,
-    ids: &'a mut RequestIds,
+    ids: &'a mut RequestIdGenerator,
 }
 
-impl Outside for Judging<'_> {
+impl Environment for RequestEnvironment<'_> {
     fn is_crawler(&mut self, user_agent: &str) -> bool {
-        self.agent_table.facts(self.agents, user_agent).crawler
+        self.user_agent_cache.get_or_parse(self.user_agent_parser, user_agent).is_crawler
     }
 
     fn page_path(&mut self, value: &str) -> Option<&str> {
-        self.path.read(value).ok().map(|()| self.path.text())
+        self.path.parse(value).ok().map(|()| self.path.text())
     }
 
-    fn mint(&mut self) -> [u8; 16] {
-        self.ids.mint()
+    fn generate_message_id(&mut self) -> [u8; 16] {
+        self.ids.next_id()
     }
 }

@@ -1,340 +1,276 @@
-//! What a thread needs to answer: its view of the catalog, its tables, its buffers.
+//! The request handler of one thread: takes a request to its endpoint and appends the response to a buffer.
 
 use std::sync::Arc;
 
-use ipnet::IpNet;
-
-use super::context::Call;
-use super::events::{self, Recorder};
+use super::context::RequestContext;
+use super::endpoint::{Endpoint, Outcome, Poll};
+use super::events::{self, EventHandler, EventRequest, EventSink};
 use super::problem::{write_problem, write_unframed_problem};
-use super::query::{self, Given};
-use super::{Answered, Endpoint, Progress, openapi, rate_limit, resolve, response, routes, variants};
-use crate::api::token_bucket::Throttle;
+use super::query::{self, QueryArguments};
+use super::scratch::{DecodeBuffers, Scratch, Settings};
+use super::{openapi, rate_limit, resolve, routes, variants};
 use crate::clock;
-use crate::http::body::{self, Object};
+use crate::http::body::{self, JsonObject};
 use crate::http::cors::{self, Cors};
 use crate::http::date::DateLine;
 use crate::http::params::Params;
-use crate::http::request::{Arrival, Method, Request, Surface, Waited};
-use crate::http::response::Head;
-use crate::ids::RequestIds;
-use crate::limits::{HEAD_BYTES_MAX, ROUTES_PAGE_BYTES_MAX, TARGET_BYTES_MAX};
+use crate::http::request::{BufferedRequest, Method, Request, RequestMeta, Surface};
+use crate::http::request_id::write_request_id;
+use crate::http::response::ResponseHead;
 use crate::problem::Problem;
-use crate::resolve::decide::Deciding;
-use crate::resolve::path::RoutePath;
-use crate::resolve::render::Plan;
-use crate::resolve::user_agent::{AgentTable, Agents};
-use crate::site::catalog::catalog::{Catalog, Current, View};
-use crate::site::query::run::Search;
-use crate::visitors::events::endpoint::Endpoint as EventEndpoint;
-use crate::visitors::lookup::Lookup;
+use crate::resolve::user_agent::UserAgentParser;
+use crate::site::catalog::catalog::{Catalog, CatalogReader, CurrentCatalog};
+use crate::visitors::events::endpoint::EventEndpoint;
+use crate::visitors::lookup::ProfileReader;
 
-/// What the operator set for all desks.
-#[derive(Debug, Clone, Default)]
-pub struct Settings {
-    /// Whether Edge answers `explain=1`.
-    pub explain: bool,
-    /// The header in which a proxy names the country, lower case.
-    pub country_header: Option<Box<str>>,
-    /// The proxies whose word of a client's address is believed.
-    pub trusted_proxies: Arc<[IpNet]>,
-    /// How often one address may ask; None: as often as it likes.
-    pub address_limit: Option<Arc<Throttle>>,
-    /// How often may be asked for one site.
-    pub site_limit: Option<Arc<Throttle>>,
+/// The request handler of one thread.
+pub struct Handler {
+    settings: Settings,
+    date: DateLine,
+    catalog_reader: CatalogReader,
+    decode_buffers: DecodeBuffers,
+    scratch: Scratch,
+    event_sink: Option<EventSink>,
 }
 
-/// One thread's place to answer at.
-pub struct Desk {
-    pub(super) settings: Settings,
-    pub(super) date: DateLine,
-    pub(super) view: View,
-    pub(super) decoded: Decoded,
-    pub(super) room: Room,
-    pub(super) recorder: Option<Recorder>,
-}
-
-/// What of a request had to be decoded. Problems borrow from it.
-#[derive(Default)]
-pub(super) struct Decoded {
-    /// Parameters with escapes.
-    pub(super) params: Vec<u8>,
-    /// The same of a group; of credentials the user.
-    pub(super) group: Vec<u8>,
-    /// A compressed body.
-    pub(super) body: Vec<u8>,
-}
-
-/// Buffers and tables that outlive a request; each is cleared by its user before use.
-pub(super) struct Room {
-    pub(super) path: RoutePath,
-    pub(super) plan: Plan,
-    pub(super) deciding: Deciding,
-    /// What the log says of visitors; None where nothing is recorded.
-    pub(super) visitors: Option<Lookup>,
-    pub(super) agents: Arc<Agents>,
-    pub(super) agent_table: AgentTable,
-    pub(super) ids: RequestIds,
-    /// The canonical `variants` of the answer.
-    pub(super) canonical: Vec<u8>,
-    /// What an ETag is the hash of.
-    pub(super) tagged: Vec<u8>,
-    /// A `Content-Location`.
-    pub(super) location: Vec<u8>,
-    pub(super) search: Search,
-    /// The three lists of `/v1/routes`.
-    pub(super) lists: routes::Lists,
-}
-
-impl Desk {
-    /// A desk that follows `current`. Allocates all that GETs will need.
-    pub fn new(settings: Settings, current: &Current, agents: Arc<Agents>) -> Self {
-        let mut plan = Plan::default();
-        plan.text.reserve(ROUTES_PAGE_BYTES_MAX);
+impl Handler {
+    /// Creates a handler that follows `current`. Allocates all buffers that a GET needs.
+    pub fn new(settings: Settings, current: &CurrentCatalog, agents: Arc<UserAgentParser>) -> Self {
         openapi::prepare();
         Self {
             settings,
             date: DateLine::new(clock::now_s()),
-            view: current.view(),
-            decoded: Decoded {
-                params: Vec::with_capacity(TARGET_BYTES_MAX),
-                group: Vec::with_capacity(TARGET_BYTES_MAX),
-                body: Vec::new(),
-            },
-            room: Room {
-                path: RoutePath::new(),
-                plan,
-                deciding: Deciding::new(),
-                visitors: None,
-                agents,
-                agent_table: AgentTable::new(),
-                ids: RequestIds::new(),
-                canonical: Vec::with_capacity(HEAD_BYTES_MAX),
-                tagged: Vec::with_capacity(HEAD_BYTES_MAX),
-                location: Vec::with_capacity(HEAD_BYTES_MAX),
-                search: Search::new(),
-                lists: routes::Lists::default(),
-            },
-            recorder: None,
+            catalog_reader: current.reader(),
+            decode_buffers: DecodeBuffers::new(),
+            scratch: Scratch::new(agents),
+            event_sink: None,
         }
     }
 
-    /// The same, which knows visitors.
-    pub fn knowing(mut self, visitors: Lookup) -> Self {
-        self.room.visitors = Some(visitors);
+    /// Lets the handler read visitor profiles.
+    pub fn with_profiles(mut self, profiles: ProfileReader) -> Self {
+        self.scratch.profiles = Some(profiles);
         self
     }
 
-    /// The same, which also records events.
-    pub fn recording(self, recorder: Recorder) -> Self {
-        Self { recorder: Some(recorder), ..self }
+    /// Lets the handler record events.
+    pub fn with_event_sink(self, event_sink: EventSink) -> Self {
+        Self { event_sink: Some(event_sink), ..self }
     }
 
-    /// Once a second: the date, and a catalog that an idle thread would otherwise keep alive.
+    /// Updates the `Date` line and the cached catalog pointer. Called once a second, so that an idle thread keeps
+    /// no old catalog alive.
     pub fn tick(&mut self) {
         self.date = DateLine::new(clock::now_s());
-        self.view.load();
+        self.catalog_reader.load();
     }
 
-    /// The lower-case name of the header that the parser must look for.
+    /// Returns the lower-case name of the country header, for the parser.
     pub fn country_header(&self) -> Option<&str> {
         self.settings.country_header.as_deref()
     }
 
-    /// Appends the answer to a whole request, or queues what it records: then [`Self::finish`] is for answering it.
-    pub fn answer(&mut self, request: &Request<'_>, arrival: &Arrival, out: &mut Vec<u8>) -> Progress {
-        // A preflight that is refused would hide from the page why.
+    /// Appends the response to a request, or queues its events. In the second case [`Self::complete`] appends the
+    /// response later.
+    pub fn handle(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll {
+        // A rejected preflight would hide the reason from the page, so OPTIONS has no rate limit.
         if request.method == Method::Options {
-            return Progress::Answered(self.answer_options(request, arrival.surface, out));
+            return Poll::Ready(self.handle_options(request, meta.surface, out));
         }
-        let records =
-            matches!(arrival.surface, Surface::Public | Surface::Events) && request.method == Method::Post;
-        let recording = records.then(|| EventEndpoint::at(request.path)).flatten();
-        if let Err(problem) = rate_limit::address(&self.settings, request, arrival) {
-            let cors = if recording.is_some() { events::untold_cors(request) } else { Cors::Anyone };
-            write_problem(out, &problem, cors, request, &self.date, &mut self.room);
-            return Progress::refused(None, problem.kind);
+        let endpoint = Endpoint::of_request(request, meta.surface);
+        let event_endpoint = match endpoint {
+            Ok(Endpoint::Events(event_endpoint)) => Some(event_endpoint),
+            _ => None,
+        };
+        if let Err(problem) = rate_limit::check_address(&self.settings, request, meta) {
+            let cors = match event_endpoint {
+                Some(_) => events::cors_before_site_known(request),
+                None => Cors::Anyone,
+            };
+            write_problem(out, &problem, cors, request, &self.date, &mut self.scratch);
+            return Poll::rejected(None, problem.kind);
         }
-        if let Some(endpoint) = recording {
-            return events::begin(self, request, arrival, endpoint, out);
-        }
-        Progress::Answered(self.answer_now(request, arrival, out))
-    }
-
-    /// Whether a request that records is to be finished now.
-    pub fn is_complete(&self, token: usize) -> bool {
-        self.recorder.as_ref().is_some_and(|recorder| recorder.is_complete(token))
-    }
-
-    /// Has the log take what was recorded since this was called last.
-    pub fn hand_over(&self) {
-        if let Some(recorder) = &self.recorder {
-            recorder.hand_over();
+        match event_endpoint {
+            Some(event_endpoint) => self.submit_events(request, meta, event_endpoint, out),
+            None => Poll::Ready(self.handle_site(request, endpoint, meta, out)),
         }
     }
 
-    /// What a request that records holds in memory until it is finished, about.
-    pub fn waiting_bytes(&self, token: usize) -> usize {
-        self.recorder.as_ref().map_or(0, |recorder| recorder.waiting_bytes(token))
+    fn submit_events(
+        &mut self,
+        request: &Request<'_>,
+        meta: &RequestMeta,
+        endpoint: EventEndpoint,
+        out: &mut Vec<u8>,
+    ) -> Poll {
+        let Self { settings, date, catalog_reader, decode_buffers, scratch, event_sink } = self;
+        let catalog = catalog_reader.load();
+        let handler = EventHandler { settings, date, catalog, scratch };
+        let event_request = EventRequest { request, meta, endpoint };
+        handler.submit(event_sink.as_mut(), decode_buffers, event_request, out)
     }
 
-    /// The token of a request that came back from the log, if one did.
-    pub fn take_completion(&mut self) -> Option<usize> {
-        self.recorder.as_mut()?.take_completion()
+    /// Returns the event sink; `None` if the handler records no events.
+    pub fn event_sink(&self) -> Option<&EventSink> {
+        self.event_sink.as_ref()
     }
 
-    /// Nobody will finish it.
-    pub fn forget(&mut self, token: usize) {
-        if let Some(recorder) = &mut self.recorder {
-            recorder.forget(token);
-        }
+    /// Returns the event sink for changes; `None` if the handler records no events.
+    pub fn event_sink_mut(&mut self) -> Option<&mut EventSink> {
+        self.event_sink.as_mut()
     }
 
-    /// Appends the answer to a request that came back from the log.
-    pub fn finish(
+    /// Appends the response to a request whose events were written or failed.
+    pub fn complete(
         &mut self,
         token: usize,
-        waited: &Waited<'_>,
-        arrival: &Arrival,
+        buffered: &BufferedRequest<'_>,
+        meta: &RequestMeta,
         out: &mut Vec<u8>,
-    ) -> Answered {
-        events::finish(self, token, waited, arrival, out)
+    ) -> Outcome {
+        let Self { settings, date, catalog_reader, scratch, event_sink, .. } = self;
+        let Some(event_sink) = event_sink else { return Outcome::default() };
+        let handler = EventHandler { settings, date, catalog: catalog_reader.load(), scratch };
+        handler.complete(event_sink, token, (buffered, meta), out)
     }
 
-    fn answer_now(&mut self, request: &Request<'_>, arrival: &Arrival, out: &mut Vec<u8>) -> Answered {
-        let Self { settings, date, view, decoded, room, .. } = self;
+    fn handle_site<'a>(
+        &'a mut self,
+        request: &'a Request<'a>,
+        endpoint: Result<Endpoint, Problem<'a>>,
+        meta: &RequestMeta,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        let Self { settings, date, catalog_reader, decode_buffers, scratch, .. } = self;
         let mut cors = Cors::Anyone;
-        let (mut object, mut given) = (Object::default(), Given::Nothing);
-        let (object, given) = (&mut object, &mut given);
-        let mut endpoint = None;
-        let answered = super::endpoint(request, arrival.surface).and_then(|asked| {
-            let endpoint = *endpoint.insert(asked);
+        let (mut object, mut arguments) = (JsonObject::default(), QueryArguments::Missing);
+        let (object, arguments) = (&mut object, &mut arguments);
+        let matched = endpoint.as_ref().ok().copied();
+        let result = endpoint.and_then(|endpoint| {
             if endpoint == Endpoint::OpenApi {
-                openapi::answer(request, date, &mut room.ids, out);
+                openapi::handle(request, date, &mut scratch.ids, out);
                 return Ok(());
             }
             let params = if request.method == Method::Post {
-                *object = Object::read(body::text(request, &mut decoded.body)?)?;
-                Params::of_object(object)
+                *object = JsonObject::parse(body::decode_text(request, &mut decode_buffers.body)?)?;
+                Params::from_object(object)
             } else {
-                Params::read(request.query, &mut decoded.params)?
+                Params::parse(request.query, &mut decode_buffers.params)?
             };
-            let catalog = view.load();
-            let call = Call::new(request, params, catalog, arrival.surface, settings, date)?;
-            cors = call.problem_cors(endpoint);
-            rate_limit::site(settings, &call.site().site, request, arrival)?;
+            let catalog = catalog_reader.load();
+            let context = RequestContext::new(request, params, catalog, meta.surface, settings, date)?;
+            cors = context.problem_cors(endpoint);
+            rate_limit::check_site(settings, &context.site().site, request, meta)?;
             match endpoint {
-                Endpoint::Resolve => resolve::answer(&call, room, out),
-                Endpoint::Variants => variants::answer(&call, room, out),
-                Endpoint::Routes => routes::answer(&call, room, out),
+                Endpoint::Resolve => resolve::handle(&context, scratch, out),
+                Endpoint::Variants => variants::handle(&context, scratch, out),
+                Endpoint::Routes => routes::handle(&context, scratch, out),
                 Endpoint::Query => {
-                    *given = match request.method {
-                        Method::Post => Given::of_object(object)?,
-                        _ => Given::of_query(request.query, &mut decoded.group)?,
+                    *arguments = match request.method {
+                        Method::Post => QueryArguments::of_object(object)?,
+                        _ => QueryArguments::of_query(request.query, &mut decode_buffers.group)?,
                     };
-                    query::answer(&call, given, room, out)
+                    query::handle(&context, arguments, scratch, out)
                 }
-                Endpoint::OpenApi | Endpoint::Page | Endpoint::Track | Endpoint::Batch => {
-                    unreachable!("it was answered before a site was looked for")
+                Endpoint::OpenApi | Endpoint::Events(_) => {
+                    unreachable!("these endpoints are handled before the site is looked up")
                 }
             }
         });
-        let refused = answered.as_ref().err().map(|problem| problem.kind);
-        if let Err(problem) = answered {
-            write_problem(out, &problem, cors, request, date, room);
+        let problem = result.as_ref().err().map(|problem| problem.kind);
+        if let Err(problem) = result {
+            write_problem(out, &problem, cors, request, date, scratch);
         }
-        Answered { endpoint, refused }
+        Outcome { endpoint: matched, problem }
     }
 
-    /// Appends the refusal of a request that does not come to an endpoint.
-    pub fn refuse_request(
-        &mut self,
-        request: &Request<'_>,
-        problem: &Problem<'_>,
-        out: &mut Vec<u8>,
-    ) -> Answered {
-        write_problem(out, problem, Cors::Nobody, request, &self.date, &mut self.room);
-        Answered { endpoint: None, refused: Some(problem.kind) }
+    /// Appends a problem in place of the response of an endpoint.
+    pub fn reject(&mut self, request: &Request<'_>, problem: &Problem<'_>, out: &mut Vec<u8>) -> Outcome {
+        write_problem(out, problem, Cors::Nobody, request, &self.date, &mut self.scratch);
+        Outcome { endpoint: None, problem: Some(problem.kind) }
     }
 
-    /// Appends an answer of the media type `kind` that nobody may keep.
-    pub fn plain(
+    /// Appends a response of the media type `content_type` that no cache may store.
+    pub fn write_text(
         &mut self,
         request: &Request<'_>,
         status: u16,
-        kind: &'static str,
+        content_type: &'static str,
         text: &str,
         out: &mut Vec<u8>,
     ) {
-        self.unkept(request, status, kind, &[], text, out);
+        self.write_no_store_response(request, status, content_type, &[], text, out);
     }
 
-    /// Appends a part of a list that nobody may keep, with what `fields` say of it: names as [`Head::field`] takes them.
-    pub fn part(
+    /// Appends one page of a list that no cache may store. `fields` are additional header fields, with names in
+    /// the form that [`ResponseHead::field`] takes.
+    pub fn write_list_page(
         &mut self,
         request: &Request<'_>,
-        kind: &'static str,
+        content_type: &'static str,
         fields: &[(&'static str, u64)],
         text: &str,
         out: &mut Vec<u8>,
     ) {
-        self.unkept(request, 200, kind, fields, text, out);
+        self.write_no_store_response(request, 200, content_type, fields, text, out);
     }
 
-    fn unkept(
+    fn write_no_store_response(
         &mut self,
         request: &Request<'_>,
         status: u16,
-        kind: &'static str,
+        content_type: &'static str,
         fields: &[(&'static str, u64)],
         text: &str,
         out: &mut Vec<u8>,
     ) {
-        let mut head = Head::begin(out, status, &self.date);
-        head.lines(b"Cache-Control: no-store\r\n");
-        head.field("Content-Type: ", kind.as_bytes());
+        let mut head = ResponseHead::begin(out, status, &self.date);
+        head.raw(b"Cache-Control: no-store\r\n");
+        head.field("Content-Type: ", content_type.as_bytes());
         for (name, value) in fields {
             head.field(name, value.to_string().as_bytes());
         }
-        response::request_id(&mut head, &mut self.room.ids, None);
-        let out = head.end(text.len(), request.close);
+        write_request_id(&mut head, &mut self.scratch.ids, None);
+        let out = head.finish(text.len(), request.close);
         if request.method != Method::Head {
             out.extend_from_slice(text.as_bytes());
         }
     }
 
-    /// The catalog that is served now.
+    /// Returns the present catalog.
     pub fn catalog(&mut self) -> &Catalog {
-        self.view.load()
+        self.catalog_reader.load()
     }
 
-    /// Appends the refusal of what is not a request; the connection closes behind it.
-    pub fn refuse(&mut self, problem: &Problem<'_>, out: &mut Vec<u8>) {
-        write_unframed_problem(out, problem, &self.date, &mut self.room.ids);
+    /// Appends a problem for bytes that are not a valid request. The connection is closed after it.
+    pub fn reject_unparsed(&mut self, problem: &Problem<'_>, out: &mut Vec<u8>) {
+        write_unframed_problem(out, problem, &self.date, &mut self.scratch.ids);
     }
 
-    fn answer_options(&mut self, request: &Request<'_>, surface: Surface, out: &mut Vec<u8>) -> Answered {
-        let is_preflight = request.fields.preflight_method.is_some();
+    fn handle_options(&mut self, request: &Request<'_>, surface: Surface, out: &mut Vec<u8>) -> Outcome {
+        let is_preflight = request.headers.preflight_method.is_some();
         let endpoint = match request.path {
             "*" => Ok(None),
             _ if is_preflight => Ok(None),
-            _ => super::endpoint(request, surface).map(Some),
+            _ => Endpoint::of_request(request, surface).map(Some),
         };
-        if let Err(problem) = &endpoint {
-            write_problem(out, problem, Cors::Anyone, request, &self.date, &mut self.room);
-            return Answered { endpoint: None, refused: Some(problem.kind) };
-        }
-        let mut head = Head::begin(out, 204, &self.date);
+        let endpoint = match endpoint {
+            Ok(endpoint) => endpoint,
+            Err(problem) => {
+                write_problem(out, &problem, Cors::Anyone, request, &self.date, &mut self.scratch);
+                return Outcome { endpoint: None, problem: Some(problem.kind) };
+            }
+        };
+        let mut head = ResponseHead::begin(out, 204, &self.date);
         if is_preflight {
-            let fields = &request.fields;
-            cors::preflight(&mut head, fields.origin, fields.preflight_headers);
+            let headers = &request.headers;
+            cors::write_preflight(&mut head, headers.origin, headers.preflight_headers);
         } else {
-            let methods = endpoint.as_ref().ok().copied().flatten();
-            let methods = methods.map_or("GET, HEAD, OPTIONS", Endpoint::methods);
+            let methods = endpoint.map_or("GET, HEAD, OPTIONS", Endpoint::methods);
             head.field("Allow: ", methods.as_bytes());
         }
-        response::request_id(&mut head, &mut self.room.ids, None);
-        head.end_bodiless(request.close);
-        Answered { endpoint: endpoint.ok().flatten(), refused: None }
+        write_request_id(&mut head, &mut self.scratch.ids, None);
+        head.finish_without_body(request.close);
+        Outcome { endpoint, problem: None }
     }
 }

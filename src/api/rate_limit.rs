@@ -1,53 +1,63 @@
-//! Who asks too often (429). Off unless the operator sets a limit; never for this machine itself, nor for a trusted proxy that
-//! asks on nobody's behalf.
+//! Rate limiting (429). It is off by default, and never applies to loopback clients, nor to requests that a trusted
+//! proxy sends on its own behalf.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
-use super::handler::Settings;
-use crate::api::token_bucket::Throttle;
+use super::scratch::Settings;
+use super::token_bucket::RateLimiter;
 use crate::checksum;
-use crate::http::forwarded::{client, household};
-use crate::http::request::{Arrival, Request};
+use crate::http::forwarded;
+use crate::http::request::{Request, RequestMeta};
 use crate::problem::{self, Problem};
 
-/// Whether the address that the request comes from may ask now.
-pub(super) fn address<'a>(
+/// Takes a token for the client address of the request.
+///
+/// # Errors
+/// `rate_limited`.
+pub(super) fn check_address<'a>(
     settings: &Settings,
     request: &Request<'_>,
-    arrival: &Arrival,
+    meta: &RequestMeta,
 ) -> Result<(), Problem<'a>> {
-    let Some(limit) = &settings.address_limit else { return Ok(()) };
-    match client(arrival.peer, &request.fields.forwarded, &settings.trusted_proxies) {
-        Some(client) => take(limit, household(client), arrival, "fewer requests a second from one address"),
-        None => Ok(()),
-    }
+    let Some(limiter) = &settings.address_limit else { return Ok(()) };
+    let Some(address) = client_address(settings, request, meta) else { return Ok(()) };
+    let sentence = "Rate limit exceeded for this client address.";
+    take(limiter, forwarded::rate_limit_key(address), meta, sentence)
 }
 
-/// Whether may be asked for `site` now.
-pub(super) fn site<'a>(
+/// Takes a token for `site`.
+///
+/// # Errors
+/// `rate_limited`.
+pub(super) fn check_site<'a>(
     settings: &Settings,
     site: &str,
     request: &Request<'_>,
-    arrival: &Arrival,
+    meta: &RequestMeta,
 ) -> Result<(), Problem<'a>> {
-    let Some(limit) = &settings.site_limit else { return Ok(()) };
-    match client(arrival.peer, &request.fields.forwarded, &settings.trusted_proxies) {
+    let Some(limiter) = &settings.site_limit else { return Ok(()) };
+    match client_address(settings, request, meta) {
         Some(_) => {
-            take(limit, checksum::table(site.as_bytes()), arrival, "fewer requests a second for one site")
+            take(limiter, checksum::hash64(site.as_bytes()), meta, "Rate limit exceeded for this site.")
         }
         None => Ok(()),
     }
 }
 
+fn client_address(settings: &Settings, request: &Request<'_>, meta: &RequestMeta) -> Option<IpAddr> {
+    forwarded::client_address(meta.peer, &request.headers.forwarded, &settings.trusted_proxies)
+}
+
 fn take<'a>(
-    limit: &Throttle,
+    limiter: &RateLimiter,
     key: u64,
-    arrival: &Arrival,
-    expected: &'static str,
+    meta: &RequestMeta,
+    sentence: &'static str,
 ) -> Result<(), Problem<'a>> {
-    let refusal = |wait: Duration| Problem {
+    let problem = |wait: Duration| Problem {
         retry_s: wait.as_secs() as u32 + 1,
-        ..Problem::missing(problem::RATE_LIMITED, expected)
+        ..Problem::new(problem::RATE_LIMITED, sentence)
     };
-    limit.take(key, arrival.at).map_err(refusal)
+    limiter.take(key, meta.received_at).map_err(problem)
 }

@@ -1,135 +1,153 @@
-//! How a request for events is answered: in come the fates of its events and what the answer takes from the request, out goes a
-//! receipt, or a problem of the events. The same request gets the same head whether its answer waited or not.
+//! Responses to event requests: a receipt with per-event results, or a problem document.
+//!
+//! The head depends only on the request, so it is the same whether the response was pending or not.
 
-use super::handler::Room;
-use super::{Endpoint, response};
+use super::endpoint::Endpoint;
+use super::response::write_server_timing;
+use super::scratch::Scratch;
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
-use crate::http::request::{Arrival, Request, has_token};
-use crate::http::response::Head;
-use crate::problem::Kind;
-use crate::visitors::events::receipt::{Fates, Refused, Stored};
+use crate::http::request::{Request, RequestMeta, has_token};
+use crate::http::request_id::{is_request_id, write_request_id};
+use crate::http::response::ResponseHead;
+use crate::problem::ProblemKind;
+use crate::visitors::events::receipt::{EventResults, RejectedRequest, StoreOutcome};
 
-/// What an answer takes from its request.
+/// The parts of a request on which its response depends.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
-    pub(super) manner: Manner,
+pub(super) struct ResponseParams<'a> {
+    pub(super) options: ResponseOptions,
     pub(super) origin: Option<&'a [u8]>,
-    id: Option<&'a [u8]>,
+    request_id: Option<&'a [u8]>,
     close: bool,
 }
 
-/// The part of it that is no text.
+/// The response parameters that are not text.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Manner {
-    pub(super) endpoint: Option<Endpoint>,
-    /// A receipt is wanted only where there is something to say.
+pub(super) struct ResponseOptions {
+    pub(super) endpoint: Endpoint,
+    /// Whether the client wants no receipt if all events were accepted.
     minimal: bool,
+    /// Whether the client wants `Server-Timing`.
     timed: bool,
 }
 
-/// The same while a request waits: parsing it again would take longer than all else that is left to do.
+/// Owned response parameters of a pending request. Parsing the request again would take longer than all that is left
+/// to do.
 #[derive(Debug)]
-pub(super) struct Kept {
-    manner: Manner,
+pub(super) struct OwnedResponseParams {
+    options: ResponseOptions,
     origin: Option<Box<[u8]>>,
-    id: Option<Box<[u8]>>,
+    request_id: Option<Box<[u8]>>,
 }
 
-impl<'a> Asked<'a> {
-    pub(super) fn of(request: &Request<'a>) -> Self {
-        let fields = &request.fields;
-        let manner = Manner {
-            endpoint: Endpoint::of(request.path),
-            minimal: fields.prefer.is_some_and(|prefer| has_token(prefer, b"return=minimal")),
-            timed: fields.debug_timing == Some(b"1"),
+impl<'a> ResponseParams<'a> {
+    pub(super) fn of(request: &Request<'a>, endpoint: Endpoint) -> Self {
+        let headers = &request.headers;
+        let options = ResponseOptions {
+            endpoint,
+            minimal: headers.prefer.is_some_and(|prefer| has_token(prefer, b"return=minimal")),
+            timed: headers.debug_timing == Some(b"1"),
         };
-        let id = fields.request_id.filter(|id| response::is_request_id(id));
-        Self { manner, origin: fields.origin, id, close: request.close }
+        let request_id = headers.request_id.filter(|id| is_request_id(id));
+        Self { options, origin: headers.origin, request_id, close: request.close }
     }
 
-    pub(super) fn keep(&self) -> Kept {
-        let Self { manner, origin, id, .. } = *self;
-        Kept { manner, origin: origin.map(Box::from), id: id.map(Box::from) }
-    }
-}
-
-impl Kept {
-    /// As it was, of a connection that ends behind the answer or does not.
-    pub(super) fn asked(&self, close: bool) -> Asked<'_> {
-        Asked { manner: self.manner, close, origin: self.origin.as_deref(), id: self.id.as_deref() }
-    }
-
-    /// Of its texts.
-    pub(super) fn bytes(&self) -> usize {
-        [&self.origin, &self.id].into_iter().flatten().map(|text| text.len()).sum()
+    pub(super) fn to_owned(self) -> OwnedResponseParams {
+        let Self { options, origin, request_id, .. } = self;
+        let (origin, request_id) = (origin.map(Box::from), request_id.map(Box::from));
+        OwnedResponseParams { options, origin, request_id }
     }
 }
 
-/// How a request is answered.
-pub(super) struct Reply<'a> {
-    pub(super) asked: Asked<'a>,
+impl OwnedResponseParams {
+    /// Returns the parameters again. `close` says whether the connection ends after the response.
+    pub(super) fn borrow(&self, close: bool) -> ResponseParams<'_> {
+        let (origin, request_id) = (self.origin.as_deref(), self.request_id.as_deref());
+        ResponseParams { options: self.options, origin, request_id, close }
+    }
+
+    /// Returns the size of the texts, in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        [&self.origin, &self.request_id].into_iter().flatten().map(|text| text.len()).sum()
+    }
+}
+
+/// A response to an event request.
+pub(super) struct EventResponse<'a> {
+    pub(super) params: ResponseParams<'a>,
     pub(super) date: &'a DateLine,
     pub(super) cors: Cors<'a>,
-    pub(super) arrival: &'a Arrival,
+    pub(super) meta: &'a RequestMeta,
 }
 
-impl Reply<'_> {
-    fn begin<'o>(&self, status: u16, room: &mut Room, out: &'o mut Vec<u8>) -> Head<'o> {
-        let mut head = Head::begin(out, status, self.date);
-        head.lines(b"Cache-Control: no-store\r\n");
-        response::request_id(&mut head, &mut room.ids, self.asked.id);
-        if self.cors.varies() {
-            head.lines(b"Vary: Origin\r\n");
+impl EventResponse<'_> {
+    fn begin<'o>(&self, status: u16, scratch: &mut Scratch, out: &'o mut Vec<u8>) -> ResponseHead<'o> {
+        let mut head = ResponseHead::begin(out, status, self.date);
+        head.raw(b"Cache-Control: no-store\r\n");
+        write_request_id(&mut head, &mut scratch.ids, self.params.request_id);
+        if self.cors.varies_by_origin() {
+            head.raw(b"Vary: Origin\r\n");
         }
         self.cors.write(&mut head);
         head
     }
 
-    /// Appends a receipt; none where the caller wants none and there is nothing to say.
-    pub(super) fn receipt(&self, fates: &Fates, stored: Stored<'_>, room: &mut Room, out: &mut Vec<u8>) {
-        if self.asked.manner.minimal && fates.is_complete() {
-            let mut head = self.begin(204, room, out);
-            self.time(&mut head);
-            head.end_bodiless(self.asked.close);
+    /// Appends a receipt, or a 204 if the client wants none and all events were accepted.
+    pub(super) fn write_receipt(
+        &self,
+        results: &EventResults,
+        stored: StoreOutcome<'_>,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) {
+        if self.params.options.minimal && results.are_all_recorded() {
+            let mut head = self.begin(204, scratch, out);
+            self.write_timing(&mut head);
+            head.finish_without_body(self.params.close);
             return;
         }
-        let mut body = std::mem::take(&mut room.plan.text);
+        let mut body = std::mem::take(&mut scratch.plan.text);
         body.clear();
-        fates.receipt(stored, &mut body);
-        let mut head = self.begin(200, room, out);
-        if let Some(reason) = fates.single_drop() {
+        results.write_receipt(stored, &mut body);
+        let mut head = self.begin(200, scratch, out);
+        if let Some(reason) = results.single_drop_reason() {
             head.field("X-Dropped: ", reason.name().as_bytes());
         }
-        self.time(&mut head);
-        head.lines(b"Content-Type: application/json\r\n");
-        head.end(body.len(), self.asked.close).extend_from_slice(&body);
-        room.plan.text = body;
+        self.write_timing(&mut head);
+        head.raw(b"Content-Type: application/json\r\n");
+        head.finish(body.len(), self.params.close).extend_from_slice(&body);
+        scratch.plan.text = body;
     }
 
-    /// Says how long it took, the disk included, where that was asked for.
-    fn time(&self, head: &mut Head<'_>) {
-        response::timing(head, self.asked.manner.timed.then_some(self.arrival.at));
+    /// Writes the time since the request was received, disk time included, if the client asked for it.
+    fn write_timing(&self, head: &mut ResponseHead<'_>) {
+        write_server_timing(head, self.params.options.timed.then_some(self.meta.received_at));
     }
 
-    /// Appends a problem of the events; its kind.
-    pub(super) fn refuse(&self, refused: &Refused<'_>, room: &mut Room, out: &mut Vec<u8>) -> &'static Kind {
-        let mut body = std::mem::take(&mut room.plan.text);
+    /// Appends the problem of a rejected request, and returns its kind.
+    pub(super) fn write_problem(
+        &self,
+        rejected: &RejectedRequest<'_>,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) -> &'static ProblemKind {
+        let mut body = std::mem::take(&mut scratch.plan.text);
         body.clear();
-        let kind = refused.kind();
+        let kind = rejected.kind();
         let begin = out.len();
-        let mut head = self.begin(kind.status, room, out);
-        head.lines(b"Content-Type: application/problem+json\r\n");
-        let id = written_id(head.out(), begin);
-        refused.write(id.as_deref(), &mut body);
-        head.end(body.len(), self.asked.close).extend_from_slice(&body);
-        room.plan.text = body;
+        let mut head = self.begin(kind.status, scratch, out);
+        head.raw(b"Content-Type: application/problem+json\r\n");
+        let id = written_request_id(head.buffer(), begin);
+        rejected.write_problem(id.as_deref(), &mut body);
+        head.finish(body.len(), self.params.close).extend_from_slice(&body);
+        scratch.plan.text = body;
         kind
     }
 }
 
-/// The request's id as the head that begins at `begin` has it.
-fn written_id(out: &[u8], begin: usize) -> Option<String> {
+/// Returns the request ID from the head that begins at `begin`.
+fn written_request_id(out: &[u8], begin: usize) -> Option<String> {
     let head = std::str::from_utf8(&out[begin..]).ok()?;
     let id = head.split("X-Request-Id: ").nth(1)?.split('\r').next()?;
     Some(id.to_owned())

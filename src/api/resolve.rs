@@ -1,120 +1,144 @@
-//! `GET /v1/resolve`: the layout of a route, personalized or forced; or its redirect.
+//! `GET /v1/resolve`: the layout of a route, decided or forced, or its redirect.
 
-use super::context::Call;
-use super::handler::Room;
-use super::response::{self, Answer, Body, Class};
-use super::selection::{self, Shown};
+use super::context::RequestContext;
+use super::response::{self, Body, CachePolicy, ResponseFields};
+use super::scratch::Scratch;
+use super::selection::{self, Selection};
 use crate::http::params::Param;
 use crate::json;
 use crate::problem::Problem;
-use crate::resolve::content::Holes;
+use crate::resolve::content::EmbeddedQueries;
 use crate::resolve::path::RoutePath;
-use crate::resolve::variants::Asked;
-use crate::site::snapshot::format::{ArchivedRedirect, ArchivedRoute, ArchivedShows};
+use crate::resolve::variants::ForcedVariants;
+use crate::site::snapshot::format::{ArchivedRedirect, ArchivedRoute, ArchivedRouteTarget};
 
-/// `Cache-Control` of a layout with an unknown pair: a page that was re-published under a live cache.
-const SHORT: &str = "public, max-age=0, s-maxage=5";
+/// `Cache-Control` of a layout with an unknown pair. The pair comes from an older version of the page, so caches
+/// keep the response only for seconds.
+const CACHE_SHORT: &str = "public, max-age=0, s-maxage=5";
 
-pub(super) fn answer<'a>(call: &Call<'a>, room: &mut Room, out: &mut Vec<u8>) -> Result<(), Problem<'a>> {
-    let explain = call.explain()?;
-    let route = call.route(&mut room.path)?;
-    match &route.shows {
-        ArchivedShows::Redirect(redirect) => send_redirect(call, route, redirect, explain, room, out),
-        ArchivedShows::Page(index) => {
-            let page = &call.site().pages[index.to_native() as usize];
-            let shown = selection::shown(call, page, explain, room)?;
-            layout(call, route, &shown, room);
-            send_layout(call, &shown, room, out);
+pub(super) fn handle<'a>(
+    context: &RequestContext<'a>,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) -> Result<(), Problem<'a>> {
+    let explain = context.explain_requested()?;
+    let route = context.route(&mut scratch.path)?;
+    match &route.target {
+        ArchivedRouteTarget::Redirect(redirect) => {
+            write_redirect(context, route, redirect, explain, scratch, out)
+        }
+        ArchivedRouteTarget::Page(index) => {
+            let page = &context.site().pages[index.to_native() as usize];
+            let selection = selection::select_variants(context, page, explain, scratch)?;
+            build_layout(context, route, &selection, scratch);
+            write_layout(context, &selection, scratch, out);
         }
     }
     Ok(())
 }
 
-fn layout(call: &Call<'_>, route: &ArchivedRoute, shown: &Shown<'_>, room: &mut Room) {
-    let Room { plan, path, canonical, tagged, search, .. } = room;
+fn build_layout(
+    context: &RequestContext<'_>,
+    route: &ArchivedRoute,
+    selection: &Selection<'_>,
+    scratch: &mut Scratch,
+) {
+    let Scratch { plan, path, canonical, etag_input, query_runner, .. } = scratch;
     plan.clear();
     let out = &mut plan.text;
     out.extend_from_slice(b"{\"type\":\"layout\",");
-    opening(call, &shown.page.path, path, out);
+    write_opening(context, &selection.page.path, path, out);
     out.push(b',');
-    shown.selection(canonical, out);
-    if let Some(asked) = &shown.asked {
-        warnings(asked, out);
+    selection.write_variants(canonical, out);
+    if let Some(forced) = &selection.forced {
+        write_warnings(forced, out);
     }
-    shown.reasons(out);
+    selection.write_explanation(out);
     out.push(b',');
-    let mut holes = Holes { search, patterns: call.published.patterns(), path };
-    plan.add(call.site(), shown.page, &shown.choice, &mut holes);
-    plan.end();
+    let mut holes = EmbeddedQueries { search: query_runner, patterns: context.published.patterns(), path };
+    plan.add_page(context.site(), selection.page, &selection.choice, &mut holes);
+    plan.finish();
 
-    response::describe(tagged, b'r', route, path);
-    tagged.extend_from_slice(shown.choice.as_bytes(shown.page));
-    if let Some(asked) = &shown.asked {
-        for (zone, key) in asked.unknown() {
-            tagged.extend_from_slice(zone.as_bytes());
-            tagged.push(b':');
-            tagged.extend_from_slice(key.as_bytes());
-            tagged.push(b',');
+    response::write_etag_prefix(etag_input, b'r', route, path);
+    etag_input.extend_from_slice(selection.choice.as_bytes(selection.page));
+    if let Some(forced) = &selection.forced {
+        for (zone, key) in forced.unknown() {
+            etag_input.extend_from_slice(zone.as_bytes());
+            etag_input.push(b':');
+            etag_input.extend_from_slice(key.as_bytes());
+            etag_input.push(b',');
         }
     }
 }
 
-/// `"site":...,"route":...,"pattern":...,"params":{...}`
-fn opening(call: &Call<'_>, pattern: &str, path: &RoutePath, out: &mut Vec<u8>) {
-    selection::address(call, path, out);
+/// Appends `"site":...,"route":...,"pattern":...,"params":{...}`.
+fn write_opening(context: &RequestContext<'_>, pattern: &str, path: &RoutePath, out: &mut Vec<u8>) {
+    selection::write_site_and_route(context, path, out);
     out.extend_from_slice(b",\"pattern\":");
-    json::string(out, pattern);
+    json::write_string(out, pattern);
     out.extend_from_slice(b",\"params\":{");
-    selection::params(pattern, path, out);
+    selection::write_route_params(pattern, path, out);
     out.push(b'}');
 }
 
-fn warnings(asked: &Asked<'_>, out: &mut Vec<u8>) {
-    for (i, (zone, key)) in asked.unknown().enumerate() {
+fn write_warnings(forced: &ForcedVariants<'_>, out: &mut Vec<u8>) {
+    for (i, (zone, key)) in forced.unknown().enumerate() {
         out.extend_from_slice(if i == 0 { b",\"warnings\":[" } else { b"," });
-        // Zones and keys are made of letters, digits, '_' and '-': nothing to escape.
+        // Zones and keys consist of letters, digits, '_' and '-', so they need no escapes.
         out.extend_from_slice(b"{\"code\":\"unknown_variant\",\"zone\":\"");
         out.extend_from_slice(zone.as_bytes());
         out.extend_from_slice(b"\",\"key\":\"");
         out.extend_from_slice(key.as_bytes());
         out.extend_from_slice(b"\"}");
     }
-    if asked.has_unknown() {
+    if forced.has_unknown() {
         out.push(b']');
     }
 }
 
-fn send_layout(call: &Call<'_>, shown: &Shown<'_>, room: &mut Room, out: &mut Vec<u8>) {
-    let Room { plan, path, canonical, tagged, location, ids, .. } = room;
-    let unknown = shown.asked.as_ref().is_some_and(|asked| asked.has_unknown());
+fn write_layout(
+    context: &RequestContext<'_>,
+    selection: &Selection<'_>,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) {
+    let Scratch { plan, path, canonical, etag_input, location, ids, .. } = scratch;
+    let unknown = selection.forced.as_ref().is_some_and(|forced| forced.has_unknown());
     if unknown {
-        canonical_url(call, path, canonical, location);
+        write_canonical_url(context, path, canonical, location);
     }
-    let class = match (&shown.why, &shown.asked) {
-        (Some(_), _) => Class::Unkept,
-        (None, None) => Class::Private,
-        (None, Some(_)) if unknown => Class::Public(SHORT),
-        (None, Some(_)) => Class::Public(&call.site().cache_resolve),
+    let cache_policy = match (&selection.explanation, &selection.forced) {
+        (Some(_), _) => CachePolicy::NoStore,
+        (None, None) => CachePolicy::Private,
+        (None, Some(_)) if unknown => CachePolicy::Public(CACHE_SHORT),
+        (None, Some(_)) => CachePolicy::Public(&context.site().cache_resolve),
     };
-    let answer = Answer {
-        class,
+    let fields = ResponseFields {
+        cache_policy,
         etag: None,
         variants: Some(canonical),
         path: Some(path),
         location: unknown.then_some(&location[..]),
     };
-    response::send(call, answer, &Body::Planned(plan, &call.site().pieces), tagged, ids, out);
+    response::write_response(
+        context,
+        fields,
+        &Body::Planned(plan, &context.site().pieces),
+        etag_input,
+        ids,
+        out,
+    );
 }
 
-/// The URL under which the same content has its full cache time.
-fn canonical_url(call: &Call<'_>, path: &RoutePath, canonical: &[u8], out: &mut Vec<u8>) {
+/// Writes the URL under which the same content has its full cache time.
+fn write_canonical_url(context: &RequestContext<'_>, path: &RoutePath, canonical: &[u8], out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(b"/v1/resolve?trackingId=");
-    out.extend_from_slice(call.site().tracking_id.as_bytes());
+    out.extend_from_slice(context.site().tracking_id.as_bytes());
     out.extend_from_slice(b"&route=");
     let from = out.len();
     path.encode(out);
-    // The route is decoded twice, as a parameter and as a path, so its escapes are escaped here.
+    // The server decodes the route twice, as a parameter and as a path. Therefore this escapes its escapes.
     let escapes = out[from..].iter().filter(|b| **b == b'%').count();
     let mut read = out.len();
     out.resize(read + 2 * escapes, 0);
@@ -134,32 +158,33 @@ fn canonical_url(call: &Call<'_>, path: &RoutePath, canonical: &[u8], out: &mut 
     out.extend_from_slice(canonical);
 }
 
-/// Answers that `route` leads elsewhere; with status 200, so that a browser's fetch can read it.
-pub(super) fn send_redirect(
-    call: &Call<'_>,
+/// Appends the redirect of a route. The status is 200, so that a browser's fetch can read the body.
+pub(super) fn write_redirect(
+    context: &RequestContext<'_>,
     route: &ArchivedRoute,
     redirect: &ArchivedRedirect,
     explain: bool,
-    room: &mut Room,
+    scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) {
-    let Room { plan, path, tagged, ids, .. } = room;
+    let Scratch { plan, path, etag_input, ids, .. } = scratch;
     plan.clear();
     let body = &mut plan.text;
     body.extend_from_slice(b"{\"type\":\"redirect\",");
-    opening(call, &route.path, path, body);
+    write_opening(context, &route.path, path, body);
     body.extend_from_slice(b",\"to\":");
-    json::string(body, &redirect.to);
+    json::write_string(body, &redirect.to);
     body.extend_from_slice(b",\"status\":");
-    json::number(body, redirect.status.to_native());
+    json::write_number(body, redirect.status.to_native());
     body.push(b'}');
-    response::describe(tagged, b'd', route, path);
-    let forced = call.params.sent(Param::Variants).is_some();
-    let class = match forced {
-        _ if explain => Class::Unkept,
-        true => Class::Public(&call.site().cache_resolve),
-        false => Class::Private,
+    response::write_etag_prefix(etag_input, b'd', route, path);
+    let forced = context.params.get_even_if_empty(Param::Variants).is_some();
+    let cache_policy = match forced {
+        _ if explain => CachePolicy::NoStore,
+        true => CachePolicy::Public(&context.site().cache_resolve),
+        false => CachePolicy::Private,
     };
-    let answer = Answer { class, etag: None, variants: None, path: Some(path), location: None };
-    response::send(call, answer, &Body::Text(body), tagged, ids, out);
+    let fields =
+        ResponseFields { cache_policy, etag: None, variants: None, path: Some(path), location: None };
+    response::write_response(context, fields, &Body::Text(body), etag_input, ids, out);
 }

@@ -1,12 +1,11 @@
-//! `GET /v1/routes`: what a site publishes, for generating pages ahead; or what differs from a
-//! version that the caller has.
+//! `GET /v1/routes`: the published routes, for static generation, or the changes since a version.
 //!
-//! Routes, redirects and removed paths come in one order, by path, so that a page of the answer
-//! ends anywhere between two paths.
+//! Routes, redirects and removed paths are sorted by path in one order, so that a page of the list can end between any
+//! two paths.
 
-use super::context::Call;
-use super::handler::Room;
-use super::response::{self, Answer, Body, Class};
+use super::context::RequestContext;
+use super::response::{self, Body, CachePolicy, ResponseFields};
+use super::scratch::{RouteLists, Scratch};
 use crate::http::params::Param;
 use crate::json;
 use crate::limits::{
@@ -14,96 +13,98 @@ use crate::limits::{
 };
 use crate::problem::{self, Problem};
 use crate::resolve::route;
-use crate::site::catalog::versions::{Listed, Path};
+use crate::site::catalog::versions::{PathEntry, PublishedPaths};
 use crate::site::query::cursor;
-use crate::site::snapshot::format::{ArchivedRoute, ArchivedShows, ArchivedSite, VERSION_MAX};
+use crate::site::snapshot::format::{ArchivedRoute, ArchivedRouteTarget, ArchivedSite, VERSION_MAX};
 
-/// Buffers for what does not go straight into the body.
-#[derive(Debug, Default)]
-pub(super) struct Lists {
-    redirects: Vec<u8>,
-    removed: Vec<u8>,
-    /// The path in the request's cursor.
-    after: Vec<u8>,
-}
-
-/// What the caller wants of the list.
-struct Wanted<'a> {
+/// The parameters of the list.
+struct ListOptions<'a> {
     prefix: &'a str,
-    /// The version that the caller named, and what it listed, where that is known.
-    since: Option<(u64, Option<&'a Listed>)>,
+    /// The version in `since`, and its published paths, if the server still knows them.
+    since: Option<(u64, Option<&'a PublishedPaths>)>,
     limit: usize,
     with_variants: bool,
 }
 
-pub(super) fn answer<'a>(call: &Call<'a>, room: &mut Room, out: &mut Vec<u8>) -> Result<(), Problem<'a>> {
-    let wanted = wanted(call)?;
-    let Room { plan, tagged, ids, lists, .. } = room;
+pub(super) fn handle<'a>(
+    context: &RequestContext<'a>,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) -> Result<(), Problem<'a>> {
+    let options = parse_options(context)?;
+    let Scratch { plan, etag_input, ids, route_lists: lists, .. } = scratch;
     plan.clear();
-    let cursor = call.params.get(Param::Cursor);
+    let cursor = context.params.get(Param::Cursor);
     lists.after.clear();
     if let Some(cursor) = cursor {
-        read_cursor(call, &wanted, cursor, &mut lists.after)?;
+        read_cursor(context, &options, cursor, &mut lists.after)?;
     }
-    write_list(call, &wanted, cursor.is_some(), lists, &mut plan.text);
-    describe(call, &wanted, &lists.after, tagged);
-    let class = Class::Public(&call.site().cache_routes);
-    let answer = Answer { class, etag: None, variants: None, path: None, location: None };
-    response::send(call, answer, &Body::Text(&plan.text), tagged, ids, out);
+    write_list(context, &options, cursor.is_some(), lists, &mut plan.text);
+    write_etag_prefix(context, &options, &lists.after, etag_input);
+    let cache_policy = CachePolicy::Public(&context.site().cache_routes);
+    let fields = ResponseFields { cache_policy, etag: None, variants: None, path: None, location: None };
+    response::write_response(context, fields, &Body::Text(&plan.text), etag_input, ids, out);
     Ok(())
 }
 
-fn wanted<'a>(call: &Call<'a>) -> Result<Wanted<'a>, Problem<'a>> {
-    let with_variants = match call.params.get(Param::Include) {
+fn parse_options<'a>(context: &RequestContext<'a>) -> Result<ListOptions<'a>, Problem<'a>> {
+    let with_variants = match context.params.get(Param::Include) {
         None => false,
         Some("variants") => true,
-        Some(came) => return Err(invalid(Param::Include, "variants, or nothing", came)),
+        Some(actual) => return Err(invalid_param(Param::Include, "'variants'", actual)),
     };
     let default = if with_variants { ROUTES_LISTED_WITH_VARIANTS_DEFAULT } else { ROUTES_LISTED_MAX };
-    let limit = match call.params.get(Param::Limit) {
+    let limit = match context.params.get(Param::Limit) {
         None => default,
         Some(text) => {
-            let limit = digits(text).filter(|n| (1..=ROUTES_LISTED_MAX as u64).contains(n));
-            let problem = Problem::new(problem::INVALID_LIMIT, "1 to 10000", text);
+            let limit = parse_digits(text).filter(|n| (1..=ROUTES_LISTED_MAX as u64).contains(n));
+            let problem =
+                Problem::invalid_value(problem::INVALID_LIMIT, "a whole number from 1 to 10000", text);
             limit.ok_or(problem.at(Param::Limit.name()))? as usize
         }
     };
-    let since = match call.params.get(Param::Since) {
+    let since = match context.params.get(Param::Since) {
         None => None,
         Some(text) => {
-            let version = digits(text).filter(|v| *v <= VERSION_MAX);
-            let version = version.ok_or(invalid(Param::Since, "a version of the site", text))?;
-            Some((version, call.published.versions.at(version)))
+            let version = parse_digits(text).filter(|v| *v <= VERSION_MAX);
+            let version = version.ok_or(invalid_param(Param::Since, "a version of the site", text))?;
+            Some((version, context.published.versions.get(version)))
         }
     };
-    let prefix = call.params.get(Param::Prefix).unwrap_or_default();
-    Ok(Wanted { prefix, since, limit, with_variants })
+    let prefix = context.params.get(Param::Prefix).unwrap_or_default();
+    Ok(ListOptions { prefix, since, limit, with_variants })
 }
 
-/// A number of digits alone; `parse` would take a sign too.
-fn digits(text: &str) -> Option<u64> {
+/// Parses a number that consists of digits only. `str::parse` accepts a sign too.
+fn parse_digits(text: &str) -> Option<u64> {
     text.parse().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()))
 }
 
-fn invalid<'a>(param: Param, expected: &'static str, came: &'a str) -> Problem<'a> {
-    Problem::new(problem::INVALID_PARAM, expected, came).at(param.name())
+fn invalid_param<'a>(param: Param, expected: &'static str, actual: &'a str) -> Problem<'a> {
+    Problem::invalid_value(problem::INVALID_PARAM, expected, actual).at(param.name())
 }
 
-fn write_list(call: &Call<'_>, wanted: &Wanted<'_>, goes_on: bool, lists: &mut Lists, body: &mut Vec<u8>) {
-    opening(call, wanted, body);
+fn write_list(
+    context: &RequestContext<'_>,
+    options: &ListOptions<'_>,
+    is_continued: bool,
+    lists: &mut RouteLists,
+    body: &mut Vec<u8>,
+) {
+    write_opening(context, options, body);
     lists.redirects.clear();
     lists.removed.clear();
     let after = std::str::from_utf8(&lists.after).unwrap_or_default();
     let (mut listed, mut last, mut more) = (0, "", false);
-    for change in changes(call, wanted, after, goes_on) {
+    for change in changes(context, options, after, is_continued) {
         let bytes = body.len() + lists.redirects.len() + lists.removed.len();
-        if listed == wanted.limit || bytes > ROUTES_PAGE_BYTES_MAX {
+        if listed == options.limit || bytes > ROUTES_PAGE_BYTES_MAX {
             more = true;
             break;
         }
         listed += 1;
         last = change.path();
-        let variants_of = wanted.with_variants.then(|| call.site());
+        let variants_of = options.with_variants.then(|| context.site());
         change.write(variants_of, body, &mut lists.redirects, &mut lists.removed);
     }
     for (name, list) in [("redirects", &lists.redirects), ("removed", &lists.removed)] {
@@ -114,36 +115,36 @@ fn write_list(call: &Call<'_>, wanted: &Wanted<'_>, goes_on: bool, lists: &mut L
     }
     body.extend_from_slice(b"],\"nextCursor\":");
     match more {
-        true => write_cursor(call, wanted, last, body),
+        true => write_cursor(context, options, last, body),
         false => body.extend_from_slice(b"null"),
     }
     body.push(b'}');
 }
 
-fn opening(call: &Call<'_>, wanted: &Wanted<'_>, body: &mut Vec<u8>) {
-    let site = call.site();
+fn write_opening(context: &RequestContext<'_>, options: &ListOptions<'_>, body: &mut Vec<u8>) {
+    let site = context.site();
     body.extend_from_slice(b"{\"site\":");
-    json::string(body, &site.site);
+    json::write_string(body, &site.site);
     body.extend_from_slice(b",\"version\":\"");
-    json::number(body, site.version.to_native());
+    json::write_number(body, site.version.to_native());
     body.extend_from_slice(b"\",\"updatedAt\":");
     match site.updated_at.as_ref() {
-        Some(time) => json::string(body, time),
+        Some(time) => json::write_string(body, time),
         None => body.extend_from_slice(b"null"),
     }
-    match wanted.since {
+    match options.since {
         None => {}
         Some((_, None)) => body.extend_from_slice(b",\"since\":null"),
         Some((version, Some(_))) => {
             body.extend_from_slice(b",\"since\":\"");
-            json::number(body, version);
+            json::write_number(body, version);
             body.push(b'"');
         }
     }
     body.extend_from_slice(b",\"routes\":[");
 }
 
-/// What stands in the list.
+/// An entry of the list.
 enum Change<'a> {
     Published(&'a ArchivedRoute),
     Removed(&'a str),
@@ -157,7 +158,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Appends its entry to the list that it belongs to; with its variants, where these are wanted of a site.
+    /// Appends the entry to its list. With `variants_of`, the entry has its variants.
     fn write(
         &self,
         variants_of: Option<&ArchivedSite>,
@@ -167,26 +168,26 @@ impl<'a> Change<'a> {
     ) {
         match self {
             Self::Removed(path) => {
-                separate(removed);
-                json::string(removed, path);
+                write_separator(removed);
+                json::write_string(removed, path);
             }
-            Self::Published(route) => match &route.shows {
-                ArchivedShows::Redirect(_) => entry(route, None, redirects),
-                ArchivedShows::Page(_) => entry(route, variants_of, routes),
+            Self::Published(route) => match &route.target {
+                ArchivedRouteTarget::Redirect(_) => write_entry(route, None, redirects),
+                ArchivedRouteTarget::Page(_) => write_entry(route, variants_of, routes),
             },
         }
     }
 }
 
-/// Appends a comma behind an entry; at the beginning of a list there is none.
-fn separate(list: &mut Vec<u8>) {
+/// Appends a comma if the list is not empty.
+fn write_separator(list: &mut Vec<u8>) {
     if list.last().is_some_and(|b| *b != b'[') {
         list.push(b',');
     }
 }
 
-fn entry(route: &ArchivedRoute, variants_of: Option<&ArchivedSite>, list: &mut Vec<u8>) {
-    separate(list);
+fn write_entry(route: &ArchivedRoute, variants_of: Option<&ArchivedSite>, list: &mut Vec<u8>) {
+    write_separator(list);
     list.extend_from_slice(route.listing.as_bytes());
     if let Some(site) = variants_of
         && let Some(page) = route::page(site, route)
@@ -202,25 +203,24 @@ fn entry(route: &ArchivedRoute, variants_of: Option<&ArchivedSite>, list: &mut V
     list.push(b'}');
 }
 
-/// The paths under the prefix and behind the cursor that are published and differ from the
-/// caller's version, or were listed then and no more; sorted.
+/// Returns the changed and the removed paths since the client's version, sorted, under the prefix and after the cursor.
 fn changes<'a>(
-    call: &Call<'a>,
-    wanted: &Wanted<'a>,
+    context: &RequestContext<'a>,
+    options: &ListOptions<'a>,
     after: &str,
-    goes_on: bool,
+    is_continued: bool,
 ) -> impl Iterator<Item = Change<'a>> {
-    let prefix = wanted.prefix;
-    let behind = |path: &str| if goes_on { path > after } else { path >= prefix };
-    let routes = &call.site().routes;
-    let now = &routes[routes.partition_point(|r| !behind(&r.path))..];
-    let then = wanted.since.and_then(|(_, listed)| listed).map_or(&[][..], |l| &l.paths);
-    let then = &then[then.partition_point(|p| !behind(&p.path))..];
+    let prefix = options.prefix;
+    let is_after = |path: &str| if is_continued { path > after } else { path >= prefix };
+    let routes = &context.site().routes;
+    let now = &routes[routes.partition_point(|r| !is_after(&r.path))..];
+    let then = options.since.and_then(|(_, listed)| listed).map_or(&[][..], |l| &l.paths);
+    let then = &then[then.partition_point(|p| !is_after(&p.path))..];
     let mut now = now.iter().take_while(move |r| r.path.starts_with(prefix)).peekable();
     let mut then = then.iter().take_while(move |p| p.path.starts_with(prefix)).peekable();
     std::iter::from_fn(move || {
         loop {
-            let (route, listed): (Option<&&ArchivedRoute>, Option<&&Path>) = (now.peek(), then.peek());
+            let (route, listed): (Option<&&ArchivedRoute>, Option<&&PathEntry>) = (now.peek(), then.peek());
             let order = match (route, listed) {
                 (None, None) => return None,
                 (Some(_), None) => std::cmp::Ordering::Less,
@@ -241,56 +241,61 @@ fn changes<'a>(
     })
 }
 
-/// A cursor holds the last path listed. Its check covers the site and the other parameters.
-fn write_cursor(call: &Call<'_>, wanted: &Wanted<'_>, last: &str, body: &mut Vec<u8>) {
+/// Appends a cursor: the last listed path, and a checksum of it, the site and the other parameters.
+fn write_cursor(context: &RequestContext<'_>, options: &ListOptions<'_>, last: &str, body: &mut Vec<u8>) {
     body.push(b'"');
-    cursor::write(check(call, wanted, last.as_bytes()), last.as_bytes(), body);
+    cursor::encode(cursor_checksum(context, options, last.as_bytes()), last.as_bytes(), body);
     body.push(b'"');
 }
 
 fn read_cursor<'a>(
-    call: &Call<'a>,
-    wanted: &Wanted<'_>,
+    context: &RequestContext<'a>,
+    options: &ListOptions<'_>,
     text: &'a str,
     after: &mut Vec<u8>,
 ) -> Result<(), Problem<'a>> {
-    let read = cursor::read(text, ROUTE_BYTES_MAX, after);
-    let genuine = read.is_some_and(|read| read == check(call, wanted, after));
+    let read = cursor::decode(text, ROUTE_BYTES_MAX, after);
+    let genuine = read.is_some_and(|read| read == cursor_checksum(context, options, after));
     if genuine && std::str::from_utf8(after).is_ok() {
         return Ok(());
     }
-    let problem = Problem::new(problem::INVALID_CURSOR, "a 'nextCursor' of the same list", text);
+    let problem = Problem::invalid_value(problem::INVALID_CURSOR, "a 'nextCursor' of the same list", text);
     Err(problem.at(Param::Cursor.name()))
 }
 
-fn check(call: &Call<'_>, wanted: &Wanted<'_>, last: &[u8]) -> u64 {
-    let since = wanted.since.map_or(u64::MAX, |(version, _)| version).to_le_bytes();
+fn cursor_checksum(context: &RequestContext<'_>, options: &ListOptions<'_>, last: &[u8]) -> u64 {
+    let since = options.since.map_or(u64::MAX, |(version, _)| version).to_le_bytes();
     let parts: [&[u8]; 5] = [
-        call.site().site.as_bytes(),
-        wanted.prefix.as_bytes(),
+        context.site().site.as_bytes(),
+        options.prefix.as_bytes(),
         &since,
-        &[u8::from(wanted.with_variants)],
+        &[u8::from(options.with_variants)],
         last,
     ];
-    cursor::check(parts)
+    cursor::checksum_of(parts)
 }
 
-fn describe(call: &Call<'_>, wanted: &Wanted<'_>, after: &[u8], tagged: &mut Vec<u8>) {
-    tagged.clear();
-    tagged.push(b't');
-    tagged.extend_from_slice(&call.published.hash());
-    match wanted.since {
-        None => tagged.push(0),
-        Some((_, None)) => tagged.push(1),
+fn write_etag_prefix(
+    context: &RequestContext<'_>,
+    options: &ListOptions<'_>,
+    after: &[u8],
+    etag_input: &mut Vec<u8>,
+) {
+    etag_input.clear();
+    etag_input.push(b't');
+    etag_input.extend_from_slice(&context.published.hash());
+    match options.since {
+        None => etag_input.push(0),
+        Some((_, None)) => etag_input.push(1),
         Some((version, Some(listed))) => {
-            tagged.push(2);
-            tagged.extend_from_slice(&version.to_le_bytes());
-            tagged.extend_from_slice(&listed.hash);
+            etag_input.push(2);
+            etag_input.extend_from_slice(&version.to_le_bytes());
+            etag_input.extend_from_slice(&listed.hash);
         }
     }
-    tagged.extend_from_slice(&(wanted.limit as u64).to_le_bytes());
-    tagged.push(u8::from(wanted.with_variants));
-    tagged.extend_from_slice(&(wanted.prefix.len() as u64).to_le_bytes());
-    tagged.extend_from_slice(wanted.prefix.as_bytes());
-    tagged.extend_from_slice(after);
+    etag_input.extend_from_slice(&(options.limit as u64).to_le_bytes());
+    etag_input.push(u8::from(options.with_variants));
+    etag_input.extend_from_slice(&(options.prefix.len() as u64).to_le_bytes());
+    etag_input.extend_from_slice(options.prefix.as_bytes());
+    etag_input.extend_from_slice(after);
 }

@@ -1,87 +1,106 @@
-//! `GET /v1/variants`: the decision alone, for a middleware that rewrites to a rendered
-//! combination; or all combinations of a route.
+//! `GET /v1/variants`: the decision without the layout, for a middleware that rewrites to a rendered combination. With
+//! `include=combinations`, all combinations of a route.
 
-use super::context::Call;
-use super::handler::Room;
-use super::response::{self, Answer, Body, Class};
+use super::context::RequestContext;
+use super::response::{self, Body, CachePolicy, ResponseFields};
+use super::scratch::Scratch;
 use super::{resolve, selection};
 use crate::http::params::Param;
 use crate::problem::{self, Problem};
-use crate::site::snapshot::format::{ArchivedPage, ArchivedRoute, ArchivedShows};
+use crate::site::snapshot::format::{ArchivedPage, ArchivedRoute, ArchivedRouteTarget};
 
-pub(super) fn answer<'a>(call: &Call<'a>, room: &mut Room, out: &mut Vec<u8>) -> Result<(), Problem<'a>> {
-    let explain = call.explain()?;
-    let combinations = includes_combinations(call)?;
-    let route = call.route(&mut room.path)?;
-    match &route.shows {
-        ArchivedShows::Redirect(redirect) => {
-            resolve::send_redirect(call, route, redirect, explain, room, out);
+pub(super) fn handle<'a>(
+    context: &RequestContext<'a>,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) -> Result<(), Problem<'a>> {
+    let explain = context.explain_requested()?;
+    let combinations = includes_combinations(context)?;
+    let route = context.route(&mut scratch.path)?;
+    match &route.target {
+        ArchivedRouteTarget::Redirect(redirect) => {
+            resolve::write_redirect(context, route, redirect, explain, scratch, out);
         }
-        ArchivedShows::Page(index) => {
-            let page = &call.site().pages[index.to_native() as usize];
+        ArchivedRouteTarget::Page(index) => {
+            let page = &context.site().pages[index.to_native() as usize];
             match combinations {
-                true => send_combinations(call, route, page, room, out),
-                false => send_decision(call, route, page, explain, room, out)?,
+                true => write_combinations(context, route, page, scratch, out),
+                false => write_decision(context, route, page, explain, scratch, out)?,
             }
         }
     }
     Ok(())
 }
 
-fn includes_combinations<'a>(call: &Call<'a>) -> Result<bool, Problem<'a>> {
-    match call.params.get(Param::Include) {
+fn includes_combinations<'a>(context: &RequestContext<'a>) -> Result<bool, Problem<'a>> {
+    match context.params.get(Param::Include) {
         None => Ok(false),
         Some("combinations") => Ok(true),
-        Some(came) => {
-            let problem = Problem::new(problem::INVALID_PARAM, "combinations, or nothing", came);
+        Some(actual) => {
+            let problem = Problem::invalid_value(problem::INVALID_PARAM, "'combinations'", actual);
             Err(problem.at(Param::Include.name()))
         }
     }
 }
 
-fn send_decision<'a>(
-    call: &Call<'a>,
+fn write_decision<'a>(
+    context: &RequestContext<'a>,
     route: &ArchivedRoute,
     page: &'a ArchivedPage,
     explain: bool,
-    room: &mut Room,
+    scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'a>> {
-    let shown = selection::decided(call, page, explain, room)?;
-    let Room { plan, path, canonical, tagged, ids, .. } = room;
+    let selection = selection::select_for_visitor(context, page, explain, scratch)?;
+    let Scratch { plan, path, canonical, etag_input, ids, .. } = scratch;
     plan.clear();
     let body = &mut plan.text;
     body.push(b'{');
-    selection::address(call, path, body);
+    selection::write_site_and_route(context, path, body);
     body.push(b',');
-    shown.selection(canonical, body);
-    shown.reasons(body);
+    selection.write_variants(canonical, body);
+    selection.write_explanation(body);
     body.push(b'}');
-    response::describe(tagged, b'v', route, path);
-    tagged.extend_from_slice(shown.choice.as_bytes(page));
-    let class = if shown.why.is_some() { Class::Unkept } else { Class::Private };
-    let answer = Answer { class, etag: None, variants: Some(canonical), path: Some(path), location: None };
-    response::send(call, answer, &Body::Text(body), tagged, ids, out);
+    response::write_etag_prefix(etag_input, b'v', route, path);
+    etag_input.extend_from_slice(selection.choice.as_bytes(page));
+    let cache_policy =
+        if selection.explanation.is_some() { CachePolicy::NoStore } else { CachePolicy::Private };
+    let fields = ResponseFields {
+        cache_policy,
+        etag: None,
+        variants: Some(canonical),
+        path: Some(path),
+        location: None,
+    };
+    response::write_response(context, fields, &Body::Text(body), etag_input, ids, out);
     Ok(())
 }
 
-fn send_combinations(
-    call: &Call<'_>,
+fn write_combinations(
+    context: &RequestContext<'_>,
     route: &ArchivedRoute,
     page: &ArchivedPage,
-    room: &mut Room,
+    scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) {
-    let Room { plan, path, tagged, ids, .. } = room;
+    let Scratch { plan, path, etag_input, ids, .. } = scratch;
     plan.clear();
     let body = &mut plan.text;
     body.push(b'{');
-    selection::address(call, path, body);
+    selection::write_site_and_route(context, path, body);
     body.extend_from_slice(b",\"combinations\":");
-    plan.push(&call.site().pieces, page.combinations.to_native());
-    plan.end();
-    response::describe(tagged, b'c', route, path);
-    let class = Class::Public(&call.site().cache_routes);
-    let answer = Answer { class, etag: None, variants: None, path: Some(path), location: None };
-    response::send(call, answer, &Body::Planned(plan, &call.site().pieces), tagged, ids, out);
+    plan.push_piece(&context.site().pieces, page.combinations.to_native());
+    plan.finish();
+    response::write_etag_prefix(etag_input, b'c', route, path);
+    let cache_policy = CachePolicy::Public(&context.site().cache_routes);
+    let fields =
+        ResponseFields { cache_policy, etag: None, variants: None, path: Some(path), location: None };
+    response::write_response(
+        context,
+        fields,
+        &Body::Planned(plan, &context.site().pieces),
+        etag_input,
+        ids,
+        out,
+    );
 }

@@ -1,6 +1,7 @@
-//! The event endpoints: what is sent to them, and the receipt.
+//! Schemas of the event endpoints: the request body and the receipt.
 //!
-//! Whom an event is of and for may also be said outside of its body, so that no body needs a member of its own for it.
+//! Site and visitor of an event may also be given outside of the body. So no body member for them is
+//! required.
 
 use serde_json::{Map, Value, json};
 
@@ -10,16 +11,17 @@ use crate::limits::{
     ANON_ID_BYTES_MAX, EVENT_NAME_CHARS_MAX, EVENTS_MAX, MESSAGE_ID_BYTES_MAX, SITE_ID_BYTES_MAX,
     USER_ID_BYTES_MAX,
 };
+use crate::visitors::events::endpoint::EventEndpoint;
 
-/// The body of an event endpoint: one of its events, or a batch.
+/// Returns the request body of an event endpoint: one of its events, or a batch.
 pub(super) fn body(endpoint: Endpoint) -> Value {
     let (events, example): (&[&str], Value) = match endpoint {
-        Endpoint::Page => (
+        Endpoint::Events(EventEndpoint::Page) => (
             &["PageEvent"],
             json!({ "trackingId": "track_demo", "anonId": "visitor-2", "messageId": "m-1",
                 "properties": { "path": "/magazine" }, "context": { "locale": "de" }, "variants": "hero:deutsch" }),
         ),
-        Endpoint::Track => (
+        Endpoint::Events(EventEndpoint::Track) => (
             &["TrackEvent", "IdentifyEvent", "ProfileEvent"],
             json!({ "trackingId": "track_demo", "anonId": "visitor-2", "messageId": "m-2", "event": "Viewed",
                 "properties": { "sku": "f-1" } }),
@@ -35,47 +37,48 @@ pub(super) fn body(endpoint: Endpoint) -> Value {
     let all: Vec<_> = events.iter().chain(&["Batch"]).map(|name| reference(name)).collect();
     json!({
         "required": true,
-        "description": "JSON, also under `text/plain` (what sendBeacon sends without a preflight), no type, or a form's type \
-            where the body begins with `{`; `Content-Encoding: gzip` is understood. 32 KiB an event, 512 KiB a body, \
-            inflated, nested 32 deep. Of doubled members the last counts; half a surrogate pair becomes U+FFFD; `null` and \
-            `\"\"` count as not given; a number where an id belongs is taken as its decimal text.",
+        "description": "JSON. The types `text/plain` (which sendBeacon sends without a preflight) and none are accepted too, \
+            and that of a form if the body begins with `{`. `Content-Encoding: gzip` is supported. At most 32 KiB per event, \
+            512 KiB per body after decompression, and 32 levels of nesting. The last of duplicate members counts. A lone \
+            surrogate becomes U+FFFD. `null` and `\"\"` count as absent. A number in place of an ID is read as its decimal text.",
         "content": { "application/json": { "schema": { "anyOf": all }, "example": example } },
     })
 }
 
-/// The components that the references name.
+/// Returns the components that the references name.
 pub(super) fn schemas() -> Value {
     let batched = ["PageEvent", "TrackEvent", "IdentifyEvent", "ProfileEvent", "LibraryEvent"].map(reference);
     let mut all = json!({
         "PageEvent": event("A page view.", &["page"], false, &[]),
-        "TrackEvent": event("Something that a visitor did.", &["track"], false, &["event"]),
+        "TrackEvent": event("An action of a visitor.", &["track"], false, &["event"]),
         "IdentifyEvent": event(
-            "Ties `anonId` to `userId`, and sets traits. Without a `type` it is told by `traits` or `userId`.",
+            "Ties `anonId` to `userId`, and sets traits. Without a `type`, the members `traits` or `userId` determine it.",
             &["identify"], false, &[]),
         "ProfileEvent": event(
-            "Changes a profile, in the order set, setOnce, unset, increment, append, union, remove. Without a `type` it is \
-             told by any of them.", &["profile"], false, &[]),
+            "Changes a profile, in the order set, setOnce, unset, increment, append, union, remove. Without a `type`, any of \
+             these members determines it.", &["profile"], false, &[]),
         "LibraryEvent": event(
-            "What client libraries send beside: a screen counts as an event of that name; a group or an alias is recorded.",
+            "Further events of client libraries. A screen counts as an event of that name. A group is only recorded. An \
+             alias may tie `previousId` to `userId`.",
             &["screen", "group", "alias"], true, &[]),
-        "Batch": object("Events of any type, each with its `type` or told by what it has.", json!({
+        "Batch": object("Events of any type. Without a `type`, an event's other members determine it.", json!({
             "batch": { "type": "array", "maxItems": EVENTS_MAX, "items": { "anyOf": batched } },
-            "sentAt?": optional(&time("When the batch left, by the client's clock, whose fault it shows.")),
-            "context?": optional(&context("Lies under the context of each event.")),
+            "sentAt?": optional(&time("The client's time of sending the batch. The server uses it to correct the client's clock.")),
+            "context?": optional(&context("Default values for the context of each event.")),
         })),
     });
     let batch = all["Batch"]["properties"].as_object_mut().expect("it was made with properties");
-    batch.extend(naming());
+    batch.extend(site_members());
     all["Receipt"] = receipt();
     all["Result"] = result();
     all
 }
 
-/// An event of one of these types; `typed` where it has to say so.
+/// Returns the schema of an event of one of these types. With `typed`, the member `type` is required.
 fn event(description: &str, types: &[&str], typed: bool, required: &[&str]) -> Value {
-    let mut properties = naming();
-    properties.extend(visitor());
-    properties.extend(told());
+    let mut properties = site_members();
+    properties.extend(visitor_members());
+    properties.extend(common_members());
     let kind = json!({ "enum": types });
     properties.insert("type".to_owned(), if typed { kind } else { optional(&kind) });
     if types == ["profile"] {
@@ -103,13 +106,13 @@ fn context(description: &str) -> Value {
         "page": optional(&words), "campaign": optional(&words), "library": optional(&words),
         "locale": optional(&json!({ "type": "string" })), "userAgent": optional(&json!({ "type": "string" })),
         "consent": optional(&json!({ "type": "object", "properties": {
-            "measure": { "description": "False: the event is dropped.", "type": ["boolean", "null"] } } })),
-        "preview": { "description": "True: the event is dropped.", "anyOf": [{ "type": ["boolean", "null"] }, { "const": "" }] },
+            "measure": { "description": "If false, the event is dropped.", "type": ["boolean", "null"] } } })),
+        "preview": { "description": "If true, the event is dropped.", "anyOf": [{ "type": ["boolean", "null"] }, { "const": "" }] },
     } })
 }
 
-/// The site, where the query string and the credentials do not name it.
-fn naming() -> Map<String, Value> {
+/// Returns the members for the site. They may be absent if the query string or the credentials name it.
+fn site_members() -> Map<String, Value> {
     let id = optional(
         &json!({ "type": "string", "pattern": format!("^track_[A-Za-z0-9_-]{{1,{SITE_ID_BYTES_MAX}}}$") }),
     );
@@ -118,8 +121,8 @@ fn naming() -> Map<String, Value> {
     }))
 }
 
-/// Whose the event is: `anonId` may also come as a parameter, a header field or a cookie.
-fn visitor() -> Map<String, Value> {
+/// Returns the members for the visitor. `anonId` may also be a parameter, a header field or a cookie.
+fn visitor_members() -> Map<String, Value> {
     let anon_id = optional(&json!({ "anyOf": [
         { "type": "string", "pattern": format!("^[!-~]{{1,{ANON_ID_BYTES_MAX}}}$") }, { "type": "integer", "minimum": 1 },
     ] }));
@@ -129,18 +132,22 @@ fn visitor() -> Map<String, Value> {
     members(json!({ "anonId": anon_id, "anonymousId": anon_id, "userId": optional(&user_id) }))
 }
 
-/// What any event can tell.
-fn told() -> Map<String, Value> {
-    let message_id = text("The same for every try; else one is minted.", 1, MESSAGE_ID_BYTES_MAX);
-    let happened = optional(&time("When it happened, by the client's clock."));
+/// Returns the members that every event may have.
+fn common_members() -> Map<String, Value> {
+    let message_id = text(
+        "The event's ID, the same for every attempt to send it. If absent, the server generates one.",
+        1,
+        MESSAGE_ID_BYTES_MAX,
+    );
+    let happened = optional(&time("The client's time of the event."));
     let variants = json!({ "type": "string", "format": "variants",
         "pattern": "^([A-Za-z0-9_-]+:[A-Za-z0-9_-]+(,[A-Za-z0-9_-]+:[A-Za-z0-9_-]+)*)?$" });
     members(json!({
         "messageId": optional(&message_id), "timestamp": happened, "originalTimestamp": happened,
-        "sentAt": optional(&time("When it left, by the same clock.")),
-        "name": optional(&json!({ "description": "A page's or a screen's name.", "type": "string" })),
+        "sentAt": optional(&time("The client's time of sending.")),
+        "name": optional(&json!({ "description": "The name of a page or a screen.", "type": "string" })),
         "properties": optional(&json!({ "type": "object" })), "traits": optional(&json!({ "type": "object" })),
-        "context": optional(&context("Where it happened.")), "variants": optional(&variants),
+        "context": optional(&context("The context of the event.")), "variants": optional(&variants),
     }))
 }
 
@@ -163,14 +170,16 @@ fn members(object: Value) -> Map<String, Value> {
 fn receipt() -> Value {
     let count = |sentence: &str| json!({ "description": sentence, "type": "integer", "minimum": 0 });
     object(
-        "What became of the events.",
+        "The results of the events of a request.",
         json!({
-            "accepted": count("Recorded, as safe as `durable` says."),
-            "duplicates": count("Recorded before, by the same `messageId`."),
-            "dropped": count("Valid, and not recorded on purpose."), "rejected": count("Not valid."),
-            "durable": { "description": "On disk, or written to it; null where `dryRun` stored nothing.",
+            "accepted": count("Recorded events. `durable` tells how safely they are stored."),
+            "duplicates": count("Events that were already recorded with the same `messageId`."),
+            "dropped": count("Valid events that were deliberately not recorded."),
+            "rejected": count("Invalid events."),
+            "durable": { "description": "`disk`: synced to disk. `written`: in the file, not yet synced. Null: \
+                `dryRun` stored nothing.",
                 "enum": ["disk", "written", null] },
-            "seq": { "description": "Of the last that was accepted.", "type": ["string", "null"], "pattern": "^[0-9]+$" },
+            "seq": { "description": "Sequence number of the last accepted event.", "type": ["string", "null"], "pattern": "^[0-9]+$" },
             "results": { "description": "The events that were not accepted.", "type": "array", "items": reference("Result") },
         }),
     )
@@ -178,15 +187,15 @@ fn receipt() -> Value {
 
 fn result() -> Value {
     object(
-        "An event that was not accepted, and why.",
+        "An event that was not accepted, with the reason.",
         json!({
-            "index": { "description": "Its place in the batch.", "type": "integer", "minimum": 0 },
+            "index": { "description": "The event's index in the batch.", "type": "integer", "minimum": 0 },
             "messageId": { "type": ["string", "null"] },
             "status": { "enum": ["duplicate", "dropped", "rejected"] },
             "reason?": { "enum": ["preview", "bot", "no_consent"] },
             "code?": reference("Code"),
             "pointer?": { "description": "The member at fault (RFC 6901).", "type": "string", "pattern": "^/" },
-            "detail?": { "description": "What was expected, and what came.", "type": "string" },
+            "detail?": { "description": "The fault in this event.", "type": "string" },
         }),
     )
 }

@@ -1,95 +1,126 @@
 //! Header fields of responses.
 //!
-//! A field that an answer always has is the component of its name; one that it has under some condition is the component
-//! `<name>-sometimes`.
+//! A field that a response always has is the component of its name. A field that it has only under some
+//! condition is the component `<name>-sometimes`.
 
 use serde_json::{Map, Value, json};
 
-/// Whether the answers that name a field always have it.
+/// The condition under which responses have a field.
 #[derive(PartialEq)]
-enum Have {
+enum Presence {
     Always,
     Sometimes,
-    /// Some always, others sometimes.
-    Both,
+    /// Some responses always have it, others sometimes.
+    AlwaysAndSometimes,
 }
 
-/// Name, what it says, and its values.
-const FIELDS: &[(Have, &str, &str, &str)] = &[
-    (Have::Always, "Date", "When the answer was made.", "GMT$"),
+/// Presence, name, description and value pattern of each field.
+const FIELDS: &[(Presence, &str, &str, &str)] = &[
+    (Presence::Always, "Date", "The time of the response.", "GMT$"),
     (
-        Have::Always,
+        Presence::Always,
         "Cache-Control",
-        "Who may keep the answer, and how long.",
+        "The caches that may store the response, and for how long.",
         "^(public, |private, )?(no-store|s-maxage|max-age)",
     ),
     (
-        Have::Always,
+        Presence::Always,
         "X-Request-Id",
-        "The caller's own id on private answers and problems, else a minted one.",
+        "The caller's own ID on private responses and problems, else a generated one.",
         "^[!-~]{1,128}$",
     ),
-    (Have::Both, "ETag", "A strong validator. Explanations have none.", "^\"[0-9a-f]{32}\"$"),
-    (Have::Always, "X-Version", "The version of the site's publication.", "^[0-9]+$"),
     (
-        Have::Sometimes,
+        Presence::AlwaysAndSometimes,
+        "ETag",
+        "A strong validator. Explanations have no ETag.",
+        "^\"[0-9a-f]{32}\"$",
+    ),
+    (Presence::Always, "X-Version", "The version of the site's publication.", "^[0-9]+$"),
+    (
+        Presence::Sometimes,
         "X-Variants",
-        "The canonical `variants` that the body shows. Redirects have none.",
+        "The selected variants in canonical form. Redirects have no such field.",
         "^[A-Za-z0-9_:,-]*$",
     ),
     (
-        Have::Sometimes,
+        Presence::Sometimes,
         "Content-Location",
-        "The canonical URL, where `variants` names what the route does not have.",
+        "The canonical URL, if `variants` contains a zone or key that the route does not have.",
         "^/v1/resolve[?]",
     ),
-    (Have::Both, "Cache-Tag", "What to purge a public answer by, joined by commas.", "^[!-~]+$"),
-    (Have::Both, "Surrogate-Key", "The same joined by spaces.", "^[ -~]+$"),
     (
-        Have::Sometimes,
+        Presence::AlwaysAndSometimes,
+        "Cache-Tag",
+        "Tags for purging a public response from caches, separated by commas.",
+        "^[!-~]+$",
+    ),
+    (Presence::AlwaysAndSometimes, "Surrogate-Key", "The same tags, separated by spaces.", "^[ -~]+$"),
+    (
+        Presence::Sometimes,
         "Server-Timing",
-        "How long a private answer took, where `X-Debug-Timing: 1` asked.",
+        "Processing time of a private response, in milliseconds, if the request has `X-Debug-Timing: 1`.",
         "^total;dur=[0-9.]+$",
     ),
     (
-        Have::Sometimes,
+        Presence::Sometimes,
         "X-Dropped",
-        "Why a single event was not recorded on purpose.",
+        "The reason why a single valid event was not recorded.",
         "^(preview|bot|no_consent)$",
     ),
-    (Have::Sometimes, "Vary", "What else of the request the answer depends on.", "^[ -~]+$"),
-    (Have::Sometimes, "Content-Encoding", "The coding of the body, where it has one.", "^gzip$"),
-    (Have::Both, "Access-Control-Allow-Origin", "`*`, or the origin that the site allows.", "^[!-~]+$"),
-    (Have::Sometimes, "Access-Control-Allow-Credentials", "Beside an origin that is named.", "^true$"),
-    (Have::Both, "Access-Control-Expose-Headers", "The fields that a page may read.", "^[ -~]+$"),
-    (Have::Sometimes, "Access-Control-Allow-Methods", "Of a preflight.", "^[ -~]+$"),
+    (Presence::Sometimes, "Vary", "Request fields on which the response depends.", "^[ -~]+$"),
+    (Presence::Sometimes, "Content-Encoding", "The coding of a compressed body.", "^gzip$"),
     (
-        Have::Sometimes,
-        "Access-Control-Allow-Headers",
-        "Of a preflight: those it asked for that may be sent.",
+        Presence::AlwaysAndSometimes,
+        "Access-Control-Allow-Origin",
+        "`*`, or the origin that the site allows.",
+        "^[!-~]+$",
+    ),
+    (
+        Presence::Sometimes,
+        "Access-Control-Allow-Credentials",
+        "Present if `Access-Control-Allow-Origin` is an origin.",
+        "^true$",
+    ),
+    (
+        Presence::AlwaysAndSometimes,
+        "Access-Control-Expose-Headers",
+        "Response fields that a script may read.",
         "^[ -~]+$",
     ),
-    (Have::Sometimes, "Access-Control-Max-Age", "Of a preflight, in seconds.", "^[0-9]+$"),
-    (Have::Always, "Retry-After", "Seconds after which it is worth another try.", "^[0-9]+$"),
-    (Have::Sometimes, "Allow", "The methods of the endpoint.", "^[A-Z]+(, [A-Z]+)*$"),
+    (Presence::Sometimes, "Access-Control-Allow-Methods", "Preflight: the allowed methods.", "^[ -~]+$"),
+    (
+        Presence::Sometimes,
+        "Access-Control-Allow-Headers",
+        "Preflight: the allowed fields among the requested ones.",
+        "^[ -~]+$",
+    ),
+    (
+        Presence::Sometimes,
+        "Access-Control-Max-Age",
+        "Preflight: lifetime of the result, in seconds.",
+        "^[0-9]+$",
+    ),
+    (Presence::Always, "Retry-After", "Seconds to wait before the next attempt.", "^[0-9]+$"),
+    (Presence::Sometimes, "Allow", "The methods that the endpoint supports.", "^[A-Z]+(, [A-Z]+)*$"),
 ];
 
-/// The components that the references name.
+/// Returns the components that the references name.
 pub(super) fn all() -> Value {
     let mut all = Map::new();
     for (have, name, sentence, pattern) in FIELDS {
         let field = |required: bool| json!({ "description": sentence, "required": required, "schema": { "type": "string", "pattern": pattern } });
-        if *have != Have::Sometimes {
+        if *have != Presence::Sometimes {
             all.insert((*name).to_owned(), field(true));
         }
-        if *have != Have::Always {
+        if *have != Presence::Always {
             all.insert(format!("{name}-sometimes"), field(false));
         }
     }
     Value::Object(all)
 }
 
-/// The fields of a response: what each answer has, then `always`, then what it may have, CORS included.
+/// Returns the fields of a response: those of all responses, `always`, then the optional ones, including
+/// CORS.
 pub(super) fn of(always: &[&str], sometimes: &[&str]) -> Value {
     let mut fields = Map::new();
     for name in ["Date", "X-Request-Id"].iter().chain(always) {

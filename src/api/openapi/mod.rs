@@ -1,8 +1,9 @@
-//! `GET /v1/openapi.json`: the public surface, described to programs (OpenAPI 3.1).
+//! `GET /v1/openapi.json`: the OpenAPI 3.1 description of the public endpoints.
 //!
-//! Made once, when the first desk is, from the tables that the code answers by: `Endpoint`, `Param`, the codes of
-//! `problem`, the bounds of `limits`. An endpoint that comes is a row of [`operations`]. The same program gives the same
-//! bytes; they are sent as they are, without gzip. An answer needs no site and reads no parameter.
+//! The document is made once, when the first handler is created, from the tables that the code uses:
+//! `Endpoint`, `Param`, the codes of `problem`, and the bounds of `limits`. A new endpoint is a new row of
+//! [`operations`]. The same program always makes the same bytes. They are sent uncompressed. A request needs
+//! no site, and its parameters are not read.
 
 mod events;
 mod headers;
@@ -15,14 +16,15 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use super::response::{self, Etag};
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
+use crate::http::etag::Etag;
 use crate::http::request::{Method, Request};
-use crate::http::response::Head;
-use crate::ids::RequestIds;
+use crate::http::request_id::write_request_id;
+use crate::http::response::ResponseHead;
+use crate::ids::RequestIdGenerator;
 
-/// It changes with the program alone; the times are those of a site's list of routes.
+/// The document changes only with the program. The cache times are those of a site's list of routes.
 const CACHE_CONTROL: &[u8] =
     b"Cache-Control: public, max-age=0, s-maxage=60, stale-while-revalidate=600, stale-if-error=86400\r\n";
 
@@ -36,26 +38,31 @@ struct Document {
     etag: Etag,
 }
 
-/// Makes the document, so that no request does.
+/// Makes the document at startup, so that no request has to.
 pub(super) fn prepare() {
     LazyLock::force(&DOCUMENT);
 }
 
-/// Appends the document, or 304 where the client has it.
-pub(super) fn answer(request: &Request<'_>, date: &DateLine, ids: &mut RequestIds, out: &mut Vec<u8>) {
+/// Appends a response with the document, or 304 if the client has it.
+pub(super) fn handle(
+    request: &Request<'_>,
+    date: &DateLine,
+    ids: &mut RequestIdGenerator,
+    out: &mut Vec<u8>,
+) {
     let Document { text, etag } = &*DOCUMENT;
-    let unchanged = etag.is_known(&request.fields);
-    let mut head = Head::begin(out, if unchanged { 304 } else { 200 }, date);
-    head.lines(CACHE_CONTROL);
-    response::request_id(&mut head, ids, None);
+    let unchanged = etag.is_matched_by(&request.headers);
+    let mut head = ResponseHead::begin(out, if unchanged { 304 } else { 200 }, date);
+    head.raw(CACHE_CONTROL);
+    write_request_id(&mut head, ids, None);
     head.field("ETag: ", etag.as_bytes());
     Cors::Anyone.write(&mut head);
     if unchanged {
-        head.end_bodiless(request.close);
+        head.finish_without_body(request.close);
         return;
     }
-    head.lines(b"Content-Type: application/json\r\n");
-    let out = head.end(text.len(), request.close);
+    head.raw(b"Content-Type: application/json\r\n");
+    let out = head.finish(text.len(), request.close);
     if request.method != Method::Head {
         out.extend_from_slice(text);
     }
@@ -67,15 +74,15 @@ fn document() -> Value {
         "info": {
             "title": "Parallax",
             "summary": env!("CARGO_PKG_DESCRIPTION"),
-            "description": ABOUT,
+            "description": DESCRIPTION,
             "version": env!("CARGO_PKG_VERSION"),
             "license": { "name": env!("CARGO_PKG_LICENSE"), "identifier": env!("CARGO_PKG_LICENSE") },
         },
-        "servers": [{ "url": "/", "description": "The server that this document came from" }],
+        "servers": [{ "url": "/", "description": "The server that sent this document" }],
         "tags": [
-            { "name": "pages", "description": "What a page shows" },
+            { "name": "pages", "description": "Pages and their variants" },
             { "name": "content", "description": "Content queries" },
-            { "name": "events", "description": "What visitors do" },
+            { "name": "events", "description": "Recording of visitors' events" },
             { "name": "server", "description": "The server itself" },
         ],
         "security": [],
@@ -83,19 +90,21 @@ fn document() -> Value {
         "components": {
             "schemas": schemas::all(),
             "responses": responses::shared(),
-            "parameters": params::all(operations::read()),
+            "parameters": params::all(operations::query_params()),
             "headers": headers::all(),
             "securitySchemes": { operations::WRITE_KEY: { "type": "http", "scheme": "basic",
-                "description": "The site's `trackingId` as the user, no password; where no parameter names it." } },
+                "description": "The site's `trackingId` as the user name, without a password. Used if no parameter \
+                    names the site." } },
         },
     })
 }
 
-const ABOUT: &str = "A site is named by `trackingId`, or by `site` where that is omitted. Unknown query parameters and unknown \
-members of a body are ignored; a parameter that is empty counts as not given (`variants` excepted), and so do `null` and `\"\"` \
-in a body. The query string is form-urlencoded; a parameter of this document given twice is refused.\n\n\
-A public answer contains nothing of a visitor and nothing of the caller: it is the same bytes for everyone and has \
-`Access-Control-Allow-Origin: *`. A private one echoes the `Origin` that the site allows, with credentials, and the caller's \
+const DESCRIPTION: &str = "A request names its site by `trackingId`, or by `site` if `trackingId` is omitted. Unknown query parameters and \
+unknown body members are ignored. An empty parameter counts as absent (except `variants`), and so do `null` and `\"\"` in a body. \
+The query string is form-urlencoded. A parameter of this document given twice is refused.\n\n\
+A public response contains no data of a visitor and no data of the caller. It has the same bytes for everyone, and \
+`Access-Control-Allow-Origin: *`. A private response echoes the `Origin` if the site allows it, with credentials, and the caller's \
 `X-Request-Id`.\n\n\
-A refusal is `application/problem+json` (RFC 9457) whose `code` is stable. A path that is not described here is 404 \
-`unknown_endpoint`, a method 405 `method_not_allowed` with `Allow`, or 501 `unknown_method`. A preflight is 204 on any path.";
+A refusal is `application/problem+json` (RFC 9457) with a stable `code`. A path that is not described here gets 404 \
+`unknown_endpoint`. An unsupported method gets 405 `method_not_allowed` with `Allow`, an unknown one 501 `unknown_method`. A \
+preflight gets 204 on any path.";

@@ -1,13 +1,14 @@
-//! The operations: a row for each, from which HEAD and OPTIONS follow.
+//! The operations of the document: one row for each GET and POST. HEAD and OPTIONS are derived from them.
 
 use serde_json::{Map, Value, json};
 
 use super::{events, headers, params, responses};
 use crate::api::Endpoint;
 use crate::http::params::Param;
-use crate::problem::{self, Kind};
+use crate::problem::{self, ProblemKind};
+use crate::visitors::events::endpoint::EventEndpoint;
 
-/// A GET or a POST.
+/// A GET or POST operation.
 struct Operation {
     endpoint: Endpoint,
     method: &'static str,
@@ -15,19 +16,19 @@ struct Operation {
     tag: &'static str,
     summary: &'static str,
     description: &'static str,
-    /// Beside those that name the site. None: the operation needs no site.
+    /// Parameters besides those that name the site. `None` if the operation needs no site.
     params: Option<&'static [Param]>,
     fields: &'static [&'static str],
-    /// The schema of its 200.
-    answer: &'static str,
-    /// Header fields that its 200 and 304 always have, and those they may have.
+    /// Schema of the body of a 200.
+    schema: &'static str,
+    /// Header fields that its 200 and 304 always have, and those that they may have.
     always: &'static [&'static str],
     sometimes: &'static [&'static str],
-    /// Beside those of any request.
-    refusals: &'static [&'static [&'static Kind]],
+    /// Problems besides those of every request.
+    problems: &'static [&'static [&'static ProblemKind]],
 }
 
-/// What a site's answer has beside.
+/// Cache tag fields of public responses for a site.
 const TAGS: [&str; 2] = ["Cache-Tag", "Surrogate-Key"];
 
 const OPERATIONS: [Operation; 9] = [
@@ -36,10 +37,10 @@ const OPERATIONS: [Operation; 9] = [
         method: "get",
         id: "resolve",
         tag: "pages",
-        summary: "The layout of a route, personalized or forced; or its redirect",
-        description: "Without `variants` the site's rules decide for this visitor, and the answer is private. With \
-            `variants`, even empty, that combination is shown to everyone alike, and the answer is public; a zone or key \
-            that the route does not have shows that zone's default, with a warning.",
+        summary: "Returns the layout of a route, personalized or forced, or its redirect",
+        description: "Without `variants` the site's rules decide for this visitor, and the response is private. With \
+            `variants`, even if empty, everyone gets this combination, and the response is public. For a zone or key that \
+            the route does not have, the response has the zone's default and a warning.",
         params: Some(&[
             Param::Route,
             Param::AnonId,
@@ -52,8 +53,8 @@ const OPERATIONS: [Operation; 9] = [
             Param::Locale,
             Param::Country,
         ]),
-        fields: params::OF_VISITOR,
-        answer: "Resolution",
+        fields: params::VISITOR_HEADERS,
+        schema: "Resolution",
         always: &["Cache-Control", "X-Version"],
         sometimes: &[
             "ETag",
@@ -64,9 +65,9 @@ const OPERATIONS: [Operation; 9] = [
             "Server-Timing",
             "Content-Encoding",
         ],
-        refusals: &[
-            responses::OF_SITE,
-            responses::OF_ROUTE,
+        problems: &[
+            responses::SITE_PROBLEMS,
+            responses::ROUTE_PROBLEMS,
             &[problem::INVALID_VARIANTS, problem::UNKNOWN_VARIANT],
         ],
     },
@@ -75,9 +76,9 @@ const OPERATIONS: [Operation; 9] = [
         method: "get",
         id: "variants",
         tag: "pages",
-        summary: "The decision alone, or all combinations of a route",
-        description: "For a middleware that rewrites to a statically rendered combination. It decides exactly as resolve \
-            does, and answers a redirect as resolve does. With `include=combinations` the answer is public.",
+        summary: "Returns only the selected variants, or all combinations of a route",
+        description: "For a middleware that rewrites to a statically rendered combination. Decides exactly as resolve, and \
+            returns redirects as resolve. With `include=combinations` the response is public.",
         params: Some(&[
             Param::Route,
             Param::AnonId,
@@ -89,26 +90,26 @@ const OPERATIONS: [Operation; 9] = [
             Param::Locale,
             Param::Country,
         ]),
-        fields: params::OF_VISITOR,
-        answer: "Variants",
+        fields: params::VISITOR_HEADERS,
+        schema: "Variants",
         always: &["Cache-Control", "X-Version"],
         sometimes: &["ETag", "X-Variants", TAGS[0], TAGS[1], "Server-Timing", "Content-Encoding"],
-        refusals: &[responses::OF_SITE, responses::OF_ROUTE],
+        problems: &[responses::SITE_PROBLEMS, responses::ROUTE_PROBLEMS],
     },
     Operation {
         endpoint: Endpoint::Routes,
         method: "get",
         id: "routes",
         tag: "pages",
-        summary: "What a site publishes, or what differs from a version",
-        description: "Routes, redirects and removed paths, sorted by path; a page of the list ends anywhere between two.",
+        summary: "Lists the routes that a site publishes, or the differences from a version",
+        description: "Routes, redirects and removed paths, sorted together by path. A page of the list may end after any path.",
         params: Some(&[Param::Prefix, Param::Since, Param::Limit, Param::Cursor, Param::Include]),
-        fields: params::OF_PUBLIC,
-        answer: "Routes",
+        fields: params::PUBLIC_HEADERS,
+        schema: "Routes",
         always: &["Cache-Control", "ETag", "X-Version", TAGS[0], TAGS[1], ALLOW_ORIGIN, EXPOSE],
         sometimes: &[],
-        refusals: &[
-            responses::OF_SITE,
+        problems: &[
+            responses::SITE_PROBLEMS,
             &[problem::INVALID_PARAM, problem::INVALID_CURSOR, problem::INVALID_LIMIT],
         ],
     },
@@ -117,70 +118,70 @@ const OPERATIONS: [Operation; 9] = [
         method: "get",
         id: "query",
         tag: "content",
-        summary: "Runs a content query again; the answer may be cached",
-        description: "A clause whose value is a parameter that was not given and has no default is left out. A cursor goes \
-            on at its place in the order, also after a new version.",
+        summary: "Runs a content query, with a cacheable response",
+        description: "A clause is left out if its value is an absent parameter without a default. A cursor continues at its \
+            position in the order, also after a new version was published.",
         params: Some(&[Param::Query, Param::Limit, Param::Cursor]),
-        fields: params::OF_PUBLIC,
-        answer: "Answer",
+        fields: params::PUBLIC_HEADERS,
+        schema: "Answer",
         always: &["Cache-Control", "ETag", "X-Version", TAGS[0], TAGS[1], ALLOW_ORIGIN, EXPOSE],
         sometimes: &["Content-Encoding"],
-        refusals: &[responses::OF_SITE, OF_QUERY],
+        problems: &[responses::SITE_PROBLEMS, QUERY_PROBLEMS],
     },
     Operation {
         endpoint: Endpoint::Query,
         method: "post",
         id: "queryByBody",
         tag: "content",
-        summary: "Runs a content query again, its parameters in a body",
-        description: "One function with the GET; the answer is not kept and has no ETag.",
+        summary: "Runs a content query, with the parameters in a body",
+        description: "The same function as the GET. The response is not cacheable and has no ETag.",
         params: Some(&[Param::Query, Param::Limit, Param::Cursor]),
-        fields: params::OF_POST,
-        answer: "Answer",
+        fields: params::POST_HEADERS,
+        schema: "Answer",
         always: &["Cache-Control", "X-Version"],
         sometimes: &["Server-Timing", "Content-Encoding"],
-        refusals: &[responses::OF_BODY, OF_QUERY],
+        problems: &[responses::BODY_PROBLEMS, QUERY_PROBLEMS],
     },
     Operation {
         endpoint: Endpoint::OpenApi,
         method: "get",
         id: "openapi",
         tag: "server",
-        summary: "This document",
-        description: "It changes with the program, not with what is published.",
+        summary: "Returns this document",
+        description: "It changes only with the version of the server.",
         params: None,
         fields: &["If-None-Match"],
-        answer: "OpenApi",
+        schema: "OpenApi",
         always: &["Cache-Control", "ETag", ALLOW_ORIGIN, EXPOSE],
         sometimes: &[],
-        refusals: &[],
+        problems: &[],
     },
-    recording(
-        Endpoint::Page,
+    event_operation(
+        Endpoint::Events(EventEndpoint::Page),
         "page",
-        "Records that a visitor saw a page",
-        "Also `/v1/p`. The path is `properties.path`, else `context.page.path`, else of `properties.url`, \
-            `context.page.url` or `Referer`. A 200 says that every accepted event is on disk.",
+        "Records a page view",
+        "Also `/v1/p`. The path is `properties.path`, else `context.page.path`, else that of `properties.url`, \
+            `context.page.url` or `Referer`. After a 200 every accepted event is on disk.",
     ),
-    recording(
-        Endpoint::Track,
+    event_operation(
+        Endpoint::Events(EventEndpoint::Track),
         "track",
-        "Records what a visitor did, who they are, or a change of their profile",
-        "Also `/v1/t`; with their own type `/v1/identify` `/v1/i`, `/v1/screen` `/v1/s`, `/v1/group` `/v1/g`, `/v1/alias` \
-            `/v1/a`. Without a `type` an event is told by `event`, by an operation such as `set`, or by `traits` or `userId`; \
-            two of `event`, `traits` and an operation need a `type`. A 200 says that every accepted event is on disk.",
+        "Records an event, the identity of a visitor, or a change of a profile",
+        "Also `/v1/t`. Paths with a fixed type: `/v1/identify` `/v1/i`, `/v1/screen` `/v1/s`, `/v1/group` `/v1/g`, `/v1/alias` \
+            `/v1/a`. Without a `type`, the members `event`, `traits` or `userId`, or an operation such as `set`, determine it. If \
+            two of `event`, `traits` and an operation are present, `type` is required. After a 200 every accepted event is on disk.",
     ),
-    recording(
-        Endpoint::Batch,
+    event_operation(
+        Endpoint::Events(EventEndpoint::Batch),
         "batch",
         "Records many events at once",
-        "Also `/v1/b` and `/v1/import`. The other event endpoints take a batch too. Each event is judged by itself: what \
-            is wrong with one rejects that one. A 413 means: halve the batch.",
+        "Also `/v1/b` and `/v1/import`. The other event endpoints accept a batch too. Each event is validated separately, and \
+            an invalid event does not reject the others. After a 413, send the batch in two halves.",
     ),
 ];
 
-/// The operation of an event endpoint.
-const fn recording(
+/// Returns the operation of an event endpoint.
+const fn event_operation(
     endpoint: Endpoint,
     id: &'static str,
     summary: &'static str,
@@ -194,20 +195,20 @@ const fn recording(
         summary,
         description,
         params: Some(&[Param::TrackingId, Param::Site, Param::AnonId, Param::DryRun]),
-        fields: params::OF_EVENT,
-        answer: RECEIPT,
+        fields: params::EVENT_HEADERS,
+        schema: RECEIPT,
         always: &["Cache-Control"],
         sometimes: &["X-Dropped", "Server-Timing"],
-        refusals: &[responses::OF_SITE, responses::OF_EVENTS],
+        problems: &[responses::SITE_PROBLEMS, responses::EVENT_PROBLEMS],
     }
 }
 
-/// The answer of what records.
+/// Schema of the responses of event endpoints.
 const RECEIPT: &str = "Receipt";
-/// The credentials that name a site.
+/// Name of the security scheme whose credentials name a site.
 pub(super) const WRITE_KEY: &str = "writeKey";
 
-const OF_QUERY: &[&Kind] = &[
+const QUERY_PROBLEMS: &[&ProblemKind] = &[
     problem::INVALID_PARAM,
     problem::INVALID_CURSOR,
     problem::INVALID_LIMIT,
@@ -218,38 +219,39 @@ const OF_QUERY: &[&Kind] = &[
 const ALLOW_ORIGIN: &str = "Access-Control-Allow-Origin";
 const EXPOSE: &str = "Access-Control-Expose-Headers";
 
-/// The paths, each with the methods that `Allow` names.
+/// Returns the paths, each with the methods that `Allow` lists.
 pub(super) fn paths() -> Value {
     let paths = Endpoint::ALL.map(|endpoint| {
         let methods = endpoint.methods().split(", ").map(str::to_ascii_lowercase);
-        let item: Map<_, _> = methods.map(|method| (method.clone(), described(endpoint, &method))).collect();
+        let item: Map<_, _> =
+            methods.map(|method| (method.clone(), operation_object(endpoint, &method))).collect();
         (endpoint.path().to_owned(), Value::Object(item))
     });
     Value::Object(paths.into_iter().collect())
 }
 
-/// What operations read of the query string, beside what names the site.
-pub(super) fn read() -> impl Iterator<Item = (Endpoint, Param)> {
+/// Returns the query parameters that operations read, without those that name the site.
+pub(super) fn query_params() -> impl Iterator<Item = (Endpoint, Param)> {
     OPERATIONS.iter().flat_map(|o| o.params.unwrap_or_default().iter().map(|param| (o.endpoint, *param)))
 }
 
-fn described(endpoint: Endpoint, method: &str) -> Value {
+fn operation_object(endpoint: Endpoint, method: &str) -> Value {
     let row = if method == "head" { "get" } else { method };
     let operation = OPERATIONS.iter().find(|o| o.endpoint == endpoint && o.method == row);
-    operation.map_or_else(|| options(endpoint), |operation| operation.written(method == "head"))
+    operation.map_or_else(|| options_object(endpoint), |operation| operation.to_json(method == "head"))
 }
 
 impl Operation {
-    fn written(&self, head_only: bool) -> Value {
+    fn to_json(&self, head_only: bool) -> Value {
         let (id, summary) = match head_only {
-            true => (format!("{}Head", self.id), format!("{}: the head alone", self.summary)),
+            true => (format!("{}Head", self.id), format!("{}: only the head", self.summary)),
             false => (self.id.to_owned(), self.summary.to_owned()),
         };
         let mut written = json!({
             "operationId": id, "tags": [self.tag], "summary": summary, "description": self.description,
             "parameters": self.parameters(),
         });
-        if self.records() {
+        if self.is_event_endpoint() {
             written["requestBody"] = events::body(self.endpoint);
             written["security"] = json!([{}, { WRITE_KEY: [] }]);
         } else if self.method == "post" {
@@ -259,19 +261,21 @@ impl Operation {
         written
     }
 
-    fn records(&self) -> bool {
-        self.answer == RECEIPT
+    fn is_event_endpoint(&self) -> bool {
+        self.schema == RECEIPT
     }
 
     fn parameters(&self) -> Vec<Value> {
         let mut all = match self.params {
-            Some(params) if self.method == "get" || self.records() => params::in_query(self.endpoint, params),
+            Some(params) if self.method == "get" || self.is_event_endpoint() => {
+                params::in_query(self.endpoint, params)
+            }
             _ => Vec::new(),
         };
         if (self.endpoint, self.method) == (Endpoint::Query, "get") {
-            all.push(params::in_group());
+            all.push(params::query_params_reference());
         }
-        all.extend(params::in_head(self.fields));
+        all.extend(params::header_params(self.fields));
         all
     }
 
@@ -279,33 +283,31 @@ impl Operation {
         let headers = headers::of(self.always, self.sometimes);
         let mut answer = json!({ "description": self.summary, "headers": headers });
         if !head_only {
-            let schema = json!({ "$ref": format!("#/components/schemas/{}", self.answer) });
+            let schema = json!({ "$ref": format!("#/components/schemas/{}", self.schema) });
             answer["content"] = json!({ "application/json": { "schema": schema } });
         }
-        if matches!(self.answer, "Routes" | "Answer") && !head_only {
+        if matches!(self.schema, "Routes" | "Answer") && !head_only {
             answer["links"] = self.next_page();
         }
         let mut all = Map::new();
         all.insert("200".to_owned(), answer);
         if self.method == "get" {
-            let unchanged =
-                json!({ "description": "`If-None-Match` names what would be answered", "headers": headers });
+            let unchanged = json!({ "description": "`If-None-Match` has the ETag of the present response", "headers": headers });
             all.insert("304".to_owned(), unchanged);
         }
-        if self.records() {
+        if self.is_event_endpoint() {
             let description =
-                "Nothing was dropped or rejected, and `Prefer: return=minimal` wants no receipt";
+                "No event was dropped or rejected, and the request has `Prefer: return=minimal`";
             let headers = headers::of(self.always, &["Server-Timing"]);
             all.insert("204".to_owned(), json!({ "description": description, "headers": headers }));
         }
-        all.extend(responses::refusals(self.refusals, head_only));
+        all.extend(responses::problem_responses(self.problems, head_only));
         all
     }
 
-    /// How an answer leads to the next page of its list.
+    /// Returns the link from a response to the next page of its list.
     fn next_page(&self) -> Value {
-        let description =
-            "`nextCursor`, where it is not null, is the `cursor` of the next page; all else stays as it was.";
+        let description = "If `nextCursor` is not null, it is the `cursor` of the next page. All other parameters stay the same.";
         let mut link = json!({ "operationId": self.id, "description": description });
         match self.method {
             "get" => link["parameters"] = json!({ "cursor": "$response.body#/nextCursor" }),
@@ -315,21 +317,21 @@ impl Operation {
     }
 }
 
-/// What an endpoint can do, or a browser's question what a page may send to it.
-fn options(endpoint: Endpoint) -> Value {
+/// Returns the OPTIONS operation of an endpoint: its methods, or a CORS preflight.
+fn options_object(endpoint: Endpoint) -> Value {
     let methods = endpoint.methods();
     let preflight =
         ["Access-Control-Allow-Methods", "Access-Control-Allow-Headers", "Access-Control-Max-Age", "Allow"];
-    let mut all = responses::refusals(&[], true);
+    let mut all = responses::problem_responses(&[], true);
     all.insert(
         "204".to_owned(),
-        json!({ "description": format!("`Allow: {methods}`, or the answer to a preflight"),
+        json!({ "description": format!("`Allow: {methods}`, or the response to a preflight"),
             "headers": headers::of(&[], &preflight) }),
     );
     json!({
         "operationId": format!("{}Options", endpoint.name()),
-        "tags": ["server"], "summary": "What the endpoint can do; or a preflight",
-        "description": "With `Access-Control-Request-Method` a preflight, which is answered for any path.",
-        "parameters": params::in_head(&["Origin"]).collect::<Vec<_>>(), "responses": all,
+        "tags": ["server"], "summary": "Returns the methods of the endpoint, or answers a preflight",
+        "description": "A request with `Access-Control-Request-Method` is a preflight. It succeeds on any path.",
+        "parameters": params::header_params(&["Origin"]).collect::<Vec<_>>(), "responses": all,
     })
 }

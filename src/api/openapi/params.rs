@@ -1,6 +1,6 @@
-//! What requests carry: parameters, members of a body, header fields.
+//! Inputs of requests: parameters, body members and header fields.
 //!
-//! [`says`] has an arm for every `Param`, so that none can be read without being described.
+//! [`describe`] has an arm for every `Param`, so that every parameter has a description.
 
 use serde_json::{Map, Value, json};
 
@@ -13,76 +13,79 @@ use crate::limits::{
 };
 use crate::site::snapshot::format::VERSION_MAX;
 
-/// The parameters that name the site, together one parameter of the document: one of them has to be there.
-const NAMING: [Param; 2] = [Param::TrackingId, Param::Site];
+/// The parameters that name the site. One of them is required, so the document has them as one parameter.
+const SITE_PARAMS: [Param; 2] = [Param::TrackingId, Param::Site];
 
-/// The parameters without which an endpoint does not answer.
+/// The required parameters of endpoints.
 const REQUIRED: [Param; 2] = [Param::Route, Param::Query];
 
-/// What a parameter says at an endpoint: a sentence, and its values where it is not empty.
-fn says(param: Param, endpoint: Endpoint) -> (&'static str, Value) {
+/// Returns the description and the schema of a parameter at an endpoint. The schema is for values that are
+/// not empty.
+fn describe(param: Param, endpoint: Endpoint) -> (&'static str, Value) {
     match param {
         Param::TrackingId => (
-            "The site's public id.",
+            "The site's tracking ID.",
             json!({ "type": "string", "pattern": format!("^track_[A-Za-z0-9_-]{{1,{SITE_ID_BYTES_MAX}}}$") }),
         ),
         Param::Site => (
-            "The site's own id, where `trackingId` is omitted; beside it, it has to be the same site's.",
+            "The site ID, if `trackingId` is omitted. If both are given, they must name the same site.",
             name(),
         ),
-        Param::Query => ("The name of a content query that the site publishes.", name()),
+        Param::Query => ("The ID of a content query that the site publishes.", name()),
         Param::Route => (
-            "The path of a page, such as `location.pathname`. It is decoded once more, segment by segment; query, fragment \
-             and a closing `/` are cut off; `//` is refused. At most 2048 bytes.",
+            "The path of a page, such as `location.pathname`. The server percent-decodes each segment once more. It removes \
+             query, fragment and a trailing `/`. A path with `//` is refused. At most 2048 bytes.",
             json!({ "type": "string", "pattern": "^/([^/?#]+(/[^/?#]+)*/?)?([?#][\\s\\S]*)?$", "maxLength": ROUTE_BYTES_MAX }),
         ),
         Param::AnonId => (
-            "The visitor's anonymous id: visible ASCII. Else the header `X-Anon-Id`, else the site's cookie. Placeholders \
-             such as `null` or `anonymous` count as none.",
+            "The visitor's anonymous ID, in visible ASCII. Default: the header `X-Anon-Id`, else the site's cookie. \
+             Placeholders such as `null` or `anonymous` count as absent.",
             json!({ "type": "string", "pattern": format!("^[!-~]{{1,{ANON_ID_BYTES_MAX}}}$") }),
         ),
         Param::Variants => (
-            "Which variants to show, as `zone:key` joined by `,`, each zone at most once; empty for the baseline. Where it \
-             is given, nothing is decided and no visitor is looked up, and the answer is public.",
+            "The variants to show, as `zone:key` pairs separated by `,`, each zone at most once. Empty shows the baseline. If \
+             this is given, no rules run, no visitor is looked up, and the response is public.",
             json!({ "type": "string", "format": "variants", "pattern": variants() }),
         ),
         Param::Strict => ("`1` refuses a zone or key that the route does not have.", switch()),
-        Param::Explain => ("`1` tells why, where the server allows it.", switch()),
-        Param::Url => ("The page's own URL as the visitor sees it. Else the header `Referer`.", any_text()),
-        Param::Referrer => ("Where the visitor came from.", any_text()),
-        Param::UserAgent => {
-            ("The visitor's agent, where a server asks. Else the header `User-Agent`.", any_text())
+        Param::Explain => ("`1` adds the reasons of the decision, if the server allows it.", switch()),
+        Param::Url => {
+            ("The page's own URL as the visitor sees it. Default: the header `Referer`.", any_text())
         }
-        Param::Locale => ("The visitor's language. Else the first of `Accept-Language`.", any_text()),
+        Param::Referrer => ("The URL of the page that led the visitor here.", any_text()),
+        Param::UserAgent => (
+            "The visitor's user agent, if a server sends the request. Default: the header `User-Agent`.",
+            any_text(),
+        ),
+        Param::Locale => ("The visitor's language. Default: the first of `Accept-Language`.", any_text()),
         Param::Country => {
-            ("The visitor's country: two letters; anything else counts as unknown.", any_text())
+            ("The visitor's country, as two letters. Any other value counts as unknown.", any_text())
         }
-        Param::UserId => ("The id of a user; the operator asks by it.", any_text()),
-        Param::Prefix => ("Lists only paths that begin so.", any_text()),
+        Param::UserId => ("A user ID, for the admin address.", any_text()),
+        Param::Prefix => ("Lists only paths with this prefix.", any_text()),
         Param::Since => (
-            "A version of the site: lists what differs from it in either direction; everything, where the server does not \
-             know that version any more.",
+            "A version of the site. The response lists the differences from it, in either direction. If the server no longer \
+             knows that version, it lists everything.",
             json!({ "type": "integer", "minimum": 0, "maximum": VERSION_MAX }),
         ),
         Param::Limit => limit(endpoint),
         Param::Cursor => (
-            "The `nextCursor` of the page before, with the same other parameters.",
+            "The `nextCursor` of the previous page. The other parameters must be the same.",
             json!({ "type": "string", "format": "cursor" }),
         ),
         Param::Include => include(endpoint),
-        Param::DryRun => ("`1` judges the events and stores nothing.", switch()),
+        Param::DryRun => ("`1` validates the events and stores nothing.", switch()),
     }
 }
 
 fn limit(endpoint: Endpoint) -> (&'static str, Value) {
     match endpoint {
         Endpoint::Query => (
-            "How many items a page has at most. Default: the query's own.",
+            "Maximum number of items per page. Default: the query's own.",
             json!({ "type": "integer", "minimum": 1, "maximum": QUERY_LIMIT_MAX }),
         ),
         _ => (
-            "How many paths a page lists at most; a page ends at 1 MiB too. Default: 10000, or 1000 where variants are \
-             included.",
+            "Maximum number of paths per page. A page also ends at 1 MiB. Default: 10000, or 1000 with `include=variants`.",
             json!({ "type": "integer", "minimum": 1, "maximum": ROUTES_LISTED_MAX }),
         ),
     }
@@ -90,10 +93,11 @@ fn limit(endpoint: Endpoint) -> (&'static str, Value) {
 
 fn include(endpoint: Endpoint) -> (&'static str, Value) {
     let (sentence, word) = match endpoint {
-        Endpoint::Variants => {
-            ("All combinations of the route in place of a decision. The answer is public.", "combinations")
-        }
-        _ => ("With each route the combinations of its variants.", "variants"),
+        Endpoint::Variants => (
+            "`combinations` returns all combinations of the route instead of a decision. The response is public.",
+            "combinations",
+        ),
+        _ => ("`variants` adds to each route the combinations of its variants.", "variants"),
     };
     (sentence, json!({ "type": "string", "enum": [word, ""] }))
 }
@@ -115,7 +119,7 @@ fn variants() -> String {
     format!("^({pair}(,{pair}){{0,{}}})?$", PAIRS_MAX - 1)
 }
 
-/// A value that the demo site answers.
+/// Returns a value for which the demo site has a response.
 fn example(param: Param) -> Option<&'static str> {
     Some(match param {
         Param::TrackingId => "track_demo",
@@ -129,15 +133,16 @@ fn example(param: Param) -> Option<&'static str> {
     })
 }
 
-/// The parameters of a query string: the site's unless `params` has it, then one for each of these.
+/// Returns the query parameters of an operation: that of the site unless `params` has it, then one for each
+/// of `params`.
 pub(super) fn in_query(endpoint: Endpoint, params: &[Param]) -> Vec<Value> {
-    // Where a body may name the site instead, each of the two is a parameter of its own.
+    // If the body may name the site instead, `params` has each of the two as a parameter of its own.
     let site = (!params.contains(&Param::Site)).then(|| SITE.to_owned());
     let keys = params.iter().map(|param| key(*param, endpoint));
     site.into_iter().chain(keys).map(|key| reference(&key)).collect()
 }
 
-/// The name of the component that describes a parameter of an endpoint.
+/// Returns the name of the component that describes a parameter of an endpoint.
 fn key(param: Param, endpoint: Endpoint) -> String {
     match param {
         Param::Limit | Param::Include => format!("{}-{}", param.name(), endpoint.name()),
@@ -145,42 +150,42 @@ fn key(param: Param, endpoint: Endpoint) -> String {
     }
 }
 
-/// The components that the references name: those of `read`, and header fields.
+/// Returns the components that the references name: those of `read`, and header fields.
 pub(super) fn all(read: impl Iterator<Item = (Endpoint, Param)>) -> Value {
     let mut all = Map::new();
     let lenient = |param| {
-        let mut schema = says(param, Endpoint::Resolve).1;
+        let mut schema = describe(param, Endpoint::Resolve).1;
         allow_empty(&mut schema);
         schema
     };
-    let mut site_schema = naming(lenient);
-    // Other parameters stand beside, each once.
+    let mut site_schema = site_object(lenient);
+    // The exploded object also matches the other query parameters, each once.
     site_schema["additionalProperties"] = json!({ "type": "string" });
     let site = json!({
         "name": SITE, "in": "query", "required": true, "style": "form", "explode": true,
-        "description": "The site: `trackingId`, or `site` where that is omitted. Each is a parameter of its own.",
+        "description": "The site: `trackingId`, or `site` if that is omitted. Each is a separate query parameter.",
         "schema": site_schema, "example": { "trackingId": example(Param::TrackingId) },
     });
     all.insert(SITE.to_owned(), site);
     for (endpoint, param) in read {
-        all.insert(key(param, endpoint), in_query_as(param, endpoint));
+        all.insert(key(param, endpoint), query_param(param, endpoint));
     }
-    all.insert(GROUP.to_owned(), group());
+    all.insert(QUERY_PARAMS.to_owned(), query_params());
     all.extend(fields());
     Value::Object(all)
 }
 
-/// The object whose members name the site; exploded, so that its own name is not sent.
+/// The object whose members name the site. It is exploded, so its own name is not sent.
 const SITE: &str = "siteId";
-/// The object of a query's own parameters, likewise.
-const GROUP: &str = "params";
+/// The object of a content query's own parameters. It is exploded too.
+const QUERY_PARAMS: &str = "params";
 
 fn reference(key: &str) -> Value {
     json!({ "$ref": format!("#/components/parameters/{key}") })
 }
 
-fn in_query_as(param: Param, endpoint: Endpoint) -> Value {
-    let (sentence, mut schema) = says(param, endpoint);
+fn query_param(param: Param, endpoint: Endpoint) -> Value {
+    let (sentence, mut schema) = describe(param, endpoint);
     let is_required = REQUIRED.contains(&param);
     if !is_required {
         allow_empty(&mut schema);
@@ -194,7 +199,8 @@ fn in_query_as(param: Param, endpoint: Endpoint) -> Value {
     written
 }
 
-/// An empty parameter counts as not given. A number cannot say so by its schema.
+/// Allows the empty value in a schema, because an empty parameter counts as absent. An integer schema becomes
+/// an `anyOf`.
 fn allow_empty(schema: &mut Value) {
     if let Some(Value::String(pattern)) = schema.get_mut("pattern")
         && !pattern.ends_with(")?$")
@@ -206,45 +212,45 @@ fn allow_empty(schema: &mut Value) {
     }
 }
 
-/// An object that has one of the members that name a site, each as `written`.
-fn naming(written: impl Fn(Param) -> Value) -> Value {
-    let properties: Map<_, _> = NAMING
+/// Returns the schema of an object with one of the members that name a site, each with the schema `written`.
+fn site_object(written: impl Fn(Param) -> Value) -> Value {
+    let properties: Map<_, _> = SITE_PARAMS
         .iter()
         .map(|param| {
             let mut schema = written(*param);
-            schema["description"] = says(*param, Endpoint::Resolve).0.into();
+            schema["description"] = describe(*param, Endpoint::Resolve).0.into();
             (param.name().to_owned(), schema)
         })
         .collect();
-    let either = NAMING.map(|param| {
-        json!({ "required": [param.name()], "properties": { param.name(): says(param, Endpoint::Resolve).1 } })
+    let either = SITE_PARAMS.map(|param| {
+        json!({ "required": [param.name()], "properties": { param.name(): describe(param, Endpoint::Resolve).1 } })
     });
     json!({ "type": "object", "properties": properties, "oneOf": either })
 }
 
-/// The parameters of a content query, in a URL.
-pub(super) fn in_group() -> Value {
-    reference(GROUP)
+/// Returns the parameter for a content query's own parameters in a URL.
+pub(super) fn query_params_reference() -> Value {
+    reference(QUERY_PARAMS)
 }
 
-fn group() -> Value {
+fn query_params() -> Value {
     json!({
-        "name": GROUP, "in": "query", "required": false, "style": "form", "explode": true,
-        "description": "The query's own parameters, each a parameter of its own: `params.category=news`. Their values are \
-            read by the types that the query declares; a parameter that it does not declare is refused.",
+        "name": QUERY_PARAMS, "in": "query", "required": false, "style": "form", "explode": true,
+        "description": "The query's own parameters, each as a separate query parameter: `params.category=news`. A value must \
+            have the type that the query declares. A parameter that it does not declare is refused.",
         "schema": { "type": "object", "patternProperties": { "^params\\.": { "type": "string" } },
             "additionalProperties": { "type": "string" } },
         "example": { "params.section": "workshop" },
     })
 }
 
-/// The body of a content query.
+/// Returns the request body of a content query.
 pub(super) fn body(params: &[Param]) -> Value {
     let endpoint = Endpoint::Query;
-    let mut schema = naming(|param| optional(&says(param, endpoint).1));
+    let mut schema = site_object(|param| optional(&describe(param, endpoint).1));
     let properties = schema["properties"].as_object_mut().expect("it was made with properties");
     for param in params {
-        let (sentence, values) = says(*param, endpoint);
+        let (sentence, values) = describe(*param, endpoint);
         let mut values = if REQUIRED.contains(param) { values } else { optional(&values) };
         values["description"] = sentence.into();
         properties.insert(param.name().to_owned(), values);
@@ -253,14 +259,15 @@ pub(super) fn body(params: &[Param]) -> Value {
         json!({ "type": "object", "additionalProperties": { "type": ["string", "number", "boolean"] } });
     let mut given = optional(&given);
     given["description"] =
-        "The query's own parameters by name; types are exact. A parameter that it does not declare is refused.".into();
+        "The query's own parameters by name. Values must have the declared JSON types. A parameter that the query does not \
+         declare is refused.".into();
     properties.insert("params".to_owned(), given);
     schema["required"] = params.iter().filter(|p| REQUIRED.contains(p)).map(|p| p.name()).collect();
     json!({
         "required": true,
-        "description": "JSON. `text/plain`, no type, and a form's type are taken too where the body is JSON; \
-            `Content-Encoding: gzip` is understood. 512 KiB, inflated. Of doubled members the last counts; a number where an \
-            id belongs is taken as its decimal text.",
+        "description": "JSON. The types `text/plain`, none, and that of a form are accepted too if the body is JSON. \
+            `Content-Encoding: gzip` is supported. At most 512 KiB after decompression. The last of duplicate members counts. A \
+            number in place of an ID is read as its decimal text.",
         "content": { "application/json": {
             "schema": schema,
             "example": { "trackingId": example(Param::TrackingId), "query": example(Param::Query),
@@ -269,37 +276,53 @@ pub(super) fn body(params: &[Param]) -> Value {
     })
 }
 
-/// Header fields of requests that change an answer, and what for.
+/// Request header fields that change a response: location, name and description.
 const HEADERS: [(&str, &str, &str); 15] = [
-    ("header", "If-None-Match", "The `ETag` of what the client has: 304 where it is still the same."),
-    ("header", "Accept-Encoding", "`gzip` compresses bodies above 1 KiB."),
-    ("header", "Origin", "A browser's page; it decides about CORS of private answers."),
+    (
+        "header",
+        "If-None-Match",
+        "The `ETag` of the client's copy. If it is still valid, the response is 304.",
+    ),
+    ("header", "Accept-Encoding", "With `gzip`, bodies above 1 KiB are compressed."),
+    (
+        "header",
+        "Origin",
+        "The origin of a browser's page. The CORS fields of private responses depend on it.",
+    ),
     (
         "header",
         "X-Request-Id",
-        "1 to 128 of visible ASCII, echoed by private answers and problems; else one is minted.",
+        "1 to 128 visible ASCII characters. Private responses and problems echo it. If absent, the server generates one.",
     ),
-    ("header", "X-Debug-Timing", "`1` asks private answers for `Server-Timing`."),
+    ("header", "X-Debug-Timing", "`1` adds `Server-Timing` to private responses."),
     (
         "header",
         "X-Anon-Id",
-        "The visitor's anonymous id, where `anonId` is not given. What is malformed counts as none.",
+        "The visitor's anonymous ID, if `anonId` is not given. A malformed value counts as absent.",
     ),
-    ("cookie", "anon_id", "The same where neither is given. The cookie's name is the site's to choose."),
-    ("header", "Accept-Language", "The visitor's language, where `locale` is not given."),
-    ("header", "User-Agent", "The visitor's agent, where `userAgent` is not given and this is a visitor's."),
-    ("header", "Referer", "The page's own URL, where `url`, or an event itself, does not say it."),
-    ("header", "Sec-Fetch-Mode", "Sent by browsers; says that `User-Agent` is a visitor's."),
-    ("header", "Content-Encoding", "`gzip` where the body is compressed."),
-    ("header", "Prefer", "`return=minimal` asks for 204 where nothing was dropped or rejected."),
-    ("header", "X-Preview", "`1` drops the events: nobody's visit."),
-    ("header", "Sec-GPC", "`1` drops the events where the site honours it."),
+    (
+        "cookie",
+        "anon_id",
+        "The visitor's anonymous ID, if neither is given. The site chooses the cookie's name.",
+    ),
+    ("header", "Accept-Language", "The visitor's language, if `locale` is not given."),
+    (
+        "header",
+        "User-Agent",
+        "The visitor's user agent, if `userAgent` is not given and the request comes from a browser or a crawler.",
+    ),
+    ("header", "Referer", "The page's own URL, if neither `url` nor the event has it."),
+    ("header", "Sec-Fetch-Mode", "Sent by browsers. It shows that `User-Agent` is that of a visitor."),
+    ("header", "Content-Encoding", "`gzip` if the body is compressed."),
+    ("header", "Prefer", "With `return=minimal`, the response is 204 if no event was dropped or rejected."),
+    ("header", "X-Preview", "`1` marks a preview: the events are dropped."),
+    ("header", "Sec-GPC", "`1` drops the events if the site honors it."),
 ];
 
-/// Which of them an operation has: whose answer is public, a POST, and where a visitor counts.
-pub(super) const OF_PUBLIC: &[&str] = &["If-None-Match", "Accept-Encoding", "X-Request-Id"];
-pub(super) const OF_POST: &[&str] = &["Accept-Encoding", "Origin", "X-Request-Id", "X-Debug-Timing"];
-pub(super) const OF_VISITOR: &[&str] = &[
+/// Header fields of operations with public responses, of a POST query, and of operations for a visitor.
+pub(super) const PUBLIC_HEADERS: &[&str] = &["If-None-Match", "Accept-Encoding", "X-Request-Id"];
+pub(super) const POST_HEADERS: &[&str] = &["Accept-Encoding", "Origin", "X-Request-Id", "X-Debug-Timing"];
+pub(super) const VISITOR_HEADERS: &[&str] = &[
     "If-None-Match",
     "Accept-Encoding",
     "Origin",
@@ -313,8 +336,8 @@ pub(super) const OF_VISITOR: &[&str] = &[
     "Sec-Fetch-Mode",
 ];
 
-/// Of an event. The site's own words come first, the browser's behind.
-pub(super) const OF_EVENT: &[&str] = &[
+/// Header fields of event endpoints: first those that a site's code sets, then those of the browser.
+pub(super) const EVENT_HEADERS: &[&str] = &[
     "Content-Encoding",
     "Prefer",
     "X-Anon-Id",
@@ -338,7 +361,7 @@ fn fields() -> impl Iterator<Item = (String, Value)> {
     })
 }
 
-/// References to header fields.
-pub(super) fn in_head<'n>(names: &'n [&str]) -> impl Iterator<Item = Value> + 'n {
+/// Returns references to header fields.
+pub(super) fn header_params<'n>(names: &'n [&str]) -> impl Iterator<Item = Value> + 'n {
     names.iter().map(|name| reference(name))
 }

@@ -1,12 +1,12 @@
-//! Refusals: from the table of codes to responses by status.
+//! Problem responses by status, from the table of codes.
 
 use serde_json::{Map, Value, json};
 
 use super::headers;
-use crate::problem::{self, Kind};
+use crate::problem::{self, ProblemKind};
 
-/// What any request can be refused for, before its endpoint is looked at.
-pub(super) const OF_ANY: &[&Kind] = &[
+/// Problems of any request, before its endpoint is looked up.
+pub(super) const ANY_REQUEST_PROBLEMS: &[&ProblemKind] = &[
     problem::MALFORMED_REQUEST,
     problem::TIMEOUT,
     problem::BODY_TOO_LARGE,
@@ -19,8 +19,8 @@ pub(super) const OF_ANY: &[&Kind] = &[
     problem::UNSUPPORTED_VERSION,
 ];
 
-/// What a query string can be refused for, and the site that is named in it.
-pub(super) const OF_SITE: &[&Kind] = &[
+/// Problems of a query string and of the site that it names.
+pub(super) const SITE_PROBLEMS: &[&ProblemKind] = &[
     problem::INVALID_QUERY,
     problem::REPEATED_PARAM,
     problem::MISSING_SITE,
@@ -29,8 +29,8 @@ pub(super) const OF_SITE: &[&Kind] = &[
     problem::SITE_NOT_FOUND,
 ];
 
-/// The same of a body.
-pub(super) const OF_BODY: &[&Kind] = &[
+/// Problems of a body and of the site that it names.
+pub(super) const BODY_PROBLEMS: &[&ProblemKind] = &[
     problem::MALFORMED_JSON,
     problem::MISSING_SITE,
     problem::INVALID_TRACKING_ID,
@@ -40,8 +40,8 @@ pub(super) const OF_BODY: &[&Kind] = &[
     problem::UNSUPPORTED_ENCODING,
 ];
 
-/// What a route of a site can be refused for, and what is asked of its visitor.
-pub(super) const OF_ROUTE: &[&Kind] = &[
+/// Problems of a route and of the parameters for its visitor.
+pub(super) const ROUTE_PROBLEMS: &[&ProblemKind] = &[
     problem::MISSING_ROUTE,
     problem::INVALID_ROUTE,
     problem::INVALID_ANON_ID,
@@ -50,8 +50,8 @@ pub(super) const OF_ROUTE: &[&Kind] = &[
     problem::ROUTE_NOT_FOUND,
 ];
 
-/// What events can be refused for, and those who send them.
-pub(super) const OF_EVENTS: &[&Kind] = &[
+/// Problems of events and of their visitors.
+pub(super) const EVENT_PROBLEMS: &[&ProblemKind] = &[
     problem::MALFORMED_JSON,
     problem::INVALID_EVENT,
     problem::AMBIGUOUS_EVENT,
@@ -72,48 +72,50 @@ pub(super) const OF_EVENTS: &[&Kind] = &[
     problem::DRAINING,
 ];
 
-/// Codes of the operator's address alone.
-const OPERATORS: &[&Kind] =
+/// Codes that only the admin address uses.
+const ADMIN_PROBLEMS: &[&ProblemKind] =
     &[problem::UNAUTHORIZED, problem::HOST_NOT_ALLOWED, problem::INTERNAL, problem::STARTING];
 
-/// The codes of the public addresses, in the table's order.
-pub(super) fn codes() -> impl Iterator<Item = &'static Kind> {
-    problem::ALL.iter().copied().filter(|kind| !OPERATORS.contains(kind))
+/// Returns the codes of the public addresses, in the table's order.
+pub(super) fn public_problems() -> impl Iterator<Item = &'static ProblemKind> {
+    problem::ALL.iter().copied().filter(|kind| !ADMIN_PROBLEMS.contains(kind))
 }
 
-/// The responses to requests that are refused for one of `kinds`, or for what any request can be; of HEAD without content.
-pub(super) fn refusals(kinds: &[&[&'static Kind]], head_only: bool) -> Map<String, Value> {
-    let mut kinds: Vec<_> = kinds.iter().copied().chain([OF_ANY]).flatten().copied().collect();
+/// Returns responses by status for `kinds` and for the problems of any request. Those of HEAD have no
+/// content.
+pub(super) fn problem_responses(kinds: &[&[&'static ProblemKind]], head_only: bool) -> Map<String, Value> {
+    let mut kinds: Vec<_> = kinds.iter().copied().chain([ANY_REQUEST_PROBLEMS]).flatten().copied().collect();
     kinds.sort_by_key(|kind| kind.status);
     let by_status = kinds.chunk_by(|a, b| a.status == b.status).map(|kinds| {
         let status = kinds[0].status;
         let response = match is_shared(kinds) {
             true => json!({ "$ref": format!("#/components/responses/{}", key(status, head_only)) }),
-            false => refusal(kinds, head_only),
+            false => problem_response(kinds, head_only),
         };
         (status.to_string(), response)
     });
     by_status.collect()
 }
 
-/// Whether every operation has this response.
-fn is_shared(kinds: &[&'static Kind]) -> bool {
-    kinds.iter().all(|kind| OF_ANY.contains(kind)) && kinds[0].status != 400
+/// Returns whether every operation has this response.
+fn is_shared(kinds: &[&'static ProblemKind]) -> bool {
+    kinds.iter().all(|kind| ANY_REQUEST_PROBLEMS.contains(kind)) && kinds[0].status != 400
 }
 
 fn key(status: u16, head_only: bool) -> String {
     format!("{status}{}", if head_only { "-head" } else { "" })
 }
 
-/// The components that `refusals` refers to.
+/// Returns the response components to which [`problem_responses`] refers.
 pub(super) fn shared() -> Value {
-    let shared = OF_ANY.iter().filter(|kind| is_shared(&[kind]));
+    let shared = ANY_REQUEST_PROBLEMS.iter().filter(|kind| is_shared(&[kind]));
     let both = shared.flat_map(|kind| [false, true].map(|head_only| (kind, head_only)));
-    let written = both.map(|(kind, head_only)| (key(kind.status, head_only), refusal(&[kind], head_only)));
+    let written =
+        both.map(|(kind, head_only)| (key(kind.status, head_only), problem_response(&[kind], head_only)));
     Value::Object(written.collect())
 }
 
-fn refusal(kinds: &[&'static Kind], head_only: bool) -> Value {
+fn problem_response(kinds: &[&'static ProblemKind], head_only: bool) -> Value {
     let codes: Vec<_> = kinds.iter().map(|kind| kind.code).collect();
     let titles: Vec<_> = kinds.iter().map(|kind| format!("`{}`: {}", kind.code, kind.title)).collect();
     let always: &[&str] = match kinds[0].status {

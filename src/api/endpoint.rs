@@ -1,0 +1,176 @@
+//! The public endpoints, and the endpoint of a request. Each path is matched here, once per request.
+
+use crate::http::request::{Method, Request, Surface};
+use crate::problem::{Problem, ProblemKind, UNKNOWN_ENDPOINT};
+use crate::visitors::events::endpoint::EventEndpoint;
+
+/// An endpoint of the public interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endpoint {
+    /// `GET /v1/resolve`
+    Resolve,
+    /// `GET /v1/variants`
+    Variants,
+    /// `GET /v1/routes`
+    Routes,
+    /// `GET` and `POST /v1/query`
+    Query,
+    /// `GET /v1/openapi.json`
+    OpenApi,
+    /// `POST /v1/page`, `/v1/track`, `/v1/batch`, and the other paths to which libraries send events.
+    Events(EventEndpoint),
+}
+
+/// The result of a request, for metrics and the access log.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Outcome {
+    /// The endpoint that handled the request; `None` if no endpoint matched.
+    pub endpoint: Option<Endpoint>,
+    /// The problem that was sent instead of a result.
+    pub problem: Option<&'static ProblemKind>,
+}
+
+/// The state of a response.
+#[derive(Debug, Clone, Copy)]
+pub enum Poll {
+    /// The response was appended to the output buffer.
+    Ready(Outcome),
+    /// The request waits for the log under this token.
+    Pending(usize),
+}
+
+impl Poll {
+    pub(super) const fn rejected(endpoint: Option<Endpoint>, kind: &'static ProblemKind) -> Self {
+        Self::Ready(Outcome { endpoint, problem: Some(kind) })
+    }
+}
+
+impl Endpoint {
+    /// The endpoints that metrics and the access log distinguish, each at its [`Self::index`]. All event paths
+    /// but those of page and track count as `/v1/batch`.
+    pub const ALL: [Self; 8] = [
+        Self::Resolve,
+        Self::Variants,
+        Self::Routes,
+        Self::Query,
+        Self::OpenApi,
+        Self::Events(EventEndpoint::Page),
+        Self::Events(EventEndpoint::Track),
+        Self::Events(EventEndpoint::Batch),
+    ];
+
+    /// Returns the endpoint of a path.
+    pub fn of(path: &str) -> Option<Self> {
+        Some(match path {
+            "/v1/resolve" => Self::Resolve,
+            "/v1/variants" => Self::Variants,
+            "/v1/routes" => Self::Routes,
+            "/v1/query" => Self::Query,
+            "/v1/openapi.json" => Self::OpenApi,
+            _ => Self::Events(EventEndpoint::from_path(path)?),
+        })
+    }
+
+    /// Returns the index in [`Self::ALL`].
+    pub const fn index(self) -> usize {
+        match self {
+            Self::Resolve => 0,
+            Self::Variants => 1,
+            Self::Routes => 2,
+            Self::Query => 3,
+            Self::OpenApi => 4,
+            Self::Events(EventEndpoint::Page) => 5,
+            Self::Events(EventEndpoint::Track) => 6,
+            Self::Events(_) => 7,
+        }
+    }
+
+    /// Returns the path under which the endpoint is counted and logged.
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Resolve => "/v1/resolve",
+            Self::Variants => "/v1/variants",
+            Self::Routes => "/v1/routes",
+            Self::Query => "/v1/query",
+            Self::OpenApi => "/v1/openapi.json",
+            Self::Events(EventEndpoint::Page) => "/v1/page",
+            Self::Events(EventEndpoint::Track) => "/v1/track",
+            Self::Events(_) => "/v1/batch",
+        }
+    }
+
+    /// Returns the name of the endpoint in the OpenAPI document.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Resolve => "resolve",
+            Self::Variants => "variants",
+            Self::Routes => "routes",
+            Self::Query => "query",
+            Self::OpenApi => "openapi",
+            Self::Events(EventEndpoint::Page) => "page",
+            Self::Events(EventEndpoint::Track) => "track",
+            Self::Events(_) => "batch",
+        }
+    }
+
+    /// Returns whether a listener of `surface` serves the endpoint.
+    fn is_served_at(self, surface: Surface) -> bool {
+        match surface {
+            Surface::Public => true,
+            Surface::Events => matches!(self, Self::Events(_)),
+            Surface::Edge | Surface::Admin => !matches!(self, Self::Events(_)),
+        }
+    }
+
+    fn accepts(self, method: Method) -> bool {
+        let records = matches!(self, Self::Events(_));
+        match method {
+            Method::Get | Method::Head => !records,
+            Method::Post => records || self == Self::Query,
+            Method::Options => true,
+            Method::Delete | Method::Other => false,
+        }
+    }
+
+    /// Returns the accepted methods as a value of `Allow`.
+    pub(super) const fn methods(self) -> &'static str {
+        match self {
+            Self::Resolve | Self::Variants | Self::Routes | Self::OpenApi => "GET, HEAD, OPTIONS",
+            Self::Query => "GET, HEAD, POST, OPTIONS",
+            Self::Events(_) => "POST, OPTIONS",
+        }
+    }
+
+    /// Returns the endpoint that serves a request to `surface`.
+    ///
+    /// # Errors
+    /// `unknown_endpoint`, `method_not_allowed`.
+    pub(super) fn of_request<'a>(request: &Request<'a>, surface: Surface) -> Result<Self, Problem<'a>> {
+        let endpoint = Self::of(request.path).filter(|endpoint| endpoint.is_served_at(surface));
+        let endpoint = endpoint.ok_or_else(|| unknown_endpoint(request.path, surface))?;
+        let allow = endpoint.methods();
+        debug_assert_eq!(
+            endpoint.accepts(request.method),
+            allow.split(", ").any(|method| method == request.method.name())
+        );
+        match endpoint.accepts(request.method) {
+            true => Ok(endpoint),
+            false => Err(Problem::method_not_allowed(request.method.name(), allow)),
+        }
+    }
+}
+
+fn unknown_endpoint<'a>(path: &'a str, surface: Surface) -> Problem<'a> {
+    let sentence = match surface {
+        Surface::Events => "{} is not an endpoint of this address, which serves /v1/page and /v1/track.",
+        Surface::Edge | Surface::Admin => {
+            "{} is not an endpoint of this address, which serves /v1/resolve, /v1/variants, /v1/routes, /v1/query \
+             and /v1/openapi.json. Events have an address of their own."
+        }
+        Surface::Public => {
+            "{} is not an endpoint; use /v1/resolve, /v1/variants, /v1/routes, /v1/query, /v1/page, /v1/track or \
+             /v1/openapi.json."
+        }
+    };
+    Problem::with_value(UNKNOWN_ENDPOINT, sentence, path)
+}

@@ -1,0 +1,102 @@
+//! The settings, buffers and tables of one thread that handles requests. The buffers are allocated once and reused
+//! for every request.
+
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+use super::token_bucket::RateLimiter;
+use crate::ids::RequestIdGenerator;
+use crate::limits::{HEAD_BYTES_MAX, ROUTES_PAGE_BYTES_MAX, TARGET_BYTES_MAX};
+use crate::resolve::decide::DecisionBuffers;
+use crate::resolve::path::RoutePath;
+use crate::resolve::render::BodyPlan;
+use crate::resolve::user_agent::{UserAgentCache, UserAgentParser};
+use crate::site::query::run::QueryRunner;
+use crate::visitors::lookup::ProfileReader;
+
+/// The settings of all handlers.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Whether the public address answers `explain=1`.
+    pub explain: bool,
+    /// The header in which a proxy sends the visitor's country, in lower case.
+    pub country_header: Option<Box<str>>,
+    /// The proxies whose `X-Forwarded-For` is trusted.
+    pub trusted_proxies: Arc<[IpNet]>,
+    /// The rate limit for each client address; `None`: unlimited.
+    pub address_limit: Option<Arc<RateLimiter>>,
+    /// The rate limit for each site; `None`: unlimited.
+    pub site_limit: Option<Arc<RateLimiter>>,
+}
+
+/// Buffers for the decoded parts of a request. Problems borrow from them.
+pub(super) struct DecodeBuffers {
+    /// Query parameters that had escapes.
+    pub(super) params: Vec<u8>,
+    /// The parameters of a group, or the user of Basic credentials.
+    pub(super) group: Vec<u8>,
+    /// A decompressed body.
+    pub(super) body: Vec<u8>,
+}
+
+/// Buffers and tables that are reused for every request. Each user clears a buffer before use.
+pub(super) struct Scratch {
+    pub(super) path: RoutePath,
+    pub(super) plan: BodyPlan,
+    pub(super) decision_buffers: DecisionBuffers,
+    /// The profiles of visitors; `None` if the handler has no event log.
+    pub(super) profiles: Option<ProfileReader>,
+    pub(super) user_agent_parser: Arc<UserAgentParser>,
+    pub(super) user_agent_cache: UserAgentCache,
+    pub(super) ids: RequestIdGenerator,
+    /// The canonical `variants` of the response.
+    pub(super) canonical: Vec<u8>,
+    /// The input of the ETag's hash.
+    pub(super) etag_input: Vec<u8>,
+    /// The value of `Content-Location`.
+    pub(super) location: Vec<u8>,
+    pub(super) query_runner: QueryRunner,
+    pub(super) route_lists: RouteLists,
+}
+
+/// Buffers for the parts of a `/v1/routes` response that are not written directly into the body.
+#[derive(Debug, Default)]
+pub(super) struct RouteLists {
+    pub(super) redirects: Vec<u8>,
+    pub(super) removed: Vec<u8>,
+    /// The path in the cursor of the request.
+    pub(super) after: Vec<u8>,
+}
+
+impl DecodeBuffers {
+    pub(super) fn new() -> Self {
+        Self {
+            params: Vec::with_capacity(TARGET_BYTES_MAX),
+            group: Vec::with_capacity(TARGET_BYTES_MAX),
+            body: Vec::new(),
+        }
+    }
+}
+
+impl Scratch {
+    /// Allocates all buffers that a GET needs.
+    pub(super) fn new(user_agent_parser: Arc<UserAgentParser>) -> Self {
+        let mut plan = BodyPlan::default();
+        plan.text.reserve(ROUTES_PAGE_BYTES_MAX);
+        Self {
+            path: RoutePath::new(),
+            plan,
+            decision_buffers: DecisionBuffers::new(),
+            profiles: None,
+            user_agent_parser,
+            user_agent_cache: UserAgentCache::new(),
+            ids: RequestIdGenerator::new(),
+            canonical: Vec::with_capacity(HEAD_BYTES_MAX),
+            etag_input: Vec::with_capacity(HEAD_BYTES_MAX),
+            location: Vec::with_capacity(HEAD_BYTES_MAX),
+            query_runner: QueryRunner::new(),
+            route_lists: RouteLists::default(),
+        }
+    }
+}
