@@ -1,126 +1,292 @@
-//! The settings of a server, checked; where they come from is `cli`'s business.
+//! The settings of a server. `cli` reads them from flags, environment and file, with the parsers and defaults
+//! that are declared here.
+//!
+//! The doc of a field is its `--help` text. Its flag is also its key in the settings file, and names its
+//! environment variable: `--busy-poll-us` is `PARALLAX_BUSY_POLL_US`.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::convert::Infallible;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::builder::{RangedU64ValueParser, TypedValueParser};
+use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 
-use crate::limits::CONNECTIONS_MEMORY_BYTES_MIN;
+use crate::limits::{
+    BUSY_POLL_US_MAX, CHECKPOINT_LOG_BYTES_DEFAULT, CONNECTIONS_MEMORY_BYTES_DEFAULT,
+    CONNECTIONS_MEMORY_BYTES_MIN, PROFILES_MEMORY_BYTES_DEFAULT, SEGMENT_BYTES_DEFAULT,
+    SNAPSHOTS_MEMORY_BYTES_DEFAULT, WORKERS_MAX,
+};
 
-/// Which kernel interface the workers use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Driver {
-    /// io_uring where the kernel allows it, else epoll, and said so.
+/// The snapshots directory if none is set.
+pub(crate) const SNAPSHOTS_DIRECTORY_DEFAULT: &str = "snapshots";
+
+/// The I/O interface of the workers, as the user chose it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DriverChoice {
+    /// io_uring, or epoll with a warning in the log if io_uring is forbidden.
     Auto,
-    /// io_uring or not at all.
+    /// io_uring. The server does not start without it.
     Uring,
     /// epoll.
     Epoll,
 }
 
-/// When an event is acknowledged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The point at which an event is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Ack {
-    /// Once it is on disk.
+    /// After the sync to disk: the event survives a power failure.
     Disk,
-    /// Once it is in the file; it is on disk within 100 ms.
+    /// After the write: the event survives a killed process, and is synced within 100 ms.
     Written,
 }
 
-/// How long a connection may take for what.
-#[derive(Debug, Clone, Copy)]
+/// The format of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Text for people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// A number of bytes. As text it may have a unit, such as `512MiB`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByteSize(pub u64);
+
+impl ByteSize {
+    /// The units, the largest power of 1024 first. Powers of 1000 follow.
+    const UNITS: [(&'static str, u64); 8] = [
+        ("TiB", 1 << 40),
+        ("GiB", 1 << 30),
+        ("MiB", 1 << 20),
+        ("KiB", 1 << 10),
+        ("TB", 1_000_000_000_000),
+        ("GB", 1_000_000_000),
+        ("MB", 1_000_000),
+        ("KB", 1_000),
+    ];
+
+    /// Parses a whole number with an optional unit of either case.
+    ///
+    /// # Errors
+    /// Returns a text if there is no number, the unit is unknown, or the size exceeds 64 bits.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = text.split_at(digits);
+        let units = || Self::UNITS.map(|(name, _)| name).join(", ");
+        let factor = match Self::UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)) {
+            _ if digits == 0 => {
+                return Err(format!("expected a whole number, alone or with a unit: {}", units()));
+            }
+            Some((_, factor)) => *factor,
+            None if unit.is_empty() => 1,
+            None => return Err(format!("unknown unit {unit:?}, expected one of {}", units())),
+        };
+        let bytes = number.parse().ok().and_then(|number: u64| number.checked_mul(factor));
+        bytes.map(Self).ok_or_else(|| format!("{text} exceeds {} bytes", u64::MAX))
+    }
+}
+
+impl fmt::Display for ByteSize {
+    /// Writes the size with the largest power of 1024 that divides it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(bytes) = *self;
+        let mut units = Self::UNITS.iter().take(4);
+        match units.find(|(_, factor)| bytes > 0 && bytes.is_multiple_of(*factor)) {
+            Some((name, factor)) => write!(f, "{}{name}", bytes / factor),
+            None => write!(f, "{bytes}"),
+        }
+    }
+}
+
+/// The timeouts of a connection, one for each thing that it can wait for.
+#[derive(Debug, Clone, Copy, Args)]
 pub struct Timeouts {
-    /// From the first byte of a head to its end.
+    /// Timeout for a request head to arrive, in milliseconds. A slower one gets 408.
+    #[arg(long = "timeout-head-ms", value_name = "MS", help_heading = LIMITS, default_value = "10000", value_parser = timeout_parser())]
     pub head: Duration,
-    /// From the end of a head on: after that a body has come at 1 KB a second at least.
+    /// Time, in milliseconds, after which a request body must have arrived at 1 KB/s on average. A slower one
+    /// gets 408.
+    #[arg(long = "timeout-body-ms", value_name = "MS", help_heading = LIMITS, default_value = "10000", value_parser = timeout_parser())]
     pub body: Duration,
-    /// Between two requests, and before the first.
+    /// Timeout for a connection without a request, in milliseconds. Then it is closed.
+    #[arg(long = "timeout-idle-ms", value_name = "MS", help_heading = LIMITS, default_value = "75000", value_parser = timeout_parser())]
     pub idle: Duration,
-    /// While nothing of an answer is taken.
+    /// Timeout for a client that reads no byte of its response, in milliseconds. Then the connection is
+    /// closed.
+    #[arg(long = "timeout-write-ms", value_name = "MS", help_heading = LIMITS, default_value = "30000", value_parser = timeout_parser())]
     pub write: Duration,
 }
 
 impl Timeouts {
-    /// The shortest of them.
+    /// Returns the shortest of the four timeouts.
     pub fn shortest(&self) -> Duration {
         self.head.min(self.body).min(self.idle).min(self.write)
     }
 }
 
-/// What the connections of a thread may take.
+/// The limits for the connections of one thread.
 #[derive(Debug, Clone, Copy)]
-pub struct Connections {
-    /// How long.
+pub(crate) struct ConnectionLimits {
+    /// The timeouts of each connection.
     pub timeouts: Timeouts,
-    /// How many there may be, of all threads of their address together.
+    /// Open connections, over all threads that serve the same address.
     pub max: usize,
-    /// Bytes of bodies on their way and of answers that are not taken yet, of this thread.
-    pub held_bytes_max: usize,
-    /// Whether each answer is logged.
-    pub log: bool,
+    /// Bytes of this thread for request bodies being received and responses not yet sent.
+    pub memory_bytes_max: usize,
+    /// Whether each response is written to the access log.
+    pub access_log: bool,
 }
 
-/// Everything that `serve` can be told.
-#[derive(Debug, Clone)]
+/// Headings of `--help`.
+const EVENTS: &str = "Events";
+const ADDRESSES: &str = "Addresses";
+const WORKERS: &str = "Workers";
+const RESPONSES: &str = "Responses";
+const SNAPSHOTS: &str = "Snapshots";
+const LIMITS: &str = "Limits and timeouts";
+const LOG: &str = "Log";
+
+/// The settings of `parallax serve`.
+#[derive(Debug, Clone, Args)]
 pub struct Config {
-    /// The folder whose snapshots are served.
-    pub snapshots: PathBuf,
-    /// The folder of the log.
+    /// The directory of the snapshots. Every *.snapshot file in it is published [default: snapshots].
+    #[arg(long, value_name = "DIR", help_heading = SNAPSHOTS)]
+    pub snapshots: Option<PathBuf>,
+    /// The directory of the event log. Only one server at a time can use it.
+    #[arg(long, value_name = "DIR", help_heading = EVENTS, default_value = "data")]
     pub data: PathBuf,
-    /// When an event is acknowledged.
+    /// When to acknowledge an event.
+    #[arg(long, help_heading = EVENTS, value_enum, default_value_t = Ack::Disk)]
     pub ack: Ack,
-    /// Bytes at which a segment of the log is sealed.
-    pub segment_bytes: u64,
-    /// Days for which events are kept; None: for ever.
+    /// Size at which a segment of the log is sealed and the next one begins, in bytes or with a unit.
+    #[arg(long, value_name = "SIZE", help_heading = EVENTS, default_value_t = ByteSize(SEGMENT_BYTES_DEFAULT), value_parser = size_parser(65_536..=1 << 40))]
+    pub segment_bytes: ByteSize,
+    /// Retention of events in days; older segments are deleted whole [default: unlimited].
+    #[arg(long, value_name = "N", help_heading = EVENTS, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     pub retain_days: Option<u32>,
-    /// Bytes up to which events are kept; None: whatever they take.
-    pub retain_bytes: Option<u64>,
-    /// Bytes that what is known of visitors may take.
-    pub profiles_memory: u64,
-    /// Bytes of log after which that is kept in a file.
-    pub checkpoint_bytes: u64,
-    /// Edge's address.
+    /// Retention of events by size of the log, in bytes or with a unit. Above it the oldest segments are
+    /// deleted, but no event of the last 24 hours [default: unlimited].
+    #[arg(long, value_name = "SIZE", help_heading = EVENTS, value_parser = size_parser(0..=u64::MAX))]
+    pub retain_bytes: Option<ByteSize>,
+    /// The public address: resolve, variants, routes, query, page, track.
+    #[arg(long, value_name = "ADDRESS", help_heading = ADDRESSES, default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
-    /// The address of events; None: they share Edge's.
+    /// Serve the event endpoints on this address only, and no longer on --listen [default: the public address].
+    #[arg(long, value_name = "ADDRESS", help_heading = ADDRESSES)]
     pub events_listen: Option<SocketAddr>,
-    /// The operator's address.
+    /// The admin address: health, metrics, visitor data, and explanations of decisions.
+    #[arg(long, value_name = "ADDRESS", help_heading = ADDRESSES, default_value = "127.0.0.1:9090")]
     pub admin: SocketAddr,
-    /// The operator's token; None: GETs on loopback only.
+    /// The Bearer token for the admin address. Without it, or if it is empty, only reads from loopback are
+    /// allowed.
+    #[arg(long, value_name = "TOKEN", help_heading = ADDRESSES, hide_env_values = true)]
     pub admin_token: Option<String>,
-    /// Worker threads, 1 to `WORKERS_MAX`; None: one for each CPU of the affinity mask.
+    /// Worker threads [default: one for each CPU that this process may use].
+    #[arg(long, value_name = "N", help_heading = WORKERS, value_parser = RangedU64ValueParser::<usize>::new().range(1..=WORKERS_MAX as u64))]
     pub workers: Option<usize>,
-    /// The workers' kernel interface.
-    pub driver: Driver,
-    /// How long a worker that has nothing to do polls before it parks, at most `SPIN_US_MAX`; zero: not at all.
-    pub spin: Duration,
-    /// Whether Edge answers `explain=1`.
+    /// The I/O interface of the workers.
+    #[arg(long, help_heading = WORKERS, value_enum, default_value_t = DriverChoice::Auto)]
+    pub driver: DriverChoice,
+    /// Microseconds that an idle worker polls before it sleeps; 0: it sleeps at once. Polling lowers the
+    /// latency of requests that follow each other closely, and uses CPU time. After several polls without a
+    /// request, the worker sleeps at once.
+    #[arg(long = "busy-poll-us", value_name = "N", help_heading = WORKERS, default_value = "0", value_parser = RangedU64ValueParser::<u64>::new().range(..=BUSY_POLL_US_MAX).map(Duration::from_micros))]
+    pub busy_poll: Duration,
+    /// Answer explain=1 on the public address. It shows visitor profiles to every client.
+    #[arg(long, help_heading = RESPONSES)]
     pub explain: bool,
-    /// The header in which a proxy names the visitor's country, lower case.
+    /// The header in which your proxy sends the visitor's country, such as CF-IPCountry.
+    #[arg(long, value_name = "HEADER", help_heading = RESPONSES, value_parser = parse_header_name)]
     pub country_header: Option<String>,
-    /// Bytes that sealed snapshots, old and new together, may take.
-    pub snapshots_memory: u64,
-    /// How long connections may take.
-    pub timeouts: Timeouts,
-    /// Connections of the public address; None: as many as descriptors allow, at most `CONNECTIONS_MAX`.
+    /// Memory limit for snapshots, old and new versions together, in bytes or with a unit. A snapshot beyond
+    /// it is rejected.
+    #[arg(long, value_name = "SIZE", help_heading = SNAPSHOTS, default_value_t = ByteSize(SNAPSHOTS_MEMORY_BYTES_DEFAULT), value_parser = size_parser(0..=1 << 48))]
+    pub snapshots_memory: ByteSize,
+    /// Memory limit for visitor profiles (about 400 bytes each), in bytes or with a unit. When full,
+    /// single-visit visitors are evicted first, then the least recently seen.
+    #[arg(long, value_name = "SIZE", help_heading = EVENTS, default_value_t = ByteSize(PROFILES_MEMORY_BYTES_DEFAULT), value_parser = size_parser(0..=1 << 48))]
+    pub profiles_memory: ByteSize,
+    /// Size of new log after which visitor profiles are saved to a checkpoint, in bytes or with a unit. A
+    /// start reads the checkpoint and only the log after it.
+    #[arg(long, value_name = "SIZE", help_heading = EVENTS, default_value_t = ByteSize(CHECKPOINT_LOG_BYTES_DEFAULT), value_parser = size_parser(1..=1 << 40))]
+    pub checkpoint_bytes: ByteSize,
+    /// Open connections of the public address. A connection beyond the limit gets 503 [default: as many as
+    /// the descriptor limit allows, at most 65536].
+    #[arg(long, value_name = "N", help_heading = LIMITS, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     pub connections: Option<usize>,
-    /// Bytes of bodies on their way and of answers that are not taken yet, of all workers.
-    pub connections_memory: usize,
-    /// Proxies whose `X-Forwarded-For` is believed.
-    pub trusted_proxies: Vec<IpNet>,
-    /// Requests a second from one address.
-    pub address_limit: Option<u32>,
-    /// Requests a second for one site.
-    pub site_limit: Option<u32>,
-    /// Whether each answer is logged.
+    /// Memory limit for request bodies being received and responses not yet sent, over all connections (at
+    /// least 4 MiB per worker), in bytes or with a unit. Requests beyond it get 503.
+    #[arg(long, value_name = "SIZE", help_heading = LIMITS, default_value_t = ByteSize(CONNECTIONS_MEMORY_BYTES_DEFAULT as u64), value_parser = size_parser(0..=1 << 44))]
+    pub connections_memory: ByteSize,
+    /// A proxy or network whose X-Forwarded-For is trusted, such as 10.0.0.0/8. Separate several by commas.
+    #[arg(long, value_name = "CIDR", help_heading = ADDRESSES, value_delimiter = ',', value_parser = parse_network)]
+    pub trusted_proxy: Vec<IpNet>,
+    /// Rate limit for one client address (IPv6: one /64), in requests per second, with a burst of the same
+    /// size. Requests beyond it get 429 [default: no limit].
+    #[arg(long, value_name = "R", help_heading = LIMITS, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub rate_limit_per_ip: Option<u32>,
+    /// Rate limit for one site, in requests per second, with a burst of the same size. Requests beyond it get
+    /// 429 [default: no limit].
+    #[arg(long, value_name = "R", help_heading = LIMITS, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub rate_limit_per_site: Option<u32>,
+    /// The timeouts of each connection.
+    #[command(flatten)]
+    pub timeouts: Timeouts,
+    /// Milliseconds between two scans of the snapshots directory. They complement inotify, which reports
+    /// neither changes of a link's target nor changes that another machine makes on a network file system.
+    #[arg(long = "rescan-ms", value_name = "MS", help_heading = SNAPSHOTS, default_value = "500", hide = true, value_parser = RangedU64ValueParser::<u64>::new().map(|ms| Duration::from_millis(ms.max(1))))]
+    pub rescan_interval: Duration,
+    /// Format of log lines on standard error.
+    #[arg(long, help_heading = LOG, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+    /// Log each response: method, path, site, route, status, bytes, time. Client addresses and visitor data
+    /// are never logged.
+    #[arg(long, help_heading = LOG)]
     pub access_log: bool,
-    /// The time between two looks at the whole folder, beside inotify.
-    pub rescan: Duration,
 }
 
 impl Config {
-    /// What each of so many workers may hold of bodies on their way and answers that are not taken yet.
-    pub fn held_bytes_max(&self, workers: usize) -> usize {
-        (self.connections_memory / workers).max(CONNECTIONS_MEMORY_BYTES_MIN)
+    /// Returns the directory of the snapshots that are served.
+    pub fn snapshots_directory(&self) -> &Path {
+        self.snapshots.as_deref().unwrap_or(Path::new(SNAPSHOTS_DIRECTORY_DEFAULT))
     }
+
+    /// Returns the share of one of `workers` workers in `connections_memory`, in bytes: an equal part, but at
+    /// least [`CONNECTIONS_MEMORY_BYTES_MIN`].
+    pub fn memory_bytes_per_worker(&self, workers: usize) -> usize {
+        (self.connections_memory.0 as usize / workers).max(CONNECTIONS_MEMORY_BYTES_MIN)
+    }
+}
+
+/// Accepts 100 ms to one day.
+fn timeout_parser() -> impl TypedValueParser<Value = Duration> {
+    RangedU64ValueParser::<u64>::new().range(100..=86_400_000).map(Duration::from_millis)
+}
+
+/// Accepts sizes in this range.
+fn size_parser(range: RangeInclusive<u64>) -> impl TypedValueParser<Value = ByteSize> {
+    move |text: &str| match ByteSize::parse(text)? {
+        ByteSize(bytes) if !range.contains(&bytes) => {
+            Err(format!("{bytes} is not in {}..={}", range.start(), range.end()))
+        }
+        size => Ok(size),
+    }
+}
+
+/// Parses a network or a single address.
+fn parse_network(text: &str) -> Result<IpNet, String> {
+    let alone = || text.parse::<IpAddr>().map(IpNet::from);
+    text.parse()
+        .or_else(|_| alone())
+        .map_err(|_| "expected a network such as 10.0.0.0/8, or an address".to_owned())
+}
+
+/// Converts the name of a header to lower case.
+fn parse_header_name(text: &str) -> Result<String, Infallible> {
+    Ok(text.to_ascii_lowercase())
 }

@@ -1,42 +1,49 @@
-//! What the threads that serve have done, for `/metrics`: how many answers, how fast, how many refusals, of which kind.
+//! The counters of the serving threads and of publishing, for `/metrics`.
 //!
-//! Each thread counts for itself, without a lock or an atomic, and adds what it has to the [`Totals`] once a second. So
-//! counting costs a request a few plain additions, and what is shown is a second old at most.
+//! Each thread counts in its own [`Counters`], without a lock or an atomic, and adds them to the shared
+//! [`Totals`] once a second. Counting costs a request a few plain additions, and `/metrics` is at most a
+//! second old.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-pub use hdrhistogram::Histogram;
+pub(crate) use hdrhistogram::Histogram;
 
-use crate::problem::{self, Kind};
+use crate::problem::{self, ProblemKind};
 
-/// Classes of status: 1xx to 5xx, as 0 to 4.
-pub const CLASSES: usize = 5;
-/// Two digits: a quantile is exact to a hundredth.
-const DIGITS: u8 = 2;
-/// Answers are told apart from here on; no request is read and answered in less.
-const SHORTEST_NS: u64 = 64;
-/// An answer that takes longer counts as this: nobody waits longer than an event may wait for its disk.
-const LONGEST_NS: u64 = 60_000_000_000;
+/// Status classes: 1xx to 5xx, as indexes 0 to 4.
+pub(crate) const STATUS_CLASSES: usize = 5;
+/// Returns the status class of a response, 0 to 4 for 1xx to 5xx. The first digit follows "HTTP/1.1 ".
+pub(crate) fn status_class(response: &[u8]) -> usize {
+    response.get(9).map_or(4, |digit| usize::from(digit.saturating_sub(b'1')).min(4))
+}
 
-/// What can happen to a connection.
+/// Significant decimal digits of a histogram: a quantile is exact to 1 %.
+const SIGNIFICANT_DIGITS: u8 = 2;
+/// Lower bound of the histograms, in nanoseconds. No request is read and answered in less time.
+const LATENCY_MIN_NS: u64 = 64;
+/// Upper bound of the histograms, in nanoseconds: 60 s. A longer response counts as 60 s. No request waits
+/// longer: the bound covers the longest wait of an event for its disk.
+const LATENCY_MAX_NS: u64 = 60_000_000_000;
+
+/// An event in the life of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Happening {
-    /// It was accepted and served.
+pub enum ConnectionEvent {
+    /// The connection was accepted and served.
     Accepted,
-    /// It was one too many.
+    /// The connection exceeded the limit of open connections.
     Refused,
-    /// It could not be accepted, for want of descriptors or memory.
+    /// The connection could not be accepted, because descriptors or memory ran out.
     Failed,
-    /// It took too long.
+    /// A timeout closed the connection.
     TimedOut,
-    /// A panic while answering ended it.
+    /// A panic in the handler closed the connection.
     Panicked,
 }
 
-impl Happening {
-    /// All of them, each at its own index, with the name under which it is shown.
+impl ConnectionEvent {
+    /// All events with their label values. The position of each is its discriminant.
     pub const ALL: [(Self, &'static str); 5] = [
         (Self::Accepted, "accepted"),
         (Self::Refused, "refused"),
@@ -46,237 +53,239 @@ impl Happening {
     ];
 }
 
-/// What one thread, or all of them, have done.
+/// The counters of one thread, or the sum over all threads.
 #[derive(Debug, Clone)]
 pub struct Counters {
-    /// From the receipt of a request to its whole answer, in nanoseconds: by endpoint, then by class.
-    answers: Vec<[Histogram<u64>; CLASSES]>,
-    /// In the order of `problem::ALL`.
-    refusals: Vec<u64>,
-    happenings: [u64; Happening::ALL.len()],
+    /// Time from the receipt of a request to the end of its response, in nanoseconds, by endpoint and class.
+    latencies: Vec<[Histogram<u64>; STATUS_CLASSES]>,
+    /// Problems sent, in the order of `problem::ALL`.
+    problem_counts: Vec<u64>,
+    connection_event_counts: [u64; ConnectionEvent::ALL.len()],
     sent_bytes: u64,
 }
 
 impl Counters {
-    /// Nothing has been done at any of so many endpoints. Allocates all that counting needs.
+    /// Creates counters at zero for `endpoints` endpoints. Allocates all memory that counting needs.
     pub fn new(endpoints: usize) -> Self {
-        let classes: [_; CLASSES] = std::array::from_fn(|_| histogram());
+        let classes: [_; STATUS_CLASSES] = std::array::from_fn(|_| new_histogram());
         Self {
-            answers: vec![classes; endpoints],
-            refusals: vec![0; problem::ALL.len()],
-            happenings: Default::default(),
+            latencies: vec![classes; endpoints],
+            problem_counts: vec![0; problem::ALL.len()],
+            connection_event_counts: Default::default(),
             sent_bytes: 0,
         }
     }
 
-    /// A request to the endpoint of this index was answered with a status of `class`, in `bytes`.
-    pub fn answered(&mut self, endpoint: usize, class: usize, took: Duration, bytes: usize) {
-        self.answers[endpoint][class].saturating_record(took.as_nanos() as u64);
+    /// Counts a response of the endpoint with this index: its status class, latency and size.
+    pub fn record_response(&mut self, endpoint: usize, class: usize, took: Duration, bytes: usize) {
+        self.latencies[endpoint][class].saturating_record(took.as_nanos() as u64);
         self.sent_bytes += bytes as u64;
     }
 
-    /// A problem of this kind was sent.
-    pub fn refused(&mut self, kind: &'static Kind) {
-        if let Some(at) = problem::ALL.iter().position(|known| *known == kind) {
-            self.refusals[at] += 1;
+    /// Counts a problem that was sent.
+    pub fn record_problem(&mut self, kind: &'static ProblemKind) {
+        if let Some(index) = problem::ALL.iter().position(|known| *known == kind) {
+            self.problem_counts[index] += 1;
         }
     }
 
-    /// It happened to a connection.
-    pub fn happened(&mut self, happening: Happening) {
-        self.happenings[happening as usize] += 1;
+    /// Counts an event of a connection.
+    pub fn record_connection_event(&mut self, event: ConnectionEvent) {
+        self.connection_event_counts[event as usize] += 1;
     }
 
-    /// Nanoseconds of the answers of an endpoint and a class.
-    pub fn answers(&self, endpoint: usize, class: usize) -> &Histogram<u64> {
-        &self.answers[endpoint][class]
+    /// Returns the latencies of an endpoint and status class, in nanoseconds.
+    pub fn latency(&self, endpoint: usize, class: usize) -> &Histogram<u64> {
+        &self.latencies[endpoint][class]
     }
 
-    /// How often a problem of each kind was sent.
-    pub fn refusals(&self) -> impl Iterator<Item = (&'static Kind, u64)> {
-        problem::ALL.iter().copied().zip(self.refusals.iter().copied())
+    /// Returns the number of problems sent, by kind.
+    pub fn problems(&self) -> impl Iterator<Item = (&'static ProblemKind, u64)> {
+        problem::ALL.iter().copied().zip(self.problem_counts.iter().copied())
     }
 
-    /// How often it happened.
-    pub fn happenings(&self, happening: Happening) -> u64 {
-        self.happenings[happening as usize]
+    /// Returns how often the event occurred.
+    pub fn connection_events(&self, event: ConnectionEvent) -> u64 {
+        self.connection_event_counts[event as usize]
     }
 
-    /// Bytes of all answers.
+    /// Returns the bytes of all responses.
     pub fn sent_bytes(&self) -> u64 {
         self.sent_bytes
     }
 
-    /// Adds what `other` has done, who then has done nothing. Allocates nothing.
-    fn take(&mut self, other: &mut Self) {
-        let (ours, theirs) = (self.answers.as_flattened_mut(), other.answers.as_flattened_mut());
+    /// Adds the counts of `other` and resets `other` to zero. Allocates nothing.
+    fn drain_from(&mut self, other: &mut Self) {
+        let (ours, theirs) = (self.latencies.as_flattened_mut(), other.latencies.as_flattened_mut());
         for (ours, theirs) in ours.iter_mut().zip(theirs).filter(|(_, theirs)| !theirs.is_empty()) {
             ours.add(&*theirs).expect("both have the same bounds");
             theirs.reset();
         }
-        add(&mut self.refusals, &mut other.refusals);
-        add(&mut self.happenings, &mut other.happenings);
+        drain_counts(&mut self.problem_counts, &mut other.problem_counts);
+        drain_counts(&mut self.connection_event_counts, &mut other.connection_event_counts);
         self.sent_bytes += std::mem::take(&mut other.sent_bytes);
     }
 }
 
-fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(SHORTEST_NS, LONGEST_NS, DIGITS).expect("the bounds are constants")
+fn new_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(LATENCY_MIN_NS, LATENCY_MAX_NS, SIGNIFICANT_DIGITS)
+        .expect("the bounds are constants")
 }
 
-fn add(ours: &mut [u64], theirs: &mut [u64]) {
+fn drain_counts(ours: &mut [u64], theirs: &mut [u64]) {
     for (ours, theirs) in ours.iter_mut().zip(theirs) {
         *ours += std::mem::take(theirs);
     }
 }
 
-/// What all threads have done, as far as they have told.
+/// The sum of the counters that the threads have reported. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Totals(Arc<Mutex<Counters>>);
 
 impl Totals {
-    /// Nothing was told.
+    /// Creates totals at zero.
     pub fn new(endpoints: usize) -> Self {
         Self(Arc::new(Mutex::new(Counters::new(endpoints))))
     }
 
-    /// Takes over what a thread has counted.
-    pub fn take(&self, counters: &mut Counters) {
-        self.lock().take(counters);
+    /// Adds the counts of a thread and resets them.
+    pub fn drain_from(&self, counters: &mut Counters) {
+        self.lock().drain_from(counters);
     }
 
-    /// What was told so far.
-    pub fn told(&self) -> Counters {
+    /// Returns a copy of the sums.
+    pub fn snapshot(&self) -> Counters {
         self.lock().clone()
     }
 
-    /// Sums are whole between two calls, so a panic elsewhere does no harm to them.
+    /// Locks the sums. A poisoned lock is fine: a panic elsewhere cannot leave them half updated.
     fn lock(&self) -> MutexGuard<'_, Counters> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How long the log's syncs take, in nanoseconds.
+/// A histogram of the log's sync times, in nanoseconds. Clones share it.
 #[derive(Debug, Clone)]
-pub struct Syncs(Arc<Mutex<Histogram<u64>>>);
+pub struct SyncLatency(Arc<Mutex<Histogram<u64>>>);
 
-impl Default for Syncs {
+impl Default for SyncLatency {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(histogram())))
+        Self(Arc::new(Mutex::new(new_histogram())))
     }
 }
 
-impl Syncs {
-    /// One took so long.
+impl SyncLatency {
+    /// Records the duration of one sync.
     pub fn record(&self, took: Duration) {
         let mut histogram = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         histogram.saturating_record(took.as_nanos() as u64);
     }
 
-    /// All that were recorded.
-    pub fn told(&self) -> Histogram<u64> {
+    /// Returns a copy of the histogram.
+    pub fn snapshot(&self) -> Histogram<u64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// What became of events before they came to the log; shared, since an event costs more than an atomic addition.
+/// Counters of events that did not reach the log, and of replaced surrogates. Clones share them: an event
+/// costs more than an atomic addition.
 #[derive(Debug, Clone)]
-pub struct Recorded(Arc<RecordedCounts>);
+pub struct EventCounters(Arc<EventCounts>);
 
 #[derive(Debug)]
-struct RecordedCounts {
-    /// By reason: preview, no consent, bot.
+struct EventCounts {
+    /// Dropped events by reason: preview, no consent, bot.
     dropped: [AtomicU64; 3],
-    /// In the order of `problem::ALL`.
+    /// Rejected events, in the order of `problem::ALL`.
     rejected: Vec<AtomicU64>,
-    surrogates: AtomicU64,
+    replaced_surrogates: AtomicU64,
 }
 
-impl Default for Recorded {
+impl Default for EventCounters {
     fn default() -> Self {
         let rejected = problem::ALL.iter().map(|_| AtomicU64::new(0)).collect();
-        Self(Arc::new(RecordedCounts {
+        Self(Arc::new(EventCounts {
             dropped: Default::default(),
             rejected,
-            surrogates: AtomicU64::new(0),
+            replaced_surrogates: AtomicU64::new(0),
         }))
     }
 }
 
-impl Recorded {
-    /// So many valid events were dropped for the reason of this index.
-    pub fn dropped(&self, reason: usize, count: usize) {
+impl EventCounters {
+    /// Counts valid events that were dropped. `reason` is an index: preview, no consent, bot.
+    pub fn record_dropped(&self, reason: usize, count: usize) {
         self.0.dropped[reason].fetch_add(count as u64, Ordering::Relaxed);
     }
 
-    /// An event was rejected.
-    pub fn rejected(&self, kind: &'static Kind) {
-        if let Some(at) = problem::ALL.iter().position(|known| *known == kind) {
-            self.0.rejected[at].fetch_add(1, Ordering::Relaxed);
+    /// Counts a rejected event.
+    pub fn record_rejected(&self, kind: &'static ProblemKind) {
+        if let Some(index) = problem::ALL.iter().position(|known| *known == kind) {
+            self.0.rejected[index].fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// So many halves of surrogate pairs became U+FFFD.
-    pub fn surrogates(&self, count: usize) {
-        self.0.surrogates.fetch_add(count as u64, Ordering::Relaxed);
+    /// Counts lone surrogates that were replaced by U+FFFD.
+    pub fn record_replaced_surrogates(&self, count: usize) {
+        self.0.replaced_surrogates.fetch_add(count as u64, Ordering::Relaxed);
     }
 
-    /// How many were dropped, by reason.
-    pub fn told_dropped(&self) -> [u64; 3] {
+    /// Returns the number of dropped events, by reason.
+    pub fn dropped_counts(&self) -> [u64; 3] {
         std::array::from_fn(|reason| self.0.dropped[reason].load(Ordering::Relaxed))
     }
 
-    /// How many were rejected, by code.
-    pub fn told_rejected(&self) -> impl Iterator<Item = (&'static Kind, u64)> {
+    /// Returns the number of rejected events, by problem kind.
+    pub fn rejected_counts(&self) -> impl Iterator<Item = (&'static ProblemKind, u64)> {
         let counts = self.0.rejected.iter().map(|count| count.load(Ordering::Relaxed));
         problem::ALL.iter().copied().zip(counts)
     }
 
-    /// How many halves of surrogate pairs were mended.
-    pub fn told_surrogates(&self) -> u64 {
-        self.0.surrogates.load(Ordering::Relaxed)
+    /// Returns the number of replaced surrogates.
+    pub fn replaced_surrogates_count(&self) -> u64 {
+        self.0.replaced_surrogates.load(Ordering::Relaxed)
     }
 }
 
-/// What became of the files in `snapshots/`; shared, since publishing is rare.
+/// Counters of the files in `snapshots/`. Clones share them: publishing is rare.
 #[derive(Debug, Clone, Default)]
-pub struct Publishing(Arc<[AtomicU64; 3]>);
+pub struct PublishCounters(Arc<[AtomicU64; 3]>);
 
-impl Publishing {
-    /// A site's content took effect.
-    pub fn published(&self) {
+impl PublishCounters {
+    /// Counts an activated snapshot.
+    pub fn record_activation(&self) {
         self.0[0].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// So many new complaints were made, so many stand now.
-    pub fn refused(&self, new: usize, standing: usize) {
+    /// Counts `new` rejections, and sets the number of present ones to `present`.
+    pub fn record_rejections(&self, new: usize, present: usize) {
         self.0[1].fetch_add(new as u64, Ordering::Relaxed);
-        self.0[2].store(standing as u64, Ordering::Relaxed);
+        self.0[2].store(present as u64, Ordering::Relaxed);
     }
 
-    /// How often a content took effect, how many complaints were made, and how many stand.
-    pub fn told(&self) -> [u64; 3] {
+    /// Returns the activated snapshots, all rejections, and the present rejections.
+    pub fn snapshot(&self) -> [u64; 3] {
         std::array::from_fn(|i| self.0[i].load(Ordering::Relaxed))
     }
 }
 
-/// What became of exports and erasures of visitors; shared, since they are rare.
+/// Counters of exports and erasures of visitors. Clones share them: these jobs are rare.
 #[derive(Debug, Clone, Default)]
-pub struct JobCounts(Arc<[AtomicU64; 2]>);
+pub struct JobCounters(Arc<[AtomicU64; 2]>);
 
-impl JobCounts {
-    /// One ended in a panic.
-    pub fn panicked(&self) {
+impl JobCounters {
+    /// Counts a job that panicked.
+    pub fn record_panic(&self) {
         self.0[0].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// An export passed over so many places that are damaged.
-    pub fn damaged(&self, places: u64) {
+    /// Counts damaged places that an export skipped.
+    pub fn record_damage(&self, places: u64) {
         self.0[1].fetch_add(places, Ordering::Relaxed);
     }
 
-    /// How many ended in a panic, and how many damaged places were passed over.
-    pub fn told(&self) -> [u64; 2] {
+    /// Returns the number of panics and the number of skipped damaged places.
+    pub fn snapshot(&self) -> [u64; 2] {
         std::array::from_fn(|i| self.0[i].load(Ordering::Relaxed))
     }
 }

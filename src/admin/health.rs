@@ -1,19 +1,19 @@
-//! `GET /healthz` and `GET /readyz`: for load balancers and service managers, without a token.
+//! `GET /healthz` and `GET /readyz` for load balancers and service managers. They need no token.
 
 use serde_json::json;
 
-use super::startup::{Reading, Starting};
-use crate::api::Desk;
+use super::startup::{Startup, StartupProgress};
+use crate::api::Handler;
 use crate::http::request::{Method, Request};
-use crate::worker::Stopping;
+use crate::worker::Lifecycle;
 
 const JSON: &str = "application/json";
 
-/// Answers if the request is one of the two; whether it was.
-pub(super) fn answer(
-    desk: &mut Desk,
-    starting: Option<&Starting>,
-    stopping: &Stopping,
+/// Answers a request for one of the two paths. Returns whether it did.
+pub(super) fn handle(
+    desk: &mut Handler,
+    starting: Option<&Startup>,
+    stopping: &Lifecycle,
     request: &Request<'_>,
     out: &mut Vec<u8>,
 ) -> bool {
@@ -21,35 +21,37 @@ pub(super) fn answer(
         return false;
     }
     match request.path {
-        "/healthz" => desk.plain(request, 200, JSON, "{\"status\":\"ok\"}", out),
-        "/readyz" => ready(desk, starting.map(|starting| &starting.reading), stopping, request, out),
+        "/healthz" => desk.write_text(request, 200, JSON, "{\"status\":\"ok\"}", out),
+        "/readyz" => {
+            write_readiness(desk, starting.map(|starting| &starting.progress), stopping, request, out)
+        }
         _ => return false,
     }
     true
 }
 
-/// Ready is who has something to serve, serves, and goes on serving. This address listens before anything is read, the public ones
-/// when all is.
-fn ready(
-    desk: &mut Desk,
-    reading: Option<&Reading>,
-    stopping: &Stopping,
+/// Answers `/readyz`. The server is ready if it has a site, its public addresses listen, and it is not
+/// shutting down. The admin address listens before snapshots and log are read, the public ones after that.
+fn write_readiness(
+    desk: &mut Handler,
+    reading: Option<&StartupProgress>,
+    stopping: &Lifecycle,
     request: &Request<'_>,
     out: &mut Vec<u8>,
 ) {
     let sites = desk.catalog().sites().len();
-    let (listening, draining) = (stopping.serves(), stopping.has_begun());
+    let (listening, draining) = (stopping.is_accepting(), stopping.is_draining());
     let (code, status) = match (draining, listening, sites) {
         (true, ..) => (503, "draining"),
         (_, false, _) => (503, "starting"),
         (.., 0) => (503, "unpublished"),
         _ => (200, "ready"),
     };
-    let scanned = reading.is_none_or(Reading::is_scanned);
+    let scanned = reading.is_none_or(StartupProgress::is_scanned);
     let mut body = json!({ "ready": code == 200, "status": status, "scanned": scanned, "listening": listening,
         "sites": sites, "draining": draining });
     if let Some(reading) = reading {
-        body["reading"] = reading.told();
+        body["reading"] = reading.to_json();
     }
-    desk.plain(request, code, JSON, &body.to_string(), out);
+    desk.write_text(request, code, JSON, &body.to_string(), out);
 }

@@ -1,5 +1,6 @@
-//! Work that takes the disk or longer than a request may hold the operator's thread: one job at a time, on a thread of its own,
-//! whose end is told by the thread's bell. A job that panics fails: whoever waits is told, and the next one is done.
+//! Background jobs of the admin thread: work that uses the disk, or takes longer than a request may block the
+//! thread. One job runs at a time, on a thread of its own, and wakes the admin thread at its end. A job that
+//! panics fails: its client gets 500, and the next job can start.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -8,109 +9,114 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use crate::metrics::JobCounts;
-use crate::problem::{self, Kind, Problem};
+use crate::metrics::JobCounters;
+use crate::problem::{self, Problem, ProblemKind};
 
-/// What a job came to.
-pub type Told = Result<Answer, Failure>;
+/// The result of a job.
+pub type JobResult = Result<JobOutput, JobError>;
 
-/// What is answered.
+/// The response that a successful job makes.
 #[derive(Debug)]
-pub struct Answer {
+pub struct JobOutput {
     /// The media type.
-    pub kind: &'static str,
+    pub content_type: &'static str,
     /// The body.
     pub text: String,
-    /// Where an answer that was cut goes on.
+    /// The seq after which the next request continues, if the response was truncated.
     pub next_since: Option<u64>,
-    /// Places of the log that are damaged and were passed over.
-    pub damaged: u64,
+    /// Damaged places of the log that the job skipped.
+    pub damaged_places: u64,
 }
 
-/// Why it could not be done.
+/// The error of a job.
 #[derive(Debug)]
-pub struct Failure {
-    /// As the client is told.
-    pub kind: &'static Kind,
+pub struct JobError {
+    /// The problem that the client gets.
+    pub kind: &'static ProblemKind,
     /// A noun phrase.
-    pub expected: String,
+    pub detail: String,
 }
 
-/// The one token that there is.
-const TOKEN: usize = 0;
+/// The token of the job. There is only one job at a time.
+const JOB_TOKEN: usize = 0;
 
-/// One thread's jobs.
-pub struct Jobs {
-    bell: Arc<UnixStream>,
-    /// None: the job panicked.
-    told: (SyncSender<Option<Told>>, Receiver<Option<Told>>),
-    state: State,
-    counts: JobCounts,
+/// A runner of one background job at a time.
+pub struct JobRunner {
+    wakeup_tx: Arc<UnixStream>,
+    /// Carries the result of the job; `None` if it panicked.
+    result_channel: (SyncSender<Option<JobResult>>, Receiver<Option<JobResult>>),
+    state: JobState,
+    counts: JobCounters,
 }
 
-enum State {
-    Free,
-    Working {
-        /// Nobody waits for it any more.
-        forgotten: bool,
+enum JobState {
+    Idle,
+    Running {
+        /// Whether the client is gone, so that the result is discarded.
+        is_abandoned: bool,
     },
-    Done(Told),
+    Done(JobResult),
 }
 
-impl Jobs {
-    /// Rings `bell` when a job is done; a bell that is full of rings is heard anyway. Panics are counted in `counts`.
-    pub fn new(bell: UnixStream, counts: JobCounts) -> Self {
-        Self { bell: Arc::new(bell), told: sync_channel(1), state: State::Free, counts }
+impl JobRunner {
+    /// Creates a runner. It writes a byte to `bell` when a job is done, and counts panics in `counts`. If the
+    /// socket is full, the write fails, but the admin thread wakes anyway.
+    pub fn new(bell: UnixStream, counts: JobCounters) -> Self {
+        Self { wakeup_tx: Arc::new(bell), result_channel: sync_channel(1), state: JobState::Idle, counts }
     }
 
-    /// Sets a job to work; its token.
+    /// Starts a job and returns its token.
     ///
     /// # Errors
-    /// Another is under way, or no thread is to be had for it.
-    pub fn start(&mut self, job: impl FnOnce() -> Told + Send + 'static) -> Result<usize, Problem<'static>> {
-        let busy = Problem::missing(
-            problem::OVERLOADED,
-            "another try in a moment: an export or an erasure is under way",
-        );
-        if !matches!(self.state, State::Free) {
+    /// Returns a problem if another job is running, or no thread can be started.
+    pub fn start(
+        &mut self,
+        job: impl FnOnce() -> JobResult + Send + 'static,
+    ) -> Result<usize, Problem<'static>> {
+        let busy = Problem::new(problem::OVERLOADED, "Another export or erasure is running; retry later.");
+        if !matches!(self.state, JobState::Idle) {
             return Err(busy);
         }
-        let (bell, told) = (Arc::clone(&self.bell), self.told.0.clone());
+        let (bell, told) = (Arc::clone(&self.wakeup_tx), self.result_channel.0.clone());
         let work = move || {
-            // What a job shares with others bears a panic: the log's queue is for that, the rest is read only.
+            // The state that a job shares survives a panic: the log queue is built for it, the rest is
+            // read-only.
             let came_to = catch_unwind(AssertUnwindSafe(job)).ok();
-            // There is one job at a time and room for what it came to.
+            // The channel has room for the result of the only job.
             let _ = told.try_send(came_to);
             drop((&*bell).write(&[1]));
         };
         thread::Builder::new().name("job".to_owned()).spawn(work).map_err(|_| busy)?;
-        self.state = State::Working { forgotten: false };
-        Ok(TOKEN)
+        self.state = JobState::Running { is_abandoned: false };
+        Ok(JOB_TOKEN)
     }
 
-    /// The token of the job that came to its end, if one did.
+    /// Returns the token of the job if it ended since the last call.
     pub fn take_completion(&mut self) -> Option<usize> {
-        let told = self.told.1.try_recv().ok()?.unwrap_or_else(|| Err(self.panicked()));
-        let forgotten = matches!(self.state, State::Working { forgotten: true });
-        self.state = if forgotten { State::Free } else { State::Done(told) };
-        Some(TOKEN)
+        let told = self.result_channel.1.try_recv().ok()?.unwrap_or_else(|| Err(self.panic_error()));
+        let forgotten = matches!(self.state, JobState::Running { is_abandoned: true });
+        self.state = if forgotten { JobState::Idle } else { JobState::Done(told) };
+        Some(JOB_TOKEN)
     }
 
-    fn panicked(&self) -> Failure {
-        self.counts.panicked();
-        tracing::error!("a panic in an export or an erasure: whoever asked is told 500");
-        Failure { kind: problem::INTERNAL, expected: "no fault of the server: its log has more".to_owned() }
+    fn panic_error(&self) -> JobError {
+        self.counts.record_panic();
+        tracing::error!("an export or an erasure panicked; its client gets 500");
+        JobError {
+            kind: problem::INTERNAL,
+            detail: "The job failed unexpectedly; the server log has the cause.".to_owned(),
+        }
     }
 
-    /// Whether what a job came to can be taken.
+    /// Returns whether the result of a job is ready.
     pub fn is_complete(&self) -> bool {
-        matches!(self.state, State::Done(_))
+        matches!(self.state, JobState::Done(_))
     }
 
-    /// What the job that is complete came to.
-    pub fn finish(&mut self) -> Option<Told> {
-        match std::mem::replace(&mut self.state, State::Free) {
-            State::Done(told) => Some(told),
+    /// Takes the result of the completed job.
+    pub fn take_result(&mut self) -> Option<JobResult> {
+        match std::mem::replace(&mut self.state, JobState::Idle) {
+            JobState::Done(told) => Some(told),
             other => {
                 self.state = other;
                 None
@@ -118,11 +124,11 @@ impl Jobs {
         }
     }
 
-    /// Nobody waits for it any more; it is done all the same.
-    pub fn forget(&mut self) {
+    /// Discards the result of the job. The job itself runs to its end.
+    pub fn abandon(&mut self) {
         match &mut self.state {
-            State::Working { forgotten } => *forgotten = true,
-            _ => self.state = State::Free,
+            JobState::Running { is_abandoned: forgotten } => *forgotten = true,
+            _ => self.state = JobState::Idle,
         }
     }
 }

@@ -1,57 +1,59 @@
-//! `GET /metrics`: what the server does and holds, in the text format of Prometheus (version 0.0.4). Without a token: it names
-//! sites and their versions, and nothing of a visitor.
+//! `GET /metrics` in the text format of Prometheus (version 0.0.4). It needs no token: the labels name sites
+//! and their versions, but never a visitor.
 
 use std::fmt::{Display, Write};
 use std::sync::Arc;
 
-use crate::api::{Desk, Endpoint};
+use crate::api::{Endpoint, Handler};
 use crate::http::request::{Method, Request};
 use crate::limits::memory_sum::Term;
-use crate::metrics::{Counters, Happening, Histogram, JobCounts, Publishing, Recorded, Syncs, Totals};
-use crate::site::snapshot::open::Budget;
+use crate::metrics::{
+    ConnectionEvent, Counters, EventCounters, Histogram, JobCounters, PublishCounters, SyncLatency, Totals,
+};
+use crate::site::snapshot::open::SnapshotBudget;
 use crate::storage;
 use crate::visitors::checkpoint;
-use crate::visitors::live::Looks;
+use crate::visitors::live::ProfileReaders;
 use crate::visitors::log::Queue;
-use crate::worker::Stopping;
+use crate::worker::Lifecycle;
 
-/// Where the figures come from.
+/// The sources of the metrics.
 pub struct Metrics {
-    /// What the workers tell.
+    /// The counters of the workers.
     pub totals: Totals,
-    /// What became of the files in the snapshots folder.
-    pub publishing: Publishing,
-    /// What snapshots hold.
-    pub budget: Budget,
-    /// Seconds since 1970.
+    /// The counters of the snapshots directory.
+    pub publishing: PublishCounters,
+    /// The memory budget of the snapshots.
+    pub budget: SnapshotBudget,
+    /// Start of the process, in seconds since 1970.
     pub started_s: u64,
-    /// What there is once the log is read.
-    pub read: Option<Read>,
+    /// The sources that exist only after the log is read.
+    pub server: Option<ServerMetrics>,
 }
 
-/// The figures that there are once the log is read.
-pub struct Read {
-    /// Who may hold how much.
+/// The sources of the metrics that exist only after the log is read.
+pub struct ServerMetrics {
+    /// The memory limit of each holder.
     pub memory: Vec<Term>,
-    /// How many connections of the public address are open, of how many.
-    pub connections: (Stopping, usize),
+    /// The open connections of the public address, and their limit.
+    pub connections: (Lifecycle, usize),
     /// The log.
     pub log: Queue,
-    /// How long its syncs take.
-    pub syncs: Syncs,
-    /// What became of checkpoints.
-    pub checkpoints: Arc<checkpoint::Figures>,
-    /// What became of events before they came to the log.
-    pub recorded: Recorded,
-    /// What is known of visitors.
-    pub visitors: Looks,
-    /// What became of their exports and erasures.
-    pub jobs: JobCounts,
+    /// The sync times of the log.
+    pub sync_latency: SyncLatency,
+    /// The metrics of the checkpointer.
+    pub checkpoints: Arc<checkpoint::CheckpointMetrics>,
+    /// The counters of dropped and rejected events.
+    pub event_counters: EventCounters,
+    /// The visitor profiles.
+    pub profiles: ProfileReaders,
+    /// The counters of exports and erasures.
+    pub jobs: JobCounters,
 }
 
-const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Upper bounds of the histogram's buckets, in nanoseconds: from a microsecond, three to a power of ten, to ten seconds.
+/// Upper bounds of the histogram buckets, in nanoseconds: 1 us to 10 s, three for each power of ten.
 const BUCKETS_NS: [u64; 22] = [
     1_000,
     2_000,
@@ -78,335 +80,343 @@ const BUCKETS_NS: [u64; 22] = [
 ];
 
 impl Metrics {
-    /// Answers if the request is for the metrics; whether it was.
-    pub(super) fn answer(&self, desk: &mut Desk, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
-        let asked = request.path == "/metrics" && matches!(request.method, Method::Get | Method::Head);
-        if asked {
-            let text = self.text(desk);
-            desk.plain(request, 200, KIND, &text, out);
+    /// Answers a request for `/metrics`. Returns whether it did.
+    pub(super) fn handle(&self, handler: &mut Handler, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
+        let is_metrics = request.path == "/metrics" && matches!(request.method, Method::Get | Method::Head);
+        if is_metrics {
+            let text = self.text(handler);
+            handler.write_text(request, 200, CONTENT_TYPE, &text, out);
         }
-        asked
+        is_metrics
     }
 
-    fn text(&self, desk: &mut Desk) -> String {
-        let mut page = Page::default();
-        let counters = self.totals.told();
-        page.family("parallax_build_info", "gauge", "The release that runs");
+    fn text(&self, handler: &mut Handler) -> String {
+        let mut page = MetricsText::default();
+        let counters = self.totals.snapshot();
+        page.begin_family("parallax_build_info", "gauge", "Version of the running release");
         page.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
-        requests(&mut page, &counters);
-        page.family("parallax_refusals_total", "counter", "Problems sent, by code");
-        for (kind, count) in counters.refusals() {
+        write_requests(&mut page, &counters);
+        page.begin_family("parallax_http_problems_total", "counter", "Problem responses sent, by code");
+        for (kind, count) in counters.problems() {
             page.sample(&[("code", kind.code)], count);
         }
-        page.family("parallax_sent_bytes_total", "counter", "Bytes of all answers");
+        page.begin_family("parallax_http_response_bytes_total", "counter", "Bytes of all responses");
         page.sample(&[], counters.sent_bytes());
-        page.family("parallax_connections_total", "counter", "What happened to connections");
-        for (happening, name) in Happening::ALL {
-            page.sample(&[("happening", name)], counters.happenings(happening));
+        page.begin_family("parallax_connections_total", "counter", "Events of connections, by kind");
+        for (event, name) in ConnectionEvent::ALL {
+            page.sample(&[("event", name)], counters.connection_events(event));
         }
-        self.snapshots(&mut page, desk);
-        self.process(&mut page);
-        if let Some(read) = &self.read {
-            read.write(&mut page);
+        self.write_snapshots(&mut page, handler);
+        self.write_process(&mut page);
+        if let Some(server) = &self.server {
+            server.write(&mut page);
         }
         page.text
     }
 
-    fn snapshots(&self, page: &mut Page, desk: &mut Desk) {
-        let [published, refused, refusing] = self.publishing.told();
-        page.family("parallax_publications_total", "counter", "Contents of sites that took effect");
-        page.sample(&[], published);
-        page.family(
-            "parallax_snapshots_refused_total",
-            "counter",
-            "Complaints about files in the snapshots folder",
-        );
-        page.sample(&[], refused);
-        page.family("parallax_snapshots_refused", "gauge", "Complaints that stand now");
-        page.sample(&[], refusing);
-        page.family("parallax_site_version", "gauge", "The version of each site that is served");
-        for site in desk.catalog().sites() {
+    fn write_snapshots(&self, page: &mut MetricsText, handler: &mut Handler) {
+        let [activated, rejections, rejected_now] = self.publishing.snapshot();
+        page.begin_family("parallax_snapshots_activated_total", "counter", "Snapshots activated");
+        page.sample(&[], activated);
+        page.begin_family("parallax_snapshots_refused_total", "counter", "Rejections of snapshot files");
+        page.sample(&[], rejections);
+        page.begin_family("parallax_snapshots_refused", "gauge", "Snapshot files currently rejected");
+        page.sample(&[], rejected_now);
+        page.begin_family("parallax_site_version", "gauge", "Version of each served site");
+        for site in handler.catalog().sites() {
             page.sample(&[("site", &site.site().site)], site.version());
         }
-        page.family("parallax_site_routes", "gauge", "Routes of each site that is served");
-        for site in desk.catalog().sites() {
+        page.begin_family("parallax_site_routes", "gauge", "Routes of each served site");
+        for site in handler.catalog().sites() {
             page.sample(&[("site", &site.site().site)], site.site().routes.len());
         }
     }
 
-    fn process(&self, page: &mut Page) {
-        page.family(
+    fn write_process(&self, page: &mut MetricsText) {
+        page.begin_family(
             "parallax_snapshots_memory_bytes",
             "gauge",
-            "What snapshots take, old ones in use included",
+            "Memory used by snapshots, in bytes, including old ones that are still in use",
         );
-        page.sample(&[], self.budget.used());
-        if let Ok(usage) = storage::usage() {
-            page.family("process_resident_memory_bytes", "gauge", "Memory that is resident");
+        page.sample(&[], self.budget.used_bytes());
+        if let Ok(usage) = storage::process_usage() {
+            page.begin_family("process_resident_memory_bytes", "gauge", "Resident memory size, in bytes");
             page.sample(&[], usage.resident_bytes);
-            page.family("process_open_fds", "gauge", "Descriptors that are open");
+            page.begin_family("process_open_fds", "gauge", "Open file descriptors");
             page.sample(&[], usage.descriptors);
         }
-        page.family("process_start_time_seconds", "gauge", "When the process began");
+        page.begin_family(
+            "process_start_time_seconds",
+            "gauge",
+            "Start time of the process, in seconds since 1970",
+        );
         page.sample(&[], self.started_s);
     }
 }
 
-impl Read {
-    fn write(&self, page: &mut Page) {
-        self.connections(page);
-        self.events(page);
-        self.log(page);
-        self.visitors(page);
-        self.jobs(page);
-        self.checkpoints(page);
-        page.family(
-            "parallax_memory_max_bytes",
-            "gauge",
-            "What each holder may take; the sum is never passed",
-        );
+impl ServerMetrics {
+    fn write(&self, page: &mut MetricsText) {
+        self.write_connections(page);
+        self.write_events(page);
+        self.write_log(page);
+        self.write_visitors(page);
+        self.write_jobs(page);
+        self.write_checkpoints(page);
+        page.begin_family("parallax_memory_max_bytes", "gauge", "Memory limit of each holder, in bytes");
         for Term { holder, bytes } in &self.memory {
             page.sample(&[("holder", holder)], bytes);
         }
     }
 
-    fn connections(&self, page: &mut Page) {
-        let (stopping, max) = &self.connections;
-        page.family("parallax_connections", "gauge", "Connections that are open");
-        page.sample(&[], stopping.open());
-        page.family("parallax_connections_max", "gauge", "Connections that may be open");
+    fn write_connections(&self, page: &mut MetricsText) {
+        let (lifecycle, max) = &self.connections;
+        page.begin_family("parallax_connections", "gauge", "Open connections of the public address");
+        page.sample(&[], lifecycle.open_connections());
+        page.begin_family(
+            "parallax_connections_max",
+            "gauge",
+            "Limit of open connections of the public address",
+        );
         page.sample(&[], max);
     }
 
-    fn events(&self, page: &mut Page) {
-        page.family("parallax_events_dropped_total", "counter", "Valid events that were dropped on purpose");
+    fn write_events(&self, page: &mut MetricsText) {
+        page.begin_family(
+            "parallax_events_dropped_total",
+            "counter",
+            "Valid events dropped on purpose, by reason",
+        );
         for (reason, dropped) in
-            ["preview", "no_consent", "bot"].into_iter().zip(self.recorded.told_dropped())
+            ["preview", "no_consent", "bot"].into_iter().zip(self.event_counters.dropped_counts())
         {
             page.sample(&[("reason", reason)], dropped);
         }
-        page.family("parallax_events_rejected_total", "counter", "Events that were rejected, by code");
-        for (kind, rejected) in self.recorded.told_rejected().filter(|(_, rejected)| *rejected > 0) {
+        page.begin_family("parallax_events_rejected_total", "counter", "Events rejected, by code");
+        for (kind, rejected) in self.event_counters.rejected_counts().filter(|(_, rejected)| *rejected > 0) {
             page.sample(&[("code", kind.code)], rejected);
         }
-        page.family(
-            "parallax_surrogates_mended_total",
+        page.begin_family(
+            "parallax_invalid_surrogates_replaced_total",
             "counter",
-            "Halves of surrogate pairs that became U+FFFD",
+            "Lone surrogates replaced by U+FFFD",
         );
-        page.sample(&[], self.recorded.told_surrogates());
+        page.sample(&[], self.event_counters.replaced_surrogates_count());
     }
 
-    fn log(&self, page: &mut Page) {
-        let figures = self.log.figures();
+    fn write_log(&self, page: &mut MetricsText) {
+        let metrics = self.log.metrics();
         for (name, kind, help, value) in [
-            ("parallax_events_accepted_total", "counter", "Events that were recorded", figures.records()),
+            ("parallax_events_accepted_total", "counter", "Events recorded", metrics.records()),
             (
                 "parallax_events_duplicate_total",
                 "counter",
-                "Events that had been recorded before",
-                figures.duplicates(),
+                "Events that were already recorded",
+                metrics.duplicates(),
             ),
             (
                 "parallax_duplicates_evicted_total",
                 "counter",
-                "Ids forgotten within 24 hours, for want of room",
-                figures.evicted_early(),
+                "Message IDs evicted from the full dedup window before 24 hours",
+                metrics.evicted_early(),
             ),
-            ("parallax_log_batches_total", "counter", "Batches that were written", figures.batches()),
-            ("parallax_log_bytes_total", "counter", "Bytes that were written", figures.bytes()),
+            ("parallax_log_batches_total", "counter", "Batches written to the log", metrics.batches()),
+            ("parallax_log_bytes_total", "counter", "Bytes written to the log", metrics.bytes()),
             (
-                "parallax_log_failures_total",
+                "parallax_log_write_errors_total",
                 "counter",
-                "Appends and syncs that failed",
-                figures.write_failures(),
+                "Failed appends and syncs of the log",
+                metrics.write_errors(),
             ),
             (
-                "parallax_log_refused_total",
+                "parallax_log_requests_rejected_total",
                 "counter",
-                "Requests that failed because of the disk",
-                figures.refused(),
+                "Event requests rejected because the log could not write to its disk",
+                metrics.rejected_requests(),
             ),
             (
                 "parallax_log_damaged",
                 "gauge",
-                "Places found damaged when the log was read",
-                figures.damaged(),
+                "Damaged places found when the log was read",
+                metrics.damage_count(),
             ),
-            ("parallax_log_segments", "gauge", "Segments in the data folder", figures.segments()),
-            ("parallax_log_seq", "gauge", "The last seq", figures.last_seq()),
-            ("parallax_log_durable_seq", "gauge", "The last seq that is on disk", figures.durable_seq()),
+            ("parallax_log_segments", "gauge", "Segments in the data directory", metrics.segments()),
+            ("parallax_log_seq", "gauge", "Last assigned seq", metrics.last_seq()),
+            ("parallax_log_durable_seq", "gauge", "Last durable seq", metrics.durable_seq()),
             (
                 "parallax_log_available",
                 "gauge",
-                "Whether the disk takes events",
-                u64::from(figures.is_available()),
+                "Availability of the log: 1 if it can write to its disk, else 0",
+                u64::from(metrics.is_available()),
             ),
             (
                 "parallax_queue_requests",
                 "gauge",
-                "Requests that wait for the writer",
-                figures.queued_requests() as u64,
+                "Event requests waiting for the log writer",
+                metrics.queued_requests() as u64,
             ),
             (
                 "parallax_queue_bytes",
                 "gauge",
-                "Bytes that wait for the writer",
-                figures.queued_bytes() as u64,
+                "Bytes of event requests waiting for the log writer",
+                metrics.queued_bytes() as u64,
             ),
         ] {
-            page.family(name, kind, help);
+            page.begin_family(name, kind, help);
             page.sample(&[], value);
         }
-        page.family("parallax_sync_seconds", "histogram", "An append with its sync, or a sync that followed");
-        page.histogram(&[], &self.syncs.told());
+        page.begin_family(
+            "parallax_sync_seconds",
+            "histogram",
+            "Duration of an append with its sync, or of a later sync, in seconds",
+        );
+        page.histogram(&[], &self.sync_latency.snapshot());
     }
 
-    fn visitors(&self, page: &mut Page) {
-        let figures = self.visitors.figures();
+    fn write_visitors(&self, page: &mut MetricsText) {
+        let metrics = self.profiles.metrics();
         for (name, kind, help, value) in [
             (
                 "parallax_visitors",
                 "gauge",
-                "Visitors that are known, and ids that are tied to users",
-                figures.entries(),
+                "Visitors with a profile, plus anon IDs linked to users",
+                metrics.entries(),
             ),
-            ("parallax_visitors_bytes", "gauge", "What they cost, of --profiles-memory", figures.bytes()),
+            (
+                "parallax_visitors_bytes",
+                "gauge",
+                "Memory used by visitor profiles, in bytes (limit: --profiles-memory)",
+                metrics.bytes(),
+            ),
             (
                 "parallax_visitors_evicted_total",
                 "counter",
-                "Visitors that went for --profiles-memory",
-                figures.evicted(),
+                "Visitors evicted at the --profiles-memory limit",
+                metrics.evicted(),
             ),
             (
                 "parallax_traits_too_large_total",
                 "counter",
-                "Traits that profiles do not keep for their size",
-                figures.traits_too_large(),
+                "Traits too large for a profile",
+                metrics.traits_too_large(),
             ),
             (
                 "parallax_operations_skipped_total",
                 "counter",
-                "Profile operations on a value of another type",
-                figures.operations_of_another_type(),
+                "Profile operations skipped because the value has another type",
+                metrics.type_mismatches(),
             ),
         ] {
-            page.family(name, kind, help);
+            page.begin_family(name, kind, help);
             page.sample(&[], value);
         }
     }
 
-    fn jobs(&self, page: &mut Page) {
-        let [panicked, damaged] = self.jobs.told();
-        page.family(
+    fn write_jobs(&self, page: &mut MetricsText) {
+        let [panicked, damaged] = self.jobs.snapshot();
+        page.begin_family(
             "parallax_jobs_panicked_total",
             "counter",
-            "Exports and erasures of visitors that ended in a panic",
+            "Exports and erasures of visitors that panicked",
         );
         page.sample(&[], panicked);
-        page.family(
+        page.begin_family(
             "parallax_export_damaged_total",
             "counter",
-            "Damaged places of the log that exports of visitors passed over",
+            "Damaged places of the log that visitor exports skipped",
         );
         page.sample(&[], damaged);
     }
 
-    fn checkpoints(&self, page: &mut Page) {
-        let figures = &self.checkpoints;
+    fn write_checkpoints(&self, page: &mut MetricsText) {
+        let metrics = &self.checkpoints;
         for (name, kind, help, value) in [
-            (
-                "parallax_checkpoints_total",
-                "counter",
-                "Checkpoints of visitors that were made",
-                figures.made(),
-            ),
+            ("parallax_checkpoints_total", "counter", "Checkpoints written", metrics.written()),
             (
                 "parallax_checkpoint_failures_total",
                 "counter",
-                "Checkpoints, or deletions of old ones, that the disk failed",
-                figures.failed(),
+                "Checkpoints, or deletions of old ones, that failed on disk",
+                metrics.failed(),
             ),
             (
-                "parallax_checkpoints_given_up_total",
+                "parallax_checkpoints_aborted_total",
                 "counter",
-                "Checkpoints given up since visitors changed faster than they were copied",
-                figures.given_up(),
+                "Checkpoints aborted because visitors changed faster than they were copied",
+                metrics.aborted(),
             ),
-            (
-                "parallax_checkpoint_seq",
-                "gauge",
-                "The last seq that the newest checkpoint holds",
-                figures.seq(),
-            ),
+            ("parallax_checkpoint_seq", "gauge", "Last seq in the newest checkpoint", metrics.seq()),
             (
                 "parallax_checkpoint_covered_seq",
                 "gauge",
-                "The last seq that both kept checkpoints hold: retention stops there",
-                figures.covered(),
+                "Last seq in all kept checkpoints; retention deletes no later record",
+                metrics.checkpointed_seq(),
             ),
             (
                 "parallax_checkpoint_bytes",
                 "gauge",
-                "Bytes of the checkpoint that was made last, since the start",
-                figures.bytes(),
+                "Size of the last checkpoint written since the start, in bytes",
+                metrics.bytes(),
             ),
         ] {
-            page.family(name, kind, help);
+            page.begin_family(name, kind, help);
             page.sample(&[], value);
         }
     }
 }
 
-fn requests(page: &mut Page, counters: &Counters) {
+fn write_requests(page: &mut MetricsText, counters: &Counters) {
     let names = Endpoint::ALL.into_iter().map(Endpoint::path).chain(["other"]);
-    page.family("parallax_request_seconds", "histogram", "From the receipt of a request to its whole answer");
+    page.begin_family(
+        "parallax_http_request_duration_seconds",
+        "histogram",
+        "Time from the receipt of a request to the end of its response, in seconds",
+    );
     for (endpoint, name) in names.enumerate() {
         for (class, status) in ["1xx", "2xx", "3xx", "4xx", "5xx"].into_iter().enumerate() {
-            let taken = counters.answers(endpoint, class);
-            if taken.is_empty() {
+            let latency = counters.latency(endpoint, class);
+            if latency.is_empty() {
                 continue;
             }
-            page.histogram(&[("endpoint", name), ("status", status)], taken);
+            page.histogram(&[("endpoint", name), ("status", status)], latency);
         }
     }
 }
 
-/// A page that is being written.
+/// A writer of the Prometheus text format.
 #[derive(Default)]
-struct Page {
+struct MetricsText {
     text: String,
     family: &'static str,
 }
 
-impl Page {
-    /// What the samples behind this belong to.
-    fn family(&mut self, name: &'static str, kind: &str, help: &str) {
+impl MetricsText {
+    /// Starts a metric family. The samples that follow belong to it.
+    fn begin_family(&mut self, name: &'static str, kind: &str, help: &str) {
         self.family = name;
-        // Writing to a string does not fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(self.text, "# HELP {name} {help}.\n# TYPE {name} {kind}");
     }
 
     fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
-        self.part("", labels, value);
+        self.write_sample("", labels, value);
     }
 
-    fn histogram(&mut self, labels: &[(&str, &str)], taken: &Histogram<u64>) {
-        let bounds = BUCKETS_NS.map(|ns| ((ns as f64 / 1e9).to_string(), taken.count_between(0, ns)));
-        for (bound, count) in bounds.into_iter().chain([("+Inf".to_owned(), taken.len())]) {
+    fn histogram(&mut self, labels: &[(&str, &str)], values: &Histogram<u64>) {
+        let bounds = BUCKETS_NS.map(|ns| ((ns as f64 / 1e9).to_string(), values.count_between(0, ns)));
+        for (bound, count) in bounds.into_iter().chain([("+Inf".to_owned(), values.len())]) {
             let labels: Vec<_> = labels.iter().copied().chain([("le", bound.as_str())]).collect();
-            self.part("_bucket", &labels, count);
+            self.write_sample("_bucket", &labels, count);
         }
-        self.part("_sum", labels, taken.mean() * taken.len() as f64 / 1e9);
-        self.part("_count", labels, taken.len());
+        self.write_sample("_sum", labels, values.mean() * values.len() as f64 / 1e9);
+        self.write_sample("_count", labels, values.len());
     }
 
-    /// Label values are ours, or names of sites: letters, digits, '_' and '-', which need no escapes.
-    fn part(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
+    /// Writes a sample. Label values need no escapes: they are our own words or names of sites, which consist
+    /// of letters, digits, '_' and '-'.
+    fn write_sample(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
         self.text.push_str(self.family);
         self.text.push_str(suffix);
-        for (at, (name, text)) in labels.iter().enumerate() {
-            let before = if at == 0 { '{' } else { ',' };
+        for (i, (name, text)) in labels.iter().enumerate() {
+            let before = if i == 0 { '{' } else { ',' };
             let _ = write!(self.text, "{before}{name}=\"{text}\"");
         }
         let after = if labels.is_empty() { "" } else { "}" };

@@ -1,113 +1,122 @@
-//! The operator's address: is it alive, is it ready, and why was that decided. It answers from the first moment of a start.
+//! The admin address: health, metrics, visitor data, and explanations of decisions. It answers from the first
+//! moment of a start.
 //!
-//! It is told apart from the public ones by its port alone, so it guards itself: without a token only
-//! GETs from loopback are answered, and nothing that a web page on the operator's machine could send.
+//! Only its port separates it from the public addresses, so it protects itself. Without a token it answers
+//! only reads from loopback, and no request that a web page in a local browser could send.
 
 mod health;
-pub mod jobs;
+pub(crate) mod jobs;
 mod metrics;
-pub mod startup;
+pub(crate) mod startup;
 mod visitors;
 
-pub use metrics::{Metrics, Read};
-pub use visitors::Visitors;
+pub use metrics::Metrics;
+pub(crate) use metrics::ServerMetrics;
+pub(crate) use visitors::VisitorHandler;
 
 use std::net::IpAddr;
 
-use self::startup::{Parts, Starting};
-use crate::api::{Answered, Desk, Endpoint, Progress};
+use self::startup::{DeferredParts, Startup};
+use crate::api::{Endpoint, Handler, Outcome, Poll};
 use crate::checksum;
-use crate::http::request::{Arrival, Method, Request, Waited};
+use crate::http::request::{BufferedRequest, Method, Request, RequestMeta};
 use crate::problem::{self, Problem};
-use crate::worker::{Service, Stopping};
+use crate::worker::{Lifecycle, Service};
 
-/// The service of the operator's address.
-pub struct Operator {
-    desk: Desk,
-    stopping: Stopping,
+/// The service of the admin address.
+pub struct AdminService {
+    handler: Handler,
+    lifecycle: Lifecycle,
     token: Option<String>,
     metrics: Metrics,
-    visitors: Option<Visitors>,
-    /// None once all is read.
-    starting: Option<Starting>,
+    visitors: Option<VisitorHandler>,
+    /// `None` after startup.
+    startup: Option<Startup>,
 }
 
-impl Operator {
-    /// Answers at `desk`, which explains, for those who know `token`; says of `stopping` whether the server is ready.
-    pub fn new(desk: Desk, token: Option<String>, stopping: Stopping, metrics: Metrics) -> Self {
-        Self { desk, stopping, token, metrics, visitors: None, starting: None }
+impl AdminService {
+    /// Creates the service. `desk` answers with explanations, `token` admits clients, and `stopping` decides
+    /// readiness.
+    pub fn new(handler: Handler, token: Option<String>, lifecycle: Lifecycle, metrics: Metrics) -> Self {
+        Self { handler, lifecycle, token, metrics, visitors: None, startup: None }
     }
 
-    /// The same, which tells how far a start has come until it gets its other parts.
+    /// Reports the progress of startup until the remaining parts arrive.
     #[must_use]
-    pub fn starting(self, starting: Starting) -> Self {
-        Self { starting: Some(starting), ..self }
+    pub fn with_startup(self, starting: Startup) -> Self {
+        Self { startup: Some(starting), ..self }
     }
 
-    fn take_parts(&mut self) {
-        let Some(Starting { parts, .. }) = &self.starting else { return };
-        let Ok(Parts { make, read }) = parts.try_recv() else { return };
+    fn install_parts(&mut self) {
+        let Some(Startup { parts, .. }) = &self.startup else { return };
+        let Ok(DeferredParts { make, metrics: read }) = parts.try_recv() else { return };
         let (desk, visitors) = make();
-        self.desk = desk;
+        self.handler = desk;
         self.visitors = Some(visitors);
-        self.metrics.read = Some(read);
-        self.starting = None;
+        self.metrics.server = Some(read);
+        self.startup = None;
     }
 
-    /// Whether the rest of the address is open to this request.
-    fn admit<'a>(&self, request: &Request<'a>, arrival: &Arrival) -> Result<(), Problem<'a>> {
-        let fields = &request.fields;
+    /// Checks that the client may use the endpoints other than health and metrics.
+    fn authorize<'a>(&self, request: &Request<'a>, arrival: &RequestMeta) -> Result<(), Problem<'a>> {
+        let fields = &request.headers;
         if let Some(origin) = fields.origin {
-            let came = std::str::from_utf8(origin).unwrap_or("an origin that is not UTF-8");
-            let expected = "no Origin: this address is not for web pages";
-            return Err(Problem::new(problem::ORIGIN_NOT_ALLOWED, expected, came));
+            let origin = std::str::from_utf8(origin).unwrap_or("(not UTF-8)");
+            let sentence = "The request has the origin {}; the admin address does not serve web pages.";
+            return Err(Problem::with_value(problem::ORIGIN_NOT_ALLOWED, sentence, origin));
         }
-        let given = fields.authorization.and_then(bearer);
+        let given = fields.authorization.and_then(bearer_token);
         if let (Some(token), Some(given)) = (&self.token, given)
-            && is_same(token.as_bytes(), given)
+            && tokens_match(token.as_bytes(), given)
         {
             return Ok(());
         }
         let reads = matches!(request.method, Method::Get | Method::Head);
         if !reads || !arrival.peer.to_canonical().is_loopback() {
-            let expected = "'Authorization: Bearer' with the token of --admin-token";
-            return Err(Problem::missing(problem::UNAUTHORIZED, expected));
+            let sentence = match self.token {
+                Some(_) => "The request needs 'Authorization: Bearer' with the token of --admin-token.",
+                None => {
+                    "Only GET and HEAD from loopback are allowed, because no --admin-token is configured."
+                }
+            };
+            return Err(Problem::new(problem::UNAUTHORIZED, sentence));
         }
         let host = fields.host.and_then(|h| std::str::from_utf8(h).ok()).unwrap_or_default();
-        if !is_address_or_localhost(host) {
-            let expected = "a Host that is an IP address or localhost";
-            return Err(Problem::new(problem::HOST_NOT_ALLOWED, expected, host));
+        if !is_ip_or_localhost(host) {
+            let sentence = "The Host {} is not an IP address or localhost.";
+            return Err(Problem::with_value(problem::HOST_NOT_ALLOWED, sentence, host));
         }
         Ok(())
     }
 }
 
-impl Service for Operator {
-    fn answer(&mut self, request: &Request<'_>, arrival: &Arrival, out: &mut Vec<u8>) -> Progress {
-        self.take_parts();
-        if health::answer(&mut self.desk, self.starting.as_ref(), &self.stopping, request, out)
-            || self.metrics.answer(&mut self.desk, request, out)
+impl Service for AdminService {
+    fn handle(&mut self, request: &Request<'_>, arrival: &RequestMeta, out: &mut Vec<u8>) -> Poll {
+        self.install_parts();
+        if health::handle(&mut self.handler, self.startup.as_ref(), &self.lifecycle, request, out)
+            || self.metrics.handle(&mut self.handler, request, out)
         {
-            return Progress::Answered(Answered::default());
+            return Poll::Ready(Outcome::default());
         }
-        if let Err(problem) = self.admit(request, arrival) {
-            return Progress::Answered(self.desk.refuse_request(request, &problem, out));
+        if let Err(problem) = self.authorize(request, arrival) {
+            return Poll::Ready(self.handler.reject(request, &problem, out));
         }
-        if self.starting.is_some() {
-            let expected = "another try in a moment: snapshots and log are being read, /readyz says how far";
-            let problem = Problem::missing(problem::STARTING, expected);
-            return Progress::Answered(self.desk.refuse_request(request, &problem, out));
+        if self.startup.is_some() {
+            let sentence = "The server is starting; /readyz shows the progress.";
+            let problem = Problem::new(problem::STARTING, sentence);
+            return Poll::Ready(self.handler.reject(request, &problem, out));
         }
-        if let Some(visitors) = self.visitors.as_mut().filter(|_| Visitors::has(request.path)) {
-            return visitors.answer(&mut self.desk, request, out);
+        if let Some(visitors) = self.visitors.as_mut().filter(|_| VisitorHandler::matches_path(request.path))
+        {
+            return visitors.handle(&mut self.handler, request, out);
         }
         match Endpoint::of(request.path) {
-            Some(Endpoint::Resolve | Endpoint::Variants) => self.desk.answer(request, arrival, out),
+            Some(Endpoint::Resolve | Endpoint::Variants) => self.handler.handle(request, arrival, out),
             _ => {
-                let expected =
-                    "/healthz, /readyz, /metrics, /visitors, /visitors/export, /v1/resolve or /v1/variants";
-                let problem = Problem::new(problem::UNKNOWN_ENDPOINT, expected, request.path);
-                Progress::Answered(self.desk.refuse_request(request, &problem, out))
+                let sentence = "{} is not an endpoint of the admin address, which serves /healthz, /readyz, /metrics, \
+                                /visitors, /visitors/export, /v1/resolve and /v1/variants.";
+                let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
+                Poll::Ready(self.handler.reject(request, &problem, out))
             }
         }
     }
@@ -115,56 +124,58 @@ impl Service for Operator {
     fn finish(
         &mut self,
         _token: usize,
-        waited: &Waited<'_>,
-        _arrival: &Arrival,
+        waited: &BufferedRequest<'_>,
+        _arrival: &RequestMeta,
         out: &mut Vec<u8>,
-    ) -> Answered {
+    ) -> Outcome {
         let asked = self.visitors.as_mut().zip(waited.request());
-        asked.map_or_else(Answered::default, |(visitors, request)| {
-            visitors.finish(&mut self.desk, &request, out)
+        asked.map_or_else(Outcome::default, |(visitors, request)| {
+            visitors.finish(&mut self.handler, &request, out)
         })
     }
 
-    fn is_complete(&self, _token: usize) -> bool {
-        self.visitors.as_ref().is_some_and(Visitors::is_complete)
+    fn is_ready(&self, _token: usize) -> bool {
+        self.visitors.as_ref().is_some_and(VisitorHandler::is_complete)
     }
 
     fn take_completion(&mut self) -> Option<usize> {
         self.visitors.as_mut()?.jobs().take_completion()
     }
 
-    fn forget(&mut self, _token: usize) {
+    fn cancel(&mut self, _token: usize) {
         if let Some(visitors) = &mut self.visitors {
-            visitors.jobs().forget();
+            visitors.jobs().abandon();
         }
     }
 
-    fn refuse(&mut self, problem: &Problem<'_>, out: &mut Vec<u8>) {
-        self.desk.refuse(problem, out);
+    fn reject(&mut self, problem: &Problem<'_>, out: &mut Vec<u8>) {
+        self.handler.reject_unparsed(problem, out);
     }
 
     fn country_header(&self) -> Option<&str> {
-        self.desk.country_header()
+        self.handler.country_header()
     }
 
     fn tick(&mut self) {
-        self.desk.tick();
+        self.handler.tick();
     }
 }
 
-/// The credentials of the Bearer scheme, whose name may stand in any case (RFC 9110 section 11.1).
-fn bearer(authorization: &[u8]) -> Option<&[u8]> {
+/// Returns the credentials of the Bearer scheme. The scheme's name is case-insensitive (RFC 9110 section
+/// 11.1).
+fn bearer_token(authorization: &[u8]) -> Option<&[u8]> {
     let (scheme, credentials) = authorization.split_at_checked(b"Bearer ".len())?;
     scheme.eq_ignore_ascii_case(b"Bearer ").then_some(credentials)
 }
 
-/// Compares by hashes, so that the time it takes tells nothing of the token.
-fn is_same(token: &[u8], given: &[u8]) -> bool {
+/// Compares hashes, so that the time of the comparison reveals nothing about the token.
+fn tokens_match(token: &[u8], given: &[u8]) -> bool {
     checksum::digest(&[token]) == checksum::digest(&[given])
 }
 
-/// A name that a web page's own DNS could point to loopback is not accepted.
-fn is_address_or_localhost(host: &str) -> bool {
+/// Returns whether `host` is an IP address or localhost. A web page's own DNS can point any other name to
+/// loopback.
+fn is_ip_or_localhost(host: &str) -> bool {
     let without_port = host.rsplit_once(':').filter(|(_, p)| p.bytes().all(|b| b.is_ascii_digit()));
     let name = without_port.map_or(host, |(name, _)| name);
     let bare = name.strip_prefix('[').and_then(|n| n.strip_suffix(']')).unwrap_or(name);

@@ -1,5 +1,6 @@
-//! A start as the operator sees it: how far snapshots, visitors and log have been read, told by the thread that reads; and what is
-//! handed over when all is read. Until then this address says how far it is and answers nothing that needs the rest.
+//! Startup as the admin address sees it: the progress of reading snapshots, checkpoint and log, and the parts
+//! that arrive when all is read. Until then the admin address reports the progress and refuses the endpoints
+//! that need those parts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,76 +8,76 @@ use std::sync::mpsc::Receiver;
 
 use serde_json::{Value as Json, json};
 
-use super::metrics::Read;
-use super::visitors::Visitors;
-use crate::api::Desk;
+use super::metrics::ServerMetrics;
+use super::visitors::VisitorHandler;
+use crate::api::Handler;
 
-/// How far reading has come; shared.
+/// The progress of startup. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Reading(Arc<State>);
+pub struct StartupProgress(Arc<ProgressState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct ProgressState {
     is_scanned: AtomicBool,
     /// Entries of the checkpoint.
-    entries: Far,
+    entries: ProgressCounter,
     /// Seqs of the log.
-    seqs: Far,
+    seqs: ProgressCounter,
 }
 
-/// So many, of how many.
+/// A progress counter: done and total.
 #[derive(Debug, Default)]
-struct Far([AtomicU64; 2]);
+struct ProgressCounter([AtomicU64; 2]);
 
-impl Far {
-    fn tell(&self, done: u64, of: u64) {
+impl ProgressCounter {
+    fn set(&self, done: u64, of: u64) {
         self.0[0].store(done, Ordering::Relaxed);
         self.0[1].store(of, Ordering::Relaxed);
     }
 
-    fn told(&self) -> Json {
+    fn to_json(&self) -> Json {
         let [done, of] = [0, 1].map(|at| self.0[at].load(Ordering::Relaxed));
         json!({ "done": done, "of": of })
     }
 }
 
-impl Reading {
-    /// The snapshots have been looked at.
-    pub fn scanned(&self) {
+impl StartupProgress {
+    /// Records that the snapshots are scanned.
+    pub fn set_scanned(&self) {
         self.0.is_scanned.store(true, Ordering::Relaxed);
     }
 
-    /// So many entries of the checkpoint were read, of how many.
-    pub fn visitors(&self, done: u64, of: u64) {
-        self.0.entries.tell(done, of);
+    /// Records that `done` of `of` entries of the checkpoint are read.
+    pub fn set_visitors(&self, done: u64, of: u64) {
+        self.0.entries.set(done, of);
     }
 
-    /// The log was read up to this seq; `of` is its last.
-    pub fn log(&self, seq: u64, of: u64) {
-        self.0.seqs.tell(seq, of);
+    /// Records that the log is read up to `seq`. Its last seq is `of`.
+    pub fn set_log(&self, seq: u64, of: u64) {
+        self.0.seqs.set(seq, of);
     }
 
     pub(super) fn is_scanned(&self) -> bool {
         self.0.is_scanned.load(Ordering::Relaxed)
     }
 
-    pub(super) fn told(&self) -> Json {
-        json!({ "visitors": self.0.entries.told(), "log": self.0.seqs.told() })
+    pub(super) fn to_json(&self) -> Json {
+        json!({ "visitors": self.0.entries.to_json(), "log": self.0.seqs.to_json() })
     }
 }
 
-/// What there is once all is read.
-pub struct Parts {
-    /// Made on the thread that uses them.
-    pub make: Box<dyn FnOnce() -> (Desk, Visitors) + Send>,
-    /// More to tell in `/metrics`.
-    pub read: Read,
+/// The parts of the admin service that exist only after snapshots and log are read.
+pub struct DeferredParts {
+    /// Creates the handlers, on the thread that uses them.
+    pub make: Box<dyn FnOnce() -> (Handler, VisitorHandler) + Send>,
+    /// More sources for `/metrics`.
+    pub metrics: ServerMetrics,
 }
 
-/// What a start has come to so far.
-pub struct Starting {
-    /// How far it is.
-    pub reading: Reading,
-    /// The parts come here, once.
-    pub parts: Receiver<Parts>,
+/// The state of the admin service during startup.
+pub struct Startup {
+    /// The progress that `/readyz` reports.
+    pub progress: StartupProgress,
+    /// Receives the remaining parts, once.
+    pub parts: Receiver<DeferredParts>,
 }

@@ -1,4 +1,4 @@
-//! Checkpoints of visitors, as `check` and `inspect` show them. Nothing of a visitor is shown, and nothing that keys are hashed with.
+//! Checkpoints in `check` and `inspect`. The output contains no visitor data and no hash key.
 
 use std::fmt::Write;
 use std::io;
@@ -7,57 +7,62 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::inspect::iso;
-use super::{Failure, say, unreadable};
+use super::inspect::format_time;
+use super::{CliError, log_read_error, print_line};
 use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::checkpoint::format::FORMAT_VERSION;
-use crate::visitors::checkpoint::reader::{Fault, Opened};
-use crate::visitors::store::table::Rank;
+use crate::visitors::checkpoint::reader::{CheckpointError, CheckpointReader};
+use crate::visitors::store::table::EvictionClass;
 use crate::visitors::verify;
 
 fn disk() -> Arc<dyn Disk> {
     Arc::new(RealDisk)
 }
 
-fn failure(path: &Path, fault: Fault) -> Failure {
-    let text = format!("{}: {fault}", path.display());
-    match fault {
-        Fault::Io(error) if error.kind() != io::ErrorKind::NotFound => Failure::Machine(text),
-        _ => Failure::Input(text),
+fn to_cli_error(path: &Path, error: CheckpointError) -> CliError {
+    let text = format!("{}: {error}", path.display());
+    match error {
+        CheckpointError::Io(error) if error.kind() != io::ErrorKind::NotFound => CliError::System(text),
+        _ => CliError::Input(text),
     }
 }
 
-/// How many of a folder's checkpoints are not sound; `None` where there is none.
-pub(super) fn check_folder(folder: &Path) -> Result<Option<usize>, Failure> {
-    let checked = verify::check_folder(&disk(), folder).map_err(unreadable)?;
-    for said in &checked.said {
-        say(&folder.join(said).display().to_string())?;
+/// Checks the checkpoints of a directory. Returns the number of bad ones; `None` if there is no checkpoint.
+pub(super) fn check_directory(directory: &Path) -> Result<Option<usize>, CliError> {
+    let checked = verify::check_directory(&disk(), directory).map_err(log_read_error)?;
+    for line in &checked.lines {
+        print_line(&directory.join(line).display().to_string())?;
     }
-    Ok((!checked.said.is_empty()).then_some(checked.wrong))
+    Ok((!checked.lines.is_empty()).then_some(checked.failures))
 }
 
-/// Whether one is not sound, as a count.
-pub(super) fn check_file(path: &Path) -> Result<usize, Failure> {
+/// Checks one checkpoint. Returns the number of bad ones, 0 or 1.
+pub(super) fn check_file(path: &Path) -> Result<usize, CliError> {
     match verify::check_file(&disk(), path) {
         Ok(header) => {
-            say(&format!("{}: sound, seq {}, {} entries", path.display(), header.seq, header.entries))?;
+            print_line(&format!(
+                "{}: sound, seq {}, {} entries",
+                path.display(),
+                header.seq,
+                header.entries
+            ))?;
             Ok(0)
         }
-        Err(fault @ (Fault::Damaged { .. } | Fault::Version(_))) => {
-            say(&format!("{}: {fault}", path.display()))?;
+        Err(error @ (CheckpointError::Damaged { .. } | CheckpointError::Version(_))) => {
+            print_line(&format!("{}: {error}", path.display()))?;
             Ok(1)
         }
-        Err(fault) => Err(failure(path, fault)),
+        Err(error) => Err(to_cli_error(path, error)),
     }
 }
 
-/// What one holds.
-pub(super) fn inspected(path: &Path, as_json: bool) -> Result<String, Failure> {
-    let opened = Opened::open(&*disk(), path).map_err(|fault| failure(path, fault))?;
+/// Describes the content of a checkpoint, as text or as JSON.
+pub(super) fn inspect(path: &Path, as_json: bool) -> Result<String, CliError> {
+    let opened = CheckpointReader::open(&*disk(), path).map_err(|error| to_cli_error(path, error))?;
     let (header, bytes, runs) = (*opened.header(), opened.bytes(), opened.runs().len());
-    let (ranks, value_bytes) = counted(opened).map_err(|fault| failure(path, fault))?;
+    let (ranks, value_bytes) = count_entries(opened).map_err(|error| to_cli_error(path, error))?;
     let [aliases, once, known] = ranks;
-    let made = iso(header.made_ms);
+    let made = format_time(header.created_ms);
     if as_json {
         let shown = json!({
             "kind": "checkpoint", "bytes": bytes, "formatVersion": FORMAT_VERSION, "seq": header.seq.to_string(),
@@ -71,29 +76,26 @@ pub(super) fn inspected(path: &Path, as_json: bool) -> Result<String, Failure> {
     let _ = writeln!(out, "checkpoint   {}, {bytes} bytes", path.display());
     let _ = writeln!(
         out,
-        "header       format {FORMAT_VERSION}, made {made}, --profiles-memory {}",
+        "header       format {FORMAT_VERSION}, created {made}, --profiles-memory {}",
         header.cost_max
     );
-    let _ = writeln!(out, "seq          {}: the records up to it are folded", header.seq);
+    let _ = writeln!(out, "seq          {}, the last record included", header.seq);
     let _ = writeln!(out, "entries      {}, {value_bytes} bytes of values, in {runs} runs", header.entries);
-    let _ = write!(
-        out,
-        "visitors     {known} known, {once} that came once; {aliases} ids that are tied to users"
-    );
+    let _ = write!(out, "visitors     {known} returning, {once} seen once; {aliases} IDs linked to users");
     Ok(out)
 }
 
-/// Entries by rank, and the bytes of all values.
-fn counted(opened: Opened) -> Result<([u64; 3], u64), Fault> {
+/// Counts the entries by eviction class, and the bytes of all values.
+fn count_entries(opened: CheckpointReader) -> Result<([u64; 3], u64), CheckpointError> {
     let (mut entries, mut ranks, mut bytes) = (opened.entries()?, [0; 3], 0);
-    while let Some(kept) = entries.read_next()? {
-        let rank = match kept.rank {
-            Rank::Alias => 0,
-            Rank::Once => 1,
-            Rank::Known => 2,
+    while let Some(entry) = entries.read_next()? {
+        let rank = match entry.class {
+            EvictionClass::Pinned => 0,
+            EvictionClass::SingleVisit => 1,
+            EvictionClass::Returning => 2,
         };
         ranks[rank] += 1;
-        bytes += kept.value.len() as u64;
+        bytes += entry.value.len() as u64;
     }
     Ok((ranks, bytes))
 }

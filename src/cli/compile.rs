@@ -1,4 +1,4 @@
-//! `parallax compile`: a site's folder becomes a snapshot, or all its mistakes are told at once.
+//! `parallax compile`: compiles the directory of a site to a snapshot, or reports all its errors at once.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -6,50 +6,51 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::progress::Progress;
-use super::{DEFAULT_SNAPSHOTS, Failure, say};
-use crate::site::compile::{Compiled, compile};
+use super::{CliError, print_line};
+use crate::config::SNAPSHOTS_DIRECTORY_DEFAULT;
+use crate::site::compile::{CompiledSite, compile};
 use crate::site::snapshot::format::VERSION_MAX;
 use crate::site::source::files::Files;
 use crate::site::source::read::{Source, read};
 use crate::{clock, storage};
 
 #[derive(Debug, Args)]
-pub(super) struct Compile {
-    /// The site's folder: site.json, audiences.json, routes/ ...
+pub(super) struct CompileArgs {
+    /// The directory of the site: site.json, audiences.json, routes/ ...
     site: PathBuf,
-    /// Where the snapshot goes [default: snapshots/<site>-<version>.snapshot].
+    /// The snapshot file to write [default: snapshots/SITE-VERSION.snapshot].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The version of this publication; the highest is served [default: site.json's, else
-    /// SOURCE_DATE_EPOCH, else the present second].
+    /// The version of this publication. The server serves the highest version of a site [default: the version
+    /// in site.json, else SOURCE_DATE_EPOCH, else the current Unix time in seconds].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=VERSION_MAX))]
     version: Option<u64>,
 }
 
-pub(super) fn compile_folder(typed: &Compile) -> Result<(), Failure> {
-    let folder = &typed.site;
-    let files = Files::from_folder(folder).map_err(|error| Failure::Input(error.to_string()))?;
+pub(super) fn compile_site(args: &CompileArgs) -> Result<(), CliError> {
+    let directory = &args.site;
+    let files = Files::from_directory(directory).map_err(|error| CliError::Input(error.to_string()))?;
     let bar = Progress::on_terminal();
-    let (source, mistakes) = read(&files, &|done, all| step(&bar, "reading", done, all));
-    let (version, origin) = version(typed.version, &source)?;
-    let compiled = compile(&source, mistakes, version, &|done, all| step(&bar, "compiling", done, all));
+    let (source, diagnostics) = read(&files, &|done, all| report_progress(&bar, "reading", done, all));
+    let (version, origin) = choose_version(args.version, &source)?;
+    let compiled =
+        compile(&source, diagnostics, version, &|done, all| report_progress(&bar, "compiling", done, all));
     drop(bar);
-    let Compiled { bytes, routes, warnings } = compiled.map_err(|mistakes| {
-        Failure::Input(format!("nothing was written, the site has mistakes\n\n{}", mistakes.report(&files)))
-    })?;
+    let CompiledSite { bytes, routes, warnings } =
+        compiled.map_err(|diagnostics| CliError::Source(diagnostics.report(&files).to_string()))?;
     if !warnings.is_empty() {
-        // Where standard error is closed there is nobody to warn.
-        let _ = writeln!(std::io::stderr(), "{}\n", warnings.report(&files).of_warnings());
+        // Ignore the error: if standard error is closed, nobody can read the warning.
+        let _ = writeln!(std::io::stderr(), "{}\n", warnings.report(&files).as_warnings());
     }
     let site = source.site.as_ref().map_or("", |site| &site.site);
-    let default = || Path::new(DEFAULT_SNAPSHOTS).join(format!("{site}-{version}.snapshot"));
-    let path = typed.output.clone().unwrap_or_else(default);
-    let folder_is_there =
-        if typed.output.is_none() { std::fs::create_dir_all(DEFAULT_SNAPSHOTS) } else { Ok(()) };
-    folder_is_there.and_then(|()| storage::replace(&path, &bytes)).map_err(|error| {
-        Failure::Machine(format!("{} cannot be written: {error}; name another place by -o", path.display()))
+    let default = || Path::new(SNAPSHOTS_DIRECTORY_DEFAULT).join(format!("{site}-{version}.snapshot"));
+    let path = args.output.clone().unwrap_or_else(default);
+    let created =
+        if args.output.is_none() { std::fs::create_dir_all(SNAPSHOTS_DIRECTORY_DEFAULT) } else { Ok(()) };
+    created.and_then(|()| storage::write_atomic(&path, &bytes)).map_err(|error| {
+        CliError::System(format!("cannot write {}: {error}; choose another file with -o", path.display()))
     })?;
-    say(&format!(
+    print_line(&format!(
         "{}: site {site}, version {version} ({origin}), {} routes, {} bytes",
         path.display(),
         routes,
@@ -57,25 +58,25 @@ pub(super) fn compile_folder(typed: &Compile) -> Result<(), Failure> {
     ))
 }
 
-fn version(typed: Option<u64>, source: &Source) -> Result<(u64, &'static str), Failure> {
-    if let Some(version) = typed {
+fn choose_version(args: Option<u64>, source: &Source) -> Result<(u64, &'static str), CliError> {
+    if let Some(version) = args {
         return Ok((version, "from --version"));
     }
     if let Some(version) = source.site.as_ref().and_then(|site| site.version) {
         return Ok((version, "from site.json"));
     }
     let Some(epoch) = std::env::var_os("SOURCE_DATE_EPOCH") else {
-        return Ok((clock::now_s(), "the present second"));
+        return Ok((clock::now_s(), "the current time"));
     };
     let seconds = epoch.to_str().and_then(|text| text.parse().ok()).filter(|v| *v <= VERSION_MAX);
     let wrong =
-        || Failure::Input(format!("SOURCE_DATE_EPOCH is {epoch:?}, expected whole seconds since 1970"));
+        || CliError::Input(format!("SOURCE_DATE_EPOCH is {epoch:?}, expected whole seconds since 1970"));
     Ok((seconds.ok_or_else(wrong)?, "from SOURCE_DATE_EPOCH"))
 }
 
-fn step(bar: &Progress, what: &'static str, done: usize, all: usize) {
+fn report_progress(bar: &Progress, what: &'static str, done: usize, all: usize) {
     if done == 1 {
-        bar.begin(what, all as u64);
+        bar.start(what, all as u64);
     }
-    bar.step(done as u64);
+    bar.set_done(done as u64);
 }

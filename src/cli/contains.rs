@@ -1,52 +1,53 @@
-//! `parallax check --contains`: every byte of a folder is searched for a text, to prove that a visitor was erased.
+//! `parallax check --contains`: searches every byte of a directory for a text, to prove an erasure.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use super::{Failure, say};
+use super::{CliError, print_line};
 use crate::cli::byte_search::Needle;
-use crate::limits::PLACES_SHOWN_MAX;
+use crate::limits::MATCHES_SHOWN_MAX;
 use crate::storage::disk::RealDisk;
-use crate::visitors::log::Locator;
+use crate::visitors::log::SeqLocator;
 
-/// Searches the file at `path`, or every file in that folder and those within it; links are not followed.
-pub(super) fn contains(path: &Path, text: &str) -> Result<(), Failure> {
-    let files = files(path)?;
+/// Searches the file at `path`, or all files of that directory and its subdirectories. Does not follow links.
+pub(super) fn search_path(path: &Path, text: &str) -> Result<(), CliError> {
+    let files = list_files(path)?;
     let Some(needle) = Needle::new(text) else { return Ok(()) };
     let (mut places, mut bytes) = (0, 0);
     for file in &files {
-        match search(file, &needle, &mut places) {
+        match search_file(file, &needle, &mut places) {
             Ok(searched) => bytes += searched,
-            // Retention took it away, or it got the name it was made for: only what stays proves something.
+            // Retention deleted the file, or it was a temporary file that got its final name. Ignoring it is
+            // safe: only files that stay can contradict the result.
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                say(&format!("{}: went away meanwhile", file.display()))?;
+                print_line(&format!("{}: deleted during the search", file.display()))?;
             }
-            Err(error) => return Err(unsearched(file, &error)),
+            Err(error) => return Err(search_error(file, &error)),
         }
     }
-    if places > PLACES_SHOWN_MAX {
-        say(&format!("and {} places more", places - PLACES_SHOWN_MAX))?;
+    if places > MATCHES_SHOWN_MAX {
+        print_line(&format!("and {} more places", places - MATCHES_SHOWN_MAX))?;
     }
     match places {
-        0 => say(&format!("nowhere in {}: {} files, {bytes} bytes", path.display(), files.len())),
-        _ => Err(Failure::Input(format!("the text stands in {places} places of {}", path.display()))),
+        0 => print_line(&format!("not found in {}: {} files, {bytes} bytes", path.display(), files.len())),
+        _ => Err(CliError::Input(format!("found the text in {places} places of {}", path.display()))),
     }
 }
 
-/// All regular files, by name.
-fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let meta = path.metadata().map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
+/// Lists all regular files, sorted by path.
+fn list_files(path: &Path) -> Result<Vec<PathBuf>, CliError> {
+    let meta = path.metadata().map_err(|error| CliError::Input(format!("{}: {error}", path.display())))?;
     if !meta.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    let (mut files, mut folders) = (Vec::new(), vec![path.to_owned()]);
-    while let Some(folder) = folders.pop() {
-        let entries = fs::read_dir(&folder).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
-        for entry in entries.map_err(|error| unsearched(&folder, &error))? {
-            let kind = entry.file_type().map_err(|error| unsearched(&entry.path(), &error))?;
+    let (mut files, mut directories) = (Vec::new(), vec![path.to_owned()]);
+    while let Some(directory) = directories.pop() {
+        let entries = fs::read_dir(&directory).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
+        for entry in entries.map_err(|error| search_error(&directory, &error))? {
+            let kind = entry.file_type().map_err(|error| search_error(&entry.path(), &error))?;
             if kind.is_dir() {
-                folders.push(entry.path());
+                directories.push(entry.path());
             } else if kind.is_file() {
                 files.push(entry.path());
             }
@@ -56,25 +57,26 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// Says where the text stands in a file, and counts it; gives how many bytes there were.
-fn search(path: &Path, needle: &Needle<'_>, places: &mut usize) -> io::Result<u64> {
+/// Prints where the text occurs in a file, and adds the occurrences to `places`. Returns the file's size.
+fn search_file(path: &Path, needle: &Needle<'_>, places: &mut usize) -> io::Result<u64> {
     let mut shown = Vec::new();
-    let room = PLACES_SHOWN_MAX.saturating_sub(*places);
+    let room = MATCHES_SHOWN_MAX.saturating_sub(*places);
     let bytes = needle.find_all(&mut File::open(path)?, &mut |at| {
         *places += 1;
         if shown.len() < room {
             shown.push(at);
         }
     })?;
-    let mut locator = Locator::open(&RealDisk, path)?;
+    let mut locator = SeqLocator::open(&RealDisk, path)?;
     for at in shown {
         let record =
-            locator.seq_at(at)?.map_or_else(String::new, |seq| format!(", in the record of seq {seq}"));
-        say(&format!("{}: at {at}{record}", path.display())).map_err(|_| ErrorKind::WriteZero)?;
+            locator.seq_at(at)?.map_or_else(String::new, |seq| format!(", in the record with seq {seq}"));
+        print_line(&format!("{}: at offset {at}{record}", path.display()))
+            .map_err(|_| ErrorKind::WriteZero)?;
     }
     Ok(bytes)
 }
 
-fn unsearched(path: &Path, error: &io::Error) -> Failure {
-    Failure::Machine(format!("{} cannot be searched, so nothing is proven: {error}", path.display()))
+fn search_error(path: &Path, error: &io::Error) -> CliError {
+    CliError::System(format!("cannot search {}, so nothing is proven: {error}", path.display()))
 }

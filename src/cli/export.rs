@@ -1,7 +1,7 @@
-//! `parallax export`: what was recorded, as lines or as columns, to a file or a pipe.
+//! `parallax export`: writes recorded events as NDJSON or Parquet to a file or a pipe.
 //!
-//! In comes a folder of the log, read beside a running server or not; out go the durable records behind a seq, but for what
-//! was erased. Nothing is held but a batch and, of Parquet, a row group.
+//! Reads a log directory, also while a server writes to it, and exports the durable records after a given
+//! seq. Erased records are skipped. The memory in use is one batch and, for Parquet, one row group.
 
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -10,183 +10,186 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 
 use super::progress::Progress;
-use super::{Failure, say, unreadable};
-use crate::storage::Replacement;
+use super::{CliError, log_read_error, print_line};
+use crate::storage::AtomicFile;
 use crate::storage::disk::RealDisk;
-use crate::visitors::events::export::line;
+use crate::visitors::events::export::write_line;
 #[cfg(feature = "parquet")]
 use crate::visitors::events::parquet::Table;
-use crate::visitors::log::{self, Item, Kind, LogError, Reader, Record};
+use crate::visitors::log::{self, LogError, LogItem, LogReader, Record, RecordKind};
 
 pub(super) const EXAMPLES: &str = "\
-One JSON object a line, to a pipe:
+One JSON object per line, to a pipe:
   parallax export data | jq -r 'select(.type == \"track\") | .event' | sort | uniq -c
 
-To a file, which is there once it is whole; later only what has come since, by the last seq that was exported:
+To a file, which appears when it is complete; later only newer records, with the last exported seq:
   parallax export data -o events-1.ndjson
   parallax export data --since 10442 -o events-2.ndjson
 
-As columns, for DuckDB and the like:
+As columns, for DuckDB and similar tools:
   parallax export data --format parquet -o events.parquet
   duckdb -c \"SELECT type, count(*) FROM 'events.parquet' GROUP BY type\"
 
-Exit codes: 0 all was exported; 1 some records are damaged, or the folder holds no log; 3 it cannot be read or written.";
+Exit codes: 0 success; 1 damage in the log, or no log in the directory; 3 a file cannot be read or written.";
 
-/// Bytes that are collected for one write.
+/// Size of the output buffer, in bytes.
 const WRITE_BYTES: usize = 64 * 1024;
 
 #[derive(Debug, Args)]
-pub(super) struct Export {
-    /// The folder of the log, the one that serve --data names.
+pub(super) struct ExportArgs {
+    /// The directory of the log (serve --data).
     #[arg(value_name = "DIR")]
-    folder: PathBuf,
-    /// How records are written.
+    directory: PathBuf,
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Ndjson)]
     format: Format,
-    /// Only what came behind this seq: the last one of an earlier export.
+    /// Export only records after this seq, the last one of an earlier export.
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     since: u64,
-    /// Where the records go; by a temporary name and a rename [default: standard output].
+    /// The file to write. It appears under its name when it is complete [default: standard output].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// One JSON object a line.
+    /// One JSON object per line.
     Ndjson,
-    /// The same columns in Apache Parquet: seq a number, times in microseconds, payload as JSON text.
+    /// Apache Parquet with the same columns: seq as a number, times in microseconds, payload as JSON text.
     Parquet,
 }
 
-/// Why an export ended before its end.
-enum Broken {
-    Reading(LogError),
-    Writing(io::Error),
+/// An error that ends an export early: of the log or of the output.
+enum ExportError {
+    Read(LogError),
+    Write(io::Error),
 }
 
-impl From<LogError> for Broken {
+impl From<LogError> for ExportError {
     fn from(error: LogError) -> Self {
-        Self::Reading(error)
+        Self::Read(error)
     }
 }
 
-impl From<io::Error> for Broken {
+impl From<io::Error> for ExportError {
     fn from(error: io::Error) -> Self {
-        Self::Writing(error)
+        Self::Write(error)
     }
 }
 
-/// What was exported.
+/// The result of an export.
 #[derive(Debug, Default)]
-struct Tally {
+struct ExportSummary {
     records: u64,
     last_seq: Option<u64>,
-    findings: u64,
+    damaged_places: u64,
 }
 
-pub(super) fn export(typed: &Export) -> Result<(), Failure> {
-    let mut reader = open(typed)?;
-    let tally = match &typed.output {
-        Some(path) => to_file(typed, path, &mut reader)?,
-        None => to_standard_output(typed, &mut reader)?,
+pub(super) fn export(args: &ExportArgs) -> Result<(), CliError> {
+    let mut reader = open_log(args)?;
+    let summary = match &args.output {
+        Some(path) => export_to_file(args, path, &mut reader)?,
+        None => export_to_stdout(args, &mut reader)?,
     };
-    match tally.findings {
+    match summary.damaged_places {
         0 => Ok(()),
-        n => Err(Failure::Input(format!(
-            "the log is damaged in {n} places; the {} records beside them were exported",
-            tally.records
+        n => Err(CliError::Input(format!(
+            "the log is damaged in {n} places; the other {} records were exported",
+            summary.records
         ))),
     }
 }
 
-fn open(typed: &Export) -> Result<Reader, Failure> {
-    if typed.format == Format::Parquet && !cfg!(feature = "parquet") {
-        let text = "this program was built without Parquet: build it by `cargo build --release --features parquet`, \
-                    or take --format ndjson, which DuckDB and the like read as well";
-        return Err(Failure::CommandLine(text.to_owned()));
+fn open_log(args: &ExportArgs) -> Result<LogReader, CliError> {
+    if args.format == Format::Parquet && !cfg!(feature = "parquet") {
+        let text = "this program was built without Parquet. Build it with `cargo build --release --features parquet`, \
+                    or use --format ndjson, which DuckDB and similar tools can also read";
+        return Err(CliError::Usage(text.to_owned()));
     }
-    if typed.format == Format::Parquet && typed.output.is_none() && io::stdout().is_terminal() {
-        let text = "Parquet is nothing to read on a terminal; name a file by -o, or a pipe";
-        return Err(Failure::CommandLine(text.to_owned()));
+    if args.format == Format::Parquet && args.output.is_none() && io::stdout().is_terminal() {
+        let text = "standard output is a terminal and Parquet is a binary format. Choose a file with -o, or use a pipe";
+        return Err(CliError::Usage(text.to_owned()));
     }
-    let folder = &typed.folder;
-    let failed = |source| unreadable(LogError::Io { path: folder.clone(), source });
-    if !log::holds_log(&RealDisk, folder).map_err(failed)? {
-        return Err(Failure::Input(format!(
-            "{} holds no log: there is no segment in it; expected the folder that serve --data names",
-            folder.display()
+    let directory = &args.directory;
+    let failed = |source| log_read_error(LogError::Io { path: directory.clone(), source });
+    if !log::contains_log(&RealDisk, directory).map_err(failed)? {
+        return Err(CliError::Input(format!(
+            "{} contains no segment of a log. Use the directory of serve --data",
+            directory.display()
         )));
     }
-    Reader::open(Arc::new(RealDisk), folder, typed.since).map_err(unreadable)
+    LogReader::open(Arc::new(RealDisk), directory, args.since).map_err(log_read_error)
 }
 
-fn to_standard_output(typed: &Export, reader: &mut Reader) -> Result<Tally, Failure> {
-    match copy(typed, reader, io::stdout(), &Progress::hidden()) {
-        Ok((tally, _)) => Ok(tally),
-        // Who reads on in a pipe has read enough.
-        Err(Broken::Writing(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(Tally::default()),
-        Err(Broken::Writing(error)) => Err(Failure::Machine(format!("standard output: {error}"))),
-        Err(Broken::Reading(error)) => Err(unreadable(error)),
+fn export_to_stdout(args: &ExportArgs, reader: &mut LogReader) -> Result<ExportSummary, CliError> {
+    match export_records(args, reader, io::stdout(), &Progress::hidden()) {
+        Ok((summary, _)) => Ok(summary),
+        // The reader of the pipe closed it: it has read enough.
+        Err(ExportError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => {
+            Ok(ExportSummary::default())
+        }
+        Err(ExportError::Write(error)) => {
+            Err(CliError::System(format!("cannot write to standard output: {error}")))
+        }
+        Err(ExportError::Read(error)) => Err(log_read_error(error)),
     }
 }
 
-fn to_file(typed: &Export, path: &Path, reader: &mut Reader) -> Result<Tally, Failure> {
+fn export_to_file(args: &ExportArgs, path: &Path, reader: &mut LogReader) -> Result<ExportSummary, CliError> {
     let progress = Progress::on_terminal();
-    let written = Replacement::begin(path).map_err(Broken::from).and_then(|file| {
-        let (tally, file) = copy(typed, reader, file, &progress)?;
+    let written = AtomicFile::create(path).map_err(ExportError::from).and_then(|file| {
+        let (summary, file) = export_records(args, reader, file, &progress)?;
         file.commit()?;
-        Ok(tally)
+        Ok(summary)
     });
     drop(progress);
-    let tally = written.map_err(|broken| match broken {
-        Broken::Reading(error) => unreadable(error),
-        Broken::Writing(error) => Failure::Machine(format!(
-            "{} cannot be written: {error}; name another place by -o",
-            path.display()
-        )),
+    let summary = written.map_err(|broken| match broken {
+        ExportError::Read(error) => log_read_error(error),
+        ExportError::Write(error) => {
+            CliError::System(format!("cannot write {}: {error}; choose another file with -o", path.display()))
+        }
     })?;
-    let last = match tally.last_seq {
-        Some(seq) => format!("up to seq {seq}; what comes later: --since {seq}"),
-        None => format!("nothing has come since seq {}", typed.since),
+    let last = match summary.last_seq {
+        Some(seq) => format!("up to seq {seq}; continue with --since {seq}"),
+        None => format!("none after seq {}", args.since),
     };
-    say(&format!("{}: {} records, {last}", path.display(), tally.records))?;
-    Ok(tally)
+    print_line(&format!("{}: {} records, {last}", path.display(), summary.records))?;
+    Ok(summary)
 }
 
-/// Writes all records to `out`, and hands it back.
-fn copy<W: Write + Send>(
-    typed: &Export,
-    reader: &mut Reader,
+/// Writes all records to `out`. Returns the summary and `out`.
+fn export_records<W: Write + Send>(
+    args: &ExportArgs,
+    reader: &mut LogReader,
     out: W,
     progress: &Progress,
-) -> Result<(Tally, W), Broken> {
-    let mut sink = Sink::new(typed.format, out)?;
-    let mut tally = Tally::default();
-    progress.begin("exporting", reader.last_seq().saturating_sub(typed.since));
+) -> Result<(ExportSummary, W), ExportError> {
+    let mut sink = RecordSink::new(args.format, out)?;
+    let mut summary = ExportSummary::default();
+    progress.start("exporting", reader.last_seq().saturating_sub(args.since));
     while let Some(item) = reader.read_next()? {
         let records = match item {
-            Item::Records(records) => records,
-            Item::Finding(finding) => {
-                tally.findings += 1;
-                progress.say(&format!("parallax: {}/{finding}", typed.folder.display()));
+            LogItem::Records(records) => records,
+            LogItem::Damage(finding) => {
+                summary.damaged_places += 1;
+                progress.print_line(&format!("parallax: {}/{finding}", args.directory.display()));
                 continue;
             }
         };
         for (seq, record) in records.iter() {
-            if !matches!(record.kind, Kind::Void | Kind::Tombstone) {
+            if !matches!(record.kind, RecordKind::Void | RecordKind::Tombstone) {
                 sink.add(seq, &record)?;
-                tally.records += 1;
-                tally.last_seq = Some(seq);
+                summary.records += 1;
+                summary.last_seq = Some(seq);
             }
         }
-        progress.step(records.seqs().end.saturating_sub(typed.since + 1));
+        progress.set_done(records.seqs().end.saturating_sub(args.since + 1));
     }
-    Ok((tally, sink.finish()?))
+    Ok((summary, sink.finish()?))
 }
 
-/// Where records go, in their form.
-enum Sink<W: Write + Send> {
+/// A writer of records in one of the output formats.
+enum RecordSink<W: Write + Send> {
     Lines {
         out: BufWriter<W>,
         line: Vec<u8>,
@@ -195,7 +198,7 @@ enum Sink<W: Write + Send> {
     Table(Box<Table<W>>),
 }
 
-impl<W: Write + Send> Sink<W> {
+impl<W: Write + Send> RecordSink<W> {
     fn new(format: Format, out: W) -> io::Result<Self> {
         match format {
             #[cfg(feature = "parquet")]
@@ -208,7 +211,7 @@ impl<W: Write + Send> Sink<W> {
         match self {
             Self::Lines { out, line: text } => {
                 text.clear();
-                line(text, seq, record);
+                write_line(text, seq, record);
                 out.write_all(text)
             }
             #[cfg(feature = "parquet")]

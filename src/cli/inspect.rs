@@ -1,4 +1,4 @@
-//! `parallax inspect`: what lies in a snapshot, in a segment of the log, or in a checkpoint of visitors.
+//! `parallax inspect`: shows the content of a snapshot, a segment of the log, or a checkpoint.
 
 use std::fmt::Write;
 use std::io::Read;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Failure, checkpoints, say, unreadable};
+use super::{CliError, checkpoints, log_read_error, print_line};
 use crate::cli::inspect_snapshot;
 use crate::site::snapshot::format::MAGIC as SNAPSHOT_MAGIC;
 use crate::storage;
@@ -17,54 +17,54 @@ use crate::visitors::checkpoint::directory::seq_of;
 use crate::visitors::checkpoint::format::MAGIC as CHECKPOINT_MAGIC;
 use crate::visitors::events::time;
 use crate::visitors::log::format::{FORMAT_VERSION, SEGMENT_MAGIC};
-use crate::visitors::log::{self, Finding, Inspected};
+use crate::visitors::log::{self, Damage, SegmentSummary};
 
 pub(super) const EXAMPLES: &str = "\
   parallax inspect snapshots/shop.snapshot
   parallax inspect data/00000000000000000001.segment --json
   parallax inspect data/00000000000000000100.checkpoint
 
-A damaged snapshot is not shown; of a damaged segment all that can be read is, with what is wrong beside it.";
+A damaged snapshot is not shown. Of a damaged segment, the readable part and the damage are shown.";
 
 #[derive(Debug, Args)]
-pub(super) struct Inspect {
-    /// A snapshot, a segment or a checkpoint; its first bytes tell which.
+pub(super) struct InspectArgs {
+    /// A snapshot, a segment or a checkpoint. Its first bytes tell which.
     file: PathBuf,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn inspect_file(typed: &Inspect) -> Result<(), Failure> {
-    let path = &typed.file;
-    let shown = match Kind::of(path)? {
-        Kind::Snapshot => {
-            let shown = inspect_snapshot::inspect(path)
-                .map_err(|refusal| Failure::Input(format!("{}: {refusal}", path.display())))?;
-            if typed.json { inspect_snapshot::json(&shown) } else { inspect_snapshot::text(&shown) }
+pub(super) fn inspect_file(args: &InspectArgs) -> Result<(), CliError> {
+    let path = &args.file;
+    let shown = match FileKind::detect(path)? {
+        FileKind::Snapshot => {
+            let shown = inspect_snapshot::open_snapshot(path)
+                .map_err(|refusal| CliError::Input(format!("{}: {refusal}", path.display())))?;
+            if args.json { inspect_snapshot::to_json(&shown) } else { inspect_snapshot::to_text(&shown) }
         }
-        Kind::Segment => {
-            let shown = log::inspect(Arc::new(RealDisk), path).map_err(unreadable)?;
-            if typed.json { format!("{:#}", as_json(&shown)) } else { as_text(path, &shown) }
+        FileKind::Segment => {
+            let shown = log::inspect(Arc::new(RealDisk), path).map_err(log_read_error)?;
+            if args.json { format!("{:#}", render_json(&shown)) } else { render_text(path, &shown) }
         }
-        Kind::Checkpoint => checkpoints::inspected(path, typed.json)?,
+        FileKind::Checkpoint => checkpoints::inspect(path, args.json)?,
     };
-    say(&shown)
+    print_line(&shown)
 }
 
-/// What a file is.
-pub(super) enum Kind {
+/// The kind of a file.
+pub(super) enum FileKind {
     Snapshot,
     Segment,
     Checkpoint,
 }
 
-impl Kind {
-    /// By its first bytes; where these are damaged, by its name.
-    pub(super) fn of(path: &Path) -> Result<Self, Failure> {
+impl FileKind {
+    /// Detects the kind from the first bytes or, if these are damaged, from the name.
+    pub(super) fn detect(path: &Path) -> Result<Self, CliError> {
         let mut magic = Vec::new();
         let read = storage::open_regular(path).and_then(|(file, _)| file.take(8).read_to_end(&mut magic));
-        read.map_err(|error| Failure::Input(format!("{}: it cannot be read: {error}", path.display())))?;
+        read.map_err(|error| CliError::Input(format!("cannot read {}: {error}", path.display())))?;
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if magic == SEGMENT_MAGIC {
             Ok(Self::Segment)
@@ -72,11 +72,11 @@ impl Kind {
             Ok(Self::Checkpoint)
         } else if magic == SNAPSHOT_MAGIC || name.ends_with(".snapshot") {
             Ok(Self::Snapshot)
-        } else if log::seq_of(name).is_some() {
+        } else if log::parse_segment_name(name).is_some() {
             Ok(Self::Segment)
         } else {
-            Err(Failure::Input(format!(
-                "{}: it begins with \"{}\", expected a snapshot (\"{}\"), a segment of the log (\"{}\") or a checkpoint (\"{}\")",
+            Err(CliError::Input(format!(
+                "{}: unknown kind of file: it begins with \"{}\", expected a snapshot (\"{}\"), a segment of the log (\"{}\") or a checkpoint (\"{}\")",
                 path.display(),
                 magic.escape_ascii(),
                 SNAPSHOT_MAGIC.escape_ascii(),
@@ -87,38 +87,38 @@ impl Kind {
     }
 }
 
-pub(super) fn iso(ms: i64) -> String {
+pub(super) fn format_time(ms: i64) -> String {
     let mut text = Vec::new();
     time::write(&mut text, ms);
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Lines for a terminal.
-fn as_text(path: &Path, shown: &Inspected) -> String {
-    let Inspected { bytes, batches, marks, records, .. } = shown;
+/// Renders a segment as lines for a terminal.
+fn render_text(path: &Path, shown: &SegmentSummary) -> String {
+    let SegmentSummary { bytes, batches, marks, records, .. } = shown;
     let state = if shown.footer.is_some() { "sealed" } else { "not sealed" };
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = writeln!(out, "segment      {}, {bytes} bytes, {state}", path.display());
     let _ = match &shown.header {
         Some(header) => {
-            let created = iso(header.created_ms);
+            let created = format_time(header.created_ms);
             writeln!(
                 out,
-                "header       format {FORMAT_VERSION}, first seq {}, made {created}",
+                "header       format {FORMAT_VERSION}, first seq {}, created {created}",
                 header.first_seq
             )
         }
         None => writeln!(out, "header       damaged"),
     };
-    let _ = writeln!(out, "batches      {batches}, and {marks} that only name the durable seq");
+    let _ = writeln!(out, "batches      {batches}, and {marks} watermarks");
     let _ = match shown.seqs {
         Some((first, last)) => writeln!(out, "records      {records}, seq {first} to {last}"),
         None => writeln!(out, "records      none"),
     };
     for (what, times) in [("received", shown.received_ms), ("happened", shown.timestamp_ms)] {
         if let Some((first, last)) = times {
-            let _ = writeln!(out, "{what:<12} {} to {}", iso(first), iso(last));
+            let _ = writeln!(out, "{what:<12} {} to {}", format_time(first), format_time(last));
         }
     }
     for (kind, count) in &shown.kinds {
@@ -131,30 +131,30 @@ fn as_text(path: &Path, shown: &Inspected) -> String {
         let (entries, keys, filter) = (footer.index.len(), footer.keys.len(), footer.filter.len());
         let _ = writeln!(
             out,
-            "footer       at {}: {entries} places, {keys} keys, a filter of {filter} bytes",
-            footer.at
+            "footer       at {}: {entries} index entries, {keys} keys, a filter of {filter} bytes",
+            footer.offset
         );
     }
     if shown.reserved_bytes > 0 {
         let _ = writeln!(out, "reserved     {} bytes of zeros for the next batches", shown.reserved_bytes);
     }
-    for finding in &shown.findings {
+    for finding in &shown.damage {
         let _ = writeln!(out, "found        {finding}");
     }
     out.truncate(out.trim_end().len());
     out
 }
 
-/// One JSON object; seqs are strings, for they may pass 2^53.
-fn as_json(shown: &Inspected) -> Value {
+/// Renders a segment as one JSON object. Seqs are strings, because they can exceed 2^53.
+fn render_json(shown: &SegmentSummary) -> Value {
     let seqs = |(first, last): (u64, u64)| json!({ "first": first.to_string(), "last": last.to_string() });
-    let times = |(first, last): (i64, i64)| json!({ "first": iso(first), "last": iso(last) });
+    let times = |(first, last): (i64, i64)| json!({ "first": format_time(first), "last": format_time(last) });
     json!({
         "kind": "segment",
         "bytes": shown.bytes,
         "reservedBytes": shown.reserved_bytes,
         "header": shown.header.as_ref().map(|header| json!({
-            "formatVersion": FORMAT_VERSION, "firstSeq": header.first_seq.to_string(), "createdAt": iso(header.created_ms),
+            "formatVersion": FORMAT_VERSION, "firstSeq": header.first_seq.to_string(), "createdAt": format_time(header.created_ms),
         })),
         "batches": shown.batches,
         "marks": shown.marks,
@@ -165,16 +165,16 @@ fn as_json(shown: &Inspected) -> Value {
         "kinds": shown.kinds,
         "sites": shown.sites,
         "footer": shown.footer.as_ref().map(|footer| json!({
-            "at": footer.at, "indexEntries": footer.index.len(), "keys": footer.keys.len(), "filterBytes": footer.filter.len(),
+            "at": footer.offset, "indexEntries": footer.index.len(), "keys": footer.keys.len(), "filterBytes": footer.filter.len(),
         })),
-        "findings": shown.findings.iter().map(finding_json).collect::<Vec<_>>(),
+        "findings": shown.damage.iter().map(damage_json).collect::<Vec<_>>(),
     })
 }
 
-fn finding_json(finding: &Finding) -> Value {
-    let lost = (!finding.lost.is_empty()).then(
-        || json!({ "first": finding.lost.start.to_string(), "last": (finding.lost.end - 1).to_string() }),
+fn damage_json(finding: &Damage) -> Value {
+    let lost = (!finding.lost_seqs.is_empty()).then(
+        || json!({ "first": finding.lost_seqs.start.to_string(), "last": (finding.lost_seqs.end - 1).to_string() }),
     );
-    json!({ "at": finding.at, "bytes": finding.bytes, "what": finding.flaw.to_string(),
-        "isDamage": finding.flaw.is_loud(), "lost": lost })
+    json!({ "at": finding.offset, "bytes": finding.bytes, "what": finding.kind.to_string(),
+        "isDamage": finding.kind.is_unexpected(), "lost": lost })
 }

@@ -1,7 +1,8 @@
-//! `serve --print-config`: the settings in effect, as a commented TOML file that says the same when it is read.
+//! `serve --print-config`: prints the effective settings as a commented TOML file.
 //!
-//! Every key stands there under its flag's heading and help: what has a value with where it came from, what has none commented
-//! out. A secret is never shown; only that it is set.
+//! Reading the file back gives the same settings. Each key is under the heading and the help of its flag. A
+//! key with a value names the source of the value; a key without one is commented out. For a secret, the file
+//! says only that it is set.
 
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -10,83 +11,95 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 use toml::Value;
 
-use super::settings::{Form, Said, choices, is_repeatable, is_secret, keys, placeholder};
+use super::settings::{
+    FileSettings, ValueKind, allowed_values, is_repeatable, is_secret, placeholder, setting_args,
+};
 
-const HEAD: &str = "\
-# The settings in effect. This is a settings file itself: parallax serve --config FILE
-# A flag goes before the environment (PARALLAX_...), that before the file, that before the default.
-# Relative paths are relative to the folder that the server is started in.
+const HEADER: &str = "\
+# The effective settings. This is also a settings file: parallax serve --config FILE
+# Priority: flag, environment (PARALLAX_...), file, default.
+# Relative paths are relative to the directory in which the server is started.
 ";
 
-/// The settings of `command`, which gave `matches` with what the file `said` beneath it.
-pub fn printed(command: &Command, matches: &ArgMatches, said: &Said) -> String {
+/// Renders the settings of `command`, which parsed to `matches` with `file` as defaults.
+pub fn render_config(command: &Command, matches: &ArgMatches, file: &FileSettings) -> String {
     let mut headings: Vec<Option<&str>> = Vec::new();
-    for heading in keys(command).map(|(_, arg)| arg.get_help_heading()) {
+    for heading in setting_args(command).map(|(_, arg)| arg.get_help_heading()) {
         if !headings.contains(&heading) {
             headings.push(heading);
         }
     }
-    let mut text = HEAD.to_owned();
+    let mut text = HEADER.to_owned();
     for heading in headings {
         let title = heading.unwrap_or("Others");
         // Writing to a String cannot fail.
         let _ = write!(text, "\n\n# -- {title} --\n");
-        for (key, arg) in keys(command).filter(|(_, arg)| arg.get_help_heading() == heading) {
-            let _ = write!(text, "\n# {}\n{}\n", help(arg), setting(key, arg, matches, said));
+        for (key, arg) in setting_args(command).filter(|(_, arg)| arg.get_help_heading() == heading) {
+            let _ = write!(text, "\n# {}\n{}\n", help_line(arg), setting_line(key, arg, matches, file));
         }
     }
     text
 }
 
-fn help(arg: &Arg) -> String {
+fn help_line(arg: &Arg) -> String {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let first = help.lines().next().unwrap_or_default();
-    let choices = choices(arg);
-    match Form::of(arg) {
-        Form::Text if !choices.is_empty() => format!("{first} ({})", choices.join(", ")),
+    let choices = allowed_values(arg);
+    match ValueKind::of(arg) {
+        ValueKind::Text if !choices.is_empty() => format!("{first} ({})", choices.join(", ")),
         _ => first.to_owned(),
     }
 }
 
-fn setting(key: &str, arg: &Arg, matches: &ArgMatches, said: &Said) -> String {
+fn setting_line(key: &str, arg: &Arg, matches: &ArgMatches, file: &FileSettings) -> String {
     let id = arg.get_id().as_str();
     let Some(values) = matches.get_raw(id) else {
-        // An array without a value goes before a default that has some.
-        let is_emptied = said.says(key) && is_repeatable(arg);
-        return if is_emptied { format!("{key} = []  # file") } else { format!("#{key} = {}", example(arg)) };
+        // An empty array in the file overrides a default that is not empty.
+        let is_emptied = file.contains(key) && is_repeatable(arg);
+        return if is_emptied {
+            format!("{key} = []  # file")
+        } else {
+            format!("#{key} = {}", example_value(arg))
+        };
     };
     let source = match matches.value_source(id) {
         Some(ValueSource::CommandLine) => "flag",
         Some(ValueSource::EnvVariable) => "environment",
-        _ if said.says(key) => "file",
+        _ if file.contains(key) => "file",
         _ => "default",
     };
     if is_secret(arg) {
-        return format!("# {key} is set ({source}), and never shown");
+        return format!("# {key} is set ({source}), but not shown");
     }
-    match values.map(|value| literal(arg, value)).collect::<Option<Vec<_>>>() {
-        None => format!("# {key} is set ({source}), to bytes that are not UTF-8 and cannot stand in TOML"),
+    match values.map(|value| toml_literal(arg, value)).collect::<Option<Vec<_>>>() {
+        None => format!("# {key} is set ({source}), but TOML cannot represent it: it is not UTF-8"),
         Some(values) if is_repeatable(arg) => format!("{key} = [{}]  # {source}", values.join(", ")),
         Some(values) => format!("{key} = {}  # {source}", values.join(", ")),
     }
 }
 
-/// What stands where nothing is set, in the form that a value would have.
-fn example(arg: &Arg) -> String {
+/// Returns a placeholder in the form of a value, for a setting that is not set.
+fn example_value(arg: &Arg) -> String {
     let placeholder = placeholder(arg);
-    let example = match Form::of(arg) {
-        Form::Text => format!("{placeholder:?}"),
-        Form::Switch | Form::Number => placeholder,
+    let example = match ValueKind::of(arg) {
+        ValueKind::Text => format!("{placeholder:?}"),
+        ValueKind::Switch | ValueKind::Number | ValueKind::Size => placeholder,
     };
     if is_repeatable(arg) { format!("[{example}]") } else { example }
 }
 
-/// A value in TOML; none where it is not UTF-8. A flag takes `+4` and `04`, which TOML does not.
-fn literal(arg: &Arg, value: &OsStr) -> Option<String> {
+/// Formats a value as TOML; `None` if it is not UTF-8. Flags accept `+4` and `04`, but TOML does not.
+fn toml_literal(arg: &Arg, value: &OsStr) -> Option<String> {
     let text = value.to_str()?;
-    Some(match Form::of(arg) {
-        Form::Text => Value::String(text.to_owned()).to_string(),
-        Form::Number => text.parse::<u64>().map_or_else(|_| text.to_owned(), |number| number.to_string()),
-        Form::Switch => text.to_owned(),
+    Some(match ValueKind::of(arg) {
+        ValueKind::Text => Value::String(text.to_owned()).to_string(),
+        ValueKind::Number => {
+            text.parse::<u64>().map_or_else(|_| text.to_owned(), |number| number.to_string())
+        }
+        ValueKind::Size => match text.parse::<u64>() {
+            Ok(bytes) if i64::try_from(bytes).is_ok() => bytes.to_string(),
+            _ => Value::String(text.to_owned()).to_string(),
+        },
+        ValueKind::Switch => text.to_owned(),
     })
 }

@@ -1,14 +1,14 @@
-//! How far something long has come, for who waits for it at a terminal.
+//! A progress bar for long commands at a terminal.
 
 use std::io::{IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar on standard error.
+/// A progress bar on standard error.
 pub(super) struct Progress(ProgressBar);
 
 impl Progress {
-    /// Shown on a terminal only; what is short is done before it appears.
+    /// Creates a bar that is visible on a terminal only. Short work ends before it appears.
     pub(super) fn on_terminal() -> Self {
         if !std::io::stderr().is_terminal() {
             return Self::hidden();
@@ -19,24 +19,24 @@ impl Progress {
         Self(bar)
     }
 
-    /// Never shown.
+    /// Creates a bar that is never visible.
     pub(super) fn hidden() -> Self {
         Self(ProgressBar::hidden())
     }
 
-    /// Begins `what`, of `all` steps.
-    pub(super) fn begin(&self, what: &'static str, all: u64) {
+    /// Starts a bar with a label and a number of steps.
+    pub(super) fn start(&self, what: &'static str, all: u64) {
         self.0.set_message(what);
         self.0.set_length(all);
     }
 
-    /// So many steps are done.
-    pub(super) fn step(&self, done: u64) {
+    /// Sets the number of steps that are done.
+    pub(super) fn set_done(&self, done: u64) {
         self.0.set_position(done);
     }
 
-    /// Says something beside it. Where standard error is closed there is nobody to tell.
-    pub(super) fn say(&self, text: &str) {
+    /// Prints a line on standard error, above the bar. Ignores a closed standard error.
+    pub(super) fn print_line(&self, text: &str) {
         self.0.suspend(|| drop(writeln!(std::io::stderr(), "{text}")));
     }
 }

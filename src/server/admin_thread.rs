@@ -1,68 +1,71 @@
-//! The operator's address: it listens before anything is read, says how far reading is, and gets its other parts when all is read.
+//! The thread of the admin address. It listens before snapshots and log are read, reports how far they are
+//! read, and gets its other parts when all is read.
 
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
-use super::event_log::{Recording, bell};
-use super::{BootError, bind, serve};
-use crate::admin::startup::{Parts, Reading, Starting};
-use crate::admin::{Operator, Read};
-use crate::api::Desk;
-use crate::config::Connections;
+use super::event_log::{EventLog, wakeup_pair};
+use super::{BootError, bind, start_thread};
+use crate::admin::startup::{DeferredParts, Startup, StartupProgress};
+use crate::admin::{AdminService, ServerMetrics};
+use crate::api::Handler;
+use crate::config::ConnectionLimits;
 use crate::http::request::Surface;
 use crate::metrics::Totals;
-use crate::worker::{ENDPOINTS_COUNTED, Kernel, Plan, Stopping};
+use crate::worker::{Driver, ENDPOINT_COUNTERS, Lifecycle, WorkerConfig};
 
-/// The operator's thread, while a server starts.
-pub(super) struct Operating {
-    /// How far reading has come, for it to tell.
-    pub(super) reading: Reading,
-    parts: SyncSender<Parts>,
-    /// Wakes it when what takes longer is done.
-    ring: UnixStream,
+/// A handle of the admin thread while the server starts.
+pub(super) struct AdminThread {
+    /// The progress that the admin thread reports.
+    pub(super) progress: StartupProgress,
+    parts_tx: SyncSender<DeferredParts>,
+    /// Wakes the admin thread when a job is done.
+    wakeup_tx: UnixStream,
 }
 
-impl Operating {
-    /// Listens on `address` and answers there with the service that `operator` makes.
-    pub(super) fn begin(
-        kernel: Kernel,
-        connections: Connections,
+impl AdminThread {
+    /// Starts the thread: it listens on `address` and answers with the service that `make_service` creates.
+    pub(super) fn start(
+        driver: Driver,
+        connections: ConnectionLimits,
         address: SocketAddr,
-        operator: impl FnOnce() -> Operator + Send + 'static,
+        make_service: impl FnOnce() -> AdminService + Send + 'static,
     ) -> Result<Self, BootError> {
-        let (ring, bell) = bell()?;
-        let (sender, parts) = sync_channel(1);
-        let reading = Reading::default();
-        let starting = Starting { reading: reading.clone(), parts };
-        serve(Plan {
-            name: "operator".to_owned(),
+        let (wakeup_tx, wakeup_rx) = wakeup_pair()?;
+        let (parts_tx, parts) = sync_channel(1);
+        let progress = StartupProgress::default();
+        let startup = Startup { progress: progress.clone(), parts };
+        start_thread(WorkerConfig {
+            name: "admin".to_owned(),
             cpu: None,
-            kernel,
-            spin: Duration::ZERO,
+            driver,
+            busy_poll: Duration::ZERO,
             connections,
-            // Its answers are not counted among the public ones, its connections not waited for at the end.
-            totals: Totals::new(ENDPOINTS_COUNTED),
-            stopping: Stopping::default(),
+            // Its own totals and lifecycle: admin responses do not count as public ones, and shutdown does
+            // not wait for admin connections.
+            totals: Totals::new(ENDPOINT_COUNTERS),
+            lifecycle: Lifecycle::default(),
             listeners: vec![(bind(address, "--admin")?, Surface::Admin)],
-            bell: Some(bell),
-            service: move || operator().starting(starting),
+            wakeup_rx: Some(wakeup_rx),
+            make_service: move || make_service().with_startup(startup),
         })?;
-        tracing::info!("the operator's address is http://{address}");
-        Ok(Self { reading, parts: sender, ring })
+        let url = format!("http://{address}");
+        tracing::info!(%url, "listening on the admin address");
+        Ok(Self { progress, parts_tx, wakeup_tx })
     }
 
-    /// Hands over what there is now: all is read.
-    pub(super) fn complete(
+    /// Sends the parts that exist only after snapshots and log are read.
+    pub(super) fn finish_startup(
         self,
-        recording: &Recording,
-        desk: impl FnOnce() -> Desk + Send + 'static,
-        read: Read,
+        event_log: &EventLog,
+        make_handler: impl FnOnce() -> Handler + Send + 'static,
+        metrics: ServerMetrics,
     ) {
-        let visitors = recording.visitors(self.ring, read.jobs.clone());
-        let make = Box::new(move || (desk(), visitors()));
-        // There is room for the one message; a thread that is gone has panicked, and said so.
-        let _ = self.parts.try_send(Parts { make, read });
+        let make_visitors = event_log.visitor_handler(self.wakeup_tx, metrics.jobs.clone());
+        let make = Box::new(move || (make_handler(), make_visitors()));
+        // The channel has room for this one message. If the thread is gone, it panicked and logged that.
+        let _ = self.parts_tx.try_send(DeferredParts { make, metrics });
     }
 }

@@ -1,5 +1,6 @@
-//! The log as the server has it: opened and replayed before anything listens, written by one thread, stopped last. What it says of
-//! visitors is loaded from a checkpoint first, and kept in checkpoints from then on.
+//! The server's event log. It is opened and replayed before the public addresses listen, written by one
+//! thread, and stopped last. Visitor profiles are restored from a checkpoint first, and saved to checkpoints
+//! from then on.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -9,251 +10,270 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::BootError;
-use crate::admin::Visitors;
-use crate::admin::startup::Reading;
-use crate::api::Recorder;
+use crate::admin::VisitorHandler;
+use crate::admin::startup::StartupProgress;
+use crate::api::EventSink;
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Ack, Config};
+use crate::config::Config;
 use crate::ids;
 use crate::limits::CHECKPOINT_STOP_MS;
-use crate::metrics::{JobCounts, Recorded, Syncs};
+use crate::metrics::{EventCounters, JobCounters, SyncLatency};
 use crate::storage::disk::{Disk, RealDisk};
-use crate::visitors::checkpoint::Figures;
-use crate::visitors::checkpoint::directory::{Folder, checkpoint_name};
-use crate::visitors::checkpoint::restore::{Reach, Restored, restore};
-use crate::visitors::checkpoint::scheduler::{self, making};
-use crate::visitors::live::{Live, Looks};
+use crate::visitors::checkpoint::CheckpointMetrics;
+use crate::visitors::checkpoint::directory::{CheckpointDirectory, checkpoint_name};
+use crate::visitors::checkpoint::restore::{LogRange, RestoredTable, restore};
+use crate::visitors::checkpoint::scheduler::{self, build_checkpointer};
+use crate::visitors::live::{ProfileReaders, ProfileTable};
 use crate::visitors::log::{
-    self, Erased, Follower, Held, LogError, Options, Queue, Records, Report, Secret, Visitor, WriterThread,
+    ErasureSummary, LockedLog, LogConsumer, LogError, Options, Queue, Records, RecoveryReport, SeqRange,
+    TombstoneKey, VisitorIds, WriterThread,
 };
 
-/// The log at work.
-pub(super) struct Recording {
+/// The running event log.
+pub(super) struct EventLog {
     pub(super) queue: Queue,
-    pub(super) syncs: Syncs,
-    pub(super) recorded: Recorded,
-    /// What the log says of visitors.
-    pub(super) looks: Looks,
-    folder: PathBuf,
-    /// What became of checkpoints.
-    pub(super) checkpoints: Arc<Figures>,
-    /// What a last checkpoint may take, in milliseconds.
-    stop_ms: Arc<AtomicU64>,
+    pub(super) sync_latency: SyncLatency,
+    pub(super) event_counters: EventCounters,
+    /// Read access to the visitor profiles.
+    pub(super) profiles: ProfileReaders,
+    directory: PathBuf,
+    /// Metrics of the checkpointer.
+    pub(super) checkpoint_metrics: Arc<CheckpointMetrics>,
+    /// Time that the last checkpoint may take on shutdown, in milliseconds.
+    checkpoint_stop_ms: Arc<AtomicU64>,
     writer: WriterThread,
 }
 
-/// Who is told what the log has.
-struct Told {
-    syncs: Syncs,
-    visitors: Live,
-    /// Until recovery is done: how far it is, and the last seq that is to come.
-    reading: Option<(Reading, u64)>,
+/// A log consumer: it folds records into profiles, and measures syncs and recovery.
+struct LogObserver {
+    sync_latency: SyncLatency,
+    profiles: ProfileTable,
+    /// The progress of recovery and the last seq of the log; `None` when recovery is done.
+    progress: Option<(StartupProgress, u64)>,
 }
 
-impl Follower for Told {
-    fn fold(&mut self, records: Records<'_>) {
-        if let Some((reading, last)) = &self.reading {
-            reading.log(records.seqs().end.saturating_sub(1), *last);
+impl LogConsumer for LogObserver {
+    fn consume(&mut self, records: Records<'_>) {
+        if let Some((progress, last)) = &self.progress {
+            progress.set_log(records.seqs().end.saturating_sub(1), *last);
         }
-        self.visitors.fold(records);
+        self.profiles.fold(records);
     }
 
-    fn erase(&mut self, visitor: &Visitor, seq: u64) {
-        let ids = visitor.ids.iter().map(|(whose, id)| (*whose, id.as_str()));
-        self.visitors.erase(&visitor.site, ids, seq);
+    fn on_erase(&mut self, visitor: &VisitorIds, seq: u64) {
+        let ids = visitor.ids.iter().map(|(kind, id)| (*kind, id.as_str()));
+        self.profiles.erase(&visitor.site, ids, seq);
     }
 
-    fn synced(&mut self, took: Duration) {
-        self.syncs.record(took);
+    fn on_sync(&mut self, took: Duration) {
+        self.sync_latency.record(took);
     }
 
-    fn recovering(&mut self, done: usize, of: usize) {
+    fn on_recovery_progress(&mut self, done: usize, of: usize) {
         if of > 1 {
-            tracing::info!("reading the log: {done} of {of} segments");
+            tracing::info!(segments_done = done, segments = of, "reading the log");
         }
         if done == of {
-            self.reading = None;
+            self.progress = None;
         }
     }
 
-    fn between(&mut self, clock: &dyn Clock, durable: Option<u64>) -> Option<Duration> {
-        self.visitors.between(clock, durable)
+    fn on_idle(&mut self, clock: &dyn Clock, durable: Option<u64>) -> Option<Duration> {
+        self.profiles.on_idle(clock, durable)
     }
 
-    fn closed(&mut self, clock: &dyn Clock, durable: Option<u64>) {
-        self.visitors.close(clock, durable);
+    fn on_closed(&mut self, clock: &dyn Clock, durable: Option<u64>) {
+        self.profiles.close(clock, durable);
     }
 
-    fn covered(&self) -> u64 {
-        self.visitors.covered()
+    fn checkpointed_seq(&self) -> u64 {
+        self.profiles.checkpointed_seq()
     }
 
-    fn held_back(&mut self) {
-        self.visitors.held_back();
+    fn on_retention_blocked(&mut self) {
+        self.profiles.on_retention_blocked();
     }
 }
 
-impl Recording {
-    /// Opens the log in the data folder and begins to write it; tells `reading` how far that is.
-    pub(super) fn start(config: &Config, reading: &Reading) -> Result<Self, BootError> {
-        let folder = &config.data;
-        let cause = |cause: LogError| BootError::Data { folder: folder.clone(), cause };
+impl EventLog {
+    /// Opens the log in the data directory, replays it, and starts its threads. Reports its progress to
+    /// `progress`.
+    pub(super) fn start(config: &Config, progress: &StartupProgress) -> Result<Self, BootError> {
+        let directory = &config.data;
+        let data_error = |cause: LogError| BootError::Data { directory: directory.clone(), cause };
         let (disk, clock) = (Arc::new(RealDisk) as Arc<dyn Disk>, Arc::new(SystemClock::new()));
-        let held = Held::hold(folder, Arc::clone(&disk)).map_err(cause)?;
-        let reach = held.reach().map_err(cause)?;
-        let checkpoints = Folder::new(Arc::clone(&disk), folder);
-        let (first, last) = (reach.first, reach.last);
-        reading.log(0, last);
-        let restored = restored(config, &checkpoints, Reach { first, last }, reading)?;
-        let Restored { table, secret: old_secret, seq, standing, .. } = restored;
-        let (known, secret) = (table.len(), old_secret.unwrap_or_else(secret));
-        let (live, looks) = Live::standing(table, secret, config.profiles_memory);
-        let options_of_making = scheduler::Options {
-            log_bytes: config.checkpoint_bytes,
-            ..scheduler::Options::new(secret, config.profiles_memory)
+        // 1. Lock the data directory and find the ends of the log.
+        let log = LockedLog::lock(directory, Arc::clone(&disk)).map_err(data_error)?;
+        let SeqRange { first, last } = log.seq_range().map_err(data_error)?;
+        progress.set_log(0, last);
+        // 2. Restore the profiles from a checkpoint.
+        let checkpoints = CheckpointDirectory::new(Arc::clone(&disk), directory);
+        let restored = restore_profiles(config, &checkpoints, LogRange { first, last }, progress)?;
+        let RestoredTable { table, secret, seq, checkpoint_state, .. } = restored;
+        let (entries, hash_key) = (table.len(), secret.unwrap_or_else(random_hash_key));
+        let profiles_bytes = config.profiles_memory.0;
+        let (table, profiles) = ProfileTable::from_table(table, hash_key, profiles_bytes);
+        let checkpoint_options = scheduler::Options {
+            log_bytes: config.checkpoint_bytes.0,
+            ..scheduler::Options::new(hash_key, profiles_bytes)
         };
-        let stop_ms = Arc::clone(&options_of_making.stop_ms);
-        let figures = Arc::<Figures>::default();
-        let (making, scribe) = making(checkpoints, options_of_making, standing, Arc::clone(&figures));
-        let syncs = Syncs::default();
-        let names = Secret::read(disk, folder).map_err(cause)?;
-        reading.log(seq, last);
-        let told = Told {
-            syncs: syncs.clone(),
-            visitors: live.keeping(making).naming(names),
-            reading: Some((reading.clone(), last)),
+        let checkpoint_stop_ms = Arc::clone(&checkpoint_options.stop_ms);
+        let checkpoint_metrics = Arc::<CheckpointMetrics>::default();
+        let (scheduler, checkpointer) = build_checkpointer(
+            checkpoints,
+            checkpoint_options,
+            checkpoint_state,
+            Arc::clone(&checkpoint_metrics),
+        );
+        // 3. Replay the log after the checkpoint.
+        let sync_latency = SyncLatency::default();
+        let tombstone_key = TombstoneKey::read(disk, directory).map_err(data_error)?;
+        progress.set_log(seq, last);
+        let observer = LogObserver {
+            sync_latency: sync_latency.clone(),
+            profiles: table.with_checkpoints(scheduler).with_tombstone_key(tombstone_key),
+            progress: Some((progress.clone(), last)),
         };
-        let options = Options { folded_seq: seq, ..options(config) };
-        let (queue, writer, report) = held.open(options, clock, Box::new(told)).map_err(cause)?;
-        say(config, &report);
-        say_visitors(seq, known, report.records);
-        scribe.spawn().map_err(BootError::Thread)?;
+        let options = Options { checkpointed_seq: seq, ..log_options(config) };
+        let (queue, writer, report) = log.open(options, clock, Box::new(observer)).map_err(data_error)?;
+        log_recovery(config, &report);
+        log_profiles(seq, entries, report.records);
+        // 4. Start the threads.
+        checkpointer.spawn().map_err(BootError::Thread)?;
         let writer = WriterThread::spawn(queue.clone(), writer).map_err(BootError::Thread)?;
-        let (recorded, folder) = (Recorded::default(), folder.clone());
-        Ok(Self { queue, syncs, recorded, looks, folder, checkpoints: figures, stop_ms, writer })
+        Ok(Self {
+            queue,
+            sync_latency,
+            event_counters: EventCounters::default(),
+            profiles,
+            directory: directory.clone(),
+            checkpoint_metrics,
+            checkpoint_stop_ms,
+            writer,
+        })
     }
 
-    /// A worker's way to the log, and the bell that says when something came back.
-    pub(super) fn recorder(
+    /// Returns a constructor of a worker's event sink, and the socket that wakes the worker when requests
+    /// complete.
+    pub(super) fn event_sink(
         &self,
-    ) -> Result<(impl FnOnce() -> Recorder + Send + 'static, UnixStream), BootError> {
-        let (ring, bell) = bell()?;
-        let wake = move || drop((&ring).write(&[1]));
-        let (port, recorded) = (self.queue.port(Arc::new(wake)), self.recorded.clone());
-        Ok((move || Recorder::new(port, recorded), bell))
+    ) -> Result<(impl FnOnce() -> EventSink + Send + 'static, UnixStream), BootError> {
+        let (wakeup_tx, wakeup_rx) = wakeup_pair()?;
+        let wake = move || drop((&wakeup_tx).write(&[1]));
+        let (client, counters) = (self.queue.client(Arc::new(wake)), self.event_counters.clone());
+        Ok((move || EventSink::new(client, counters), wakeup_rx))
     }
 
-    /// What the operator asks the log through, and what it says of visitors; what takes longer rings `ring`.
-    pub(super) fn visitors(
+    /// Returns a constructor of the admin handler for visitors. Its jobs write to `wakeup_tx` when they
+    /// are done.
+    pub(super) fn visitor_handler(
         &self,
-        ring: UnixStream,
-        counts: JobCounts,
-    ) -> impl FnOnce() -> Visitors + Send + 'static {
-        let (visitors, log, folder) = (self.looks.clone(), self.queue.clone(), self.folder.clone());
-        let checkpoints = Arc::clone(&self.checkpoints);
-        move || Visitors::new(visitors.lookup(), log, folder, checkpoints, ring, counts)
+        wakeup_tx: UnixStream,
+        counters: JobCounters,
+    ) -> impl FnOnce() -> VisitorHandler + Send + 'static {
+        let (profiles, queue, directory) =
+            (self.profiles.clone(), self.queue.clone(), self.directory.clone());
+        let checkpoints = Arc::clone(&self.checkpoint_metrics);
+        move || VisitorHandler::new(profiles.reader(), queue, directory, checkpoints, wakeup_tx, counters)
     }
 
-    /// Answers what was taken, syncs and seals, and makes a last checkpoint if that takes no longer than `left`.
+    /// Completes the queued requests, syncs and seals the log, and writes a last checkpoint if that takes no
+    /// longer than `left`.
     pub(super) fn stop(self, left: Duration) {
         let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
-        self.stop_ms.store(left_ms.min(CHECKPOINT_STOP_MS), Ordering::Relaxed);
+        self.checkpoint_stop_ms.store(left_ms.min(CHECKPOINT_STOP_MS), Ordering::Relaxed);
         match self.writer.stop() {
             Ok(stopped) if stopped.durable_seq < stopped.last_seq => tracing::error!(
-                "the disk failed to the end: seq {} to {} were acknowledged as written and may be lost",
-                stopped.durable_seq + 1,
-                stopped.last_seq
+                first_seq = stopped.durable_seq + 1,
+                last_seq = stopped.last_seq,
+                "the disk failed until shutdown; these records were acknowledged as written and may be lost"
             ),
-            Ok(stopped) => tracing::info!("the log is sealed, up to seq {}", stopped.durable_seq),
-            Err(_) => tracing::error!("the writer had panicked; the log is recovered at the next start"),
+            Ok(stopped) => tracing::info!(durable_seq = stopped.durable_seq, "sealed the log"),
+            Err(_) => tracing::error!("the log writer panicked; the next start recovers the log"),
         }
     }
 }
 
-/// A pair of sockets: what is written to the first wakes the thread that has the second.
-pub(super) fn bell() -> Result<(UnixStream, UnixStream), BootError> {
+/// Creates a pair of sockets: a byte written to the first wakes the thread that polls the second.
+pub(super) fn wakeup_pair() -> Result<(UnixStream, UnixStream), BootError> {
     let cause =
-        |cause| BootError::System { what: "a thread cannot be told of what is done (ulimit -n)", cause };
-    let (ring, bell) = UnixStream::pair().map_err(cause)?;
-    // A bell that is full of rings is heard anyway.
-    ring.set_nonblocking(true).map_err(cause)?;
-    Ok((ring, bell))
+        |cause| BootError::System { what: "cannot create a pair of sockets (check ulimit -n)", cause };
+    let (wakeup_tx, wakeup_rx) = UnixStream::pair().map_err(cause)?;
+    // If the socket is full, the write fails. The thread wakes anyway: it has unread bytes.
+    wakeup_tx.set_nonblocking(true).map_err(cause)?;
+    Ok((wakeup_tx, wakeup_rx))
 }
 
-/// The table of visitors as the newest checkpoint has it, as far as the log bears it out.
-fn restored(config: &Config, folder: &Folder, log: Reach, reading: &Reading) -> Result<Restored, BootError> {
-    let refused = |cause| BootError::Visitors { folder: config.data.clone(), cause };
-    let mut progress = |done: u64, of: u64| {
-        reading.visitors(done, of);
-        if done.is_multiple_of(LOADED_SAID) {
-            tracing::info!("reading what is known of visitors: {done} of {of}");
+/// Restores the table of visitors from the newest checkpoint that is consistent with the log.
+fn restore_profiles(
+    config: &Config,
+    checkpoints: &CheckpointDirectory,
+    log: LogRange,
+    progress: &StartupProgress,
+) -> Result<RestoredTable, BootError> {
+    let restore_error = |cause| BootError::Visitors { directory: config.data.clone(), cause };
+    let mut on_progress = |done: u64, of: u64| {
+        progress.set_visitors(done, of);
+        if done.is_multiple_of(LOG_EVERY_ENTRIES) {
+            tracing::info!(entries_done = done, entries = of, "reading the checkpoint");
         }
     };
-    let restored = restore(folder, log, config.profiles_memory, &mut progress).map_err(refused)?;
-    for finding in &restored.findings {
-        tracing::warn!("{finding}");
+    let restored = restore(checkpoints, log, config.profiles_memory.0, &mut on_progress);
+    let restored = restored.map_err(restore_error)?;
+    for finding in &restored.warnings {
+        tracing::warn!(%finding, "problem while restoring visitor profiles");
     }
     Ok(restored)
 }
 
-/// A line for each so many entries: some seconds.
-const LOADED_SAID: u64 = 5_000_000;
+/// Restored entries between two progress lines in the log: a few seconds of work.
+const LOG_EVERY_ENTRIES: u64 = 5_000_000;
 
-fn say_visitors(seq: u64, known: usize, records: u64) {
-    match seq {
-        0 => tracing::info!("what is known of visitors comes from the {records} records of the log"),
-        _ => tracing::info!(
-            "what is known of visitors comes from {}, {known} entries, and the {records} records behind it",
-            checkpoint_name(seq)
-        ),
-    }
+fn log_profiles(seq: u64, entries: usize, records: u64) {
+    let checkpoint = if seq == 0 { "none".to_owned() } else { checkpoint_name(seq) };
+    tracing::info!(records, %checkpoint, entries, "rebuilt visitor profiles");
 }
 
-/// What visitors are found by is nobody's to choose.
-fn secret() -> [u8; 16] {
-    let [high, low] = [ids::random(), ids::random()].map(u64::to_ne_bytes);
-    std::array::from_fn(|at| if at < 8 { high[at] } else { low[at - 8] })
+/// Returns a random key for hashing visitor IDs, so that clients cannot construct collisions.
+fn random_hash_key() -> [u8; 16] {
+    let [high, low] = [ids::random_u64(), ids::random_u64()].map(u64::to_ne_bytes);
+    std::array::from_fn(|i| if i < 8 { high[i] } else { low[i - 8] })
 }
 
-fn options(config: &Config) -> Options {
+fn log_options(config: &Config) -> Options {
     const DAY_MS: i64 = 24 * 60 * 60 * 1000;
     Options {
-        ack: match config.ack {
-            Ack::Disk => log::Ack::Disk,
-            Ack::Written => log::Ack::Written,
-        },
-        segment_bytes: config.segment_bytes,
+        ack: config.ack,
+        segment_bytes: config.segment_bytes.0,
         retain_ms: config.retain_days.map(|days| i64::from(days) * DAY_MS),
-        retain_bytes: config.retain_bytes,
-        seed: ids::random(),
+        retain_bytes: config.retain_bytes.map(|size| size.0),
+        hash_seed: ids::random_u64(),
         ..Options::default()
     }
 }
 
-fn say(config: &Config, report: &Report) {
+fn log_recovery(config: &Config, report: &RecoveryReport) {
     let retention = match (config.retain_days, config.retain_bytes) {
-        (None, None) => "kept for ever (--retain-days, --retain-bytes)".to_owned(),
+        (None, None) => "unlimited".to_owned(),
         (days, bytes) => {
-            let days = days.map(|days| format!("for {days} days"));
-            let bytes = bytes.map(|bytes| format!("up to {bytes} bytes"));
-            format!("kept {}", days.into_iter().chain(bytes).collect::<Vec<_>>().join(" and "))
+            let days = days.map(|days| format!("{days} days"));
+            let bytes = bytes.map(|size| size.to_string());
+            days.into_iter().chain(bytes).collect::<Vec<_>>().join(" and ")
         }
     };
-    let (folder, next) = (config.data.display(), report.next_seq);
-    tracing::info!("events go to {folder}, {retention}; the next one gets seq {next}");
-    if let Some(erased) = &report.finished {
-        let Erased { records, segments, seq } = erased;
-        tracing::info!(
-            "an erasure that had been cut short is finished: up to seq {seq}, {records} records in {segments} segments"
-        );
+    let directory = config.data.display();
+    tracing::info!(%directory, next_seq = report.next_seq, %retention, "opened the event log");
+    if let Some(erased) = &report.finished_erasure {
+        let ErasureSummary { records, segments, seq } = erased;
+        tracing::info!(seq, records, segments, "finished an interrupted erasure");
     }
-    for finding in &report.findings {
-        match finding.flaw.is_loud() {
-            true => tracing::error!("{finding}"),
-            false => tracing::warn!("{finding}"),
+    for finding in &report.damage {
+        match finding.kind.is_unexpected() {
+            true => tracing::error!(%finding, "found damage in the log"),
+            false => tracing::warn!(%finding, "found an invalid tail in the log"),
         }
     }
-    if report.findings_left_out > 0 {
-        tracing::error!("and {} findings more: `parallax check {folder}`", report.findings_left_out);
+    if report.damage_left_out > 0 {
+        tracing::error!(more = report.damage_left_out, "found more damage; run `parallax check {directory}`");
     }
 }

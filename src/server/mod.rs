@@ -1,8 +1,19 @@
-//! Boot: what is started in which order, and which thread does what.
+//! Startup and shutdown: the order of the steps, and the threads that they start.
 //!
-//! The order: the addresses are claimed, so that a port in use is noticed before anything else is
-//! done; the operator's address listens; the snapshots are scanned and the log is read, of which it
-//! tells how far that is; the workers listen. When `start` returns, every listener accepts.
+//! Startup:
+//! 1. Claim the addresses, so that a port in use is an error before any other work is done.
+//! 2. Start the admin thread. It reports the progress of steps 3 and 4.
+//! 3. Scan the snapshots and start the watcher.
+//! 4. Restore the visitor profiles, replay the log, and start the log writer and the checkpointer.
+//! 5. Give the admin thread the parts that need snapshots and log.
+//! 6. Start the workers. When [`start`] returns, every listener accepts.
+//!
+//! Shutdown, at SIGTERM or SIGINT, in at most 10 s:
+//! 1. Stop accepting on the public addresses.
+//! 2. Answer the received requests. Each response is the last of its connection.
+//! 3. Stop the log writer: it syncs and seals the log, and writes a last checkpoint if time is left.
+//!
+//! A second signal during step 2 ends the process at once. The next start recovers the log.
 
 mod admin_thread;
 mod event_log;
@@ -10,7 +21,7 @@ mod event_log;
 use std::collections::HashSet;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
@@ -18,297 +29,343 @@ use std::time::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use self::admin_thread::Operating;
-use self::event_log::Recording;
-use crate::admin::{Metrics, Operator, Read};
-use crate::api::token_bucket::Throttle;
-use crate::api::{Desk, Settings};
-use crate::config::{Config, Connections, Driver};
+use self::admin_thread::AdminThread;
+use self::event_log::EventLog;
+use crate::admin::{AdminService, Metrics, ServerMetrics};
+use crate::api::token_bucket::RateLimiter;
+use crate::api::{Handler, Settings};
+use crate::config::{Config, ConnectionLimits, DriverChoice};
 use crate::http::request::Surface;
-use crate::limits::memory_sum::{self, Term};
+use crate::limits::memory_sum::{self, MemoryParams, Term};
 use crate::limits::{
-    CONNECTIONS_FEW, CONNECTIONS_MAX, CONNECTIONS_MEMORY_BYTES_MIN, DESCRIPTORS_PER_THREAD,
-    DESCRIPTORS_RESERVED, OPERATOR_CONNECTIONS_MAX, REFUSED_WAITED_FOR_MAX,
+    ADMIN_CONNECTIONS_MAX, CONNECTIONS_MAX_DEFAULT, CONNECTIONS_MEMORY_BYTES_MIN, LINGERING_REJECTIONS_MAX,
 };
-use crate::metrics::{JobCounts, Totals};
-use crate::resolve::user_agent::Agents;
-use crate::site::catalog::catalog::Current;
-use crate::site::catalog::directory::Shelf;
-use crate::site::catalog::watcher::{self, Watched};
-use crate::site::snapshot::open::Budget;
+use crate::metrics::{JobCounters, Totals};
+use crate::resolve::user_agent::UserAgentParser;
+use crate::site::catalog::catalog::CurrentCatalog;
+use crate::site::catalog::directory::SnapshotDirectory;
+use crate::site::catalog::watcher::{self, WatcherHandle};
+use crate::site::snapshot::open::SnapshotBudget;
 use crate::visitors::checkpoint::restore::RestoreError;
 use crate::visitors::log::LogError;
 use crate::visitors::store::table::memory_bytes_max;
-use crate::worker::{self, ENDPOINTS_COUNTED, Kernel, Plan, Stopping};
+use crate::worker::{self, Driver, ENDPOINT_COUNTERS, Lifecycle, WorkerConfig};
 use crate::{clock, ids, storage};
 
-/// Where a server listens, ports filled in.
+/// File descriptors for everything else that is not yet open when serving begins: a snapshot and its copy,
+/// directories, a new segment, and the files that `/metrics` reads.
+const DESCRIPTORS_RESERVED: usize = 10;
+
+/// File descriptors of a serving thread: two for its listener, its io_uring, its waker, two ends of a wakeup
+/// channel, and one in reserve.
+const DESCRIPTORS_PER_THREAD: usize = 7;
+
+/// Number of connections below which the server logs a warning at startup that file descriptors are scarce.
+const CONNECTIONS_WARN_BELOW: usize = 1_000;
+
+/// The addresses of a server, with their actual ports.
 #[derive(Debug, Clone, Copy)]
 pub struct Addresses {
-    /// Edge's address.
+    /// The public address.
     pub listen: SocketAddr,
-    /// The address of events, where they have their own.
+    /// The address of the event endpoints, if they have their own.
     pub events_listen: Option<SocketAddr>,
-    /// The operator's address.
+    /// The admin address.
     pub admin: SocketAddr,
 }
 
-/// A server that serves, until the process ends.
-pub struct Running {
-    /// Where it listens.
+/// A running server.
+pub struct RunningServer {
+    /// Its addresses.
     pub addresses: Addresses,
-    /// Worker threads.
+    /// Number of worker threads.
     pub workers: usize,
-    /// What serves them.
-    pub kernel: Kernel,
-    /// Heard since before anything listened, so that none is lost.
+    /// The I/O interface of the workers.
+    pub driver: Driver,
+    /// Registered before any address listens, so that no signal is lost.
     signals: Signals,
-    watched: Watched,
-    stopping: Stopping,
-    /// The workers' own, held to stop them.
+    watcher: WatcherHandle,
+    lifecycle: Lifecycle,
+    /// Duplicate handles of the workers' listeners, used to stop accepting on shutdown.
     listeners: Vec<TcpListener>,
-    recording: Recording,
+    event_log: EventLog,
 }
 
-/// Why a server did not start.
+/// An error that prevents the start of a server.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
     #[error(
-        "{address} cannot be listened on: {cause}; is another server using the port? Name another by {flag}"
+        "cannot listen on {address}: {cause}. If another process uses the port, stop it or change {flag}"
     )]
     Address { address: SocketAddr, flag: &'static str, cause: io::Error },
-    #[error("the snapshots folder {} cannot be read: {cause}; create it, or name another by --snapshots", folder.display())]
-    Snapshots { folder: PathBuf, cause: io::Error },
+    #[error("cannot read the snapshots directory {}: {cause}. Create it, or set --snapshots", directory.display())]
+    Snapshots { directory: PathBuf, cause: io::Error },
     #[error(
-        "the data folder {} cannot be used: {cause}; stop the server that has it, mend what is wrong, or name another by --data", folder.display()
+        "cannot use the data directory {}: {cause}. Stop the server that uses it, fix the cause, or set --data", directory.display()
     )]
-    Data { folder: PathBuf, cause: LogError },
-    #[error("the data folder {} cannot be used: {cause}", folder.display())]
-    Visitors { folder: PathBuf, cause: RestoreError },
+    Data { directory: PathBuf, cause: LogError },
+    #[error("cannot restore visitor profiles from the data directory {}: {cause}", directory.display())]
+    Visitors { directory: PathBuf, cause: RestoreError },
     #[error(
-        "io_uring is not to be had: {0}; use --driver auto or epoll, or allow io_uring (sysctl kernel.io_uring_disabled, the container's seccomp profile)"
+        "io_uring is unavailable: {0}. Use --driver auto or epoll, or enable io_uring (sysctl kernel.io_uring_disabled, seccomp profile of the container)"
     )]
     Driver(io::Error),
     #[error("{what}: {cause}")]
     System { what: &'static str, cause: io::Error },
     #[error(
-        "this process may open {limit} files and connections, which leaves none for visitors: raise the limit (ulimit -n, LimitNOFILE) to {limit} + 1000 or more"
+        "the descriptor limit of {limit} leaves no descriptor for clients. Raise it (ulimit -n, LimitNOFILE) by 1000 or more"
     )]
     Descriptors { limit: u64 },
-    #[error(
-        "a thread cannot be started: {0}; raise the limits on processes and on locked memory (ulimit -u, -l)"
-    )]
+    #[error("cannot start a thread: {0}. Raise the limits on processes and on locked memory (ulimit -u, -l)")]
     Thread(io::Error),
 }
 
 /// Starts a server.
 ///
 /// # Errors
-/// What was in the way, and what to do about it.
-pub fn start(config: Config) -> Result<Running, BootError> {
-    let signals = signals()?;
-    let (addresses, _kept) = claim(&config)?;
-    let kernel = choose_kernel(config.driver)?;
-    let (current, budget) = (Current::default(), Budget::new(config.snapshots_memory));
-    let shelf = Shelf::new(budget.clone());
-    let (stopping, totals) = (Stopping::default(), Totals::new(ENDPOINTS_COUNTED));
-    let (agents, settings) = (Arc::new(Agents::new()), settings(&config));
-    let operators = Settings { address_limit: None, site_limit: None, ..settings.clone() };
+/// Returns the cause, with the setting or system limit to change.
+pub fn start(config: Config) -> Result<RunningServer, BootError> {
+    let signals = register_signals()?;
+    // 1. Claim the addresses. The reservations end when this function returns.
+    let (addresses, _reserved) = claim_addresses(&config)?;
+    let driver = choose_driver(config.driver)?;
+
+    // 2. Start the admin thread.
+    let (current, budget) = (CurrentCatalog::default(), SnapshotBudget::new(config.snapshots_memory.0));
+    let snapshots = SnapshotDirectory::new(budget.clone());
+    let (lifecycle, totals) = (Lifecycle::default(), Totals::new(ENDPOINT_COUNTERS));
+    let (agents, settings) = (Arc::new(UserAgentParser::new()), handler_settings(&config));
+    let admin_settings = Settings { address_limit: None, site_limit: None, ..settings.clone() };
     let metrics = Metrics {
         totals: totals.clone(),
-        publishing: shelf.publishing(),
+        publishing: snapshots.metrics(),
         budget,
         started_s: clock::now_s(),
-        read: None,
+        server: None,
     };
-    let first_desk = desk(&operators, &current, &agents);
-    let (token, stops) = (config.admin_token.clone(), stopping.clone());
-    let operator = || Operator::new(first_desk(), token, stops, metrics);
-    let operating = Operating::begin(kernel, operators_connections(&config), addresses.admin, operator)?;
-    let watched = publish(&config, &current, shelf)?;
-    operating.reading.scanned();
-    let recording = Recording::start(&config, &operating.reading)?;
+    let make_handler = handler_factory(&admin_settings, &current, &agents);
+    let token = config.admin_token.clone().filter(|token| !token.is_empty());
+    let admin_lifecycle = lifecycle.clone();
+    let make_service = || AdminService::new(make_handler(), token, admin_lifecycle, metrics);
+    let admin = AdminThread::start(driver, admin_connection_limits(&config), addresses.admin, make_service)?;
 
-    let cpus = worker::cpus();
+    // 3. Scan the snapshots.
+    let watcher = load_snapshots(&config, &current, snapshots)?;
+    admin.progress.set_scanned();
+
+    // 4. Restore the visitor profiles and replay the log.
+    let event_log = EventLog::start(&config, &admin.progress)?;
+
+    // 5. Complete the admin thread.
+    let cpus = worker::available_cpus();
     let workers = config.workers.unwrap_or(cpus.len()).max(1);
     let connections_max = connections_max(&config, workers)?;
-    let read = read(&config, workers, (stopping.clone(), connections_max), &recording);
-    let knowing = |settings: &Settings| {
-        let (desk, visitors) = (desk(settings, &current, &agents), recording.looks.clone());
-        move || desk().knowing(visitors.lookup())
+    let metrics = server_metrics(&config, workers, (lifecycle.clone(), connections_max), &event_log);
+    let handler_with_profiles = |settings: &Settings| {
+        let (make_handler, profiles) =
+            (handler_factory(settings, &current, &agents), event_log.profiles.clone());
+        move || make_handler().with_profiles(profiles.reader())
     };
-    operating.complete(&recording, knowing(&operators), read);
+    admin.finish_startup(&event_log, handler_with_profiles(&admin_settings), metrics);
 
-    let public = connections(&config, connections_max, workers);
+    // 6. Start the workers.
+    let connections = connection_limits(&config, connections_max, workers);
     let mut listeners = Vec::with_capacity(workers);
     for i in 0..workers {
         let own = bind_public(&addresses)?;
-        listeners.extend(held(&own)?);
-        let (recorder, bell) = recording.recorder()?;
-        let desk = knowing(&settings);
-        serve(Plan {
+        listeners.extend(clone_listeners(&own)?);
+        let (make_sink, wakeup_rx) = event_log.event_sink()?;
+        let make_handler = handler_with_profiles(&settings);
+        start_thread(WorkerConfig {
             name: format!("worker-{i}"),
             cpu: cpus.get(i % cpus.len().max(1)).copied(),
-            kernel,
-            spin: config.spin,
-            connections: public,
+            driver,
+            busy_poll: config.busy_poll,
+            connections,
             totals: totals.clone(),
-            stopping: stopping.clone(),
+            lifecycle: lifecycle.clone(),
             listeners: own,
-            bell: Some(bell),
-            service: move || desk().recording(recorder()),
+            wakeup_rx: Some(wakeup_rx),
+            make_service: move || make_handler().with_event_sink(make_sink()),
         })?;
     }
-    stopping.serve();
-    Ok(Running { addresses, workers, kernel, signals, watched, stopping, listeners, recording })
+    lifecycle.start_accepting();
+    Ok(RunningServer { addresses, workers, driver, signals, watcher, lifecycle, listeners, event_log })
 }
 
-/// What makes a desk, on the thread that answers there.
-fn desk(
+/// Returns a constructor of a handler, to be called on the thread that uses the handler.
+fn handler_factory(
     settings: &Settings,
-    current: &Current,
-    agents: &Arc<Agents>,
-) -> impl FnOnce() -> Desk + Send + use<> {
+    current: &CurrentCatalog,
+    agents: &Arc<UserAgentParser>,
+) -> impl FnOnce() -> Handler + Send + use<> {
     let (settings, current, agents) = (settings.clone(), current.clone(), Arc::clone(agents));
-    move || Desk::new(settings, &current, agents)
+    move || Handler::new(settings, &current, agents)
 }
 
-/// What there is to tell once the log is read.
-fn read(config: &Config, workers: usize, connections: (Stopping, usize), recording: &Recording) -> Read {
-    let memory = memory_sum::terms(config, workers, connections.1, memory_bytes_max(config.profiles_memory));
-    say_memory(&memory);
-    Read {
+/// Collects the sources of the metrics that exist only after the log is read.
+fn server_metrics(
+    config: &Config,
+    workers: usize,
+    connections: (Lifecycle, usize),
+    event_log: &EventLog,
+) -> ServerMetrics {
+    let rate_limits = [config.rate_limit_per_ip, config.rate_limit_per_site];
+    let memory = memory_sum::terms(&MemoryParams {
+        workers,
+        connections_max: connections.1,
+        budgets_bytes: workers * config.memory_bytes_per_worker(workers),
+        rate_limits: rate_limits.into_iter().flatten().count(),
+        snapshots_bytes: config.snapshots_memory.0,
+        profiles_bytes: config.profiles_memory.0,
+        table_bytes: memory_bytes_max(config.profiles_memory.0),
+    });
+    log_memory_sum(&memory);
+    ServerMetrics {
         memory,
         connections,
-        log: recording.queue.clone(),
-        syncs: recording.syncs.clone(),
-        recorded: recording.recorded.clone(),
-        checkpoints: Arc::clone(&recording.checkpoints),
-        visitors: recording.looks.clone(),
-        jobs: JobCounts::default(),
+        log: event_log.queue.clone(),
+        sync_latency: event_log.sync_latency.clone(),
+        event_counters: event_log.event_counters.clone(),
+        checkpoints: Arc::clone(&event_log.checkpoint_metrics),
+        profiles: event_log.profiles.clone(),
+        jobs: JobCounters::default(),
     }
 }
 
-fn signals() -> Result<Signals, BootError> {
-    let heard = |cause| BootError::System { what: "signals cannot be heard", cause };
-    Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(heard)
+fn register_signals() -> Result<Signals, BootError> {
+    let failed = |cause| BootError::System { what: "cannot register signal handlers", cause };
+    Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(failed)
 }
 
-/// The same listeners again, to stop them by.
-fn held(listeners: &[(TcpListener, Surface)]) -> Result<Vec<TcpListener>, BootError> {
-    let cause = |cause| BootError::System { what: "a listener cannot be held (ulimit -n)", cause };
+/// Returns duplicate handles of the listeners, used to stop accepting on shutdown.
+fn clone_listeners(listeners: &[(TcpListener, Surface)]) -> Result<Vec<TcpListener>, BootError> {
+    let cause = |cause| BootError::System { what: "cannot duplicate a listener (check ulimit -n)", cause };
     listeners.iter().map(|(listener, _)| listener.try_clone().map_err(cause)).collect()
 }
 
-fn choose_kernel(driver: Driver) -> Result<Kernel, BootError> {
-    let (kernel, note) = Kernel::choose(driver).map_err(BootError::Driver)?;
-    if let Some(note) = note {
-        tracing::warn!("{note}");
+fn choose_driver(choice: DriverChoice) -> Result<Driver, BootError> {
+    let (driver, warning) = Driver::choose(choice).map_err(BootError::Driver)?;
+    if let Some(warning) = warning {
+        tracing::warn!("{warning}");
     }
-    Ok(kernel)
+    Ok(driver)
 }
 
-/// What the operator set for all desks.
-fn settings(config: &Config) -> Settings {
-    warn_of_idle_limit(config);
-    let throttle = |limit: u32| Arc::new(Throttle::new(limit, clock::instant(), ids::random()));
+/// Returns the settings that all handlers share.
+fn handler_settings(config: &Config) -> Settings {
+    warn_about_ineffective_rate_limit(config);
+    let limiter = |limit: u32| Arc::new(RateLimiter::new(limit, clock::instant(), ids::random_u64()));
     Settings {
         explain: config.explain,
         country_header: config.country_header.as_deref().map(Box::from),
-        trusted_proxies: config.trusted_proxies.as_slice().into(),
-        address_limit: config.address_limit.map(throttle),
-        site_limit: config.site_limit.map(throttle),
+        trusted_proxies: config.trusted_proxy.as_slice().into(),
+        address_limit: config.rate_limit_per_ip.map(limiter),
+        site_limit: config.rate_limit_per_site.map(limiter),
     }
 }
 
-/// What the public address's connections may take, of each worker.
-fn connections(config: &Config, max: usize, workers: usize) -> Connections {
-    let held_bytes_max = config.held_bytes_max(workers);
-    Connections { timeouts: config.timeouts, max, held_bytes_max, log: config.access_log }
+/// Returns the connection limits of one worker on the public address.
+fn connection_limits(config: &Config, max: usize, workers: usize) -> ConnectionLimits {
+    ConnectionLimits {
+        timeouts: config.timeouts,
+        max,
+        memory_bytes_max: config.memory_bytes_per_worker(workers),
+        access_log: config.access_log,
+    }
 }
 
-/// What the operator's may.
-fn operators_connections(config: &Config) -> Connections {
-    let (max, held_bytes_max) = (OPERATOR_CONNECTIONS_MAX, CONNECTIONS_MEMORY_BYTES_MIN);
-    Connections { timeouts: config.timeouts, max, held_bytes_max, log: false }
+/// Returns the connection limits of the admin address.
+fn admin_connection_limits(config: &Config) -> ConnectionLimits {
+    let (max, memory_bytes_max) = (ADMIN_CONNECTIONS_MAX, CONNECTIONS_MEMORY_BYTES_MIN);
+    ConnectionLimits { timeouts: config.timeouts, max, memory_bytes_max, access_log: false }
 }
 
-/// Connections of the public address, as many as the operator says and descriptors allow.
+/// Returns the limit of open public connections: the setting, reduced to the free descriptors.
 fn connections_max(config: &Config, workers: usize) -> Result<usize, BootError> {
     let wanted = config.connections;
-    let limit = storage::raise_descriptors();
-    let open = storage::usage().map_or(0, |usage| usage.descriptors);
-    // The operator's thread has its own by now.
-    let threads = workers * DESCRIPTORS_PER_THREAD + (workers + 1) * REFUSED_WAITED_FOR_MAX;
+    let limit = storage::raise_descriptor_limit();
+    let open = storage::process_usage().map_or(0, |usage| usage.descriptors);
+    // The descriptors of the admin thread are open already.
+    let threads = workers * DESCRIPTORS_PER_THREAD + (workers + 1) * LINGERING_REJECTIONS_MAX;
     let events = config.events_listen.map_or(0, |_| 2 * workers);
-    let taken = (open + events + threads + OPERATOR_CONNECTIONS_MAX + DESCRIPTORS_RESERVED) as u64;
+    let taken = (open + events + threads + ADMIN_CONNECTIONS_MAX + DESCRIPTORS_RESERVED) as u64;
     let room = limit.saturating_sub(taken).min(usize::MAX as u64) as usize;
     if room == 0 {
         return Err(BootError::Descriptors { limit });
     }
-    if room < wanted.unwrap_or(CONNECTIONS_FEW) {
+    if room < wanted.unwrap_or(CONNECTIONS_WARN_BELOW) {
         tracing::warn!(
-            "{room} connections at a time: the limit on descriptors, {limit}, allows no more; raise it (ulimit -n, LimitNOFILE)"
+            connections_max = room,
+            descriptor_limit = limit,
+            "the descriptor limit allows only few connections; raise it (ulimit -n, LimitNOFILE)"
         );
     }
-    Ok(wanted.unwrap_or(CONNECTIONS_MAX).min(room))
+    Ok(wanted.unwrap_or(CONNECTIONS_MAX_DEFAULT).min(room))
 }
 
-/// A limit that nobody comes under is a mistake that nothing else would show.
-fn warn_of_idle_limit(config: &Config) {
-    let is_limited = config.address_limit.is_some() || config.site_limit.is_some();
-    if is_limited && config.trusted_proxies.is_empty() && config.listen.ip().is_loopback() {
+/// Warns if a rate limit can never apply, because every client is loopback and no proxy is trusted. Nothing
+/// else would show this mistake.
+fn warn_about_ineffective_rate_limit(config: &Config) {
+    let is_limited = config.rate_limit_per_ip.is_some() || config.rate_limit_per_site.is_some();
+    if is_limited && config.trusted_proxy.is_empty() && config.listen.ip().is_loopback() {
         tracing::warn!(
-            "nobody is limited: all who come to {} are this machine; name the proxy by --trusted-proxy",
-            config.listen
+            listen = %config.listen,
+            "the rate limit never applies, because all clients are loopback; set --trusted-proxy to your proxy"
         );
     }
 }
 
-fn say_memory(terms: &[Term]) {
+fn log_memory_sum(terms: &[Term]) {
     let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
     let sum: u64 = terms.iter().map(|term| term.bytes).sum();
     let parts: Vec<_> =
         terms.iter().map(|term| format!("{} {}", term.holder, mebibytes(term.bytes))).collect();
-    tracing::info!("memory stays under {} MiB: {}", mebibytes(sum), parts.join(" + "));
+    tracing::info!(total_mib = mebibytes(sum), holders_mib = %parts.join(" + "), "memory limit");
 }
 
-/// How long requests that have come may take to be answered once the server stops.
-const STOP: Duration = Duration::from_secs(10);
-/// Between two looks at whether they are: two things are waited for, signals and connections, and no connection is to wake
-/// this thread on a request's way.
-const STOP_LOOK: Duration = Duration::from_millis(10);
+/// Time limit for answering the received requests on shutdown. After it, open connections are dropped.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Poll interval during shutdown. This thread waits for both signals and connections, and request handling
+/// must not spend time on waking it.
+const SHUTDOWN_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-impl Running {
-    /// Serves until the operator ends the process by SIGTERM or SIGINT: then no connection is taken any more, what has come
-    /// is answered, each answer the last of its connection, and this returns, after 10 s or at a second signal in any case.
-    /// At SIGHUP all snapshots are read again.
-    pub fn serve_until_told(mut self) {
+impl RunningServer {
+    /// Serves until SIGTERM or SIGINT, then shuts down.
+    ///
+    /// Shutdown stops accepting and answers the received requests, each response the last of its connection.
+    /// It returns after 10 s or at a second signal in any case. SIGHUP reads all snapshots again.
+    pub fn serve_until_signal(mut self) {
         let signals = &mut self.signals;
-        let ends = |signal: &i32| *signal != SIGHUP;
-        for _ in signals.forever().take_while(|signal| !ends(signal)) {
-            tracing::info!("SIGHUP: the snapshots folder is looked at again");
-            self.watched.look_again();
+        let is_stop = |signal: &i32| *signal != SIGHUP;
+        for _ in signals.forever().take_while(|signal| !is_stop(signal)) {
+            tracing::info!("received SIGHUP; reading all snapshots again");
+            self.watcher.rescan_all();
         }
-        tracing::info!("stopping: {} connections are open", self.stopping.open());
-        self.stopping.begin();
+        // 1. Stop accepting.
+        tracing::info!(open_connections = self.lifecycle.open_connections(), "stopping");
+        self.lifecycle.start_draining();
         for listener in &self.listeners {
             if let Err(error) = worker::stop_listening(listener) {
-                tracing::warn!("a listener cannot be stopped: {error}");
+                tracing::warn!(%error, "failed to stop a listener");
             }
         }
-        let begun = clock::instant();
-        while self.stopping.open() > 0 && clock::instant().duration_since(begun) < STOP {
-            if signals.pending().any(|signal| ends(&signal)) {
-                return tracing::warn!("stopped at once, with {} connections open", self.stopping.open());
+        // 2. Answer the received requests.
+        let started = clock::instant();
+        let time_spent = || clock::instant().duration_since(started);
+        while self.lifecycle.open_connections() > 0 && time_spent() < SHUTDOWN_TIMEOUT {
+            if signals.pending().any(|signal| is_stop(&signal)) {
+                let open_connections = self.lifecycle.open_connections();
+                return tracing::warn!(open_connections, "stopped at once after a second signal");
             }
-            std::thread::sleep(STOP_LOOK);
+            std::thread::sleep(SHUTDOWN_POLL_INTERVAL);
         }
-        let open = self.stopping.open();
-        self.recording.stop(STOP.saturating_sub(clock::instant().duration_since(begun)));
+        // 3. Stop the log.
+        let open = self.lifecycle.open_connections();
+        self.event_log.stop(SHUTDOWN_TIMEOUT.saturating_sub(time_spent()));
         match open {
             0 => tracing::info!("stopped"),
-            _ => tracing::warn!("stopped with {open} connections open"),
+            _ => tracing::warn!(open_connections = open, "stopped with open connections"),
         }
     }
 }
@@ -317,7 +374,7 @@ fn bind(address: SocketAddr, flag: &'static str) -> Result<TcpListener, BootErro
     worker::bind(address).map_err(|cause| BootError::Address { address, flag, cause })
 }
 
-/// What a worker listens on.
+/// Binds the public listeners of one worker.
 fn bind_public(addresses: &Addresses) -> Result<Vec<(TcpListener, Surface)>, BootError> {
     let listener = bind(addresses.listen, "--listen")?;
     let Some(events_listen) = addresses.events_listen else { return Ok(vec![(listener, Surface::Public)]) };
@@ -325,42 +382,49 @@ fn bind_public(addresses: &Addresses) -> Result<Vec<(TcpListener, Surface)>, Boo
     Ok(vec![(listener, Surface::Edge), (events, Surface::Events)])
 }
 
-/// All are held until all are claimed: two surfaces on one port would answer for each other. Then they are kept until they are
-/// listened on: reading snapshots and log takes its time.
-fn claim(config: &Config) -> Result<(Addresses, Vec<worker::Kept>), BootError> {
+/// Claims all addresses before it reserves any: two surfaces on one port would answer each other's requests.
+/// Then keeps them reserved until they are listened on, because reading snapshots and log takes time.
+fn claim_addresses(config: &Config) -> Result<(Addresses, Vec<worker::ReservedAddress>), BootError> {
     let failed = |address, flag| move |cause| BootError::Address { address, flag, cause };
-    let claim = |address, flag| worker::claim(address).map_err(failed(address, flag));
+    let claim = |address, flag| worker::bind_exclusive(address).map_err(failed(address, flag));
     let (listen, admin) = (claim(config.listen, "--listen")?, claim(config.admin, "--admin")?);
     let events = config.events_listen.map(|address| claim(address, "--events-listen")).transpose()?;
     let events_listen = events.as_ref().map(|claim| claim.address);
     let addresses = Addresses { listen: listen.address, events_listen, admin: admin.address };
     let claims = [(Some(listen), "--listen"), (Some(admin), "--admin"), (events, "--events-listen")];
     let claims = claims.into_iter().filter_map(|(claim, flag)| Some((claim?, flag)));
-    let keep = |(claim, flag): (worker::Claim, _)| {
+    let keep = |(claim, flag): (worker::BoundAddress, _)| {
         let address = claim.address;
-        worker::keep(claim).map_err(failed(address, flag))
+        worker::reserve_address(claim).map_err(failed(address, flag))
     };
     Ok((addresses, claims.map(keep).collect::<Result<_, _>>()?))
 }
 
-/// Scans the folder, and has it watched from then on.
-fn publish(config: &Config, current: &Current, mut shelf: Shelf) -> Result<Watched, BootError> {
-    let folder: &Path = &config.snapshots;
-    let unreadable = |cause| BootError::Snapshots { folder: folder.to_owned(), cause };
-    shelf.scan(folder, &HashSet::new(), current).map_err(unreadable)?;
+/// Scans the snapshots directory and starts its watcher.
+fn load_snapshots(
+    config: &Config,
+    current: &CurrentCatalog,
+    mut snapshots: SnapshotDirectory,
+) -> Result<WatcherHandle, BootError> {
+    let directory = config.snapshots_directory();
+    let unreadable = |cause| BootError::Snapshots { directory: directory.to_owned(), cause };
+    snapshots.scan(directory, &HashSet::new(), current).map_err(unreadable)?;
     if current.load().sites().is_empty() {
         tracing::warn!(
-            "{} holds no snapshot that can be served: every site is 404 until one is put there",
-            folder.display()
+            directory = %directory.display(),
+            "no valid snapshot found; every site gets 404 until one is published"
         );
     }
-    watcher::spawn(folder.to_owned(), shelf, current.clone(), config.rescan).map_err(BootError::Thread)
+    watcher::spawn(directory.to_owned(), snapshots, current.clone(), config.rescan_interval)
+        .map_err(BootError::Thread)
 }
 
-/// Starts one serving thread and waits until it does.
-fn serve<S: worker::Service, M: FnOnce() -> S + Send + 'static>(plan: Plan<M>) -> Result<(), BootError> {
-    let (started, answer) = sync_channel(1);
-    worker::spawn(plan, started).map_err(BootError::Thread)?;
-    let gone = || Err(io::Error::other("it ended at once"));
-    answer.recv().unwrap_or_else(|_| gone()).map_err(BootError::Thread)
+/// Starts a serving thread and waits until it accepts connections.
+fn start_thread<S: worker::Service, M: FnOnce() -> S + Send + 'static>(
+    config: WorkerConfig<M>,
+) -> Result<(), BootError> {
+    let (started_tx, started_rx) = sync_channel(1);
+    worker::spawn(config, started_tx).map_err(BootError::Thread)?;
+    let ended = || Err(io::Error::other("the thread ended during its start"));
+    started_rx.recv().unwrap_or_else(|_| ended()).map_err(BootError::Thread)
 }

@@ -1,0 +1,69 @@
+//! `parallax serve`: publishes the demo site if nothing is published, starts the server, and serves until a
+//! signal.
+
+use std::io::IsTerminal;
+use std::path::Path;
+
+use clap::Args;
+
+use super::settings::SettingsArgs;
+use super::{CliError, demo};
+use crate::config::{Config, LogFormat};
+use crate::site::catalog::directory::list_snapshot_names;
+use crate::{server, storage};
+
+#[derive(Debug, Args)]
+pub(super) struct ServeArgs {
+    #[command(flatten)]
+    pub(super) sources: SettingsArgs,
+    #[command(flatten)]
+    config: Config,
+}
+
+pub(super) fn serve(args: ServeArgs) -> Result<(), CliError> {
+    let config = args.config;
+    init_logging(config.log_format);
+    let snapshots = config.snapshots_directory().to_owned();
+    if config.snapshots.is_none() {
+        publish_demo_if_empty(&snapshots)?;
+    }
+    let running = server::start(config).map_err(|error| CliError::System(error.to_string()))?;
+    if let Some(events) = running.addresses.events_listen {
+        let url = format!("http://{events}");
+        tracing::info!(%url, "listening on the events address");
+    }
+    let url = format!("http://{}", running.addresses.listen);
+    let (snapshots, workers, driver) = (snapshots.display(), running.workers, running.driver.name());
+    tracing::info!(%url, %snapshots, workers, %driver, "serving");
+    running.serve_until_signal();
+    Ok(())
+}
+
+fn init_logging(format: LogFormat) {
+    let log = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_max_level(tracing::Level::INFO);
+    match format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
+}
+
+/// Writes the demo site to `directory` if it has no snapshot, for users who run `parallax` to try it.
+fn publish_demo_if_empty(directory: &Path) -> Result<(), CliError> {
+    let failed = |action: &str, error: std::io::Error| {
+        CliError::System(format!("cannot {action} {}: {error}", directory.display()))
+    };
+    std::fs::create_dir_all(directory).map_err(|error| failed("create the directory", error))?;
+    let published = list_snapshot_names(directory).map_err(|error| failed("read the directory", error))?;
+    if !published.is_empty() {
+        return Ok(());
+    }
+    let (name, bytes) = demo::compile_demo();
+    let path = directory.join(name);
+    storage::write_atomic(&path, &bytes).map_err(|error| failed("write the demo site to", error))?;
+    tracing::info!(path = %path.display(), "no snapshot is published; compiled the demo site");
+    Ok(())
+}
