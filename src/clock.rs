@@ -1,26 +1,26 @@
-//! The only place that asks what time it is. Times are Unix milliseconds; durations are monotonic.
+//! The only module that reads the clock. Times are Unix milliseconds; durations are monotonic.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What the log asks for time; a test brings its own.
+/// A source of time for the log. Tests provide their own.
 pub trait Clock: Send + Sync {
-    /// Milliseconds since 1970, UTC.
+    /// Returns the milliseconds since 1970, UTC.
     fn now_ms(&self) -> i64;
 
-    /// Time since some fixed moment; never goes back.
+    /// Returns the time since a fixed moment. It never decreases.
     fn monotonic(&self) -> Duration;
 }
 
-/// The machine's clock.
+/// The system clock.
 #[derive(Debug)]
 pub struct SystemClock {
-    since: Instant,
+    start: Instant,
 }
 
 impl SystemClock {
-    /// Its monotonic time begins now.
+    /// Creates a clock whose monotonic time starts now.
     pub fn new() -> Self {
-        Self { since: instant() }
+        Self { start: instant() }
     }
 }
 
@@ -36,21 +36,21 @@ impl Clock for SystemClock {
     }
 
     fn monotonic(&self) -> Duration {
-        instant() - self.since
+        instant() - self.start
     }
 }
 
-/// Milliseconds since 1970, UTC; 0 on a machine whose clock stands before that.
+/// Returns the milliseconds since 1970, UTC; 0 if the system clock is set before 1970.
 pub fn now_ms() -> i64 {
     since_epoch().as_millis() as i64
 }
 
-/// Seconds since 1970, UTC.
-pub fn now_s() -> u64 {
+/// Returns the seconds since 1970, UTC.
+pub(crate) fn now_s() -> u64 {
     since_epoch().as_secs()
 }
 
-/// A moment to measure durations from.
+/// Returns the current instant, to measure durations from.
 pub fn instant() -> Instant {
     Instant::now()
 }

@@ -1,60 +1,60 @@
-//! The only place that draws random bits, and the ids made of them.
+//! The only module that draws random bits, and the IDs made from them.
 
-/// 64 random bits from the system.
+/// Returns 64 random bits from the kernel.
 ///
 /// # Panics
-/// Where the kernel has no `getrandom`, which no Linux with io_uring or memfd lacks.
-pub fn random() -> u64 {
+/// Panics if the kernel has no `getrandom`. Every Linux with io_uring or memfd has it.
+pub(crate) fn random_u64() -> u64 {
     let mut bytes = [0; 8];
     rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())
         .expect("getrandom(2) is there since Linux 3.17");
     u64::from_le_bytes(bytes)
 }
 
-/// A key that nobody else has.
-pub fn secret() -> [u8; 32] {
+/// Returns a random secret key.
+pub(crate) fn random_key() -> [u8; 32] {
     let mut key = [0; 32];
-    key.as_chunks_mut().0.iter_mut().for_each(|word| *word = random().to_le_bytes());
+    key.as_chunks_mut().0.iter_mut().for_each(|word| *word = random_u64().to_le_bytes());
     key
 }
 
-/// Mints request ids: 16 hex digits, unique within a worker, unlikely to meet across workers.
+/// A generator of request IDs: 16 hex digits, unique within a worker, unlikely to collide across workers.
 #[derive(Debug)]
-pub struct RequestIds(u64);
+pub(crate) struct RequestIdGenerator(u64);
 
-impl RequestIds {
-    /// Begins at a random place.
-    pub fn new() -> Self {
-        Self(random())
+impl RequestIdGenerator {
+    /// Creates a generator with a random start value.
+    pub(crate) fn new() -> Self {
+        Self(random_u64())
     }
 
-    /// The next id.
-    pub fn mint(&mut self) -> [u8; 16] {
-        // SplitMix64: a bijection of a counter, so that ids do not repeat and do not look like a count.
+    /// Returns the next ID.
+    pub(crate) fn next_id(&mut self) -> [u8; 16] {
+        // SplitMix64 is a bijection of a counter: IDs do not repeat and do not look like a count.
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        hex(z ^ (z >> 31))
+        hex_u64(z ^ (z >> 31))
     }
 }
 
-impl Default for RequestIds {
+impl Default for RequestIdGenerator {
     fn default() -> Self {
         Self::new()
     }
 }
 
-/// 16 lower-case hex digits, most significant first.
-pub fn hex(value: u64) -> [u8; 16] {
+/// Formats `value` as 16 lower-case hex digits, most significant first.
+pub(crate) fn hex_u64(value: u64) -> [u8; 16] {
     let mut digits = [0; 16];
-    digits[..8].copy_from_slice(&half_hex(value >> 32));
-    digits[8..].copy_from_slice(&half_hex(value & 0xFFFF_FFFF));
+    digits[..8].copy_from_slice(&hex_u32(value >> 32));
+    digits[8..].copy_from_slice(&hex_u32(value & 0xFFFF_FFFF));
     digits
 }
 
-/// The digits of 32 bits, all at once: each half byte in a byte of its own, then what makes it a digit or a letter.
-fn half_hex(value: u64) -> [u8; 8] {
+/// Formats 32 bits at once: spreads the 8 half bytes over 8 bytes, then turns each into a digit or a letter.
+fn hex_u32(value: u64) -> [u8; 8] {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let pairs = (value << 16 | value) & 0x0000_FFFF_0000_FFFF;
     let bytes = (pairs << 8 | pairs) & 0x00FF_00FF_00FF_00FF;

@@ -1,25 +1,25 @@
-//! Writing JSON text into a buffer: strings (RFC 8259 section 7) and numbers.
+//! A writer of JSON text: strings (RFC 8259 section 7), numbers, and text without white space.
 
 /// Appends `text` as a JSON string, in quotes.
-pub fn string(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
-    escaped(out, text);
+    write_escaped(out, text);
     out.push(b'"');
 }
 
-/// Appends `text` escaped, without quotes. What needs no escape is copied in runs.
-pub fn escaped(out: &mut Vec<u8>, text: &str) {
+/// Appends `text` escaped, without quotes. Bytes that need no escape are copied in runs.
+pub(crate) fn write_escaped(out: &mut Vec<u8>, text: &str) {
     let mut rest = text.as_bytes();
     while let Some(at) = rest.iter().position(|b| needs_escape(*b)) {
         out.extend_from_slice(&rest[..at]);
-        escape(out, rest[at]);
+        write_escape(out, rest[at]);
         rest = &rest[at + 1..];
     }
     out.extend_from_slice(rest);
 }
 
 /// Appends a number in decimal.
-pub fn number(out: &mut Vec<u8>, value: impl itoa::Integer) {
+pub(crate) fn write_number(out: &mut Vec<u8>, value: impl itoa::Integer) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
@@ -27,7 +27,7 @@ fn needs_escape(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
-fn escape(out: &mut Vec<u8>, byte: u8) {
+fn write_escape(out: &mut Vec<u8>, byte: u8) {
     let short = match byte {
         b'"' | b'\\' => byte,
         b'\n' => b'n',
@@ -43,8 +43,8 @@ fn escape(out: &mut Vec<u8>, byte: u8) {
     out.extend_from_slice(&[b'\\', short]);
 }
 
-/// Appends `text`, which is valid JSON, without the white space between its tokens.
-pub fn minified(out: &mut Vec<u8>, text: &str) {
+/// Appends `text`, which must be valid JSON, without the white space between its tokens.
+pub(crate) fn write_minified(out: &mut Vec<u8>, text: &str) {
     let mut in_string = false;
     let mut after_backslash = false;
     for byte in text.bytes() {

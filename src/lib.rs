@@ -1,70 +1,82 @@
 //! Parallax hands every visitor of a website their own version of a page within microseconds.
 //!
-//! # The data's path
+//! # The flow of the data
 //!
 //! ```text
-//! published    site folder --compile--> snapshot file --dropped into snapshots/--> sealed, mapped, checked --> catalog
-//! recorded     POST --decode--> record --queue--> writer: append, fdatasync --> segment files (the log)
-//!              `--fold--> the table of visitors (memory, kept in checkpoints) --> acknowledged
-//! an answer    resolve(snapshot, visitor, request) = bytes                          a pure function
+//! published    site directory --compile--> snapshot file --copy into snapshots/--> sealed, mapped, verified --> catalog
+//! recorded     POST --decode--> record --queue--> log writer: append, fdatasync --> segment files (the log)
+//!              `--fold--> profiles (memory, checkpoints) --> acknowledged
+//! response     resolve(snapshot, profile, request) = bytes                          a pure function
 //! ```
 //!
-//! A site's folder becomes one file ([`site::snapshot::compile`]); the server copies it into sealed memory
-//! and checks it ([`site::snapshot::open`]), decides what is served ([`site::snapshot::shelf`]) and swaps one
-//! pointer ([`site::snapshot::current`]). A request is read by a [`worker`], parsed by [`http`], taken to
-//! an endpoint by [`api`], decided and rendered by [`edge`], and sent from the buffer it was
-//! rendered into. An event is decoded and judged ([`events`]), queued as a record, and answered once the log's
-//! writer ([`segment`]) has it on disk and has folded it into what is known of its visitor ([`visitors`]).
+//! Three nouns carry the design: the *snapshot* holds everything that a site published, the *log* everything that visitors
+//! did, and the *profile* is the fold of one visitor's records.
+//!
+//! The directory of a site becomes one file ([`site::compile`]). The server copies it into sealed memory and verifies it
+//! ([`site::snapshot::open`]), selects the file to serve for each site ([`site::catalog::directory`]), and swaps one pointer
+//! ([`site::catalog::catalog`]). A [`worker`] receives a request, [`http`] parses it, [`api`] takes it to its endpoint,
+//! [`resolve`] decides and renders, and the worker sends the response from the buffer into which it was rendered. An event is
+//! decoded and validated ([`visitors::events`]) and queued as a record. It is acknowledged when the log writer
+//! ([`visitors::log`]) has synced it and has folded it into the profile of its visitor ([`visitors`]).
 //!
 //! # Floors
 //!
-//! A module names only modules on a lower floor; modules on one floor do not know each other; an
-//! outside crate is named only in its own folder. A test holds both.
+//! A module uses only modules on lower floors. Modules on one floor do not use each other. An external crate is named only in
+//! its own directory. Tests check both rules.
 //!
-//! # What always holds
+//! # Invariants
 //!
-//! * [`edge`] and [`condition`] know no HTTP, no sockets, no clock; time is a parameter.
-//! * A GET takes no lock, touches no file, and allocates nothing once the connection's buffers
-//!   exist (explain excepted).
-//! * 200 for an event means that it is on disk, once, and stays there, and that the next resolve knows it;
-//!   whoever writes the log holds nobody up but who waits for it.
-//! * What is known of visitors is the fold of the log, exactly, whatever was evicted, or read from a checkpoint in its place.
+//! * [`resolve`] and [`condition`] know no HTTP, no sockets and no clock. Time is a parameter.
+//! * A GET takes no lock, touches no file, and allocates nothing once the buffers of its connection exist. Explanations are the
+//!   exception.
+//! * Status 200 for an event means that it is on disk once, stays there, and is known to the next resolve. The log writer only
+//!   delays requests that wait for its acknowledgement.
+//! * The table of visitors is exactly the fold of the log, or of a checkpoint and the records after it, evictions included.
 //! * A request sees one snapshot from its first byte to its last.
-//! * Mapped bytes cannot change: they are sealed first and checked then.
-//! * Every queue, buffer, table, loop and recursion has a bound in [`limits`].
-//! * `unsafe` stands in `site/snapshot/open.rs` and `visitors/store/table.rs` only, each block with what makes it sound.
-//! * A public response contains nothing of a visitor or of its caller.
+//! * Mapped bytes cannot change: they are sealed first and verified after that.
+//! * Every queue, buffer, table, loop and recursion has a bound, in [`limits`] or beside its only user.
+//! * Only `site/snapshot/open.rs` and `visitors/store/table.rs` have `unsafe`. Each block has its proof.
+//! * A public response contains no data of a visitor or of the client.
+
+#![warn(unreachable_pub)]
+
+pub use cli::run;
 
 // Floor 10: commands and flags. `main` is above it.
-pub mod cli;
+mod cli;
 // Floor 9: startup and shutdown; starts the threads.
-pub mod server;
+mod server;
 // Floor 8: the admin address.
-pub mod admin;
+mod admin;
 // Floor 7: one pinned thread and its connections.
-pub mod worker;
+mod worker;
 // Floor 6: HTTP request in, HTTP response out.
-pub mod api;
+mod api;
 // Floor 5: snapshot, visitor and request to bytes.
-pub mod resolve;
-// Floor 4: recorded events and the profiles folded from them. `visitors::events` is on floor 3, `visitors::log` on floor 2.
-pub mod visitors;
+mod resolve;
+// Floor 4: recorded events and the profiles folded from them. Two directories inside have floors of their own.
+// Floor 3: visitors::events
+// Floor 2: visitors::log
+mod visitors;
 // Floor 3: published sites.
-pub mod site;
+mod site;
 // Floor 2: parsing and evaluation.
-pub mod condition;
-pub mod http;
+mod condition;
+mod http;
 // Floor 1: settings, counters, files, IDs, URLs.
-pub mod config;
-pub mod ids;
-pub mod metrics;
-pub mod storage;
-pub mod url;
+mod config;
+mod ids;
+mod metrics;
+mod storage;
+mod url;
 // Floor 0
-pub mod checksum;
-pub mod clock;
-pub mod json;
-pub mod limits;
-pub mod nearest;
-pub mod percent;
-pub mod problem;
+mod checksum;
+mod clock;
+mod json;
+mod limits;
+mod nearest;
+mod percent;
+mod problem;
+
+// Floor 12: the internals for tests, benchmarks and the load generator. No module uses it.
+pub mod testing;

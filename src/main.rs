@@ -1,5 +1,5 @@
-//! The program: everything it does is in the library, so that tests and benchmarks can do it too.
+//! The binary. All its code is in the library, so that tests and benchmarks can call it too.
 
 fn main() -> std::process::ExitCode {
-    parallax::cli::run()
+    parallax::run()
 }

@@ -1,7 +1,9 @@
-//! The name that somebody probably meant.
+//! Spelling suggestions for unknown names.
 
-/// The candidate nearest to a misspelt name: at most one slip (a letter wrong, missing, added, or two swapped) in three
-/// letters, but one in any case; letter case aside. Of equally near ones the first by text, so that the answer does not
+/// Returns the candidate nearest to a misspelt name, ignoring case.
+///
+/// A typo is a wrong, missing or extra letter, or two swapped letters. One typo for three letters is allowed,
+/// and at least one. Of equally near candidates the first in text order is returned, so the result does not
 /// depend on the order of candidates.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let name = name.to_lowercase();
@@ -9,7 +11,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let near = candidates.into_iter().filter_map(|candidate| {
         let other = candidate.chars().count();
         let slips_max = (length.max(other) / 3).max(1);
-        // Slips are at least the difference in length: a long text costs nothing.
+        // The difference in length is a lower bound on the typos. So a long text costs nothing.
         let slips = (length.abs_diff(other) <= slips_max)
             .then(|| strsim::damerau_levenshtein(&name, &candidate.to_lowercase()))?;
         (slips <= slips_max).then_some((slips, candidate))

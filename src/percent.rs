@@ -2,37 +2,37 @@
 
 use memchr::{memchr, memchr2};
 
-/// The first byte of `text`, decoded, and what stands behind it; a bad escape stays as written.
-fn first_byte(text: &[u8]) -> Option<(u8, &[u8])> {
+/// Decodes the first byte of `text` and returns it with the remaining bytes. An invalid escape is literal.
+fn decode_first_byte(text: &[u8]) -> Option<(u8, &[u8])> {
     match text {
         [b'%', high, low, rest @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
-            Some((nibble(*high) << 4 | nibble(*low), rest))
+            Some((hex_value(*high) << 4 | hex_value(*low), rest))
         }
         [byte, rest @ ..] => Some((*byte, rest)),
         [] => None,
     }
 }
 
-/// The same for form-urlencoded text, where a plus is a space (WHATWG URL, section 5.1).
-pub fn first_form_byte(text: &[u8]) -> Option<(u8, &[u8])> {
+/// Like `decode_first_byte`, for form-urlencoded text, where a plus is a space (WHATWG URL section 5.1).
+pub(crate) fn decode_first_form_byte(text: &[u8]) -> Option<(u8, &[u8])> {
     match text {
         [b'+', rest @ ..] => Some((b' ', rest)),
-        _ => first_byte(text),
+        _ => decode_first_byte(text),
     }
 }
 
-/// Appends `text`, decoded; a bad escape stays as written.
-pub fn decode(text: &[u8], decoded: &mut Vec<u8>) {
-    decode_by(text, |rest| memchr(b'%', rest), first_byte, decoded);
+/// Appends the decoded `text`. An invalid escape stays as it is.
+pub(crate) fn decode(text: &[u8], decoded: &mut Vec<u8>) {
+    decode_with(text, |rest| memchr(b'%', rest), decode_first_byte, decoded);
 }
 
-/// Appends form-urlencoded `text`, decoded.
-pub fn form_decode(text: &[u8], decoded: &mut Vec<u8>) {
-    decode_by(text, |rest| memchr2(b'%', b'+', rest), first_form_byte, decoded);
+/// Appends the decoded form-urlencoded `text`.
+pub(crate) fn decode_form(text: &[u8], decoded: &mut Vec<u8>) {
+    decode_with(text, |rest| memchr2(b'%', b'+', rest), decode_first_form_byte, decoded);
 }
 
-/// What stands before the bytes that may begin an escape is copied as it is.
-fn decode_by(
+/// Decodes `text` with `first` at the places that `escape` finds, and copies the bytes between them.
+fn decode_with(
     text: &[u8],
     escape: impl Fn(&[u8]) -> Option<usize>,
     first: impl Fn(&[u8]) -> Option<(u8, &[u8])>,
@@ -48,8 +48,8 @@ fn decode_by(
     decoded.extend_from_slice(rest);
 }
 
-/// Appends `text` with everything escaped that is not unreserved (RFC 3986 section 2.3).
-pub fn encode(out: &mut Vec<u8>, text: &str) {
+/// Appends `text` with every byte escaped that is not unreserved (RFC 3986 section 2.3).
+pub(crate) fn encode(out: &mut Vec<u8>, text: &str) {
     let is_unreserved = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~');
     let mut rest = text.as_bytes();
     while let Some(at) = rest.iter().position(|b| !is_unreserved(b)) {
@@ -61,7 +61,7 @@ pub fn encode(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(rest);
 }
 
-fn nibble(digit: u8) -> u8 {
+fn hex_value(digit: u8) -> u8 {
     match digit {
         b'0'..=b'9' => digit - b'0',
         _ => (digit | 0x20) - b'a' + 10,

@@ -1,6 +1,6 @@
-//! A page's URL as rules and profiles see it: path, query parameters, campaign, host.
+//! The URL of a page as rules and profiles use it: path, query parameters, campaign, host.
 //!
-//! Decoded into buffers that are kept; only where somebody looks at it.
+//! URLs are decoded into reused buffers, and only when a rule or a profile needs them.
 
 use std::ops::Range;
 
@@ -9,17 +9,17 @@ use memchr::memchr;
 use crate::limits::{URL_BYTES_MAX, URL_PARAMS_MAX};
 use crate::percent;
 
-/// A URL, absolute or beginning with its path. What cannot be decoded as UTF-8 does not exist.
+/// A decoded page URL, absolute or starting with its path. Parts that are not UTF-8 are treated as absent.
 #[derive(Debug)]
-pub struct PageUrl {
+pub(crate) struct PageUrl {
     decoded: Vec<u8>,
     path: Range<usize>,
     params: Vec<(Range<usize>, Range<usize>)>,
 }
 
 impl PageUrl {
-    /// No URL, and room for any.
-    pub fn new() -> Self {
+    /// Creates an empty URL with buffers that fit any URL.
+    pub(crate) fn new() -> Self {
         Self {
             decoded: Vec::with_capacity(URL_BYTES_MAX),
             path: 0..0,
@@ -27,21 +27,21 @@ impl PageUrl {
         }
     }
 
-    /// Forgets the URL before and takes this one, as far as `URL_BYTES_MAX`.
-    pub fn read(&mut self, url: Option<&[u8]>) {
+    /// Replaces the content by `url`. Only its first [`URL_BYTES_MAX`] bytes are read.
+    pub(crate) fn parse(&mut self, url: Option<&[u8]>) {
         self.decoded.clear();
         self.params.clear();
         self.path = 0..0;
         let Some(url) = url else { return };
         let url = &url[..url.len().min(URL_BYTES_MAX)];
-        let (url, _) = cut(url, b'#');
-        let (path, query) = cut(url, b'?');
-        let path = behind_authority(path);
+        let (url, _) = split_at_byte(url, b'#');
+        let (path, query) = split_at_byte(url, b'?');
+        let path = skip_authority(path);
         self.path = self.append(path, percent::decode);
         for pair in query.split(|b| *b == b'&').take(URL_PARAMS_MAX) {
-            let (name, value) = cut(pair, b'=');
-            let name = self.append(name, percent::form_decode);
-            let value = self.append(value, percent::form_decode);
+            let (name, value) = split_at_byte(pair, b'=');
+            let name = self.append(name, percent::decode_form);
+            let value = self.append(value, percent::decode_form);
             self.params.push((name, value));
         }
     }
@@ -52,30 +52,30 @@ impl PageUrl {
         from..self.decoded.len()
     }
 
-    /// The path, a trailing slash dropped; None without a URL.
-    pub fn path(&self) -> Option<&str> {
-        let path = self.text(&self.path)?;
+    /// Returns the path without its trailing slash; `None` if there is no URL.
+    pub(crate) fn path(&self) -> Option<&str> {
+        let path = self.str_at(&self.path)?;
         let trimmed = path.strip_suffix('/').filter(|rest| !rest.is_empty());
         Some(trimmed.unwrap_or(path)).filter(|p| !p.is_empty())
     }
 
-    /// The first value of a query parameter.
-    pub fn param(&self, name: &str) -> Option<&str> {
+    /// Returns the first value of a query parameter.
+    pub(crate) fn param(&self, name: &str) -> Option<&str> {
         let (_, value) = self.params.iter().find(|(n, _)| &self.decoded[n.clone()] == name.as_bytes())?;
-        self.text(value)
+        self.str_at(value)
     }
 
-    /// Whether it carries a campaign (any of the five `utm_` parameters).
-    pub fn has_campaign(&self) -> bool {
-        UTM.iter().any(|name| self.param(name).is_some_and(|value| !value.is_empty()))
+    /// Returns whether the URL names a campaign: one of the five `utm_` parameters is not empty.
+    pub(crate) fn has_campaign(&self) -> bool {
+        UTM_PARAMS.iter().any(|name| self.param(name).is_some_and(|value| !value.is_empty()))
     }
 
-    /// Every query parameter that can be read.
-    pub fn params(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.params.iter().filter_map(|(name, value)| Some((self.text(name)?, self.text(value)?)))
+    /// Returns all query parameters that are UTF-8.
+    pub(crate) fn params(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.params.iter().filter_map(|(name, value)| Some((self.str_at(name)?, self.str_at(value)?)))
     }
 
-    fn text(&self, place: &Range<usize>) -> Option<&str> {
+    fn str_at(&self, place: &Range<usize>) -> Option<&str> {
         std::str::from_utf8(&self.decoded[place.clone()]).ok()
     }
 }
@@ -86,32 +86,33 @@ impl Default for PageUrl {
     }
 }
 
-/// The host of an absolute URL, as it is written: no user, no port.
-pub fn host(url: &str) -> Option<&str> {
+/// Returns the host of an absolute URL as it is written, without user and port.
+pub(crate) fn host(url: &str) -> Option<&str> {
     let (_, behind) = url.split_once("://")?;
     host_of_authority(behind)
 }
 
-/// The host of what begins with an authority.
-pub fn host_of_authority(text: &str) -> Option<&str> {
+/// Returns the host of a text that begins with an authority.
+pub(crate) fn host_of_authority(text: &str) -> Option<&str> {
     let find = |text: &str, is: fn(u8) -> bool| text.bytes().position(is);
     let authority = &text[..find(text, |b| matches!(b, b'/' | b'?' | b'#')).unwrap_or(text.len())];
     let address = &authority[authority.bytes().rposition(|b| b == b'@').map_or(0, |at| at + 1)..];
-    // The colons of an IPv6 address stand in brackets.
+    // The colons of an IPv6 address are in brackets.
     let end = find(address, |b| b == b']').map_or(0, |bracket| bracket + 1);
     let port = find(&address[end..], |b| b == b':').map_or(address.len(), |colon| end + colon);
     Some(&address[..port]).filter(|host| !host.is_empty())
 }
 
-const UTM: [&str; 5] = ["utm_source", "utm_medium", "utm_campaign", "utm_term", "utm_content"];
+const UTM_PARAMS: [&str; 5] = ["utm_source", "utm_medium", "utm_campaign", "utm_term", "utm_content"];
 
-/// What stands before the first `byte`, and what stands behind it.
-fn cut(text: &[u8], byte: u8) -> (&[u8], &[u8]) {
+/// Splits `text` at the first `byte`. Without one, the second part is empty.
+fn split_at_byte(text: &[u8], byte: u8) -> (&[u8], &[u8]) {
     memchr(byte, text).map_or((text, &[]), |at| (&text[..at], &text[at + 1..]))
 }
 
-/// What follows `scheme://authority`; "/" where nothing does.
-fn behind_authority(url: &[u8]) -> &[u8] {
+/// Returns the part of `url` after `scheme://authority`, or "/" if it is empty. A URL without a scheme is
+/// returned as it is.
+fn skip_authority(url: &[u8]) -> &[u8] {
     let Some(scheme_end) = url.windows(3).position(|w| w == b"://") else {
         return url;
     };

@@ -1,80 +1,109 @@
-//! The memory of a server as a sum: who may hold how much. It is printed at boot, shown in `/metrics`, and never passed; what the
-//! kernel holds for sockets and rings is the kernel's and not in it.
+//! The memory sum: an upper limit for the memory of a server, and the part of each holder.
+//!
+//! The server logs it at startup, and `/metrics` reports it. The server's memory never exceeds it. Kernel
+//! memory for sockets and rings is not part of it.
 
-use crate::config::Config;
 use crate::limits::{
-    BATCH_BYTES_MAX, CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS, CHECKPOINT_RUN_BYTES, CHECKPOINT_RUNS,
-    CONNECTION_BYTES, CONNECTIONS_MEMORY_BYTES_MIN, DUPLICATES_MAX, FOOTER_BYTES_MAX,
-    OPERATOR_CONNECTIONS_MAX, POOLED_BYTES_MAX, QUEUE_BYTES_MAX, THROTTLED_MAX, UNSYNCED_BYTES_MAX,
-    VERSIONS_BYTES_MAX,
+    ADMIN_CONNECTIONS_MAX, BATCH_BYTES_MAX, CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS, CHECKPOINT_RUN_BYTES,
+    CHECKPOINT_RUNS, CONNECTION_BYTES, CONNECTIONS_MEMORY_BYTES_MIN, DEDUP_IDS_MAX, FOOTER_BYTES_MAX,
+    OUTPUT_POOL_BYTES_MAX, QUEUE_BYTES_MAX, RATE_LIMIT_BUCKETS_MAX, UNSYNCED_BYTES_MAX, VERSIONS_BYTES_MAX,
 };
 
-/// One holder, and the most it may hold.
+/// One holder of memory and its limit.
 #[derive(Debug, Clone)]
 pub struct Term {
-    /// Its name in `/metrics`.
+    /// The holder's name in `/metrics`.
     pub holder: &'static str,
-    /// Its bound.
+    /// Limit of its memory.
     pub bytes: u64,
 }
 
-/// A thread's stack, of which little is ever touched (Rust's default; the main thread's is the system's, 8 MiB).
+/// A thread's stack: Rust's default. Little of it is ever touched. The system sets the main thread's stack to
+/// 8 MiB.
 const STACK_BYTES: u64 = 2 << 20;
 const MAIN_STACK_BYTES: u64 = 8 << 20;
-/// What a desk, its counters and its thread's ring hold: the members of a body (100,000 of 64 bytes, doubled while they grow), room
-/// for a page of routes and its lists (5 MiB), histograms (0.9 MiB), agents (0.5 MiB), an inflated body (1 MiB), and smaller things.
-const DESK_BYTES: u64 = 24 << 20;
-/// The program, its libraries, the demo site, log lines, and what a scan of a folder of 100,000 names needs, some 1 KB for each.
+/// Memory of a handler, its counters and its thread's ring: the members of a body (100,000 of 64 bytes,
+/// doubled while the buffer grows), buffers for a page of routes and its lists (5 MiB), histograms (0.9 MiB),
+/// the cache of User-Agents (0.5 MiB), an inflated body (1 MiB), and smaller things.
+const HANDLER_BYTES: u64 = 24 << 20;
+/// The program, its libraries, the demo site, log lines, and the scan of a directory of 100,000 names, which
+/// needs about 1 KB for each.
 const PROGRAM_BYTES: u64 = 160 << 20;
-/// A body of the most values that one can hold, `[1,1,1` and so on, and buffers of records that came back.
-const READER_BYTES: u64 = 28 << 20;
-/// Entries on their way to a checkpoint; each buffer may be passed by the last entries that came into it.
+/// Buffers that decode a body with the most values that one can hold (`[1,1,1` and so on), and pooled record
+/// buffers.
+const EVENT_BUFFERS_BYTES: u64 = 28 << 20;
+/// Entries on their way to a checkpoint. The last entries added to a buffer may exceed its size.
 const CHUNKS_BYTES: u64 = (CHECKPOINT_CHUNKS * (CHECKPOINT_CHUNK_BYTES + (1 << 20))) as u64;
-/// A place in a table of buckets.
+/// A token bucket of a rate limit.
 const BUCKET_BYTES: u64 = 16;
 
-/// What of a table of so many bytes is sorted at once.
+/// Returns the size of the part of a table of `table_bytes` that is sorted in memory at once.
 fn run_bytes(table_bytes: u64) -> u64 {
     (table_bytes / CHECKPOINT_RUNS).max(CHECKPOINT_RUN_BYTES as u64)
 }
 
-/// The terms, for so many workers and connections of the public address, and what is known of visitors.
-pub fn terms(config: &Config, workers: usize, connections: usize, visitors_bytes: u64) -> Vec<Term> {
-    // Beside the workers the operator's address has a thread that serves.
-    let serving = workers as u64 + 1;
-    let throttles = [config.address_limit, config.site_limit].into_iter().flatten().count() as u64;
+/// The settings and the machine's figures that the memory sum depends on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MemoryParams {
+    /// Worker threads.
+    pub workers: usize,
+    /// Open connections of the public address.
+    pub connections_max: usize,
+    /// Memory budgets of all workers for request bodies and unsent responses.
+    pub budgets_bytes: usize,
+    /// Rate limits that are set, 0 to 2.
+    pub rate_limits: usize,
+    /// Memory limit for snapshots.
+    pub snapshots_bytes: u64,
+    /// Memory limit for visitor profiles.
+    pub profiles_bytes: u64,
+    /// Most memory that a table of visitors with that limit takes.
+    pub table_bytes: u64,
+}
+
+/// Returns the memory limit of each holder.
+pub(crate) fn terms(params: &MemoryParams) -> Vec<Term> {
+    let workers = params.workers as u64;
+    // The admin address has one serving thread in addition to the workers.
+    let serving = workers + 1;
+    let connections = params.connections_max + ADMIN_CONNECTIONS_MAX;
     let term = |holder, bytes| Term { holder, bytes };
     let mut terms = vec![
-        // Sealed copies, and the tables of their regular expressions: past it a snapshot is refused.
-        term("snapshots", config.snapshots_memory),
+        // Sealed copies of snapshots and the tables of their regular expressions. Beyond it a snapshot is
+        // rejected.
+        term("snapshots", params.snapshots_bytes),
         // Paths and hashes of the last versions, for `since`.
         term("versions", VERSIONS_BYTES_MAX as u64),
-        // Each with what it waits with.
-        term("connections", ((connections + OPERATOR_CONNECTIONS_MAX) * CONNECTION_BYTES) as u64),
-        // Bodies on their way, records that wait, and answers that are not taken yet.
-        term("transfers", (workers * config.held_bytes_max(workers) + CONNECTIONS_MEMORY_BYTES_MIN) as u64),
-        // Profiles, their places in the table, and what is replaced but still being read or copied.
-        term("visitors", visitors_bytes),
-        // A part of a checkpoint while it is sorted, with the places of its entries, and entries on their way to it.
-        term("checkpoint", 2 * run_bytes(config.profiles_memory) + CHUNKS_BYTES),
-        // Events between workers and writer, and the writer's batches: one that is written, one that fills.
+        // Idle connections with their read buffers.
+        term("connections", (connections * CONNECTION_BYTES) as u64),
+        // Request bodies being received, records waiting for the log, and responses not yet sent.
+        term("transfers", (params.budgets_bytes + CONNECTIONS_MEMORY_BYTES_MIN) as u64),
+        // Profiles, their index in the table, and replaced entries that are still being read or copied.
+        term("visitors", params.table_bytes),
+        // A run of a checkpoint while it is sorted, the index of its entries, and the entries on their way to
+        // it.
+        term("checkpoint", 2 * run_bytes(params.profiles_bytes) + CHUNKS_BYTES),
+        // Events between workers and the log writer, and the writer's two batches: one being written, one
+        // being filled.
         term("log", (QUEUE_BYTES_MAX + 2 * BATCH_BYTES_MAX + UNSYNCED_BYTES_MAX) as u64 + FOOTER_BYTES_MAX),
-        // Ids of the last 24 hours: 24 bytes of ring and 7 of table each.
-        term("duplicates", DUPLICATES_MAX as u64 * 31),
-        // What each worker reads events with: their text four times, and a place for each value in it. The log's writer reads
-        // payloads, which a batch's context makes twice as long as a body.
-        term("readers", (workers as u64 + 2) * READER_BYTES),
-        // Buffers that wait for the next answer.
-        term("buffers", serving * POOLED_BYTES_MAX as u64),
-        term("desks", serving * DESK_BYTES),
-        term("limits", throttles * THROTTLED_MAX as u64 * BUCKET_BYTES),
-        // The serving threads', the watcher's and inotify's, the main thread's.
+        // Message IDs of the last 24 hours: 24 bytes of ring and 7 of table each.
+        term("dedup", DEDUP_IDS_MAX as u64 * 31),
+        // Each worker's buffers for decoding events: their text four times, and an index entry for each value
+        // in it. The log writer decodes payloads, which are up to twice as long as a body because of the
+        // batch's context.
+        term("readers", (workers + 2) * EVENT_BUFFERS_BYTES),
+        // Pooled output buffers.
+        term("buffers", serving * OUTPUT_POOL_BYTES_MAX as u64),
+        term("handlers", serving * HANDLER_BYTES),
+        term("rate_limits", (params.rate_limits * RATE_LIMIT_BUCKETS_MAX) as u64 * BUCKET_BYTES),
+        // Stacks of the serving threads, the watcher, inotify and the main thread.
         term("stacks", (serving + 2) * STACK_BYTES + MAIN_STACK_BYTES),
         term("program", PROGRAM_BYTES),
     ];
-    // What the allocator cannot give back at once, of all that it gives: snapshots are mapped, stacks too.
+    // Memory that the allocator cannot give back at once, as a part of all that it allocates. Snapshots and
+    // stacks are mapped.
     let is_mapped =
-        |term: &&Term| matches!(term.holder, "snapshots" | "visitors" | "duplicates" | "stacks" | "program");
+        |term: &&Term| matches!(term.holder, "snapshots" | "visitors" | "dedup" | "stacks" | "program");
     let allocated: u64 = terms.iter().filter(|term| !is_mapped(term)).map(|term| term.bytes).sum();
     terms.push(term("allocator", allocated / 4));
     terms

@@ -1,8 +1,8 @@
-//! The few file operations that the log makes, each with what it guarantees.
+//! The file operations of the log, and the guarantee of each.
 //!
-//! The log names files through [`Disk`] only, so that a test can put a simulated one under it. Each
-//! call is one system call, or as good as one: it may be interrupted and may do less than asked.
-//! What makes whole operations of them stands below the traits.
+//! The log accesses files through [`Disk`] only, so that a test can replace it with a simulated disk. Each
+//! method is one system call, or behaves like one: it may be interrupted, and it may do less than asked. The
+//! functions below the traits build complete operations from them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -14,83 +14,85 @@ use rustix::fs::{FlockOperation, fdatasync, flock, fsync};
 
 /// A file system.
 pub trait Disk: Send + Sync {
-    /// Makes `folder` and what leads to it, unless it is there, and syncs what was made.
-    fn make_folder(&self, folder: &Path) -> io::Result<()>;
+    /// Creates a directory and its missing parents, and syncs the new directories. Does nothing if it exists.
+    fn create_directory(&self, dir: &Path) -> io::Result<()>;
 
-    /// Locks `path`, an empty file made for it, until the answer is dropped; `WouldBlock` where
-    /// another process or another lock of this one has it.
+    /// Locks `path`, an empty file that is created if needed, until the returned value is dropped. Returns
+    /// `WouldBlock` if another process, or this one, holds the lock already.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
 
-    /// The names in `folder`, in no order; those that are not UTF-8 are left out.
-    fn list(&self, folder: &Path) -> io::Result<Vec<String>>;
+    /// Returns the names in a directory, in no particular order. Skips names that are not UTF-8.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
 
-    /// Makes a file that is not there yet, to append to; `AlreadyExists` where it is.
+    /// Creates a file to append to. Returns `AlreadyExists` if it exists.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
-    /// As [`create`](Self::create); only who owns the process may read the file.
+    /// Creates a file like [`create`](Self::create) that only the owner of the process may read.
     fn create_private(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
     /// Opens a file for reading.
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Cuts the file at `length` bytes and syncs it, through a descriptor of its own.
+    /// Truncates the file to `length` bytes and syncs it, through a descriptor of its own.
     fn truncate(&self, path: &Path, length: u64) -> io::Result<()>;
 
-    /// Puts the file `from` in the place of `to`, at once. Durable after the folder's sync.
+    /// Atomically renames `from` to `to`, replacing `to`. Durable after a sync of the directory.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Takes the name away. Durable after the folder's sync.
+    /// Removes the name. Durable after a sync of the directory.
     fn unlink(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes the names in `folder` durable.
-    fn sync_folder(&self, folder: &Path) -> io::Result<()>;
+    /// Makes the names in a directory durable.
+    fn sync_directory(&self, dir: &Path) -> io::Result<()>;
 }
 
 /// An open file.
 pub trait DiskFile: Send {
-    /// Writes at most `bytes` behind what was appended before, over what is reserved there; says how many. `Interrupted`
-    /// where nothing was.
+    /// Writes at most `bytes` after the appended bytes, over the reserved ones there. Returns the number of
+    /// written bytes. `Interrupted` means that none were written.
     fn append(&mut self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Writes zeros at `range`, behind what was appended, for later appends to go over; at most all of them, and says how many.
-    /// Where it fails the file is as good as before.
+    /// Writes zeros to `range`, which is after the appended bytes. Later appends overwrite them. Returns the
+    /// number of written bytes, which may be less than asked. After an error the file is as usable as before.
     fn reserve(&mut self, range: Range<u64>) -> io::Result<u64>;
 
-    /// Cuts what is reserved and was not appended to.
+    /// Truncates the reserved bytes that no append has overwritten.
     fn trim(&mut self) -> io::Result<()>;
 
-    /// Reads at most `into` from `at` on; says how many bytes, none at the end only.
+    /// Reads at most `into.len()` bytes at offset `at`. Returns the number of bytes read. 0 means the end of
+    /// the file.
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize>;
 
-    /// Makes the file's bytes and length durable. Once it failed, the pages may be gone and marked
-    /// clean: a second call on this file would say yes to nothing, so there must be none.
+    /// Makes the file's bytes and length durable. Callers must not call it again after it failed: the kernel
+    /// may have dropped the pages and marked them clean, so a second call could succeed without writing
+    /// anything.
     fn sync_data(&mut self) -> io::Result<()>;
 
-    /// Bytes.
+    /// Returns the file's length in bytes.
     fn length(&self) -> io::Result<u64>;
 }
 
-/// Appends all of `bytes` with one call, or fails and leaves any part of them.
+/// Appends all of `bytes` with one call. On an error any part of them may be in the file.
 ///
 /// # Errors
-/// What the system says; `WriteZero` for a short write, which is a full disk in the making.
-pub fn append_whole(file: &mut dyn DiskFile, bytes: &[u8]) -> io::Result<()> {
-    let written = uninterrupted(|| file.append(bytes))?;
+/// The system's error, or `WriteZero` for a short write, which happens on a disk that is about to be full.
+pub(crate) fn append_all(file: &mut dyn DiskFile, bytes: &[u8]) -> io::Result<()> {
+    let written = retry_interrupted(|| file.append(bytes))?;
     if written < bytes.len() {
-        let text = format!("{written} of {} bytes were written", bytes.len());
+        let text = format!("short write: {written} of {} bytes", bytes.len());
         return Err(io::Error::new(io::ErrorKind::WriteZero, text));
     }
     Ok(())
 }
 
-/// Fills `into` from `at` on as far as the file goes; says how far.
+/// Reads from offset `at` until `into` is full or the file ends. Returns the number of bytes read.
 ///
 /// # Errors
-/// What the system says.
-pub fn read_full(file: &dyn DiskFile, into: &mut [u8], at: u64) -> io::Result<usize> {
+/// The system's error.
+pub(crate) fn read_full(file: &dyn DiskFile, into: &mut [u8], at: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < into.len() {
-        match uninterrupted(|| file.read_at(&mut into[filled..], at + filled as u64))? {
+        match retry_interrupted(|| file.read_at(&mut into[filled..], at + filled as u64))? {
             0 => break,
             read => filled += read,
         }
@@ -98,8 +100,8 @@ pub fn read_full(file: &dyn DiskFile, into: &mut [u8], at: u64) -> io::Result<us
     Ok(filled)
 }
 
-/// Calls again as long as a signal came first; a call that did nothing may be repeated.
-fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+/// Repeats `call` while signals interrupt it. An interrupted call has done nothing, so it may be repeated.
+fn retry_interrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -108,19 +110,19 @@ fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
-/// The file system of the machine.
+/// The real file system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RealDisk;
 
 impl Disk for RealDisk {
-    fn make_folder(&self, folder: &Path) -> io::Result<()> {
-        if folder.is_dir() {
+    fn create_directory(&self, dir: &Path) -> io::Result<()> {
+        if dir.is_dir() {
             return Ok(());
         }
-        let above = folder.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        self.make_folder(above)?;
-        fs::create_dir(folder)?;
-        self.sync_folder(above)
+        let above = dir.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        self.create_directory(above)?;
+        fs::create_dir(dir)?;
+        self.sync_directory(above)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
@@ -129,8 +131,8 @@ impl Disk for RealDisk {
         Ok(Box::new(file))
     }
 
-    fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
-        let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().into_string().ok()));
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let names = fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name().into_string().ok()));
         names.filter_map(Result::transpose).collect()
     }
 
@@ -162,18 +164,18 @@ impl Disk for RealDisk {
         fs::remove_file(path)
     }
 
-    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
-        Ok(fsync(File::open(folder)?)?)
+    fn sync_directory(&self, dir: &Path) -> io::Result<()> {
+        Ok(fsync(File::open(dir)?)?)
     }
 }
 
-/// What is reserved by one call.
+/// Zeros for `reserve`. One call writes at most this many.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 #[derive(Debug)]
 struct RealFile {
     file: File,
-    /// Where what was appended ends; of a file that was made, not of one opened to read.
+    /// End of the appended bytes. Used only for created files, not for files that are opened for reading.
     end: u64,
 }
 
@@ -204,7 +206,7 @@ impl DiskFile for RealFile {
     }
 
     fn sync_data(&mut self) -> io::Result<()> {
-        // Not `File::sync_data`, which calls again when it was interrupted.
+        // Not `File::sync_data`, which repeats an interrupted call.
         Ok(fdatasync(&self.file)?)
     }
 

@@ -1,9 +1,9 @@
-//! The few file operations that the server and the compiler make, each with what it guarantees.
+//! The file operations of the server and the compiler, and the guarantee of each.
 //!
-//! Reading never blocks on what is not a regular file, and never follows more than one link.
-//! A written file is whole or not there.
+//! Reading never blocks on a file that is not regular, and follows at most one link. A written file is
+//! complete or absent.
 
-pub mod disk;
+pub(crate) mod disk;
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
@@ -14,55 +14,55 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{MemfdFlags, OFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit};
 
-/// What tells one content of a name from another without reading it. A rename, a write and a
+/// The metadata that distinguishes two contents under one name without reading them. A rename, a write and a
 /// truncation change at least the change time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
+pub(crate) struct FileStamp {
     device: u64,
     inode: u64,
-    /// Bytes.
+    /// File length in bytes.
     pub length: u64,
     modified_ns: i128,
     changed_ns: i128,
 }
 
-/// Opens `path`, or the one link that it is, if that is a regular file.
+/// Opens `path` for reading if it is a regular file or a link to one.
 ///
 /// # Errors
-/// `InvalidInput` with the reason when it is a folder, a FIFO or a device; else what the system says,
-/// of a link to a link that there are too many levels.
-pub fn open_regular(path: &Path) -> io::Result<(File, Stamp)> {
+/// `InvalidInput` for a directory, a FIFO or a device. Otherwise the system's error. A link to a link gives
+/// "too many levels of symbolic links".
+pub(crate) fn open_regular(path: &Path) -> io::Result<(File, FileStamp)> {
     let file = fs::OpenOptions::new()
         .read(true)
         .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32)
-        .open(target(path)?)?;
+        .open(resolve_link(path)?)?;
     let meta = file.metadata()?;
     if !meta.is_file() {
-        let reason = "it is not a regular file, nor a link to one";
+        let reason = "not a regular file or a link to one";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     }
-    Ok((file, stamp(&meta)))
+    Ok((file, stamp_from_metadata(&meta)))
 }
 
-/// The stamp of `path` as [`open_regular`] would open it, without opening it.
+/// Returns the stamp of the file that [`open_regular`] would open for `path`, without opening it.
 ///
 /// # Errors
-/// What the system says.
-pub fn stamp_of(path: &Path) -> io::Result<Stamp> {
-    Ok(stamp(&fs::symlink_metadata(target(path)?)?))
+/// The system's error.
+pub(crate) fn read_stamp(path: &Path) -> io::Result<FileStamp> {
+    Ok(stamp_from_metadata(&fs::symlink_metadata(resolve_link(path)?)?))
 }
 
-fn target(path: &Path) -> io::Result<PathBuf> {
+fn resolve_link(path: &Path) -> io::Result<PathBuf> {
     if !fs::symlink_metadata(path)?.is_symlink() {
         return Ok(path.to_owned());
     }
-    let folder = path.parent().unwrap_or(Path::new(""));
-    Ok(folder.join(fs::read_link(path)?))
+    let dir = path.parent().unwrap_or(Path::new(""));
+    Ok(dir.join(fs::read_link(path)?))
 }
 
-fn stamp(meta: &fs::Metadata) -> Stamp {
+fn stamp_from_metadata(meta: &fs::Metadata) -> FileStamp {
     let nanoseconds = |s: i64, ns: i64| i128::from(s) * 1_000_000_000 + i128::from(ns);
-    Stamp {
+    FileStamp {
         device: meta.dev(),
         inode: meta.ino(),
         length: meta.len(),
@@ -71,11 +71,12 @@ fn stamp(meta: &fs::Metadata) -> Stamp {
     }
 }
 
-/// Copies at most `bytes_max` bytes of `file` into memory that nobody can change or cut any more.
+/// Copies at most `bytes_max` bytes of `file` into sealed memory: nobody can change or truncate it
+/// afterwards.
 ///
 /// # Errors
-/// What the system says, `OutOfMemory` and the like among them.
-pub fn sealed_copy(file: &mut File, bytes_max: u64) -> io::Result<File> {
+/// The system's error, for example `OutOfMemory`.
+pub(crate) fn copy_sealed(file: &mut File, bytes_max: u64) -> io::Result<File> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let mut copy = File::from(memfd_create("snapshot", flags)?);
     file.rewind()?;
@@ -85,57 +86,59 @@ pub fn sealed_copy(file: &mut File, bytes_max: u64) -> io::Result<File> {
     Ok(copy)
 }
 
-/// Puts `bytes` at `path`: written under a temporary name beside it (a dot file), synced, renamed.
+/// Writes `bytes` to `path` atomically: writes a temporary dot file in the same directory, syncs it and
+/// renames it.
 ///
 /// # Errors
-/// What the system says; the temporary file is gone then.
-pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut replacement = Replacement::begin(path)?;
+/// The system's error. The temporary file is removed.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut replacement = AtomicFile::create(path)?;
     replacement.write_all(bytes)?;
     replacement.commit()
 }
 
-/// A file that is written piece by piece: [`replace`] for what does not fit in memory. It is at its path once it is
-/// committed, whole and durable; one that is dropped before leaves nothing.
+/// A file that is written in pieces and then appears at its path complete and durable. It is the
+/// alternative to [`write_atomic`] for contents that do not fit in memory. Dropped before
+/// [`commit`](Self::commit), it leaves nothing.
 #[derive(Debug)]
-pub struct Replacement {
+pub(crate) struct AtomicFile {
     file: File,
-    folder: PathBuf,
+    directory: PathBuf,
     temporary: PathBuf,
     path: PathBuf,
 }
 
-impl Replacement {
-    /// Begins the file that will be at `path`.
+impl AtomicFile {
+    /// Creates the temporary file for `path`.
     ///
     /// # Errors
-    /// What the system says; `InvalidInput` where `path` names no file, or a folder, device or pipe that is there: a rename
-    /// would put a file in a device's place.
-    pub fn begin(path: &Path) -> io::Result<Self> {
+    /// The system's error. `InvalidInput` if `path` has no file name, or is an existing directory, device or
+    /// pipe: a rename would replace a device with a file.
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let refused = |reason| io::Error::new(io::ErrorKind::InvalidInput, reason);
-        let name = path.file_name().ok_or_else(|| refused("it names no file"))?;
+        let name = path.file_name().ok_or_else(|| refused("the path has no file name"))?;
         let takes_its_place = |meta: fs::Metadata| meta.is_file() || meta.is_symlink();
         if !fs::symlink_metadata(path).map_or(true, takes_its_place) {
-            return Err(refused("it is there, and not a regular file"));
+            return Err(refused("the path exists and is not a regular file"));
         }
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let temporary = folder.join(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id()));
+        let dir = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let temporary = dir.join(format!(".{}.{}.tmp", name.to_string_lossy(), std::process::id()));
         let file = File::create(&temporary)?;
-        Ok(Self { file, folder: folder.to_owned(), temporary, path: path.to_owned() })
+        Ok(Self { file, directory: dir.to_owned(), temporary, path: path.to_owned() })
     }
 
-    /// Syncs it and puts it in its place.
+    /// Syncs the file and moves it to its path.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn commit(self) -> io::Result<()> {
+    /// The system's error.
+    pub(crate) fn commit(self) -> io::Result<()> {
         self.file.sync_all()?;
         fs::rename(&self.temporary, &self.path)?;
-        File::open(&self.folder)?.sync_all()
+        File::open(&self.directory)?.sync_all()
     }
 }
 
-impl Write for Replacement {
+impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write(bytes)
     }
@@ -145,47 +148,49 @@ impl Write for Replacement {
     }
 }
 
-impl Drop for Replacement {
-    /// Once it was committed, nothing has the name.
+impl Drop for AtomicFile {
+    /// Removes the temporary file. After a commit it no longer exists.
     fn drop(&mut self) {
-        // The first error is the one to tell; a leftover dot file is never looked at.
+        // Callers report the first error, not this one. A leftover dot file is ignored.
         let _ = fs::remove_file(&self.temporary);
     }
 }
 
-/// What this process takes of the machine.
+/// The resources that this process uses.
 #[derive(Debug, Clone, Copy)]
-pub struct Usage {
-    /// Bytes of memory that are resident.
+pub(crate) struct ProcessUsage {
+    /// Resident memory in bytes.
     pub resident_bytes: u64,
-    /// Descriptors that are open.
+    /// Number of open file descriptors.
     pub descriptors: usize,
 }
 
-/// What this process takes now (proc(5)).
+/// Returns the resources that this process uses now (proc(5)).
 ///
 /// # Errors
-/// There is no `/proc`, or it says something else.
-pub fn usage() -> io::Result<Usage> {
+/// `/proc` is not mounted, or its text cannot be parsed.
+pub(crate) fn process_usage() -> io::Result<ProcessUsage> {
     let pages = fs::read_to_string("/proc/self/statm")?;
     let resident = pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
     let resident = resident.ok_or(io::ErrorKind::InvalidData)?;
-    // The listing holds one itself.
+    // The directory listing itself uses one descriptor.
     let descriptors = fs::read_dir("/proc/self/fd")?.count().saturating_sub(1);
-    Ok(Usage { resident_bytes: resident * rustix::param::page_size() as u64, descriptors })
+    Ok(ProcessUsage { resident_bytes: resident * rustix::param::page_size() as u64, descriptors })
 }
 
-/// Raises the limit on descriptors as far as this process may, and says where it is then.
-pub fn raise_descriptors() -> u64 {
+/// Raises the limit on file descriptors to the highest value allowed for this process. Returns the resulting
+/// limit.
+pub(crate) fn raise_descriptor_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    // Where it cannot be raised it stays.
+    // If the limit cannot be raised, it stays as it is.
     let _ = setrlimit(Resource::Nofile, raised);
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Lets every other thread go before the calling one, where there is not time for all.
-pub fn lower_priority() {
-    // Linux takes "this process" for this thread. Where it is forbidden, it works as the others do.
+/// Gives the calling thread the lowest CPU priority.
+pub(crate) fn lower_thread_priority() {
+    // Linux applies the priority of "this process" to the calling thread. If that is forbidden, the priority
+    // stays.
     let _ = setpriority_process(None, 19);
 }

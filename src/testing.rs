@@ -1,0 +1,303 @@
+//! The internals that the tests, the benchmarks and the load generator use, under the paths of their modules.
+//!
+//! Everything else in the crate is private to it, so that the compiler finds dead code.
+
+pub mod admin {
+    pub use crate::admin::{AdminService, Metrics};
+    pub mod jobs {
+        pub use crate::admin::jobs::{JobOutput, JobResult, JobRunner};
+    }
+}
+pub mod api {
+    pub use crate::api::{Handler, Settings};
+    pub mod token_bucket {
+        pub use crate::api::token_bucket::RateLimiter;
+    }
+}
+pub mod checksum {
+    pub use crate::checksum::{crc32, crc32_shift, crc32c, hash64, hmac_sha256};
+}
+pub mod cli {
+    pub mod byte_search {
+        pub use crate::cli::byte_search::Needle;
+    }
+    pub mod demo {
+        pub use crate::cli::demo::compile_demo;
+    }
+    pub mod inspect_snapshot {
+        pub use crate::cli::inspect_snapshot::check;
+    }
+    pub mod print_config {
+        pub use crate::cli::print_config::render_config;
+    }
+    pub mod settings {
+        pub use crate::cli::settings::FileSettings;
+    }
+}
+pub mod clock {
+    pub use crate::clock::{Clock, SystemClock, instant, now_ms};
+}
+pub mod condition {
+    pub use crate::condition::{
+        Audiences, Condition, ConditionError, Document, EncodedDocument, Evaluator, Field, FieldKind, Memo,
+        Patterns, Value, Vocabulary, bind, bucket_ranges, choose_variation, encode, equal_weights,
+        find_overlong_chain, hash, in_namespace, operator_names, parse_lenient, parse_strict,
+    };
+}
+pub mod config {
+    pub use crate::config::{Ack, ByteSize, Config, DriverChoice, LogFormat, Timeouts};
+}
+pub mod http {
+    pub mod input {
+        pub use crate::http::input::ReadBuffer;
+    }
+    pub mod params {
+        pub use crate::http::params::{Param, ParamGroup, Params};
+    }
+    pub mod request {
+        pub use crate::http::request::{BodyFraming, Method, ParseOutcome, RequestMeta, Surface, parse};
+    }
+}
+pub mod limits {
+    pub use crate::limits::{
+        AUDIENCE_CHAIN_MAX, AUDIENCES_MAX, BATCH_BYTES_TARGET, BODY_BYTES_MAX, BODY_RENDERED_BYTES_MAX,
+        CANONICAL_BYTES_MAX, CHECKPOINT_BLOCK_BYTES, CHECKPOINT_RETENTION_INTERVAL_MS, CHECKPOINT_RETRY_MS,
+        CHECKPOINT_RUNS_MAX, CHECKPOINT_STOP_MS, CHUNK_LINE_BYTES_MAX, CONDITION_NESTING_MAX,
+        CONTENT_FILE_BYTES_MAX, CONTEXT_MEMBERS_MAX, CONTEXTS_BYTES_MAX, COPY_PRESERVED_BYTES_MAX,
+        DEDUP_WINDOW_MS, DIAGNOSTIC_TEXT_CHARS_MAX, DIAGNOSTICS_SHOWN_MAX, EMBEDDED_QUERIES_MAX,
+        ERASED_IDS_MAX, EVALUATION_DEPTH_MAX, EVENT_BYTES_MAX, EVENT_NAME_CHARS_MAX, EVENT_NESTING_MAX,
+        EVENTS_MAX, EXCERPT_CHARS_MAX, EXPERIMENTS_MAX, EXPORT_PAGE_BYTES_TARGET, HEAD_BYTES_MAX,
+        IDLE_SPINS_MAX, INDEX_COMBINATIONS_MAX, INDEX_POSITIONS_MAX, KEY_BYTES_MAX, MATCHES_SHOWN_MAX,
+        NAME_BYTES_MAX, NODE_NESTING_MAX, ORDER_FIELDS_MAX, OUTSTANDING_REQUESTS_MAX, PAIRS_MAX,
+        PATTERN_BYTES_MAX, PATTERN_DFA_BYTES_MAX, PATTERN_NFA_BYTES_MAX, PATTERNS_MAX, PAYLOAD_BYTES_MAX,
+        PROFILE_BYTES_MAX, PROFILE_EVENT_NAMES_MAX, PROFILE_PATH_BYTES_MAX, PROFILE_PATHS_MAX,
+        PROFILES_MEMORY_BYTES_DEFAULT, PROGRAM_BYTES_MAX, QUERIES_MAX, QUERY_EVALUATIONS_MAX,
+        QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, RATE_LIMIT_BUCKETS_MAX, READ_BUFFER_BYTES, READ_CHUNK_BYTES,
+        REQUEST_BYTES_MAX, RESERVED_BYTES_MAX, RETAIN_MS_MIN, RETENTION_INTERVAL_MS, RETIRED_BYTES,
+        REWRITE_CHUNK_BYTES, ROUTE_BYTES_MAX, RULES_MAX, SEGMENT_BYTES_DEFAULT, SEGMENT_RECORDS_MAX, SEQ_MAX,
+        SETTINGS_BYTES_MAX, SORT_KEY_BYTES_MAX, SOURCE_FILE_BYTES_MAX, SOURCE_FILES_MAX, SOURCE_NESTING_MAX,
+        SPIN_RETRY_INTERVAL, TABLE_ENTRY_BYTES_MAX, TARGET_BYTES_MAX, TEXT_BYTES_MAX, TIMES_KEPT,
+        TOUCH_TEXT_BYTES_MAX, TRAILER_BYTES_MAX, TRAIT_BYTES_MAX, TRAIT_NAME_BYTES_MAX, TRAITS_MAX,
+        UNSYNCED_BYTES_MAX, URL_BYTES_MAX, URL_PARAMS_MAX, USER_AGENT_BYTES_MAX, USER_AGENTS_CACHED,
+        VALUE_NESTING_MAX, VARIANTS_MAX, VERSIONS_KEPT_MAX, VISIT_TIMEOUT_MS, WATERMARK_AFTER_MS, ZONES_MAX,
+    };
+    #[cfg(feature = "parquet")]
+    pub use crate::limits::{ROW_GROUP_BYTES_MAX, ROW_GROUP_ROWS_MAX};
+}
+pub mod metrics {
+    pub use crate::metrics::{JobCounters, PublishCounters, Totals};
+}
+pub mod nearest {
+    pub use crate::nearest::nearest;
+}
+pub mod problem {
+    pub use crate::problem::{ALL, Detail, INTERNAL, MALFORMED_JSON, OVERLOADED};
+}
+pub mod resolve {
+    pub mod decide {
+        pub use crate::resolve::decide::choose_forced;
+    }
+    pub mod path {
+        pub use crate::resolve::path::RoutePath;
+    }
+    pub mod user_agent {
+        pub use crate::resolve::user_agent::{
+            Browser, Device, Os, UserAgentCache, UserAgentInfo, UserAgentParser,
+        };
+    }
+    pub mod variants {
+        pub use crate::resolve::variants::ForcedVariants;
+    }
+    pub mod visitor_context {
+        pub use crate::resolve::visitor_context::profile_json;
+    }
+}
+pub mod server {
+    pub use crate::server::start;
+}
+pub mod site {
+    pub mod catalog {
+        pub mod catalog {
+            pub use crate::site::catalog::catalog::{Catalog, CurrentCatalog};
+        }
+        pub mod directory {
+            pub use crate::site::catalog::directory::SnapshotDirectory;
+        }
+        pub mod versions {
+            pub use crate::site::catalog::versions::Versions;
+        }
+    }
+    pub mod compile {
+        pub use crate::site::compile::compile;
+    }
+    pub mod profile_fields {
+        pub use crate::site::profile_fields::{ProfileField, field_paths, find_field};
+    }
+    pub mod query {
+        pub mod cursor {
+            pub use crate::site::query::cursor::{checksum_of, decode, encode};
+        }
+        pub mod order {
+            pub use crate::site::query::order::{append_sort_key, number_key};
+        }
+    }
+    pub mod snapshot {
+        pub mod format {
+            pub use crate::site::snapshot::format::{
+                ArchivedPage, ArchivedQuery, Argument, Branch, Column, ColumnBound, Experiment, HEADER_BYTES,
+                Header, Index, IndexParam, Item, Page, Param, ParamKind, Part, Piece, Query, QueryCall,
+                Range, Route, RouteTarget, Rule, Scan, Site, Variant, Zone,
+            };
+        }
+        pub mod hash_index {
+            pub use crate::site::snapshot::hash_index::{build, find, is_valid};
+        }
+        pub mod open {
+            pub use crate::site::snapshot::open::{Snapshot, SnapshotBudget, SnapshotError};
+        }
+    }
+    pub mod source {
+        pub mod diagnostics {
+            pub use crate::site::source::diagnostics::{
+                Diagnostic, Diagnostics, LocatedDiagnostic, Report, Target, push_token,
+            };
+        }
+        pub mod files {
+            pub use crate::site::source::files::Files;
+        }
+        pub mod pattern {
+            pub use crate::site::source::pattern::PATTERNS;
+        }
+        pub mod read {
+            pub use crate::site::source::read::{Source, read};
+        }
+        pub mod schema {
+            pub use crate::site::source::schema::{FileKind, schema};
+        }
+        pub mod types {
+            pub use crate::site::source::types::{
+                Audiences, Bots, CacheTimes, Content, Groups, IpPolicy, Queries, Route, Rule, Site, Zone,
+            };
+        }
+        pub mod validate {
+            pub use crate::site::source::validate::Validator;
+        }
+    }
+}
+pub mod storage {
+    pub use crate::storage::write_atomic;
+    pub mod disk {
+        pub use crate::storage::disk::{Disk, DiskFile, RealDisk};
+    }
+}
+pub mod visitors {
+    pub mod apply {
+        pub use crate::visitors::apply::{KeyHasher, ProfileUpdater};
+    }
+    pub mod checkpoint {
+        pub use crate::visitors::checkpoint::CheckpointMetrics;
+        pub mod directory {
+            pub use crate::visitors::checkpoint::directory::{CheckpointDirectory, checkpoint_name};
+        }
+        pub mod format {
+            pub use crate::visitors::checkpoint::format::{
+                BLOCK_HEADER_BYTES, CheckpointEntry, ENTRY_HEADER_BYTES, HEADER_BYTES, Header, Run,
+                begin_block, block_length, end_block, extend_checksum, trailer_from_bytes, trailer_to_bytes,
+            };
+        }
+        pub mod reader {
+            pub use crate::visitors::checkpoint::reader::CheckpointReader;
+        }
+        pub mod restore {
+            pub use crate::visitors::checkpoint::restore::{LogRange, RestoredTable, load_table, restore};
+        }
+        pub mod scheduler {
+            pub use crate::visitors::checkpoint::scheduler::{CheckpointState, Options, build_checkpointer};
+        }
+        pub mod writer {
+            pub use crate::visitors::checkpoint::writer::CheckpointWriter;
+        }
+    }
+    pub mod events {
+        pub mod decode {
+            pub use crate::visitors::events::decode::{
+                BotPolicy, Environment, EventContext, EventValidator, Policy, Submission,
+            };
+        }
+        pub mod document {
+            pub use crate::visitors::events::document::JsonParser;
+        }
+        pub mod endpoint {
+            pub use crate::visitors::events::endpoint::{EventEndpoint, PATHS};
+        }
+        pub mod export {
+            pub use crate::visitors::events::export::write_line;
+        }
+        pub mod ip {
+            pub use crate::visitors::events::ip::IpPolicy;
+        }
+        pub mod receipt {
+            pub use crate::visitors::events::receipt::{EventResults, RejectedRequest, StoreOutcome};
+        }
+        pub mod refusal {
+            pub use crate::visitors::events::refusal::{OwnedActual, Refusal};
+        }
+        pub mod time {
+            pub use crate::visitors::events::time::{
+                TIME_MS_MAX, TIME_MS_MIN, correct_clock_skew, parse, write,
+            };
+        }
+    }
+    pub mod live {
+        pub use crate::visitors::live::{ProfileReaders, ProfileTable};
+    }
+    pub mod log {
+        pub use crate::visitors::log::{
+            Ack, Completion, DamageKind, DedupWindow, EraseError, ErasureSummary, FinalPosition, LockedLog,
+            LogClient, LogConsumer, LogError, LogItem, LogReader, LogWriter, Options, Queue, Record,
+            RecordError, RecordKind, RecordResult, Records, RecoveryReport, Request, SendError, TombstoneKey,
+            VisitorIds, WriteOutcome, WriterThread, check_directory, check_file, inspect, open,
+            parse_segment_name, read_footer, segment_name,
+        };
+        pub mod bloom {
+            pub use crate::visitors::log::bloom::{IdKind, may_contain};
+        }
+        pub mod format {
+            pub use crate::visitors::log::format::{
+                BATCH_HEADER_BYTES, BATCH_MAGIC, HEADER_BYTES, Header, TRAILER_MAGIC, batch_length,
+                oldest_from_bytes, oldest_to_bytes, secret_from_bytes, secret_to_bytes,
+            };
+        }
+    }
+    pub mod lookup {
+        pub use crate::visitors::lookup::ProfileReader;
+    }
+    pub mod profile {
+        pub use crate::visitors::profile::FoldCounts;
+        pub mod builder {
+            pub use crate::visitors::profile::builder::ProfileBuilder;
+        }
+        pub mod history {
+            pub use crate::visitors::profile::history::History;
+        }
+        pub mod profile {
+            pub use crate::visitors::profile::profile::{Profile, TableEntry};
+        }
+        pub mod touch {
+            pub use crate::visitors::profile::touch::Touch;
+        }
+    }
+    pub mod store {
+        pub mod table {
+            pub use crate::visitors::store::table::{
+                ENTRY_COST, EvictionClass, Key, Table, TableReader, memory_bytes_max,
+            };
+        }
+    }
+    pub mod verify {
+        pub use crate::visitors::verify::{CheckReport, check_directory};
+    }
+}
+pub mod worker {
+    pub use crate::worker::{BusyPoll, ENDPOINT_COUNTERS, Lifecycle, Service};
+}
