@@ -1,8 +1,9 @@
 //! A GET allocates nothing once the connection's buffers exist (invariant 2), counted over the whole process.
 //!
-//! A test binary of its own: the counting allocator stands for everything in it. The server runs in this
-//! process with two workers; its client allocates nothing either, so that whatever is counted is the
-//! server's. Every kind of GET is asked for on every connection, once to warm up, then counted.
+//! This is a separate test binary, because the counting allocator counts for everything in it. The server
+//! runs in this process with two workers. The client allocates nothing either, so that every counted
+//! allocation is the server's. The test sends every kind of GET on every connection, first to warm up, then
+//! to count.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{ErrorKind, Read, Write};
@@ -10,19 +11,19 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use parallax::config::{Ack, Config, Driver, Timeouts};
-use parallax::limits::{READ_BUFFER_BYTES, SEGMENT_BYTES};
-use parallax::server;
-use parallax::site::compile::compile;
-use parallax::site::source::files::Files;
-use parallax::site::source::read::read;
+use parallax::testing::config::{Ack, ByteSize, Config, DriverChoice, LogFormat, Timeouts};
+use parallax::testing::limits::{READ_BUFFER_BYTES, SEGMENT_BYTES_DEFAULT};
+use parallax::testing::server;
+use parallax::testing::site::compile::compile;
+use parallax::testing::site::source::files::Files;
+use parallax::testing::site::source::read::read;
 
-/// The system's allocator, and how often it was asked while `COUNTING`.
-struct Counting;
+/// The system's allocator with a counter of allocations. It counts while `COUNTING` is set.
+struct CountingAllocator;
 
 static COUNTING: AtomicBool = AtomicBool::new(false);
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-/// Bytes of the last allocation counted, a hint to what it was.
+/// Bytes of the last counted allocation, as a hint to its purpose.
 static LAST_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 fn count(bytes: usize) {
@@ -32,31 +33,31 @@ fn count(bytes: usize) {
     }
 }
 
-// SAFETY: every call is handed on to the system's allocator unchanged; counting touches atomics only.
-unsafe impl GlobalAlloc for Counting {
-    // SAFETY: the caller's promises are those that the system's allocator asks for.
+// SAFETY: every call is passed on to the system's allocator unchanged. The counter only uses atomics.
+unsafe impl GlobalAlloc for CountingAllocator {
+    // SAFETY: the system's allocator has the same requirements for its caller.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
         // SAFETY: as above.
         unsafe { System.alloc(layout) }
     }
 
-    // SAFETY: the caller's promises are those that the system's allocator asks for.
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+    // SAFETY: the system's allocator has the same requirements for its caller.
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
         // SAFETY: as above.
-        unsafe { System.dealloc(at, layout) }
+        unsafe { System.dealloc(ptr, layout) }
     }
 
-    // SAFETY: the caller's promises are those that the system's allocator asks for.
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+    // SAFETY: the system's allocator has the same requirements for its caller.
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         count(bytes);
         // SAFETY: as above.
-        unsafe { System.realloc(at, layout, bytes) }
+        unsafe { System.realloc(ptr, layout, bytes) }
     }
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const SITE: [(&str, &str); 8] = [
     (
@@ -106,7 +107,7 @@ const SITE: [(&str, &str); 8] = [
     ),
 ];
 
-/// Targets and header fields; `#` becomes a number that no request had before.
+/// Methods, targets and header fields. Each `#` becomes a number that no earlier request had.
 const REQUESTS: &[(&str, &str, &str)] = &[
     ("GET", "/v1/resolve?trackingId=track_acme&route=/&variants=hero:de,cta:b", ""),
     (
@@ -178,13 +179,13 @@ const REQUESTS: &[(&str, &str, &str)] = &[
     ("GET", "/v1/openapi.json", "If-None-Match: *\r\n"),
 ];
 
-/// Workers do something once a second; that is counted as well.
-const OVER_A_TICK: Duration = Duration::from_millis(1200);
+/// Duration of the count, at least. Workers have a tick once a second, and it is counted as well.
+const COUNT_DURATION_MIN: Duration = Duration::from_millis(1200);
 
-/// The log's writer has named the events durable by then, and rests.
-const SETTLED: Duration = Duration::from_millis(1000);
+/// Time after which the log writer has marked the events as durable and is idle.
+const SETTLE_DURATION: Duration = Duration::from_millis(1000);
 
-/// Room for the largest answer, the OpenAPI document.
+/// Size of the response buffer, in bytes. It holds the largest response, the OpenAPI document.
 const RESPONSE_BYTES: usize = 256 * 1024;
 
 /// A keep-alive connection that reads and writes in fixed buffers.
@@ -198,8 +199,8 @@ struct Connection {
 impl Connection {
     fn to(address: SocketAddr) -> Box<Self> {
         let stream = TcpStream::connect(address).expect("connects");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
-        stream.set_nodelay(true).expect("an option");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("the timeout is set");
+        stream.set_nodelay(true).expect("the option is set");
         Box::new(Self { stream, request: [0; 2048], response: [0; RESPONSE_BYTES], received: 0 })
     }
 
@@ -208,7 +209,7 @@ impl Connection {
         self.stream.write_all(&self.request[..length]).expect("sent");
     }
 
-    /// Writes a request into the buffer, `number` in place of each `#`; its length.
+    /// Writes a request into the buffer, with `number` in place of each `#`. Returns its length.
     fn write(&mut self, (method, target, fields): (&str, &str, &str), number: usize) -> usize {
         let mut out = &mut self.request[..];
         let parts = [method, " ", target, " HTTP/1.1\r\nHost: acme.example\r\n", fields];
@@ -224,10 +225,12 @@ impl Connection {
         2048 - out.len()
     }
 
-    /// Reads one response; its status.
+    /// Reads one response and returns its status.
     fn receive(&mut self, head_only: bool) -> u16 {
         loop {
-            if let Some((status, length)) = whole(&self.response[..self.received], head_only) {
+            if let Some((status, length)) =
+                parse_complete_response(&self.response[..self.received], head_only)
+            {
                 self.response.copy_within(length..self.received, 0);
                 self.received -= length;
                 return status;
@@ -242,8 +245,8 @@ impl Connection {
     }
 }
 
-/// Status and length of the response that `bytes` begin with, once it is whole.
-fn whole(bytes: &[u8], head_only: bool) -> Option<(u16, usize)> {
+/// Returns status and length of the response at the start of `bytes`, or `None` if it is incomplete.
+fn parse_complete_response(bytes: &[u8], head_only: bool) -> Option<(u16, usize)> {
     let head = bytes.windows(4).position(|w| w == b"\r\n\r\n")? + 4;
     let text = std::str::from_utf8(&bytes[..head]).expect("ASCII");
     let status = text[9..12].parse().expect("a status");
@@ -252,8 +255,9 @@ fn whole(bytes: &[u8], head_only: bool) -> Option<(u16, usize)> {
     (bytes.len() >= head + body).then_some((status, head + body))
 }
 
-/// Every kind of request on every connection: first one by one, then all in a row before the first answer.
-fn ask_everything(connections: &mut [Box<Connection>], number: &mut usize) -> usize {
+/// Sends every request on every connection: first one by one, then all of them before the first response is
+/// read.
+fn send_all_requests(connections: &mut [Box<Connection>], number: &mut usize) -> usize {
     let before = *number;
     for connection in connections {
         for request in REQUESTS {
@@ -273,9 +277,9 @@ fn ask_everything(connections: &mut [Box<Connection>], number: &mut usize) -> us
     *number - before
 }
 
-/// Makes each worker's output buffer as large as it will ever be: answers of pipelined requests gather in
-/// it up to a bound, and how many come in one read is the kernel's business.
-fn fill_outputs(connections: &mut [Box<Connection>]) {
+/// Makes each worker's output buffer as large as it will ever be. Responses to pipelined requests gather in
+/// it up to a bound, and the kernel decides how many requests arrive in one read.
+fn fill_output_buffers(connections: &mut [Box<Connection>]) {
     const LARGE: (&str, &str, &str) = ("GET", "/v1/openapi.json", "");
     for connection in connections {
         let mut burst = Vec::new();
@@ -290,13 +294,13 @@ fn fill_outputs(connections: &mut [Box<Connection>]) {
     }
 }
 
-/// Makes a visitor known, who is told from strangers then.
-fn introduce(address: SocketAddr) {
+/// Creates a known visitor, who gets other variants than an unknown one.
+fn create_known_visitor(address: SocketAddr) {
     const EVENTS: &str = r#"{"batch":[
         {"type":"page","anonId":"ana","timestamp":1600000000000,"properties":{"url":"https://acme.example/?utm_source=letter"}},
         {"type":"page","anonId":"ana","properties":{"path":"/docs/start"}},{"type":"track","anonId":"ana","event":"Bought"},
         {"type":"identify","anonId":"ana","userId":"u1","traits":{"company":{"size":12}}}]}"#;
-    let ask = |head: &str, body: &str| {
+    let send = |head: &str, body: &str| {
         let mut stream = TcpStream::connect(address).expect("connects");
         let fields = format!("Host: a\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
         stream.write_all(format!("{head} HTTP/1.1\r\n{fields}{body}").as_bytes()).expect("sent");
@@ -304,35 +308,35 @@ fn introduce(address: SocketAddr) {
         stream.read_to_string(&mut answer).expect("received");
         answer
     };
-    let receipt = ask("POST /v1/batch?site=acme", EVENTS);
+    let receipt = send("POST /v1/batch?site=acme", EVENTS);
     assert!(receipt.contains("\"accepted\":4,"), "{receipt}");
-    let decided = ask("GET /v1/variants?site=acme&route=/&anonId=ana", "");
+    let decided = send("GET /v1/variants?site=acme&route=/&anonId=ana", "");
     assert!(decided.contains("foot:known"), "{decided}");
 }
 
-fn start(folder: &std::path::Path) -> SocketAddr {
+fn start(directory: &std::path::Path) -> SocketAddr {
     let filler = "a text that is long enough to be worth compressing ".repeat(40);
     let texts: Vec<(&str, String)> =
         SITE.iter().map(|(path, text)| (*path, text.replace("FILLER", &filler))).collect();
     let files = Files::from_memory(texts.iter().map(|(path, text)| (*path, text.as_bytes())));
-    let (source, mistakes) = read(&files, &|_, _| {});
-    let bytes = compile(&source, mistakes, 2, &|_, _| {});
-    let bytes = bytes.unwrap_or_else(|mistakes| panic!("{}", mistakes.report(&files))).bytes;
-    let snapshots = folder.join("snapshots");
-    std::fs::create_dir(&snapshots).expect("made");
+    let (source, diagnostics) = read(&files, &|_, _| {});
+    let bytes = compile(&source, diagnostics, 2, &|_, _| {});
+    let bytes = bytes.unwrap_or_else(|diagnostics| panic!("{}", diagnostics.report(&files))).bytes;
+    let snapshots = directory.join("snapshots");
+    std::fs::create_dir(&snapshots).expect("the directory is created");
     std::fs::write(snapshots.join("acme.snapshot"), bytes).expect("written");
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let driver = match std::env::var("PARALLAX_DRIVER").as_deref() {
-        Ok("epoll") => Driver::Epoll,
-        Ok("uring") => Driver::Uring,
-        _ => Driver::Auto,
+        Ok("epoll") => DriverChoice::Epoll,
+        Ok("uring") => DriverChoice::Uring,
+        _ => DriverChoice::Auto,
     };
     let long = Duration::from_secs(3600);
     let config = Config {
-        snapshots,
-        data: folder.join("data"),
+        snapshots: Some(snapshots),
+        data: directory.join("data"),
         ack: Ack::Disk,
-        segment_bytes: SEGMENT_BYTES,
+        segment_bytes: ByteSize(SEGMENT_BYTES_DEFAULT),
         retain_days: None,
         retain_bytes: None,
         listen: any,
@@ -341,49 +345,50 @@ fn start(folder: &std::path::Path) -> SocketAddr {
         admin_token: None,
         workers: Some(2),
         driver,
-        spin: Duration::ZERO,
+        busy_poll: Duration::ZERO,
         explain: false,
         country_header: Some("cf-ipcountry".to_owned()),
-        profiles_memory: 64 << 20,
-        checkpoint_bytes: 256 << 20,
-        snapshots_memory: 1 << 30,
-        // The watcher sleeps while GETs are counted: what it does is no GET's.
+        profiles_memory: ByteSize(64 << 20),
+        checkpoint_bytes: ByteSize(256 << 20),
+        snapshots_memory: ByteSize(1 << 30),
         connections: None,
-        connections_memory: 64 << 20,
-        trusted_proxies: Vec::new(),
-        address_limit: Some(1_000_000),
-        site_limit: Some(1_000_000),
+        connections_memory: ByteSize(64 << 20),
+        trusted_proxy: Vec::new(),
+        rate_limit_per_ip: Some(1_000_000),
+        rate_limit_per_site: Some(1_000_000),
+        log_format: LogFormat::Text,
         access_log: false,
         timeouts: Timeouts { head: long, body: long, idle: long, write: long },
-        rescan: long,
+        // No rescan happens while GETs are counted, because its allocations are not those of a GET.
+        rescan_interval: long,
     };
-    server::start(config).expect("it starts").addresses.listen
+    server::start(config).expect("the server starts").addresses.listen
 }
 
 #[test]
 fn a_get_allocates_nothing_once_its_connection_is_warm() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let address = start(folder.path());
-    introduce(address);
-    let introduced = Instant::now();
-    // Enough that both workers have some: the kernel spreads connections over them.
+    let directory = tempfile::tempdir().expect("a directory");
+    let address = start(directory.path());
+    create_known_visitor(address);
+    let created = Instant::now();
+    // There are enough connections for both workers: the kernel spreads them.
     let mut connections: Vec<_> = (0..16).map(|_| Connection::to(address)).collect();
     let mut number = 0;
-    ask_everything(&mut connections, &mut number);
-    while introduced.elapsed() < SETTLED {
-        ask_everything(&mut connections, &mut number);
+    send_all_requests(&mut connections, &mut number);
+    while created.elapsed() < SETTLE_DURATION {
+        send_all_requests(&mut connections, &mut number);
     }
-    fill_outputs(&mut connections);
+    fill_output_buffers(&mut connections);
     let begun = Instant::now();
     COUNTING.store(true, Ordering::SeqCst);
-    let mut asked = 0;
-    while asked < 3000 || begun.elapsed() < OVER_A_TICK {
-        asked += ask_everything(&mut connections, &mut number);
+    let mut requests = 0;
+    while requests < 3000 || begun.elapsed() < COUNT_DURATION_MIN {
+        requests += send_all_requests(&mut connections, &mut number);
     }
     COUNTING.store(false, Ordering::SeqCst);
     let (allocations, last) = (ALLOCATIONS.load(Ordering::SeqCst), LAST_BYTES.load(Ordering::SeqCst));
-    assert_eq!(allocations, 0, "{asked} requests allocated; the last time {last} bytes");
-    // The counter counts.
+    assert_eq!(allocations, 0, "{requests} requests allocated; the last allocation had {last} bytes");
+    // The counter itself works.
     COUNTING.store(true, Ordering::SeqCst);
     drop(std::hint::black_box(Box::new(number)));
     COUNTING.store(false, Ordering::SeqCst);

@@ -1,5 +1,5 @@
-// Sends events through @segment/analytics-node: `node send.cjs HOST < asked.ndjson > bodies.ndjson`.
-// In: an event a line, members named as the library's. Out: the body of each request. Fails if any event was not delivered.
+// Sends events with @segment/analytics-node: `node send.cjs HOST < asked.ndjson > bodies.ndjson`.
+// Input: one event per line, with the library's member names. Output: the body of each request. Fails if an event was not delivered.
 const { readFileSync } = require('node:fs');
 const { Analytics } = require('@segment/analytics-node');
 

@@ -1,6 +1,6 @@
-"""Sends events through segment-analytics-python: `send.py HOST < asked.ndjson > bodies.ndjson`.
+"""Sends events with segment-analytics-python: `send.py HOST < asked.ndjson > bodies.ndjson`.
 
-In: an event a line, members named as in JSON. Out: the body of each request. Fails if any event was not delivered.
+Input: one event per line, with JSON member names. Output: the body of each request. Fails if an event was not delivered.
 """
 
 import json
@@ -15,7 +15,7 @@ PREFIX = "making request: "
 
 
 class Bodies(logging.Handler):
-    """The library says what it sends in its debug log, and nowhere else."""
+    """Prints the request bodies. The library shows them only in its debug log."""
 
     def emit(self, record):
         text = record.getMessage()

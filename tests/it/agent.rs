@@ -1,13 +1,14 @@
-//! What a User-Agent says, by real crawlers, real traffic, and well-known browsers.
-//!
+//! User-Agent parsing, with real crawlers, real traffic and well-known browsers.
 
-use parallax::limits::{AGENTS_REMEMBERED, USER_AGENT_BYTES_MAX};
-use parallax::resolve::user_agent::{AgentTable, Agents, Browser, Device, Facts, Os};
+use parallax::testing::limits::{USER_AGENT_BYTES_MAX, USER_AGENTS_CACHED};
+use parallax::testing::resolve::user_agent::{
+    Browser, Device, Os, UserAgentCache, UserAgentInfo, UserAgentParser,
+};
 use proptest::prelude::*;
 
 const CHROME: &str = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36";
 
-/// Device, system and browser as texts, and the agent that says so.
+/// Device, system and browser as texts, and the User-Agent that yields them.
 const BROWSERS: &[(&str, &str, &str, &str)] = &[
     ("desktop", "Windows", "Chrome", CHROME),
     (
@@ -121,7 +122,7 @@ const BROWSERS: &[(&str, &str, &str, &str)] = &[
     ("unknown", "unknown", "unknown", "MAXX_MAUI WAP Browser"),
 ];
 
-/// Programs that fetch for others: the list's own patterns of them, and what they send.
+/// Programs that fetch for others: their patterns in the crawler list, and the User-Agents that they send.
 const FETCHERS: &[(&str, &[&str])] = &[
     ("^curl", &["curl", "curl/8.5.0"]),
     ("[wW]get", &["Wget/1.21", "Wget/1.21.4 (linux-gnu)"]),
@@ -143,13 +144,13 @@ const FETCHERS: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn every_known_crawler_is_told_but_for_programs_that_fetch_for_others() {
+fn every_listed_crawler_is_recognized_except_fetching_programs() {
     let Some(text) = case("crawler-user-agents/crawlers.json") else {
         return;
     };
     let list: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let agents = Agents::new();
-    let mut told = 0;
+    let parser = UserAgentParser::new();
+    let mut recognized = 0;
     for entry in list.as_array().unwrap() {
         let pattern = entry["pattern"].as_str().unwrap();
         if FETCHERS.iter().any(|(fetcher, _)| *fetcher == pattern) {
@@ -157,11 +158,11 @@ fn every_known_crawler_is_told_but_for_programs_that_fetch_for_others() {
         }
         for instance in entry["instances"].as_array().unwrap() {
             let instance = instance.as_str().unwrap();
-            assert_eq!(agents.facts(instance), CRAWLER, "{pattern}: {instance}");
-            told += 1;
+            assert_eq!(parser.parse(instance), CRAWLER, "{pattern}: {instance}");
+            recognized += 1;
         }
     }
-    assert!(told > 1900, "only {told} instances were found");
+    assert!(recognized > 1900, "only {recognized} instances were found");
 }
 
 #[test]
@@ -169,11 +170,11 @@ fn browsers_in_the_traffic_of_a_real_site_are_not_crawlers() {
     let Some(text) = case("apache-access-log/requests.tsv") else {
         return;
     };
-    let agents = Agents::new();
+    let parser = UserAgentParser::new();
     let mut requests = 0;
     for agent in text.lines().skip(1).map(|line| line.rsplit('\t').next().unwrap()) {
         if is_plain_browser(agent) {
-            assert!(!agents.facts(agent).crawler, "{agent}");
+            assert!(!parser.parse(agent).is_crawler, "{agent}");
             requests += 1;
         }
     }
@@ -181,47 +182,47 @@ fn browsers_in_the_traffic_of_a_real_site_are_not_crawlers() {
 }
 
 #[test]
-fn programs_that_fetch_for_others_are_not_crawlers() {
-    let agents = Agents::new();
+fn fetching_programs_are_not_crawlers() {
+    let parser = UserAgentParser::new();
     for agent in FETCHERS.iter().flat_map(|(_, sent)| *sent) {
-        let facts = agents.facts(agent);
-        assert!(!facts.crawler && facts.device != Device::Bot, "{agent}");
+        let info = parser.parse(agent);
+        assert!(!info.is_crawler && info.device != Device::Bot, "{agent}");
     }
 }
 
 #[test]
-fn crawlers_that_resemble_programs_and_browsers_are_told() {
-    let agents = Agents::new();
+fn crawlers_that_resemble_programs_or_browsers_are_recognized() {
+    let parser = UserAgentParser::new();
     for agent in [
         "WGETbot/1.0 (+http://wget.alanreed.org)",
         "PHP-Curl-Class/4.13.0 (+https://github.com/php-curl-class/php-curl-class) PHP/7.2.24 curl/7.61.1",
         "Silk/1.0 (+http://www.slider.com/silk.htm)",
         "Mozilla/5.0 (Linux; Android 6.0.1; Nexus 5X Build/MMB29P) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Mobile Safari/537.36 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)",
     ] {
-        assert_eq!(agents.facts(agent), CRAWLER, "{agent}");
+        assert_eq!(parser.parse(agent), CRAWLER, "{agent}");
     }
 }
 
 #[test]
-fn an_agent_that_says_nothing_is_a_visitor_of_whom_nothing_is_known() {
+fn an_agent_without_known_words_yields_unknown_values() {
     for agent in ["", "-", " ", "Mozilla/5.0", "ångström\u{0}"] {
-        assert_eq!(Agents::new().facts(agent), Facts::default(), "{agent:?}");
+        assert_eq!(UserAgentParser::new().parse(agent), UserAgentInfo::default(), "{agent:?}");
     }
-    assert_eq!(texts(Facts::default()), ("unknown", "unknown", "unknown"));
+    assert_eq!(texts(UserAgentInfo::default()), ("unknown", "unknown", "unknown"));
 }
 
 #[test]
-fn well_known_browsers_say_device_system_and_browser() {
-    let agents = Agents::new();
+fn well_known_browsers_yield_device_system_and_browser() {
+    let parser = UserAgentParser::new();
     for &(device, os, browser, agent) in BROWSERS {
-        let facts = agents.facts(agent);
-        assert_eq!((texts(facts), facts.crawler), ((device, os, browser), false), "{agent}");
+        let info = parser.parse(agent);
+        assert_eq!((texts(info), info.is_crawler), ((device, os, browser), false), "{agent}");
     }
 }
 
 #[test]
-fn a_list_tells_by_texts_anywhere_and_at_the_start_and_skips_remarks() {
-    let agents = Agents::from_list("# Remark\n\nFinder\n^Lister/\n spaced\n");
+fn a_list_matches_anywhere_or_at_the_start_and_skips_comments() {
+    let parser = UserAgentParser::from_list("# Remark\n\nFinder\n^Lister/\n spaced\n");
     for (agent, crawler) in [
         ("a Finder", true),
         ("a finder", false),
@@ -233,100 +234,108 @@ fn a_list_tells_by_texts_anywhere_and_at_the_start_and_skips_remarks() {
         ("# Remark", false),
         ("", false),
     ] {
-        assert_eq!(agents.facts(agent).crawler, crawler, "{agent}");
+        assert_eq!(parser.parse(agent).is_crawler, crawler, "{agent}");
     }
 }
 
 #[test]
-fn what_stands_past_the_limit_is_not_looked_at() {
-    let agents = Agents::new();
+fn text_after_the_limit_is_ignored() {
+    let parser = UserAgentParser::new();
     let sign = "Googlebot/";
     for (ends_at, crawler) in
         [(USER_AGENT_BYTES_MAX - 1, true), (USER_AGENT_BYTES_MAX, true), (USER_AGENT_BYTES_MAX + 1, false)]
     {
         let agent = format!("{:x<1$}{sign}", "", ends_at - sign.len());
-        assert_eq!(agents.facts(&agent).crawler, crawler, "ends at {ends_at}");
-        assert_eq!(AgentTable::new().facts(&agents, &agent).crawler, crawler, "ends at {ends_at}");
+        assert_eq!(parser.parse(&agent).is_crawler, crawler, "ends at {ends_at}");
+        assert_eq!(
+            UserAgentCache::new().get_or_parse(&parser, &agent).is_crawler,
+            crawler,
+            "ends at {ends_at}"
+        );
     }
 }
 
 #[test]
-fn a_character_that_the_limit_would_split_goes_with_what_comes_after() {
-    let agents = Agents::from_list("xØ");
+fn a_character_that_the_limit_splits_is_ignored() {
+    let parser = UserAgentParser::from_list("xØ");
     for (ends_at, crawler) in
         [(USER_AGENT_BYTES_MAX - 1, true), (USER_AGENT_BYTES_MAX, true), (USER_AGENT_BYTES_MAX + 1, false)]
     {
         let agent = format!("{:x<1$}Ø and so on", "", ends_at - "Ø".len());
-        assert_eq!(AgentTable::new().facts(&agents, &agent).crawler, crawler, "ends at {ends_at}");
+        assert_eq!(
+            UserAgentCache::new().get_or_parse(&parser, &agent).is_crawler,
+            crawler,
+            "ends at {ends_at}"
+        );
     }
 }
 
 #[test]
-fn the_table_remembers_what_was_said_of_an_agent() {
-    let mut table = AgentTable::new();
-    let knowing = Agents::from_list("Windows");
-    let ignorant = Agents::from_list("");
-    assert!(table.facts(&knowing, CHROME).crawler);
-    assert!(table.facts(&ignorant, CHROME).crawler);
-    assert!(!AgentTable::new().facts(&ignorant, CHROME).crawler);
+fn the_cache_remembers_the_result_for_an_agent() {
+    let mut cache = UserAgentCache::new();
+    let matching = UserAgentParser::from_list("Windows");
+    let empty = UserAgentParser::from_list("");
+    assert!(cache.get_or_parse(&matching, CHROME).is_crawler);
+    assert!(cache.get_or_parse(&empty, CHROME).is_crawler);
+    assert!(!UserAgentCache::new().get_or_parse(&empty, CHROME).is_crawler);
 }
 
 #[test]
-fn agents_that_share_a_slot_do_not_mix() {
-    let agents = Agents::new();
-    let mut table = AgentTable::new();
+fn agents_that_share_a_slot_are_not_confused() {
+    let parser = UserAgentParser::new();
+    let mut cache = UserAgentCache::new();
     let real = BROWSERS.iter().map(|browser| browser.3).chain(["Googlebot/2.1", "curl/8.5.0", ""]);
     let many: Vec<_> = real.flat_map(|agent| (0..200).map(move |n| format!("{agent} {n}"))).collect();
-    assert!(many.len() > 4 * AGENTS_REMEMBERED);
+    assert!(many.len() > 4 * USER_AGENTS_CACHED);
     for agent in many.iter().chain(&many) {
-        assert_eq!(table.facts(&agents, agent), agents.facts(agent), "{agent}");
+        assert_eq!(cache.get_or_parse(&parser, agent), parser.parse(agent), "{agent}");
     }
 }
 
 #[test]
-fn a_table_keeps_nearly_all_of_as_many_agents_as_fill_a_quarter_of_it() {
-    let (knowing, ignorant) = (Agents::from_list("Windows"), Agents::from_list(""));
-    let mut table = AgentTable::new();
-    let agents: Vec<_> = (0..AGENTS_REMEMBERED / 4).map(|n| CHROME.replace("126", &n.to_string())).collect();
+fn a_cache_that_is_a_quarter_full_keeps_nearly_all_agents() {
+    let (matching, empty) = (UserAgentParser::from_list("Windows"), UserAgentParser::from_list(""));
+    let mut cache = UserAgentCache::new();
+    let agents: Vec<_> = (0..USER_AGENTS_CACHED / 4).map(|n| CHROME.replace("126", &n.to_string())).collect();
     for agent in &agents {
-        table.facts(&knowing, agent);
+        cache.get_or_parse(&matching, agent);
     }
-    let kept = agents.iter().filter(|agent| table.facts(&ignorant, agent).crawler).count();
+    let kept = agents.iter().filter(|agent| cache.get_or_parse(&empty, agent).is_crawler).count();
     assert!(kept * 10 > agents.len() * 8, "{kept} of {}", agents.len());
 }
 
 #[test]
-fn lists_tables_and_facts_keep_to_their_share_of_memory() {
-    assert!(Agents::new().memory_bytes() < 500_000);
-    const { assert!(AgentTable::MEMORY_BYTES < 600_000) };
-    const { assert!(size_of::<Facts>() == 4) };
+fn parser_cache_and_result_stay_within_their_memory_limits() {
+    assert!(UserAgentParser::new().memory_bytes() < 500_000);
+    const { assert!(UserAgentCache::MEMORY_BYTES < 600_000) };
+    const { assert!(size_of::<UserAgentInfo>() == 4) };
 }
 
 proptest! {
     #[test]
-    fn a_table_says_what_the_list_says(words in proptest::collection::vec(agent(), 1..200)) {
-        let agents = Agents::new();
-        let mut table = AgentTable::new();
+    fn a_cache_agrees_with_the_parser(words in proptest::collection::vec(agent(), 1..200)) {
+        let parser = UserAgentParser::new();
+        let mut cache = UserAgentCache::new();
         for word in &words {
-            prop_assert_eq!(table.facts(&agents, word), agents.facts(word));
+            prop_assert_eq!(cache.get_or_parse(&parser, word), parser.parse(word));
         }
     }
 
     #[test]
-    fn a_list_tells_as_a_search_text_by_text_does(
+    fn a_list_matches_like_a_naive_search(
         texts in proptest::collection::vec("\\^?[ab]{1,4}", 0..8),
         word in "[abc]{0,12}",
     ) {
-        let agents = Agents::from_list(&texts.join("\n"));
-        let told = texts.iter().any(|text| match text.strip_prefix('^') {
+        let parser = UserAgentParser::from_list(&texts.join("\n"));
+        let expected = texts.iter().any(|text| match text.strip_prefix('^') {
             Some(start) => word.starts_with(start),
             None => word.contains(text.as_str()),
         });
-        prop_assert_eq!(agents.facts(&word).crawler, told);
+        prop_assert_eq!(parser.parse(&word).is_crawler, expected);
     }
 }
 
-/// Agents of any characters, some longer than the limit, and pieces of real ones.
+/// Generates agents of arbitrary characters and agents of real pieces. Some are longer than the limit.
 fn agent() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("Mozilla/5.0 "),
@@ -339,14 +348,15 @@ fn agent() -> impl Strategy<Value = String> {
     prop_oneof!["\\PC{0,40}", proptest::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat()),]
 }
 
-const CRAWLER: Facts =
-    Facts { crawler: true, device: Device::Bot, os: Os::Unknown, browser: Browser::Unknown };
+const CRAWLER: UserAgentInfo =
+    UserAgentInfo { is_crawler: true, device: Device::Bot, os: Os::Unknown, browser: Browser::Unknown };
 
-fn texts(facts: Facts) -> (&'static str, &'static str, &'static str) {
-    (facts.device.as_str(), facts.os.as_str(), facts.browser.as_str())
+fn texts(info: UserAgentInfo) -> (&'static str, &'static str, &'static str) {
+    (info.device.as_str(), info.os.as_str(), info.browser.as_str())
 }
 
-/// Begins as a browser does, and has none of the words by which robots and readers of feeds make themselves known.
+/// Returns whether an agent begins like a browser and has none of the words by which robots and feed readers
+/// name themselves.
 fn is_plain_browser(agent: &str) -> bool {
     let robots =
         ["bot", "crawl", "spider", "slurp", "http", "fetch", "feed", "preview", "favicon", "proxy", "@", "+"];

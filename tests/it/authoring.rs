@@ -1,16 +1,16 @@
-//! Reading a site's folder, and what an author is told.
+//! Reading the source directory of a site, and the diagnostics for its author.
 
 mod content;
-mod folder;
+mod directory;
 mod limits;
 mod mistakes;
 mod patterns;
 mod properties;
 mod reading;
 
-use parallax::site::source::diagnostics::{Placed, Report};
-use parallax::site::source::files::Files;
-use parallax::site::source::read::{Source, read};
+use parallax::testing::site::source::diagnostics::{LocatedDiagnostic, Report};
+use parallax::testing::site::source::files::Files;
+use parallax::testing::site::source::read::{Source, read};
 
 const SITE: (&str, &str) = ("site.json", r#"{"site":"acme","trackingId":"track_acme","name":"Acme"}"#);
 
@@ -19,35 +19,35 @@ fn files<'a>(texts: &[(&'a str, &'a str)]) -> Files {
 }
 
 fn read_files(files: &Files) -> (Source, Report) {
-    let (source, mistakes) = read(files, &|_, _| {});
-    (source, mistakes.report(files))
+    let (source, diagnostics) = read(files, &|_, _| {});
+    (source, diagnostics.report(files))
 }
 
-/// Reads these files and a sound `site.json`.
+/// Reads these files and a valid `site.json`.
 fn read_texts(texts: &[(&str, &str)]) -> (Source, Report) {
     read_files(&files(&[&[SITE], texts].concat()))
 }
 
-/// A mistake on one line: `file:line:column pointer | expected | came`, and `| nearest` where there is one.
-fn line(placed: &Placed) -> String {
-    let Placed { mistake, line, column, .. } = placed;
-    let nearest = mistake.nearest.iter().map(|name| format!(" | {name}"));
+/// Formats a diagnostic as `file:line:column pointer | expected | actual`, and `| nearest` if there is one.
+fn line(placed: &LocatedDiagnostic) -> String {
+    let LocatedDiagnostic { diagnostic, line, column, .. } = placed;
+    let nearest = diagnostic.nearest.iter().map(|name| format!(" | {name}"));
     format!(
         "{}:{line}:{column} {} | {} | {}{}",
-        mistake.file,
-        mistake.pointer,
-        mistake.expected,
-        mistake.came,
+        diagnostic.file,
+        diagnostic.pointer,
+        diagnostic.expected,
+        diagnostic.actual,
         nearest.collect::<String>()
     )
 }
 
-/// The mistakes in these files beside a sound `site.json`.
-fn told(texts: &[(&str, &str)]) -> Vec<String> {
-    read_texts(texts).1.shown.iter().map(line).collect()
+/// Returns the diagnostics of these files and a valid `site.json`.
+fn report_lines(texts: &[(&str, &str)]) -> Vec<String> {
+    read_texts(texts).1.diagnostics.iter().map(line).collect()
 }
 
-/// The mistakes in this one file.
-fn told_of(file: &str, text: &str) -> Vec<String> {
-    told(&[(file, text)])
+/// Returns the diagnostics of this one file.
+fn report_lines_of(file: &str, text: &str) -> Vec<String> {
+    report_lines(&[(file, text)])
 }

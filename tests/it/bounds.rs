@@ -1,33 +1,34 @@
-//! What a site may be: each bound of `compile` at one below, at, and one above.
+//! The limits of a site: each limit of `compile` at one below, at, and one above.
 
-use parallax::limits::{
-    AUDIENCES_MAX, BODY_RENDERED_BYTES_MAX, CANONICAL_BYTES_MAX, EMBEDDED_MAX, EXPERIMENTS_MAX,
+use parallax::testing::limits::{
+    AUDIENCES_MAX, BODY_RENDERED_BYTES_MAX, CANONICAL_BYTES_MAX, EMBEDDED_QUERIES_MAX, EXPERIMENTS_MAX,
     NODE_NESTING_MAX, QUERIES_MAX, QUERY_EVALUATIONS_MAX, ROUTE_BYTES_MAX, RULES_MAX, VARIANTS_MAX,
     ZONES_MAX,
 };
-use parallax::site::compile::compile;
-use parallax::site::source::files::Files;
-use parallax::site::source::read::read;
+use parallax::testing::site::compile::compile;
+use parallax::testing::site::source::files::Files;
+use parallax::testing::site::source::read::read;
 use serde_json::{Map, Value, json};
 
 pub type Site = Vec<(String, Value)>;
 
-/// What is expected by the mistakes that `compile` finds; nothing where there are none.
-fn mistakes(site: &Site) -> String {
+/// Returns the `expected` texts of the errors that `compile` finds, or an empty text.
+fn expected_texts(site: &Site) -> String {
     let texts: Vec<_> = site.iter().map(|(path, json)| (path.as_str(), json.to_string())).collect();
     let files = Files::from_memory(texts.iter().map(|(path, text)| (*path, text.as_bytes())));
-    let (source, mistakes) = read(&files, &|_, _| {});
-    let compiled = compile(&source, mistakes, 1, &|_, _| {});
-    let told = compiled.err().map(|mistakes| mistakes.report(&files).shown).unwrap_or_default();
-    told.into_iter().map(|placed| placed.mistake.expected).collect::<Vec<_>>().join("; ")
+    let (source, diagnostics) = read(&files, &|_, _| {});
+    let compiled = compile(&source, diagnostics, 1, &|_, _| {});
+    let shown = compiled.err().map(|diagnostics| diagnostics.report(&files).diagnostics).unwrap_or_default();
+    shown.into_iter().map(|placed| placed.diagnostic.expected).collect::<Vec<_>>().join("; ")
 }
 
-/// A site of one size passes just below and at the bound; one above, it is refused in these words.
-pub fn is_bounded(bound: usize, of_size: impl Fn(usize) -> Site, words: &str) {
-    assert_eq!(mistakes(&of_size(bound - 1)), "", "one below");
-    assert_eq!(mistakes(&of_size(bound)), "", "at the bound");
-    let told = mistakes(&of_size(bound + 1));
-    assert!(told.contains(words), "one above: {told:?}");
+/// Asserts that a site compiles one below the limit and at the limit, and that one above it is refused with
+/// `words`.
+pub fn assert_limit(limit: usize, of_size: impl Fn(usize) -> Site, words: &str) {
+    assert_eq!(expected_texts(&of_size(limit - 1)), "", "one below");
+    assert_eq!(expected_texts(&of_size(limit)), "", "at the limit");
+    let texts = expected_texts(&of_size(limit + 1));
+    assert!(texts.contains(words), "one above: {texts:?}");
 }
 
 fn site(routes: Vec<Value>) -> Site {
@@ -45,7 +46,7 @@ fn one_page(zones: Value) -> Site {
     site(vec![page("/", zones)])
 }
 
-/// Members `name(0)`, `name(1)`, ... of the same value.
+/// Returns an object with the members `name(0)`, `name(1)`, ..., all with the same value.
 fn members(count: usize, name: impl Fn(usize) -> String, value: Value) -> Value {
     Value::Object((0..count).map(|i| (name(i), value.clone())).collect::<Map<_, _>>())
 }
@@ -61,21 +62,21 @@ fn text(id: &str, bytes: usize) -> Value {
 #[test]
 fn a_route_has_at_most_64_personalized_zones() {
     let zones = |count| one_page(members(count, |i| format!("z{i}"), zone(json!({}), json!([]))));
-    is_bounded(ZONES_MAX, zones, "at most 64 personalized zones");
+    assert_limit(ZONES_MAX, zones, "at most 64 personalized zones");
 }
 
 #[test]
 fn a_zone_has_at_most_64_variants() {
     let variants =
         |count| one_page(json!({ "z": zone(members(count, |i| format!("v{i}"), json!([])), json!([])) }));
-    is_bounded(VARIANTS_MAX, variants, "at most 64 variants");
+    assert_limit(VARIANTS_MAX, variants, "at most 64 variants");
 }
 
 #[test]
 fn a_zone_has_at_most_64_rules() {
     let rule = json!({ "when": { "locale": "de" }, "variant": "a" });
     let rules = |count| one_page(json!({ "z": zone(json!({ "a": [] }), vec![rule.clone(); count].into()) }));
-    is_bounded(RULES_MAX, rules, "at most 64 rules");
+    assert_limit(RULES_MAX, rules, "at most 64 rules");
 }
 
 #[test]
@@ -86,12 +87,12 @@ fn zones_nest_at_most_16_deep() {
         });
         one_page(inner)
     };
-    is_bounded(NODE_NESTING_MAX, nested, "zones nested at most 16 deep");
+    assert_limit(NODE_NESTING_MAX, nested, "zones nested at most 16 deep");
 }
 
 #[test]
 fn the_longest_canonical_string_has_at_most_2048_bytes() {
-    // Each pair brings a comma, as if another followed.
+    // The limit counts a comma after each pair, also after the last.
     let pair = |key: usize| zone(members(1, |_| "k".repeat(key), json!([])), json!([]));
     let zones = |bytes: usize| {
         let whole = "zzz:,".len() + 64;
@@ -100,7 +101,7 @@ fn the_longest_canonical_string_has_at_most_2048_bytes() {
         zones["y"] = pair(rest - "y:,".len());
         one_page(zones)
     };
-    is_bounded(CANONICAL_BYTES_MAX, zones, "whose longest combination is at most 2048 bytes");
+    assert_limit(CANONICAL_BYTES_MAX, zones, "whose longest combination is at most 2048 bytes");
 }
 
 #[test]
@@ -109,10 +110,10 @@ fn a_layout_has_at_most_1_mib_with_its_largest_variants() {
     let around = rendered(&empty, "z:a");
     let filled =
         |bytes: usize| one_page(json!({ "z": zone(json!({ "a": text("a", bytes - around) }), json!([])) }));
-    is_bounded(BODY_RENDERED_BYTES_MAX, filled, "a layout of at most 1048576 bytes");
+    assert_limit(BODY_RENDERED_BYTES_MAX, filled, "a layout of at most 1048576 bytes");
 }
 
-/// Bytes of the `layout` member of the only page, and of what closes the body, under `variants`.
+/// Returns the bytes from the `layout` member of the only page to the end of the body, under `variants`.
 fn rendered(site: &Site, variants: &str) -> usize {
     let texts: Vec<_> = site.iter().map(|(path, json)| (path.as_str(), json.to_string())).collect();
     let texts: Vec<_> = texts.iter().map(|(path, text)| (*path, text.as_str())).collect();
@@ -124,7 +125,7 @@ fn rendered(site: &Site, variants: &str) -> usize {
 #[test]
 fn a_path_has_at_most_2048_bytes() {
     let path = |bytes: usize| site(vec![page(&format!("/{}", "p".repeat(bytes - 1)), json!({}))]);
-    is_bounded(ROUTE_BYTES_MAX, path, "a path of at most 2048 bytes");
+    assert_limit(ROUTE_BYTES_MAX, path, "a path of at most 2048 bytes");
 }
 
 #[test]
@@ -134,7 +135,7 @@ fn a_site_has_at_most_1024_audiences() {
         site.push(("audiences.json".to_owned(), members(count, |i| format!("a{i}"), json!({ "when": {} }))));
         site
     };
-    is_bounded(AUDIENCES_MAX, audiences, "at most 1024 audiences");
+    assert_limit(AUDIENCES_MAX, audiences, "at most 1024 audiences");
 }
 
 #[test]
@@ -155,7 +156,7 @@ fn a_site_has_at_most_4096_experiments() {
                 .collect(),
         )
     };
-    is_bounded(EXPERIMENTS_MAX, experiments, "at most 4096 experiments");
+    assert_limit(EXPERIMENTS_MAX, experiments, "at most 4096 experiments");
 }
 
 #[test]
@@ -169,11 +170,11 @@ fn a_site_has_at_most_1024_queries() {
         ));
         files
     };
-    is_bounded(QUERIES_MAX, queries, "at most 1024 queries");
+    assert_limit(QUERIES_MAX, queries, "at most 1024 queries");
 }
 
-/// A page that asks `nodes` times by a part of its path, over `items` items.
-fn asking(nodes: usize, items: usize, operator: &str) -> Site {
+/// A page with `nodes` queries that use a part of its path, over `items` items.
+fn site_with_path_queries(nodes: usize, items: usize, operator: &str) -> Site {
     let node = |i| {
         let query = json!({ "id": "q", "params": { "p": { "$route": "p" } } });
         json!({ "id": format!("n{i}"), "type": "T", "props": {}, "query": query })
@@ -183,24 +184,24 @@ fn asking(nodes: usize, items: usize, operator: &str) -> Site {
     let item = |i| json!({ "id": format!("i{i}"), "type": "t", "fields": { "f": "x" } });
     files.push(("content/c.json".to_owned(), (0..items).map(item).collect()));
     let (params, limit) = (json!({ "p": { "type": "string" } }), 1);
-    let asked = json!({ "f": { operator: { "$param": "p" } } });
-    let query = json!({ "collection": "c", "params": params, "where": asked, "limit": limit });
+    let condition = json!({ "f": { operator: { "$param": "p" } } });
+    let query = json!({ "collection": "c", "params": params, "where": condition, "limit": limit });
     files.push(("queries.json".to_owned(), json!({ "q": query })));
     files
 }
 
 #[test]
-fn a_page_asks_at_most_256_times_by_its_path() {
-    is_bounded(
-        EMBEDDED_MAX,
-        |nodes| asking(nodes, 1, "$eq"),
-        "at most 256 queries that name a part of the path",
+fn a_page_has_at_most_256_queries_that_use_its_path() {
+    assert_limit(
+        EMBEDDED_QUERIES_MAX,
+        |nodes| site_with_path_queries(nodes, 1, "$eq"),
+        "at most 256 queries that use a part of the path",
     );
 }
 
 #[test]
-fn all_queries_of_a_page_together_look_at_no_more_than_10000_items() {
-    let words = "look at no more than 10000 items";
-    is_bounded(QUERY_EVALUATIONS_MAX, |items| asking(1, items, "$gt"), words);
-    is_bounded(QUERY_EVALUATIONS_MAX / 2, |items| asking(2, items, "$gt"), words);
+fn all_queries_of_a_page_together_evaluate_at_most_10000_items() {
+    let words = "together evaluate at most 10000 items";
+    assert_limit(QUERY_EVALUATIONS_MAX, |items| site_with_path_queries(1, items, "$gt"), words);
+    assert_limit(QUERY_EVALUATIONS_MAX / 2, |items| site_with_path_queries(2, items, "$gt"), words);
 }

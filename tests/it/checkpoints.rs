@@ -1,25 +1,26 @@
-//! The table of visitors in files: whatever happens to disk and process, the table after a start is the fold of the log. The same
-//! code as in the server, on a simulated disk and clock, stepped by the test.
+//! Checkpoints of the table of visitors. After any fault of disk or process, the table after a start equals
+//! the fold of the log. The tests run the server's code on a simulated disk and clock, and step it
+//! themselves.
 
-// Each bound.
+// Each bound of a checkpoint file.
 mod bounds;
-// What `check` and `inspect` say.
+// The output of `check` and `inspect`.
 mod commands;
-// Bytes that are not what was written.
+// Damaged checkpoints.
 mod damage;
-// Whom the operator erases.
+// Erased visitors.
 mod erasing;
-// A call of each file operation fails; power cuts and killed processes, by seed.
+// A failure of each file operation, power cuts and killed processes, by seed.
 mod faults;
 // The format, byte for byte.
 mod format;
-// What a start makes of what it finds.
+// The checkpoint that a start selects.
 mod restoring;
-// What is let go, and when.
+// Retention of the log, and the checkpoints that it waits for.
 mod retention;
-// A server that is stopped, or killed.
+// A real server that is stopped or killed.
 mod server;
-// When one is made, and what it holds.
+// The moment and the contents of a checkpoint.
 mod taking;
 
 use std::collections::BTreeMap;
@@ -28,53 +29,57 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use parallax::clock::Clock;
-use parallax::storage::disk::Disk;
-use parallax::visitors::apply::Applier;
-use parallax::visitors::checkpoint::Figures;
-use parallax::visitors::checkpoint::directory::Folder;
-use parallax::visitors::checkpoint::restore::{Reach, Restored, restore};
-use parallax::visitors::checkpoint::scheduler::{self, making};
-use parallax::visitors::checkpoint::writer::Scribe;
-use parallax::visitors::live::Live;
-use parallax::visitors::log::{
-    self, Follower, Held, Kind, Options, Port, Queue, Record, Records, Report, Request, Visitor, Writer,
+use parallax::testing::clock::Clock;
+use parallax::testing::storage::disk::Disk;
+use parallax::testing::visitors::apply::ProfileUpdater;
+use parallax::testing::visitors::checkpoint::CheckpointMetrics;
+use parallax::testing::visitors::checkpoint::directory::CheckpointDirectory;
+use parallax::testing::visitors::checkpoint::restore::{LogRange, RestoredTable, restore};
+use parallax::testing::visitors::checkpoint::scheduler::{self, build_checkpointer};
+use parallax::testing::visitors::checkpoint::writer::CheckpointWriter;
+use parallax::testing::visitors::live::ProfileTable;
+use parallax::testing::visitors::log::{
+    self, LockedLog, LogClient, LogConsumer, LogWriter, Options, Queue, Record, RecordKind, Records,
+    RecoveryReport, Request, VisitorIds,
 };
-use parallax::visitors::profile::Counted;
-use parallax::visitors::store::table::{Key, Rank, Table};
+use parallax::testing::visitors::profile::FoldCounts;
+use parallax::testing::visitors::store::table::{EvictionClass, Key, Table};
 
 use crate::dice::Dice;
 use crate::log::TestClock;
 use crate::log::simulated::SimulatedDisk;
 
-const FOLDER: &str = "/data";
+const DIRECTORY: &str = "/data";
 const SECRET: [u8; 16] = *b"secret of a test";
-/// The simulated clocks begin here.
+/// Start of the simulated clocks, in milliseconds since 1970.
 const NOW_MS: i64 = 1_800_000_000_000;
 
-/// An entry of a table: key, value, rank.
-type Entry = (Key, Vec<u8>, Rank);
+/// An entry of a table: key, value, eviction class.
+type Entry = (Key, Vec<u8>, EvictionClass);
 
-/// All of a table, in the order of the last put.
+/// Returns all entries of a table, in the order of their last put.
 fn entries(mut table: Table) -> Vec<Entry> {
     let mut all = Vec::new();
     table.begin_copy();
-    while !table.copy_some(100, &mut |key, value, rank, order| all.push((order, (key, value.to_vec(), rank))))
-    {
-    }
+    while !table
+        .copy_chunk(100, &mut |key, value, rank, order| all.push((order, (key, value.to_vec(), rank))))
+    {}
     all.sort_by_key(|(order, _)| *order);
     all.into_iter().map(|(_, entry)| entry).collect()
 }
 
-/// What the visitor of a number does: one of `visitors`, who are tied to users now and then.
+/// Passes record `number` to `take`. It is an event of one of `visitors` visitors, who are linked to users
+/// now and then.
 fn with_record<T>(number: u64, visitors: usize, take: impl FnOnce(&Record<'_>) -> T) -> T {
     let mut dice = Dice(number);
     let anon_id = format!("visitor-{}", dice.below(visitors));
     let user_id = format!("user-{}", dice.below(visitors / 2 + 1));
     let (path, event) = (format!("/page/{}", dice.below(7)), format!("event {}", dice.below(5)));
-    let kind = [Kind::Page, Kind::Page, Kind::Track, Kind::Track, Kind::Identify][dice.below(5)];
+    let kind =
+        [RecordKind::Page, RecordKind::Page, RecordKind::Track, RecordKind::Track, RecordKind::Identify]
+            [dice.below(5)];
     let payload = match kind {
-        Kind::Identify => {
+        RecordKind::Identify => {
             format!(r#"{{"traits":{{"plan":"{}","size":{}}}}}"#, "x".repeat(dice.below(60)), number % 90)
         }
         _ => "{}".to_owned(),
@@ -88,104 +93,110 @@ fn with_record<T>(number: u64, visitors: usize, take: impl FnOnce(&Record<'_>) -
         key: u128::from(number),
         site: Some("acme"),
         message_id: None,
-        anon_id: (kind != Kind::Track || dice.below(6) > 0).then_some(&*anon_id),
-        user_id: (kind == Kind::Identify || dice.below(6) == 0).then_some(&*user_id),
-        event: (kind == Kind::Track).then_some(&*event),
+        anon_id: (kind != RecordKind::Track || dice.below(6) > 0).then_some(&*anon_id),
+        user_id: (kind == RecordKind::Identify || dice.below(6) == 0).then_some(&*user_id),
+        event: (kind == RecordKind::Track).then_some(&*event),
         name: None,
-        path: (kind == Kind::Page).then_some(&*path),
+        path: (kind == RecordKind::Page).then_some(&*path),
         variants: None,
         ip: None,
         payload: &payload,
     })
 }
 
-/// What happened at a seq.
+/// A change that the log holds at one seq.
 #[derive(Debug, Clone)]
-enum Happened {
-    /// The record of this number came.
-    Came(u64),
+enum Change {
+    /// The record of this number was appended.
+    Appended(u64),
     /// A visitor was erased.
-    Erased(Visitor),
+    Erased(VisitorIds),
 }
 
-/// What the log holds, as far as anybody was told, by seq.
-type History = Arc<Mutex<BTreeMap<u64, Happened>>>;
+/// The contents of the log by seq, as far as the consumer has seen them.
+type History = Arc<Mutex<BTreeMap<u64, Change>>>;
 
-/// The follower of a server, watched.
-struct Watched {
-    live: Arc<Mutex<Option<Live>>>,
+/// The log consumer of a server. It also records the history.
+struct RecordingConsumer {
+    profiles: Arc<Mutex<Option<ProfileTable>>>,
     history: History,
 }
 
-impl Watched {
-    fn with<T>(&self, of: impl FnOnce(&mut Live) -> T) -> T {
-        of(self.live.lock().expect("no test panics in here").as_mut().expect("it is taken at the end"))
+impl RecordingConsumer {
+    fn with<T>(&self, act: impl FnOnce(&mut ProfileTable) -> T) -> T {
+        act(self
+            .profiles
+            .lock()
+            .expect("the lock is not poisoned")
+            .as_mut()
+            .expect("the profiles are not taken yet"))
     }
 }
 
-impl Follower for Watched {
-    fn fold(&mut self, records: Records<'_>) {
-        let mut history = self.history.lock().expect("no test panics in here");
-        let is_told = |(_, record): &(u64, Record<'_>)| record.kind != Kind::Tombstone;
-        let came =
-            records.iter().filter(is_told).map(|(seq, record)| (seq, Happened::Came(record.key as u64)));
-        for (seq, came) in came {
+impl LogConsumer for RecordingConsumer {
+    fn consume(&mut self, records: Records<'_>) {
+        let mut history = self.history.lock().expect("the lock is not poisoned");
+        let is_event = |(_, record): &(u64, Record<'_>)| record.kind != RecordKind::Tombstone;
+        let appended =
+            records.iter().filter(is_event).map(|(seq, record)| (seq, Change::Appended(record.key as u64)));
+        for (seq, change) in appended {
             history.split_off(&seq);
-            history.insert(seq, came);
+            history.insert(seq, change);
         }
-        self.with(|live| live.fold(records));
+        self.with(|profiles| profiles.fold(records));
     }
 
-    fn erase(&mut self, visitor: &Visitor, seq: u64) {
-        self.history.lock().expect("no test panics in here").insert(seq, Happened::Erased(visitor.clone()));
-        let ids = visitor.ids.iter().map(|(whose, id)| (*whose, id.as_str()));
-        self.with(|live| live.erase(&visitor.site, ids, seq));
+    fn on_erase(&mut self, visitor: &VisitorIds, seq: u64) {
+        self.history.lock().expect("the lock is not poisoned").insert(seq, Change::Erased(visitor.clone()));
+        let ids = visitor.ids.iter().map(|(kind, id)| (*kind, id.as_str()));
+        self.with(|profiles| profiles.erase(&visitor.site, ids, seq));
     }
 
-    fn between(&mut self, clock: &dyn Clock, durable: Option<u64>) -> Option<Duration> {
-        self.with(|live| live.between(clock, durable))
+    fn on_idle(&mut self, clock: &dyn Clock, durable: Option<u64>) -> Option<Duration> {
+        self.with(|profiles| profiles.on_idle(clock, durable))
     }
 
-    fn closed(&mut self, clock: &dyn Clock, durable: Option<u64>) {
-        self.with(|live| live.close(clock, durable));
+    fn on_closed(&mut self, clock: &dyn Clock, durable: Option<u64>) {
+        self.with(|profiles| profiles.close(clock, durable));
     }
 
-    fn covered(&self) -> u64 {
-        self.with(|live| live.covered())
+    fn checkpointed_seq(&self) -> u64 {
+        self.with(|profiles| profiles.checkpointed_seq())
     }
 
-    fn held_back(&mut self) {
-        self.with(Live::held_back);
+    fn on_retention_blocked(&mut self) {
+        self.with(ProfileTable::on_retention_blocked);
     }
 }
 
-/// A folder, and what is known of its log.
+/// A data directory, and the known contents of its log.
 struct World {
     disk: SimulatedDisk,
     clock: Arc<TestClock>,
     options: Options,
     history: History,
-    /// The bound of the table, and bytes of log between two checkpoints.
+    /// Cost limit of the table.
     cost_max: u64,
+    /// Bytes of log between two checkpoints.
     log_bytes: u64,
     visitors: usize,
-    /// The next record's.
+    /// The number of the next record.
     number: u64,
 }
 
-/// A log at work, its visitors with it.
-struct Running {
+/// A running log with its writer, its checkpoint writer and its profiles.
+struct RunningLog {
     queue: Queue,
-    port: Port,
-    writer: Writer,
-    scribe: Option<Scribe>,
-    live: Arc<Mutex<Option<Live>>>,
-    report: Report,
-    figures: Arc<Figures>,
-    findings: Vec<String>,
-    /// Of the checkpoint that was loaded.
+    client: LogClient,
+    writer: LogWriter,
+    checkpoint_writer: Option<CheckpointWriter>,
+    profiles: Arc<Mutex<Option<ProfileTable>>>,
+    report: RecoveryReport,
+    metrics: Arc<CheckpointMetrics>,
+    warnings: Vec<String>,
+    /// The seq of the checkpoint that was loaded, or 0.
     seq: u64,
-    /// What a last checkpoint may take, in milliseconds.
+    /// Time limit for the last checkpoint during a stop, in milliseconds.
     stop_ms: Arc<AtomicU64>,
 }
 
@@ -194,7 +205,7 @@ impl World {
         Self {
             disk: SimulatedDisk::new(seed),
             clock: Arc::default(),
-            options: Options { duplicates_max: 1_000, ..Options::default() },
+            options: Options { dedup_ids_max: 1_000, ..Options::default() },
             history: History::default(),
             cost_max: u64::MAX,
             log_bytes: 1,
@@ -203,79 +214,93 @@ impl World {
         }
     }
 
-    fn folder(&self) -> Folder {
-        Folder::new(Arc::new(self.disk.clone()), Path::new(FOLDER))
+    fn directory(&self) -> CheckpointDirectory {
+        CheckpointDirectory::new(Arc::new(self.disk.clone()), Path::new(DIRECTORY))
     }
 
-    /// As a server starts.
-    fn try_open(&self) -> Result<Running, String> {
+    /// Opens the log and restores the profiles, as a server starts.
+    fn try_open(&self) -> Result<RunningLog, String> {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
-        let held = Held::hold(Path::new(FOLDER), disk).map_err(|error| error.to_string())?;
-        let reach = held.reach().map_err(|error| error.to_string())?;
-        let log = Reach { first: reach.first, last: reach.last };
-        let restored =
-            restore(&self.folder(), log, self.cost_max, &mut |_, _| {}).map_err(|error| error.to_string())?;
-        let Restored { table, secret, seq, standing, findings } = restored;
+        let locked = LockedLog::lock(Path::new(DIRECTORY), disk).map_err(|error| error.to_string())?;
+        let range = locked.seq_range().map_err(|error| error.to_string())?;
+        let log = LogRange { first: range.first, last: range.last };
+        let restored = restore(&self.directory(), log, self.cost_max, &mut |_, _| {})
+            .map_err(|error| error.to_string())?;
+        let RestoredTable { table, secret, seq, checkpoint_state, warnings } = restored;
         let secret = secret.unwrap_or(SECRET);
-        let figures = Arc::<Figures>::default();
+        let metrics = Arc::<CheckpointMetrics>::default();
         let options = scheduler::Options {
             log_bytes: self.log_bytes,
             ..scheduler::Options::new(secret, self.cost_max)
         };
         let stop_ms = Arc::clone(&options.stop_ms);
-        let (making, scribe) = making(self.folder(), options, standing, Arc::clone(&figures));
-        let (live, _) = Live::standing(table, secret, self.cost_max);
-        let live = Arc::new(Mutex::new(Some(live.keeping(making))));
-        let watched = Watched { live: Arc::clone(&live), history: Arc::clone(&self.history) };
-        let options = Options { folded_seq: seq, ..self.options.clone() };
+        let (scheduler, checkpoint_writer) =
+            build_checkpointer(self.directory(), options, checkpoint_state, Arc::clone(&metrics));
+        let (profiles, _) = ProfileTable::from_table(table, secret, self.cost_max);
+        let profiles = Arc::new(Mutex::new(Some(profiles.with_checkpoints(scheduler))));
+        let consumer =
+            RecordingConsumer { profiles: Arc::clone(&profiles), history: Arc::clone(&self.history) };
+        let options = Options { checkpointed_seq: seq, ..self.options.clone() };
         let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
-        // A start that fails half-way has been told half of it, perhaps from the beginning.
-        let before = self.history.lock().expect("no test panics in here").clone();
-        let opened = held.open(options, clock, Box::new(watched));
-        let mut history = self.history.lock().expect("no test panics in here");
+        // A start that fails half-way has already passed records to the consumer, perhaps from the first one
+        // on.
+        let before = self.history.lock().expect("the lock is not poisoned").clone();
+        let opened = locked.open(options, clock, Box::new(consumer));
+        let mut history = self.history.lock().expect("the lock is not poisoned");
         let (queue, writer, report) = opened.map_err(|error| {
             *history = before;
             error.to_string()
         })?;
         history.split_off(&report.next_seq);
         drop(history);
-        let port = queue.port(Arc::new(|| {}));
-        let scribe = Some(scribe);
-        Ok(Running { queue, port, writer, scribe, live, report, figures, findings, seq, stop_ms })
+        let client = queue.client(Arc::new(|| {}));
+        let checkpoint_writer = Some(checkpoint_writer);
+        Ok(RunningLog {
+            queue,
+            client,
+            writer,
+            checkpoint_writer,
+            profiles,
+            report,
+            metrics,
+            warnings,
+            seq,
+            stop_ms,
+        })
     }
 
-    fn open(&self) -> Running {
-        self.try_open().expect("the disk is well")
+    fn open(&self) -> RunningLog {
+        self.try_open().expect("the disk works")
     }
 
-    /// Sends so many records at once; whether they were accepted.
-    fn record(&mut self, running: &mut Running, records: usize) -> bool {
+    /// Sends `records` records in one request. Returns whether the log accepted them.
+    fn record(&mut self, running: &mut RunningLog, records: usize) -> bool {
         let mut request = Request::new(0);
         for _ in 0..records {
             with_record(self.number, self.visitors, |record| request.push(record))
-                .expect("it is within bounds");
+                .expect("the record is within bounds");
             self.number += 1;
         }
-        if running.port.send(request).is_err() {
+        if running.client.send(request).is_err() {
             return false;
         }
-        running.writer.step();
-        let completion = running.port.take().expect("a step answers what was sent");
-        completion.outcome != log::Outcome::DiskUnavailable
+        running.writer.run_once();
+        let completion = running.client.next_completion().expect("the run completes the request");
+        completion.outcome != log::WriteOutcome::DiskUnavailable
     }
 
-    /// The fold of the log up to a seq, from its beginning.
+    /// Folds the log from its beginning up to a seq.
     fn fold(&self, until: u64) -> Vec<Entry> {
-        let history = self.history.lock().expect("no test panics in here");
-        let (mut table, mut applier) = (Table::new(), Applier::new(SECRET));
-        for (at, (seq, happened)) in history.range(..=until).enumerate() {
-            assert_eq!(*seq, at as u64 + 1, "no seq is left out");
-            match happened {
-                Happened::Came(number) => with_record(*number, self.visitors, |record| {
-                    applier.apply(&mut table, record, self.cost_max, &mut Counted::default());
+        let history = self.history.lock().expect("the lock is not poisoned");
+        let (mut table, mut updater) = (Table::new(), ProfileUpdater::new(SECRET));
+        for (at, (seq, change)) in history.range(..=until).enumerate() {
+            assert_eq!(*seq, at as u64 + 1, "no seq is missing");
+            match change {
+                Change::Appended(number) => with_record(*number, self.visitors, |record| {
+                    updater.apply(&mut table, record, self.cost_max, &mut FoldCounts::default());
                 }),
-                Happened::Erased(Visitor { site, ids }) => {
-                    ids.iter().for_each(|(whose, id)| applier.forget(&mut table, site, *whose, id));
+                Change::Erased(VisitorIds { site, ids }) => {
+                    ids.iter().for_each(|(kind, id)| updater.erase(&mut table, site, *kind, id));
                 }
             }
         }
@@ -283,47 +308,48 @@ impl World {
     }
 
     fn seqs(&self) -> Vec<u64> {
-        self.folder().seqs().expect("the disk is well")
+        self.directory().seqs().expect("the disk works")
     }
 
-    /// The seq of the newest record that anybody was told of.
+    /// Returns the seq of the newest change that the consumer has seen.
     fn last(&self) -> u64 {
-        self.history.lock().expect("no test panics in here").keys().next_back().copied().unwrap_or(0)
+        self.history.lock().expect("the lock is not poisoned").keys().next_back().copied().unwrap_or(0)
     }
 }
 
-impl Running {
-    /// Lets writer and checkpointer work until neither has anything to do.
+impl RunningLog {
+    /// Runs the log writer and the checkpoint writer until neither has work left.
     fn settle(&mut self) {
         for _ in 0..400 {
-            self.writer.step();
-            if let Some(scribe) = &mut self.scribe {
-                scribe.step();
+            self.writer.run_once();
+            if let Some(checkpoint_writer) = &mut self.checkpoint_writer {
+                checkpoint_writer.run_pending();
             }
         }
     }
 
-    /// What is known of visitors; the process is killed.
-    fn killed(self) -> Vec<Entry> {
-        let live = self.live.lock().expect("no test panics in here").take().expect("it is there");
-        entries(live.into_table())
+    /// Kills the process. Returns the entries of its table.
+    fn kill(self) -> Vec<Entry> {
+        let profiles =
+            self.profiles.lock().expect("the lock is not poisoned").take().expect("it is not taken yet");
+        entries(profiles.into_table())
     }
 
-    /// Stops it cleanly.
-    fn stop(mut self) -> log::Stopped {
-        self.scribe.take().expect("it is there").spawn().expect("a thread");
+    /// Stops the log cleanly.
+    fn stop(mut self) -> log::FinalPosition {
+        self.checkpoint_writer.take().expect("it is not taken yet").spawn().expect("a thread");
         self.queue.stop();
         self.writer.close()
     }
 }
 
-/// Fails with what differs, and not with all there is.
+/// Fails with the first difference instead of both whole tables.
 #[track_caller]
-fn same(found: &[Entry], expected: &[Entry], what: &str) {
-    let differs = found.iter().zip(expected).position(|(found, expected)| found != expected);
+fn assert_same(found: &[Entry], expected: &[Entry], context: &str) {
+    let difference = found.iter().zip(expected).position(|(found, expected)| found != expected);
     assert!(
         found == expected,
-        "{what}: {} entries, expected {}; the first that differs: {differs:?}",
+        "{context}: {} entries, expected {}; first difference at index {difference:?}",
         found.len(),
         expected.len()
     );

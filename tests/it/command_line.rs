@@ -1,5 +1,5 @@
-//! What the operator types: exit codes (0 done, 1 the input, 2 the command line, 3 the machine), where
-//! things are written, and what is said when they are not.
+//! The command line: exit codes (0 success, 1 invalid input, 2 invalid command line, 3 system error),
+//! output files and error messages.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -8,25 +8,25 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use parallax::site::snapshot::open::{Budget, Snapshot};
+use parallax::testing::site::snapshot::open::{Snapshot, SnapshotBudget};
 use tempfile::TempDir;
 
-use crate::harness::{Server, snapshot, temporary_folder};
+use crate::harness::{Server, snapshot, temporary_directory};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_parallax");
 
 const SITE: &str = r#"{"site":"acme","trackingId":"track_acme","name":"Acme"}"#;
 const PAGE: &str = r#"{"path":"/","layout":{"root":{"props":{}},"zones":{}}}"#;
 
-/// A folder to work in, with a sound site in `site/`.
-struct Desk(TempDir);
+/// A working directory with a valid site in `site/`.
+struct Workspace(TempDir);
 
-impl Desk {
+impl Workspace {
     fn new() -> Self {
-        let desk = Self(temporary_folder());
-        desk.write("site/site.json", SITE);
-        desk.write("site/routes/index.json", PAGE);
-        desk
+        let workspace = Self(temporary_directory());
+        workspace.write("site/site.json", SITE);
+        workspace.write("site/routes/index.json", PAGE);
+        workspace
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -35,13 +35,13 @@ impl Desk {
 
     fn write(&self, path: &str, text: &str) {
         let path = self.path(path);
-        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::create_dir_all(path.parent().expect("a directory")).expect("created");
         fs::write(path, text).expect("written");
     }
 
-    /// All files under a folder, sorted, dot files too.
-    fn files(&self, folder: &str) -> Vec<String> {
-        let Ok(entries) = self.path(folder).read_dir() else { return Vec::new() };
+    /// Returns the names of all entries in a directory, sorted, with dot files.
+    fn files(&self, directory: &str) -> Vec<String> {
+        let Ok(entries) = self.path(directory).read_dir() else { return Vec::new() };
         let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
         let mut names: Vec<_> = names.collect();
         names.sort();
@@ -54,42 +54,42 @@ impl Desk {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Done {
-        Done::of(&self.command(arguments).output().expect("it runs"))
+    fn run(&self, arguments: &[&str]) -> CommandResult {
+        CommandResult::of(&self.command(arguments).output().expect("the program runs"))
     }
 }
 
-/// What a command did.
+/// Exit code and output of a command.
 #[derive(Debug)]
-struct Done {
+struct CommandResult {
     code: i32,
     out: String,
     err: String,
 }
 
-impl Done {
+impl CommandResult {
     fn of(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
-        let code = output.status.code().expect("it exits by itself");
+        let code = output.status.code().expect("the program exits without a signal");
         Self { code, out: text(&output.stdout), err: text(&output.stderr) }
     }
 
-    /// Asserts the exit code, and that this is said.
+    /// Asserts the exit code, and that standard output (exit code 0) or standard error has these texts.
     #[track_caller]
-    fn is(&self, code: i32, said: &[&str]) {
+    fn assert_exit(&self, code: i32, texts: &[&str]) {
         assert_eq!(self.code, code, "{self:?}");
-        for text in said {
-            let place = if code == 0 { &self.out } else { &self.err };
-            assert!(place.contains(text), "{text:?} is not said: {self:?}");
+        for text in texts {
+            let output = if code == 0 { &self.out } else { &self.err };
+            assert!(output.contains(text), "{text:?} is missing: {self:?}");
         }
     }
 }
 
 #[test]
-fn help_is_no_failure_and_names_every_command_and_flag() {
-    let desk = Desk::new();
-    desk.run(&["--help"]).is(0, &["serve", "compile", "inspect", "check", "schema"]);
-    desk.run(&["--version"]).is(0, &[env!("CARGO_PKG_VERSION")]);
+fn help_exits_with_0_and_names_commands_and_flags() {
+    let workspace = Workspace::new();
+    workspace.run(&["--help"]).assert_exit(0, &["serve", "compile", "inspect", "check", "schema"]);
+    workspace.run(&["--version"]).assert_exit(0, &[env!("CARGO_PKG_VERSION")]);
     let serve = [
         "--snapshots",
         "--listen",
@@ -97,7 +97,10 @@ fn help_is_no_failure_and_names_every_command_and_flag() {
         "--admin-token",
         "--workers",
         "--driver",
-        "--spin-us",
+        "--busy-poll-us",
+        "--rate-limit-per-ip",
+        "--rate-limit-per-site",
+        "--log-format",
         "--explain",
         "--country-header",
         "--data",
@@ -106,72 +109,110 @@ fn help_is_no_failure_and_names_every_command_and_flag() {
         "--retain-days",
         "--retain-bytes",
     ];
-    desk.run(&["serve", "--help"]).is(0, &serve);
-    desk.run(&["compile", "--help"]).is(0, &["-o", "--version", "SOURCE_DATE_EPOCH"]);
+    workspace.run(&["serve", "--help"]).assert_exit(0, &serve);
+    workspace.run(&["compile", "--help"]).assert_exit(0, &["-o", "--version", "SOURCE_DATE_EPOCH"]);
     for command in ["inspect", "check", "schema"] {
-        desk.run(&[command, "--help"]).is(0, &["Usage"]);
+        workspace.run(&[command, "--help"]).assert_exit(0, &["Usage"]);
     }
 }
 
 #[test]
-fn a_command_line_that_is_not_understood_is_exit_code_2() {
-    let desk = Desk::new();
-    desk.run(&["bogus"]).is(2, &["bogus"]);
-    desk.run(&["compile"]).is(2, &["<SITE>"]);
-    desk.run(&["compile", "site", "--verison", "1"]).is(2, &["--version"]);
-    desk.run(&["compile", "site", "--version", "-1"]).is(2, &[]);
-    desk.run(&["compile", "site", "--version", "9007199254740993"]).is(2, &["9007199254740992"]);
-    desk.run(&["serve", "--workers", "0"]).is(2, &["--workers", "1..=256"]);
-    desk.run(&["serve", "--workers", "257"]).is(2, &["--workers", "1..=256"]);
-    desk.run(&["serve", "--spin-us", "1001"]).is(2, &["--spin-us", "0..=1000"]);
+fn an_invalid_command_line_exits_with_2() {
+    let workspace = Workspace::new();
+    workspace.run(&["bogus"]).assert_exit(2, &["bogus"]);
+    workspace.run(&["compile"]).assert_exit(2, &["<SITE>"]);
+    workspace.run(&["compile", "site", "--verison", "1"]).assert_exit(2, &["--version"]);
+    workspace.run(&["compile", "site", "--version", "-1"]).assert_exit(2, &[]);
+    workspace
+        .run(&["compile", "site", "--version", "9007199254740993"])
+        .assert_exit(2, &["9007199254740992"]);
+    workspace.run(&["serve", "--workers", "0"]).assert_exit(2, &["--workers", "1..=256"]);
+    workspace.run(&["serve", "--workers", "257"]).assert_exit(2, &["--workers", "1..=256"]);
+    workspace.run(&["serve", "--busy-poll-us", "1001"]).assert_exit(2, &["--busy-poll-us", "0..=1000"]);
     for allowed in ["0", "999", "1000"] {
-        desk.run(&["serve", "--spin-us", allowed, "--print-config"])
-            .is(0, &[&format!("spin-us = {allowed}")]);
+        workspace
+            .run(&["serve", "--busy-poll-us", allowed, "--print-config"])
+            .assert_exit(0, &[&format!("busy-poll-us = {allowed}")]);
     }
-    desk.run(&["serve", "--listen", "here"]).is(2, &["--listen"]);
-    desk.run(&["serve", "--driver", "kqueue"]).is(2, &["auto", "uring", "epoll"]);
-    desk.run(&["serve", "--ack", "soon"]).is(2, &["disk", "written"]);
-    desk.run(&["schema", "sites"]).is(2, &["site", "audiences", "groups", "queries", "route", "content"]);
-    let workers = desk.command(&["serve"]).env("PARALLAX_WORKERS", "0").output();
-    Done::of(&workers.expect("it runs")).is(2, &["1..=256"]);
+    workspace.run(&["compile", "site", "--log", "json"]).assert_exit(2, &["unexpected argument '--log'"]);
+    workspace.run(&["serve", "--listen", "here"]).assert_exit(2, &["--listen"]);
+    workspace.run(&["serve", "--driver", "kqueue"]).assert_exit(2, &["auto", "uring", "epoll"]);
+    workspace.run(&["serve", "--ack", "soon"]).assert_exit(2, &["disk", "written"]);
+    workspace
+        .run(&["schema", "sites"])
+        .assert_exit(2, &["site", "audiences", "groups", "queries", "route", "content"]);
+    let workers = workspace.command(&["serve"]).env("PARALLAX_WORKERS", "0").output();
+    CommandResult::of(&workers.expect("the program runs")).assert_exit(2, &["1..=256"]);
 }
 
 #[test]
-fn compile_says_where_it_wrote_and_what() {
-    let desk = Desk::new();
-    desk.run(&["compile", "site", "-o", "out.snapshot", "--version", "9007199254740992"])
-        .is(0, &["out.snapshot: site acme, version 9007199254740992 (from --version), 1 routes,"]);
-    let opened = Snapshot::open(&desk.path("out.snapshot"), &Budget::new(u64::MAX)).expect("sound");
+fn a_size_out_of_range_exits_with_2() {
+    let workspace = Workspace::new();
+    for (flag, below, above, range) in [
+        ("--segment-bytes", "65535", "1048577MiB", "65536..=1099511627776"),
+        ("--checkpoint-bytes", "0", "1099511627777", "1..=1099511627776"),
+        ("--snapshots-memory", "-1", "281474976710657", "0..=281474976710656"),
+        ("--profiles-memory", "-1", "257TiB", "0..=281474976710656"),
+        ("--connections-memory", "-1", "17592186044417", "0..=17592186044416"),
+    ] {
+        let flag_with = |size: &str| format!("{flag}={size}");
+        let expected = if below == "-1" { "expected a whole number" } else { range };
+        workspace.run(&["serve", &flag_with(below)]).assert_exit(2, &[flag, expected]);
+        workspace.run(&["serve", &flag_with(above)]).assert_exit(2, &[flag, range]);
+        let (least, most) = range.split_once("..=").expect("a range");
+        for allowed in [least, most] {
+            workspace.run(&["serve", &flag_with(allowed), "--print-config"]).assert_exit(0, &[allowed]);
+        }
+    }
+    workspace.run(&["serve", "--retain-bytes=16777216TiB"]).assert_exit(2, &["--retain-bytes", "exceeds"]);
+    workspace.run(&["serve", "--retain-bytes=9XB"]).assert_exit(2, &["unknown unit \"XB\"", "KiB"]);
+    workspace.run(&["serve", "--retain-bytes=0", "--print-config"]).assert_exit(0, &["retain-bytes = 0"]);
+}
+
+#[test]
+fn compile_prints_the_output_path_and_the_site() {
+    let workspace = Workspace::new();
+    workspace
+        .run(&["compile", "site", "-o", "out.snapshot", "--version", "9007199254740992"])
+        .assert_exit(0, &["out.snapshot: site acme, version 9007199254740992 (from --version), 1 routes,"]);
+    let opened = Snapshot::open(&workspace.path("out.snapshot"), &SnapshotBudget::new(u64::MAX))
+        .expect("a valid snapshot");
     assert_eq!(opened.version(), 1 << 53);
-    desk.run(&["compile", "site", "--version", "7"]).is(0, &["snapshots/acme-7.snapshot: site acme"]);
-    assert_eq!(desk.files("snapshots"), ["acme-7.snapshot"]);
+    workspace
+        .run(&["compile", "site", "--version", "7"])
+        .assert_exit(0, &["snapshots/acme-7.snapshot: site acme"]);
+    assert_eq!(workspace.files("snapshots"), ["acme-7.snapshot"]);
 }
 
 #[test]
-fn the_version_is_the_flag_s_else_the_site_s_else_the_epoch_s_else_the_present_second() {
-    let desk = Desk::new();
+fn the_version_comes_from_flag_then_site_then_epoch_then_clock() {
+    let workspace = Workspace::new();
     let epoch = |text: &str, arguments: &[&str]| {
         let arguments = [&["compile", "site", "-o", "x"], arguments].concat();
-        Done::of(&desk.command(&arguments).env("SOURCE_DATE_EPOCH", text).output().expect("it runs"))
+        CommandResult::of(
+            &workspace.command(&arguments).env("SOURCE_DATE_EPOCH", text).output().expect("the program runs"),
+        )
     };
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
     let before = now();
-    desk.run(&["compile", "site", "-o", "x"]).is(0, &["(the present second)"]);
-    let compiled = Snapshot::open(&desk.path("x"), &Budget::new(u64::MAX)).expect("sound").version();
+    workspace.run(&["compile", "site", "-o", "x"]).assert_exit(0, &["(the current time)"]);
+    let compiled = Snapshot::open(&workspace.path("x"), &SnapshotBudget::new(u64::MAX))
+        .expect("a valid snapshot")
+        .version();
     assert!((before..=now()).contains(&compiled), "{compiled}");
-    epoch("12", &[]).is(0, &["version 12 (from SOURCE_DATE_EPOCH)"]);
+    epoch("12", &[]).assert_exit(0, &["version 12 (from SOURCE_DATE_EPOCH)"]);
     for wrong in ["", "yesterday", "1.5", "9007199254740993"] {
-        epoch(wrong, &[]).is(1, &["SOURCE_DATE_EPOCH", "whole seconds since 1970"]);
+        epoch(wrong, &[]).assert_exit(1, &["SOURCE_DATE_EPOCH", "whole seconds since 1970"]);
     }
-    desk.write("site/site.json", &SITE.replace("{\"site\"", "{\"version\":5,\"site\""));
-    epoch("12", &[]).is(0, &["version 5 (from site.json)"]);
-    epoch("12", &["--version", "0"]).is(0, &["version 0 (from --version)"]);
+    workspace.write("site/site.json", &SITE.replace("{\"site\"", "{\"version\":5,\"site\""));
+    epoch("12", &[]).assert_exit(0, &["version 5 (from site.json)"]);
+    epoch("12", &["--version", "0"]).assert_exit(0, &["version 0 (from --version)"]);
 }
 
-/// Copies the demo site's source.
+/// Copies the source of the demo site.
 fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("made");
-    for entry in from.read_dir().expect("a folder") {
+    fs::create_dir_all(to).expect("created");
+    for entry in from.read_dir().expect("a directory") {
         let entry = entry.expect("an entry");
         let target = to.join(entry.file_name());
         if entry.path().is_dir() {
@@ -182,214 +223,252 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Puts `mistake` in place of the first `sound` in a file; `file:line:column` of the `blamed` in it.
-fn spoil(desk: &Desk, file: &str, sound: &str, mistake: &str, blamed: &str) -> String {
-    let path = desk.path("demo").join(file);
-    let text = fs::read_to_string(&path).expect("a file of the demo");
-    let at = text.find(sound).unwrap_or_else(|| panic!("the demo's {file} has no {sound} any more"));
-    let text = text.replacen(sound, mistake, 1);
+/// Replaces the first `valid` in a file of the demo by `invalid`. Returns `--> file:line:column` of the
+/// `marked` text in the replacement or after it.
+fn introduce_error(workspace: &Workspace, file: &str, valid: &str, invalid: &str, marked: &str) -> String {
+    let path = workspace.path("demo").join(file);
+    let text = fs::read_to_string(&path).expect("a source file of the demo");
+    let at = text.find(valid).unwrap_or_else(|| panic!("{file} of the demo no longer has {valid}"));
+    let text = text.replacen(valid, invalid, 1);
     fs::write(&path, &text).expect("written");
-    let at = at + text[at..].find(blamed).expect("it stands behind the mistake");
+    let at = at + text[at..].find(marked).expect("the marked text");
     let line_begins = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
     let (line, column) = (text[..at].matches('\n').count() + 1, text[line_begins..at].chars().count() + 1);
-    format!("\n{file}:{line}:{column}")
+    format!("--> {file}:{line}:{column}")
 }
 
 #[test]
-fn five_mistakes_in_a_copy_of_the_demo_are_told_in_one_run_each_where_it_stands() {
-    let desk = Desk::new();
-    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots/demo"), &desk.path("demo"));
-    desk.run(&["compile", "demo", "-o", "demo.snapshot"]).is(0, &["site fjell"]);
-    let before = fs::read(desk.path("demo.snapshot")).expect("a snapshot");
+fn one_run_reports_five_errors_each_at_its_place() {
+    let workspace = Workspace::new();
+    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots/demo"), &workspace.path("demo"));
+    workspace.run(&["compile", "demo", "-o", "demo.snapshot"]).assert_exit(0, &["site fjell"]);
+    let before = fs::read(workspace.path("demo.snapshot")).expect("a snapshot");
 
     let (front, audiences) = ("routes/index.json", "audiences.json");
     let places = [
-        spoil(&desk, front, r#""audience": "returning""#, r#""audience": "retruning""#, r#""retruning""#),
-        // The zone that it stands in has this name already.
-        spoil(&desk, front, r#""next-step":"#, r#""hero":"#, r#""hero""#),
-        spoil(&desk, "routes/tents.json", "[0.34, 0.33, 0.33]", "[0.34, 0.33, 0.43]", "["),
-        spoil(&desk, "routes/stoves.json", r#""path": "/stoves","#, r#""path": "/stoves""#, r#""updatedAt""#),
+        introduce_error(
+            &workspace,
+            front,
+            r#""audience": "returning""#,
+            r#""audience": "retruning""#,
+            r#""retruning""#,
+        ),
+        // The enclosing zone already has this name.
+        introduce_error(&workspace, front, r#""next-step":"#, r#""hero":"#, r#""hero""#),
+        introduce_error(&workspace, "routes/tents.json", "[0.34, 0.33, 0.33]", "[0.34, 0.33, 0.43]", "["),
+        introduce_error(
+            &workspace,
+            "routes/stoves.json",
+            r#""path": "/stoves","#,
+            r#""path": "/stoves""#,
+            r#""updatedAt""#,
+        ),
     ];
-    // A circle is as much the fault of the one as of the other; it is told at the first by name.
-    let (sound, circle) = (r#"{ "visitor.isReturning": true }"#, r#"{ "$audience": "comparing-tents" }"#);
-    spoil(&desk, audiences, sound, circle, "{");
+    // Both audiences cause the cycle. It is reported at the first in name order.
+    let (valid, cyclic) = (r#"{ "visitor.isReturning": true }"#, r#"{ "$audience": "comparing-tents" }"#);
+    introduce_error(&workspace, audiences, valid, cyclic, "{");
 
-    let done = desk.run(&["compile", "demo", "-o", "demo.snapshot"]);
-    done.is(1, &["nothing was written", "5 mistakes", "nearest  `returning`", "`hero`, which stands twice"]);
+    let result = workspace.run(&["compile", "demo", "-o", "demo.snapshot"]);
+    let summary = "error: compilation failed with 5 errors; no snapshot was written";
+    result.assert_exit(
+        1,
+        &[summary, "help: did you mean `returning`?", "error: duplicate personalized zone `hero`"],
+    );
     for place in places {
-        let behind =
-            done.err.split(&place).nth(1).unwrap_or_else(|| panic!("{place} is not told: {}", done.err));
-        assert!(!behind.starts_with(|c: char| c.is_ascii_digit()), "{place}: {}", done.err);
+        let rest = result
+            .err
+            .split(&place)
+            .nth(1)
+            .unwrap_or_else(|| panic!("{place} is not reported: {}", result.err));
+        assert!(!rest.starts_with(|c: char| c.is_ascii_digit()), "{place}: {}", result.err);
     }
-    let circles = done.err.lines().filter(|line| line.starts_with(audiences)).collect::<Vec<_>>();
-    assert!(circles.len() == 1 && circles[0].ends_with("/comparing-tents/when"), "{circles:?}");
-    assert_eq!(fs::read(desk.path("demo.snapshot")).expect("still there"), before);
+    let place = format!("--> {audiences}:");
+    let cycles = result.err.lines().filter(|line| line.contains(&place)).collect::<Vec<_>>();
+    assert!(cycles.len() == 1 && cycles[0].ends_with(" at /comparing-tents/when"), "{cycles:?}");
+    assert_eq!(fs::read(workspace.path("demo.snapshot")).expect("the old file"), before);
 }
 
 #[test]
-fn nothing_is_written_where_there_are_mistakes() {
-    let desk = Desk::new();
-    desk.write("site/routes/broken.json", "{");
-    desk.run(&["compile", "site"]).is(1, &["routes/broken.json:1:", "nothing was written"]);
-    desk.run(&["compile", "site", "-o", "x.snapshot"]).is(1, &["nothing was written", "1 mistake"]);
-    assert_eq!(desk.files(""), ["site"]);
-    desk.run(&["compile", "nowhere"]).is(1, &["parallax: nowhere: No such file"]);
-    fs::create_dir(desk.path("empty")).expect("made");
-    desk.run(&["compile", "empty"]).is(1, &["site.json", "\"trackingId\""]);
+fn compile_writes_nothing_if_the_site_has_errors() {
+    let workspace = Workspace::new();
+    workspace.write("site/routes/broken.json", "{");
+    workspace.run(&["compile", "site"]).assert_exit(1, &["routes/broken.json:1:", "no snapshot was written"]);
+    workspace
+        .run(&["compile", "site", "-o", "x.snapshot"])
+        .assert_exit(1, &["compilation failed with 1 error; no snapshot was written"]);
+    assert_eq!(workspace.files(""), ["site"]);
+    workspace.run(&["compile", "nowhere"]).assert_exit(1, &["parallax: nowhere: No such file"]);
+    fs::create_dir(workspace.path("empty")).expect("created");
+    workspace.run(&["compile", "empty"]).assert_exit(1, &["site.json", "\"trackingId\""]);
 }
 
 #[test]
-fn what_is_hardly_meant_is_a_warning_on_standard_error_and_no_failure() {
-    let desk = Desk::new();
-    desk.write("site/content/posts.json", r#"[{"id":"p","type":"post","fields":{"title":"A"}}]"#);
-    desk.write("site/queries.json", "{\"all\":{\"collection\":\"posts\",\n\"orderBy\":[\"titel\"]}}");
-    let done = desk.run(&["compile", "site", "-o", "x.snapshot", "--version", "1"]);
-    done.is(0, &["x.snapshot: site acme, version 1"]);
-    for said in ["1 warning", "queries.json:2:12", "/all/orderBy/0", "`title`"] {
-        assert!(done.err.contains(said), "{said:?} is not said: {done:?}");
+fn a_warning_goes_to_standard_error_and_compile_exits_with_0() {
+    let workspace = Workspace::new();
+    workspace.write("site/content/posts.json", r#"[{"id":"p","type":"post","fields":{"title":"A"}}]"#);
+    workspace.write("site/queries.json", "{\"all\":{\"collection\":\"posts\",\n\"orderBy\":[\"titel\"]}}");
+    let result = workspace.run(&["compile", "site", "-o", "x.snapshot", "--version", "1"]);
+    result.assert_exit(0, &["x.snapshot: site acme, version 1"]);
+    for text in
+        ["1 warning emitted", "warning: unknown field", "queries.json:2:12 at /all/orderBy/0", "`title`"]
+    {
+        assert!(result.err.contains(text), "{text:?} is missing: {result:?}");
     }
-    assert_eq!(desk.files(""), ["site", "x.snapshot"]);
-    desk.write("site/queries.json", r#"{"all":{"collection":"posts","orderBy":["title"]}}"#);
-    let done = desk.run(&["compile", "site", "-o", "x.snapshot", "--version", "1"]);
-    done.is(0, &["x.snapshot"]);
-    assert!(!done.err.contains("warning"), "{done:?}");
+    assert_eq!(workspace.files(""), ["site", "x.snapshot"]);
+    workspace.write("site/queries.json", r#"{"all":{"collection":"posts","orderBy":["title"]}}"#);
+    let result = workspace.run(&["compile", "site", "-o", "x.snapshot", "--version", "1"]);
+    result.assert_exit(0, &["x.snapshot"]);
+    assert!(!result.err.contains("warning"), "{result:?}");
 }
 
 #[test]
-fn a_machine_that_refuses_is_exit_code_3_with_what_to_do() {
-    let desk = Desk::new();
-    desk.run(&["compile", "site", "-o", "nowhere/x.snapshot"])
-        .is(3, &["nowhere/x.snapshot cannot be written", "-o"]);
-    desk.run(&["serve", "--snapshots", "nowhere", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
-        .is(3, &["nowhere cannot be read", "--snapshots"]);
-    fs::create_dir(desk.path("snapshots")).expect("made");
+fn a_system_error_exits_with_3() {
+    let workspace = Workspace::new();
+    workspace
+        .run(&["compile", "site", "-o", "nowhere/x.snapshot"])
+        .assert_exit(3, &["cannot write nowhere/x.snapshot", "-o"]);
+    workspace
+        .run(&["serve", "--snapshots", "nowhere", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+        .assert_exit(3, &["cannot read the snapshots directory nowhere", "--snapshots"]);
+    fs::create_dir(workspace.path("snapshots")).expect("created");
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("its address").to_string();
     for (flag, other) in [("--listen", "--admin"), ("--admin", "--listen")] {
-        desk.run(&["serve", "--snapshots", "snapshots", flag, &address, other, "127.0.0.1:0"])
-            .is(3, &[&address, "is another server using the port? Name another by", flag]);
+        workspace
+            .run(&["serve", "--snapshots", "snapshots", flag, &address, other, "127.0.0.1:0"])
+            .assert_exit(3, &[&address, "cannot listen on", flag]);
     }
     let full = fs::File::options().write(true).open("/dev/full").expect("a device");
-    let schema = desk.command(&["schema", "site"]).stdout(full).output();
-    Done::of(&schema.expect("it runs")).is(3, &["standard output"]);
+    let schema = workspace.command(&["schema", "site"]).stdout(full).output();
+    CommandResult::of(&schema.expect("the program runs"))
+        .assert_exit(3, &["cannot write to standard output"]);
 }
 
 #[test]
-fn a_data_folder_that_another_server_has_is_exit_code_3_until_it_lets_go() {
+fn a_data_directory_in_use_exits_with_3_until_it_is_released() {
     let server = Server::demo();
-    let snapshots = server.folder().to_str().expect("UTF-8").to_owned();
+    let snapshots = server.snapshots_directory().to_str().expect("UTF-8").to_owned();
     let data = server.data().to_str().expect("UTF-8").to_owned();
     let words = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--snapshots", &snapshots];
-    let held = format!("the data folder {data} cannot be used: {data} is held by another server");
-    Desk::new().run(&[&words[..], &["--data", &data]].concat()).is(3, &[&held, "another by --data"]);
+    let error = format!("cannot use the data directory {data}: ");
+    Workspace::new()
+        .run(&[&words[..], &["--data", &data]].concat())
+        .assert_exit(3, &[&error, "another server", "set --data"]);
     assert_eq!(server.get("/v1/routes?site=fjell").status, 200);
     let again = server.restart(&[]);
     assert_eq!(again.get("/v1/routes?site=fjell").status, 200);
 }
 
 #[test]
-fn a_reader_who_has_read_enough_is_no_failure() {
-    let desk = Desk::new();
+fn a_closed_output_pipe_exits_with_0() {
+    let workspace = Workspace::new();
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
-    Done::of(&desk.command(&["schema", "site"]).stdout(writer).output().expect("it runs")).is(0, &[]);
+    CommandResult::of(
+        &workspace.command(&["schema", "site"]).stdout(writer).output().expect("the program runs"),
+    )
+    .assert_exit(0, &[]);
 }
 
-/// A limit on the size of files stands for a full disk: the write fails in its middle.
+/// A file size limit simulates a full disk: the write fails in the middle.
 #[test]
-fn a_disk_that_fills_up_while_writing_leaves_the_old_snapshot_and_nothing_else() {
-    let desk = Desk::new();
+fn a_full_disk_while_writing_leaves_only_the_old_snapshot() {
+    let workspace = Workspace::new();
     let old = snapshot(&[("site.json", SITE), ("routes/index.json", PAGE)], 1);
-    fs::create_dir(desk.path("out")).expect("made");
-    fs::write(desk.path("out/x.snapshot"), &old).expect("written");
+    fs::create_dir(workspace.path("out")).expect("created");
+    fs::write(workspace.path("out/x.snapshot"), &old).expect("written");
     let large =
         PAGE.replace("\"props\":{}", &format!("\"props\":{{\"text\":\"{}\"}}", "a long text ".repeat(2000)));
-    desk.write("site/routes/index.json", &large);
+    workspace.write("site/routes/index.json", &large);
     let script =
         format!("trap '' XFSZ; ulimit -f 1; exec {PROGRAM} compile site --version 2 -o out/x.snapshot");
-    let output = Command::new("sh").args(["-c", &script]).current_dir(desk.0.path()).output();
-    Done::of(&output.expect("it runs")).is(3, &["out/x.snapshot cannot be written"]);
-    assert_eq!(fs::read(desk.path("out/x.snapshot")).expect("still there"), old);
-    assert_eq!(desk.files("out"), ["x.snapshot"]);
+    let output = Command::new("sh").args(["-c", &script]).current_dir(workspace.0.path()).output();
+    CommandResult::of(&output.expect("the program runs")).assert_exit(3, &["cannot write out/x.snapshot"]);
+    assert_eq!(fs::read(workspace.path("out/x.snapshot")).expect("the old file"), old);
+    assert_eq!(workspace.files("out"), ["x.snapshot"]);
 }
 
 #[test]
-fn check_names_what_is_damaged_and_what_is_sound() {
-    let desk = Desk::new();
+fn check_names_sound_and_damaged_files() {
+    let workspace = Workspace::new();
     let whole = snapshot(&[("site.json", SITE), ("routes/index.json", PAGE)], 3);
     let mut damaged = whole.clone();
     *damaged.last_mut().expect("bytes") ^= 1;
-    fs::create_dir(desk.path("all")).expect("made");
-    desk.run(&["check", "all"]).is(0, &["no snapshots to check"]);
-    fs::write(desk.path("all/a.snapshot"), &whole).expect("written");
-    fs::write(desk.path("all/.hidden.snapshot"), &damaged).expect("written");
-    fs::write(desk.path("all/README.md"), "not a snapshot").expect("written");
-    desk.run(&["check", "all"]).is(0, &["all/a.snapshot: sound, site acme version 3"]);
-    fs::write(desk.path("all/b.snapshot"), &damaged).expect("written");
-    fs::write(desk.path("all/c.snapshot"), &whole[..100]).expect("written");
-    let done = desk.run(&["check", "all"]);
-    done.is(1, &["2 of 3 files are not sound"]);
-    assert!(done.out.contains("all/a.snapshot: sound"), "{done:?}");
-    assert!(done.out.contains("all/b.snapshot: it is damaged: its hash differs"), "{done:?}");
-    assert!(done.out.contains("all/c.snapshot: it is not whole"), "{done:?}");
-    desk.run(&["check", "all/a.snapshot"]).is(0, &["sound"]);
-    desk.run(&["check", "all/b.snapshot"]).is(1, &["1 of 1 files are not sound"]);
-    desk.run(&["check", "nowhere"]).is(1, &["nowhere: No such file"]);
+    fs::create_dir(workspace.path("all")).expect("created");
+    workspace.run(&["check", "all"]).assert_exit(0, &["nothing to check"]);
+    fs::write(workspace.path("all/a.snapshot"), &whole).expect("written");
+    fs::write(workspace.path("all/.hidden.snapshot"), &damaged).expect("written");
+    fs::write(workspace.path("all/README.md"), "not a snapshot").expect("written");
+    workspace.run(&["check", "all"]).assert_exit(0, &["all/a.snapshot: sound, site acme version 3"]);
+    fs::write(workspace.path("all/b.snapshot"), &damaged).expect("written");
+    fs::write(workspace.path("all/c.snapshot"), &whole[..100]).expect("written");
+    let result = workspace.run(&["check", "all"]);
+    result.assert_exit(1, &["2 of 3 files are not sound"]);
+    assert!(result.out.contains("all/a.snapshot: sound"), "{result:?}");
+    assert!(
+        result.out.contains("all/b.snapshot: damaged: the content does not match the hash"),
+        "{result:?}"
+    );
+    assert!(result.out.contains("all/c.snapshot: incomplete"), "{result:?}");
+    workspace.run(&["check", "all/a.snapshot"]).assert_exit(0, &["sound"]);
+    workspace.run(&["check", "all/b.snapshot"]).assert_exit(1, &["1 of 1 files are not sound"]);
+    workspace.run(&["check", "nowhere"]).assert_exit(1, &["nowhere: No such file"]);
 }
 
 #[test]
-fn inspect_shows_what_a_snapshot_holds_for_people_and_for_programs() {
-    let desk = Desk::new();
+fn inspect_shows_a_snapshot_as_text_and_as_json() {
+    let workspace = Workspace::new();
     let bytes = snapshot(&[("site.json", SITE), ("routes/index.json", PAGE)], 3);
-    fs::write(desk.path("a.snapshot"), &bytes).expect("written");
+    fs::write(workspace.path("a.snapshot"), &bytes).expect("written");
     let length = format!("{} bytes", bytes.len());
-    desk.run(&["inspect", "a.snapshot"])
-        .is(0, &["acme (track_acme), Acme", "version      3", &length, "route        /"]);
-    let done = desk.run(&["inspect", "--json", "a.snapshot"]);
-    done.is(0, &[]);
-    let json: serde_json::Value = serde_json::from_str(&done.out).expect("JSON");
+    workspace
+        .run(&["inspect", "a.snapshot"])
+        .assert_exit(0, &["acme (track_acme), Acme", "version      3", &length, "route        /"]);
+    let result = workspace.run(&["inspect", "--json", "a.snapshot"]);
+    result.assert_exit(0, &[]);
+    let json: serde_json::Value = serde_json::from_str(&result.out).expect("JSON");
     assert_eq!((json["site"].as_str(), json["version"].as_str()), (Some("acme"), Some("3")));
     assert_eq!(json["routes"][0]["path"], "/");
-    fs::write(desk.path("b.snapshot"), &bytes[1..]).expect("written");
-    desk.run(&["inspect", "b.snapshot"]).is(1, &["b.snapshot: it is not a snapshot"]);
-    desk.run(&["inspect", "nowhere"]).is(1, &["nowhere: it cannot be read"]);
+    fs::write(workspace.path("b.snapshot"), &bytes[1..]).expect("written");
+    workspace.run(&["inspect", "b.snapshot"]).assert_exit(1, &["b.snapshot: not a snapshot"]);
+    workspace.run(&["inspect", "nowhere"]).assert_exit(1, &["cannot read nowhere"]);
 }
 
 #[test]
-fn schema_prints_a_json_schema_of_every_kind_of_file() {
-    let desk = Desk::new();
+fn schema_prints_a_json_schema_for_every_kind_of_file() {
+    let workspace = Workspace::new();
     for kind in ["site", "audiences", "groups", "queries", "route", "content"] {
-        let done = desk.run(&["schema", kind]);
-        done.is(0, &["$schema"]);
-        serde_json::from_str::<serde_json::Value>(&done.out).expect("JSON");
+        let result = workspace.run(&["schema", kind]);
+        result.assert_exit(0, &["$schema"]);
+        serde_json::from_str::<serde_json::Value>(&result.out).expect("JSON");
     }
 }
 
 #[test]
-fn without_a_command_it_serves_and_where_nothing_is_published_the_demo_is() {
-    let desk = Desk::new();
+fn the_default_command_serves_the_demo_if_nothing_is_published() {
+    let workspace = Workspace::new();
     let serve = || {
-        let mut child = desk
+        let mut child = workspace
             .command(&[])
             .envs([("PARALLAX_LISTEN", "127.0.0.1:0"), ("PARALLAX_ADMIN", "127.0.0.1:0")])
             .stderr(Stdio::piped())
             .spawn()
-            .expect("it starts");
+            .expect("the program starts");
         let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
-        let mut said = String::new();
+        let mut log = String::new();
         for line in lines.map_while(Result::ok) {
-            said += &line;
-            if line.contains("serving snapshots at http://") {
+            log += &line;
+            if line.contains(" serving url=http://") {
                 break;
             }
         }
-        child.kill().expect("it runs");
-        child.wait().expect("it ends");
-        said
+        child.kill().expect("the program runs");
+        child.wait().expect("the program exits");
+        log
     };
-    assert!(serve().contains("the demo site was compiled to snapshots/fjell-1.snapshot"));
-    assert_eq!(desk.files("snapshots"), ["fjell-1.snapshot"]);
-    // The second time something is published.
-    let said = serve();
-    assert!(said.contains("serving snapshots at") && !said.contains("demo"), "{said}");
+    assert!(serve().contains("compiled the demo site path=snapshots/fjell-1.snapshot"));
+    assert_eq!(workspace.files("snapshots"), ["fjell-1.snapshot"]);
+    // At the second start a snapshot is published, so the demo is not compiled.
+    let log = serve();
+    assert!(log.contains(" serving url=") && !log.contains("demo"), "{log}");
 }

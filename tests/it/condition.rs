@@ -1,4 +1,4 @@
-//! Conditions: GrowthBook's cases, what a site may write, what holds, and why.
+//! Conditions: GrowthBook's cases, the syntax that sites may use, evaluation, and explanations.
 
 mod bounds;
 mod bucket;
@@ -10,30 +10,30 @@ mod sites;
 
 use std::collections::BTreeMap;
 
-use parallax::condition::{
-    Condition, Document, Encoded, Evaluator, Fault, Field, Kind, Memo, Patterns, Value, Vocabulary, encode,
-    lenient, strict,
+use parallax::testing::condition::{
+    Condition, ConditionError, Document, EncodedDocument, Evaluator, Field, FieldKind, Memo, Patterns, Value,
+    Vocabulary, encode, parse_lenient, parse_strict,
 };
-use parallax::nearest::nearest;
+use parallax::testing::nearest::nearest;
 use serde_json::{Value as Json, json};
 
 type Groups = BTreeMap<String, Vec<Json>>;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// Whether the condition holds for the document, both as GrowthBook reads them.
-fn holds_leniently(condition: &Json, document: &Json, groups: &Groups) -> bool {
+/// Returns whether the condition holds for the document, both read leniently, as GrowthBook does.
+pub fn holds_leniently(condition: &Json, document: &Json, groups: &Groups) -> bool {
     let mut patterns = Vec::new();
-    let condition = lenient(condition, groups);
-    let program = condition.compile(&mut patterns).expect("small");
+    let condition = parse_lenient(condition, groups);
+    let program = condition.compile(&mut patterns).expect("the program is small");
     run(&program, &patterns, document)
 }
 
-/// Runs a program, which may be corrupt, over a JSON document; explaining agrees with deciding.
+/// Runs a program, which may be corrupt, over a JSON document. Asserts that the trace gives the same result.
 fn run(program: &[u8], sources: &[String], document: &Json) -> bool {
     let bytes = encoded(document);
-    let document = Encoded { root: Value::decode(&bytes).expect("just encoded"), now_ms: 0 };
-    let patterns = Patterns::new(sources).expect("checked when read");
+    let document = EncodedDocument { root: Value::decode(&bytes).expect("just encoded"), now_ms: 0 };
+    let patterns = Patterns::new(sources).expect("the parser checked the patterns");
     let mut evaluator = Evaluator {
         document: &document,
         audiences: &[[0_u8; 0]; 0][..],
@@ -56,7 +56,7 @@ pub fn encoded(json: &Json) -> Vec<u8> {
     bytes
 }
 
-/// A small site: visits, a last visit, traits, events; two groups; audiences in their order.
+/// A small site. Its fields are visits, a last visit, traits and events. It has two groups and any audiences.
 #[derive(Default)]
 struct Site {
     audiences: Vec<(&'static str, Json)>,
@@ -74,12 +74,12 @@ impl Site {
         Site { audiences: audiences.to_vec(), groups: serde_json::from_value(groups).expect("groups") }
     }
 
-    fn faults(&self, condition: &Json) -> Vec<Fault> {
-        strict(condition, self).err().unwrap_or_default()
+    fn errors(&self, condition: &Json) -> Vec<ConditionError> {
+        parse_strict(condition, self).err().unwrap_or_default()
     }
 
     fn read(&self, condition: &Json) -> Condition {
-        strict(condition, self).unwrap_or_else(|faults| panic!("{condition}: {faults:?}"))
+        parse_strict(condition, self).unwrap_or_else(|errors| panic!("{condition}: {errors:?}"))
     }
 
     fn conditions(&self) -> Vec<Condition> {
@@ -91,14 +91,14 @@ impl Site {
         self.explain(condition, visitor).0
     }
 
-    /// Whether it holds, and the deciding leaf as `[path, operator, expected, actual]`.
+    /// Returns whether it holds, and the deciding test as `[path, operator, expected, actual]`.
     fn explain(&self, condition: &Json, visitor: &Visitor) -> (bool, Option<Json>) {
         let mut sources = Vec::new();
-        let program = self.read(condition).compile(&mut sources).expect("small");
+        let program = self.read(condition).compile(&mut sources).expect("the program is small");
         let conditions = self.conditions();
-        let compile = |condition: &Condition| condition.compile(&mut sources).expect("small");
+        let compile = |condition: &Condition| condition.compile(&mut sources).expect("the program is small");
         let audiences: Vec<Vec<u8>> = conditions.iter().map(compile).collect();
-        let patterns = Patterns::new(&sources).expect("checked when read");
+        let patterns = Patterns::new(&sources).expect("the parser checked the patterns");
         let mut evaluator = Evaluator {
             document: visitor,
             audiences: &audiences[..],
@@ -119,10 +119,10 @@ impl Site {
 impl Vocabulary for Site {
     fn field(&self, path: &str) -> Result<Field, Option<String>> {
         let (code, name, kind) = match path.split_once('.') {
-            Some(("visitor", "visits")) => (VISITS, "", Kind::Any),
-            Some(("visitor", "lastSeen")) => (LAST_SEEN, "", Kind::Time),
-            Some(("traits", name)) => (TRAITS, name, Kind::Any),
-            Some(("events", name)) => (EVENTS, name, Kind::History),
+            Some(("visitor", "visits")) => (VISITS, "", FieldKind::Any),
+            Some(("visitor", "lastSeen")) => (LAST_SEEN, "", FieldKind::Time),
+            Some(("traits", name)) => (TRAITS, name, FieldKind::Any),
+            Some(("events", name)) => (EVENTS, name, FieldKind::History),
             _ => return Err(nearest(path, ["visitor.visits", "visitor.lastSeen"])),
         };
         let name = name.to_owned();
@@ -146,7 +146,7 @@ impl Vocabulary for Site {
         self.audiences.iter().map(|(name, _)| *name).collect()
     }
 
-    /// Knows the first days of 1970: "1970-01-02T00:00:00Z" is a day.
+    /// Parses a day of January 1970, such as "1970-01-02T00:00:00Z".
     fn time_ms(&self, text: &str) -> Option<i64> {
         let day = text.strip_prefix("1970-01-")?.strip_suffix("T00:00:00Z")?;
         let day: i64 = day.parse().ok()?;
@@ -174,8 +174,8 @@ impl Visitor {
         }
     }
 
-    /// Who bought once a day, `times` times, the last time a day ago.
-    fn buying(times: i64) -> Self {
+    /// Returns a visitor who bought once a day, `times` times, the last time a day ago.
+    fn with_purchases(times: i64) -> Self {
         let mut visitor = Visitor::new(&json!({}));
         let days_ago = (1..=times).rev();
         visitor.bought_ms = days_ago.map(|days| visitor.now_ms - days * DAY_MS).collect();
@@ -188,8 +188,8 @@ impl Document for Visitor {
         match code {
             VISITS => Some(Value::Number(self.visits)),
             LAST_SEEN => self.last_seen_ms.map(|ms| Value::Number(ms as f64)),
-            TRAITS => Value::decode(&self.traits)?.at(name),
-            _ => panic!("asked for {code} {name}"),
+            TRAITS => Value::decode(&self.traits)?.get_path(name),
+            _ => panic!("unexpected field {code} {name}"),
         }
     }
 

@@ -1,27 +1,27 @@
-//! Numbers that a seed decides, so that what they led to can be had again.
+//! Reproducible random numbers from a seed.
 
-/// SplitMix64 (Steele, Lea and Flood 2014): any seed is good, neighbours included.
+/// The generator SplitMix64 (Steele, Lea and Flood 2014). Every seed is good, even adjacent ones.
 pub struct Dice(pub u64);
 
 impl Dice {
-    pub fn number(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ mixed >> 31
     }
 
-    /// From 0 to `end`, without it; 0 where `end` is 0.
+    /// Returns a number below `end`, or 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
-        (self.number() % end.max(1) as u64) as usize
+        (self.next_u64() % end.max(1) as u64) as usize
     }
 
-    /// One of some.
-    pub fn of<'s, T>(&mut self, some: &'s [T]) -> &'s T {
-        &some[self.below(some.len())]
+    /// Returns one of `items`.
+    pub fn pick<'s, T>(&mut self, items: &'s [T]) -> &'s T {
+        &items[self.below(items.len())]
     }
 
     pub fn byte(&mut self) -> u8 {
-        self.number() as u8
+        self.next_u64() as u8
     }
 }

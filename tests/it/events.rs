@@ -1,4 +1,4 @@
-//! What was sent becomes records: every member, every refusal, every bound of section 10 of the interface.
+//! Requests become records: every member, every refusal, and every limit of section 10 of the interface.
 
 mod bounds;
 mod context;
@@ -14,14 +14,17 @@ mod visitors;
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use parallax::problem;
-use parallax::resolve::path::RoutePath;
-use parallax::visitors::events::decode::{Call, Judge, Outside, Policy, Sent};
-use parallax::visitors::events::document::Reader;
-use parallax::visitors::events::endpoint::Endpoint;
-use parallax::visitors::events::export;
-use parallax::visitors::events::receipt::{Answer, Durable, Fates, Refused, Stored};
-use parallax::visitors::events::refusal::{Came, Refusal};
+use parallax::testing::problem::{self, Detail};
+use parallax::testing::resolve::path::RoutePath;
+use parallax::testing::visitors::events::decode::{
+    Environment, EventContext, EventValidator, Policy, Submission,
+};
+use parallax::testing::visitors::events::document::JsonParser;
+use parallax::testing::visitors::events::endpoint::EventEndpoint;
+use parallax::testing::visitors::events::export;
+use parallax::testing::visitors::events::receipt::{EventResults, RejectedRequest, StoreOutcome};
+use parallax::testing::visitors::events::refusal::{OwnedActual, Refusal};
+use parallax::testing::visitors::log::{Ack, RecordResult};
 use proptest::prelude::ProptestConfig;
 use serde_json::{Value, json};
 
@@ -31,17 +34,17 @@ use crate::harness::times;
 /// 2026-01-05T10:00:00Z.
 const NOW_MS: i64 = 1_767_607_200_000;
 
-/// A call to a site with the default policy.
-const CALL: Call<'static> = Call {
+/// The context of a request to a site with the default policy.
+const REQUEST: EventContext<'static> = EventContext {
     site: "acme",
     tracking_id: "track_acme",
     policy: Policy {
-        bots: parallax::visitors::events::decode::Bots::Flag,
+        bots: parallax::testing::visitors::events::decode::BotPolicy::Flag,
         honor_gpc: false,
-        ip: parallax::visitors::events::ip::IpPolicy::None,
+        ip: parallax::testing::visitors::events::ip::IpPolicy::None,
     },
     received_ms: NOW_MS,
-    preview: false,
+    is_preview: false,
     gpc: false,
     referer: None,
     user_agent: None,
@@ -49,32 +52,32 @@ const CALL: Call<'static> = Call {
     peer: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 77)),
 };
 
-/// Routes as the server writes them, one crawler, and counted message IDs.
-struct World {
+/// An environment with the route syntax of the server, one crawler, and counted message IDs.
+struct TestEnvironment {
     path: RoutePath,
-    minted: u64,
+    generated: u64,
 }
 
-impl Outside for World {
+impl Environment for TestEnvironment {
     fn is_crawler(&mut self, user_agent: &str) -> bool {
         user_agent.contains("Googlebot")
     }
 
     fn page_path(&mut self, value: &str) -> Option<&str> {
-        self.path.read(value).ok()?;
+        self.path.parse(value).ok()?;
         Some(self.path.text())
     }
 
-    fn mint(&mut self) -> [u8; 16] {
-        self.minted += 1;
-        format!("{:016x}", self.minted).into_bytes().try_into().expect("16 digits")
+    fn generate_message_id(&mut self) -> [u8; 16] {
+        self.generated += 1;
+        format!("{:016x}", self.generated).into_bytes().try_into().expect("16 digits")
     }
 }
 
-/// What became of a body.
+/// The results of one request body.
 struct Outcome {
-    fates: Result<Fates, Refusal>,
-    /// Exported lines, in order.
+    results: Result<EventResults, Refusal>,
+    /// The exported lines, in order.
     lines: Vec<String>,
     duplicate_keys: Vec<u128>,
     surrogates: usize,
@@ -83,42 +86,42 @@ struct Outcome {
 }
 
 fn post(path: &str, body: impl AsRef<[u8]>) -> Outcome {
-    post_as(&CALL, path, body)
+    post_as(&REQUEST, path, body)
 }
 
-fn post_as(call: &Call<'_>, path: &str, body: impl AsRef<[u8]>) -> Outcome {
-    Server::new().post(call, path, body.as_ref())
+fn post_as(request: &EventContext<'_>, path: &str, body: impl AsRef<[u8]>) -> Outcome {
+    Server::new().post(request, path, body.as_ref())
 }
 
-/// What serves one request after the other.
+/// The parts of the server that handle event requests. One value handles many requests in sequence.
 struct Server {
-    reader: Reader,
-    judge: Judge,
-    world: World,
+    parser: JsonParser,
+    validator: EventValidator,
+    environment: TestEnvironment,
 }
 
 impl Server {
     fn new() -> Self {
-        let world = World { path: RoutePath::new(), minted: 0 };
-        Self { reader: Reader::new(), judge: Judge::default(), world }
+        let environment = TestEnvironment { path: RoutePath::new(), generated: 0 };
+        Self { parser: JsonParser::new(), validator: EventValidator::default(), environment }
     }
 
-    fn post(&mut self, call: &Call<'_>, path: &str, body: &[u8]) -> Outcome {
-        let endpoint = Endpoint::at(path).expect("an event endpoint");
+    fn post(&mut self, request: &EventContext<'_>, path: &str, body: &[u8]) -> Outcome {
+        let endpoint = EventEndpoint::from_path(path).expect("an event endpoint");
         let mut outcome = Outcome {
-            fates: Ok(Fates::default()),
+            results: Ok(EventResults::default()),
             lines: Vec::new(),
             duplicate_keys: Vec::new(),
             surrogates: 0,
             tracking_id: None,
             site: None,
         };
-        outcome.fates = match std::str::from_utf8(body) {
-            Ok(text) => self.decode(call, endpoint, text, &mut outcome),
-            // As a request's body is refused before it is read.
+        outcome.results = match std::str::from_utf8(body) {
+            Ok(text) => self.decode(request, endpoint, text, &mut outcome),
+            // The server refuses a body that is not UTF-8 before it parses the body.
             Err(_) => {
-                let (expected, came) = ("a JSON object in UTF-8", Came::Nothing);
-                Err(Refusal { kind: problem::MALFORMED_JSON, pointer: None, expected, came })
+                let (detail, actual) = (Detail::Sentence("The body is not UTF-8."), OwnedActual::Missing);
+                Err(Refusal { kind: problem::MALFORMED_JSON, pointer: None, detail, actual })
             }
         };
         outcome
@@ -126,39 +129,45 @@ impl Server {
 
     fn decode(
         &mut self,
-        call: &Call<'_>,
-        endpoint: Endpoint,
+        request: &EventContext<'_>,
+        endpoint: EventEndpoint,
         body: &str,
         outcome: &mut Outcome,
-    ) -> Result<Fates, Refusal> {
-        let document = self.reader.read(body)?;
-        outcome.surrogates = document.surrogates_mended();
-        let sent = Sent::of(&document, endpoint)?;
-        outcome.tracking_id = sent.address.tracking_id.map(str::to_owned);
-        outcome.site = sent.address.site.map(str::to_owned);
+    ) -> Result<EventResults, Refusal> {
+        let document = self.parser.parse(body)?;
+        outcome.surrogates = document.surrogates_replaced();
+        let sent = Submission::parse(&document, endpoint)?;
+        outcome.tracking_id = sent.site_ref.tracking_id.map(str::to_owned);
+        outcome.site = sent.site_ref.site.map(str::to_owned);
         let Outcome { lines, duplicate_keys, .. } = outcome;
-        Ok(self.judge.judge(&sent, call, &mut self.world, Fates::default(), |record| {
-            let mut line = Vec::new();
-            export::line(&mut line, 1, record);
-            lines.push(String::from_utf8(line).expect("UTF-8"));
-            duplicate_keys.push(record.key);
-        }))
+        Ok(self.validator.validate(
+            &sent,
+            request,
+            &mut self.environment,
+            EventResults::default(),
+            |record| {
+                let mut line = Vec::new();
+                export::write_line(&mut line, 1, record);
+                lines.push(String::from_utf8(line).expect("UTF-8"));
+                duplicate_keys.push(record.key);
+            },
+        ))
     }
 }
 
 impl Outcome {
-    /// The exported lines as JSON.
+    /// Returns the exported lines as JSON.
     fn records(&self) -> Vec<Value> {
         self.lines.iter().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
-    /// The one record.
+    /// Returns the only record.
     fn record(&self) -> Value {
-        assert_eq!(self.lines.len(), 1, "{:?}", self.fates);
+        assert_eq!(self.lines.len(), 1, "{:?}", self.results);
         self.records().remove(0)
     }
 
-    /// The payload of the record `index`, numbers as they were sent.
+    /// Returns the payload of the record `index`, with numbers as they were sent.
     fn payload(&self, index: usize) -> Tree {
         match Tree::read(&self.lines[index]) {
             Tree::Object(mut members) => members.remove("payload").expect("a payload"),
@@ -166,14 +175,14 @@ impl Outcome {
         }
     }
 
-    /// The problem that refuses the body.
+    /// Returns the problem that refuses the body.
     fn problem(&self) -> Value {
-        let refused = match &self.fates {
-            Ok(fates) => fates.problem().unwrap_or_else(|| panic!("taken: {:?}", self.lines)),
-            Err(refusal) => Refused::Event(refusal),
+        let refused = match &self.results {
+            Ok(results) => results.problem().unwrap_or_else(|| panic!("accepted: {:?}", self.lines)),
+            Err(refusal) => RejectedRequest::Event(refusal),
         };
         let mut out = Vec::new();
-        refused.write(None, &mut out);
+        refused.write_problem(None, &mut out);
         serde_json::from_slice(&out).expect("JSON")
     }
 
@@ -181,34 +190,35 @@ impl Outcome {
         self.problem()["code"].as_str().expect("a code").to_owned()
     }
 
-    /// The receipt, where every record was accepted, from 1 on.
+    /// Returns the receipt for a log that accepts every record, from seq 1.
     fn receipt(&self) -> Value {
-        let fates = self.fates.as_ref().expect("a body that is understood");
-        let answers: Vec<Answer> = (1..=fates.recorded() as u64).map(Answer::Accepted).collect();
-        receipt(fates, Stored::Answered(&answers, Durable::Disk))
+        let results = self.results.as_ref().expect("the body is valid");
+        let answers: Vec<RecordResult> =
+            (1..=results.recorded_count() as u64).map(RecordResult::Accepted).collect();
+        receipt(results, StoreOutcome::Stored(&answers, Ack::Disk))
     }
 }
 
-fn receipt(fates: &Fates, stored: Stored<'_>) -> Value {
+fn receipt(results: &EventResults, stored: StoreOutcome<'_>) -> Value {
     let mut out = Vec::new();
-    fates.receipt(stored, &mut out);
+    results.write_receipt(stored, &mut out);
     serde_json::from_slice(&out).expect("JSON")
 }
 
-/// So many cases; a hundred times as many with `PARALLAX_LONG=1`.
+/// Runs `quick` cases, or a hundred times as many with `PARALLAX_LONG=1`.
 fn cases(quick: u32) -> ProptestConfig {
     let cases = times(quick as usize, 100 * quick as usize) as u32;
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// A track event with these members more.
+/// Returns a track event with these additional members.
 fn track(members: Value) -> String {
     let mut event = json!({"anonId": "v1", "event": "Viewed"});
     merge(&mut event, members);
     event.to_string()
 }
 
-/// A page event with these members more.
+/// Returns a page event with these additional members.
 fn page(members: Value) -> String {
     let mut event = json!({"anonId": "v1"});
     merge(&mut event, members);

@@ -1,4 +1,4 @@
-//! The life of the example site beside a running server, by the program's own words.
+//! The example site on a running server: compiled, published, replaced and removed with the command line.
 
 use std::fs;
 use std::path::Path;
@@ -16,10 +16,10 @@ fn compile(site: &Path, output: &Path) {
     assert!(program.status.success(), "{}", String::from_utf8_lossy(&program.stderr));
 }
 
-/// A copy of the example site whose texts can be changed.
+/// Copies the example site, so that a test can change its texts.
 fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("a folder");
-    for entry in fs::read_dir(from).expect("a folder").flatten() {
+    fs::create_dir_all(to).expect("a directory");
+    for entry in fs::read_dir(from).expect("a directory").flatten() {
         let target = to.join(entry.file_name());
         match entry.path().is_dir() {
             true => copy(&entry.path(), &target),
@@ -33,20 +33,20 @@ fn home(server: &Server, more: &str) -> Response {
 }
 
 #[test]
-fn it_is_published_forced_replaced_and_removed() {
+fn the_example_site_is_published_replaced_and_removed() {
     let Some(source) = example_site() else { return };
-    let folder = crate::harness::temporary_folder();
-    let site = folder.path().join("acme");
+    let directory = crate::harness::temporary_directory();
+    let site = directory.path().join("acme");
     copy(&source, &site);
     let server = Server::demo();
     let file = server.path("acme.snapshot");
     compile(&site, &file);
-    let published = |what: &str, text: &str| {
-        eventually(what, || {
+    let wait_for = |message: &str, text: &str| {
+        eventually(message, || {
             Some(home(&server, "&variants=hero:pro,promo:b")).filter(|r| r.body_contains(text))
         })
     };
-    let forced = published("it is published", "Your pro desk");
+    let forced = wait_for("the example site is published", "Your pro desk");
     assert!(forced.body_contains("10 % off tents"), "{}", forced.text());
     assert_eq!(forced.field("x-variants"), Some("hero:pro,promo:b"));
 
@@ -64,24 +64,24 @@ fn it_is_published_forced_replaced_and_removed() {
     let text = fs::read_to_string(&index).expect("read");
     fs::write(&index, text.replace("Your pro desk", "A desk of your own")).expect("written");
     compile(&site, &file);
-    published("the same version with another text is served", "A desk of your own");
+    wait_for("the same version with another text is served", "A desk of your own");
 
     fs::remove_file(&file).expect("removed");
-    eventually("it is gone", || (home(&server, "").status == 404).then_some(()));
+    eventually("the site is unpublished", || (home(&server, "").status == 404).then_some(()));
     assert_eq!(home(&server, "").code(), "site_not_found");
 }
 
-/// `"items":[...]` of an answer or a node, as text.
+/// Returns `"items":[...]` of a response or a node, as text.
 fn items(text: &str) -> &str {
     let from = text.find("\"items\":[").expect("items");
-    &text[from..from + text[from..].find("}}]").expect("the items' end") + 3]
+    &text[from..from + text[from..].find("}}]").expect("the end of the items") + 3]
 }
 
 #[test]
-fn its_posts_are_found_by_the_endpoint_and_shown_by_its_home_page() {
+fn the_query_endpoint_and_the_home_page_show_the_same_posts() {
     let Some(source) = example_site() else { return };
-    let folder = crate::harness::temporary_folder();
-    let file = folder.path().join("acme.snapshot");
+    let directory = crate::harness::temporary_directory();
+    let file = directory.path().join("acme.snapshot");
     compile(&source, &file);
     let server = Server::start(&[("acme.snapshot", &fs::read(file).expect("a snapshot"))], &[]);
     let found = |more: &str| {

@@ -1,5 +1,5 @@
-//! Where requests end: a pure function of the bytes, however they are split (RFC 9112). The definition of what is refused are
-//! llhttp's cases: we may refuse more, never less.
+//! Request framing is a pure function of the bytes, however they are split (RFC 9112). llhttp's cases define
+//! the requests that must be rejected: we may reject more, never fewer.
 
 mod chunks;
 mod smuggling;
@@ -9,33 +9,33 @@ use serde_json::Value;
 use crate::fuzz::body::{Outcome, feed};
 use crate::harness::cases;
 
-/// The outcome, which is the same for every split in two and byte by byte.
+/// Returns the outcome. Asserts that it is the same for every split in two and byte by byte.
 fn outcome(bytes: &[u8]) -> Outcome {
     let whole = feed([bytes]);
-    let heard = |outcome: &Outcome| (outcome.answered.clone(), outcome.refused);
+    let observed = |outcome: &Outcome| (outcome.answered.clone(), outcome.refused);
     for at in 1..bytes.len() {
         let split = feed([&bytes[..at], &bytes[at..]]);
-        assert_eq!(heard(&split), heard(&whole), "split at {at}: {:?}", String::from_utf8_lossy(bytes));
+        assert_eq!(observed(&split), observed(&whole), "split at {at}: {:?}", String::from_utf8_lossy(bytes));
     }
-    assert_eq!(heard(&feed(bytes.chunks(1))), heard(&whole), "{:?}", String::from_utf8_lossy(bytes));
+    assert_eq!(observed(&feed(bytes.chunks(1))), observed(&whole), "{:?}", String::from_utf8_lossy(bytes));
     whole
 }
 
-/// Codes of llhttp that are signals, not refusals: paused after a message, or to change the protocol.
+/// Error codes of llhttp that are signals, not rejections: paused after a message, or protocol upgrade.
 const SIGNALS: [i64; 3] = [21, 22, 23];
 
-/// A case of llhttp's.
+/// A case of llhttp.
 struct Case {
     name: String,
-    /// With a Host, which llhttp does not ask for.
+    /// The request, with a Host field, which llhttp does not require.
     bytes: Vec<u8>,
     refused: bool,
     messages: usize,
 }
 
-/// The strict cases; None, and said so, where they are not to be had.
+/// Returns the strict request cases, or `None` with a notice if the public cases are not available.
 fn llhttp() -> Option<Vec<Case>> {
-    let text = std::fs::read_to_string(cases()?.join("llhttp/request-cases.json")).expect("the cases");
+    let text = std::fs::read_to_string(cases()?.join("llhttp/request-cases.json")).expect("llhttp's cases");
     let all: Vec<Value> = serde_json::from_str(&text).expect("JSON");
     let strict = all.iter().filter(|case| case["type"] == "request");
     Some(strict.map(case).collect())
@@ -55,28 +55,29 @@ fn case(case: &Value) -> Case {
     }
 }
 
-/// Some are cut where llhttp stops: it may refuse a value before its line has ended.
-fn ended(bytes: &[u8]) -> Vec<u8> {
+/// Ends the head of a case. Some cases end where llhttp stops, because it can reject a value before the end
+/// of its line.
+fn with_final_lines(bytes: &[u8]) -> Vec<u8> {
     [bytes, b"\r\n\r\n"].concat()
 }
 
 #[test]
-fn whatever_llhttp_refuses_is_refused() {
+fn every_request_that_llhttp_rejects_is_rejected() {
     let Some(cases) = llhttp() else { return };
     let refused: Vec<&Case> = cases.iter().filter(|case| case.refused).collect();
     assert_eq!(refused.len(), 53);
     for Case { name, bytes, messages, .. } in refused {
         let outcome = outcome(bytes);
         assert!(outcome.answered.len() <= (*messages).max(1), "{name}: {outcome:?}");
-        let bytes = if outcome.unfinished { ended(bytes) } else { bytes.clone() };
+        let bytes = if outcome.unfinished { with_final_lines(bytes) } else { bytes.clone() };
         let outcome = self::outcome(&bytes);
-        let ends = outcome.refused.is_some() || outcome.bytes_behind_close;
+        let ends = outcome.refused.is_some() || outcome.bytes_after_close;
         assert!(ends, "{name}: {outcome:?} {:?}", String::from_utf8_lossy(&bytes));
     }
 }
 
-/// What llhttp takes and we refuse. It stops where the protocol changes, we read on and find no request of ours; it knows
-/// other protocols; and it leaves codings to others.
+/// Requests that llhttp accepts and we reject. At a protocol change llhttp stops, while we read on and find
+/// no valid request. llhttp also knows other protocols, and leaves transfer codings to its users.
 const STRICTER: &[(&str, &str)] = &[
     ("Multiple tokens with folding and LWS", "unsupported_version"),
     ("Upgrade GET request", "unsupported_version"),
@@ -93,7 +94,7 @@ const STRICTER: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_llhttp_takes_is_answered_but_for_a_few_that_are_known() {
+fn requests_that_llhttp_accepts_are_accepted_with_known_exceptions() {
     let Some(cases) = llhttp() else { return };
     let mut stricter = Vec::new();
     for Case { name, bytes, .. } in cases.iter().filter(|case| !case.refused) {

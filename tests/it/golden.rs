@@ -4,19 +4,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use parallax::cli::inspect_snapshot;
-use parallax::site::snapshot::open::{Budget, Snapshot};
+use parallax::testing::cli::inspect_snapshot;
+use parallax::testing::site::snapshot::open::{Snapshot, SnapshotBudget};
 
-use crate::harness::{snapshot, temporary_folder};
+use crate::harness::{snapshot, temporary_directory};
 
-/// The least that shows something: one page with nothing on it.
+/// The smallest useful site: one empty page.
 const SMALLEST: [(&str, &str); 2] = [
     ("site.json", r#"{"site":"a","trackingId":"track_a","name":"A"}"#),
     ("routes/index.json", r#"{"path":"/","layout":{"root":{"props":{}},"zones":{}}}"#),
 ];
 
-/// Two pages whose conditions share a table of expressions, an experiment, an audience, a group; queries that are known ahead
-/// and one that is scanned, nodes that embed them, and two patterns that make a path for each item, one of them the same.
+/// Two pages whose conditions share a table of regexes, an experiment, an audience, and a group. One indexed
+/// and one scanned query, nodes that embed them, and two patterns that generate a path for each item. One of
+/// these paths is the same in both patterns.
 const RICH: [(&str, &str); 10] = [
     ("site.json", r#"{"site":"rich","trackingId":"track_rich","name":"Rich","timeZone":"Europe/Oslo"}"#),
     (
@@ -62,7 +63,7 @@ const RICH: [(&str, &str); 10] = [
     ),
 ];
 
-/// `smallest.snapshot.hex`: 16 bytes a line, in pairs of hex digits.
+/// Formats bytes like `smallest.snapshot.hex`: 16 bytes per line, in pairs of hex digits.
 fn hex(bytes: &[u8]) -> String {
     let line =
         |line: &[u8]| line.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ") + "\n";
@@ -73,55 +74,56 @@ fn unhex(text: &str) -> Vec<u8> {
     text.split_whitespace().map(|pair| u8::from_str_radix(pair, 16).expect("a pair of hex digits")).collect()
 }
 
-fn golden() -> PathBuf {
+fn golden_path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/smallest.snapshot.hex")
 }
 
-fn write(folder: &Path, files: &[(&str, &str)]) {
+fn write(directory: &Path, files: &[(&str, &str)]) {
     for (path, text) in files {
-        let path = folder.join(path);
-        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        let path = directory.join(path);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("created");
         fs::write(path, text).expect("written");
     }
 }
 
-/// Compiles by the command line, with another environment.
-fn compiled(folder: &Path, environment: &[(&str, &str)]) -> Vec<u8> {
-    let out = folder.join("out.bin");
+/// Compiles with the command line, in another environment.
+fn compiled(directory: &Path, environment: &[(&str, &str)]) -> Vec<u8> {
+    let out = directory.join("out.bin");
     let mut command = Command::new(env!("CARGO_BIN_EXE_parallax"));
-    command.args(["compile", "--version", "7", "-o"]).arg(&out).arg(folder);
-    let output = command.envs(environment.iter().copied()).current_dir(folder).output().expect("it runs");
+    command.args(["compile", "--version", "7", "-o"]).arg(&out).arg(directory);
+    let output =
+        command.envs(environment.iter().copied()).current_dir(directory).output().expect("the program runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     fs::read(out).expect("a snapshot")
 }
 
 #[test]
-fn the_smallest_snapshot_is_byte_for_byte_the_one_that_the_format_s_documents_name() {
+fn the_smallest_snapshot_equals_the_golden_file() {
     let compiled = hex(&snapshot(&SMALLEST, 1));
     if std::env::var_os("PARALLAX_BLESS").is_some_and(|v| v == "1") {
-        fs::write(golden(), &compiled).expect("the golden file is written");
+        fs::write(golden_path(), &compiled).expect("the golden file is written");
     }
     assert!(
-        fs::read_to_string(golden()).expect("the golden file") == compiled,
+        fs::read_to_string(golden_path()).expect("the golden file") == compiled,
         "the compiler writes other bytes for the same source. If a change of the format is meant, raise \
          FORMAT_VERSION and run the test with PARALLAX_BLESS=1; if a library changed its output, bless too"
     );
 }
 
 #[test]
-fn the_golden_file_opens_and_says_what_was_authored() {
-    let folder = temporary_folder();
-    let path = folder.path().join("golden.snapshot");
-    fs::write(&path, unhex(&fs::read_to_string(golden()).expect("the golden file"))).expect("written");
-    let opened = Snapshot::open(&path, &Budget::new(u64::MAX)).expect("it opens");
+fn the_golden_file_opens_and_has_the_authored_site() {
+    let directory = temporary_directory();
+    let path = directory.path().join("golden.snapshot");
+    fs::write(&path, unhex(&fs::read_to_string(golden_path()).expect("the golden file"))).expect("written");
+    let opened = Snapshot::open(&path, &SnapshotBudget::new(u64::MAX)).expect("the snapshot opens");
     assert_eq!((opened.version(), opened.site().site.as_str()), (1, "a"));
     assert_eq!(opened.site().routes.iter().map(|r| r.path.as_str()).collect::<Vec<_>>(), ["/"]);
-    let checked = inspect_snapshot::check(&path).expect("it can be looked at");
+    let checked = inspect_snapshot::check(&path).expect("the file is readable");
     assert_eq!(checked[0].1.as_deref(), Ok("sound, site a version 1"));
 }
 
 #[test]
-fn the_same_source_gives_the_same_bytes_in_whatever_order_it_comes() {
+fn the_same_source_files_in_any_order_give_the_same_bytes() {
     let expected = snapshot(&RICH, 7);
     assert_eq!(snapshot(&RICH, 7), expected);
     let backwards: Vec<_> = RICH.iter().rev().copied().collect();
@@ -130,7 +132,7 @@ fn the_same_source_gives_the_same_bytes_in_whatever_order_it_comes() {
 }
 
 #[test]
-fn a_page_s_path_counts_and_not_the_name_of_its_file() {
+fn renamed_route_files_give_the_same_snapshot() {
     let renamed = RICH.map(|(path, text)| match path {
         "routes/a.json" => ("routes/x/y.json", text),
         "routes/c.json" => ("routes/0.json", text),
@@ -140,9 +142,9 @@ fn a_page_s_path_counts_and_not_the_name_of_its_file() {
 }
 
 #[test]
-fn folder_time_zone_and_language_do_not_matter() {
+fn directory_time_zone_and_locale_do_not_change_the_snapshot() {
     let expected = snapshot(&RICH, 7);
-    let (one, two) = (temporary_folder(), temporary_folder());
+    let (one, two) = (temporary_directory(), temporary_directory());
     write(one.path(), &RICH);
     write(two.path(), &RICH.iter().rev().copied().collect::<Vec<_>>());
     assert!(compiled(one.path(), &[("TZ", "UTC")]) == expected);

@@ -11,21 +11,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use parallax::http::request::{Arrival, Surface};
+use parallax::testing::http::request::{RequestMeta, Surface};
 use tempfile::TempDir;
 
 pub use crate::fuzz::site::snapshot;
 
-/// Longer than anything here takes on a busy machine; only a failing test waits for it.
+/// Time limit of a wait. It is longer than any step takes on a busy machine, and only a failing test reaches
+/// it.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A process that ends with its value.
+/// A child process that is killed when its value is dropped.
 struct Process(Child);
 
 impl Process {
     fn exit_code(&mut self) -> i32 {
-        let ended = eventually("the server ends", || self.0.try_wait().expect("it can be asked"));
-        ended.code().expect("a code")
+        let ended = eventually("the server ends", || self.0.try_wait().expect("its status is readable"));
+        ended.code().expect("an exit code")
     }
 }
 
@@ -36,17 +37,17 @@ impl Drop for Process {
     }
 }
 
-/// A server process with a snapshots folder of its own. Ends with its value.
+/// A server process with its own snapshots directory. It is killed when its value is dropped.
 pub struct Server {
     process: Process,
     pub edge: SocketAddr,
     pub admin: SocketAddr,
-    folder: Arc<TempDir>,
+    snapshots: Arc<TempDir>,
     data: Arc<Data>,
-    said: Said,
+    log: LogFile,
 }
 
-/// Where a server keeps its log.
+/// The data directory of a server.
 enum Data {
     Temporary(TempDir),
     Given(PathBuf),
@@ -54,143 +55,148 @@ enum Data {
 
 impl Data {
     fn temporary() -> Arc<Self> {
-        Arc::new(Self::Temporary(temporary_folder()))
+        Arc::new(Self::Temporary(temporary_directory()))
     }
 
     fn path(&self) -> &Path {
         match self {
-            Self::Temporary(folder) => folder.path(),
-            Self::Given(folder) => folder,
+            Self::Temporary(directory) => directory.path(),
+            Self::Given(directory) => directory,
         }
     }
 }
 
 impl Server {
-    /// Serves `snapshots`, given as names and contents, with two workers and `flags` beside.
+    /// Starts a server with `snapshots`, given as names and contents, with two workers and with `flags`.
     pub fn start(snapshots: &[(&str, &[u8])], flags: &[&str]) -> Self {
-        Self::over(&[], holding(snapshots), Data::temporary(), flags)
+        Self::start_on(&[], create_snapshots_directory(snapshots), Data::temporary(), flags)
     }
 
-    /// The same, with its data in a folder that is there.
-    pub fn recording_to(data: &Path, snapshots: &[(&str, &[u8])], flags: &[&str]) -> Self {
-        Self::over(&[], holding(snapshots), Arc::new(Data::Given(data.to_owned())), flags)
+    /// Starts a server on an existing data directory.
+    pub fn start_with_data(data: &Path, snapshots: &[(&str, &[u8])], flags: &[&str]) -> Self {
+        Self::start_on(
+            &[],
+            create_snapshots_directory(snapshots),
+            Arc::new(Data::Given(data.to_owned())),
+            flags,
+        )
     }
 
-    /// The same, started by another program, such as one that sets limits.
-    pub fn under(starter: &[&str], snapshots: &[(&str, &[u8])]) -> Self {
-        Self::over(starter, holding(snapshots), Data::temporary(), &[])
+    /// Starts a server through another program, such as one that sets limits.
+    pub fn start_through(starter: &[&str], snapshots: &[(&str, &[u8])]) -> Self {
+        Self::start_on(starter, create_snapshots_directory(snapshots), Data::temporary(), &[])
     }
 
-    /// Ends the process without notice and starts another over the same folders.
+    /// Kills the process and starts another one on the same directories.
     pub fn restart(self, flags: &[&str]) -> Self {
-        let (folder, data) = (Arc::clone(&self.folder), Arc::clone(&self.data));
+        let (snapshots, data) = (Arc::clone(&self.snapshots), Arc::clone(&self.data));
         drop(self);
-        Self::over(&[], folder, data, flags)
+        Self::start_on(&[], snapshots, data, flags)
     }
 
-    fn over(starter: &[&str], folder: Arc<TempDir>, data: Arc<Data>, flags: &[&str]) -> Self {
-        Self::begin(starter, folder, data, flags).serving()
+    fn start_on(starter: &[&str], snapshots: Arc<TempDir>, data: Arc<Data>, flags: &[&str]) -> Self {
+        Self::begin(starter, snapshots, data, flags).wait_until_serving()
     }
 
-    /// The same as [`recording_to`](Self::recording_to), which the folder may keep from serving.
-    pub fn starting_over(data: &Path, snapshots: &[(&str, &[u8])]) -> Starting {
-        Self::begin(&[], holding(snapshots), Arc::new(Data::Given(data.to_owned())), &[])
+    /// Begins to start a server on an existing data directory, whose contents may keep it from serving.
+    pub fn begin_with_data(data: &Path, snapshots: &[(&str, &[u8])]) -> StartingServer {
+        Self::begin(&[], create_snapshots_directory(snapshots), Arc::new(Data::Given(data.to_owned())), &[])
     }
 
-    fn begin(starter: &[&str], folder: Arc<TempDir>, data: Arc<Data>, flags: &[&str]) -> Starting {
-        let words: Vec<&str> = starter.iter().copied().chain([env!("CARGO_BIN_EXE_parallax")]).collect();
-        let log = tempfile::tempfile().expect("a file");
-        let child = Command::new(words[0])
-            .args(&words[1..])
+    fn begin(starter: &[&str], snapshots: Arc<TempDir>, data: Arc<Data>, flags: &[&str]) -> StartingServer {
+        let command: Vec<&str> = starter.iter().copied().chain([env!("CARGO_BIN_EXE_parallax")]).collect();
+        let file = tempfile::tempfile().expect("a file");
+        let child = Command::new(command[0])
+            .args(&command[1..])
             .args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "2"])
             .arg("--snapshots")
-            .arg(folder.path())
+            .arg(snapshots.path())
             .arg("--data")
             .arg(data.path())
             .args(flags)
-            .stderr(log.try_clone().expect("a descriptor"))
+            .stderr(file.try_clone().expect("a descriptor"))
             .spawn()
             .expect("the server starts");
-        let said = Said(log);
+        let log = LogFile(file);
         let process = Process(child);
-        let admin = said.address("operator's address");
-        Starting { process, admin, said, folder, data }
+        let admin = log.address("admin address");
+        StartingServer { process, admin, log, snapshots, data }
     }
 
-    /// Serves the demo.
+    /// Starts a server with the demo site.
     pub fn demo() -> Self {
-        Self::start(&[("demo.snapshot", &parallax::cli::demo::snapshot().1)], &[])
+        Self::start(&[("demo.snapshot", &parallax::testing::cli::demo::compile_demo().1)], &[])
     }
 
-    /// The snapshots folder.
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
+    /// Returns the snapshots directory.
+    pub fn snapshots_directory(&self) -> &Path {
+        self.snapshots.path()
     }
 
-    /// The data folder.
+    /// Returns the data directory.
     pub fn data(&self) -> &Path {
         self.data.path()
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.snapshots.path().join(name)
     }
 
-    /// Publishes as `compile` does: by a temporary name and a rename.
+    /// Publishes a snapshot as `compile` does: with a temporary name and a rename.
     pub fn publish(&self, name: &str, bytes: &[u8]) {
-        parallax::storage::replace(&self.path(name), bytes).expect("published");
+        parallax::testing::storage::write_atomic(&self.path(name), bytes).expect("published");
     }
 
-    /// What was logged so far.
+    /// Returns everything that the server has logged so far.
     pub fn log(&self) -> String {
-        self.said.text()
+        self.log.text()
     }
 
-    /// One GET on a connection of its own, to Edge.
+    /// Sends one GET to the public address, on a new connection.
     pub fn get(&self, target: &str) -> Response {
         self.get_with(target, &[])
     }
 
-    /// The same with header fields.
+    /// Sends one GET with header fields to the public address, on a new connection.
     pub fn get_with(&self, target: &str, fields: &[(&str, &str)]) -> Response {
         Client::to(self.edge).request("GET", target, fields)
     }
 
-    /// One POST on a connection of its own, to Edge.
+    /// Sends one POST to the public address, on a new connection.
     pub fn post(&self, target: &str, fields: &[(&str, &str)], body: &[u8]) -> Response {
         Client::to(self.edge).post(target, fields, body)
     }
 
-    /// Its process.
+    /// Returns the process ID.
     pub fn id(&self) -> u32 {
         self.process.0.id()
     }
 
-    /// Sends a signal, given by its name: "TERM".
+    /// Sends a signal, given by its name without the prefix SIG: "TERM".
     pub fn signal(&self, name: &str) {
         let sent =
             Command::new("kill").args([&format!("-{name}"), &self.process.0.id().to_string()]).status();
         assert!(sent.expect("kill is there").success(), "a signal is sent");
     }
 
-    /// Its exit code, once it has ended.
+    /// Waits for the end of the process and returns its exit code.
     pub fn exit_code(&mut self) -> i32 {
         self.process.exit_code()
     }
 
-    /// Its open descriptors.
+    /// Returns the number of open descriptors.
     pub fn descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.process.0.id())).expect("it runs").count()
     }
 
-    /// The highest number of an open descriptor.
+    /// Returns the highest open descriptor.
     pub fn highest_descriptor(&self) -> usize {
-        let folder = std::fs::read_dir(format!("/proc/{}/fd", self.process.0.id())).expect("it runs");
-        let numbers = folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let directory = std::fs::read_dir(format!("/proc/{}/fd", self.process.0.id())).expect("it runs");
+        let numbers = directory.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
         numbers.max().expect("a descriptor")
     }
 
-    /// KiB of memory that it has in use (VmRSS).
+    /// Returns the resident memory of the process (VmRSS), in KiB.
     pub fn resident_kib(&self) -> u64 {
         let status =
             std::fs::read_to_string(format!("/proc/{}/status", self.process.0.id())).expect("it runs");
@@ -198,59 +204,60 @@ impl Server {
         line.trim().trim_end_matches(" kB").parse().expect("digits")
     }
 
-    /// One GET to the operator's address.
+    /// Sends one GET to the admin address, on a new connection.
     pub fn admin_get(&self, target: &str) -> Response {
         Client::to(self.admin).request("GET", target, &[])
     }
 }
 
-/// A folder that holds these, given as names and contents.
-fn holding(snapshots: &[(&str, &[u8])]) -> Arc<TempDir> {
-    let folder = temporary_folder();
+/// Creates a directory with these snapshots, given as names and contents.
+fn create_snapshots_directory(snapshots: &[(&str, &[u8])]) -> Arc<TempDir> {
+    let directory = temporary_directory();
     for (name, bytes) in snapshots {
-        std::fs::write(folder.path().join(name), bytes).expect("a snapshot is written");
+        std::fs::write(directory.path().join(name), bytes).expect("a snapshot is written");
     }
-    Arc::new(folder)
+    Arc::new(directory)
 }
 
-/// A server process of which only the operator's address answers so far.
-pub struct Starting {
+/// A server process that is starting. So far only its admin address answers.
+pub struct StartingServer {
     process: Process,
     pub admin: SocketAddr,
-    said: Said,
-    folder: Arc<TempDir>,
+    log: LogFile,
+    snapshots: Arc<TempDir>,
     data: Arc<Data>,
 }
 
-impl Starting {
-    /// Its exit code, once it has ended.
+impl StartingServer {
+    /// Waits for the end of the process and returns its exit code.
     pub fn exit_code(&mut self) -> i32 {
         self.process.exit_code()
     }
 
-    /// Waits until it serves.
-    pub fn serving(self) -> Server {
-        let Self { process, admin, said, folder, data } = self;
-        let edge = said.address("serving");
-        Server { process, edge, admin, folder, data, said }
+    /// Waits until the server serves.
+    pub fn wait_until_serving(self) -> Server {
+        let Self { process, admin, log, snapshots, data } = self;
+        let edge = log.address("serving");
+        Server { process, edge, admin, snapshots, data, log }
     }
 }
 
-/// What a server logs: a file, so that what it logged before it answered is there when the answer is.
-struct Said(File);
+/// The log output of a server. It is a file, so that a line that was logged before a response is there when
+/// the response arrives.
+struct LogFile(File);
 
-impl Said {
+impl LogFile {
     fn text(&self) -> String {
         let mut bytes = vec![0; self.0.metadata().expect("it is open").len() as usize];
-        self.0.read_exact_at(&mut bytes, 0).expect("nobody cuts it");
+        self.0.read_exact_at(&mut bytes, 0).expect("the file only grows");
         String::from_utf8(bytes).expect("UTF-8")
     }
 
-    /// The address on a line that holds `what`, once there is one.
-    fn address(&self, what: &str) -> SocketAddr {
+    /// Waits for a line that contains `text`, and returns its address.
+    fn address(&self, text: &str) -> SocketAddr {
         let address = |line: &str| line.split("http://").nth(1)?.split([' ', '"']).next()?.parse().ok();
-        eventually("the server says its addresses", || {
-            self.text().lines().filter(|line| line.contains(what)).find_map(address)
+        eventually("the server logs its addresses", || {
+            self.text().lines().filter(|line| line.contains(text)).find_map(address)
         })
     }
 }
@@ -282,12 +289,12 @@ impl Client {
         self.response(false)
     }
 
-    /// Waits so long for an answer from now on.
-    pub fn set_patience(&mut self, patience: Duration) {
-        self.stream.set_read_timeout(Some(patience)).expect("a timeout is set");
+    /// Sets the time that reads wait for a response from now on.
+    pub fn set_read_timeout(&mut self, timeout: Duration) {
+        self.stream.set_read_timeout(Some(timeout)).expect("a timeout is set");
     }
 
-    /// The next response, if one begins to come in time.
+    /// Reads the next response, or returns `None` if nothing arrives in time.
     pub fn try_response(&mut self) -> Option<Response> {
         self.receive().then(|| self.response(false))
     }
@@ -296,16 +303,13 @@ impl Client {
         self.stream.write_all(bytes).expect("sent");
     }
 
-    /// Reads the next response; of HEAD only its head.
+    /// Reads the next response. With `head_only` it has no body, as after HEAD.
     pub fn response(&mut self, head_only: bool) -> Response {
         let head_end = loop {
             if let Some(at) = self.received.windows(4).position(|w| w == b"\r\n\r\n") {
                 break at + 4;
             }
-            assert!(
-                self.receive(),
-                "the connection closed, or nothing came for long, before a head was whole"
-            );
+            assert!(self.receive(), "the connection closed or timed out before the head was complete");
         };
         let head = String::from_utf8(self.received[..head_end].to_vec()).expect("an ASCII head");
         let mut lines = head.trim_end_matches("\r\n").split("\r\n");
@@ -319,23 +323,20 @@ impl Client {
         let length = response.field("content-length").map_or(0, |l| l.parse().expect("digits"));
         let length = if head_only { 0 } else { length };
         while self.received.len() < head_end + length {
-            assert!(
-                self.receive(),
-                "the connection closed, or nothing came for long, before a body was whole"
-            );
+            assert!(self.receive(), "the connection closed or timed out before the body was complete");
         }
         response.body = self.received[head_end..head_end + length].to_vec();
         self.received.drain(..head_end + length);
         response
     }
 
-    /// Everything that comes until the server closes.
-    pub fn rest(&mut self) -> Vec<u8> {
+    /// Returns everything that arrives until the server closes the connection.
+    pub fn read_to_end(&mut self) -> Vec<u8> {
         while self.receive() {}
         std::mem::take(&mut self.received)
     }
 
-    /// Whether the server closes the connection without another byte.
+    /// Returns whether the server sends no further byte. A read timeout counts as closed.
     pub fn is_closed(&mut self) -> bool {
         !self.receive() && self.received.is_empty()
     }
@@ -345,7 +346,7 @@ impl Client {
         let count = loop {
             match self.stream.read(&mut chunk) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // A reset by the peer is an end as well.
+                // A reset by the peer counts as an end. So does a timeout.
                 received => break received.unwrap_or(0),
             }
         };
@@ -354,7 +355,7 @@ impl Client {
     }
 }
 
-/// A POST as bytes.
+/// Returns the bytes of a POST.
 pub fn post(target: &str, fields: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let fields: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let length = body.len();
@@ -365,17 +366,17 @@ pub fn post(target: &str, fields: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
     pub status: u16,
-    /// Names in lower case.
+    /// The header fields, with names in lower case.
     pub fields: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
 impl Response {
-    /// The value of the only field of this name; panics where there are two.
+    /// Returns the value of a header field. Panics if the field occurs twice.
     pub fn field(&self, name: &str) -> Option<&str> {
         let mut values = self.fields.iter().filter(|(n, _)| n == name).map(|(_, value)| value.as_str());
         let value = values.next();
-        assert!(values.next().is_none(), "{name} stands twice: {:?}", self.fields);
+        assert!(values.next().is_none(), "{name} occurs twice: {:?}", self.fields);
         value
     }
 
@@ -391,7 +392,7 @@ impl Response {
         serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e} in {}", self.text()))
     }
 
-    /// The `code` of a problem.
+    /// Returns the `code` of a problem.
     pub fn code(&self) -> String {
         assert_eq!(self.field("content-type"), Some("application/problem+json"), "{self:?}");
         self.json()["code"].as_str().expect("a code").to_owned()
@@ -400,84 +401,85 @@ impl Response {
 
 pub const LOCALHOST: &str = "127.0.0.1";
 
-/// A request that has just come from `peer`.
-pub fn arrival(peer: &str) -> Arrival {
-    Arrival {
+/// Returns the metadata of a request that `peer` sends now to the public address.
+pub fn request_meta(peer: &str) -> RequestMeta {
+    RequestMeta {
         peer: peer.parse().expect("an address"),
         surface: Surface::Public,
-        at: parallax::clock::instant(),
+        received_at: parallax::testing::clock::instant(),
     }
 }
 
-/// An empty folder that goes with its value; in memory where the machine has that, so that nobody else's
-/// writing decides how long a sync takes here.
-pub fn temporary_folder() -> TempDir {
+/// Creates an empty directory that is deleted when its value is dropped. It is in memory if the machine has
+/// `/dev/shm`, so that writes of other processes do not decide how long a sync takes.
+pub fn temporary_directory() -> TempDir {
     let memory = Path::new("/dev/shm");
-    let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-    folder.expect("a temporary folder")
+    let directory = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    directory.expect("a temporary directory")
 }
 
-/// The folder of public cases; None, and said so, where `PARALLAX_CASES` is not set.
+/// Returns the directory of the public cases. Prints a note and returns `None` if `PARALLAX_CASES` is not
+/// set.
 pub fn cases() -> Option<PathBuf> {
-    let folder = std::env::var_os("PARALLAX_CASES").map(PathBuf::from);
-    if folder.is_none() {
-        eprintln!("skipped: PARALLAX_CASES does not say where the public cases are");
+    let directory = std::env::var_os("PARALLAX_CASES").map(PathBuf::from);
+    if directory.is_none() {
+        eprintln!("skipped: PARALLAX_CASES is not set");
     }
-    folder
+    directory
 }
 
-/// The example site in the authoring format, beside the public cases.
+/// Returns the directory of the example site in the authoring format. It is beside the public cases.
 pub fn example_site() -> Option<PathBuf> {
     Some(cases()?.parent()?.join("example-site"))
 }
 
-/// Asks `address` on `clients` keep-alive connections, by `ask` again and again, while `act` runs. What
-/// `act` gives, and how often was asked; a panic of `ask`, which a failed request is, fails the test.
+/// Calls `ask` again and again on `clients` keep-alive connections to `address` while `act` runs. Returns the
+/// result of `act` and the number of calls. A panic of `ask`, such as after a failed request, fails the test.
 pub fn under_load<T>(
     address: SocketAddr,
     clients: usize,
     ask: impl Fn(&mut Client) + Sync,
     act: impl FnOnce() -> T,
 ) -> (T, usize) {
-    /// Ends the load even where `act` panics.
-    struct Ending<'a>(&'a AtomicBool);
-    impl Drop for Ending<'_> {
+    /// A guard that ends the load, even if `act` panics.
+    struct StopOnDrop<'a>(&'a AtomicBool);
+    impl Drop for StopOnDrop<'_> {
         fn drop(&mut self) {
             self.0.store(true, Ordering::Relaxed);
         }
     }
     let is_over = AtomicBool::new(false);
     let load = || {
-        let (mut client, mut asked) = (Client::to(address), 0);
+        let (mut client, mut calls) = (Client::to(address), 0);
         while !is_over.load(Ordering::Relaxed) {
             ask(&mut client);
-            asked += 1;
+            calls += 1;
         }
-        asked
+        calls
     };
     thread::scope(|scope| {
         let loads: Vec<_> = (0..clients).map(|_| scope.spawn(load)).collect();
-        let ending = Ending(&is_over);
-        let acted = act();
-        drop(ending);
-        let asked = loads.into_iter().map(|load| load.join().expect("no request failed")).sum();
-        (acted, asked)
+        let stop = StopOnDrop(&is_over);
+        let result = act();
+        drop(stop);
+        let calls = loads.into_iter().map(|load| load.join().expect("no request failed")).sum();
+        (result, calls)
     })
 }
 
-/// How often to do something: `quick` times, or `long` times where `PARALLAX_LONG` is 1.
+/// Returns a number of repetitions: `long` if `PARALLAX_LONG` is 1, otherwise `quick`.
 pub fn times(quick: usize, long: usize) -> usize {
     if std::env::var_os("PARALLAX_LONG").is_some_and(|v| v == "1") { long } else { quick }
 }
 
-/// Asks again until `question` is answered; `PATIENCE` later the test fails with `what`.
-pub fn eventually<T>(what: &str, mut question: impl FnMut() -> Option<T>) -> T {
+/// Calls `condition` until it returns a value. Fails the test with `description` after `PATIENCE`.
+pub fn eventually<T>(description: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
-        if let Some(answer) = question() {
-            return answer;
+        if let Some(value) = condition() {
+            return value;
         }
-        assert!(begun.elapsed() < PATIENCE, "in vain: {what}");
+        assert!(begun.elapsed() < PATIENCE, "timed out: {description}");
         thread::park_timeout(Duration::from_millis(5));
     }
 }

@@ -1,43 +1,43 @@
-//! Work beside the operator's thread: one job at a time, each told when it is done, one that panics too.
+//! The job runner of the admin thread: one job at a time, and one result for each, also if the job panics.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 
-use parallax::admin::jobs::{Answer, Jobs, Told};
-use parallax::metrics::JobCounts;
-use parallax::problem;
+use parallax::testing::admin::jobs::{JobOutput, JobResult, JobRunner};
+use parallax::testing::metrics::JobCounters;
+use parallax::testing::problem;
 
 use crate::harness::PATIENCE;
 
-/// The jobs of a thread, the bell that it hears, and what is counted.
-fn jobs() -> (Jobs, UnixStream, JobCounts) {
-    let (ring, bell) = UnixStream::pair().expect("a pair");
-    bell.set_read_timeout(Some(PATIENCE)).expect("a timeout is set");
-    let counts = JobCounts::default();
-    (Jobs::new(ring, counts.clone()), bell, counts)
+/// Returns a job runner, the socket that it wakes, and its counters.
+fn jobs() -> (JobRunner, UnixStream, JobCounters) {
+    let (wakeup_tx, wakeup_rx) = UnixStream::pair().expect("a pair");
+    wakeup_rx.set_read_timeout(Some(PATIENCE)).expect("a timeout is set");
+    let counters = JobCounters::default();
+    (JobRunner::new(wakeup_tx, counters.clone()), wakeup_rx, counters)
 }
 
-fn done(text: &str) -> Told {
-    Ok(Answer { kind: "text/plain", text: text.to_owned(), next_since: None, damaged: 0 })
+fn success(text: &str) -> JobResult {
+    Ok(JobOutput { content_type: "text/plain", text: text.to_owned(), next_since: None, damaged_places: 0 })
 }
 
-/// Waits for the bell, and takes what the job came to.
-fn told(jobs: &mut Jobs, bell: &mut UnixStream) -> Told {
-    bell.read_exact(&mut [0]).expect("the bell rings");
+/// Waits for the wakeup and takes the result of the job.
+fn wait_for_result(jobs: &mut JobRunner, wakeup_rx: &mut UnixStream) -> JobResult {
+    wakeup_rx.read_exact(&mut [0]).expect("the runner wakes the owner");
     assert!(jobs.take_completion().is_some() && jobs.is_complete());
-    jobs.finish().expect("what it came to")
+    jobs.take_result().expect("there is a result")
 }
 
-/// What is logged on this thread while `act` runs. One test alone comes to the lines that are looked for: a place that logs for the
-/// first time on another thread at this moment may be taken for one that nobody listens to.
-fn logged(act: impl FnOnce()) -> String {
+/// Returns the log lines of this thread while `act` runs. Only one test looks at these lines: `tracing`
+/// caches whether anybody listens to a call site, so another thread that logs there first could hide them.
+fn log_lines(act: impl FnOnce()) -> String {
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
     impl Write for Lines {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().expect("unpoisoned").write(bytes)
+            self.0.lock().expect("the mutex is not poisoned").write(bytes)
         }
         fn flush(&mut self) -> std::io::Result<()> {
             Ok(())
@@ -47,47 +47,47 @@ fn logged(act: impl FnOnce()) -> String {
     let writer = lines.clone();
     let writer = move || writer.clone();
     tracing::subscriber::with_default(tracing_subscriber::fmt().with_writer(writer).finish(), act);
-    String::from_utf8(lines.0.lock().expect("unpoisoned").clone()).expect("UTF-8")
+    String::from_utf8(lines.0.lock().expect("the mutex is not poisoned").clone()).expect("UTF-8")
 }
 
 #[test]
-fn a_job_that_panics_fails_whoever_waits_is_told_once_and_the_next_one_is_done() {
-    let (mut jobs, mut bell, counts) = jobs();
+fn a_panicking_job_fails_once_and_the_next_job_runs() {
+    let (mut jobs, mut wakeup_rx, counters) = jobs();
     for round in 1..=3 {
-        jobs.start(|| panic!("a fault of ours")).expect("it is free");
-        let said = logged(|| {
-            let failure = told(&mut jobs, &mut bell).expect_err("it panicked");
+        jobs.start(|| panic!("a bug")).expect("no job runs");
+        let lines = log_lines(|| {
+            let failure = wait_for_result(&mut jobs, &mut wakeup_rx).expect_err("the job panicked");
             assert_eq!((failure.kind, failure.kind.status), (problem::INTERNAL, 500));
         });
-        assert_eq!((said.matches("ERROR").count(), counts.told()[0]), (1, round), "{said}");
-        jobs.start(|| done("well")).expect("it is free again");
-        assert_eq!(told(&mut jobs, &mut bell).expect("it was done").text, "well");
+        assert_eq!((lines.matches("ERROR").count(), counters.snapshot()[0]), (1, round), "{lines}");
+        jobs.start(|| success("well")).expect("no job runs");
+        assert_eq!(wait_for_result(&mut jobs, &mut wakeup_rx).expect("the job succeeded").text, "well");
     }
-    jobs.start(|| panic!("a fault of ours")).expect("it is free");
-    jobs.forget();
-    bell.read_exact(&mut [0]).expect("the bell rings");
-    let said = logged(|| assert!(jobs.take_completion().is_some()));
-    assert_eq!((said.matches("ERROR").count(), counts.told()[0]), (1, 4), "{said}");
-    assert!(!jobs.is_complete() && jobs.finish().is_none(), "nobody waited for it");
-    jobs.start(|| done("well")).expect("it is free again");
-    assert_eq!(told(&mut jobs, &mut bell).expect("it was done").text, "well");
+    jobs.start(|| panic!("a bug")).expect("no job runs");
+    jobs.abandon();
+    wakeup_rx.read_exact(&mut [0]).expect("the runner wakes the owner");
+    let lines = log_lines(|| assert!(jobs.take_completion().is_some()));
+    assert_eq!((lines.matches("ERROR").count(), counters.snapshot()[0]), (1, 4), "{lines}");
+    assert!(!jobs.is_complete() && jobs.take_result().is_none(), "an abandoned job has no result");
+    jobs.start(|| success("well")).expect("no job runs");
+    assert_eq!(wait_for_result(&mut jobs, &mut wakeup_rx).expect("the job succeeded").text, "well");
 }
 
 #[test]
-fn a_second_job_is_refused_until_the_first_one_is_told() {
-    let (mut jobs, mut bell, _) = jobs();
+fn a_second_job_is_refused_until_the_first_result_is_taken() {
+    let (mut jobs, mut wakeup_rx, _) = jobs();
     let (go, wait) = sync_channel::<()>(0);
     jobs.start(move || {
-        wait.recv().expect("told to go on");
-        done("first")
+        wait.recv().expect("the test continues the job");
+        success("first")
     })
-    .expect("it is free");
-    let refused = |jobs: &mut Jobs| jobs.start(|| done("second")).map_err(|problem| problem.kind);
+    .expect("no job runs");
+    let refused = |jobs: &mut JobRunner| jobs.start(|| success("second")).map_err(|problem| problem.kind);
     assert_eq!(refused(&mut jobs), Err(problem::OVERLOADED));
-    go.send(()).expect("it waits");
-    bell.read_exact(&mut [0]).expect("the bell rings");
+    go.send(()).expect("the job waits");
+    wakeup_rx.read_exact(&mut [0]).expect("the runner wakes the owner");
     jobs.take_completion();
-    assert_eq!(refused(&mut jobs), Err(problem::OVERLOADED), "nobody has taken what the first came to");
-    assert_eq!(jobs.finish().expect("it is complete").expect("it was done").text, "first");
+    assert_eq!(refused(&mut jobs), Err(problem::OVERLOADED), "the first result was not taken yet");
+    assert_eq!(jobs.take_result().expect("the job is complete").expect("the job succeeded").text, "first");
     assert!(refused(&mut jobs).is_ok());
 }

@@ -1,4 +1,4 @@
-//! Who is known after a restart: whoever the log knows, exactly as it does.
+//! After a restart the server knows exactly the visitors that the log contains.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use parallax::clock::now_ms;
-use parallax::resolve::visitor_context::past_json;
-use parallax::storage::disk::RealDisk;
-use parallax::visitors::live::{Live, Looks};
-use parallax::visitors::log::{Item, Reader};
+use parallax::testing::clock::now_ms;
+use parallax::testing::resolve::visitor_context::profile_json;
+use parallax::testing::storage::disk::RealDisk;
+use parallax::testing::visitors::live::{ProfileReaders, ProfileTable};
+use parallax::testing::visitors::log::{LogItem, LogReader};
 use serde_json::{Value, json};
 
 use crate::dice::Dice;
@@ -21,10 +21,10 @@ use crate::logged;
 const CLIENTS: u64 = 4;
 const MINUTE_MS: i64 = 60_000;
 
-/// An event of one of a few visitors, who share users, pages and names.
+/// Returns an event of one of 30 visitors, who share users, pages and names.
 fn event(dice: &mut Dice) -> Value {
     let anon_id = format!("v{}", dice.below(30));
-    // Some days back, so that visits end and events come late.
+    // The timestamp is up to four days old, so that visits end and events arrive late.
     let timestamp = now_ms() - MINUTE_MS * dice.below(4 * 24 * 60) as i64;
     let page = format!("https://acme.example/p{}?utm_source=s{}", dice.below(9), dice.below(3));
     match dice.below(8) {
@@ -51,7 +51,7 @@ fn event(dice: &mut Dice) -> Value {
 fn send(address: SocketAddr, seed: u64, acknowledged: &AtomicUsize) {
     let (mut dice, mut answer) = (Dice(seed), [0; 4096]);
     let Ok(mut stream) = TcpStream::connect(address) else { return };
-    stream.set_read_timeout(Some(PATIENCE)).expect("a time-out is set");
+    stream.set_read_timeout(Some(PATIENCE)).expect("the timeout is set");
     loop {
         let events: Vec<Value> = (0..=dice.below(20)).map(|_| event(&mut dice)).collect();
         let body = json!({ "batch": events }).to_string();
@@ -68,42 +68,45 @@ fn send(address: SocketAddr, seed: u64, acknowledged: &AtomicUsize) {
     }
 }
 
-/// What the records of a data folder say of visitors, and the ids that they name.
-fn folded(server: &Server) -> (Looks, BTreeSet<String>) {
-    let (mut live, looks) = Live::new([7; 16], u64::MAX);
+/// Folds the log of a server. Returns the profiles, and the IDs that the records name.
+fn fold_log(server: &Server) -> (ProfileReaders, BTreeSet<String>) {
+    let (mut table, readers) = ProfileTable::new([7; 16], u64::MAX);
     let mut ids = BTreeSet::new();
-    let mut reader = Reader::open(Arc::new(RealDisk), server.data(), 0).expect("the log can be read");
-    while let Some(item) = reader.read_next().expect("the log can be read") {
-        let Item::Records(records) = item else { panic!("{item:?}") };
-        live.fold(records);
+    let mut reader = LogReader::open(Arc::new(RealDisk), server.data(), 0).expect("the log is readable");
+    while let Some(item) = reader.read_next().expect("the log is readable") {
+        let LogItem::Records(records) = item else { panic!("{item:?}") };
+        table.fold(records);
         for (_, record) in records.iter() {
             ids.extend(record.anon_id.map(|id| format!("anonId={id}")));
             ids.extend(record.user_id.map(|id| format!("userId={id}")));
         }
     }
-    (looks, ids)
+    (readers, ids)
 }
 
-/// Every visitor that the log names is known to `server` as the log's records say, whole.
-fn assert_as_folded(server: &Server) {
-    logged::settled(server);
-    let (looks, ids) = folded(server);
-    assert!(ids.len() > 30, "the log names visitors");
-    let mut lookup = looks.lookup();
-    for asked in ids {
-        let (kind, id) = asked.split_once('=').expect("kind and id");
-        let visitors = lookup.pin();
-        let profile =
-            if kind == "anonId" { visitors.anonymous("fjell", id) } else { visitors.user("fjell", id) };
+/// Asserts that `server` knows every visitor of the log, with exactly the profile that the log gives.
+fn assert_profiles_match_log(server: &Server) {
+    logged::wait_until_durable(server);
+    let (readers, ids) = fold_log(server);
+    assert!(ids.len() > 30, "the log names too few visitors");
+    let mut reader = readers.reader();
+    for query in ids {
+        let (kind, id) = query.split_once('=').expect("kind and id");
+        let visitors = reader.pin();
+        let profile = if kind == "anonId" {
+            visitors.by_anon_id("fjell", id)
+        } else {
+            visitors.by_user_id("fjell", id)
+        };
         let aliases: Vec<&str> = profile.iter().flat_map(|profile| profile.anon_ids()).collect();
-        let told = server.admin_get(&format!("/visitors?site=fjell&{asked}")).json();
-        assert_eq!(told["profile"], Value::Object(past_json(profile, now_ms())), "{asked}");
-        assert_eq!(told["aliases"], json!(aliases), "{asked}");
+        let answer = server.admin_get(&format!("/visitors?site=fjell&{query}")).json();
+        assert_eq!(answer["profile"], Value::Object(profile_json(profile, now_ms())), "{query}");
+        assert_eq!(answer["aliases"], json!(aliases), "{query}");
     }
 }
 
 #[test]
-fn killed_under_load_every_profile_is_the_fold_of_the_log() {
+fn profiles_match_the_log_after_a_kill_under_load() {
     let mut server = Server::demo();
     for round in 0..times(3, 20) as u64 {
         let (acknowledged, address) = (AtomicUsize::new(0), server.edge);
@@ -112,9 +115,11 @@ fn killed_under_load_every_profile_is_the_fold_of_the_log() {
                 let acknowledged = &acknowledged;
                 scope.spawn(move || send(address, 100 * round + client, acknowledged));
             }
-            eventually("much is acknowledged", || (acknowledged.load(Ordering::Relaxed) > 500).then_some(()));
+            eventually("many events are acknowledged", || {
+                (acknowledged.load(Ordering::Relaxed) > 500).then_some(())
+            });
             server.restart(&[])
         });
-        assert_as_folded(&server);
+        assert_profiles_match_log(&server);
     }
 }

@@ -1,33 +1,35 @@
-//! The event log: what is acknowledged stays, once, whatever happens to disk and process. The same code as in the server, on a
-//! simulated disk and clock, stepped by the test; what clients sent and were told.
+//! The event log: an acknowledged record is stored exactly once, even if the disk fails or the process
+//! is killed. The code is that of the server. It runs on a simulated disk and clock, and the test steps it.
+//! The assertions are about the requests of clients and their answers.
 
-// What is damaged is found, and costs no more than what it hit.
+// Recovery finds damage, and damage costs only the batches that it hit.
 mod damage;
 // A call of each file operation fails.
 mod faults;
-// Power cuts and killed processes, by seed.
+// Power cuts and killed processes, from seeds.
 mod power;
-// What counts as seen, against an obvious table.
+// The dedup window, against a simple list.
 mod duplicates;
 // A record's way through the queue.
 mod queueing;
-// Readers beside the writer.
+// Readers concurrent with the writer.
 mod reading;
-// What is let go, and when.
+// Expiry of the oldest segments.
 mod retention;
-// Who is erased, and what is left.
+mod secret;
+// Erasure of visitors, and the bytes that remain.
 mod erasing;
-// Erasures that fail, and crashes in them.
+// Erasures that fail, and crashes during an erasure.
 mod erasing_fails;
 // `--ack written`.
 mod written;
-// Zeros that are laid ahead of the batches.
+// Zeros that are reserved after the batches of a segment.
 mod reserved;
-// A folder's lock, its version, what is void.
+// The directory lock, the format version, and void batches.
 mod opening;
 // Each bound.
 mod bounds;
-// The disk that is simulated.
+// A file of the simulated disk.
 mod inode;
 mod meanwhile;
 pub(crate) mod simulated;
@@ -37,18 +39,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use parallax::clock::Clock;
-use parallax::storage::disk::Disk;
-use parallax::visitors::log::{
-    self, Completion, Kind, LogError, Options, Port, Queue, Record, Records, Report, Request, Writer,
+use parallax::testing::clock::Clock;
+use parallax::testing::storage::disk::Disk;
+use parallax::testing::visitors::log::{
+    self, Completion, LogClient, LogError, LogWriter, Options, Queue, Record, RecordKind, Records,
+    RecoveryReport, Request,
 };
 
-/// Where the simulated folder is.
-const FOLDER: &str = "/data";
-/// The simulated clocks begin here.
+/// The directory of the simulated log.
+const DIRECTORY: &str = "/data";
+/// The time at which the simulated clocks start.
 const START_MS: i64 = 1_800_000_000_000;
 
-/// Time that stands still until the test moves it.
+/// A clock that advances only when the test says so.
 #[derive(Debug, Default)]
 pub(crate) struct TestClock(AtomicU64);
 
@@ -68,83 +71,83 @@ impl Clock for TestClock {
     }
 }
 
-/// Seq and key of each record that the log handed over, in order.
-type Folded = Arc<Mutex<Vec<(u64, u128)>>>;
+/// The seq and the key of each record that the log passed to its consumer, in order.
+type Consumed = Arc<Mutex<Vec<(u64, u128)>>>;
 
 /// An open log.
 struct Log {
     queue: Queue,
-    port: Port,
-    writer: Writer,
-    report: Report,
-    folded: Folded,
+    client: LogClient,
+    writer: LogWriter,
+    report: RecoveryReport,
+    consumed: Consumed,
     wakes: Arc<AtomicU64>,
 }
 
 impl Log {
     fn open(disk: Arc<dyn Disk>, clock: &Arc<TestClock>, options: Options) -> Result<Self, LogError> {
-        Self::open_at(Path::new(FOLDER), disk, clock, options)
+        Self::open_at(Path::new(DIRECTORY), disk, clock, options)
     }
 
     fn open_at(
-        folder: &Path,
+        directory: &Path,
         disk: Arc<dyn Disk>,
         clock: &Arc<TestClock>,
         options: Options,
     ) -> Result<Self, LogError> {
-        let folded = Folded::default();
-        let fold = Arc::clone(&folded);
-        let follower = move |records: Records<'_>| {
-            let mut folded = fold.lock().expect("no test panics in here");
-            folded.extend(records.iter().map(|(seq, record)| (seq, record.key)));
+        let consumed = Consumed::default();
+        let sink = Arc::clone(&consumed);
+        let consumer = move |records: Records<'_>| {
+            let mut consumed = sink.lock().expect("the mutex is not poisoned");
+            consumed.extend(records.iter().map(|(seq, record)| (seq, record.key)));
         };
         let clock = Arc::clone(clock) as Arc<dyn Clock>;
-        let (queue, writer, report) = log::open(folder, options, disk, clock, Box::new(follower))?;
+        let (queue, writer, report) = log::open(directory, options, disk, clock, Box::new(consumer))?;
         let wakes = Arc::new(AtomicU64::new(0));
         let woken = Arc::clone(&wakes);
-        let port = queue.port(Arc::new(move || {
+        let client = queue.client(Arc::new(move || {
             woken.fetch_add(1, Ordering::Relaxed);
         }));
-        Ok(Self { queue, port, writer, report, folded, wakes })
+        Ok(Self { queue, client, writer, report, consumed, wakes })
     }
 
-    /// Sends records of these keys, steps once, and takes the answer.
+    /// Sends records with these keys, runs the writer once, and returns the answer.
     fn record(&mut self, keys: &[u128], received_ms: i64) -> Completion {
-        self.port.send(request(0, keys, received_ms)).expect("the queue takes it");
-        self.writer.step();
-        self.port.take().expect("a step answers what was sent")
+        self.client.send(request(0, keys, received_ms)).expect("the queue accepts it");
+        self.writer.run_once();
+        self.client.next_completion().expect("one step completes the request")
     }
 
-    /// Stops it cleanly.
-    fn stop(self) -> log::Stopped {
+    /// Stops the log cleanly.
+    fn stop(self) -> log::FinalPosition {
         self.queue.stop();
         self.writer.close()
     }
 
-    fn folded(&self) -> Vec<(u64, u128)> {
-        self.folded.lock().expect("no test panics in here").clone()
+    fn consumed(&self) -> Vec<(u64, u128)> {
+        self.consumed.lock().expect("the mutex is not poisoned").clone()
     }
 }
 
 /// Options small enough for tests.
 fn options() -> Options {
-    Options { duplicates_max: 100_000, ..Options::default() }
+    Options { dedup_ids_max: 100_000, ..Options::default() }
 }
 
-/// A request of one record for each key.
+/// Returns a request with one record for each key.
 fn request(token: u64, keys: &[u128], received_ms: i64) -> Request {
     let mut request = Request::new(token);
     for &key in keys {
         let payload = format!(r#"{{"key":{key}}}"#);
-        request.push(&record(key, received_ms, &payload)).expect("it is within all bounds");
+        request.push(&record(key, received_ms, &payload)).expect("the record is within all limits");
     }
     request
 }
 
-/// A record with something in most columns.
+/// Returns a record with a value in most columns.
 fn record(key: u128, received_ms: i64, payload: &str) -> Record<'_> {
     Record {
-        kind: Kind::Track,
+        kind: RecordKind::Track,
         bot: false,
         gpc: true,
         received_ms,
@@ -163,7 +166,7 @@ fn record(key: u128, received_ms: i64, payload: &str) -> Record<'_> {
     }
 }
 
-/// Bytes as hex, 32 a line.
+/// Formats bytes as hex, 32 per line.
 fn hex(bytes: &[u8]) -> String {
     let line = |line: &[u8]| line.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + "\n";
     bytes.chunks(32).map(line).collect()

@@ -1,4 +1,4 @@
-//! What the operator asks of the log from the command line: export, inspect, check, and the search for a text.
+//! The commands of the operator for the log: export, inspect, check, and the search for a text.
 
 mod checking;
 mod columns;
@@ -11,41 +11,43 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use parallax::clock::Clock;
-use parallax::storage::disk::RealDisk;
-use parallax::visitors::log::{self, Kind, Options, Outcome, Port, Queue, Record, Records, Request, Writer};
+use parallax::testing::clock::Clock;
+use parallax::testing::storage::disk::RealDisk;
+use parallax::testing::visitors::log::{
+    self, LogClient, LogWriter, Options, Queue, Record, RecordKind, Records, Request, WriteOutcome,
+};
 
 use crate::dice::Dice;
 
 /// A record that owns its texts.
 #[derive(Debug, Clone)]
 struct Row {
-    kind: Kind,
+    kind: RecordKind,
     bot: bool,
     gpc: bool,
     received_ms: i64,
     timestamp_ms: i64,
-    /// As in a record: site, message id, anon id, user id, event, name, path, variants, ip.
+    /// In the order of a record: site, message ID, anon ID, user ID, event, name, path, variants, IP address.
     texts: [Option<String>; 9],
     payload: String,
 }
 
 impl Row {
-    /// A track of acme by this visitor.
+    /// Returns a track event of the site `acme` by this visitor.
     fn of(visitor: &str) -> Self {
         let mut texts: [Option<String>; 9] = Default::default();
         texts[0] = Some("acme".to_owned());
         texts[2] = Some(visitor.to_owned());
         let payload = serde_json::json!({ "event": "Viewed", "anonId": visitor }).to_string();
         let (received_ms, timestamp_ms) = (1_767_225_600_123, 1_767_225_599_000);
-        Self { kind: Kind::Track, bot: false, gpc: true, received_ms, timestamp_ms, texts, payload }
+        Self { kind: RecordKind::Track, bot: false, gpc: true, received_ms, timestamp_ms, texts, payload }
     }
 
     fn random(dice: &mut Dice) -> Self {
         let texts = std::array::from_fn(|_| (dice.below(3) > 0).then(|| text(dice)));
-        let payload = serde_json::json!({ "a": text(dice), "n": dice.number(), "of": [text(dice), null] });
+        let payload = serde_json::json!({ "a": text(dice), "n": dice.next_u64(), "of": [text(dice), null] });
         Self {
-            kind: *dice.of(&Kind::SENT),
+            kind: *dice.pick(&RecordKind::EVENT_KINDS),
             bot: dice.below(2) == 0,
             gpc: dice.below(2) == 0,
             received_ms: dice.below(4_000_000_000_000) as i64,
@@ -79,23 +81,23 @@ impl Row {
     }
 }
 
-/// Up to 20 characters, among them those that JSON escapes.
+/// Returns a text of fewer than 20 characters, some of which JSON escapes.
 fn text(dice: &mut Dice) -> String {
     let characters =
         ['a', 'Z', '0', ' ', '"', '\\', '/', '\n', '\r', '\t', '\u{1}', 'é', '漢', '😀', '\u{2028}'];
-    (0..dice.below(20)).map(|_| *dice.of(&characters)).collect()
+    (0..dice.below(20)).map(|_| *dice.pick(&characters)).collect()
 }
 
-/// A clock that stands still unless it is moved.
-struct Hand(AtomicI64);
+/// A clock that advances only when the test says so.
+struct ManualClock(AtomicI64);
 
-impl Hand {
-    fn forward(&self, ms: i64) {
+impl ManualClock {
+    fn advance(&self, ms: i64) {
         self.0.fetch_add(ms, Ordering::SeqCst);
     }
 }
 
-impl Clock for Hand {
+impl Clock for ManualClock {
     fn now_ms(&self) -> i64 {
         self.0.load(Ordering::SeqCst)
     }
@@ -105,31 +107,31 @@ impl Clock for Hand {
     }
 }
 
-/// A log that is being written.
+/// A log that is open for writing.
 struct Log {
     queue: Queue,
-    port: Port,
-    writer: Writer,
-    clock: Arc<Hand>,
+    client: LogClient,
+    writer: LogWriter,
+    clock: Arc<ManualClock>,
 }
 
 impl Log {
-    fn open(folder: &Path, options: Options) -> Self {
-        let clock = Arc::new(Hand(AtomicI64::new(1_767_225_600_000)));
-        let follower = Box::new(|_: Records<'_>| {});
-        let opened = log::open(folder, options, Arc::new(RealDisk), clock.clone(), follower);
+    fn open(directory: &Path, options: Options) -> Self {
+        let clock = Arc::new(ManualClock(AtomicI64::new(1_767_225_600_000)));
+        let consumer = Box::new(|_: Records<'_>| {});
+        let opened = log::open(directory, options, Arc::new(RealDisk), clock.clone(), consumer);
         let (queue, writer, _) = opened.expect("the log opens");
-        let port = queue.port(Arc::new(|| {}));
-        Self { queue, port, writer, clock }
+        let client = queue.client(Arc::new(|| {}));
+        Self { queue, client, writer, clock }
     }
 
-    /// Writes these as one batch.
-    fn push(&mut self, rows: &[Row]) -> Outcome {
+    /// Writes `rows` as one batch.
+    fn push(&mut self, rows: &[Row]) -> WriteOutcome {
         let mut request = Request::new(0);
-        rows.iter().for_each(|row| request.push(&row.record()).expect("within bounds"));
-        self.port.send(request).expect("taken");
-        self.writer.step();
-        self.port.take().expect("answered").outcome
+        rows.iter().for_each(|row| request.push(&row.record()).expect("the record is within all limits"));
+        self.client.send(request).expect("the queue accepts it");
+        self.writer.run_once();
+        self.client.next_completion().expect("the request is complete").outcome
     }
 
     /// Stops the writer, which syncs and seals.
@@ -139,72 +141,72 @@ impl Log {
     }
 }
 
-/// A sealed log of `rows` in `folder`, in batches of at most 7, in segments of some kilobytes.
-fn sealed(folder: &Path, rows: &[Row]) {
-    let mut log = Log::open(folder, Options { segment_bytes: 4 * 1024, ..Options::default() });
-    rows.chunks(7).for_each(|batch| assert_eq!(log.push(batch), Outcome::Durable));
+/// Writes a sealed log of `rows` to `directory`, in batches of at most 7 and segments of about 4 KiB.
+fn write_sealed_log(directory: &Path, rows: &[Row]) {
+    let mut log = Log::open(directory, Options { segment_bytes: 4 * 1024, ..Options::default() });
+    rows.chunks(7).for_each(|batch| assert_eq!(log.push(batch), WriteOutcome::Durable));
     log.close();
 }
 
-/// The segments of a folder, in order.
-fn segments(folder: &Path) -> Vec<PathBuf> {
-    let entries = folder.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path());
+/// Returns the segments of a directory, in order.
+fn segments(directory: &Path) -> Vec<PathBuf> {
+    let entries = directory.read_dir().expect("a directory").map(|entry| entry.expect("an entry").path());
     let mut segments: Vec<_> =
         entries.filter(|path| path.extension().is_some_and(|e| e == "segment")).collect();
     segments.sort();
     segments
 }
 
-/// Changes one bit in the middle of the first record of a segment.
-fn flip(segment: &Path) {
+/// Flips one bit in the first record of a segment.
+fn flip_bit(segment: &Path) {
     let mut bytes = std::fs::read(segment).expect("readable");
     bytes[40 + 40 + 72 + 4] ^= 1;
     std::fs::write(segment, bytes).expect("written");
 }
 
-/// Cuts the last thing that was written to a segment short, as a crash can.
-fn tear(segment: &Path) {
+/// Cuts off the end of the last write to a segment, as a crash can.
+fn tear_tail(segment: &Path) {
     let bytes = std::fs::read(segment).expect("readable");
     let last = bytes.iter().rposition(|byte| *byte != 0).expect("something was written");
     std::fs::write(segment, &bytes[..last - 2]).expect("written");
 }
 
-fn parallax(words: &[&str]) -> Command {
+fn parallax(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_parallax"));
-    command.args(words);
+    command.args(args);
     command
 }
 
-fn run(words: &[&str]) -> Done {
-    Done::of(parallax(words).output().expect("it runs"))
+fn run(args: &[&str]) -> CommandOutput {
+    CommandOutput::of(parallax(args).output().expect("the command runs"))
 }
 
-/// What a command did.
+/// The exit code and the output of a command.
 #[derive(Debug)]
-struct Done {
+struct CommandOutput {
     code: i32,
     out: String,
     err: String,
 }
 
-impl Done {
+impl CommandOutput {
     fn of(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-        let code = output.status.code().expect("it exits by itself");
+        let code = output.status.code().expect("the command exits without a signal");
         Self { code, out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// Asserts the exit code, and that this is said somewhere.
+    /// Asserts the exit code, and that standard output or standard error contains each text.
     #[track_caller]
-    fn is(&self, code: i32, said: &[&str]) {
+    fn assert_exit(&self, code: i32, texts: &[&str]) {
         assert_eq!(self.code, code, "{self:?}");
-        for text in said {
-            assert!(self.out.contains(text) || self.err.contains(text), "{text:?} is not said: {self:?}");
+        for text in texts {
+            assert!(self.out.contains(text) || self.err.contains(text), "{text:?} is missing: {self:?}");
         }
     }
 }
 
-/// A path as a word.
-fn word(path: &Path) -> &str {
+/// Returns a path as a command-line argument.
+fn as_arg(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }

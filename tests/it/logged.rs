@@ -1,27 +1,27 @@
-//! What a data folder holds, read beside its server.
+//! A reader for the data directory of a running server.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use parallax::storage::disk::RealDisk;
-use parallax::visitors::events::export;
-use parallax::visitors::log::{Item, Reader};
+use parallax::testing::storage::disk::RealDisk;
+use parallax::testing::visitors::events::export;
+use parallax::testing::visitors::log::{LogItem, LogReader};
 use serde_json::Value;
 
 use crate::harness::{Response, Server, eventually};
 
-/// The records behind `since`, as they are exported; what is wrong with the log fails the test.
-pub fn records(folder: &Path, since: u64) -> Vec<Value> {
-    let mut reader = Reader::open(Arc::new(RealDisk), folder, since).expect("the log can be read");
+/// Returns the records after seq `since` in the format of an export. Damage in the log fails the test.
+pub fn records(directory: &Path, since: u64) -> Vec<Value> {
+    let mut reader = LogReader::open(Arc::new(RealDisk), directory, since).expect("the log is readable");
     let (mut records, mut line) = (Vec::new(), Vec::new());
     loop {
-        match reader.read_next().expect("the log can be read") {
+        match reader.read_next().expect("the log is readable") {
             None => return records,
-            Some(Item::Finding(finding)) => panic!("{finding}"),
-            Some(Item::Records(batch)) => {
+            Some(LogItem::Damage(damage)) => panic!("{damage}"),
+            Some(LogItem::Records(batch)) => {
                 for (seq, record) in batch.iter() {
                     line.clear();
-                    export::line(&mut line, seq, &record);
+                    export::write_line(&mut line, seq, &record);
                     records.push(serde_json::from_slice(&line).expect("a line of JSON"));
                 }
             }
@@ -29,44 +29,45 @@ pub fn records(folder: &Path, since: u64) -> Vec<Value> {
     }
 }
 
-/// The records behind `since` of a server that has just started. What was written last before is named durable a moment later.
-pub fn recovered(server: &Server, since: u64) -> Vec<Value> {
-    settled(server);
+/// Returns the records after seq `since` of a server that has just started. First waits until all of them are
+/// marked durable, because the last ones of the previous run are marked a moment after the start.
+pub fn records_after_start(server: &Server, since: u64) -> Vec<Value> {
+    wait_until_durable(server);
     records(server.data(), since)
 }
 
-/// Waits until all that a server found when it started is named durable.
-pub fn settled(server: &Server) {
+/// Waits until every record that the server found at startup is marked durable.
+pub fn wait_until_durable(server: &Server) {
     let log = server.log();
-    let next = log.split("the next one gets seq ").nth(1).expect("the server says so");
+    let next = log.split("next_seq=").nth(1).expect("the log line of the opened event log");
     let next: u64 =
         next.split(|c: char| !c.is_ascii_digit()).next().and_then(|text| text.parse().ok()).expect("digits");
-    is_durable(server.data(), next - 1);
+    wait_for_seq(server.data(), next - 1);
 }
 
-/// The records up to the last that `receipt` says was accepted.
-pub fn up_to(folder: &Path, receipt: &Response) -> Vec<Value> {
-    let seq = seq(receipt).expect("something was accepted");
-    is_durable(folder, seq);
-    let mut records = records(folder, 0);
-    records.retain(|record| number(&record["seq"]) <= seq);
+/// Waits until the last record that `receipt` accepted is durable, and returns the records up to it.
+pub fn records_up_to(directory: &Path, receipt: &Response) -> Vec<Value> {
+    let seq = receipt_seq(receipt).expect("the receipt accepts an event");
+    wait_for_seq(directory, seq);
+    let mut records = records(directory, 0);
+    records.retain(|record| parse_seq(&record["seq"]) <= seq);
     records
 }
 
-fn is_durable(folder: &Path, seq: u64) {
-    eventually("the log names it durable", || {
-        let reader = Reader::open(Arc::new(RealDisk), folder, seq).expect("the log can be read");
+fn wait_for_seq(directory: &Path, seq: u64) {
+    eventually("the record becomes durable", || {
+        let reader = LogReader::open(Arc::new(RealDisk), directory, seq).expect("the log is readable");
         (reader.last_seq() >= seq).then_some(())
     });
 }
 
-/// The `seq` of a receipt.
-pub fn seq(receipt: &Response) -> Option<u64> {
+/// Returns the `seq` of a receipt.
+pub fn receipt_seq(receipt: &Response) -> Option<u64> {
     let seq = &receipt.json()["seq"];
-    (!seq.is_null()).then(|| number(seq))
+    (!seq.is_null()).then(|| parse_seq(seq))
 }
 
-/// A seq as it is exported.
-pub fn number(seq: &Value) -> u64 {
+/// Parses a seq as it is exported.
+pub fn parse_seq(seq: &Value) -> u64 {
     seq.as_str().and_then(|text| text.parse().ok()).expect("digits in a string")
 }

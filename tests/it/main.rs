@@ -1,8 +1,10 @@
-//! Behaviour, seen from outside: one binary, a module for each theme.
+//! Integration tests: the behaviour of the server, seen from outside. They are one binary with a module for
+//! each subject.
 //!
-//! `harness` starts servers and speaks HTTP to them byte by byte, `logged` reads what they keep, `strict` reads what they say to the letter, `dice` are random
-//! numbers by a seed. Tests that use public cases find them by `PARALLAX_CASES` and say so where it is not set; long forms run
-//! where `PARALLAX_LONG` is 1. The servers take their driver from `PARALLAX_DRIVER`.
+//! `harness` starts servers and speaks HTTP to them byte by byte. `logged` reads their data directories.
+//! `strict` checks their responses strictly. `dice` generates random numbers from a seed. Tests that use
+//! public cases find them in `PARALLAX_CASES`, and print a note if it is not set. Long forms run if
+//! `PARALLAX_LONG` is 1. The servers read their driver from `PARALLAX_DRIVER`.
 
 mod dice;
 #[path = "../fuzz/src/lib.rs"]
@@ -11,83 +13,85 @@ mod harness;
 mod logged;
 mod strict;
 
-// Which mistakes of an author are told, and where.
+// Diagnostics for authors, with their places.
 mod authoring;
-// What a User-Agent says.
+// User-Agent parsing.
 mod agent;
-// The example site of the format's description, compiled, published, replaced and removed.
+// The example site of the format description: compiled, published, replaced and removed.
 mod example_site;
-// Each bound of what a site may be.
+// Each bound of a site.
 mod bounds;
-// Conditions and buckets, against GrowthBook's cases and naive oracles.
+// Conditions and buckets, compared with GrowthBook's cases and naive oracles.
 mod condition;
-// Content queries, against an obvious evaluation.
+// Content queries, compared with a naive evaluation.
 mod queries;
-// Every answer of Edge and of the operator's address, against the interface.
+// Every response of the public address and of the admin address, compared with the interface.
 mod wire;
-// What the server says of itself to programs, against what it answers.
+// The OpenAPI document, compared with the responses of the server.
 mod openapi;
-// The house's own rules: floors, fences, lengths, places.
+// The rules of this codebase: floors, fences, lengths, places.
 mod tidy;
-// Where requests end, against llhttp's cases.
+// The end of a request, compared with llhttp's cases.
 mod framing;
-// Requests with mistakes made by chance.
+// Requests with random mutations.
 mod mutated;
-// Slow clients, many.
+// Many slow clients.
 mod storm;
 // The fuzz targets, without a fuzzer.
 mod fuzzed;
 // The snapshot format, byte for byte.
 mod golden;
-// What is sent, as records.
+// Events as they are sent, and the records that they become.
 mod events;
-// Real traffic, as page views.
+// Real traffic, sent as page views.
 mod replayed;
-// Who is known after a restart.
+// Profiles after a restart.
 mod known_again;
-// Visitors in crowds, and strange ones.
+// Crowds of visitors, and extreme ones.
 mod crowd;
-// The event log, on a disk and a clock that are simulated.
+// The event log, on a simulated disk and clock.
 mod log;
-// What the log says of each visitor, against obvious models.
+// Profiles, compared with naive models.
 mod visitors;
-// The table of visitors in files: what a start reads in place of the log.
+// Checkpoints of the table of visitors, which a start reads instead of the log.
 mod checkpoints;
 // Damaged, foreign and forged snapshots.
 mod snapshot_damage;
-// What is put into snapshots/, replaced and removed while a server runs.
+// Snapshots that are published, replaced and removed while a server runs.
 mod publishing;
 // Publications under load.
 mod reload;
-// Too much: connections, descriptors, memory, requests.
+// Limits of connections, descriptors, memory and request rates.
 mod load;
-// More events than the disk takes.
+// More events than the disk can take.
 mod overload;
-// Token buckets, against an obvious one.
+// Token buckets, compared with a naive one.
 mod throttle;
-// The table of visitors, against an obvious one, and beside its readers.
+// The table of visitors, compared with a naive one, and its concurrent readers.
 mod visitors_table;
-// What the operator can see.
+// Metrics and the access log.
 mod metrics;
-// What takes the operator's thread too long, on a thread of its own.
+// Long admin requests, which run on a thread of their own.
 mod jobs;
-// Pages and events at one address, or each at its own.
+// Pages and events on one address, or each on its own.
 mod surfaces;
-// How a server begins.
+// Startup of a server.
 mod starting;
 // A worker that polls before it parks.
 mod spin;
-// How a server ends.
+// Shutdown of a server.
 mod stopping;
-// What is kept where a server is killed, or stopped, under events.
+// Events that survive a killed or stopped server.
 mod killed;
-// A disk without room.
+// A full disk.
 mod full_disk;
-// Settings by flag, environment and file.
+// Settings from flags, environment and file.
 mod settings;
-// What is given to hosts, against what the server understands.
+// The packaging files, compared with the options of the server.
 mod packaging;
-// What the operator types, and what is said and written then.
+// The documentation, compared with the tables of the program.
+mod docs;
+// The command line: arguments, output and written files.
 mod command_line;
-// What the operator asks of the log.
+// Commands on the log: export, inspect, check and search.
 mod log_commands;

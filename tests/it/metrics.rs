@@ -1,12 +1,12 @@
-//! What the operator can see: metrics, and a line for each answer where that is wanted.
+//! Metrics, and the optional access log.
 
 use std::collections::BTreeMap;
 
-use parallax::visitors::log::segment_name;
+use parallax::testing::visitors::log::segment_name;
 
-use crate::harness::{Client, Response, Server, eventually, temporary_folder};
+use crate::harness::{Client, Response, Server, eventually, temporary_directory};
 
-/// Samples by name and labels, as written.
+/// Parses a page of metrics. Returns the samples by name and labels.
 fn samples(response: &Response) -> BTreeMap<String, f64> {
     assert_eq!(response.status, 200);
     assert_eq!(response.field("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
@@ -21,9 +21,9 @@ fn samples(response: &Response) -> BTreeMap<String, f64> {
             typed = format!("{kind} {name}");
         } else {
             let (name, value) = line.rsplit_once(' ').expect("a name and a value");
-            assert!(name.starts_with(&helped), "{line} stands under {typed}");
+            assert!(name.starts_with(&helped), "{line} is listed under {typed}");
             let value = value.parse().unwrap_or_else(|e| panic!("{e}: {line}"));
-            assert_eq!(samples.insert(name.to_owned(), value), None, "{name} stands twice");
+            assert_eq!(samples.insert(name.to_owned(), value), None, "{name} occurs twice");
         }
     }
     samples
@@ -33,8 +33,8 @@ fn metrics(server: &Server) -> BTreeMap<String, f64> {
     samples(&server.admin_get("/metrics"))
 }
 
-/// Waits until the metrics hold this value of this sample.
-fn shows(server: &Server, sample: &str, value: f64) -> BTreeMap<String, f64> {
+/// Waits until a sample has this value. Returns all samples.
+fn wait_for_sample(server: &Server, sample: &str, value: f64) -> BTreeMap<String, f64> {
     eventually(&format!("{sample} is {value}"), || {
         let samples = metrics(server);
         (samples.get(sample).copied().unwrap_or_default() == value).then_some(samples)
@@ -42,7 +42,7 @@ fn shows(server: &Server, sample: &str, value: f64) -> BTreeMap<String, f64> {
 }
 
 #[test]
-fn answers_are_counted_by_endpoint_and_class_and_refusals_by_code() {
+fn responses_are_counted_by_endpoint_and_class_problems_by_code() {
     let server = Server::demo();
     let mut client = Client::to(server.edge);
     for _ in 0..3 {
@@ -52,26 +52,29 @@ fn answers_are_counted_by_endpoint_and_class_and_refusals_by_code() {
     assert_eq!(client.request("GET", "/v1/nothing", &[]).status, 404);
     client.send(b"GET / HTTP/1.1\r\n\r\n");
     assert_eq!(client.response(false).status, 400);
-    let shown = shows(&server, "parallax_refusals_total{code=\"malformed_request\"}", 1.0);
+    let shown = wait_for_sample(&server, "parallax_http_problems_total{code=\"malformed_request\"}", 1.0);
     let count = |endpoint: &str, status: &str| {
-        shown[&format!("parallax_request_seconds_count{{endpoint=\"{endpoint}\",status=\"{status}\"}}")]
+        shown[&format!(
+            "parallax_http_request_duration_seconds_count{{endpoint=\"{endpoint}\",status=\"{status}\"}}"
+        )]
     };
     assert_eq!(count("/v1/resolve", "2xx"), 3.0);
     assert_eq!(count("/v1/resolve", "4xx"), 1.0);
     assert_eq!(count("other", "4xx"), 2.0);
-    assert_eq!(shown["parallax_refusals_total{code=\"route_not_found\"}"], 1.0);
-    assert_eq!(shown["parallax_refusals_total{code=\"unknown_endpoint\"}"], 1.0);
-    assert_eq!(shown["parallax_connections_total{happening=\"accepted\"}"], 1.0);
-    assert!(shown["parallax_sent_bytes_total"] > 3_000.0);
+    assert_eq!(shown["parallax_http_problems_total{code=\"route_not_found\"}"], 1.0);
+    assert_eq!(shown["parallax_http_problems_total{code=\"unknown_endpoint\"}"], 1.0);
+    assert_eq!(shown["parallax_connections_total{event=\"accepted\"}"], 1.0);
+    assert!(shown["parallax_http_response_bytes_total"] > 3_000.0);
 }
 
 #[test]
-fn a_histogram_grows_with_its_bounds_and_ends_with_all() {
+fn histogram_buckets_are_cumulative_and_end_with_all_requests() {
     let server = Server::demo();
     (0..20).for_each(|_| assert_eq!(server.get("/v1/routes?site=fjell").status, 200));
     let labels = "endpoint=\"/v1/routes\",status=\"2xx\"";
-    let shown = shows(&server, &format!("parallax_request_seconds_count{{{labels}}}"), 20.0);
-    let bucket = format!("parallax_request_seconds_bucket{{{labels},le=\"");
+    let shown =
+        wait_for_sample(&server, &format!("parallax_http_request_duration_seconds_count{{{labels}}}"), 20.0);
+    let bucket = format!("parallax_http_request_duration_seconds_bucket{{{labels},le=\"");
     let mut buckets: Vec<(f64, f64)> = shown
         .iter()
         .filter_map(|(name, count)| Some((name.strip_prefix(&bucket)?.strip_suffix("\"}")?, *count)))
@@ -80,65 +83,67 @@ fn a_histogram_grows_with_its_bounds_and_ends_with_all() {
     buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
     assert!(buckets.is_sorted_by(|a, b| a.1 <= b.1), "{buckets:?}");
     assert_eq!(buckets.last(), Some(&(f64::INFINITY, 20.0)));
-    assert_eq!(buckets[0], (1e-6, 0.0), "nothing is answered within a microsecond");
-    let sum = shown[&format!("parallax_request_seconds_sum{{{labels}}}")];
+    assert_eq!(buckets[0], (1e-6, 0.0), "no request takes less than a microsecond");
+    let sum = shown[&format!("parallax_http_request_duration_seconds_sum{{{labels}}}")];
     assert!(sum > 20.0 * 1e-6 && sum < 20.0, "{sum}");
 }
 
 #[test]
-fn connections_publications_and_memory_are_shown() {
-    let server =
-        Server::start(&[("demo.snapshot", &parallax::cli::demo::snapshot().1)], &["--connections", "2"]);
+fn metrics_show_connections_snapshots_and_memory() {
+    let server = Server::start(
+        &[("demo.snapshot", &parallax::testing::cli::demo::compile_demo().1)],
+        &["--connections", "2"],
+    );
     let open: Vec<_> = (0..2).map(|_| Client::to(server.edge)).collect();
-    let shown = shows(&server, "parallax_connections", 2.0);
+    let shown = wait_for_sample(&server, "parallax_connections", 2.0);
     assert_eq!(shown["parallax_connections_max"], 2.0);
     assert_eq!(server.get("/v1/routes?site=fjell").status, 503);
-    shows(&server, "parallax_connections_total{happening=\"refused\"}", 1.0);
+    wait_for_sample(&server, "parallax_connections_total{event=\"refused\"}", 1.0);
     drop(open);
     server.publish("bad.snapshot", b"not a snapshot");
-    let shown = shows(&server, "parallax_snapshots_refused", 1.0);
+    let shown = wait_for_sample(&server, "parallax_snapshots_refused", 1.0);
     assert_eq!(shown["parallax_snapshots_refused_total"], 1.0);
-    assert_eq!(shown["parallax_publications_total"], 1.0);
+    assert_eq!(shown["parallax_snapshots_activated_total"], 1.0);
     assert!(shown["parallax_site_version{site=\"fjell\"}"] >= 1.0);
     assert!(shown["parallax_site_routes{site=\"fjell\"}"] >= 96.0);
-    let snapshot = parallax::cli::demo::snapshot().1.len() as f64;
+    let snapshot = parallax::testing::cli::demo::compile_demo().1.len() as f64;
     assert!(shown["parallax_snapshots_memory_bytes"] >= snapshot);
     let bounds = shown.iter().filter(|(name, _)| name.starts_with("parallax_memory_max_bytes{"));
     let sum: f64 = bounds.map(|(_, bytes)| bytes).sum();
-    let said = server.log();
-    let said = said.split("memory stays under ").nth(1).and_then(|rest| rest.split(' ').next());
-    let said: f64 = said.expect("it is said at boot").parse().expect("mebibytes");
-    assert_eq!(said, (sum / 1048576.0).ceil());
+    let logged = server.log();
+    let logged = logged.split("total_mib=").nth(1).and_then(|rest| rest.split(' ').next());
+    let logged: f64 = logged.expect("the sum is logged at startup").parse().expect("mebibytes");
+    assert_eq!(logged, (sum / 1048576.0).ceil());
     assert!(shown["process_resident_memory_bytes"] < sum);
     assert!(shown["process_open_fds"] > 5.0);
     assert!(shown["process_start_time_seconds"] > 1.7e9);
 }
 
 #[test]
-fn a_connection_that_took_too_long_is_counted() {
+fn a_connection_that_times_out_is_counted() {
     let server = Server::start(&[], &["--timeout-head-ms", "200"]);
     let mut client = Client::to(server.edge);
     client.send(b"GET / HT");
     assert_eq!(client.response(false).status, 408);
-    let shown = shows(&server, "parallax_connections_total{happening=\"timed_out\"}", 1.0);
-    assert_eq!(shown["parallax_refusals_total{code=\"timeout\"}"], 1.0);
+    let shown = wait_for_sample(&server, "parallax_connections_total{event=\"timed_out\"}", 1.0);
+    assert_eq!(shown["parallax_http_problems_total{code=\"timeout\"}"], 1.0);
 }
 
 #[test]
-fn an_access_log_is_written_where_it_is_asked_for_and_names_no_visitor() {
-    let snapshot = parallax::cli::demo::snapshot().1;
-    let server = Server::start(&[("demo.snapshot", &snapshot)], &["--access-log", "--log", "json"]);
+fn the_access_log_is_optional_and_names_no_visitor() {
+    let snapshot = parallax::testing::cli::demo::compile_demo().1;
+    let server = Server::start(&[("demo.snapshot", &snapshot)], &["--access-log", "--log-format", "json"]);
     let target = "/v1/resolve?trackingId=track_demo&route=/&anonId=secret-visitor&userAgent=secret-agent";
     let fields = [("Cookie", "anon_id=secret-cookie"), ("X-Forwarded-For", "192.0.2.99")];
     assert_eq!(server.get_with(target, &fields).status, 200);
     assert_eq!(server.get("/v1/resolve?site=secret%20site&route=/nowhere%3Fsecret%23secret").status, 404);
     assert_eq!(server.get("/secret").status, 404);
-    let logged = eventually("both are logged", || {
+    let logged = eventually("both requests are logged", || {
         let log = server.log();
         let lines: Vec<serde_json::Value> = log
             .lines()
             .map(|line| serde_json::from_str(line).expect("JSON"))
-            .filter(|line: &serde_json::Value| line["fields"]["message"] == "answered")
+            .filter(|line: &serde_json::Value| line["fields"]["message"] == "request answered")
             .collect();
         (lines.len() == 2).then_some(lines)
     });
@@ -153,26 +158,27 @@ fn an_access_log_is_written_where_it_is_asked_for_and_names_no_visitor() {
     assert!(!log.contains("secret") && !log.contains("192.0.2.99"), "{log}");
     let quiet = Server::demo();
     assert_eq!(quiet.get("/v1/routes?site=fjell").status, 200);
-    assert!(!quiet.log().contains("answered"), "unasked nothing is logged of requests");
+    assert!(!quiet.log().contains("request answered"), "without the flag no request is logged");
 }
 
 #[test]
-fn damage_in_the_log_is_counted_and_said() {
-    let data = temporary_folder();
-    let snapshots = [("demo.snapshot", &*parallax::cli::demo::snapshot().1)];
-    let server = Server::recording_to(data.path(), &snapshots, &[]);
+fn damage_in_the_log_is_counted_and_logged() {
+    let data = temporary_directory();
+    let snapshots = [("demo.snapshot", &*parallax::testing::cli::demo::compile_demo().1)];
+    let server = Server::start_with_data(data.path(), &snapshots, &[]);
     for _ in 0..3 {
         assert_eq!(server.post("/v1/track?site=fjell", &[], br#"{"anonId":"v","event":"e"}"#).status, 200);
     }
-    shows(&server, "parallax_log_damaged", 0.0);
+    wait_for_sample(&server, "parallax_log_damaged", 0.0);
     drop(server);
     let segment = data.path().join(segment_name(1));
     let mut bytes = std::fs::read(&segment).expect("the first segment");
     bytes[120] ^= 1;
-    std::fs::write(&segment, bytes).expect("it is damaged");
-    let server = Server::recording_to(data.path(), &snapshots, &[]);
-    shows(&server, "parallax_log_damaged", 1.0);
-    let said = server.log();
-    let said = said.lines().find(|line| line.contains("lost 1..=1")).expect("the file is named");
-    assert!(said.contains("ERROR") && said.contains(&segment_name(1)), "{said}");
+    std::fs::write(&segment, bytes).expect("the damage is written");
+    let server = Server::start_with_data(data.path(), &snapshots, &[]);
+    wait_for_sample(&server, "parallax_log_damaged", 1.0);
+    let logged = server.log();
+    let logged =
+        logged.lines().find(|line| line.contains("lost seqs 1..=1")).expect("a line names the damage");
+    assert!(logged.contains("ERROR") && logged.contains(&segment_name(1)), "{logged}");
 }

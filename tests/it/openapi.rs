@@ -1,4 +1,4 @@
-//! The OpenAPI document: whole, complete, and true of what is answered.
+//! The OpenAPI document is valid, complete, and agrees with the responses.
 
 mod answers;
 mod description;
@@ -6,8 +6,8 @@ mod refusals;
 
 use std::collections::BTreeSet;
 
-use parallax::http::params::Param;
-use parallax::problem;
+use parallax::testing::http::params::Param;
+use parallax::testing::problem;
 use serde_json::{Value, json};
 
 use self::description::Description;
@@ -15,7 +15,7 @@ use crate::harness::{Client, Server};
 
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
-/// Calls `see` with every value in `value`, itself included.
+/// Calls `see` with `value` and every value inside it.
 fn walk<'v>(value: &'v Value, see: &mut impl FnMut(&'v Value)) {
     see(value);
     match value {
@@ -25,7 +25,7 @@ fn walk<'v>(value: &'v Value, see: &mut impl FnMut(&'v Value)) {
     }
 }
 
-/// Every operation, with its method and path.
+/// Returns every operation, with its method and path.
 fn operations(document: &Value) -> impl Iterator<Item = (&str, &str, &Value)> {
     let paths = document["paths"].as_object().expect("paths").iter();
     paths.flat_map(|(path, item)| {
@@ -35,29 +35,32 @@ fn operations(document: &Value) -> impl Iterator<Item = (&str, &str, &Value)> {
 }
 
 #[test]
-fn every_reference_leads_somewhere_and_every_component_is_referred_to() {
+fn every_reference_resolves_and_every_component_is_referenced() {
     let description = Description::of(&Server::demo());
-    let mut referred = BTreeSet::new();
+    let mut referenced = BTreeSet::new();
     for (_, _, operation) in operations(&description.document) {
         let schemes = operation["security"].as_array().into_iter().flatten();
         let names = schemes.flat_map(|scheme| scheme.as_object().expect("an object").keys());
-        referred.extend(names.map(|name| format!("#/components/securitySchemes/{name}")));
+        referenced.extend(names.map(|name| format!("#/components/securitySchemes/{name}")));
     }
     walk(&description.document, &mut |value| {
         if let Some(reference) = value["$ref"].as_str() {
-            assert!(!description.followed(value).is_null(), "{reference}");
-            referred.insert(reference.to_owned());
+            assert!(!description.resolve_ref(value).is_null(), "{reference}");
+            referenced.insert(reference.to_owned());
         }
     });
     for (kind, components) in description.document["components"].as_object().expect("components") {
         for name in components.as_object().expect("an object").keys() {
-            assert!(referred.contains(&format!("#/components/{kind}/{name}")), "{kind} {name} is of no use");
+            assert!(
+                referenced.contains(&format!("#/components/{kind}/{name}")),
+                "{kind} {name} is never referenced"
+            );
         }
     }
 }
 
 #[test]
-fn it_has_what_an_openapi_document_needs() {
+fn the_document_has_the_required_openapi_members() {
     let description = Description::of(&Server::demo());
     let document = &description.document;
     assert_eq!(document["openapi"], "3.1.0");
@@ -67,11 +70,11 @@ fn it_has_what_an_openapi_document_needs() {
     let mut ids = BTreeSet::new();
     for (method, path, operation) in operations(document) {
         assert!(METHODS.contains(&method), "{method} {path}");
-        let id = operation["operationId"].as_str().expect("an id");
-        assert!(ids.insert(id.to_owned()), "{id} stands twice");
+        let id = operation["operationId"].as_str().expect("an ID");
+        assert!(ids.insert(id.to_owned()), "{id} occurs twice");
         let mut names = BTreeSet::new();
         for parameter in operation["parameters"].as_array().expect("a list") {
-            let parameter = description.followed(parameter);
+            let parameter = description.resolve_ref(parameter);
             assert!(parameter["schema"].is_object(), "{id}: {parameter}");
             assert!(
                 parameter["description"].as_str().is_some_and(|text| text.ends_with('.')),
@@ -82,22 +85,26 @@ fn it_has_what_an_openapi_document_needs() {
                 "{id}: {parameter}"
             );
             if let Some(example) = parameter.get("example") {
-                assert_eq!(description.faults(&parameter["schema"], example), [""; 0], "{id}: {example}");
+                assert_eq!(
+                    description.validation_errors(&parameter["schema"], example),
+                    [""; 0],
+                    "{id}: {example}"
+                );
             }
         }
         for (status, response) in operation["responses"].as_object().expect("responses") {
             assert!(status.parse::<u16>().is_ok(), "{id}: {status}");
-            assert!(description.followed(response)["description"].is_string(), "{id}: {status}");
+            assert!(description.resolve_ref(response)["description"].is_string(), "{id}: {status}");
         }
     }
     for path in ["/v1/query", "/v1/page", "/v1/track", "/v1/batch"] {
         let body = &description.operation("post", path)["requestBody"]["content"]["application/json"];
-        assert_eq!(description.faults(&body["schema"], &body["example"]), [""; 0], "{path}");
+        assert_eq!(description.validation_errors(&body["schema"], &body["example"]), [""; 0], "{path}");
     }
 }
 
 #[test]
-fn the_operations_are_those_that_allow_names() {
+fn the_operations_match_the_allow_header() {
     let server = Server::demo();
     let document = Description::of(&server).document;
     for (path, item) in document["paths"].as_object().expect("paths") {
@@ -115,30 +122,30 @@ fn every_parameter_that_the_code_reads_is_described() {
     let mut described = BTreeSet::new();
     for (_, _, operation) in operations(&description.document) {
         for parameter in operation["parameters"].as_array().expect("a list") {
-            let parameter = description.followed(parameter);
+            let parameter = description.resolve_ref(parameter);
             if parameter["in"] == "query" {
                 described.insert(parameter["name"].as_str().expect("a name"));
-                // An exploded object's members are parameters of their own.
+                // The members of an exploded object are separate parameters.
                 let members = parameter["schema"]["properties"].as_object().into_iter().flatten();
                 described.extend(members.map(|(name, _)| name.as_str()));
             }
         }
     }
     for param in Param::ALL.into_iter().filter(|param| *param != Param::UserId) {
-        // That one is the operator's.
+        // Only the admin address reads the user ID.
         assert!(described.contains(param.name()), "{} is not described", param.name());
     }
 }
 
-/// Codes of the operator's address, which the document is not about.
-const OPERATORS: [&str; 4] = ["unauthorized", "host_not_allowed", "internal", "starting"];
-/// Codes that take a broken disk, or a moment at the end of a server: they are provoked where those are.
-const OF_TROUBLE: [&str; 3] = ["queue_full", "disk_unavailable", "draining"];
-/// Codes of requests that are no operation.
-const OF_NO_OPERATION: [&str; 3] = ["unknown_endpoint", "method_not_allowed", "unknown_method"];
+/// Codes of the admin address only. The document does not describe it.
+const ADMIN_CODES: [&str; 4] = ["unauthorized", "host_not_allowed", "internal", "starting"];
+/// Codes that need a full queue, a broken disk or a shutdown. Tests of these cases provoke them.
+const FAULT_CODES: [&str; 3] = ["queue_full", "disk_unavailable", "draining"];
+/// Codes of requests that match no operation.
+const CODES_WITHOUT_OPERATION: [&str; 3] = ["unknown_endpoint", "method_not_allowed", "unknown_method"];
 
 #[test]
-fn every_code_is_described_and_stands_at_an_operation() {
+fn every_problem_code_is_described_at_an_operation() {
     let description = Description::of(&Server::demo());
     let document = &description.document;
     let codes = |value: &Value| -> BTreeSet<String> {
@@ -147,16 +154,16 @@ fn every_code_is_described_and_stands_at_an_operation() {
     let listed = codes(&document["components"]["schemas"]["Code"]["enum"]);
     let of_the_table = problem::ALL.iter().map(|kind| kind.code);
     let public: BTreeSet<String> =
-        of_the_table.filter(|code| !OPERATORS.contains(code)).map(str::to_owned).collect();
+        of_the_table.filter(|code| !ADMIN_CODES.contains(code)).map(str::to_owned).collect();
     assert_eq!(listed, public);
     let mut answered = BTreeSet::new();
     for (_, _, operation) in operations(document) {
         for (status, response) in operation["responses"].as_object().expect("responses") {
-            let schema = &description.followed(response)["content"]["application/problem+json"]["schema"];
-            let Some(told) = schema.pointer("/allOf/1/properties") else { continue };
-            assert_eq!(told["status"]["const"].to_string(), *status);
-            for code in codes(&told["code"]["enum"]) {
-                let row = problem::ALL.iter().find(|kind| kind.code == code).expect("a row");
+            let schema = &description.resolve_ref(response)["content"]["application/problem+json"]["schema"];
+            let Some(problem_properties) = schema.pointer("/allOf/1/properties") else { continue };
+            assert_eq!(problem_properties["status"]["const"].to_string(), *status);
+            for code in codes(&problem_properties["code"]["enum"]) {
+                let row = problem::ALL.iter().find(|kind| kind.code == code).expect("a problem kind");
                 assert_eq!(row.status.to_string(), *status, "{code}");
                 answered.insert(code);
             }
@@ -164,11 +171,11 @@ fn every_code_is_described_and_stands_at_an_operation() {
     }
     let others: BTreeSet<_> =
         public.iter().filter(|code| !answered.contains(*code)).map(String::as_str).collect();
-    assert_eq!(others, BTreeSet::from(OF_NO_OPERATION));
+    assert_eq!(others, BTreeSet::from(CODES_WITHOUT_OPERATION));
 }
 
 #[test]
-fn it_is_public_and_known_again() {
+fn the_document_is_cacheable_and_supports_conditional_requests() {
     let server = Server::start(&[], &[]);
     let fields = [("X-Request-Id", "mine"), ("Origin", "https://elsewhere.example")];
     let first = server.get_with("/v1/openapi.json", &fields);
@@ -179,7 +186,7 @@ fn it_is_public_and_known_again() {
         Some("public, max-age=0, s-maxage=60, stale-while-revalidate=600, stale-if-error=86400")
     );
     assert_ne!(first.field("x-request-id"), Some("mine"));
-    let etag = first.field("etag").expect("a tag");
+    let etag = first.field("etag").expect("an ETag");
     let again = server.get_with("/v1/openapi.json?site=none&site=none", &[("If-None-Match", etag)]);
     assert_eq!((again.status, again.field("etag"), again.body.len()), (304, Some(etag), 0));
     let head = Client::to(server.edge).request("HEAD", "/v1/openapi.json", &[]);
@@ -190,12 +197,12 @@ fn it_is_public_and_known_again() {
 }
 
 #[test]
-fn a_fault_is_found_by_the_description() {
+fn the_description_detects_wrong_responses() {
     let server = Server::demo();
     let description = Description::of(&server);
     let schema = json!({ "$ref": "#/components/schemas/Resolution" });
     let answer = server.get("/v1/resolve?site=fjell&route=/&variants=").json();
-    assert_eq!(description.faults(&schema, &answer), [""; 0]);
+    assert_eq!(description.validation_errors(&schema, &answer), [""; 0]);
     for (pointer, wrong) in [
         ("/variants", json!("hero")),
         ("/type", json!("redirect")),
@@ -205,9 +212,9 @@ fn a_fault_is_found_by_the_description() {
     ] {
         let mut answer = answer.clone();
         *answer.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = wrong;
-        assert!(!description.faults(&schema, &answer).is_empty(), "{pointer}");
+        assert!(!description.validation_errors(&schema, &answer).is_empty(), "{pointer}");
     }
     let mut answer = answer.clone();
     answer["unheard"] = json!(1);
-    assert!(!description.faults(&schema, &answer).is_empty());
+    assert!(!description.validation_errors(&schema, &answer).is_empty());
 }

@@ -1,5 +1,6 @@
-//! Ten times the events that the disk can take (R14): as many are taken as without the rest, the rest is told to come again, memory
-//! stays under what was printed, and what was acknowledged is there after a restart.
+//! Ten times the events that the disk can take (R14). The server accepts as many events as without the excess
+//! and refuses the rest with 503. Its memory stays under the printed sum, and acknowledged events survive a
+//! restart.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -7,35 +8,36 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use parallax::storage::disk::RealDisk;
-use parallax::visitors::log::{Item, Reader};
+use parallax::testing::storage::disk::RealDisk;
+use parallax::testing::visitors::log::{LogItem, LogReader};
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::harness::{Client, Server, post, times};
 use crate::logged;
 
-/// Clients that keep the disk busy, a batch each: what they wait with fits the queue many times over.
+/// Clients that keep the disk busy, with one batch each. Their batches fit the queue several times.
 const FEW: usize = 24;
 const MANY: usize = 10 * FEW;
-/// A batch of 15 events of 30 KB, so that 240 are more than the queue's 64 MiB.
+/// Events of a batch, 30 KB each. The batches of 240 clients are more than the queue's 64 MiB.
 const EVENTS: usize = 15;
 const PAD: usize = 29_800;
 const NUMBER_DIGITS: usize = 12;
-/// Others write to the same disk.
+/// Attempts of the measurement, because other processes write to the same disk.
 const TRIES: usize = 3;
 
-/// Of what is taken without too much: nine tenths in the long form, which is for a machine that does nothing else.
-fn goodput_least() -> f64 {
+/// Returns the minimum goodput, as a fraction of the goodput without excess: one half, and nine tenths in the
+/// long form, which is for an otherwise idle machine.
+fn min_goodput_fraction() -> f64 {
     times(5, 9) as f64 / 10.0
 }
 
-/// What a client does that is told to come again.
+/// The reaction of a client to a 503.
 #[derive(Clone, Copy, PartialEq)]
-enum Manners {
-    /// It waits as long as it was told.
+enum RetryPolicy {
+    /// Waits for the time in `Retry-After`.
     Patient,
-    /// It sends at once, so that refusing takes processors from what is taken.
+    /// Sends again at once, so that refusals take CPU time from accepted requests.
     Impatient,
 }
 
@@ -43,7 +45,7 @@ enum Manners {
 #[derive(Clone)]
 struct Batch {
     bytes: Vec<u8>,
-    /// Where the number in each ID stands.
+    /// Offset of the number in each ID.
     numbers: Vec<usize>,
 }
 
@@ -66,39 +68,39 @@ impl Batch {
     }
 }
 
-/// A server on a disk, and what clients had from it.
-struct Loaded {
+/// A server on a disk, and the results of its clients.
+struct LoadedServer {
     server: Server,
     _data: TempDir,
-    /// Of the batches so far.
+    /// The number of the next batch.
     number: AtomicUsize,
     acknowledged: Mutex<Vec<usize>>,
     refused: AtomicUsize,
 }
 
-impl Loaded {
+impl LoadedServer {
     fn new() -> Self {
-        // On a disk: in memory nothing is too much for the log.
-        let data = tempfile::tempdir().expect("a temporary folder");
-        let snapshots = [("demo.snapshot", &*parallax::cli::demo::snapshot().1)];
+        // The directory is on a disk: the log cannot be overloaded in memory.
+        let data = tempfile::tempdir().expect("a temporary directory");
+        let snapshots = [("demo.snapshot", &*parallax::testing::cli::demo::compile_demo().1)];
         let flags = ["--snapshots-memory", "16777216", "--connections", "1000"];
-        let server = Server::recording_to(data.path(), &snapshots, &flags);
+        let server = Server::start_with_data(data.path(), &snapshots, &flags);
         let number = AtomicUsize::new(1);
         Self { server, _data: data, number, acknowledged: Mutex::default(), refused: AtomicUsize::new(0) }
     }
 
-    /// So many connections, each with a batch of its own.
+    /// Opens `count` connections, each with its own batch.
     fn clients(&self, count: usize) -> Vec<(Client, Batch)> {
         let batch = Batch::new();
         (0..count).map(|_| (Client::to(self.server.edge), batch.clone())).collect()
     }
 
-    /// Batches a second that are acknowledged while all `clients` send.
-    fn goodput(&self, clients: &mut [(Client, Batch)], manners: Manners, window: Duration) -> f64 {
+    /// Returns how many batches per second are acknowledged while all `clients` send.
+    fn goodput(&self, clients: &mut [(Client, Batch)], retry: RetryPolicy, window: Duration) -> f64 {
         let (begun, is_over) = (Instant::now(), &AtomicBool::new(false));
         let before = self.acknowledged();
         thread::scope(|scope| {
-            clients.iter_mut().for_each(|client| drop(scope.spawn(|| self.send(client, manners, is_over))));
+            clients.iter_mut().for_each(|client| drop(scope.spawn(|| self.send(client, retry, is_over))));
             wait(window, is_over);
             let goodput = (self.acknowledged() - before) as f64 / begun.elapsed().as_secs_f64();
             is_over.store(true, Ordering::Relaxed);
@@ -110,7 +112,7 @@ impl Loaded {
         self.acknowledged.lock().expect("unpoisoned").len()
     }
 
-    fn send(&self, (client, batch): &mut (Client, Batch), manners: Manners, is_over: &AtomicBool) {
+    fn send(&self, (client, batch): &mut (Client, Batch), retry: RetryPolicy, is_over: &AtomicBool) {
         while !is_over.load(Ordering::Relaxed) {
             let number = self.number.fetch_add(1, Ordering::Relaxed);
             batch.set(number);
@@ -128,44 +130,44 @@ impl Loaded {
             if response.field("connection") == Some("close") {
                 *client = Client::to(self.server.edge);
             }
-            if manners == Manners::Patient {
+            if retry == RetryPolicy::Patient {
                 wait(Duration::from_secs(1), is_over);
             }
         }
     }
 
-    /// MiB that the server said it stays under.
+    /// Returns the memory sum that the server printed, in MiB.
     fn memory_max(&self) -> u64 {
         let log = self.server.log();
-        let sum = log.split("memory stays under ").nth(1).expect("the server says so");
+        let sum = log.split("total_mib=").nth(1).expect("the log line with the memory sum");
         sum.split(' ').next().and_then(|digits| digits.parse().ok()).expect("digits")
     }
 
-    /// Every acknowledged batch is there after a restart.
+    /// Asserts that every acknowledged batch is in the log after a restart.
     fn assert_kept(self) {
         let server = self.server.restart(&[]);
-        logged::settled(&server);
-        let mut reader = Reader::open(Arc::new(RealDisk), server.data(), 0).expect("the log can be read");
+        logged::wait_until_durable(&server);
+        let mut reader = LogReader::open(Arc::new(RealDisk), server.data(), 0).expect("the log is readable");
         let mut found = HashSet::new();
-        while let Some(item) = reader.read_next().expect("the log can be read") {
+        while let Some(item) = reader.read_next().expect("the log is readable") {
             match item {
-                Item::Finding(finding) => panic!("{finding}"),
-                Item::Records(records) => {
+                LogItem::Damage(damage) => panic!("{damage}"),
+                LogItem::Records(records) => {
                     let ids = records.iter().map(|(_, record)| record.message_id.expect("an ID").to_owned());
-                    ids.for_each(|id| assert!(found.insert(id), "a record stands twice"));
+                    ids.for_each(|id| assert!(found.insert(id), "the log has a record twice"));
                 }
             }
         }
         for number in self.acknowledged.into_inner().expect("unpoisoned") {
             for i in 0..EVENTS {
                 let id = format!("#{number:0NUMBER_DIGITS$}-{i}");
-                assert!(found.contains(&id), "{id} is lost");
+                assert!(found.contains(&id), "{id} is missing");
             }
         }
     }
 }
 
-/// Returns after `time`, or when it is over.
+/// Returns after `time`, or as soon as `is_over` is set.
 fn wait(time: Duration, is_over: &AtomicBool) {
     let begun = Instant::now();
     while begun.elapsed() < time && !is_over.load(Ordering::Relaxed) {
@@ -173,39 +175,40 @@ fn wait(time: Duration, is_over: &AtomicBool) {
     }
 }
 
-/// Medians of what few had, and many that are patient, by turns; and many that are not.
-fn compared(loaded: &Loaded) -> [f64; 3] {
+/// Measures few clients, many patient clients and many impatient clients in turn. Returns the median goodput
+/// of each.
+fn measure(loaded: &LoadedServer) -> [f64; 3] {
     let window = Duration::from_millis(times(500, 5_000) as u64);
     let (mut few, mut many) = (loaded.clients(FEW), loaded.clients(MANY));
-    loaded.goodput(&mut few, Manners::Patient, window / 2);
-    let mut had = [(); 3].map(|()| Vec::new());
+    loaded.goodput(&mut few, RetryPolicy::Patient, window / 2);
+    let mut results = [(); 3].map(|()| Vec::new());
     for _ in 0..3 {
-        had[0].push(loaded.goodput(&mut few, Manners::Patient, window));
-        had[1].push(loaded.goodput(&mut many, Manners::Patient, window));
-        had[2].push(loaded.goodput(&mut many, Manners::Impatient, window));
+        results[0].push(loaded.goodput(&mut few, RetryPolicy::Patient, window));
+        results[1].push(loaded.goodput(&mut many, RetryPolicy::Patient, window));
+        results[2].push(loaded.goodput(&mut many, RetryPolicy::Impatient, window));
     }
-    had.map(|mut had| {
-        had.sort_by(f64::total_cmp);
-        had[1]
+    results.map(|mut results| {
+        results.sort_by(f64::total_cmp);
+        results[1]
     })
 }
 
 #[test]
-fn ten_times_the_events_that_the_disk_takes_cost_no_goodput_and_no_bound() {
-    let loaded = Loaded::new();
-    let kept_up = (0..TRIES).any(|_| {
-        let [saturated, patient, impatient] = compared(&loaded);
+fn tenfold_overload_costs_no_goodput_and_keeps_the_memory_limit() {
+    let loaded = LoadedServer::new();
+    let is_enough = (0..TRIES).any(|_| {
+        let [saturated, patient, impatient] = measure(&loaded);
         let refused = loaded.refused.load(Ordering::Relaxed);
         eprintln!(
-            "batches a second: {saturated:.0} at saturation, with ten times the clients {patient:.0}, {impatient:.0} if they do \
+            "batches per second: {saturated:.0} at saturation, with ten times the clients {patient:.0}, {impatient:.0} if they do \
              not wait; {refused} refused"
         );
-        patient >= goodput_least() * saturated
+        patient >= min_goodput_fraction() * saturated
     });
-    assert!(kept_up, "too much costs more of what is taken otherwise than it may");
+    assert!(is_enough, "overload lowers the goodput too much");
     let (resident, bound) = (loaded.server.resident_kib() / 1024, loaded.memory_max());
     eprintln!("{resident} MiB resident, at most {bound} MiB");
     assert!(resident < bound, "{resident} MiB of {bound} MiB");
-    assert!(loaded.refused.load(Ordering::Relaxed) > 0, "it was not too much");
+    assert!(loaded.refused.load(Ordering::Relaxed) > 0, "no request was refused, so this was no overload");
     loaded.assert_kept();
 }

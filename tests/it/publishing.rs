@@ -1,5 +1,5 @@
-//! `snapshots/` is the whole state of publishing: what is put there, replaced and removed while a
-//! server runs (R9, and the paragraph on snapshots of the interface's section 12).
+//! `snapshots/` is the whole state of publishing. Files are added, replaced and removed while a server runs
+//! (R9; interface, section 12, on snapshots).
 
 mod choosing;
 mod files;
@@ -9,11 +9,11 @@ mod told;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use parallax::site::snapshot::format::HEADER_BYTES;
+use parallax::testing::site::snapshot::format::HEADER_BYTES;
 
 use crate::harness::{Client, Response, Server, eventually, snapshot, under_load};
 
-/// Site `acme` as `version`, whose page `/` says `text`, and `/fixed` always the same.
+/// Compiles site `acme` as `version`. The title of its page `/` is `text`. Its page `/fixed` never changes.
 fn acme(version: u64, text: &str) -> Vec<u8> {
     site("acme", "track_acme", version, text)
 }
@@ -25,8 +25,8 @@ fn site(id: &str, tracking_id: &str, version: u64, text: &str) -> Vec<u8> {
     snapshot(&[("site.json", &about), ("routes/index.json", &page), ("routes/fixed.json", fixed)], version)
 }
 
-/// The text that the page `/` of a site says; None where the site is not published.
-fn said(response: &Response) -> Option<String> {
+/// Returns the title of the page `/`, or `None` if the site is not published.
+fn title(response: &Response) -> Option<String> {
     if response.status == 404 {
         assert_eq!(response.code(), "site_not_found");
         return None;
@@ -36,24 +36,26 @@ fn said(response: &Response) -> Option<String> {
 }
 
 impl Server {
-    fn says(&self, site: &str) -> Option<String> {
-        said(&self.get(&format!("/v1/resolve?site={site}&route=/&variants=")))
+    fn title_of(&self, site: &str) -> Option<String> {
+        title(&self.get(&format!("/v1/resolve?site={site}&route=/&variants=")))
     }
 
-    /// Waits until `site` says `text`, or is unpublished; how long that took.
-    fn comes_to_say(&self, site: &str, text: Option<&str>) -> Duration {
-        let begun = Instant::now();
-        eventually(&format!("{site} says {text:?}"), || (self.says(site).as_deref() == text).then_some(()));
-        begun.elapsed()
+    /// Waits until the title of `site` is `text`, or until it is unpublished. Returns the elapsed time.
+    fn wait_until_served(&self, site: &str, text: Option<&str>) -> Duration {
+        let start = Instant::now();
+        eventually(&format!("{site} has the title {text:?}"), || {
+            (self.title_of(site).as_deref() == text).then_some(())
+        });
+        start.elapsed()
     }
 
-    /// Waits for a whole scan that begins from now on, by publishing something that only it can bring: what is brought first may
-    /// have been put there in the midst of one, what is put there then comes with the next.
-    fn scans(&self) {
+    /// Waits for a complete scan that begins after this call. It publishes two markers, because the scan that
+    /// finds the first marker may have begun before the call. The scan that finds the second has not.
+    fn wait_for_scan(&self) {
         for _ in 0..2 {
             let text = format!("{:?}", Instant::now()).replace('"', "");
             self.publish("zz-marker.snapshot", &site("marker", "track_marker", 1, &text));
-            self.comes_to_say("marker", Some(&text));
+            self.wait_until_served("marker", Some(&text));
         }
     }
 
@@ -62,132 +64,142 @@ impl Server {
     }
 }
 
-fn ask_acme(client: &mut Client) {
+fn request_acme(client: &mut Client) {
     let response = client.request("GET", "/v1/resolve?trackingId=track_acme&route=/&variants=", &[]);
-    assert!(said(&response).is_some(), "acme is not published");
+    assert!(title(&response).is_some(), "acme is not published");
 }
 
 #[test]
 fn publishing_replacing_and_removing_take_effect_within_a_second() {
-    // Told by inotify alone: the slow scan beside it never comes.
+    // Only inotify reports changes here: the next periodic scan is 10 minutes away.
     let server = Server::start(&[], &["--rescan-ms", "600000"]);
-    assert_eq!(server.says("acme"), None);
+    assert_eq!(server.title_of("acme"), None);
     let mut times = Vec::new();
     for round in 0..4 {
         let (new, changed) = (format!("new {round}"), format!("changed {round}"));
         server.publish("acme.snapshot", &acme(1, &new));
-        times.push(server.comes_to_say("acme", Some(&new)));
-        // The same version with another text, written over the file itself.
+        times.push(server.wait_until_served("acme", Some(&new)));
+        // The same version with another text, written over the file.
         fs::write(server.path("acme.snapshot"), acme(1, &changed)).expect("overwritten");
-        times.push(server.comes_to_say("acme", Some(&changed)));
+        times.push(server.wait_until_served("acme", Some(&changed)));
         fs::remove_file(server.path("acme.snapshot")).expect("removed");
-        times.push(server.comes_to_say("acme", None));
+        times.push(server.wait_until_served("acme", None));
     }
     times.sort();
-    // The median, so that a machine busy with other tests does not fail this one.
+    // The median, so that this test passes on a machine that is busy with other tests.
     assert!(times[times.len() / 2] < Duration::from_secs(1), "{times:?}");
 }
 
 #[test]
-fn the_highest_version_is_served_whatever_its_name_and_removing_it_rolls_back() {
+fn the_highest_version_is_served_and_removing_it_rolls_back() {
     let server = Server::start(&[("z.snapshot", &acme(2, "two"))], &[]);
     server.publish("m.snapshot", &acme(3, "three"));
-    server.comes_to_say("acme", Some("three"));
+    server.wait_until_served("acme", Some("three"));
     server.publish("a.snapshot", &acme(1, "one"));
     server.publish("zz.snapshot", &acme(1, "another one"));
-    server.scans();
-    assert_eq!(server.says("acme").as_deref(), Some("three"));
-    assert_eq!(server.log_count("different contents"), 0, "versions that are not served do not matter");
+    server.wait_for_scan();
+    assert_eq!(server.title_of("acme").as_deref(), Some("three"));
+    assert_eq!(
+        server.log_count("different content"),
+        0,
+        "a conflict of versions that are not served is logged"
+    );
     fs::remove_file(server.path("m.snapshot")).expect("removed");
-    server.comes_to_say("acme", Some("two"));
+    server.wait_until_served("acme", Some("two"));
     fs::remove_file(server.path("z.snapshot")).expect("removed");
-    eventually("one of two contents of version 1", || server.says("acme")?.ends_with("one").then_some(()));
+    eventually("one of two contents of version 1", || {
+        server.title_of("acme")?.ends_with("one").then_some(())
+    });
     assert_eq!(server.get("/v1/routes?site=acme").field("x-version"), Some("1"));
-    eventually("it is told", || (server.log_count("different contents") > 0).then_some(()));
-    server.scans();
-    assert_eq!(server.log_count("different contents"), 1, "{}", server.log());
+    eventually("the conflict is logged", || (server.log_count("different content") > 0).then_some(()));
+    server.wait_for_scan();
+    assert_eq!(server.log_count("different content"), 1, "{}", server.log());
 }
 
 #[test]
-fn of_equal_versions_the_greater_hash_is_served_and_a_warning_names_both() {
+fn the_greater_hash_of_equal_versions_is_served_with_a_warning() {
     let mut contents: Vec<(String, Vec<u8>)> =
         (0..3).map(|i| i.to_string()).map(|t| (t.clone(), acme(5, &t))).collect();
     contents.sort_by_key(|(_, bytes)| bytes[32..HEADER_BYTES].to_vec());
-    let [(_, least), (_, middle), (text, greatest)] = &contents[..] else { unreachable!("three") };
-    // The greatest under the first name, and then under the last.
+    let [(_, least), (_, middle), (text, greatest)] = &contents[..] else {
+        unreachable!("there are three contents")
+    };
+    // The greatest hash has the first name in one round and the last name in the other.
     for names in [["c.snapshot", "b.snapshot", "a.snapshot"], ["a.snapshot", "b.snapshot", "c.snapshot"]] {
         let server = Server::start(&[(names[1], middle), (names[2], greatest)], &[]);
-        assert_eq!(server.says("acme").as_ref(), Some(text));
+        assert_eq!(server.title_of("acme").as_ref(), Some(text));
         let warning =
-            format!("{} and {} are different contents of site acme with one version 5", names[2], names[1]);
+            format!("{} and {} have different content for version 5 of site acme", names[2], names[1]);
         assert_eq!(server.log_count(&warning), 1, "{}", server.log());
         server.publish(names[0], least);
-        server.scans();
-        assert_eq!(server.says("acme").as_ref(), Some(text));
-        // It is said behind the swap, and read from a pipe.
-        eventually("the third is named too", || (server.log_count("different contents") == 2).then_some(()));
+        server.wait_for_scan();
+        assert_eq!(server.title_of("acme").as_ref(), Some(text));
+        // The server logs the warning after the swap.
+        eventually("the conflict with the third is logged", || {
+            (server.log_count("different content") == 2).then_some(())
+        });
     }
 }
 
 #[test]
-fn damage_takes_nothing_away_and_is_told_once_by_name_and_reason() {
+fn a_damaged_file_keeps_the_old_content_and_is_logged_once() {
     let server = Server::start(&[("acme.snapshot", &acme(1, "whole"))], &["--rescan-ms", "20"]);
     let mut damaged = acme(2, "damaged");
     *damaged.last_mut().expect("bytes") ^= 1;
     server.publish("acme.snapshot", &damaged);
-    let reason = "acme.snapshot: it is damaged: its hash differs from that of its content";
-    eventually("the damage is told", || (server.log_count(reason) > 0).then_some(()));
+    let reason = "acme.snapshot: damaged: the content does not match the hash in the header";
+    eventually("the damage is logged", || (server.log_count(reason) > 0).then_some(()));
     for _ in 0..3 {
-        server.scans();
+        server.wait_for_scan();
     }
-    assert_eq!(server.says("acme").as_deref(), Some("whole"));
+    assert_eq!(server.title_of("acme").as_deref(), Some("whole"));
     assert_eq!(server.log_count(reason), 1, "{}", server.log());
     server.publish("acme.snapshot", &acme(1, "mended"));
-    server.comes_to_say("acme", Some("mended"));
+    server.wait_until_served("acme", Some("mended"));
     server.publish("acme.snapshot", b"a text that somebody dropped here");
-    eventually("the stranger is told", || {
-        (server.log_count("acme.snapshot: it is not a snapshot") > 0).then_some(())
+    eventually("the foreign file is logged", || {
+        (server.log_count("acme.snapshot: not a snapshot") > 0).then_some(())
     });
-    assert_eq!(server.says("acme").as_deref(), Some("mended"));
+    assert_eq!(server.title_of("acme").as_deref(), Some("mended"));
     fs::remove_file(server.path("acme.snapshot")).expect("removed");
-    server.comes_to_say("acme", None);
+    server.wait_until_served("acme", None);
 }
 
 #[test]
-fn of_two_sites_with_one_tracking_id_the_one_already_served_stays() {
+fn a_served_site_keeps_its_tracking_id() {
     let of = |id: &str| site(id, "track_shared", 1, id);
     let by_tracking_id =
-        |server: &Server| said(&server.get("/v1/resolve?trackingId=track_shared&route=/&variants="));
+        |server: &Server| title(&server.get("/v1/resolve?trackingId=track_shared&route=/&variants="));
     let server = Server::start(&[("b.snapshot", &of("bear"))], &[]);
     server.publish("a.snapshot", &of("ant"));
-    let refusal = "a.snapshot: site ant has the tracking ID track_shared of site bear";
-    eventually("the second is refused by name", || (server.log_count(refusal) == 1).then_some(()));
+    let refusal = "a.snapshot: site ant has tracking ID track_shared, which belongs to site bear";
+    eventually("the second site is refused by name", || (server.log_count(refusal) == 1).then_some(()));
     assert_eq!(by_tracking_id(&server).as_deref(), Some("bear"));
-    assert_eq!(server.says("ant"), None);
-    // At the start nobody was there first: the lesser site ID is.
+    assert_eq!(server.title_of("ant"), None);
+    // At startup no site is served yet. So the smaller site ID gets the tracking ID.
     let server = server.restart(&[]);
     assert_eq!(by_tracking_id(&server).as_deref(), Some("ant"));
-    assert_eq!(server.says("bear"), None);
+    assert_eq!(server.title_of("bear"), None);
     fs::remove_file(server.path("a.snapshot")).expect("removed");
-    server.comes_to_say("bear", Some("bear"));
+    server.wait_until_served("bear", Some("bear"));
 }
 
 #[test]
-fn a_version_that_claims_another_site_s_tracking_id_is_refused_and_the_one_before_it_stays() {
+fn a_version_with_the_tracking_id_of_another_site_is_refused() {
     let bear = site("bear", "track_bear", 1, "bear");
     let server = Server::start(&[("b.snapshot", &bear), ("a-1.snapshot", &acme(1, "one"))], &[]);
     server.publish("a-2.snapshot", &site("acme", "track_bear", 2, "two"));
-    let refusal = "a-2.snapshot: site acme has the tracking ID track_bear of site bear";
-    eventually("it is refused by name", || (server.log_count(refusal) == 1).then_some(()));
-    assert_eq!(server.says("acme").as_deref(), Some("one"));
-    assert_eq!(server.says("bear").as_deref(), Some("bear"));
-    // Freed, the tracking ID goes to the version that waits for it.
+    let refusal = "a-2.snapshot: site acme has tracking ID track_bear, which belongs to site bear";
+    eventually("the version is refused by name", || (server.log_count(refusal) == 1).then_some(()));
+    assert_eq!(server.title_of("acme").as_deref(), Some("one"));
+    assert_eq!(server.title_of("bear").as_deref(), Some("bear"));
+    // Without the other site the waiting version gets its tracking ID.
     fs::remove_file(server.path("b.snapshot")).expect("removed");
-    server.comes_to_say("acme", Some("two"));
+    server.wait_until_served("acme", Some("two"));
 }
 
 #[test]
-fn a_restart_serves_the_same() {
+fn a_restart_serves_the_same_content() {
     let snapshots = [
         ("1.snapshot", acme(1, "one")),
         ("2.snapshot", acme(2, "two")),
@@ -195,7 +207,7 @@ fn a_restart_serves_the_same() {
     ];
     let held: Vec<(&str, &[u8])> = snapshots.iter().map(|(name, bytes)| (*name, &bytes[..])).collect();
     let server = Server::start(&held, &[]);
-    let seen = |server: &Server| {
+    let responses = |server: &Server| {
         ["acme", "other"].map(|id| {
             let response = server.get(&format!("/v1/resolve?site={id}&route=/&variants="));
             (
@@ -205,13 +217,13 @@ fn a_restart_serves_the_same() {
             )
         })
     };
-    let before = seen(&server);
+    let before = responses(&server);
     let server = server.restart(&[]);
-    assert_eq!(seen(&server), before);
+    assert_eq!(responses(&server), before);
 }
 
 #[test]
-fn publishing_one_page_leaves_the_bytes_and_the_etags_of_the_others_alone() {
+fn publishing_one_page_keeps_the_bytes_and_etags_of_other_pages() {
     let server = Server::start(&[("acme.snapshot", &acme(1, "before"))], &[]);
     let targets = [
         "/v1/resolve?site=acme&route=/fixed&variants=",
@@ -219,81 +231,82 @@ fn publishing_one_page_leaves_the_bytes_and_the_etags_of_the_others_alone() {
         "/v1/variants?site=acme&route=/fixed",
         "/v1/variants?site=acme&route=/fixed&include=combinations",
     ];
-    let seen =
+    let responses =
         || targets.map(|target| server.get(target)).map(|r| (r.field("etag").map(str::to_owned), r.body));
-    let before = seen();
+    let before = responses();
     let page = server.get("/v1/resolve?site=acme&route=/&variants=");
     server.publish("acme.snapshot", &acme(2, "after"));
-    server.comes_to_say("acme", Some("after"));
-    assert_eq!(seen(), before);
+    server.wait_until_served("acme", Some("after"));
+    assert_eq!(responses(), before);
     assert_ne!(server.get("/v1/resolve?site=acme&route=/&variants=").field("etag"), page.field("etag"));
     let etag = before[0].0.as_deref().expect("an ETag");
     assert_eq!(server.get_with(targets[0], &[("If-None-Match", etag)]).status, 304);
 }
 
 #[test]
-fn a_copy_that_is_still_being_written_is_not_taken_before_it_is_whole() {
+fn a_partly_written_file_is_not_served_until_it_is_complete() {
     let server = Server::start(&[("acme.snapshot", &acme(1, "old"))], &["--rescan-ms", "20"]);
     let new = acme(2, "new");
     let path = server.path("slow.snapshot");
-    let is_old = || assert_eq!(server.says("acme").as_deref(), Some("old"));
+    let is_old = || assert_eq!(server.title_of("acme").as_deref(), Some("old"));
     for (chunk, end) in [0, 7, HEADER_BYTES, new.len() / 2, new.len() - 1].into_iter().enumerate() {
-        fs::write(&path, &new[..end]).expect("written in part");
-        server.scans();
+        fs::write(&path, &new[..end]).expect("written");
+        server.wait_for_scan();
         is_old();
-        assert_eq!(server.log_count("slow.snapshot: it is damaged"), 0, "chunk {chunk}: {}", server.log());
+        assert_eq!(server.log_count("slow.snapshot: damaged"), 0, "chunk {chunk}: {}", server.log());
     }
-    fs::write(&path, &new).expect("written whole");
-    server.comes_to_say("acme", Some("new"));
-    // Over a live file, too: what is there is kept until the new one is whole.
+    fs::write(&path, &new).expect("written");
+    server.wait_until_served("acme", Some("new"));
+    // The same over a served file: its old content is served until the new one is complete.
     let newest = acme(3, "newest");
-    fs::write(&path, &newest[..newest.len() / 2]).expect("written in part");
-    server.scans();
-    assert_eq!(server.says("acme").as_deref(), Some("new"));
-    fs::write(&path, &newest).expect("written whole");
-    server.comes_to_say("acme", Some("newest"));
+    fs::write(&path, &newest[..newest.len() / 2]).expect("written");
+    server.wait_for_scan();
+    assert_eq!(server.title_of("acme").as_deref(), Some("new"));
+    fs::write(&path, &newest).expect("written");
+    server.wait_until_served("acme", Some("newest"));
 }
 
 #[test]
-fn whatever_happens_to_a_live_file_no_get_fails() {
+fn no_get_fails_while_a_served_file_changes() {
     let server = Server::start(&[("acme.snapshot", &acme(1, "one"))], &["--rescan-ms", "20"]);
     let path = server.path("acme.snapshot");
-    let ((), asked) = under_load(server.edge, 2, ask_acme, || {
+    let ((), requests) = under_load(server.edge, 2, request_acme, || {
         for round in 0..5 {
             fs::File::options().write(true).open(&path).expect("opened").set_len(0).expect("truncated");
-            server.scans();
+            server.wait_for_scan();
             fs::write(&path, vec![0; 100_000]).expect("overwritten");
-            server.scans();
+            server.wait_for_scan();
             fs::write(&path, acme(1, "in place")).expect("overwritten");
-            server.comes_to_say("acme", Some("in place"));
-            // Another version lies beside it while the file itself is gone.
+            server.wait_until_served("acme", Some("in place"));
+            // A second file has another version while this file is removed.
             server.publish("beside.snapshot", &acme(2, "beside"));
-            server.comes_to_say("acme", Some("beside"));
+            server.wait_until_served("acme", Some("beside"));
             fs::remove_file(&path).expect("removed");
-            server.scans();
+            server.wait_for_scan();
             server.publish("acme.snapshot", &acme(3, &format!("round {round}")));
-            server.comes_to_say("acme", Some(&format!("round {round}")));
+            server.wait_until_served("acme", Some(&format!("round {round}")));
             fs::remove_file(server.path("beside.snapshot")).expect("removed");
         }
     });
-    assert!(asked > 100, "only {asked} requests");
+    assert!(requests > 100, "only {requests} requests");
 }
 
 #[test]
-fn what_does_not_fit_the_memory_is_refused_and_the_old_content_is_served() {
+fn a_snapshot_over_the_memory_limit_is_refused_and_the_old_one_stays() {
     let old = acme(1, "old");
     let room = (old.len() * 3 / 2).to_string();
     let server =
         Server::start(&[("acme.snapshot", &old)], &["--snapshots-memory", &room, "--rescan-ms", "20"]);
     server.publish("acme.snapshot", &acme(2, "new"));
-    eventually("the refusal names the flag", || {
+    eventually("the refusal with the flag is logged", || {
         let log = server.log();
-        (log.contains("acme.snapshot: its ") && log.contains("--snapshots-memory")).then_some(())
+        (log.contains("acme.snapshot: snapshot memory exhausted") && log.contains("--snapshots-memory"))
+            .then_some(())
     });
-    assert_eq!(server.says("acme").as_deref(), Some("old"));
-    // Once the old one is gone, and every worker has let go of it, there is room.
+    assert_eq!(server.title_of("acme").as_deref(), Some("old"));
+    // There is memory again when the old snapshot is removed and every worker has released it.
     fs::rename(server.path("acme.snapshot"), server.path("aside")).expect("renamed");
-    server.comes_to_say("acme", None);
+    server.wait_until_served("acme", None);
     fs::rename(server.path("aside"), server.path("acme.snapshot")).expect("renamed");
-    server.comes_to_say("acme", Some("new"));
+    server.wait_until_served("acme", Some("new"));
 }

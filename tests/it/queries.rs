@@ -1,6 +1,7 @@
-//! Content queries: what they find, in which order, page by page, and how much a query may ask.
+//! Content queries: found items, their order, pages, and the cost limits.
 //!
-//! In process, from the authored files to response bytes, so that thousands of collections are quick.
+//! The tests run in process, from the authored files to response bytes, so that thousands of collections are
+//! quick.
 
 mod agreement;
 mod bounds;
@@ -11,33 +12,33 @@ mod template;
 
 use std::sync::{Arc, LazyLock};
 
-use parallax::api::{Desk, Settings};
-use parallax::http::request::{Parsed, parse};
-use parallax::resolve::user_agent::Agents;
-use parallax::site::catalog::catalog::{Catalog, Current};
-use parallax::site::catalog::versions::Versions;
-use parallax::site::snapshot::format::ArchivedQuery;
-use parallax::site::snapshot::open::{Budget, Snapshot};
+use parallax::testing::api::{Handler, Settings};
+use parallax::testing::http::request::{ParseOutcome, parse};
+use parallax::testing::resolve::user_agent::UserAgentParser;
+use parallax::testing::site::catalog::catalog::{Catalog, CurrentCatalog};
+use parallax::testing::site::catalog::versions::Versions;
+use parallax::testing::site::snapshot::format::ArchivedQuery;
+use parallax::testing::site::snapshot::open::{Snapshot, SnapshotBudget};
 use serde_json::{Map, Value as Json, json};
 
-use crate::harness::{LOCALHOST, arrival, snapshot};
+use crate::harness::{LOCALHOST, request_meta, snapshot};
 
-static AGENTS: LazyLock<Arc<Agents>> = LazyLock::new(|| Arc::new(Agents::new()));
+static AGENTS: LazyLock<Arc<UserAgentParser>> = LazyLock::new(|| Arc::new(UserAgentParser::new()));
 
-/// A published site `acme` and a desk that answers for it.
-struct Published {
+/// A published site `acme` and a handler that serves it.
+struct PublishedSite {
     snapshot: Arc<Snapshot>,
-    desk: Desk,
+    handler: Handler,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
     status: u16,
     body: Json,
 }
 
-impl Published {
+impl PublishedSite {
     /// Publishes `queries` over the collection `c`.
     fn new(items: &Json, queries: &Json) -> Self {
         let about = r#"{"site":"acme","trackingId":"track_acme","name":"Acme"}"#;
@@ -49,23 +50,23 @@ impl Published {
         let mut file = tempfile::tempfile().expect("a temporary file");
         let bytes = snapshot(files, 1);
         std::io::Write::write_all(&mut file, &bytes).expect("written");
-        std::io::Seek::rewind(&mut file).expect("it is a file");
-        let opened = Snapshot::open_file(&mut file, bytes.len() as u64, &Budget::new(u64::MAX));
-        let snapshot = Arc::new(opened.expect("what compile writes can be opened"));
-        let current = Current::default();
-        let versions = Versions::default().and(&snapshot);
+        std::io::Seek::rewind(&mut file).expect("rewinding works");
+        let opened = Snapshot::open_file(&mut file, bytes.len() as u64, &SnapshotBudget::new(u64::MAX));
+        let snapshot = Arc::new(opened.expect("a compiled snapshot opens"));
+        let current = CurrentCatalog::default();
+        let versions = Versions::default().with_snapshot(&snapshot);
         current.swap(Catalog::new(std::iter::once((Arc::clone(&snapshot), versions))));
         let settings = Settings::default();
-        let desk = Desk::new(settings, &current, Arc::clone(&AGENTS));
-        Self { snapshot, desk }
+        let handler = Handler::new(settings, &current, Arc::clone(&AGENTS));
+        Self { snapshot, handler }
     }
 
-    /// A query as it was compiled.
+    /// Returns a query as it was compiled.
     fn query(&self, key: &str) -> &ArchivedQuery {
         self.snapshot.site().queries.iter().find(|query| query.key == *key).expect("a query of this name")
     }
 
-    /// Asks by POST; `members` stand beside the site and the query.
+    /// Sends a POST. `members` are added to the site and the query.
     fn post(&mut self, query: &str, members: Json) -> Answer {
         let mut body = json!({ "site": "acme", "query": query });
         body.as_object_mut().expect("an object").extend(members.as_object().expect("an object").clone());
@@ -74,15 +75,16 @@ impl Published {
         self.answer(&format!("POST /v1/query HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{body}"))
     }
 
-    /// Asks by GET for the same that [`Self::post`] would.
+    /// Sends a GET that is equivalent to [`Self::post`].
     fn get(&mut self, query: &str, members: &Json) -> Answer {
         let mut target = format!("/v1/query?site=acme&query={query}");
         for (name, value) in members.as_object().expect("an object") {
             match value {
                 Json::Null => {}
-                Json::Object(params) => target
-                    .extend(params.iter().map(|(name, value)| format!("&params.{name}={}", escaped(value)))),
-                value => target.push_str(&format!("&{name}={}", escaped(value))),
+                Json::Object(params) => target.extend(
+                    params.iter().map(|(name, value)| format!("&params.{name}={}", percent_encoded(value))),
+                ),
+                value => target.push_str(&format!("&{name}={}", percent_encoded(value))),
             }
         }
         self.answer(&format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"))
@@ -91,9 +93,9 @@ impl Published {
     fn answer(&mut self, request: &str) -> Answer {
         let mut out = Vec::new();
         match parse(request.as_bytes(), None) {
-            Parsed::Whole(mut head, bytes) => {
-                head.content = &request.as_bytes()[bytes..];
-                self.desk.answer(&head, &arrival(LOCALHOST), &mut out);
+            ParseOutcome::Complete(mut head, bytes) => {
+                head.body = &request.as_bytes()[bytes..];
+                self.handler.handle(&head, &request_meta(LOCALHOST), &mut out);
             }
             other => panic!("{other:?} of {request}"),
         }
@@ -105,19 +107,19 @@ impl Published {
 }
 
 impl Answer {
-    /// Status and code of a refusal.
+    /// Returns the status and the code of a problem.
     fn refusal(&self) -> (u16, &str) {
         (self.status, self.body["code"].as_str().unwrap_or_default())
     }
 
     fn ids(&self) -> Vec<&str> {
         let items = self.body["items"].as_array().unwrap_or_else(|| panic!("no items: {self:?}"));
-        items.iter().map(|item| item["id"].as_str().expect("an id")).collect()
+        items.iter().map(|item| item["id"].as_str().expect("an ID")).collect()
     }
 }
 
-/// A value as it stands in a URL.
-fn escaped(value: &Json) -> String {
+/// Percent-encodes every byte of a value.
+fn percent_encoded(value: &Json) -> String {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }

@@ -1,8 +1,8 @@
-//! A publication under load: no request fails, and no answer mixes two versions (R10).
+//! Publishing under load: no request fails, and no response mixes two versions (R10).
 //!
-//! Every version of the site says which it is in all that an answer is made of: the name of the route's
-//! parameter and the key that is chosen (both in the part that is written for the request), the page's
-//! own text, the text of a personalized zone and of one within it, and the header `X-Version`.
+//! Every version of the site names itself in all parts of a response: in the name of the route parameter and
+//! in the selected key (both written per request), in the text of the page, in the texts of a personalized
+//! zone and of a zone inside it, and in the header `X-Version`.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,8 +35,8 @@ fn site(version: u64) -> Vec<u8> {
     snapshot(&[("site.json", about), ("routes/p.json", &page)], version)
 }
 
-/// How often each version stands in an answer to resolve: pattern, params, twice in variants, twice in
-/// selected, the title, and three nodes.
+/// Mentions of the version in a resolve response: one in the pattern, one in the params, two in the
+/// variants, two in selected, one in the title, and three in nodes.
 const MENTIONS: usize = 10;
 
 fn body(response: &Response) -> String {
@@ -48,7 +48,7 @@ fn body(response: &Response) -> String {
     text
 }
 
-/// The one version that an answer is of; panics where it is of two.
+/// Returns the version of a response. Panics if it mentions two.
 fn version(response: &Response) -> u64 {
     assert_eq!(response.status, 200, "{}", response.text());
     let text = body(response);
@@ -66,12 +66,12 @@ fn version(response: &Response) -> u64 {
 }
 
 #[test]
-fn a_publication_after_the_other_under_load_fails_nothing_and_mixes_nothing() {
+fn publishing_under_load_fails_no_request_and_mixes_no_versions() {
     let publications = times(20, 60);
     let pause = Duration::from_millis(times(100, 1000) as u64);
     let server = Server::start(&[("acme.snapshot", &site(1))], &[]);
     let gzipped = AtomicUsize::new(0);
-    let seen = AtomicUsize::new(0);
+    let newest_seen = AtomicUsize::new(0);
     let ask = |client: &mut Client| {
         // A connection never sees an older version after a newer one.
         let mut newest = 0;
@@ -83,19 +83,19 @@ fn a_publication_after_the_other_under_load_fails_nothing_and_mixes_nothing() {
             let version = version(&response);
             assert!(version >= newest, "version {version} after {newest}");
             newest = version;
-            seen.fetch_max(version as usize, Ordering::Relaxed);
+            newest_seen.fetch_max(version as usize, Ordering::Relaxed);
         }
     };
-    let ((), asked) = under_load(server.edge, 4, ask, || {
+    let ((), rounds) = under_load(server.edge, 4, ask, || {
         for version in 2..publications as u64 + 2 {
-            let begun = Instant::now();
+            let start = Instant::now();
             server.publish("acme.snapshot", &site(version));
             eventually("the version is served", || {
-                (seen.load(Ordering::Relaxed) as u64 == version).then_some(())
+                (newest_seen.load(Ordering::Relaxed) as u64 == version).then_some(())
             });
-            thread::park_timeout(pause.saturating_sub(begun.elapsed()));
+            thread::park_timeout(pause.saturating_sub(start.elapsed()));
         }
     });
-    assert_eq!(gzipped.load(Ordering::Relaxed), 2 * asked);
-    assert!(asked > 2 * publications, "only {asked} rounds of requests");
+    assert_eq!(gzipped.load(Ordering::Relaxed), 2 * rounds);
+    assert!(rounds > 2 * publications, "only {rounds} rounds of requests");
 }

@@ -1,11 +1,12 @@
-//! A worker that polls before it parks (`--spin-us`): when it does, and that nothing waits for it meanwhile.
+//! A worker that polls before it parks (`--busy-poll-us`): when it polls, and that nothing else has to wait for
+//! it.
 
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use parallax::limits::{SPINS_IN_VAIN_MAX, TRIED_AFTER_VAIN_SPINS};
-use parallax::worker::Spin;
+use parallax::testing::limits::{IDLE_SPINS_MAX, SPIN_RETRY_INTERVAL};
+use parallax::testing::worker::BusyPoll;
 use proptest::prelude::*;
 
 use crate::harness::{Client, Server, eventually, under_load};
@@ -13,130 +14,143 @@ use crate::harness::{Client, Server, eventually, under_load};
 const LONGEST: Duration = Duration::from_micros(50);
 const NANOSECOND: Duration = Duration::from_nanos(1);
 
-/// Asked at the end of a spin that it begins now, without anything that comes.
-fn spin_in_vain(spin: &mut Spin, now: Instant) {
-    assert!(spin.goes_on(now));
-    assert!(!spin.goes_on(now + LONGEST));
+/// Runs one polling period without activity: asks at its beginning and at its end.
+fn poll_without_activity(poller: &mut BusyPoll, now: Instant) {
+    assert!(poller.should_poll(now));
+    assert!(!poller.should_poll(now + LONGEST));
 }
 
-/// After as many spins in vain as there may be.
-fn disappointed(now: Instant) -> Spin {
-    let mut spin = Spin::new(LONGEST);
-    for _ in 0..SPINS_IN_VAIN_MAX {
-        assert!(spin.came());
-        spin_in_vain(&mut spin, now);
+/// Returns a poller after the maximum number of polling periods without activity.
+fn after_idle_periods(now: Instant) -> BusyPoll {
+    let mut poller = BusyPoll::new(LONGEST);
+    for _ in 0..IDLE_SPINS_MAX {
+        assert!(poller.on_activity());
+        poll_without_activity(&mut poller, now);
     }
-    spin
+    poller
 }
 
 #[test]
-fn a_worker_to_which_nothing_comes_parks() {
+fn a_worker_without_activity_parks() {
     let now = Instant::now();
-    let mut spin = Spin::new(LONGEST);
-    assert!(!spin.goes_on(now));
-    spin.came();
-    spin_in_vain(&mut spin, now);
-    assert!(!spin.goes_on(now), "once is enough");
+    let mut poller = BusyPoll::new(LONGEST);
+    assert!(!poller.should_poll(now));
+    poller.on_activity();
+    poll_without_activity(&mut poller, now);
+    assert!(!poller.should_poll(now), "one idle period is enough");
 }
 
 #[test]
-fn after_what_came_it_polls_as_long_as_it_was_told() {
+fn a_worker_polls_for_the_configured_time_after_activity() {
     let now = Instant::now();
-    let mut spin = Spin::new(LONGEST);
-    spin.came();
-    assert!(spin.goes_on(now) && spin.goes_on(now + LONGEST - NANOSECOND));
-    spin.came();
+    let mut poller = BusyPoll::new(LONGEST);
+    poller.on_activity();
+    assert!(poller.should_poll(now) && poller.should_poll(now + LONGEST - NANOSECOND));
+    poller.on_activity();
     let later = now + LONGEST;
-    assert!(spin.goes_on(later) && spin.goes_on(later + LONGEST - NANOSECOND), "from the last on");
-    assert!(!spin.goes_on(later + LONGEST));
+    assert!(
+        poller.should_poll(later) && poller.should_poll(later + LONGEST - NANOSECOND),
+        "the time counts from the last activity"
+    );
+    assert!(!poller.should_poll(later + LONGEST));
 }
 
 #[test]
-fn spins_in_vain_end_it_until_one_is_not() {
+fn idle_polling_periods_stop_polling_until_one_succeeds() {
     let now = Instant::now();
-    let mut spin = disappointed(now);
-    for _ in 1..TRIED_AFTER_VAIN_SPINS {
-        assert!(!spin.came() && !spin.goes_on(now), "it parks at once");
+    let mut poller = after_idle_periods(now);
+    for _ in 1..SPIN_RETRY_INTERVAL {
+        assert!(!poller.on_activity() && !poller.should_poll(now), "the worker parks at once");
     }
-    assert!(spin.came(), "it is tried");
-    spin_in_vain(&mut spin, now);
-    assert!(!spin.came() && !spin.goes_on(now), "and given up again");
-    (2..TRIED_AFTER_VAIN_SPINS).for_each(|_| assert!(!spin.came()));
-    assert!(spin.came() && spin.goes_on(now));
-    assert!(spin.came() && spin.goes_on(now), "something came while it polled");
-    assert!(!spin.goes_on(now + LONGEST));
-    assert!(spin.came() && spin.goes_on(now), "so one in vain is one");
+    assert!(poller.on_activity(), "one period is tried");
+    poll_without_activity(&mut poller, now);
+    assert!(!poller.on_activity() && !poller.should_poll(now), "polling stops again");
+    (2..SPIN_RETRY_INTERVAL).for_each(|_| assert!(!poller.on_activity()));
+    assert!(poller.on_activity() && poller.should_poll(now));
+    assert!(poller.on_activity() && poller.should_poll(now), "there was activity while it polled");
+    assert!(!poller.should_poll(now + LONGEST));
+    assert!(poller.on_activity() && poller.should_poll(now), "one idle period does not stop polling");
 }
 
 #[test]
-fn one_that_is_not_in_vain_is_enough_to_go_on() {
+fn one_successful_polling_period_is_enough_to_go_on() {
     let now = Instant::now();
-    let mut spin = Spin::new(LONGEST);
+    let mut poller = BusyPoll::new(LONGEST);
     for _ in 0..10 {
-        for _ in 1..SPINS_IN_VAIN_MAX {
-            assert!(spin.came());
-            spin_in_vain(&mut spin, now);
+        for _ in 1..IDLE_SPINS_MAX {
+            assert!(poller.on_activity());
+            poll_without_activity(&mut poller, now);
         }
-        assert!(spin.came() && spin.goes_on(now) && spin.came());
-        spin_in_vain(&mut spin, now);
-        assert!(spin.came() && spin.goes_on(now) && spin.came(), "it caught one");
+        assert!(poller.on_activity() && poller.should_poll(now) && poller.on_activity());
+        poll_without_activity(&mut poller, now);
+        assert!(
+            poller.on_activity() && poller.should_poll(now) && poller.on_activity(),
+            "this period had activity"
+        );
     }
 }
 
 proptest! {
     #[test]
-    fn it_polls_only_near_what_came(steps in prop::collection::vec((any::<bool>(), 0_u64..120), 1..400)) {
+    fn a_worker_polls_only_after_activity(
+        steps in prop::collection::vec((any::<bool>(), 0_u64..120), 1..400),
+    ) {
         let mut now = Instant::now();
-        let (mut spin, mut seen) = (Spin::new(LONGEST), None);
-        let mut has_come = false;
-        for (comes, us) in steps {
+        let (mut poller, mut period_begin) = (BusyPoll::new(LONGEST), None);
+        let mut is_active = false;
+        for (has_activity, us) in steps {
             now += Duration::from_micros(us);
-            if comes {
-                spin.came();
-                has_come = true;
+            if has_activity {
+                poller.on_activity();
+                is_active = true;
             } else {
-                // It was asked for the first time after what came, if ever, at `seen`.
-                seen = if std::mem::take(&mut has_come) { Some(now) } else { seen };
-                let is_near = seen.is_some_and(|seen| now < seen + LONGEST);
-                prop_assert!(!spin.goes_on(now) || is_near);
+                // The first question after the last activity, if there was one, was at `period_begin`.
+                period_begin = if std::mem::take(&mut is_active) { Some(now) } else { period_begin };
+                let is_near = period_begin.is_some_and(|period_begin| now < period_begin + LONGEST);
+                prop_assert!(!poller.should_poll(now) || is_near);
             }
         }
     }
 }
 
-/// Spins for as long as is allowed: another thread's turn on a busy machine is not much longer.
-fn spinning(flags: &[&str]) -> Server {
-    let snapshot = parallax::cli::demo::snapshot().1;
-    Server::start(&[("demo.snapshot", &snapshot)], &[&["--spin-us", "1000"], flags].concat())
+/// Starts a server that polls for the longest allowed time. On a busy machine another thread's turn is not
+/// much longer.
+fn polling_server(flags: &[&str]) -> Server {
+    let snapshot = parallax::testing::cli::demo::compile_demo().1;
+    Server::start(&[("demo.snapshot", &snapshot)], &[&["--busy-poll-us", "1000"], flags].concat())
 }
 
-/// What `/proc` says of each worker under this name.
-fn of_workers(server: &Server, file: &str) -> Vec<String> {
-    let threads = fs::read_dir(format!("/proc/{}/task", server.id())).expect("it runs");
+/// Reads the file `file` of each worker thread in `/proc`.
+fn read_worker_files(server: &Server, file: &str) -> Vec<String> {
+    let threads = fs::read_dir(format!("/proc/{}/task", server.id())).expect("the server runs");
     let threads: Vec<PathBuf> = threads.filter_map(|entry| Some(entry.ok()?.path())).collect();
     let is_worker =
         |path: &&PathBuf| fs::read_to_string(path.join("comm")).is_ok_and(|n| n.starts_with("worker-"));
-    let said =
-        threads.iter().filter(is_worker).map(|path| fs::read_to_string(path.join(file)).expect("it runs"));
-    said.collect()
+    let contents = threads
+        .iter()
+        .filter(is_worker)
+        .map(|path| fs::read_to_string(path.join(file)).expect("the server runs"));
+    contents.collect()
 }
 
-/// How often the workers parked so far.
-fn parked(server: &Server) -> u64 {
+/// Returns how often the workers have parked so far.
+fn park_count(server: &Server) -> u64 {
     let count = |status: String| -> Option<u64> {
         status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?.trim().parse().ok()
     };
-    of_workers(server, "status").into_iter().map(|status| count(status).expect("a number")).sum()
+    read_worker_files(server, "status").into_iter().map(|status| count(status).expect("a number")).sum()
 }
 
-/// The time for which the workers ran so far.
-fn ran(server: &Server) -> Duration {
-    let first = |said: String| said.split(' ').next().and_then(|ns| ns.parse::<u64>().ok());
-    let ns = of_workers(server, "schedstat").into_iter().map(|said| first(said).expect("nanoseconds"));
+/// Returns how long the workers have run on a CPU so far.
+fn cpu_time(server: &Server) -> Duration {
+    let first = |contents: String| contents.split(' ').next().and_then(|ns| ns.parse::<u64>().ok());
+    let ns = read_worker_files(server, "schedstat")
+        .into_iter()
+        .map(|contents| first(contents).expect("nanoseconds"));
     Duration::from_nanos(ns.sum())
 }
 
-fn ask(client: &mut Client) {
+fn send_request(client: &mut Client) {
     assert_eq!(client.request("GET", "/v1/resolve?site=fjell&route=/&variants=", &[]).status, 200);
 }
 
@@ -145,12 +159,12 @@ const DRIVERS: [&str; 2] = ["auto", "epoll"];
 #[test]
 fn requests_that_are_close_together_find_the_worker_awake() {
     for driver in DRIVERS {
-        let server = spinning(&["--driver", driver]);
+        let server = polling_server(&["--driver", driver]);
         let mut client = Client::to(server.edge);
         eventually("a worker parks for fewer than one request in four", || {
-            let before = parked(&server);
-            (0..200).for_each(|_| ask(&mut client));
-            (parked(&server) - before < 50).then_some(())
+            let before = park_count(&server);
+            (0..200).for_each(|_| send_request(&mut client));
+            (park_count(&server) - before < 50).then_some(())
         });
     }
 }
@@ -158,40 +172,40 @@ fn requests_that_are_close_together_find_the_worker_awake() {
 #[test]
 fn a_server_without_requests_does_not_poll() {
     for driver in DRIVERS {
-        let server = spinning(&["--driver", driver, "--timeout-idle-ms", "500"]);
+        let server = polling_server(&["--driver", driver, "--timeout-idle-ms", "500"]);
         let mut client = Client::to(server.edge);
-        (0..200).for_each(|_| ask(&mut client));
-        let (begun, before) = (Instant::now(), ran(&server));
+        (0..200).for_each(|_| send_request(&mut client));
+        let (begun, before) = (Instant::now(), cpu_time(&server));
         assert!(client.is_closed());
-        let (took, ran) = (begun.elapsed(), ran(&server) - before);
-        assert!(ran < took / 4, "its workers ran for {ran:?} of {took:?}");
+        let (took, ran) = (begun.elapsed(), cpu_time(&server) - before);
+        assert!(ran < took / 4, "the workers ran for {ran:?} of {took:?}");
     }
 }
 
 #[test]
-fn a_worker_that_polls_accepts_and_records_and_ends_what_is_idle() {
+fn a_polling_worker_accepts_records_and_closes_idle_connections() {
     for driver in DRIVERS {
-        let server = spinning(&["--driver", driver, "--timeout-idle-ms", "300"]);
-        let ((), asked) = under_load(server.edge, 3, ask, || {
+        let server = polling_server(&["--driver", driver, "--timeout-idle-ms", "300"]);
+        let ((), requests) = under_load(server.edge, 3, send_request, || {
             let mut idle = Client::to(server.edge);
-            ask(&mut idle);
+            send_request(&mut idle);
             for _ in 0..20 {
-                ask(&mut Client::to(server.edge));
+                send_request(&mut Client::to(server.edge));
                 let event = br#"{"batch":[{"type":"track","userId":"b","event":"a"}]}"#;
                 assert_eq!(server.post("/v1/batch?site=fjell", &[], event).status, 200);
             }
             assert!(idle.is_closed());
         });
-        assert!(asked > 0);
+        assert!(requests > 0);
     }
 }
 
 #[test]
-fn a_worker_that_polls_stops_when_it_is_told() {
+fn a_polling_worker_stops_on_a_signal() {
     for driver in DRIVERS {
-        let mut server = spinning(&["--driver", driver]);
+        let mut server = polling_server(&["--driver", driver]);
         let mut client = Client::to(server.edge);
-        (0..200).for_each(|_| ask(&mut client));
+        (0..200).for_each(|_| send_request(&mut client));
         server.signal("TERM");
         assert!(client.is_closed());
         assert_eq!(server.exit_code(), 0);

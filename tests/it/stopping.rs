@@ -1,4 +1,4 @@
-//! A server that is told to stop answers what has come, takes no more, and ends (R11).
+//! A server that is told to stop answers the requests that it has received, accepts no more, and exits (R11).
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -9,16 +9,16 @@ use crate::harness::{Client, PATIENCE, Server, eventually, times};
 
 const REQUEST: &[u8] = b"GET /v1/resolve?site=fjell&route=/&variants= HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// Asks once. None where the server closed without a byte of an answer; else whether it is the connection's last. Half an
-/// answer fails the test.
-fn ask(stream: &mut BufReader<TcpStream>) -> Option<bool> {
+/// Sends one request. Returns `None` if the server closed without a byte of a response, and otherwise whether
+/// the response is the last one of its connection. A partial response fails the test.
+fn send_request(stream: &mut BufReader<TcpStream>) -> Option<bool> {
     stream.get_mut().write_all(REQUEST).ok()?;
     let mut head = String::new();
     loop {
         match stream.read_line(&mut head) {
             Ok(0) if head.is_empty() => return None,
             Err(error) if head.is_empty() && error.kind() == ErrorKind::ConnectionReset => return None,
-            Ok(bytes) => assert!(bytes > 0, "half a head: {head}"),
+            Ok(bytes) => assert!(bytes > 0, "the head is incomplete: {head}"),
             Err(error) => panic!("{error} in {head}"),
         }
         if head.ends_with("\r\n\r\n") {
@@ -35,12 +35,12 @@ fn ask(stream: &mut BufReader<TcpStream>) -> Option<bool> {
 
 fn connected(server: &Server) -> BufReader<TcpStream> {
     let stream = TcpStream::connect(server.edge).expect("connected");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+    stream.set_read_timeout(Some(PATIENCE)).expect("the timeout is set");
     BufReader::new(stream)
 }
 
 #[test]
-fn under_load_every_answer_is_whole_and_the_last_of_its_connection() {
+fn responses_are_complete_if_a_server_stops_under_load() {
     for _ in 0..times(3, 50) {
         let mut server = Server::demo();
         let answered = AtomicUsize::new(0);
@@ -48,17 +48,23 @@ fn under_load_every_answer_is_whole_and_the_last_of_its_connection() {
             for mut stream in (0..8).map(|_| connected(&server)) {
                 let answered = &answered;
                 scope.spawn(move || {
-                    while let Some(last) = ask(&mut stream) {
+                    while let Some(is_last) = send_request(&mut stream) {
                         answered.fetch_add(1, Ordering::Relaxed);
-                        if last {
+                        if is_last {
                             let mut rest = Vec::new();
-                            assert_eq!(stream.read_to_end(&mut rest).unwrap_or(0), 0, "nothing follows");
+                            assert_eq!(
+                                stream.read_to_end(&mut rest).unwrap_or(0),
+                                0,
+                                "nothing follows the last response"
+                            );
                             return;
                         }
                     }
                 });
             }
-            eventually("some are answered", || (answered.load(Ordering::Relaxed) > 200).then_some(()));
+            eventually("some requests are answered", || {
+                (answered.load(Ordering::Relaxed) > 200).then_some(())
+            });
             server.signal("TERM");
         });
         assert_eq!(server.exit_code(), 0);
@@ -67,7 +73,7 @@ fn under_load_every_answer_is_whole_and_the_last_of_its_connection() {
 }
 
 #[test]
-fn a_connection_without_a_request_does_not_hold_the_end_up() {
+fn an_idle_connection_does_not_delay_the_shutdown() {
     let mut server = Server::demo();
     let (mut fresh, mut used) = (Client::to(server.edge), Client::to(server.edge));
     assert_eq!(used.request("GET", "/v1/routes?site=fjell", &[]).status, 200);
@@ -77,7 +83,7 @@ fn a_connection_without_a_request_does_not_hold_the_end_up() {
 }
 
 #[test]
-fn a_request_on_its_way_is_waited_for_until_a_second_signal() {
+fn a_partial_request_delays_the_shutdown_until_a_second_signal() {
     let mut server = Server::demo();
     let (mut whole, mut half) = (Client::to(server.edge), Client::to(server.edge));
     let (first, second) = REQUEST.split_at(20);
@@ -85,14 +91,16 @@ fn a_request_on_its_way_is_waited_for_until_a_second_signal() {
         client.send(first);
         client.send(&second[..3]);
     }
-    // An answer on another connection of each worker says that what came before is read.
+    // A response on another connection of each worker shows that the worker has read the earlier bytes.
     (0..20).for_each(|_| assert_eq!(server.get("/v1/routes?site=fjell").status, 200));
     server.signal("HUP");
     assert_eq!(server.admin_get("/readyz").status, 200);
     server.signal("TERM");
-    eventually("it is not ready any more", || (server.admin_get("/readyz").status == 503).then_some(()));
+    eventually("the server is not ready any more", || {
+        (server.admin_get("/readyz").status == 503).then_some(())
+    });
     assert_eq!(server.admin_get("/readyz").json()["draining"], true);
-    eventually("nobody is taken any more", || TcpStream::connect(server.edge).err());
+    eventually("the server accepts no connections any more", || TcpStream::connect(server.edge).err());
     whole.send(&second[3..]);
     let response = whole.response(false);
     assert_eq!((response.status, response.field("connection")), (200, Some("close")));

@@ -1,26 +1,26 @@
-//! What a server sent on a connection, read to the letter of RFC 9112: answers one behind the other, and nothing else.
+//! A strict parser (RFC 9112) for everything that a server sent on a connection: a sequence of responses.
 
 use serde::de::IgnoredAny;
 
-/// An answer, interim ones left out.
+/// A final response.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Response {
     pub status: u16,
-    /// Whether it says that it is the last.
+    /// Whether the response has `Connection: close`.
     pub closes: bool,
-    /// Announced a body and brought none: an answer to HEAD.
+    /// Whether the response announces a body and has none, as after HEAD.
     pub head_only: bool,
 }
 
-/// Everything that came.
+/// All responses of a connection.
 #[derive(Debug)]
-pub struct Answers {
-    pub answers: Vec<Answer>,
-    /// `100 Continue`.
+pub struct Responses {
+    pub responses: Vec<Response>,
+    /// The number of `100 Continue` responses.
     pub interim: usize,
 }
 
-/// What a head says.
+/// The parsed head of a response, and the bytes after it.
 struct Head<'a> {
     status: u16,
     length: Option<usize>,
@@ -30,49 +30,49 @@ struct Head<'a> {
     rest: &'a [u8],
 }
 
-/// Reads all of it; what is not HTTP, or not JSON, is told.
-pub fn read(bytes: &[u8]) -> Result<Answers, String> {
-    let mut read = Answers { answers: Vec::new(), interim: 0 };
+/// Parses all bytes. Returns an error for bytes that are not HTTP, and for bodies that are not JSON.
+pub fn parse(bytes: &[u8]) -> Result<Responses, String> {
+    let mut parsed = Responses { responses: Vec::new(), interim: 0 };
     let mut rest = bytes;
     while !rest.is_empty() {
-        if read.answers.last().is_some_and(|answer| answer.closes) {
-            return Err(format!("something follows the last answer: {}", shown(rest)));
+        if parsed.responses.last().is_some_and(|response| response.closes) {
+            return Err(format!("bytes follow the last response: {}", excerpt(rest)));
         }
-        let head = head(rest)?;
+        let head = parse_head(rest)?;
         rest = head.rest;
         if head.status == 100 {
-            read.interim += 1;
+            parsed.interim += 1;
             continue;
         }
         let length = match (head.status, head.length) {
             (204 | 304, None) => 0,
             (204 | 304, Some(_)) | (_, None) => {
-                return Err(format!("{}: a length too many or too few", head.status));
+                return Err(format!("{}: an unexpected or missing length", head.status));
             }
             (_, Some(length)) => length,
         };
-        // No body of ours begins like an answer.
+        // No body of the server begins like a response.
         let head_only = length > 0 && (rest.is_empty() || rest.starts_with(b"HTTP/1.1 "));
-        let (body, behind) = rest
+        let (body, after) = rest
             .split_at_checked(if head_only { 0 } else { length })
-            .ok_or_else(|| format!("{} of {length} bytes: {}", rest.len(), shown(rest)))?;
-        rest = behind;
-        content(&head, body)?;
-        read.answers.push(Answer { status: head.status, closes: head.closes, head_only });
+            .ok_or_else(|| format!("{} of {length} bytes: {}", rest.len(), excerpt(rest)))?;
+        rest = after;
+        check_body(&head, body)?;
+        parsed.responses.push(Response { status: head.status, closes: head.closes, head_only });
     }
-    Ok(read)
+    Ok(parsed)
 }
 
-fn head(bytes: &[u8]) -> Result<Head<'_>, String> {
-    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").ok_or_else(|| shown(bytes))?;
-    let text = std::str::from_utf8(&bytes[..end]).map_err(|_| shown(bytes))?;
+fn parse_head(bytes: &[u8]) -> Result<Head<'_>, String> {
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").ok_or_else(|| excerpt(bytes))?;
+    let text = std::str::from_utf8(&bytes[..end]).map_err(|_| excerpt(bytes))?;
     let mut lines = text.split("\r\n");
-    let status = lines.next().and_then(status).ok_or_else(|| format!("no status line: {text}"))?;
+    let status = lines.next().and_then(parse_status).ok_or_else(|| format!("no status line: {text}"))?;
     let mut head =
         Head { status, length: None, closes: false, json: false, gzip: false, rest: &bytes[end + 4..] };
     let mut dates = 0;
     for line in lines {
-        let (name, value) = field(line).ok_or_else(|| format!("no field: {line:?} in {text}"))?;
+        let (name, value) = parse_field(line).ok_or_else(|| format!("invalid field: {line:?} in {text}"))?;
         match name {
             "Content-Length" if head.length.is_none() && value.bytes().all(|b| b.is_ascii_digit()) => {
                 head.length = value.parse().ok();
@@ -91,24 +91,24 @@ fn head(bytes: &[u8]) -> Result<Head<'_>, String> {
     Ok(head)
 }
 
-/// `HTTP/1.1 200 OK`
-fn status(line: &str) -> Option<u16> {
+/// Parses a status line: `HTTP/1.1 200 OK`.
+fn parse_status(line: &str) -> Option<u16> {
     let (code, reason) = line.strip_prefix("HTTP/1.1 ")?.split_once(' ')?;
     let is_reason =
         reason.bytes().all(|b| b.is_ascii_alphabetic() || b == b' ' || b == b'-') && !reason.is_empty();
     code.parse().ok().filter(|code| is_reason && (100..600).contains(code))
 }
 
-/// `Name: value`, the value without white space around it.
-fn field(line: &str) -> Option<(&str, &str)> {
+/// Parses a field line, `Name: value`. The value has no white space around it.
+fn parse_field(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once(": ")?;
     let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     let is_value = value.bytes().all(|b| b == b' ' || b.is_ascii_graphic()) && value.trim() == value;
     (is_name && is_value).then_some((name, value))
 }
 
-/// A body is JSON, as it is or inflated.
-fn content(head: &Head<'_>, body: &[u8]) -> Result<(), String> {
+/// Checks that a body of a JSON type is JSON, after decompression.
+fn check_body(head: &Head<'_>, body: &[u8]) -> Result<(), String> {
     if body.is_empty() || !head.json {
         return Ok(());
     }
@@ -116,26 +116,26 @@ fn content(head: &Head<'_>, body: &[u8]) -> Result<(), String> {
         true => serde_json::from_reader(flate2::read::GzDecoder::new(body)),
         false => serde_json::from_slice(body),
     };
-    read.map(|IgnoredAny| ()).map_err(|error| format!("{error} in {}", shown(body)))
+    read.map(|IgnoredAny| ()).map_err(|error| format!("{error} in {}", excerpt(body)))
 }
 
-/// The beginning of bytes, for people.
-fn shown(bytes: &[u8]) -> String {
+/// Returns the beginning of `bytes` as readable text.
+fn excerpt(bytes: &[u8]) -> String {
     bytes[..bytes.len().min(2_000)].escape_ascii().to_string()
 }
 
 #[test]
-fn what_is_no_answer_is_told() {
+fn malformed_responses_are_reported() {
     let head = "HTTP/1.1 200 OK\r\nDate: x\r\nContent-Length: 2\r\n";
     let one = format!("{head}Content-Type: application/json\r\n\r\n{{}}");
     let heads = format!("{head}\r\n{one}");
-    let read = |text: &str| {
-        let read = self::read(text.as_bytes());
-        read.map(|read| read.answers.iter().map(|answer| answer.head_only).collect::<Vec<_>>())
+    let parse = |text: &str| {
+        let parsed = self::parse(text.as_bytes());
+        parsed.map(|parsed| parsed.responses.iter().map(|response| response.head_only).collect::<Vec<_>>())
     };
-    assert_eq!(read(&format!("{one}{heads}")), Ok(vec![false, true, false]));
-    assert_eq!(read("HTTP/1.1 100 Continue\r\n\r\n"), Ok(vec![]));
-    assert!(read(&format!("{head}Connection: close\r\n\r\n{{}}{one}")).is_err());
+    assert_eq!(parse(&format!("{one}{heads}")), Ok(vec![false, true, false]));
+    assert_eq!(parse("HTTP/1.1 100 Continue\r\n\r\n"), Ok(vec![]));
+    assert!(parse(&format!("{head}Connection: close\r\n\r\n{{}}{one}")).is_err());
     for (right, wrong) in [
         ("{}", "{"),
         ("{}", "{}x"),
@@ -151,6 +151,6 @@ fn what_is_no_answer_is_told() {
         ("200 OK", "200 "),
         ("HTTP/1.1", "HTTP/1.0"),
     ] {
-        assert!(read(&one.replacen(right, wrong, 1)).is_err(), "{right:?} > {wrong:?}");
+        assert!(parse(&one.replacen(right, wrong, 1)).is_err(), "{right:?} > {wrong:?}");
     }
 }

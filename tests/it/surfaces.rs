@@ -1,4 +1,4 @@
-//! Pages and events at one address, or each at its own.
+//! Pages and events on one address, or each on its own.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ const EVENT: &[u8] = br#"{"trackingId":"track_demo","anonId":"v1","event":"Seen"
 const PAGE: &str = "/v1/resolve?site=fjell&route=/&variants=";
 
 fn demo(flags: &[&str]) -> Server {
-    Server::start(&[("demo.snapshot", &parallax::cli::demo::snapshot().1)], flags)
+    Server::start(&[("demo.snapshot", &parallax::testing::cli::demo::compile_demo().1)], flags)
 }
 
 #[test]
@@ -19,14 +19,14 @@ fn one_address_serves_both_unless_events_have_their_own() {
 }
 
 #[test]
-fn with_separate_addresses_each_answers_its_own_endpoints_only() {
+fn separate_addresses_serve_only_their_own_endpoints() {
     let server = demo(&["--events-listen", "127.0.0.1:0"]);
-    let said = eventually("the address of events is said", || {
+    let address = eventually("the server logs the events address", || {
         let log = server.log();
-        let rest = log.split("events have the address http://").nth(1)?;
+        let rest = log.split("listening on the events address url=http://").nth(1)?;
         rest.split_whitespace().next()?.parse::<SocketAddr>().ok()
     });
-    let mut events = Client::to(said);
+    let mut events = Client::to(address);
     assert_eq!(events.post("/v1/track", &[], EVENT).status, 200);
     assert_eq!(events.post("/v1/p", &[], EVENT).status, 200);
     for target in [PAGE, "/v1/openapi.json", "/v1/query?site=fjell&query=x"] {
@@ -42,7 +42,7 @@ fn with_separate_addresses_each_answers_its_own_endpoints_only() {
 }
 
 #[test]
-fn a_stop_ends_both() {
+fn a_server_with_two_addresses_stops_cleanly() {
     let mut server = demo(&["--events-listen", "127.0.0.1:0"]);
     assert_eq!(server.get(PAGE).status, 200);
     server.signal("TERM");

@@ -1,27 +1,31 @@
-//! The house's own rules, held by tests: floors, fences, lengths, and where the unusual may stand.
+//! The rules of the source tree as tests: floors, cycles, crates, lengths, restricted words, language and texts.
 //!
-//! Each rule is a function from a text to complaints; it is run over every file, and over a text that
-//! breaks it, so that a rule which sees nothing is found out. Texts are looked at without their
-//! comments and literals, which may say anything.
+//! Each rule is a function from a file to its violations. A test runs it over every file, and over small texts that break
+//! it, so that a rule that finds nothing is noticed. Rules about code see files without comments and literals.
 
+mod ci;
+mod cycles;
 mod fences;
 mod floors;
+mod language;
 mod lengths;
+mod paths;
 mod places;
 mod text;
+mod texts;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use parallax::problem;
+use parallax::testing::problem;
 
 /// A source file.
 struct File {
-    /// Relative to the repository.
+    /// The path, relative to the repository.
     path: String,
-    /// As written.
+    /// The text as written.
     text: String,
-    /// Without comments and literals, line for line.
+    /// The text without comments and literals. Every line keeps its number.
     code: String,
 }
 
@@ -30,82 +34,80 @@ impl File {
         Self { path: path.to_owned(), text: text.to_owned(), code: text::code(text) }
     }
 
-    /// The path under `src/`, or None.
+    /// Returns the path below `src/`, or `None` for a file elsewhere.
     fn in_src(&self) -> Option<&str> {
         self.path.strip_prefix("src/")
     }
 }
 
+/// Returns the directory of the repository.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// All Rust files under these folders of the repository.
-fn files(folders: &[&str]) -> Vec<File> {
-    let mut open: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();
+/// Reads all Rust files in these directories of the repository, in the order of their paths.
+fn files(directories: &[&str]) -> Vec<File> {
+    let mut open: Vec<PathBuf> = directories.iter().map(|directory| root().join(directory)).collect();
     let mut files = Vec::new();
     while let Some(path) = open.pop() {
-        // Where another package's build lies.
+        // The build directory of another package.
         if path.ends_with("target") {
             continue;
         }
         if path.is_dir() {
-            open.extend(path.read_dir().expect("a folder").map(|entry| entry.expect("an entry").path()));
-        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            open.extend(path.read_dir().expect("a directory").map(|entry| entry.expect("an entry").path()));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text = std::fs::read_to_string(&path).expect("UTF-8");
             let relative = path.strip_prefix(root()).expect("inside").to_string_lossy().into_owned();
             files.push(File::new(&relative, &text));
         }
     }
-    assert!(!files.is_empty(), "no Rust files in {folders:?}");
+    assert!(!files.is_empty(), "no Rust files in {directories:?}");
     files.sort_by(|a, b| a.path.cmp(&b.path));
     files
 }
 
-/// Runs a rule over every file.
-fn hold(files: &[File], rule: impl Fn(&File) -> Vec<String>) {
-    let complaints: Vec<String> = files.iter().flat_map(rule).collect();
-    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+/// Checks a rule for every file.
+fn assert_no_violations(files: &[File], rule: impl Fn(&File) -> Vec<String>) {
+    let violations: Vec<String> = files.iter().flat_map(rule).collect();
+    assert!(violations.is_empty(), "\n{}", violations.join("\n"));
 }
 
-fn opens_with_docs(file: &File) -> Vec<String> {
-    let opens = file.text.starts_with("//! ");
-    let complaint = || {
-        format!("{}: begin it with `//!` and what it is, what comes in and goes out, what holds", file.path)
+/// Checks that a file begins with a module doc.
+fn check_module_doc(file: &File) -> Vec<String> {
+    let violation = || {
+        format!(
+            "{}: begin the file with a module doc (`//! `): name its subject with a noun or a verb in the third person, \
+             then its input, output and invariants",
+            file.path
+        )
     };
-    if opens { Vec::new() } else { vec![complaint()] }
+    if file.text.starts_with("//! ") { Vec::new() } else { vec![violation()] }
 }
 
 #[test]
-fn every_file_opens_with_what_it_is() {
-    hold(&files(&["src", "tests", "loadtest/src"]), opens_with_docs);
-    assert_eq!(opens_with_docs(&File::new("src/x.rs", "use std::io;\n//! late\n")).len(), 1);
+fn every_file_begins_with_a_module_doc() {
+    assert_no_violations(&files(&["src", "tests", "loadtest/src"]), check_module_doc);
+    assert_eq!(check_module_doc(&File::new("src/x.rs", "use std::io;\n//! late\n")).len(), 1);
 }
 
-fn doubled<'a>(words: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut met = BTreeSet::new();
-    words.filter(|word| !met.insert(*word)).collect()
+/// Returns the words that occur more than once.
+fn duplicates<'a>(words: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = BTreeSet::new();
+    words.filter(|word| !seen.insert(*word)).collect()
 }
 
 #[test]
-fn a_problem_s_code_and_title_stand_once_in_the_table() {
-    assert_eq!(
-        doubled(problem::ALL.iter().map(|kind| kind.code)),
-        [""; 0],
-        "give each problem a code of its own"
-    );
-    assert_eq!(
-        doubled(problem::ALL.iter().map(|kind| kind.title)),
-        [""; 0],
-        "say what is particular to each"
-    );
-    assert_eq!(doubled(["a", "b", "a"].into_iter()), ["a"]);
+fn each_problem_has_a_code_and_a_title_of_its_own() {
+    let codes = duplicates(problem::ALL.iter().map(|kind| kind.code));
+    assert_eq!(codes, [""; 0], "give each problem a code of its own");
+    let titles = duplicates(problem::ALL.iter().map(|kind| kind.title));
+    assert_eq!(titles, [""; 0], "give each problem a title of its own that says what happened");
+    assert_eq!(duplicates(["a", "b", "a"].into_iter()), ["a"]);
     for kind in problem::ALL {
-        assert!((400..600).contains(&kind.status), "{}: {} is no refusal", kind.code, kind.status);
-        assert!(
-            kind.code.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'),
-            "{}: not snake_case",
-            kind.code
-        );
+        let (code, status) = (kind.code, kind.status);
+        assert!((400..600).contains(&status), "{code}: {status} is not the status of an error");
+        let is_snake_case = code.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+        assert!(is_snake_case, "{code}: write the code in snake_case");
     }
 }

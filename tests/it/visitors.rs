@@ -1,4 +1,4 @@
-//! Records become profiles: what a profile says, whose it is, and what it may hold.
+//! Folding of records into profiles: the contents, the owner and the bounds of a profile.
 
 mod bounds;
 mod encoding;
@@ -11,15 +11,15 @@ mod shown;
 mod touches;
 mod traits;
 
-use parallax::visitors::apply::{Applier, Keys};
-use parallax::visitors::log::bloom::Whose;
-use parallax::visitors::log::{Kind, Record};
-use parallax::visitors::profile::Counted;
-use parallax::visitors::profile::profile::{Entry, Profile};
-use parallax::visitors::store::table::{Key, Table};
+use parallax::testing::visitors::apply::{KeyHasher, ProfileUpdater};
+use parallax::testing::visitors::log::bloom::IdKind;
+use parallax::testing::visitors::log::{Record, RecordKind};
+use parallax::testing::visitors::profile::FoldCounts;
+use parallax::testing::visitors::profile::profile::{Profile, TableEntry};
+use parallax::testing::visitors::store::table::{Key, Table};
 use serde_json::{Value, json};
 
-use self::shown::Shown;
+use self::shown::ProfileView;
 use crate::dice::Dice;
 
 /// 2026-01-05T10:00:00Z.
@@ -29,15 +29,15 @@ const DAY_MS: i64 = 24 * 60 * MINUTE_MS;
 const SECRET: [u8; 16] = *b"secret of a test";
 const SITE: &str = "acme";
 
-/// How often a property is tried.
+/// Returns the number of seeds for a property: `quick`, or 30 times as many if `PARALLAX_LONG` is 1.
 fn rounds(quick: u64) -> u64 {
     if std::env::var_os("PARALLAX_LONG").is_some_and(|long| long == "1") { 30 * quick } else { quick }
 }
 
-/// What is sent.
+/// An event as a client sends it.
 #[derive(Debug, Clone)]
-struct Sent {
-    kind: Kind,
+struct SentEvent {
+    kind: RecordKind,
     at_ms: i64,
     anon_id: Option<String>,
     user_id: Option<String>,
@@ -47,8 +47,8 @@ struct Sent {
     bot: bool,
 }
 
-impl Sent {
-    fn new(kind: Kind, at_ms: i64) -> Self {
+impl SentEvent {
+    fn new(kind: RecordKind, at_ms: i64) -> Self {
         Self {
             kind,
             at_ms,
@@ -62,30 +62,30 @@ impl Sent {
     }
 
     fn page(path: &str, at_ms: i64) -> Self {
-        Self { path: Some(path.to_owned()), ..Self::new(Kind::Page, at_ms) }
+        Self { path: Some(path.to_owned()), ..Self::new(RecordKind::Page, at_ms) }
     }
 
     fn track(event: &str, at_ms: i64) -> Self {
-        Self { event: Some(event.to_owned()), ..Self::new(Kind::Track, at_ms) }
+        Self { event: Some(event.to_owned()), ..Self::new(RecordKind::Track, at_ms) }
     }
 
     fn identify(traits: &Value, at_ms: i64) -> Self {
-        Self { payload: json!({ "traits": traits }), ..Self::new(Kind::Identify, at_ms) }
+        Self { payload: json!({ "traits": traits }), ..Self::new(RecordKind::Identify, at_ms) }
     }
 
     fn profile(operations: Value, at_ms: i64) -> Self {
-        Self { payload: operations, ..Self::new(Kind::Profile, at_ms) }
+        Self { payload: operations, ..Self::new(RecordKind::Profile, at_ms) }
     }
 
     fn alias(previous_id: &str, at_ms: i64) -> Self {
-        Self { payload: json!({ "previousId": previous_id }), ..Self::new(Kind::Alias, at_ms) }
+        Self { payload: json!({ "previousId": previous_id }), ..Self::new(RecordKind::Alias, at_ms) }
     }
 
-    fn of(self, anon_id: &str) -> Self {
+    fn of_anon(self, anon_id: &str) -> Self {
         Self { anon_id: Some(anon_id.to_owned()), ..self }
     }
 
-    fn by(self, user_id: &str) -> Self {
+    fn of_user(self, user_id: &str) -> Self {
         Self { user_id: Some(user_id.to_owned()), ..self }
     }
 
@@ -94,12 +94,12 @@ impl Sent {
     }
 }
 
-/// A table, and what it takes.
+/// A table of profiles, and the updater that folds records into it.
 struct World {
     table: Table,
-    applier: Applier,
-    keys: Keys,
-    counted: Counted,
+    updater: ProfileUpdater,
+    keys: KeyHasher,
+    counts: FoldCounts,
     cost_max: u64,
 }
 
@@ -111,25 +111,25 @@ impl World {
     fn bounded(cost_max: u64) -> Self {
         Self {
             table: Table::new(),
-            applier: Applier::new(SECRET),
-            keys: Keys::new(SECRET),
-            counted: Counted::default(),
+            updater: ProfileUpdater::new(SECRET),
+            keys: KeyHasher::new(SECRET),
+            counts: FoldCounts::default(),
             cost_max,
         }
     }
 
-    /// What stands after these.
-    fn after(sent: &[Sent]) -> Self {
+    /// Returns a world after these events.
+    fn after(sent: &[SentEvent]) -> Self {
         let mut world = Self::new();
         sent.iter().for_each(|sent| world.send(sent));
         world
     }
 
-    fn send(&mut self, sent: &Sent) {
+    fn send(&mut self, sent: &SentEvent) {
         self.send_to(SITE, sent);
     }
 
-    fn send_to(&mut self, site: &str, sent: &Sent) {
+    fn send_to(&mut self, site: &str, sent: &SentEvent) {
         let payload = sent.payload.to_string();
         let record = Record {
             kind: sent.kind,
@@ -149,37 +149,37 @@ impl World {
             ip: None,
             payload: &payload,
         };
-        self.applier.apply(&mut self.table, &record, self.cost_max, &mut self.counted);
+        self.updater.apply(&mut self.table, &record, self.cost_max, &mut self.counts);
     }
 
-    fn key(&mut self, whose: Whose, id: &str) -> Key {
-        self.keys.of(SITE, whose, id)
+    fn key(&mut self, kind: IdKind, id: &str) -> Key {
+        self.keys.key(SITE, kind, id)
     }
 
-    /// The profile of an anonymous id, or that of its user.
+    /// Returns the encoded profile of an anonymous ID, or of the user that it is linked to.
     fn value_of_anon(&mut self, id: &str) -> Option<&[u8]> {
-        let key = self.key(Whose::Anon, id);
-        match Entry::read(self.table.get(key)?)? {
-            Entry::Alias(key) => self.table.get(key),
-            Entry::Profile(_) => self.table.get(key),
+        let key = self.key(IdKind::Anon, id);
+        match TableEntry::decode(self.table.get(key)?)? {
+            TableEntry::Alias(key) => self.table.get(key),
+            TableEntry::Profile(_) => self.table.get(key),
         }
     }
 
-    fn of_anon(&mut self, id: &str) -> Option<Profile<'_>> {
-        self.value_of_anon(id).and_then(Profile::read)
+    fn profile_of_anon(&mut self, id: &str) -> Option<Profile<'_>> {
+        self.value_of_anon(id).and_then(Profile::decode)
     }
 
-    fn of_user(&mut self, id: &str) -> Option<Profile<'_>> {
-        let key = self.key(Whose::User, id);
-        self.table.get(key).and_then(Profile::read)
+    fn profile_of_user(&mut self, id: &str) -> Option<Profile<'_>> {
+        let key = self.key(IdKind::User, id);
+        self.table.get(key).and_then(Profile::decode)
     }
 
-    fn shown_anon(&mut self, id: &str) -> Option<Shown> {
-        self.of_anon(id).map(|profile| Shown::of(&profile))
+    fn view_anon(&mut self, id: &str) -> Option<ProfileView> {
+        self.profile_of_anon(id).map(|profile| ProfileView::of(&profile))
     }
 
-    fn shown_user(&mut self, id: &str) -> Option<Shown> {
-        self.of_user(id).map(|profile| Shown::of(&profile))
+    fn view_user(&mut self, id: &str) -> Option<ProfileView> {
+        self.profile_of_user(id).map(|profile| ProfileView::of(&profile))
     }
 }
 

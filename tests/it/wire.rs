@@ -1,5 +1,6 @@
-//! Edge and the operator's address on the wire, against the interface: what is asked and what is
-//! answered, byte by byte. Sites are compiled in memory; the tests of a theme share one server.
+//! Tests of the HTTP interface, byte by byte, on the public address and the admin address.
+//!
+//! Sites are compiled in memory. The tests of one topic share a server.
 
 mod basics;
 mod combinations;
@@ -30,14 +31,16 @@ use serde_json::{Value, json};
 
 use crate::harness::{Response, Server, snapshot};
 
-/// A server that tests share while any of them runs, so that a theme costs about one start, and
-/// no process outlives the tests: who asked for it, a test's thread, holds it until its end.
-struct Shared {
+/// A server that tests share while any of them runs, so that a topic costs about one server start.
+///
+/// The thread of each test that asked for the server holds it until the thread ends, so no process outlives
+/// the tests.
+struct SharedServer {
     running: Mutex<Weak<Server>>,
     start: fn() -> Server,
 }
 
-impl Shared {
+impl SharedServer {
     const fn new(start: fn() -> Server) -> Self {
         Self { running: Mutex::new(Weak::new()), start }
     }
@@ -46,9 +49,9 @@ impl Shared {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let server = running.upgrade().unwrap_or_else(|| Arc::new((self.start)()));
         *running = Arc::downgrade(&server);
-        HELD.with_borrow_mut(|held| {
-            if !held.iter().any(|other| Arc::ptr_eq(other, &server)) {
-                held.push(Arc::clone(&server));
+        HELD_SERVERS.with_borrow_mut(|servers| {
+            if !servers.iter().any(|other| Arc::ptr_eq(other, &server)) {
+                servers.push(Arc::clone(&server));
             }
         });
         server
@@ -56,10 +59,10 @@ impl Shared {
 }
 
 thread_local! {
-    static HELD: RefCell<Vec<Arc<Server>>> = const { RefCell::new(Vec::new()) };
+    static HELD_SERVERS: RefCell<Vec<Arc<Server>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The `site.json` of site `id` with `more` members.
+/// Returns the `site.json` of site `id` with the members of `more` added.
 fn site_file(id: &str, more: Value) -> String {
     let mut site = json!({ "site": id, "trackingId": format!("track_{id}"), "name": id });
     let more = more.as_object().expect("an object").clone();
@@ -67,35 +70,35 @@ fn site_file(id: &str, more: Value) -> String {
     site.to_string()
 }
 
-/// The snapshot of a site with this `site.json` and these route files.
-fn compiled(site: &str, routes: &[String], version: u64) -> Vec<u8> {
+/// Compiles the snapshot of a site with this `site.json` and these route files.
+fn compile_site(site: &str, routes: &[String], version: u64) -> Vec<u8> {
     let names: Vec<String> = (0..routes.len()).map(|i| format!("routes/{i}.json")).collect();
     let mut files = vec![("site.json", site)];
     files.extend(names.iter().map(String::as_str).zip(routes.iter().map(String::as_str)));
     snapshot(&files, version)
 }
 
-/// The snapshot of site `acme`, as version 1.
-fn acme(routes: &[String]) -> Vec<u8> {
-    compiled(&site_file("acme", json!({})), routes, 1)
+/// Compiles version 1 of the site `acme` with these route files.
+fn acme_snapshot(routes: &[String]) -> Vec<u8> {
+    compile_site(&site_file("acme", json!({})), routes, 1)
 }
 
-/// A server of site `acme` with these routes.
-fn serving(routes: &[String]) -> Server {
-    Server::start(&[("acme.snapshot", &acme(routes))], &[])
+/// Starts a server for the site `acme` with these route files.
+fn start_server(routes: &[String]) -> Server {
+    Server::start(&[("acme.snapshot", &acme_snapshot(routes))], &[])
 }
 
-/// A route file: `path` shows these zones.
+/// Returns a route file in which `path` has a layout with these zones.
 fn page(path: &str, zones: Value) -> String {
     json!({ "path": path, "layout": { "root": { "props": {} }, "zones": zones } }).to_string()
 }
 
-/// A route file: `path` leads to `to`.
+/// Returns a route file in which `path` redirects to `to`.
 fn redirect(path: &str, to: &str, status: u16) -> String {
     json!({ "path": path, "redirect": { "to": to, "status": status } }).to_string()
 }
 
-/// A personalized zone whose variants hold a node named like them.
+/// Returns a personalized zone. Each variant contains one node with the key of the variant as its ID.
 fn zone(variants: &[&str], rules: Value) -> Value {
     let nodes = variants.iter().map(|key| ((*key).to_owned(), json!([node(key)])));
     json!({
@@ -109,8 +112,8 @@ fn node(id: &str) -> Value {
     json!({ "id": id, "type": "Text", "props": {} })
 }
 
-/// `text` with everything escaped that is not unreserved.
-fn escaped(text: &str) -> String {
+/// Percent-encodes every byte of `text` except unreserved characters (RFC 3986, section 2.3).
+fn percent_encode(text: &str) -> String {
     let escape = |byte: u8| match byte {
         b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
         _ => format!("%{byte:02X}"),
@@ -118,18 +121,18 @@ fn escaped(text: &str) -> String {
     text.bytes().map(escape).collect()
 }
 
-/// The target that resolves `route` of acme, escaped as a form would, with `more` parameters.
-fn resolve(route: &str, more: &str) -> String {
-    format!("/v1/resolve?site=acme&route={}{more}", escaped(route))
+/// Returns the target that resolves `route` of acme, percent-encoded, followed by the parameters in `more`.
+fn resolve_target(route: &str, more: &str) -> String {
+    format!("/v1/resolve?site=acme&route={}{more}", percent_encode(route))
 }
 
-/// The answer without what differs from request to request.
-fn lasting(mut response: Response) -> Response {
+/// Removes the fields that differ on each request, `Date` and `X-Request-Id`.
+fn comparable(mut response: Response) -> Response {
     response.fields.retain(|(name, _)| name != "date" && name != "x-request-id");
     response
 }
 
-/// Status and code of a problem.
+/// Returns the status and the code of a problem.
 fn problem(response: &Response) -> (u16, String) {
     (response.status, response.code())
 }

@@ -1,7 +1,7 @@
 import schemathesis
 from hypothesis import strategies as st
 
-# A cursor is opaque: what is made up is refused. The only one known without asking is none.
+# A cursor is opaque, and the server rejects made-up cursors. Without a previous response only the empty one is known.
 schemathesis.openapi.format("cursor", st.just(""))
 
 @schemathesis.check
@@ -15,7 +15,7 @@ def only_undeclared_parameters_are_refused(ctx, response, case):
     place = said.get("param") or said.get("pointer") or ""
     assert said["code"] == "invalid_param" and place.startswith(("params.", "/params/")), said
 
-# No portable pattern can say that a zone stands at most once.
+# A portable pattern cannot express that a zone occurs at most once.
 _name = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True)
 _pairs = st.lists(st.tuples(_name, _name), max_size=5, unique_by=lambda pair: pair[0])
 schemathesis.openapi.format("variants", _pairs.map(lambda pairs: ",".join(":".join(pair) for pair in pairs)))

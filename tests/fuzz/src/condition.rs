@@ -1,11 +1,11 @@
-//! A condition is read, compiled and evaluated without a panic, whatever it is; so is a program, whoever made it.
+//! Any condition is read, compiled and evaluated without a panic, and any program is evaluated without one.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use parallax::condition::{
-    Condition, Document, Encoded, Evaluator, Field, Kind, Memo, Patterns, Value, Vocabulary, encode, lenient,
-    strict,
+use parallax::testing::condition::{
+    Condition, Document, EncodedDocument, Evaluator, Field, FieldKind, Memo, Patterns, Value, Vocabulary,
+    encode, parse_lenient, parse_strict,
 };
 use serde_json::{Value as Json, json};
 
@@ -23,17 +23,17 @@ static DOCUMENT: LazyLock<Vec<u8>> = LazyLock::new(|| {
     bytes
 });
 
-/// The first byte says what the others are: with an odd one a program, else a condition in JSON.
+/// An odd first byte: the other bytes are a program. An even one: they are a condition in JSON.
 pub fn condition(bytes: &[u8]) {
-    let Some((how, bytes)) = bytes.split_first() else { return };
-    if how & 1 == 1 {
+    let Some((kind, bytes)) = bytes.split_first() else { return };
+    if kind & 1 == 1 {
         return run(bytes, &[]);
     }
     let Ok(source) = serde_json::from_slice(bytes) else { return };
-    compile_and_run(&lenient(&source, &GROUPS));
-    match strict(&source, &Site) {
+    compile_and_run(&parse_lenient(&source, &GROUPS));
+    match parse_strict(&source, &Site) {
         Ok(condition) => compile_and_run(&condition),
-        Err(faults) => assert!(faults.iter().all(|fault| fault.to_string().contains("expected "))),
+        Err(errors) => assert!(errors.iter().all(|error| error.to_string().contains("expected "))),
     }
 }
 
@@ -44,13 +44,14 @@ fn compile_and_run(condition: &Condition) {
     }
 }
 
-/// Explaining agrees with deciding.
+/// Evaluates a program and checks that explaining agrees with deciding.
 fn run(program: &[u8], sources: &[String]) {
     let Ok(patterns) = Patterns::new(sources) else { return };
-    let encoded = Encoded { root: Value::decode(&DOCUMENT).expect("just encoded"), now_ms: 100 * 86_400_000 };
+    let encoded =
+        EncodedDocument { root: Value::decode(&DOCUMENT).expect("just encoded"), now_ms: 100 * 86_400_000 };
     let mut evaluator = Evaluator {
         document: &Visitor(encoded),
-        // One that is sound by itself, and the program as its own.
+        // Audience 0 is the empty program. Audience 1 is the program itself.
         audiences: &[&[][..], program][..],
         patterns: &patterns,
         memo: &mut Memo::default(),
@@ -68,16 +69,16 @@ const ANY: u16 = 0;
 const SEEN: u16 = 1;
 const EVENTS: u16 = 2;
 
-/// What a strict condition may name.
+/// The names that a strict condition may use.
 struct Site;
 
 impl Vocabulary for Site {
     fn field(&self, path: &str) -> Result<Field, Option<String>> {
         let (code, kind) = match path {
-            "seen" => (SEEN, Kind::Time),
-            _ if path.starts_with("events.") => (EVENTS, Kind::History),
+            "seen" => (SEEN, FieldKind::Time),
+            _ if path.starts_with("events.") => (EVENTS, FieldKind::History),
             _ if path.starts_with('x') => return Err(Some("seen".to_owned())),
-            _ => (ANY, Kind::Any),
+            _ => (ANY, FieldKind::Any),
         };
         Ok(Field { code, name: path.to_owned(), kind })
     }
@@ -103,8 +104,8 @@ impl Vocabulary for Site {
     }
 }
 
-/// The document; every event happened three times, the last time when it is asked.
-struct Visitor<'d>(Encoded<'d>);
+/// The document. Every event happened three times, the last time now.
+struct Visitor<'d>(EncodedDocument<'d>);
 
 impl Document for Visitor<'_> {
     fn get(&self, _code: u16, name: &str) -> Option<Value<'_>> {

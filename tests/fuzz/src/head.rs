@@ -1,12 +1,12 @@
-//! A head is read alike whatever follows it, and never before it is whole.
+//! A head is parsed independently of the bytes after it, and never before it is complete.
 
-use parallax::http::request::{Body, Parsed, parse};
-use parallax::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX, TARGET_BYTES_MAX};
+use parallax::testing::http::request::{BodyFraming, ParseOutcome, parse};
+use parallax::testing::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX, TARGET_BYTES_MAX};
 
-/// Prefixes that are looked at; of longer bytes not every one.
+/// Approximate number of prefixes that are parsed. Of longer inputs some prefixes are skipped.
 const PREFIXES: usize = 512;
 
-/// The bytes of a connection.
+/// Parses the bytes of a connection, whole and in prefixes.
 pub fn head(bytes: &[u8]) {
     let whole = read(bytes);
     if let Read::Whole(_, length) = whole {
@@ -18,7 +18,8 @@ pub fn head(bytes: &[u8]) {
     for end in (0..bytes.len()).step_by(1 + bytes.len() / PREFIXES) {
         match read(&bytes[..end]) {
             Read::Partial => {}
-            // Of two mistakes the one that has come is told.
+            // With two errors in the bytes a prefix may be refused for another one. So codes are not
+            // compared.
             Read::Refused => assert_eq!(whole, Read::Refused, "refused at {end}"),
             early => assert_eq!(whole, early, "whole at {end}"),
         }
@@ -29,24 +30,27 @@ pub fn head(bytes: &[u8]) {
 enum Read {
     Partial,
     Refused,
-    /// All that it says, and its bytes.
+    /// The parsed request as text, and the bytes of its head.
     Whole(String, usize),
 }
 
 fn read(bytes: &[u8]) -> Read {
     match parse(bytes, Some("cf-ipcountry")) {
-        Parsed::Partial => {
+        ParseOutcome::Partial => {
             assert!(bytes.len() < HEAD_BYTES_MAX);
             Read::Partial
         }
-        Parsed::Refused(problem) => {
+        ParseOutcome::Rejected(problem) => {
             assert!((400..600).contains(&problem.kind.status));
             Read::Refused
         }
-        Parsed::Whole(request, length) => {
+        ParseOutcome::Complete(request, length) => {
             assert!(length <= bytes.len().min(HEAD_BYTES_MAX));
             assert!(request.path.len() + request.query.len() <= TARGET_BYTES_MAX);
-            assert!(matches!(request.body, Body::Chunked | Body::Length(0..=BODY_BYTES_MAX)));
+            assert!(matches!(
+                request.body_framing,
+                BodyFraming::Chunked | BodyFraming::Length(0..=BODY_BYTES_MAX)
+            ));
             Read::Whole(format!("{request:?}"), length)
         }
     }

@@ -1,6 +1,7 @@
-//! What is fuzzed: each target takes any bytes, and panics where something does not hold.
+//! The fuzz targets. Each takes any bytes and panics if a property does not hold.
 //!
-//! `fuzz_targets/` hands them what libFuzzer makes up; the quick tests hand them the seeds, and mistakes made of these.
+//! `fuzz_targets/` calls them with inputs of libFuzzer. The quick tests call them with the seeds and with
+//! mutated seeds.
 
 pub mod body;
 pub mod condition;
@@ -13,10 +14,10 @@ pub mod site;
 pub mod snapshot;
 pub mod variants;
 
-/// A target: its name, which is also that of its seeds' folder, and what is done with the bytes.
+/// A target: its name, which is also the name of its seed directory, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// All of them.
+/// All targets.
 pub const TARGETS: [Target; 8] = [
     ("body", body::body),
     ("condition", condition::condition),

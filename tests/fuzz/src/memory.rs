@@ -1,4 +1,4 @@
-//! A disk in memory on which nothing fails.
+//! A disk in memory that never fails.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -6,35 +6,35 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use parallax::storage::disk::{Disk, DiskFile};
+use parallax::testing::storage::disk::{Disk, DiskFile};
 
 type Bytes = Arc<Mutex<Vec<u8>>>;
 
-/// Files by their paths; locks are no concern of it.
+/// The files by path. Locking always succeeds.
 #[derive(Default)]
 pub struct MemoryDisk(Mutex<BTreeMap<PathBuf, Bytes>>);
 
 impl MemoryDisk {
     pub fn put(&self, path: &Path, bytes: &[u8]) {
-        open(&self.0).insert(path.to_owned(), Arc::new(Mutex::new(bytes.to_vec())));
+        lock_mutex(&self.0).insert(path.to_owned(), Arc::new(Mutex::new(bytes.to_vec())));
     }
 
     pub fn bytes(&self, path: &Path) -> Vec<u8> {
-        let file = self.file(path).expect("it is there");
-        open(&file).clone()
+        let file = self.file(path).expect("the file exists");
+        lock_mutex(&file).clone()
     }
 
     fn file(&self, path: &Path) -> io::Result<Bytes> {
-        open(&self.0).get(path).cloned().ok_or_else(|| ErrorKind::NotFound.into())
+        lock_mutex(&self.0).get(path).cloned().ok_or_else(|| ErrorKind::NotFound.into())
     }
 }
 
-fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 impl Disk for MemoryDisk {
-    fn make_folder(&self, _: &Path) -> io::Result<()> {
+    fn create_directory(&self, _: &Path) -> io::Result<()> {
         Ok(())
     }
 
@@ -42,14 +42,14 @@ impl Disk for MemoryDisk {
         Ok(Box::new(()))
     }
 
-    fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
-        let files = open(&self.0);
-        let names = files.keys().filter(|path| path.parent() == Some(folder));
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        let files = lock_mutex(&self.0);
+        let names = files.keys().filter(|path| path.parent() == Some(directory));
         Ok(names.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect())
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        if open(&self.0).contains_key(path) {
+        if lock_mutex(&self.0).contains_key(path) {
             return Err(ErrorKind::AlreadyExists.into());
         }
         self.put(path, b"");
@@ -65,35 +65,35 @@ impl Disk for MemoryDisk {
     }
 
     fn truncate(&self, path: &Path, length: u64) -> io::Result<()> {
-        open(&*self.file(path)?).resize(length as usize, 0);
+        lock_mutex(&*self.file(path)?).resize(length as usize, 0);
         Ok(())
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let mut files = open(&self.0);
+        let mut files = lock_mutex(&self.0);
         let file = files.remove(from).ok_or(ErrorKind::NotFound)?;
         files.insert(to.to_owned(), file);
         Ok(())
     }
 
     fn unlink(&self, path: &Path) -> io::Result<()> {
-        open(&self.0).remove(path).map(drop).ok_or_else(|| ErrorKind::NotFound.into())
+        lock_mutex(&self.0).remove(path).map(drop).ok_or_else(|| ErrorKind::NotFound.into())
     }
 
-    fn sync_folder(&self, _: &Path) -> io::Result<()> {
+    fn sync_directory(&self, _: &Path) -> io::Result<()> {
         Ok(())
     }
 }
 
 struct MemoryFile {
     bytes: Bytes,
-    /// Where what was appended ends.
+    /// End of the appended bytes. Reserved bytes may follow.
     end: usize,
 }
 
 impl DiskFile for MemoryFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let (mut file, end) = (open(&self.bytes), self.end + bytes.len());
+        let (mut file, end) = (lock_mutex(&self.bytes), self.end + bytes.len());
         let length = file.len().max(end);
         file.resize(length, 0);
         file[self.end..end].copy_from_slice(bytes);
@@ -102,17 +102,17 @@ impl DiskFile for MemoryFile {
     }
 
     fn reserve(&mut self, range: Range<u64>) -> io::Result<u64> {
-        open(&self.bytes).resize(range.end as usize, 0);
+        lock_mutex(&self.bytes).resize(range.end as usize, 0);
         Ok(range.end - range.start)
     }
 
     fn trim(&mut self) -> io::Result<()> {
-        open(&self.bytes).truncate(self.end);
+        lock_mutex(&self.bytes).truncate(self.end);
         Ok(())
     }
 
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
-        let file = open(&self.bytes);
+        let file = lock_mutex(&self.bytes);
         let bytes = file.get(at as usize..).unwrap_or_default();
         let length = bytes.len().min(into.len());
         into[..length].copy_from_slice(&bytes[..length]);
@@ -124,6 +124,6 @@ impl DiskFile for MemoryFile {
     }
 
     fn length(&self) -> io::Result<u64> {
-        Ok(open(&self.bytes).len() as u64)
+        Ok(lock_mutex(&self.bytes).len() as u64)
     }
 }

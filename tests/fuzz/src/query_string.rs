@@ -1,7 +1,7 @@
-//! Parameters are what a naive reading of the query string says.
+//! Parsed parameters equal those of a naive parser of the query string.
 
-use parallax::http::params::{Group, Param, Params};
-use parallax::limits::QUERY_PARAMS_MAX;
+use parallax::testing::http::params::{Param, ParamGroup, Params};
+use parallax::testing::limits::QUERY_PARAMS_MAX;
 
 const PARAMS: [Param; 18] = [
     Param::TrackingId,
@@ -24,15 +24,15 @@ const PARAMS: [Param; 18] = [
     Param::Include,
 ];
 
-/// A query string, where it is text.
+/// Parses a query string. Ignores bytes that are not UTF-8.
 pub fn query_string(bytes: &[u8]) {
     let Ok(query) = std::str::from_utf8(bytes) else { return };
     let pairs: Vec<Pair> = query.split('&').map(pair).collect();
-    named(query, &pairs);
-    grouped(query, &pairs);
+    check_params(query, &pairs);
+    check_group(query, &pairs);
 }
 
-/// Name and value, decoded.
+/// A decoded name and value.
 type Pair = (Vec<u8>, Vec<u8>);
 
 fn pair(text: &str) -> Pair {
@@ -53,7 +53,7 @@ fn decoded(text: &str) -> Vec<u8> {
     decoded
 }
 
-fn named(query: &str, pairs: &[Pair]) {
+fn check_params(query: &str, pairs: &[Pair]) {
     let values = |param: Param| -> Vec<&[u8]> {
         let of = pairs.iter().filter(|(name, _)| name == param.name().as_bytes());
         of.map(|(_, value)| &value[..]).collect()
@@ -63,19 +63,20 @@ fn named(query: &str, pairs: &[Pair]) {
         [value] => std::str::from_utf8(value).is_ok(),
         _ => false,
     };
-    let mut room = Vec::new();
-    match Params::read(query, &mut room) {
+    let mut scratch = Vec::new();
+    match Params::parse(query, &mut scratch) {
         Err(problem) => assert!(!PARAMS.iter().all(is_right), "{}", problem.kind.code),
         Ok(params) => {
             for param in PARAMS {
-                let sent: Vec<&[u8]> = params.sent(param).into_iter().map(str::as_bytes).collect();
+                let sent: Vec<&[u8]> =
+                    params.get_even_if_empty(param).into_iter().map(str::as_bytes).collect();
                 assert_eq!(sent, values(param), "{}", param.name());
             }
         }
     }
 }
 
-fn grouped(query: &str, pairs: &[Pair]) {
+fn check_group(query: &str, pairs: &[Pair]) {
     let group = pairs.iter().filter_map(|(name, value)| Some((name.strip_prefix(b"params.")?, &value[..])));
     let group: Vec<(&[u8], &[u8])> = group.take(QUERY_PARAMS_MAX + 1).collect();
     let is_text = |bytes: &[u8]| std::str::from_utf8(bytes).is_ok();
@@ -83,8 +84,8 @@ fn grouped(query: &str, pairs: &[Pair]) {
         let (name, value) = group[at];
         is_text(name) && is_text(value) && group[..at].iter().all(|(other, _)| *other != name)
     };
-    let mut room = Vec::new();
-    match Group::read(query, "params", &mut room) {
+    let mut scratch = Vec::new();
+    match ParamGroup::parse(query, "params", &mut scratch) {
         Err(problem) => assert!(!(0..group.len()).all(is_right), "{}", problem.kind.code),
         Ok(read) => {
             let read: Vec<_> =

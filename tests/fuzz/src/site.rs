@@ -1,10 +1,10 @@
-//! A site in memory, and its snapshot.
+//! A site in memory and its snapshot.
 
-use parallax::site::compile::compile;
-use parallax::site::source::files::Files;
-use parallax::site::source::read::read;
+use parallax::testing::site::compile::compile;
+use parallax::testing::site::source::files::Files;
+use parallax::testing::site::source::read::read;
 
-/// A bit of everything that a snapshot can hold, and small.
+/// A small site with nearly every feature of a snapshot.
 pub const FILES: [(&str, &str); 8] = [
     ("site.json", r#"{"site":"acme","trackingId":"track_acme","name":"Acme"}"#),
     ("audiences.json", r#"{"german":{"when":{"locale":{"$regex":"^de"}}}}"#),
@@ -37,7 +37,7 @@ pub const FILES: [(&str, &str); 8] = [
     ("routes/old.json", r#"{"path":"/old/*","redirect":{"to":"/","status":308}}"#),
 ];
 
-/// Compiles a site made of `files`, as `version`.
+/// Compiles a site from `files`, as version `version`.
 pub fn snapshot(files: &[(&str, &str)], version: u64) -> Vec<u8> {
     let files = Files::from_memory(files.iter().map(|(path, text)| (*path, text.as_bytes())));
     let (source, mistakes) = read(&files, &|_, _| {});

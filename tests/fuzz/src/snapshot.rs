@@ -1,4 +1,4 @@
-//! Whatever a file holds, it is refused, or served without a panic.
+//! Any snapshot file is refused, or served without a panic.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -6,31 +6,32 @@ use std::io::{Seek, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, LazyLock};
 
-use parallax::api::{Desk, Settings};
-use parallax::clock;
-use parallax::http::request::{Arrival, Parsed, Surface, parse};
-use parallax::resolve::user_agent::Agents;
-use parallax::site::catalog::catalog::{Catalog, Current};
-use parallax::site::catalog::versions::Versions;
-use parallax::site::snapshot::format::{HEADER_BYTES, Header};
-use parallax::site::snapshot::open::{Budget, Snapshot};
+use parallax::testing::api::{Handler, Settings};
+use parallax::testing::clock;
+use parallax::testing::http::request::{ParseOutcome, RequestMeta, Surface, parse};
+use parallax::testing::resolve::user_agent::UserAgentParser;
+use parallax::testing::site::catalog::catalog::{Catalog, CurrentCatalog};
+use parallax::testing::site::catalog::versions::Versions;
+use parallax::testing::site::snapshot::format::{HEADER_BYTES, Header};
+use parallax::testing::site::snapshot::open::{Snapshot, SnapshotBudget};
 
 use super::site::{self, FILES};
 
-/// A whole one, which is damaged.
+/// A valid snapshot. The target damages copies of it.
 static WHOLE: LazyLock<Vec<u8>> = LazyLock::new(|| site::snapshot(&FILES, 1));
 
-/// The first byte says what the others are: 0 a file, 1 what stands behind a header that has the right hash, else changes of a
-/// whole one under the right hash, three bytes each: where (little-endian), and what stands there then.
+/// The first byte gives the meaning of the other bytes. 0: a file. 1: the payload after a header with a
+/// valid hash. Else: changes of a valid payload, of three bytes each: offset (little-endian) and new byte.
+/// The hash is valid after the changes.
 pub fn snapshot(bytes: &[u8]) {
-    let Some((how, bytes)) = bytes.split_first() else { return };
-    let opened = match how {
+    let Some((kind, bytes)) = bytes.split_first() else { return };
+    let opened = match kind {
         0 => open(bytes),
-        1 => open(&sealed(bytes)),
-        _ => open(&sealed(&changed(bytes))),
+        1 => open(&with_header(bytes)),
+        _ => open(&with_header(&changed(bytes))),
     };
     if let Some(snapshot) = opened {
-        answers(snapshot);
+        request_everything(snapshot);
     }
 }
 
@@ -43,8 +44,8 @@ fn changed(changes: &[u8]) -> Vec<u8> {
     payload
 }
 
-fn sealed(payload: &[u8]) -> Vec<u8> {
-    [&Header::of(payload, 1).to_bytes()[..], payload].concat()
+fn with_header(payload: &[u8]) -> Vec<u8> {
+    [&Header::for_payload(payload, 1).to_bytes()[..], payload].concat()
 }
 
 pub fn open(bytes: &[u8]) -> Option<Snapshot> {
@@ -53,52 +54,57 @@ pub fn open(bytes: &[u8]) -> Option<Snapshot> {
     }
     FILE.with_borrow_mut(|file| {
         file.set_len(0).expect("cut");
-        file.rewind().expect("it is a file");
+        file.rewind().expect("rewinding works");
         file.write_all(bytes).expect("written");
-        file.rewind().expect("it is a file");
-        Snapshot::open_file(file, bytes.len() as u64, &Budget::new(u64::MAX)).ok()
+        file.rewind().expect("rewinding works");
+        Snapshot::open_file(file, bytes.len() as u64, &SnapshotBudget::new(u64::MAX)).ok()
     })
 }
 
-static AGENTS: LazyLock<Arc<Agents>> = LazyLock::new(|| Arc::new(Agents::new()));
+static AGENTS: LazyLock<Arc<UserAgentParser>> = LazyLock::new(|| Arc::new(UserAgentParser::new()));
 
-/// Asks for everything that the snapshot shows, in every way.
-pub fn answers(snapshot: Snapshot) {
+/// Requests the content of the snapshot with many combinations of parameters.
+pub fn request_everything(snapshot: Snapshot) {
     let snapshot = Arc::new(snapshot);
-    let current = Current::default();
-    let versions = Versions::default().and(&snapshot);
+    let current = CurrentCatalog::default();
+    let versions = Versions::default().with_snapshot(&snapshot);
     current.swap(Catalog::new(std::iter::once((Arc::clone(&snapshot), versions))));
     let settings = Settings { explain: true, ..Settings::default() };
-    let mut desk = Desk::new(settings, &current, Arc::clone(&AGENTS));
-    let arrival =
-        Arrival { peer: IpAddr::V4(Ipv4Addr::LOCALHOST), surface: Surface::Admin, at: clock::instant() };
+    let mut handler = Handler::new(settings, &current, Arc::clone(&AGENTS));
+    let arrival = RequestMeta {
+        peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        surface: Surface::Admin,
+        received_at: clock::instant(),
+    };
     let id = snapshot.site().site.as_str();
-    let mut asked = |target: &str| {
+    let mut get = |target: &str| {
         for coding in ["gzip", "identity"] {
             let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {coding}\r\n\r\n");
             let mut out = Vec::new();
             match parse(head.as_bytes(), None) {
-                Parsed::Whole(request, _) => {
-                    desk.answer(&request, &arrival, &mut out);
+                ParseOutcome::Complete(request, _) => {
+                    handler.handle(&request, &arrival, &mut out);
                 }
-                Parsed::Refused(problem) => desk.refuse(&problem, &mut out),
-                Parsed::Partial => unreachable!("the head is whole"),
+                ParseOutcome::Rejected(problem) => handler.reject_unparsed(&problem, &mut out),
+                ParseOutcome::Partial => unreachable!("the head is complete"),
             }
             assert!(out.starts_with(b"HTTP/1.1 "), "{head}");
         }
     };
     for path in ["/", "/x", "/blog/a", "/blog/a/b", "/item/a", "/old/x/y", "/%2F"] {
-        for how in
+        for params in
             ["", "&variants=", "&variants=hero:b,outer:b", "&explain=1&anonId=v", "&include=combinations"]
         {
             for endpoint in ["resolve", "variants", "routes"] {
-                asked(&format!("/v1/{endpoint}?site={id}&route={path}{how}"));
+                get(&format!("/v1/{endpoint}?site={id}&route={path}{params}"));
             }
         }
     }
-    for how in ["", "&params.s=a", "&params.n=1", "&params.n=2.5", "&params.s=b&params.n=-1", "&params.x=1"] {
+    for params in
+        ["", "&params.s=a", "&params.n=1", "&params.n=2.5", "&params.s=b&params.n=-1", "&params.x=1"]
+    {
         for limit in ["", "&limit=1", "&limit=100"] {
-            asked(&format!("/v1/query?site={id}&query=q{how}{limit}"));
+            get(&format!("/v1/query?site={id}&query=q{params}{limit}"));
         }
     }
 }

@@ -1,62 +1,62 @@
-//! What an author is told, and where.
+//! The text and the place of each diagnostic.
 
-use parallax::nearest::nearest;
-use parallax::site::source::diagnostics::{At, Mistake, Mistakes};
-use parallax::site::source::files::Files;
+use parallax::testing::nearest::nearest;
+use parallax::testing::site::source::diagnostics::{Diagnostic, Diagnostics, Target};
+use parallax::testing::site::source::files::Files;
 
-use super::{SITE, files, line, read_files, told, told_of};
+use super::{SITE, files, line, read_files, report_lines, report_lines_of};
 
-/// The mistakes in a page whose zones are these.
-fn told_of_zones(zones: &str) -> Vec<String> {
+/// Returns the diagnostics of a page with these zones.
+fn report_lines_of_zones(zones: &str) -> Vec<String> {
     let head = r#"{"path":"/","layout":{"root":{"props":{}},"zones":"#;
-    told_of("routes/a.json", &format!("{head}\n{zones}}}}}"))
+    report_lines_of("routes/a.json", &format!("{head}\n{zones}}}}}"))
 }
 
-/// The mistakes in a zone with this rule.
-fn told_of_rule(rule: &str) -> Vec<String> {
-    told_of_zones(&format!("{{\"z\":{{\"default\":[],\"variants\":{{}},\"rules\":[\n{rule}]}}}}"))
+/// Returns the diagnostics of a zone with this rule.
+fn report_lines_of_rule(rule: &str) -> Vec<String> {
+    report_lines_of_zones(&format!("{{\"z\":{{\"default\":[],\"variants\":{{}},\"rules\":[\n{rule}]}}}}"))
 }
 
 #[test]
-fn bytes_that_are_not_utf8_are_told_where_the_first_stands() {
+fn invalid_utf8_is_reported_at_its_first_byte() {
     let bytes: &[u8] = b"{\n  \"\xc3\xa9\": [\"\xff\"]}";
     let files = Files::from_memory([("groups.json", bytes), (SITE.0, SITE.1.as_bytes())]);
     let (_, report) = read_files(&files);
-    assert_eq!(line(&report.shown[0]), "groups.json:2:10  | text in UTF-8 | the byte 0xff");
-    assert_eq!(report.shown.len(), 1);
+    assert_eq!(line(&report.diagnostics[0]), "groups.json:2:10  | text in UTF-8 | the byte 0xff");
+    assert_eq!(report.diagnostics.len(), 1);
 }
 
 #[test]
-fn a_text_that_is_not_json_is_one_mistake_where_it_breaks() {
+fn invalid_json_is_one_error_where_parsing_fails() {
     let broken = [
         ("", "1:1  | the rest of a value | the end of the file"),
         ("{\"g\": [1,\n\n", "1:10  | the rest of a value | the end of the file"),
         ("{\"g\": [", "1:8  | the rest of a list | the end of the file"),
         ("{\n \"é\": [1 2]}", "2:10  | `,` or `]` | `2`"),
         ("{\"g\": [] \"h\"", "1:10  | `,` or `}` | `\"`"),
-        ("{\"g\": [],}", "1:10  | JSON | trailing comma"),
-        ("{'g': []}", "1:2  | JSON | key must be a string"),
+        ("{\"g\": [],}", "1:10  | JSON (RFC 8259) | trailing comma"),
+        ("{'g': []}", "1:2  | JSON (RFC 8259) | key must be a string"),
         ("// groups\n{}", "1:1  | a JSON value | `/`"),
-        ("{\"g\": [1e999]}", "1:12  | JSON | number out of range"),
-        ("{\"g\": [\"\\ud800\"]}", "1:15  | JSON | unexpected end of hex escape"),
+        ("{\"g\": [1e999]}", "1:12  | JSON (RFC 8259) | number out of range"),
+        ("{\"g\": [\"\\ud800\"]}", "1:15  | JSON (RFC 8259) | unexpected end of hex escape"),
         (
             "{\"g\": [\"\t\"]}",
-            "1:9  | JSON | control character (\\u0000-\\u001F) found while parsing a string",
+            "1:9  | JSON (RFC 8259) | control character (\\u0000-\\u001F) found while parsing a string",
         ),
-        ("{} []", "1:4  | JSON | trailing characters"),
+        ("{} []", "1:4  | JSON (RFC 8259) | trailing characters"),
         ("\u{feff}{}", "1:1  | a JSON value | `\\u{feff}`"),
     ];
     for (text, expected) in broken {
-        assert_eq!(told_of("groups.json", text), [format!("groups.json:{expected}")], "{text:?}");
+        assert_eq!(report_lines_of("groups.json", text), [format!("groups.json:{expected}")], "{text:?}");
     }
 }
 
 #[test]
-fn an_unknown_member_is_told_at_its_name_with_the_nearest_known_one() {
+fn an_unknown_member_is_reported_at_its_name_with_the_nearest_name() {
     let route = "{\n  \"path\": \"/a\", \"updatedAT\": null,\n  \"redirect\": {\"to\": \"/b\", \"status\": 301}, \"more\": {}}";
     let either = "one of `each`, `layout`, `path`, `redirect`, `updatedAt`";
     assert_eq!(
-        told_of("routes/a.json", route),
+        report_lines_of("routes/a.json", route),
         [
             format!("routes/a.json:2:17 /updatedAT | {either} | `updatedAT` | updatedAt"),
             format!("routes/a.json:3:44 /more | {either} | `more`"),
@@ -64,11 +64,11 @@ fn an_unknown_member_is_told_at_its_name_with_the_nearest_known_one() {
     );
     let redirect = r#"{"path":"/a","redirect":{"to":"/b","status":301,"statsu":302}}"#;
     let expected = "routes/a.json:1:49 /redirect/statsu | one of `status`, `to` | `statsu` | status";
-    assert_eq!(told_of("routes/a.json", redirect), [expected]);
+    assert_eq!(report_lines_of("routes/a.json", redirect), [expected]);
 }
 
 #[test]
-fn a_misspelt_required_member_is_one_mistake_and_its_value_is_checked() {
+fn a_misspelt_required_member_is_not_missing_and_its_value_is_checked() {
     let site = r#"{"site":"a","trackingID":"acme","name":"A"}"#;
     let (_, report) = read_files(&files(&[("site.json", site)]));
     let known = "one of `bots`, `cache`, `cookie`, `name`, `origins`, `privacy`, `site`, `timeZone`, `trackingId`, `version`";
@@ -77,20 +77,20 @@ fn a_misspelt_required_member_is_one_mistake_and_its_value_is_checked() {
         r#"site.json:1:26 /trackingID | `track_` and 1 to 64 of A-Z a-z 0-9 _ - | the string "acme""#
             .to_owned(),
     ];
-    assert_eq!(report.shown.iter().map(line).collect::<Vec<_>>(), expected);
+    assert_eq!(report.diagnostics.iter().map(line).collect::<Vec<_>>(), expected);
 }
 
 #[test]
-fn a_missing_member_is_told_at_the_object_that_lacks_it() {
+fn a_missing_member_is_reported_at_its_object() {
     let expected = [
         "routes/a.json:2:10 /layout/zones/main/0 | the member `id` | an object with `type`",
         "routes/a.json:2:10 /layout/zones/main/0 | the member `props` | an object with `type`",
     ];
-    assert_eq!(told_of_zones(r#"{"main":[{"type":"T"}]}"#), expected);
+    assert_eq!(report_lines_of_zones(r#"{"main":[{"type":"T"}]}"#), expected);
 }
 
 #[test]
-fn a_wrong_type_is_told_at_the_value() {
+fn a_wrong_type_is_reported_at_the_value() {
     let site = r#"{"site":"a","trackingId":"track_a","name":7,"version":1.0,"origins":{},"privacy":{"honorGpc":"yes"}}"#;
     let (_, report) = read_files(&files(&[("site.json", site)]));
     let expected = [
@@ -99,137 +99,150 @@ fn a_wrong_type_is_told_at_the_value() {
         "site.json:1:69 /origins | an array | an empty object",
         r#"site.json:1:94 /privacy/honorGpc | true or false | the string "yes""#,
     ];
-    assert_eq!(report.shown.iter().map(line).collect::<Vec<_>>(), expected);
+    assert_eq!(report.diagnostics.iter().map(line).collect::<Vec<_>>(), expected);
     let expected = "routes/a.json:2:6 /layout/zones/z | an array or an object | true";
-    assert_eq!(told_of_zones(r#"{"z":true}"#), [expected]);
-    let expected = "routes/a.json:1:1  | an object | an array of 0";
-    assert_eq!(told_of("routes/a.json", "[]"), [expected]);
+    assert_eq!(report_lines_of_zones(r#"{"z":true}"#), [expected]);
+    let expected = "routes/a.json:1:1  | an object | an empty array";
+    assert_eq!(report_lines_of("routes/a.json", "[]"), [expected]);
 }
 
 #[test]
-fn a_value_out_of_its_bounds_is_told_with_them() {
-    let told_of_site = |members: &str| {
+fn a_value_out_of_range_is_reported_with_its_bounds() {
+    let report_lines_of_site = |members: &str| {
         let text = format!(r#"{{"site":"a","trackingId":"track_a","name":"A",{members}}}"#);
         let (_, report) = read_files(&files(&[("site.json", &text)]));
-        report.shown.iter().map(|placed| line(placed).split_off("site.json:1:47 ".len())).collect::<Vec<_>>()
+        report
+            .diagnostics
+            .iter()
+            .map(|placed| line(placed).split_off("site.json:1:47 ".len()))
+            .collect::<Vec<_>>()
     };
     let largest = "9007199254740992";
-    assert_eq!(told_of_site(&format!(r#""version":{largest}"#)), [""; 0]);
+    assert_eq!(report_lines_of_site(&format!(r#""version":{largest}"#)), [""; 0]);
     for above in ["9007199254740993", "18446744073709551616", "1000000000000000000000000000000000000000000"] {
         let expected = format!("/version | 0 to {largest} | the number {above}");
-        assert_eq!(told_of_site(&format!(r#""version":{above}"#)), [expected]);
+        assert_eq!(report_lines_of_site(&format!(r#""version":{above}"#)), [expected]);
     }
-    assert_eq!(told_of_site(r#""version":-1"#), [format!("/version | 0 to {largest} | the number -1")]);
-    assert_eq!(told_of_site(r#""version":-0"#), ["/version | an integer | the number -0"]);
+    assert_eq!(
+        report_lines_of_site(r#""version":-1"#),
+        [format!("/version | 0 to {largest} | the number -1")]
+    );
+    assert_eq!(report_lines_of_site(r#""version":-0"#), ["/version | an integer | the number -0"]);
     let cookie = r#"/cookie | a cookie's name: 1 to 64 of A-Z a-z 0-9 ! # $ % & ' * + - . ^ _ ` | ~ | the string "a b""#;
-    assert_eq!(told_of_site(r#""cookie":"a b""#), [cookie]);
+    assert_eq!(report_lines_of_site(r#""cookie":"a b""#), [cookie]);
 }
 
 #[test]
-fn a_word_that_is_not_on_its_list_is_told_with_the_nearest() {
+fn a_value_outside_its_enum_is_reported_with_the_nearest_value() {
     let text = r#"{"site":"a","trackingId":"track_a","name":"A","bots":"falg","privacy":{"ip":"all"}}"#;
     let (_, report) = read_files(&files(&[("site.json", text)]));
     let expected = [
         r#"site.json:1:54 /bots | one of `drop`, `flag`, `keep` | the string "falg" | flag"#,
         r#"site.json:1:77 /privacy/ip | one of `none`, `truncated`, `full` | the string "all""#,
     ];
-    assert_eq!(report.shown.iter().map(line).collect::<Vec<_>>(), expected);
+    assert_eq!(report.diagnostics.iter().map(line).collect::<Vec<_>>(), expected);
     let redirect = r#"{"path":"/a","redirect":{"to":"/b","status":70000}}"#;
     let expected =
         "routes/a.json:1:45 /redirect/status | one of `301`, `302`, `303`, `307`, `308` | the number 70000";
-    assert_eq!(told_of("routes/a.json", redirect), [expected]);
+    assert_eq!(report_lines_of("routes/a.json", redirect), [expected]);
 }
 
 #[test]
-fn a_name_of_other_letters_is_told_at_the_name_and_what_it_names_is_checked() {
+fn an_invalid_name_is_reported_and_its_value_is_still_checked() {
     let name = "1 to 64 of A-Z a-z 0-9 _ -";
     let expected = [
         format!("routes/a.json:2:2 /layout/zones/he ro | a name of {name} | `he ro`"),
         "routes/a.json:2:10 /layout/zones/he ro | an array or an object | the number 3".to_owned(),
     ];
-    assert_eq!(told_of_zones(r#"{"he ro":3}"#), expected);
+    assert_eq!(report_lines_of_zones(r#"{"he ro":3}"#), expected);
     let node = r#"{"main":[{"id":"","type":"","props":{}}]}"#;
     let expected = [
         format!(r#"routes/a.json:2:16 /layout/zones/main/0/id | {name} | the string """#),
         r#"routes/a.json:2:26 /layout/zones/main/0/type | 1 or more characters | the string """#.to_owned(),
     ];
-    assert_eq!(told_of_zones(node), expected);
+    assert_eq!(report_lines_of_zones(node), expected);
 }
 
 #[test]
-fn default_is_no_variants_key() {
-    let expected = "routes/a.json:2:32 /layout/zones/z/variants/default | a name of 1 to 64 of A-Z a-z 0-9 _ -, and not `default`, which names the zone's own nodes | `default`";
-    assert_eq!(told_of_zones(r#"{"z":{"default":[],"variants":{"default":[]},"rules":[]}}"#), [expected]);
+fn default_is_a_reserved_variant_key() {
+    let expected = "routes/a.json:2:32 /layout/zones/z/variants/default | a name of 1 to 64 of A-Z a-z 0-9 _ -, and not `default`, which is reserved | `default`";
+    assert_eq!(
+        report_lines_of_zones(r#"{"z":{"default":[],"variants":{"default":[]},"rules":[]}}"#),
+        [expected]
+    );
 }
 
 #[test]
 fn a_route_has_exactly_one_of_layout_and_redirect() {
     let forms = "{`each`?, `layout`, `path`, `updatedAt`?} or {`path`, `redirect`, `updatedAt`?}";
     let neither = format!("routes/a.json:1:1  | {forms} | an object with `path`");
-    assert_eq!(told_of("routes/a.json", r#"{"path":"/a"}"#), [neither]);
+    assert_eq!(report_lines_of("routes/a.json", r#"{"path":"/a"}"#), [neither]);
     let layout = r#""layout":{"root":{"props":{}},"zones":{}}"#;
     let both = format!(r#"{{"path":"/a",{layout},"redirect":{{"to":"/b","status":301}}}}"#);
     let expected = format!("routes/a.json:1:1  | {forms} | an object with `path`, `layout`, `redirect`");
-    assert_eq!(told_of("routes/a.json", &both), [expected]);
+    assert_eq!(report_lines_of("routes/a.json", &both), [expected]);
 }
 
 #[test]
 fn a_rule_has_exactly_one_of_its_three_forms() {
     let forms = "{`audience`, `variant`} or {`variant`, `when`} or {`experiment`, `when`?}";
-    let told = |rule: &str, came: &str| {
-        let expected = format!("routes/a.json:3:1 /layout/zones/z/rules/0 | {forms} | {came}");
-        assert_eq!(told_of_rule(rule), [expected], "{rule}");
+    let assert_reported = |rule: &str, actual: &str| {
+        let expected = format!("routes/a.json:3:1 /layout/zones/z/rules/0 | {forms} | {actual}");
+        assert_eq!(report_lines_of_rule(rule), [expected], "{rule}");
     };
-    told("{}", "an empty object");
-    told(r#"{"audience":"a"}"#, "an object with `audience`");
-    told(r#"{"variant":"b"}"#, "an object with `variant`");
-    told(r#"{"audience":"a","when":{},"variant":"b"}"#, "an object with `audience`, `when`, `variant`");
+    assert_reported("{}", "an empty object");
+    assert_reported(r#"{"audience":"a"}"#, "an object with `audience`");
+    assert_reported(r#"{"variant":"b"}"#, "an object with `variant`");
+    assert_reported(
+        r#"{"audience":"a","when":{},"variant":"b"}"#,
+        "an object with `audience`, `when`, `variant`",
+    );
     let experiment = r#"{"experiment":{"key":"k","variants":["b"]},"variant":"b"}"#;
-    told(experiment, "an object with `experiment`, `variant`");
+    assert_reported(experiment, "an object with `experiment`, `variant`");
 }
 
 #[test]
-fn a_misspelt_member_of_a_rule_is_told_as_that_alone() {
+fn a_misspelt_rule_member_is_the_only_error() {
     let known = "one of `audience`, `experiment`, `variant`, `when`";
     let expected =
         format!("routes/a.json:3:2 /layout/zones/z/rules/0/audiense | {known} | `audiense` | audience");
-    assert_eq!(told_of_rule(r#"{"audiense":"a","variant":"b"}"#), [expected]);
+    assert_eq!(report_lines_of_rule(r#"{"audiense":"a","variant":"b"}"#), [expected]);
 }
 
 #[test]
-fn an_experiments_shares_lie_between_0_and_1() {
+fn experiment_shares_are_between_0_and_1() {
     let rule = |members: &str| {
-        told_of_rule(&format!(r#"{{"experiment":{{"key":"k","variants":["b"],{members}}}}}"#))
+        report_lines_of_rule(&format!(r#"{{"experiment":{{"key":"k","variants":["b"],{members}}}}}"#))
     };
     assert_eq!(rule(r#""coverage":0,"holdout":1,"weights":[1e0,-0.0],"namespace":["n",0,1]"#), [""; 0]);
     let at = "/layout/zones/z/rules/0/experiment";
     let expected = [
         format!("routes/a.json:3:54 {at}/coverage | 0 to 1 | the number 1.01"),
         format!("routes/a.json:3:72 {at}/weights/1 | 0 to 1 | the number -1"),
-        format!("routes/a.json:3:88 {at}/namespace | 3 elements | an array of 2"),
+        format!("routes/a.json:3:88 {at}/namespace | 3 elements | an array of 2 elements"),
     ];
     assert_eq!(rule(r#""coverage":1.01,"weights":[1,-1],"namespace":["n",0]"#), expected);
     let four = rule(r#""namespace":["n",0,1,1]"#);
-    let expected = format!("routes/a.json:3:55 {at}/namespace | 3 elements | an array of 4");
+    let expected = format!("routes/a.json:3:55 {at}/namespace | 3 elements | an array of 4 elements");
     assert_eq!(four, [expected]);
 }
 
 #[test]
-fn a_doubled_member_is_refused_where_the_second_stands() {
+fn a_duplicate_member_is_reported_at_its_second_occurrence() {
     let site = "{\"site\":\"a\",\"trackingId\":\"track_a\",\"name\":\"A\",\n \"si\\u0074e\":\"b\"}";
     let (_, report) = read_files(&files(&[("site.json", site)]));
     let expected = ["site.json:2:2 /site | each member once | `site` again"];
-    assert_eq!(report.shown.iter().map(line).collect::<Vec<_>>(), expected);
+    assert_eq!(report.diagnostics.iter().map(line).collect::<Vec<_>>(), expected);
 }
 
 #[test]
-fn a_doubled_member_is_refused_also_inside_props_and_conditions() {
+fn a_duplicate_member_inside_props_or_conditions_is_an_error() {
     let zone = r#"{"main":[{"id":"n","type":"T","props":{"a":[{"b":1,"b":2}]}}]}"#;
     let expected = "routes/a.json:2:52 /layout/zones/main/0/props/a/0/b | each member once | `b` again";
-    assert_eq!(told_of_zones(zone), [expected]);
+    assert_eq!(report_lines_of_zones(zone), [expected]);
     let audiences = r#"{"pro":{"when":{"plan":{"$in":[1],"$in":[2]}}}}"#;
     let expected = "audiences.json:1:35 /pro/when/plan/$in | each member once | `$in` again";
-    assert_eq!(told_of("audiences.json", audiences), [expected]);
+    assert_eq!(report_lines_of("audiences.json", audiences), [expected]);
 }
 
 #[test]
@@ -239,26 +252,26 @@ fn columns_count_characters_and_pointers_escape_names() {
         "groups.json:2:11 /ü~0~1😀 | a name of 1 to 64 of A-Z a-z 0-9 _ - | `ü~/😀`",
         "groups.json:2:19 /ü~0~1😀 | an array | the string \"漢\"",
     ];
-    assert_eq!(told_of("groups.json", groups), expected);
+    assert_eq!(report_lines_of("groups.json", groups), expected);
 }
 
 #[test]
-fn a_parameters_declaration_agrees_with_itself() {
+fn a_parameter_declaration_must_be_consistent() {
     let query = |params: &str| {
-        told_of("queries.json", &format!("{{\"q\":{{\"collection\":\"c\",\"params\":\n{params}}}}}"))
+        report_lines_of("queries.json", &format!("{{\"q\":{{\"collection\":\"c\",\"params\":\n{params}}}}}"))
     };
-    let sound = r#"{"n":{"type":"number","enum":[1,2.5],"default":1,"minimum":1,"maximum":3},"b":{"type":"boolean","default":false}}"#;
-    assert_eq!(query(sound), [""; 0]);
+    let valid = r#"{"n":{"type":"number","enum":[1,2.5],"default":1,"minimum":1,"maximum":3},"b":{"type":"boolean","default":false}}"#;
+    assert_eq!(query(valid), [""; 0]);
     let numbers = r#"{"n":{"type":"number","minimum":3,"maximum":2,"default":"3"}}"#;
     let expected = [
-        "queries.json:2:45 /q/params/n/maximum | at least the minimum, 3 | 2",
-        "queries.json:2:57 /q/params/n/default | a number, as `type` says | \"3\"",
+        "queries.json:2:45 /q/params/n/maximum | at least 3 (the minimum) | 2",
+        "queries.json:2:57 /q/params/n/default | a number (the `type` of the parameter) | \"3\"",
     ];
     assert_eq!(query(numbers), expected);
     let strings = r#"{"s":{"type":"string","maximum":2,"enum":["a",1],"default":"c"}}"#;
     let expected = [
-        "queries.json:2:33 /q/params/s/maximum | no bound, since the parameter is no number | 2",
-        "queries.json:2:47 /q/params/s/enum/1 | a string, as `type` says | 1",
+        "queries.json:2:33 /q/params/s/maximum | no bound, because the parameter is not a number | 2",
+        "queries.json:2:47 /q/params/s/enum/1 | a string (the `type` of the parameter) | 1",
         "queries.json:2:60 /q/params/s/default | one of the values of `enum` | \"c\"",
     ];
     assert_eq!(query(strings), expected);
@@ -271,22 +284,24 @@ fn a_parameters_declaration_agrees_with_itself() {
 }
 
 #[test]
-fn two_items_of_one_id_are_told_at_the_second() {
+fn a_duplicate_item_id_is_reported_at_the_second_item() {
     let items = "[{\"id\":\"a\",\"type\":\"t\",\"fields\":{}},\n{\"id\":\"a\",\"type\":\"t\",\"fields\":{}}]";
-    let expected = "content/c.json:2:7 /1/id | an id that no other item of the collection has | \"a\" again";
-    assert_eq!(told_of("content/c.json", items), [expected]);
+    let expected = "content/c.json:2:7 /1/id | an ID that no other item of the collection has | \"a\" again";
+    assert_eq!(report_lines_of("content/c.json", items), [expected]);
 }
 
 #[test]
-fn mistakes_of_all_files_come_at_once_by_file_line_and_column() {
+fn diagnostics_of_all_files_are_sorted_by_file_line_and_column() {
     let texts = [
         ("routes/b.json", "{"),
         ("routes/a.json", "{\"paht\":\"/a\",\n\"redirect\":{\"status\":1,\"to\":2}}"),
         ("groups.json", "{\"g\":1,\"h\":2}"),
         ("content/c.json", "[{}]"),
     ];
-    let places: Vec<String> =
-        told(&texts).iter().map(|line| line.split(" | ").next().expect("a place").to_owned()).collect();
+    let places: Vec<String> = report_lines(&texts)
+        .iter()
+        .map(|line| line.split(" | ").next().expect("a position").to_owned())
+        .collect();
     let expected = [
         "content/c.json:1:2 /0",
         "content/c.json:1:2 /0",
@@ -302,16 +317,16 @@ fn mistakes_of_all_files_come_at_once_by_file_line_and_column() {
 }
 
 #[test]
-fn a_mistake_added_by_pointer_is_placed_at_the_name_or_the_value() {
+fn a_diagnostic_with_a_pointer_is_placed_at_the_name_or_the_value() {
     let files = files(&[("groups.json", "{\n  \"ä\": [],\n  \"a/b\": [1, {\"c\": 2}]\n}")]);
-    let mut mistakes = Mistakes::default();
-    mistakes.add(Mistake::of_value("groups.json", "/a~1b/1/c", "three", "two"));
-    mistakes.add(Mistake::of_key("groups.json", "/a~1b", "x", "y"));
-    mistakes.add(Mistake::of_value("groups.json", "/a~1b/0", "zero", "one"));
-    mistakes.add(Mistake::of_key("groups.json", "/a~1b/0", "an element has no name", "y"));
-    mistakes.add(Mistake::of_value("groups.json", "", "all", "of it"));
-    mistakes.add(Mistake::of_value("groups.json", "/no/such/place", "something", "nothing"));
-    mistakes.add(Mistake::of_value("gone.json", "/a", "a file", "none"));
+    let mut diagnostics = Diagnostics::default();
+    diagnostics.add(Diagnostic::at_value("groups.json", "/a~1b/1/c", "three", "two"));
+    diagnostics.add(Diagnostic::at_key("groups.json", "/a~1b", "x", "y"));
+    diagnostics.add(Diagnostic::at_value("groups.json", "/a~1b/0", "zero", "one"));
+    diagnostics.add(Diagnostic::at_key("groups.json", "/a~1b/0", "an element has no name", "y"));
+    diagnostics.add(Diagnostic::at_value("groups.json", "", "all", "of it"));
+    diagnostics.add(Diagnostic::at_value("groups.json", "/no/such/place", "something", "nothing"));
+    diagnostics.add(Diagnostic::at_value("gone.json", "/a", "a file", "none"));
     let expected = [
         "gone.json:1:1 /a | a file | none",
         "groups.json:1:1  | all | of it",
@@ -321,35 +336,44 @@ fn a_mistake_added_by_pointer_is_placed_at_the_name_or_the_value() {
         "groups.json:3:11 /a~1b/0 | an element has no name | y",
         "groups.json:3:20 /a~1b/1/c | three | two",
     ];
-    let report = mistakes.report(&files);
-    assert_eq!(report.shown.iter().map(line).collect::<Vec<_>>(), expected);
+    let report = diagnostics.report(&files);
+    assert_eq!(report.diagnostics.iter().map(line).collect::<Vec<_>>(), expected);
 }
 
 #[test]
-fn the_text_for_a_terminal_underlines_the_fault_in_its_line() {
+fn the_terminal_text_underlines_the_error_in_its_line() {
     let texts = [("groups.json", "{\n\t\"grüße\": [],\n\t\"b\": 3\n}"), SITE];
     let files = files(&texts);
     let (_, report) = read_files(&files);
     let expected = "\
-groups.json:2:2  /grüße
- 2 |  \"grüße\": [],
-   |  ^^^^^^^
-   = expected a name of 1 to 64 of A-Z a-z 0-9 _ -
-   = came     `grüße`
+error: invalid name `grüße`
+ --> groups.json:2:2 at /grüße
+  |
+2 |  \"grüße\": [],
+  |  ^^^^^^^
+  |
+  = note: expected a name of 1 to 64 of A-Z a-z 0-9 _ -
 
-groups.json:3:7  /b
- 3 |  \"b\": 3
-   |       ^
-   = expected an array
-   = came     the number 3
+error: expected an array, found the number 3
+ --> groups.json:3:7 at /b
+  |
+3 |  \"b\": 3
+  |       ^
 
-2 mistakes";
+error: compilation failed with 2 errors; no snapshot was written";
     assert_eq!(report.to_string(), expected);
-    let mut mistakes = Mistakes::default();
-    let mistake = Mistake::of_value("x.json", "", "a", "b").with_nearest(Some("c".to_owned()));
-    mistakes.add(Mistake { at: At::Span(0..0), ..mistake });
-    let expected = "x.json:1:1\n   = expected a\n   = came     b\n   = nearest  `c`\n\n1 mistake";
-    assert_eq!(mistakes.report(&files).to_string(), expected);
+    let mut diagnostics = Diagnostics::default();
+    let diagnostic =
+        Diagnostic::at_value("x.json", "", "a", "b").with_nearest(Some("c".to_owned())).with_title("t");
+    diagnostics.add(Diagnostic { target: Target::Span(0..0), ..diagnostic });
+    let expected = "\
+error: t
+ --> x.json:1:1
+  = note: expected a, found b
+  = help: did you mean `c`?
+
+error: compilation failed with 1 error; no snapshot was written";
+    assert_eq!(diagnostics.report(&files).to_string(), expected);
 }
 
 #[test]
@@ -361,7 +385,7 @@ fn no_file_can_write_control_characters_to_the_terminal() {
 }
 
 #[test]
-fn the_nearest_name_is_at_most_a_slip_in_three_letters_away() {
+fn the_nearest_name_has_at_most_one_typo_per_three_letters() {
     let names = ["audience", "variant", "when"];
     for (name, expected) in [
         ("audiense", Some("audience")),

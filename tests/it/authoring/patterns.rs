@@ -1,34 +1,34 @@
-//! The two halves of a pattern agree: its expression, which editors run, and its function, which decides.
+//! The two forms of a pattern agree: its regex, which editors use, and its function, which decides.
 
-use parallax::site::source::pattern::PATTERNS;
+use parallax::testing::site::source::pattern::PATTERNS;
 use proptest::prelude::*;
 use proptest::string::string_regex;
 
-/// A pattern's index and a text that its expression writes, the ban on `default` aside.
-fn written() -> impl Strategy<Value = (usize, String)> {
-    (0..PATTERNS.len()).prop_flat_map(|which| {
-        let body = PATTERNS[which].regex.trim_start_matches('^');
+/// Generates the index of a pattern and a text that matches its regex. Ignores the ban on `default`.
+fn matching_text() -> impl Strategy<Value = (usize, String)> {
+    (0..PATTERNS.len()).prop_flat_map(|index| {
+        let body = PATTERNS[index].regex.trim_start_matches('^');
         let body = body.trim_start_matches("(?!default$)").trim_end_matches('$');
         let text = string_regex(body).expect("an expression");
-        text.prop_map(move |text| (which, text))
+        text.prop_map(move |text| (index, text))
     })
 }
 
 proptest! {
     #[test]
-    fn what_a_patterns_expression_writes_holds((which, text) in written()) {
-        let pattern = &PATTERNS[which];
-        prop_assert!((pattern.holds)(&text), "{} {text:?}", pattern.regex);
+    fn every_text_that_matches_the_regex_is_accepted((index, text) in matching_text()) {
+        let pattern = &PATTERNS[index];
+        prop_assert!((pattern.matches)(&text), "{} {text:?}", pattern.regex);
     }
 }
 
 fn holds(regex: &str, text: &str) -> bool {
     let pattern = PATTERNS.iter().find(|pattern| pattern.regex == regex);
-    (pattern.expect("a pattern of the table").holds)(text)
+    (pattern.expect("a pattern of the table").matches)(text)
 }
 
 #[test]
-fn patterns_refuse_what_their_expressions_do_not_write() {
+fn patterns_reject_texts_that_do_not_match_their_regex() {
     let [name, key, tracking, cookie, path, item] = PATTERNS.map(|pattern| pattern.regex);
     for regex in [name, key, cookie] {
         let long = "x".repeat(64);

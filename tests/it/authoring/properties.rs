@@ -1,33 +1,33 @@
-//! What holds of every file: the schema, the walk and the types agree, and every place is found.
+//! Properties of every file: schema, validator and serde types agree, and every position is found.
 
 use std::collections::BTreeSet;
 
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
-use parallax::nearest::nearest;
-use parallax::site::source::diagnostics::{Mistake, Mistakes, push_token};
-use parallax::site::source::pattern::PATTERNS;
-use parallax::site::source::schema::{Kind, schema};
-use parallax::site::source::types::{Audiences, Content, Groups, Queries, Route, Site};
-use parallax::site::source::validate::Shape;
+use parallax::testing::nearest::nearest;
+use parallax::testing::site::source::diagnostics::{Diagnostic, Diagnostics, push_token};
+use parallax::testing::site::source::pattern::PATTERNS;
+use parallax::testing::site::source::schema::{FileKind, schema};
+use parallax::testing::site::source::types::{Audiences, Content, Groups, Queries, Route, Site};
+use parallax::testing::site::source::validate::Validator;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Value, json};
 
-use super::{files, told_of};
+use super::{files, report_lines_of};
 
-/// A sound file that has every member of its kind.
-fn sound(kind: Kind) -> Vec<Value> {
+/// Valid files that together have every member of their kind.
+fn valid_files(kind: FileKind) -> Vec<Value> {
     match kind {
-        Kind::Site => vec![json!({
+        FileKind::Site => vec![json!({
             "site": "acme", "trackingId": "track_acme", "name": "Acme", "version": 1, "origins": ["https://a.example"],
             "timeZone": "UTC", "cookie": "c", "privacy": {"honorGpc": true, "ip": "full"}, "bots": "keep",
             "cache": {"resolve": {"sMaxAge": 1, "staleWhileRevalidate": 2, "staleIfError": 3}, "query": {}, "routes": {}},
         })],
-        Kind::Audiences => {
+        FileKind::Audiences => {
             vec![json!({"pro": {"name": "Pro", "when": {"traits.plan": "pro"}}, "all": {"when": {}}})]
         }
-        Kind::Groups => vec![json!({"a": [1, "b", null, {"c": []}], "b": []})],
-        Kind::Queries => vec![json!({"q": {
+        FileKind::Groups => vec![json!({"a": [1, "b", null, {"c": []}], "b": []})],
+        FileKind::Queries => vec![json!({"q": {
             "collection": "posts", "where": {"a": {"$param": "s"}}, "orderBy": ["-a", "id"], "select": ["a"], "limit": 2,
             "params": {
                 "s": {"type": "string", "enum": ["a", "b"], "default": "a", "optional": true},
@@ -35,17 +35,17 @@ fn sound(kind: Kind) -> Vec<Value> {
                 "b": {"type": "boolean", "default": false},
             },
         }})],
-        Kind::Route => vec![
+        FileKind::Route => vec![
             json!({"path": "/old", "updatedAt": "2026-01-05T10:00:00Z", "redirect": {"to": "/new", "status": 308}}),
             page(),
         ],
-        Kind::Content => vec![json!([{"id": "p1", "type": "post", "fields": {"a": {"b": [1]}}}])],
+        FileKind::Content => vec![json!([{"id": "p1", "type": "post", "fields": {"a": {"b": [1]}}}])],
     }
 }
 
 fn page() -> Value {
     let node = json!({"id": "h0", "type": "Hero", "props": {"a": [1, {"b": null}]}});
-    let asking = json!({
+    let query_node = json!({
         "id": "q1", "type": "List", "props": {}, "zones": {"left": [node]},
         "query": {"id": "latest", "params": {"a": {"$route": "slug"}}},
     });
@@ -59,7 +59,8 @@ fn page() -> Value {
         {"experiment": experiment, "when": {"a": 1}},
         {"experiment": {"key": "k", "variants": ["b"]}},
     ]);
-    let zones = json!({"main": [asking], "hero": {"default": [node], "variants": {"b": []}, "rules": rules}});
+    let zones =
+        json!({"main": [query_node], "hero": {"default": [node], "variants": {"b": []}, "rules": rules}});
     let each = json!({"collection": "posts", "slug": "fields.slug", "where": {"draft": {"$ne": true}}});
     json!({"path": "/", "updatedAt": null, "each": each, "layout": {"root": {"props": {"title": "A"}}, "zones": zones}})
 }
@@ -108,7 +109,7 @@ fn mutation() -> impl Strategy<Value = Mutation> {
     ]
 }
 
-/// Every pointer of a value but the whole.
+/// Returns all pointers into a value, except the pointer to the whole value.
 fn pointers(value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let children: Vec<(String, &Value)> = match value {
@@ -134,7 +135,7 @@ fn mutate(value: &mut Value, at: &Index, mutation: &Mutation) {
     }
     let pointer = at.get(&pointers);
     let (parent, token) = pointer.rsplit_once('/').expect("a pointer begins with a slash");
-    let parent = value.pointer_mut(parent).expect("the pointer is of this value");
+    let parent = value.pointer_mut(parent).expect("a pointer into this value");
     match (mutation, parent) {
         (Mutation::Remove, Value::Object(members)) => drop(members.remove(token)),
         (Mutation::Remove, Value::Array(elements)) => drop(elements.remove(token.parse().expect("an index"))),
@@ -148,32 +149,32 @@ fn mutate(value: &mut Value, at: &Index, mutation: &Mutation) {
         }
         (Mutation::Add(_, value), Value::Array(elements)) => elements.push(value.clone()),
         (Mutation::Retype(new), parent) => {
-            *parent.pointer_mut(&format!("/{token}")).expect("it is there") = new.clone()
+            *parent.pointer_mut(&format!("/{token}")).expect("the member exists") = new.clone()
         }
         (Mutation::Rename(_), _) => {}
         (_, parent) => unreachable!("a parent is an object or an array: {parent}"),
     }
 }
 
-fn shape_mistakes(kind: Kind, text: &str) -> Mistakes {
+fn validator_diagnostics(kind: FileKind, text: &str) -> Diagnostics {
     let tree = parse_to_ast(text, &CollectOptions::default(), &ParseOptions::default()).expect("JSON");
-    let mut mistakes = Mistakes::default();
-    Shape::of(kind).check("file.json", &tree.value.expect("a value"), &mut mistakes);
-    mistakes
+    let mut diagnostics = Diagnostics::default();
+    Validator::new(kind).check("file.json", &tree.value.expect("a value"), &mut diagnostics);
+    diagnostics
 }
 
-fn serde_accepts(kind: Kind, text: &str) -> bool {
+fn serde_accepts(kind: FileKind, text: &str) -> bool {
     match kind {
-        Kind::Site => serde_json::from_str::<Site>(text).is_ok(),
-        Kind::Audiences => serde_json::from_str::<Audiences>(text).is_ok(),
-        Kind::Groups => serde_json::from_str::<Groups>(text).is_ok(),
-        Kind::Queries => serde_json::from_str::<Queries>(text).is_ok(),
-        Kind::Route => serde_json::from_str::<Route>(text).is_ok(),
-        Kind::Content => serde_json::from_str::<Content>(text).is_ok(),
+        FileKind::Site => serde_json::from_str::<Site>(text).is_ok(),
+        FileKind::Audiences => serde_json::from_str::<Audiences>(text).is_ok(),
+        FileKind::Groups => serde_json::from_str::<Groups>(text).is_ok(),
+        FileKind::Queries => serde_json::from_str::<Queries>(text).is_ok(),
+        FileKind::Route => serde_json::from_str::<Route>(text).is_ok(),
+        FileKind::Content => serde_json::from_str::<Content>(text).is_ok(),
     }
 }
 
-/// A JSON Schema validator that knows only yes and no: the standard, read naively.
+/// Validates a value by JSON Schema. A naive implementation of the standard that returns only yes or no.
 fn is_valid(root: &Value, schema: &Value, value: &Value) -> bool {
     let Some(schema) = schema.as_object() else {
         return schema == true;
@@ -207,12 +208,15 @@ fn is_valid(root: &Value, schema: &Value, value: &Value) -> bool {
             within(text.chars().count() as f64, "minLength", "maxLength")
                 && schema.get("pattern").is_none_or(|regex| matches(regex.as_str().expect("a pattern"), text))
         }
-        Value::Number(number) => within(number.as_f64().expect("a double"), "minimum", "maximum"),
+        Value::Number(number) => within(number.as_f64().expect("a number"), "minimum", "maximum"),
         _ => true,
     };
     own && (types.is_empty() || types.iter().any(|name| is_of_type(name, value)))
         && schema.get("$ref").is_none_or(|name| {
-            valid(root.pointer(name.as_str().expect("a reference").trim_start_matches('#')).expect("there"))
+            valid(
+                root.pointer(name.as_str().expect("a reference").trim_start_matches('#'))
+                    .expect("the referenced schema"),
+            )
         })
         && (!schema.contains_key("anyOf") || each("anyOf").any(valid))
         && (!schema.contains_key("oneOf") || each("oneOf").filter(|schema| valid(schema)).count() == 1)
@@ -233,7 +237,7 @@ fn is_valid_member(root: &Value, schema: &serde_json::Map<String, Value>, name: 
 
 fn matches(regex: &str, text: &str) -> bool {
     let pattern = PATTERNS.iter().find(|pattern| pattern.regex == regex);
-    (pattern.expect("a pattern of the table").holds)(text)
+    (pattern.expect("a pattern of the table").matches)(text)
 }
 
 fn is_of_type(name: &str, value: &Value) -> bool {
@@ -245,16 +249,16 @@ fn is_of_type(name: &str, value: &Value) -> bool {
         "string" => value.is_string(),
         "array" => value.is_array(),
         "object" => value.is_object(),
-        other => panic!("no type: {other}"),
+        other => panic!("unknown type: {other}"),
     }
 }
 
 #[test]
-fn sound_files_are_accepted_by_schema_walk_and_types() {
-    for kind in Kind::ALL {
-        for value in sound(kind) {
+fn valid_files_are_accepted_by_the_schema_the_validator_and_serde() {
+    for kind in FileKind::ALL {
+        for value in valid_files(kind) {
             let text = value.to_string();
-            assert!(shape_mistakes(kind, &text).is_empty(), "{kind:?}");
+            assert!(validator_diagnostics(kind, &text).is_empty(), "{kind:?}");
             assert!(serde_accepts(kind, &text), "{kind:?}");
             assert!(is_valid(&schema(kind), &schema(kind), &value), "{kind:?}");
         }
@@ -262,11 +266,11 @@ fn sound_files_are_accepted_by_schema_walk_and_types() {
 }
 
 #[test]
-fn sound_files_have_every_member_that_their_schema_knows() {
-    for kind in Kind::ALL {
+fn the_valid_files_have_every_member_of_their_schema() {
+    for kind in FileKind::ALL {
         let mut known = BTreeSet::new();
         property_names(&schema(kind), &mut known);
-        let present: BTreeSet<String> = sound(kind).iter().flat_map(pointers).collect();
+        let present: BTreeSet<String> = valid_files(kind).iter().flat_map(pointers).collect();
         let names: BTreeSet<&str> = present.iter().filter_map(|pointer| pointer.rsplit('/').next()).collect();
         let missing: Vec<&String> = known.iter().filter(|name| !names.contains(name.as_str())).collect();
         assert!(missing.is_empty(), "{kind:?}: {missing:?}");
@@ -283,13 +287,13 @@ fn property_names(schema: &Value, names: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn every_schema_says_what_it_is_and_describes_every_member_of_a_site() {
-    for kind in Kind::ALL {
+fn every_schema_has_a_title_and_the_site_schema_describes_its_members() {
+    for kind in FileKind::ALL {
         let schema = schema(kind);
         assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
         assert!(schema["title"].as_str().is_some_and(|title| title.contains(".json: ")), "{kind:?}");
     }
-    let site = schema(Kind::Site);
+    let site = schema(FileKind::Site);
     let members = site["properties"].as_object().expect("members");
     assert!(members.values().all(|member| member["description"].is_string()));
 }
@@ -298,24 +302,24 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn a_mutated_file_is_judged_alike_by_schema_and_walk_and_what_they_accept_the_types_read(
-        kind in prop::sample::select(Kind::ALL.to_vec()),
+    fn the_schema_and_the_validator_agree_on_mutated_files(
+        kind in prop::sample::select(FileKind::ALL.to_vec()),
         which in any::<Index>(),
         mutations in prop::collection::vec((any::<Index>(), mutation()), 1..4),
     ) {
-        let mut value = which.get(&sound(kind)).clone();
+        let mut value = which.get(&valid_files(kind)).clone();
         for (at, mutation) in &mutations {
             mutate(&mut value, at, mutation);
         }
         let text = value.to_string();
-        let accepted = shape_mistakes(kind, &text).is_empty();
+        let accepted = validator_diagnostics(kind, &text).is_empty();
         let schema = schema(kind);
         prop_assert_eq!(accepted, is_valid(&schema, &schema, &value), "{}", text);
         prop_assert!(!accepted || serde_accepts(kind, &text), "{}", text);
     }
 }
 
-/// JSON of any shape, with letters of every plane.
+/// Generates JSON of any shape, with characters of one to four bytes.
 fn any_json() -> impl Strategy<Value = Value> {
     let text = "[a-z\"\\\\/~é漢😀\u{7f}\u{0}-\u{1f}]{0,4}";
     let leaf = prop_oneof![
@@ -335,7 +339,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The same text in ASCII: what is beyond stands in escapes, as surrogates where it must.
+/// Replaces all other characters than ASCII by `\u` escapes, as surrogate pairs if needed.
 fn in_ascii(text: &str) -> String {
     let escaped =
         |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>();
@@ -344,53 +348,53 @@ fn in_ascii(text: &str) -> String {
 
 proptest! {
     #[test]
-    fn whatever_is_json_is_read(value in any_json()) {
+    fn any_json_is_read(value in any_json()) {
         let compact = json!({"g": [value]}).to_string();
         let pretty = serde_json::to_string_pretty(&json!({"g": [value]})).expect("JSON");
         let none: [&str; 0] = [];
-        prop_assert_eq!(told_of("groups.json", &compact), none);
-        prop_assert_eq!(told_of("groups.json", &pretty), none);
-        prop_assert_eq!(told_of("groups.json", &in_ascii(&compact)), none);
+        prop_assert_eq!(report_lines_of("groups.json", &compact), none);
+        prop_assert_eq!(report_lines_of("groups.json", &pretty), none);
+        prop_assert_eq!(report_lines_of("groups.json", &in_ascii(&compact)), none);
     }
 
     #[test]
-    fn what_is_not_json_is_one_mistake_inside_the_file(value in any_json(), at in any::<Index>(), put in "[\\PC\n]?") {
+    fn invalid_json_is_one_error_inside_the_file(value in any_json(), at in any::<Index>(), put in "[\\PC\n]?") {
         let text = json!({"g": [value]}).to_string();
         let mut chars: Vec<String> = text.chars().map(String::from).collect();
         let at = at.index(chars.len());
         chars[at] = put;
         let text = chars.concat();
-        let told = told_of("groups.json", &text);
+        let lines = report_lines_of("groups.json", &text);
         if serde_json::from_str::<Value>(&text).is_err() {
-            prop_assert_eq!(told.len(), 1, "{:?}", told);
-            let place = told[0].strip_prefix("groups.json:").and_then(|rest| rest.split(' ').next()).expect("a place");
+            prop_assert_eq!(lines.len(), 1, "{:?}", lines);
+            let place = lines[0].strip_prefix("groups.json:").and_then(|rest| rest.split(' ').next()).expect("a position");
             let (line, column) = place.split_once(':').expect("line and column");
             let line = text.split('\n').nth(line.parse::<usize>().expect("a number") - 1).expect("a line of the file");
-            prop_assert!(column.parse::<usize>().expect("a number") <= line.chars().count() + 1, "{:?}", told);
+            prop_assert!(column.parse::<usize>().expect("a number") <= line.chars().count() + 1, "{:?}", lines);
         }
     }
 
     #[test]
-    fn the_place_of_a_pointer_is_where_its_value_stands(value in any_json(), at in any::<Index>()) {
+    fn a_pointer_is_resolved_to_the_position_of_its_value(value in any_json(), at in any::<Index>()) {
         let value = json!({"g": [value]});
         let text = value.to_string();
         let pointers = pointers(&value);
         let pointer = at.get(&pointers);
-        let mut mistakes = Mistakes::default();
-        mistakes.add(Mistake::of_value("groups.json", pointer.as_str(), "", ""));
-        let report = mistakes.report(&files(&[("groups.json", &text)]));
-        let rest: String = text.chars().skip(report.shown[0].column - 1).collect();
-        let expected = value.pointer(pointer).expect("a pointer of this value").to_string();
-        prop_assert_eq!(report.shown[0].line, 1);
+        let mut diagnostics = Diagnostics::default();
+        diagnostics.add(Diagnostic::at_value("groups.json", pointer.as_str(), "", ""));
+        let report = diagnostics.report(&files(&[("groups.json", &text)]));
+        let rest: String = text.chars().skip(report.diagnostics[0].column - 1).collect();
+        let expected = value.pointer(pointer).expect("a pointer into this value").to_string();
+        prop_assert_eq!(report.diagnostics[0].line, 1);
         prop_assert!(rest.starts_with(&expected), "{} at {} is not {}", pointer, rest, expected);
     }
 
     #[test]
-    fn a_name_with_one_slip_is_found(name in "[a-z]{4,12}", at in any::<Index>(), slip in 0..4, letter in "[a-z]") {
+    fn a_name_with_one_typo_is_found(name in "[a-z]{4,12}", at in any::<Index>(), typo in 0..4, letter in "[a-z]") {
         let mut letters: Vec<char> = name.chars().collect();
         let at = at.index(letters.len() - 1);
         let letter = letter.chars().next().expect("a letter");
-        match slip {
+        match typo {
             0 => drop(letters.remove(at)),
             1 => letters.insert(at, letter),
             2 => letters[at] = letter,

@@ -1,21 +1,24 @@
-//! Bytes that are not what was written: each is noticed, said with the file's name, and costs no more than the file.
+//! Damaged checkpoints: every damage is detected, reported with the name of the file, and costs no more than
+//! the file.
 
 use std::path::PathBuf;
 
-use parallax::visitors::checkpoint::directory::checkpoint_name;
-use parallax::visitors::checkpoint::format::{
-    BLOCK_HEADER_BYTES, HEADER_BYTES, Kept, Run, begin_block, end_block, sum_on, trailer_to_bytes,
+use parallax::testing::visitors::checkpoint::directory::checkpoint_name;
+use parallax::testing::visitors::checkpoint::format::{
+    BLOCK_HEADER_BYTES, CheckpointEntry, HEADER_BYTES, Run, begin_block, end_block, extend_checksum,
+    trailer_to_bytes,
 };
-use parallax::visitors::checkpoint::reader::Opened;
-use parallax::visitors::checkpoint::restore::table_of;
-use parallax::visitors::store::table::{Key, Rank};
+use parallax::testing::visitors::checkpoint::reader::CheckpointReader;
+use parallax::testing::visitors::checkpoint::restore::load_table;
+use parallax::testing::visitors::store::table::{EvictionClass, Key};
 
-use super::{World, same};
+use super::{World, assert_same};
 use crate::dice::Dice;
 use crate::harness::times;
 
-/// Two generations and a record behind them; the file of the newer.
-fn two(visitors: usize) -> (World, PathBuf) {
+/// Returns a world with checkpoints at seq 6 and 12 and three records after them, and the path of the newer
+/// checkpoint.
+fn two_checkpoints(visitors: usize) -> (World, PathBuf) {
     let mut world = World::new(1);
     world.visitors = visitors;
     let mut running = world.open();
@@ -28,51 +31,48 @@ fn two(visitors: usize) -> (World, PathBuf) {
     let mut running = world.open();
     world.record(&mut running, 3);
     assert_eq!(world.seqs(), [6, 12]);
-    let path = world.folder().path_of(12);
+    let path = world.directory().path_of(12);
     (world, path)
 }
 
 #[test]
-fn whatever_byte_of_the_newest_changes_the_one_before_stands_in_for_it() {
-    let (world, path) = two(4);
-    let sound = world.disk.bytes(&path);
+fn any_changed_byte_makes_a_start_use_the_older_checkpoint() {
+    let (world, path) = two_checkpoints(4);
+    let valid = world.disk.bytes(&path);
     let expected = world.fold(15);
     let mut dice = Dice(1);
-    for at in 0..sound.len() {
-        let mut bytes = sound.clone();
+    for at in 0..valid.len() {
+        let mut bytes = valid.clone();
         bytes[at] ^= 1 << dice.below(8);
         world.disk.put(&path, &bytes);
-        if bytes[8..12] != sound[8..12] {
-            // A version that is not known, were the checksum right.
-            bytes[8..12].copy_from_slice(&sound[8..12]);
-        }
         let running = world.open();
         assert_eq!((running.seq, running.report.records), (6, 9), "byte {at}");
-        let finding = running.findings.first().unwrap_or_else(|| panic!("byte {at} is not noticed"));
-        assert!(finding.starts_with(&checkpoint_name(12)), "{finding}");
-        same(&running.killed(), &expected, &format!("byte {at}"));
+        let warning =
+            running.warnings.first().unwrap_or_else(|| panic!("the change of byte {at} is not noticed"));
+        assert!(warning.starts_with(&checkpoint_name(12)), "{warning}");
+        assert_same(&running.kill(), &expected, &format!("byte {at}"));
     }
 }
 
 #[test]
-fn a_file_that_was_cut_or_grew_is_not_used() {
-    let (world, path) = two(4);
-    let sound = world.disk.bytes(&path);
+fn a_truncated_or_extended_file_is_not_used() {
+    let (world, path) = two_checkpoints(4);
+    let valid = world.disk.bytes(&path);
     let expected = world.fold(15);
-    for length in (0..sound.len()).chain([sound.len() + 1, sound.len() + 8]) {
-        let mut bytes = sound.clone();
+    for length in (0..valid.len()).chain([valid.len() + 1, valid.len() + 8]) {
+        let mut bytes = valid.clone();
         bytes.resize(length, 0);
         world.disk.put(&path, &bytes);
         let running = world.open();
-        assert_eq!((running.seq, running.findings.len()), (6, 1), "{length} bytes");
-        same(&running.killed(), &expected, &format!("{length} bytes"));
+        assert_eq!((running.seq, running.warnings.len()), (6, 1), "{length} bytes");
+        assert_same(&running.kill(), &expected, &format!("{length} bytes"));
     }
 }
 
 #[test]
-fn with_both_damaged_the_log_is_folded_from_its_beginning() {
-    let (world, path) = two(10);
-    let older = world.folder().path_of(6);
+fn with_both_checkpoints_damaged_the_whole_log_is_folded() {
+    let (world, path) = two_checkpoints(10);
+    let older = world.directory().path_of(6);
     for path in [&path, &older] {
         let mut bytes = world.disk.bytes(path);
         let middle = bytes.len() / 2;
@@ -80,20 +80,20 @@ fn with_both_damaged_the_log_is_folded_from_its_beginning() {
         world.disk.put(path, &bytes);
     }
     let mut running = world.open();
-    assert_eq!((running.seq, running.report.records, running.findings.len()), (0, 15, 2));
-    // What was there could not be used, so that another is made as soon as there is something to keep.
+    assert_eq!((running.seq, running.report.records, running.warnings.len()), (0, 15, 2));
+    // Both files are unusable, so the next checkpoint is made as soon as there are records to keep.
     running.settle();
-    assert_eq!(world.seqs(), [15], "and the damaged ones are gone");
-    same(&running.killed(), &world.fold(15), "the table");
+    assert_eq!(world.seqs(), [15], "the damaged checkpoints are deleted");
+    assert_same(&running.kill(), &world.fold(15), "the table");
 }
 
 #[test]
-fn bytes_by_chance_and_sound_parts_in_the_wrong_place_are_never_taken() {
-    let (world, path) = two(40);
-    let sound = world.disk.bytes(&path);
+fn random_bytes_and_misplaced_parts_are_never_accepted() {
+    let (world, path) = two_checkpoints(40);
+    let valid = world.disk.bytes(&path);
     let mut dice = Dice(5);
     for round in 0..times(300, 100_000) {
-        let mut bytes = sound.clone();
+        let mut bytes = valid.clone();
         for _ in 0..=dice.below(3) {
             let (from, to) = (dice.below(bytes.len()), dice.below(bytes.len()));
             let length = dice.below(64).min(bytes.len() - from.max(to));
@@ -104,18 +104,18 @@ fn bytes_by_chance_and_sound_parts_in_the_wrong_place_are_never_taken() {
             }
         }
         world.disk.put(&path, &bytes);
-        let opened =
-            Opened::open(world.folder().disk(), &path).and_then(|opened| table_of(opened, &mut |_, _| {}));
-        assert!(opened.is_err() || bytes == sound, "round {round}");
+        let opened = CheckpointReader::open(world.directory().disk(), &path)
+            .and_then(|opened| load_table(opened, &mut |_, _| {}));
+        assert!(opened.is_err() || bytes == valid, "round {round}");
     }
 }
 
-/// A file of these runs, every checksum right.
-fn forged(runs: &[Vec<(u64, u64)>]) -> Vec<u8> {
+/// Returns a checkpoint file of these runs. Every checksum is correct.
+fn forge(runs: &[Vec<(u64, u64)>]) -> Vec<u8> {
     let world = World::new(1);
-    let header = parallax::visitors::checkpoint::format::Header {
+    let header = parallax::testing::visitors::checkpoint::format::Header {
         seq: 1,
-        made_ms: 0,
+        created_ms: 0,
         secret: super::SECRET,
         cost_max: world.cost_max,
         entries: runs.iter().map(|run| run.len() as u64).sum(),
@@ -126,11 +126,17 @@ fn forged(runs: &[Vec<(u64, u64)>]) -> Vec<u8> {
         let mut block = Vec::new();
         begin_block(&mut block);
         for &(key, order) in run {
-            Kept { key: Key([key, key]), order, rank: Rank::Once, value: b"\x02value" }.encode(&mut block);
+            CheckpointEntry {
+                key: Key([key, key]),
+                order,
+                class: EvictionClass::SingleVisit,
+                value: b"\x02value",
+            }
+            .encode(&mut block);
         }
         let crc = end_block(&mut block, run.len() as u32);
         let (at, entries) = (bytes.len() as u64, run.len() as u64);
-        table.push(Run { at, bytes: block.len() as u64, entries, sum: sum_on(0, crc) });
+        table.push(Run { offset: at, bytes: block.len() as u64, entries, checksum: extend_checksum(0, crc) });
         bytes.extend(&block);
     }
     let at = bytes.len() as u64;
@@ -138,32 +144,32 @@ fn forged(runs: &[Vec<(u64, u64)>]) -> Vec<u8> {
     bytes
 }
 
-fn loads(bytes: &[u8]) -> Result<usize, String> {
+fn load(bytes: &[u8]) -> Result<usize, String> {
     let world = World::new(1);
-    let path = world.folder().path_of(1);
+    let path = world.directory().path_of(1);
     world.disk.put(&path, bytes);
-    let opened =
-        Opened::open(world.folder().disk(), &path).and_then(|opened| table_of(opened, &mut |_, _| {}));
+    let opened = CheckpointReader::open(world.directory().disk(), &path)
+        .and_then(|opened| load_table(opened, &mut |_, _| {}));
     opened.map(|table| table.len()).map_err(|fault| fault.to_string())
 }
 
 #[test]
-fn what_no_writer_writes_is_refused_though_its_checksums_are_right() {
-    assert_eq!(loads(&forged(&[vec![(1, 5), (2, 9)], vec![(3, 1), (4, 7)]])), Ok(4));
-    assert_eq!(loads(&forged(&[])), Ok(0));
-    let refused = |runs: &[Vec<(u64, u64)>], what: &str| {
-        let refusal = loads(&forged(runs)).expect_err(what);
-        assert!(refusal.contains(what), "{refusal}");
+fn impossible_contents_with_correct_checksums_are_refused() {
+    assert_eq!(load(&forge(&[vec![(1, 5), (2, 9)], vec![(3, 1), (4, 7)]])), Ok(4));
+    assert_eq!(load(&forge(&[])), Ok(0));
+    let assert_refused = |runs: &[Vec<(u64, u64)>], reason: &str| {
+        let refusal = load(&forge(runs)).expect_err(reason);
+        assert!(refusal.contains(reason), "{refusal}");
     };
-    refused(&[vec![(1, 5), (2, 4)]], "orders do not ascend");
-    refused(&[vec![(1, 5)], vec![(2, 5)]], "orders do not ascend");
-    refused(&[vec![(1, u64::MAX)]], "no order is so large");
-    refused(&[vec![(1, 5), (1, 6)]], "two entries have one key");
-    refused(&[vec![]], "a block");
-    let mut bytes = forged(&[vec![(1, 5)]]);
+    assert_refused(&[vec![(1, 5), (2, 4)]], "the order of an entry is not above the one before");
+    assert_refused(&[vec![(1, 5)], vec![(2, 5)]], "the order of an entry is not above the one before");
+    assert_refused(&[vec![(1, u64::MAX)]], "the order of an entry is too large");
+    assert_refused(&[vec![(1, 5), (1, 6)]], "two entries have the same key");
+    assert_refused(&[vec![]], "invalid block");
+    let mut bytes = forge(&[vec![(1, 5)]]);
     let entry = HEADER_BYTES + BLOCK_HEADER_BYTES;
-    // A rank that there is not, under a checksum that is right.
+    // An unknown eviction class. The checksum of the block is not updated, so it no longer matches either.
     bytes[entry + 24] = 3;
-    let refusal = loads(&bytes).expect_err("the block");
-    assert!(refusal.contains("a block"), "{refusal}");
+    let refusal = load(&bytes).expect_err("the block");
+    assert!(refusal.contains("invalid block"), "{refusal}");
 }

@@ -1,56 +1,56 @@
-//! Whatever call fails, whenever the power goes: the table after a start is the fold of the log.
+//! After any failing call and any power cut, the table after a start equals the fold of the log.
 
-use parallax::visitors::log::Ack;
+use parallax::testing::visitors::log::Ack;
 
-use super::{World, same};
+use super::{World, assert_same};
 use crate::dice::Dice;
 use crate::harness::times;
 use crate::log::simulated::{Fault, Plan};
 
-/// A life of a server with calls that fail, and what stands after it.
-fn live(world: &mut World, dice: &mut Dice, what: &str) {
+/// Runs a server whose calls fail, ends it, and checks the table after the next start.
+fn run_with_faults(world: &mut World, dice: &mut Dice, context: &str) {
     let opened = world.try_open().or_else(|_| {
         world.disk.plan(Plan::Never);
         world.try_open()
     });
-    let mut running = opened.unwrap_or_else(|error| panic!("{what}: {error}"));
+    let mut running = opened.unwrap_or_else(|error| panic!("{context}: {error}"));
     for _ in 0..dice.below(12) {
         world.record(&mut running, 1 + dice.below(30));
         world.clock.pass([0, 60, 600, 11_000][dice.below(4)]);
         if dice.below(2) == 0 {
-            running.scribe.as_mut().expect("it is there").step();
+            running.checkpoint_writer.as_mut().expect("it is not taken yet").run_pending();
         }
-        running.writer.step();
+        running.writer.run_once();
     }
     world.disk.plan(Plan::Never);
     let stops = dice.below(4) == 0;
-    let last = running.queue.figures().last_seq();
+    let last = running.queue.metrics().last_seq();
     if stops {
         running.stop();
     } else {
-        let durable = running.queue.figures().durable_seq();
-        same(&running.killed(), &world.fold(last), what);
+        let durable = running.queue.metrics().durable_seq();
+        assert_same(&running.kill(), &world.fold(last), context);
         if dice.below(2) == 0 {
             world.disk.cut_power();
-            world.history.lock().expect("no test panics in here").split_off(&(durable + 1));
+            world.history.lock().expect("the lock is not poisoned").split_off(&(durable + 1));
         }
     }
     let running = world.open();
     assert!(
-        running.findings.iter().all(|finding| finding.contains("not used")),
-        "{what}: {:?}",
-        running.findings
+        running.warnings.iter().all(|warning| warning.contains("not used")),
+        "{context}: {:?}",
+        running.warnings
     );
-    assert!(!running.report.is_loud(), "{what}: {:?}", running.report.findings);
-    same(&running.killed(), &world.fold(world.last()), what);
+    assert!(!running.report.has_unexpected_damage(), "{context}: {:?}", running.report.damage);
+    assert_same(&running.kill(), &world.fold(world.last()), context);
 }
 
 #[test]
-fn power_cuts_and_failing_calls_leave_the_table_the_fold_of_the_log() {
-    let mut made = 0;
+fn the_table_survives_power_cuts_and_failing_calls() {
+    let mut checkpoints = 0;
     for seed in 0..times(120, 20_000) as u64 {
         let mut dice = Dice(seed);
-        let mut world = World::new(dice.number());
+        let mut world = World::new(dice.next_u64());
         world.options.ack = [Ack::Disk, Ack::Written][dice.below(2)];
         world.options.segment_bytes = [600, 5_000, 100_000][dice.below(3)];
         world.cost_max = [u64::MAX, 6_000][dice.below(2)];
@@ -61,21 +61,21 @@ fn power_cuts_and_failing_calls_leave_the_table_the_fold_of_the_log() {
                 1 => Plan::OneIn(15),
                 _ => Plan::From(1 + dice.below(150) as u64),
             });
-            live(&mut world, &mut dice, &format!("seed {seed}, round {round}"));
+            run_with_faults(&mut world, &mut dice, &format!("seed {seed}, round {round}"));
         }
-        made += world.seqs().len();
+        checkpoints += world.seqs().len();
     }
-    assert!(made > 50, "{made} checkpoints are too few to have tried anything");
+    assert!(checkpoints > 50, "{checkpoints} checkpoints are too few to test anything");
 }
 
-fn every_call_fails(fault: Fault) {
+fn fail_each_call(fault: Fault) {
     for n in 1.. {
         let mut world = World::new(n);
         world.options.segment_bytes = 4_000;
         world.disk.plan(Plan::Nth(n, fault));
         let mut dice = Dice(7);
-        live(&mut world, &mut dice, &format!("{fault:?} at call {n}"));
-        let mut opened = world.try_open().expect("the disk is well");
+        run_with_faults(&mut world, &mut dice, &format!("{fault:?} at call {n}"));
+        let mut opened = world.try_open().expect("the disk works");
         world.disk.plan(Plan::Nth(n, fault));
         for _ in 0..6 {
             world.record(&mut opened, 20);
@@ -85,40 +85,48 @@ fn every_call_fails(fault: Fault) {
         let calls = world.disk.calls();
         world.disk.plan(Plan::Never);
         drop(opened);
-        // A start whose calls fail takes the older file, or all of the log, and comes to the same.
+        // A start whose calls fail uses the older file or the whole log, and gets the same table.
         world.disk.plan(Plan::Nth(n, fault));
         if let Ok(running) = world.try_open() {
-            same(&running.killed(), &world.fold(world.last()), &format!("{fault:?} at call {n} of a start"));
+            assert_same(
+                &running.kill(),
+                &world.fold(world.last()),
+                &format!("{fault:?} at call {n} of a start"),
+            );
         }
         world.disk.plan(Plan::Never);
-        same(&world.open().killed(), &world.fold(world.last()), &format!("{fault:?} at call {n}, after it"));
+        assert_same(
+            &world.open().kill(),
+            &world.fold(world.last()),
+            &format!("{fault:?} at call {n}, at the next start"),
+        );
         if calls < n {
-            assert!(n > 60, "{n} calls are too few to have tried anything");
+            assert!(n > 60, "{n} calls are too few to test anything");
             return;
         }
     }
 }
 
-impl super::Running {
+impl super::RunningLog {
     fn settle_once(&mut self) {
         for _ in 0..4 {
-            self.writer.step();
-            self.scribe.as_mut().expect("it is there").step();
+            self.writer.run_once();
+            self.checkpoint_writer.as_mut().expect("it is not taken yet").run_pending();
         }
     }
 }
 
 #[test]
-fn any_call_may_fail_with_an_input_output_error() {
-    every_call_fails(Fault::Eio);
+fn any_call_may_fail_with_an_io_error() {
+    fail_each_call(Fault::Eio);
 }
 
 #[test]
 fn any_call_may_find_the_disk_full() {
-    every_call_fails(Fault::Enospc);
+    fail_each_call(Fault::Enospc);
 }
 
 #[test]
 fn any_call_may_do_less_than_asked() {
-    every_call_fails(Fault::Short);
+    fail_each_call(Fault::Short);
 }

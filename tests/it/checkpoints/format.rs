@@ -1,24 +1,24 @@
-//! The format does not change by accident: the smallest file, byte for byte, and what it says.
+//! The smallest checkpoint, byte for byte, and its meaning, so that the format does not change by accident.
 
 use std::fs;
 use std::path::Path;
 
-use parallax::visitors::apply::Keys;
-use parallax::visitors::checkpoint::reader::Opened;
-use parallax::visitors::log::bloom::Whose;
-use parallax::visitors::log::{Kind, Record, Request};
-use parallax::visitors::profile::profile::{Entry, Profile};
+use parallax::testing::visitors::apply::KeyHasher;
+use parallax::testing::visitors::checkpoint::reader::CheckpointReader;
+use parallax::testing::visitors::log::bloom::IdKind;
+use parallax::testing::visitors::log::{Record, RecordKind, Request};
+use parallax::testing::visitors::profile::profile::{Profile, TableEntry};
 
 use super::{SECRET, World};
 
-/// One visitor who is known, tied to a user by one id.
+/// Returns a world with one known visitor: a user with one linked anonymous ID.
 fn smallest() -> World {
     let mut world = World::new(1);
     world.cost_max = 1 << 20;
     let mut running = world.open();
     let mut request = Request::new(0);
     let identify = Record {
-        kind: Kind::Identify,
+        kind: RecordKind::Identify,
         bot: false,
         gpc: false,
         received_ms: super::NOW_MS,
@@ -35,8 +35,8 @@ fn smallest() -> World {
         ip: None,
         payload: r#"{"traits":{"plan":"pro"}}"#,
     };
-    request.push(&identify).expect("it is within bounds");
-    running.port.send(request).expect("the queue takes it");
+    request.push(&identify).expect("the record is within bounds");
+    running.client.send(request).expect("the queue accepts the request");
     running.settle();
     world
 }
@@ -48,22 +48,22 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn the_smallest_checkpoint_is_byte_for_byte_the_one_that_the_format_s_document_names() {
+fn the_smallest_checkpoint_matches_the_golden_file() {
     let world = smallest();
-    let written = hex(&world.disk.bytes(&world.folder().path_of(1)));
+    let written = hex(&world.disk.bytes(&world.directory().path_of(1)));
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/smallest.checkpoint.hex");
     if std::env::var_os("PARALLAX_BLESS").is_some_and(|v| v == "1") {
         fs::write(&golden, &written).expect("the golden file is written");
     }
     assert!(
         fs::read_to_string(golden).expect("the golden file") == written,
-        "other bytes for the same table. If a change of the format is meant, raise FORMAT_VERSION and run the test with \
+        "the bytes of the same table changed. If the format change is intended, raise FORMAT_VERSION and run the test with \
          PARALLAX_BLESS=1"
     );
 }
 
 #[test]
-fn the_golden_file_says_who_is_known() {
+fn the_golden_file_decodes_to_the_known_visitor() {
     let text = fs::read_to_string(
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/smallest.checkpoint.hex"),
     );
@@ -71,23 +71,24 @@ fn the_golden_file_says_who_is_known() {
     let bytes: Vec<u8> =
         text.split_whitespace().map(|pair| u8::from_str_radix(pair, 16).expect("hex")).collect();
     let world = World::new(1);
-    world.disk.put(&world.folder().path_of(1), &bytes);
-    let opened = Opened::open(world.folder().disk(), &world.folder().path_of(1)).expect("it is sound");
+    world.disk.put(&world.directory().path_of(1), &bytes);
+    let opened = CheckpointReader::open(world.directory().disk(), &world.directory().path_of(1))
+        .expect("the file is valid");
     let header = *opened.header();
     assert_eq!((header.seq, header.entries, header.cost_max, header.secret), (1, 2, 1 << 20, SECRET));
-    let mut entries = opened.entries().expect("it is sound");
-    let keys = Keys::new(SECRET);
-    let user = entries.read_next().expect("it is sound").expect("the user");
-    assert_eq!((user.key, user.order), (keys.of("a", Whose::User, "u"), 0));
-    let profile = Profile::read(user.value).expect("a profile");
+    let mut entries = opened.entries().expect("the file is valid");
+    let keys = KeyHasher::new(SECRET);
+    let user = entries.read_next().expect("the file is valid").expect("the user");
+    assert_eq!((user.key, user.order), (keys.key("a", IdKind::User, "u"), 0));
+    let profile = Profile::decode(user.value).expect("a profile");
     assert_eq!(
         (profile.site(), profile.user_id(), profile.anon_ids().collect()),
         ("a", Some("u"), vec!["v"])
     );
-    let tied = entries.read_next().expect("it is sound").expect("the id");
-    assert_eq!(tied.key, keys.of("a", Whose::Anon, "v"));
+    let alias = entries.read_next().expect("the file is valid").expect("the id");
+    assert_eq!(alias.key, keys.key("a", IdKind::Anon, "v"));
     assert!(
-        matches!(Entry::read(tied.value), Some(Entry::Alias(key)) if key == keys.of("a", Whose::User, "u"))
+        matches!(TableEntry::decode(alias.value), Some(TableEntry::Alias(key)) if key == keys.key("a", IdKind::User, "u"))
     );
-    assert!(entries.read_next().expect("it is sound").is_none());
+    assert!(entries.read_next().expect("the file is valid").is_none());
 }

@@ -1,10 +1,11 @@
-//! A server that is stopped or killed knows its visitors again, and does not read what a checkpoint stands for.
+//! A server that was stopped or killed knows its visitors again, and does not read records that a checkpoint
+//! covers.
 
 use serde_json::json;
 
 use crate::harness::{Client, Server, eventually, snapshot};
 
-/// A page that tells whoever pinged from whoever did not.
+/// Starts a server whose page shows the variant `pinged` to visitors who sent a ping.
 fn server() -> Server {
     let layout = json!({ "root": { "props": {} }, "zones": { "hero": { "default": [], "variants": { "pinged": [] },
         "rules": [{ "when": { "events.ping.count": { "$gte": 1 } }, "variant": "pinged" }] } } });
@@ -25,8 +26,8 @@ fn ping(server: &Server, visitors: std::ops::Range<usize>) {
     }
 }
 
-/// The visitors of these numbers, and no other, have pinged.
-fn knows(server: &Server, visitors: usize) {
+/// Asserts that the visitors below this number have pinged, and that the next one has not.
+fn assert_pinged(server: &Server, visitors: usize) {
     let mut client = Client::to(server.edge);
     for visitor in 0..=visitors {
         let target = format!("/v1/resolve?site=acme&route=/&anonId=visitor-{visitor}");
@@ -35,48 +36,45 @@ fn knows(server: &Server, visitors: usize) {
     }
 }
 
-fn figure(server: &Server, name: &str) -> u64 {
+fn metric(server: &Server, name: &str) -> u64 {
     let page = server.admin_get("/metrics").text().to_owned();
-    let line = page.lines().find(|line| line.starts_with(&format!("{name} "))).expect("the figure is there");
+    let line = page.lines().find(|line| line.starts_with(&format!("{name} "))).expect("the metric is there");
     line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")
 }
 
 #[test]
-fn stopped_and_started_again_it_knows_its_visitors_without_reading_the_log() {
+fn a_restart_after_a_stop_knows_visitors_without_reading_the_log() {
     let mut server = server();
-    assert!(server.log().contains("visitors comes from the 0 records of the log"), "{}", server.log());
+    assert!(server.log().contains("rebuilt visitor profiles records=0 checkpoint=none"), "{}", server.log());
     ping(&server, 0..30);
     server.signal("TERM");
     assert_eq!(server.exit_code(), 0);
-    assert!(server.log().contains("visitors up to seq 30 are kept in"), "{}", server.log());
+    assert!(server.log().contains("wrote checkpoint seq=30 "), "{}", server.log());
     let mut server = server.restart(&[]);
-    let expected = "comes from 00000000000000000030.checkpoint, 30 entries, and the 0 records behind it";
+    let expected = "rebuilt visitor profiles records=0 checkpoint=00000000000000000030.checkpoint entries=30";
     assert!(server.log().contains(expected), "{}", server.log());
-    knows(&server, 30);
-    assert_eq!(figure(&server, "parallax_checkpoint_seq"), 30);
+    assert_pinged(&server, 30);
+    assert_eq!(metric(&server, "parallax_checkpoint_seq"), 30);
     ping(&server, 30..40);
     server.signal("TERM");
     assert_eq!(server.exit_code(), 0);
     let server = server.restart(&["--profiles-memory", "1"]);
-    knows(&server, 0);
+    assert_pinged(&server, 0);
     assert!(!server.log().contains("WARN"), "{}", server.log());
 }
 
 #[test]
-fn killed_and_started_again_it_reads_what_came_behind_the_checkpoint() {
+fn a_restart_after_a_kill_reads_the_records_after_the_checkpoint() {
     let server = server().restart(&["--checkpoint-bytes", "1"]);
     ping(&server, 0..20);
-    eventually("a checkpoint is made", || (figure(&server, "parallax_checkpoints_total") > 0).then_some(()));
-    let seq = figure(&server, "parallax_checkpoint_seq");
+    eventually("a checkpoint is made", || (metric(&server, "parallax_checkpoints_total") > 0).then_some(()));
+    let seq = metric(&server, "parallax_checkpoint_seq");
     server.signal("KILL");
     let server = server.restart(&["--checkpoint-bytes", "100000000"]);
     let log = server.log();
-    assert!(
-        log.contains("what is known of visitors comes from 000000000000000000"),
-        "after seq {seq}: {log}"
-    );
-    knows(&server, 20);
+    assert!(log.contains("checkpoint=000000000000000000"), "after seq {seq}: {log}");
+    assert_pinged(&server, 20);
     ping(&server, 20..25);
     server.signal("KILL");
-    knows(&server.restart(&[]), 25);
+    assert_pinged(&server.restart(&[]), 25);
 }

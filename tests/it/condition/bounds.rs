@@ -1,16 +1,16 @@
-//! Every limit, one below, at and above.
+//! Every limit of conditions: one below, at and above it.
 
-use parallax::condition::{Evaluator, Memo, Patterns, Value, overlong_chain};
-use parallax::limits::{
-    AUDIENCE_CHAIN_MAX, AUDIENCES_MAX, CONDITION_NESTING_MAX, EVALUATION_DEPTH_MAX, FAULT_TEXT_CHARS_MAX,
-    PATTERN_BYTES_MAX, PATTERN_DFA_BYTES_MAX, PATTERN_NFA_BYTES_MAX, PATTERNS_MAX, PROGRAM_BYTES_MAX,
-    TIMES_KEPT, VALUE_NESTING_MAX,
+use parallax::testing::condition::{Evaluator, Memo, Patterns, Value, find_overlong_chain};
+use parallax::testing::limits::{
+    AUDIENCE_CHAIN_MAX, AUDIENCES_MAX, CONDITION_NESTING_MAX, DIAGNOSTIC_TEXT_CHARS_MAX,
+    EVALUATION_DEPTH_MAX, PATTERN_BYTES_MAX, PATTERN_DFA_BYTES_MAX, PATTERN_NFA_BYTES_MAX, PATTERNS_MAX,
+    PROGRAM_BYTES_MAX, TIMES_KEPT, VALUE_NESTING_MAX,
 };
 use serde_json::{Value as Json, json};
 
 use super::{Site, Visitor, encoded};
 
-/// `levels` operators of the deepest kind around a test that holds, and a document for it.
+/// Returns a test that holds, nested in `levels` of the deepest operators, and a document for it.
 fn nested(levels: usize) -> (Json, Json) {
     let mut test = json!({"$gt": 0, "$lt": 2});
     let mut value = json!(1);
@@ -22,36 +22,36 @@ fn nested(levels: usize) -> (Json, Json) {
 }
 
 #[test]
-fn operators_nest_sixteen_deep() {
+fn operators_nest_at_most_sixteen_deep() {
     let site = Site::new(&[]);
     for levels in [CONDITION_NESTING_MAX - 1, CONDITION_NESTING_MAX] {
         let (condition, traits) = nested(levels);
         assert!(site.holds(&condition, &Visitor::new(&traits)), "{levels}");
     }
-    let faults = site.faults(&nested(CONDITION_NESTING_MAX + 1).0);
-    assert_eq!(faults.len(), 1);
-    assert!(faults[0].pointer.ends_with("/$elemMatch"), "{}", faults[0]);
-    assert!(faults[0].expected.contains("16"), "{}", faults[0]);
+    let errors = site.errors(&nested(CONDITION_NESTING_MAX + 1).0);
+    assert_eq!(errors.len(), 1);
+    assert!(errors[0].pointer.ends_with("/$elemMatch"), "{}", errors[0]);
+    assert!(errors[0].expected.contains("16"), "{}", errors[0]);
 }
 
 #[test]
-fn windows_take_bounds_that_the_kept_times_decide() {
+fn a_windowed_count_is_limited_to_the_number_of_kept_times() {
     let site = Site::new(&[]);
     for operator in ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"] {
         let max = if matches!(operator, "$gte" | "$lt") { TIMES_KEPT } else { TIMES_KEPT - 1 };
         for bound in [max - 1, max, max + 1] {
             let windowed = json!({"events.a": {"$count": {operator: bound, "within": "7d"}}});
-            let faults = site.faults(&windowed);
-            assert_eq!(faults.is_empty(), bound <= max, "{windowed}: {faults:?}");
+            let errors = site.errors(&windowed);
+            assert_eq!(errors.is_empty(), bound <= max, "{windowed}: {errors:?}");
             let ever = json!({"events.a": {"$count": {operator: bound}}});
-            assert_eq!(site.faults(&ever), [], "{ever}");
+            assert_eq!(site.errors(&ever), [], "{ever}");
         }
     }
 }
 
 const NAMES: [&str; 10] = ["a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8", "a9"];
 
-/// A chain of audiences, each the next and a test of the deepest kind.
+/// Returns a chain of audiences. Each contains the next one and a test of almost the deepest nesting.
 fn chain(length: usize) -> Site {
     let (deepest, _) = nested(CONDITION_NESTING_MAX - 1);
     let audience = |index: usize| {
@@ -65,35 +65,35 @@ fn chain(length: usize) -> Site {
 }
 
 #[test]
-fn audiences_name_audiences_eight_deep() {
+fn audience_references_are_at_most_eight_deep() {
     for length in [AUDIENCE_CHAIN_MAX - 1, AUDIENCE_CHAIN_MAX] {
         let site = chain(length);
-        assert_eq!(overlong_chain(&site.conditions()), None);
+        assert_eq!(find_overlong_chain(&site.conditions()), None);
         let (_, traits) = nested(CONDITION_NESTING_MAX - 1);
         let visitor = Visitor::new(&traits);
         assert!(site.holds(&json!({"$audience": "a0"}), &visitor), "{length}");
     }
     let long = chain(AUDIENCE_CHAIN_MAX + 1);
-    assert_eq!(overlong_chain(&long.conditions()), Some(0));
+    assert_eq!(find_overlong_chain(&long.conditions()), Some(0));
 }
 
 #[test]
-fn a_loop_of_audiences_is_found_and_does_not_hold_anyone_up() {
+fn a_cycle_of_audiences_is_found_and_its_evaluation_ends() {
     let site = Site::new(&[
         ("fine", json!({})),
         ("a", json!({"$audience": "b"})),
         ("b", json!({"$not": {"$audience": "a"}})),
         ("self", json!({"$audience": "self"})),
     ]);
-    assert_eq!(overlong_chain(&site.conditions()), Some(1));
-    assert_eq!(overlong_chain(&site.conditions()[..1]), None);
+    assert_eq!(find_overlong_chain(&site.conditions()), Some(1));
+    assert_eq!(find_overlong_chain(&site.conditions()[..1]), None);
     let visitor = Visitor::new(&json!({}));
     assert!(site.holds(&json!({"$audience": "a"}), &visitor));
     assert!(!site.holds(&json!({"$audience": "self"}), &visitor));
 }
 
 #[test]
-fn requests_remember_as_many_audiences_as_a_site_may_have() {
+fn the_memo_has_room_for_every_audience_of_a_site() {
     let site = Site::new(&[("x", json!({}))]);
     let mut program = site.read(&json!({"$audience": "x"})).compile(&mut Vec::new()).unwrap();
     let holds_for_all = site.read(&json!({})).compile(&mut Vec::new()).unwrap();
@@ -114,9 +114,10 @@ fn requests_remember_as_many_audiences_as_a_site_may_have() {
 }
 
 #[test]
-fn a_program_that_nests_deeper_than_any_condition_is_given_up() {
+fn evaluation_stops_in_a_program_that_nests_too_deep() {
     for steps in [EVALUATION_DEPTH_MAX - 1, EVALUATION_DEPTH_MAX, EVALUATION_DEPTH_MAX + 1] {
-        // "All of nothing", which holds, and around it "all of": a tag, a body's length, the body.
+        // The innermost step is "all of" without members, which holds. Each step around it is "all of" with
+        // one member. A step is a tag, the length of its body, and the body.
         let mut program = vec![1, 0, 0, 0, 0];
         for _ in 1..steps {
             let length = u32::try_from(program.len()).unwrap();
@@ -128,7 +129,7 @@ fn a_program_that_nests_deeper_than_any_condition_is_given_up() {
 }
 
 #[test]
-fn programs_have_a_largest_size() {
+fn programs_have_a_size_limit() {
     let site = Site::new(&[]);
     let compiled = |letters: usize| {
         let condition = json!({"traits.a": "a".repeat(letters)});
@@ -143,19 +144,19 @@ fn programs_have_a_largest_size() {
 }
 
 #[test]
-fn regular_expressions_have_a_largest_length() {
+fn regular_expressions_have_a_length_limit() {
     let site = Site::new(&[]);
     for bytes in [PATTERN_BYTES_MAX - 1, PATTERN_BYTES_MAX, PATTERN_BYTES_MAX + 1] {
         for operator in ["$regex", "$regexi"] {
             let condition = json!({"traits.a": {operator: format!("^{}", "a".repeat(bytes - 1))}});
-            let faults = site.faults(&condition);
-            assert_eq!(faults.is_empty(), bytes <= PATTERN_BYTES_MAX, "{bytes} {faults:?}");
+            let errors = site.errors(&condition);
+            assert_eq!(errors.is_empty(), bytes <= PATTERN_BYTES_MAX, "{bytes} {errors:?}");
         }
     }
 }
 
 #[test]
-fn a_site_has_so_many_regular_expressions() {
+fn a_site_has_a_limited_number_of_regular_expressions() {
     for count in [PATTERNS_MAX - 1, PATTERNS_MAX, PATTERNS_MAX + 1] {
         let sources = vec!["a"; count];
         assert_eq!(Patterns::new(&sources).is_ok(), count <= PATTERNS_MAX, "{count}");
@@ -163,40 +164,40 @@ fn a_site_has_so_many_regular_expressions() {
 }
 
 #[test]
-fn regular_expressions_have_a_largest_table() {
-    // Each more letter to remember doubles the table.
+fn the_table_of_a_regular_expression_has_a_size_limit() {
+    // Each additional letter doubles the number of states, and so the table.
     let table = |letters: usize| Patterns::new(&[format!("a[ab]{{{letters}}}c")]);
     let sizes: Vec<_> = (1..24).map_while(|letters| table(letters).ok()).collect();
     assert!((8..16).contains(&sizes.len()), "{}", sizes.len());
     let largest = sizes[sizes.len() - 1].memory_bytes();
     assert!((PATTERN_DFA_BYTES_MAX / 4..=PATTERN_DFA_BYTES_MAX).contains(&largest), "{largest}");
-    let fault = table(sizes.len() + 1).unwrap_err().to_string();
-    assert_eq!(fault, "regular expression 0: it takes too much memory");
+    let error = table(sizes.len() + 1).unwrap_err().to_string();
+    assert_eq!(error, "regular expression 0: its automaton is too large; use smaller repetition counts");
 }
 
 #[test]
-fn the_automaton_behind_a_table_has_a_largest_size_too() {
-    // Its table is small: each of a hundred times as many states leads to the next one.
+fn the_automaton_of_a_regular_expression_has_a_size_limit() {
+    // The table is small, because each of the 100 states per repetition has one successor.
     let fits = |times: usize| Patterns::new(&[format!("^(?:a{{100}}){{{times}}}")]).is_ok();
-    let refused = (1..200).find(|times| !fits(*times)).expect("some are too large");
+    let refused = (1..200).find(|times| !fits(*times)).expect("some patterns are too large");
     let bytes_per_state = PATTERN_NFA_BYTES_MAX / (refused * 100);
     assert!((16..=32).contains(&bytes_per_state), "{bytes_per_state}");
     assert!(!fits(refused + 1));
 }
 
 #[test]
-fn faults_repeat_so_much_of_the_text() {
+fn errors_quote_a_limited_part_of_the_text() {
     let site = Site::new(&[]);
-    for length in [FAULT_TEXT_CHARS_MAX - 1, FAULT_TEXT_CHARS_MAX, FAULT_TEXT_CHARS_MAX + 1] {
+    for length in [DIAGNOSTIC_TEXT_CHARS_MAX - 1, DIAGNOSTIC_TEXT_CHARS_MAX, DIAGNOSTIC_TEXT_CHARS_MAX + 1] {
         let path = "é".repeat(length);
-        let came = site.faults(&json!({path.as_str(): 1})).remove(0).came;
-        assert_eq!(came == path, length <= FAULT_TEXT_CHARS_MAX, "{length}");
-        assert!(came.chars().count() <= FAULT_TEXT_CHARS_MAX + 1);
+        let actual = site.errors(&json!({path.as_str(): 1})).remove(0).actual;
+        assert_eq!(actual == path, length <= DIAGNOSTIC_TEXT_CHARS_MAX, "{length}");
+        assert!(actual.chars().count() <= DIAGNOSTIC_TEXT_CHARS_MAX + 1);
     }
 }
 
 #[test]
-fn values_nest_as_deep_as_json_is_read() {
+fn values_nest_as_deep_as_the_json_parser_allows() {
     for levels in [VALUE_NESTING_MAX - 1, VALUE_NESTING_MAX, VALUE_NESTING_MAX + 1] {
         let json = (1..levels).fold(json!([]), |inner, _| json!([inner]));
         let bytes = encoded(&json);

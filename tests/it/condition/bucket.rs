@@ -1,9 +1,9 @@
-//! Shares of the visitors, beyond the cases.
+//! The shares of visitors in experiments, beyond GrowthBook's cases.
 
-use parallax::condition::{bucket_ranges, choose_variation, hash};
+use parallax::testing::condition::{bucket_ranges, choose_variation, hash};
 use proptest::prelude::*;
 
-/// FNV-1a as its authors describe it.
+/// Returns the FNV-1a hash, as its authors describe it.
 fn fnv(text: &str) -> u32 {
     let mut hash: u64 = 2_166_136_261;
     for byte in text.bytes() {
@@ -39,7 +39,7 @@ proptest! {
 }
 
 #[test]
-fn full_coverage_shares_out_visitors_by_weight() {
+fn full_coverage_divides_visitors_by_weight() {
     let weights = [0.2, 0.8];
     let chosen = (0..10_000).filter_map(|id: u32| {
         let number = hash(&["cta-colour"], &id.to_string(), 2)?;

@@ -1,18 +1,18 @@
-//! GrowthBook's `cases.json` (MIT, GrowthBook): the definition. `PARALLAX_CASES` is the folder
-//! that holds `growthbook/cases.json`.
+//! GrowthBook's `cases.json` (MIT, GrowthBook), which defines conditions and buckets. The directory
+//! `PARALLAX_CASES` contains `growthbook/cases.json`.
 
-use parallax::condition::{bucket_ranges, choose_variation, equal_weights, hash, in_namespace};
+use parallax::testing::condition::{bucket_ranges, choose_variation, equal_weights, hash, in_namespace};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
 use super::{Groups, holds_leniently};
 
-/// The cases of a kind; none, and a word about it, where nobody said where they are.
+/// Returns the cases of a kind. If `PARALLAX_CASES` is not set, there are none, and a notice is printed.
 fn cases<T: DeserializeOwned>(kind: &str) -> Vec<T> {
-    let Some(folder) = crate::harness::cases() else { return Vec::new() };
-    let text = std::fs::read(folder.join("growthbook/cases.json")).expect("readable");
+    let Some(directory) = crate::harness::cases() else { return Vec::new() };
+    let text = std::fs::read(directory.join("growthbook/cases.json")).expect("readable");
     let mut cases: Json = serde_json::from_slice(&text).expect("JSON");
-    let cases: Vec<T> = serde_json::from_value(cases[kind].take()).expect("cases of that form");
+    let cases: Vec<T> = serde_json::from_value(cases[kind].take()).expect("the cases have the expected form");
     assert!(!cases.is_empty(), "no cases of {kind}");
     cases
 }
@@ -22,7 +22,7 @@ fn assert_close(actual: f64, expected: f64, case: &str) {
 }
 
 #[test]
-fn conditions_hold_as_growthbook_says() {
+fn conditions_agree_with_growthbook() {
     for mut case in cases::<Vec<Json>>("evalCondition") {
         let groups: Groups = match case.get_mut(4) {
             Some(groups) => serde_json::from_value(groups.take()).expect("groups"),
@@ -34,14 +34,14 @@ fn conditions_hold_as_growthbook_says() {
 }
 
 #[test]
-fn hashes_are_growthbooks() {
+fn hashes_agree_with_growthbook() {
     for (seed, value, version, expected) in cases::<(String, String, u8, Option<f64>)>("hash") {
         assert_eq!(hash(&[&seed], &value, version), expected, "{seed} {value} {version}");
     }
 }
 
 #[test]
-fn bucket_ranges_are_growthbooks() {
+fn bucket_ranges_agree_with_growthbook() {
     type Case = (String, (usize, f64, Option<Vec<f64>>), Vec<(f64, f64)>);
     for (name, (variants, coverage, weights), expected) in cases::<Case>("getBucketRange") {
         let ranges: Vec<_> = bucket_ranges(variants, coverage, weights.as_deref()).collect();
@@ -54,7 +54,7 @@ fn bucket_ranges_are_growthbooks() {
 }
 
 #[test]
-fn variations_are_chosen_as_growthbook_does() {
+fn chosen_variations_agree_with_growthbook() {
     type Case = (String, f64, Vec<(f64, f64)>, i64);
     for (name, number, ranges, expected) in cases::<Case>("chooseVariation") {
         let expected = usize::try_from(expected).ok();
@@ -63,7 +63,7 @@ fn variations_are_chosen_as_growthbook_does() {
 }
 
 #[test]
-fn equal_weights_are_growthbooks() {
+fn equal_weights_agree_with_growthbook() {
     for (variants, expected) in cases::<(i64, Vec<f64>)>("getEqualWeights") {
         let weights: Vec<_> = equal_weights(usize::try_from(variants).unwrap_or(0)).collect();
         assert_eq!(weights.len(), expected.len(), "{variants}");
@@ -74,7 +74,7 @@ fn equal_weights_are_growthbooks() {
 }
 
 #[test]
-fn namespaces_are_growthbooks() {
+fn namespaces_agree_with_growthbook() {
     type Case = (String, String, (String, f64, f64), bool);
     for (name, id, (namespace, start, end), expected) in cases::<Case>("inNamespace") {
         assert_eq!(in_namespace(&id, &namespace, (start, end)), expected, "{name}");

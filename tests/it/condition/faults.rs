@@ -1,4 +1,4 @@
-//! What strict reading refuses, where, and what it proposes.
+//! The errors of strict parsing: their places, and the names that they suggest.
 
 use serde_json::{Value as Json, json};
 
@@ -6,25 +6,25 @@ use super::{Site, Visitor};
 
 fn pointers(condition: &Json) -> Vec<String> {
     let site = Site::new(&[("returning", json!({}))]);
-    let faults = site.faults(condition).into_iter();
-    faults.map(|fault| fault.pointer).collect()
+    let errors = site.errors(condition).into_iter();
+    errors.map(|error| error.pointer).collect()
 }
 
 #[track_caller]
-fn assert_fault(condition: Json, pointer: &str, expected: &str, came: &str, nearest: Option<&str>) {
+fn assert_error(condition: Json, pointer: &str, expected: &str, actual: &str, nearest: Option<&str>) {
     let site = Site::new(&[("returning", json!({}))]);
-    let faults = site.faults(&condition);
-    let [fault] = &faults[..] else {
-        panic!("{condition} has {faults:?}");
+    let errors = site.errors(&condition);
+    let [error] = &errors[..] else {
+        panic!("{condition} has {errors:?}");
     };
-    assert_eq!(fault.pointer, pointer);
-    assert!(fault.expected.contains(expected), "{fault}");
-    assert_eq!(fault.came, came);
-    assert_eq!(fault.nearest.as_deref(), nearest);
+    assert_eq!(error.pointer, pointer);
+    assert!(error.expected.contains(expected), "{error}");
+    assert_eq!(error.actual, actual);
+    assert_eq!(error.nearest.as_deref(), nearest);
 }
 
 #[test]
-fn every_mistake_is_named_at_once_where_it_stands() {
+fn all_errors_are_reported_together_with_their_pointers() {
     let condition = json!({
         "$and": [
             {"traits.plan": {"$gt": "a"}},
@@ -48,57 +48,57 @@ fn every_mistake_is_named_at_once_where_it_stands() {
 }
 
 #[test]
-fn a_fault_reads_as_a_sentence() {
+fn an_error_reads_as_a_sentence() {
     let site = Site::new(&[]);
-    let faults = site.faults(&json!({"traits.plan": {"$regx": "x"}}));
+    let errors = site.errors(&json!({"traits.plan": {"$regx": "x"}}));
     assert_eq!(
-        faults[0].to_string(),
-        "/traits.plan/$regx: expected an operator, but $regx came; did you mean $regex?"
+        errors[0].to_string(),
+        "/traits.plan/$regx: expected an operator, found $regx; did you mean $regex?"
     );
 }
 
 #[test]
-fn unknown_operators_are_refused_with_the_nearest() {
+fn unknown_operators_are_refused_with_the_nearest_name() {
     let at_value = json!({"traits.plan": {"$Regex": "x"}});
-    assert_fault(at_value, "/traits.plan/$Regex", "an operator", "$Regex", Some("$regex"));
+    assert_error(at_value, "/traits.plan/$Regex", "an operator", "$Regex", Some("$regex"));
     let at_condition = json!({"$adn": []});
-    assert_fault(at_condition, "/$adn", "$and $or", "$adn", Some("$and"));
+    assert_error(at_condition, "/$adn", "$and, $or", "$adn", Some("$and"));
     let value_operator_at_condition = json!({"$gt": 5});
-    assert_fault(value_operator_at_condition, "/$gt", "a path", "$gt", None);
+    assert_error(value_operator_at_condition, "/$gt", "a path", "$gt", None);
     let in_element = json!({"traits.tags": {"$elemMatch": {"a": 1, "$gt": 5}}});
-    assert_fault(in_element, "/traits.tags/$elemMatch/$gt", "a path", "$gt", None);
+    assert_error(in_element, "/traits.tags/$elemMatch/$gt", "a path", "$gt", None);
     let contains = json!({"traits.plan": {"$contains": "x"}});
-    assert_fault(contains, "/traits.plan/$contains", "an operator", "$contains", None);
+    assert_error(contains, "/traits.plan/$contains", "an operator", "$contains", None);
 }
 
 #[test]
-fn unknown_names_are_refused_with_the_nearest() {
+fn unknown_names_are_refused_with_the_nearest_name() {
     let path = json!({"visitor.visit": 1});
-    assert_fault(path, "/visitor.visit", "a path", "visitor.visit", Some("visitor.visits"));
+    assert_error(path, "/visitor.visit", "a path", "visitor.visit", Some("visitor.visits"));
     let group = json!({"traits.id": {"$inGroup": "stuff"}});
-    assert_fault(group, "/traits.id/$inGroup", "group", "stuff", Some("staff"));
+    assert_error(group, "/traits.id/$inGroup", "group", "stuff", Some("staff"));
     let audience = json!({"$or": [{"$audience": "Returnin"}]});
-    assert_fault(audience, "/$or/0/$audience", "audience", "Returnin", Some("returning"));
+    assert_error(audience, "/$or/0/$audience", "audience", "Returnin", Some("returning"));
     let kind = json!({"traits.a": {"$type": "int"}});
-    assert_fault(kind, "/traits.a/$type", "one of null boolean", "int", None);
+    assert_error(kind, "/traits.a/$type", "one of null boolean", "int", None);
     let kind = json!({"traits.a": {"$type": "bolean"}});
-    assert_fault(kind, "/traits.a/$type", "one of null boolean", "bolean", Some("boolean"));
+    assert_error(kind, "/traits.a/$type", "one of null boolean", "bolean", Some("boolean"));
 }
 
 #[test]
-fn bad_regular_expressions_are_refused_with_the_reason() {
+fn invalid_regular_expressions_are_refused_with_the_reason() {
     for operator in ["$regex", "$regexi", "$notRegex", "$notRegexi"] {
         let pointer = format!("/traits.plan/{operator}");
         let unclosed = json!({"traits.plan": {operator: "a("}});
-        assert_fault(unclosed, &pointer, "unclosed group", "\"a(\"", None);
+        assert_error(unclosed, &pointer, "unclosed group", "\"a(\"", None);
         let look = json!({"traits.plan": {operator: "(?=a)"}});
-        assert_fault(look, &pointer, "look-around", "\"(?=a)\"", None);
+        assert_error(look, &pointer, "look-around", "\"(?=a)\"", None);
         let unicode = json!({"traits.plan": {operator: r"\b{start}"}});
-        assert_fault(unicode, &pointer, "word boundaries", r#""\\b{start}""#, None);
+        assert_error(unicode, &pointer, "word boundaries", r#""\\b{start}""#, None);
         let in_class = json!({"traits.plan": {operator: r"[^]\b]"}});
-        assert_fault(in_class, &pointer, "character class", r#""[^]\\b]""#, None);
+        assert_error(in_class, &pointer, "character class", r#""[^]\\b]""#, None);
         let large = json!({"traits.plan": {operator: "(\\pL{9}){9}"}});
-        assert_fault(large, &pointer, "too much memory", "\"(\\\\pL{9}){9}\"", None);
+        assert_error(large, &pointer, "automaton is too large", "\"(\\\\pL{9}){9}\"", None);
     }
 }
 
@@ -130,7 +130,7 @@ fn operands_of_a_wrong_type_are_refused() {
 }
 
 #[test]
-fn times_take_what_compares_times() {
+fn time_fields_accept_only_operators_on_times() {
     for operators in [
         json!(null),
         json!({"$gt": "1970-01-02T00:00:00Z", "$lt": 5, "$ne": null}),
@@ -154,15 +154,15 @@ fn times_take_what_compares_times() {
 }
 
 #[test]
-fn only_histories_are_counted_and_nothing_else_is_asked_of_them() {
+fn event_histories_accept_only_count() {
     let other = json!({"traits.a": {"$count": {"$gte": 1}}});
-    assert_fault(other, "/traits.a/$count", "a plain value", "$count", None);
+    assert_error(other, "/traits.a/$count", "a plain value", "$count", None);
     let other = json!({"traits.a": {"$within": "1d"}});
-    assert_fault(other, "/traits.a/$within", "a plain value", "$within", None);
+    assert_error(other, "/traits.a/$within", "a plain value", "$within", None);
     let plain = json!({"events.Bought It": 3});
-    assert_fault(plain, "/events.Bought It", "$count", "3", None);
+    assert_error(plain, "/events.Bought It", "$count", "3", None);
     let exists = json!({"events.Bought It": {"$exists": true}});
-    assert_fault(exists, "/events.Bought It/$exists", "$count", "$exists", None);
+    assert_error(exists, "/events.Bought It/$exists", "$count", "$exists", None);
     assert_eq!(pointers(&json!({"events.a": {"$not": {"$count": {"$gte": 1}}}})), [""; 0]);
 }
 
@@ -196,13 +196,13 @@ fn durations_are_whole_numbers_of_a_unit() {
 }
 
 #[test]
-fn an_audience_does_not_stand_in_an_element() {
+fn an_audience_is_refused_inside_elem_match() {
     let condition = json!({"traits.a": {"$elemMatch": {"b": 1, "$audience": "returning"}}});
     assert_eq!(pointers(&condition), ["/traits.a/$elemMatch/$audience"]);
 }
 
 #[test]
-fn behind_an_unknown_path_only_certain_mistakes_are_named() {
+fn only_certain_errors_are_reported_after_an_unknown_path() {
     assert_eq!(pointers(&json!({"event.a": {"$count": {"$gte": 1}}})), ["/event.a"]);
     assert_eq!(
         pointers(&json!({"event.a": {"$count": {"$gte": "1"}}})),
@@ -211,7 +211,7 @@ fn behind_an_unknown_path_only_certain_mistakes_are_named() {
 }
 
 #[test]
-fn what_growthbook_makes_sense_of_is_accepted() {
+fn valid_growthbook_conditions_are_accepted() {
     let site = Site::new(&[("returning", json!({}))]);
     let visitor = Visitor::new(&json!({"plan": "pro", "tags": ["a", {"b": 2}], "v": "1.10.0"}));
     for condition in [

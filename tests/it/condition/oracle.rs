@@ -1,5 +1,6 @@
-//! A second evaluator, straight over JSON and as slow as it likes: GrowthBook's JavaScript, line by
-//! line, with this module's two departures (null has no text; containers compare by contents).
+//! A second evaluator that works directly on JSON, without regard to speed. It follows GrowthBook's
+//! JavaScript line by line, with the two deviations of this project: null has no text, and containers compare
+//! by contents.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -22,7 +23,7 @@ fn any(operand: &Json, document: &Json, groups: &Groups) -> bool {
 }
 
 fn list(operand: &Json) -> &[Json] {
-    operand.as_array().expect("conditions come in arrays")
+    operand.as_array().expect("an array of conditions")
 }
 
 fn lookup(document: &Json, path: &str) -> Json {
@@ -115,7 +116,8 @@ fn elem_match(operand: &Json, actual: &Json, groups: &Groups) -> bool {
     })
 }
 
-/// The four expressions that conditions are made with; `None` for any other, which is invalid.
+/// Matches one of the four expressions of the generated conditions. Returns `None` for any other, which is
+/// invalid.
 fn matches(operand: &Json, actual: &Json, fold: fn(&str) -> String) -> Option<bool> {
     let text = text_of(actual).map(|text| fold(&text));
     let test = |test: &dyn Fn(&str) -> bool| Some(text.as_deref().is_some_and(test));
@@ -157,7 +159,7 @@ fn less(a: &Json, b: &Json, or_equal: bool) -> bool {
     }
 }
 
-/// NaN where there is none.
+/// Returns the number of a value, or NaN if it has none.
 fn number_of(value: &Json) -> f64 {
     match value {
         Json::Null => 0.0,
@@ -173,7 +175,7 @@ fn text_of(value: &Json) -> Option<String> {
     match value {
         Json::String(text) => Some(text.clone()),
         Json::Bool(flag) => Some(flag.to_string()),
-        // Negative zero is written as zero.
+        // Negative zero becomes zero.
         Json::Number(number) => Some((number.as_f64().unwrap() + 0.0).to_string()),
         _ => None,
     }
@@ -194,7 +196,7 @@ fn type_of(value: &Json) -> &'static str {
     }
 }
 
-/// `paddedVersionString` of GrowthBook.
+/// Returns a version as a text that sorts by version, as `paddedVersionString` of GrowthBook does.
 fn padded(value: &Json) -> String {
     let text = match value {
         Json::String(text) if !text.is_empty() => text.clone(),

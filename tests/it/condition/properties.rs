@@ -1,13 +1,13 @@
 //! Random values, conditions and damage.
 
-use parallax::condition::{Value, lenient};
+use parallax::testing::condition::{Value, parse_lenient};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Value as Json, json};
 
 use super::{Groups, encoded, holds_leniently, oracle, run};
 
-/// Few values, so that conditions often hold.
+/// Returns few scalars, so that conditions often hold.
 fn scalars() -> Vec<Json> {
     vec![
         json!(null),
@@ -40,7 +40,7 @@ fn scalar() -> impl Strategy<Value = Json> {
     select(scalars())
 }
 
-/// Every scalar, by itself, in an array and in an object, and both empty.
+/// Returns every scalar alone, in an array and in an object, both empty containers, and two more arrays.
 fn values() -> Vec<Json> {
     let scalars = scalars().into_iter();
     let shapes = |value: Json| [json!([value, "abc"]), json!({"a": value}), value];
@@ -82,14 +82,13 @@ const OPERATORS: [&str; 31] = [
     "$none",
 ];
 
-/// Whether the operator's operand may be that: the naive evaluator knows few expressions, and in an
-/// `$all` no operators.
+/// Returns whether the naive evaluator supports this operand. It knows only a few regular expressions.
 fn is_fit(operator: &str, operand: &Json) -> bool {
     !operator.to_lowercase().contains("regex") || !operand.is_string()
 }
 
 #[test]
-fn every_operator_does_to_every_pair_of_values_what_the_naive_evaluator_says() {
+fn every_operator_agrees_with_the_naive_evaluator_on_every_pair() {
     let values = values();
     for operator in OPERATORS {
         for operand in values.iter().filter(|operand| is_fit(operator, operand)) {
@@ -110,18 +109,18 @@ fn every_operator_does_to_every_pair_of_values_what_the_naive_evaluator_says() {
 }
 
 #[test]
-fn zero_has_no_sign_also_inside_of_arrays() {
+fn zero_has_no_sign_inside_arrays_either() {
     let condition = json!({"a": {"$eq": [0]}});
     assert!(holds_leniently(&condition, &json!({"a": [-0.0]}), &groups()));
 }
 
 #[test]
-fn paths_lead_through_members_and_items_as_json_pointers_do() {
+fn paths_resolve_like_json_pointers() {
     let document = json!({"a": {"b": {"c": 1, "": 2}, "0": 3}, "l": [4, [5, {"x": 6}]], "": 7});
     let bytes = encoded(&document);
     for path in ["a", "a.b", "a.b.c", "a.b.c.d", "a.b.", "a.0", "l.0", "l.1.1.x", "l.2", "l.x", "", "."] {
         let pointer: String = path.split('.').map(|part| format!("/{part}")).collect();
-        let found = Value::decode(&bytes).unwrap().at(path).map(Value::to_json);
+        let found = Value::decode(&bytes).unwrap().get_path(path).map(Value::to_json);
         assert_eq!(found.as_ref(), document.pointer(&pointer), "{path}");
     }
 }
@@ -162,7 +161,7 @@ fn plain_test() -> impl Strategy<Value = Json> {
     ]
 }
 
-/// Tests, and conditions over the members `a`, `b` and `c`.
+/// Returns conditions over the members `a`, `b` and `c`.
 fn condition() -> impl Strategy<Value = Json> {
     let path = || select(vec!["a", "b", "c", "a.a", "a.0", "b.a.b", "d"]);
     let leaf = (path(), plain_test()).prop_map(|(path, test)| json!({path: test}));
@@ -180,7 +179,7 @@ fn condition() -> impl Strategy<Value = Json> {
     })
 }
 
-/// One condition with the members of both.
+/// Returns a condition with the members of both.
 fn merged(a: &Json, b: &Json) -> Json {
     let members = [a, b].into_iter().filter_map(Json::as_object).flatten();
     members.map(|(key, value)| (key.clone(), value.clone())).collect()
@@ -190,7 +189,7 @@ fn groups() -> Groups {
     Groups::from([("one".to_owned(), vec![json!(1), json!("a"), json!(["a"])])])
 }
 
-/// Any JSON whose numbers a 64-bit float holds.
+/// Returns any JSON whose numbers fit a 64-bit float.
 fn any_value() -> impl Strategy<Value = Json> {
     let leaf = prop_oneof![
         Just(Json::Null),
@@ -207,7 +206,7 @@ fn any_value() -> impl Strategy<Value = Json> {
     })
 }
 
-/// The same JSON where 3.0 is written as 3.
+/// Returns the same JSON, with 3.0 written as 3.
 fn canonical(json: &Json) -> Json {
     match json {
         Json::Number(number) => {
@@ -225,7 +224,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn conditions_hold_where_the_naive_evaluator_says(
+    fn conditions_agree_with_the_naive_evaluator(
         condition in condition(),
         document in document(),
     ) {
@@ -234,14 +233,14 @@ proptest! {
     }
 
     #[test]
-    fn damaged_programs_hold_or_not_but_never_panic(
+    fn damaged_programs_never_panic(
         condition in condition(),
         document in document(),
         damage in prop::collection::vec((any::<Index>(), any::<u8>()), 1..4),
         cut in any::<Index>(),
     ) {
         let mut patterns = Vec::new();
-        let mut program = lenient(&condition, &groups()).compile(&mut patterns).unwrap();
+        let mut program = parse_lenient(&condition, &groups()).compile(&mut patterns).unwrap();
         let cut = cut.index(program.len());
         prop_assert!(!run(&program[..cut], &patterns, &document), "cut at {}", cut);
         for (at, byte) in damage {
@@ -254,14 +253,14 @@ proptest! {
 
 proptest! {
     #[test]
-    fn values_come_back_as_they_went(json in any_value()) {
+    fn values_survive_encoding_and_decoding(json in any_value()) {
         let bytes = encoded(&json);
         let value = Value::decode(&bytes).unwrap();
         prop_assert_eq!(value.to_json(), canonical(&json));
     }
 
     #[test]
-    fn values_are_equal_where_their_json_is(a in small_value(), b in small_value()) {
+    fn values_are_equal_exactly_if_their_json_is(a in small_value(), b in small_value()) {
         let (first, second) = (encoded(&a), encoded(&b));
         prop_assert_eq!(Value::decode(&first) == Value::decode(&second), a == b);
     }
@@ -288,7 +287,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_values_are_read_without_a_panic(
+    fn damaged_values_never_panic(
         json in any_value(),
         damage in prop::collection::vec((any::<Index>(), any::<u8>()), 0..4),
         cut in any::<Index>(),
@@ -301,7 +300,7 @@ proptest! {
         }
         if let Some(value) = Value::decode(&bytes) {
             value.to_json();
-            value.at("a.0.b");
+            value.get_path("a.0.b");
         }
     }
 }

@@ -1,15 +1,15 @@
-//! What was added to the dialect for sites, and why a condition holds or does not.
+//! Parallax's additions to GrowthBook's dialect, and the explanation of a result.
 
-use parallax::condition::{Evaluator, Memo, Patterns};
+use parallax::testing::condition::{Evaluator, Memo, Patterns};
 use serde_json::json;
 use std::cell::Cell;
 
 use super::{DAY_MS, Site, Visitor};
 
 #[test]
-fn counts_ever_and_in_a_window() {
+fn counts_apply_to_all_time_or_to_a_window() {
     let site = Site::new(&[]);
-    let visitor = Visitor::buying(9);
+    let visitor = Visitor::with_purchases(9);
     for (count, expected) in [
         (json!({"$gte": 9}), true),
         (json!({"$gt": 9}), false),
@@ -26,7 +26,7 @@ fn counts_ever_and_in_a_window() {
 }
 
 #[test]
-fn a_window_decides_what_the_kept_times_can_decide() {
+fn a_windowed_count_is_exact_within_the_kept_times() {
     let site = Site::new(&[]);
     for (operator, bound) in [("$gte", 16), ("$gt", 15), ("$eq", 15), ("$lte", 15)] {
         let condition = json!({"events.Bought It": {"$count": {operator: bound, "within": "99d"}}});
@@ -37,14 +37,14 @@ fn a_window_decides_what_the_kept_times_can_decide() {
                 "$eq" => times == bound,
                 _ => times <= bound,
             };
-            let visitor = Visitor::buying(times);
+            let visitor = Visitor::with_purchases(times);
             assert_eq!(site.holds(&condition, &visitor), expected, "{condition} at {times}");
         }
     }
 }
 
 #[test]
-fn a_time_is_within_up_to_and_with_the_moment_so_far_back() {
+fn within_includes_the_exact_start_of_its_window() {
     let site = Site::new(&[]);
     let mut visitor = Visitor::new(&json!({}));
     let condition = json!({"visitor.lastSeen": {"$within": "24h"}});
@@ -73,7 +73,7 @@ fn times_as_text_compare_with_milliseconds() {
 }
 
 #[test]
-fn the_last_test_looked_at_is_why() {
+fn the_explanation_is_the_last_evaluated_test() {
     let site = Site::new(&[]);
     let visitor = Visitor::new(&json!({"plan": "pro", "tags": ["a", {"b": 2}]}));
     for (condition, holds, leaf) in [
@@ -117,7 +117,7 @@ fn the_last_test_looked_at_is_why() {
 }
 
 #[test]
-fn the_reason_is_found_inside_audiences_however_often_they_are_asked_for() {
+fn the_explanation_is_found_inside_audiences_also_on_repeated_use() {
     let site = Site::new(&[
         ("paying", json!({"traits.plan": {"$in": ["pro", "team"]}})),
         ("loyal", json!({"$audience": "paying", "visitor.visits": {"$gte": 3}})),
@@ -133,23 +133,26 @@ fn the_reason_is_found_inside_audiences_however_often_they_are_asked_for() {
 }
 
 #[test]
-fn an_audience_is_evaluated_at_most_once_and_only_when_asked_for() {
+fn an_audience_is_evaluated_at_most_once_and_only_if_needed() {
     let site = Site::new(&[
         ("a", json!({"traits.plan": "pro"})),
         ("b", json!({"traits.plan": "free"})),
         ("c", json!({"traits.plan": "team"})),
     ]);
     let mut sources = Vec::new();
-    let programs: Vec<_> =
-        site.conditions().iter().map(|condition| condition.compile(&mut sources).expect("small")).collect();
+    let programs: Vec<_> = site
+        .conditions()
+        .iter()
+        .map(|condition| condition.compile(&mut sources).expect("the program is small"))
+        .collect();
     let condition = json!({"$or": [
         {"$audience": "b"},
         {"$not": {"$audience": "a"}},
         {"$audience": "a"},
         {"$audience": "c"},
     ]});
-    let program = site.read(&condition).compile(&mut sources).expect("small");
-    let audiences = Counted { programs, asked: [const { Cell::new(0) }; 3] };
+    let program = site.read(&condition).compile(&mut sources).expect("the program is small");
+    let audiences = CountingAudiences { programs, lookups: [const { Cell::new(0) }; 3] };
     let patterns = Patterns::new(&sources).expect("none");
     let mut evaluator = Evaluator {
         document: &Visitor::new(&json!({"plan": "pro"})),
@@ -158,18 +161,18 @@ fn an_audience_is_evaluated_at_most_once_and_only_when_asked_for() {
         memo: &mut Memo::default(),
     };
     assert!(evaluator.holds(&program) && evaluator.holds(&program));
-    assert_eq!(audiences.asked.map(Cell::into_inner), [1, 1, 0]);
+    assert_eq!(audiences.lookups.map(Cell::into_inner), [1, 1, 0]);
 }
 
-struct Counted {
+struct CountingAudiences {
     programs: Vec<Vec<u8>>,
-    asked: [Cell<u32>; 3],
+    lookups: [Cell<u32>; 3],
 }
 
-impl parallax::condition::Audiences for Counted {
+impl parallax::testing::condition::Audiences for CountingAudiences {
     fn program(&self, index: u16) -> Option<&[u8]> {
-        let asked = &self.asked[usize::from(index)];
-        asked.set(asked.get() + 1);
+        let lookups = &self.lookups[usize::from(index)];
+        lookups.set(lookups.get() + 1);
         self.programs.get(usize::from(index)).map(Vec::as_slice)
     }
 }
@@ -179,8 +182,8 @@ fn equal_conditions_compile_to_equal_bytes_and_share_patterns() {
     let site = Site::new(&[]);
     let mut sources = Vec::new();
     let condition = json!({"traits.a": {"$regex": "x", "$regexi": "x", "$notRegex": "x"}});
-    let first = site.read(&condition).compile(&mut sources).expect("small");
-    let again = site.read(&condition).compile(&mut sources).expect("small");
+    let first = site.read(&condition).compile(&mut sources).expect("the program is small");
+    let again = site.read(&condition).compile(&mut sources).expect("the program is small");
     assert_eq!(first, again);
     assert_eq!(sources, ["x", "(?i)x"]);
 }

@@ -1,8 +1,8 @@
-//! Every bound: at one below, at, above.
+//! Every limit of an event: one below, at and above it.
 
 use std::time::{Duration, Instant};
 
-use parallax::limits::{
+use parallax::testing::limits::{
     BODY_BYTES_MAX, CANONICAL_BYTES_MAX, CONTEXT_MEMBERS_MAX, CONTEXTS_BYTES_MAX, EVENT_BYTES_MAX,
     EVENT_NAME_CHARS_MAX, EVENT_NESTING_MAX, EVENTS_MAX, NAME_BYTES_MAX,
 };
@@ -11,11 +11,11 @@ use serde_json::{Map, Value, json};
 use super::{Outcome, page, post, track};
 
 fn code(outcome: &Outcome) -> Option<String> {
-    let is_taken = matches!(&outcome.fates, Ok(fates) if fates.problem().is_none());
+    let is_taken = matches!(&outcome.results, Ok(results) if results.problem().is_none());
     (!is_taken).then(|| outcome.code())
 }
 
-/// A track event of so many bytes.
+/// Returns a track event of `bytes` bytes.
 fn event_of(bytes: usize) -> String {
     let empty = track(json!({"x": "é"}));
     track(json!({"x": format!("é{}", "x".repeat(bytes - empty.len()))}))
@@ -36,7 +36,7 @@ fn an_event_has_at_most_32_kib() {
     }
     let problem = post("/v1/track", event_of(EVENT_BYTES_MAX + 1)).problem();
     assert_eq!((&problem["status"], &problem["pointer"]), (&json!(413), &json!("")));
-    assert_eq!(problem["detail"], "Expected an event of at most 32768 bytes; got 32769.");
+    assert_eq!(problem["detail"], "The event has 32769 bytes, more than the limit of 32768.");
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_batch_has_at_most_2500_events() {
     }
     let problem = post("/v1/batch", batch(EVENTS_MAX + 1)).problem();
     assert_eq!((&problem["code"], &problem["status"]), (&json!("batch_too_large"), &json!(413)));
-    assert_eq!(problem["detail"], "Expected a batch of at most 2500 events; got 2501.");
+    assert_eq!(problem["detail"], "The batch has 2501 events, more than the limit of 2500.");
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_body_is_nested_at_most_32_deep() {
 }
 
 #[test]
-fn what_is_nested_without_end_is_refused_at_once() {
+fn endless_nesting_is_refused_quickly() {
     for text in ["[", "{\"a\":", "[{\"a\":"] {
         let body = format!("{{\"x\":{}", text.repeat(400 * 1024 / text.len()));
         let start = Instant::now();
@@ -79,7 +79,7 @@ fn what_is_nested_without_end_is_refused_at_once() {
 }
 
 #[test]
-fn an_events_name_has_1_to_200_characters() {
+fn an_event_name_has_1_to_200_characters() {
     let named = |length: usize| code(&post("/v1/track", track(json!({"event": "é".repeat(length)}))));
     assert_eq!(named(1), None);
     assert_eq!(named(EVENT_NAME_CHARS_MAX - 1), None);
@@ -88,7 +88,7 @@ fn an_events_name_has_1_to_200_characters() {
 }
 
 #[test]
-fn what_a_page_is_called_has_at_most_1024_bytes() {
+fn a_page_name_has_at_most_1024_bytes() {
     let named = |bytes: usize| {
         let name = "é".repeat(bytes / 2) + &"x".repeat(bytes % 2);
         post("/v1/page", page(json!({"name": name})))
@@ -99,25 +99,25 @@ fn what_a_page_is_called_has_at_most_1024_bytes() {
     let problem = named(NAME_BYTES_MAX + 1).problem();
     assert_eq!((&problem["code"], &problem["pointer"]), (&json!("invalid_event"), &json!("/name")));
     let detail = problem["detail"].as_str().expect("a detail");
-    assert!(detail.starts_with("Expected a string of at most 1024 bytes; got 'éé"), "{detail}");
+    assert!(detail.starts_with("Expected a string of at most 1024 bytes, got 'éé"), "{detail}");
 }
 
 #[test]
 fn the_variants_of_an_event_have_at_most_2048_bytes() {
-    let shown = |bytes: usize| {
+    let with_variants = |bytes: usize| {
         let pairs: String = (10..39).map(|zone| format!("z{zone}:{},", "k".repeat(64))).collect();
         let variants = format!("{pairs}last:{}", "k".repeat(bytes - pairs.len() - 5));
         assert_eq!(variants.len(), bytes);
         post("/v1/track", track(json!({"variants": variants})))
     };
     for bytes in [CANONICAL_BYTES_MAX - 1, CANONICAL_BYTES_MAX] {
-        assert_eq!(shown(bytes).record()["variants"].as_str().map(str::len), Some(bytes));
+        assert_eq!(with_variants(bytes).record()["variants"].as_str().map(str::len), Some(bytes));
     }
-    assert_eq!(code(&shown(CANONICAL_BYTES_MAX + 1)).as_deref(), Some("invalid_variants"));
+    assert_eq!(code(&with_variants(CANONICAL_BYTES_MAX + 1)).as_deref(), Some("invalid_variants"));
 }
 
 #[test]
-fn an_object_of_a_batchs_context_has_at_most_256_members() {
+fn an_object_in_a_batch_context_has_at_most_256_members() {
     let with = |members: usize| {
         let context: Map<String, Value> = (0..members).map(|i| (format!("m{i}"), json!(i))).collect();
         code(&post("/v1/batch", json!({"context": context, "batch": []}).to_string()))
@@ -128,7 +128,7 @@ fn an_object_of_a_batchs_context_has_at_most_256_members() {
 }
 
 #[test]
-fn a_batchs_context_is_not_multiplied_without_end() {
+fn the_copies_of_a_batch_context_have_a_size_limit() {
     let with = |bytes: usize, events: usize| {
         let context = format!("{{\"a\":\"{}\"}}", "x".repeat(bytes - 8));
         let events = vec!["{\"anonId\":\"v\",\"event\":\"e\"}"; events].join(",");
@@ -142,25 +142,25 @@ fn a_batchs_context_is_not_multiplied_without_end() {
     assert_eq!((&problem["code"], &problem["pointer"]), (&json!("batch_too_large"), &json!("/context")));
 }
 
-/// `piece` again and again, with its number in place of '#', up to nearly a body.
-fn filled(piece: &str) -> String {
+/// Repeats `piece`, with its number in place of `#`, almost up to the size limit of a body.
+fn fill_body(piece: &str) -> String {
     let pieces = BODY_BYTES_MAX / (piece.len() + 5) - 1_000;
     (0..pieces).map(|i| piece.replace('#', &format!("{i:05}"))).collect()
 }
 
 #[test]
-fn no_body_takes_long() {
+fn every_body_is_handled_within_a_second() {
     let members = |n: usize| (0..n).map(|i| format!("\"m{i:04}\":1,")).collect::<String>();
     let nested = format!("{{\"event\":\"e\",\"anonId\":\"v\",\"context\":{{{}\"x\":1}}}},", members(3_000));
     for body in [
-        format!("{{{}\"x\":1}}", filled("\"\":1,")),
-        format!("{{{}\"x\":1}}", filled("\"#\":1,")),
-        format!("{{\"x\":[{}1]}}", filled("1,")),
-        format!("{{\"x\":[{}1]}}", filled("{},")),
-        format!("{{\"x\":[{}1]}}", filled("\"\\ud800\",")),
-        format!("{{\"x\":[{}1]}}", filled("\"\\ud800\",1e999,")),
-        format!("{{\"x\":1{}}}", filled(" ")),
-        format!("{{{}\"batch\":[{}1]}}", &filled("\"#\":1,")[..450_000], "1,".repeat(2_000)),
+        format!("{{{}\"x\":1}}", fill_body("\"\":1,")),
+        format!("{{{}\"x\":1}}", fill_body("\"#\":1,")),
+        format!("{{\"x\":[{}1]}}", fill_body("1,")),
+        format!("{{\"x\":[{}1]}}", fill_body("{},")),
+        format!("{{\"x\":[{}1]}}", fill_body("\"\\ud800\",")),
+        format!("{{\"x\":[{}1]}}", fill_body("\"\\ud800\",1e999,")),
+        format!("{{\"x\":1{}}}", fill_body(" ")),
+        format!("{{{}\"batch\":[{}1]}}", &fill_body("\"#\":1,")[..450_000], "1,".repeat(2_000)),
         format!("{{\"context\":{{{}\"x\":1}},\"batch\":[{}1]}}", members(255), nested.repeat(13)),
     ] {
         let start = Instant::now();

@@ -1,26 +1,26 @@
-//! What an event's context says, with that of its batch under it: previews, consent, crawlers, addresses.
+//! The context of an event, merged with that of its batch: previews, consent, crawlers, addresses.
 
 use std::net::IpAddr;
 
-use parallax::visitors::events::decode::{Bots, Call, Policy};
-use parallax::visitors::events::ip::IpPolicy;
+use parallax::testing::visitors::events::decode::{BotPolicy, EventContext, Policy};
+use parallax::testing::visitors::events::ip::IpPolicy;
 use serde_json::{Value, json};
 
-use super::{CALL, Outcome, page, post, post_as, track};
+use super::{Outcome, REQUEST, page, post, post_as, track};
 
-/// The stored context of an event whose context lies over that of a batch.
-fn laid_over(own: Value, under: Value) -> Value {
+/// Returns the stored context of an event in a batch with a context of its own.
+fn merged_context(own: Value, batch: Value) -> Value {
     let mut event = json!({"anonId": "v1", "event": "e"});
     if own != json!("left out") {
         event["context"] = own;
     }
-    let outcome = post("/v1/batch", json!({"context": under, "batch": [event]}).to_string());
+    let outcome = post("/v1/batch", json!({"context": batch, "batch": [event]}).to_string());
     outcome.record()["payload"]["context"].clone()
 }
 
 #[test]
-fn a_batchs_context_lies_under_that_of_each_event() {
-    for (own, under, both) in [
+fn the_context_of_an_event_overrides_that_of_its_batch() {
+    for (own, batch, merged) in [
         (json!("left out"), json!({"a": {"b": 1}}), json!({"a": {"b": 1}})),
         (json!({}), json!({"a": 1}), json!({"a": 1})),
         (json!(null), json!({"a": 1}), json!({"a": 1})),
@@ -34,49 +34,55 @@ fn a_batchs_context_lies_under_that_of_each_event() {
         (json!({"a": null}), json!({"b": 3}), json!({"a": null, "b": 3})),
         (json!({"a": false, "b": 0}), json!({"a": true, "b": 3}), json!({"a": false, "b": 0})),
     ] {
-        assert_eq!(laid_over(own.clone(), under.clone()), both, "{own} over {under}");
+        assert_eq!(merged_context(own.clone(), batch.clone()), merged, "{own} over {batch}");
     }
 }
 
 #[test]
-fn a_context_that_says_nothing_is_kept_as_sent() {
+fn an_empty_context_is_stored_as_sent() {
     assert_eq!(post("/v1/page", page(json!({"context": null}))).record()["payload"]["context"], Value::Null);
     assert_eq!(post("/v1/page", page(json!({"context": {}}))).record()["payload"]["context"], json!({}));
     assert_eq!(post("/v1/page", page(json!({}))).record()["payload"].get("context"), None);
 }
 
-/// Why a single event is dropped.
-fn drop_of(outcome: &Outcome) -> Option<&'static str> {
-    let fates = outcome.fates.as_ref().expect("understood");
-    assert_eq!(outcome.lines.len(), usize::from(fates.single_drop().is_none()));
-    fates.single_drop().map(|reason| reason.name())
+/// Returns the reason for which a single event is dropped.
+fn drop_reason(outcome: &Outcome) -> Option<&'static str> {
+    let results = outcome.results.as_ref().expect("the body is valid");
+    assert_eq!(outcome.lines.len(), usize::from(results.single_drop_reason().is_none()));
+    results.single_drop_reason().map(|reason| reason.name())
 }
 
-fn dropped(call: &Call<'_>, context: Value) -> Option<&'static str> {
-    drop_of(&post_as(call, "/v1/track", track(json!({"context": context}))))
+fn drop_reason_for(request: &EventContext<'_>, context: Value) -> Option<&'static str> {
+    drop_reason(&post_as(request, "/v1/track", track(json!({"context": context}))))
 }
 
 #[test]
 fn previews_are_dropped() {
-    assert_eq!(dropped(&CALL, json!({"preview": true})), Some("preview"));
-    assert_eq!(dropped(&CALL, json!({"preview": false})), None);
-    assert_eq!(dropped(&Call { preview: true, ..CALL }, json!({})), Some("preview"));
+    assert_eq!(drop_reason_for(&REQUEST, json!({"preview": true})), Some("preview"));
+    assert_eq!(drop_reason_for(&REQUEST, json!({"preview": false})), None);
+    assert_eq!(drop_reason_for(&EventContext { is_preview: true, ..REQUEST }, json!({})), Some("preview"));
 }
 
 #[test]
-fn what_a_visitor_does_not_want_measured_is_dropped() {
-    let honoring = Policy { honor_gpc: true, ..CALL.policy };
-    assert_eq!(dropped(&CALL, json!({"consent": {"measure": false}})), Some("no_consent"));
-    assert_eq!(dropped(&CALL, json!({"consent": {"measure": true}})), None);
-    assert_eq!(dropped(&CALL, json!({"consent": {"measure": null}})), None);
-    assert_eq!(dropped(&Call { gpc: true, ..CALL }, json!({})), None);
-    assert_eq!(dropped(&Call { gpc: true, policy: honoring, ..CALL }, json!({})), Some("no_consent"));
-    assert_eq!(dropped(&Call { policy: honoring, ..CALL }, json!({})), None);
-    assert_eq!(post_as(&Call { gpc: true, ..CALL }, "/v1/track", track(json!({}))).record()["gpc"], true);
+fn events_without_consent_are_dropped() {
+    let honoring = Policy { honor_gpc: true, ..REQUEST.policy };
+    assert_eq!(drop_reason_for(&REQUEST, json!({"consent": {"measure": false}})), Some("no_consent"));
+    assert_eq!(drop_reason_for(&REQUEST, json!({"consent": {"measure": true}})), None);
+    assert_eq!(drop_reason_for(&REQUEST, json!({"consent": {"measure": null}})), None);
+    assert_eq!(drop_reason_for(&EventContext { gpc: true, ..REQUEST }, json!({})), None);
+    assert_eq!(
+        drop_reason_for(&EventContext { gpc: true, policy: honoring, ..REQUEST }, json!({})),
+        Some("no_consent")
+    );
+    assert_eq!(drop_reason_for(&EventContext { policy: honoring, ..REQUEST }, json!({})), None);
+    assert_eq!(
+        post_as(&EventContext { gpc: true, ..REQUEST }, "/v1/track", track(json!({}))).record()["gpc"],
+        true
+    );
 }
 
 #[test]
-fn consent_may_be_the_batchs_and_the_event_may_differ() {
+fn an_event_may_override_the_consent_of_its_batch() {
     let batch = json!({"context": {"consent": {"measure": false, "x": 1}}, "batch": [
         {"anonId": "v", "event": "e"},
         {"anonId": "v", "event": "e", "context": {"consent": {"measure": true}}},
@@ -88,53 +94,56 @@ fn consent_may_be_the_batchs_and_the_event_may_differ() {
 }
 
 #[test]
-fn crawlers_are_dropped_flagged_or_kept_as_the_site_says() {
+fn the_site_policy_drops_flags_or_keeps_crawlers() {
     let crawler = json!({"userAgent": "Mozilla/5.0 (compatible; Googlebot/2.1)"});
-    let of = |bots| Call { policy: Policy { bots, ..CALL.policy }, ..CALL };
+    let of = |bots| EventContext { policy: Policy { bots, ..REQUEST.policy }, ..REQUEST };
     let sent = |bots, context: &Value| post_as(&of(bots), "/v1/track", track(json!({"context": context})));
-    assert_eq!(drop_of(&sent(Bots::Drop, &crawler)), Some("bot"));
-    assert_eq!(sent(Bots::Flag, &crawler).record()["bot"], true);
-    assert_eq!(sent(Bots::Keep, &crawler).record()["bot"], false);
-    for bots in [Bots::Drop, Bots::Flag, Bots::Keep] {
+    assert_eq!(drop_reason(&sent(BotPolicy::Drop, &crawler)), Some("bot"));
+    assert_eq!(sent(BotPolicy::Flag, &crawler).record()["bot"], true);
+    assert_eq!(sent(BotPolicy::Keep, &crawler).record()["bot"], false);
+    for bots in [BotPolicy::Drop, BotPolicy::Flag, BotPolicy::Keep] {
         assert_eq!(sent(bots, &json!({"userAgent": "Mozilla/5.0 Firefox/140.0"})).record()["bot"], false);
         assert_eq!(sent(bots, &json!({})).record()["bot"], false);
     }
 }
 
 #[test]
-fn the_agent_is_the_contexts_else_the_headers() {
-    let call = Call { user_agent: Some("Googlebot"), ..CALL };
-    assert_eq!(post_as(&call, "/v1/track", track(json!({}))).record()["bot"], true);
+fn the_user_agent_of_the_context_overrides_the_header() {
+    let request = EventContext { user_agent: Some("Googlebot"), ..REQUEST };
+    assert_eq!(post_as(&request, "/v1/track", track(json!({}))).record()["bot"], true);
     let own = track(json!({"context": {"userAgent": "Mozilla/5.0"}}));
-    assert_eq!(post_as(&call, "/v1/track", own).record()["bot"], false);
+    assert_eq!(post_as(&request, "/v1/track", own).record()["bot"], false);
 }
 
 #[test]
-fn of_several_reasons_preview_goes_first_and_the_crawler_last() {
-    let call =
-        Call { policy: Policy { bots: Bots::Drop, ..CALL.policy }, user_agent: Some("Googlebot"), ..CALL };
+fn preview_is_the_first_drop_reason_and_bot_the_last() {
+    let request = EventContext {
+        policy: Policy { bots: BotPolicy::Drop, ..REQUEST.policy },
+        user_agent: Some("Googlebot"),
+        ..REQUEST
+    };
     let no = json!({"measure": false});
-    assert_eq!(dropped(&call, json!({"preview": true, "consent": no})), Some("preview"));
-    assert_eq!(dropped(&call, json!({"consent": no})), Some("no_consent"));
-    assert_eq!(dropped(&call, json!({})), Some("bot"));
+    assert_eq!(drop_reason_for(&request, json!({"preview": true, "consent": no})), Some("preview"));
+    assert_eq!(drop_reason_for(&request, json!({"consent": no})), Some("no_consent"));
+    assert_eq!(drop_reason_for(&request, json!({})), Some("bot"));
 }
 
 #[test]
-fn a_mistake_shows_in_a_preview_too() {
-    let call = Call { preview: true, ..CALL };
-    assert_eq!(post_as(&call, "/v1/track", "{\"anonId\":\"v\"}").code(), "invalid_event");
+fn an_invalid_event_is_refused_in_a_preview_too() {
+    let request = EventContext { is_preview: true, ..REQUEST };
+    assert_eq!(post_as(&request, "/v1/track", "{\"anonId\":\"v\"}").code(), "invalid_event");
 }
 
-/// The stored address and the stored context.
+/// Returns the stored address and the stored context.
 fn address(policy: IpPolicy, peer: &str, context: Value) -> (Value, Value) {
     let peer: IpAddr = peer.parse().expect("an address");
-    let call = Call { policy: Policy { ip: policy, ..CALL.policy }, peer, ..CALL };
-    let outcome = post_as(&call, "/v1/track", track(json!({"context": context})));
+    let request = EventContext { policy: Policy { ip: policy, ..REQUEST.policy }, peer, ..REQUEST };
+    let outcome = post_as(&request, "/v1/track", track(json!({"context": context})));
     (outcome.record()["ip"].clone(), outcome.record()["payload"]["context"].clone())
 }
 
 #[test]
-fn no_address_is_stored_unless_the_site_asks() {
+fn no_address_is_stored_unless_the_site_opts_in() {
     let sent = json!({"ip": "203.0.113.9", "a": 1});
     let none = address(IpPolicy::None, "198.51.100.7", sent.clone());
     assert_eq!(none, (json!(null), json!({"a": 1})));
@@ -145,7 +154,7 @@ fn no_address_is_stored_unless_the_site_asks() {
 }
 
 #[test]
-fn an_address_is_the_peers_where_none_is_passed_on() {
+fn the_peer_address_is_stored_if_the_context_has_none() {
     for (peer, full, truncated) in [
         ("198.51.100.7", "198.51.100.7", "198.51.100.0"),
         ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2:3:4:5:6", "2001:db8:1::"),
@@ -154,13 +163,13 @@ fn an_address_is_the_peers_where_none_is_passed_on() {
         for nothing in [json!({}), json!({"ip": null}), json!({"ip": "unknown"})] {
             assert_eq!(address(IpPolicy::Full, peer, nothing.clone()).0, full);
             let (ip, context) = address(IpPolicy::Truncated, peer, nothing);
-            assert_eq!((ip, context), (json!(truncated), json!({})), "no address stands in the payload");
+            assert_eq!((ip, context), (json!(truncated), json!({})), "the payload contains no address");
         }
     }
 }
 
 #[test]
-fn an_address_of_the_batchs_context_is_not_stored_either() {
+fn an_address_in_a_batch_context_is_not_stored_either() {
     let batch = json!({"context": {"ip": "203.0.113.9"}, "batch": [
         {"anonId": "v", "event": "e", "context": {"a": 1}},
         {"anonId": "v", "event": "e"},

@@ -1,5 +1,6 @@
-//! Every event of Segment's documentation (`segment/spec-examples.json` of the public cases: github.com/segmentio/segment-docs
-//! 747b35d8, CC BY 4.0, (c) Twilio Segment) is taken and reads back as it was sent.
+//! The server accepts every event of Segment's documentation and stores it as it was sent. The events are in
+//! `segment/spec-examples.json` of the public cases (github.com/segmentio/segment-docs 747b35d8, CC BY 4.0,
+//! (c) Twilio Segment).
 
 use std::sync::LazyLock;
 
@@ -9,18 +10,19 @@ use super::tree::Tree;
 use super::{Outcome, post};
 use crate::harness::cases;
 
-/// The examples with the endpoint of each one's call, made sendable: our tracking ID, an anon ID where it has no visitor, a
-/// message ID of its own. None, and a word about it, where nobody said where they are.
+/// The examples, each with the endpoint of its call. To make them valid requests, each gets our tracking ID,
+/// a message ID, and an anon ID if it names no visitor. If `PARALLAX_CASES` is not set, there are no
+/// examples, and a notice is printed.
 pub(super) static EXAMPLES: LazyLock<Vec<(&'static str, Value)>> = LazyLock::new(|| {
-    let Some(folder) = cases() else { return Vec::new() };
-    let text = std::fs::read(folder.join("segment/spec-examples.json")).expect("readable");
+    let Some(directory) = cases() else { return Vec::new() };
+    let text = std::fs::read(directory.join("segment/spec-examples.json")).expect("readable");
     let examples: Vec<Value> = serde_json::from_slice(&text).expect("JSON");
     assert_eq!(examples.len(), 78);
     let payloads = examples.into_iter().map(|mut example| example["payload"].take());
     payloads.enumerate().map(|(i, payload)| (endpoint(&payload), prepared(payload, i))).collect()
 });
 
-/// The call that an example is of: what it says, else what its page of the documentation shows it with.
+/// Returns the endpoint of an example: by its type, or by its members if it has no type.
 fn endpoint(payload: &Value) -> &'static str {
     match payload["type"].as_str().or(payload["action"].as_str()) {
         _ if payload["batch"].is_array() => "/v1/batch",
@@ -75,8 +77,8 @@ fn every_example_is_accepted_and_reads_back_as_it_was_sent() {
     let mut events = 0;
     for (path, example) in &*EXAMPLES {
         let outcome = post(path, example.to_string());
-        let fates = outcome.fates.as_ref().unwrap_or_else(|refusal| panic!("{example}: {refusal:?}"));
-        assert!(fates.is_complete(), "{example}: {:?}", fates.refusals().collect::<Vec<_>>());
+        let results = outcome.results.as_ref().unwrap_or_else(|refusal| panic!("{example}: {refusal:?}"));
+        assert!(results.are_all_recorded(), "{example}: {:?}", results.refusals().collect::<Vec<_>>());
         let sent = match example["batch"].as_array() {
             Some(batch) => batch.iter().map(|e| expected(e.clone(), example.get("context"))).collect(),
             None => vec![expected(example.clone(), None)],
@@ -95,14 +97,14 @@ fn an_example_cut_at_any_byte_is_malformed() {
         let text = example.to_string();
         let mut server = super::Server::new();
         for length in 0..text.len() {
-            let outcome: Outcome = server.post(&super::CALL, path, &text.as_bytes()[..length]);
+            let outcome: Outcome = server.post(&super::REQUEST, path, &text.as_bytes()[..length]);
             assert_eq!(outcome.code(), "malformed_json", "{}", &text[..text.floor_char_boundary(length)]);
         }
     }
 }
 
 #[test]
-fn a_line_has_the_columns_of_the_interface_in_their_order() {
+fn an_exported_line_has_the_documented_columns_in_order() {
     let body = super::track(json!({"messageId": "m1", "userId": 7, "variants": "cta:b",
         "timestamp": "2026-01-05T09:59:00.5+00:00", "properties": {"path": "/x/?q=1", "n": 1.50}}));
     let line = "{\"seq\":\"1\",\"receivedAt\":\"2026-01-05T10:00:00.000Z\",\"timestamp\":\"2026-01-05T09:59:00.500Z\",\

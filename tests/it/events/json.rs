@@ -1,16 +1,16 @@
-//! Whatever JSON somebody sends reads back equal, and whatever is no JSON is refused.
+//! Any JSON reads back equal, and other bytes are refused.
 
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 
 use super::examples::EXAMPLES;
 use super::tree::Tree;
-use super::{CALL, Server, post};
+use super::{REQUEST, Server, post};
 
-/// Something of each kind, for where there are no other examples.
-const OWN: &str = r#"{"a":[1,-2.5e3,true,null,{"b":"\u00e9\\\"é"}],"c":{"d":"","e":[]}}"#;
+/// JSON with a value of each kind, for runs without the examples.
+const SAMPLE: &str = r#"{"a":[1,-2.5e3,true,null,{"b":"\u00e9\\\"é"}],"c":{"d":"","e":[]}}"#;
 
-/// A track event with `properties` as its properties.
+/// Returns a track event with these properties.
 fn with_properties(properties: &str) -> String {
     format!("{{\"anonId\":\"v1\",\"event\":\"e\",\"properties\":{properties}}}")
 }
@@ -21,7 +21,7 @@ fn number() -> impl Strategy<Value = String> {
     proptest::string::string_regex(&text).expect("a pattern")
 }
 
-/// A string of UTF-16 code units, halves of pairs among them, some escaped; with the text that it stands for.
+/// Returns a JSON string of escaped UTF-16 code units, lone surrogates included, and its text.
 fn string() -> impl Strategy<Value = (String, String)> {
     let unit = prop_oneof![0x20u16..0x7F, any::<u16>(), 0xD800u16..0xE000];
     prop::collection::vec(unit, 0..6).prop_map(|units| {
@@ -30,7 +30,7 @@ fn string() -> impl Strategy<Value = (String, String)> {
     })
 }
 
-/// JSON, doubled members and all, with what is to be read back of it.
+/// Returns JSON, also with duplicate members, and the value that must read back.
 fn document() -> impl Strategy<Value = (String, Tree)> {
     let leaf = prop_oneof![
         number().prop_map(|n| (n.clone(), Tree::Other(n))),
@@ -40,7 +40,7 @@ fn document() -> impl Strategy<Value = (String, Tree)> {
         "[ -~é😀]{0,8}".prop_map(|s| (serde_json::to_string(&s).expect("JSON"), Tree::Text(s))),
     ];
     leaf.prop_recursive(4, 40, 8, |inner| {
-        // Few names, so that they come twice; or many, past the bound where names are sorted.
+        // Few names, so that they occur twice, or many, so that there are enough members to sort their names.
         let name = prop_oneof![
             prop_oneof![Just("a"), Just("b"), Just("\u{e9}")]
                 .prop_map(|n| (format!("\"{n}\""), n.to_owned())),
@@ -74,14 +74,14 @@ proptest! {
     }
 
     #[test]
-    fn changed_bytes_are_refused_exactly_where_they_are_no_json(
+    fn changed_bytes_are_refused_exactly_if_they_are_not_json(
         which in any::<prop::sample::Index>(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), prop_oneof![
             any::<u8>(), prop::sample::select(b"{}[]\",:\\u0123456789eE+-. \ntfn".to_vec()),
         ]), 1..4),
     ) {
-        let own = ("/v1/track", serde_json::from_str(&with_properties(OWN)).expect("JSON"));
-        let all: Vec<_> = EXAMPLES.iter().chain(std::iter::once(&own)).collect();
+        let sample = ("/v1/track", serde_json::from_str(&with_properties(SAMPLE)).expect("JSON"));
+        let all: Vec<_> = EXAMPLES.iter().chain(std::iter::once(&sample)).collect();
         let (path, example) = which.get(&all);
         let mut body = example.to_string().into_bytes();
         for (at, byte) in &changes {
@@ -89,31 +89,31 @@ proptest! {
             body[at] = *byte;
         }
         let outcome = post(path, &body);
-        let is_malformed = matches!(&outcome.fates, Err(r) if r.kind.code == "malformed_json");
+        let is_malformed = matches!(&outcome.results, Err(r) if r.kind.code == "malformed_json");
         prop_assert_eq!(is_malformed, !is_json_object(&body), "{}", String::from_utf8_lossy(&body));
         outcome.lines.iter().for_each(|line| drop(Tree::read(line)));
     }
 
     #[test]
-    fn a_piece_of_anything_is_refused_exactly_where_it_is_no_json(
+    fn random_tokens_are_refused_exactly_if_they_are_not_json(
         pieces in prop::collection::vec(prop::sample::select(vec![
             "{", "}", "[", "]", ",", ":", "\"a\"", "\"", "\\", "1", "-", "0", "1e400", "01", ".5", "1.", "12345678901234567890123",
             "true", "nul", "null", " ", "\\ud800", "\"\\ud800\"", "NaN", "\u{feff}", "\u{7f}", "e", "\0",
         ]), 0..12),
     ) {
         let body = format!("{{\"anonId\":\"v\",\"event\":\"e\",\"x\":{}}}", pieces.concat());
-        let is_malformed = matches!(&post("/v1/track", &body).fates, Err(r) if r.kind.code == "malformed_json");
+        let is_malformed = matches!(&post("/v1/track", &body).results, Err(r) if r.kind.code == "malformed_json");
         prop_assert_eq!(is_malformed, !is_json_object(body.as_bytes()), "{}", body);
     }
 }
 
-/// What another parser says.
+/// Returns whether another parser accepts `body` as a JSON object.
 fn is_json_object(body: &[u8]) -> bool {
     serde_json::from_slice::<&RawValue>(body).is_ok() && body.trim_ascii_start().starts_with(b"{")
 }
 
 #[test]
-fn numbers_are_kept_as_they_are_written() {
+fn numbers_are_stored_as_they_were_written() {
     for number in [
         "0",
         "-0",
@@ -137,7 +137,7 @@ fn numbers_are_kept_as_they_are_written() {
 }
 
 #[test]
-fn of_doubled_members_the_last_wins_for_us_and_in_what_is_stored() {
+fn the_last_of_duplicate_members_is_used_and_stored() {
     let body = "{\"event\":\"a\",\"anonId\":\"v1\",\"event\":\"b\",\"userId\":\"u\",\"user\\u0049d\":null,\
         \"properties\":{\"x\":1},\"properties\":{\"x\":{\"y\":1,\"y\":2},\"z\":[{\"q\":1,\"q\":3}],\"x\":{\"y\":3,\"y\":4}}}";
     let outcome = post("/v1/track", body);
@@ -151,7 +151,7 @@ fn of_doubled_members_the_last_wins_for_us_and_in_what_is_stored() {
 }
 
 #[test]
-fn a_doubled_member_of_many_is_the_last_too() {
+fn the_last_duplicate_is_stored_among_many_members_too() {
     for others in [13, 14, 15, 16, 17, 100] {
         let members: String = (0..others).map(|i| format!("\"m{i}\":{i},")).collect();
         let properties = format!("{{\"x\":1,{members}\"x\":2,{members}\"x\":3}}");
@@ -162,7 +162,7 @@ fn a_doubled_member_of_many_is_the_last_too() {
 }
 
 #[test]
-fn half_surrogates_become_the_replacement_character_and_are_counted() {
+fn lone_surrogates_become_the_replacement_character_and_are_counted() {
     for (sent, stored, count) in [
         (r"\ud800", "\u{fffd}", 1),
         (r"a\uDC00b", "a\u{fffd}b", 1),
@@ -183,20 +183,20 @@ fn half_surrogates_become_the_replacement_character_and_are_counted() {
 }
 
 #[test]
-fn what_is_no_json_object_is_refused_with_where_it_breaks() {
-    for (body, came) in [
+fn a_body_that_is_no_json_object_is_refused_with_the_unexpected_text() {
+    for (body, actual) in [
         (&b""[..], ""),
         (b"  ", ""),
-        (b"[]", "; got '[]'"),
-        (b"1", "; got '1'"),
-        (b"{} x", "; got 'x'"),
-        (b"{}{}", "; got '{}'"),
-        (b"{\"a\":NaN}", "; got 'NaN}'"),
-        (b"{\"a\":1,}", "; got '}'"),
-        (b"{\"a\":01}", "; got '1}'"),
-        (b"{'a':1}", "; got ''a':1}'"),
-        (b"{\"a\":\n\n  +1}", "; got '+1}'"),
-        (b"\xef\xbb\xbf{}", "; got '\u{feff}{}'"),
+        (b"[]", ", got '[]'"),
+        (b"1", ", got '1'"),
+        (b"{} x", ", got 'x'"),
+        (b"{}{}", ", got '{}'"),
+        (b"{\"a\":NaN}", ", got 'NaN}'"),
+        (b"{\"a\":1,}", ", got '}'"),
+        (b"{\"a\":01}", ", got '1}'"),
+        (b"{'a':1}", ", got ''a':1}'"),
+        (b"{\"a\":\n\n  +1}", ", got '+1}'"),
+        (b"\xef\xbb\xbf{}", ", got '\u{feff}{}'"),
         (b"{\"a\":\"\x01\"}", ""),
         (b"{\"a\":\"\\u12\"}", ""),
         (b"{\"a\":\"\\x\"}", ""),
@@ -204,12 +204,12 @@ fn what_is_no_json_object_is_refused_with_where_it_breaks() {
         let problem = post("/v1/track", body).problem();
         assert_eq!((&problem["code"], &problem["status"]), (&"malformed_json".into(), &400.into()));
         let detail = problem["detail"].as_str().expect("a detail");
-        assert!(detail.starts_with("Expected a JSON object") && detail.contains(came), "{detail}");
+        assert!(detail.starts_with("Expected a JSON object") && detail.contains(actual), "{detail}");
     }
 }
 
 #[test]
-fn a_reader_forgets_one_body_before_the_next() {
+fn a_parser_keeps_nothing_of_the_previous_body() {
     let mut server = Server::new();
     let long = with_properties(&format!(
         "{{\"x\":\"{}\",\"n\":[1,2,3,{{\"a\":1,\"a\":2}}],\"h\":\"\\ud800\"}}",
@@ -217,11 +217,11 @@ fn a_reader_forgets_one_body_before_the_next() {
     ));
     let short = with_properties("{\"x\":2}");
     for body in [&long, &short, &"{\"a".to_owned(), &short, &long, &"[]".to_owned(), &short] {
-        let (first, again) = (server.post(&CALL, "/v1/track", body.as_bytes()), post("/v1/track", body));
+        let (first, again) = (server.post(&REQUEST, "/v1/track", body.as_bytes()), post("/v1/track", body));
         let line = |outcome: &super::Outcome| {
             outcome.lines.first().and_then(|l| Some(l.split_once("\"payload\"")?.1.to_owned()))
         };
         assert_eq!((line(&first), first.surrogates), (line(&again), again.surrogates));
-        assert_eq!(first.fates.err(), again.fates.err());
+        assert_eq!(first.results.err(), again.results.err());
     }
 }

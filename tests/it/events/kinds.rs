@@ -1,20 +1,20 @@
-//! What an event is: by endpoint, by type, by its members.
+//! The kind of an event: by endpoint, by type, by its members.
 
-use parallax::visitors::events::endpoint::{Endpoint, PATHS};
+use parallax::testing::visitors::events::endpoint::{EventEndpoint, PATHS};
 use serde_json::{Value, json};
 
 use super::{Outcome, page, post, track};
 
 const TYPES: [&str; 7] = ["page", "track", "identify", "profile", "screen", "group", "alias"];
 
-/// An event of every kind, whatever its type.
-fn everything() -> Value {
+/// Returns an event that is valid with any type.
+fn event_of_any_kind() -> Value {
     json!({"anonId": "v1", "event": "e", "set": {"a": 1}, "traits": {}})
 }
 
 fn kind(outcome: &Outcome) -> Result<String, String> {
-    match &outcome.fates {
-        Ok(fates) if fates.problem().is_none() => {
+    match &outcome.results {
+        Ok(results) if results.problem().is_none() => {
             Ok(outcome.record()["type"].as_str().expect("a type").to_owned())
         }
         _ => Err(outcome.code()),
@@ -22,19 +22,19 @@ fn kind(outcome: &Outcome) -> Result<String, String> {
 }
 
 #[test]
-fn an_event_without_a_type_is_what_its_members_say() {
+fn the_members_of_an_untyped_event_decide_its_kind() {
     for bits in 0..32u32 {
         let has = |bit: u32| bits & 1 << bit != 0;
         let (event, traits, user, set, remove) = (has(0), has(1), has(2), has(3), has(4));
         let mut body = json!({"anonId": "v1"});
-        for (is, name, value) in [
+        for (is_set, name, value) in [
             (event, "event", json!("e")),
             (traits, "traits", json!({"a": 1})),
             (user, "userId", json!("u1")),
             (set, "set", json!({"a": 1})),
             (remove, "remove", json!({"a": [1]})),
         ] {
-            if is {
+            if is_set {
                 body[name] = value;
             }
         }
@@ -54,7 +54,7 @@ fn an_event_without_a_type_is_what_its_members_say() {
 }
 
 #[test]
-fn an_absent_member_says_nothing() {
+fn null_and_empty_members_do_not_decide_the_kind() {
     for body in [
         json!({"anonId": "v1", "event": "e", "traits": null, "set": "", "type": null}),
         json!({"anonId": "v1", "event": "e", "traits": "", "union": null, "type": ""}),
@@ -64,7 +64,7 @@ fn an_absent_member_says_nothing() {
 }
 
 #[test]
-fn each_operation_makes_a_profile_event() {
+fn each_profile_operation_makes_a_profile_event() {
     for (name, value) in [
         ("set", json!({"a": null, "b": [1], "c": {}})),
         ("setOnce", json!({})),
@@ -82,29 +82,29 @@ fn each_operation_makes_a_profile_event() {
 }
 
 #[test]
-fn a_single_event_is_of_its_endpoints_type() {
-    let allowed = |endpoint: Endpoint| match endpoint {
-        Endpoint::Page => &["page"][..],
-        Endpoint::Track => &["track", "identify", "profile"],
-        Endpoint::Identify => &["identify"],
-        Endpoint::Screen => &["screen"],
-        Endpoint::Group => &["group"],
-        Endpoint::Alias => &["alias"],
-        Endpoint::Batch => &[],
+fn a_single_event_must_have_a_type_of_its_endpoint() {
+    let allowed = |endpoint: EventEndpoint| match endpoint {
+        EventEndpoint::Page => &["page"][..],
+        EventEndpoint::Track => &["track", "identify", "profile"],
+        EventEndpoint::Identify => &["identify"],
+        EventEndpoint::Screen => &["screen"],
+        EventEndpoint::Group => &["group"],
+        EventEndpoint::Alias => &["alias"],
+        EventEndpoint::Batch => &[],
     };
-    for (path, endpoint) in PATHS.iter().filter(|(_, endpoint)| *endpoint != Endpoint::Batch) {
-        for kind_sent in TYPES {
-            let mut body = everything();
-            body["type"] = json!(kind_sent);
-            let expected = match allowed(*endpoint).contains(&kind_sent) {
-                true => Ok(kind_sent.to_owned()),
+    for (path, endpoint) in PATHS.iter().filter(|(_, endpoint)| *endpoint != EventEndpoint::Batch) {
+        for sent_type in TYPES {
+            let mut body = event_of_any_kind();
+            body["type"] = json!(sent_type);
+            let expected = match allowed(*endpoint).contains(&sent_type) {
+                true => Ok(sent_type.to_owned()),
                 false => Err("invalid_type".to_owned()),
             };
-            assert_eq!(kind(&post(path, body.to_string())), expected, "{path} {kind_sent}");
+            assert_eq!(kind(&post(path, body.to_string())), expected, "{path} {sent_type}");
         }
-        if *endpoint != Endpoint::Track {
+        if *endpoint != EventEndpoint::Track {
             let own = allowed(*endpoint)[0].to_owned();
-            assert_eq!(kind(&post(path, everything().to_string())), Ok(own), "{path}");
+            assert_eq!(kind(&post(path, event_of_any_kind().to_string())), Ok(own), "{path}");
         }
     }
 }
@@ -115,7 +115,7 @@ fn a_batch_may_mix_types_at_any_endpoint() {
         let events: Vec<Value> = TYPES
             .iter()
             .map(|kind| {
-                let mut event = everything();
+                let mut event = event_of_any_kind();
                 event["type"] = json!(kind);
                 event
             })
@@ -125,12 +125,12 @@ fn a_batch_may_mix_types_at_any_endpoint() {
         let records = outcome.records();
         let kinds: Vec<&str> = records.iter().map(|r| r["type"].as_str().expect("a type")).collect();
         let untyped = match endpoint {
-            Endpoint::Page => "page",
-            Endpoint::Identify => "identify",
-            Endpoint::Screen => "screen",
-            Endpoint::Group => "group",
-            Endpoint::Alias => "alias",
-            Endpoint::Track | Endpoint::Batch => "track",
+            EventEndpoint::Page => "page",
+            EventEndpoint::Identify => "identify",
+            EventEndpoint::Screen => "screen",
+            EventEndpoint::Group => "group",
+            EventEndpoint::Alias => "alias",
+            EventEndpoint::Track | EventEndpoint::Batch => "track",
         };
         assert_eq!(kinds[..7], TYPES);
         assert_eq!(kinds[7], untyped, "{path}");
@@ -138,7 +138,7 @@ fn a_batch_may_mix_types_at_any_endpoint() {
 }
 
 #[test]
-fn only_named_events_and_screens_have_an_event() {
+fn only_track_and_screen_records_have_an_event_name() {
     let event = |path, body: &str| post(path, body).record()["event"].clone();
     assert_eq!(event("/v1/track", &track(json!({}))), "Viewed");
     assert_eq!(event("/v1/screen", &page(json!({"name": "Home"}))), "screen");
@@ -149,8 +149,8 @@ fn only_named_events_and_screens_have_an_event() {
 }
 
 #[test]
-fn other_paths_are_no_event_endpoints() {
+fn other_paths_are_not_event_endpoints() {
     for path in ["/v1/pages", "/v1", "/v1/", "/v1/Page", "/v1/resolve", "/p"] {
-        assert_eq!(Endpoint::at(path), None);
+        assert_eq!(EventEndpoint::from_path(path), None);
     }
 }

@@ -1,17 +1,17 @@
 //! The page of an event.
 
-use parallax::visitors::events::decode::Call;
+use parallax::testing::visitors::events::decode::EventContext;
 use serde_json::{Value, json};
 
-use super::{CALL, post, post_as, track};
+use super::{REQUEST, post, post_as, track};
 
 fn page_of(members: Value) -> Value {
-    let call = Call { referer: Some("https://acme.example/from/referer/?q=1"), ..CALL };
-    post_as(&call, "/v1/track", track(members)).record()["path"].clone()
+    let request = EventContext { referer: Some("https://acme.example/from/referer/?q=1"), ..REQUEST };
+    post_as(&request, "/v1/track", track(members)).record()["path"].clone()
 }
 
 #[test]
-fn the_page_is_the_first_that_is_named() {
+fn the_page_is_the_first_of_its_sources() {
     let properties = json!({"path": "/p", "url": "https://a/pu"});
     let context = json!({"page": {"path": "/c", "url": "https://a/cu"}});
     let without = |from: &Value, pointer: &str, name: &str| {
@@ -33,7 +33,7 @@ fn the_page_is_the_first_that_is_named() {
 }
 
 #[test]
-fn a_page_is_written_like_a_route_where_it_can_be() {
+fn a_page_is_stored_as_a_route_path_if_it_is_one() {
     for (sent, page) in [
         ("/", "/"),
         ("/pricing/", "/pricing"),
@@ -65,7 +65,7 @@ fn the_path_of_a_url_is_what_follows_its_authority() {
 }
 
 #[test]
-fn a_page_that_is_no_route_is_cut_where_a_character_ends() {
+fn a_long_page_is_truncated_at_a_character_boundary() {
     let cut = |text: String| page_of(json!({"properties": {"path": text}})).as_str().expect("a page").len();
     assert_eq!(cut("x".repeat(1023)), 1023);
     assert_eq!(cut("x".repeat(1024)), 1024);
@@ -76,7 +76,7 @@ fn a_page_that_is_no_route_is_cut_where_a_character_ends() {
 }
 
 #[test]
-fn a_batchs_page_is_that_of_its_events() {
+fn the_page_of_a_batch_applies_to_its_events() {
     let batch = json!({"context": {"page": {"path": "/batch", "url": "https://a/b"}}, "batch": [
         {"anonId": "v", "event": "e"},
         {"anonId": "v", "event": "e", "context": {"page": {"path": "/own"}}},

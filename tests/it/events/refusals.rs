@@ -1,11 +1,12 @@
-//! Each refusal: its code, its pointer, and a detail that says what was expected and what came.
+//! Each refusal: its code, its pointer, and a detail with the expected and the actual value.
 
 use serde_json::{Value, json};
 
 use super::{page, post, track};
 
-/// Sends `body` by itself and as the second of a batch; the pointer is that of the event by itself.
-fn refused(path: &str, body: &Value, code: &str, pointer: &str) -> String {
+/// Asserts the refusal of `body` as a single event and as the second event of a batch. Returns the detail.
+/// `pointer` is that of the single event.
+fn assert_refused(path: &str, body: &Value, code: &str, pointer: &str) -> String {
     let problem = post(path, body.to_string()).problem();
     assert_eq!((&problem["code"], &problem["pointer"]), (&json!(code), &json!(pointer)), "{body}");
     let good = json!({"type": "page", "anonId": "v1"});
@@ -26,14 +27,14 @@ fn each_member_is_refused_by_its_own_rule() {
             json!({"event": 7}),
             "invalid_event",
             "/event",
-            "Expected the event's name, 1 to 200 characters; got '7'.",
+            "Expected the event's name, 1 to 200 characters, got '7'.",
         ),
         (json!({"event": ["x"]}), "invalid_event", "/event", "got '[\"x\"]'."),
-        (json!({"properties": "x"}), "invalid_event", "/properties", "Expected an object; got 'x'."),
-        (json!({"properties": []}), "invalid_event", "/properties", "Expected an object; got '[]'."),
-        (json!({"traits": 1, "type": "track"}), "invalid_event", "/traits", "Expected an object; got '1'."),
-        (json!({"name": {}}), "invalid_event", "/name", "Expected a string of at most 1024 bytes; got '{}'."),
-        (json!({"context": 1}), "invalid_event", "/context", "Expected an object; got '1'."),
+        (json!({"properties": "x"}), "invalid_event", "/properties", "Expected an object, got 'x'."),
+        (json!({"properties": []}), "invalid_event", "/properties", "Expected an object, got '[]'."),
+        (json!({"traits": 1, "type": "track"}), "invalid_event", "/traits", "Expected an object, got '1'."),
+        (json!({"name": {}}), "invalid_event", "/name", "Expected a string of at most 1024 bytes, got '{}'."),
+        (json!({"context": 1}), "invalid_event", "/context", "Expected an object, got '1'."),
         (json!({"context": {"page": "x"}}), "invalid_event", "/context/page", "Expected an object"),
         (json!({"context": {"campaign": 1}}), "invalid_event", "/context/campaign", "Expected an object"),
         (json!({"context": {"consent": true}}), "invalid_event", "/context/consent", "Expected an object"),
@@ -49,19 +50,19 @@ fn each_member_is_refused_by_its_own_rule() {
             json!({"context": {"consent": {"measure": "false"}}}),
             "invalid_event",
             "/context/consent/measure",
-            "Expected true or false; got 'false'.",
+            "Expected true or false, got 'false'.",
         ),
         (
             json!({"messageId": []}),
             "invalid_event",
             "/messageId",
-            "Expected 1 to 128 bytes of text; got '[]'.",
+            "Expected 1 to 128 bytes of text, got '[]'.",
         ),
-        (json!({"messageId": true}), "invalid_event", "/messageId", "bytes of text; got 'true'."),
-        (json!({"anonId": "a b"}), "invalid_anon_id", "/anonId", "visible ASCII; got 'a b'."),
-        (json!({"anonId": "é"}), "invalid_anon_id", "/anonId", "visible ASCII; got 'é'."),
-        (json!({"anonId": {}}), "invalid_anon_id", "/anonId", "visible ASCII; got '{}'."),
-        (json!({"userId": {}}), "invalid_event", "/userId", "Expected 1 to 256 bytes of text; got '{}'."),
+        (json!({"messageId": true}), "invalid_event", "/messageId", "bytes of text, got 'true'."),
+        (json!({"anonId": "a b"}), "invalid_anon_id", "/anonId", "visible ASCII, got 'a b'."),
+        (json!({"anonId": "é"}), "invalid_anon_id", "/anonId", "visible ASCII, got 'é'."),
+        (json!({"anonId": {}}), "invalid_anon_id", "/anonId", "visible ASCII, got '{}'."),
+        (json!({"userId": {}}), "invalid_event", "/userId", "Expected 1 to 256 bytes of text, got '{}'."),
         (json!({"timestamp": "yesterday"}), "invalid_timestamp", "/timestamp", "got 'yesterday'."),
         (json!({"timestamp": true}), "invalid_timestamp", "/timestamp", "got 'true'."),
         (json!({"originalTimestamp": "x"}), "invalid_timestamp", "/originalTimestamp", "got 'x'."),
@@ -70,8 +71,8 @@ fn each_member_is_refused_by_its_own_rule() {
         (json!({"variants": {"cta": "b"}}), "invalid_variants", "/variants", "got '{\"cta\":\"b\"}'."),
     ] {
         let body: Value = serde_json::from_str(&track(members)).expect("JSON");
-        let said = refused("/v1/track", &body, code, pointer);
-        assert!(said.contains(detail), "{said}");
+        let actual = assert_refused("/v1/track", &body, code, pointer);
+        assert!(actual.contains(detail), "{actual}");
     }
 }
 
@@ -92,7 +93,7 @@ fn variants_are_pairs_of_a_zone_and_a_key() {
 }
 
 #[test]
-fn types_that_do_not_fit_are_refused() {
+fn unknown_and_unfitting_types_are_refused() {
     for (path, body, detail) in [
         ("/v1/page", json!({"anonId": "v1", "type": "track"}), "Expected 'page' at this endpoint"),
         ("/v1/track", json!({"anonId": "v1", "type": "page"}), "Expected 'track', 'identify' or 'profile'"),
@@ -103,12 +104,12 @@ fn types_that_do_not_fit_are_refused() {
         assert!(problem["detail"].as_str().expect("a detail").contains(detail), "{problem}");
     }
     for kind in [json!("Track"), json!("view"), json!(1), json!({})] {
-        refused("/v1/track", &json!({"anonId": "v1", "type": kind}), "invalid_type", "/type");
+        assert_refused("/v1/track", &json!({"anonId": "v1", "type": kind}), "invalid_type", "/type");
     }
 }
 
 #[test]
-fn what_is_missing_is_pointed_to() {
+fn a_refusal_points_to_the_missing_member() {
     for (body, code, pointer) in [
         (json!({"anonId": "v1"}), "invalid_event", "/event"),
         (json!({"anonId": "v1", "type": "track"}), "invalid_event", "/event"),
@@ -118,12 +119,12 @@ fn what_is_missing_is_pointed_to() {
         (json!({"event": "e", "anonId": null, "userId": ""}), "missing_visitor", "/anonId"),
         (json!({"event": "e", "traits": {}, "anonId": "v1"}), "ambiguous_event", "/type"),
     ] {
-        refused("/v1/track", &body, code, pointer);
+        assert_refused("/v1/track", &body, code, pointer);
     }
 }
 
 #[test]
-fn the_wrong_part_of_an_operation_is_pointed_to() {
+fn a_refusal_points_to_the_wrong_part_of_an_operation() {
     for (operations, pointer) in [
         (json!({"set": []}), "/set"),
         (json!({"set": 1}), "/set"),
@@ -139,12 +140,12 @@ fn the_wrong_part_of_an_operation_is_pointed_to() {
         (json!({"set": {"a": 1}, "remove": {"a": "x"}}), "/remove/a"),
     ] {
         let body: Value = serde_json::from_str(&page(operations)).expect("JSON");
-        refused("/v1/track", &body, "invalid_event", pointer);
+        assert_refused("/v1/track", &body, "invalid_event", pointer);
     }
 }
 
 #[test]
-fn an_element_that_is_no_event_is_rejected_and_the_rest_goes_on() {
+fn a_batch_element_that_is_no_event_is_rejected_alone() {
     for element in [json!(null), json!(1), json!("x"), json!([]), json!(true)] {
         let batch = json!({"batch": [element, {"anonId": "v1", "event": "e"}]});
         let receipt = post("/v1/batch", batch.to_string()).receipt();
@@ -155,7 +156,7 @@ fn an_element_that_is_no_event_is_rejected_and_the_rest_goes_on() {
 }
 
 #[test]
-fn what_is_wrong_with_a_whole_batch_refuses_it() {
+fn an_error_of_the_batch_itself_refuses_the_whole_batch() {
     let event = json!({"anonId": "v1", "event": "e"});
     let wide: serde_json::Map<String, Value> = (0..257).map(|i| (format!("m{i}"), json!(1))).collect();
     for (body, code, pointer) in [
@@ -182,7 +183,7 @@ fn an_event_of_another_site_is_refused() {
         ("writeKey", "track_other", "track_acme"),
         ("site", "other", "acme"),
     ] {
-        refused(
+        assert_refused(
             "/v1/track",
             &json!({"anonId": "v1", "event": "e", name: other}),
             "site_mismatch",
@@ -195,7 +196,7 @@ fn an_event_of_another_site_is_refused() {
 }
 
 #[test]
-fn long_words_are_repeated_in_part() {
+fn long_values_are_truncated_in_the_detail() {
     let detail = |text: &str| {
         let problem = post("/v1/track", track(json!({"timestamp": text}))).problem();
         problem["detail"].as_str().expect("a detail").to_owned()

@@ -1,6 +1,6 @@
-//! Times as they are written, and clocks as they are wrong.
+//! The formats of times, and the correction of wrong clocks.
 
-use parallax::visitors::events::time::{self, TIME_MS_MAX, TIME_MS_MIN};
+use parallax::testing::visitors::events::time::{self, TIME_MS_MAX, TIME_MS_MIN};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ fn written(time_ms: i64) -> String {
 }
 
 #[test]
-fn times_are_read_as_libraries_write_them() {
+fn the_time_formats_of_client_libraries_are_parsed() {
     for (text, time) in [
         ("2012-12-02T00:30:08.276Z", "2012-12-02T00:30:08.276Z"),
         ("2015-2-02T00:30:12.984Z", "2015-02-02T00:30:12.984Z"),
@@ -40,7 +40,7 @@ fn times_are_read_as_libraries_write_them() {
 }
 
 #[test]
-fn what_is_no_time_is_refused() {
+fn texts_that_are_no_times_are_refused() {
     for text in [
         "now",
         "2026",
@@ -81,12 +81,15 @@ fn what_is_no_time_is_refused() {
 }
 
 #[test]
-fn a_number_is_milliseconds() {
+fn a_number_is_a_time_in_milliseconds() {
     let time = |number: &str| {
         let body = format!("{{\"anonId\":\"v\",\"event\":\"e\",\"timestamp\":{number}}}");
         let outcome = post("/v1/track", body);
-        let fates = outcome.fates.as_ref().expect("understood");
-        fates.problem().is_none().then(|| outcome.record()["timestamp"].as_str().expect("a time").to_owned())
+        let results = outcome.results.as_ref().expect("the body is valid");
+        results
+            .problem()
+            .is_none()
+            .then(|| outcome.record()["timestamp"].as_str().expect("a time").to_owned())
     };
     assert_eq!(time("1355409008276").as_deref(), Some("2012-12-13T14:30:08.276Z"));
     assert_eq!(time("1355409008276.9").as_deref(), Some("2012-12-13T14:30:08.276Z"));
@@ -102,29 +105,29 @@ fn a_number_is_milliseconds() {
 }
 
 #[test]
-fn clocks_are_repaired() {
+fn wrong_client_clocks_are_corrected() {
     const HOUR: i64 = 3_600_000;
-    for (timestamp, sent, repaired) in [
+    for (timestamp, sent, corrected) in [
         (None, None, NOW_MS),
         (None, Some(NOW_MS - HOUR), NOW_MS),
         (Some(NOW_MS - 5), None, NOW_MS - 5),
         (Some(NOW_MS + 5), None, NOW_MS),
-        // A clock that is right: sent now, happened a minute ago.
+        // A correct clock: the event happened a minute ago and was sent now.
         (Some(NOW_MS - 60_000), Some(NOW_MS), NOW_MS - 60_000),
-        // An hour slow, an hour fast.
+        // A clock that is an hour slow, and one that is an hour fast.
         (Some(NOW_MS - HOUR - 60_000), Some(NOW_MS - HOUR), NOW_MS - 60_000),
         (Some(NOW_MS + HOUR - 60_000), Some(NOW_MS + HOUR), NOW_MS - 60_000),
-        // Sent before it happened.
+        // The event was sent before it happened.
         (Some(NOW_MS), Some(NOW_MS - HOUR), NOW_MS),
         (Some(TIME_MS_MIN), Some(TIME_MS_MAX), TIME_MS_MIN),
         (Some(TIME_MS_MAX), Some(TIME_MS_MIN), NOW_MS),
     ] {
-        assert_eq!(time::repaired(timestamp, sent, NOW_MS), repaired, "{timestamp:?} {sent:?}");
+        assert_eq!(time::correct_clock_skew(timestamp, sent, NOW_MS), corrected, "{timestamp:?} {sent:?}");
     }
 }
 
 #[test]
-fn the_time_is_the_events_and_sent_at_may_be_the_batchs() {
+fn an_event_has_its_own_time_and_may_inherit_sent_at() {
     let timestamps = |body: Value| -> Vec<String> {
         let records = post("/v1/batch", body.to_string()).records();
         records.iter().map(|record| record["timestamp"].as_str().expect("a time").to_owned()).collect()
@@ -157,17 +160,17 @@ proptest! {
     #![proptest_config(super::cases(1_000))]
 
     #[test]
-    fn a_time_that_is_written_reads_back(time_ms in TIME_MS_MIN..=TIME_MS_MAX) {
+    fn a_written_time_reads_back(time_ms in TIME_MS_MIN..=TIME_MS_MAX) {
         prop_assert_eq!(time::parse(&written(time_ms)), Some(time_ms));
     }
 
     #[test]
-    fn times_are_written_in_their_order(one in TIME_MS_MIN..=TIME_MS_MAX, other in TIME_MS_MIN..=TIME_MS_MAX) {
+    fn written_times_sort_in_time_order(one in TIME_MS_MIN..=TIME_MS_MAX, other in TIME_MS_MIN..=TIME_MS_MAX) {
         prop_assert_eq!(one.cmp(&other), written(one).cmp(&written(other)));
     }
 
     #[test]
-    fn any_text_is_a_time_or_none(text in "[0-9TZ:.+ -]{0,30}") {
+    fn every_parsed_time_is_within_the_limits(text in "[0-9TZ:.+ -]{0,30}") {
         if let Some(time) = time::parse(&text) {
             prop_assert!((TIME_MS_MIN..=TIME_MS_MAX).contains(&time));
         }

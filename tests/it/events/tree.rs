@@ -1,4 +1,4 @@
-//! JSON, naively: numbers as they are written, of doubled members the last.
+//! A simple JSON tree. It keeps numbers as they were written, and the last of several equal members.
 
 use std::collections::BTreeMap;
 

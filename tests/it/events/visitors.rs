@@ -1,12 +1,12 @@
-//! Who an event is of, and whom a body is for.
+//! The visitor of an event, and the site of a body.
 
-use parallax::visitors::events::decode::Call;
+use parallax::testing::visitors::events::decode::EventContext;
 use serde_json::{Value, json};
 
-use super::{CALL, page, post, post_as, track};
+use super::{REQUEST, page, post, post_as, track};
 
 #[test]
-fn ids_have_the_names_of_both_dialects() {
+fn ids_may_have_the_member_names_of_both_dialects() {
     let ids = |body: Value| {
         let record = post("/v1/track", body.to_string()).record();
         (record["anonId"].clone(), record["userId"].clone())
@@ -23,16 +23,16 @@ fn ids_have_the_names_of_both_dialects() {
 }
 
 #[test]
-fn an_anon_id_of_a_header_or_cookie_stands_where_the_event_names_none() {
-    let call = Call { anon_id: Some("cookie"), ..CALL };
-    let anon_id = |body: Value| post_as(&call, "/v1/track", body.to_string()).record()["anonId"].clone();
+fn the_anon_id_of_a_header_or_cookie_is_the_fallback() {
+    let request = EventContext { anon_id: Some("cookie"), ..REQUEST };
+    let anon_id = |body: Value| post_as(&request, "/v1/track", body.to_string()).record()["anonId"].clone();
     assert_eq!(anon_id(json!({"event": "e"})), "cookie");
     assert_eq!(anon_id(json!({"event": "e", "userId": "u"})), "cookie");
     assert_eq!(anon_id(json!({"event": "e", "anonId": "own"})), "own");
 }
 
 #[test]
-fn placeholders_are_refused_by_the_name_they_came_under() {
+fn placeholder_ids_are_refused_with_a_pointer_to_their_member() {
     for placeholder in [
         json!("anonymous"),
         json!("NULL"),
@@ -60,10 +60,10 @@ fn placeholders_are_refused_by_the_name_they_came_under() {
 }
 
 #[test]
-fn ids_have_bounds() {
+fn ids_have_length_limits() {
     let code = |name: &str, length: usize| {
         let outcome = post("/v1/page", json!({"anonId": "v", name: "x".repeat(length)}).to_string());
-        outcome.fates.as_ref().expect("understood").problem().map(|refused| refused.kind().code)
+        outcome.results.as_ref().expect("the body is valid").problem().map(|refused| refused.kind().code)
     };
     for (name, max, refusal) in [
         ("anonId", 128, "invalid_anon_id"),
@@ -78,24 +78,24 @@ fn ids_have_bounds() {
 }
 
 #[test]
-fn a_message_id_that_is_missing_is_minted_and_not_told() {
+fn a_missing_message_id_is_generated_and_not_returned() {
     let batch = json!({"batch": [{"anonId": "v", "event": "e"}, {"anonId": "v", "event": "e", "messageId": ""},
         {"anonId": "v", "event": "e", "messageId": 77}]});
     let outcome = post("/v1/batch", batch.to_string());
     let records = outcome.records();
     let ids: Vec<&Value> = records.iter().map(|record| &record["messageId"]).collect();
     assert_eq!(ids, ["0000000000000001", "0000000000000002", "77"]);
-    // Whoever guesses what will be minted could else make strangers' events duplicates of their own.
+    // With a key, a client that guesses generated IDs could make other visitors' events duplicates.
     assert_eq!(outcome.duplicate_keys.iter().map(|key| *key == 0).collect::<Vec<_>>(), [true, true, false]);
     assert_eq!(outcome.payload(0).get("messageId"), None);
     assert_eq!(outcome.receipt()["results"], json!([]));
 }
 
 #[test]
-fn duplicates_have_one_key_and_nothing_else_has() {
+fn only_the_same_site_and_message_id_give_the_same_dedup_key() {
     let key = |site: &'static str, id: &str| {
         let body = track(json!({"messageId": id}));
-        post_as(&Call { site, ..CALL }, "/v1/track", body).duplicate_keys[0]
+        post_as(&EventContext { site, ..REQUEST }, "/v1/track", body).duplicate_keys[0]
     };
     assert_eq!(key("acme", "m1"), key("acme", "m1"));
     assert_eq!(key("acme", "m1"), xxhash_rust::xxh3::xxh3_128(b"acme\0m1"));
@@ -104,7 +104,7 @@ fn duplicates_have_one_key_and_nothing_else_has() {
 }
 
 #[test]
-fn a_body_says_whom_it_is_for() {
+fn a_body_may_name_its_site() {
     let address = |body: Value| {
         let outcome = post("/v1/page", body.to_string());
         (outcome.tracking_id, outcome.site)
@@ -120,7 +120,7 @@ fn a_body_says_whom_it_is_for() {
 }
 
 #[test]
-fn what_names_the_site_is_not_stored() {
+fn the_members_that_name_the_site_are_not_stored() {
     let body = page(
         json!({"trackingId": "track_acme", "writeKey": "w", "site": "acme", "properties": {"writeKey": "kept"}}),
     );

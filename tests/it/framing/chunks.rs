@@ -1,6 +1,6 @@
-//! Chunked bodies against an obvious encoder, and everything that is not exactly the grammar.
+//! Chunked bodies against a naive encoder, and rejection of everything outside the grammar.
 
-use parallax::limits::{BODY_BYTES_MAX, CHUNK_LINE_BYTES_MAX, TRAILER_BYTES_MAX};
+use parallax::testing::limits::{BODY_BYTES_MAX, CHUNK_LINE_BYTES_MAX, TRAILER_BYTES_MAX};
 use proptest::prelude::*;
 
 use super::{feed, outcome};
@@ -11,7 +11,7 @@ fn chunked(body: &str) -> Vec<u8> {
     [HEAD.as_bytes(), body.as_bytes()].concat()
 }
 
-/// The content of one whole chunked request.
+/// Returns the content of one complete chunked request.
 fn content(body: &str) -> Vec<u8> {
     let outcome = outcome(&chunked(body));
     assert_eq!((outcome.refused, outcome.unfinished, outcome.answered.len()), (None, false, 1), "{body:?}");
@@ -23,7 +23,7 @@ fn refusal(body: &str) -> Option<&'static str> {
 }
 
 #[test]
-fn sizes_are_hex_digits_in_either_case_with_zeros_before_them() {
+fn chunk_sizes_are_hex_digits_in_either_case_with_leading_zeros() {
     assert_eq!(content("0\r\n\r\n"), b"");
     assert_eq!(content("3\r\nabc\r\n0\r\n\r\n"), b"abc");
     assert_eq!(content("A\r\n0123456789\r\n00\r\n\r\n"), b"0123456789");
@@ -35,7 +35,7 @@ fn sizes_are_hex_digits_in_either_case_with_zeros_before_them() {
 }
 
 #[test]
-fn lines_end_with_cr_lf_and_nothing_else() {
+fn chunk_lines_end_with_crlf_only() {
     for body in [
         "3\nabc\r\n0\r\n\r\n",
         "3\rabc\r\n0\r\n\r\n",
@@ -52,7 +52,7 @@ fn lines_end_with_cr_lf_and_nothing_else() {
 }
 
 #[test]
-fn extensions_are_read_over_and_have_the_form_of_the_grammar() {
+fn chunk_extensions_are_ignored_but_must_match_the_grammar() {
     for extensions in [";a", ";a=b", ";a;b=c;d", ";a=\"b c\"", ";a=\"\\\"\\\\\"", ";a=\"\""] {
         assert_eq!(
             content(&format!("3{extensions}\r\nabc\r\n0{extensions}\r\n\r\n")),
@@ -88,7 +88,7 @@ fn trailer_fields_are_dropped_and_bounded() {
 }
 
 #[test]
-fn the_content_has_a_bound_and_is_refused_as_soon_as_a_size_passes_it() {
+fn a_body_is_refused_as_soon_as_a_chunk_size_exceeds_the_limit() {
     let of = |bytes: usize| chunked(&format!("{bytes:x}\r\n{}\r\n0\r\n\r\n", "x".repeat(bytes)));
     for bytes in [BODY_BYTES_MAX - 1, BODY_BYTES_MAX] {
         let outcome = feed(of(bytes).chunks(4096));
@@ -102,7 +102,7 @@ fn the_content_has_a_bound_and_is_refused_as_soon_as_a_size_passes_it() {
 }
 
 #[test]
-fn a_request_behind_a_chunked_one_is_the_next() {
+fn a_request_after_a_chunked_body_is_parsed() {
     let both = chunked("3\r\nabc\r\n0\r\nA: b\r\n\r\nGET /next HTTP/1.1\r\nHost: a\r\n\r\n");
     let outcome = outcome(&both);
     let paths: Vec<&str> = outcome.answered.iter().map(|(_, path, _)| path.as_str()).collect();
@@ -111,7 +111,7 @@ fn a_request_behind_a_chunked_one_is_the_next() {
 
 proptest! {
     #[test]
-    fn what_was_chunked_comes_out_as_it_was_however_it_is_split(
+    fn a_chunked_body_decodes_to_its_content_however_it_is_split(
         parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..300), 0..8),
         pieces in 1usize..500,
     ) {
@@ -128,7 +128,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_framed_alike_however_they_are_split(
+    fn any_bytes_give_the_same_result_however_they_are_split(
         bytes in prop::collection::vec(prop::sample::select(b"3a0;=\"\r\n \tG:x".to_vec()), 0..40),
         at in any::<prop::sample::Index>(),
     ) {

@@ -1,9 +1,9 @@
-//! Every call fails once, in every way: nothing is acknowledged falsely, and service resumes.
+//! Each call fails once, in each way. The log acknowledges nothing falsely, and then it resumes.
 
 use std::sync::Arc;
 
-use parallax::clock::Clock;
-use parallax::visitors::log::{Ack, Options, Outcome, Refusal, Verdict};
+use parallax::testing::clock::Clock;
+use parallax::testing::visitors::log::{Ack, Options, RecordResult, SendError, WriteOutcome};
 
 use super::simulated::{Fault, Plan, SimulatedDisk};
 use super::{Log, TestClock, options, request};
@@ -16,123 +16,125 @@ struct Client {
 }
 
 impl Client {
-    /// Opens; where that fails, because of the one call that does, again.
+    /// Opens the log, and tries again if the one failing call is one of these.
     fn open(&self) -> Log {
         let open = || Log::open(Arc::new(self.disk.clone()), &self.clock, self.options.clone());
-        let log = open().or_else(|_| open()).expect("one call fails, not two");
-        assert!(!log.report.is_loud(), "{:?}", log.report.findings);
+        let log = open().or_else(|_| open()).expect("only one call fails");
+        assert!(!log.report.has_unexpected_damage(), "{:?}", log.report.damage);
         log
     }
 
-    /// Sends until it is accepted; within a second of the failure, it is.
-    fn record(&mut self, log: &mut Log, key: u128) {
-        let sent = log.port.send(request(0, &[key], self.clock.now_ms()));
+    /// Sends a record, and sends it again every 500 ms until the log accepts it.
+    fn record_until_accepted(&mut self, log: &mut Log, key: u128) {
+        let sent = log.client.send(request(0, &[key], self.clock.now_ms()));
         if sent.is_ok() {
-            log.writer.step();
-            let completion = log.port.take().expect("a step answers what was sent");
-            if completion.outcome != Outcome::DiskUnavailable {
-                let verdict = completion.request.verdicts()[0];
-                let Verdict::Accepted(seq) = verdict else { panic!("{key} was never accepted: {verdict:?}") };
+            log.writer.run_once();
+            let completion = log.client.next_completion().expect("one step completes the request");
+            if completion.outcome != WriteOutcome::DiskUnavailable {
+                let result = completion.request.results()[0];
+                let RecordResult::Accepted(seq) = result else {
+                    panic!("{key} was never accepted: {result:?}")
+                };
                 return self.accepted.push((seq, key));
             }
         }
         self.clock.pass(500);
-        log.writer.step();
-        self.record(log, key);
+        log.writer.run_once();
+        self.record_until_accepted(log, key);
     }
 
-    /// Whether the call that is to fail was made.
-    fn live(&mut self, n: u64) -> bool {
+    /// Writes, stops, restarts and cuts the power. Returns whether there was an nth call, which fails.
+    fn run(&mut self, n: u64) -> bool {
         let mut log = self.open();
         for key in 1..=6 {
-            self.record(&mut log, key);
+            self.record_until_accepted(&mut log, key);
             self.clock.pass(if key % 2 == 0 { 120 } else { 10 });
-            log.writer.step();
+            log.writer.run_once();
         }
         log.stop();
         let mut log = self.open();
         for key in 7..=9 {
-            self.record(&mut log, key);
+            self.record_until_accepted(&mut log, key);
         }
         self.clock.pass(60);
-        log.writer.step();
-        let is_durable = log.queue.figures().durable_seq() == 9;
+        log.writer.run_once();
+        let is_durable = log.queue.metrics().durable_seq() == 9;
         drop(log);
         if is_durable {
             self.disk.cut_power();
         }
-        let folded = self.open().folded();
-        assert_eq!(folded, self.accepted, "n = {n}");
+        let consumed = self.open().consumed();
+        assert_eq!(consumed, self.accepted, "n = {n}");
         self.disk.calls() >= n
     }
 }
 
-fn every_call_fails(ack: Ack, fault: Fault) {
+fn fail_each_call(ack: Ack, fault: Fault) {
     for n in 1.. {
         let disk = SimulatedDisk::new(n);
         disk.plan(Plan::Nth(n, fault));
         let options = Options { ack, segment_bytes: 600, ..options() };
         let mut client = Client { disk, clock: Arc::default(), options, accepted: Vec::new() };
-        if !client.live(n) {
-            assert!(n > 60, "{n} calls are too few to have tried anything");
+        if !client.run(n) {
+            assert!(n > 60, "{n} calls are too few");
             return;
         }
     }
 }
 
 #[test]
-fn any_call_may_fail_with_an_input_output_error() {
-    every_call_fails(Ack::Disk, Fault::Eio);
-    every_call_fails(Ack::Written, Fault::Eio);
+fn the_log_survives_an_io_error_in_any_call() {
+    fail_each_call(Ack::Disk, Fault::Eio);
+    fail_each_call(Ack::Written, Fault::Eio);
 }
 
 #[test]
-fn any_call_may_find_the_disk_full() {
-    every_call_fails(Ack::Disk, Fault::Enospc);
-    every_call_fails(Ack::Written, Fault::Enospc);
+fn the_log_survives_a_full_disk_in_any_call() {
+    fail_each_call(Ack::Disk, Fault::Enospc);
+    fail_each_call(Ack::Written, Fault::Enospc);
 }
 
 #[test]
-fn any_call_may_do_less_than_asked() {
-    every_call_fails(Ack::Disk, Fault::Short);
-    every_call_fails(Ack::Written, Fault::Short);
+fn the_log_survives_a_short_result_in_any_call() {
+    fail_each_call(Ack::Disk, Fault::Short);
+    fail_each_call(Ack::Written, Fault::Short);
 }
 
 #[test]
-fn any_call_may_be_interrupted() {
-    every_call_fails(Ack::Disk, Fault::Eintr);
-    every_call_fails(Ack::Written, Fault::Eintr);
+fn the_log_survives_an_interrupt_in_any_call() {
+    fail_each_call(Ack::Disk, Fault::Eintr);
+    fail_each_call(Ack::Written, Fault::Eintr);
 }
 
-fn a_full_disk(ack: Ack) {
+fn check_full_disk(ack: Ack) {
     let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
     let options = Options { ack, ..options() };
-    let mut log = Log::open(Arc::new(disk.clone()), &clock, options).expect("the disk is well");
+    let mut log = Log::open(Arc::new(disk.clone()), &clock, options).expect("the disk works");
     log.record(&[1], clock.now_ms());
 
     disk.plan(Plan::Full);
-    assert_eq!(log.record(&[2], clock.now_ms()).outcome, Outcome::DiskUnavailable);
-    let refused = log.port.send(request(0, &[3], clock.now_ms())).map_err(|(_, refusal)| refusal);
-    assert_eq!(refused, Err(Refusal::DiskUnavailable), "refused without a step");
-    assert!(!log.queue.figures().is_available());
+    assert_eq!(log.record(&[2], clock.now_ms()).outcome, WriteOutcome::DiskUnavailable);
+    let refused = log.client.send(request(0, &[3], clock.now_ms())).map_err(|(_, error)| error);
+    assert_eq!(refused, Err(SendError::DiskUnavailable), "rejected without a step of the writer");
+    assert!(!log.queue.metrics().is_available());
     for _ in 0..100 {
         clock.pass(100);
-        log.writer.step();
+        log.writer.run_once();
     }
     let tries = disk.calls();
-    assert!(tries < 100, "{tries} calls in ten seconds are a spin");
+    assert!(tries < 100, "{tries} calls in ten seconds are too many");
 
     disk.plan(Plan::Never);
-    let due = log.writer.due().expect("it tries again by itself") - clock.monotonic();
+    let due = log.writer.next_due().expect("a retry is due") - clock.monotonic();
     assert!(due.as_millis() <= 500, "{due:?}");
     clock.pass(due.as_millis() as u64);
-    log.writer.step();
-    let verdicts = log.record(&[2], clock.now_ms()).request.verdicts().to_vec();
-    assert_eq!(verdicts, [Verdict::Accepted(2)], "a refused record leaves no trace");
+    log.writer.run_once();
+    let results = log.record(&[2], clock.now_ms()).request.results().to_vec();
+    assert_eq!(results, [RecordResult::Accepted(2)], "a rejected record leaves no trace");
 }
 
 #[test]
-fn a_full_disk_refuses_at_once_and_serves_again_within_half_a_second_of_room() {
-    a_full_disk(Ack::Disk);
-    a_full_disk(Ack::Written);
+fn a_full_disk_rejects_records_until_half_a_second_after_there_is_room() {
+    check_full_disk(Ack::Disk);
+    check_full_disk(Ack::Written);
 }

@@ -1,10 +1,10 @@
-//! A file of the simulated disk: what reads see, and what a power cut leaves.
+//! A file of the simulated disk: the bytes that reads see, and the bytes that a power cut leaves.
 
 use std::collections::BTreeSet;
 
 use crate::dice::Dice;
 
-/// What a disk writes at once.
+/// Bytes that a disk writes atomically.
 const SECTOR: usize = 512;
 
 /// A file's bytes in the page cache and on the platter.
@@ -25,7 +25,7 @@ impl Inode {
         }
     }
 
-    /// Durable with the next sync, or before.
+    /// Cuts the file. The cut is durable after the next sync, or earlier.
     pub fn trim(&mut self, length: usize) {
         self.cache.truncate(length);
         self.dirty.retain(|sector| sector * SECTOR < length);
@@ -42,20 +42,20 @@ impl Inode {
         self.write_back(&sectors, self.cache.len());
     }
 
-    /// The pages are clean afterwards, and none, all or some of them are on the platter.
-    pub fn fail_to_sync(&mut self, random: &mut Dice) {
+    /// Marks the pages clean although none, some or all of them reached the platter.
+    pub fn fail_sync(&mut self, random: &mut Dice) {
         self.persist_some(random);
         self.dirty.clear();
     }
 
-    /// The page cache is gone.
+    /// Discards the page cache after none, some or all of it reached the platter.
     pub fn cut_power(&mut self, random: &mut Dice) {
         self.persist_some(random);
         self.dirty.clear();
         self.cache.clone_from(&self.platter);
     }
 
-    /// Any of the unsynced sectors, and any length between the old and the new.
+    /// Writes any of the unsynced sectors, and sets any length between the old and the new one.
     fn persist_some(&mut self, random: &mut Dice) {
         let dirty: Vec<usize> = self.dirty.iter().copied().collect();
         let (old, new) = (self.platter.len(), self.cache.len());

@@ -1,35 +1,39 @@
-//! A disk on which something happens in the midst of what a reader does: at any call, those on its files among them.
+//! A disk that runs an event in the middle of a read: at any call on the disk or on one of its files.
 
 use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use parallax::storage::disk::{Disk, DiskFile};
+use parallax::testing::storage::disk::{Disk, DiskFile};
 
 use super::simulated::SimulatedDisk;
 
 type Event = Box<dyn FnOnce() + Send>;
 
 #[derive(Clone)]
-pub struct Meanwhile {
+pub struct InterleavedDisk {
     disk: SimulatedDisk,
-    /// Calls until it happens, and what.
+    /// The number of calls before the event, and the event until it has run.
     event: Arc<Mutex<(usize, Option<Event>)>>,
 }
 
-impl Meanwhile {
-    pub fn happens_at(disk: &SimulatedDisk, call: usize, event: impl FnOnce() + Send + 'static) -> Arc<Self> {
+impl InterleavedDisk {
+    pub fn with_event_at(
+        disk: &SimulatedDisk,
+        call: usize,
+        event: impl FnOnce() + Send + 'static,
+    ) -> Arc<Self> {
         let event = Arc::new(Mutex::new((call, Some(Box::new(event) as Event))));
         Arc::new(Self { disk: disk.clone(), event })
     }
 
-    pub fn has_happened(&self) -> bool {
-        self.event.lock().expect("unpoisoned").1.is_none()
+    pub fn has_event_run(&self) -> bool {
+        self.event.lock().expect("the mutex is not poisoned").1.is_none()
     }
 
-    fn call(&self) -> &SimulatedDisk {
-        let mut event = self.event.lock().expect("unpoisoned");
+    fn count_call(&self) -> &SimulatedDisk {
+        let mut event = self.event.lock().expect("the mutex is not poisoned");
         match event.0 {
             0 => event.1.take().into_iter().for_each(|event| event()),
             _ => event.0 -= 1,
@@ -38,17 +42,17 @@ impl Meanwhile {
     }
 }
 
-impl Disk for Meanwhile {
-    fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
-        self.call().list(folder)
+impl Disk for InterleavedDisk {
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        self.count_call().list(directory)
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let file = self.call().open(path)?;
-        Ok(Box::new(Read { file, meanwhile: self.clone() }))
+        let file = self.count_call().open(path)?;
+        Ok(Box::new(InterleavedFile { file, disk: self.clone() }))
     }
 
-    fn make_folder(&self, _: &Path) -> io::Result<()> {
+    fn create_directory(&self, _: &Path) -> io::Result<()> {
         unreachable!("a reader changes nothing")
     }
 
@@ -76,25 +80,25 @@ impl Disk for Meanwhile {
         unreachable!("a reader changes nothing")
     }
 
-    fn sync_folder(&self, _: &Path) -> io::Result<()> {
+    fn sync_directory(&self, _: &Path) -> io::Result<()> {
         unreachable!("a reader changes nothing")
     }
 }
 
-/// A file that is read.
-struct Read {
+/// A file whose calls count as calls on the disk.
+struct InterleavedFile {
     file: Box<dyn DiskFile>,
-    meanwhile: Meanwhile,
+    disk: InterleavedDisk,
 }
 
-impl DiskFile for Read {
+impl DiskFile for InterleavedFile {
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
-        self.meanwhile.call();
+        self.disk.count_call();
         self.file.read_at(into, at)
     }
 
     fn length(&self) -> io::Result<u64> {
-        self.meanwhile.call();
+        self.disk.count_call();
         self.file.length()
     }
 

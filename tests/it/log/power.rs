@@ -1,28 +1,28 @@
-//! Power cuts, killed processes and failing calls by seed: nothing acknowledged is lost, nothing counts
-//! twice, nothing that was refused comes back.
+//! Power cuts, killed processes and failing calls, from seeds. The log loses no acknowledged record, accepts
+//! no record twice, and never returns a rejected record.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parallax::clock::Clock;
-use parallax::visitors::log::{Ack, Options, Outcome, Verdict};
+use parallax::testing::clock::Clock;
+use parallax::testing::visitors::log::{Ack, Options, RecordResult, WriteOutcome};
 
 use super::simulated::{Plan, SimulatedDisk};
 use super::{Log, TestClock, options, request};
 use crate::dice::Dice;
 use crate::harness::times;
 
-/// What is known of a key.
+/// The expected state of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    /// Sent, without an answer.
-    Open,
-    /// Acknowledged in this run, or found by a recovery, under this seq.
-    Kept(u64),
-    /// Refused in this run, when so many had been acknowledged in it.
-    Refused(u64),
-    /// Gone: must never be seen again unless it is sent again.
-    Dead,
+enum KeyState {
+    /// The key may be in the log: it was sent without an answer, or its record was not synced before a cut.
+    InDoubt,
+    /// The record was acknowledged in this run, or recovery found it, under this seq.
+    Stored(u64),
+    /// The log rejected it in this run, after this number of acknowledged records.
+    Rejected(u64),
+    /// The key is not in the log. It must not appear unless it is sent again.
+    Absent,
 }
 
 struct World {
@@ -31,11 +31,11 @@ struct World {
     random: Dice,
     options: Options,
     has_faults: bool,
-    fates: HashMap<u128, Fate>,
+    states: HashMap<u128, KeyState>,
     next_key: u128,
-    /// New records acknowledged in this run.
+    /// The number of new records that were acknowledged in this run.
     acknowledged: u64,
-    /// When the last run ended.
+    /// The last durable seq at the end of the last run.
     durable_seq: u64,
 }
 
@@ -45,63 +45,63 @@ impl World {
         let segment_bytes = [600, 2_000, 100_000][random.below(3)];
         let has_faults = random.below(2) == 0;
         Self {
-            disk: SimulatedDisk::new(random.number()),
+            disk: SimulatedDisk::new(random.next_u64()),
             clock: Arc::default(),
-            options: Options { ack, segment_bytes, duplicates_max: 1_000, ..options() },
+            options: Options { ack, segment_bytes, dedup_ids_max: 1_000, ..options() },
             random,
             has_faults,
-            fates: HashMap::new(),
+            states: HashMap::new(),
             next_key: 1,
             acknowledged: 0,
             durable_seq: 0,
         }
     }
 
-    fn live_and_crash(&mut self) {
+    fn run_and_crash(&mut self) {
         let mut log = self.open();
         self.acknowledged = 0;
         let steps = self.random.below(12);
-        let dies_at = self.random.below(40) as u64 + 1;
-        let dies = self.random.below(2) == 0;
+        let fails_from = self.random.below(40) as u64 + 1;
+        let power_fails = self.random.below(2) == 0;
         self.disk.plan(match self.has_faults {
-            _ if dies => Plan::From(dies_at),
+            _ if power_fails => Plan::From(fails_from),
             true => Plan::OneIn(12),
             false => Plan::Never,
         });
         for _ in 0..steps {
             self.send(&log);
             self.clock.pass([0, 1, 20, 60, 120][self.random.below(5)]);
-            log.writer.step();
-            self.hear(&log);
+            log.writer.run_once();
+            self.take_completions(&log);
         }
         self.durable_seq = if self.random.below(4) == 0 {
             log.stop().durable_seq
         } else {
-            log.queue.figures().durable_seq()
+            log.queue.metrics().durable_seq()
         };
         if self.random.below(3) > 0 {
             self.cut_power();
         }
     }
 
-    /// Otherwise the process is killed, and what it wrote is in the page cache.
+    /// Cuts the power. Without a cut the process is only killed, and the page cache survives.
     fn cut_power(&mut self) {
         self.disk.cut_power();
-        // What was written and not synced may be gone; that is what it was acknowledged as.
-        for fate in self.fates.values_mut() {
-            if matches!(*fate, Fate::Kept(seq) if seq > self.durable_seq) {
-                *fate = Fate::Open;
+        // Records that were written and not synced may be lost. Their acknowledgement allows that.
+        for state in self.states.values_mut() {
+            if matches!(*state, KeyState::Stored(seq) if seq > self.durable_seq) {
+                *state = KeyState::InDoubt;
             }
         }
     }
 
-    /// Opens the log, perhaps with calls that fail at first, and holds what it found against what is known.
+    /// Opens the log, possibly with failing calls at first, and compares it with the expected keys.
     fn open(&mut self) -> Log {
         if self.has_faults {
             self.disk.plan(Plan::OneIn(20));
             let opened = Log::open(Arc::new(self.disk.clone()), &self.clock, self.options.clone());
             if let Ok(log) = opened {
-                return self.meet(log);
+                return self.check_recovered(log);
             }
             if self.random.below(2) == 0 {
                 self.cut_power();
@@ -109,48 +109,51 @@ impl World {
         }
         self.disk.plan(Plan::Never);
         let log = Log::open(Arc::new(self.disk.clone()), &self.clock, self.options.clone());
-        self.meet(log.expect("the disk is well"))
+        self.check_recovered(log.expect("the disk works"))
     }
 
-    fn meet(&mut self, log: Log) -> Log {
-        assert!(!log.report.is_loud(), "{:?}", log.report.findings);
-        let folded = log.folded();
-        assert!(folded.iter().map(|(seq, _)| *seq).eq(1..=folded.len() as u64), "seqs follow: {folded:?}");
-        assert_eq!(log.report.next_seq, folded.len() as u64 + 1);
-        let found: HashMap<u128, u64> = folded.iter().map(|&(seq, key)| (key, seq)).collect();
-        assert_eq!(found.len(), folded.len(), "nothing twice: {folded:?}");
-        for (key, fate) in &mut self.fates {
+    fn check_recovered(&mut self, log: Log) -> Log {
+        assert!(!log.report.has_unexpected_damage(), "{:?}", log.report.damage);
+        let consumed = log.consumed();
+        assert!(
+            consumed.iter().map(|(seq, _)| *seq).eq(1..=consumed.len() as u64),
+            "seqs are consecutive: {consumed:?}"
+        );
+        assert_eq!(log.report.next_seq, consumed.len() as u64 + 1);
+        let found: HashMap<u128, u64> = consumed.iter().map(|&(seq, key)| (key, seq)).collect();
+        assert_eq!(found.len(), consumed.len(), "no key twice: {consumed:?}");
+        for (key, state) in &mut self.states {
             let found = found.get(key).copied();
-            match *fate {
-                Fate::Kept(seq) => assert_eq!(found, Some(seq), "{key} was acknowledged: {folded:?}"),
-                Fate::Dead => assert_eq!(found, None, "{key} was gone: {folded:?}"),
-                Fate::Refused(acknowledged) if acknowledged < self.acknowledged => {
-                    assert_eq!(found, None, "{key} was refused and others went on: {folded:?}");
+            match *state {
+                KeyState::Stored(seq) => assert_eq!(found, Some(seq), "{key} was acknowledged: {consumed:?}"),
+                KeyState::Absent => assert_eq!(found, None, "{key} was lost: {consumed:?}"),
+                KeyState::Rejected(acknowledged) if acknowledged < self.acknowledged => {
+                    assert_eq!(found, None, "{key} was rejected before accepted ones: {consumed:?}");
                 }
-                Fate::Open | Fate::Refused(_) => {}
+                KeyState::InDoubt | KeyState::Rejected(_) => {}
             }
-            *fate = found.map_or(Fate::Dead, Fate::Kept);
+            *state = found.map_or(KeyState::Absent, KeyState::Stored);
         }
-        assert!(found.keys().all(|key| self.fates.contains_key(key)));
+        assert!(found.keys().all(|key| self.states.contains_key(key)));
         log
     }
 
     fn send(&mut self, log: &Log) {
         for _ in 0..self.random.below(3) {
-            let keys: Vec<u128> = (0..=self.random.below(3)).map(|_| self.key()).collect();
-            if log.port.send(request(0, &keys, self.clock.now_ms())).is_ok() {
+            let keys: Vec<u128> = (0..=self.random.below(3)).map(|_| self.pick_key()).collect();
+            if log.client.send(request(0, &keys, self.clock.now_ms())).is_ok() {
                 for key in keys {
-                    let fate = self.fates.entry(key).or_insert(Fate::Open);
-                    if !matches!(fate, Fate::Kept(_)) {
-                        *fate = Fate::Open;
+                    let state = self.states.entry(key).or_insert(KeyState::InDoubt);
+                    if !matches!(state, KeyState::Stored(_)) {
+                        *state = KeyState::InDoubt;
                     }
                 }
             }
         }
     }
 
-    /// A new one, or any that was there.
-    fn key(&mut self) -> u128 {
+    /// Returns a new key or any key that was sent.
+    fn pick_key(&mut self) -> u128 {
         if self.next_key > 1 && self.random.below(3) == 0 {
             return 1 + self.random.below(self.next_key as usize - 1) as u128;
         }
@@ -158,62 +161,69 @@ impl World {
         self.next_key - 1
     }
 
-    fn hear(&mut self, log: &Log) {
-        let folded: HashMap<u64, u128> = log.folded().into_iter().collect();
-        while let Some(completion) = log.port.take() {
-            let expected = if self.options.ack == Ack::Disk { Outcome::Durable } else { Outcome::Written };
+    fn take_completions(&mut self, log: &Log) {
+        let consumed: HashMap<u64, u128> = log.consumed().into_iter().collect();
+        while let Some(completion) = log.client.next_completion() {
+            let expected =
+                if self.options.ack == Ack::Disk { WriteOutcome::Durable } else { WriteOutcome::Written };
             let keys = keys(&completion.request);
-            if completion.outcome == Outcome::DiskUnavailable {
+            if completion.outcome == WriteOutcome::DiskUnavailable {
                 for key in keys {
-                    if self.fates[&key] == Fate::Open {
-                        self.fates.insert(key, Fate::Refused(self.acknowledged));
+                    if self.states[&key] == KeyState::InDoubt {
+                        self.states.insert(key, KeyState::Rejected(self.acknowledged));
                     }
                 }
                 continue;
             }
             assert_eq!(completion.outcome, expected);
-            for (key, verdict) in keys.into_iter().zip(completion.request.verdicts()) {
-                match *verdict {
-                    Verdict::Accepted(seq) => {
-                        assert!(!matches!(self.fates[&key], Fate::Kept(_)), "{key} counts twice");
-                        assert_eq!(folded.get(&seq), Some(&key), "folded before it is acknowledged");
+            for (key, result) in keys.into_iter().zip(completion.request.results()) {
+                match *result {
+                    RecordResult::Accepted(seq) => {
+                        assert!(!matches!(self.states[&key], KeyState::Stored(_)), "{key} counts twice");
+                        assert_eq!(
+                            consumed.get(&seq),
+                            Some(&key),
+                            "the consumer receives a record before its acknowledgement"
+                        );
                         self.acknowledged += 1;
-                        self.fates.insert(key, Fate::Kept(seq));
+                        self.states.insert(key, KeyState::Stored(seq));
                     }
-                    Verdict::Duplicate => assert!(matches!(self.fates[&key], Fate::Kept(_)), "{key} is new"),
+                    RecordResult::Duplicate => {
+                        assert!(matches!(self.states[&key], KeyState::Stored(_)), "{key} is new")
+                    }
                 }
             }
         }
     }
 }
 
-/// The keys of a request that came back, from its payloads' numbers.
-fn keys(request: &parallax::visitors::log::Request) -> Vec<u128> {
+/// Returns the keys of a completed request.
+fn keys(request: &parallax::testing::visitors::log::Request) -> Vec<u128> {
     request.records().map(|record| record.key).collect()
 }
 
-fn survive(seed: u64, ack: Ack) {
+fn run_seed(seed: u64, ack: Ack) {
     let mut world = World::new(seed, ack);
     for _ in 0..4 {
-        world.live_and_crash();
+        world.run_and_crash();
     }
     world.has_faults = false;
     world.open();
 }
 
-fn survive_all(ack: Ack) {
+fn run_all_seeds(ack: Ack) {
     for seed in 0..times(10_000, 1_000_000) as u64 {
-        let survived = std::panic::catch_unwind(|| survive(seed, ack));
+        let survived = std::panic::catch_unwind(|| run_seed(seed, ack));
         assert!(survived.is_ok(), "seed {seed}");
     }
 }
 
 #[test]
-fn after_any_crash_what_was_acknowledged_as_durable_is_there_once() {
-    survive_all(Ack::Disk);
+fn durable_records_survive_any_crash_exactly_once() {
+    run_all_seeds(Ack::Disk);
 }
 
 #[test]
-fn after_any_crash_what_was_acknowledged_as_written_is_there_once_but_for_what_was_not_synced() {
-    survive_all(Ack::Written);
+fn written_records_survive_any_crash_once_unless_they_were_not_synced() {
+    run_all_seeds(Ack::Written);
 }

@@ -1,140 +1,146 @@
-//! The queue takes a request whole or refuses it at once, and what it took comes back.
+//! The queue accepts a request completely or rejects it immediately, and every accepted request completes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 
-use parallax::clock::SystemClock;
-use parallax::limits::OUTSTANDING_MAX;
-use parallax::storage::disk::RealDisk;
-use parallax::visitors::log::{self, Options, Outcome, Records, Refusal, Request, Verdict, WriterThread};
+use parallax::testing::clock::SystemClock;
+use parallax::testing::limits::OUTSTANDING_REQUESTS_MAX;
+use parallax::testing::storage::disk::RealDisk;
+use parallax::testing::visitors::log::{
+    self, Options, RecordResult, Records, Request, SendError, WriteOutcome, WriterThread,
+};
 
 use super::simulated::SimulatedDisk;
 use super::{Log, START_MS, TestClock, options, request};
-use crate::harness::temporary_folder;
+use crate::harness::temporary_directory;
 
 fn open(options: Options) -> Log {
     let clock = Arc::<TestClock>::default();
-    Log::open(Arc::new(SimulatedDisk::new(1)), &clock, options).expect("the disk is well")
+    Log::open(Arc::new(SimulatedDisk::new(1)), &clock, options).expect("the disk works")
 }
 
-fn refusal(sent: Result<(), (Request, Refusal)>) -> Option<Refusal> {
-    sent.err().map(|(_, refusal)| refusal)
+fn send_error(sent: Result<(), (Request, SendError)>) -> Option<SendError> {
+    sent.err().map(|(_, error)| error)
 }
 
 #[test]
-fn the_queue_is_full_at_its_bound_of_requests() {
+fn the_queue_has_a_limit_on_requests() {
     let mut log = open(Options { queue_requests_max: 3, ..options() });
-    for (key, expected) in [(1, None), (2, None), (3, None), (4, Some(Refusal::QueueFull))] {
-        assert_eq!(refusal(log.port.send(request(0, &[key], START_MS))), expected, "request {key}");
+    for (key, expected) in [(1, None), (2, None), (3, None), (4, Some(SendError::QueueFull))] {
+        assert_eq!(send_error(log.client.send(request(0, &[key], START_MS))), expected, "request {key}");
     }
-    assert_eq!(log.queue.figures().queued_requests(), 3);
-    log.writer.step();
-    assert_eq!(log.queue.figures().queued_requests(), 0);
-    assert_eq!(refusal(log.port.send(request(0, &[4], START_MS))), None);
+    assert_eq!(log.queue.metrics().queued_requests(), 3);
+    log.writer.run_once();
+    assert_eq!(log.queue.metrics().queued_requests(), 0);
+    assert_eq!(send_error(log.client.send(request(0, &[4], START_MS))), None);
 }
 
 #[test]
-fn the_queue_is_full_at_its_bound_of_bytes_and_gives_the_request_back() {
-    let bytes = request(0, &[1], START_MS).bytes();
+fn the_queue_has_a_limit_on_bytes_and_returns_the_rejected_request() {
+    let bytes = request(0, &[1], START_MS).byte_len();
     for (queue_bytes_max, fits) in [(2 * bytes - 1, false), (2 * bytes, true), (2 * bytes + 1, true)] {
         let log = open(Options { queue_bytes_max, ..options() });
-        assert_eq!(refusal(log.port.send(request(1, &[1], START_MS))), None);
-        match log.port.send(request(2, &[2], START_MS)) {
+        assert_eq!(send_error(log.client.send(request(1, &[1], START_MS))), None);
+        match log.client.send(request(2, &[2], START_MS)) {
             Ok(()) => assert!(fits),
-            Err((request, refusal)) => {
+            Err((request, error)) => {
                 assert!(!fits);
-                assert_eq!((request.token, request.bytes(), refusal), (2, bytes, Refusal::QueueFull));
-                assert_eq!(log.queue.figures().queued_bytes(), bytes);
+                assert_eq!((request.token, request.byte_len(), error), (2, bytes, SendError::QueueFull));
+                assert_eq!(log.queue.metrics().queued_bytes(), bytes);
             }
         }
     }
 }
 
 #[test]
-fn a_port_that_takes_nothing_back_may_not_send_for_ever() {
-    let mut log = open(Options { queue_requests_max: OUTSTANDING_MAX + 10, ..options() });
-    for sent in 0..OUTSTANDING_MAX {
-        assert_eq!(refusal(log.port.send(request(0, &[0], START_MS))), None, "after {sent}");
+fn a_client_that_takes_no_completions_is_stopped_at_a_limit() {
+    let mut log = open(Options { queue_requests_max: OUTSTANDING_REQUESTS_MAX + 10, ..options() });
+    for sent in 0..OUTSTANDING_REQUESTS_MAX {
+        assert_eq!(send_error(log.client.send(request(0, &[0], START_MS))), None, "after {sent}");
         if sent % 1000 == 0 {
-            log.writer.step();
+            log.writer.run_once();
         }
     }
-    assert_eq!(refusal(log.port.send(request(0, &[0], START_MS))), Some(Refusal::QueueFull));
-    log.writer.step();
-    assert!(log.port.take().is_some());
-    assert_eq!(refusal(log.port.send(request(0, &[0], START_MS))), None);
+    assert_eq!(send_error(log.client.send(request(0, &[0], START_MS))), Some(SendError::QueueFull));
+    log.writer.run_once();
+    assert!(log.client.next_completion().is_some());
+    assert_eq!(send_error(log.client.send(request(0, &[0], START_MS))), None);
 }
 
 #[test]
-fn what_waits_shares_a_batch_and_each_worker_is_woken_once_for_it() {
+fn queued_requests_share_a_batch_that_wakes_each_worker_once() {
     let mut log = open(options());
     let wakes = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&wakes);
-    let other = log.queue.port(Arc::new(move || {
+    let other = log.queue.client(Arc::new(move || {
         counter.fetch_add(1, Ordering::Relaxed);
     }));
-    log.port.send(request(10, &[1, 2], START_MS)).expect("the queue takes it");
-    other.send(request(20, &[3, 1], START_MS)).expect("the queue takes it");
-    log.port.send(request(11, &[2, 4], START_MS)).expect("the queue takes it");
-    log.writer.step();
+    log.client.send(request(10, &[1, 2], START_MS)).expect("the queue accepts it");
+    other.send(request(20, &[3, 1], START_MS)).expect("the queue accepts it");
+    log.client.send(request(11, &[2, 4], START_MS)).expect("the queue accepts it");
+    log.writer.run_once();
     assert_eq!((log.wakes.load(Ordering::Relaxed), wakes.load(Ordering::Relaxed)), (1, 1));
-    let figures = log.queue.figures();
-    assert_eq!((figures.batches(), figures.records(), figures.duplicates()), (1, 4, 2));
-    let verdicts = |completion: log::Completion| {
-        assert_eq!(completion.outcome, Outcome::Durable);
-        (completion.request.token, completion.request.verdicts().to_vec())
+    let metrics = log.queue.metrics();
+    assert_eq!((metrics.batches(), metrics.records(), metrics.duplicates()), (1, 4, 2));
+    let results = |completion: log::Completion| {
+        assert_eq!(completion.outcome, WriteOutcome::Durable);
+        (completion.request.token, completion.request.results().to_vec())
     };
-    use Verdict::{Accepted, Duplicate};
-    assert_eq!(log.port.take().map(verdicts), Some((10, vec![Accepted(1), Accepted(2)])));
-    assert_eq!(log.port.take().map(verdicts), Some((11, vec![Duplicate, Accepted(4)])));
-    assert_eq!(other.take().map(verdicts), Some((20, vec![Accepted(3), Duplicate])));
-    assert!(log.port.take().is_none() && other.take().is_none());
+    use RecordResult::{Accepted, Duplicate};
+    assert_eq!(log.client.next_completion().map(results), Some((10, vec![Accepted(1), Accepted(2)])));
+    assert_eq!(log.client.next_completion().map(results), Some((11, vec![Duplicate, Accepted(4)])));
+    assert_eq!(other.next_completion().map(results), Some((20, vec![Accepted(3), Duplicate])));
+    assert!(log.client.next_completion().is_none() && other.next_completion().is_none());
 }
 
 #[test]
-fn a_stop_answers_what_was_taken_and_refuses_the_rest() {
+fn a_stop_completes_queued_requests_and_rejects_new_ones() {
     let log = open(options());
-    log.port.send(request(1, &[1], START_MS)).expect("the queue takes it");
+    log.client.send(request(1, &[1], START_MS)).expect("the queue accepts it");
     log.queue.stop();
-    assert_eq!(refusal(log.port.send(request(2, &[2], START_MS))), Some(Refusal::Stopped));
+    assert_eq!(send_error(log.client.send(request(2, &[2], START_MS))), Some(SendError::Stopped));
     let stopped = log.writer.close();
     assert_eq!((stopped.last_seq, stopped.durable_seq), (1, 1));
-    assert_eq!(log.port.take().map(|completion| completion.outcome), Some(Outcome::Durable));
-    assert_eq!(refusal(log.port.send(request(2, &[2], START_MS))), Some(Refusal::Stopped));
+    assert_eq!(
+        log.client.next_completion().map(|completion| completion.outcome),
+        Some(WriteOutcome::Durable)
+    );
+    assert_eq!(send_error(log.client.send(request(2, &[2], START_MS))), Some(SendError::Stopped));
 }
 
 #[test]
-fn a_writer_on_its_thread_answers_many_workers_and_stops() {
-    let folder = temporary_folder();
+fn a_writer_thread_serves_several_workers_and_stops() {
+    let directory = temporary_directory();
     let clock = Arc::new(SystemClock::new());
-    let follower = Box::new(|_: Records<'_>| ());
+    let consumer = Box::new(|_: Records<'_>| ());
     let (queue, writer, _) =
-        log::open(&folder.path().join("data"), options(), Arc::new(RealDisk), clock, follower)
-            .expect("it opens");
-    let thread = WriterThread::spawn(queue.clone(), writer).expect("there is a thread");
+        log::open(&directory.path().join("data"), options(), Arc::new(RealDisk), clock, consumer)
+            .expect("the log opens");
+    let thread = WriterThread::spawn(queue.clone(), writer).expect("the thread starts");
     std::thread::scope(|scope| {
         for worker in 0..3_u128 {
             let queue = queue.clone();
-            scope.spawn(move || work(&queue, worker));
+            scope.spawn(move || send_and_wait(&queue, worker));
         }
     });
     assert!(!thread.has_ended());
-    let stopped = thread.stop().expect("it does not panic");
+    let stopped = thread.stop().expect("the thread does not panic");
     assert_eq!((stopped.last_seq, stopped.durable_seq), (300, 300));
-    let checked = log::check_folder(Arc::new(RealDisk), &folder.path().join("data")).expect("it reads");
-    assert_eq!((checked.records, checked.findings), (300, vec![]));
+    let checked =
+        log::check_directory(Arc::new(RealDisk), &directory.path().join("data")).expect("reading succeeds");
+    assert_eq!((checked.records, checked.damage), (300, vec![]));
 }
 
-/// Sends a hundred records, one after the other, and waits for each.
-fn work(queue: &log::Queue, worker: u128) {
+/// Sends a hundred records one after the other, and waits for the answer to each.
+fn send_and_wait(queue: &log::Queue, worker: u128) {
     let (wake, woken) = mpsc::channel();
-    let port = queue.port(Arc::new(move || wake.send(()).expect("the worker listens")));
+    let client = queue.client(Arc::new(move || wake.send(()).expect("the worker is running")));
     for key in 1..=100 {
-        port.send(request(key as u64, &[worker << 64 | key], START_MS)).expect("the queue takes it");
-        port.call_writer();
-        woken.recv().expect("the writer lives");
-        let completion = port.take().expect("a wake brings something");
-        assert_eq!((completion.request.token, completion.outcome), (key as u64, Outcome::Durable));
+        client.send(request(key as u64, &[worker << 64 | key], START_MS)).expect("the queue accepts it");
+        client.notify_writer();
+        woken.recv().expect("the writer is running");
+        let completion = client.next_completion().expect("a wakeup brings a completion");
+        assert_eq!((completion.request.token, completion.outcome), (key as u64, WriteOutcome::Durable));
     }
 }

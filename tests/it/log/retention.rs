@@ -1,24 +1,24 @@
-//! Retention lets the oldest go: the word is durable before a file is deleted.
+//! Retention deletes the oldest segments. The file `oldest` is durable before a segment is deleted.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use parallax::clock::Clock;
-use parallax::limits::{RETAIN_MS_MIN, RETENTION_EVERY_MS};
-use parallax::visitors::log::{Flaw, Item, Options, Reader, check_folder};
+use parallax::testing::clock::Clock;
+use parallax::testing::limits::{RETAIN_MS_MIN, RETENTION_INTERVAL_MS};
+use parallax::testing::visitors::log::{DamageKind, LogItem, LogReader, Options, check_directory};
 
-use super::meanwhile::Meanwhile;
+use super::meanwhile::InterleavedDisk;
 use super::simulated::{Plan, SimulatedDisk};
-use super::{FOLDER, Log, TestClock, options};
+use super::{DIRECTORY, Log, TestClock, options};
 
 const DAY_MS: u64 = RETAIN_MS_MIN as u64;
 
 fn open(disk: &SimulatedDisk, clock: &Arc<TestClock>, options: &Options) -> Log {
-    Log::open(Arc::new(disk.clone()), clock, options.clone()).expect("the disk is well")
+    Log::open(Arc::new(disk.clone()), clock, options.clone()).expect("the disk works")
 }
 
-/// A segment for each of five records, the first three a day older than the others.
-fn five(disk: &SimulatedDisk, clock: &Arc<TestClock>, options: &Options) -> Log {
+/// Returns a log of five records, each in its own segment. The first three are a day older than the others.
+fn five_segments(disk: &SimulatedDisk, clock: &Arc<TestClock>, options: &Options) -> Log {
     let mut log = open(disk, clock, options);
     for key in 1..=5 {
         if key == 4 {
@@ -34,77 +34,77 @@ fn segments(disk: &SimulatedDisk) -> Vec<u64> {
     disk.names().into_iter().filter_map(number).collect()
 }
 
-fn look(log: &mut Log, clock: &TestClock, ms: u64) {
-    clock.pass(ms.max(RETENTION_EVERY_MS));
-    log.writer.step();
+fn run_retention(log: &mut Log, clock: &TestClock, ms: u64) {
+    clock.pass(ms.max(RETENTION_INTERVAL_MS));
+    log.writer.run_once();
 }
 
 #[test]
-fn segments_go_by_the_age_of_their_newest_record() {
+fn segments_expire_by_the_age_of_their_newest_record() {
     let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
     let options = Options { segment_bytes: 1, retain_ms: Some(2 * DAY_MS as i64), ..options() };
-    let mut log = five(&disk, &clock, &options);
+    let mut log = five_segments(&disk, &clock, &options);
     let torn = "00000000000000000002.torn-1".to_owned();
-    disk.put(&Path::new(FOLDER).join(&torn), b"what recovery cut from a segment");
-    look(&mut log, &clock, DAY_MS);
-    assert_eq!(segments(&disk), [1, 2, 3, 4, 5, 6], "two days, not more");
-    look(&mut log, &clock, 1);
+    disk.put(&Path::new(DIRECTORY).join(&torn), b"what recovery cut from a segment");
+    run_retention(&mut log, &clock, DAY_MS);
+    assert_eq!(segments(&disk), [1, 2, 3, 4, 5, 6], "a segment of exactly two days remains");
+    run_retention(&mut log, &clock, 1);
     assert_eq!(segments(&disk), [4, 5, 6]);
-    assert!(!disk.names().contains(&torn), "it goes with its segment");
-    assert_eq!(log.queue.figures().segments(), 3);
-    look(&mut log, &clock, 9 * DAY_MS);
-    assert_eq!(segments(&disk), [6], "the active one stays");
+    assert!(!disk.names().contains(&torn), "a torn tail is deleted with its segment");
+    assert_eq!(log.queue.metrics().segments(), 3);
+    run_retention(&mut log, &clock, 9 * DAY_MS);
+    assert_eq!(segments(&disk), [6], "the active segment remains");
     drop(log);
     let log = open(&disk, &clock, &options);
-    assert_eq!((log.report.next_seq, &log.report.findings[..]), (6, &[][..]));
+    assert_eq!((log.report.next_seq, &log.report.damage[..]), (6, &[][..]));
 }
 
 #[test]
-fn segments_go_by_size_but_never_under_a_day_old() {
+fn segments_expire_by_size_but_never_under_a_day_old() {
     let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
     let options = Options { segment_bytes: 1, retain_bytes: Some(1), ..options() };
-    let mut log = five(&disk, &clock, &options);
-    look(&mut log, &clock, 1);
-    assert_eq!(segments(&disk), [4, 5, 6], "what is a day old");
-    look(&mut log, &clock, DAY_MS - RETENTION_EVERY_MS - 1);
+    let mut log = five_segments(&disk, &clock, &options);
+    run_retention(&mut log, &clock, 1);
+    assert_eq!(segments(&disk), [4, 5, 6], "segments that are a day old are deleted");
+    run_retention(&mut log, &clock, DAY_MS - RETENTION_INTERVAL_MS - 1);
     assert_eq!(segments(&disk), [4, 5, 6]);
-    look(&mut log, &clock, RETENTION_EVERY_MS + 1);
+    run_retention(&mut log, &clock, RETENTION_INTERVAL_MS + 1);
     assert_eq!(segments(&disk), [6]);
 }
 
 #[test]
-fn what_a_segment_takes_is_all_of_its_file() {
+fn the_size_of_a_segment_is_the_size_of_its_whole_file() {
     let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
     let options = Options { segment_bytes: 1, ..options() };
-    let _log = five(&disk, &clock, &options);
+    let _log = five_segments(&disk, &clock, &options);
     let files = disk.names().into_iter().filter(|name| name.ends_with(".segment"));
-    let all: usize = files.map(|name| disk.bytes(&Path::new(FOLDER).join(name)).len()).sum();
+    let all: usize = files.map(|name| disk.bytes(&Path::new(DIRECTORY).join(name)).len()).sum();
     for (retain_bytes, first) in [(all, 1), (all - 1, 2)] {
         for restarts in [false, true] {
             let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
             let options = Options { retain_bytes: Some(retain_bytes as u64), ..options.clone() };
-            let mut log = five(&disk, &clock, &options);
+            let mut log = five_segments(&disk, &clock, &options);
             if restarts {
                 log.stop();
                 log = open(&disk, &clock, &options);
             }
-            look(&mut log, &clock, 2 * DAY_MS);
+            run_retention(&mut log, &clock, 2 * DAY_MS);
             assert_eq!(segments(&disk).first(), Some(&first), "{restarts}");
         }
     }
 }
 
 #[test]
-fn who_reads_while_segments_go_finds_nothing_wrong() {
-    let read: [fn(Arc<Meanwhile>); 2] = [
+fn readers_find_no_damage_while_segments_expire() {
+    let read: [fn(Arc<InterleavedDisk>); 2] = [
         |disk| {
-            let checked = check_folder(disk, Path::new(FOLDER)).expect("what is gone is not missed");
-            assert_eq!(checked.findings, []);
+            let checked = check_directory(disk, Path::new(DIRECTORY)).expect("expired segments are no error");
+            assert_eq!(checked.damage, []);
         },
         |disk| {
-            let mut reader = Reader::open(disk, Path::new(FOLDER), 0).expect("it can be read");
-            while let Some(item) = reader.read_next().expect("what is gone is not missed") {
-                assert!(matches!(item, Item::Records(_)), "{item:?}");
+            let mut reader = LogReader::open(disk, Path::new(DIRECTORY), 0).expect("the log can be read");
+            while let Some(item) = reader.read_next().expect("expired segments are no error") {
+                assert!(matches!(item, LogItem::Records(_)), "{item:?}");
             }
         },
     ];
@@ -112,10 +112,11 @@ fn who_reads_while_segments_go_finds_nothing_wrong() {
         for call in 0.. {
             let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
             let options = Options { segment_bytes: 1, retain_ms: Some(DAY_MS as i64), ..options() };
-            let mut log = five(&disk, &clock, &options);
-            let meanwhile = Meanwhile::happens_at(&disk, call, move || look(&mut log, &clock, 1));
-            read(Arc::clone(&meanwhile));
-            if !meanwhile.has_happened() {
+            let mut log = five_segments(&disk, &clock, &options);
+            let interleaved =
+                InterleavedDisk::with_event_at(&disk, call, move || run_retention(&mut log, &clock, 1));
+            read(Arc::clone(&interleaved));
+            if !interleaved.has_event_run() {
                 assert!(call > 8, "{call} calls are too few");
                 break;
             }
@@ -125,12 +126,12 @@ fn who_reads_while_segments_go_finds_nothing_wrong() {
 }
 
 #[test]
-fn the_word_is_durable_before_a_file_is_deleted() {
+fn the_oldest_seq_is_durable_before_a_file_is_deleted() {
     let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
     let options = Options { segment_bytes: 1, retain_ms: Some(2 * DAY_MS as i64), ..options() };
-    let mut log = five(&disk, &clock, &options);
+    let mut log = five_segments(&disk, &clock, &options);
     disk.take_log();
-    look(&mut log, &clock, 3 * DAY_MS);
+    run_retention(&mut log, &clock, 3 * DAY_MS);
     let segment = |seq: u64| format!("unlink /data/{seq:020}.segment");
     let mut expected = vec!["sync /data/.new".to_owned(), "rename /data/oldest".to_owned()];
     expected.push("sync /data".to_owned());
@@ -139,22 +140,22 @@ fn the_word_is_durable_before_a_file_is_deleted() {
 }
 
 #[test]
-fn a_crash_anywhere_in_retention_loses_only_what_was_let_go() {
+fn a_crash_during_retention_loses_only_expired_segments() {
     for n in 1.. {
         let (disk, clock) = (SimulatedDisk::new(n), Arc::<TestClock>::default());
         let options = Options { segment_bytes: 1, retain_ms: Some(DAY_MS as i64), ..options() };
-        let mut log = five(&disk, &clock, &options);
+        let mut log = five_segments(&disk, &clock, &options);
         disk.plan(Plan::From(n));
-        look(&mut log, &clock, 1);
+        run_retention(&mut log, &clock, 1);
         let is_through = disk.calls() < n;
         drop(log);
         disk.plan(Plan::Never);
         disk.cut_power();
         let log = open(&disk, &clock, &options);
-        assert_eq!(log.report.findings, [], "n = {n}");
-        let folded: Vec<u64> = log.folded().iter().map(|(seq, _)| *seq).collect();
-        assert!(folded == [1, 2, 3, 4, 5] || folded == [4, 5], "n = {n}: {folded:?}");
-        assert_eq!(segments(&disk).first(), folded.first(), "what was let go is gone by now");
+        assert_eq!(log.report.damage, [], "n = {n}");
+        let consumed: Vec<u64> = log.consumed().iter().map(|(seq, _)| *seq).collect();
+        assert!(consumed == [1, 2, 3, 4, 5] || consumed == [4, 5], "n = {n}: {consumed:?}");
+        assert_eq!(segments(&disk).first(), consumed.first(), "expired segments are deleted by now");
         if is_through {
             assert!(n > 5, "{n} calls are too few");
             return;
@@ -163,17 +164,17 @@ fn a_crash_anywhere_in_retention_loses_only_what_was_let_go() {
 }
 
 #[test]
-fn a_damaged_word_is_said_and_deletes_nothing() {
+fn a_damaged_oldest_file_is_reported_and_deletes_nothing() {
     let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
     let options = Options { segment_bytes: 1, retain_ms: Some(DAY_MS as i64), ..options() };
-    let mut log = five(&disk, &clock, &options);
-    look(&mut log, &clock, 1);
+    let mut log = five_segments(&disk, &clock, &options);
+    run_retention(&mut log, &clock, 1);
     drop(log);
-    let path = Path::new(FOLDER).join("oldest");
+    let path = Path::new(DIRECTORY).join("oldest");
     let mut bytes = disk.bytes(&path);
     bytes[8] = 6;
     disk.put(&path, &bytes);
     let log = open(&disk, &clock, &options);
-    let flaws: Vec<Flaw> = log.report.findings.iter().map(|finding| finding.flaw).collect();
-    assert_eq!((flaws, log.folded()), (vec![Flaw::Oldest], vec![(4, 4), (5, 5)]));
+    let kinds: Vec<DamageKind> = log.report.damage.iter().map(|damage| damage.kind).collect();
+    assert_eq!((kinds, log.consumed()), (vec![DamageKind::Oldest], vec![(4, 4), (5, 5)]));
 }

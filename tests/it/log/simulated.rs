@@ -1,7 +1,8 @@
-//! A disk in memory: a page cache over a platter, names that are durable only after the folder's
-//! sync, calls that fail when asked to, and power that is cut.
+//! A disk in memory: a page cache over a platter, names that become durable when the directory is synced,
+//! calls that fail on demand, and power cuts.
 //!
-//! It holds the log to one rule by itself: a descriptor whose append or sync failed is not touched again.
+//! It checks one rule by itself: after a failed append or sync, the log does not write through the same
+//! descriptor again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -9,12 +10,12 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use parallax::storage::disk::{Disk, DiskFile};
+use parallax::testing::storage::disk::{Disk, DiskFile};
 
 use super::inode::Inode;
 use crate::dice::Dice;
 
-/// How a call fails.
+/// The way in which a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     Eio,
@@ -23,20 +24,20 @@ pub enum Fault {
     Eintr,
 }
 
-/// What one call reserves at most: less than is asked for.
-const RESERVED_AT_ONCE: usize = 10_000;
+/// Bytes that one call reserves at most. It is less than the log asks for.
+const RESERVE_BYTES_MAX: usize = 10_000;
 
-/// Which calls fail.
+/// The calls that fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
     Never,
-    /// This call, the first being 1.
+    /// The call with this number. The first one is 1.
     Nth(u64, Fault),
-    /// One in so many, with any fault.
+    /// One in this number of calls, with any fault.
     OneIn(usize),
-    /// This call and all behind it, without effect: the power is about to go.
+    /// This call and all later ones. They have no effect, because the power is about to fail.
     From(u64),
-    /// Whatever needs room.
+    /// All calls that need space.
     Full,
 }
 
@@ -87,7 +88,7 @@ impl SimulatedDisk {
         })))
     }
 
-    /// Calls are counted from here on.
+    /// Sets the calls that fail, and counts calls from 1 again.
     pub fn plan(&self, plan: Plan) {
         let mut state = self.state();
         state.plan = plan;
@@ -98,7 +99,8 @@ impl SimulatedDisk {
         self.state().calls
     }
 
-    /// What was done since the last look: `sync 1.segment` and the like, failed ones left out.
+    /// Returns the renames, the unlinks and the successful syncs since the last call, such as
+    /// `sync /data/oldest`. Failed renames and unlinks are included.
     pub fn take_log(&self) -> Vec<String> {
         std::mem::take(&mut self.state().log)
     }
@@ -125,7 +127,7 @@ impl SimulatedDisk {
         state.inodes[state.names[path]].cache.clone()
     }
 
-    /// Puts a durable file there.
+    /// Creates a durable file.
     pub fn put(&self, path: &Path, bytes: &[u8]) {
         let state = &mut *self.state();
         let mut inode = Inode::default();
@@ -147,8 +149,8 @@ impl SimulatedDisk {
 }
 
 impl State {
-    /// Whether this call fails, and how; `Err` where it fails without effect.
-    fn begin(&mut self, needs_room: bool) -> io::Result<Option<Fault>> {
+    /// Returns the fault of this call, if any, or an error if the call has no effect.
+    fn count_call(&mut self, needs_room: bool) -> io::Result<Option<Fault>> {
         self.calls += 1;
         let fault = match self.plan {
             Plan::Never => None,
@@ -163,9 +165,9 @@ impl State {
         Ok(fault)
     }
 
-    /// A change of names, which may happen though it is said to have failed.
-    fn change(&mut self, change: NameChange) -> io::Result<()> {
-        let fault = self.begin(change.added.is_some())?.and_then(error);
+    /// Changes names. A change may happen although it returns an error.
+    fn apply_change(&mut self, change: NameChange) -> io::Result<()> {
+        let fault = self.count_call(change.added.is_some())?.and_then(error_of);
         if fault.is_none() || self.random.below(2) == 0 {
             change.apply(&mut self.names);
             self.pending.push(change);
@@ -178,8 +180,8 @@ impl State {
     }
 }
 
-/// A call that cannot be short is not.
-fn error(fault: Fault) -> Option<io::Error> {
+/// Returns the error of a fault. A short call returns none. Calls without a length ignore that fault.
+fn error_of(fault: Fault) -> Option<io::Error> {
     match fault {
         Fault::Eio => Some(io::Error::from_raw_os_error(5)),
         Fault::Enospc => Some(ErrorKind::StorageFull.into()),
@@ -189,23 +191,23 @@ fn error(fault: Fault) -> Option<io::Error> {
 }
 
 impl Disk for SimulatedDisk {
-    fn make_folder(&self, _: &Path) -> io::Result<()> {
-        self.state().begin(true)?.and_then(error).map_or(Ok(()), Err)
+    fn create_directory(&self, _: &Path) -> io::Result<()> {
+        self.state().count_call(true)?.and_then(error_of).map_or(Ok(()), Err)
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         let mut state = self.state();
-        state.begin(false)?.and_then(error).map_or(Ok(()), Err)?;
+        state.count_call(false)?.and_then(error_of).map_or(Ok(()), Err)?;
         if !state.locked.insert(path.to_owned()) {
             return Err(ErrorKind::WouldBlock.into());
         }
         Ok(Box::new(Lock { disk: self.clone(), path: path.to_owned() }))
     }
 
-    fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
         let mut state = self.state();
-        state.begin(false)?.and_then(error).map_or(Ok(()), Err)?;
-        let names = state.names.keys().filter(|path| path.parent() == Some(folder));
+        state.count_call(false)?.and_then(error_of).map_or(Ok(()), Err)?;
+        let names = state.names.keys().filter(|path| path.parent() == Some(directory));
         Ok(names.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect())
     }
 
@@ -216,7 +218,7 @@ impl Disk for SimulatedDisk {
         }
         state.inodes.push(Inode::default());
         let inode = state.inodes.len() - 1;
-        state.change(NameChange { removed: None, added: Some((path.to_owned(), inode)) })?;
+        state.apply_change(NameChange { removed: None, added: Some((path.to_owned(), inode)) })?;
         Ok(Box::new(SimulatedFile::new(self, path, inode)))
     }
 
@@ -226,7 +228,7 @@ impl Disk for SimulatedDisk {
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let mut state = self.state();
-        state.begin(false)?.and_then(error).map_or(Ok(()), Err)?;
+        state.count_call(false)?.and_then(error_of).map_or(Ok(()), Err)?;
         let inode = state.inode_of(path)?;
         Ok(Box::new(SimulatedFile::new(self, path, inode)))
     }
@@ -234,7 +236,7 @@ impl Disk for SimulatedDisk {
     fn truncate(&self, path: &Path, length: u64) -> io::Result<()> {
         let state = &mut *self.state();
         let inode = state.inode_of(path)?;
-        let fault = state.begin(false)?.and_then(error);
+        let fault = state.count_call(false)?.and_then(error_of);
         if fault.is_none() || state.random.below(2) == 0 {
             state.inodes[inode].truncate(length as usize);
         }
@@ -245,24 +247,24 @@ impl Disk for SimulatedDisk {
         let mut state = self.state();
         let inode = state.inode_of(from)?;
         state.log.push(format!("rename {}", to.display()));
-        state.change(NameChange { removed: Some(from.to_owned()), added: Some((to.to_owned(), inode)) })
+        state.apply_change(NameChange { removed: Some(from.to_owned()), added: Some((to.to_owned(), inode)) })
     }
 
     fn unlink(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state();
         state.inode_of(path)?;
         state.log.push(format!("unlink {}", path.display()));
-        state.change(NameChange { removed: Some(path.to_owned()), added: None })
+        state.apply_change(NameChange { removed: Some(path.to_owned()), added: None })
     }
 
-    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
         let state = &mut *self.state();
-        let fault = state.begin(false)?.and_then(error);
+        let fault = state.count_call(false)?.and_then(error_of);
         if fault.is_none() || state.random.below(2) == 0 {
             state.pending.drain(..).for_each(|change| change.apply(&mut state.durable_names));
         }
         if fault.is_none() {
-            state.log.push(format!("sync {}", folder.display()));
+            state.log.push(format!("sync {}", directory.display()));
         }
         fault.map_or(Ok(()), Err)
     }
@@ -283,24 +285,24 @@ struct SimulatedFile {
     disk: SimulatedDisk,
     path: PathBuf,
     inode: usize,
-    /// Where what was appended ends.
+    /// The end of the appended bytes.
     end: usize,
-    /// An append or a sync of it has failed.
-    is_doubtful: bool,
+    /// Whether an append or a sync has failed.
+    has_failed: bool,
 }
 
 impl SimulatedFile {
     fn new(disk: &SimulatedDisk, path: &Path, inode: usize) -> Self {
-        Self { disk: disk.clone(), path: path.to_owned(), inode, end: 0, is_doubtful: false }
+        Self { disk: disk.clone(), path: path.to_owned(), inode, end: 0, has_failed: false }
     }
 }
 
 impl DiskFile for SimulatedFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        assert!(!self.is_doubtful, "{} is appended to after a failure", self.path.display());
+        assert!(!self.has_failed, "{} is appended to after a failure", self.path.display());
         let state = &mut *self.disk.state();
-        let Ok(fault) = state.begin(true) else {
-            self.is_doubtful = true;
+        let Ok(fault) = state.count_call(true) else {
+            self.has_failed = true;
             return Err(ErrorKind::StorageFull.into());
         };
         let part = match fault {
@@ -310,25 +312,25 @@ impl DiskFile for SimulatedFile {
         };
         state.inodes[self.inode].write(self.end, &bytes[..part]);
         self.end += part;
-        self.is_doubtful = fault.is_some();
-        fault.and_then(error).map_or(Ok(part), Err)
+        self.has_failed = fault.is_some();
+        fault.and_then(error_of).map_or(Ok(part), Err)
     }
 
     fn reserve(&mut self, range: Range<u64>) -> io::Result<u64> {
-        assert!(!self.is_doubtful, "{} is made longer after a failure", self.path.display());
+        assert!(!self.has_failed, "{} is made longer after a failure", self.path.display());
         let state = &mut *self.disk.state();
-        let fault = state.begin(true)?;
-        let (from, most) = (range.start as usize, range.count().min(RESERVED_AT_ONCE));
+        let fault = state.count_call(true)?;
+        let (from, most) = (range.start as usize, range.count().min(RESERVE_BYTES_MAX));
         assert!(from >= self.end, "{} is overwritten with zeros", self.path.display());
         let part = if fault.is_some() { state.random.below(most) } else { most };
         state.inodes[self.inode].write(from, &vec![0; part]);
-        fault.and_then(error).map_or(Ok(part as u64), Err)
+        fault.and_then(error_of).map_or(Ok(part as u64), Err)
     }
 
     fn trim(&mut self) -> io::Result<()> {
-        assert!(!self.is_doubtful, "{} is cut after a failure", self.path.display());
+        assert!(!self.has_failed, "{} is cut after a failure", self.path.display());
         let state = &mut *self.disk.state();
-        let fault = state.begin(false)?.filter(|fault| *fault != Fault::Eintr).and_then(error);
+        let fault = state.count_call(false)?.filter(|fault| *fault != Fault::Eintr).and_then(error_of);
         if fault.is_none() || state.random.below(2) == 0 {
             state.inodes[self.inode].trim(self.end);
         }
@@ -337,8 +339,8 @@ impl DiskFile for SimulatedFile {
 
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize> {
         let state = &mut *self.disk.state();
-        let fault = state.begin(false)?;
-        fault.and_then(error).map_or(Ok(()), Err)?;
+        let fault = state.count_call(false)?;
+        fault.and_then(error_of).map_or(Ok(()), Err)?;
         let bytes = state.inodes[self.inode].cache.get(at as usize..).unwrap_or_default();
         let mut length = bytes.len().min(into.len());
         if fault == Some(Fault::Short) && length > 1 {
@@ -349,9 +351,9 @@ impl DiskFile for SimulatedFile {
     }
 
     fn sync_data(&mut self) -> io::Result<()> {
-        assert!(!self.is_doubtful, "{} is synced after a failure", self.path.display());
+        assert!(!self.has_failed, "{} is synced after a failure", self.path.display());
         let state = &mut *self.disk.state();
-        let fault = state.begin(false).inspect_err(|_| self.is_doubtful = true)?.and_then(error);
+        let fault = state.count_call(false).inspect_err(|_| self.has_failed = true)?.and_then(error_of);
         match fault {
             None => {
                 state.inodes[self.inode].sync();
@@ -359,8 +361,8 @@ impl DiskFile for SimulatedFile {
                 Ok(())
             }
             Some(error) => {
-                self.is_doubtful = true;
-                state.inodes[self.inode].fail_to_sync(&mut state.random);
+                self.has_failed = true;
+                state.inodes[self.inode].fail_sync(&mut state.random);
                 Err(error)
             }
         }
@@ -368,7 +370,7 @@ impl DiskFile for SimulatedFile {
 
     fn length(&self) -> io::Result<u64> {
         let mut state = self.disk.state();
-        state.begin(false)?.and_then(error).map_or(Ok(()), Err)?;
+        state.count_call(false)?.and_then(error_of).map_or(Ok(()), Err)?;
         Ok(state.inodes[self.inode].cache.len() as u64)
     }
 }

@@ -2,56 +2,59 @@
 
 use std::fs;
 
-use parallax::visitors::log::bloom::Whose;
-use parallax::visitors::log::{Kind, Options, Outcome, Visitor, segment_name};
+use parallax::testing::visitors::log::bloom::IdKind;
+use parallax::testing::visitors::log::{Options, RecordKind, VisitorIds, WriteOutcome, segment_name};
 use serde_json::{Value, json};
 
-use super::{Log, Row, flip, run, sealed, segments, tear, word};
-use crate::harness::temporary_folder;
+use super::{Log, Row, as_arg, flip_bit, run, segments, tear_tail, write_sealed_log};
+use crate::harness::temporary_directory;
 
 #[test]
-fn a_flipped_bit_is_found_in_the_folder_and_in_its_file() {
-    let folder = temporary_folder();
+fn check_finds_a_flipped_bit_in_a_directory_and_in_a_file() {
+    let directory = temporary_directory();
     let rows: Vec<Row> = (0..100).map(|n| Row::of(&format!("visitor {n}"))).collect();
-    sealed(folder.path(), &rows);
-    let files = segments(folder.path());
+    write_sealed_log(directory.path(), &rows);
+    let files = segments(directory.path());
     assert!(files.len() > 2);
-    run(&["check", word(folder.path())]).is(0, &[&format!("sound, {} segments", files.len()), "100 records"]);
-    run(&["check", word(&files[1])]).is(0, &["sound, 1 segments"]);
-    flip(&files[1]);
-    let damage = format!("{} at 40, ", word(&files[1]));
-    run(&["check", word(folder.path())]).is(1, &[&damage, "; lost ", "the log is damaged in 1 places"]);
-    run(&["check", word(&files[1])]).is(1, &[&damage, "damaged in 1 places"]);
-    run(&["check", word(&files[0])]).is(0, &["sound"]);
+    run(&["check", as_arg(directory.path())])
+        .assert_exit(0, &[&format!("sound, {} segments", files.len()), "100 records"]);
+    run(&["check", as_arg(&files[1])]).assert_exit(0, &["sound, 1 segments"]);
+    flip_bit(&files[1]);
+    let damage = format!("{} at offset 40, ", as_arg(&files[1]));
+    run(&["check", as_arg(directory.path())])
+        .assert_exit(1, &[&damage, "; lost ", "the log is damaged in 1 places"]);
+    run(&["check", as_arg(&files[1])]).assert_exit(1, &[&damage, "damaged in 1 places"]);
+    run(&["check", as_arg(&files[0])]).assert_exit(0, &["sound"]);
 }
 
 #[test]
-fn a_segment_that_is_missing_is_found_and_a_torn_tail_is_no_damage() {
-    let folder = temporary_folder();
+fn a_missing_segment_is_damage_and_a_torn_tail_is_not() {
+    let directory = temporary_directory();
     let rows: Vec<Row> = (0..100).map(|n| Row::of(&format!("visitor {n}"))).collect();
-    sealed(folder.path(), &rows);
-    let mut log = Log::open(folder.path(), Options::default());
+    write_sealed_log(directory.path(), &rows);
+    let mut log = Log::open(directory.path(), Options::default());
     log.push(&[Row::of("a")]);
     drop(log);
-    let files = segments(folder.path());
+    let files = segments(directory.path());
     let last = files.last().expect("a segment");
-    tear(last);
-    run(&["check", word(folder.path())]).is(0, &["a torn tail", "sound"]);
+    tear_tail(last);
+    run(&["check", as_arg(directory.path())]).assert_exit(0, &["torn tail", "sound"]);
     fs::remove_file(&files[1]).expect("removed");
-    run(&["check", word(folder.path())]).is(1, &["records are missing; lost ", "damaged in 1 places"]);
+    run(&["check", as_arg(directory.path())])
+        .assert_exit(1, &["records are missing; lost ", "damaged in 1 places"]);
 }
 
 #[test]
-fn a_segment_is_shown_to_people_and_to_programs() {
-    let folder = temporary_folder();
+fn inspect_prints_a_segment_as_text_and_as_json() {
+    let directory = temporary_directory();
     let mut page = Row::of("b");
-    (page.kind, page.received_ms) = (Kind::Page, 1_767_225_660_000);
+    (page.kind, page.received_ms) = (RecordKind::Page, 1_767_225_660_000);
     page.texts[0] = Some("other".to_owned());
-    sealed(folder.path(), &[Row::of("a"), page, Row::of("c")]);
-    let file = &segments(folder.path())[0];
+    write_sealed_log(directory.path(), &[Row::of("a"), page, Row::of("c")]);
+    let file = &segments(directory.path())[0];
     let lines = [
         "bytes, sealed",
-        "first seq 1, made 2026-01-01T00:00:00.000Z",
+        "first seq 1, created 2026-01-01T00:00:00.000Z",
         "batches      1, and",
         "records      3, seq 1 to 3",
         "received     2026-01-01T00:00:00.123Z to 2026-01-01T00:01:00.000Z",
@@ -60,11 +63,11 @@ fn a_segment_is_shown_to_people_and_to_programs() {
         "footer       at ",
         " 3 keys",
     ];
-    run(&["inspect", word(file)]).is(0, &lines);
+    run(&["inspect", as_arg(file)]).assert_exit(0, &lines);
     let shown = |path| -> Value {
-        let done = run(&["inspect", "--json", word(path)]);
-        done.is(0, &[]);
-        serde_json::from_str(&done.out).expect("JSON")
+        let output = run(&["inspect", "--json", as_arg(path)]);
+        output.assert_exit(0, &[]);
+        serde_json::from_str(&output.out).expect("JSON")
     };
     let sound = shown(file);
     assert_eq!((&sound["kind"], &sound["records"]), (&json!("segment"), &json!(3)));
@@ -72,7 +75,7 @@ fn a_segment_is_shown_to_people_and_to_programs() {
     assert_eq!(sound["kinds"], json!({ "page": 1, "track": 2 }));
     assert_eq!((&sound["footer"]["keys"], &sound["findings"]), (&json!(3), &json!([])));
     assert_eq!(sound["reservedBytes"], json!(0));
-    flip(file);
+    flip_bit(file);
     let damaged = shown(file);
     assert_eq!((&damaged["records"], &damaged["findings"][0]["at"]), (&json!(0), &json!(40)));
     assert_eq!(damaged["findings"][0]["lost"], json!({ "first": "1", "last": "3" }));
@@ -80,63 +83,67 @@ fn a_segment_is_shown_to_people_and_to_programs() {
 }
 
 #[test]
-fn what_is_reserved_of_a_segment_is_shown() {
-    let folder = temporary_folder();
-    let mut log = Log::open(folder.path(), Options { segment_bytes: 4 * 1024, ..Options::default() });
+fn inspect_prints_the_reserved_bytes_of_a_segment() {
+    let directory = temporary_directory();
+    let mut log = Log::open(directory.path(), Options { segment_bytes: 4 * 1024, ..Options::default() });
     log.push(&[Row::of("a")]);
-    let file = &segments(folder.path())[0];
+    let file = &segments(directory.path())[0];
     let bytes = fs::read(file).expect("readable");
     let last = bytes.iter().rposition(|byte| *byte != 0).expect("something was written");
     let reserved = bytes.len() - (last + 1).next_multiple_of(8);
     assert!(reserved > 3_000);
     let line = format!("reserved     {reserved} bytes of zeros");
-    run(&["inspect", word(file)]).is(0, &["4096 bytes, not sealed", &line]);
-    run(&["inspect", "--json", word(file)]).is(0, &[&format!("\"reservedBytes\": {reserved}")]);
+    run(&["inspect", as_arg(file)]).assert_exit(0, &["4096 bytes, not sealed", &line]);
+    run(&["inspect", "--json", as_arg(file)]).assert_exit(0, &[&format!("\"reservedBytes\": {reserved}")]);
 }
 
 #[test]
-fn who_was_erased_is_in_no_file_and_what_is_void_is_counted_and_not_exported() {
-    let folder = temporary_folder();
-    let mut log = Log::open(folder.path(), Options { segment_bytes: 4 * 1024, ..Options::default() });
+fn an_erased_visitor_is_in_no_file_and_void_records_are_not_exported() {
+    let directory = temporary_directory();
+    let mut log = Log::open(directory.path(), Options { segment_bytes: 4 * 1024, ..Options::default() });
     for n in 0..30 {
         let rows = ["ana@example.com", "bob", "carl"].map(Row::of);
-        assert_eq!(log.push(&rows[..1 + n % 3]), Outcome::Durable);
+        assert_eq!(log.push(&rows[..1 + n % 3]), WriteOutcome::Durable);
     }
-    let visitor = Visitor { site: "acme".to_owned(), ids: vec![(Whose::Anon, "ana@example.com".to_owned())] };
-    let erasure = log.queue.erase(visitor).expect("it is the only one");
-    log.writer.step();
-    assert_eq!(erasure.finish().expect("the disk is well").records, 30);
+    let visitor =
+        VisitorIds { site: "acme".to_owned(), ids: vec![(IdKind::Anon, "ana@example.com".to_owned())] };
+    let erasure = log.queue.erase(visitor).expect("no other erasure runs");
+    log.writer.run_once();
+    assert_eq!(erasure.finish().expect("the disk works").records, 30);
     log.close();
-    run(&["check", word(folder.path()), "--contains", "ana@example.com"]).is(0, &["nowhere in"]);
-    run(&["check", word(folder.path())]).is(0, &["sound", "61 records, 30 of them void (erased)"]);
-    let exported = run(&["export", word(folder.path())]);
-    exported.is(0, &["bob", "carl"]);
+    run(&["check", as_arg(directory.path()), "--contains", "ana@example.com"])
+        .assert_exit(0, &["not found in"]);
+    run(&["check", as_arg(directory.path())])
+        .assert_exit(0, &["sound", "61 records, 30 of them void (erased)"]);
+    let exported = run(&["export", as_arg(directory.path())]);
+    exported.assert_exit(0, &["bob", "carl"]);
     assert_eq!(exported.out.lines().count(), 30, "neither void records nor the tombstone");
-    let files = segments(folder.path());
+    let files = segments(directory.path());
     let shown = ["kind         void: ", "happened     2025-12-31T23:59:59.000Z to 2025-12-31T23:59:59.000Z"];
-    run(&["inspect", word(&files[0])]).is(0, &shown);
-    run(&["inspect", word(&files[files.len() - 1])])
-        .is(0, &["kind         tombstone: 1", "site         acme: 1"]);
+    run(&["inspect", as_arg(&files[0])]).assert_exit(0, &shown);
+    run(&["inspect", as_arg(&files[files.len() - 1])])
+        .assert_exit(0, &["kind         tombstone: 1", "site         acme: 1"]);
 }
 
 #[test]
-fn the_kind_of_a_file_is_told_by_its_magic_and_where_that_is_damaged_by_its_name() {
-    let folder = temporary_folder();
-    sealed(folder.path(), &[Row::of("a")]);
-    let file = &segments(folder.path())[0];
+fn the_kind_of_a_file_is_known_by_its_magic_or_else_by_its_name() {
+    let directory = temporary_directory();
+    write_sealed_log(directory.path(), &[Row::of("a")]);
+    let file = &segments(directory.path())[0];
     let mut bytes = fs::read(file).expect("readable");
-    let stray = folder.path().join("copy.bin");
+    let stray = directory.path().join("copy.bin");
     fs::write(&stray, &bytes).expect("written");
-    run(&["inspect", word(&stray)]).is(1, &["its name is not a segment's: 20 digits and .segment"]);
+    run(&["inspect", as_arg(&stray)])
+        .assert_exit(1, &["not the name of a segment, which is 20 digits and .segment"]);
     bytes[0] ^= 1;
     fs::write(file, &bytes).expect("written");
-    run(&["inspect", word(file)]).is(0, &["header       damaged", "records      1, seq 1 to 1"]);
-    run(&["check", word(file)]).is(1, &["the header is damaged; the file's name stood in for it"]);
+    run(&["inspect", as_arg(file)]).assert_exit(0, &["header       damaged", "records      1, seq 1 to 1"]);
+    run(&["check", as_arg(file)]).assert_exit(1, &["damaged header, replaced by the file name"]);
     fs::write(&stray, "{\"a\":1}").expect("written");
     let expected = ["it begins with \"{\\\"a\\\":1}\"", "\\xffPRLXSNP", "\\xffPLXSEGM"];
-    run(&["inspect", word(&stray)]).is(1, &expected);
-    run(&["check", word(&stray)]).is(1, &expected);
-    let later = folder.path().join(segment_name(9));
+    run(&["inspect", as_arg(&stray)]).assert_exit(1, &expected);
+    run(&["check", as_arg(&stray)]).assert_exit(1, &expected);
+    let later = directory.path().join(segment_name(9));
     fs::write(&later, "").expect("written");
-    run(&["inspect", word(&later)]).is(0, &["header       damaged", "records      none"]);
+    run(&["inspect", as_arg(&later)]).assert_exit(0, &["header       damaged", "records      none"]);
 }

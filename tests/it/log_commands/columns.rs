@@ -1,15 +1,15 @@
-//! `export --format parquet`, read back by the library's own reader.
+//! `export --format parquet`, read back with the reader of the same library.
 
-use super::{Row, run, sealed, word};
-use crate::harness::temporary_folder;
+use super::{Row, as_arg, run, write_sealed_log};
+use crate::harness::temporary_directory;
 
 #[cfg(not(feature = "parquet"))]
 #[test]
-fn a_program_without_parquet_says_how_to_get_one_with_it() {
-    let folder = temporary_folder();
-    sealed(folder.path(), &[Row::of("a")]);
-    run(&["export", word(folder.path()), "--format", "parquet"])
-        .is(2, &["cargo build --release --features parquet"]);
+fn a_build_without_parquet_names_the_cargo_feature() {
+    let directory = temporary_directory();
+    write_sealed_log(directory.path(), &[Row::of("a")]);
+    run(&["export", as_arg(directory.path()), "--format", "parquet"])
+        .assert_exit(2, &["cargo build --release --features parquet"]);
 }
 
 #[cfg(feature = "parquet")]
@@ -17,20 +17,20 @@ mod built_in {
     use std::fs::File;
     use std::process::Stdio;
 
-    use parallax::limits::{ROW_GROUP_BYTES_MAX, ROW_GROUP_ROWS_MAX};
-    use parallax::visitors::log::{Options, Outcome};
+    use parallax::testing::limits::{ROW_GROUP_BYTES_MAX, ROW_GROUP_ROWS_MAX};
+    use parallax::testing::visitors::log::{Options, WriteOutcome};
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::Field;
 
     use super::super::{Log, parallax};
-    use super::{Row, run, sealed, temporary_folder, word};
+    use super::{Row, as_arg, run, temporary_directory, write_sealed_log};
     use crate::dice::Dice;
 
     fn text(text: Option<&str>) -> Field {
         text.map_or(Field::Null, |text| Field::Str(text.to_owned()))
     }
 
-    /// A row's columns, in their order.
+    /// Returns the columns of a row, in order.
     fn expected(seq: usize, row: &Row) -> Vec<(&'static str, Field)> {
         let record = row.record();
         vec![
@@ -54,15 +54,15 @@ mod built_in {
     }
 
     #[test]
-    fn the_columns_say_what_was_recorded() {
+    fn the_parquet_columns_match_the_records() {
         let mut dice = Dice(7);
         let rows: Vec<Row> = (0..300).map(|_| Row::random(&mut dice)).collect();
-        let folder = temporary_folder();
-        sealed(folder.path(), &rows);
-        let path = folder.path().join("a.parquet");
-        run(&["export", word(folder.path()), "--format", "parquet", "-o", word(&path)])
-            .is(0, &["300 records"]);
-        let reader = SerializedFileReader::new(File::open(&path).expect("there")).expect("Parquet");
+        let directory = temporary_directory();
+        write_sealed_log(directory.path(), &rows);
+        let path = directory.path().join("a.parquet");
+        run(&["export", as_arg(directory.path()), "--format", "parquet", "-o", as_arg(&path)])
+            .assert_exit(0, &["300 records"]);
+        let reader = SerializedFileReader::new(File::open(&path).expect("the file exists")).expect("Parquet");
         for (at, row) in reader.get_row_iter(None).expect("rows").enumerate() {
             let row = row.expect("a row");
             let columns: Vec<_> =
@@ -70,36 +70,46 @@ mod built_in {
             assert_eq!(columns, expected(at + 1, &rows[at]));
         }
         assert_eq!(reader.metadata().file_metadata().num_rows(), 300);
-        // A pipe gets the same bytes, and an export of nothing is a file without rows.
-        let piped = parallax(&["export", word(folder.path()), "--format", "parquet"])
+        // A pipe receives the same bytes, and an export of no records is a file without rows.
+        let piped = parallax(&["export", as_arg(directory.path()), "--format", "parquet"])
             .stderr(Stdio::inherit())
             .output();
-        assert_eq!(piped.expect("it runs").stdout, std::fs::read(&path).expect("there"));
-        run(&["export", word(folder.path()), "--format", "parquet", "--since", "300", "-o", word(&path)])
-            .is(0, &[]);
-        let empty = SerializedFileReader::new(File::open(&path).expect("there")).expect("Parquet");
+        assert_eq!(piped.expect("the command runs").stdout, std::fs::read(&path).expect("the file exists"));
+        run(&[
+            "export",
+            as_arg(directory.path()),
+            "--format",
+            "parquet",
+            "--since",
+            "300",
+            "-o",
+            as_arg(&path),
+        ])
+        .assert_exit(0, &[]);
+        let empty = SerializedFileReader::new(File::open(&path).expect("the file exists")).expect("Parquet");
         assert_eq!(empty.metadata().file_metadata().num_rows(), 0);
     }
 
     #[test]
-    fn a_row_group_ends_at_its_rows_and_at_its_bytes() {
-        let folder = temporary_folder();
-        let mut log = Log::open(folder.path(), Options::default());
+    fn a_row_group_has_a_limit_on_rows_and_on_bytes() {
+        let directory = temporary_directory();
+        let mut log = Log::open(directory.path(), Options::default());
         let small = vec![Row::of("a"); 4 * 1024];
         for _ in 0..ROW_GROUP_ROWS_MAX / small.len() {
             assert_eq!(log.push(&small), Outcome::Durable);
         }
         let mut large = Row::of("b");
         large.payload = format!("\"{}\"", "x".repeat(512 * 1024));
-        let larges = ROW_GROUP_BYTES_MAX / (512 * 1024) + 1;
-        for _ in 0..larges {
+        let large_count = ROW_GROUP_BYTES_MAX / (512 * 1024) + 1;
+        for _ in 0..large_count {
             assert_eq!(log.push(std::slice::from_ref(&large)), Outcome::Durable);
         }
         log.close();
-        let path = folder.path().join("a.parquet");
-        run(&["export", word(folder.path()), "--format", "parquet", "-o", word(&path)]).is(0, &[]);
-        let reader = SerializedFileReader::new(File::open(&path).expect("there")).expect("Parquet");
+        let path = directory.path().join("a.parquet");
+        run(&["export", as_arg(directory.path()), "--format", "parquet", "-o", as_arg(&path)])
+            .assert_exit(0, &[]);
+        let reader = SerializedFileReader::new(File::open(&path).expect("the file exists")).expect("Parquet");
         let rows = reader.metadata().row_groups().iter().map(|group| group.num_rows() as usize);
-        assert_eq!(rows.collect::<Vec<_>>(), [ROW_GROUP_ROWS_MAX, larges - 1, 1]);
+        assert_eq!(rows.collect::<Vec<_>>(), [ROW_GROUP_ROWS_MAX, large_count - 1, 1]);
     }
 }

@@ -1,16 +1,16 @@
-//! `check --contains`: what is left of a visitor.
+//! `check --contains`: the search for remains of a visitor.
 
 use std::fs;
 
-use parallax::cli::byte_search::Needle;
-use parallax::limits::{PLACES_SHOWN_MAX, READ_BYTES};
-use parallax::visitors::log::Options;
+use parallax::testing::cli::byte_search::Needle;
+use parallax::testing::limits::{MATCHES_SHOWN_MAX, READ_CHUNK_BYTES};
+use parallax::testing::visitors::log::Options;
 
-use super::{Log, Row, run, sealed, segments, tear, word};
+use super::{Log, Row, as_arg, run, segments, tear_tail, write_sealed_log};
 use crate::dice::Dice;
-use crate::harness::{temporary_folder, times};
+use crate::harness::{temporary_directory, times};
 
-/// All ways to write a character in a JSON string, hex digits in lower case.
+/// Returns all forms of a character in a JSON string, with hex digits in lower case.
 fn forms(c: char) -> Vec<String> {
     let plain = (c != '"' && c != '\\' && c >= ' ').then(|| c.to_string());
     let short = match c {
@@ -23,27 +23,27 @@ fn forms(c: char) -> Vec<String> {
     plain.into_iter().chain(short).chain([units]).collect()
 }
 
-/// The length of `text` in some form at the beginning of `bytes`.
-fn length(bytes: &[u8], text: &[char]) -> Option<usize> {
+/// Returns the length of any form of `text` at the start of `bytes`.
+fn match_length(bytes: &[u8], text: &[char]) -> Option<usize> {
     let [first, rest @ ..] = text else { return Some(0) };
     forms(*first).into_iter().find_map(|form| {
-        let (own, behind) = bytes.split_at_checked(form.len())?;
+        let (own, after) = bytes.split_at_checked(form.len())?;
         let is_equal = if form.starts_with("\\u") {
             own.starts_with(b"\\u") && own.to_ascii_lowercase() == form.as_bytes()
         } else {
             own == form.as_bytes()
         };
-        is_equal.then(|| length(behind, rest)).flatten().map(|more| form.len() + more)
+        is_equal.then(|| match_length(after, rest)).flatten().map(|more| form.len() + more)
     })
 }
 
-fn naive(bytes: &[u8], text: &str) -> Vec<u64> {
+fn naive_matches(bytes: &[u8], text: &str) -> Vec<u64> {
     let characters: Vec<char> = text.chars().collect();
     let (mut found, mut at) = (Vec::new(), 0);
     while at < bytes.len() {
         let rest = &bytes[at..];
         let raw = rest.starts_with(text.as_bytes()).then_some(text.len());
-        match raw.or_else(|| length(rest, &characters)) {
+        match raw.or_else(|| match_length(rest, &characters)) {
             Some(length) => {
                 found.push(at as u64);
                 at += length;
@@ -55,7 +55,7 @@ fn naive(bytes: &[u8], text: &str) -> Vec<u64> {
 }
 
 #[test]
-fn a_text_is_found_in_every_form_that_json_has_for_it_across_whatever_is_read_at_once() {
+fn a_text_is_found_in_every_json_form_across_chunk_boundaries() {
     let pieces = [
         "a",
         "b",
@@ -87,73 +87,76 @@ fn a_text_is_found_in_every_form_that_json_has_for_it_across_whatever_is_read_at
     let mut hits = 0;
     for seed in 0..times(300, 10_000) as u64 {
         let mut dice = Dice(seed);
-        let text: String = (0..1 + dice.below(3)).map(|_| *dice.of(&characters)).collect();
-        let mut bytes = vec![b'x'; READ_BYTES - 1 - dice.below(60)];
+        let text: String = (0..1 + dice.below(3)).map(|_| *dice.pick(&characters)).collect();
+        let mut bytes = vec![b'x'; READ_CHUNK_BYTES - 1 - dice.below(60)];
         let filler = bytes.len();
-        (0..dice.below(40)).for_each(|_| bytes.extend_from_slice(dice.of(&pieces).as_bytes()));
+        (0..dice.below(40)).for_each(|_| bytes.extend_from_slice(dice.pick(&pieces).as_bytes()));
         let mut found = Vec::new();
         let needle = Needle::new(&text).expect("a text");
         let read = needle.find_all(&mut &bytes[..], &mut |at| found.push(at)).expect("read");
-        let expected: Vec<u64> = naive(&bytes[filler..], &text).iter().map(|at| at + filler as u64).collect();
+        let expected: Vec<u64> =
+            naive_matches(&bytes[filler..], &text).iter().map(|at| at + filler as u64).collect();
         assert_eq!((read, &found), (bytes.len() as u64, &expected), "seed {seed}: {text:?}");
         hits += found.len();
     }
-    assert!(hits > 100, "too few to prove anything: {hits}");
+    assert!(hits > 100, "too few matches: {hits}");
     assert!(Needle::new("").is_none());
 }
 
 #[test]
-fn a_visitor_is_found_with_file_place_and_seq_and_one_who_is_not_there_is_not() {
-    let folder = temporary_folder();
+fn a_match_is_reported_with_its_file_offset_and_seq() {
+    let directory = temporary_directory();
     let mut rows: Vec<Row> = (0..100).map(|n| Row::of(&format!("visitor-{n:03}"))).collect();
     rows[70].payload = r#"{"mail":"an\u0061\u0040example.com"}"#.to_owned();
-    sealed(folder.path(), &rows);
-    let contains = |text: &str| run(&["check", word(folder.path()), "--contains", text]);
+    write_sealed_log(directory.path(), &rows);
+    let contains = |text: &str| run(&["check", as_arg(directory.path()), "--contains", text]);
     let found = contains("visitor-041");
-    found.is(1, &["the text stands in 2 places", ", in the record of seq 42\n"]);
-    let line = found.out.lines().next().expect("a place");
-    let (file, place) = line.split_once(": at ").expect("a file and a place");
+    found.assert_exit(1, &["found the text in 2 places", ", in the record with seq 42\n"]);
+    let line = found.out.lines().next().expect("a match");
+    let (file, place) = line.split_once(": at offset ").expect("a file and an offset");
     let at: usize = place.split(',').next().and_then(|at| at.parse().ok()).expect("an offset");
     assert_eq!(&fs::read(file).expect("readable")[at..at + 11], b"visitor-041");
-    contains("ana@example.com").is(1, &["the text stands in 1 places", "in the record of seq 71"]);
-    let files = folder.path().read_dir().expect("a folder").count();
-    contains("visitor-100").is(0, &["nowhere in", &format!("{files} files")]);
-    contains("").is(2, &["--contains"]);
-    run(&["check", word(&segments(folder.path())[0]), "--contains", "visitor-000"]).is(1, &["seq 1\n"]);
-    run(&["check", word(&folder.path().join("nowhere")), "--contains", "x"]).is(1, &["No such file"]);
+    contains("ana@example.com").assert_exit(1, &["found the text in 1 places", "in the record with seq 71"]);
+    let files = directory.path().read_dir().expect("a directory").count();
+    contains("visitor-100").assert_exit(0, &["not found in", &format!("{files} files")]);
+    contains("").assert_exit(2, &["--contains"]);
+    run(&["check", as_arg(&segments(directory.path())[0]), "--contains", "visitor-000"])
+        .assert_exit(1, &["seq 1\n"]);
+    run(&["check", as_arg(&directory.path().join("nowhere")), "--contains", "x"])
+        .assert_exit(1, &["No such file"]);
 }
 
 #[test]
-fn what_is_torn_or_lies_in_an_inner_folder_is_searched_too() {
-    let folder = temporary_folder();
-    let mut log = Log::open(folder.path(), Options::default());
+fn torn_tails_and_subdirectories_are_searched_too() {
+    let directory = temporary_directory();
+    let mut log = Log::open(directory.path(), Options::default());
     log.push(&[Row::of("whole")]);
     log.push(&[Row::of("cut off")]);
     drop(log);
-    let file = &segments(folder.path())[0];
-    tear(file);
-    let contains = |text: &str| run(&["check", word(folder.path()), "--contains", text]);
-    contains("cut off").is(1, &[" at "]);
-    // Recovery keeps it aside.
-    let mut log = Log::open(folder.path(), Options::default());
+    let file = &segments(directory.path())[0];
+    tear_tail(file);
+    let contains = |text: &str| run(&["check", as_arg(directory.path()), "--contains", text]);
+    contains("cut off").assert_exit(1, &[" at "]);
+    // Recovery quarantines the torn tail.
+    let mut log = Log::open(directory.path(), Options::default());
     log.push(&[Row::of("later")]);
     log.close();
-    contains("cut off").is(1, &[".torn-1: at "]);
-    contains("whole").is(1, &["in the record of seq 1"]);
-    fs::create_dir(folder.path().join("inner")).expect("made");
-    fs::write(folder.path().join("inner/.hidden"), b"\xFF\x00hidden words").expect("written");
-    contains("hidden words").is(1, &["inner/.hidden: at 2\n"]);
+    contains("cut off").assert_exit(1, &[".torn-1: at offset "]);
+    contains("whole").assert_exit(1, &["in the record with seq 1"]);
+    fs::create_dir(directory.path().join("inner")).expect("created");
+    fs::write(directory.path().join("inner/.hidden"), b"\xFF\x00hidden words").expect("written");
+    contains("hidden words").assert_exit(1, &["inner/.hidden: at offset 2\n"]);
 }
 
 #[test]
-fn many_places_are_counted_and_some_are_shown() {
-    let folder = temporary_folder();
-    for (places, said) in [(PLACES_SHOWN_MAX, None), (PLACES_SHOWN_MAX + 1, Some("and 1 places more"))] {
-        fs::write(folder.path().join("a"), "x ".repeat(places)).expect("written");
-        let done = run(&["check", word(folder.path()), "--contains", "x"]);
-        done.is(1, &[&format!("stands in {places} places")]);
-        assert_eq!(done.out.matches("/a: at ").count(), PLACES_SHOWN_MAX);
-        assert_eq!(done.out.contains("more"), said.is_some());
-        done.is(1, said.as_slice());
+fn all_matches_are_counted_and_a_limited_number_is_printed() {
+    let directory = temporary_directory();
+    for (places, remark) in [(MATCHES_SHOWN_MAX, None), (MATCHES_SHOWN_MAX + 1, Some("and 1 more places"))] {
+        fs::write(directory.path().join("a"), "x ".repeat(places)).expect("written");
+        let output = run(&["check", as_arg(directory.path()), "--contains", "x"]);
+        output.assert_exit(1, &[&format!("found the text in {places} places")]);
+        assert_eq!(output.out.matches("/a: at offset ").count(), MATCHES_SHOWN_MAX);
+        assert_eq!(output.out.contains("more"), remark.is_some());
+        output.assert_exit(1, remark.as_slice());
     }
 }

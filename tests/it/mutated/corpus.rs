@@ -1,4 +1,4 @@
-//! Requests to the demo that are all right, of every kind that is answered.
+//! Valid requests to the demo, of every kind that the server answers.
 
 use std::io::Write;
 
@@ -45,7 +45,7 @@ const FIELDS: [&str; 10] = [
     "Transfer-Encoding: chunked\r\n\r\n4;ext=\"a b\"\r\nwiki\r\n00A\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n",
 ];
 
-/// All of them.
+/// Returns all valid requests.
 pub fn corpus() -> Vec<Vec<u8>> {
     let mut corpus = Vec::new();
     for (at, target) in TARGETS.iter().enumerate() {
@@ -68,7 +68,7 @@ pub fn corpus() -> Vec<Vec<u8>> {
     ] {
         corpus.push(request.into());
     }
-    // Three at once, the middle one with a body that looks like a request.
+    // Three pipelined requests. The body of the middle one looks like a request.
     let smuggling = post("/v1/query", &[], b"GET /v1/routes?site=fjell HTTP/1.1\r\nHost: a\r\n\r\n");
     corpus.push([&corpus[0][..], &smuggling, &corpus[1]].concat());
     corpus
@@ -98,7 +98,7 @@ fn events() -> Vec<Vec<u8>> {
     vec![
         post("/v1/page", &[("Content-Type", "application/json"), ("Sec-GPC", "1")], PAGE.as_bytes()),
         post("/v1/p?dryRun=1", &[("Origin", "https://b.example"), ("X-Preview", "1")], PAGE.as_bytes()),
-        // "track_demo:" is the user.
+        // The user is "track_demo", the password is empty.
         post("/v1/track", &[("Authorization", "Basic dHJhY2tfZGVtbzo=")], track.as_bytes()),
         post(
             "/v1/t?site=fjell",
@@ -123,8 +123,8 @@ fn gzipped(text: &str) -> Vec<u8> {
 }
 
 fn chunked(target: &str, body: &str) -> Vec<u8> {
-    let (begun, ended) = body.split_at(40);
+    let (first, second) = body.split_at(40);
     let head = format!("POST {target} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
-    let chunks = format!("{:x}\r\n{begun}\r\n{:X};a=b\r\n{ended}\r\n0\r\n\r\n", begun.len(), ended.len());
+    let chunks = format!("{:x}\r\n{first}\r\n{:X};a=b\r\n{second}\r\n0\r\n\r\n", first.len(), second.len());
     (head + &chunks).into()
 }

@@ -1,8 +1,8 @@
-//! Mistakes: in comes a request that is all right, out goes what a broken, a cut or a wicked client would send.
+//! Mutations that turn a valid request into one of a broken, interrupted or malicious client.
 
 use crate::dice::Dice;
 
-/// Bytes that mean something somewhere.
+/// Bytes with a meaning in HTTP, URLs or JSON.
 const STRUCTURE: &[&str] = &[
     "\r",
     "\n",
@@ -36,7 +36,7 @@ const STRUCTURE: &[&str] = &[
     "0\r\n\r\n",
 ];
 
-/// Whole lines.
+/// Complete header lines and request lines.
 const LINES: &[&str] = &[
     "Content-Length: 0\r\n",
     "Content-Length: 5\r\n",
@@ -72,11 +72,11 @@ const NUMBERS: &[&str] = &[
     "99999999999999999999999",
 ];
 
-/// A mutant of one of `corpus`.
+/// Mutates one request of `corpus`.
 pub fn mutant(corpus: &[Vec<u8>], dice: &mut Dice) -> Vec<u8> {
-    let mut bytes = dice.of(corpus).clone();
-    let mistakes = *dice.of(&[1, 1, 1, 1, 2, 2, 3, 5]);
-    for _ in 0..mistakes {
+    let mut bytes = dice.pick(corpus).clone();
+    let mutations = *dice.pick(&[1, 1, 1, 1, 2, 2, 3, 5]);
+    for _ in 0..mutations {
         match dice.below(12) {
             0 => flip(&mut bytes, dice),
             1 => {
@@ -85,22 +85,22 @@ pub fn mutant(corpus: &[Vec<u8>], dice: &mut Dice) -> Vec<u8> {
                 bytes.insert(at, byte);
             }
             2 => remove(&mut bytes, dice),
-            3 => double(&mut bytes, dice),
+            3 => duplicate(&mut bytes, dice),
             4 => {
                 let end = dice.below(bytes.len() + 1);
                 bytes.truncate(end);
             }
             5 => {
-                let other = dice.of(corpus);
+                let other = dice.pick(corpus);
                 splice(&mut bytes, other, dice);
             }
             6 => number(&mut bytes, dice),
             7 | 8 => {
-                let (at, text) = (dice.below(bytes.len() + 1), *dice.of(STRUCTURE));
+                let (at, text) = (dice.below(bytes.len() + 1), *dice.pick(STRUCTURE));
                 bytes.splice(at..at, text.bytes());
             }
             9 => {
-                let (at, text) = (line(&bytes, dice), *dice.of(LINES));
+                let (at, text) = (line(&bytes, dice), *dice.pick(LINES));
                 bytes.splice(at..at, text.bytes());
             }
             10 => repeat_line(&mut bytes, dice),
@@ -117,9 +117,9 @@ fn flip(bytes: &mut [u8], dice: &mut Dice) {
     }
 }
 
-/// A part of the bytes, mostly a short one.
+/// Chooses a range of the bytes, mostly a short one.
 fn part(bytes: &[u8], dice: &mut Dice) -> std::ops::Range<usize> {
-    let longest = *dice.of(&[1, 4, 16, bytes.len()]);
+    let longest = *dice.pick(&[1, 4, 16, bytes.len()]);
     let begin = dice.below(bytes.len());
     begin..(begin + 1 + dice.below(longest)).min(bytes.len())
 }
@@ -129,42 +129,42 @@ fn remove(bytes: &mut Vec<u8>, dice: &mut Dice) {
     bytes.drain(part);
 }
 
-fn double(bytes: &mut Vec<u8>, dice: &mut Dice) {
+fn duplicate(bytes: &mut Vec<u8>, dice: &mut Dice) {
     let part = part(bytes, dice);
     let again = bytes[part.clone()].to_vec();
     bytes.splice(part.end..part.end, again);
 }
 
-/// The beginning of one, the end of another.
+/// Joins the beginning of one request and the end of another.
 fn splice(bytes: &mut Vec<u8>, other: &[u8], dice: &mut Dice) {
     bytes.truncate(dice.below(bytes.len() + 1));
     bytes.extend_from_slice(&other[dice.below(other.len())..]);
 }
 
-/// Another number in place of one of those that stand there.
+/// Replaces one number in the bytes by another.
 fn number(bytes: &mut Vec<u8>, dice: &mut Dice) {
     let is_begin = |at: &usize| bytes[*at].is_ascii_digit() && (*at == 0 || !bytes[at - 1].is_ascii_digit());
     let begins: Vec<usize> = (0..bytes.len()).filter(is_begin).collect();
     if begins.is_empty() {
         return;
     }
-    let begin = *dice.of(&begins);
+    let begin = *dice.pick(&begins);
     let digits = bytes[begin..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-    bytes.splice(begin..begin + digits, dice.of(NUMBERS).bytes());
+    bytes.splice(begin..begin + digits, dice.pick(NUMBERS).bytes());
 }
 
-/// Where one of the lines begins.
+/// Chooses the beginning of a line.
 fn line(bytes: &[u8], dice: &mut Dice) -> usize {
     let begins: Vec<usize> =
         bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
-    if begins.is_empty() { 0 } else { *dice.of(&begins) }
+    if begins.is_empty() { 0 } else { *dice.pick(&begins) }
 }
 
-/// One line once more, or often: a head may have 64 fields.
+/// Repeats a line once or up to 70 times: a head may have 64 fields.
 fn repeat_line(bytes: &mut Vec<u8>, dice: &mut Dice) {
     let (from, to) = (line(bytes, dice), line(bytes, dice));
     let end = from + bytes[from..].iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    let again = bytes[from..end].repeat(*dice.of(&[1, 1, 2, 70]));
+    let again = bytes[from..end].repeat(*dice.pick(&[1, 1, 2, 70]));
     bytes.splice(to..to, again);
 }
 

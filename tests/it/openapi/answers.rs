@@ -1,30 +1,30 @@
-//! Answers of running servers, against the description.
+//! Responses of running servers match the description.
 
 use serde_json::{Value, json};
 
 use super::Description;
 use crate::harness::{Client, Response, Server, cases, example_site, snapshot};
 
-/// A server, and what it says of itself.
-struct Described {
+/// A server and its OpenAPI description.
+struct DescribedServer {
     server: Server,
     description: Description,
 }
 
-impl Described {
+impl DescribedServer {
     fn new(server: Server) -> Self {
         let description = Description::of(&server);
         Self { server, description }
     }
 
-    /// Asks Edge, by GET and by HEAD, and holds both answers against the description.
+    /// Sends a GET and a HEAD to Edge and checks both responses against the description.
     #[track_caller]
     fn get_with(&self, target: &str, fields: &[(&str, &str)], status: u16) -> Response {
         let head = Client::to(self.server.edge).request("HEAD", target, fields);
-        self.description.hold("HEAD", target, &head);
+        self.description.assert_described("HEAD", target, &head);
         let response = self.server.get_with(target, fields);
         assert_eq!((response.status, head.status), (status, status), "{target}: {}", response.text());
-        self.description.hold("GET", target, &response);
+        self.description.assert_described("GET", target, &response);
         response
     }
 
@@ -38,21 +38,21 @@ impl Described {
         let response =
             self.server.post("/v1/query", &[("Origin", "https://a.example")], body.to_string().as_bytes());
         assert_eq!(response.status, 200, "{body}: {}", response.text());
-        self.description.hold("POST", "/v1/query", &response);
+        self.description.assert_described("POST", "/v1/query", &response);
         response
     }
 
-    /// Asks the operator's address why.
+    /// Requests an explanation from the admin address.
     #[track_caller]
-    fn explained(&self, target: &str) -> Value {
+    fn explain(&self, target: &str) -> Value {
         let target = format!("{target}&explain=1");
         let response = self.server.admin_get(&target);
         assert_eq!(response.status, 200, "{target}: {}", response.text());
-        self.description.hold("GET", &target, &response);
+        self.description.assert_described("GET", &target, &response);
         response.json()
     }
 
-    /// Every page of a list.
+    /// Requests every page of a list. Returns the number of pages.
     fn pages(&self, target: &str) -> usize {
         let (mut cursor, mut pages) = (String::new(), 0);
         loop {
@@ -65,7 +65,7 @@ impl Described {
         }
     }
 
-    /// Every route of a site, shown in every way.
+    /// Requests every route of a site, with all combinations of parameters.
     fn every_route(&self, site: &str) {
         let list = self.get(&format!("/v1/routes?{site}&include=variants")).json();
         for route in list["routes"].as_array().expect("routes") {
@@ -80,10 +80,10 @@ impl Described {
             {
                 self.get(&format!("/v1/resolve?{target}{visitor}"));
                 self.get(&format!("/v1/variants?{target}{visitor}"));
-                self.explained(&format!("/v1/resolve?{target}{visitor}"));
-                self.explained(&format!("/v1/variants?{target}{visitor}"));
+                self.explain(&format!("/v1/resolve?{target}{visitor}"));
+                self.explain(&format!("/v1/variants?{target}{visitor}"));
             }
-            self.explained(&format!("/v1/resolve?{target}&variants="));
+            self.explain(&format!("/v1/resolve?{target}&variants="));
         }
         for redirect in list["redirects"].as_array().expect("redirects") {
             let target = format!("{site}&route={}", redirect["from"].as_str().expect("a path"));
@@ -92,14 +92,14 @@ impl Described {
             }
             self.get(&format!("/v1/variants?{target}"));
             self.get(&format!("/v1/variants?{target}&include=combinations"));
-            self.explained(&format!("/v1/variants?{target}"));
+            self.explain(&format!("/v1/variants?{target}"));
         }
     }
 }
 
 #[test]
 fn the_demo_answers_as_described() {
-    let demo = Described::new(Server::demo());
+    let demo = DescribedServer::new(Server::demo());
     demo.every_route("trackingId=track_demo");
     for list in
         ["&prefix=/magazine", "&since=1", "&since=7", "&since=0&include=variants&limit=3", "&limit=10000"]
@@ -126,8 +126,8 @@ fn the_demo_answers_as_described() {
 }
 
 #[test]
-fn the_heads_of_every_class_are_as_described() {
-    let demo = Described::new(Server::demo());
+fn the_header_fields_of_every_endpoint_are_as_described() {
+    let demo = DescribedServer::new(Server::demo());
     let fields = [
         ("Origin", "https://a.example"),
         ("Accept-Encoding", "identity"),
@@ -159,23 +159,23 @@ fn the_heads_of_every_class_are_as_described() {
         "/v1/batch",
         "/v1/openapi.json",
     ] {
-        demo.description.hold("OPTIONS", path, &client.request("OPTIONS", path, &[]));
+        demo.description.assert_described("OPTIONS", path, &client.request("OPTIONS", path, &[]));
         let preflight = [
             ("Origin", "https://a.example"),
             ("Access-Control-Request-Method", "GET"),
             ("Access-Control-Request-Headers", "x-anon-id"),
         ];
-        demo.description.hold("OPTIONS", path, &client.request("OPTIONS", path, &preflight));
+        demo.description.assert_described("OPTIONS", path, &client.request("OPTIONS", path, &preflight));
     }
 }
 
 #[test]
 fn receipts_are_as_described() {
-    let demo = Described::new(Server::demo());
+    let demo = DescribedServer::new(Server::demo());
     let ask = |target: &str, fields: &[(&str, &str)], body: Value, status: u16| {
         let response = demo.server.post(target, fields, body.to_string().as_bytes());
         assert_eq!(response.status, status, "{body}: {}", response.text());
-        demo.description.hold("POST", target, &response);
+        demo.description.assert_described("POST", target, &response);
         response
     };
     let event = json!({ "anonId": "v1", "event": "e", "messageId": "m1" });
@@ -194,7 +194,7 @@ fn receipts_are_as_described() {
     }
 }
 
-/// A site with all that a layout, a rule and an explanation can hold.
+/// A site with all features of a layout, a rule and an explanation.
 fn rich(version: u64, more: &[(&str, &str)]) -> Vec<u8> {
     let mut files = vec![
         (
@@ -219,18 +219,18 @@ fn rich(version: u64, more: &[(&str, &str)]) -> Vec<u8> {
 }
 
 #[test]
-fn an_explanation_of_every_place_in_an_experiment_is_as_described() {
-    let rich = Described::new(Server::start(&[("rich.snapshot", &rich(1, &[]))], &[]));
+fn explanations_of_every_experiment_outcome_are_as_described() {
+    let rich = DescribedServer::new(Server::start(&[("rich.snapshot", &rich(1, &[]))], &[]));
     rich.every_route("site=rich");
-    let mut places = std::collections::BTreeSet::new();
+    let mut outcomes = std::collections::BTreeSet::new();
     for n in 0..60 {
-        let told = rich.explained(&format!("/v1/resolve?site=rich&route=/&anonId=v{n}"));
-        let mut decisions = told["decisions"].as_array().expect("decisions").iter();
-        let hero = decisions.find(|decision| decision["zone"] == "hero").expect("the zone is there");
-        places.insert(hero["rules"][1]["experiment"]["in"].to_string());
+        let explanation = rich.explain(&format!("/v1/resolve?site=rich&route=/&anonId=v{n}"));
+        let mut decisions = explanation["decisions"].as_array().expect("decisions").iter();
+        let hero = decisions.find(|decision| decision["zone"] == "hero").expect("the zone `hero`");
+        outcomes.insert(hero["rules"][1]["experiment"]["in"].to_string());
     }
-    assert_eq!(places.len(), 4, "{places:?}");
-    rich.explained(
+    assert_eq!(outcomes.len(), 4, "{outcomes:?}");
+    rich.explain(
         "/v1/variants?site=rich&route=/&anonId=v1&url=https://a.example/p%3Futm_source%3Dx%26tag%3Dy",
     );
     rich.get("/v1/resolve?site=rich&route=/docs/a/b%2Fc/d&variants=");
@@ -242,10 +242,10 @@ fn an_explanation_of_every_place_in_an_experiment_is_as_described() {
 }
 
 #[test]
-fn what_was_removed_is_listed_as_described() {
+fn removed_routes_are_listed_as_described() {
     let page = r#"{"path":"/gone","layout":{"root":{"props":{}},"zones":{}}}"#;
     let rich_one =
-        Described::new(Server::start(&[("1.snapshot", &rich(1, &[("routes/gone.json", page)]))], &[]));
+        DescribedServer::new(Server::start(&[("1.snapshot", &rich(1, &[("routes/gone.json", page)]))], &[]));
     rich_one.server.publish("2.snapshot", &rich(2, &[]));
     let removed = crate::harness::eventually("the second version is served", || {
         let list = rich_one.get("/v1/routes?site=rich&since=1").json();
@@ -257,12 +257,13 @@ fn what_was_removed_is_listed_as_described() {
 
 #[test]
 fn the_example_site_answers_as_described() {
-    let Some(folder) = example_site().filter(|_| cases().is_some()) else { return };
-    let files = parallax::site::source::files::Files::from_folder(&folder).expect("the example");
-    let (source, mistakes) = parallax::site::source::read::read(&files, &|_, _| {});
-    let compiled = parallax::site::compile::compile(&source, mistakes, 1, &|_, _| {});
+    let Some(directory) = example_site().filter(|_| cases().is_some()) else { return };
+    let files =
+        parallax::testing::site::source::files::Files::from_directory(&directory).expect("the example site");
+    let (source, mistakes) = parallax::testing::site::source::read::read(&files, &|_, _| {});
+    let compiled = parallax::testing::site::compile::compile(&source, mistakes, 1, &|_, _| {});
     let bytes = compiled.unwrap_or_else(|mistakes| panic!("{}", mistakes.report(&files))).bytes;
-    let acme = Described::new(Server::start(&[("acme.snapshot", &bytes)], &[]));
+    let acme = DescribedServer::new(Server::start(&[("acme.snapshot", &bytes)], &[]));
     acme.every_route("trackingId=track_acme");
     assert_eq!(acme.pages("/v1/query?site=acme&query=latest-posts&params.category=guides"), 2);
 }

@@ -1,16 +1,16 @@
-//! Every refusal that can be provoked, against the description of its operation.
+//! Every problem that a test can provoke matches the description of its operation.
 
 use std::collections::BTreeSet;
 
-use parallax::problem;
+use parallax::testing::problem;
 use serde_json::{Value, json};
 
-use super::{Description, OF_NO_OPERATION, OF_TROUBLE, OPERATORS};
+use super::{ADMIN_CODES, CODES_WITHOUT_OPERATION, Description, FAULT_CODES};
 use crate::harness::{Client, Response, Server, eventually, post, snapshot};
 
 const LAYOUT: &str = "/v1/resolve?site=acme&route=/";
 
-/// Answers within its time, or says so soon. One query looks at more items than an answer may.
+/// A server with a short timeout for request heads. Its query can evaluate more items than a response may.
 fn acme() -> Server {
     let items: Vec<Value> =
         (0..=10_000).map(|n| json!({ "id": n.to_string(), "type": "t", "fields": { "n": n } })).collect();
@@ -32,7 +32,7 @@ fn acme() -> Server {
     Server::start(&snapshots, &["--timeout-head-ms", "1500"])
 }
 
-/// GETs and the codes that they are refused with.
+/// GET targets and the expected codes.
 const GETS: &[(&str, &str)] = &[
     ("/v1/resolve?site=%FF&route=/", "invalid_query"),
     ("/v1/resolve?site=acme&route=/&route=/", "repeated_param"),
@@ -75,7 +75,7 @@ const GETS: &[(&str, &str)] = &[
     ("/v1/query?query=from&trackingId=track_nobody", "site_not_found"),
 ];
 
-/// Bodies of POSTs, the header field beside, and the code.
+/// POST bodies, one extra header field each, and the expected codes.
 const POSTS: &[(&str, (&str, &str), &str)] = &[
     ("{", ("X", "x"), "malformed_json"),
     ("[]", ("X", "x"), "malformed_json"),
@@ -93,7 +93,7 @@ const POSTS: &[(&str, (&str, &str), &str)] = &[
     ("{}", ("Content-Encoding", "br"), "unsupported_encoding"),
 ];
 
-/// Events: the path, the body, the header field beside, and the code.
+/// Event requests: path, body, one extra header field, and the expected code.
 const EVENTS: &[(&str, &str, (&str, &str), &str)] = &[
     ("/v1/track", "{", ("X", "x"), "malformed_json"),
     ("/v1/page", "[]", ("X", "x"), "malformed_json"),
@@ -120,8 +120,8 @@ const EVENTS: &[(&str, &str, (&str, &str), &str)] = &[
     ("/v1/batch?site=acme", "{}", ("Content-Encoding", "br"), "unsupported_encoding"),
 ];
 
-/// Events that are too much.
-fn large() -> [(&'static str, String, &'static str); 3] {
+/// Returns event requests that exceed a size limit.
+fn oversized() -> [(&'static str, String, &'static str); 3] {
     let event = format!(r#"{{"anonId":"v1","event":"e","properties":{{"pad":"{}"}}}}"#, "p".repeat(33_000));
     let batch = json!({ "batch": vec![json!({ "event": "e" }); 2_501] }).to_string();
     let path = "/v1/track?site=acme";
@@ -132,8 +132,8 @@ fn large() -> [(&'static str, String, &'static str); 3] {
     ]
 }
 
-/// Requests as bytes, and the code; the connection is closed behind the refusal.
-fn unframed() -> Vec<(String, &'static str)> {
+/// Returns raw requests and their codes. The server closes the connection after each refusal.
+fn malformed_requests() -> Vec<(String, &'static str)> {
     let get = |fields: &str| format!("GET {LAYOUT} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
     vec![
         (get("Host: b\r\n"), "malformed_request"),
@@ -153,59 +153,60 @@ fn answer(server: &Server, bytes: &[u8], head_only: bool) -> Response {
     client.response(head_only)
 }
 
-/// What a server answers that allows one connection, and a request a second from an address.
-fn too_much() -> [Response; 2] {
-    let flags = ["--connections", "1", "--limit-address", "1", "--trusted-proxy", "127.0.0.1"];
+/// Returns refusals of a server that allows one connection, and one request per second from an address.
+fn overload_responses() -> [Response; 2] {
+    let flags = ["--connections", "1", "--rate-limit-per-ip", "1", "--trusted-proxy", "127.0.0.1"];
     let server = Server::start(&[], &flags);
     let mut only = Client::to(server.edge);
     let mut ask = || only.request("GET", LAYOUT, &[("X-Forwarded-For", "192.0.2.1")]);
-    let limited = eventually("it is too many", || Some(ask()).filter(|response| response.status == 429));
+    let limited =
+        eventually("the rate limit is exceeded", || Some(ask()).filter(|response| response.status == 429));
     [limited, server.get(LAYOUT)]
 }
 
 #[test]
-fn every_refusal_is_described_where_it_is_answered() {
+fn every_problem_is_described_at_its_operation() {
     let server = acme();
     let description = Description::of(&server);
     let mut seen = BTreeSet::new();
     for (target, code) in GETS {
         let response = server.get(target);
         assert_eq!(response.code(), *code, "{target}");
-        description.hold("GET", target, &response);
+        description.assert_described("GET", target, &response);
         let head = Client::to(server.edge).request("HEAD", target, &[]);
-        description.hold("HEAD", target, &head);
+        description.assert_described("HEAD", target, &head);
         seen.insert(response.code());
     }
     for (body, field, code) in POSTS {
         let response = server.post("/v1/query", &[*field], body.as_bytes());
         assert_eq!(response.code(), *code, "{body}");
-        description.hold("POST", "/v1/query", &response);
+        description.assert_described("POST", "/v1/query", &response);
         seen.insert(response.code());
     }
-    let large = large();
-    let large = large.iter().map(|(path, body, code)| (*path, body.as_str(), ("X", "x"), *code));
-    for (target, body, field, code) in EVENTS.iter().copied().chain(large) {
+    let oversized = oversized();
+    let oversized = oversized.iter().map(|(path, body, code)| (*path, body.as_str(), ("X", "x"), *code));
+    for (target, body, field, code) in EVENTS.iter().copied().chain(oversized) {
         let response = server.post(target, &[field], body.as_bytes());
         assert_eq!(response.code(), code, "{target} {body}");
-        description.hold("POST", target, &response);
+        description.assert_described("POST", target, &response);
         seen.insert(response.code());
     }
-    for (bytes, code) in unframed() {
+    for (bytes, code) in malformed_requests() {
         for (method, path) in [("GET", LAYOUT), ("GET", "/v1/openapi.json"), ("OPTIONS", "/v1/query")] {
             let bytes = bytes.replacen("GET ", &format!("{method} "), 1).replacen(LAYOUT, path, 1);
-            // A target is too long with its query.
+            // The limit of a target includes its query.
             let path = if code == "target_too_long" { LAYOUT } else { path };
             let response = answer(&server, bytes.as_bytes(), false);
             assert_eq!(response.code(), code, "{method} {path}");
-            description.hold_problem(&response);
+            description.assert_problem_described(&response);
             if method == "GET" {
-                description.hold(method, path, &response);
+                description.assert_described(method, path, &response);
             }
             seen.insert(response.code());
         }
     }
-    let large = post("/v1/query", &[("Content-Length", "600000")], b"");
-    description.hold_problem(&answer(&server, &large, false));
+    let oversized = post("/v1/query", &[("Content-Length", "600000")], b"");
+    description.assert_problem_described(&answer(&server, &oversized, false));
     for (method, target, code) in [
         ("GET", "/v1/nothing", "unknown_endpoint"),
         ("PUT", "/v1/routes", "method_not_allowed"),
@@ -213,16 +214,16 @@ fn every_refusal_is_described_where_it_is_answered() {
     ] {
         let response = Client::to(server.edge).request(method, target, &[]);
         assert_eq!(response.code(), code);
-        assert!(OF_NO_OPERATION.contains(&code));
-        description.hold_problem(&response);
+        assert!(CODES_WITHOUT_OPERATION.contains(&code));
+        description.assert_problem_described(&response);
         seen.insert(response.code());
     }
-    for response in too_much() {
-        description.hold("GET", LAYOUT, &response);
-        description.hold_problem(&response);
+    for response in overload_responses() {
+        description.assert_described("GET", LAYOUT, &response);
+        description.assert_problem_described(&response);
         seen.insert(response.code());
     }
-    let provoked = |code: &&str| !OPERATORS.contains(code) && !OF_TROUBLE.contains(code);
+    let provoked = |code: &&str| !ADMIN_CODES.contains(code) && !FAULT_CODES.contains(code);
     let all: BTreeSet<_> =
         problem::ALL.iter().map(|kind| kind.code).filter(provoked).map(str::to_owned).collect();
     assert_eq!(seen, all);

@@ -1,22 +1,22 @@
-//! Which of the contents in the folder are served: random sequences of what may happen to names,
-//! against the rules as the interface words them.
+//! The choice of the served snapshots: random sequences of changes to files, against a naive model of the
+//! rules in the interface.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use parallax::limits::VERSIONS_KEPT_MAX;
-use parallax::site::catalog::catalog::Current;
-use parallax::site::catalog::directory::Shelf;
-use parallax::site::snapshot::format::HEADER_BYTES;
-use parallax::site::snapshot::open::Budget;
+use parallax::testing::limits::VERSIONS_KEPT_MAX;
+use parallax::testing::site::catalog::catalog::CurrentCatalog;
+use parallax::testing::site::catalog::directory::SnapshotDirectory;
+use parallax::testing::site::snapshot::format::HEADER_BYTES;
+use parallax::testing::site::snapshot::open::SnapshotBudget;
 use proptest::prelude::*;
 
 use super::site;
-use crate::harness::{temporary_folder, times};
+use crate::harness::{temporary_directory, times};
 
-/// One content that a name may have.
+/// A possible content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Content {
     site: &'static str,
@@ -26,7 +26,7 @@ struct Content {
     bytes: Vec<u8>,
 }
 
-/// Three sites, two versions, two texts, each with a tracking ID of its own and one that all want.
+/// Three sites with two versions and two texts, each under its own and under a shared tracking ID.
 static CONTENTS: LazyLock<Vec<Content>> = LazyLock::new(|| {
     let mut contents = Vec::new();
     for (id, own) in [("ant", "track_ant"), ("bear", "track_bear"), ("crow", "track_crow")] {
@@ -65,27 +65,28 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The rules, as simply as they can be written.
+/// A naive model of the rules.
 #[derive(Default)]
 struct Oracle {
-    /// What lies in the folder; None is damage.
-    folder: BTreeMap<usize, Option<Content>>,
-    /// By name: the last whole and valid content.
+    /// The files in the directory. `None` is a damaged file.
+    directory: BTreeMap<usize, Option<Content>>,
+    /// The last complete and valid content by name.
     kept: BTreeMap<usize, Content>,
     served: BTreeMap<&'static str, Content>,
-    /// Sites of which two contents claim to be the version that would be served.
+    /// Sites with two contents of the served version.
     contested: BTreeSet<&'static str>,
 }
 
 impl Oracle {
     fn scan(&mut self) {
-        self.kept.retain(|name, _| self.folder.contains_key(name));
-        for (name, content) in &self.folder {
+        self.kept.retain(|name, _| self.directory.contains_key(name));
+        for (name, content) in &self.directory {
             if let Some(content) = content {
                 self.kept.insert(*name, content.clone());
             }
         }
-        // Serving one thing can free a tracking ID for another, so the rules are applied until nothing changes.
+        // A change in one site can free a tracking ID for another. So the rules are applied until nothing
+        // changes.
         loop {
             let next = self.next();
             if next == self.served {
@@ -100,7 +101,8 @@ impl Oracle {
         self.contested = self.kept.values().filter(is_rival).map(|c| c.site).collect();
     }
 
-    /// Each site, by its ID, takes its best content whose tracking ID nobody else serves or took before it.
+    /// Visits the sites in the order of their IDs. Each gets its best content whose tracking ID is not served
+    /// by another site and not taken by an earlier one.
     fn next(&self) -> BTreeMap<&'static str, Content> {
         let still = |site: &str| self.kept.values().any(|c| c.site == site);
         let mut next: BTreeMap<&'static str, Content> = BTreeMap::new();
@@ -118,55 +120,59 @@ impl Oracle {
     }
 }
 
-fn served(current: &Current) -> Vec<(String, Vec<u8>)> {
+fn served(current: &CurrentCatalog) -> Vec<(String, Vec<u8>)> {
     let catalog = current.load();
     catalog.sites().iter().map(|s| (s.site().site.to_string(), s.hash().to_vec())).collect()
 }
 
 fn run(steps: &[Step]) -> Result<(), TestCaseError> {
-    let folder = temporary_folder();
-    let path = |name: usize| folder.path().join(NAMES[name]);
-    let (mut shelf, current, mut oracle) =
-        (Shelf::new(Budget::new(u64::MAX)), Current::default(), Oracle::default());
-    // What a watcher tells: the names that something happened to since the last scan.
+    let directory = temporary_directory();
+    let path = |name: usize| directory.path().join(NAMES[name]);
+    let (mut snapshots, current, mut oracle) =
+        (SnapshotDirectory::new(SnapshotBudget::new(u64::MAX)), CurrentCatalog::default(), Oracle::default());
+    // The reports of a watcher: the names that changed since the last scan.
     let mut touched = HashSet::new();
-    let happened = |name: usize, touched: &mut HashSet<_>| touched.insert(NAMES[name].into());
+    let mark_touched = |name: usize, touched: &mut HashSet<_>| touched.insert(NAMES[name].into());
     for step in steps {
         match *step {
             Step::Write { name, content } => {
                 fs::write(path(name), &CONTENTS[content].bytes).expect("written");
-                oracle.folder.insert(name, Some(CONTENTS[content].clone()));
-                happened(name, &mut touched);
+                oracle.directory.insert(name, Some(CONTENTS[content].clone()));
+                mark_touched(name, &mut touched);
             }
             Step::Damage { name } => {
                 let mut bytes = CONTENTS[name].bytes.clone();
                 bytes[HEADER_BYTES + name] ^= 1;
                 fs::write(path(name), bytes).expect("written");
-                oracle.folder.insert(name, None);
-                happened(name, &mut touched);
+                oracle.directory.insert(name, None);
+                mark_touched(name, &mut touched);
             }
             Step::Cut { name } => {
                 let bytes = &CONTENTS[name].bytes;
                 fs::write(path(name), &bytes[..bytes.len() / 2]).expect("written");
-                oracle.folder.insert(name, None);
-                happened(name, &mut touched);
+                oracle.directory.insert(name, None);
+                mark_touched(name, &mut touched);
             }
             Step::Remove { name } => {
                 let _ = fs::remove_file(path(name));
-                oracle.folder.remove(&name);
-                happened(name, &mut touched);
+                oracle.directory.remove(&name);
+                mark_touched(name, &mut touched);
             }
             Step::Scan => {
-                shelf.scan(folder.path(), &std::mem::take(&mut touched), &current).expect("scanned");
+                snapshots.scan(directory.path(), &std::mem::take(&mut touched), &current).expect("scanned");
                 oracle.scan();
-                check(&shelf, &current, &oracle)?;
+                check(&snapshots, &current, &oracle)?;
             }
         }
     }
     Ok(())
 }
 
-fn check(shelf: &Shelf, current: &Current, oracle: &Oracle) -> Result<(), TestCaseError> {
+fn check(
+    snapshots: &SnapshotDirectory,
+    current: &CurrentCatalog,
+    oracle: &Oracle,
+) -> Result<(), TestCaseError> {
     let expected: Vec<_> = oracle.served.iter().map(|(id, c)| ((*id).to_owned(), c.hash.clone())).collect();
     prop_assert_eq!(served(current), expected);
     let catalog = current.load();
@@ -174,8 +180,10 @@ fn check(shelf: &Shelf, current: &Current, oracle: &Oracle) -> Result<(), TestCa
         let found = catalog.by_tracking_id(content.tracking_id).map(|s| s.site().site.to_string());
         prop_assert_eq!(found.as_deref(), Some(content.site));
     }
-    let warned =
-        |id: &str| shelf.complaints().any(|c| c.contains(&format!("different contents of site {id} ")));
+    let warned = |id: &str| {
+        let of_site = format!(" of site {id};");
+        snapshots.rejections().any(|c| c.contains("different content for version") && c.contains(&of_site))
+    };
     for id in ["ant", "bear", "crow"] {
         prop_assert_eq!(warned(id), oracle.contested.contains(id), "{}", id);
     }
@@ -188,50 +196,51 @@ proptest! {
     })]
 
     #[test]
-    fn what_is_served_is_what_the_rules_say(mut steps in prop::collection::vec(step(), 1..40)) {
+    fn the_served_snapshots_match_the_rules(mut steps in prop::collection::vec(step(), 1..40)) {
         steps.push(Step::Scan);
         run(&steps)?;
     }
 }
 
-fn publish(folder: &Path, shelf: &mut Shelf, current: &Current, version: u64) {
-    fs::write(folder.join("a.snapshot"), site("acme", "track_acme", version, "text")).expect("written");
-    shelf.scan(folder, &HashSet::from(["a.snapshot".into()]), current).expect("scanned");
+fn publish(directory: &Path, snapshots: &mut SnapshotDirectory, current: &CurrentCatalog, version: u64) {
+    fs::write(directory.join("a.snapshot"), site("acme", "track_acme", version, "text")).expect("written");
+    snapshots.scan(directory, &HashSet::from(["a.snapshot".into()]), current).expect("scanned");
 }
 
 #[test]
-fn as_many_versions_as_the_bound_are_kept_and_the_oldest_goes_first() {
-    let folder = temporary_folder();
-    let (mut shelf, current) = (Shelf::new(Budget::new(u64::MAX)), Current::default());
-    let knows = |version: u64| current.load().sites()[0].versions.at(version).is_some();
+fn versions_are_kept_up_to_their_limit_and_the_oldest_is_dropped() {
+    let directory = temporary_directory();
+    let (mut snapshots, current) =
+        (SnapshotDirectory::new(SnapshotBudget::new(u64::MAX)), CurrentCatalog::default());
+    let knows = |version: u64| current.load().sites()[0].versions.get(version).is_some();
     let bound = VERSIONS_KEPT_MAX as u64;
     for version in 1..=bound {
-        publish(folder.path(), &mut shelf, &current, version);
+        publish(directory.path(), &mut snapshots, &current, version);
     }
     assert!((1..=bound).all(knows));
-    publish(folder.path(), &mut shelf, &current, bound + 1);
+    publish(directory.path(), &mut snapshots, &current, bound + 1);
     assert!(!knows(1));
     assert!((2..=bound + 1).all(knows));
-    // Served again, a version is the newest, not one more.
-    publish(folder.path(), &mut shelf, &current, 2);
+    // A version that is served again becomes the newest. It is not counted twice.
+    publish(directory.path(), &mut snapshots, &current, 2);
     assert!((2..=bound + 1).all(knows));
-    publish(folder.path(), &mut shelf, &current, bound + 2);
+    publish(directory.path(), &mut snapshots, &current, bound + 2);
     assert!(knows(2) && !knows(3));
 }
 
 #[test]
-fn memory_of_what_is_no_longer_served_is_given_back() {
-    let folder = temporary_folder();
-    let budget = Budget::new(u64::MAX);
-    let (mut shelf, current) = (Shelf::new(budget.clone()), Current::default());
-    publish(folder.path(), &mut shelf, &current, 1);
-    let of_one = budget.used();
+fn the_memory_of_a_replaced_snapshot_is_released() {
+    let directory = temporary_directory();
+    let budget = SnapshotBudget::new(u64::MAX);
+    let (mut snapshots, current) = (SnapshotDirectory::new(budget.clone()), CurrentCatalog::default());
+    publish(directory.path(), &mut snapshots, &current, 1);
+    let of_one = budget.used_bytes();
     let view = current.load();
-    publish(folder.path(), &mut shelf, &current, 2);
-    assert_eq!(budget.used(), 2 * of_one, "a request still looks at the old one");
+    publish(directory.path(), &mut snapshots, &current, 2);
+    assert_eq!(budget.used_bytes(), 2 * of_one, "a request still uses the old snapshot");
     drop(view);
-    assert_eq!(budget.used(), of_one);
-    fs::remove_file(folder.path().join("a.snapshot")).expect("removed");
-    shelf.scan(folder.path(), &HashSet::new(), &current).expect("scanned");
-    assert_eq!(budget.used(), 0);
+    assert_eq!(budget.used_bytes(), of_one);
+    fs::remove_file(directory.path().join("a.snapshot")).expect("removed");
+    snapshots.scan(directory.path(), &HashSet::new(), &current).expect("scanned");
+    assert_eq!(budget.used_bytes(), 0);
 }

@@ -1,32 +1,32 @@
-//! What is answered is what an obvious evaluation finds, whichever way it was found.
+//! Responses equal a naive evaluation, whichever execution plan found the items.
 
 use std::cell::Cell;
 
-use parallax::site::snapshot::format::ArchivedQuery;
+use parallax::testing::site::snapshot::format::ArchivedQuery;
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseResult, TestRunner};
 use serde_json::{Map, Value as Json, json};
 
-use super::collections::{Case, Question, case};
-use super::{Published, item, oracle};
+use super::collections::{Case, QueryRequest, case};
+use super::{PublishedSite, item, oracle};
 use crate::harness::times;
 
 const LIMIT_DEFAULT: usize = 20;
 
-/// How often each way of finding was taken, so that none goes untested.
+/// Counts how often each execution plan and each kind of result was tested.
 #[derive(Debug, Default)]
-struct Ways {
+struct Coverage {
     indexed: Cell<usize>,
     partially_indexed: Cell<usize>,
     scanned: Cell<usize>,
     by_range: Cell<usize>,
     refused: Cell<usize>,
-    finding_some_but_not_all: Cell<usize>,
-    over_pages: Cell<usize>,
+    partial_results: Cell<usize>,
+    next_pages: Cell<usize>,
 }
 
-impl Ways {
-    fn note(&self, query: &ArchivedQuery) {
+impl Coverage {
+    fn record_plan(&self, query: &ArchivedQuery) {
         match (query.scan.as_ref(), query.index.params.is_empty()) {
             (None, false) => count(&self.indexed),
             (None, true) => {}
@@ -38,17 +38,17 @@ impl Ways {
         }
     }
 
-    fn least(&self) -> usize {
-        let ways = [
+    fn minimum(&self) -> usize {
+        let coverage = [
             &self.indexed,
             &self.partially_indexed,
             &self.scanned,
             &self.by_range,
             &self.refused,
-            &self.finding_some_but_not_all,
-            &self.over_pages,
+            &self.partial_results,
+            &self.next_pages,
         ];
-        ways.into_iter().map(Cell::get).min().unwrap_or(0)
+        coverage.into_iter().map(Cell::get).min().unwrap_or(0)
     }
 }
 
@@ -57,54 +57,56 @@ fn count(times: &Cell<usize>) {
 }
 
 #[test]
-fn queries_find_what_an_obvious_evaluation_finds() {
+fn queries_find_the_same_items_as_a_naive_evaluation() {
     let cases = times(1_000, 100_000);
-    let ways = Ways::default();
+    let coverage = Coverage::default();
     let config =
         ProptestConfig { cases: cases as u32, failure_persistence: None, ..ProptestConfig::default() };
-    let run = TestRunner::new(config).run(&case(), |case| agrees(&case, &ways));
+    let run = TestRunner::new(config).run(&case(), |case| check_case(&case, &coverage));
     run.unwrap_or_else(|error| panic!("{error}"));
-    assert!(ways.least() > cases / 5, "{cases} cases: {ways:?}");
+    assert!(coverage.minimum() > cases / 5, "{cases} cases: {coverage:?}");
 }
 
-fn agrees(case: &Case, ways: &Ways) -> TestCaseResult {
-    let mut published = Published::new(&json!(case.items), &json!(case.queries));
-    case.queries.keys().for_each(|key| ways.note(published.query(key)));
-    for question in &case.questions {
-        let query = &case.queries[&question.query];
+fn check_case(case: &Case, coverage: &Coverage) -> TestCaseResult {
+    let mut published = PublishedSite::new(&json!(case.items), &json!(case.queries));
+    case.queries.keys().for_each(|key| coverage.record_plan(published.query(key)));
+    for request in &case.requests {
+        let query = &case.queries[&request.query];
         let declared = query["params"].as_object().expect("an object");
-        match oracle::completed(declared, &question.params) {
-            Some(values) => walk(&mut published, question, &values, case, ways)?,
+        match oracle::complete_params(declared, &request.params) {
+            Some(values) => walk(&mut published, request, &values, case, coverage)?,
             None => {
-                let answer = published.post(&question.query, json!({ "params": question.params }));
-                prop_assert_eq!(answer.refusal(), (400, "invalid_param"), "{} of {:?}", query, question);
-                count(&ways.refused);
+                let answer = published.post(&request.query, json!({ "params": request.params }));
+                prop_assert_eq!(answer.refusal(), (400, "invalid_param"), "{} of {:?}", query, request);
+                count(&coverage.refused);
             }
         }
     }
     Ok(())
 }
 
-/// Page after page, by POST and by GET.
+/// Requests page after page, by POST and by GET, and compares each page with the naive evaluation.
 fn walk(
-    published: &mut Published,
-    question: &Question,
+    published: &mut PublishedSite,
+    request: &QueryRequest,
     values: &Map<String, Json>,
     case: &Case,
-    ways: &Ways,
+    coverage: &Coverage,
 ) -> TestCaseResult {
-    let (key, query) = (&question.query, &case.queries[&question.query]);
-    let expected: Vec<Json> =
-        oracle::found(query, values, &case.items).into_iter().map(|item| selected(item, query)).collect();
+    let (key, query) = (&request.query, &case.queries[&request.query]);
+    let expected: Vec<Json> = oracle::matching_items(query, values, &case.items)
+        .into_iter()
+        .map(|item| selected(item, query))
+        .collect();
     let own = query["limit"].as_u64().map_or(LIMIT_DEFAULT, |limit| limit as usize);
-    let limit = question.limit.unwrap_or(own);
+    let limit = request.limit.unwrap_or(own);
     let (mut from, mut cursor) = (0, Json::Null);
     loop {
-        let members = json!({ "params": question.params, "limit": question.limit, "cursor": cursor });
+        let members = json!({ "params": request.params, "limit": request.limit, "cursor": cursor });
         let answer = published.post(key, members.clone());
         let to = expected.len().min(from + limit);
         prop_assert_eq!(answer.status, 200, "{:?}", answer);
-        prop_assert_eq!(&answer.body["items"], &json!(expected[from..to]), "{} of {:?}", query, question);
+        prop_assert_eq!(&answer.body["items"], &json!(expected[from..to]), "{} of {:?}", query, request);
         prop_assert_eq!(&answer.body["total"], &json!(expected.len()));
         prop_assert_eq!(answer.body["nextCursor"].is_null(), to == expected.len());
         prop_assert_eq!(&answer, &published.get(key, &members));
@@ -113,15 +115,15 @@ fn walk(
         if cursor.is_null() {
             break;
         }
-        count(&ways.over_pages);
+        count(&coverage.next_pages);
     }
     if (1..case.items.len()).contains(&expected.len()) {
-        count(&ways.finding_some_but_not_all);
+        count(&coverage.partial_results);
     }
     Ok(())
 }
 
-/// An item with the fields that the query answers.
+/// Returns an item with only the fields that the query selects.
 fn selected(item: &Json, query: &Json) -> Json {
     let mut item = item.clone();
     if let Some(names) = query["select"].as_array() {
@@ -130,9 +132,9 @@ fn selected(item: &Json, query: &Json) -> Json {
     item
 }
 
-/// What has no number has no place in a column of numbers.
+/// A column of numbers contains no item without a number. Such an item still matches if no bound is given.
 #[test]
-fn a_bound_that_is_not_given_leaves_out_no_item() {
+fn an_omitted_bound_excludes_no_item() {
     let items =
         json!([item("1", json!({ "n": 1 })), item("2", json!({ "n": [] })), item("3", json!({ "n": "x" }))]);
     let number = json!({ "type": "number", "optional": true });
@@ -140,7 +142,7 @@ fn a_bound_that_is_not_given_leaves_out_no_item() {
         "collection": "c", "params": { "from": number, "to": number },
         "where": { "n": { "$gte": { "$param": "from" }, "$lte": { "$param": "to" } } },
     } });
-    let mut published = Published::new(&items, &queries);
+    let mut published = PublishedSite::new(&items, &queries);
     assert_eq!(published.post("q", json!({})).ids(), ["1", "2", "3"]);
     assert_eq!(published.post("q", json!({ "params": { "to": 5 } })).ids(), ["1"]);
     assert_eq!(published.post("q", json!({ "params": { "from": 1, "to": 0 } })).ids(), [""; 0]);

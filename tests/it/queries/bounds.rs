@@ -1,15 +1,15 @@
-//! How much a query may be, and how much one answer may look at: one below, at, and one above.
+//! The limits of a query and of the cost of one response: one below, at, and one above.
 //!
-//! Not here: the items of a collection, of which its file holds fewer than the bound.
+//! The limit of items in a collection is not tested, because a content file has room for fewer items.
 
-use parallax::limits::{
-    EMBEDDED_MAX, INDEX_COMBINATIONS_MAX, INDEX_POSITIONS_MAX, ORDER_FIELDS_MAX, PLACE_BYTES_MAX,
-    QUERIES_MAX, QUERY_EVALUATIONS_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX,
+use parallax::testing::limits::{
+    EMBEDDED_QUERIES_MAX, INDEX_COMBINATIONS_MAX, INDEX_POSITIONS_MAX, ORDER_FIELDS_MAX, QUERIES_MAX,
+    QUERY_EVALUATIONS_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, SORT_KEY_BYTES_MAX,
 };
 use serde_json::{Map, Value as Json, json};
 
-use super::{Answer, Published, item, object, oracle};
-use crate::bounds::{Site, is_bounded};
+use super::{Answer, PublishedSite, item, object, oracle};
+use crate::bounds::{Site, assert_limit};
 
 fn site(queries: Json, items: Json) -> Site {
     let about = json!({ "site": "acme", "trackingId": "track_acme", "name": "Acme" });
@@ -30,9 +30,9 @@ fn a_query_has_at_most_16_parameters() {
         json!({ "q": { "collection": "c", "params": params, "where": { "$and": clauses } } })
     };
     let few = || items(3, |i| json!({ "n": i }));
-    is_bounded(QUERY_PARAMS_MAX, |count| site(query(count), few()), "at most 16 parameters");
+    assert_limit(QUERY_PARAMS_MAX, |count| site(query(count), few()), "at most 16 parameters");
 
-    let mut published = Published::new(&few(), &query(QUERY_PARAMS_MAX));
+    let mut published = PublishedSite::new(&few(), &query(QUERY_PARAMS_MAX));
     for (count, is_answered) in [
         (QUERY_PARAMS_MAX - 1, true),
         (QUERY_PARAMS_MAX, true),
@@ -51,22 +51,26 @@ fn a_query_has_at_most_16_parameters() {
 }
 
 #[test]
-fn a_query_sorts_by_at_most_8_fields_its_id_included() {
+fn a_query_sorts_by_at_most_8_fields_including_the_id() {
     let by = |count: usize| {
         let fields: Vec<String> = (1..count).map(|i| format!("-f{i}")).collect();
         site(json!({ "q": { "collection": "c", "orderBy": fields } }), json!([]))
     };
-    is_bounded(ORDER_FIELDS_MAX, by, "at most 8 fields, `id` included");
+    assert_limit(ORDER_FIELDS_MAX, by, "at most 8 fields, `id` included");
 }
 
 #[test]
-fn what_an_item_is_sorted_by_takes_at_most_1024_bytes() {
+fn a_sort_key_has_at_most_1024_bytes() {
     let queries = json!({ "q": { "collection": "c", "orderBy": ["-t"] } });
-    // A tag and two zeros around each text; the id has one byte.
+    // A tag and two zeros around each text. The ID has one byte.
     let of = |bytes: usize| json!([item("a", json!({ "t": "x".repeat(bytes - 7) })), item("b", json!({}))]);
-    is_bounded(PLACE_BYTES_MAX, |bytes| site(queries.clone(), of(bytes)), "of at most 1024 bytes together");
+    assert_limit(
+        SORT_KEY_BYTES_MAX,
+        |bytes| site(queries.clone(), of(bytes)),
+        "of at most 1024 bytes together",
+    );
 
-    let mut published = Published::new(&of(PLACE_BYTES_MAX), &queries);
+    let mut published = PublishedSite::new(&of(SORT_KEY_BYTES_MAX), &queries);
     let first = published.get("q", &json!({ "limit": 1 }));
     assert_eq!(first.ids(), ["a"]);
     let rest = published.get("q", &json!({ "limit": 1, "cursor": first.body["nextCursor"] }));
@@ -79,11 +83,11 @@ fn a_site_has_at_most_1024_queries() {
         let queries = object((0..count).map(|i| (format!("q{i}"), json!({ "collection": "c" }))));
         site(queries, json!([]))
     };
-    is_bounded(QUERIES_MAX, queries, "at most 1024 queries");
+    assert_limit(QUERIES_MAX, queries, "at most 1024 queries");
 }
 
 #[test]
-fn a_page_embeds_at_most_256_queries_by_its_path() {
+fn a_page_embeds_at_most_256_queries_that_use_its_path() {
     let params = json!({ "s": { "type": "string" } });
     let query = json!({ "collection": "c", "params": params, "where": { "s": { "$param": "s" } } });
     let page = |count: usize| {
@@ -95,13 +99,13 @@ fn a_page_embeds_at_most_256_queries_by_its_path() {
         site.push(("routes/post.json".to_owned(), json!({ "path": "/:slug", "layout": layout })));
         site
     };
-    is_bounded(EMBEDDED_MAX, page, "at most 256 queries that name a part of the path");
+    assert_limit(EMBEDDED_QUERIES_MAX, page, "at most 256 queries that use a part of the path");
 }
 
 #[test]
-fn a_page_of_an_answer_has_at_most_100_items() {
+fn a_page_of_results_has_at_most_100_items() {
     let mut published =
-        Published::new(&items(102, |_| json!({})), &json!({ "q": { "collection": "c", "limit": 100 } }));
+        PublishedSite::new(&items(102, |_| json!({})), &json!({ "q": { "collection": "c", "limit": 100 } }));
     for (limit, items) in [(1, 1), (QUERY_LIMIT_MAX - 1, 99), (QUERY_LIMIT_MAX, 100)] {
         assert_eq!(published.get("q", &json!({ "limit": limit })).ids().len(), items);
     }
@@ -111,17 +115,17 @@ fn a_page_of_an_answer_has_at_most_100_items() {
     }
 }
 
-/// The answer where `count` items have to be looked at one by one.
+/// Returns the response to a query that evaluates `count` items one by one.
 fn scanned(count: usize) -> Answer {
     let number = json!({ "p": { "type": "number" } });
     let either = json!([{ "n": { "$gte": { "$param": "p" } } }, { "m": { "$gte": { "$param": "p" } } }]);
     let query = json!({ "collection": "c", "params": number, "where": { "$or": either } });
-    let mut published = Published::new(&items(count, |i| json!({ "n": i })), &json!({ "q": query }));
+    let mut published = PublishedSite::new(&items(count, |i| json!({ "n": i })), &json!({ "q": query }));
     published.post("q", json!({ "params": { "p": count - 2 } }))
 }
 
 #[test]
-fn an_answer_looks_at_no_more_than_10000_items() {
+fn a_response_evaluates_at_most_10000_items() {
     for count in [QUERY_EVALUATIONS_MAX - 1, QUERY_EVALUATIONS_MAX] {
         let answer = scanned(count);
         assert_eq!((answer.status, &answer.body["total"]), (200, &json!(2)));
@@ -139,7 +143,7 @@ fn a_range_that_leaves_10000_items_is_answered() {
     let bounded = json!({ "n": { "$gte": { "$param": "from" }, "$lt": { "$param": "to" } } });
     let query = json!({ "collection": "c", "params": { "from": number, "to": number }, "where": bounded });
     let items = items(QUERY_EVALUATIONS_MAX + 1, |i| json!({ "n": i }));
-    let mut published = Published::new(&items, &json!({ "q": query }));
+    let mut published = PublishedSite::new(&items, &json!({ "q": query }));
     for (params, total) in
         [(json!({ "from": 1 }), 10_000), (json!({ "from": 2 }), 9_999), (json!({ "to": 3 }), 3)]
     {
@@ -148,29 +152,29 @@ fn a_range_that_leaves_10000_items_is_answered() {
     }
     let refused = published.post("q", json!({ "params": { "from": 0 } }));
     assert_eq!(refused.refusal(), (422, "query_too_expensive"));
-    // Where neither is given nothing has to be looked at.
+    // Without bounds no item is evaluated.
     let all = published.post("q", json!({ "params": {} }));
     assert_eq!((all.status, &all.body["total"]), (200, &json!(QUERY_EVALUATIONS_MAX + 1)));
 }
 
-/// Asks with each of `values` in place of `p`, and compares with the obvious evaluation.
-fn agrees(
-    published: &mut Published,
+/// Runs the query with each set of `values` and compares the response with the naive evaluation.
+fn assert_matches_oracle(
+    published: &mut PublishedSite,
     query: &Json,
     items: &Json,
     values: impl Iterator<Item = Map<String, Json>>,
 ) {
     for values in values {
-        let found = oracle::found(query, &values, items.as_array().expect("items"));
+        let found = oracle::matching_items(query, &values, items.as_array().expect("items"));
         let first: Vec<&str> =
-            found.iter().take(20).map(|item| item["id"].as_str().expect("an id")).collect();
+            found.iter().take(20).map(|item| item["id"].as_str().expect("an ID")).collect();
         let answer = published.post("q", json!({ "params": values }));
         assert_eq!((answer.ids(), &answer.body["total"]), (first, &json!(found.len())), "{values:?}");
     }
 }
 
 #[test]
-fn an_index_that_would_try_too_many_combinations_is_smaller_and_answers_the_same() {
+fn an_index_over_the_combination_limit_shrinks_and_answers_the_same() {
     let values = |count: usize| (0..count).map(|i| json!(i)).collect::<Vec<_>>();
     let bound = INDEX_COMBINATIONS_MAX;
     for (first, second, combinations) in [(33, 31, bound - 1), (32, 32, bound), (25, 41, bound + 1)] {
@@ -180,7 +184,7 @@ fn an_index_that_would_try_too_many_combinations_is_smaller_and_answers_the_same
         let condition = json!({ "n": { "$gte": { "$param": "p" } }, "m": { "$lt": { "$param": "q" } } });
         let query = json!({ "collection": "c", "params": params, "where": condition });
         let items = items(60, |i| json!({ "n": i * 7 % 35, "m": i * 11 % 42 }));
-        let mut published = Published::new(&items, &json!({ "q": query }));
+        let mut published = PublishedSite::new(&items, &json!({ "q": query }));
         let compiled = published.query("q");
         assert_eq!(
             (compiled.index.params.len(), compiled.scan.is_some()),
@@ -188,16 +192,16 @@ fn an_index_that_would_try_too_many_combinations_is_smaller_and_answers_the_same
         );
         let pairs = (0..first).flat_map(|p| (0..second).map(move |q| (p, q)));
         let given = pairs.map(|(p, q)| [("p", p), ("q", q)].map(|(name, at)| (name.to_owned(), json!(at))));
-        agrees(&mut published, &query, &items, given.map(Map::from_iter));
+        assert_matches_oracle(&mut published, &query, &items, given.map(Map::from_iter));
     }
 }
 
 #[test]
-fn an_index_that_would_take_too_much_memory_is_smaller_and_answers_the_same() {
+fn an_index_over_the_memory_limit_shrinks_and_answers_the_same() {
     let query = json!({ "collection": "c", "params": { "p": { "type": "string" } },
         "where": { "t": { "$ne": { "$param": "p" } } } });
-    // An item stands in the list of each value but its own and in that of all others: as often as there are values. One
-    // without the field stands in one more.
+    // An item is in the list of each value except its own, and in the list for all other values: in as many
+    // lists as there are values. An item without the field is in one list more.
     for (count, values, without, positions) in [
         (6_141, 683, 0, INDEX_POSITIONS_MAX - 1),
         (4_096, 1_024, 0, INDEX_POSITIONS_MAX),
@@ -206,12 +210,17 @@ fn an_index_that_would_take_too_much_memory_is_smaller_and_answers_the_same() {
         assert_eq!(count * values + without, positions);
         let items =
             items(count, |i| if i < without { json!({}) } else { json!({ "t": (i % values).to_string() }) });
-        let mut published = Published::new(&items, &json!({ "q": query }));
+        let mut published = PublishedSite::new(&items, &json!({ "q": query }));
         let compiled = published.query("q");
         assert_eq!(compiled.scan.is_some(), positions > INDEX_POSITIONS_MAX);
         let listed: usize = compiled.index.lists.iter().map(|list| list.len()).sum();
         assert_eq!(listed, if compiled.scan.is_some() { count } else { positions });
         let given = ["0", "1", "682", "none", ""].map(|text| ("p".to_owned(), json!(text)));
-        agrees(&mut published, &query, &items, given.into_iter().map(|one| Map::from_iter([one])));
+        assert_matches_oracle(
+            &mut published,
+            &query,
+            &items,
+            given.into_iter().map(|one| Map::from_iter([one])),
+        );
     }
 }

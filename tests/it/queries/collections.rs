@@ -1,4 +1,4 @@
-//! Random collections, queries and what they are asked.
+//! Random collections, queries and requests.
 
 use proptest::option;
 use proptest::prelude::*;
@@ -7,17 +7,17 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{item, object};
 
-/// A collection, queries over it by name, and questions.
+/// A collection, queries over it by name, and requests.
 #[derive(Debug, Clone)]
 pub struct Case {
     pub items: Vec<Json>,
     pub queries: Map<String, Json>,
-    pub questions: Vec<Question>,
+    pub requests: Vec<QueryRequest>,
 }
 
 #[derive(Debug, Clone)]
-pub struct Question {
-    /// The query's name.
+pub struct QueryRequest {
+    /// The name of the query.
     pub query: String,
     pub params: Map<String, Json>,
     pub limit: Option<usize>,
@@ -25,80 +25,92 @@ pub struct Question {
 
 pub const PARAMS: [&str; 3] = ["p", "q", "r"];
 
-/// What the generated queries compare with a parameter.
+/// The comparisons with a parameter in the generated queries.
 #[derive(Debug, Clone, Copy)]
-enum Compares {
-    ByEquality,
-    Anyhow,
+enum ParamComparison {
+    Equality,
+    Any,
 }
 
 pub fn case() -> impl Strategy<Value = Case> {
-    let queries = [query(Compares::ByEquality).boxed(), query(Compares::Anyhow).boxed(), range().boxed()];
+    let queries =
+        [query(ParamComparison::Equality).boxed(), query(ParamComparison::Any).boxed(), range().boxed()];
     let queries = queries.prop_map(|queries| {
         ["equal", "free", "range"].map(str::to_owned).into_iter().zip(queries).collect::<Map<_, _>>()
     });
-    (items(), queries, prop::collection::vec(picks(), 8)).prop_map(|(items, queries, picks)| {
-        let questions = picks.iter().map(|picks| picks.question(&queries)).collect();
-        Case { items, queries, questions }
-    })
+    (items(), queries, prop::collection::vec(request_choices(), 8)).prop_map(
+        |(items, queries, request_choices)| {
+            let requests =
+                request_choices.iter().map(|request_choices| request_choices.request(&queries)).collect();
+            Case { items, queries, requests }
+        },
+    )
 }
 
-/// What makes a question, whatever the queries are.
+/// Random choices that make a request of any query.
 #[derive(Debug, Clone)]
-struct Picks {
+struct RequestChoices {
     query: Index,
-    params: [Option<Pick>; PARAMS.len()],
+    params: [Option<ParamChoice>; PARAMS.len()],
     limit: Option<usize>,
 }
 
 #[derive(Debug, Clone)]
-struct Pick {
+struct ParamChoice {
     text: Json,
     number: Json,
     flag: bool,
-    listed: Index,
-    /// In place of what the parameter takes.
-    stray: Option<Json>,
+    enum_index: Index,
+    /// A value that replaces the valid one, and may be invalid.
+    replacement: Option<Json>,
 }
 
-fn picks() -> impl Strategy<Value = Picks> {
-    let params = PARAMS.map(|_| option::weighted(0.8, pick()));
-    (any::<Index>(), params, option::of(1..7_usize)).prop_map(|(query, params, limit)| Picks {
+fn request_choices() -> impl Strategy<Value = RequestChoices> {
+    let params = PARAMS.map(|_| option::weighted(0.8, param_choice()));
+    (any::<Index>(), params, option::of(1..7_usize)).prop_map(|(query, params, limit)| RequestChoices {
         query,
         params,
         limit,
     })
 }
 
-fn pick() -> impl Strategy<Value = Pick> {
-    let stray = option::weighted(0.05, scalar(true));
-    (text(), number(), any::<bool>(), any::<Index>(), stray)
-        .prop_map(|(text, number, flag, listed, stray)| Pick { text, number, flag, listed, stray })
+fn param_choice() -> impl Strategy<Value = ParamChoice> {
+    let replacement = option::weighted(0.05, scalar(true));
+    (text(), number(), any::<bool>(), any::<Index>(), replacement).prop_map(
+        |(text, number, flag, enum_index, replacement)| ParamChoice {
+            text,
+            number,
+            flag,
+            enum_index,
+            replacement,
+        },
+    )
 }
 
-impl Picks {
-    fn question(&self, queries: &Map<String, Json>) -> Question {
-        let (name, query) = queries.iter().nth(self.query.index(queries.len())).expect("there are some");
+impl RequestChoices {
+    fn request(&self, queries: &Map<String, Json>) -> QueryRequest {
+        let (name, query) = queries.iter().nth(self.query.index(queries.len())).expect("a query");
         let given = PARAMS.into_iter().zip(&self.params);
-        let params = given
-            .filter_map(|(param, pick)| Some((param.to_owned(), pick.as_ref()?.of(&query["params"][param]))));
-        Question { query: name.clone(), params: params.collect(), limit: self.limit }
+        let params = given.filter_map(|(param, param_choice)| {
+            Some((param.to_owned(), param_choice.as_ref()?.value_for(&query["params"][param])))
+        });
+        QueryRequest { query: name.clone(), params: params.collect(), limit: self.limit }
     }
 }
 
-impl Pick {
-    fn of(&self, param: &Json) -> Json {
+impl ParamChoice {
+    fn value_for(&self, param: &Json) -> Json {
         let typed = || match (param["enum"].as_array(), param["type"].as_str()) {
-            (Some(values), _) => self.listed.get(values).clone(),
+            (Some(values), _) => self.enum_index.get(values).clone(),
             (None, Some("string")) => self.text.clone(),
             (None, Some("number")) => self.number.clone(),
             _ => json!(self.flag),
         };
-        self.stray.clone().unwrap_or_else(typed)
+        self.replacement.clone().unwrap_or_else(typed)
     }
 }
 
-/// Where texts, numbers and others mostly stand; any of them may have any value, or none.
+/// Generates items. Each field mostly has a value of its type, and sometimes any value or none.
 pub fn items() -> impl Strategy<Value = Vec<Json>> {
     let mostly = |home: BoxedStrategy<Json>| option::weighted(0.85, prop_oneof![4 => home, 1 => value()]);
     let fields = (
@@ -118,7 +130,7 @@ pub fn items() -> impl Strategy<Value = Vec<Json>> {
         .prop_map(|(ids, fields)| ids.iter().zip(fields).map(|(id, fields)| item(id, fields)).collect())
 }
 
-/// Some begin others, hold zeros, look like numbers, or stand in another order in UTF-16.
+/// Texts that begin other texts, contain zeros, look like numbers, or have another order in UTF-16.
 fn text() -> impl Strategy<Value = Json> {
     const TEXTS: [&str; 12] =
         ["", "1", "-2.5", "a", "a\0", "ab", "b", "?", "??", "true", "\u{FFFD}", "\u{1F600}"];
@@ -129,7 +141,7 @@ fn number() -> impl Strategy<Value = Json> {
     select(vec![json!(0), json!(-0.0), json!(1), json!(-2.5), json!(2), json!(11), json!(-11)])
 }
 
-/// What a caller may give, or an item have.
+/// A value that a caller may give or an item may have.
 pub fn scalar(or_null: bool) -> impl Strategy<Value = Json> {
     let null = if or_null { json!(null) } else { json!(true) };
     prop_oneof![4 => text(), 4 => number(), 2 => any::<bool>().prop_map(Json::from), 1 => Just(null)]
@@ -144,14 +156,14 @@ fn value() -> impl Strategy<Value = Json> {
     prop_oneof![2 => scalar(true), 1 => array(), 1 => scalar(true).prop_map(|x| json!({ "x": x }))]
 }
 
-fn query(compares: Compares) -> impl Strategy<Value = Json> {
-    (PARAMS.map(|_| param().boxed()), clauses(compares), rest()).prop_map(with_rest)
+fn query(comparison_kind: ParamComparison) -> impl Strategy<Value = Json> {
+    (PARAMS.map(|_| param().boxed()), clauses(comparison_kind), query_options()).prop_map(build_query)
 }
 
-/// Bounds on numbers, and now and then something beside.
+/// Generates a query with bounds on a number, sometimes with another clause.
 fn range() -> impl Strategy<Value = Json> {
     let number = (option::of(-3..3), option::of(3..12)).prop_map(|(minimum, maximum)| {
-        declared(json!({ "type": "number", "optional": true, "minimum": minimum, "maximum": maximum }))
+        without_nulls(json!({ "type": "number", "optional": true, "minimum": minimum, "maximum": maximum }))
     });
     let bounds = (select(vec!["n", "m", "o.x"]), select(vec!["$gt", "$gte"]), select(vec!["$lt", "$lte"]));
     let bounded = bounds.prop_map(
@@ -159,20 +171,20 @@ fn range() -> impl Strategy<Value = Json> {
     );
     let equal = (select(vec!["t", "m", "b", "n"]), select(vec!["$eq", "$ne"]))
         .prop_map(|(path, operator)| json!({ path: { operator: { "$param": "r" } } }));
-    let beside = prop_oneof![equal, Just(json!({})), clause(Compares::ByEquality)];
+    let beside = prop_oneof![equal, Just(json!({})), clause(ParamComparison::Equality)];
     let condition = (bounded, beside).prop_map(|(bounded, beside)| json!({ "$and": [bounded, beside] }));
     let params = [number.clone().boxed(), number.boxed(), param().boxed()];
-    (params, condition, rest()).prop_map(with_rest)
+    (params, condition, query_options()).prop_map(build_query)
 }
 
-fn with_rest((params, condition, mut query): ([Json; 3], Json, Json)) -> Json {
+fn build_query((params, condition, mut query): ([Json; 3], Json, Json)) -> Json {
     query["params"] = object(PARAMS.map(str::to_owned).into_iter().zip(params));
     query["where"] = condition;
     query
 }
 
-/// Without what is null.
-fn declared(mut param: Json) -> Json {
+/// Removes the members that are null.
+fn without_nulls(mut param: Json) -> Json {
     param.as_object_mut().expect("an object").retain(|_, value| !value.is_null());
     param
 }
@@ -180,29 +192,35 @@ fn declared(mut param: Json) -> Json {
 fn param() -> impl Strategy<Value = Json> {
     let (texts, numbers) = (prop::collection::vec(text(), 1..4), prop::collection::vec(number(), 1..4));
     let optional = || prop::bool::weighted(0.7);
-    let listed = prop_oneof![texts, numbers];
+    let enum_values = prop_oneof![texts, numbers];
     prop_oneof![
         (text(), option::weighted(0.2, Just(())), optional()).prop_map(|(value, default, optional)| {
-            declared(json!({ "type": "string", "default": default.map(|()| value), "optional": optional }))
+            without_nulls(
+                json!({ "type": "string", "default": default.map(|()| value), "optional": optional }),
+            )
         }),
         (option::of(number()), optional()).prop_map(|(default, optional)| {
-            declared(json!({ "type": "number", "default": default, "optional": optional, "maximum": 11 }))
+            without_nulls(
+                json!({ "type": "number", "default": default, "optional": optional, "maximum": 11 }),
+            )
         }),
         (option::of(any::<bool>()), optional()).prop_map(|(default, optional)| {
-            declared(json!({ "type": "boolean", "default": default, "optional": optional }))
+            without_nulls(json!({ "type": "boolean", "default": default, "optional": optional }))
         }),
-        (listed, option::weighted(0.3, any::<Index>()), optional()).prop_map(
+        (enum_values, option::weighted(0.3, any::<Index>()), optional()).prop_map(
             |(values, default, optional)| {
                 let kind = if values[0].is_string() { "string" } else { "number" };
                 let default = default.map(|at| at.get(&values).clone());
-                declared(json!({ "type": kind, "enum": values, "default": default, "optional": optional }))
+                without_nulls(
+                    json!({ "type": kind, "enum": values, "default": default, "optional": optional }),
+                )
             }
         ),
     ]
 }
 
-/// Everything but parameters and condition.
-fn rest() -> impl Strategy<Value = Json> {
+/// Generates the members of a query except parameters and condition.
+fn query_options() -> impl Strategy<Value = Json> {
     let paths = vec!["t", "n", "b", "m", "l", "l.0", "o.x", "id", "none"];
     let order =
         (subsequence(paths, 0..4).prop_shuffle(), any::<[bool; 4]>()).prop_map(|(paths, descends)| {
@@ -211,26 +229,26 @@ fn rest() -> impl Strategy<Value = Json> {
         });
     let select = option::weighted(0.3, subsequence(vec!["t", "n", "l", "o", "none"], 0..4));
     (order, select, option::of(1..5)).prop_map(|(order, select, limit)| {
-        declared(json!({ "collection": "c", "orderBy": order, "select": select, "limit": limit }))
+        without_nulls(json!({ "collection": "c", "orderBy": order, "select": select, "limit": limit }))
     })
 }
 
-/// Conditions that the parameters stand in.
+/// Generates conditions that use the parameters.
 pub fn condition() -> impl Strategy<Value = Json> {
-    clauses(Compares::Anyhow)
+    clauses(ParamComparison::Any)
 }
 
-fn clauses(compares: Compares) -> impl Strategy<Value = Json> {
-    let clauses = prop::collection::vec(clause(compares), 0..3);
+fn clauses(comparison_kind: ParamComparison) -> impl Strategy<Value = Json> {
+    let clauses = prop::collection::vec(clause(comparison_kind), 0..3);
     clauses.prop_map(|clauses| match &clauses[..] {
         [only] => only.clone(),
         _ => json!({ "$and": clauses }),
     })
 }
 
-fn clause(compares: Compares) -> impl Strategy<Value = Json> {
+fn clause(comparison_kind: ParamComparison) -> impl Strategy<Value = Json> {
     let path = select(vec!["t", "n", "b", "m", "l", "o.x", "o.l", "o.l.0", "l.0", "o", "none"]);
-    let leaf = (path, test(compares)).prop_map(|(path, test)| json!({ path: test }));
+    let leaf = (path, test(comparison_kind)).prop_map(|(path, test)| json!({ path: test }));
     leaf.prop_recursive(2, 8, 3, |inner| {
         let several = prop::collection::vec(inner.clone(), 0..3);
         prop_oneof![
@@ -241,8 +259,8 @@ fn clause(compares: Compares) -> impl Strategy<Value = Json> {
     })
 }
 
-/// What stands at a path.
-fn test(compares: Compares) -> impl Strategy<Value = Json> {
+/// Generates the test for one path.
+fn test(comparison_kind: ParamComparison) -> impl Strategy<Value = Json> {
     let lists = (select(vec!["$in", "$nin"]), prop::collection::vec(scalar(true), 0..3));
     let plain = prop_oneof![
         lists.prop_map(|(operator, list)| json!({ operator: list })),
@@ -250,7 +268,7 @@ fn test(compares: Compares) -> impl Strategy<Value = Json> {
         Just(json!({ "$regex": "^a" })),
         (0..4).prop_map(|size| json!({ "$size": size })),
     ];
-    let leaf = prop_oneof![8 => comparison(compares), 2 => plain];
+    let leaf = prop_oneof![8 => comparison(comparison_kind), 2 => plain];
     leaf.prop_recursive(2, 6, 2, |inner| {
         prop_oneof![
             inner.clone().prop_map(|test| json!({ "$not": test })),
@@ -264,22 +282,22 @@ fn test(compares: Compares) -> impl Strategy<Value = Json> {
     })
 }
 
-/// A parameter in their place would become a value.
+/// Returns whether `test` has only operators. A parameter in this place would be a value.
 fn is_operators(test: &Json) -> bool {
     let members = test.as_object();
     members.is_some_and(|members| members.keys().all(|key| key.starts_with('$') && key != "$param"))
 }
 
-fn comparison(compares: Compares) -> impl Strategy<Value = Json> {
+fn comparison(comparison_kind: ParamComparison) -> impl Strategy<Value = Json> {
     let param = select(&PARAMS[..]).prop_map(|name| json!({ "$param": name }));
     let ordered = prop_oneof![text(), number()];
     let by_equality = (select(vec!["", "$eq", "$ne"]), prop_oneof![1 => scalar(true), 4 => param.clone()]);
     let by_order =
         (select(vec!["$gt", "$gte", "$lt", "$lte"]), prop_oneof![1 => ordered.clone(), 4 => param]);
     let by_plain_order = (select(vec!["$gt", "$gte", "$lt", "$lte"]), ordered);
-    let by_order = match compares {
-        Compares::ByEquality => by_plain_order.boxed(),
-        Compares::Anyhow => by_order.boxed(),
+    let by_order = match comparison_kind {
+        ParamComparison::Equality => by_plain_order.boxed(),
+        ParamComparison::Any => by_order.boxed(),
     };
     prop_oneof![3 => by_equality, 2 => by_order].prop_map(|(operator, operand)| match operator {
         "" => operand,

@@ -1,4 +1,5 @@
-//! What a query has to answer, by the interface's words: one item after the other, nothing known ahead.
+//! The expected result of a query by the rules of the interface. It evaluates one item after the other,
+//! without an index.
 
 use std::cmp::Ordering;
 
@@ -6,12 +7,12 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::condition::oracle::holds;
 
-/// The values of a query's parameters, with defaults; None where the caller's are refused.
-pub fn completed(declared: &Map<String, Json>, given: &Map<String, Json>) -> Option<Map<String, Json>> {
+/// Returns the values of a query's parameters with defaults, or `None` if the given values are invalid.
+pub fn complete_params(declared: &Map<String, Json>, given: &Map<String, Json>) -> Option<Map<String, Json>> {
     let mut values = Map::new();
     for (name, param) in declared {
         match given.get(name).or(param.get("default")) {
-            Some(value) if takes(param, value) => values.insert(name.clone(), value.clone()),
+            Some(value) if accepts(param, value) => values.insert(name.clone(), value.clone()),
             None if param["optional"] == true => None,
             _ => return None,
         };
@@ -19,7 +20,7 @@ pub fn completed(declared: &Map<String, Json>, given: &Map<String, Json>) -> Opt
     Some(values)
 }
 
-fn takes(param: &Json, value: &Json) -> bool {
+fn accepts(param: &Json, value: &Json) -> bool {
     let of_type = match param["type"].as_str() {
         Some("string") => value.is_string(),
         Some("number") => value.is_number(),
@@ -36,9 +37,9 @@ fn same(a: &Json, b: &Json) -> bool {
     a == b || a.is_number() && a.as_f64() == b.as_f64()
 }
 
-/// The items that match, in order.
-pub fn found<'i>(query: &Json, values: &Map<String, Json>, items: &'i [Json]) -> Vec<&'i Json> {
-    let condition = query.get("where").and_then(|written| substituted(written, values));
+/// Returns the matching items, in order.
+pub fn matching_items<'i>(query: &Json, values: &Map<String, Json>, items: &'i [Json]) -> Vec<&'i Json> {
+    let condition = query.get("where").and_then(|written| substitute(written, values));
     let condition = condition.unwrap_or(json!({}));
     let mut found: Vec<&Json> =
         items.iter().filter(|item| holds(&condition, &item["fields"], &Default::default())).collect();
@@ -48,20 +49,20 @@ pub fn found<'i>(query: &Json, values: &Map<String, Json>, items: &'i [Json]) ->
     found
 }
 
-/// The condition with values in place of parameters. A parameter without a value is left out, and what held something and
-/// then holds nothing is left out as well.
-pub fn substituted(written: &Json, values: &Map<String, Json>) -> Option<Json> {
+/// Replaces the parameters of a condition by values. Removes a parameter without a value, and each object or
+/// list that becomes empty by this.
+pub fn substitute(written: &Json, values: &Map<String, Json>) -> Option<Json> {
     match written {
         Json::Object(members) if members.contains_key("$param") => {
             values.get(members["$param"].as_str().expect("a name")).cloned()
         }
         Json::Object(members) if !members.is_empty() => {
             let left =
-                members.iter().filter_map(|(key, value)| Some((key.clone(), substituted(value, values)?)));
+                members.iter().filter_map(|(key, value)| Some((key.clone(), substitute(value, values)?)));
             Some(left.collect::<Map<_, _>>()).filter(|left| !left.is_empty()).map(Json::Object)
         }
         Json::Array(items) if !items.is_empty() => {
-            let left: Vec<Json> = items.iter().filter_map(|item| substituted(item, values)).collect();
+            let left: Vec<Json> = items.iter().filter_map(|item| substitute(item, values)).collect();
             Some(left).filter(|left| !left.is_empty()).map(Json::Array)
         }
         other => Some(other.clone()),
@@ -71,7 +72,7 @@ pub fn substituted(written: &Json, values: &Map<String, Json>) -> Option<Json> {
 fn compare(a: &Json, b: &Json, order: &[&str]) -> Ordering {
     let by = |path: &str| {
         let (path, descends) = path.strip_prefix('-').map_or((path, false), |path| (path, true));
-        match (sorted_by(a, path), sorted_by(b, path)) {
+        match (sort_value(a, path), sort_value(b, path)) {
             (None, None) => Ordering::Equal,
             (None, Some(_)) => Ordering::Greater,
             (Some(_), None) => Ordering::Less,
@@ -82,14 +83,14 @@ fn compare(a: &Json, b: &Json, order: &[&str]) -> Ordering {
     order.iter().chain(&["id"]).map(|path| by(path)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
-/// What an item is sorted by; None where it is missing, or nothing that has an order.
-fn sorted_by(item: &Json, path: &str) -> Option<Json> {
+/// Returns the sort value of an item, or `None` if it is missing or has no order.
+fn sort_value(item: &Json, path: &str) -> Option<Json> {
     let pointer = path.split('.').map(|part| format!("/{part}")).collect::<String>();
     let value = if path == "id" { &item["id"] } else { item["fields"].pointer(&pointer)? };
     (value.is_boolean() || value.is_number() || value.is_string()).then(|| value.clone())
 }
 
-/// Booleans before numbers before texts.
+/// Orders booleans before numbers before texts.
 pub fn value_order(a: &Json, b: &Json) -> Ordering {
     match (a, b) {
         (Json::Bool(a), Json::Bool(b)) => a.cmp(b),

@@ -1,20 +1,22 @@
-//! A condition with parameters, bound to values, is the condition with the values written in.
+//! A condition whose parameters are bound to values equals the condition with the values in their place.
 
-use parallax::condition::{Encoded, Evaluator, Field, Kind, Memo, Patterns, Value, Vocabulary, bind, strict};
+use parallax::testing::condition::{
+    EncodedDocument, Evaluator, Field, FieldKind, Memo, Patterns, Value, Vocabulary, bind, parse_strict,
+};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::{Map, Value as Json, json};
 
 use super::collections::{PARAMS, condition, items, scalar};
-use super::oracle::substituted;
+use super::oracle::substitute;
 use crate::condition::{encoded, oracle};
 
-/// Any path, and the parameters of the generated conditions.
-struct Words;
+/// A vocabulary with any path, and with the parameters of the generated conditions.
+struct TestVocabulary;
 
-impl Vocabulary for Words {
+impl Vocabulary for TestVocabulary {
     fn field(&self, path: &str) -> Result<Field, Option<String>> {
-        Ok(Field { code: 0, name: path.to_owned(), kind: Kind::Any })
+        Ok(Field { code: 0, name: path.to_owned(), kind: FieldKind::Any })
     }
 
     fn group(&self, _: &str) -> Option<&[Json]> {
@@ -30,7 +32,7 @@ impl Vocabulary for Words {
     }
 }
 
-/// Encoded values of the parameters; what is null has none.
+/// The encoded values of the parameters. A missing parameter has none.
 struct Values(Vec<Option<Vec<u8>>>);
 
 impl Values {
@@ -52,8 +54,8 @@ fn values() -> impl Strategy<Value = Map<String, Json>> {
 
 fn holds(program: &[u8], patterns: &[String], fields: &Json) -> bool {
     let fields = encoded(fields);
-    let document = Encoded { root: Value::decode(&fields).expect("just encoded"), now_ms: 0 };
-    let patterns = Patterns::new(patterns).expect("checked when read");
+    let document = EncodedDocument { root: Value::decode(&fields).expect("just encoded"), now_ms: 0 };
+    let patterns = Patterns::new(patterns).expect("valid regexes");
     let (audiences, memo) = (&[[0_u8; 0]; 0][..], &mut Memo::default());
     Evaluator { document: &document, audiences, patterns: &patterns, memo }.holds(program)
 }
@@ -62,16 +64,16 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn a_bound_program_holds_where_the_condition_with_the_values_written_in_does(
+    fn a_bound_program_agrees_with_the_substituted_condition(
         written in condition(),
         values in values(),
         items in items(),
     ) {
-        let condition = strict(&written, &Words).expect("the generated conditions are sound");
+        let condition = parse_strict(&written, &TestVocabulary).expect("generated conditions are valid");
         let (mut patterns, mut program) = (Vec::new(), b"of another request".to_vec());
-        let template = condition.compile(&mut patterns).expect("small");
+        let template = condition.compile(&mut patterns).expect("below the size limit");
         prop_assert_eq!(bind(&template, &Values::of(&values).get(), &mut program), Some(()));
-        let plain = substituted(&written, &values).unwrap_or(json!({}));
+        let plain = substitute(&written, &values).unwrap_or(json!({}));
         for item in items {
             let expected = oracle::holds(&plain, &item["fields"], &Default::default());
             prop_assert_eq!(holds(&program, &patterns, &item["fields"]), expected, "{} of {}", plain, item);
@@ -79,18 +81,18 @@ proptest! {
     }
 
     #[test]
-    fn conjuncts_hold_together_where_their_condition_does(
+    fn all_conjuncts_hold_exactly_if_their_condition_holds(
         written in condition(),
         values in values(),
         items in items(),
     ) {
-        let condition = strict(&written, &Words).expect("the generated conditions are sound");
+        let condition = parse_strict(&written, &TestVocabulary).expect("generated conditions are valid");
         let values = Values::of(&values);
         let (mut patterns, mut whole) = (Vec::new(), Vec::new());
-        bind(&condition.compile(&mut patterns).expect("small"), &values.get(), &mut whole).expect("sound");
-        let conjuncts = condition.conjuncts().into_iter().map(|conjunct| {
-            let (mut program, template) = (Vec::new(), conjunct.compile(&mut patterns).expect("small"));
-            bind(&template, &values.get(), &mut program).expect("sound");
+        bind(&condition.compile(&mut patterns).expect("below the size limit"), &values.get(), &mut whole).expect("a valid template");
+        let conjuncts = condition.into_conjuncts().into_iter().map(|conjunct| {
+            let (mut program, template) = (Vec::new(), conjunct.compile(&mut patterns).expect("below the size limit"));
+            bind(&template, &values.get(), &mut program).expect("a valid template");
             program
         });
         let conjuncts: Vec<Vec<u8>> = conjuncts.collect();
@@ -108,9 +110,9 @@ proptest! {
         cut in any::<Index>(),
         bytes in prop::collection::vec(any::<u8>(), 0..60),
     ) {
-        let condition = strict(&written, &Words).expect("the generated conditions are sound");
+        let condition = parse_strict(&written, &TestVocabulary).expect("generated conditions are valid");
         let (mut patterns, mut program) = (Vec::new(), Vec::new());
-        let mut template = condition.compile(&mut patterns).expect("small");
+        let mut template = condition.compile(&mut patterns).expect("below the size limit");
         let values = Values::of(&values);
         let cut = cut.index(template.len());
         prop_assert_eq!(bind(&template[..cut], &values.get(), &mut program), None, "cut at {}", cut);
@@ -127,14 +129,14 @@ proptest! {
 }
 
 #[test]
-fn a_template_deeper_than_any_condition_is_refused() {
+fn a_template_over_the_depth_limit_is_refused() {
     const NOT: u8 = 3;
     let nested = |depth: u32| {
         (0..depth).fold(vec![0, 0, 0, 0, 0], |inner: Vec<u8>, _| {
             [&[NOT][..], &(inner.len() as u32).to_le_bytes(), &inner].concat()
         })
     };
-    let bound = parallax::limits::EVALUATION_DEPTH_MAX as u32;
+    let bound = parallax::testing::limits::EVALUATION_DEPTH_MAX as u32;
     let is_bound = |depth| bind(&nested(depth), &[], &mut Vec::new()).is_some();
     assert_eq!([bound - 2, bound - 1, bound].map(is_bound), [true, true, false]);
 }

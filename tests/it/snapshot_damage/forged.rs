@@ -1,38 +1,39 @@
-//! Archives made by hand with a right hash: what only the checks behind the hash can refuse.
+//! Handmade archives with a valid hash, which only the checks after the hash can refuse.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use parallax::checksum;
-use parallax::cli::inspect_snapshot;
-use parallax::condition::encode;
-use parallax::site::snapshot::format::{
-    Branch, Column, ColumnBound, Embedded, Experiment, Given, HEADER_BYTES, Header, Index, Indexed, Item,
-    Page, Param, ParamKind, Part, Piece, Query, Range, Route, Rule, Scan, Shows, Site, Variant, Zone,
+use parallax::testing::checksum;
+use parallax::testing::cli::inspect_snapshot;
+use parallax::testing::condition::encode;
+use parallax::testing::site::snapshot::format::{
+    Argument, Branch, Column, ColumnBound, Experiment, HEADER_BYTES, Header, Index, IndexParam, Item, Page,
+    Param, ParamKind, Part, Piece, Query, QueryCall, Range, Route, RouteTarget, Rule, Scan, Site, Variant,
+    Zone,
 };
-use parallax::site::snapshot::hash_index;
-use parallax::site::snapshot::open::{Refusal, Snapshot};
+use parallax::testing::site::snapshot::hash_index;
+use parallax::testing::site::snapshot::open::{Snapshot, SnapshotError};
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::open_bytes;
 use crate::fuzz::site::FILES;
-use crate::fuzz::snapshot::answers;
-use crate::harness::{snapshot, temporary_folder, times};
+use crate::fuzz::snapshot::request_everything;
+use crate::harness::{snapshot, temporary_directory, times};
 
-/// The routes of the site below.
+/// Indices of the routes of the site below.
 const LITERAL: usize = 0;
 const PATTERN: usize = 1;
 const REST: usize = 2;
 
-/// A small site that is sound: a literal route and two patterns, each showing two zones, one in the other.
+/// A small valid site: a literal route and two patterns, each with two zones, one inside the other.
 fn site() -> Site {
     let text = String::new;
-    let route = |path: &str, pattern, shows| Route {
+    let route = |path: &str, is_pattern, page| Route {
         path: path.to_owned(),
         content: [0; 16],
-        pattern,
+        is_pattern,
         listing: format!("{{\"path\":\"{path}\""),
-        shows: Shows::Page(shows),
+        target: RouteTarget::Page(page),
     };
     let branch = Branch { route: Some(PATTERN as u32), ..Branch::default() };
     let root = Branch { param: Some(1), rest: Some(REST as u32), ..Branch::default() };
@@ -50,7 +51,7 @@ fn site() -> Site {
         cache_routes: text(),
         cache_query: text(),
         updated_at: None,
-        clock: Vec::new(),
+        clock_offsets: Vec::new(),
         patterns: vec!["a+".to_owned()],
         audiences: Vec::new(),
         experiments: vec![Experiment {
@@ -76,20 +77,21 @@ fn site() -> Site {
 
 fn literals(path: &str) -> Vec<u32> {
     let mut slots = vec![0; 2];
-    slots[checksum::table(path.as_bytes()) as usize & 1] = LITERAL as u32 + 1;
+    slots[checksum::hash64(path.as_bytes()) as usize & 1] = LITERAL as u32 + 1;
     slots
 }
 
-/// Two items, found by `n` through a list, a range and a scan.
+/// A query with two items, and with a list, a range and a scan on `n`.
 fn query() -> Query {
     let encoded = |json: serde_json::Value| {
         let mut out = Vec::new();
         encode(&json, &mut out);
         out
     };
-    let item = |place: &str| Item { place: place.into(), piece: 0, facts: encoded(json!({ "n": 1 })) };
+    let item =
+        |sort_key: &str| Item { sort_key: sort_key.into(), piece: 0, fields: encoded(json!({ "n": 1 })) };
     let values = vec![encoded(json!(1))];
-    let slots = hash_index::slots(1, std::iter::once((0, &values[0][..])));
+    let slots = hash_index::build(1, std::iter::once((0, &values[0][..])));
     Query {
         key: "q".to_owned(),
         content: [0; 16],
@@ -102,21 +104,21 @@ fn query() -> Query {
             values: Vec::new(),
             minimum: None,
             maximum: None,
-            says: "a number".to_owned(),
+            accepts: "a number".to_owned(),
         }],
-        declares: "one of n".to_owned(),
+        param_names: "one of n".to_owned(),
         limit: 2,
         order: String::new(),
         items: vec![item("a"), item("b")],
         index: Index {
-            params: vec![Indexed { param: 0, values, slots }],
+            params: vec![IndexParam { param: 0, values, slots }],
             keys: vec![0, 2],
             lists: vec![vec![0, 1], vec![1]],
         },
         scan: Some(Scan {
             params: Some(vec![0]),
             program: Vec::new(),
-            open: Vec::new(),
+            residual: Vec::new(),
             columns: vec![Column {
                 path: "n".to_owned(),
                 keys: vec![vec![1], vec![2]],
@@ -128,7 +130,7 @@ fn query() -> Query {
     }
 }
 
-/// `[piece, outer[inner]]`, and a query by a part of the path.
+/// A page with the parts `[piece, outer[inner], query]`. The query uses a part of the path.
 fn page(path: &str) -> Page {
     let variant = |key: &str, parts: Vec<Part>| Variant {
         key: key.to_owned(),
@@ -148,7 +150,7 @@ fn page(path: &str) -> Page {
         path: path.to_owned(),
         parts: vec![Part::Piece(0), Part::Zone(1), Part::Query(0)],
         zones: vec![zone("inner", Vec::new()), outer],
-        embedded: vec![Embedded { query: 0, given: vec![Given::Route("a".to_owned())] }],
+        embedded: vec![QueryCall { query: 0, arguments: vec![Argument::Route("a".to_owned())] }],
         combinations: 1,
         combinations_array_bytes: 4,
         combinations_truncated: false,
@@ -157,144 +159,176 @@ fn page(path: &str) -> Page {
 
 fn piece(text: &str) -> Piece {
     let text = text.as_bytes().to_vec();
-    Piece { deflate: Vec::new(), crc: checksum::crc(&text), shift: checksum::crc_shift(text.len()), text }
+    Piece {
+        deflate: Vec::new(),
+        crc: checksum::crc32(&text),
+        crc_shift: checksum::crc32_shift(text.len()),
+        text,
+    }
 }
 
-/// A file with a right header and a right hash.
-fn sealed(payload: &[u8], version: u64) -> Vec<u8> {
-    [&Header::of(payload, version).to_bytes()[..], payload].concat()
+/// Returns a file with a valid header and a valid hash.
+fn with_header(payload: &[u8], version: u64) -> Vec<u8> {
+    [&Header::for_payload(payload, version).to_bytes()[..], payload].concat()
 }
 
-fn opened(site: &Site) -> Result<Snapshot, Refusal> {
-    let payload = rkyv::to_bytes::<rkyv::rancor::Error>(site).expect("it can be archived");
-    open_bytes(&sealed(&payload, 1))
+fn open_site(site: &Site) -> Result<Snapshot, SnapshotError> {
+    let payload = rkyv::to_bytes::<rkyv::rancor::Error>(site).expect("the site can be archived");
+    open_bytes(&with_header(&payload, 1))
 }
 
-/// Asserts that the site with this change is refused, and why.
-fn refused(change: impl Fn(&mut Site), why: &str) {
+/// Asserts that the changed site is refused with a reason that contains `why`.
+fn assert_refused(change: impl Fn(&mut Site), why: &str) {
     let mut site = site();
     change(&mut site);
-    match opened(&site).err() {
-        Some(Refusal::Unsound(reason)) => assert!(reason.contains(why), "{reason}, expected {why}"),
+    match open_site(&site).err() {
+        Some(SnapshotError::Invalid(reason)) => assert!(reason.contains(why), "{reason}, expected {why}"),
         other => panic!("{other:?}, expected {why}"),
     }
 }
 
-fn refused_page(change: impl Fn(&mut Page), why: &str) {
-    refused(|site| change(&mut site.pages[REST]), why);
+fn assert_page_refused(change: impl Fn(&mut Page), why: &str) {
+    assert_refused(|site| change(&mut site.pages[REST]), why);
 }
 
 #[test]
-fn the_site_made_by_hand_is_sound() {
-    answers(opened(&site()).expect("it opens"));
+fn the_handmade_site_is_valid() {
+    request_everything(open_site(&site()).expect("the snapshot opens"));
 }
 
 #[test]
-fn a_way_with_crawlers_or_addresses_that_is_none_is_refused() {
+fn an_unknown_bot_or_ip_policy_is_refused() {
     for known in 0..=2 {
-        answers(opened(&Site { bots: known, ip: known, ..site() }).expect("it opens"));
+        request_everything(
+            open_site(&Site { bots: known, ip: known, ..site() }).expect("the snapshot opens"),
+        );
     }
     for unknown in [3, u8::MAX] {
-        refused(|site| site.bots = unknown, "is none that there is");
-        refused(|site| site.ip = unknown, "is none that there is");
+        assert_refused(|site| site.bots = unknown, "is not 0, 1 or 2");
+        assert_refused(|site| site.ip = unknown, "is not 0, 1 or 2");
     }
 }
 
 #[test]
-fn a_table_of_literal_paths_that_leads_nowhere_is_refused() {
+fn an_invalid_index_of_literal_paths_is_refused() {
     for slots in [vec![0, 4], vec![0, u32::MAX], vec![1, 1], vec![1], vec![1, 0, 0]] {
-        refused(|site| site.literals = slots.clone(), "has no end, or names a route that is not there");
+        assert_refused(|site| site.literals = slots.clone(), "is invalid or refers to a missing route");
     }
 }
 
 #[test]
-fn a_tree_that_is_none_is_refused() {
-    let circle = "has a circle, or a branch in two places";
-    refused(|site| site.tree[0].param = Some(2), circle);
-    refused(|site| site.tree[1].param = Some(0), circle);
-    refused(|site| site.tree[1].param = Some(1), circle);
-    refused(|site| site.tree[0].literals = vec![("a".to_owned(), 1)], circle);
-    refused(|site| site.tree[1].literals = vec![("a".to_owned(), u32::MAX)], circle);
-    refused(|site| site.tree.push(Branch::default()), "nothing leads to");
-    let astray = "names a route that is not there, or elsewhere";
-    refused(|site| site.tree[0].rest = Some(3), astray);
-    refused(|site| site.tree[1].route = Some(u32::MAX), astray);
-    refused(|site| site.tree[0].route = Some(PATTERN as u32), astray);
-    refused(|site| site.tree[1].rest = Some(REST as u32), astray);
+fn an_invalid_route_tree_is_refused() {
+    let circle = "has a cycle, or a branch with two parents";
+    assert_refused(|site| site.tree[0].param = Some(2), circle);
+    assert_refused(|site| site.tree[1].param = Some(0), circle);
+    assert_refused(|site| site.tree[1].param = Some(1), circle);
+    assert_refused(|site| site.tree[0].literals = vec![("a".to_owned(), 1)], circle);
+    assert_refused(|site| site.tree[1].literals = vec![("a".to_owned(), u32::MAX)], circle);
+    assert_refused(|site| site.tree.push(Branch::default()), "an unreachable branch");
+    let astray = "refers to a missing route, or to a route of another depth";
+    assert_refused(|site| site.tree[0].rest = Some(3), astray);
+    assert_refused(|site| site.tree[1].route = Some(u32::MAX), astray);
+    assert_refused(|site| site.tree[0].route = Some(PATTERN as u32), astray);
+    assert_refused(|site| site.tree[1].rest = Some(REST as u32), astray);
 }
 
 #[test]
-fn a_path_that_cannot_be_asked_for_is_refused() {
+fn a_path_without_a_leading_slash_is_refused() {
     for path in ["", "é", "a/b"] {
-        refused(|site| site.routes[LITERAL].path = path.to_owned(), "does not begin with a slash");
+        assert_refused(|site| site.routes[LITERAL].path = path.to_owned(), "does not begin with a slash");
     }
 }
 
 #[test]
-fn a_layout_whose_references_lead_nowhere_is_refused() {
-    let nothing = "names a piece, a zone or a query that is not there";
-    refused_page(|page| page.parts.push(Part::Piece(2)), nothing);
-    refused_page(|page| page.parts.push(Part::Zone(2)), nothing);
-    refused_page(|page| page.zones[0].variants[1].parts = vec![Part::Piece(u32::MAX)], nothing);
-    refused_page(|page| page.parts.push(Part::Query(1)), nothing);
-    refused_page(|page| page.combinations = 2, "no combinations");
-    refused_page(|page| page.combinations_array_bytes = 24, "no combinations");
-    refused_page(|page| page.zones[0].variants.clear(), "a rule names what is not there");
+fn a_layout_with_dangling_references_is_refused() {
+    let nothing = "refers to a missing piece, zone or query";
+    assert_page_refused(|page| page.parts.push(Part::Piece(2)), nothing);
+    assert_page_refused(|page| page.parts.push(Part::Zone(2)), nothing);
+    assert_page_refused(|page| page.zones[0].variants[1].parts = vec![Part::Piece(u32::MAX)], nothing);
+    assert_page_refused(|page| page.parts.push(Part::Query(1)), nothing);
+    assert_page_refused(|page| page.combinations = 2, "its combinations are missing");
+    assert_page_refused(|page| page.combinations_array_bytes = 24, "its combinations are missing");
+    assert_page_refused(
+        |page| page.zones[0].variants.clear(),
+        "a rule refers to a missing variant or experiment",
+    );
 }
 
 #[test]
-fn a_route_that_shows_no_page_or_one_of_another_path_is_refused() {
-    refused(|site| site.routes[LITERAL].shows = Shows::Page(3), "a page that is not there");
+fn a_route_with_a_missing_or_mismatched_page_is_refused() {
+    assert_refused(|site| site.routes[LITERAL].target = RouteTarget::Page(3), "a missing page");
     for path in ["", "/a", "/:a/:b", "x", ":a/:b", "//"] {
-        refused(|site| site.pages[LITERAL].path = path.to_owned(), "a page of another path");
+        assert_refused(|site| site.pages[LITERAL].path = path.to_owned(), "a page with another path");
     }
 }
 
 #[test]
-fn an_embedded_query_that_is_not_there_or_has_other_parameters_is_refused() {
-    let nothing = "a page embeds a query that is not there";
-    refused_page(|page| page.embedded[0].query = 1, nothing);
-    refused_page(|page| page.embedded[0].given.clear(), nothing);
-    refused_page(|page| page.embedded[0].given.push(Given::Nothing), nothing);
+fn a_missing_or_mismatched_embedded_query_is_refused() {
+    let nothing = "a page embeds a missing query";
+    assert_page_refused(|page| page.embedded[0].query = 1, nothing);
+    assert_page_refused(|page| page.embedded[0].arguments.clear(), nothing);
+    assert_page_refused(|page| page.embedded[0].arguments.push(Argument::Nothing), nothing);
 }
 
 #[test]
-fn a_query_whose_references_lead_nowhere_is_refused() {
-    let refused = |change: &dyn Fn(&mut Query), why: &str| refused(|site| change(&mut site.queries[0]), why);
-    refused(&|query| query.limit = 0, "a limit out of range");
-    refused(&|query| query.limit = 101, "a limit out of range");
-    refused(&|query| query.items[1].place = b"a".to_vec(), "not sorted, or name a piece");
-    refused(&|query| query.items[0].piece = 2, "not sorted, or name a piece");
-    refused(&|query| query.index.params[0].param = 1, "a parameter that is not there, or no end");
-    refused(&|query| query.index.params[0].slots = vec![1, 1], "a parameter that is not there, or no end");
-    refused(&|query| query.index.keys = vec![2, 0], "not sorted, or names an item");
-    refused(&|query| query.index.keys = vec![0], "not sorted, or names an item");
-    refused(&|query| query.index.lists[0] = vec![1, 0], "not sorted, or names an item");
-    refused(&|query| query.index.lists[0] = vec![2], "not sorted, or names an item");
-    let refused = |change: &dyn Fn(&mut Scan), why: &str| {
-        refused(&|query| change(query.scan.as_mut().expect("a scan")), why);
+fn a_query_with_dangling_references_is_refused() {
+    let assert_refused =
+        |change: &dyn Fn(&mut Query), why: &str| assert_refused(|site| change(&mut site.queries[0]), why);
+    assert_refused(&|query| query.limit = 0, "its limit is out of range");
+    assert_refused(&|query| query.limit = 101, "its limit is out of range");
+    assert_refused(
+        &|query| query.items[1].sort_key = b"a".to_vec(),
+        "not sorted, or refer to a missing piece",
+    );
+    assert_refused(&|query| query.items[0].piece = 2, "not sorted, or refer to a missing piece");
+    assert_refused(
+        &|query| query.index.params[0].param = 1,
+        "refers to a missing parameter, or its hash index is invalid",
+    );
+    assert_refused(
+        &|query| query.index.params[0].slots = vec![1, 1],
+        "refers to a missing parameter, or its hash index is invalid",
+    );
+    assert_refused(&|query| query.index.keys = vec![2, 0], "inconsistent, or refers to a missing item");
+    assert_refused(&|query| query.index.keys = vec![0], "inconsistent, or refers to a missing item");
+    assert_refused(&|query| query.index.lists[0] = vec![1, 0], "inconsistent, or refers to a missing item");
+    assert_refused(&|query| query.index.lists[0] = vec![2], "inconsistent, or refers to a missing item");
+    let assert_refused = |change: &dyn Fn(&mut Scan), why: &str| {
+        assert_refused(&|query| change(query.scan.as_mut().expect("a scan")), why);
     };
-    refused(&|scan| scan.columns[0].keys = vec![vec![2], vec![1]], "column is not sorted, or names an item");
-    refused(&|scan| scan.columns[0].keys.truncate(1), "column is not sorted, or names an item");
-    refused(&|scan| scan.columns[0].positions[0] = 2, "column is not sorted, or names an item");
-    refused(&|scan| scan.columns[0].always[0] = 2, "column is not sorted, or names an item");
-    refused(&|scan| scan.bounds[0].column = 1, "scan names what is not there");
-    refused(&|scan| scan.bounds[0].param = 1, "scan names what is not there");
-    refused(&|scan| scan.params = Some(vec![1]), "scan names what is not there");
+    assert_refused(
+        &|scan| scan.columns[0].keys = vec![vec![2], vec![1]],
+        "column is inconsistent, or refers to a missing item",
+    );
+    assert_refused(
+        &|scan| scan.columns[0].keys.truncate(1),
+        "column is inconsistent, or refers to a missing item",
+    );
+    assert_refused(
+        &|scan| scan.columns[0].positions[0] = 2,
+        "column is inconsistent, or refers to a missing item",
+    );
+    assert_refused(
+        &|scan| scan.columns[0].always[0] = 2,
+        "column is inconsistent, or refers to a missing item",
+    );
+    assert_refused(&|scan| scan.bounds[0].column = 1, "scan refers to a missing column or parameter");
+    assert_refused(&|scan| scan.bounds[0].param = 1, "scan refers to a missing column or parameter");
+    assert_refused(&|scan| scan.params = Some(vec![1]), "scan refers to a missing column or parameter");
 }
 
 #[test]
-fn a_zone_that_stands_in_two_places_or_in_itself_or_nowhere_is_refused() {
-    let twice = "a zone stands in two places, or too deep";
-    refused_page(|page| page.parts.push(Part::Zone(1)), twice);
-    refused_page(|page| page.parts.push(Part::Zone(0)), twice);
-    refused_page(|page| page.zones[0].variants[1].parts = vec![Part::Zone(0)], twice);
-    refused_page(|page| page.zones[0].variants[0].parts = vec![Part::Zone(1)], twice);
-    refused_page(|page| page.parts = vec![Part::Piece(0)], "a zone stands nowhere");
+fn a_shared_cyclic_or_unplaced_zone_is_refused() {
+    let twice = "a zone has two places, or is nested too deep";
+    assert_page_refused(|page| page.parts.push(Part::Zone(1)), twice);
+    assert_page_refused(|page| page.parts.push(Part::Zone(0)), twice);
+    assert_page_refused(|page| page.zones[0].variants[1].parts = vec![Part::Zone(0)], twice);
+    assert_page_refused(|page| page.zones[0].variants[0].parts = vec![Part::Zone(1)], twice);
+    assert_page_refused(|page| page.parts = vec![Part::Piece(0)], "a zone has no place in its page");
 }
 
 #[test]
-fn zones_may_nest_as_deep_as_the_bound_and_no_deeper() {
+fn zones_nest_up_to_their_depth_limit() {
     let nested = |depth: usize| {
         let mut site = site();
         let page = &mut site.pages[LITERAL];
@@ -311,40 +345,40 @@ fn zones_may_nest_as_deep_as_the_bound_and_no_deeper() {
                 Zone { name: format!("z{i:02}"), variants: vec![default], rules: Vec::new() }
             })
             .collect();
-        opened(&site)
+        open_site(&site)
     };
-    let bound = parallax::limits::NODE_NESTING_MAX;
+    let bound = parallax::testing::limits::NODE_NESTING_MAX;
     assert!(nested(bound - 1).is_ok());
-    answers(nested(bound).expect("at the bound"));
+    request_everything(nested(bound).expect("at the limit"));
     assert!(nested(bound + 1).is_err());
 }
 
 #[test]
-fn a_rule_that_chooses_what_is_not_there_is_refused() {
-    let nothing = "a rule names what is not there";
+fn a_rule_with_dangling_references_is_refused() {
+    let nothing = "a rule refers to a missing variant or experiment";
     let rule = |experiment, arms: &[u8]| Rule::Experiment { experiment, arms: arms.to_vec(), when: None };
-    refused_page(|page| page.zones[0].rules.push(rule(1, &[0, 1])), nothing);
-    refused_page(|page| page.zones[0].rules.push(rule(0, &[0, 2])), nothing);
-    refused_page(|page| page.zones[0].rules.push(rule(0, &[0])), nothing);
+    assert_page_refused(|page| page.zones[0].rules.push(rule(1, &[0, 1])), nothing);
+    assert_page_refused(|page| page.zones[0].rules.push(rule(0, &[0, 2])), nothing);
+    assert_page_refused(|page| page.zones[0].rules.push(rule(0, &[0])), nothing);
     let when = |variant| Rule::When { program: Vec::new(), variant, audience: false };
-    refused_page(|page| page.zones[0].rules.push(when(2)), nothing);
-    refused_page(|page| page.zones[0].rules.push(when(255)), nothing);
+    assert_page_refused(|page| page.zones[0].rules.push(when(2)), nothing);
+    assert_page_refused(|page| page.zones[0].rules.push(when(255)), nothing);
 }
 
 #[test]
-fn what_contradicts_itself_is_refused() {
-    refused(|site| site.version = 2, "header and content name different versions");
-    refused(|site| site.patterns.push("(".to_owned()), "");
-    refused(|site| site.patterns.push("a{1000}{1000}".to_owned()), "");
+fn contradictions_and_invalid_patterns_are_refused() {
+    assert_refused(|site| site.version = 2, "header and content have different site versions");
+    assert_refused(|site| site.patterns.push("(".to_owned()), "");
+    assert_refused(|site| site.patterns.push("a{1000}{1000}".to_owned()), "");
 }
 
 #[test]
 fn check_finds_a_piece_that_does_not_inflate_to_its_text() {
-    let folder = temporary_folder();
-    let path = folder.path().join("hand.snapshot");
-    let payload = rkyv::to_bytes::<rkyv::rancor::Error>(&site()).expect("it can be archived");
-    std::fs::write(&path, sealed(&payload, 1)).expect("written");
-    let checked = inspect_snapshot::check(&path).expect("it can be looked at");
+    let directory = temporary_directory();
+    let path = directory.path().join("hand.snapshot");
+    let payload = rkyv::to_bytes::<rkyv::rancor::Error>(&site()).expect("the site can be archived");
+    std::fs::write(&path, with_header(&payload, 1)).expect("written");
+    let checked = inspect_snapshot::check(&path).expect("the file is readable");
     assert_eq!(checked[0].1, Err("piece 0 does not inflate to its text".to_owned()));
 }
 
@@ -354,18 +388,18 @@ proptest! {
     })]
 
     #[test]
-    fn damage_under_a_right_hash_is_refused_or_harmless(
+    fn damage_under_a_valid_hash_is_refused_or_harmless(
         places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
         let mut bytes = snapshot(&FILES, 1);
         for (at, byte) in places {
-            // The roots of things stand at the end: half of the damage goes there.
+            // The root objects are at the end of the archive. Half of the damage goes there.
             let from = if byte & 1 == 0 { HEADER_BYTES } else { (bytes.len() * 3 / 4).max(HEADER_BYTES) };
             let at = from + at.index(bytes.len() - from);
             bytes[at] = byte;
         }
-        let bytes = sealed(&bytes[HEADER_BYTES..], 1);
-        let outcome = catch_unwind(AssertUnwindSafe(|| open_bytes(&bytes).map(answers)));
+        let bytes = with_header(&bytes[HEADER_BYTES..], 1);
+        let outcome = catch_unwind(AssertUnwindSafe(|| open_bytes(&bytes).map(request_everything)));
         prop_assert!(outcome.is_ok(), "a panic");
     }
 }

@@ -1,32 +1,34 @@
-//! Files and functions stay short enough to be read in one go.
+//! Checks the lengths of files and functions.
 
 use super::text::{line, words};
-use super::{File, files, hold};
+use super::{File, assert_no_violations, files};
 
+/// Most lines of a file. A longer file has more than one subject.
 const FILE_LINES_MAX: usize = 500;
+/// Most lines of a function, its signature included. Its parts deserve names of their own.
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// What may be longer, and why. The list only ever gets shorter.
+/// Exceptions: path, function ("" for the file) and reason. No entry is added.
 const LONGER: &[(&str, &str, &str)] = &[];
 
-/// The functions of a text that have a body: name, first line, number of lines.
+/// Returns the functions that have a body: name, first line, number of lines.
 fn functions(code: &str) -> Vec<(&str, usize, usize)> {
     let mut functions = Vec::new();
     for at in words(code, "fn") {
         // A type such as `fn(&str)` has no name.
-        let Some(behind) = code[at + "fn".len()..].strip_prefix(' ') else { continue };
-        let name = &behind[..behind.find(|c| !super::text::is_word(c)).unwrap_or(0)];
-        let Some(open) = behind.find(['{', ';']) else { continue };
+        let Some(after) = code[at + "fn".len()..].strip_prefix(' ') else { continue };
+        let name = &after[..after.find(|c| !super::text::is_word(c)).unwrap_or(0)];
+        let Some(open) = after.find(['{', ';']) else { continue };
         // A declaration in a trait has no body.
-        if behind[open..].starts_with('{') {
-            let (first, last) = (line(code, at), line(code, at + "fn ".len() + open + body(&behind[open..])));
+        if after[open..].starts_with('{') {
+            let (first, last) = (line(code, at), line(code, at + "fn ".len() + open + body(&after[open..])));
             functions.push((name, first, last - first + 1));
         }
     }
     functions
 }
 
-/// Bytes of the block that `text` begins with.
+/// Returns the offset of the brace that closes the block at the beginning of `text`.
 fn body(text: &str) -> usize {
     let mut depth = 0;
     for (at, c) in text.char_indices() {
@@ -40,52 +42,55 @@ fn body(text: &str) -> usize {
     text.len()
 }
 
-/// Whether a function (or, with the name "", a file) is on the list.
+/// Returns whether a function (or, with the name "", a file) is an exception.
 fn may_be_longer(path: &str, function: &str) -> bool {
     LONGER.iter().any(|(p, f, _)| (*p, *f) == (path, function))
 }
 
-fn rule(file: &File) -> Vec<String> {
-    let mut complaints = Vec::new();
+fn check_file(file: &File) -> Vec<String> {
+    let mut violations = Vec::new();
     let lines = file.text.lines().count();
     if lines > FILE_LINES_MAX && !may_be_longer(&file.path, "") {
-        complaints
-            .push(format!("{}: {lines} lines, at most {FILE_LINES_MAX}: it is about two things", file.path));
+        violations.push(format!(
+            "{}: {lines} lines; the limit is {FILE_LINES_MAX}. Split the file: each part gets one subject",
+            file.path
+        ));
     }
     for (name, first, lines) in functions(&file.code) {
         if lines > FUNCTION_LINES_MAX && !may_be_longer(&file.path, name) {
-            complaints.push(format!(
-                "{}:{first}: `{name}` has {lines} lines, at most {FUNCTION_LINES_MAX}: give its parts names",
+            violations.push(format!(
+                "{}:{first}: `{name}` has {lines} lines; the limit is {FUNCTION_LINES_MAX}. Move parts of it into \
+                 functions whose names are verbs",
                 file.path,
             ));
         }
     }
-    complaints
+    violations
 }
 
 #[test]
 fn files_and_functions_are_short() {
     let files = files(&["src", "tests", "loadtest/src"]);
-    hold(&files, rule);
+    assert_no_violations(&files, check_file);
     for (path, function, reason) in LONGER {
-        assert!(!reason.is_empty(), "{path} {function}: why may it be longer?");
-        let file = files.iter().find(|file| file.path == *path).expect("a file that is there");
+        assert!(!reason.is_empty(), "{path} {function}: give the reason");
+        let file = files.iter().find(|file| file.path == *path).expect("an existing file");
         let lines = functions(&file.code).into_iter().find(|(name, ..)| name == function);
-        let still = lines.map_or(file.text.lines().count() > FILE_LINES_MAX, |f| f.2 > FUNCTION_LINES_MAX);
-        assert!(still, "{path} {function} has become short: take it off the list");
+        let is_long = lines.map_or(file.text.lines().count() > FILE_LINES_MAX, |f| f.2 > FUNCTION_LINES_MAX);
+        assert!(is_long, "{path} {function} is short now; delete its entry");
     }
 }
 
 #[test]
-fn a_long_one_is_found_and_one_at_the_bound_is_not() {
-    let file = |lines: usize| rule(&File::new("src/x.rs", &"\n".repeat(lines))).len();
+fn one_line_over_the_limit_is_found() {
+    let file = |lines: usize| check_file(&File::new("src/x.rs", &"\n".repeat(lines))).len();
     assert_eq!((file(FILE_LINES_MAX), file(FILE_LINES_MAX + 1)), (0, 1));
     let function = |lines: usize| {
         let text = format!(
             "trait T {{ fn a(&self); }}\nfn b(f: fn(u8)) {{{}{{}} }}\nfn c() {{}}",
             "\n".repeat(lines - 1)
         );
-        rule(&File::new("src/x.rs", &text)).len()
+        check_file(&File::new("src/x.rs", &text)).len()
     };
     assert_eq!((function(FUNCTION_LINES_MAX), function(FUNCTION_LINES_MAX + 1)), (0, 1));
 }

@@ -1,31 +1,31 @@
-//! Events into one profile, against lists of everything that happened.
+//! Folding of events into one profile, compared with lists of all events.
 
 use serde_json::json;
 
 use super::model::Person;
-use super::{DAY_MS, Dice, MINUTE_MS, NOW_MS, Sent, World, rounds, shuffle};
-use parallax::visitors::log::Kind;
+use super::{DAY_MS, Dice, MINUTE_MS, NOW_MS, SentEvent, World, rounds, shuffle};
+use parallax::testing::visitors::log::RecordKind;
 
-/// An event of visitor `v`, at a time that no other of the stream has.
-fn any(dice: &mut Dice, at_ms: i64) -> Sent {
+/// Returns a random event of visitor `v`. The callers pass each time once.
+fn random_event(dice: &mut Dice, at_ms: i64) -> SentEvent {
     const NAMES: [&str; 5] = ["Viewed", "Added", "Paid", "Left", "screen"];
     const PATHS: [&str; 5] = ["/", "/pricing", "/docs/a", "/docs/b", "/ende"];
     let sent = match dice.below(10) {
         0..4 => {
-            let page = Sent::page(dice.of::<&str>(&PATHS), at_ms);
+            let page = SentEvent::page(dice.pick::<&str>(&PATHS), at_ms);
             let source = format!("source {at_ms}");
             let campaign = json!({"context": {"campaign": {"source": source}}});
             if dice.below(3) == 0 { page.with(campaign) } else { page }
         }
-        4..7 => Sent::track(dice.of::<&str>(&NAMES), at_ms),
-        7 => Sent::identify(&json!({ (*dice.of(&["plan", "city"])): at_ms }), at_ms),
-        8 => Sent::profile(json!({"set": { (*dice.of(&["plan", "city"])): {"at": [at_ms]} }}), at_ms),
-        _ => Sent::profile(json!({"unset": [*dice.of(&["plan", "city"])]}), at_ms),
+        4..7 => SentEvent::track(dice.pick::<&str>(&NAMES), at_ms),
+        7 => SentEvent::identify(&json!({ (*dice.pick(&["plan", "city"])): at_ms }), at_ms),
+        8 => SentEvent::profile(json!({"set": { (*dice.pick(&["plan", "city"])): {"at": [at_ms]} }}), at_ms),
+        _ => SentEvent::profile(json!({"unset": [*dice.pick(&["plan", "city"])]}), at_ms),
     };
-    sent.of("v")
+    sent.of_anon("v")
 }
 
-/// Ascending times: some in a visit, at most so many visits.
+/// Returns ascending times that form at most `visits_max` visits.
 fn times(dice: &mut Dice, count: usize, visits_max: usize) -> Vec<i64> {
     let mut at_ms = NOW_MS - 100 * DAY_MS;
     let mut visits = 1;
@@ -42,8 +42,9 @@ fn times(dice: &mut Dice, count: usize, visits_max: usize) -> Vec<i64> {
         .collect()
 }
 
-/// How many visits there can be at once while these come in any order: so many lie more than 30 minutes apart.
-fn apart(times: &[i64]) -> usize {
+/// Returns how many separate visits can exist while these times arrive in any order: the number of times that
+/// are more than 30 minutes count_apart.
+fn count_apart(times: &[i64]) -> usize {
     let mut last_ms = i64::MIN;
     let is_apart = |at_ms: &&i64| {
         let is_apart = **at_ms > last_ms.saturating_add(30 * MINUTE_MS);
@@ -53,22 +54,23 @@ fn apart(times: &[i64]) -> usize {
     times.iter().filter(is_apart).count()
 }
 
-fn check(seed: u64, sent: &[Sent]) {
+fn check(seed: u64, sent: &[SentEvent]) {
     let mut person = Person::anonymous("v");
     person.sent = sent.to_vec();
     let mut world = World::after(sent);
-    assert_eq!(world.shown_anon("v"), Some(person.shown()), "seed {seed}: {sent:#?}");
+    assert_eq!(world.view_anon("v"), Some(person.view()), "seed {seed}: {sent:#?}");
 }
 
 #[test]
-fn a_profile_says_what_a_list_of_all_events_says_in_whatever_order_they_come() {
+fn a_profile_matches_a_list_of_all_events_in_any_order() {
     for seed in 0..rounds(300) {
         let mut dice = Dice(seed);
         let count = 1 + dice.below(60);
         let times = times(&mut dice, count, 5);
-        let may_be_visits = apart(&times);
-        let mut sent: Vec<Sent> = times.into_iter().map(|at_ms| any(&mut dice, at_ms)).collect();
-        if may_be_visits <= 16 {
+        let visits_max = count_apart(&times);
+        let mut sent: Vec<SentEvent> =
+            times.into_iter().map(|at_ms| random_event(&mut dice, at_ms)).collect();
+        if visits_max <= 16 {
             shuffle(&mut dice, &mut sent);
         }
         check(seed, &sent);
@@ -76,11 +78,11 @@ fn a_profile_says_what_a_list_of_all_events_says_in_whatever_order_they_come() {
 }
 
 #[test]
-fn any_number_of_visits_is_counted_where_events_come_in_order() {
+fn all_visits_are_counted_if_events_arrive_in_order() {
     for seed in 0..rounds(50) {
         let mut dice = Dice(seed);
         let times = times(&mut dice, 300, usize::MAX);
-        let sent: Vec<Sent> = times.into_iter().map(|at_ms| any(&mut dice, at_ms)).collect();
+        let sent: Vec<SentEvent> = times.into_iter().map(|at_ms| random_event(&mut dice, at_ms)).collect();
         check(seed, &sent);
     }
 }
@@ -88,9 +90,11 @@ fn any_number_of_visits_is_counted_where_events_come_in_order() {
 #[test]
 fn a_visit_ends_after_more_than_thirty_minutes_of_silence() {
     let visits = |silence_ms: i64| {
-        let mut world =
-            World::after(&[Sent::page("/", NOW_MS).of("v"), Sent::page("/", NOW_MS + silence_ms).of("v")]);
-        world.of_anon("v").expect("a profile").visits()
+        let mut world = World::after(&[
+            SentEvent::page("/", NOW_MS).of_anon("v"),
+            SentEvent::page("/", NOW_MS + silence_ms).of_anon("v"),
+        ]);
+        world.profile_of_anon("v").expect("a profile").visits()
     };
     assert_eq!(visits(30 * MINUTE_MS - 1), 1);
     assert_eq!(visits(30 * MINUTE_MS), 1);
@@ -98,9 +102,9 @@ fn a_visit_ends_after_more_than_thirty_minutes_of_silence() {
 }
 
 #[test]
-fn the_visit_that_begins_now_counts_where_nothing_was_recorded_for_thirty_minutes() {
-    let mut world = World::after(&[Sent::page("/", NOW_MS).of("v")]);
-    let profile = world.of_anon("v").expect("a profile");
+fn a_new_visit_is_counted_after_thirty_minutes_of_silence() {
+    let mut world = World::after(&[SentEvent::page("/", NOW_MS).of_anon("v")]);
+    let profile = world.profile_of_anon("v").expect("a profile");
     assert_eq!(profile.visits_at(NOW_MS - DAY_MS), 1);
     assert_eq!(profile.visits_at(NOW_MS), 1);
     assert_eq!(profile.visits_at(NOW_MS + 30 * MINUTE_MS), 1);
@@ -108,62 +112,63 @@ fn the_visit_that_begins_now_counts_where_nothing_was_recorded_for_thirty_minute
 }
 
 #[test]
-fn a_profile_event_is_neither_a_visit_nor_seen() {
-    let mut world = World::after(&[Sent::profile(json!({"set": {"plan": "gold"}}), NOW_MS).by("u")]);
-    let profile = world.of_user("u").expect("a profile");
-    assert_eq!((profile.visits(), profile.first_seen(), profile.last_seen()), (0, None, None));
+fn a_profile_event_is_neither_a_visit_nor_activity() {
+    let mut world =
+        World::after(&[SentEvent::profile(json!({"set": {"plan": "gold"}}), NOW_MS).of_user("u")]);
+    let profile = world.profile_of_user("u").expect("a profile");
+    assert_eq!((profile.visits(), profile.first_seen_ms(), profile.last_seen_ms()), (0, None, None));
     assert_eq!(profile.visits_at(NOW_MS), 1);
 }
 
 #[test]
-fn an_event_that_comes_late_joins_two_visits() {
-    let page = |minutes: i64| Sent::page("/", NOW_MS + minutes * MINUTE_MS).of("v");
+fn a_late_event_joins_two_visits() {
+    let page = |minutes: i64| SentEvent::page("/", NOW_MS + minutes * MINUTE_MS).of_anon("v");
     let mut world = World::after(&[page(0), page(50)]);
-    assert_eq!(world.of_anon("v").expect("a profile").visits(), 2);
+    assert_eq!(world.profile_of_anon("v").expect("a profile").visits(), 2);
     world.send(&page(25));
-    assert_eq!(world.of_anon("v").expect("a profile").visits(), 1);
+    assert_eq!(world.profile_of_anon("v").expect("a profile").visits(), 1);
 }
 
 #[test]
-fn of_what_happened_before_all_visits_that_are_kept_no_visit_is_made_once_earlier_ones_are_only_counted() {
-    let page = |days: i64| Sent::page("/", NOW_MS + days * DAY_MS).of("v");
-    let days: Vec<Sent> = (0..16).map(page).collect();
+fn an_event_before_all_kept_visits_makes_no_visit_once_some_are_dropped() {
+    let page = |days: i64| SentEvent::page("/", NOW_MS + days * DAY_MS).of_anon("v");
+    let days: Vec<SentEvent> = (0..16).map(page).collect();
     let mut world = World::after(&days);
     let mut visits = |days: i64| {
         world.send(&page(days));
-        world.of_anon("v").expect("a profile").visits()
+        world.profile_of_anon("v").expect("a profile").visits()
     };
-    // The seventeenth is known to be one; it is forgotten at once, being the oldest.
+    // The seventeenth visit is counted and then dropped at once, because it is the oldest.
     assert_eq!(visits(-1), 17);
     assert_eq!(visits(-2), 17);
     assert_eq!(visits(16), 18);
-    let profile = world.of_anon("v").expect("a profile");
-    assert_eq!((profile.page_views(), profile.first_seen()), (19, Some(NOW_MS - 2 * DAY_MS)));
+    let profile = world.profile_of_anon("v").expect("a profile");
+    assert_eq!((profile.page_views(), profile.first_seen_ms()), (19, Some(NOW_MS - 2 * DAY_MS)));
 }
 
 #[test]
-fn a_flagged_crawler_a_group_an_alias_and_what_was_erased_change_nothing() {
-    let user = |kind: Kind| Sent::new(kind, NOW_MS).of("v").by("u");
+fn crawler_group_alias_and_erased_records_change_no_profile() {
+    let user = |kind: RecordKind| SentEvent::new(kind, NOW_MS).of_anon("v").of_user("u");
     let mut world = World::after(&[
-        Sent { bot: true, ..Sent::page("/", NOW_MS).of("v") },
-        user(Kind::Group),
-        user(Kind::Alias),
-        user(Kind::Void),
-        user(Kind::Tombstone),
+        SentEvent { bot: true, ..SentEvent::page("/", NOW_MS).of_anon("v") },
+        user(RecordKind::Group),
+        user(RecordKind::Alias),
+        user(RecordKind::Void),
+        user(RecordKind::Tombstone),
     ]);
-    assert!(world.of_anon("v").is_none() && world.of_user("u").is_none());
+    assert!(world.profile_of_anon("v").is_none() && world.profile_of_user("u").is_none());
     assert_eq!(world.table.cost(), 0);
 }
 
 #[test]
-fn a_payload_that_cannot_be_read_leaves_what_the_columns_say() {
-    let mut world = World::after(&[Sent::page("/", NOW_MS).of("v").with(json!([]))]);
-    assert_eq!(world.of_anon("v").expect("a profile").page_views(), 1);
+fn an_event_with_an_unreadable_payload_still_counts() {
+    let mut world = World::after(&[SentEvent::page("/", NOW_MS).of_anon("v").with(json!([]))]);
+    assert_eq!(world.profile_of_anon("v").expect("a profile").page_views(), 1);
 }
 
 #[test]
-fn what_one_site_records_another_does_not_know() {
+fn sites_do_not_share_visitors() {
     let mut world = World::new();
-    world.send_to("other", &Sent::page("/", NOW_MS).of("v"));
-    assert!(world.of_anon("v").is_none());
+    world.send_to("other", &SentEvent::page("/", NOW_MS).of_anon("v"));
+    assert!(world.profile_of_anon("v").is_none());
 }

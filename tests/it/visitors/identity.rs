@@ -1,59 +1,59 @@
-//! Who is who: several devices, several users, against lists that move.
+//! Identity: several devices and several users, compared with a model made of lists.
 
 use std::collections::BTreeMap;
 
-use parallax::visitors::log::Kind;
+use parallax::testing::visitors::log::RecordKind;
 use serde_json::json;
 
 use super::model::Person;
-use super::{DAY_MS, Dice, MINUTE_MS, NOW_MS, Sent, World, rounds, shuffle};
+use super::{DAY_MS, Dice, MINUTE_MS, NOW_MS, SentEvent, World, rounds, shuffle};
 
-/// Everybody, by the laws as they are written.
+/// A model of all visitors that follows the written rules literally.
 #[derive(Default)]
-struct Everybody {
+struct VisitorModel {
     anonymous: BTreeMap<String, Person>,
     users: BTreeMap<String, Person>,
-    tied: BTreeMap<String, String>,
+    linked: BTreeMap<String, String>,
 }
 
-impl Everybody {
-    fn send(&mut self, sent: &Sent) {
+impl VisitorModel {
+    fn send(&mut self, sent: &SentEvent) {
         let previous = sent.payload.get("previousId").and_then(|id| id.as_str());
         match (sent.kind, &sent.anon_id, &sent.user_id, previous) {
-            (Kind::Alias, _, Some(user), Some(previous)) if self.is_free(previous) => {
-                self.tie(previous, user);
+            (RecordKind::Alias, _, Some(user), Some(previous)) if self.is_free(previous) => {
+                self.link(previous, user);
                 self.user(user).sent.push(sent.clone());
             }
-            (Kind::Alias, ..) => {}
-            (Kind::Identify, Some(anon), Some(user), _) => {
-                self.tie(anon, user);
+            (RecordKind::Alias, ..) => {}
+            (RecordKind::Identify, Some(anon), Some(user), _) => {
+                self.link(anon, user);
                 self.user(user).sent.push(sent.clone());
             }
-            (_, Some(anon), ..) => self.of(anon).sent.push(sent.clone()),
+            (_, Some(anon), ..) => self.owner_of(anon).sent.push(sent.clone()),
             (_, None, Some(user), _) => self.user(user).sent.push(sent.clone()),
             _ => {}
         }
     }
 
-    /// Whether an id is no user's, nor has one.
+    /// Returns whether an ID belongs to no user and is not linked to one.
     fn is_free(&self, id: &str) -> bool {
-        !self.tied.contains_key(id) && !self.users.contains_key(id)
+        !self.linked.contains_key(id) && !self.users.contains_key(id)
     }
 
     fn user(&mut self, id: &str) -> &mut Person {
         self.users.entry(id.to_owned()).or_insert_with(|| Person::user(id))
     }
 
-    fn of(&mut self, anon: &str) -> &mut Person {
-        match self.tied.get(anon).cloned() {
+    fn owner_of(&mut self, anon: &str) -> &mut Person {
+        match self.linked.get(anon).cloned() {
             Some(user) => self.user(&user),
             None => self.anonymous.entry(anon.to_owned()).or_insert_with(|| Person::anonymous(anon)),
         }
     }
 
-    fn tie(&mut self, anon: &str, user: &str) {
+    fn link(&mut self, anon: &str, user: &str) {
         self.users.values_mut().for_each(|person| person.anon_ids.retain(|id| id != anon));
-        self.tied.insert(anon.to_owned(), user.to_owned());
+        self.linked.insert(anon.to_owned(), user.to_owned());
         let own = self.anonymous.remove(anon);
         let person = self.user(user);
         person.anon_ids.push(anon.to_owned());
@@ -62,134 +62,138 @@ impl Everybody {
 
     fn check(&self, world: &mut World, context: &str) {
         for (id, person) in &self.anonymous {
-            assert_eq!(world.shown_anon(id), Some(person.shown()), "{id}: {context}");
+            assert_eq!(world.view_anon(id), Some(person.view()), "{id}: {context}");
         }
         for (id, person) in &self.users {
-            assert_eq!(world.shown_user(id), Some(person.shown()), "{id}: {context}");
+            assert_eq!(world.view_user(id), Some(person.view()), "{id}: {context}");
         }
-        for (id, user) in &self.tied {
-            let found = world.of_anon(id).and_then(|profile| profile.user_id().map(str::to_owned));
+        for (id, user) in &self.linked {
+            let found = world.profile_of_anon(id).and_then(|profile| profile.user_id().map(str::to_owned));
             assert_eq!(found.as_ref(), Some(user), "{id}: {context}");
         }
     }
 }
 
-/// One of four devices, one of three users; each event has a time of its own within six hours.
-fn any(dice: &mut Dice, number: usize) -> Sent {
+/// Returns an event of one of four devices and one of three users. Each event has its own time within six
+/// hours.
+fn random_event(dice: &mut Dice, number: usize) -> SentEvent {
     let at_ms = NOW_MS + 1000 * dice.below(6 * 3600) as i64 + number as i64;
     let anon = format!("device-{}", dice.below(4));
     let user = format!("user-{}", dice.below(3));
     match dice.below(12) {
         0..3 => {
             let campaign = json!({"context": {"campaign": {"source": format!("{at_ms}")}}});
-            Sent::page("/a", at_ms).of(&anon).with(campaign)
+            SentEvent::page("/a", at_ms).of_anon(&anon).with(campaign)
         }
-        3..5 => Sent::track("Paid", at_ms).of(&anon),
-        // The user beside an event only names the visitor.
-        5 => Sent::track("Viewed", at_ms).of(&anon).by(&user),
-        6 => Sent::page("/b", at_ms).by(&user),
-        7..9 => Sent::identify(&json!({"plan": at_ms}), at_ms).of(&anon).by(&user),
-        9 => Sent::identify(&json!({"city": at_ms}), at_ms).of(&anon),
-        10 => Sent::profile(json!({"unset": ["plan"]}), at_ms).by(&user),
-        _ => Sent::alias(dice.of::<&str>(&[anon.as_str(), user.as_str(), "stranger"]), at_ms).by(&user),
+        3..5 => SentEvent::track("Paid", at_ms).of_anon(&anon),
+        // The user ID of such an event only names the visitor. It links nothing.
+        5 => SentEvent::track("Viewed", at_ms).of_anon(&anon).of_user(&user),
+        6 => SentEvent::page("/b", at_ms).of_user(&user),
+        7..9 => SentEvent::identify(&json!({"plan": at_ms}), at_ms).of_anon(&anon).of_user(&user),
+        9 => SentEvent::identify(&json!({"city": at_ms}), at_ms).of_anon(&anon),
+        10 => SentEvent::profile(json!({"unset": ["plan"]}), at_ms).of_user(&user),
+        _ => SentEvent::alias(dice.pick::<&str>(&[anon.as_str(), user.as_str(), "stranger"]), at_ms)
+            .of_user(&user),
     }
 }
 
 #[test]
-fn counts_add_nothing_tied_is_lost_and_two_users_never_become_one() {
+fn linked_histories_add_up_and_two_users_never_merge() {
     for seed in 0..rounds(40) {
         let mut dice = Dice(seed);
-        let (mut world, mut everybody) = (World::new(), Everybody::default());
-        let sent: Vec<Sent> = (0..dice.below(60)).map(|number| any(&mut dice, number)).collect();
+        let (mut world, mut model) = (World::new(), VisitorModel::default());
+        let sent: Vec<SentEvent> =
+            (0..dice.below(60)).map(|number| random_event(&mut dice, number)).collect();
         for (number, one) in sent.iter().enumerate() {
             world.send(one);
-            everybody.send(one);
-            everybody.check(&mut world, &format!("seed {seed}, event {number} of {sent:#?}"));
+            model.send(one);
+            model.check(&mut world, &format!("seed {seed}, event {number} of {sent:#?}"));
         }
-        let pages = sent.iter().filter(|sent| sent.kind == Kind::Page).count() as u64;
-        let people = everybody.users.values().chain(everybody.anonymous.values());
-        assert_eq!(people.map(|person| person.shown().page_views).sum::<u64>(), pages, "seed {seed}");
+        let pages = sent.iter().filter(|sent| sent.kind == RecordKind::Page).count() as u64;
+        let people = model.users.values().chain(model.anonymous.values());
+        assert_eq!(people.map(|person| person.view().page_views).sum::<u64>(), pages, "seed {seed}");
     }
 }
 
 #[test]
-fn when_the_devices_of_one_user_identify_makes_no_difference() {
+fn the_order_in_which_devices_identify_makes_no_difference() {
     for seed in 0..rounds(100) {
         let mut dice = Dice(seed);
         let mut sent = Vec::new();
         for device in 0..1 + dice.below(3) {
             let anon = format!("device-{device}");
-            // Each device on a day of its own: visits at one time on two devices are two. Two hours and a half, so that in no
-            // order more than 16 visits are known at once.
+            // Each device has its own day, because simultaneous visits on two devices count as two. All times
+            // are within two and a half hours, so that no order of arrival makes more than 16 visits at once.
             let day_ms = NOW_MS + device as i64 * DAY_MS;
             let at_ms = |dice: &mut Dice, number: i64| day_ms + dice.below(150) as i64 * MINUTE_MS + number;
             for number in 0..dice.below(10) as i64 {
-                sent.push(Sent::page("/a", at_ms(&mut dice, 3 * number)).of(&anon));
+                sent.push(SentEvent::page("/a", at_ms(&mut dice, 3 * number)).of_anon(&anon));
                 let traits = json!({"plan": number});
-                sent.push(Sent::identify(&traits, at_ms(&mut dice, 3 * number + 1)).of(&anon));
+                sent.push(SentEvent::identify(&traits, at_ms(&mut dice, 3 * number + 1)).of_anon(&anon));
             }
-            sent.push(Sent::identify(&json!({}), at_ms(&mut dice, 100)).of(&anon).by("u"));
+            sent.push(SentEvent::identify(&json!({}), at_ms(&mut dice, 100)).of_anon(&anon).of_user("u"));
         }
-        let shown = |sent: &[Sent]| {
-            let mut shown = World::after(sent).shown_user("u").expect("a profile");
-            // In the order in which they were tied.
-            shown.anon_ids.sort();
-            shown
+        let view = |sent: &[SentEvent]| {
+            let mut view = World::after(sent).view_user("u").expect("a profile");
+            // The IDs are in the order in which they were linked.
+            view.anon_ids.sort();
+            view
         };
-        let first = shown(&sent);
+        let first = view(&sent);
         shuffle(&mut dice, &mut sent);
-        assert_eq!(shown(&sent), first, "seed {seed}");
+        assert_eq!(view(&sent), first, "seed {seed}");
     }
 }
 
 #[test]
-fn visits_at_one_time_on_two_devices_are_two() {
+fn simultaneous_visits_on_two_devices_count_as_two() {
     let mut world = World::after(&[
-        Sent::page("/", NOW_MS).by("u"),
-        Sent::page("/", NOW_MS).of("v"),
-        Sent::identify(&json!({}), NOW_MS).of("v").by("u"),
+        SentEvent::page("/", NOW_MS).of_user("u"),
+        SentEvent::page("/", NOW_MS).of_anon("v"),
+        SentEvent::identify(&json!({}), NOW_MS).of_anon("v").of_user("u"),
     ]);
-    assert_eq!(world.of_user("u").expect("a profile").visits(), 2);
+    assert_eq!(world.profile_of_user("u").expect("a profile").visits(), 2);
 }
 
 #[test]
-fn an_id_that_identifies_as_another_user_belongs_to_that_one_and_its_history_stays() {
-    let identify = |user: &str| Sent::identify(&json!({}), NOW_MS).of("v").by(user);
-    let page = |minutes: i64| Sent::page("/", NOW_MS + minutes * MINUTE_MS).of("v");
+fn a_device_moves_to_its_new_user_and_its_history_stays() {
+    let identify = |user: &str| SentEvent::identify(&json!({}), NOW_MS).of_anon("v").of_user(user);
+    let page = |minutes: i64| SentEvent::page("/", NOW_MS + minutes * MINUTE_MS).of_anon("v");
     let mut world = World::after(&[page(0), identify("one"), page(1), identify("two"), page(2)]);
-    let one = world.shown_user("one").expect("a profile");
+    let one = world.view_user("one").expect("a profile");
     assert_eq!((one.page_views, one.anon_ids), (2, vec![]));
-    let two = world.shown_user("two").expect("a profile");
+    let two = world.view_user("two").expect("a profile");
     assert_eq!((two.page_views, two.anon_ids), (1, vec!["v".to_owned()]));
 }
 
 #[test]
-fn only_an_identify_with_both_ids_ties() {
+fn only_an_identify_with_both_ids_links_them() {
     let mut world = World::after(&[
-        Sent::page("/", NOW_MS).of("v").by("u"),
-        Sent::track("Paid", NOW_MS).of("v").by("u"),
-        Sent::profile(json!({"set": {"a": 1}}), NOW_MS).of("v").by("u"),
-        Sent::identify(&json!({}), NOW_MS).of("v"),
-        Sent::identify(&json!({}), NOW_MS).by("u"),
+        SentEvent::page("/", NOW_MS).of_anon("v").of_user("u"),
+        SentEvent::track("Paid", NOW_MS).of_anon("v").of_user("u"),
+        SentEvent::profile(json!({"set": {"a": 1}}), NOW_MS).of_anon("v").of_user("u"),
+        SentEvent::identify(&json!({}), NOW_MS).of_anon("v"),
+        SentEvent::identify(&json!({}), NOW_MS).of_user("u"),
     ]);
-    assert_eq!(world.of_anon("v").expect("a profile").user_id(), None);
-    let user = world.shown_user("u").expect("a profile");
+    assert_eq!(world.profile_of_anon("v").expect("a profile").user_id(), None);
+    let user = world.view_user("u").expect("a profile");
     assert_eq!((user.page_views, user.anon_ids), (0, vec![]));
 }
 
 #[test]
-fn an_alias_of_what_is_no_anonymous_id_ties_nothing() {
+fn an_alias_of_an_invalid_anonymous_id_links_nothing() {
     for previous in ["", "anonymous", "zwei wörter", &"x".repeat(129)] {
-        let mut world = World::after(&[Sent::alias(previous, NOW_MS).by("u")]);
-        assert!(world.of_user("u").is_none(), "{previous}");
+        let mut world = World::after(&[SentEvent::alias(previous, NOW_MS).of_user("u")]);
+        assert!(world.profile_of_user("u").is_none(), "{previous}");
     }
-    let mut world = World::after(&[Sent::alias(&"x".repeat(128), NOW_MS).by("u")]);
-    assert_eq!(world.of_user("u").expect("a profile").anon_ids().count(), 1);
+    let mut world = World::after(&[SentEvent::alias(&"x".repeat(128), NOW_MS).of_user("u")]);
+    assert_eq!(world.profile_of_user("u").expect("a profile").anon_ids().count(), 1);
 }
 
 #[test]
-fn an_anonymous_id_and_a_user_id_of_one_text_are_two() {
-    let mut world = World::after(&[Sent::page("/", NOW_MS).of("x"), Sent::page("/", NOW_MS).by("x")]);
-    assert_eq!(world.of_anon("x").expect("a profile").page_views(), 1);
-    assert_eq!(world.of_user("x").expect("a profile").page_views(), 1);
+fn equal_anonymous_and_user_ids_are_two_visitors() {
+    let mut world =
+        World::after(&[SentEvent::page("/", NOW_MS).of_anon("x"), SentEvent::page("/", NOW_MS).of_user("x")]);
+    assert_eq!(world.profile_of_anon("x").expect("a profile").page_views(), 1);
+    assert_eq!(world.profile_of_user("x").expect("a profile").page_views(), 1);
 }

@@ -1,22 +1,22 @@
-//! What counts as a touch, and what is kept of it.
+//! Touches: the events that make one, and the texts that it keeps.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::shown::{Brought, brought};
-use super::{NOW_MS, Sent, World};
+use super::shown::{TouchView, touch_view};
+use super::{NOW_MS, SentEvent, World};
 use crate::dice::Dice;
 
-fn touch(payload: Value) -> Option<Brought> {
-    let mut world = World::after(&[Sent::page("/landing", NOW_MS).of("v").with(payload)]);
-    let profile = world.of_anon("v").expect("a profile");
-    let touch = profile.last_touch().map(brought);
-    assert_eq!(touch, profile.first_touch().map(brought));
+fn touch(payload: Value) -> Option<TouchView> {
+    let mut world = World::after(&[SentEvent::page("/landing", NOW_MS).of_anon("v").with(payload)]);
+    let profile = world.profile_of_anon("v").expect("a profile");
+    let touch = profile.last_touch().map(touch_view);
+    assert_eq!(touch, profile.first_touch().map(touch_view));
     touch
 }
 
-/// Source, medium, campaign, term, content, referrer.
+/// Returns source, medium, campaign, term, content and referrer of the touch.
 fn texts(payload: Value) -> Option<[Option<String>; 6]> {
     let (texts, at_ms) = touch(payload)?;
     let [source, medium, campaign, term, content, referrer, landing] = texts;
@@ -38,26 +38,26 @@ fn a_campaign_of_the_context_is_a_touch() {
 }
 
 #[test]
-fn else_the_campaign_of_the_url_is_one() {
+fn the_url_campaign_is_a_touch_if_the_context_has_none() {
     let url =
         "https://acme.example/x?utm_source=a%20b&utm_medium=c+d&utm_campaign=&utm_term=t#utm_content=no";
-    let wanted = expected(["a b", "c d", "", "t", "", ""]);
-    assert_eq!(texts(json!({"properties": {"url": url}})), wanted);
-    assert_eq!(texts(json!({"context": {"page": {"url": url}}})), wanted);
+    let campaign_touch = expected(["a b", "c d", "", "t", "", ""]);
+    assert_eq!(texts(json!({"properties": {"url": url}})), campaign_touch);
+    assert_eq!(texts(json!({"context": {"page": {"url": url}}})), campaign_touch);
     assert_eq!(texts(json!({"properties": {"url": "https://acme.example/x?a=b"}})), None);
     let both = json!({"properties": {"url": url}, "context": {"campaign": {"name": "spring"}}});
     assert_eq!(texts(both), expected(["", "", "spring", "", "", ""]));
 }
 
 #[test]
-fn a_referrer_on_another_host_is_one() {
+fn a_referrer_on_another_host_is_a_touch() {
     let page = |url: &str, referrer: &str| texts(json!({"properties": {"url": url, "referrer": referrer}}));
-    let wanted = expected(["", "", "", "", "", "https://search.example/?q=x"]);
-    assert_eq!(page("https://acme.example/x", "https://search.example/?q=x"), wanted);
+    let campaign_touch = expected(["", "", "", "", "", "https://search.example/?q=x"]);
+    assert_eq!(page("https://acme.example/x", "https://search.example/?q=x"), campaign_touch);
     assert_eq!(page("https://acme.example/x", "https://ACME.example:8443/y"), None);
     assert_eq!(page("https://me:pw@acme.example/x", "https://acme.example"), None);
     assert_eq!(page("https://[2001:db8::1]:8443/x", "https://[2001:db8::1]/y"), None);
-    // Nothing says whose these are.
+    // A relative URL does not name its host.
     assert_eq!(page("/x", "https://search.example/"), None);
     assert_eq!(page("https://acme.example/x", "/y"), None);
     let context =
@@ -66,7 +66,7 @@ fn a_referrer_on_another_host_is_one() {
 }
 
 #[test]
-fn a_campaign_keeps_its_referrer_only_where_that_is_another_s() {
+fn a_campaign_keeps_only_a_referrer_on_another_host() {
     let page = |referrer: &str| {
         let properties = json!({"url": "https://acme.example/?utm_source=s", "referrer": referrer});
         texts(json!({ "properties": properties }))
@@ -76,29 +76,31 @@ fn a_campaign_keeps_its_referrer_only_where_that_is_another_s() {
 }
 
 #[test]
-fn only_a_page_is_a_touch() {
+fn only_a_page_view_is_a_touch() {
     let campaign = json!({"context": {"campaign": {"name": "spring"}}});
     let mut world = World::after(&[
-        Sent::track("Viewed", NOW_MS).of("v").with(campaign.clone()),
-        Sent::identify(&json!({}), NOW_MS).of("v").with(campaign),
+        SentEvent::track("Viewed", NOW_MS).of_anon("v").with(campaign.clone()),
+        SentEvent::identify(&json!({}), NOW_MS).of_anon("v").with(campaign),
     ]);
-    assert_eq!(world.of_anon("v").expect("a profile").first_touch(), None);
+    assert_eq!(world.profile_of_anon("v").expect("a profile").first_touch(), None);
 }
 
 #[test]
-fn of_two_touches_of_one_time_the_first_stays_the_first_and_the_last_becomes_the_last() {
-    let page =
-        |name: &str| Sent::page("/", NOW_MS).of("v").with(json!({"context": {"campaign": {"name": name}}}));
+fn of_simultaneous_touches_the_first_and_the_last_are_kept() {
+    let page = |name: &str| {
+        SentEvent::page("/", NOW_MS).of_anon("v").with(json!({"context": {"campaign": {"name": name}}}))
+    };
     let mut world = World::after(&[page("one"), page("two"), page("three")]);
-    let profile = world.of_anon("v").expect("a profile");
+    let profile = world.profile_of_anon("v").expect("a profile");
     let names = (profile.first_touch(), profile.last_touch());
     assert_eq!(names.0.and_then(|touch| touch.campaign), Some("one"));
     assert_eq!(names.1.and_then(|touch| touch.campaign), Some("three"));
 }
 
-/// The least time of a few that a page takes whose payload says `text` so often.
-fn least_time(text: &str, times: usize) -> Duration {
-    let sent = Sent::page("/landing", NOW_MS).of("v").with(json!({"context": {"x": text.repeat(times)}}));
+/// Returns the shortest of five times for folding a page view whose payload repeats `text` `times` times.
+fn shortest_fold(text: &str, times: usize) -> Duration {
+    let sent =
+        SentEvent::page("/landing", NOW_MS).of_anon("v").with(json!({"context": {"x": text.repeat(times)}}));
     let fold = || {
         let begun = Instant::now();
         World::after(std::slice::from_ref(&sent));
@@ -108,16 +110,16 @@ fn least_time(text: &str, times: usize) -> Duration {
 }
 
 #[test]
-fn a_text_full_of_what_begins_a_url_takes_as_long_as_it_is_long() {
+fn a_text_full_of_url_prefixes_takes_linear_time() {
     for text in ["://", "://a", "/", "//", "://@:]"] {
-        let (short, long) = (least_time(text, 4_000), least_time(text, 64_000));
-        // Sixteen times where each byte takes as long as any other, 256 times where each makes all others be looked at.
+        let (short, long) = (shortest_fold(text, 4_000), shortest_fold(text, 64_000));
+        // The text is 16 times as long. Linear time grows by 16, quadratic time by 256.
         assert!(long < 64 * short, "{text}: {short:?} and {long:?}");
     }
 }
 
 #[test]
-fn a_page_is_a_touch_or_not_whether_its_text_has_to_be_parsed_or_does_not() {
+fn a_touch_is_the_same_if_the_payload_has_to_be_parsed() {
     let urls = [
         "https://acme.example/x",
         "https://acme.example",
@@ -140,10 +142,10 @@ fn a_page_is_a_touch_or_not_whether_its_text_has_to_be_parsed_or_does_not() {
     let mut dice = Dice(7);
     let mut touches = 0;
     for _ in 0..3000 {
-        let mut url = || *dice.of(&urls);
+        let mut url = || *dice.pick(&urls);
         let mut payload =
             json!({"properties": {"url": url(), "referrer": url()}, "context": {"page": {"url": url()}}});
-        let mut some = |member: &str, value: Value| {
+        let mut add_sometimes = |member: &str, value: Value| {
             if dice.below(4) == 0 {
                 payload
                     .pointer_mut(member)
@@ -152,13 +154,13 @@ fn a_page_is_a_touch_or_not_whether_its_text_has_to_be_parsed_or_does_not() {
                     .extend([("campaign".to_owned(), value)]);
             }
         };
-        some("/context", json!({"source": "mail"}));
-        some("/properties", json!("spring"));
-        let told = touch(payload.clone());
-        touches += usize::from(told.is_some());
-        // What is escaped is always parsed.
+        add_sometimes("/context", json!({"source": "mail"}));
+        add_sometimes("/properties", json!("spring"));
+        let without_parsing = touch(payload.clone());
+        touches += usize::from(without_parsing.is_some());
+        // A payload with an escape is always parsed.
         payload["note"] = json!("\\");
-        assert_eq!(told, touch(payload.clone()), "{payload}");
+        assert_eq!(without_parsing, touch(payload.clone()), "{payload}");
     }
     assert!((500..2500).contains(&touches), "{touches}");
 }

@@ -1,28 +1,28 @@
-//! Traits: what each operation does, in order and late.
+//! Traits: the effect of each operation, in order and late.
 
 use serde_json::{Value, json};
 
-use super::{Counted, Dice, NOW_MS, Sent, World, rounds, shuffle};
+use super::{Dice, FoldCounts, NOW_MS, SentEvent, World, rounds, shuffle};
 
-/// Operations of user `u`, each so many milliseconds after the hour.
-fn after(operations: &[(i64, Value)]) -> (Value, Counted) {
-    let sent: Vec<Sent> = operations
+/// Applies operations to user `u`, each at so many milliseconds after `NOW_MS`. Returns traits and counts.
+fn after(operations: &[(i64, Value)]) -> (Value, FoldCounts) {
+    let sent: Vec<SentEvent> = operations
         .iter()
-        .map(|(at_ms, operation)| Sent::profile(operation.clone(), NOW_MS + at_ms).by("u"))
+        .map(|(at_ms, operation)| SentEvent::profile(operation.clone(), NOW_MS + at_ms).of_user("u"))
         .collect();
     let mut world = World::after(&sent);
-    let traits = world.shown_user("u").expect("a profile").traits;
-    (traits.into_iter().collect(), world.counted)
+    let traits = world.view_user("u").expect("a profile").traits;
+    (traits.into_iter().collect(), world.counts)
 }
 
 fn traits(operations: &[(i64, Value)]) -> Value {
-    let (traits, counted) = after(operations);
-    assert_eq!(counted, Counted::default(), "{operations:?}");
+    let (traits, counts) = after(operations);
+    assert_eq!(counts, FoldCounts::default(), "{operations:?}");
     traits
 }
 
 #[test]
-fn operations_are_applied_in_their_own_order_whatever_theirs() {
+fn operations_run_in_a_fixed_order_regardless_of_member_order() {
     let all = json!({
         "remove": {"l": ["b"]}, "union": {"l": ["b", "c"]}, "append": {"l": "b"}, "increment": {"n": 2},
         "unset": ["gone"], "setOnce": {"gone": 1, "n": 9, "kept": 7}, "set": {"n": 40, "l": ["a"]}
@@ -31,7 +31,7 @@ fn operations_are_applied_in_their_own_order_whatever_theirs() {
 }
 
 #[test]
-fn what_is_absent_is_nothing_to_add_to() {
+fn an_absent_or_null_trait_counts_as_empty() {
     let all = json!({"increment": {"n": 1.5}, "append": {"a": 1, "b": [1, 1]}, "union": {"c": [1, 1.0, 2]},
         "remove": {"d": [1]}});
     assert_eq!(traits(&[(0, all)]), json!({"n": 1.5, "a": [1], "b": [1, 1], "c": [1, 2]}));
@@ -47,28 +47,28 @@ fn an_operation_on_a_value_of_another_type_is_skipped_and_counted() {
         "increment": {"text": 1, "list": 1}, "append": {"text": 1, "number": 1},
         "union": {"text": [1]}, "remove": {"number": [1], "list": [1]}
     });
-    let (traits, counted) = after(&[(0, set), (1, wrong)]);
+    let (traits, counts) = after(&[(0, set), (1, wrong)]);
     assert_eq!(traits, json!({"text": "t", "list": [], "number": 1}));
-    assert_eq!(counted, Counted { operations_of_another_type: 6, ..Counted::default() });
+    assert_eq!(counts, FoldCounts { type_mismatches: 6, ..FoldCounts::default() });
 }
 
 #[test]
-fn a_sum_beyond_all_numbers_is_skipped_and_counted() {
+fn an_overflowing_sum_is_skipped_and_counted() {
     let most = json!({"increment": {"n": 1.7e308}});
-    let (traits, counted) = after(&[(0, most.clone()), (1, most)]);
+    let (traits, counts) = after(&[(0, most.clone()), (1, most)]);
     assert_eq!(traits, json!({"n": 1.7e308}));
-    assert_eq!(counted.operations_of_another_type, 1);
+    assert_eq!(counts.type_mismatches, 1);
 }
 
 #[test]
-fn equal_members_are_equal_in_any_order_of_theirs() {
+fn list_items_are_equal_in_any_member_order() {
     let set = json!({"set": {"l": [{"a": 1, "b": [2]}]}});
     let union = json!({"union": {"l": [{"b": [2], "a": 1.0}, {"a": 2}]}});
     assert_eq!(traits(&[(0, set), (1, union)]), json!({"l": [{"a": 1, "b": [2]}, {"a": 2}]}));
 }
 
 #[test]
-fn the_newest_write_stands_and_of_one_time_the_later() {
+fn the_newest_write_wins_and_of_equal_times_the_later_arrival() {
     let set = |value: i64| json!({"set": {"n": value}});
     assert_eq!(traits(&[(5, set(5)), (3, set(3))]), json!({"n": 5}));
     assert_eq!(traits(&[(5, set(5)), (5, set(3))]), json!({"n": 3}));
@@ -102,27 +102,27 @@ fn increments_add_up_in_any_order() {
 }
 
 #[test]
-fn an_operation_that_comes_late_changes_what_stands() {
+fn a_late_operation_changes_the_current_value() {
     let set = json!({"set": {"n": 10, "l": [1]}});
     let late = json!({"increment": {"n": 1}, "append": {"l": 2}});
     assert_eq!(traits(&[(5, set.clone()), (3, late.clone())]), json!({"n": 11, "l": [1, 2]}));
-    // And does not make it older.
+    // The late operations do not make the trait older.
     let other = json!({"set": {"n": 0}});
     assert_eq!(traits(&[(5, set), (3, late), (4, other)])["n"], json!(11));
 }
 
 #[test]
-fn the_first_set_once_stands() {
+fn the_first_set_once_to_arrive_wins() {
     let once = |value: i64| json!({"setOnce": {"n": value}});
     assert_eq!(traits(&[(5, once(1)), (3, once(2)), (7, once(3))]), json!({"n": 1}));
 }
 
 #[test]
-fn an_identify_sets_its_traits_and_no_operation() {
+fn identify_applies_only_traits_and_profile_only_operations() {
     let payload = json!({"traits": {"a": 1}, "set": {"b": 1}});
-    let mut world = World::after(&[Sent::identify(&json!({}), NOW_MS).by("u").with(payload)]);
-    assert_eq!(json!(world.shown_user("u").expect("a profile").traits), json!({"a": 1}));
+    let mut world = World::after(&[SentEvent::identify(&json!({}), NOW_MS).of_user("u").with(payload)]);
+    assert_eq!(json!(world.view_user("u").expect("a profile").traits), json!({"a": 1}));
     let payload = json!({"traits": {"a": 1}, "set": {"b": 1}});
-    let mut world = World::after(&[Sent::profile(payload, NOW_MS).by("u")]);
-    assert_eq!(json!(world.shown_user("u").expect("a profile").traits), json!({"b": 1}));
+    let mut world = World::after(&[SentEvent::profile(payload, NOW_MS).of_user("u")]);
+    assert_eq!(json!(world.view_user("u").expect("a profile").traits), json!({"b": 1}));
 }

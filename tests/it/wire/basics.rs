@@ -1,38 +1,39 @@
-//! HTTP for well-formed clients: what stays open, what closes, and in what order answers come.
+//! HTTP for well-formed clients: persistent connections, closing, pipelining, methods and problem documents.
 
 use serde_json::json;
 
-use super::{Shared, lasting, page, problem, serving};
+use super::{SharedServer, comparable, page, problem, start_server};
 use crate::harness::{Client, Response};
 
-static SERVER: Shared = Shared::new(|| serving(&[page("/", json!({})), page("/:n", json!({}))]));
+static SERVER: SharedServer =
+    SharedServer::new(|| start_server(&[page("/", json!({})), page("/:n", json!({}))]));
 
 const LAYOUT: &str = "/v1/resolve?site=acme&route=/&variants=";
 
-/// What comes for these bytes until the server closes.
-fn rest(bytes: &str) -> String {
+/// Sends these bytes and returns the bytes that the server sends before it closes.
+fn read_until_close(bytes: &str) -> String {
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
     client.send(bytes.as_bytes());
-    String::from_utf8(client.rest()).expect("UTF-8")
+    String::from_utf8(client.read_to_end()).expect("UTF-8")
 }
 
 #[test]
-fn a_connection_serves_request_after_request() {
+fn a_connection_serves_several_requests() {
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
-    let first = lasting(client.request("GET", LAYOUT, &[]));
+    let first = comparable(client.request("GET", LAYOUT, &[]));
     assert_eq!((first.status, first.field("connection")), (200, None));
     for _ in 0..50 {
-        assert_eq!(lasting(client.request("GET", LAYOUT, &[])), first);
+        assert_eq!(comparable(client.request("GET", LAYOUT, &[])), first);
     }
     assert_eq!(client.request("GET", "/v1/nothing", &[]).status, 404);
     assert_eq!(client.request("HEAD", LAYOUT, &[]).status, 200);
-    assert_eq!(lasting(client.request("GET", LAYOUT, &[("Connection", "keep-alive")])), first);
+    assert_eq!(comparable(client.request("GET", LAYOUT, &[("Connection", "keep-alive")])), first);
 }
 
 #[test]
-fn requests_sent_together_are_answered_in_their_order() {
+fn pipelined_requests_are_answered_in_order() {
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
     let request = |n: usize| match n % 4 {
@@ -61,16 +62,16 @@ fn requests_sent_together_are_answered_in_their_order() {
 }
 
 #[test]
-fn a_request_may_come_in_any_two_parts() {
+fn a_request_may_arrive_in_two_parts() {
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
-    let whole = lasting(client.request("GET", LAYOUT, &[]));
+    let whole = comparable(client.request("GET", LAYOUT, &[]));
     let request = format!("GET {LAYOUT} HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
     for at in 1..request.len() {
         let (first, second) = request.split_at(at);
         client.send(first.as_bytes());
         client.send(second.as_bytes());
-        assert_eq!(lasting(client.response(false)), whole, "split at {at}");
+        assert_eq!(comparable(client.response(false)), whole, "split at {at}");
     }
 }
 
@@ -78,19 +79,19 @@ fn a_request_may_come_in_any_two_parts() {
 fn the_body_of_a_get_is_skipped() {
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
-    let whole = lasting(client.request("GET", LAYOUT, &[]));
+    let whole = comparable(client.request("GET", LAYOUT, &[]));
     for body in ["x", "GET / HTTP/1.1\r\n\r\n", &"b".repeat(20_000)] {
         let length = body.len().to_string();
         client.send(
             format!("GET {LAYOUT} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{body}").as_bytes(),
         );
-        assert_eq!(lasting(client.response(false)), whole);
+        assert_eq!(comparable(client.response(false)), whole);
     }
-    assert_eq!(lasting(client.request("GET", LAYOUT, &[("Content-Length", "0")])), whole);
+    assert_eq!(comparable(client.request("GET", LAYOUT, &[("Content-Length", "0")])), whole);
 }
 
 #[test]
-fn connection_close_is_heard_in_any_case_among_others() {
+fn connection_close_is_case_insensitive_and_may_be_in_a_list() {
     for value in ["close", "Close", "keep-alive, close", "CLOSE , te"] {
         let server = SERVER.get();
         let mut client = Client::to(server.edge);
@@ -110,16 +111,16 @@ fn connection_close_is_heard_in_any_case_among_others() {
 }
 
 #[test]
-fn requests_behind_a_close_are_not_answered() {
+fn requests_after_connection_close_are_not_answered() {
     let get = |more: &str| format!("GET {LAYOUT} HTTP/1.1\r\nHost: a\r\n{more}\r\n");
-    let text = rest(&format!("{}{}{}", get(""), get("Connection: close\r\n"), get("")));
+    let text = read_until_close(&format!("{}{}{}", get(""), get("Connection: close\r\n"), get("")));
     assert_eq!(text.matches("HTTP/1.1 200 OK").count(), 2);
 }
 
 #[test]
-fn http_1_0_is_answered_as_1_1_and_closed() {
+fn an_http_1_0_request_gets_an_http_1_1_response_and_a_close() {
     for fields in ["", "Host: a\r\n", "Connection: keep-alive\r\n"] {
-        let text = rest(&format!("GET {LAYOUT} HTTP/1.0\r\n{fields}\r\n"));
+        let text = read_until_close(&format!("GET {LAYOUT} HTTP/1.0\r\n{fields}\r\n"));
         assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
         assert!(text.contains("\r\nConnection: close\r\n"), "{text}");
         assert!(text.ends_with("}}"), "{text}");
@@ -130,10 +131,10 @@ fn http_1_0_is_answered_as_1_1_and_closed() {
 fn a_target_may_be_absolute() {
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
-    let whole = lasting(client.request("GET", LAYOUT, &[]));
+    let whole = comparable(client.request("GET", LAYOUT, &[]));
     for authority in ["http://localhost", "https://edge.example:8443", "http://[::1]:80"] {
         assert_eq!(
-            lasting(client.request("GET", &format!("{authority}{LAYOUT}"), &[])),
+            comparable(client.request("GET", &format!("{authority}{LAYOUT}"), &[])),
             whole,
             "{authority}"
         );
@@ -143,7 +144,7 @@ fn a_target_may_be_absolute() {
 }
 
 #[test]
-fn options_tell_the_methods() {
+fn options_lists_the_allowed_methods() {
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
     for target in ["*", "/v1/routes", "/v1/resolve?x", "/v1/variants"] {
@@ -156,7 +157,7 @@ fn options_tell_the_methods() {
 }
 
 #[test]
-fn a_method_that_an_endpoint_lacks_is_405_with_allow() {
+fn an_unsupported_method_gets_405_with_allow() {
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
     for method in ["PUT", "DELETE", "PATCH", "TRACE", "POST"] {
@@ -167,8 +168,8 @@ fn a_method_that_an_endpoint_lacks_is_405_with_allow() {
     }
 }
 
-/// Sends this head alone, and hears a refusal and the end.
-fn refused(head: &str) -> (u16, String) {
+/// Sends this head alone, expects a problem and a close, and returns the status and code.
+fn rejected_head(head: &str) -> (u16, String) {
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
     client.send(head.as_bytes());
@@ -179,56 +180,56 @@ fn refused(head: &str) -> (u16, String) {
 }
 
 #[test]
-fn a_method_that_nobody_knows_is_501() {
+fn an_unknown_method_gets_501() {
     for method in ["BREW", "get", "GETS", "query", "M-SEARCH"] {
         let head = format!("{method} /v1/resolve HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert_eq!(refused(&head), (501, "unknown_method".into()), "{method}");
+        assert_eq!(rejected_head(&head), (501, "unknown_method".into()), "{method}");
     }
 }
 
 #[test]
-fn another_version_is_505() {
+fn an_unsupported_http_version_gets_505() {
     for version in ["HTTP/2.0", "HTTP/1.2", "HTTP/0.9"] {
         let head = format!("GET / {version}\r\nHost: a\r\n\r\n");
-        assert_eq!(refused(&head), (505, "unsupported_version".into()), "{version}");
+        assert_eq!(rejected_head(&head), (505, "unsupported_version".into()), "{version}");
     }
 }
 
 #[test]
-fn http_1_1_has_exactly_one_host() {
+fn an_http_1_1_request_has_exactly_one_host() {
     for hosts in ["", "Host: a\r\nHost: a\r\n", "Host: a\r\nhost: b\r\n"] {
         let head = format!("GET {LAYOUT} HTTP/1.1\r\n{hosts}\r\n");
-        assert_eq!(refused(&head), (400, "malformed_request".into()), "{hosts}");
+        assert_eq!(rejected_head(&head), (400, "malformed_request".into()), "{hosts}");
     }
-    assert_eq!(refused("GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n").1, "malformed_request");
+    assert_eq!(rejected_head("GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n").1, "malformed_request");
 }
 
 #[test]
-fn field_names_are_read_in_any_case() {
-    let text = rest(&format!(
+fn field_names_are_case_insensitive() {
+    let text = read_until_close(&format!(
         "GET {LAYOUT} HTTP/1.1\r\nhOsT: a\r\nCONNECTION: close\r\naccept-ENCODING:gzip\r\n\r\n"
     ));
     assert!(text.starts_with("HTTP/1.1 200 OK\r\n"), "{text}");
 }
 
 #[test]
-fn an_expectation_is_100_continue_or_refused() {
+fn an_expectation_other_than_100_continue_gets_417() {
     let head = |more: &str| format!("GET {LAYOUT} HTTP/1.1\r\nHost: a\r\n{more}\r\n");
-    assert_eq!(refused(&head("Expect: 200-ok\r\n")), (417, "expectation_failed".into()));
+    assert_eq!(rejected_head(&head("Expect: 200-ok\r\n")), (417, "expectation_failed".into()));
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
     client.send(head("Expect: 100-continue\r\nContent-Length: 5\r\n").as_bytes());
     assert_eq!(client.response(true).status, 100);
     client.send(b"abcde");
     assert_eq!(client.response(false).status, 200);
-    // Who does not wait is not told to go on.
+    // A client that does not wait for the interim response does not get one.
     client.send(format!("{}abcde", head("Expect: 100-continue\r\nContent-Length: 5\r\n")).as_bytes());
     assert_eq!(client.response(false).status, 200);
     client.send(head("Expect: 100-continue\r\n").as_bytes());
     assert_eq!(client.response(false).status, 200);
 }
 
-fn documented(response: &Response, code: &str) {
+fn assert_problem_document(response: &Response, code: &str) {
     assert_eq!(response.field("content-type"), Some("application/problem+json"));
     let body = response.json();
     assert_eq!(body["type"], format!("https://parallax.dev/problems/{code}"));
@@ -240,7 +241,7 @@ fn documented(response: &Response, code: &str) {
 }
 
 #[test]
-fn problems_are_documents_of_rfc_9457() {
+fn problems_are_rfc_9457_documents() {
     let server = SERVER.get();
     for (target, code, param) in [
         ("/v1/nothing", "unknown_endpoint", None),
@@ -250,7 +251,7 @@ fn problems_are_documents_of_rfc_9457() {
         ("/v1/routes?site=acme&limit=x", "invalid_limit", Some("limit")),
     ] {
         let response = server.get(target);
-        documented(&response, code);
+        assert_problem_document(&response, code);
         let body = response.json();
         assert_eq!(body["requestId"].as_str(), response.field("x-request-id"));
         assert_eq!(body.get("param").and_then(|p| p.as_str()), param, "{target}");
@@ -259,7 +260,7 @@ fn problems_are_documents_of_rfc_9457() {
 }
 
 #[test]
-fn a_detail_says_what_came_cut_at_100_characters() {
+fn a_detail_truncates_the_received_value_at_100_characters() {
     let server = SERVER.get();
     for length in [99, 100, 101, 2000] {
         let target = format!("/v1/resolve?site=acme&route={}", "%C3%A9".repeat(length.min(1300)));
@@ -270,16 +271,19 @@ fn a_detail_says_what_came_cut_at_100_characters() {
 }
 
 #[test]
-fn the_404_of_a_route_is_public_and_tells_nothing_of_its_caller() {
+fn the_404_of_a_route_is_public_and_equal_for_all_clients() {
     let server = SERVER.get();
     for more in ["", "&variants="] {
         let target = format!("/v1/resolve?site=acme&route=/not/published{more}");
         let response = server.get_with(&target, &[("X-Request-Id", "mine"), ("Origin", "https://a.example")]);
         assert_eq!(response.status, 404);
-        documented(&response, "route_not_found");
+        assert_problem_document(&response, "route_not_found");
         assert_eq!(response.field("cache-control"), Some("public, s-maxage=10"));
         assert_eq!(response.json().get("requestId"), None);
         assert_ne!(response.field("x-request-id"), Some("mine"));
-        assert_eq!(lasting(response), lasting(server.get("/v1/resolve?site=acme&route=/not/published")));
+        assert_eq!(
+            comparable(response),
+            comparable(server.get("/v1/resolve?site=acme&route=/not/published"))
+        );
     }
 }

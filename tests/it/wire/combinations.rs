@@ -1,4 +1,4 @@
-//! What a page can show, counted naively: every way in which its rules may come out.
+//! The combinations of variants of a page, compared with a naive enumeration of all outcomes of its rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,33 +7,33 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use serde_json::{Map, Value, json};
 
-use super::{Shared, acme, page, problem, redirect, serving, zone};
+use super::{SharedServer, acme_snapshot, page, problem, redirect, start_server, zone};
 use crate::harness::{Client, Server};
 
 struct Zone {
     name: String,
-    /// `default` first; each with the zones inside it.
+    /// `default` first. Each variant has the zones inside it.
     variants: Vec<(String, Vec<Zone>)>,
     rules: Vec<Rule>,
 }
 
-/// Variants are indices of their zone's.
+/// A rule of a zone. Variants are indices into the variants of the zone.
 enum Rule {
     When(usize),
     Experiment { key: usize, arms: Vec<usize>, has_when: bool },
 }
 
-/// How many arms the experiment of a key has.
+/// The number of arms of each experiment.
 const ARMS: [usize; 3] = [2, 2, 3];
 
-/// Builds zones out of arbitrary numbers.
+/// A builder of zones from arbitrary numbers.
 struct Builder {
     numbers: std::vec::IntoIter<u8>,
     zones: usize,
 }
 
 impl Builder {
-    /// A number below `bound`; 0 once all numbers are used.
+    /// Returns a number below `bound`, or 0 after the last number was used.
     fn below(&mut self, bound: usize) -> usize {
         usize::from(self.numbers.next().unwrap_or(0)) % bound
     }
@@ -45,7 +45,7 @@ impl Builder {
 
     fn zone(&mut self, depth: usize) -> Zone {
         self.zones += 1;
-        // Names whose order is not that of the page.
+        // The order of the names differs from the order on the page.
         let name = format!("z{}-{}", (self.zones * 7) % 10, self.zones);
         let keys = ["default", "x", "b", "a"];
         let count = 1 + self.below(keys.len());
@@ -65,12 +65,12 @@ impl Builder {
     }
 }
 
-/// The zones as they are authored.
-fn authored(zones: &[Zone]) -> Value {
+/// Returns the zones in the authoring format.
+fn authored_json(zones: &[Zone]) -> Value {
     let members = zones.iter().map(|zone| {
         let nodes = |inside: &[Zone]| match inside {
             [] => json!([]),
-            _ => json!([{ "id": "n", "type": "Box", "props": {}, "zones": authored(inside) }]),
+            _ => json!([{ "id": "n", "type": "Box", "props": {}, "zones": authored_json(inside) }]),
         };
         let key = |i: usize| zone.variants[i].0.as_str();
         let rules = zone.rules.iter().map(|rule| match rule {
@@ -95,17 +95,17 @@ fn authored(zones: &[Zone]) -> Value {
     Value::Object(members.collect())
 }
 
-/// The arm of each experiment for one visitor; None: in none.
+/// The arm of one visitor in each experiment. `None` if the visitor is in no arm.
 type Arms = [Option<usize>; ARMS.len()];
 
-/// All canonical strings, by number of pairs, then by text.
+/// Returns all canonical strings, sorted by number of pairs and then by text.
 fn expected(zones: &[Zone]) -> Vec<String> {
     let mut all = BTreeSet::new();
     let arms_of = |key: usize| (0..ARMS[key]).map(Some).chain([None]);
     for first in arms_of(0) {
         for second in arms_of(1) {
             for third in arms_of(2) {
-                all.extend(shown_together(zones, [first, second, third]));
+                all.extend(combinations_of_zones(zones, [first, second, third]));
             }
         }
     }
@@ -122,10 +122,10 @@ fn expected(zones: &[Zone]) -> Vec<String> {
 
 type Pairs = BTreeMap<String, String>;
 
-/// Every choice for zones that stand beside each other.
-fn shown_together(zones: &[Zone], arms: Arms) -> BTreeSet<Pairs> {
+/// Returns every combination of variants of sibling zones.
+fn combinations_of_zones(zones: &[Zone], arms: Arms) -> BTreeSet<Pairs> {
     zones.iter().fold([Pairs::new()].into(), |before, zone| {
-        let of_zone = shown_in(zone, arms);
+        let of_zone = combinations_of_zone(zone, arms);
         let joined = |pairs: &Pairs| -> Vec<Pairs> {
             of_zone.iter().map(|more| pairs.clone().into_iter().chain(more.clone()).collect()).collect()
         };
@@ -133,11 +133,11 @@ fn shown_together(zones: &[Zone], arms: Arms) -> BTreeSet<Pairs> {
     })
 }
 
-fn shown_in(zone: &Zone, arms: Arms) -> BTreeSet<Pairs> {
+fn combinations_of_zone(zone: &Zone, arms: Arms) -> BTreeSet<Pairs> {
     let mut all = BTreeSet::new();
     for variant in reachable(&zone.rules, arms) {
         let (key, inside) = &zone.variants[variant];
-        for mut pairs in shown_together(inside, arms) {
+        for mut pairs in combinations_of_zones(inside, arms) {
             if variant != 0 {
                 pairs.insert(zone.name.clone(), key.clone());
             }
@@ -147,7 +147,7 @@ fn shown_in(zone: &Zone, arms: Arms) -> BTreeSet<Pairs> {
     all
 }
 
-/// The variants that some outcome of the conditions gives.
+/// Returns the variants that the rules can select for some outcome of their conditions.
 fn reachable(rules: &[Rule], arms: Arms) -> BTreeSet<usize> {
     let mut found = BTreeSet::new();
     for rule in rules {
@@ -168,7 +168,7 @@ fn reachable(rules: &[Rule], arms: Arms) -> BTreeSet<usize> {
 }
 
 #[test]
-fn combinations_are_all_that_rules_can_give_in_their_order() {
+fn combinations_list_every_outcome_of_the_rules_in_order() {
     let mut runner = TestRunner::deterministic();
     let numbers = prop::collection::vec(any::<u8>(), 0..800);
     let pages: Vec<Vec<Zone>> = (0..100)
@@ -178,8 +178,8 @@ fn combinations_are_all_that_rules_can_give_in_their_order() {
         })
         .collect();
     let routes: Vec<String> =
-        pages.iter().enumerate().map(|(i, zones)| page(&format!("/{i}"), authored(zones))).collect();
-    let server = Server::start(&[("acme.snapshot", &acme(&routes))], &[]);
+        pages.iter().enumerate().map(|(i, zones)| page(&format!("/{i}"), authored_json(zones))).collect();
+    let server = Server::start(&[("acme.snapshot", &acme_snapshot(&routes))], &[]);
     let mut client = Client::to(server.edge);
     let listed = client.request("GET", "/v1/routes?site=acme&include=variants", &[]).json();
     let by_path: BTreeMap<&str, &Value> = listed["routes"]
@@ -194,7 +194,7 @@ fn combinations_are_all_that_rules_can_give_in_their_order() {
         let first = &expected[..expected.len().min(256)];
         let target = format!("/v1/variants?site=acme&route=/{i}&include=combinations");
         let answer = client.request("GET", &target, &[]).json();
-        assert_eq!(answer["combinations"], json!(first), "page {i}: {}", authored(zones));
+        assert_eq!(answer["combinations"], json!(first), "page {i}: {}", authored_json(zones));
         assert_eq!(answer["truncated"], expected.len() > 256);
         truncated += usize::from(expected.len() > 256);
         let route = by_path[&*format!("/{i}")];
@@ -205,7 +205,7 @@ fn combinations_are_all_that_rules_can_give_in_their_order() {
     assert!((1..pages.len() / 2).contains(&truncated), "{truncated} of {} pages are truncated", pages.len());
 }
 
-static SERVER: Shared = Shared::new(|| {
+static SERVER: SharedServer = SharedServer::new(|| {
     let rules = |keys: &[&str]| keys.iter().map(|key| json!({ "when": {}, "variant": key })).collect();
     let page_of = |path: &str, zones: usize| {
         let zones: Map<String, Value> =
@@ -217,7 +217,7 @@ static SERVER: Shared = Shared::new(|| {
         json!({ "one": zone(&["a", "b"], rules(&["a", "b", "a"])), "two": zone(&["a"], rules(&["a"])) }),
     );
     let spare = page("/spare", json!({ "z": zone(&["a", "spare"], rules(&["a"])) }));
-    serving(&[page_of("/256", 8), page_of("/512", 9), odd, spare, redirect("/old", "/odd", 308)])
+    start_server(&[page_of("/256", 8), page_of("/512", 9), odd, spare, redirect("/old", "/odd", 308)])
 });
 
 fn combinations(route: &str) -> Value {
@@ -226,7 +226,7 @@ fn combinations(route: &str) -> Value {
 }
 
 #[test]
-fn a_list_of_combinations_has_these_members_and_no_decision() {
+fn a_list_of_combinations_has_the_documented_members() {
     let expected = json!({ "site": "acme", "route": "/odd", "truncated": false,
         "combinations": ["", "one:a", "one:b", "two:a", "one:a,two:a", "one:b,two:a"] });
     assert_eq!(combinations("/odd"), expected);
@@ -242,12 +242,12 @@ fn at_most_256_combinations_are_listed() {
 }
 
 #[test]
-fn a_variant_that_no_rule_names_is_in_no_combination() {
+fn a_variant_without_a_rule_is_in_no_combination() {
     assert_eq!(combinations("/spare")["combinations"], json!(["", "z:a"]));
 }
 
 #[test]
-fn every_combination_that_is_listed_is_canonical() {
+fn every_listed_combination_is_canonical() {
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
     for combination in combinations("/256")["combinations"].as_array().expect("an array") {
@@ -258,12 +258,12 @@ fn every_combination_that_is_listed_is_canonical() {
 }
 
 #[test]
-fn a_redirect_has_no_combinations_and_is_answered_as_one() {
+fn a_redirect_is_returned_instead_of_combinations() {
     assert_eq!(combinations("/old")["to"], "/odd");
 }
 
 #[test]
-fn nothing_else_can_be_included() {
+fn other_values_of_include_are_refused() {
     let target = "/v1/variants?site=acme&route=/odd&include=";
     let server = SERVER.get();
     assert_eq!(server.get(target).status, 200);

@@ -1,16 +1,17 @@
-//! What rules see of a request: its parameters before its headers, and the visitor's agent.
+//! The request data that rules see: parameters, headers and the user agent. A parameter takes precedence over
+//! a header.
 
 use serde_json::{Value, json};
 
-use super::{Shared, acme, compiled, escaped, page, problem, site_file, zone};
+use super::{SharedServer, acme_snapshot, compile_site, page, percent_encode, problem, site_file, zone};
 use crate::harness::{Client, Response, Server};
 
 const CHROME: &str = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36";
 const IPHONE: &str = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1";
 const GOOGLEBOT: &str = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)";
 
-/// `/` has a zone for each thing that a request can tell; `/touched` looks at touches only.
-static SERVER: Shared = Shared::new(|| {
+/// `/` of acme has one zone for each kind of request data. The site `touched` has rules on touches only.
+static SERVER: SharedServer = SharedServer::new(|| {
     let hit = |when: Value| zone(&["hit"], json!([{ "when": when, "variant": "hit" }]));
     let all = page(
         "/",
@@ -25,28 +26,28 @@ static SERVER: Shared = Shared::new(|| {
     );
     let mailed =
         json!({ "lastTouch.source": "mail", "firstTouch.source": "mail", "lastTouch.campaign": "may" });
-    let touched = compiled(
+    let touched = compile_site(
         &site_file("touched", json!({ "cookie": "vid" })),
         &[page("/", json!({ "mailed": hit(mailed) }))],
         1,
     );
-    let snapshots = [("acme.snapshot", &*acme(&[all])), ("touched.snapshot", &*touched)];
+    let snapshots = [("acme.snapshot", &*acme_snapshot(&[all])), ("touched.snapshot", &*touched)];
     Server::start(&snapshots, &["--country-header", "X-Visitor-Country"])
 });
 
-/// The answer of the operator's address, which tells the profile document.
-fn explained(site: &str, query: &str, fields: &[(&str, &str)]) -> Response {
+/// Requests an explanation, which contains the profile document, from the admin address.
+fn explain(site: &str, query: &str, fields: &[(&str, &str)]) -> Response {
     let target = format!("/v1/variants?site={site}&route=/&explain=1{query}");
     Client::to(SERVER.get().admin).request("GET", &target, fields)
 }
 
-/// The profile document as the rules of acme saw it.
+/// Returns the profile document that the rules of acme see.
 fn visitor(query: &str, fields: &[(&str, &str)]) -> Value {
-    explained("acme", query, fields).json()["visitor"].clone()
+    explain("acme", query, fields).json()["visitor"].clone()
 }
 
-/// The zones of acme whose rule matched, `everyone` left out.
-fn hits(query: &str, fields: &[(&str, &str)]) -> String {
+/// Returns the zones of acme whose rule matched, without `everyone`.
+fn matched_zones(query: &str, fields: &[(&str, &str)]) -> String {
     let target = format!("/v1/variants?site=acme&route=/{query}");
     let variants = SERVER.get().get_with(&target, fields).json()["variants"].clone();
     let pairs = variants.as_str().expect("text").split(',').filter(|pair| *pair != "everyone:hit");
@@ -54,7 +55,7 @@ fn hits(query: &str, fields: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn the_locale_is_the_parameter_else_the_first_language_of_the_highest_weight() {
+fn the_locale_is_the_parameter_or_the_preferred_language() {
     for (accept_language, locale) in [
         ("de-CH", json!("de-CH")),
         ("en, de-CH", json!("en")),
@@ -71,59 +72,63 @@ fn the_locale_is_the_parameter_else_the_first_language_of_the_highest_weight() {
     }
     assert_eq!(visitor("&locale=de-CH", &[("Accept-Language", "fr")])["locale"], "de-CH");
     assert_eq!(visitor("&locale=", &[("Accept-Language", "fr")])["locale"], "fr");
-    assert_eq!(hits("", &[("Accept-Language", "de-CH, en")]), "german");
-    assert_eq!(hits("&locale=en", &[("Accept-Language", "de-CH")]), "");
+    assert_eq!(matched_zones("", &[("Accept-Language", "de-CH, en")]), "german");
+    assert_eq!(matched_zones("&locale=en", &[("Accept-Language", "de-CH")]), "");
 }
 
 #[test]
-fn the_country_is_the_parameter_else_the_header_that_the_operator_names() {
+fn the_country_is_the_parameter_or_the_configured_header() {
     assert_eq!(visitor("", &[("X-Visitor-Country", "ch")])["country"], "CH");
     assert_eq!(visitor("&country=de", &[("x-visitor-country", "CH")])["country"], "DE");
     assert_eq!(visitor("&country=", &[("X-VISITOR-COUNTRY", "CH")])["country"], "CH");
     assert_eq!(visitor("", &[("CF-IPCountry", "CH")])["country"], json!(null));
     assert_eq!(visitor("", &[("X-Visitor-Country", "Switzerland")])["country"], json!(null));
-    assert_eq!(hits("", &[("X-Visitor-Country", "CH")]), "swiss");
-    assert_eq!(hits("&country=ch", &[]), "swiss");
+    assert_eq!(matched_zones("", &[("X-Visitor-Country", "CH")]), "swiss");
+    assert_eq!(matched_zones("&country=ch", &[]), "swiss");
 }
 
 #[test]
-fn the_page_is_the_parameter_else_the_referer() {
-    let shop = escaped("https://acme.example/shop/?colour=red&colour=blue#top");
-    assert_eq!(hits(&format!("&url={shop}"), &[]), "red shop");
-    assert_eq!(hits("", &[("Referer", "https://acme.example/shop?colour=red")]), "red shop");
-    assert_eq!(hits(&format!("&url={shop}"), &[("Referer", "https://acme.example/x")]), "red shop");
-    assert_eq!(hits("&url=/shop", &[]), "shop");
-    assert_eq!(hits(&format!("&url={}", escaped("/shop?a=1&co%6Cour=r%65d")), &[]), "red shop");
-    assert_eq!(hits("&referrer=https://acme.example/shop", &[]), "");
+fn the_page_url_is_the_parameter_or_the_referer() {
+    let shop = percent_encode("https://acme.example/shop/?colour=red&colour=blue#top");
+    assert_eq!(matched_zones(&format!("&url={shop}"), &[]), "red shop");
+    assert_eq!(matched_zones("", &[("Referer", "https://acme.example/shop?colour=red")]), "red shop");
+    assert_eq!(matched_zones(&format!("&url={shop}"), &[("Referer", "https://acme.example/x")]), "red shop");
+    assert_eq!(matched_zones("&url=/shop", &[]), "shop");
+    assert_eq!(
+        matched_zones(&format!("&url={}", percent_encode("/shop?a=1&co%6Cour=r%65d")), &[]),
+        "red shop"
+    );
+    assert_eq!(matched_zones("&referrer=https://acme.example/shop", &[]), "");
 }
 
 #[test]
-fn rules_see_the_first_32_parameters_and_4096_bytes_of_the_page() {
-    let behind = |others: usize| format!("/shop?{}colour=red", "a=1&".repeat(others));
-    for (others, seen) in [(30, "red shop"), (31, "red shop"), (32, "shop")] {
-        assert_eq!(hits("", &[("Referer", &behind(others))]), seen, "{others} before it");
+fn rules_see_the_first_32_parameters_and_4096_bytes_of_the_page_url() {
+    let page_after = |others: usize| format!("/shop?{}colour=red", "a=1&".repeat(others));
+    for (others, matched) in [(30, "red shop"), (31, "red shop"), (32, "shop")] {
+        assert_eq!(matched_zones("", &[("Referer", &page_after(others))]), matched, "{others} before it");
     }
     let ending_at =
         |bytes: usize| format!("/shop?a={}&colour=red", "x".repeat(bytes - "/shop?a=&colour=red".len()));
-    for (bytes, seen) in [(4095, "red shop"), (4096, "red shop"), (4097, "shop")] {
-        assert_eq!(hits("", &[("Referer", &ending_at(bytes))]), seen, "{bytes} bytes");
+    for (bytes, matched) in [(4095, "red shop"), (4096, "red shop"), (4097, "shop")] {
+        assert_eq!(matched_zones("", &[("Referer", &ending_at(bytes))]), matched, "{bytes} bytes");
     }
 }
 
 #[test]
-fn a_campaign_in_the_page_is_the_last_touch_and_the_first() {
+fn a_campaign_in_the_page_url_is_the_first_and_the_last_touch() {
     let variants = |query: &str, fields: &[(&str, &str)]| {
         let target = format!("/v1/variants?site=touched&route=/{query}");
         SERVER.get().get_with(&target, fields).json()["variants"].clone()
     };
     let campaign = "https://acme.example/?utm_source=mail&utm_medium=letter&utm_campaign=may";
-    assert_eq!(variants(&format!("&url={}", escaped(campaign)), &[]), "mailed:hit");
+    assert_eq!(variants(&format!("&url={}", percent_encode(campaign)), &[]), "mailed:hit");
     assert_eq!(variants("", &[("Referer", campaign)]), "mailed:hit");
-    assert_eq!(variants(&format!("&referrer={}", escaped(campaign)), &[]), "");
-    assert_eq!(variants(&format!("&url={}", escaped("/?utm_source=mail")), &[]), "");
+    assert_eq!(variants(&format!("&referrer={}", percent_encode(campaign)), &[]), "");
+    assert_eq!(variants(&format!("&url={}", percent_encode("/?utm_source=mail")), &[]), "");
 
-    let query = format!("&url={}&referrer={}", escaped(campaign), escaped("https://search.example/"));
-    let document = explained("touched", &query, &[]).json()["visitor"].clone();
+    let query =
+        format!("&url={}&referrer={}", percent_encode(campaign), percent_encode("https://search.example/"));
+    let document = explain("touched", &query, &[]).json()["visitor"].clone();
     let touch = json!({ "source": "mail", "medium": "letter", "campaign": "may", "term": null, "content": null,
         "referrer": "https://search.example/", "landing": "/" });
     assert_eq!((&document["lastTouch"], &document["firstTouch"]), (&touch, &touch));
@@ -143,21 +148,24 @@ fn device(query: &str, fields: &[(&str, &str)]) -> Value {
 }
 
 #[test]
-fn the_agent_is_the_parameter_else_a_header_that_is_a_visitors_own() {
+fn the_user_agent_is_the_parameter_or_the_header_of_a_browser() {
     let phone = "Parlor/3 (iPhone; Mobile)";
     assert_eq!(device("", &[("User-Agent", CHROME)]), "desktop");
-    assert_eq!(device(&format!("&userAgent={}", escaped(IPHONE)), &[("User-Agent", CHROME)]), "mobile");
-    assert_eq!(device(&format!("&userAgent={}", escaped(phone)), &[]), "mobile");
+    assert_eq!(
+        device(&format!("&userAgent={}", percent_encode(IPHONE)), &[("User-Agent", CHROME)]),
+        "mobile"
+    );
+    assert_eq!(device(&format!("&userAgent={}", percent_encode(phone)), &[]), "mobile");
     assert_eq!(device("&userAgent=", &[("User-Agent", CHROME)]), "desktop");
     assert_eq!(device("", &[("User-Agent", phone)]), "unknown");
-    assert_eq!(hits("", &[("User-Agent", phone), ("Sec-Fetch-Mode", "cors")]), "phone");
-    assert_eq!(hits("", &[("User-Agent", phone), ("Origin", "https://acme.example")]), "phone");
-    assert_eq!(hits("", &[("User-Agent", IPHONE)]), "phone");
+    assert_eq!(matched_zones("", &[("User-Agent", phone), ("Sec-Fetch-Mode", "cors")]), "phone");
+    assert_eq!(matched_zones("", &[("User-Agent", phone), ("Origin", "https://acme.example")]), "phone");
+    assert_eq!(matched_zones("", &[("User-Agent", IPHONE)]), "phone");
     assert_eq!(device("", &[]), "unknown");
 }
 
 #[test]
-fn a_crawler_gets_the_baseline() {
+fn a_crawler_gets_the_default_variants() {
     let everyone = |query: &str, fields: &[(&str, &str)]| {
         let target = format!("/v1/resolve?site=acme&route=/&country=CH{query}");
         SERVER.get().get_with(&target, fields).json()["selected"]["everyone"].clone()
@@ -166,11 +174,14 @@ fn a_crawler_gets_the_baseline() {
         [GOOGLEBOT, "Googlebot/2.1 (+http://www.google.com/bot.html)", "CCBot/2.0", "Baiduspider+(+x)"]
     {
         assert_eq!(everyone("", &[("User-Agent", agent)]), "default", "{agent}");
-        assert_eq!(everyone(&format!("&userAgent={}", escaped(agent)), &[]), "default", "{agent}");
+        assert_eq!(everyone(&format!("&userAgent={}", percent_encode(agent)), &[]), "default", "{agent}");
         assert_eq!(device("", &[("User-Agent", agent)]), "bot");
     }
-    assert_eq!(everyone(&format!("&userAgent={}", escaped(CHROME)), &[("User-Agent", GOOGLEBOT)]), "hit");
-    let explained = explained("acme", "", &[("User-Agent", GOOGLEBOT)]).json();
+    assert_eq!(
+        everyone(&format!("&userAgent={}", percent_encode(CHROME)), &[("User-Agent", GOOGLEBOT)]),
+        "hit"
+    );
+    let explained = explain("acme", "", &[("User-Agent", GOOGLEBOT)]).json();
     assert_eq!(explained["variants"], "");
     for decision in explained["decisions"].as_array().expect("an array") {
         assert_eq!((&decision["source"], &decision["key"]), (&json!("crawler"), &json!("default")));
@@ -178,7 +189,7 @@ fn a_crawler_gets_the_baseline() {
 }
 
 #[test]
-fn programs_that_fetch_for_others_are_unknown_and_no_crawlers() {
+fn http_clients_are_unknown_devices_and_not_crawlers() {
     for agent in [
         "curl/8.5.0",
         "Wget/1.21.4",
@@ -197,7 +208,7 @@ fn programs_that_fetch_for_others_are_unknown_and_no_crawlers() {
         let header = [("User-Agent", agent)];
         let from_a_page = [("User-Agent", agent), ("Sec-Fetch-Mode", "cors")];
         for fields in [&header[..], &from_a_page[..]] {
-            let answer = explained("acme", "", fields).json();
+            let answer = explain("acme", "", fields).json();
             assert_eq!(answer["selected"]["everyone"], "hit", "{agent}");
             assert_ne!(answer["visitor"]["device"]["type"], "bot", "{agent}");
         }
@@ -212,7 +223,7 @@ fn anon_id(query: &str, fields: &[(&str, &str)]) -> Value {
 }
 
 #[test]
-fn the_id_is_the_parameter_before_the_header_before_the_cookie() {
+fn the_anon_id_comes_from_parameter_then_header_then_cookie() {
     let fields = [("X-Anon-Id", "header"), ("Cookie", "a=b; anon_id=cookie; c=d")];
     assert_eq!(anon_id("&anonId=param", &fields), "param");
     assert_eq!(anon_id("", &fields), "header");
@@ -222,35 +233,35 @@ fn the_id_is_the_parameter_before_the_header_before_the_cookie() {
 }
 
 #[test]
-fn the_cookie_is_the_one_that_the_site_names() {
-    let of = |site: &str, cookie: &str| {
-        explained(site, "", &[("Cookie", cookie)]).json()["visitor"]["anonId"].clone()
+fn the_site_sets_the_name_of_the_cookie() {
+    let id_from_cookie = |site: &str, cookie: &str| {
+        explain(site, "", &[("Cookie", cookie)]).json()["visitor"]["anonId"].clone()
     };
-    assert_eq!(of("touched", "anon_id=x; vid=y"), "y");
-    assert_eq!(of("acme", "anon_id=x; vid=y"), "x");
-    assert_eq!(of("acme", "xanon_id=x;anon_id=\"y\""), "y");
-    assert_eq!(of("acme", "anon_idx=x"), json!(null));
-    assert_eq!(of("acme", "Anon_Id=x"), json!(null));
+    assert_eq!(id_from_cookie("touched", "anon_id=x; vid=y"), "y");
+    assert_eq!(id_from_cookie("acme", "anon_id=x; vid=y"), "x");
+    assert_eq!(id_from_cookie("acme", "xanon_id=x;anon_id=\"y\""), "y");
+    assert_eq!(id_from_cookie("acme", "anon_idx=x"), json!(null));
+    assert_eq!(id_from_cookie("acme", "Anon_Id=x"), json!(null));
 }
 
 #[test]
-fn an_id_is_1_to_128_bytes_of_visible_ascii() {
+fn an_anon_id_has_1_to_128_bytes_of_visible_ascii() {
     for length in [1, 127, 128] {
         let id = "v".repeat(length);
         assert_eq!(anon_id(&format!("&anonId={id}"), &[]), *id);
         assert_eq!(anon_id("", &[("X-Anon-Id", &id)]), *id);
         assert_eq!(anon_id("", &[("Cookie", &format!("anon_id={id}"))]), *id);
     }
-    assert_eq!(anon_id(&format!("&anonId={}", escaped("!\"#~&=")), &[]), "!\"#~&=");
+    assert_eq!(anon_id(&format!("&anonId={}", percent_encode("!\"#~&=")), &[]), "!\"#~&=");
 }
 
 #[test]
-fn a_malformed_id_is_refused_as_a_parameter_and_none_elsewhere() {
+fn a_malformed_id_is_refused_as_a_parameter_and_ignored_elsewhere() {
     let server = SERVER.get();
     let long = "v".repeat(129);
     for malformed in ["a b", " ", "\u{7f}", "ä", "a\tb", &long] {
         for endpoint in ["resolve", "variants"] {
-            let target = format!("/v1/{endpoint}?site=acme&route=/&anonId={}", escaped(malformed));
+            let target = format!("/v1/{endpoint}?site=acme&route=/&anonId={}", percent_encode(malformed));
             let response = server.get(&target);
             assert_eq!(problem(&response), (400, "invalid_anon_id".into()), "{malformed:?}");
             assert_eq!(response.json()["param"], "anonId");
@@ -264,7 +275,7 @@ fn a_malformed_id_is_refused_as_a_parameter_and_none_elsewhere() {
 }
 
 #[test]
-fn a_placeholder_counts_as_no_id_wherever_it_stands() {
+fn a_placeholder_counts_as_no_id_from_any_source() {
     for placeholder in [
         "anonymous",
         "null",
@@ -284,7 +295,7 @@ fn a_placeholder_counts_as_no_id_wherever_it_stands() {
         "UNDEFINED",
         "[OBJECT OBJECT]",
     ] {
-        let param = format!("&anonId={}", escaped(placeholder));
+        let param = format!("&anonId={}", percent_encode(placeholder));
         assert_eq!(anon_id(&param, &[]), json!(null), "{placeholder}");
         assert_eq!(anon_id(&param, &[("X-Anon-Id", "header")]), "header", "{placeholder}");
         assert_eq!(anon_id("", &[("X-Anon-Id", placeholder)]), json!(null), "{placeholder}");

@@ -1,15 +1,15 @@
-//! Who may read an answer from another origin: everyone the public ones, those whom the site
-//! names the private ones.
+//! CORS: every origin may read public responses. Private responses are readable from the origins of the site,
+//! or from every origin without credentials if the site has no list.
 
-use parallax::site::compile::compile;
-use parallax::site::source::files::Files;
-use parallax::site::source::read::read;
+use parallax::testing::site::compile::compile;
+use parallax::testing::site::source::files::Files;
+use parallax::testing::site::source::read::read;
 use serde_json::json;
 
-use super::{Shared, compiled, page, site_file, zone};
+use super::{SharedServer, compile_site, page, site_file, zone};
 use crate::harness::{Client, Response, Server};
 
-static SERVER: Shared = Shared::new(|| {
+static SERVER: SharedServer = SharedServer::new(|| {
     let routes = [page("/", json!({ "hero": zone(&["b"], json!([])) }))];
     let origins = json!([
         "https://www.acme.example",
@@ -17,19 +17,19 @@ static SERVER: Shared = Shared::new(|| {
         "http://localhost:*",
         "https://shop.example:8443",
     ]);
-    let closed = compiled(&site_file("closed", json!({ "origins": origins })), &routes, 1);
-    let open = compiled(&site_file("open", json!({})), &routes, 1);
+    let closed = compile_site(&site_file("closed", json!({ "origins": origins })), &routes, 1);
+    let open = compile_site(&site_file("open", json!({})), &routes, 1);
     Server::start(&[("closed.snapshot", &closed), ("open.snapshot", &open)], &[])
 });
 
-const ALLOWED: &str = "https://www.acme.example";
-const STRANGER: &str = "https://elsewhere.example";
+const SITE_ORIGIN: &str = "https://www.acme.example";
+const FOREIGN_ORIGIN: &str = "https://elsewhere.example";
 
-fn from(origin: &str, target: &str) -> Response {
+fn get_from(origin: &str, target: &str) -> Response {
     SERVER.get().get_with(target, &[("Origin", origin)])
 }
 
-/// Allowed origin, credentials, `Vary`.
+/// Returns the allowed origin, the credentials field and `Vary`.
 fn cors(response: &Response) -> (Option<&str>, Option<&str>, Option<&str>) {
     let allowed = response.field("access-control-allow-origin");
     (allowed, response.field("access-control-allow-credentials"), response.field("vary"))
@@ -38,15 +38,15 @@ fn cors(response: &Response) -> (Option<&str>, Option<&str>, Option<&str>) {
 const EXPOSED: &str = "ETag, X-Request-Id, X-Version, X-Variants, X-Dropped, Server-Timing, Retry-After";
 
 #[test]
-fn public_answers_are_for_every_origin() {
+fn every_origin_may_read_public_responses() {
     for target in [
         "/v1/routes?site=closed",
         "/v1/resolve?site=closed&route=/&variants=",
         "/v1/resolve?site=closed&route=/&variants=no:such",
         "/v1/variants?site=closed&route=/&include=combinations",
     ] {
-        for origin in [ALLOWED, STRANGER, "null"] {
-            let response = from(origin, target);
+        for origin in [SITE_ORIGIN, FOREIGN_ORIGIN, "null"] {
+            let response = get_from(origin, target);
             assert_eq!(cors(&response), (Some("*"), None, None), "{target} {origin}");
             assert_eq!(response.field("access-control-expose-headers"), Some(EXPOSED));
         }
@@ -55,18 +55,18 @@ fn public_answers_are_for_every_origin() {
 }
 
 #[test]
-fn private_answers_name_an_origin_of_the_site_with_credentials() {
+fn site_origins_may_read_private_responses_with_credentials() {
     for endpoint in ["resolve", "variants"] {
         let target = format!("/v1/{endpoint}?site=closed&route=/");
         for origin in [
-            ALLOWED,
+            SITE_ORIGIN,
             "https://de.acme.example",
             "https://a.b-c.acme.example",
             "http://localhost:3000",
             "http://localhost:1",
             "https://shop.example:8443",
         ] {
-            let response = from(origin, &target);
+            let response = get_from(origin, &target);
             assert_eq!(cors(&response), (Some(origin), Some("true"), Some("Origin")), "{origin}");
             assert_eq!(response.field("access-control-expose-headers"), Some(EXPOSED));
         }
@@ -74,9 +74,9 @@ fn private_answers_name_an_origin_of_the_site_with_credentials() {
 }
 
 #[test]
-fn strangers_get_a_private_answer_that_they_cannot_read() {
-    for stranger in [
-        STRANGER,
+fn foreign_origins_may_not_read_private_responses() {
+    for foreign in [
+        FOREIGN_ORIGIN,
         "null",
         "http://www.acme.example",
         "https://acme.example",
@@ -95,9 +95,9 @@ fn strangers_get_a_private_answer_that_they_cannot_read() {
         "https://shop.example:84433",
         "*",
     ] {
-        let response = from(stranger, "/v1/resolve?site=closed&route=/");
+        let response = get_from(foreign, "/v1/resolve?site=closed&route=/");
         assert_eq!(response.status, 200);
-        assert_eq!(cors(&response), (None, None, Some("Origin")), "{stranger}");
+        assert_eq!(cors(&response), (None, None, Some("Origin")), "{foreign}");
         assert_eq!(response.field("access-control-expose-headers"), None);
     }
     let server = SERVER.get().get("/v1/resolve?site=closed&route=/");
@@ -105,18 +105,18 @@ fn strangers_get_a_private_answer_that_they_cannot_read() {
 }
 
 #[test]
-fn private_answers_of_a_site_without_origins_are_for_all_without_credentials() {
-    for origin in [ALLOWED, STRANGER, "null"] {
-        assert_eq!(cors(&from(origin, "/v1/variants?site=open&route=/")), (Some("*"), None, None));
+fn without_site_origins_every_origin_may_read_private_responses() {
+    for origin in [SITE_ORIGIN, FOREIGN_ORIGIN, "null"] {
+        assert_eq!(cors(&get_from(origin, "/v1/variants?site=open&route=/")), (Some("*"), None, None));
     }
     assert_eq!(cors(&SERVER.get().get("/v1/resolve?site=open&route=/")), (Some("*"), None, None));
 }
 
 #[test]
-fn problems_are_readable_as_the_answers_of_their_class() {
+fn problems_are_readable_from_the_same_origins_as_responses() {
     let private = "/v1/resolve?site=closed&route=/&anonId=%20";
-    assert_eq!(cors(&from(ALLOWED, private)), (Some(ALLOWED), Some("true"), Some("Origin")));
-    assert_eq!(cors(&from(STRANGER, private)), (None, None, Some("Origin")));
+    assert_eq!(cors(&get_from(SITE_ORIGIN, private)), (Some(SITE_ORIGIN), Some("true"), Some("Origin")));
+    assert_eq!(cors(&get_from(FOREIGN_ORIGIN, private)), (None, None, Some("Origin")));
     for public in [
         "/v1/resolve?site=closed&route=/&variants=!",
         "/v1/resolve?site=closed&variants=",
@@ -127,7 +127,7 @@ fn problems_are_readable_as_the_answers_of_their_class() {
         "/v1/resolve",
         "/v1/nothing",
     ] {
-        let response = from(STRANGER, public);
+        let response = get_from(FOREIGN_ORIGIN, public);
         assert!(response.status >= 400);
         assert_eq!(cors(&response), (Some("*"), None, None), "{public}");
         assert_eq!(response.field("access-control-expose-headers"), Some(EXPOSED));
@@ -135,12 +135,12 @@ fn problems_are_readable_as_the_answers_of_their_class() {
 }
 
 fn preflight(target: &str, fields: &[(&str, &str)]) -> Response {
-    let asked = [&[("Access-Control-Request-Method", "POST")], fields].concat();
-    Client::to(SERVER.get().edge).request("OPTIONS", target, &asked)
+    let requested = [&[("Access-Control-Request-Method", "POST")], fields].concat();
+    Client::to(SERVER.get().edge).request("OPTIONS", target, &requested)
 }
 
 #[test]
-fn a_preflight_is_answered_before_anything_is_looked_up() {
+fn a_preflight_is_answered_without_any_lookup() {
     for target in [
         "/v1/resolve?site=closed&route=/",
         "/v1/resolve?site=gamma&site=delta",
@@ -148,7 +148,7 @@ fn a_preflight_is_answered_before_anything_is_looked_up() {
         "/v1/nothing",
         "/",
     ] {
-        for origin in [ALLOWED, STRANGER] {
+        for origin in [SITE_ORIGIN, FOREIGN_ORIGIN] {
             let response = preflight(target, &[("Origin", origin)]);
             assert_eq!((response.status, response.body.len()), (204, 0), "{target}");
             assert_eq!(response.field("content-length"), None);
@@ -163,7 +163,7 @@ fn a_preflight_is_answered_before_anything_is_looked_up() {
 }
 
 #[test]
-fn a_preflight_never_echoes_null_nor_what_no_browser_sends() {
+fn a_preflight_never_echoes_null_or_an_invalid_origin() {
     for origin in ["null", "", "https://\u{e9}.example", "https://a.example https://b.example"] {
         let response = preflight("/v1/resolve", &[("Origin", origin)]);
         assert_eq!(response.status, 204);
@@ -172,9 +172,9 @@ fn a_preflight_never_echoes_null_nor_what_no_browser_sends() {
     }
 }
 
-/// The headers that a preflight allows of those that it asked for, sorted.
-fn allowed(asked: &str) -> Vec<String> {
-    let fields = [("Origin", STRANGER), ("Access-Control-Request-Headers", asked)];
+/// Returns the requested headers that a preflight allows, sorted.
+fn allowed(requested: &str) -> Vec<String> {
+    let fields = [("Origin", FOREIGN_ORIGIN), ("Access-Control-Request-Headers", requested)];
     let response = preflight("/v1/resolve", &fields);
     let list = response.field("access-control-allow-headers").unwrap_or_default();
     let mut names: Vec<String> =
@@ -184,7 +184,7 @@ fn allowed(asked: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_preflight_allows_those_of_the_asked_headers_that_are_listed() {
+fn a_preflight_allows_only_the_listed_headers() {
     let listed = "authorization,baggage,content-encoding,content-type,if-none-match,prefer,traceparent,\
                   tracestate,x-anon-id,x-debug-timing,x-preview,x-request-id,x-retry-count";
     assert_eq!(allowed(listed).join(","), listed);
@@ -200,11 +200,11 @@ fn a_preflight_allows_each_header_once() {
 }
 
 #[test]
-fn a_question_for_the_methods_is_no_preflight() {
+fn options_without_a_requested_method_is_no_preflight() {
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
     for endpoint in ["/v1/resolve", "/v1/variants", "/v1/routes?site=gamma"] {
-        let response = client.request("OPTIONS", endpoint, &[("Origin", STRANGER)]);
+        let response = client.request("OPTIONS", endpoint, &[("Origin", FOREIGN_ORIGIN)]);
         assert_eq!((response.status, response.field("allow")), (204, Some("GET, HEAD, OPTIONS")));
         assert_eq!(response.field("access-control-allow-methods"), None);
     }
@@ -212,19 +212,19 @@ fn a_question_for_the_methods_is_no_preflight() {
 }
 
 #[test]
-fn an_origin_with_two_wildcards_does_not_compile() {
-    let mistakes = |origin: &str| {
+fn an_invalid_origin_does_not_compile() {
+    let diagnostics = |origin: &str| {
         let site = site_file("acme", json!({ "origins": [origin] }));
         let files = Files::from_memory([("site.json", site.as_bytes())]);
-        let (source, mistakes) = read(&files, &|_, _| {});
-        compile(&source, mistakes, 1, &|_, _| {}).err().map_or(0, |mistakes| mistakes.len())
+        let (source, diagnostics) = read(&files, &|_, _| {});
+        compile(&source, diagnostics, 1, &|_, _| {}).err().map_or(0, |diagnostics| diagnostics.len())
     };
     for origin in ["https://*.acme.example", "http://localhost:*", "https://acme.example:8443"] {
-        assert_eq!(mistakes(origin), 0, "{origin}");
+        assert_eq!(diagnostics(origin), 0, "{origin}");
     }
     for origin in
         ["https://*.acme.example:*", "https://*", "https://www.*.example", "*", "null", "acme.example"]
     {
-        assert_eq!(mistakes(origin), 1, "{origin}");
+        assert_eq!(diagnostics(origin), 1, "{origin}");
     }
 }

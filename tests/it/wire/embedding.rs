@@ -1,15 +1,15 @@
-//! Queries in the nodes of a page: the items that the endpoint gives, as bytes, wherever the node stands and whatever its
-//! parameters are made of.
+//! Queries in the nodes of a page. A node contains the same bytes as the response of the query endpoint, in
+//! any zone and with fixed parameters or parameters from the path.
 
 use std::io::Read;
 
 use flate2::read::MultiGzDecoder;
 use serde_json::{Value, json};
 
-use super::{Shared, escaped, page, problem, resolve, site_file};
+use super::{SharedServer, page, percent_encode, problem, resolve_target, site_file};
 use crate::harness::{Client, Response, Server, eventually, snapshot};
 
-/// 24 posts of four categories, the `n`th on the `n % 3`th shelf.
+/// Returns 24 posts in four categories. Post `n` has the shelf `n % 3`.
 fn posts() -> Value {
     let post = |n: usize| {
         let category = ["a", "b", "c", "d/e"][n % 4];
@@ -33,8 +33,8 @@ fn queries() -> Value {
     })
 }
 
-/// A node that shows what a query finds.
-fn list(id: &str, query: &str, params: Value) -> Value {
+/// Returns a node that contains the items of a query.
+fn list_node(id: &str, query: &str, params: Value) -> Value {
     json!({ "id": id, "type": "List", "props": { "id": id }, "query": { "id": query, "params": params } })
 }
 
@@ -42,42 +42,46 @@ fn from_path(name: &str) -> Value {
     json!({ "$route": name })
 }
 
-/// Parameters in an order and in forms that only a person writes.
-const AS_WRITTEN: &str = r#"{"path":"/written","layout":{"root":{"props":{}},"zones":{"main":[{"id":"w","type":"List",
+/// A route file with an unusual order of members, an escape and a number with an exponent, as a person might
+/// write it.
+const HAND_WRITTEN_ROUTE: &str = r#"{"path":"/written","layout":{"root":{"props":{}},"zones":{"main":[{"id":"w","type":"List",
     "query": { "params": { "category" : "\u0061", "above": 1.0e1 }, "id": "by-category" }, "props":{"id":"w"}}]}}}"#;
 
 fn routes() -> Vec<String> {
-    let left = list("left", "by-category", json!({ "category": "a" }));
+    let left = list_node("left", "by-category", json!({ "category": "a" }));
     let nested = json!({ "id": "n", "type": "Columns", "props": {}, "zones": {
-        "inner": { "default": [list("deep", "by-shelf", json!({ "shelf": 2 }))], "variants": {}, "rules": [] } } });
+        "inner": { "default": [list_node("deep", "by-shelf", json!({ "shelf": 2 }))], "variants": {}, "rules": [] } } });
     let hero = json!({
-        "default": [list("shown", "by-category", json!({ "category": "b" }))],
+        "default": [list_node("shown", "by-category", json!({ "category": "b" }))],
         "variants": { "other": [nested], "empty": [] },
         "rules": [{ "when": { "country": "NO" }, "variant": "other" }],
     });
     let by_slug = |more: Value| {
         let mut params = json!({ "category": from_path("slug") });
         params.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
-        list("q", "by-category", params)
+        list_node("q", "by-category", params)
     };
     let varied = json!({ "default": [by_slug(json!({ "above": 10 }))], "variants": { "b": [by_slug(json!({}))] },
         "rules": [{ "when": { "country": "NO" }, "variant": "b" }] });
     vec![
-        page("/", json!({ "main": [left, list("right", "by-shelf", json!({}))], "hero": hero })),
-        page("/large", json!({ "main": [list("all", "all", json!({}))] })),
+        page("/", json!({ "main": [left, list_node("right", "by-shelf", json!({}))], "hero": hero })),
+        page("/large", json!({ "main": [list_node("all", "all", json!({}))] })),
         page("/topics/:slug", json!({ "main": [by_slug(json!({}))] })),
         page("/varied/:slug", json!({ "main": varied })),
         page(
             "/shelves/:n/:slug",
-            json!({ "main": [list("s", "by-shelf", json!({ "shelf": from_path("n") })), by_slug(json!({}))] }),
+            json!({ "main": [list_node("s", "by-shelf", json!({ "shelf": from_path("n") })), by_slug(json!({}))] }),
         ),
-        page("/rest/*", json!({ "main": [list("r", "by-category", json!({ "category": from_path("*") }))] })),
+        page(
+            "/rest/*",
+            json!({ "main": [list_node("r", "by-category", json!({ "category": from_path("*") }))] }),
+        ),
         page("/plain", json!({})),
-        AS_WRITTEN.to_owned(),
+        HAND_WRITTEN_ROUTE.to_owned(),
     ]
 }
 
-fn files(posts: &Value, version: u64) -> Vec<u8> {
+fn compile_with_posts(posts: &Value, version: u64) -> Vec<u8> {
     let texts: Vec<(String, String)> = routes()
         .into_iter()
         .enumerate()
@@ -92,130 +96,142 @@ fn files(posts: &Value, version: u64) -> Vec<u8> {
     snapshot(&files, version)
 }
 
-static SERVER: Shared = Shared::new(|| Server::start(&[("acme.snapshot", &files(&posts(), 1))], &[]));
+static SERVER: SharedServer =
+    SharedServer::new(|| Server::start(&[("acme.snapshot", &compile_with_posts(&posts(), 1))], &[]));
 
-/// `"items":[...],"nextCursor":...`, made of the bytes of the endpoint's first page.
-fn endpoint(query: &str, params: &str) -> String {
+/// Returns `"items":[...],"nextCursor":...` from the bytes of the first page that the query endpoint sends.
+fn endpoint_items(query: &str, params: &str) -> String {
     let response = SERVER.get().get(&format!("/v1/query?site=acme&query={query}{params}"));
     assert_eq!(response.status, 200, "{}", response.text());
     let text = response.text();
     let (_, rest) = text.split_once("\"items\":[").expect("items");
     let (items, rest) = rest.rsplit_once("],\"total\":").expect("a total");
     let (_, cursor) = rest.split_once(",\"nextCursor\":").expect("a cursor");
-    format!("\"items\":[{items}],\"nextCursor\":{}", cursor.strip_suffix('}').expect("the end"))
+    format!("\"items\":[{items}],\"nextCursor\":{}", cursor.strip_suffix('}').expect("a closing brace"))
 }
 
-/// What a node of such an id has to be.
-fn node(id: &str, query: &str, written: &Value, params: &str) -> String {
-    let found = endpoint(query, params);
+/// Returns the expected bytes of the node `id`.
+fn expected_node(id: &str, query: &str, written: &Value, params: &str) -> String {
+    let found = endpoint_items(query, params);
     format!(
         r#"{{"id":"{id}","type":"List","props":{{"id":"{id}"}},"query":{{"id":"{query}","params":{written}}},{found}}}"#
     )
 }
 
 #[track_caller]
-fn shows(target: &str, node: &str) -> Response {
+fn assert_contains_node(target: &str, node: &str) -> Response {
     let response = SERVER.get().get(target);
     assert_eq!(response.status, 200, "{target}: {}", response.text());
-    assert!(response.body_contains(node), "{target}: {}\nhas no {node}", response.text());
+    assert!(response.body_contains(node), "{target}: {}\ndoes not contain {node}", response.text());
     response
 }
 
 #[test]
 fn a_node_keeps_its_query_and_gets_the_first_page_byte_for_byte() {
-    let home = resolve("/", "&variants=");
-    let left = node("left", "by-category", &json!({ "category": "a" }), "&params.category=a");
-    let right = node("right", "by-shelf", &json!({}), "");
-    let shown = node("shown", "by-category", &json!({ "category": "b" }), "&params.category=b");
+    let home = resolve_target("/", "&variants=");
+    let left = expected_node("left", "by-category", &json!({ "category": "a" }), "&params.category=a");
+    let right = expected_node("right", "by-shelf", &json!({}), "");
+    let shown = expected_node("shown", "by-category", &json!({ "category": "b" }), "&params.category=b");
     for node in [&left, &right, &shown] {
-        shows(&home, node);
+        assert_contains_node(&home, node);
     }
     let main = format!("\"main\":[{left},{right}]");
-    shows(&home, &main);
+    assert_contains_node(&home, &main);
     let answer = SERVER.get().get(&home).json();
     let node = &answer["layout"]["zones"]["main"][0];
     assert_eq!(node["items"].as_array().map(Vec::len), Some(4));
-    let onward = format!(
+    let next_page = format!(
         "/v1/query?site=acme&query=by-category&params.category=a&cursor={}",
         node["nextCursor"].as_str().expect("a cursor")
     );
-    assert_eq!(SERVER.get().get(&onward).json()["items"][0]["id"], "p04");
+    assert_eq!(SERVER.get().get(&next_page).json()["items"][0]["id"], "p04");
 }
 
 #[test]
-fn a_node_s_parameters_come_token_by_token_as_they_were_authored() {
-    let found = endpoint("by-category", "&params.category=a&params.above=10");
+fn the_query_parameters_of_a_node_keep_their_authored_tokens() {
+    let found = endpoint_items("by-category", "&params.category=a&params.above=10");
     let written = r#""query":{"id":"by-category","params":{"category":"\u0061","above":1.0e1}}"#;
-    shows(&resolve("/written", "&variants="), &format!("{written},{found}}}"));
+    assert_contains_node(&resolve_target("/written", "&variants="), &format!("{written},{found}}}"));
 }
 
 #[test]
-fn a_node_in_a_variant_and_in_nested_zones_is_filled_alike() {
-    let deep = node("deep", "by-shelf", &json!({ "shelf": 2 }), "&params.shelf=2");
-    let forced = shows(&resolve("/", "&variants=hero:other"), &deep);
+fn query_nodes_in_variants_and_nested_zones_contain_items() {
+    let deep = expected_node("deep", "by-shelf", &json!({ "shelf": 2 }), "&params.shelf=2");
+    let forced = assert_contains_node(&resolve_target("/", "&variants=hero:other"), &deep);
     assert!(!forced.body_contains("\"shown\""), "{}", forced.text());
-    let decided = shows(&resolve("/", "&country=NO"), &deep);
+    let decided = assert_contains_node(&resolve_target("/", "&country=NO"), &deep);
     assert_eq!(decided.body, forced.body);
-    let without = SERVER.get().get(&resolve("/", "&variants=hero:empty"));
+    let without = SERVER.get().get(&resolve_target("/", "&variants=hero:empty"));
     assert!(!without.body_contains(&deep), "{}", without.text());
 }
 
 #[test]
-fn a_part_of_the_path_is_a_parameter() {
+fn a_path_parameter_may_be_a_query_parameter() {
     for category in ["a", "b", "c"] {
-        let node = node(
+        let node = expected_node(
             "q",
             "by-category",
             &json!({ "category": from_path("slug") }),
             &format!("&params.category={category}"),
         );
-        let response = shows(&resolve(&format!("/topics/{category}"), "&variants="), &node);
+        let response =
+            assert_contains_node(&resolve_target(&format!("/topics/{category}"), "&variants="), &node);
         assert_eq!(response.json()["params"]["slug"], category);
-        // As a browser's `location.pathname` would have it.
+        // The escaped form, as in `location.pathname` of a browser.
         let escaped = format!("/topics/%{:02X}", category.as_bytes()[0]);
-        assert_eq!(shows(&resolve(&escaped, "&variants="), &node).body, response.body);
+        assert_eq!(assert_contains_node(&resolve_target(&escaped, "&variants="), &node).body, response.body);
     }
-    let slashed =
-        node("q", "by-category", &json!({ "category": from_path("slug") }), "&params.category=d%2Fe");
-    shows(&resolve("/topics/d%2Fe", "&variants="), &slashed);
-    let rest = node("r", "by-category", &json!({ "category": from_path("*") }), "&params.category=d%2Fe");
-    shows(&resolve("/rest/d/e", "&variants="), &rest);
+    let slashed = expected_node(
+        "q",
+        "by-category",
+        &json!({ "category": from_path("slug") }),
+        "&params.category=d%2Fe",
+    );
+    assert_contains_node(&resolve_target("/topics/d%2Fe", "&variants="), &slashed);
+    let rest =
+        expected_node("r", "by-category", &json!({ "category": from_path("*") }), "&params.category=d%2Fe");
+    assert_contains_node(&resolve_target("/rest/d/e", "&variants="), &rest);
 }
 
 #[test]
-fn what_is_no_value_of_the_parameter_finds_nothing() {
-    let nothing = |id: &str, query: &str, written: Value| {
+fn an_invalid_parameter_value_finds_no_items() {
+    let empty_node = |id: &str, query: &str, written: Value| {
         format!(
             r#"{{"id":"{id}","type":"List","props":{{"id":"{id}"}},"query":{{"id":"{query}","params":{written}}},"items":[],"nextCursor":null}}"#
         )
     };
-    let by_slug = nothing("q", "by-category", json!({ "category": from_path("slug") }));
+    let by_slug = empty_node("q", "by-category", json!({ "category": from_path("slug") }));
     for slug in ["none", "z", "A", "a b", "größe", "1"] {
-        shows(&resolve(&format!("/topics/{slug}"), "&variants="), &by_slug);
+        assert_contains_node(&resolve_target(&format!("/topics/{slug}"), "&variants="), &by_slug);
     }
-    let by_n = nothing("s", "by-shelf", json!({ "shelf": from_path("n") }));
+    let by_n = empty_node("s", "by-shelf", json!({ "shelf": from_path("n") }));
     for n in ["x", "4", "6", "-", "1,0", "01", "true", "%2B1"] {
-        shows(&resolve(&format!("/shelves/{n}/a"), "&variants="), &by_n);
+        assert_contains_node(&resolve_target(&format!("/shelves/{n}/a"), "&variants="), &by_n);
     }
-    shows(
-        &resolve("/rest/a/b", "&variants="),
-        &nothing("r", "by-category", json!({ "category": from_path("*") })),
+    assert_contains_node(
+        &resolve_target("/rest/a/b", "&variants="),
+        &empty_node("r", "by-category", json!({ "category": from_path("*") })),
     );
 }
 
 #[test]
-fn a_number_from_the_path_is_read_as_one() {
+fn a_number_in_the_path_is_parsed_as_a_number() {
     for (text, number) in [("0", "0"), ("2", "2"), ("2.0", "2"), ("1e0", "1"), ("-0", "0")] {
-        let node =
-            node("s", "by-shelf", &json!({ "shelf": from_path("n") }), &format!("&params.shelf={number}"));
-        let second = node_of_slug("c");
-        let response = shows(&resolve(&format!("/shelves/{text}/c"), "&variants="), &node);
+        let node = expected_node(
+            "s",
+            "by-shelf",
+            &json!({ "shelf": from_path("n") }),
+            &format!("&params.shelf={number}"),
+        );
+        let second = expected_slug_node("c");
+        let response =
+            assert_contains_node(&resolve_target(&format!("/shelves/{text}/c"), "&variants="), &node);
         assert!(response.body_contains(&format!("[{node},{second}]")), "{}", response.text());
     }
 }
 
-fn node_of_slug(category: &str) -> String {
-    node(
+fn expected_slug_node(category: &str) -> String {
+    expected_node(
         "q",
         "by-category",
         &json!({ "category": from_path("slug") }),
@@ -224,14 +240,15 @@ fn node_of_slug(category: &str) -> String {
 }
 
 #[test]
-fn a_variant_may_ask_by_the_path_and_by_a_value_of_its_own() {
+fn a_variant_may_combine_path_and_fixed_parameters() {
     let above = json!({ "category": from_path("slug"), "above": 10 });
-    let above = node("q", "by-category", &above, "&params.category=a&params.above=10");
-    let default = shows(&resolve("/varied/a", "&variants="), &above);
-    let other = shows(&resolve("/varied/a", "&variants=main:b"), &node_of_slug("a"));
+    let above = expected_node("q", "by-category", &above, "&params.category=a&params.above=10");
+    let default = assert_contains_node(&resolve_target("/varied/a", "&variants="), &above);
+    let other =
+        assert_contains_node(&resolve_target("/varied/a", "&variants=main:b"), &expected_slug_node("a"));
     assert_ne!(default.body, other.body);
-    assert_eq!(shows(&resolve("/varied/a", ""), &above).body, default.body);
-    assert_eq!(SERVER.get().get(&resolve("/varied/a", "&country=NO")).body, other.body);
+    assert_eq!(assert_contains_node(&resolve_target("/varied/a", ""), &above).body, default.body);
+    assert_eq!(SERVER.get().get(&resolve_target("/varied/a", "&country=NO")).body, other.body);
 }
 
 #[test]
@@ -249,7 +266,7 @@ fn compressed_bodies_inflate_to_the_same_bytes() {
         "/rest/d/e",
     ] {
         for more in ["", "&variants=", "&variants=hero:other", "&variants=main:b", "&country=NO"] {
-            let target = resolve(route, more);
+            let target = resolve_target(route, more);
             let text = client.request("GET", &target, &[]);
             text.json();
             let packed = client.request("GET", &target, &[("Accept-Encoding", "gzip")]);
@@ -267,17 +284,17 @@ fn compressed_bodies_inflate_to_the_same_bytes() {
 }
 
 #[test]
-fn an_embedded_query_is_no_route_of_its_own_and_variants_say_nothing_of_it() {
+fn an_embedded_query_adds_no_route_and_no_variants() {
     let decision = SERVER.get().get("/v1/variants?site=acme&route=/topics/a");
     assert_eq!(decision.text(), r#"{"site":"acme","route":"/topics/a","variants":"","selected":{}}"#);
     assert_eq!(
-        problem(&SERVER.get().get(&resolve("/topics", "&variants="))),
+        problem(&SERVER.get().get(&resolve_target("/topics", "&variants="))),
         (404, "route_not_found".into())
     );
 }
 
-/// The ETag of each path, and its hash in the list of routes (a pattern's for all of its paths).
-fn state(server: &Server, version: &str) -> Option<Vec<(String, String, String)>> {
+/// Returns each path with its ETag and its hash in the list of routes. A pattern has one hash for all paths.
+fn etags_and_hashes(server: &Server, version: &str) -> Option<Vec<(String, String, String)>> {
     let list = server.get("/v1/routes?site=acme");
     let hashes = list.json()["routes"].clone();
     let paths = [
@@ -288,25 +305,25 @@ fn state(server: &Server, version: &str) -> Option<Vec<(String, String, String)>
         ("/shelves/1/a", "/shelves/:n/:slug"),
     ];
     let all = paths.map(|(path, listed)| {
-        let response = server.get(&format!("/v1/resolve?site=acme&variants=&route={}", escaped(path)));
+        let response = server.get(&format!("/v1/resolve?site=acme&variants=&route={}", percent_encode(path)));
         let etag = response.field("etag").expect("an ETag").to_owned();
         let route = hashes.as_array().expect("an array").iter().find(|route| route["path"] == listed);
-        (path.to_owned(), etag, route.expect("it is listed")["hash"].to_string())
+        (path.to_owned(), etag, route.expect("the path is listed")["hash"].to_string())
     });
     (list.field("x-version") == Some(version)).then_some(all.into())
 }
 
 #[test]
-fn tags_and_hashes_follow_the_items_that_are_shown() {
-    let server = Server::start(&[("acme.snapshot", &files(&posts(), 1))], &[]);
-    let before = state(&server, "1").expect("it is served");
+fn etags_and_hashes_change_with_the_items_shown() {
+    let server = Server::start(&[("acme.snapshot", &compile_with_posts(&posts(), 1))], &[]);
+    let before = etags_and_hashes(&server, "1").expect("version 1 is served");
     let mut version = 1;
     let mut changed = |post: usize, field: &str, value: Value| -> Vec<String> {
         let mut posts = posts();
         posts[post]["fields"][field] = value;
         version += 1;
-        server.publish("acme.snapshot", &files(&posts, version));
-        let now = eventually("it is served", || state(&server, &version.to_string()));
+        server.publish("acme.snapshot", &compile_with_posts(&posts, version));
+        let now = eventually("the version is served", || etags_and_hashes(&server, &version.to_string()));
         let differ = before.iter().zip(&now).filter(|(before, now)| before != now);
         for (before, now) in differ.clone() {
             assert!(before.1 != now.1 && before.2 != now.2, "{before:?} and {now:?}");
@@ -314,13 +331,13 @@ fn tags_and_hashes_follow_the_items_that_are_shown() {
         differ.map(|(before, _)| before.0.clone()).collect()
     };
     assert_eq!(changed(0, "n", json!(0)), [""; 0]);
-    // A pattern without `each` counts as changed with everything that its queries could find.
+    // A pattern without `each` changes with every item that its queries could find.
     let patterns = ["/topics/a", "/topics/none", "/shelves/1/a"];
-    // On the first page of `/`, and behind it.
+    // Post 20 is on the first page of `/`. Post 0 is not.
     assert_eq!(changed(20, "title", json!("other")), [&["/"][..], &patterns].concat());
     assert_eq!(changed(0, "text", json!("other")), patterns);
     assert_eq!(changed(22, "text", json!("other")), patterns);
     assert_eq!(changed(0, "category", json!("none")), patterns);
-    // What was the last of four becomes the first.
+    // The last of four items becomes the first.
     assert_eq!(changed(8, "n", json!(100)), [&["/"][..], &patterns].concat());
 }

@@ -1,6 +1,6 @@
-//! The event endpoints on the wire (interface, section 10): what is sent, what is answered, what is in the log then.
+//! The event endpoints over HTTP (interface, section 10): requests, responses and the resulting log records.
 //!
-//! Tests share a server whose log they share too, so each reads its own records: those of its visitor.
+//! Tests share a server and its log. Each test reads only the records of its own visitor.
 
 mod bounds;
 mod duplicates;
@@ -17,18 +17,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
-use super::{Shared, compiled, page, site_file};
+use super::{SharedServer, compile_site, page, site_file};
 use crate::harness::{Response, Server};
 use crate::logged;
 
-static SERVER: Shared = Shared::new(server);
+static SERVER: SharedServer = SharedServer::new(start_default);
 
-/// Five sites, one for each policy.
-fn server() -> Server {
-    started(&[])
+/// Starts a server for four sites with different policies.
+fn start_default() -> Server {
+    start_with_flags(&[])
 }
 
-fn started(flags: &[&str]) -> Server {
+fn start_with_flags(flags: &[&str]) -> Server {
     let routes = [page("/", json!({})), page("/pricing", json!({}))];
     let sites = [
         ("acme", json!({})),
@@ -37,15 +37,15 @@ fn started(flags: &[&str]) -> Server {
         ("keeping", json!({ "bots": "keep", "privacy": { "ip": "full" } })),
     ];
     let snapshots =
-        sites.map(|(id, more)| (format!("{id}.snapshot"), compiled(&site_file(id, more), &routes, 1)));
+        sites.map(|(id, more)| (format!("{id}.snapshot"), compile_site(&site_file(id, more), &routes, 1)));
     let snapshots: Vec<_> = snapshots.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
     Server::start(&snapshots, flags)
 }
 
-/// An id that no other test has.
-fn fresh(what: &str) -> String {
+/// Returns an ID that no other test uses.
+fn unique_id(prefix: &str) -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
-    format!("{what}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+    format!("{prefix}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
 fn post(target: &str, body: &Value) -> Response {
@@ -56,7 +56,7 @@ fn post_with(target: &str, fields: &[(&str, &str)], body: &Value) -> Response {
     SERVER.get().post(target, fields, body.to_string().as_bytes())
 }
 
-/// The record of the visitor's only event, which `receipt` is of.
+/// Returns the record of the visitor's only event, which `receipt` acknowledges.
 #[track_caller]
 fn only_record(receipt: &Response, anon_id: &str) -> Value {
     let mut records = records_of(receipt, anon_id);
@@ -64,16 +64,16 @@ fn only_record(receipt: &Response, anon_id: &str) -> Value {
     records.remove(0)
 }
 
-/// The visitor's records up to `receipt`.
+/// Returns the records of the visitor up to `receipt`.
 #[track_caller]
 fn records_of(receipt: &Response, anon_id: &str) -> Vec<Value> {
     assert_eq!(receipt.status, 200, "{}", receipt.text());
-    let mut records = logged::up_to(SERVER.get().data(), receipt);
+    let mut records = logged::records_up_to(SERVER.get().data(), receipt);
     records.retain(|record| record["anonId"] == anon_id);
     records
 }
 
-/// Accepted, duplicates, dropped, rejected.
+/// Returns the numbers of accepted, duplicate, dropped and rejected events.
 #[track_caller]
 fn counts(receipt: &Response) -> [u64; 4] {
     assert_eq!(receipt.status, 200, "{}", receipt.text());
@@ -81,12 +81,12 @@ fn counts(receipt: &Response) -> [u64; 4] {
     ["accepted", "duplicates", "dropped", "rejected"].map(|name| receipt[name].as_u64().expect("a count"))
 }
 
-/// Status, code and pointer of a refusal.
-fn refused(response: &Response) -> (u16, String, Option<String>) {
+/// Returns the status, code and pointer of a problem.
+fn problem_with_pointer(response: &Response) -> (u16, String, Option<String>) {
     let pointer = response.json()["pointer"].as_str().map(str::to_owned);
     (response.status, response.code(), pointer)
 }
 
-fn refusal(status: u16, code: &str, pointer: &str) -> (u16, String, Option<String>) {
+fn expected_problem(status: u16, code: &str, pointer: &str) -> (u16, String, Option<String>) {
     (status, code.to_owned(), (!pointer.is_empty()).then(|| pointer.to_owned()))
 }

@@ -1,16 +1,16 @@
-//! Who falls into which arm: as GrowthBook hashes, on both endpoints alike, whatever the route.
+//! Experiments: the arm of a visitor follows the GrowthBook hash, on both endpoints and on all routes.
 
 use std::cell::RefCell;
 
-use parallax::condition::{bucket_ranges, choose_variation, hash, in_namespace};
+use parallax::testing::condition::{bucket_ranges, choose_variation, hash, in_namespace};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Shared, escaped, page, serving, zone};
+use super::{SharedServer, page, percent_encode, start_server, zone};
 use crate::harness::{Client, times};
 
-/// A zone of two variants under one experiment, and a rule behind it that takes whoever is left.
-fn tried(experiment: Value) -> Value {
+/// Returns a zone with one experiment, and after it a rule that selects `rest` for all other visitors.
+fn experiment_zone(experiment: Value) -> Value {
     let rest = json!({ "when": {}, "variant": "rest" });
     zone(&["b", "c", "rest"], json!([{ "experiment": experiment }, rest]))
 }
@@ -19,26 +19,29 @@ fn colour() -> Value {
     json!({ "key": "colour", "variants": ["default", "b", "c"], "weights": [0.5, 0.3, 0.2], "coverage": 0.6 })
 }
 
-static SERVER: Shared = Shared::new(|| {
+static SERVER: SharedServer = SharedServer::new(|| {
     let seeded = json!({ "key": "seeded", "variants": ["b", "c"], "seed": "another" });
     let shared = |from: f64, to: f64| json!({ "key": if from == 0.0 { "left" } else { "right" }, "variants": ["b"], "namespace": ["checkout", from, to] });
     let held = json!({ "key": "held", "variants": ["b", "c"], "holdout": 0.3 });
     let germans =
         json!({ "experiment": { "key": "german", "variants": ["b", "c"] }, "when": { "country": "DE" } });
     let rest = json!({ "when": {}, "variant": "rest" });
-    serving(&[
+    start_server(&[
         page(
             "/",
             json!({
-                "colour": tried(colour()),
-                "seeded": tried(seeded),
-                "left": tried(shared(0.0, 0.4)),
-                "right": tried(shared(0.4, 1.0)),
-                "held": tried(held.clone()),
+                "colour": experiment_zone(colour()),
+                "seeded": experiment_zone(seeded),
+                "left": experiment_zone(shared(0.0, 0.4)),
+                "right": experiment_zone(shared(0.4, 1.0)),
+                "held": experiment_zone(held.clone()),
                 "german": zone(&["b", "c", "rest"], json!([germans, rest])),
             }),
         ),
-        page("/elsewhere", json!({ "colour-too": tried(colour()), "held-too": tried(held) })),
+        page(
+            "/elsewhere",
+            json!({ "colour-too": experiment_zone(colour()), "held-too": experiment_zone(held) }),
+        ),
     ])
 });
 
@@ -47,13 +50,13 @@ fn selected(client: &mut Client, endpoint: &str, route: &str, query: &str) -> Va
     client.request("GET", &target, &[]).json()["selected"].clone()
 }
 
-/// The arm of an ID; None outside coverage.
+/// Returns the arm of an ID, or `None` outside the coverage.
 fn arm(seed: &str, id: &str, coverage: f64, weights: &[f64]) -> Option<usize> {
     let ranges = bucket_ranges(weights.len(), coverage, Some(weights));
     choose_variation(hash(&[seed], id, 2).expect("version 2 hashes"), ranges)
 }
 
-/// What every zone of `/` shows to an ID from this country.
+/// Returns the expected variant of every zone of `/` for an ID from this country.
 fn expected(id: &str, country: &str) -> Value {
     let halves = |seed| ["b", "c"][arm(seed, id, 1.0, &[0.5, 0.5]).expect("all are covered")];
     let in_checkout = |from, to| if in_namespace(id, "checkout", (from, to)) { "b" } else { "rest" };
@@ -69,13 +72,13 @@ fn expected(id: &str, country: &str) -> Value {
 }
 
 #[test]
-fn every_arm_is_the_one_that_growthbook_gives() {
+fn every_arm_matches_the_growthbook_hash() {
     let server = SERVER.get();
     let client = RefCell::new(Client::to(server.edge));
     let config = ProptestConfig::with_cases(times(150, 5_000) as u32);
     proptest!(config, |(id in "[!-~]{1,20}", german in any::<bool>())| {
         let country = if german { "DE" } else { "NO" };
-        let query = format!("&country={country}&anonId={}", escaped(&id));
+        let query = format!("&country={country}&anonId={}", percent_encode(&id));
         let client = &mut *client.borrow_mut();
         let Some(id) = Some(id).filter(|id| !matches!(id.as_str(), "0" | "-" | "{}")) else { return Ok(()) };
         prop_assert_eq!(selected(client, "resolve", "/", &query), expected(&id, country));
@@ -84,7 +87,7 @@ fn every_arm_is_the_one_that_growthbook_gives() {
 }
 
 #[test]
-fn without_an_id_the_next_rule_is_tried() {
+fn without_an_id_the_next_rule_applies() {
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
     let rest = json!({ "colour": "rest", "seeded": "rest", "left": "rest", "right": "rest", "held": "rest",
@@ -94,7 +97,7 @@ fn without_an_id_the_next_rule_is_tried() {
 }
 
 #[test]
-fn zones_of_one_experiment_move_together_across_routes() {
+fn zones_of_one_experiment_show_the_same_arm_on_all_routes() {
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
     for n in 0..100 {
@@ -108,7 +111,7 @@ fn zones_of_one_experiment_move_together_across_routes() {
 }
 
 #[test]
-fn the_arms_have_about_their_shares() {
+fn the_arms_have_about_their_configured_shares() {
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
     let count = 1_000;
@@ -134,7 +137,7 @@ fn the_arms_have_about_their_shares() {
 }
 
 #[test]
-fn the_same_id_gets_the_same_arm_wherever_it_stands() {
+fn an_id_gets_the_same_arm_from_parameter_header_and_cookie() {
     let server = SERVER.get();
     let by_param = server.get("/v1/variants?site=acme&route=/&anonId=steady");
     for fields in [[("X-Anon-Id", "steady")], [("Cookie", "anon_id=steady")]] {
@@ -153,7 +156,7 @@ fn context() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn resolve_variants_explain_and_what_is_forced_agree() {
+fn resolve_variants_explain_and_forced_variants_agree() {
     let server = SERVER.get();
     let edge = RefCell::new(Client::to(server.edge));
     let admin = RefCell::new(Client::to(server.admin));

@@ -1,9 +1,9 @@
-//! `explain=1`: why a visitor is shown what is shown, and who may ask.
+//! `explain=1`: the reasons for each selected variant, and the addresses that give them.
 
-use parallax::condition::hash;
+use parallax::testing::condition::hash;
 use serde_json::{Value, json};
 
-use super::{Shared, compiled, node, page, problem, redirect, site_file, zone};
+use super::{SharedServer, compile_site, node, page, problem, redirect, site_file, zone};
 use crate::harness::{Client, Response, Server, snapshot};
 
 fn site() -> Vec<u8> {
@@ -32,24 +32,24 @@ fn site() -> Vec<u8> {
     )
 }
 
-static SERVER: Shared = Shared::new(|| Server::start(&[("acme.snapshot", &site())], &[]));
+static SERVER: SharedServer = SharedServer::new(|| Server::start(&[("acme.snapshot", &site())], &[]));
 
-fn ask(query: &str) -> Response {
+fn explain(query: &str) -> Response {
     let target = format!("/v1/resolve?site=acme&route=/&explain=1{query}");
     Client::to(SERVER.get().admin).request("GET", &target, &[])
 }
 
-/// The decision on `hero`.
+/// Returns the decision for the zone `hero`.
 fn hero(query: &str) -> Value {
-    let decisions = ask(query).json()["decisions"].clone();
+    let decisions = explain(query).json()["decisions"].clone();
     let mut decisions = decisions.as_array().expect("an array").iter();
-    decisions.find(|decision| decision["zone"] == "hero").expect("the zone is there").clone()
+    decisions.find(|decision| decision["zone"] == "hero").expect("the zone exists").clone()
 }
 
 #[test]
-fn decisions_name_every_zone_that_is_there_in_order() {
+fn decisions_list_every_present_zone_in_order() {
     let zones = |query: &str| -> Vec<Value> {
-        ask(query).json()["decisions"]
+        explain(query).json()["decisions"]
             .as_array()
             .expect("an array")
             .iter()
@@ -61,7 +61,7 @@ fn decisions_name_every_zone_that_is_there_in_order() {
 }
 
 #[test]
-fn an_audience_that_matched_ends_the_telling() {
+fn a_matching_audience_ends_the_list_of_rules() {
     let rule = json!({ "index": 0, "matched": true, "experiment": null,
         "why": { "path": "locale", "operator": "$eq", "expected": "de", "actual": "de" } });
     let expected = json!({ "zone": "hero", "key": "b", "source": "audience", "rules": [rule] });
@@ -69,27 +69,33 @@ fn an_audience_that_matched_ends_the_telling() {
 }
 
 #[test]
-fn rules_that_did_not_match_say_why() {
-    let told = hero("&locale=fr&country=SE");
-    assert_eq!((&told["key"], &told["source"]), (&json!("c"), &json!("when")));
+fn rules_that_do_not_match_have_a_reason() {
+    let decision = hero("&locale=fr&country=SE");
+    assert_eq!((&decision["key"], &decision["source"]), (&json!("c"), &json!("when")));
     let first = json!({ "path": "locale", "operator": "$eq", "expected": "de", "actual": "fr" });
     let second = json!({ "path": "country", "operator": "$in", "expected": ["NO", "SE"], "actual": "SE" });
-    assert_eq!(told["rules"][0], json!({ "index": 0, "matched": false, "why": first, "experiment": null }));
-    assert_eq!(told["rules"][1], json!({ "index": 1, "matched": true, "why": second, "experiment": null }));
-    assert_eq!(told["rules"].as_array().map(Vec::len), Some(2));
+    assert_eq!(
+        decision["rules"][0],
+        json!({ "index": 0, "matched": false, "why": first, "experiment": null })
+    );
+    assert_eq!(
+        decision["rules"][1],
+        json!({ "index": 1, "matched": true, "why": second, "experiment": null })
+    );
+    assert_eq!(decision["rules"].as_array().map(Vec::len), Some(2));
 }
 
 #[test]
-fn an_experiment_tells_where_the_id_lies() {
-    let mut seen = std::collections::BTreeSet::new();
+fn an_experiment_reports_the_bucket_of_the_id() {
+    let mut outcomes = std::collections::BTreeSet::new();
     for n in 0..200 {
         let id = format!("v{n}");
-        let told = hero(&format!("&anonId={id}"));
-        let experiment = &told["rules"][2]["experiment"];
+        let decision = hero(&format!("&anonId={id}"));
+        let experiment = &decision["rules"][2]["experiment"];
         let in_namespace = hash(&["__checkout"], &id, 1).expect("version 1 hashes") < 0.8;
-        let held = hash(&["holdout:s"], &id, 2).expect("version 2 hashes") < 0.1;
+        let is_held_out = hash(&["holdout:s"], &id, 2).expect("version 2 hashes") < 0.1;
         let bucket = hash(&["s"], &id, 2).expect("version 2 hashes");
-        let (place, source, key) = match (in_namespace, held, bucket) {
+        let (outcome, source, key) = match (in_namespace, is_held_out, bucket) {
             (false, ..) => ("namespace", "default", "default"),
             (_, true, _) => ("holdout", "experiment", "default"),
             (.., n) if n < 0.25 => ("range", "experiment", "default"),
@@ -97,35 +103,35 @@ fn an_experiment_tells_where_the_id_lies() {
             _ => ("coverage", "default", "default"),
         };
         let expected = json!({ "key": "colour", "hash": bucket, "ranges": [[0.0, 0.25], [0.5, 0.75]],
-            "namespace": ["checkout", 0.0, 0.8], "seed": "s", "in": place });
+            "namespace": ["checkout", 0.0, 0.8], "seed": "s", "in": outcome });
         assert_eq!(*experiment, expected, "{id}");
-        assert_eq!((&told["source"], &told["key"]), (&json!(source), &json!(key)), "{id}");
-        assert_eq!(told["rules"][2]["matched"], source == "experiment");
-        seen.insert(place);
+        assert_eq!((&decision["source"], &decision["key"]), (&json!(source), &json!(key)), "{id}");
+        assert_eq!(decision["rules"][2]["matched"], source == "experiment");
+        outcomes.insert(outcome);
     }
-    assert_eq!(seen.len(), 4);
+    assert_eq!(outcomes.len(), 4);
 }
 
 #[test]
 fn without_an_id_an_experiment_does_not_match() {
-    let told = hero("");
-    assert_eq!((&told["source"], &told["key"]), (&json!("default"), &json!("default")));
+    let decision = hero("");
+    assert_eq!((&decision["source"], &decision["key"]), (&json!("default"), &json!("default")));
     assert_eq!(
-        (&told["rules"][2]["matched"], &told["rules"][2]["experiment"]),
+        (&decision["rules"][2]["matched"], &decision["rules"][2]["experiment"]),
         (&json!(false), &json!(null))
     );
 }
 
 #[test]
-fn what_is_forced_is_said_to_be() {
-    let told = hero("&variants=hero:c&locale=de");
-    assert_eq!(told, json!({ "zone": "hero", "key": "c", "source": "forced", "rules": [] }));
+fn a_forced_variant_has_the_source_forced() {
+    let decision = hero("&variants=hero:c&locale=de");
+    assert_eq!(decision, json!({ "zone": "hero", "key": "c", "source": "forced", "rules": [] }));
 }
 
 #[test]
-fn the_visitor_is_told_as_the_rules_saw_them() {
+fn the_explanation_contains_the_visitor_that_the_rules_see() {
     let query = "&anonId=v1&locale=de&country=no&url=https://acme.example/shop?a=1";
-    let visitor = ask(query).json()["visitor"].clone();
+    let visitor = explain(query).json()["visitor"].clone();
     assert_eq!(
         (&visitor["anonId"], &visitor["locale"], &visitor["country"]),
         (&json!("v1"), &json!("de"), &json!("NO"))
@@ -137,15 +143,15 @@ fn the_visitor_is_told_as_the_rules_saw_them() {
 }
 
 #[test]
-fn the_url_is_told_even_where_no_rule_of_the_site_looks_at_it() {
-    let visitor = ask("&url=https://acme.example/shop?a=1").json()["visitor"].clone();
+fn the_explanation_contains_a_url_that_no_rule_uses() {
+    let visitor = explain("&url=https://acme.example/shop?a=1").json()["visitor"].clone();
     assert_eq!(visitor["url"], json!({ "path": "/shop", "query": { "a": "1" } }));
 }
 
 #[test]
-fn an_explained_answer_is_kept_by_nobody() {
+fn an_explained_response_is_not_cacheable() {
     for query in ["", "&variants=", "&variants=hero:b", "&variants=no:such", "&route2="] {
-        let response = ask(query);
+        let response = explain(query);
         assert_eq!(response.status, 200);
         assert_eq!(response.field("cache-control"), Some("no-store"), "{query}");
         assert_eq!(response.field("etag"), None, "{query}");
@@ -158,7 +164,7 @@ fn an_explained_answer_is_kept_by_nobody() {
 }
 
 #[test]
-fn a_redirect_that_was_to_be_explained_is_kept_by_nobody_either() {
+fn an_explained_redirect_is_not_cacheable() {
     for endpoint in ["resolve", "variants"] {
         for more in ["", "&variants="] {
             let target = format!("/v1/{endpoint}?site=acme&route=/old&explain=1{more}");
@@ -170,32 +176,35 @@ fn a_redirect_that_was_to_be_explained_is_kept_by_nobody_either() {
 }
 
 #[test]
-fn edge_explains_only_where_the_operator_said_so() {
-    let refused = SERVER.get();
+fn the_public_address_explains_only_with_the_flag() {
+    let server = SERVER.get();
     for endpoint in ["resolve", "variants"] {
         for more in ["", "&variants=", "&include=combinations"] {
             let target = format!("/v1/{endpoint}?site=acme&route=/&explain=1{more}");
-            assert_eq!(problem(&refused.get(&target)), (403, "explain_not_allowed".into()), "{target}");
-            assert_eq!(refused.get(&target.replace("explain=1", "explain=0")).status, 200);
+            assert_eq!(problem(&server.get(&target)), (403, "explain_not_allowed".into()), "{target}");
+            assert_eq!(server.get(&target.replace("explain=1", "explain=0")).status, 200);
         }
     }
     let other =
-        compiled(&site_file("acme", json!({})), &[page("/", json!({ "hero": zone(&[], json!([])) }))], 1);
-    let allowed = Server::start(&[("acme.snapshot", &other)], &["--explain"]);
-    let response = allowed.get("/v1/resolve?site=acme&route=/&explain=1&anonId=v1");
+        compile_site(&site_file("acme", json!({})), &[page("/", json!({ "hero": zone(&[], json!([])) }))], 1);
+    let explaining_server = Server::start(&[("acme.snapshot", &other)], &["--explain"]);
+    let response = explaining_server.get("/v1/resolve?site=acme&route=/&explain=1&anonId=v1");
     assert_eq!(response.json()["decisions"][0]["source"], "default");
     assert_eq!((response.field("cache-control"), response.field("etag")), (Some("no-store"), None));
 }
 
 #[test]
-fn now_is_told_in_the_sites_time_zone() {
+fn now_is_in_the_time_zone_of_the_site() {
     let zones = [("UTC", 0), ("Asia/Kolkata", 5 * 60 + 30), ("Etc/GMT+11", -11 * 60)];
     let snapshots: Vec<(String, Vec<u8>)> = zones
         .iter()
         .enumerate()
         .map(|(i, (name, _))| {
             let site = site_file(&format!("s{i}"), json!({ "timeZone": name }));
-            (format!("{i}.snapshot"), compiled(&site, &[page("/", json!({ "z": zone(&[], json!([])) }))], 1))
+            (
+                format!("{i}.snapshot"),
+                compile_site(&site, &[page("/", json!({ "z": zone(&[], json!([])) }))], 1),
+            )
         })
         .collect();
     let named: Vec<(&str, &[u8])> = snapshots.iter().map(|(name, bytes)| (&**name, &**bytes)).collect();
@@ -212,8 +221,8 @@ fn now_is_told_in_the_sites_time_zone() {
             let weekday = (local_s.div_euclid(86_400) + 3).rem_euclid(7) + 1;
             (json!(local_s.rem_euclid(86_400) / 3600), json!(weekday))
         };
-        let told = (now["hour"].clone(), now["weekday"].clone());
-        assert!(told == local(before) || told == local(after), "{name}: {now}");
+        let actual = (now["hour"].clone(), now["weekday"].clone());
+        assert!(actual == local(before) || actual == local(after), "{name}: {now}");
         assert_eq!(now["date"].as_str().map(str::len), Some(10));
     }
 }

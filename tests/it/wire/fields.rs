@@ -1,19 +1,19 @@
-//! The header fields of answers: who may keep them, whom they are for, and what they never say.
+//! Header fields of responses: caching, request IDs, timing, dates, versions and cache tags.
 
 use serde_json::json;
 
-use super::{Shared, acme, compiled, lasting, page, resolve, site_file, zone};
+use super::{SharedServer, acme_snapshot, comparable, compile_site, page, resolve_target, site_file, zone};
 use crate::harness::{Client, Response, Server};
 
-static SERVER: Shared = Shared::new(|| {
+static SERVER: SharedServer = SharedServer::new(|| {
     let everyone = json!([{ "when": {}, "variant": "b" }]);
     let routes = [page("/", json!({ "hero": zone(&["b"], everyone) })), page("/:name", json!({}))];
     let cache = json!({
         "resolve": { "sMaxAge": 7, "staleIfError": 0 },
         "routes": { "sMaxAge": 1, "staleWhileRevalidate": 2, "staleIfError": 3 },
     });
-    let own = compiled(&site_file("own", json!({ "cache": cache })), &routes, 1 << 53);
-    Server::start(&[("acme.snapshot", &acme(&routes)), ("own.snapshot", &own)], &[])
+    let own = compile_site(&site_file("own", json!({ "cache": cache })), &routes, 1 << 53);
+    Server::start(&[("acme.snapshot", &acme_snapshot(&routes)), ("own.snapshot", &own)], &[])
 });
 
 const LAYOUT: &str = "/v1/resolve?site=acme&route=/&variants=";
@@ -24,7 +24,7 @@ fn cache_control(target: &str) -> String {
 }
 
 #[test]
-fn every_class_has_its_cache_control() {
+fn every_kind_of_response_has_its_cache_control() {
     let layouts = "public, max-age=0, s-maxage=300, stale-while-revalidate=3600, stale-if-error=86400";
     let lists = "public, max-age=0, s-maxage=60, stale-while-revalidate=600, stale-if-error=86400";
     for (target, expected) in [
@@ -46,7 +46,7 @@ fn every_class_has_its_cache_control() {
 }
 
 #[test]
-fn the_times_are_the_sites_to_set() {
+fn a_site_may_set_its_cache_times() {
     let layouts = "public, max-age=0, s-maxage=7, stale-while-revalidate=3600, stale-if-error=0";
     let lists = "public, max-age=0, s-maxage=1, stale-while-revalidate=2, stale-if-error=3";
     assert_eq!(cache_control("/v1/resolve?site=own&route=/&variants="), layouts);
@@ -56,7 +56,7 @@ fn the_times_are_the_sites_to_set() {
 }
 
 #[test]
-fn public_answers_are_the_same_bytes_for_every_caller() {
+fn public_responses_are_equal_for_every_client() {
     let server = SERVER.get();
     for target in [
         LAYOUT,
@@ -75,7 +75,7 @@ fn public_answers_are_the_same_bytes_for_every_caller() {
             let other = server.get_with(target, &fields);
             assert_ne!(other.field("x-request-id"), Some("mine"));
             assert_ne!(other.field("x-request-id"), plain.field("x-request-id"), "{target}");
-            assert_eq!(lasting(other), lasting(plain.clone()), "{target} {fields:?}");
+            assert_eq!(comparable(other), comparable(plain.clone()), "{target} {fields:?}");
         }
         assert_eq!(plain.field("set-cookie"), None);
         assert_eq!(plain.field("server-timing"), None);
@@ -88,7 +88,7 @@ fn request_id(target: &str, id: &str) -> String {
 }
 
 #[test]
-fn a_callers_request_id_comes_back_on_private_answers() {
+fn private_responses_echo_the_request_id_of_the_client() {
     for target in [PERSONAL, "/v1/variants?site=acme&route=/", "/v1/resolve?site=acme", "/v1/nothing"] {
         for id in ["x", "4bf92f35-77b3:1/a=b,c;\"d\\", &"i".repeat(127), &"i".repeat(128)] {
             assert_eq!(request_id(target, id), id, "{target}");
@@ -97,13 +97,13 @@ fn a_callers_request_id_comes_back_on_private_answers() {
 }
 
 #[test]
-fn a_request_id_that_cannot_be_echoed_is_replaced() {
+fn an_invalid_request_id_is_replaced() {
     for id in ["", "a b", "ä", &"i".repeat(129)] {
-        let minted = request_id(PERSONAL, id);
-        assert_ne!(minted, id);
+        let generated = request_id(PERSONAL, id);
+        assert_ne!(generated, id);
         assert!(
-            (1..=128).contains(&minted.len()) && minted.bytes().all(|b| b.is_ascii_graphic()),
-            "{minted}"
+            (1..=128).contains(&generated.len()) && generated.bytes().all(|b| b.is_ascii_graphic()),
+            "{generated}"
         );
     }
     let server = SERVER.get();
@@ -113,31 +113,31 @@ fn a_request_id_that_cannot_be_echoed_is_replaced() {
 }
 
 #[test]
-fn a_problem_tells_the_request_id_of_its_head() {
+fn a_problem_contains_the_request_id_of_its_header() {
     let id = "quote\"back\\slash";
     let response = SERVER.get().get_with("/v1/resolve?site=acme", &[("X-Request-Id", id)]);
     assert_eq!(response.json()["requestId"], id);
-    let minted = SERVER.get().get("/v1/resolve?site=acme");
-    assert_eq!(minted.json()["requestId"], minted.field("x-request-id").expect("an id"));
+    let generated = SERVER.get().get("/v1/resolve?site=acme");
+    assert_eq!(generated.json()["requestId"], generated.field("x-request-id").expect("an id"));
 }
 
 #[test]
-fn server_timing_is_for_private_answers_that_ask_for_it() {
+fn private_responses_have_server_timing_on_request() {
     let server = SERVER.get();
     let timing = |target: &str, value: &str| {
         let response = server.get_with(target, &[("X-Debug-Timing", value)]);
         response.field("server-timing").map(str::to_owned)
     };
-    let told = timing(PERSONAL, "1").expect("a timing");
-    let ms: f64 = told.strip_prefix("total;dur=").and_then(|ms| ms.parse().ok()).expect("milliseconds");
-    assert!((0.0..20_000.0).contains(&ms), "{told}");
+    let header = timing(PERSONAL, "1").expect("a timing");
+    let ms: f64 = header.strip_prefix("total;dur=").and_then(|ms| ms.parse().ok()).expect("milliseconds");
+    assert!((0.0..20_000.0).contains(&ms), "{header}");
     assert_eq!(timing(PERSONAL, "0"), None);
     assert_eq!(timing(LAYOUT, "1"), None);
     assert_eq!(server.get(PERSONAL).field("server-timing"), None);
 }
 
 #[test]
-fn every_answer_has_a_date_and_no_server() {
+fn every_response_has_a_date_and_no_server_field() {
     let server = SERVER.get();
     let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
     let mut client = Client::to(server.edge);
@@ -155,7 +155,7 @@ fn every_answer_has_a_date_and_no_server() {
     }
 }
 
-/// Seconds since 1970 of `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Parses a date such as `Sun, 06 Nov 1994 08:49:37 GMT` into seconds since 1970.
 fn epoch_s(date: &str) -> u64 {
     let parts: Vec<&str> = date.split([' ', ':']).collect();
     let [weekday, day, month, year, hour, minute, second, "GMT"] = parts[..] else { panic!("{date}") };
@@ -174,7 +174,7 @@ fn epoch_s(date: &str) -> u64 {
 }
 
 #[test]
-fn the_version_stands_in_the_head_alone() {
+fn the_version_is_in_the_header_and_only_lists_repeat_it() {
     let server = SERVER.get();
     for (site, version) in [("acme", "1"), ("own", "9007199254740992")] {
         for target in ["resolve?route=/&", "resolve?route=/&variants&", "variants?route=/&", "routes?"] {
@@ -186,7 +186,7 @@ fn the_version_stands_in_the_head_alone() {
 }
 
 #[test]
-fn only_public_bodies_carry_tags() {
+fn only_public_responses_have_cache_tags() {
     let server = SERVER.get();
     let tags = |target: &str| {
         let response = server.get(target);
@@ -202,7 +202,7 @@ fn only_public_bodies_carry_tags() {
 }
 
 #[test]
-fn head_is_the_head_of_get() {
+fn head_returns_the_header_of_get() {
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
     for target in [
@@ -221,23 +221,23 @@ fn head_is_the_head_of_get() {
         assert!(head.body.is_empty() && !whole.body.is_empty());
         let length = whole.body.len().to_string();
         assert_eq!(head.field("content-length"), Some(&*length), "{target}");
-        assert_eq!(lasting(head), lasting(Response { body: Vec::new(), ..whole }), "{target}");
+        assert_eq!(comparable(head), comparable(Response { body: Vec::new(), ..whole }), "{target}");
     }
 }
 
 #[test]
-fn publishing_one_page_leaves_the_others_alone() {
+fn publishing_one_page_does_not_change_other_pages() {
     let texts = |first: &str| {
         [first, "two", "three"].map(|text| {
             let route = if text == first { "/1" } else { text };
             page(&format!("/{}", route.trim_start_matches('/')), json!({ text: [] }))
         })
     };
-    let server = Server::start(&[("acme.snapshot", &acme(&texts("before")))], &[]);
-    let answers = |server: &Server| {
+    let server = Server::start(&[("acme.snapshot", &acme_snapshot(&texts("before")))], &[]);
+    let responses = |server: &Server| {
         ["/1", "/two", "/three"].map(|route| {
             let [forced, own, all] = ["&variants=", "", "&include=combinations"].map(|more| {
-                let target = resolve(route, more);
+                let target = resolve_target(route, more);
                 let target =
                     if more.contains("include") { target.replace("resolve", "variants") } else { target };
                 let response = server.get(&target);
@@ -246,12 +246,12 @@ fn publishing_one_page_leaves_the_others_alone() {
             [forced, own, all]
         })
     };
-    let before = answers(&server);
-    server.publish("acme.snapshot", &compiled(&site_file("acme", json!({})), &texts("after"), 2));
+    let before = responses(&server);
+    server.publish("acme.snapshot", &compile_site(&site_file("acme", json!({})), &texts("after"), 2));
     crate::harness::eventually("version 2 is served", || {
         (server.get("/v1/routes?site=acme").field("x-version") == Some("2")).then_some(())
     });
-    let after = answers(&server);
+    let after = responses(&server);
     assert_ne!(after[0], before[0]);
     assert_eq!(after[1..], before[1..]);
 }

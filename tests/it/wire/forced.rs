@@ -1,13 +1,15 @@
-//! `variants` in a request: no decision, no visitor; the same bytes for the same selection.
+//! Forced variants: a request with `variants` ignores the rules and the visitor. Equal selections have equal
+//! bytes.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Shared, lasting, node, page, problem, redirect, resolve, serving, zone};
+use super::{SharedServer, comparable, node, page, problem, redirect, resolve_target, start_server, zone};
 use crate::harness::{Client, Response};
 
-/// `hero` shows `inner` by default, and `offer` to those who return; `cta` and `promo` hold none.
-static SERVER: Shared = Shared::new(|| {
+/// The zone `inner` is in the default of `hero`, and `offer` is in its variant `returning`. `cta` and `promo`
+/// contain no zones.
+static SERVER: SharedServer = SharedServer::new(|| {
     let inner = zone(&["x", "y"], json!([]));
     let offer = zone(&["big"], json!([]));
     let hero = json!({
@@ -22,20 +24,20 @@ static SERVER: Shared = Shared::new(|| {
     let zones =
         json!({ "promo": zone(&["b"], everyone), "hero": hero, "cta": zone(&["a", "b", "c"], json!([])) });
     let longest = "z".repeat(64);
-    serving(&[
+    start_server(&[
         page("/pricing", zones),
         page("/long", json!({ &longest: zone(&[&longest], json!([])) })),
         redirect("/old", "/pricing", 308),
     ])
 });
 
-fn ask(variants: &str) -> Response {
-    SERVER.get().get(&resolve("/pricing", &format!("&variants={variants}")))
+fn resolve_forced(variants: &str) -> Response {
+    SERVER.get().get(&resolve_target("/pricing", &format!("&variants={variants}")))
 }
 
 #[test]
-fn the_canonical_form_is_sorted_without_defaults_and_without_what_is_not_there() {
-    for (asked, canonical) in [
+fn the_canonical_form_is_sorted_without_defaults_and_absent_zones() {
+    for (requested, canonical) in [
         ("", ""),
         ("hero:default", ""),
         ("promo:b,cta:c", "cta:c,promo:b"),
@@ -45,18 +47,18 @@ fn the_canonical_form_is_sorted_without_defaults_and_without_what_is_not_there()
         ("offer:big", ""),
         ("hero:returning,inner:y,offer:default", "hero:returning"),
     ] {
-        let response = ask(asked);
+        let response = resolve_forced(requested);
         assert_eq!(response.status, 200);
-        assert_eq!(response.json()["variants"], canonical, "{asked}");
-        assert_eq!(response.field("x-variants"), Some(canonical), "{asked}");
-        assert_eq!(response.json().get("warnings"), None, "{asked}");
-        assert_eq!(lasting(ask(canonical)), lasting(response), "{asked}");
+        assert_eq!(response.json()["variants"], canonical, "{requested}");
+        assert_eq!(response.field("x-variants"), Some(canonical), "{requested}");
+        assert_eq!(response.json().get("warnings"), None, "{requested}");
+        assert_eq!(comparable(resolve_forced(canonical)), comparable(response), "{requested}");
     }
 }
 
 #[test]
-fn what_is_selected_lists_the_zones_that_are_there() {
-    let selected = |variants| ask(variants).json()["selected"].clone();
+fn selected_lists_the_present_zones() {
+    let selected = |variants| resolve_forced(variants).json()["selected"].clone();
     assert_eq!(
         selected(""),
         json!({ "hero": "default", "inner": "default", "cta": "default", "promo": "default" })
@@ -67,8 +69,8 @@ fn what_is_selected_lists_the_zones_that_are_there() {
 }
 
 #[test]
-fn only_chosen_variants_are_sent() {
-    let zones = ask("cta:c,hero:returning,offer:big").json()["layout"]["zones"].clone();
+fn only_selected_variants_are_sent() {
+    let zones = resolve_forced("cta:c,hero:returning,offer:big").json()["layout"]["zones"].clone();
     let offer = json!([node("big")]);
     let hero = json!([{ "id": "r", "type": "Box", "props": {}, "zones": { "offer": offer } }]);
     assert_eq!(zones, json!({ "cta": [node("c")], "hero": hero, "promo": [node("default")] }));
@@ -76,7 +78,7 @@ fn only_chosen_variants_are_sent() {
 
 #[test]
 fn a_layout_has_the_members_of_the_interface() {
-    let response = ask("cta:b");
+    let response = resolve_forced("cta:b");
     assert_eq!(response.field("content-type"), Some("application/json"));
     let answer = response.json();
     let mut members: Vec<&String> = answer.as_object().expect("an object").keys().collect();
@@ -89,11 +91,11 @@ fn a_layout_has_the_members_of_the_interface() {
 }
 
 #[test]
-fn nothing_of_the_caller_changes_a_byte() {
-    let plain = ask("cta:a");
+fn the_response_does_not_depend_on_the_client() {
+    let plain = resolve_forced("cta:a");
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
-    let target = resolve("/pricing", "&variants=cta:a");
+    let target = resolve_target("/pricing", "&variants=cta:a");
     for (more, fields) in [
         ("&anonId=visitor-1", &[][..]),
         ("&anonId=%20malformed%20", &[]),
@@ -105,13 +107,13 @@ fn nothing_of_the_caller_changes_a_byte() {
     ] {
         let response = client.request("GET", &format!("{target}{more}"), fields);
         assert_ne!(response.field("x-request-id"), Some("mine"));
-        assert_eq!(lasting(response), lasting(plain.clone()), "{more} {fields:?}");
+        assert_eq!(comparable(response), comparable(plain.clone()), "{more} {fields:?}");
     }
 }
 
 #[test]
-fn an_unknown_pair_is_that_zones_default_with_a_warning() {
-    let response = ask("zebra:x,hero:nope,cta:b,offer:huge,apple:default");
+fn an_unknown_pair_selects_the_default_with_a_warning() {
+    let response = resolve_forced("zebra:x,hero:nope,cta:b,offer:huge,apple:default");
     let answer = response.json();
     let warning = |zone, key| json!({ "code": "unknown_variant", "zone": zone, "key": key });
     let warnings = [("apple", "default"), ("hero", "nope"), ("offer", "huge"), ("zebra", "x")]
@@ -124,11 +126,11 @@ fn an_unknown_pair_is_that_zones_default_with_a_warning() {
 }
 
 #[test]
-fn the_content_location_of_an_unknown_pair_is_the_canonical_answer() {
-    let unknown = ask("hero:nope,promo:b,cta:b");
+fn the_content_location_of_an_unknown_pair_is_canonical() {
+    let unknown = resolve_forced("hero:nope,promo:b,cta:b");
     let location = unknown.field("content-location").expect("a location").to_owned();
     let canonical = SERVER.get().get(&location);
-    assert_eq!(lasting(canonical.clone()), lasting(ask("cta:b,promo:b")));
+    assert_eq!(comparable(canonical.clone()), comparable(resolve_forced("cta:b,promo:b")));
     assert_eq!(canonical.field("content-location"), None);
     assert_ne!(canonical.field("etag"), unknown.field("etag"));
     let mut body = unknown.json();
@@ -137,39 +139,39 @@ fn the_content_location_of_an_unknown_pair_is_the_canonical_answer() {
 }
 
 #[test]
-fn unknown_pairs_are_answered_alike_in_any_order() {
-    let one = ask("x:y,cta:b,hero:nope");
-    assert_eq!(lasting(ask("hero:nope,x:y,cta:b")), lasting(one.clone()));
-    assert_ne!(ask("hero:nope,x:z,cta:b").field("etag"), one.field("etag"));
-    assert_ne!(ask("hero:nope,cta:b").field("etag"), one.field("etag"));
+fn the_order_of_unknown_pairs_does_not_change_the_response() {
+    let one = resolve_forced("x:y,cta:b,hero:nope");
+    assert_eq!(comparable(resolve_forced("hero:nope,x:y,cta:b")), comparable(one.clone()));
+    assert_ne!(resolve_forced("hero:nope,x:z,cta:b").field("etag"), one.field("etag"));
+    assert_ne!(resolve_forced("hero:nope,cta:b").field("etag"), one.field("etag"));
 }
 
 #[test]
-fn strict_refuses_unknown_pairs_only() {
+fn strict_refuses_only_unknown_pairs() {
     for unknown in ["hero:nope", "zebra:x", "cta:b,zebra:x"] {
-        let response = ask(&format!("{unknown}&strict=1"));
+        let response = resolve_forced(&format!("{unknown}&strict=1"));
         assert_eq!(problem(&response), (400, "unknown_variant".into()), "{unknown}");
         assert_eq!(response.json()["param"], "variants");
-        assert_eq!(ask(&format!("{unknown}&strict=0")).status, 200);
-        assert_eq!(ask(&format!("{unknown}&strict=")).status, 200);
+        assert_eq!(resolve_forced(&format!("{unknown}&strict=0")).status, 200);
+        assert_eq!(resolve_forced(&format!("{unknown}&strict=")).status, 200);
     }
-    assert_eq!(lasting(ask("hero:b,inner:x&strict=1")), lasting(ask("hero:b")));
+    assert_eq!(comparable(resolve_forced("hero:b,inner:x&strict=1")), comparable(resolve_forced("hero:b")));
 }
 
 #[test]
-fn a_switch_is_1_or_0_whether_or_not_it_matters() {
+fn a_switch_must_be_1_or_0_even_without_effect() {
     for variants in ["cta:b", "zebra:x"] {
         assert_eq!(
-            problem(&ask(&format!("{variants}&strict=yes"))),
+            problem(&resolve_forced(&format!("{variants}&strict=yes"))),
             (400, "invalid_param".into()),
             "{variants}"
         );
     }
-    assert_eq!(problem(&ask("cta:b&explain=true")), (400, "invalid_param".into()));
+    assert_eq!(problem(&resolve_forced("cta:b&explain=true")), (400, "invalid_param".into()));
 }
 
 #[test]
-fn what_is_no_list_of_pairs_is_refused() {
+fn a_malformed_list_of_pairs_is_refused() {
     let long = "k".repeat(65);
     for malformed in [
         "hero",
@@ -193,7 +195,7 @@ fn what_is_no_list_of_pairs_is_refused() {
         &format!("{long}:b"),
         &format!("hero:{long}"),
     ] {
-        let response = ask(malformed);
+        let response = resolve_forced(malformed);
         assert_eq!(problem(&response), (400, "invalid_variants".into()), "{malformed}");
         assert_eq!(response.json()["param"], "variants");
     }
@@ -203,10 +205,10 @@ fn what_is_no_list_of_pairs_is_refused() {
 fn zones_and_keys_have_1_to_64_characters() {
     for length in [1, 63] {
         let name = "z".repeat(length);
-        assert_eq!(ask(&format!("{name}:{name}")).json()["warnings"][0]["zone"], *name);
+        assert_eq!(resolve_forced(&format!("{name}:{name}")).json()["warnings"][0]["zone"], *name);
     }
     let longest = "z".repeat(64);
-    let response = SERVER.get().get(&resolve("/long", &format!("&variants={longest}:{longest}")));
+    let response = SERVER.get().get(&resolve_target("/long", &format!("&variants={longest}:{longest}")));
     assert_eq!(response.json()["variants"], format!("{longest}:{longest}"));
 }
 
@@ -214,15 +216,15 @@ fn zones_and_keys_have_1_to_64_characters() {
 fn a_list_has_at_most_64_pairs() {
     let list = |n: usize| (0..n).map(|i| format!("z{i:02}:k")).collect::<Vec<_>>().join(",");
     for count in [63, 64] {
-        assert_eq!(ask(&list(count)).json()["warnings"].as_array().map(Vec::len), Some(count));
+        assert_eq!(resolve_forced(&list(count)).json()["warnings"].as_array().map(Vec::len), Some(count));
     }
-    assert_eq!(problem(&ask(&list(65))), (400, "invalid_variants".into()));
+    assert_eq!(problem(&resolve_forced(&list(65))), (400, "invalid_variants".into()));
 }
 
 #[test]
-fn a_redirect_is_public_with_variants_and_readable() {
+fn a_redirect_is_public_only_with_variants() {
     let server = SERVER.get();
-    let response = server.get(&resolve("/old", "&variants="));
+    let response = server.get(&resolve_target("/old", "&variants="));
     let answer = json!({ "type": "redirect", "site": "acme", "route": "/old", "pattern": "/old", "params": {},
         "to": "/pricing", "status": 308 });
     assert_eq!((response.status, response.json()), (200, answer.clone()));
@@ -230,31 +232,31 @@ fn a_redirect_is_public_with_variants_and_readable() {
         response.field("cache-control").is_some_and(|c| c.starts_with("public, max-age=0, s-maxage=300"))
     );
     for endpoint in ["resolve", "variants"] {
-        let private = server.get(&resolve("/old", "").replace("resolve", endpoint));
+        let private = server.get(&resolve_target("/old", "").replace("resolve", endpoint));
         assert_eq!((private.status, private.json()), (200, answer.clone()));
         assert_eq!(private.field("cache-control"), Some("private, no-store"));
     }
 }
 
 #[test]
-fn the_decision_alone_takes_no_variants() {
-    let target = resolve("/pricing", "").replace("resolve", "variants");
+fn the_variants_endpoint_ignores_forced_variants() {
+    let target = resolve_target("/pricing", "").replace("resolve", "variants");
     let server = SERVER.get();
-    let plain = lasting(server.get(&target));
+    let plain = comparable(server.get(&target));
     assert_eq!(plain.json()["variants"], "promo:b");
-    assert_eq!(lasting(server.get(&format!("{target}&variants=hero:b"))), plain);
-    assert_eq!(lasting(server.get(&format!("{target}&variants=!"))), plain);
+    assert_eq!(comparable(server.get(&format!("{target}&variants=hero:b"))), plain);
+    assert_eq!(comparable(server.get(&format!("{target}&variants=!"))), plain);
 }
 
-/// The canonical form of what was asked, by the shape of the page.
-fn canonical(asked: &[(&str, &str)]) -> String {
-    let key = |zone: &str| asked.iter().find(|(z, _)| *z == zone).map_or("default", |(_, key)| *key);
+/// Returns the canonical form of the requested pairs on `/pricing`.
+fn canonical(requested: &[(&str, &str)]) -> String {
+    let key = |zone: &str| requested.iter().find(|(z, _)| *z == zone).map_or("default", |(_, key)| *key);
     let is_there = |zone: &str| match zone {
         "inner" => key("hero") == "default",
         "offer" => key("hero") == "returning",
         _ => true,
     };
-    let mut pairs: Vec<String> = asked
+    let mut pairs: Vec<String> = requested
         .iter()
         .filter(|(zone, key)| *key != "default" && is_there(zone))
         .map(|(zone, key)| format!("{zone}:{key}"))
@@ -281,21 +283,21 @@ fn pairs() -> impl Strategy<Value = Vec<(&'static str, &'static str)>> {
 fn every_list_has_the_bytes_and_the_etag_of_its_canonical_form() {
     let server = SERVER.get();
     let client = std::cell::RefCell::new(Client::to(server.edge));
-    proptest!(ProptestConfig::with_cases(200), |(asked in pairs())| {
-        let text: Vec<String> = asked.iter().map(|(zone, key)| format!("{zone}:{key}")).collect();
+    proptest!(ProptestConfig::with_cases(200), |(requested in pairs())| {
+        let text: Vec<String> = requested.iter().map(|(zone, key)| format!("{zone}:{key}")).collect();
         let get = |variants: &str| {
-            let target = resolve("/pricing", &format!("&variants={variants}"));
+            let target = resolve_target("/pricing", &format!("&variants={variants}"));
             client.borrow_mut().request("GET", &target, &[])
         };
         let response = get(&text.join(","));
-        let canonical = canonical(&asked);
+        let canonical = canonical(&requested);
         prop_assert_eq!(response.field("x-variants"), Some(&*canonical));
         let body: Value = response.json();
         let selected = body["selected"].as_object().expect("an object");
         for (zone, key) in selected {
-            let asked = asked.iter().find(|(z, _)| z == zone).map_or("default", |(_, key)| *key);
-            prop_assert_eq!(key.as_str(), Some(asked));
+            let requested = requested.iter().find(|(z, _)| z == zone).map_or("default", |(_, key)| *key);
+            prop_assert_eq!(key.as_str(), Some(requested));
         }
-        prop_assert_eq!(lasting(get(&canonical)), lasting(response));
+        prop_assert_eq!(comparable(get(&canonical)), comparable(response));
     });
 }

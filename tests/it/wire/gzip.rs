@@ -1,4 +1,4 @@
-//! The gzip bodies of the demo, all of them, inflated by somebody else's inflater.
+//! Decompresses all gzip bodies of the demo site, and a list of combinations, with an independent decoder.
 
 use std::io::Read;
 
@@ -6,12 +6,12 @@ use flate2::read::MultiGzDecoder;
 
 use serde_json::json;
 
-use super::{escaped, page, serving, zone};
+use super::{page, percent_encode, start_server, zone};
 use crate::harness::{Client, Server};
 
-fn inflated(body: &[u8]) -> Vec<u8> {
+fn inflate(body: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
-    // Reads every member to the end of input, and checks length and checksum of each.
+    // Reads every gzip member to the end of input, and checks the length and the checksum of each.
     MultiGzDecoder::new(body).read_to_end(&mut text).expect("a gzip body");
     text
 }
@@ -29,7 +29,7 @@ fn every_combination_of_every_route_inflates_to_its_text() {
         let unknown =
             format!("&variants={}", (0..64).map(|i| format!("none{i}:k")).collect::<Vec<_>>().join(","));
         for more in combinations.chain([String::new(), unknown]) {
-            let target = format!("/v1/resolve?site=fjell&route={}{more}", escaped(&path));
+            let target = format!("/v1/resolve?site=fjell&route={}{more}", percent_encode(&path));
             let text = client.request("GET", &target, &[]);
             assert_eq!(text.status, 200, "{target}");
             text.json();
@@ -40,7 +40,7 @@ fn every_combination_of_every_route_inflates_to_its_text() {
             }
             compressed += 1;
             assert_eq!(packed.field("content-encoding"), Some("gzip"), "{target}");
-            assert_eq!(inflated(&packed.body), text.body, "{target}");
+            assert_eq!(inflate(&packed.body), text.body, "{target}");
             assert!(packed.body.len() < text.body.len(), "{target}");
         }
     }
@@ -52,9 +52,9 @@ fn a_list_of_combinations_inflates_to_its_text() {
     let zones: serde_json::Map<_, _> = (0..7)
         .map(|i| (format!("zone-{i}"), zone(&["a"], json!([{ "when": {}, "variant": "a" }]))))
         .collect();
-    let server = serving(&[page("/", zones.into())]);
+    let server = start_server(&[page("/", zones.into())]);
     let target = "/v1/variants?site=acme&route=/&include=combinations";
     let packed = server.get_with(target, &[("Accept-Encoding", "gzip")]);
     assert_eq!(packed.field("content-encoding"), Some("gzip"));
-    assert_eq!(inflated(&packed.body), server.get(target).body);
+    assert_eq!(inflate(&packed.body), server.get(target).body);
 }

@@ -1,37 +1,39 @@
-//! What a visitor did, and what the next resolve serves: no window lies between them.
+//! Visitor profiles: an acknowledged event affects the next resolve.
+//!
+//! The tests also read, export and erase visitors on the admin address.
 
 use std::path::Path;
 use std::thread;
 
-use parallax::site::compile::compile;
-use parallax::site::source::files::Files;
-use parallax::site::source::read::read;
+use parallax::testing::site::compile::compile;
+use parallax::testing::site::source::files::Files;
+use parallax::testing::site::source::read::read;
 use serde_json::{Value, json};
 
-use super::{page, resolve, serving, zone};
+use super::{page, resolve_target, start_server, zone};
 use crate::harness::{Client, Response, Server, example_site, times};
 
-/// A page whose `hero` tells visitors apart by what the log says of them.
-fn telling(rules: Value) -> Server {
+/// Starts a server with a page whose zone `hero` has these rules.
+fn start_with_hero_rules(rules: Value) -> Server {
     let variants = ["pinged", "twice", "pro", "known"];
-    serving(&[page("/", json!({ "hero": zone(&variants, rules) }))])
+    start_server(&[page("/", json!({ "hero": zone(&variants, rules) }))])
 }
 
-/// Posts an event that must be accepted.
-fn accepted(client: &mut Client, endpoint: &str, event: &Value) -> Response {
+/// Posts an event and asserts that it was accepted.
+fn post_accepted(client: &mut Client, endpoint: &str, event: &Value) -> Response {
     let response = client.post(&format!("/v1/{endpoint}?site=acme"), &[], event.to_string().as_bytes());
     assert_eq!((response.status, &response.json()["accepted"]), (200, &json!(1)), "{}", response.text());
     response
 }
 
-fn hero(client: &mut Client, anon_id: &str) -> String {
-    let response = client.request("GET", &resolve("/", &format!("&anonId={anon_id}")), &[]);
+fn hero_variant(client: &mut Client, anon_id: &str) -> String {
+    let response = client.request("GET", &resolve_target("/", &format!("&anonId={anon_id}")), &[]);
     response.json()["selected"]["hero"].as_str().unwrap_or_else(|| panic!("{}", response.text())).to_owned()
 }
 
 #[test]
-fn after_every_acknowledgement_the_very_next_resolve_on_another_connection_reflects_it() {
-    let server = telling(json!([
+fn an_acknowledged_event_affects_the_next_resolve_on_another_connection() {
+    let server = start_with_hero_rules(json!([
         { "when": { "traits.plan": "pro" }, "variant": "pro" },
         { "when": { "events.ping": { "$count": { "$gte": 2, "within": "1h" } } }, "variant": "twice" },
         { "when": { "events.ping.count": 1 }, "variant": "pinged" },
@@ -39,30 +41,30 @@ fn after_every_acknowledgement_the_very_next_resolve_on_another_connection_refle
     const VISITORS: usize = 1_000;
     let threads = times(20, 100);
     thread::scope(|scope| {
-        for of in 0..threads {
+        for first in 0..threads {
             let server = &server;
             scope.spawn(move || {
                 let (mut events, mut pages) = (Client::to(server.edge), Client::to(server.edge));
-                for visitor in (of..VISITORS).step_by(threads) {
+                for visitor in (first..VISITORS).step_by(threads) {
                     let id = format!("visitor-{visitor}");
-                    assert_eq!(hero(&mut pages, &id), "default");
+                    assert_eq!(hero_variant(&mut pages, &id), "default");
                     let ping = json!({ "anonId": id, "event": "ping" });
-                    accepted(&mut events, "track", &ping);
-                    assert_eq!(hero(&mut pages, &id), "pinged", "{id}");
-                    accepted(&mut events, "track", &ping);
-                    assert_eq!(hero(&mut pages, &id), "twice", "{id}");
+                    post_accepted(&mut events, "track", &ping);
+                    assert_eq!(hero_variant(&mut pages, &id), "pinged", "{id}");
+                    post_accepted(&mut events, "track", &ping);
+                    assert_eq!(hero_variant(&mut pages, &id), "twice", "{id}");
                     let plan = json!({ "anonId": id, "userId": format!("user-{visitor}"), "traits": { "plan": "pro" } });
-                    accepted(&mut events, "track", &plan);
-                    assert_eq!(hero(&mut pages, &id), "pro", "{id}");
+                    post_accepted(&mut events, "track", &plan);
+                    assert_eq!(hero_variant(&mut pages, &id), "pro", "{id}");
                 }
             });
         }
     });
 }
 
-/// Each condition holds for a visitor with this history, and for no new one.
+/// Each condition is true for a visitor with this history, and false for a new visitor.
 #[test]
-fn every_path_of_the_profile_document_is_what_the_log_says() {
+fn every_path_of_the_profile_document_reflects_the_log() {
     let conditions = [
         json!({ "visitor.isReturning": true }),
         json!({ "visitor.isNew": false }),
@@ -97,7 +99,7 @@ fn every_path_of_the_profile_document_is_what_the_log_says() {
             page(&format!("/{i}"), json!({ "hero": zone(&["known"], rules) }))
         })
         .collect();
-    let server = serving(&routes);
+    let server = start_server(&routes);
     let mut client = Client::to(server.edge);
     let old = "2026-01-02T10:00:00Z";
     for (endpoint, event) in [
@@ -119,11 +121,12 @@ fn every_path_of_the_profile_document_is_what_the_log_says() {
         ),
         ("track", json!({ "anonId": "v", "set": { "plan": "pro" }, "union": { "tags": ["a", "b"] } })),
     ] {
-        accepted(&mut client, endpoint, &event);
+        post_accepted(&mut client, endpoint, &event);
     }
     for (i, condition) in conditions.iter().enumerate() {
         for (id, expected) in [("v", "known"), ("stranger", "default")] {
-            let response = client.request("GET", &resolve(&format!("/{i}"), &format!("&anonId={id}")), &[]);
+            let response =
+                client.request("GET", &resolve_target(&format!("/{i}"), &format!("&anonId={id}")), &[]);
             assert_eq!(response.json()["selected"]["hero"], expected, "{condition} for {id}");
             assert!(response.field("cache-control").is_some_and(|value| value.starts_with("private")));
         }
@@ -131,86 +134,86 @@ fn every_path_of_the_profile_document_is_what_the_log_says() {
 }
 
 #[test]
-fn the_id_is_taken_from_parameter_header_and_cookie_in_this_order() {
-    let server = telling(json!([{ "when": { "events.ping.count": 1 }, "variant": "pinged" }]));
+fn the_id_comes_from_parameter_then_header_then_cookie() {
+    let server = start_with_hero_rules(json!([{ "when": { "events.ping.count": 1 }, "variant": "pinged" }]));
     let mut client = Client::to(server.edge);
-    accepted(&mut client, "track", &json!({ "anonId": "v1", "event": "ping" }));
-    let mut hero = |more: &str, fields: &[(&str, &str)]| {
-        client.request("GET", &resolve("/", more), fields).json()["selected"]["hero"] == "pinged"
+    post_accepted(&mut client, "track", &json!({ "anonId": "v1", "event": "ping" }));
+    let mut is_pinged = |more: &str, fields: &[(&str, &str)]| {
+        client.request("GET", &resolve_target("/", more), fields).json()["selected"]["hero"] == "pinged"
     };
     let (known, other) = (("X-Anon-Id", "v1"), ("X-Anon-Id", "v2"));
-    assert!(hero("&anonId=v1", &[other, ("Cookie", "anon_id=v2")]));
-    assert!(!hero("&anonId=v2", &[known, ("Cookie", "anon_id=v1")]));
-    assert!(hero("", &[known, ("Cookie", "anon_id=v2")]));
-    assert!(!hero("", &[other, ("Cookie", "anon_id=v1")]));
-    assert!(hero("", &[("Cookie", "anon_id=v1")]));
-    assert!(!hero("", &[]));
+    assert!(is_pinged("&anonId=v1", &[other, ("Cookie", "anon_id=v2")]));
+    assert!(!is_pinged("&anonId=v2", &[known, ("Cookie", "anon_id=v1")]));
+    assert!(is_pinged("", &[known, ("Cookie", "anon_id=v2")]));
+    assert!(!is_pinged("", &[other, ("Cookie", "anon_id=v1")]));
+    assert!(is_pinged("", &[("Cookie", "anon_id=v1")]));
+    assert!(!is_pinged("", &[]));
     let crawler = "&anonId=v1&userAgent=Googlebot/2.1%20(%2Bhttp://www.google.com/bot.html)";
-    assert!(!hero(crawler, &[]), "a crawler gets the baseline");
+    assert!(!is_pinged(crawler, &[]), "a crawler gets the default variant");
 }
 
 #[test]
-fn variants_decides_as_resolve_does_and_a_forced_resolve_looks_at_nobody() {
-    let server = telling(json!([{ "when": { "traits.plan": "pro" }, "variant": "pro" }]));
+fn variants_decides_like_resolve_and_forcing_ignores_the_visitor() {
+    let server = start_with_hero_rules(json!([{ "when": { "traits.plan": "pro" }, "variant": "pro" }]));
     let mut client = Client::to(server.edge);
-    accepted(
+    post_accepted(
         &mut client,
         "track",
         &json!({ "anonId": "v1", "traits": { "plan": "pro" }, "type": "identify" }),
     );
     let variants = client.request("GET", "/v1/variants?site=acme&route=/&anonId=v1", &[]);
     assert_eq!(variants.json()["variants"], "hero:pro");
-    assert_eq!(hero(&mut client, "v1"), "pro");
-    let forced = client.request("GET", &resolve("/", "&anonId=v1&variants="), &[]);
+    assert_eq!(hero_variant(&mut client, "v1"), "pro");
+    let forced = client.request("GET", &resolve_target("/", "&anonId=v1&variants="), &[]);
     assert_eq!(forced.json()["selected"]["hero"], "default");
     assert!(forced.field("cache-control").is_some_and(|value| value.starts_with("public")));
 }
 
 #[test]
-fn one_site_s_visitors_are_no_other_s() {
+fn visitors_belong_to_one_site() {
     let rules = json!([{ "when": { "events.ping.count": { "$gte": 1 } }, "variant": "pinged" }]);
     let routes = [page("/", json!({ "hero": zone(&["pinged"], rules) }))];
-    let site = |id: &str| super::compiled(&super::site_file(id, json!({})), &routes, 1);
+    let site = |id: &str| super::compile_site(&super::site_file(id, json!({})), &routes, 1);
     let server = Server::start(&[("a.snapshot", &site("acme")), ("b.snapshot", &site("other"))], &[]);
     let mut client = Client::to(server.edge);
-    accepted(&mut client, "track", &json!({ "anonId": "v1", "event": "ping" }));
-    assert_eq!(hero(&mut client, "v1"), "pinged");
+    post_accepted(&mut client, "track", &json!({ "anonId": "v1", "event": "ping" }));
+    assert_eq!(hero_variant(&mut client, "v1"), "pinged");
     let other = client.request("GET", "/v1/resolve?site=other&route=/&anonId=v1", &[]);
     assert_eq!(other.json()["selected"]["hero"], "default");
 }
 
-/// What the operator is told of a decision.
-fn explained(server: &Server, anon_id: &str, route: &str) -> Value {
+/// Returns the explanation from the admin address.
+fn explain(server: &Server, anon_id: &str, route: &str) -> Value {
     server.admin_get(&format!("/v1/resolve?site=acme&route={route}&anonId={anon_id}&explain=1")).json()
 }
 
 #[test]
-fn the_example_site_s_visitors_get_what_they_did_and_the_operator_is_told_why() {
-    let Some(folder) = example_site() else { return };
-    let files = Files::from_folder(&folder).expect("the example");
-    let (source, mistakes) = read(&files, &|_, _| {});
-    let compiled = compile(&source, mistakes, 1, &|_, _| {});
-    let bytes = compiled.unwrap_or_else(|mistakes| panic!("{}", mistakes.report(&files))).bytes;
+fn the_example_site_reacts_to_events_and_explain_gives_the_reasons() {
+    let Some(directory) = example_site() else { return };
+    let files = Files::from_directory(&directory).expect("the example");
+    let (source, diagnostics) = read(&files, &|_, _| {});
+    let compiled = compile(&source, diagnostics, 1, &|_, _| {});
+    let bytes = compiled.unwrap_or_else(|diagnostics| panic!("{}", diagnostics.report(&files))).bytes;
     let server = Server::start(&[("acme.snapshot", &bytes)], &[]);
     let mut client = Client::to(server.edge);
     let decision = |document: &Value, zone: &str| {
         let decisions = document["decisions"].as_array().expect("decisions");
-        decisions.iter().find(|decision| decision["zone"] == zone).expect("the zone").clone()
+        decisions.iter().find(|decision| decision["zone"] == zone).expect("the zone exists").clone()
     };
 
-    assert_eq!(hero(&mut client, "v1"), "default");
-    let why = decision(&explained(&server, "v1", "/"), "hero");
+    assert_eq!(hero_variant(&mut client, "v1"), "default");
+    let why = decision(&explain(&server, "v1", "/"), "hero");
     assert_eq!(
         (&why["source"], &why["rules"][1]["why"]["actual"]),
         (&json!("default"), &json!(false)),
         "{why}"
     );
 
-    let two_days_ago = parallax::clock::now_ms() - 2 * 24 * 60 * 60 * 1000;
+    let two_days_ago = parallax::testing::clock::now_ms() - 2 * 24 * 60 * 60 * 1000;
     let viewed = json!({ "anonId": "v1", "timestamp": two_days_ago, "properties": { "path": "/" } });
-    accepted(&mut client, "page", &viewed);
-    assert_eq!(hero(&mut client, "v1"), "returning");
-    let document = explained(&server, "v1", "/");
+    post_accepted(&mut client, "page", &viewed);
+    assert_eq!(hero_variant(&mut client, "v1"), "returning");
+    let document = explain(&server, "v1", "/");
     let why = decision(&document, "hero");
     assert_eq!((&why["source"], &why["key"]), (&json!("audience"), &json!("returning")));
     let reason =
@@ -218,9 +221,13 @@ fn the_example_site_s_visitors_get_what_they_did_and_the_operator_is_told_why() 
     assert_eq!((&why["rules"][1]["matched"], &why["rules"][1]["why"]), (&json!(true), &reason), "{why}");
     assert_eq!(document["visitor"]["visitor"]["lastSeen"], two_days_ago);
 
-    accepted(&mut client, "track", &json!({ "anonId": "v1", "userId": "u1", "traits": { "plan": "pro" } }));
-    assert_eq!(hero(&mut client, "v1"), "pro");
-    let document = explained(&server, "v1", "/");
+    post_accepted(
+        &mut client,
+        "track",
+        &json!({ "anonId": "v1", "userId": "u1", "traits": { "plan": "pro" } }),
+    );
+    assert_eq!(hero_variant(&mut client, "v1"), "pro");
+    let document = explain(&server, "v1", "/");
     let why = decision(&document, "hero");
     assert_eq!(
         (&why["rules"][0]["why"]["path"], &why["rules"][0]["why"]["actual"]),
@@ -231,31 +238,32 @@ fn the_example_site_s_visitors_get_what_they_did_and_the_operator_is_told_why() 
         (&json!("u1"), &json!({ "plan": "pro" }))
     );
 
-    for seen in 0..3 {
+    for views in 0..3 {
         let pricing = client.request("GET", "/v1/resolve?site=acme&route=/pricing&anonId=v2", &[]);
-        assert_ne!(pricing.json()["variants"], "cta:call", "after {seen}");
-        accepted(&mut client, "page", &json!({ "anonId": "v2", "properties": { "path": "/pricing" } }));
+        assert_ne!(pricing.json()["variants"], "cta:call", "after {views}");
+        post_accepted(&mut client, "page", &json!({ "anonId": "v2", "properties": { "path": "/pricing" } }));
     }
     let pricing = client.request("GET", "/v1/resolve?site=acme&route=/pricing&anonId=v2", &[]);
     assert_eq!(pricing.json()["selected"]["cta"], "call", "{}", pricing.text());
-    let document = explained(&server, "v2", "/pricing");
+    let document = explain(&server, "v2", "/pricing");
     let why = decision(&document, "cta");
     assert_eq!((&why["key"], &why["rules"][0]["matched"]), (&json!("call"), &json!(true)), "{why}");
     assert_eq!(document["visitor"]["pages"]["/pricing"]["count"], 3);
 }
 
 #[test]
-fn the_operator_reads_a_visitor_by_any_of_its_ids() {
-    let server = telling(json!([]));
+fn a_visitor_can_be_read_by_any_of_its_ids() {
+    let server = start_with_hero_rules(json!([]));
     let mut client = Client::to(server.edge);
     for anon_id in ["phone", "desk"] {
-        accepted(&mut client, "page", &json!({ "anonId": anon_id, "properties": { "path": "/a" } }));
+        post_accepted(&mut client, "page", &json!({ "anonId": anon_id, "properties": { "path": "/a" } }));
         let identify =
             json!({ "anonId": anon_id, "userId": "u 1", "type": "identify", "traits": { "plan": "pro" } });
-        accepted(&mut client, "track", &identify);
+        post_accepted(&mut client, "track", &identify);
     }
     let last =
-        accepted(&mut client, "track", &json!({ "anonId": "stranger", "event": "e" })).json()["seq"].clone();
+        post_accepted(&mut client, "track", &json!({ "anonId": "stranger", "event": "e" })).json()["seq"]
+            .clone();
     let read = |id: &str| server.admin_get(&format!("/visitors?site=acme&{id}"));
     let by_user = read("userId=u%201").json();
     assert_eq!(
@@ -270,25 +278,25 @@ fn the_operator_reads_a_visitor_by_any_of_its_ids() {
     }
     let stranger = read("anonId=nobody").json();
     assert_eq!((&stranger["known"], &stranger["profile"]["visitor"]["isNew"]), (&json!(false), &json!(true)));
-    for (asked, code) in [
+    for (query, code) in [
         ("site=acme", "missing_visitor"),
         ("site=acme&anonId=a&userId=b", "missing_visitor"),
         ("anonId=a", "missing_site"),
     ] {
-        let refused = server.admin_get(&format!("/visitors?{asked}"));
-        assert_eq!((refused.status, &*refused.code()), (400, code), "{asked}");
+        let refused = server.admin_get(&format!("/visitors?{query}"));
+        assert_eq!((refused.status, &*refused.code()), (400, code), "{query}");
     }
 }
 
-/// A request of the operator, who has the token.
-fn operator(server: &Server, method: &str, target: &str) -> Response {
+/// Sends a request with the token to the admin address.
+fn admin_request(server: &Server, method: &str, target: &str) -> Response {
     Client::to(server.admin).request(method, target, &[("Authorization", "Bearer open")])
 }
 
-fn exported(server: &Server, target: &str) -> Vec<Value> {
+fn export_records(server: &Server, target: &str) -> Vec<Value> {
     let (mut records, mut since) = (Vec::new(), String::new());
     loop {
-        let response = operator(server, "GET", &format!("/visitors/export?{target}{since}"));
+        let response = admin_request(server, "GET", &format!("/visitors/export?{target}{since}"));
         assert_eq!((response.status, response.field("content-type")), (200, Some("application/x-ndjson")));
         records.extend(response.text().lines().map(|line| serde_json::from_str(line).expect("a record")));
         match response.field("x-next-since") {
@@ -298,9 +306,9 @@ fn exported(server: &Server, target: &str) -> Vec<Value> {
     }
 }
 
-/// The files of the data folder that hold a text.
-fn holding(server: &Server, text: &str) -> Vec<String> {
-    let files = std::fs::read_dir(server.data()).expect("the folder").flatten();
+/// Returns the names of the files in the data directory that contain `text`.
+fn files_containing(server: &Server, text: &str) -> Vec<String> {
+    let files = std::fs::read_dir(server.data()).expect("the data directory").flatten();
     let holds = |path: &Path| {
         let bytes = std::fs::read(path).expect("a file");
         bytes.windows(text.len()).any(|window| window == text.as_bytes())
@@ -310,9 +318,10 @@ fn holding(server: &Server, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_erased_visitor_goes_out_of_checkpoints_too() {
+fn an_erasure_removes_a_visitor_from_checkpoints() {
     let flags = ["--admin-token", "open"];
-    let mut server = Server::start(&[("demo.snapshot", &parallax::cli::demo::snapshot().1)], &flags);
+    let mut server =
+        Server::start(&[("demo.snapshot", &parallax::testing::cli::demo::compile_demo().1)], &flags);
     for round in 0..2 {
         let mut client = Client::to(server.edge);
         for anon_id in ["phone-of-ana", "stranger"] {
@@ -320,22 +329,23 @@ fn an_erased_visitor_goes_out_of_checkpoints_too() {
                 json!({ "anonId": anon_id, "properties": { "path": format!("/{round}") } }).to_string();
             assert_eq!(client.post("/v1/page?site=fjell", &[], body.as_bytes()).status, 200);
         }
-        // A stop makes a checkpoint.
+        // The server writes a checkpoint when it stops.
         server.signal("TERM");
         assert_eq!(server.exit_code(), 0);
         server = server.restart(&flags);
     }
     let checkpoints = |server: &Server| {
-        let holding = holding(server, "of-ana");
+        let holding = files_containing(server, "of-ana");
         holding.iter().filter(|name| name.ends_with(".checkpoint")).count()
     };
     assert_eq!(checkpoints(&server), 2);
-    let erased = operator(&server, "DELETE", "/visitors?site=fjell&anonId=phone-of-ana").json();
+    let erased = admin_request(&server, "DELETE", "/visitors?site=fjell&anonId=phone-of-ana").json();
     assert_eq!(erased["erased"]["records"], 2, "{erased}");
-    assert_eq!(holding(&server, "of-ana"), Vec::<String>::new());
+    assert_eq!(files_containing(&server, "of-ana"), Vec::<String>::new());
     for _ in 0..2 {
         let known = |id: &str| {
-            operator(&server, "GET", &format!("/visitors?site=fjell&anonId={id}")).json()["known"].clone()
+            admin_request(&server, "GET", &format!("/visitors?site=fjell&anonId={id}")).json()["known"]
+                .clone()
         };
         assert_eq!((known("phone-of-ana"), known("stranger")), (json!(false), json!(true)));
         server = server.restart(&flags);
@@ -343,10 +353,22 @@ fn an_erased_visitor_goes_out_of_checkpoints_too() {
 }
 
 #[test]
-fn an_erased_visitor_is_found_nowhere_and_begins_anew() {
+fn a_405_of_the_visitor_endpoints_names_their_methods() {
+    let flags = ["--admin-token", "open"];
+    let server = Server::start(&[("acme.snapshot", &super::acme_snapshot(&[page("/", json!({}))]))], &flags);
+    for (method, path, allow) in
+        [("POST", "/visitors", "GET, HEAD, DELETE"), ("DELETE", "/visitors/export", "GET")]
+    {
+        let refused = admin_request(&server, method, path);
+        assert_eq!((refused.status, refused.field("allow")), (405, Some(allow)), "{path}");
+    }
+}
+
+#[test]
+fn an_erased_visitor_is_found_nowhere_and_starts_as_new() {
     let rules = json!([{ "when": { "visitor.pageViews": { "$gte": 1 } }, "variant": "known" }]);
     let routes = [page("/", json!({ "hero": zone(&["known"], rules) }))];
-    let snapshot = super::acme(&routes);
+    let snapshot = super::acme_snapshot(&routes);
     let server = Server::start(
         &[("acme.snapshot", &snapshot)],
         &["--admin-token", "open", "--segment-bytes", "65536"],
@@ -355,64 +377,64 @@ fn an_erased_visitor_is_found_nowhere_and_begins_anew() {
     let note = "x".repeat(1_000);
     for round in 0..100 {
         for anon_id in ["phone-of-ana", "desk-of-ana", "stranger"] {
-            let seen = json!({ "anonId": anon_id, "properties": { "path": "/a", "note": format!("{anon_id} {round} {note}") } });
-            accepted(&mut client, "page", &seen);
+            let page_view = json!({ "anonId": anon_id, "properties": { "path": "/a", "note": format!("{anon_id} {round} {note}") } });
+            post_accepted(&mut client, "page", &page_view);
         }
     }
     for anon_id in ["phone-of-ana", "desk-of-ana"] {
-        accepted(
+        post_accepted(
             &mut client,
             "track",
             &json!({ "anonId": anon_id, "userId": "ana", "traits": { "plan": "pro" } }),
         );
     }
-    let last =
-        accepted(&mut client, "track", &json!({ "userId": "ana", "event": "e", "messageId": "of-ana-too" }));
-    crate::logged::up_to(server.data(), &last);
-    assert_eq!(exported(&server, "site=acme&userId=ana").len(), 203);
-    assert_eq!(exported(&server, "site=acme&anonId=phone-of-ana").len(), 203, "all that are tied go along");
-    assert_eq!(exported(&server, "site=acme&anonId=stranger").len(), 100);
+    let last = post_accepted(
+        &mut client,
+        "track",
+        &json!({ "userId": "ana", "event": "e", "messageId": "of-ana-too" }),
+    );
+    crate::logged::records_up_to(server.data(), &last);
+    assert_eq!(export_records(&server, "site=acme&userId=ana").len(), 203);
+    assert_eq!(
+        export_records(&server, "site=acme&anonId=phone-of-ana").len(),
+        203,
+        "the export contains all linked IDs"
+    );
+    assert_eq!(export_records(&server, "site=acme&anonId=stranger").len(), 100);
 
     let refused = Client::to(server.admin).request("DELETE", "/visitors?site=acme&userId=ana", &[]);
     assert_eq!((refused.status, &*refused.code()), (401, "unauthorized"));
-    let erased = operator(&server, "DELETE", "/visitors?site=acme&anonId=desk-of-ana").json();
+    let erased = admin_request(&server, "DELETE", "/visitors?site=acme&anonId=desk-of-ana").json();
     assert_eq!(erased["erased"]["records"], 203, "{erased}");
     assert!(erased["erased"]["segments"].as_u64().is_some_and(|segments| segments > 3), "{erased}");
-    assert_eq!(holding(&server, "of-ana"), Vec::<String>::new());
+    assert_eq!(files_containing(&server, "of-ana"), Vec::<String>::new());
     for id in ["anonId=phone-of-ana", "anonId=desk-of-ana", "userId=ana"] {
-        let told = operator(&server, "GET", &format!("/visitors?site=acme&{id}")).json();
-        assert_eq!((&told["known"], &told["aliases"]), (&json!(false), &json!([])), "{id}");
+        let visitor = admin_request(&server, "GET", &format!("/visitors?site=acme&{id}")).json();
+        assert_eq!((&visitor["known"], &visitor["aliases"]), (&json!(false), &json!([])), "{id}");
     }
-    assert_eq!(exported(&server, "site=acme&userId=ana"), Vec::<Value>::new());
-    assert_eq!(exported(&server, "site=acme&anonId=stranger").len(), 100);
-    assert_eq!(hero(&mut client, "phone-of-ana"), "default");
-    assert_eq!(hero(&mut client, "stranger"), "known");
-    let again = operator(&server, "DELETE", "/visitors?site=acme&userId=ana").json();
+    assert_eq!(export_records(&server, "site=acme&userId=ana"), Vec::<Value>::new());
+    assert_eq!(export_records(&server, "site=acme&anonId=stranger").len(), 100);
+    assert_eq!(hero_variant(&mut client, "phone-of-ana"), "default");
+    assert_eq!(hero_variant(&mut client, "stranger"), "known");
+    let again = admin_request(&server, "DELETE", "/visitors?site=acme&userId=ana").json();
     assert_eq!(again["erased"]["records"], 0);
-    accepted(&mut client, "page", &json!({ "anonId": "phone-of-ana", "properties": { "path": "/a" } }));
-    assert_eq!(hero(&mut client, "phone-of-ana"), "known");
-    let told = operator(&server, "GET", "/visitors?site=acme&anonId=phone-of-ana").json();
+    post_accepted(&mut client, "page", &json!({ "anonId": "phone-of-ana", "properties": { "path": "/a" } }));
+    assert_eq!(hero_variant(&mut client, "phone-of-ana"), "known");
+    let visitor = admin_request(&server, "GET", "/visitors?site=acme&anonId=phone-of-ana").json();
     assert_eq!(
-        (&told["profile"]["visitor"]["pageViews"], &told["aliases"]),
+        (&visitor["profile"]["visitor"]["pageViews"], &visitor["aliases"]),
         (&json!(1), &json!(["phone-of-ana"]))
     );
 
-    for (method, path, allow) in
-        [("POST", "/visitors", "GET, HEAD, DELETE"), ("DELETE", "/visitors/export", "GET")]
-    {
-        let refused = operator(&server, method, path);
-        assert_eq!((refused.status, refused.field("allow")), (405, Some(allow)), "{path}");
-    }
-
     let server = server.restart(&["--admin-token", "open"]);
-    let told = operator(&server, "GET", "/visitors?site=acme&anonId=phone-of-ana").json();
-    assert_eq!(told["profile"]["visitor"]["pageViews"], 1, "a restart brings nothing back");
-    assert_eq!(operator(&server, "GET", "/visitors?site=acme&userId=ana").json()["known"], false);
+    let visitor = admin_request(&server, "GET", "/visitors?site=acme&anonId=phone-of-ana").json();
+    assert_eq!(visitor["profile"]["visitor"]["pageViews"], 1, "a restart restores no erased events");
+    assert_eq!(admin_request(&server, "GET", "/visitors?site=acme&userId=ana").json()["known"], false);
 }
 
 #[test]
-fn an_export_longer_than_an_answer_goes_on_where_it_ended() {
-    let server = telling(json!([]));
+fn a_long_export_continues_in_the_next_response() {
+    let server = start_with_hero_rules(json!([]));
     let mut client = Client::to(server.edge);
     let note = "x".repeat(29_000);
     for _ in 0..20 {
@@ -421,47 +443,49 @@ fn an_export_longer_than_an_answer_goes_on_where_it_ended() {
         let response = client.post("/v1/batch?site=acme", &[], body.as_bytes());
         assert_eq!(response.json()["accepted"], 15, "{}", response.text());
     }
-    accepted(&mut client, "track", &json!({ "anonId": "v1", "event": "last" }));
+    post_accepted(&mut client, "track", &json!({ "anonId": "v1", "event": "last" }));
     let target = "/visitors/export?site=acme&anonId=v1";
     let first = server.admin_get(target);
-    assert!(first.body.len() > parallax::limits::EXPORT_BYTES_FULL && first.field("x-next-since").is_some());
-    let all = exported(&server, "site=acme&anonId=v1");
-    let seqs: Vec<u64> = all.iter().map(|record| crate::logged::number(&record["seq"])).collect();
+    assert!(
+        first.body.len() > parallax::testing::limits::EXPORT_PAGE_BYTES_TARGET
+            && first.field("x-next-since").is_some()
+    );
+    let all = export_records(&server, "site=acme&anonId=v1");
+    let seqs: Vec<u64> = all.iter().map(|record| crate::logged::parse_seq(&record["seq"])).collect();
     assert_eq!(seqs, (1..=301).collect::<Vec<_>>());
 }
 
 #[test]
-fn an_export_says_what_is_damaged_and_gives_what_stands_beside_it() {
+fn an_export_reports_damage_and_returns_the_other_records() {
     let server = Server::start(
-        &[("acme.snapshot", &super::acme(&[page("/", json!({}))]))],
+        &[("acme.snapshot", &super::acme_snapshot(&[page("/", json!({}))]))],
         &["--admin-token", "open", "--segment-bytes", "65536"],
     );
     let mut client = Client::to(server.edge);
     let note = "x".repeat(20_000);
     for anon_id in ["v1", "v1", "v1", "v1", "v1", "v2"] {
         let event = json!({ "anonId": anon_id, "event": "e", "properties": { "note": note } });
-        accepted(&mut client, "track", &event);
+        post_accepted(&mut client, "track", &event);
     }
     let export = |since: u64| {
         let target = format!("/visitors/export?site=acme&anonId=v1&since={since}");
-        let response = operator(&server, "GET", &target);
+        let response = admin_request(&server, "GET", &target);
         assert_eq!(response.status, 200);
         let lines = response.text().lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        let seqs: Vec<u64> = lines.map(|record| crate::logged::number(&record["seq"])).collect();
+        let seqs: Vec<u64> = lines.map(|record| crate::logged::parse_seq(&record["seq"])).collect();
         (seqs, response.field("x-damaged").map(str::to_owned))
     };
     assert_eq!(export(0), (vec![1, 2, 3, 4, 5], None));
-    // The first segment is sealed: behind its header and that of its first batch stands the first record.
-    let first = server.data().join(parallax::visitors::log::segment_name(1));
+    // The first segment is sealed. This byte is in its first record, after the headers of segment and batch.
+    let first = server.data().join(parallax::testing::visitors::log::segment_name(1));
     let mut bytes = std::fs::read(&first).expect("the segment");
     bytes[10_000] ^= 1;
-    std::fs::write(&first, bytes).expect("damaged");
+    std::fs::write(&first, bytes).expect("the damaged segment is written");
     assert_eq!(export(0), (vec![2, 3, 4, 5], Some("1".to_owned())));
-    assert_eq!(export(4), (vec![5], None), "what is not read is not passed over");
+    assert_eq!(export(4), (vec![5], None), "damage before `since` is not reported");
     let metrics = server.admin_get("/metrics");
     assert!(metrics.text().contains("\nparallax_export_damaged_total 1\n"), "{}", metrics.text());
-    let said =
-        "an export passed over 1 damaged places of the log, the first: 00000000000000000001.segment at 40, ";
-    crate::harness::eventually("it is logged", || server.log().contains(said).then_some(()));
-    assert_eq!(server.log().matches("passed over").count(), 1);
+    let log_line = "places=1 first=00000000000000000001.segment at offset 40, ";
+    crate::harness::eventually("the damage is logged", || server.log().contains(log_line).then_some(()));
+    assert_eq!(server.log().matches("an export skipped").count(), 1);
 }

@@ -1,51 +1,53 @@
-//! `/v1/routes`: what a site publishes, page by page, and what differs from an older version.
+//! `/v1/routes`: the routes that a site publishes, in pages, and the differences to another version.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Shared, compiled, escaped, page, problem, redirect, serving, site_file, zone};
+use super::{
+    SharedServer, compile_site, page, percent_encode, problem, redirect, site_file, start_server, zone,
+};
 use crate::harness::{Client, Response, Server, eventually};
 
-fn dated(file: &str, updated_at: &str) -> String {
+fn with_updated_at(file: &str, updated_at: &str) -> String {
     let mut file: Value = serde_json::from_str(file).expect("JSON");
     file["updatedAt"] = json!(updated_at);
     file.to_string()
 }
 
-/// Paths whose order by bytes differs from that of their files.
+/// Returns route files whose order differs from the byte order of their paths.
 fn routes() -> Vec<String> {
     let everyone = |key: &str| json!([{ "when": {}, "variant": key }]);
     let zones = json!({ "hero": zone(&["b", "unused"], everyone("b")), "cta": zone(&["c"], everyone("c")), "main": [] });
     vec![
-        dated(&page("/pricing", zones), "2026-01-05T10:00:00Z"),
+        with_updated_at(&page("/pricing", zones), "2026-01-05T10:00:00Z"),
         page("/", json!({})),
-        dated(&redirect("/old", "/pricing", 301), "2026-01-05T11:30:00+02:00"),
+        with_updated_at(&redirect("/old", "/pricing", 301), "2026-01-05T11:30:00+02:00"),
         page("/blog/:slug", json!({})),
         page("/blog", json!({})),
         page("/blog-roll", json!({})),
         page("/größe", json!({})),
         redirect("/blog/old/*", "https://elsewhere.example/", 307),
-        dated(&page("/Zebra", json!({})), "2025-12-31T23:59:59Z"),
+        with_updated_at(&page("/Zebra", json!({})), "2025-12-31T23:59:59Z"),
     ]
 }
 
-static SERVER: Shared = Shared::new(|| {
-    let acme = compiled(&site_file("acme", json!({})), &routes(), 42);
-    let twin = compiled(&site_file("twin", json!({})), &routes(), 42);
+static SERVER: SharedServer = SharedServer::new(|| {
+    let acme = compile_site(&site_file("acme", json!({})), &routes(), 42);
+    let twin = compile_site(&site_file("twin", json!({})), &routes(), 42);
     Server::start(&[("acme.snapshot", &acme), ("twin.snapshot", &twin)], &[])
 });
 
-/// 60 pages with 24 zones in 2^24 combinations, and more than 1 MiB of text in their list.
-static LARGE: Shared = Shared::new(|| {
+/// 60 pages with 24 zones each. Each page has 2^24 combinations, and the list has more than 1 MiB of text.
+static LARGE: SharedServer = SharedServer::new(|| {
     let zones: serde_json::Map<String, Value> = (0..24)
         .map(|i| {
             let name = format!("z{i:02}{}", "o".repeat(40));
             (name, zone(&["k"], json!([{ "when": {}, "variant": "k" }])))
         })
         .collect();
-    serving(&(0..60).map(|i| page(&format!("/{i}"), Value::Object(zones.clone()))).collect::<Vec<_>>())
+    start_server(&(0..60).map(|i| page(&format!("/{i}"), Value::Object(zones.clone()))).collect::<Vec<_>>())
 });
 
 fn list(query: &str) -> Value {
@@ -54,7 +56,7 @@ fn list(query: &str) -> Value {
     response.json()
 }
 
-fn refused(query: &str) -> (u16, String) {
+fn get_problem(query: &str) -> (u16, String) {
     problem(&SERVER.get().get(&format!("/v1/routes?{query}")))
 }
 
@@ -63,7 +65,7 @@ fn paths(list: &Value, member: &str, name: &str) -> Vec<String> {
     entries.map(|entry| entry[name].as_str().expect("text").to_owned()).collect()
 }
 
-/// The paths of all three lists, sorted.
+/// Returns the paths of routes, redirects and removed routes, sorted.
 fn all_paths(list: &Value) -> Vec<String> {
     let removed = list["removed"].as_array().expect("an array").iter();
     let mut all = paths(list, "routes", "path");
@@ -100,7 +102,7 @@ fn the_list_has_the_members_of_the_interface() {
 }
 
 #[test]
-fn a_prefix_is_of_the_paths_text() {
+fn a_prefix_matches_the_text_of_the_path() {
     for (prefix, count) in [
         ("/blog", 4),
         ("/blog/", 2),
@@ -111,23 +113,23 @@ fn a_prefix_is_of_the_paths_text() {
         ("blog", 0),
         ("/x", 0),
     ] {
-        let found = all_paths(&list(&format!("site=acme&prefix={}", escaped(prefix))));
+        let found = all_paths(&list(&format!("site=acme&prefix={}", percent_encode(prefix))));
         assert_eq!(found.len(), count, "{prefix}");
         assert!(found.iter().all(|path| path.starts_with(prefix)));
     }
 }
 
 #[test]
-fn variants_come_along_where_they_are_asked_for() {
+fn variants_are_listed_on_request() {
     let answer = list("site=acme&include=variants");
     assert_eq!(answer["routes"][6]["variants"], json!(["", "cta:c", "hero:b", "cta:c,hero:b"]));
     assert_eq!(answer["routes"][0]["variants"], json!([""]));
     assert_eq!(answer["routes"][6].get("truncated"), None);
-    assert_eq!(refused("site=acme&include=combinations"), (400, "invalid_param".into()));
+    assert_eq!(get_problem("site=acme&include=combinations"), (400, "invalid_param".into()));
 }
 
 #[test]
-fn more_than_256_variants_are_truncated_and_10_000_counted() {
+fn at_most_256_variants_are_listed_and_10_000_are_counted() {
     let answer = LARGE.get().get("/v1/routes?site=acme&include=variants&limit=1").json();
     let route = &answer["routes"][0];
     assert_eq!((&route["combinations"], &route["truncated"]), (&json!(10_000), &json!(true)));
@@ -145,27 +147,27 @@ fn a_page_ends_at_1_mib() {
         "{}",
         first.body.len()
     );
-    assert_eq!(listed_by_pages(&LARGE.get(), "site=acme&include=variants").len(), 60);
+    assert_eq!(list_all_pages(&LARGE.get(), "site=acme&include=variants").len(), 60);
 }
 
-/// The paths of all pages, in the order in which they came; every page keeps to its limit.
-fn listed_by_pages(server: &Server, query: &str) -> Vec<String> {
+/// Reads all pages of a list and returns the paths in the order in which they were listed.
+fn list_all_pages(server: &Server, query: &str) -> Vec<String> {
     let mut client = Client::to(server.edge);
     let (mut listed, mut cursor) = (Vec::new(), String::new());
     loop {
         let page = client.request("GET", &format!("/v1/routes?{query}&cursor={cursor}"), &[]).json();
         let paths = all_paths(&page);
-        assert!(!paths.is_empty() || listed.is_empty(), "an empty page that goes on");
+        assert!(!paths.is_empty() || listed.is_empty(), "an empty page has a next cursor");
         listed.extend(paths);
         match page["nextCursor"].as_str() {
-            Some(next) => cursor = escaped(next),
+            Some(next) => cursor = percent_encode(next),
             None => return listed,
         }
     }
 }
 
 #[test]
-fn pages_of_any_limit_cover_everything_once_in_order() {
+fn pages_of_any_limit_contain_every_path_once_in_order() {
     let all = all_paths(&list("site=acme"));
     assert!(all.is_sorted() && all.len() == 9);
     let limits = 1..=10_000_usize;
@@ -176,7 +178,7 @@ fn pages_of_any_limit_cover_everything_once_in_order() {
     )| {
         let query = format!("site=acme&limit={limit}&prefix={prefix}{include}");
         let expected: Vec<String> = all.iter().filter(|path| path.starts_with(prefix)).cloned().collect();
-        prop_assert_eq!(listed_by_pages(&SERVER.get(), &query), expected);
+        prop_assert_eq!(list_all_pages(&SERVER.get(), &query), expected);
         let first = all_paths(&list(&query)).len();
         prop_assert_eq!(first, limit.min(all_paths(&list(&format!("site=acme&prefix={prefix}"))).len()));
     });
@@ -207,7 +209,7 @@ fn a_cursor_belongs_to_its_list() {
         "site=acme&since=1",
     ] {
         assert_eq!(
-            refused(&format!("{foreign}&cursor={cursor}")),
+            get_problem(&format!("{foreign}&cursor={cursor}")),
             (400, "invalid_cursor".into()),
             "{foreign}"
         );
@@ -215,32 +217,32 @@ fn a_cursor_belongs_to_its_list() {
 }
 
 #[test]
-fn a_cursor_with_any_character_changed_is_refused() {
+fn an_altered_cursor_is_refused() {
     let server = SERVER.get();
     let cursor = list("site=acme&limit=2")["nextCursor"].as_str().expect("a cursor").to_owned();
     let mut client = Client::to(server.edge);
-    let mut refused = |cursor: &str| {
-        let target = format!("/v1/routes?site=acme&cursor={}", escaped(cursor));
+    let mut assert_refused = |cursor: &str| {
+        let target = format!("/v1/routes?site=acme&cursor={}", percent_encode(cursor));
         assert_eq!(client.request("GET", &target, &[]).code(), "invalid_cursor", "{cursor}");
     };
     for at in 0..cursor.len() {
-        let was = &cursor[at..=at];
-        for character in ["0", "f", "g", "+", " ", "é", "", &was.to_ascii_uppercase()] {
-            if character != was {
-                refused(&format!("{}{character}{}", &cursor[..at], &cursor[at + 1..]));
+        let original = &cursor[at..=at];
+        for character in ["0", "f", "g", "+", " ", "é", "", &original.to_ascii_uppercase()] {
+            if character != original {
+                assert_refused(&format!("{}{character}{}", &cursor[..at], &cursor[at + 1..]));
             }
         }
     }
     for damaged in ["x", "0", &"0".repeat(16), &"0".repeat(17), &format!("{cursor}00"), &cursor[..16], "%"] {
-        refused(damaged);
+        assert_refused(damaged);
     }
 }
 
 #[test]
-fn since_is_a_version() {
+fn since_must_be_a_version() {
     for malformed in ["x", "-1", "1.0", "9007199254740993", "%2B42"] {
         assert_eq!(
-            refused(&format!("site=acme&since={malformed}")),
+            get_problem(&format!("site=acme&since={malformed}")),
             (400, "invalid_param".into()),
             "{malformed}"
         );
@@ -249,7 +251,7 @@ fn since_is_a_version() {
 }
 
 #[test]
-fn the_etag_changes_with_the_list_alone() {
+fn the_etag_depends_only_on_the_list() {
     let server = SERVER.get();
     let etag = |query: &str| {
         let response: Response = server.get(&format!("/v1/routes?{query}"));
@@ -262,17 +264,17 @@ fn the_etag_changes_with_the_list_alone() {
     assert_ne!(etag("site=acme&prefix=/b"), etag("site=acme&prefix=/bl"));
 }
 
-/// Publishes `site` at `version` and waits until it is served.
+/// Publishes acme with these routes as `version` and waits until it is served.
 fn publish(server: &Server, routes: &BTreeMap<String, String>, version: u64) {
     let files: Vec<String> = routes.values().cloned().collect();
-    server.publish("site.snapshot", &compiled(&site_file("acme", json!({})), &files, version));
+    server.publish("site.snapshot", &compile_site(&site_file("acme", json!({})), &files, version));
     eventually("the version is served", || {
         let answer = server.get("/v1/routes?site=acme");
         (answer.field("x-version") == Some(&*version.to_string())).then_some(())
     });
 }
 
-/// What a version's routes became in another: changed or new, and gone.
+/// Returns the paths that are new or different in `now`, and the paths that are only in `then`.
 fn difference(now: &BTreeMap<String, String>, then: &BTreeMap<String, String>) -> (Vec<String>, Vec<String>) {
     let changed =
         now.iter().filter(|(path, file)| then.get(*path) != Some(file)).map(|(path, _)| path.clone());
@@ -281,37 +283,51 @@ fn difference(now: &BTreeMap<String, String>, then: &BTreeMap<String, String>) -
 }
 
 #[test]
-fn since_lists_what_differs_from_a_version_in_either_direction() {
+fn since_lists_the_differences_to_older_and_newer_versions() {
     let text = |path: &str, text: &str| (path.to_owned(), page(path, json!({ text: [] })));
-    let led = |path: &str, to: &str| (path.to_owned(), redirect(path, to, 308));
+    let redirected = |path: &str, to: &str| (path.to_owned(), redirect(path, to, 308));
     let versions: [BTreeMap<String, String>; 3] = [
-        [text("/a", "one"), text("/b", "one"), text("/c", "one"), led("/r", "/a"), text("/t", "one")].into(),
-        [text("/a", "two"), text("/b", "one"), text("/d", "new"), led("/r", "/b"), led("/t", "/a")].into(),
-        [text("/a", "one"), text("/c", "one"), text("/d", "newer"), led("/s", "/a"), text("/t", "one")]
+        [text("/a", "one"), text("/b", "one"), text("/c", "one"), redirected("/r", "/a"), text("/t", "one")]
             .into(),
+        [
+            text("/a", "two"),
+            text("/b", "one"),
+            text("/d", "new"),
+            redirected("/r", "/b"),
+            redirected("/t", "/a"),
+        ]
+        .into(),
+        [
+            text("/a", "one"),
+            text("/c", "one"),
+            text("/d", "newer"),
+            redirected("/s", "/a"),
+            text("/t", "one"),
+        ]
+        .into(),
     ];
     let first =
-        compiled(&site_file("acme", json!({})), &versions[0].values().cloned().collect::<Vec<_>>(), 1);
+        compile_site(&site_file("acme", json!({})), &versions[0].values().cloned().collect::<Vec<_>>(), 1);
     let server = Server::start(&[("site.snapshot", &first)], &[]);
     let since = |version: u64| server.get(&format!("/v1/routes?site=acme&since={version}")).json();
     publish(&server, &versions[1], 2);
     publish(&server, &versions[2], 3);
-    // Rolled back: the greater versions are what a caller may have now.
+    // A rollback: clients may have a greater version than the served one.
     publish(&server, &versions[1], 2);
     for (then, version) in versions.iter().zip(1..) {
         let answer = since(version);
         let (changed, gone) = difference(&versions[1], then);
         assert_eq!(answer["since"], version.to_string());
-        let mut told = paths(&answer, "routes", "path");
-        told.extend(paths(&answer, "redirects", "from"));
-        told.sort();
-        assert_eq!((told, &answer["removed"]), (changed, &json!(gone)), "since {version}");
+        let mut actual = paths(&answer, "routes", "path");
+        actual.extend(paths(&answer, "redirects", "from"));
+        actual.sort();
+        assert_eq!((actual, &answer["removed"]), (changed, &json!(gone)), "since {version}");
     }
     let unknown = since(9);
     assert_eq!((&unknown["since"], all_paths(&unknown).len()), (&json!(null), 5));
     assert_eq!(server.get("/v1/routes?site=acme").json().get("since"), None);
 
-    // Page by page, removed paths among the others.
+    // Pages list removed paths among the others.
     let (mut paged, mut cursor) = (Vec::new(), String::new());
     while let Some(next) = {
         let page = server.get(&format!("/v1/routes?site=acme&since=1&limit=1&cursor={cursor}")).json();
@@ -328,13 +344,13 @@ fn since_lists_what_differs_from_a_version_in_either_direction() {
 
 #[test]
 fn the_last_16_versions_are_kept() {
-    let of = |version: u64| [("/".to_owned(), page("/", json!({ format!("v{version}"): [] })))].into();
-    let first: BTreeMap<String, String> = of(1);
+    let routes_of = |version: u64| [("/".to_owned(), page("/", json!({ format!("v{version}"): [] })))].into();
+    let first: BTreeMap<String, String> = routes_of(1);
     let files: Vec<String> = first.values().cloned().collect();
     let server =
-        Server::start(&[("site.snapshot", &compiled(&site_file("acme", json!({})), &files, 1))], &[]);
+        Server::start(&[("site.snapshot", &compile_site(&site_file("acme", json!({})), &files, 1))], &[]);
     for version in 2..=17 {
-        publish(&server, &of(version), version);
+        publish(&server, &routes_of(version), version);
     }
     let since =
         |version: u64| server.get(&format!("/v1/routes?site=acme&since={version}")).json()["since"].clone();

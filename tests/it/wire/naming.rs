@@ -1,20 +1,20 @@
-//! Which site a request is for, how its query string is read, and in what order it is judged.
+//! The site of a request, the parsing of the query string, and the order of checks.
 
 use serde_json::json;
 
-use super::{Shared, compiled, lasting, page, problem, site_file};
+use super::{SharedServer, comparable, compile_site, page, problem, site_file};
 use crate::harness::{Client, Server};
 
-static SERVER: Shared = Shared::new(|| {
+static SERVER: SharedServer = SharedServer::new(|| {
     let routes = [page("/", json!({})), page("/two words", json!({})), page("/a+b", json!({}))];
-    let acme = compiled(&site_file("acme", json!({})), &routes, 7);
-    let beta = compiled(&site_file("beta", json!({})), &routes, 1);
+    let acme = compile_site(&site_file("acme", json!({})), &routes, 7);
+    let beta = compile_site(&site_file("beta", json!({})), &routes, 1);
     Server::start(&[("acme.snapshot", &acme), ("beta.snapshot", &beta)], &[])
 });
 
 const ENDPOINTS: [&str; 3] = ["/v1/resolve", "/v1/variants", "/v1/routes"];
 
-fn code(target: &str) -> (u16, String) {
+fn get_problem(target: &str) -> (u16, String) {
     problem(&SERVER.get().get(target))
 }
 
@@ -22,21 +22,21 @@ fn code(target: &str) -> (u16, String) {
 fn a_site_is_named_by_its_id_its_tracking_id_or_both() {
     let server = SERVER.get();
     for endpoint in ENDPOINTS {
-        let ask = |name: &str| lasting(server.get(&format!("{endpoint}?{name}&route=/")));
-        let by_site = ask("site=acme");
+        let get = |name: &str| comparable(server.get(&format!("{endpoint}?{name}&route=/")));
+        let by_site = get("site=acme");
         assert_eq!(by_site.status, 200);
         assert_eq!(by_site.json()["site"], "acme");
-        assert_eq!(ask("trackingId=track_acme"), by_site);
-        assert_eq!(ask("trackingId=track_acme&site=acme"), by_site);
-        assert_ne!(ask("site=beta").body, by_site.body);
+        assert_eq!(get("trackingId=track_acme"), by_site);
+        assert_eq!(get("trackingId=track_acme&site=acme"), by_site);
+        assert_ne!(get("site=beta").body, by_site.body);
     }
 }
 
 #[test]
-fn a_request_that_names_no_site_is_refused() {
+fn a_request_without_a_site_is_refused() {
     for query in ["route=/", "site=&route=/", "trackingId=&site=&route=/", ""] {
         for endpoint in ENDPOINTS {
-            assert_eq!(code(&format!("{endpoint}?{query}")), (400, "missing_site".into()), "{query}");
+            assert_eq!(get_problem(&format!("{endpoint}?{query}")), (400, "missing_site".into()), "{query}");
         }
     }
 }
@@ -49,13 +49,13 @@ fn an_empty_id_counts_as_absent() {
 }
 
 #[test]
-fn a_tracking_id_is_its_prefix_and_1_to_64_characters() {
+fn a_tracking_id_has_a_prefix_and_1_to_64_characters() {
     let of_length = |n: usize| format!("/v1/resolve?trackingId=track_{}&route=/", "a".repeat(n));
     for well_formed in [1, 63, 64] {
-        assert_eq!(code(&of_length(well_formed)), (404, "site_not_found".into()), "{well_formed}");
+        assert_eq!(get_problem(&of_length(well_formed)), (404, "site_not_found".into()), "{well_formed}");
     }
     for malformed in [0, 65] {
-        assert_eq!(code(&of_length(malformed)), (400, "invalid_tracking_id".into()), "{malformed}");
+        assert_eq!(get_problem(&of_length(malformed)), (400, "invalid_tracking_id".into()), "{malformed}");
     }
     for malformed in ["acme", "Track_acme", "track-acme", "track_a%20b", "track_a.b", "track_%C3%A4"] {
         let target = format!("/v1/resolve?trackingId={malformed}&route=/");
@@ -63,19 +63,19 @@ fn a_tracking_id_is_its_prefix_and_1_to_64_characters() {
         assert_eq!(problem(&response), (400, "invalid_tracking_id".into()), "{malformed}");
         assert_eq!(response.json()["param"], "trackingId");
     }
-    assert_eq!(code(&of_length(65).replace("&route", "&site=acme&route")).1, "invalid_tracking_id");
+    assert_eq!(get_problem(&of_length(65).replace("&route", "&site=acme&route")).1, "invalid_tracking_id");
 }
 
 #[test]
-fn ids_of_two_sites_are_refused_together() {
+fn ids_of_two_different_sites_are_refused() {
     for site in ["beta", "unheard-of"] {
         let target = format!("/v1/resolve?trackingId=track_acme&site={site}&route=/");
-        assert_eq!(code(&target), (400, "site_mismatch".into()));
+        assert_eq!(get_problem(&target), (400, "site_mismatch".into()));
     }
 }
 
 #[test]
-fn a_site_that_is_not_published_is_not_found_on_either_address() {
+fn an_unpublished_site_is_not_found_on_either_address() {
     let server = SERVER.get();
     for endpoint in ["/v1/resolve", "/v1/variants"] {
         for name in ["site=gamma", "trackingId=track_gamma", "trackingId=track_gamma&site=acme"] {
@@ -87,21 +87,21 @@ fn a_site_that_is_not_published_is_not_found_on_either_address() {
 }
 
 #[test]
-fn a_request_is_judged_by_endpoint_then_method_then_query_then_site_then_parameters() {
+fn checks_run_in_order_endpoint_method_query_site_parameters() {
     let server = SERVER.get();
     let post = |target: &str| problem(&Client::to(server.edge).request("POST", target, &[]));
     assert_eq!(post("/v1/nothing?site=x&site=y").1, "unknown_endpoint");
     assert_eq!(post("/v1/resolve?site=x&site=y").1, "method_not_allowed");
-    assert_eq!(code("/v1/resolve?site=x&site=y").1, "repeated_param");
-    assert_eq!(code("/v1/resolve?site=gamma&explain=2").1, "site_not_found");
-    assert_eq!(code("/v1/resolve?site=gamma").1, "site_not_found");
-    assert_eq!(code("/v1/routes?site=gamma&limit=0").1, "site_not_found");
-    assert_eq!(code("/v1/resolve?site=acme&variants=!").1, "missing_route");
-    assert_eq!(code("/v1/resolve?site=acme&route=/no&variants=!").1, "route_not_found");
+    assert_eq!(get_problem("/v1/resolve?site=x&site=y").1, "repeated_param");
+    assert_eq!(get_problem("/v1/resolve?site=gamma&explain=2").1, "site_not_found");
+    assert_eq!(get_problem("/v1/resolve?site=gamma").1, "site_not_found");
+    assert_eq!(get_problem("/v1/routes?site=gamma&limit=0").1, "site_not_found");
+    assert_eq!(get_problem("/v1/resolve?site=acme&variants=!").1, "missing_route");
+    assert_eq!(get_problem("/v1/resolve?site=acme&route=/no&variants=!").1, "route_not_found");
 }
 
 #[test]
-fn a_parameter_of_ours_may_stand_once() {
+fn a_known_parameter_may_not_be_repeated() {
     for (target, param) in [
         ("/v1/resolve?site=acme&route=/&route=/", "route"),
         ("/v1/resolve?site=acme&route=/&%72oute=/", "route"),
@@ -117,11 +117,11 @@ fn a_parameter_of_ours_may_stand_once() {
 }
 
 #[test]
-fn unknown_parameters_are_ignored_however_often_they_stand() {
+fn unknown_parameters_are_ignored_even_if_repeated() {
     let server = SERVER.get();
-    let plain = lasting(server.get("/v1/resolve?site=acme&route=/"));
+    let plain = comparable(server.get("/v1/resolve?site=acme&route=/"));
     for more in ["&utm_source=x&utm_source=y", "&_=17&Route=/x", "&&&=&=1", "&__proto__=1&route%5B%5D=/x"] {
-        assert_eq!(lasting(server.get(&format!("/v1/resolve?site=acme&route=/{more}"))), plain, "{more}");
+        assert_eq!(comparable(server.get(&format!("/v1/resolve?site=acme&route=/{more}"))), plain, "{more}");
     }
 }
 
@@ -129,7 +129,7 @@ fn unknown_parameters_are_ignored_however_often_they_stand() {
 fn a_value_that_is_not_utf_8_is_refused() {
     for query in ["route=/%FF", "route=/&anonId=%C3", "route=/&url=%ED%A0%80", "route=%C0%AF"] {
         let target = format!("/v1/resolve?site=acme&{query}");
-        assert_eq!(code(&target), (400, "invalid_query".into()), "{query}");
+        assert_eq!(get_problem(&target), (400, "invalid_query".into()), "{query}");
     }
 }
 
@@ -142,6 +142,6 @@ fn values_and_names_are_form_decoded_once() {
     assert_eq!(route("s%69te=%61cme&%72oute=/"), "/");
     assert_eq!(route("site=acme&route=/a%2Bb"), "/a+b");
     assert_eq!(route("route=/&site=acme"), "/");
-    assert_eq!(code("/v1/resolve?site=acme&route=/a+b").1, "route_not_found");
-    assert_eq!(code("/v1/resolve?site=acme;route=/").1, "site_not_found");
+    assert_eq!(get_problem("/v1/resolve?site=acme&route=/a+b").1, "route_not_found");
+    assert_eq!(get_problem("/v1/resolve?site=acme;route=/").1, "site_not_found");
 }

@@ -1,15 +1,15 @@
-//! The bounds of a request's head and body, and that a head is read alike however it comes.
+//! Limits of a request's head and body, and the parsing of partial heads and of bytes after a head.
 
-use parallax::http::request::{Body, Method, Parsed, parse};
+use parallax::testing::http::request::{BodyFraming, Method, ParseOutcome, parse};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Shared, page, problem, serving};
+use super::{SharedServer, page, problem, start_server};
 use crate::harness::{Client, Response};
 
-static SERVER: Shared = Shared::new(|| serving(&[page("/", json!({}))]));
+static SERVER: SharedServer = SharedServer::new(|| start_server(&[page("/", json!({}))]));
 
-fn answer(request: &str) -> (Response, bool) {
+fn send_request(request: &str) -> (Response, bool) {
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
     client.send(request.as_bytes());
@@ -28,10 +28,10 @@ fn a_target_has_at_most_8192_bytes() {
         format!("GET {target}{} HTTP/1.1\r\nHost: a\r\n\r\n", "p".repeat(n - target.len()))
     };
     for length in [8191, 8192] {
-        assert_eq!(answer(&of_length(length)).0.status, 200, "{length}");
+        assert_eq!(send_request(&of_length(length)).0.status, 200, "{length}");
     }
     for length in [8193, 12_000, 20_000] {
-        let (response, closed) = answer(&of_length(length));
+        let (response, closed) = send_request(&of_length(length));
         assert_eq!((problem(&response), closed), ((414, "target_too_long".into()), true), "{length}");
     }
 }
@@ -39,15 +39,15 @@ fn a_target_has_at_most_8192_bytes() {
 #[test]
 fn a_head_has_at_most_16_kib() {
     let of_length = |n: usize| {
-        let begun = "GET /v1/routes?site=acme HTTP/1.1\r\nHost: a\r\nX-Pad: ";
-        format!("{begun}{}\r\n\r\n", "p".repeat(n - begun.len() - 4))
+        let start = "GET /v1/routes?site=acme HTTP/1.1\r\nHost: a\r\nX-Pad: ";
+        format!("{start}{}\r\n\r\n", "p".repeat(n - start.len() - 4))
     };
     for length in [4095, 4096, 4097, 16 * 1024 - 1, 16 * 1024] {
         assert_eq!(of_length(length).len(), length);
-        assert_eq!(answer(&of_length(length)).0.status, 200, "{length}");
+        assert_eq!(send_request(&of_length(length)).0.status, 200, "{length}");
     }
     for length in [16 * 1024 + 1, 64 * 1024] {
-        let (response, closed) = answer(&of_length(length));
+        let (response, closed) = send_request(&of_length(length));
         assert_eq!((problem(&response), closed), ((431, "head_too_large".into()), true), "{length}");
     }
 }
@@ -59,9 +59,9 @@ fn a_head_has_at_most_64_fields() {
         format!("GET /v1/routes?site=acme HTTP/1.1\r\nHost: a\r\n{fields}\r\n")
     };
     for count in [63, 64] {
-        assert_eq!(answer(&with(count)).0.status, 200, "{count}");
+        assert_eq!(send_request(&with(count)).0.status, 200, "{count}");
     }
-    let (response, closed) = answer(&with(65));
+    let (response, closed) = send_request(&with(65));
     assert_eq!((problem(&response), closed), ((431, "head_too_large".into()), true));
 }
 
@@ -71,12 +71,12 @@ fn a_body_has_at_most_512_kib_on_every_endpoint() {
         format!("GET {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {n}\r\n\r\n{}", "b".repeat(n))
     };
     for length in [512 * 1024 - 1, 512 * 1024] {
-        assert_eq!(answer(&of_length("/v1/routes?site=acme", length)).0.status, 200, "{length}");
-        assert_eq!(answer(&of_length("/v1/nothing", length)).0.status, 404, "{length}");
+        assert_eq!(send_request(&of_length("/v1/routes?site=acme", length)).0.status, 200, "{length}");
+        assert_eq!(send_request(&of_length("/v1/nothing", length)).0.status, 404, "{length}");
     }
     for path in ["/v1/routes?site=acme", "/v1/nothing"] {
         let head = format!("GET {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", 512 * 1024 + 1);
-        let (response, closed) = answer(&head);
+        let (response, closed) = send_request(&head);
         assert_eq!((problem(&response), closed), ((413, "body_too_large".into()), true));
     }
 }
@@ -85,18 +85,22 @@ const REQUEST: &str = "HEAD http://a.example/v1/resolve?site=acme&route=/%20x HT
                        CF-IPCountry: NO\r\nX-Anon-Id:  v1 \r\nContent-Length: 7\r\nCookie: a=b\r\n\r\n";
 
 #[test]
-fn a_head_is_partial_until_its_last_byte_has_come() {
+fn a_head_is_partial_until_its_last_byte_has_arrived() {
     let bytes = format!("{REQUEST}GET / HTTP/1.1\r\n");
     for end in 0..REQUEST.len() {
-        assert!(matches!(parse(&bytes.as_bytes()[..end], None), Parsed::Partial), "{end}");
+        assert!(matches!(parse(&bytes.as_bytes()[..end], None), ParseOutcome::Partial), "{end}");
     }
     for end in REQUEST.len()..=bytes.len() {
-        let Parsed::Whole(request, length) = parse(&bytes.as_bytes()[..end], Some("cf-ipcountry")) else {
+        let ParseOutcome::Complete(request, length) = parse(&bytes.as_bytes()[..end], Some("cf-ipcountry"))
+        else {
             panic!("{end}")
         };
-        assert_eq!((length, request.method, request.body), (REQUEST.len(), Method::Head, Body::Length(7)));
+        assert_eq!(
+            (length, request.method, request.body_framing),
+            (REQUEST.len(), Method::Head, BodyFraming::Length(7))
+        );
         assert_eq!((request.path, request.query), ("/v1/resolve", "site=acme&route=/%20x"));
-        let fields = &request.fields;
+        let fields = &request.headers;
         assert_eq!((fields.country, fields.anon_id), (Some(&b"NO"[..]), Some(&b"v1"[..])));
         assert_eq!((fields.cookie, fields.host), (Some(&b"a=b"[..]), Some(&b"a.example"[..])));
     }
@@ -104,16 +108,16 @@ fn a_head_is_partial_until_its_last_byte_has_come() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_a_head_a_part_of_one_or_a_refusal(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        if let Parsed::Whole(_, length) = parse(&bytes, None) {
+    fn arbitrary_bytes_do_not_panic_the_parser(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        if let ParseOutcome::Complete(_, length) = parse(&bytes, None) {
             prop_assert!(length <= bytes.len());
         }
     }
 
     #[test]
-    fn what_a_head_says_does_not_depend_on_what_follows(rest in prop::collection::vec(any::<u8>(), 0..50)) {
+    fn a_parsed_head_does_not_depend_on_the_following_bytes(rest in prop::collection::vec(any::<u8>(), 0..50)) {
         let bytes = [REQUEST.as_bytes(), &rest].concat();
-        let Parsed::Whole(request, length) = parse(&bytes, None) else { panic!("it is whole") };
+        let ParseOutcome::Complete(request, length) = parse(&bytes, None) else { panic!("the head is incomplete") };
         prop_assert_eq!((length, request.query), (REQUEST.len(), "site=acme&route=/%20x"));
     }
 }

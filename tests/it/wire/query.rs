@@ -1,4 +1,4 @@
-//! `GET` and `POST /v1/query`: content queries that were published with the site, run again.
+//! `GET` and `POST /v1/query`: content queries that are published with the site.
 
 mod bodies;
 mod caching;
@@ -9,10 +9,10 @@ mod values;
 
 use serde_json::{Value, json};
 
-use super::{Shared, escaped, site_file};
+use super::{SharedServer, percent_encode, site_file};
 use crate::harness::{Response, Server, snapshot};
 
-/// White space, numbers and escapes as only a person writes them.
+/// Posts with unusual white space, number forms and escapes, as a person might write them.
 const POSTS: &str = r#"[
   { "id": "p1", "type": "post", "fields": { "title": "Wet  feet", "slug": "wet-feet", "category": "guides", "rank": 3,
       "live": true, "size": 1.50, "tags": [ "water", "care" ], "parts": [ { "kind": "boot", "n": 1 }, { "kind": "sock", "n": 2 } ] } },
@@ -27,7 +27,7 @@ const POSTS: &str = r#"[
       "live": false } }
 ]"#;
 
-/// The queries that most tests ask, over the posts.
+/// Returns the queries over the posts that most tests use.
 fn queries() -> Value {
     json!({
         "all": { "collection": "posts" },
@@ -56,13 +56,13 @@ fn queries() -> Value {
     })
 }
 
-/// The snapshot of a site with these collections and queries.
-fn published(site: &str, collections: &[(&str, &str)], queries: &Value) -> Vec<u8> {
-    version(site, 1, collections, queries)
+/// Compiles version 1 of a site with these collections and queries.
+fn compile_collections(site: &str, collections: &[(&str, &str)], queries: &Value) -> Vec<u8> {
+    compile_version(site, 1, collections, queries)
 }
 
-/// The same as `version`.
-fn version(site: &str, version: u64, collections: &[(&str, &str)], queries: &Value) -> Vec<u8> {
+/// Compiles `version` of a site with these collections and queries.
+fn compile_version(site: &str, version: u64, collections: &[(&str, &str)], queries: &Value) -> Vec<u8> {
     let (site, queries) = (site_file(site, json!({})), queries.to_string());
     let names: Vec<String> = collections.iter().map(|(name, _)| format!("content/{name}.json")).collect();
     let mut files = vec![("site.json", &*site), ("queries.json", &*queries)];
@@ -70,12 +70,13 @@ fn version(site: &str, version: u64, collections: &[(&str, &str)], queries: &Val
     snapshot(&files, version)
 }
 
-static SERVER: Shared = Shared::new(|| {
-    let [acme, twin] = ["acme", "twin"].map(|site| published(site, &[("posts", POSTS)], &queries()));
+static SERVER: SharedServer = SharedServer::new(|| {
+    let [acme, twin] =
+        ["acme", "twin"].map(|site| compile_collections(site, &[("posts", POSTS)], &queries()));
     Server::start(&[("acme.snapshot", &acme), ("twin.snapshot", &twin)], &[])
 });
 
-/// The target that asks a query of acme by these parameters, limit and so on.
+/// Returns the target for a query of acme, followed by the parameters in `more`.
 fn target(query: &str, more: &str) -> String {
     format!("/v1/query?site=acme&query={query}{more}")
 }
@@ -88,7 +89,7 @@ fn post(body: &Value) -> Response {
     SERVER.get().post("/v1/query", &[], body.to_string().as_bytes())
 }
 
-/// The ids of an answer's items.
+/// Returns the IDs of the items of a response.
 fn ids(response: &Response) -> Vec<String> {
     assert_eq!(response.status, 200, "{}", response.text());
     let answer = response.json();
@@ -96,13 +97,15 @@ fn ids(response: &Response) -> Vec<String> {
     items.iter().map(|item| item["id"].as_str().expect("an id").to_owned()).collect()
 }
 
-/// What the query finds for these values, by a URL and by a body: the same bytes.
+/// Runs a query by URL and by body, and asserts that both responses have the same bytes.
 #[track_caller]
-fn asked(server: &Server, query: &str, params: &Value) -> Response {
+fn query_by_url_and_body(server: &Server, query: &str, params: &Value) -> Response {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let members = params.as_object().expect("an object");
-    let more: String =
-        members.iter().map(|(name, value)| format!("&params.{name}={}", escaped(&text(value)))).collect();
+    let more: String = members
+        .iter()
+        .map(|(name, value)| format!("&params.{name}={}", percent_encode(&text(value))))
+        .collect();
     let by_url = server.get(&target(query, &more));
     let body = json!({ "site": "acme", "query": query, "params": params }).to_string();
     let by_body = server.post("/v1/query", &[], body.as_bytes());
@@ -110,16 +113,16 @@ fn asked(server: &Server, query: &str, params: &Value) -> Response {
     by_url
 }
 
-/// `"nextCursor"` of an answer, which has one.
+/// Returns `nextCursor` of a response that is not the last page.
 #[track_caller]
-fn next(response: &Response) -> String {
+fn next_cursor(response: &Response) -> String {
     response.json()["nextCursor"].as_str().expect("a cursor").to_owned()
 }
 
 #[test]
-fn the_answer_is_byte_for_byte_that_of_the_interface() {
+fn the_response_matches_the_interface_byte_for_byte() {
     let first = get("latest", "&params.category=guides");
-    let cursor = next(&first);
+    let cursor = next_cursor(&first);
     let expected = format!(
         r#"{{"site":"acme","query":"latest","items":[{{"id":"p1","type":"post","fields":{{"title":"Wet  feet","rank":3}}}},{{"id":"p3","type":"post","fields":{{"title":"Packing \"light\"","rank":2}}}}],"total":3,"nextCursor":"{cursor}"}}"#
     );
@@ -132,7 +135,7 @@ fn the_answer_is_byte_for_byte_that_of_the_interface() {
 }
 
 #[test]
-fn fields_come_token_by_token_as_they_were_authored() {
+fn fields_keep_their_authored_tokens() {
     let all = get("all", "");
     let first = r#"{"id":"p1","type":"post","fields":{"title":"Wet  feet","slug":"wet-feet","category":"guides","rank":3,"live":true,"size":1.50,"tags":["water","care"],"parts":[{"kind":"boot","n":1},{"kind":"sock","n":2}]}}"#;
     let second = r#"{"id":"p2","type":"note","fields":{"slug":"kiel","title":"A store in \u004biel","category":"news","rank":1e0,"live":true,"tags":["kiel"]}}"#;
@@ -142,7 +145,7 @@ fn fields_come_token_by_token_as_they_were_authored() {
 }
 
 #[test]
-fn a_selection_leaves_out_fields_and_keeps_the_author_s_order() {
+fn a_selection_removes_fields_and_keeps_the_authored_order() {
     let latest = get("latest", "&limit=100").json();
     let fields: Vec<String> =
         latest["items"].as_array().expect("an array").iter().map(|item| item["fields"].to_string()).collect();
@@ -152,14 +155,14 @@ fn a_selection_leaves_out_fields_and_keeps_the_author_s_order() {
 }
 
 #[test]
-fn a_url_and_a_body_find_the_same() {
+fn a_url_and_a_body_find_the_same_items() {
     let server = SERVER.get();
-    let whole = asked(&server, "latest", &json!({}));
+    let whole = query_by_url_and_body(&server, "latest", &json!({}));
     assert_eq!((ids(&whole), &whole.json()["total"]), (vec!["p1".to_owned(), "p3".to_owned()], &json!(5)));
     for params in [json!({ "category": "news" }), json!({ "category": "tips" })] {
-        assert_eq!(ids(&asked(&server, "latest", &params)).len(), 1, "{params}");
+        assert_eq!(ids(&query_by_url_and_body(&server, "latest", &params)).len(), 1, "{params}");
     }
-    let cursor = next(&whole);
+    let cursor = next_cursor(&whole);
     let by_url = get("latest", &format!("&limit=2&cursor={cursor}"));
     let body = json!({ "trackingId": "track_acme", "query": "latest", "limit": 2, "cursor": cursor });
     assert_eq!(post(&body).text(), by_url.text());
@@ -167,7 +170,7 @@ fn a_url_and_a_body_find_the_same() {
 }
 
 #[test]
-fn null_and_the_empty_text_count_as_absent_beside_params() {
+fn null_and_empty_strings_count_as_absent_outside_params() {
     let plain = get("latest", "").body;
     assert_eq!(get("latest", "&limit=&cursor=&trackingId=&params=").body, plain);
     for absent in [json!(null), json!("")] {
@@ -188,7 +191,7 @@ fn unknown_parameters_and_members_are_ignored() {
 }
 
 #[test]
-fn of_doubled_members_the_last_counts() {
+fn the_last_of_duplicate_members_wins() {
     let plain = get("latest", "&params.category=guides").body;
     let text = r#"{"site":"twin","query":"nothing","params":{"category":"news"},"params":7,"query":"latest",
         "params":{"category":7,"category":"news","categor\u0079":"guides"},"si\u0074e":"acme"}"#;
@@ -198,9 +201,10 @@ fn of_doubled_members_the_last_counts() {
 }
 
 #[test]
-fn a_number_where_an_id_belongs_is_its_decimal_text() {
+fn a_numeric_id_is_read_as_its_decimal_text() {
     let queries = json!({ "12": { "collection": "posts" } });
-    let server = Server::start(&[("7.snapshot", &published("7", &[("posts", POSTS)], &queries))], &[]);
+    let server =
+        Server::start(&[("7.snapshot", &compile_collections("7", &[("posts", POSTS)], &queries))], &[]);
     let named = server.post("/v1/query", &[], br#"{"site":"7","query":"12"}"#);
     assert_eq!(ids(&named).len(), 6);
     let numbered = server.post("/v1/query", &[], br#"{"site":7,"query":12}"#);
@@ -208,7 +212,7 @@ fn a_number_where_an_id_belongs_is_its_decimal_text() {
 }
 
 #[test]
-fn a_post_is_asked_by_its_body_alone() {
+fn a_post_ignores_the_query_string() {
     let response = SERVER.get().post(&target("latest", "&limit=1"), &[], b"{}");
     assert_eq!(response.code(), "missing_site");
     let body = json!({ "site": "acme", "query": "latest" }).to_string();

@@ -1,12 +1,12 @@
-//! `ETag` and `If-None-Match`, `Vary`, and which coding a body comes in.
+//! `ETag`, `If-None-Match`, `Vary`, and the content coding of a body.
 
 use serde_json::json;
 
-use super::{Shared, lasting, page, redirect, serving, zone};
+use super::{SharedServer, comparable, page, redirect, start_server, zone};
 use crate::harness::{Client, Response};
 
-/// `/n1023` and so on answer as many bytes, forced or not; `/large` has two codings.
-static SERVER: Shared = Shared::new(|| {
+/// A response for `/n1023` has 1,023 bytes, and so on, with and without `variants`. `/large` is compressible.
+static SERVER: SharedServer = SharedServer::new(|| {
     let sized = |bytes: usize| {
         let path = format!("/n{bytes}");
         let framing = format!(
@@ -18,7 +18,7 @@ static SERVER: Shared = Shared::new(|| {
     };
     let long = json!([{ "id": "long", "type": "Text", "props": { "text": "word ".repeat(1000) } }]);
     let hero = zone(&["b"], json!([{ "when": { "country": "DE" }, "variant": "b" }]));
-    serving(&[
+    start_server(&[
         page("/large", json!({ "main": long, "hero": hero })),
         page("/small", json!({})),
         page("/any/:name", json!({})),
@@ -41,7 +41,7 @@ fn etag(response: &Response) -> String {
 }
 
 #[test]
-fn every_answer_to_a_get_has_a_strong_etag_of_its_own() {
+fn every_response_to_a_get_has_its_own_strong_etag() {
     let targets = [
         LARGE,
         "/v1/resolve?site=acme&route=/large&variants=hero:b",
@@ -72,9 +72,10 @@ fn every_answer_to_a_get_has_a_strong_etag_of_its_own() {
 }
 
 #[test]
-fn parameters_that_change_nothing_change_no_etag() {
-    let same =
-        |one: &str, other: &str| assert_eq!(lasting(get(one, &[])), lasting(get(other, &[])), "{other}");
+fn parameters_without_effect_do_not_change_the_etag() {
+    let same = |one: &str, other: &str| {
+        assert_eq!(comparable(get(one, &[])), comparable(get(other, &[])), "{other}")
+    };
     same(LARGE, &format!("{LARGE}&anonId=v&locale=de&x=y&strict=1"));
     same("/v1/routes?site=acme", "/v1/routes?trackingId=track_acme&limit=10000&prefix=&cursor=&since=");
     same("/v1/routes?site=acme&include=variants", "/v1/routes?site=acme&include=variants&limit=1000");
@@ -104,7 +105,7 @@ fn if_none_match_is_a_list_compared_weakly() {
 }
 
 #[test]
-fn not_modified_has_no_body_and_the_fields_of_the_answer() {
+fn a_304_has_no_body_and_the_fields_of_the_200() {
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
     for target in [
@@ -127,15 +128,15 @@ fn not_modified_has_no_body_and_the_fields_of_the_answer() {
             for absent in ["content-length", "content-type", "content-encoding", "transfer-encoding"] {
                 assert_eq!(short.field(absent), None, "{target}");
             }
-            let mut expected = lasting(whole.clone()).fields;
+            let mut expected = comparable(whole.clone()).fields;
             expected.retain(|(name, _)| !name.starts_with("content-") || name == "content-location");
-            assert_eq!(lasting(short).fields, expected, "{target}");
+            assert_eq!(comparable(short).fields, expected, "{target}");
         }
     }
 }
 
 #[test]
-fn an_etag_knows_its_coding() {
+fn each_coding_has_its_own_etag() {
     let gzip = get(LARGE, &[("Accept-Encoding", "gzip")]);
     let plain = get(LARGE, &[]);
     let (of_gzip, of_plain) = (etag(&gzip), etag(&plain));
@@ -149,7 +150,7 @@ fn an_etag_knows_its_coding() {
 }
 
 #[test]
-fn gzip_is_sent_to_those_who_take_it() {
+fn gzip_is_sent_only_to_clients_that_accept_it() {
     let coding = |accept: &str| {
         get(LARGE, &[("Accept-Encoding", accept)]).field("content-encoding").map(str::to_owned)
     };
@@ -176,7 +177,7 @@ fn gzip_is_sent_to_those_who_take_it() {
 }
 
 #[test]
-fn bodies_above_1_kib_have_two_codings() {
+fn only_bodies_above_1_kib_are_compressed() {
     for (bytes, coding) in [(1023, None), (1024, None), (1025, Some("gzip"))] {
         for more in ["", "&variants="] {
             let target = format!("/v1/resolve?site=acme&route=/n{bytes}{more}");
@@ -190,7 +191,7 @@ fn bodies_above_1_kib_have_two_codings() {
 }
 
 #[test]
-fn both_codings_vary_and_a_body_with_one_coding_does_not() {
+fn only_compressible_responses_vary_by_accept_encoding() {
     for accept in ["gzip", "identity", "gzip;q=0"] {
         let fields = [("Accept-Encoding", accept)];
         assert_eq!(get(LARGE, &fields).field("vary"), Some("Accept-Encoding"));

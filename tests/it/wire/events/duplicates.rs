@@ -1,4 +1,4 @@
-//! An event is counted once, however often and wherever it is sent.
+//! Deduplication: an event is recorded once, even if it is sent several times or on several connections.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -6,7 +6,7 @@ use std::thread;
 
 use serde_json::json;
 
-use super::{SERVER, counts, fresh, post, records_of, started};
+use super::{SERVER, counts, post, records_of, start_with_flags, unique_id};
 use crate::harness::{Client, Server};
 use crate::logged;
 
@@ -15,10 +15,11 @@ fn event(anon_id: &str, message_id: &str) -> String {
 }
 
 #[test]
-fn within_a_batch_and_across_requests_the_first_wins() {
-    let (id, message) = (fresh("dup"), fresh("m"));
-    let of = |n: u32| json!({ "anonId": id, "event": "e", "messageId": message, "properties": { "n": n } });
-    let batch = json!({ "site": "acme", "batch": [of(1), of(2), of(3)] });
+fn the_first_event_with_a_message_id_wins() {
+    let (id, message) = (unique_id("dup"), unique_id("m"));
+    let numbered =
+        |n: u32| json!({ "anonId": id, "event": "e", "messageId": message, "properties": { "n": n } });
+    let batch = json!({ "site": "acme", "batch": [numbered(1), numbered(2), numbered(3)] });
     let first = post("/v1/batch", &batch);
     assert_eq!(counts(&first), [1, 2, 0, 0]);
     assert_eq!(counts(&post("/v1/batch", &batch)), [0, 3, 0, 0]);
@@ -27,19 +28,19 @@ fn within_a_batch_and_across_requests_the_first_wins() {
 }
 
 #[test]
-fn a_message_id_is_of_its_site_and_a_number_is_its_digits() {
+fn a_message_id_belongs_to_its_site_and_may_be_a_number() {
     let message = "9007199254740993";
-    let of = |site: &str, message: serde_json::Value| {
+    let post_to = |site: &str, message: serde_json::Value| {
         post("/v1/track", &json!({ "site": site, "anonId": "v1", "event": "e", "messageId": message }))
     };
-    assert_eq!(counts(&of("acme", json!(message))), [1, 0, 0, 0]);
-    assert_eq!(counts(&of("keeping", json!(message))), [1, 0, 0, 0]);
-    assert_eq!(counts(&of("acme", json!(9_007_199_254_740_993_u64))), [0, 1, 0, 0]);
+    assert_eq!(counts(&post_to("acme", json!(message))), [1, 0, 0, 0]);
+    assert_eq!(counts(&post_to("keeping", json!(message))), [1, 0, 0, 0]);
+    assert_eq!(counts(&post_to("acme", json!(9_007_199_254_740_993_u64))), [0, 1, 0, 0]);
 }
 
 #[test]
-fn only_what_was_accepted_counts_as_seen() {
-    let message = fresh("m");
+fn only_accepted_events_are_deduplicated() {
+    let message = unique_id("m");
     let mut event = json!({ "site": "acme", "anonId": "v1", "event": 7, "messageId": message });
     assert_eq!(post("/v1/track", &event).status, 400);
     event["event"] = "e".into();
@@ -52,8 +53,8 @@ fn only_what_was_accepted_counts_as_seen() {
 }
 
 #[test]
-fn events_without_a_message_id_are_all_kept_under_ids_that_differ() {
-    let id = fresh("minted");
+fn events_without_a_message_id_get_distinct_ids() {
+    let id = unique_id("minted");
     let event = json!({ "anonId": id, "event": "e" });
     let receipt = post("/v1/batch", &json!({ "site": "acme", "batch": [event, event, event] }));
     assert_eq!(counts(&receipt), [3, 0, 0, 0]);
@@ -65,10 +66,10 @@ fn events_without_a_message_id_are_all_kept_under_ids_that_differ() {
 }
 
 #[test]
-fn on_many_connections_at_once_each_message_is_accepted_once() {
+fn concurrent_connections_accept_each_message_once() {
     const CLIENTS: usize = 8;
-    let (server, id) = (SERVER.get(), fresh("raced"));
-    let messages: Vec<String> = (0..50).map(|_| fresh("m")).collect();
+    let (server, id) = (SERVER.get(), unique_id("raced"));
+    let messages: Vec<String> = (0..50).map(|_| unique_id("m")).collect();
     let accepted = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..CLIENTS {
@@ -95,17 +96,17 @@ fn on_many_connections_at_once_each_message_is_accepted_once() {
 }
 
 #[test]
-fn a_restart_forgets_nothing() {
-    let mut server = started(&[]);
+fn message_ids_survive_a_restart() {
+    let mut server = start_with_flags(&[]);
     let send =
         |server: &Server, n: usize| server.post("/v1/track", &[], event("v1", &format!("m{n}")).as_bytes());
     for n in 0..3 {
         let receipt = send(&server, n);
-        assert_eq!((counts(&receipt), logged::seq(&receipt)), ([1, 0, 0, 0], Some(n as u64 + 1)));
+        assert_eq!((counts(&receipt), logged::receipt_seq(&receipt)), ([1, 0, 0, 0], Some(n as u64 + 1)));
         server = server.restart(&[]);
         for before in 0..=n {
             assert_eq!(counts(&send(&server, before)), [0, 1, 0, 0]);
         }
     }
-    assert_eq!(logged::recovered(&server, 0).len(), 3);
+    assert_eq!(logged::records_after_start(&server, 0).len(), 3);
 }

@@ -1,11 +1,11 @@
-//! What an event is: by its endpoint, by its `type`, by what it has.
+//! The type of an event, which comes from its endpoint, its `type` or its other members.
 
 use serde_json::{Value, json};
 
 use super::super::problem;
-use super::{fresh, only_record, post, records_of, refusal, refused};
+use super::{expected_problem, only_record, post, problem_with_pointer, records_of, unique_id};
 
-/// Every path, and what an event there is that has an `event` and a `userId` but no `type`.
+/// Paths for single events, with the type of an event that has `event` and `userId` but no `type`.
 const PATHS: [(&str, &str); 11] = [
     ("/v1/page", "page"),
     ("/v1/p", "page"),
@@ -21,9 +21,9 @@ const PATHS: [(&str, &str); 11] = [
 ];
 
 #[test]
-fn an_endpoint_says_what_its_events_are() {
+fn an_endpoint_determines_the_type_of_its_events() {
     for (path, kind) in PATHS.into_iter().chain([("/v1/a", "alias")]) {
-        let id = fresh("kind");
+        let id = unique_id("kind");
         let event = json!({ "site": "acme", "anonId": id, "event": "Viewed", "userId": "u" });
         let record = only_record(&post(path, &event), &id);
         assert_eq!(record["type"], kind, "{path}");
@@ -35,7 +35,11 @@ fn an_endpoint_says_what_its_events_are() {
         assert_eq!(record["event"], name, "{path}");
         let mut typed = event.clone();
         typed["type"] = if kind == "page" { "track".into() } else { "page".into() };
-        assert_eq!(refused(&post(path, &typed)), refusal(400, "invalid_type", "/type"), "{path}");
+        assert_eq!(
+            problem_with_pointer(&post(path, &typed)),
+            expected_problem(400, "invalid_type", "/type"),
+            "{path}"
+        );
     }
 }
 
@@ -43,7 +47,7 @@ fn an_endpoint_says_what_its_events_are() {
 fn a_batch_may_be_posted_to_every_path_and_mix_types() {
     let paths = PATHS.map(|(path, _)| path);
     for path in paths.into_iter().chain(["/v1/a", "/v1/batch", "/v1/b", "/v1/import"]) {
-        let id = fresh("mixed");
+        let id = unique_id("mixed");
         let types = ["page", "track", "identify", "profile", "screen", "group", "alias"];
         let batch = types.map(
             |kind| json!({ "type": kind, "anonId": id, "event": "e", "userId": "u", "set": { "a": 1 } }),
@@ -54,13 +58,16 @@ fn a_batch_may_be_posted_to_every_path_and_mix_types() {
     }
     for path in ["/v1/batch", "/v1/b", "/v1/import"] {
         let single = json!({ "site": "acme", "anonId": "v1", "event": "e" });
-        assert_eq!(refused(&post(path, &single)), refusal(400, "invalid_event", "/batch"));
+        assert_eq!(
+            problem_with_pointer(&post(path, &single)),
+            expected_problem(400, "invalid_event", "/batch")
+        );
     }
 }
 
 #[test]
-fn track_takes_events_identities_and_profiles_by_what_they_have() {
-    let mut told = vec![
+fn track_derives_the_type_of_an_event_from_its_members() {
+    let mut cases = vec![
         (json!({ "event": "Viewed" }), "track"),
         (json!({ "event": "Viewed", "userId": "u" }), "track"),
         (json!({ "event": "Viewed", "traits": null, "set": "" }), "track"),
@@ -80,10 +87,10 @@ fn track_takes_events_identities_and_profiles_by_what_they_have() {
         ("union", json!({ "a": [1] })),
         ("remove", json!({ "a": [1] })),
     ] {
-        told.push((json!({ operation: value }), "profile"));
+        cases.push((json!({ operation: value }), "profile"));
     }
-    for (members, kind) in told {
-        let id = fresh("told");
+    for (members, kind) in cases {
+        let id = unique_id("told");
         let mut event = members;
         event["site"] = "acme".into();
         event["anonId"] = id.as_str().into();
@@ -92,8 +99,8 @@ fn track_takes_events_identities_and_profiles_by_what_they_have() {
 }
 
 #[test]
-fn what_could_be_two_things_or_nothing_is_refused() {
-    for (members, wrong) in [
+fn ambiguous_and_invalid_events_are_refused() {
+    for (members, expected) in [
         (json!({}), ("invalid_event", "/event")),
         (json!({ "properties": { "a": 1 } }), ("invalid_event", "/event")),
         (json!({ "event": "e", "traits": {} }), ("ambiguous_event", "/type")),
@@ -117,21 +124,25 @@ fn what_could_be_two_things_or_nothing_is_refused() {
         let mut event = members;
         event["site"] = "acme".into();
         event["anonId"] = "v1".into();
-        assert_eq!(refused(&post("/v1/track", &event)), refusal(400, wrong.0, wrong.1), "{event}");
+        assert_eq!(
+            problem_with_pointer(&post("/v1/track", &event)),
+            expected_problem(400, expected.0, expected.1),
+            "{event}"
+        );
     }
 }
 
 #[test]
-fn a_path_that_is_none_is_no_endpoint() {
+fn a_misspelled_path_is_no_endpoint() {
     for path in ["/v1/pages", "/v1/profile", "/v1/page/", "/v1/T"] {
         assert_eq!(problem(&post(path, &json!({}))), (404, "unknown_endpoint".into()), "{path}");
     }
 }
 
 #[test]
-fn a_record_is_what_was_sent() {
-    let id = fresh("whole");
-    let message = fresh("m");
+fn a_record_contains_the_event_as_sent() {
+    let id = unique_id("whole");
+    let message = unique_id("m");
     let event = format!(
         r#"{{"trackingId":"track_acme","anonymousId":"{id}","userId":7,"messageId":"{message}","name":"N",
             "originalTimestamp":"2026-01-05T10:00:00+01:00","sentAt":"","properties":{{"n":1.50e3,"a":1,"a":[2]}},
@@ -141,7 +152,7 @@ fn a_record_is_what_was_sent() {
     let receipt = super::SERVER.get().post("/v1/page", &[], event.as_bytes());
     let record = only_record(&receipt, &id);
     assert!(receipt.body_contains(r#""durable":"disk""#));
-    let told = [
+    let members = [
         "site",
         "type",
         "messageId",
@@ -155,10 +166,10 @@ fn a_record_is_what_was_sent() {
         "variants",
         "ip",
     ];
-    let told = told.map(|name| record[name].clone());
+    let members = members.map(|name| record[name].clone());
     let null = Value::Null;
     assert_eq!(
-        json!(told),
+        json!(members),
         json!(["acme", "page", message, id, "7", null, "N", "/pricing", false, false, "hero:b", null])
     );
     assert_eq!(record["timestamp"], "2026-01-05T09:00:00.000Z");

@@ -1,20 +1,20 @@
-//! What is dropped on purpose, and what of a visitor is kept.
+//! Events that are dropped on purpose, and the personal data that is stored.
 
 use serde_json::{Value, json};
 
-use super::{counts, fresh, only_record, post_with};
+use super::{counts, only_record, post_with, unique_id};
 use crate::harness::Response;
 
 const CRAWLER: (&str, &str) =
     ("User-Agent", "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)");
 
-fn sent(site: &str, anon_id: &str, fields: &[(&str, &str)], context: &Value) -> Response {
+fn send_event(site: &str, anon_id: &str, fields: &[(&str, &str)], context: &Value) -> Response {
     let event = json!({ "site": site, "anonId": anon_id, "event": "e", "context": context });
     post_with("/v1/track", fields, &event)
 }
 
 #[track_caller]
-fn is_dropped(response: &Response, reason: &str) {
+fn assert_dropped(response: &Response, reason: &str) {
     assert_eq!(counts(response), [0, 0, 1, 0]);
     assert_eq!(response.field("x-dropped"), Some(reason));
     assert_eq!(response.json()["results"][0]["reason"], reason);
@@ -23,29 +23,29 @@ fn is_dropped(response: &Response, reason: &str) {
 
 #[test]
 fn a_preview_is_dropped() {
-    is_dropped(&sent("acme", "v1", &[("X-Preview", "1")], &json!({})), "preview");
-    is_dropped(&sent("acme", "v1", &[], &json!({ "preview": true })), "preview");
+    assert_dropped(&send_event("acme", "v1", &[("X-Preview", "1")], &json!({})), "preview");
+    assert_dropped(&send_event("acme", "v1", &[], &json!({ "preview": true })), "preview");
     for (field, context) in
         [("0", json!({})), ("true", json!({ "preview": false })), ("", json!({ "preview": null }))]
     {
-        let response = sent("acme", "v1", &[("X-Preview", field)], &context);
+        let response = send_event("acme", "v1", &[("X-Preview", field)], &context);
         assert_eq!(
             (counts(&response), response.field("x-dropped")),
             ([1, 0, 0, 0], None),
             "{field} {context}"
         );
     }
-    let wrong = sent("acme", "v1", &[], &json!({ "preview": "yes" }));
+    let wrong = send_event("acme", "v1", &[], &json!({ "preview": "yes" }));
     assert_eq!((wrong.status, wrong.code()), (400, "invalid_event".into()));
 }
 
 #[test]
 fn a_crawler_is_dropped_flagged_or_kept() {
-    is_dropped(&sent("dropping", "v1", &[CRAWLER], &json!({})), "bot");
-    is_dropped(&sent("dropping", "v1", &[], &json!({ "userAgent": CRAWLER.1 })), "bot");
+    assert_dropped(&send_event("dropping", "v1", &[CRAWLER], &json!({})), "bot");
+    assert_dropped(&send_event("dropping", "v1", &[], &json!({ "userAgent": CRAWLER.1 })), "bot");
     for (site, bot) in [("acme", true), ("keeping", false)] {
-        let id = fresh("bot");
-        let response = sent(site, &id, &[CRAWLER], &json!({}));
+        let id = unique_id("bot");
+        let response = send_event(site, &id, &[CRAWLER], &json!({}));
         assert_eq!(only_record(&response, &id)["bot"], bot, "{site}");
     }
     for agent in [
@@ -53,41 +53,44 @@ fn a_crawler_is_dropped_flagged_or_kept() {
         "curl/8.0",
         "analytics-node/2.1",
     ] {
-        let id = fresh("human");
-        let response = sent("dropping", &id, &[("User-Agent", agent)], &json!({}));
+        let id = unique_id("human");
+        let response = send_event("dropping", &id, &[("User-Agent", agent)], &json!({}));
         assert_eq!(only_record(&response, &id)["bot"], false, "{agent}");
     }
-    // A server passes on what its visitor sent.
-    let id = fresh("passed");
-    let response = sent("acme", &id, &[CRAWLER], &json!({ "userAgent": "Mozilla/5.0 Firefox/140.0" }));
+    // A server may forward the user agent of its visitor. It takes precedence over the header.
+    let id = unique_id("passed");
+    let response = send_event("acme", &id, &[CRAWLER], &json!({ "userAgent": "Mozilla/5.0 Firefox/140.0" }));
     assert_eq!(only_record(&response, &id)["bot"], false);
 }
 
 #[test]
-fn without_consent_nothing_is_recorded() {
-    is_dropped(&sent("acme", "v1", &[], &json!({ "consent": { "measure": false } })), "no_consent");
+fn events_without_consent_are_dropped() {
+    assert_dropped(&send_event("acme", "v1", &[], &json!({ "consent": { "measure": false } })), "no_consent");
     for consent in
         [json!({ "measure": true }), json!({}), Value::Null, json!({ "measure": null, "ads": false })]
     {
         assert_eq!(
-            counts(&sent("acme", "v1", &[], &json!({ "consent": consent }))),
+            counts(&send_event("acme", "v1", &[], &json!({ "consent": consent }))),
             [1, 0, 0, 0],
             "{consent}"
         );
     }
     for wrong in [json!({ "measure": "no" }), json!({ "measure": 0 }), json!(false)] {
-        let response = sent("acme", "v1", &[], &json!({ "consent": wrong }));
+        let response = send_event("acme", "v1", &[], &json!({ "consent": wrong }));
         assert_eq!((response.status, response.code()), (400, "invalid_event".into()), "{wrong}");
     }
     let gpc = [("Sec-GPC", "1")];
-    is_dropped(&sent("dropping", "v1", &gpc, &json!({ "consent": { "measure": true } })), "no_consent");
-    assert_eq!(counts(&sent("dropping", "v1", &[("Sec-GPC", "0")], &json!({}))), [1, 0, 0, 0]);
-    let id = fresh("gpc");
-    assert_eq!(only_record(&sent("acme", &id, &gpc, &json!({})), &id)["gpc"], true);
+    assert_dropped(
+        &send_event("dropping", "v1", &gpc, &json!({ "consent": { "measure": true } })),
+        "no_consent",
+    );
+    assert_eq!(counts(&send_event("dropping", "v1", &[("Sec-GPC", "0")], &json!({}))), [1, 0, 0, 0]);
+    let id = unique_id("gpc");
+    assert_eq!(only_record(&send_event("acme", &id, &gpc, &json!({})), &id)["gpc"], true);
 }
 
 #[test]
-fn in_a_batch_each_is_dropped_for_its_own_reason() {
+fn each_event_of_a_batch_is_dropped_for_its_own_reason() {
     let context = json!({ "consent": { "measure": false } });
     let batch = json!({ "site": "acme", "context": context, "batch": [
         { "anonId": "v1", "event": "e" },
@@ -102,17 +105,18 @@ fn in_a_batch_each_is_dropped_for_its_own_reason() {
 }
 
 #[test]
-fn an_address_is_kept_only_as_far_as_the_site_asks() {
+fn an_ip_address_is_stored_as_the_site_configures() {
     for (site, stored, in_payload) in [
         ("acme", Value::Null, Value::Null),
         ("dropping", json!("192.0.2.0"), json!("192.0.2.0")),
         ("keeping", json!("192.0.2.7"), json!("192.0.2.7")),
     ] {
-        let id = fresh("ip");
-        let record = only_record(&sent(site, &id, &[], &json!({ "ip": "192.0.2.7", "locale": "de" })), &id);
+        let id = unique_id("ip");
+        let record =
+            only_record(&send_event(site, &id, &[], &json!({ "ip": "192.0.2.7", "locale": "de" })), &id);
         assert_eq!((&record["ip"], &record["payload"]["context"]["ip"]), (&stored, &in_payload), "{site}");
         assert_eq!(record["payload"]["context"]["locale"], "de");
     }
-    let id = fresh("peer");
-    assert_eq!(only_record(&sent("keeping", &id, &[], &json!({})), &id)["ip"], "127.0.0.1");
+    let id = unique_id("peer");
+    assert_eq!(only_record(&send_event("keeping", &id, &[], &json!({})), &id)["ip"], "127.0.0.1");
 }

@@ -1,19 +1,19 @@
-//! Whom events are for: named in the query, in the body, by credentials.
+//! The site of an event, which is given in the query, in the body or in the credentials.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::super::problem;
-use super::{counts, fresh, only_record, post, post_with, refusal, refused};
+use super::{counts, expected_problem, only_record, post, post_with, problem_with_pointer, unique_id};
 use crate::harness::Response;
 
-/// An event with these members.
+/// Returns an event of visitor `v1` with the members of `more` added.
 fn event(more: Value) -> Value {
-    of("v1", &more)
+    event_of("v1", &more)
 }
 
-fn of(anon_id: &str, more: &Value) -> Value {
+fn event_of(anon_id: &str, more: &Value) -> Value {
     let mut event = json!({ "anonId": anon_id, "event": "e" });
     event.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
     event
@@ -25,7 +25,7 @@ fn as_user(user: &str, target: &str, body: &Value) -> Response {
 }
 
 #[test]
-fn a_site_is_named_in_the_query_or_the_body_or_by_the_user() {
+fn a_site_may_be_in_the_query_the_body_or_the_credentials() {
     for (target, body) in [
         ("/v1/track?site=closed", json!({})),
         ("/v1/track?trackingId=track_closed", json!({})),
@@ -39,19 +39,19 @@ fn a_site_is_named_in_the_query_or_the_body_or_by_the_user() {
         ("/v1/track", json!({ "writeKey": "track_closed" })),
         ("/v1/track", json!({ "trackingId": null, "writeKey": "track_closed", "site": "closed" })),
     ] {
-        let id = fresh("named");
-        let receipt = post(target, &of(&id, &body));
+        let id = unique_id("named");
+        let receipt = post(target, &event_of(&id, &body));
         assert_eq!(only_record(&receipt, &id)["site"], "closed", "{target} {body}");
     }
     for user in ["track_closed:", "track_closed", "track_closed:secret"] {
-        let id = fresh("user");
-        let receipt = as_user(user, "/v1/track", &of(&id, &json!({})));
+        let id = unique_id("user");
+        let receipt = as_user(user, "/v1/track", &event_of(&id, &json!({})));
         assert_eq!(only_record(&receipt, &id)["site"], "closed", "{user}");
     }
 }
 
 #[test]
-fn a_site_that_is_not_there_or_not_named_is_refused() {
+fn an_unknown_or_missing_site_is_refused() {
     for (target, body, status, code) in [
         ("/v1/track", json!({}), 400, "missing_site"),
         ("/v1/track?site=nobody", json!({}), 404, "site_not_found"),
@@ -78,7 +78,7 @@ fn a_site_that_is_not_there_or_not_named_is_refused() {
 }
 
 #[test]
-fn names_of_two_sites_are_a_mismatch() {
+fn ids_of_two_sites_are_a_mismatch() {
     for (target, body) in [
         ("/v1/track?trackingId=track_acme&site=closed", json!({})),
         ("/v1/track", json!({ "trackingId": "track_acme", "site": "closed" })),
@@ -99,7 +99,7 @@ fn names_of_two_sites_are_a_mismatch() {
         );
     }
     let response = as_user("track_acme:", "/v1/track", &event(json!({ "writeKey": "track_closed" })));
-    assert_eq!(refused(&response), refusal(400, "site_mismatch", "/writeKey"));
+    assert_eq!(problem_with_pointer(&response), expected_problem(400, "site_mismatch", "/writeKey"));
     let batch = json!({ "site": "acme", "batch": [
         event(json!({})), event(json!({ "writeKey": "track_acme", "site": "acme" })), event(json!({ "writeKey": "track_closed" })),
     ] });
@@ -109,7 +109,7 @@ fn names_of_two_sites_are_a_mismatch() {
 }
 
 #[test]
-fn credentials_for_somebody_else_do_not_hide_the_site_that_is_named() {
+fn credentials_for_a_proxy_do_not_override_the_given_site() {
     let named = json!({ "trackingId": "track_closed" });
     for (target, body) in [
         ("/v1/track", &named),
@@ -117,14 +117,14 @@ fn credentials_for_somebody_else_do_not_hide_the_site_that_is_named() {
         ("/v1/track?site=closed", &json!({})),
         ("/v1/track?trackingId=track_closed", &json!({})),
     ] {
-        let id = fresh("staging");
-        let receipt = as_user("ana:the proxy's password", target, &of(&id, body));
+        let id = unique_id("staging");
+        let receipt = as_user("ana:the proxy's password", target, &event_of(&id, body));
         assert_eq!(only_record(&receipt, &id)["site"], "closed", "{target} {body}");
     }
 }
 
 #[test]
-fn a_fault_is_named_where_it_stands() {
+fn a_problem_names_the_parameter_or_the_pointer() {
     let response = post("/v1/track?site=nobody", &event(json!({})));
     assert_eq!((&response.json()["param"], &response.json()["pointer"]), (&json!("site"), &Value::Null));
     let response = post("/v1/track", &event(json!({ "site": "nobody" })));

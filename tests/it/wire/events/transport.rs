@@ -1,9 +1,12 @@
-//! Events among other requests on a connection, however they are framed.
+//! Event requests on the wire: methods, pipelining, partial arrival, chunks, and order of checks.
 
 use serde_json::json;
 
 use super::super::problem;
-use super::{SERVER, counts, fresh, only_record, post, records_of, refusal, refused, started};
+use super::{
+    SERVER, counts, expected_problem, only_record, post, problem_with_pointer, records_of, start_with_flags,
+    unique_id,
+};
 use crate::harness::{self, Client};
 use crate::logged;
 
@@ -12,7 +15,7 @@ fn event(anon_id: &str, name: &str) -> String {
 }
 
 #[test]
-fn events_are_posted() {
+fn event_endpoints_accept_only_post() {
     let mut client = Client::to(SERVER.get().edge);
     for path in ["/v1/page", "/v1/track", "/v1/batch", "/v1/import", "/v1/i"] {
         for method in ["GET", "HEAD", "PUT", "DELETE"] {
@@ -32,8 +35,8 @@ fn events_are_posted() {
 }
 
 #[test]
-fn pipelined_events_and_gets_are_answered_in_their_order() {
-    let (server, id) = (SERVER.get(), fresh("piped"));
+fn pipelined_events_and_gets_are_answered_in_order() {
+    let (server, id) = (SERVER.get(), unique_id("piped"));
     let mut bytes = Vec::new();
     for n in 0..40 {
         bytes.extend(harness::post(
@@ -63,15 +66,15 @@ fn pipelined_events_and_gets_are_answered_in_their_order() {
         let response = client.response(false);
         assert_eq!((response.status, response.field("x-request-id")), (400, Some(&*format!("w{n}"))));
     }
-    let records = records_of(&last.expect("forty came"), &id);
+    let records = records_of(&last.expect("40 receipts"), &id);
     let names: Vec<_> =
         records.iter().map(|record| record["event"].as_str().expect("a name").to_owned()).collect();
     assert_eq!(names, (0..40).map(|n| n.to_string()).collect::<Vec<_>>());
 }
 
 #[test]
-fn an_event_may_come_in_any_two_parts() {
-    let (server, id) = (SERVER.get(), fresh("split"));
+fn an_event_may_arrive_in_two_parts() {
+    let (server, id) = (SERVER.get(), unique_id("split"));
     let request = harness::post("/v1/track", &[], event(&id, "e").as_bytes());
     let mut client = Client::to(server.edge);
     for at in 1..request.len() {
@@ -83,8 +86,8 @@ fn an_event_may_come_in_any_two_parts() {
 }
 
 #[test]
-fn an_event_may_come_in_chunks_with_another_behind_it() {
-    let (server, id) = (SERVER.get(), fresh("chunked"));
+fn chunked_events_may_be_pipelined() {
+    let (server, id) = (SERVER.get(), unique_id("chunked"));
     let mut client = Client::to(server.edge);
     let head = "POST /v1/track HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     let chunked = |text: &str| -> String {
@@ -105,8 +108,8 @@ fn an_event_may_come_in_chunks_with_another_behind_it() {
 }
 
 #[test]
-fn who_waits_to_continue_is_told_to() {
-    let (server, id) = (SERVER.get(), fresh("continued"));
+fn a_client_that_expects_100_continue_gets_it() {
+    let (server, id) = (SERVER.get(), unique_id("continued"));
     let mut client = Client::to(server.edge);
     let request = harness::post("/v1/track", &[("Expect", "100-continue")], event(&id, "e").as_bytes());
     let head = request.windows(4).position(|end| end == b"\r\n\r\n").expect("a head") + 4;
@@ -117,8 +120,8 @@ fn who_waits_to_continue_is_told_to() {
 }
 
 #[test]
-fn an_event_over_http_1_0_is_answered_and_the_connection_closed() {
-    let (server, id) = (SERVER.get(), fresh("old"));
+fn an_http_1_0_event_is_answered_and_its_connection_closed() {
+    let (server, id) = (SERVER.get(), unique_id("old"));
     let body = event(&id, "e");
     for fields in ["HTTP/1.0\r\n", "HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"] {
         let mut client = Client::to(server.edge);
@@ -131,24 +134,24 @@ fn an_event_over_http_1_0_is_answered_and_the_connection_closed() {
 }
 
 #[test]
-fn a_connection_that_goes_while_its_event_waits_harms_nobody() {
-    let server = started(&[]);
-    let mut stays = Client::to(server.edge);
+fn a_client_that_disconnects_early_does_not_affect_others() {
+    let server = start_with_flags(&[]);
+    let mut steady = Client::to(server.edge);
     for n in 0..200 {
-        let mut goes = Client::to(server.edge);
+        let mut leaving = Client::to(server.edge);
         let event = event("goes", &n.to_string());
-        goes.send(
+        leaving.send(
             &[
                 harness::post("/v1/track", &[], event.as_bytes()),
                 harness::post("/v1/track", &[], event.as_bytes()),
             ]
             .concat(),
         );
-        drop(goes);
-        let receipt = stays.post("/v1/track", &[], self::event("stays", &n.to_string()).as_bytes());
+        drop(leaving);
+        let receipt = steady.post("/v1/track", &[], self::event("stays", &n.to_string()).as_bytes());
         assert_eq!(counts(&receipt), [1, 0, 0, 0]);
         if n == 199 {
-            let records = logged::up_to(server.data(), &receipt);
+            let records = logged::records_up_to(server.data(), &receipt);
             let names: Vec<_> = records
                 .iter()
                 .filter(|record| record["anonId"] == "stays")
@@ -163,7 +166,7 @@ fn a_connection_that_goes_while_its_event_waits_harms_nobody() {
 }
 
 #[test]
-fn the_body_is_looked_at_before_the_site() {
+fn the_body_is_checked_before_the_site() {
     let response = SERVER.get().post("/v1/track?site=nobody", &[("Content-Type", "text/html")], b"{");
     assert_eq!(problem(&response), (415, "unsupported_type".into()));
     let response = SERVER.get().post("/v1/track?site=nobody&dryRun=2", &[], b"{");
@@ -174,5 +177,5 @@ fn the_body_is_looked_at_before_the_site() {
     let response = super::post_with("/v1/track?site=closed&dryRun=2", &fields, &json!({ "event": "e" }));
     assert_eq!(response.code(), "origin_not_allowed");
     let response = post("/v1/track?site=closed&dryRun=2", &json!({ "batch": 7 }));
-    assert_eq!(refused(&response), refusal(400, "invalid_event", "/batch"));
+    assert_eq!(problem_with_pointer(&response), expected_problem(400, "invalid_event", "/batch"));
 }

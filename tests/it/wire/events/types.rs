@@ -1,4 +1,4 @@
-//! What a body may be called, how it may be coded, and what is no JSON.
+//! Content types, content codings and JSON syntax of event bodies.
 
 use std::io::Write;
 
@@ -6,16 +6,16 @@ use flate2::{Compression, write::GzEncoder};
 use serde_json::json;
 
 use super::super::problem;
-use super::{SERVER, counts, fresh, only_record, refusal, refused};
+use super::{SERVER, counts, expected_problem, only_record, problem_with_pointer, unique_id};
 use crate::harness::Response;
 
 fn gzip(text: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    encoder.write_all(text).expect("memory takes everything");
-    encoder.finish().expect("memory takes everything")
+    encoder.write_all(text).expect("writing to memory succeeds");
+    encoder.finish().expect("writing to memory succeeds")
 }
 
-fn sent(fields: &[(&str, &str)], body: &[u8]) -> Response {
+fn send_body(fields: &[(&str, &str)], body: &[u8]) -> Response {
     SERVER.get().post("/v1/track?site=acme", fields, body)
 }
 
@@ -24,7 +24,7 @@ fn event(id: &str) -> String {
 }
 
 #[test]
-fn json_may_be_called_text_or_nothing_or_a_form() {
+fn json_may_have_the_content_type_of_text_or_a_form_or_none() {
     for kind in [
         "application/json",
         "Application/JSON; charset=utf-8",
@@ -32,53 +32,53 @@ fn json_may_be_called_text_or_nothing_or_a_form() {
         "",
         "application/x-www-form-urlencoded",
     ] {
-        let id = fresh("type");
-        only_record(&sent(&[("Content-Type", kind)], event(&id).as_bytes()), &id);
+        let id = unique_id("type");
+        only_record(&send_body(&[("Content-Type", kind)], event(&id).as_bytes()), &id);
     }
-    let id = fresh("type");
-    only_record(&sent(&[], event(&id).as_bytes()), &id);
+    let id = unique_id("type");
+    only_record(&send_body(&[], event(&id).as_bytes()), &id);
     for kind in ["text/html", "application/octet-stream", "multipart/form-data; boundary=x"] {
-        let response = sent(&[("Content-Type", kind)], b"{}");
+        let response = send_body(&[("Content-Type", kind)], b"{}");
         assert_eq!(problem(&response), (415, "unsupported_type".into()), "{kind}");
     }
     let form = [("Content-Type", "application/x-www-form-urlencoded")];
-    assert_eq!(problem(&sent(&form, b"event=e&anonId=v1")), (415, "unsupported_type".into()));
+    assert_eq!(problem(&send_body(&form, b"event=e&anonId=v1")), (415, "unsupported_type".into()));
 }
 
 #[test]
-fn a_body_may_be_compressed_whatever_it_is_called() {
+fn a_body_of_any_accepted_type_may_be_compressed() {
     for kind in ["application/json", "text/plain", "application/x-www-form-urlencoded"] {
-        let id = fresh("gzip");
+        let id = unique_id("gzip");
         let fields = [("Content-Type", kind), ("Content-Encoding", "gzip")];
-        only_record(&sent(&fields, &gzip(event(&id).as_bytes())), &id);
+        only_record(&send_body(&fields, &gzip(event(&id).as_bytes())), &id);
     }
     let fields = [("Content-Encoding", "gzip")];
-    assert_eq!(problem(&sent(&fields, event("v1").as_bytes())), (400, "malformed_json".into()));
+    assert_eq!(problem(&send_body(&fields, event("v1").as_bytes())), (400, "malformed_json".into()));
     let cut = gzip(event("v1").as_bytes());
-    assert_eq!(problem(&sent(&fields, &cut[..cut.len() - 9])), (400, "malformed_json".into()));
+    assert_eq!(problem(&send_body(&fields, &cut[..cut.len() - 9])), (400, "malformed_json".into()));
     for coding in ["br", "deflate", "gzip, gzip"] {
-        let response = sent(&[("Content-Encoding", coding)], b"{}");
+        let response = send_body(&[("Content-Encoding", coding)], b"{}");
         assert_eq!(problem(&response), (415, "unsupported_encoding".into()), "{coding}");
     }
 }
 
 #[test]
-fn a_compressed_body_is_bounded_as_it_is_inflated() {
+fn the_size_limit_of_a_compressed_body_applies_after_inflation() {
     let padded = |length: usize| {
         let batch = format!(r#"{{"batch":[{}]}}"#, event("padded"));
         gzip(format!("{batch}{}", " ".repeat(length - batch.len())).as_bytes())
     };
     let fields = [("Content-Encoding", "gzip")];
     for length in [512 * 1024 - 1, 512 * 1024] {
-        assert_eq!(counts(&sent(&fields, &padded(length))), [1, 0, 0, 0]);
+        assert_eq!(counts(&send_body(&fields, &padded(length))), [1, 0, 0, 0]);
     }
     for length in [512 * 1024 + 1, 400 << 20] {
-        assert_eq!(problem(&sent(&fields, &padded(length))), (413, "body_too_large".into()));
+        assert_eq!(problem(&send_body(&fields, &padded(length))), (413, "body_too_large".into()));
     }
 }
 
 #[test]
-fn what_is_no_json_object_is_refused() {
+fn a_body_that_is_no_json_object_is_refused() {
     let deep = |depth: usize| {
         let inner = depth - 2;
         format!(
@@ -88,7 +88,7 @@ fn what_is_no_json_object_is_refused() {
         )
     };
     for depth in [31, 32] {
-        assert_eq!(counts(&sent(&[], deep(depth).as_bytes())), [1, 0, 0, 0], "{depth}");
+        assert_eq!(counts(&send_body(&[], deep(depth).as_bytes())), [1, 0, 0, 0], "{depth}");
     }
     let many = "[".repeat(400 * 1024);
     let fields = r#"{"anonId":"v1","event":"e""#;
@@ -110,19 +110,26 @@ fn what_is_no_json_object_is_refused() {
         format!("{fields},\"name\":\"a\nb\"}}"),
     ] {
         let begin: String = wrong.chars().take(60).collect();
-        assert_eq!(refused(&sent(&[], wrong.as_bytes())), refusal(400, "malformed_json", ""), "{begin}");
+        assert_eq!(
+            problem_with_pointer(&send_body(&[], wrong.as_bytes())),
+            expected_problem(400, "malformed_json", ""),
+            "{begin}"
+        );
     }
-    assert_eq!(refused(&sent(&[], b"{\"anonId\":\"v\xff\"}")), refusal(400, "malformed_json", ""));
+    assert_eq!(
+        problem_with_pointer(&send_body(&[], b"{\"anonId\":\"v\xff\"}")),
+        expected_problem(400, "malformed_json", "")
+    );
 }
 
 #[test]
-fn halves_of_surrogate_pairs_are_mended_and_the_last_of_doubled_members_stands() {
-    let id = fresh("mended");
+fn lone_surrogates_are_replaced_and_the_last_duplicate_member_wins() {
+    let id = unique_id("mended");
     let body = format!(
         r#"{{"anonId":"nobody","anonId":"{id}","event":"a\ud83d","event":"b\udc00\ud83d\ude00","name":"\uD83D",
             "properties":{{"a":"\ud800","a":"x\udfff","big":123456789012345678901234567890}}}}"#
     );
-    let response = sent(&[], body.as_bytes());
+    let response = send_body(&[], body.as_bytes());
     let record = only_record(&response, &id);
     assert_eq!((&record["event"], &record["name"]), (&json!("b\u{fffd}\u{1f600}"), &json!("\u{fffd}")));
     assert_eq!(record["payload"]["properties"]["a"], "x\u{fffd}");

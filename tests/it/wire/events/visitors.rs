@@ -1,12 +1,12 @@
-//! Whose an event is, when it happened, and on which page.
+//! The visitor, the time and the page of an event.
 
 use serde_json::{Value, json};
 
-use super::{fresh, only_record, post, post_with, refusal, refused};
+use super::{expected_problem, only_record, post, post_with, problem_with_pointer, unique_id};
 
 #[test]
-fn an_id_comes_from_the_event_else_a_parameter_else_the_header_else_the_cookie() {
-    let [own, param, header, cookie] = ["own", "param", "header", "cookie"].map(fresh);
+fn the_anon_id_comes_from_event_then_parameter_then_header_then_cookie() {
+    let [own, param, header, cookie] = ["own", "param", "header", "cookie"].map(unique_id);
     let target = format!("/v1/track?site=closed&anonId={param}");
     let cookies = format!("other=x; vid={cookie}");
     let fields = [("X-Anon-Id", header.as_str()), ("Cookie", cookies.as_str())];
@@ -16,27 +16,43 @@ fn an_id_comes_from_the_event_else_a_parameter_else_the_header_else_the_cookie()
     only_record(&post_with(&target, &fields, &event), &param);
     only_record(&post_with("/v1/track?site=closed", &fields, &event), &header);
     only_record(&post_with("/v1/track?site=closed", &fields[1..], &event), &cookie);
-    let cookie = fresh("cookie");
+    let cookie = unique_id("cookie");
     let cookies = format!("vid=\"{cookie}\"; vid=second");
     let mangled = [("X-Anon-Id", "a b"), ("Cookie", cookies.as_str())];
     only_record(&post_with("/v1/track?site=closed", &mangled, &event), &cookie);
 }
 
 #[test]
-fn somebody_has_to_be_named() {
-    for (fields, body, wrong) in [
-        (vec![], json!({}), refusal(400, "missing_visitor", "/anonId")),
-        (vec![], json!({ "anonId": "", "userId": null }), refusal(400, "missing_visitor", "/anonId")),
-        (vec![("X-Anon-Id", "null")], json!({}), refusal(400, "missing_visitor", "/anonId")),
-        (vec![("Cookie", "anon_id=undefined")], json!({}), refusal(400, "missing_visitor", "/anonId")),
-        (vec![("X-Anon-Id", "v1")], json!({ "anonId": "a b" }), refusal(400, "invalid_anon_id", "/anonId")),
-        (vec![], json!({ "anonId": "v".repeat(129) }), refusal(400, "invalid_anon_id", "/anonId")),
-        (vec![], json!({ "anonymousId": "grün" }), refusal(400, "invalid_anon_id", "/anonymousId")),
-        (vec![], json!({ "anonId": ["v1"] }), refusal(400, "invalid_anon_id", "/anonId")),
+fn an_event_needs_a_valid_anon_id_or_a_user_id() {
+    for (fields, body, expected) in [
+        (vec![], json!({}), expected_problem(400, "missing_visitor", "/anonId")),
+        (
+            vec![],
+            json!({ "anonId": "", "userId": null }),
+            expected_problem(400, "missing_visitor", "/anonId"),
+        ),
+        (vec![("X-Anon-Id", "null")], json!({}), expected_problem(400, "missing_visitor", "/anonId")),
+        (
+            vec![("Cookie", "anon_id=undefined")],
+            json!({}),
+            expected_problem(400, "missing_visitor", "/anonId"),
+        ),
+        (
+            vec![("X-Anon-Id", "v1")],
+            json!({ "anonId": "a b" }),
+            expected_problem(400, "invalid_anon_id", "/anonId"),
+        ),
+        (vec![], json!({ "anonId": "v".repeat(129) }), expected_problem(400, "invalid_anon_id", "/anonId")),
+        (vec![], json!({ "anonymousId": "grün" }), expected_problem(400, "invalid_anon_id", "/anonymousId")),
+        (vec![], json!({ "anonId": ["v1"] }), expected_problem(400, "invalid_anon_id", "/anonId")),
     ] {
         let mut event = body;
         event["event"] = "e".into();
-        assert_eq!(refused(&post_with("/v1/track?site=acme", &fields, &event)), wrong, "{event}");
+        assert_eq!(
+            problem_with_pointer(&post_with("/v1/track?site=acme", &fields, &event)),
+            expected,
+            "{event}"
+        );
     }
     let response = post("/v1/track?site=acme&anonId=a%20b", &json!({ "event": "e" }));
     assert_eq!((response.status, response.code()), (400, "invalid_anon_id".into()));
@@ -45,7 +61,7 @@ fn somebody_has_to_be_named() {
 }
 
 #[test]
-fn a_placeholder_is_nobody() {
+fn a_placeholder_id_is_refused() {
     for id in [
         json!("anonymous"),
         json!("NULL"),
@@ -65,15 +81,19 @@ fn a_placeholder_is_nobody() {
         for member in ["anonId", "anonymousId", "userId"] {
             let event = json!({ "event": "e", member: id });
             let response = post("/v1/track?site=acme", &event);
-            assert_eq!(refused(&response), refusal(400, "placeholder_id", &format!("/{member}")), "{event}");
+            assert_eq!(
+                problem_with_pointer(&response),
+                expected_problem(400, "placeholder_id", &format!("/{member}")),
+                "{event}"
+            );
         }
     }
 }
 
 #[test]
-fn a_clients_clock_is_repaired_and_the_future_is_now() {
+fn a_wrong_client_clock_is_corrected_and_no_event_is_in_the_future() {
     let record = |times: Value| {
-        let id = fresh("clock");
+        let id = unique_id("clock");
         let mut event = times;
         event["event"] = "e".into();
         event["anonId"] = id.as_str().into();
@@ -97,7 +117,7 @@ fn a_clients_clock_is_repaired_and_the_future_is_now() {
 }
 
 #[test]
-fn the_page_is_the_first_that_is_said() {
+fn the_page_path_comes_from_the_first_source_that_has_one() {
     let referer = [("Referer", "https://a.example/from/?x=1")];
     for (properties, context, path) in [
         (
@@ -117,11 +137,11 @@ fn the_page_is_the_first_that_is_said() {
         (json!({ "path": "no path" }), json!({}), json!("no path")),
         (json!({ "path": "x".repeat(2_000) }), json!({}), json!("x".repeat(1_024))),
     ] {
-        let id = fresh("page");
+        let id = unique_id("page");
         let event = json!({ "site": "acme", "anonId": id, "properties": properties, "context": context });
         assert_eq!(only_record(&post_with("/v1/page", &referer, &event), &id)["path"], path, "{event}");
     }
-    let id = fresh("page");
+    let id = unique_id("page");
     assert_eq!(
         only_record(&post("/v1/page", &json!({ "site": "acme", "anonId": id })), &id)["path"],
         Value::Null

@@ -1,4 +1,4 @@
-//! How a body may come: types, codings, sizes, in how many parts, and one after the other on a connection.
+//! Bodies of `POST /v1/query`: content types, codings, sizes, partial arrival, and pipelining.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -9,9 +9,9 @@ use serde_json::json;
 
 use super::{SERVER, get, ids, target};
 use crate::harness::{self, Client, Response};
-use crate::wire::{lasting, problem};
+use crate::wire::{comparable, problem};
 
-const MAX: usize = 512 * 1024;
+const BODY_BYTES_MAX: usize = 512 * 1024;
 const BODY: &[u8] = br#"{"site":"acme","query":"latest","params":{"category":"guides"}}"#;
 
 fn post(fields: &[(&str, &str)], body: &[u8]) -> Response {
@@ -19,7 +19,7 @@ fn post(fields: &[(&str, &str)], body: &[u8]) -> Response {
 }
 
 #[test]
-fn json_that_is_called_a_form_is_read_as_what_it_is() {
+fn json_with_the_content_type_of_a_form_is_read_as_json() {
     let plain = get("latest", "&params.category=guides").body;
     let form = ("Content-Type", "application/x-www-form-urlencoded; charset=UTF-8");
     assert_eq!(post(&[form], BODY).body, plain);
@@ -33,18 +33,18 @@ fn json_that_is_called_a_form_is_read_as_what_it_is() {
 
 fn gzip(text: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(text).expect("written");
-    encoder.finish().expect("finished")
+    encoder.write_all(text).expect("writing to memory succeeds");
+    encoder.finish().expect("writing to memory succeeds")
 }
 
-/// A body of `bytes` that asks for everything.
-fn sized(bytes: usize) -> Vec<u8> {
+/// Returns a body with a size of `bytes` that requests all posts.
+fn body_of_size(bytes: usize) -> Vec<u8> {
     let framing = r#"{"site":"acme","query":"all","filler":""}"#.len();
     format!(r#"{{"site":"acme","query":"all","filler":"{}"}}"#, "x".repeat(bytes - framing)).into_bytes()
 }
 
 #[test]
-fn a_body_is_json_whatever_browsers_and_servers_call_it() {
+fn only_supported_content_types_are_read_as_json() {
     let plain = get("latest", "&params.category=guides").body;
     for name in [
         "application/json",
@@ -74,7 +74,7 @@ fn a_body_is_json_whatever_browsers_and_servers_call_it() {
 }
 
 #[test]
-fn what_is_no_json_object_is_refused() {
+fn a_body_that_is_no_json_object_is_refused() {
     let deep = "[".repeat(400 * 1024);
     let long = format!("{{\"site\":\"{}", "x".repeat(100 * 1024));
     for body in [
@@ -109,11 +109,11 @@ fn what_is_no_json_object_is_refused() {
         assert!(refused.body.len() < 1024, "{}", refused.text());
     }
     let refused = post(&[], br#"{"site":"acme","query":"all",}"#);
-    assert_eq!(refused.json()["detail"], "Expected a JSON object; got '}'.");
+    assert_eq!(refused.json()["detail"], "Expected a JSON object, got '}'.");
 }
 
 #[test]
-fn a_body_is_utf_8() {
+fn a_body_that_is_not_utf_8_is_refused() {
     for body in [
         &b"{\"site\":\"acme\",\"query\":\"all\",\"x\":\"\xff\"}"[..],
         b"\xff\xfe{\0}\0",
@@ -121,12 +121,12 @@ fn a_body_is_utf_8() {
     ] {
         let refused = post(&[], body);
         assert_eq!(problem(&refused), (400, "malformed_json".into()));
-        assert_eq!(refused.json()["detail"], "Expected a JSON object in UTF-8.");
+        assert_eq!(refused.json()["detail"], "The body is not UTF-8.");
     }
 }
 
 #[test]
-fn what_is_nested_deep_and_not_asked_for_is_ignored() {
+fn deep_nesting_in_an_unknown_member_is_ignored() {
     let (open, close) = ("[".repeat(200_000), "]".repeat(200_000));
     let body = format!(r#"{{"x":{open}{close},"site":"acme","query":"all"}}"#);
     assert_eq!(ids(&post(&[], body.as_bytes())).len(), 6);
@@ -135,7 +135,7 @@ fn what_is_nested_deep_and_not_asked_for_is_ignored() {
 }
 
 #[test]
-fn a_body_may_be_compressed_by_gzip() {
+fn a_body_may_be_compressed_with_gzip() {
     let plain = get("latest", "&params.category=guides").body;
     for coding in ["gzip", "GZIP", "x-gzip", " gzip "] {
         assert_eq!(post(&[("Content-Encoding", coding)], &gzip(BODY)).body, plain, "{coding}");
@@ -150,7 +150,7 @@ fn a_body_may_be_compressed_by_gzip() {
 }
 
 #[test]
-fn gzip_that_is_broken_is_refused() {
+fn a_corrupt_gzip_body_is_refused() {
     let whole = gzip(BODY);
     let mut checksum = whole.clone();
     *checksum.iter_mut().nth_back(5).expect("a trailer") ^= 1;
@@ -159,28 +159,34 @@ fn gzip_that_is_broken_is_refused() {
     for body in broken {
         let refused = post(&[("Content-Encoding", "gzip")], body);
         assert_eq!(problem(&refused), (400, "malformed_json".into()));
-        assert_eq!(refused.json()["detail"], "Expected a body in gzip, as Content-Encoding says.");
+        assert_eq!(refused.json()["detail"], "The body is not valid gzip, as Content-Encoding says.");
     }
     assert_eq!(problem(&post(&[], &whole)), (400, "malformed_json".into()));
 }
 
 #[test]
-fn a_body_has_at_most_512_kib_inflated_or_not() {
-    for bytes in [MAX - 1, MAX] {
-        assert_eq!(ids(&post(&[], &sized(bytes))).len(), 6, "{bytes}");
-        let response = post(&[("Content-Encoding", "gzip")], &gzip(&sized(bytes)));
+fn a_body_has_at_most_512_kib_before_and_after_inflation() {
+    for bytes in [BODY_BYTES_MAX - 1, BODY_BYTES_MAX] {
+        assert_eq!(ids(&post(&[], &body_of_size(bytes))).len(), 6, "{bytes}");
+        let response = post(&[("Content-Encoding", "gzip")], &gzip(&body_of_size(bytes)));
         assert_eq!(ids(&response).len(), 6, "{bytes}");
     }
     let too_large = (413, "body_too_large".to_owned());
-    assert_eq!(problem(&post(&[("Content-Encoding", "gzip")], &gzip(&sized(MAX + 1)))), too_large);
+    assert_eq!(
+        problem(&post(&[("Content-Encoding", "gzip")], &gzip(&body_of_size(BODY_BYTES_MAX + 1)))),
+        too_large
+    );
     let bomb = gzip(&vec![b' '; 64 * 1024 * 1024]);
-    assert!(bomb.len() <= MAX, "{}", bomb.len());
+    assert!(bomb.len() <= BODY_BYTES_MAX, "{}", bomb.len());
     assert_eq!(problem(&post(&[("Content-Encoding", "gzip")], &bomb)), too_large);
     for endpoint in ["query", "resolve", "nothing"] {
         let mut client = Client::to(SERVER.get().edge);
         client.send(
-            format!("POST /v1/{endpoint} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", MAX + 1)
-                .as_bytes(),
+            format!(
+                "POST /v1/{endpoint} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n",
+                BODY_BYTES_MAX + 1
+            )
+            .as_bytes(),
         );
         let refused = client.response(false);
         assert_eq!((problem(&refused), refused.field("connection")), (too_large.clone(), Some("close")));
@@ -188,47 +194,51 @@ fn a_body_has_at_most_512_kib_inflated_or_not() {
     }
 }
 
-/// How long it takes to refuse a body whose `params` are 20,000 names of these numbers and 20,000 of those.
-fn refusing(client: &mut Client, from: usize, and_from: usize) -> Duration {
+/// Returns how long the server takes to refuse a body with two runs of 20,000 members in `params`. The names
+/// in each run are consecutive numbers.
+fn time_to_refuse(client: &mut Client, from: usize, and_from: usize) -> Duration {
     let numbers = (from..from + 20_000).chain(and_from..and_from + 20_000);
     let members: String = numbers.map(|number| format!("\"{number:x}\":1,")).collect();
     let body = format!(r#"{{"site":"acme","query":"latest","params":{{{members}"category":"news"}}}}"#);
-    let begun = Instant::now();
+    let start = Instant::now();
     assert_eq!(problem(&client.post("/v1/query", &[], body.as_bytes())), (400, "invalid_param".into()));
-    begun.elapsed()
+    start.elapsed()
 }
 
 #[test]
-fn doubled_members_cost_no_more_than_others() {
+fn duplicate_members_cost_no_more_than_distinct_ones() {
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
-    let (mut doubled, mut others) = (Duration::ZERO, Duration::ZERO);
+    let (mut duplicate, mut distinct) = (Duration::ZERO, Duration::ZERO);
     for _ in 0..5 {
-        doubled += refusing(&mut client, 0x10000, 0x10000);
-        others += refusing(&mut client, 0x10000, 0x20000);
+        duplicate += time_to_refuse(&mut client, 0x10000, 0x10000);
+        distinct += time_to_refuse(&mut client, 0x10000, 0x20000);
     }
-    // To compare each with each would take hundreds of times as long.
-    assert!(doubled < others * 10, "{doubled:?}, not {others:?}");
+    // Comparing each name with each other name would take hundreds of times as long.
+    assert!(
+        duplicate < distinct * 10,
+        "duplicate names took {duplicate:?}, distinct names took {distinct:?}"
+    );
 }
 
 #[test]
-fn a_body_may_come_byte_by_byte() {
+fn a_body_may_arrive_byte_by_byte() {
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
-    let whole = lasting(client.post("/v1/query", &[], BODY));
+    let whole = comparable(client.post("/v1/query", &[], BODY));
     assert_eq!(whole.status, 200);
     for byte in harness::post("/v1/query", &[("Content-Type", "application/json")], BODY) {
         client.send(&[byte]);
     }
-    assert_eq!(lasting(client.response(false)), whole);
+    assert_eq!(comparable(client.response(false)), whole);
     let request = harness::post("/v1/query", &[], BODY);
     for at in 1..request.len() {
         let (first, second) = request.split_at(at);
         client.send(first);
         client.send(second);
-        assert_eq!(lasting(client.response(false)), whole, "split at {at}");
+        assert_eq!(comparable(client.response(false)), whole, "split at {at}");
     }
-    let large = harness::post("/v1/query", &[], &sized(MAX));
+    let large = harness::post("/v1/query", &[], &body_of_size(BODY_BYTES_MAX));
     for part in large.chunks(10_007) {
         client.send(part);
     }
@@ -243,7 +253,7 @@ fn posts_and_gets_share_a_connection_in_any_order() {
         format!("GET {} HTTP/1.1\r\nHost: a\r\n\r\n", target("all", &format!("&limit={limit}")))
     };
     let post = |limit: usize| {
-        // What a body holds is no request.
+        // The body contains the text of a request, which the server must not parse as one.
         let body = json!({ "site": "acme", "query": "all", "limit": limit, "x": get(9) }).to_string();
         harness::post("/v1/query", &[], body.as_bytes())
     };
@@ -263,9 +273,9 @@ fn posts_and_gets_share_a_connection_in_any_order() {
             _ => assert_eq!(ids(&response).len(), n / 3 % 6 + 1, "{n}"),
         }
     }
-    client.send(&harness::post("/v1/query", &[], &sized(MAX)));
+    client.send(&harness::post("/v1/query", &[], &body_of_size(BODY_BYTES_MAX)));
     client.send(get(2).as_bytes());
-    client.send(&harness::post("/v1/nothing", &[], &sized(MAX)));
+    client.send(&harness::post("/v1/nothing", &[], &body_of_size(BODY_BYTES_MAX)));
     client.send(&post(3));
     assert_eq!([(); 2].map(|()| ids(&client.response(false)).len()), [6, 2]);
     assert_eq!(problem(&client.response(false)), (404, "unknown_endpoint".into()));
@@ -273,7 +283,7 @@ fn posts_and_gets_share_a_connection_in_any_order() {
 }
 
 #[test]
-fn who_waits_to_continue_is_told_to_once_the_head_is_here() {
+fn a_client_that_expects_100_continue_gets_it_after_the_head() {
     let server = SERVER.get();
     let plain = get("latest", "&params.category=guides").body;
     let request = harness::post("/v1/query", &[("Expect", "100-Continue")], BODY);
@@ -281,12 +291,12 @@ fn who_waits_to_continue_is_told_to_once_the_head_is_here() {
     let mut client = Client::to(server.edge);
     for _ in 0..3 {
         client.send(head);
-        let go_on = client.response(false);
-        assert_eq!((go_on.status, go_on.fields.len()), (100, 0));
+        let interim = client.response(false);
+        assert_eq!((interim.status, interim.fields.len()), (100, 0));
         client.send(&body[..10]);
         client.send(&body[10..]);
         assert_eq!(client.response(false).body, plain);
-        // Nobody waits whose body is here already.
+        // A request whose body has already arrived gets no interim response.
         client.send(&request);
         assert_eq!(client.response(false).body, plain);
     }

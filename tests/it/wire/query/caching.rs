@@ -1,18 +1,18 @@
-//! What caches may do with an answer: a GET's validators, codings and tags, and that a POST's is not kept.
+//! Caching of query responses: validators, codings and tags of a GET. A POST response is not cacheable.
 
 use std::io::Read;
 
 use flate2::read::MultiGzDecoder;
 use serde_json::{Value, json};
 
-use super::{POSTS, get, ids, next, post, queries, target};
+use super::{POSTS, get, ids, next_cursor, post, queries, target};
 use crate::harness::{Client, Response, Server, eventually, snapshot};
-use crate::wire::{Shared, lasting, page, problem, site_file};
+use crate::wire::{SharedServer, comparable, page, problem, site_file};
 
 const ORIGIN: &str = "https://www.acme.example";
 
-/// Ten items of some 300 bytes, and a site that names its origins and how long queries are kept.
-static LARGE: Shared = Shared::new(|| {
+/// A site with ten items of about 300 bytes, a list of origins, and cache times for queries.
+static LARGE: SharedServer = SharedServer::new(|| {
     let item = |i: usize| json!({ "id": format!("i{i}"), "type": "t", "fields": { "text": "lorem ipsum ".repeat(25) } });
     let items: Value = (0..10).map(item).collect();
     let cache = json!({ "query": { "sMaxAge": 7, "staleWhileRevalidate": 8, "staleIfError": 9 } });
@@ -34,8 +34,8 @@ fn cors(response: &Response) -> (Option<&str>, Option<&str>, Option<&str>) {
 }
 
 #[test]
-fn a_get_is_public_and_says_how_long_it_may_be_kept() {
-    let response = lasting(get("latest", ""));
+fn a_get_response_is_public_and_has_a_cache_lifetime() {
+    let response = comparable(get("latest", ""));
     let default = "public, max-age=0, s-maxage=60, stale-while-revalidate=3600, stale-if-error=86400";
     let expected = [
         ("cache-control", default),
@@ -56,19 +56,22 @@ fn a_get_is_public_and_says_how_long_it_may_be_kept() {
         assert_eq!(response.field(absent), None, "{absent}");
     }
     let authored = LARGE.get().get(&target("items", ""));
-    let kept = "public, max-age=0, s-maxage=7, stale-while-revalidate=8, stale-if-error=9";
-    assert_eq!((authored.field("cache-control"), authored.field("x-version")), (Some(kept), Some("3")));
-    let of_caller =
+    let authored_times = "public, max-age=0, s-maxage=7, stale-while-revalidate=8, stale-if-error=9";
+    assert_eq!(
+        (authored.field("cache-control"), authored.field("x-version")),
+        (Some(authored_times), Some("3"))
+    );
+    let client_fields =
         [("X-Request-Id", "mine"), ("X-Debug-Timing", "1"), ("Cookie", "anon_id=v"), ("Origin", ORIGIN)];
-    let again = LARGE.get().get_with(&target("items", ""), &of_caller);
+    let again = LARGE.get().get_with(&target("items", ""), &client_fields);
     assert_ne!(again.field("x-request-id"), Some("mine"));
-    assert_eq!(lasting(again), lasting(authored));
+    assert_eq!(comparable(again), comparable(authored));
 }
 
 #[test]
-fn a_canonical_request_has_one_etag() {
+fn equivalent_requests_share_an_etag_and_others_do_not() {
     let same = |query: &str, one: &str, other: &str| {
-        assert_eq!(lasting(get(query, one)), lasting(get(query, other)), "{one} {other}");
+        assert_eq!(comparable(get(query, one)), comparable(get(query, other)), "{one} {other}");
     };
     same("latest", "", "&limit=2&cursor=&x=y");
     same("latest", "&params.category=news&limit=2", "&limit=02&params%2Ecategory=new%73");
@@ -82,8 +85,8 @@ fn a_canonical_request_has_one_etag() {
         ("latest", "&limit=3"),
         ("latest", "&params.category=news"),
         ("latest", "&params.category=none"),
-        ("latest", &*format!("&cursor={}", next(&get("latest", "")))),
-        ("latest", &*format!("&cursor={}", next(&get("latest", "&limit=1")))),
+        ("latest", &*format!("&cursor={}", next_cursor(&get("latest", "")))),
+        ("latest", &*format!("&cursor={}", next_cursor(&get("latest", "&limit=1")))),
         ("ranked", ""),
         ("ranked", "&params.from=2"),
         ("ranked", "&params.live=true"),
@@ -104,7 +107,7 @@ fn a_canonical_request_has_one_etag() {
 }
 
 #[test]
-fn who_has_the_answer_is_told_so() {
+fn a_matching_if_none_match_gets_304() {
     let server = LARGE.get();
     let mut client = Client::to(server.edge);
     for coding in ["identity", "gzip"] {
@@ -117,9 +120,9 @@ fn who_has_the_answer_is_told_so() {
             );
             let short = client.response(true);
             assert_eq!(short.status, 304);
-            let mut expected = lasting(whole.clone()).fields;
+            let mut expected = comparable(whole.clone()).fields;
             expected.retain(|(name, _)| !name.starts_with("content-"));
-            assert_eq!(lasting(short).fields, expected);
+            assert_eq!(comparable(short).fields, expected);
         }
         let other = client.request("GET", &target("items", "&limit=9"), &[("If-None-Match", &known)]);
         assert_eq!(other.status, 200);
@@ -127,7 +130,7 @@ fn who_has_the_answer_is_told_so() {
 }
 
 #[test]
-fn a_body_above_1_kib_has_two_codings_and_a_small_one_does_not() {
+fn only_bodies_above_1_kib_are_compressed() {
     let server = LARGE.get();
     let mut client = Client::to(server.edge);
     for limit in [1, 2, 3, 4, 7, 10] {
@@ -136,7 +139,7 @@ fn a_body_above_1_kib_has_two_codings_and_a_small_one_does_not() {
         let packed = client.request("GET", &target, &[("Accept-Encoding", "gzip")]);
         assert_eq!(ids(&text).len(), limit);
         if text.body.len() <= 1024 {
-            assert_eq!((lasting(packed), text.field("vary")), (lasting(text.clone()), None));
+            assert_eq!((comparable(packed), text.field("vary")), (comparable(text.clone()), None));
             assert!(limit <= 2);
             continue;
         }
@@ -149,7 +152,7 @@ fn a_body_above_1_kib_has_two_codings_and_a_small_one_does_not() {
         let mut inflated = Vec::new();
         MultiGzDecoder::new(&packed.body[..]).read_to_end(&mut inflated).expect("a gzip body");
         assert!(inflated == text.body, "{limit}");
-        let last = next_or_none(&text);
+        let last = optional_next_cursor(&text);
         assert_eq!(last.is_none(), limit == 10);
     }
     let body = br#"{"site":"acme","query":"items"}"#;
@@ -160,7 +163,7 @@ fn a_body_above_1_kib_has_two_codings_and_a_small_one_does_not() {
     );
 }
 
-fn next_or_none(response: &Response) -> Option<String> {
+fn optional_next_cursor(response: &Response) -> Option<String> {
     response.json()["nextCursor"].as_str().map(str::to_owned)
 }
 
@@ -171,12 +174,16 @@ fn head_is_get_without_the_body() {
     for more in ["", "&limit=1", "&limit=0", "&cursor=x"] {
         let get = client.request("GET", &target("items", more), &[]);
         let head = client.request("HEAD", &target("items", more), &[]);
-        assert_eq!((head.status, lasting(head).fields), (get.status, lasting(get.clone()).fields), "{more}");
+        assert_eq!(
+            (head.status, comparable(head).fields),
+            (get.status, comparable(get.clone()).fields),
+            "{more}"
+        );
     }
 }
 
 #[test]
-fn a_post_is_kept_by_nobody() {
+fn a_post_response_is_not_cacheable() {
     let response = post(&json!({ "site": "acme", "query": "latest" }));
     assert_eq!(response.field("cache-control"), Some("no-store"));
     for absent in ["etag", "cache-tag", "surrogate-key", "vary"] {
@@ -192,32 +199,32 @@ fn a_post_is_kept_by_nobody() {
 }
 
 #[test]
-fn a_get_is_for_every_origin_and_a_post_for_those_of_the_site() {
+fn every_origin_may_read_a_get_and_site_origins_may_read_a_post() {
     let server = LARGE.get();
     let body = br#"{"site":"acme","query":"items","limit":1}"#;
-    let posted = |origin: &str| server.post("/v1/query", &[("Origin", origin)], body);
-    assert_eq!(cors(&posted(ORIGIN)), (Some(ORIGIN), Some("true"), Some("Origin")));
-    for stranger in ["https://elsewhere.example", "null"] {
-        let response = posted(stranger);
-        assert_eq!((response.status, cors(&response)), (200, (None, None, Some("Origin"))), "{stranger}");
-        let public = server.get_with(&target("items", "&limit=1"), &[("Origin", stranger)]);
-        assert_eq!(cors(&public), (Some("*"), None, None), "{stranger}");
+    let post_from = |origin: &str| server.post("/v1/query", &[("Origin", origin)], body);
+    assert_eq!(cors(&post_from(ORIGIN)), (Some(ORIGIN), Some("true"), Some("Origin")));
+    for foreign in ["https://elsewhere.example", "null"] {
+        let response = post_from(foreign);
+        assert_eq!((response.status, cors(&response)), (200, (None, None, Some("Origin"))), "{foreign}");
+        let public = server.get_with(&target("items", "&limit=1"), &[("Origin", foreign)]);
+        assert_eq!(cors(&public), (Some("*"), None, None), "{foreign}");
     }
     assert_eq!(cors(&server.post("/v1/query", &[], body)), (None, None, Some("Origin")));
 }
 
 #[test]
-fn the_endpoint_tells_its_methods_and_lets_a_page_post_json() {
+fn options_lists_the_methods_and_a_preflight_allows_a_json_post() {
     let server = super::SERVER.get();
     let mut client = Client::to(server.edge);
     let options = client.request("OPTIONS", "/v1/query", &[]);
     assert_eq!((options.status, options.field("allow")), (204, Some("GET, HEAD, POST, OPTIONS")));
-    let asked = [
+    let preflight_fields = [
         ("Origin", ORIGIN),
         ("Access-Control-Request-Method", "POST"),
         ("Access-Control-Request-Headers", "content-type,content-encoding,x-other"),
     ];
-    let preflight = client.request("OPTIONS", "/v1/query", &asked);
+    let preflight = client.request("OPTIONS", "/v1/query", &preflight_fields);
     assert_eq!((preflight.status, preflight.field("access-control-allow-origin")), (204, Some(ORIGIN)));
     assert_eq!(preflight.field("access-control-allow-methods"), Some("GET, HEAD, POST"));
     assert_eq!(preflight.field("access-control-allow-headers"), Some("content-type, content-encoding"));
@@ -228,8 +235,8 @@ fn the_endpoint_tells_its_methods_and_lets_a_page_post_json() {
     }
 }
 
-/// A site in which everything can be changed that an answer might depend on.
-struct Parts {
+/// The parts of a site, each of which a test can change.
+struct SiteParts {
     posts: String,
     others: String,
     queries: Value,
@@ -237,7 +244,7 @@ struct Parts {
     text: &'static str,
 }
 
-impl Parts {
+impl SiteParts {
     fn new() -> Self {
         let mut all = queries();
         all["others"] = json!({ "collection": "others" });
@@ -253,7 +260,7 @@ impl Parts {
         }
     }
 
-    fn compiled(&self, version: u64) -> Vec<u8> {
+    fn compile(&self, version: u64) -> Vec<u8> {
         let (site, queries) = (site_file("acme", json!({})), self.queries.to_string());
         let (groups, page) = (self.groups.to_string(), page("/", json!({ self.text: [] })));
         let files = [
@@ -269,21 +276,21 @@ impl Parts {
 }
 
 #[test]
-fn an_etag_outlives_what_does_not_change_the_answer_and_nothing_else() {
-    const ASKED: [&str; 3] = ["latest", "ranked", "grouped"];
-    let server = Server::start(&[("acme.snapshot", &Parts::new().compiled(1))], &[]);
+fn an_etag_changes_only_with_the_response() {
+    const QUERIES: [&str; 3] = ["latest", "ranked", "grouped"];
+    let server = Server::start(&[("acme.snapshot", &SiteParts::new().compile(1))], &[]);
     let answers = || -> Vec<Response> {
-        ASKED
+        QUERIES
             .map(|query| server.get(&target(query, if query == "grouped" { "&params.from=3" } else { "" })))
             .into()
     };
     let before = answers();
     let mut version = 1;
-    let mut changed = |change: &dyn Fn(&mut Parts)| -> Vec<&str> {
-        let mut parts = Parts::new();
+    let mut changed = |change: &dyn Fn(&mut SiteParts)| -> Vec<&str> {
+        let mut parts = SiteParts::new();
         change(&mut parts);
         version += 1;
-        server.publish("acme.snapshot", &parts.compiled(version));
+        server.publish("acme.snapshot", &parts.compile(version));
         let now = eventually("the version is served", || {
             let served = |response: &Response| response.field("x-version") == Some(&*version.to_string());
             Some(answers()).filter(|answers| answers.iter().all(served))
@@ -298,7 +305,7 @@ fn an_etag_outlives_what_does_not_change_the_answer_and_nothing_else() {
             );
             tags_differ
         };
-        (0..3).filter(|at| differ((&before[*at], &now[*at]))).map(|at| ASKED[at]).collect()
+        (0..3).filter(|i| differ((&before[*i], &now[*i]))).map(|i| QUERIES[i]).collect()
     };
     assert_eq!(changed(&|_| {}), [""; 0]);
     assert_eq!(changed(&|parts| parts.text = "two"), [""; 0]);

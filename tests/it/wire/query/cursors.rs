@@ -1,13 +1,13 @@
-//! Going on page by page: every item once, and nothing for a cursor that is damaged or another's.
+//! Cursors: pages contain every item once, and a damaged or foreign cursor is refused.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{get, ids, next, post, published, target, version};
+use super::{compile_collections, compile_version, get, ids, next_cursor, post, target};
 use crate::harness::{Client, Response, Server, eventually};
-use crate::wire::{Shared, escaped, problem};
+use crate::wire::{SharedServer, percent_encode, problem};
 
-/// Items whose order differs from that of their ids: 41 of them, with many equal keys and some without one.
+/// Returns 41 items whose order differs from that of their IDs. Many keys are equal, and some are missing.
 fn items() -> Value {
     let item = |i: usize| {
         let group = ["even", "odd"][i & 1];
@@ -22,7 +22,7 @@ fn items() -> Value {
     (0..41).map(item).collect()
 }
 
-fn walked_queries() -> Value {
+fn paged_queries() -> Value {
     let group = json!({ "type": "string", "enum": ["odd", "even"], "optional": true });
     let from = json!({ "type": "string", "optional": true });
     json!({
@@ -35,33 +35,39 @@ fn walked_queries() -> Value {
     })
 }
 
-static WALKED: Shared = Shared::new(|| {
+static PAGED: SharedServer = SharedServer::new(|| {
     let items = items().to_string();
-    let [acme, twin] = ["acme", "twin"].map(|site| published(site, &[("items", &items)], &walked_queries()));
+    let [acme, twin] =
+        ["acme", "twin"].map(|site| compile_collections(site, &[("items", &items)], &paged_queries()));
     Server::start(&[("acme.snapshot", &acme), ("twin.snapshot", &twin)], &[])
 });
 
-/// All items page by page, of which each but the last has `limit(page)` items.
-fn walk(client: &mut Client, query: &str, params: &str, limit: impl Fn(usize) -> usize) -> Vec<String> {
-    let (mut walked, mut cursor) = (Vec::new(), String::new());
+/// Reads all items page by page. Every page but the last must have `limit(page)` items.
+fn read_all_pages(
+    client: &mut Client,
+    query: &str,
+    params: &str,
+    limit: impl Fn(usize) -> usize,
+) -> Vec<String> {
+    let (mut listed, mut cursor) = (Vec::new(), String::new());
     for page in 0.. {
         let limit = limit(page);
         let more = format!("{params}&limit={limit}&cursor={cursor}");
         let response = client.request("GET", &target(query, &more), &[]);
         let found = ids(&response);
-        walked.extend(found.iter().cloned());
+        listed.extend(found.iter().cloned());
         match response.json()["nextCursor"].as_str() {
             Some(next) => cursor = next.to_owned(),
             None => break,
         }
-        assert_eq!(found.len(), limit, "a page that is not full goes on");
+        assert_eq!(found.len(), limit, "a page that is not full has a next cursor");
     }
-    walked
+    listed
 }
 
 #[test]
-fn pages_of_any_limit_hold_everything_once_in_order() {
-    let server = WALKED.get();
+fn pages_of_any_limit_contain_every_item_once_in_order() {
+    let server = PAGED.get();
     let mut client = Client::to(server.edge);
     for (query, params, count) in [
         ("up", "", 41),
@@ -74,36 +80,46 @@ fn pages_of_any_limit_hold_everything_once_in_order() {
         let all = ids(&client.request("GET", &target(query, &format!("{params}&limit=100")), &[]));
         assert_eq!(all.len(), count, "{query}{params}");
         for limit in [1, 2, 3, 7, count - 1, count, count + 1] {
-            assert_eq!(walk(&mut client, query, params, |_| limit), all, "{query}{params} by {limit}");
+            assert_eq!(
+                read_all_pages(&mut client, query, params, |_| limit),
+                all,
+                "{query}{params} by {limit}"
+            );
         }
-        // From page to page another limit.
-        assert_eq!(walk(&mut client, query, params, |page| page % 5 + 1), all, "{query}{params}");
+        // A different limit on each page.
+        assert_eq!(read_all_pages(&mut client, query, params, |page| page % 5 + 1), all, "{query}{params}");
     }
 }
 
 #[track_caller]
-fn refused(client: &mut Client, query: &str, more: &str, cursor: &str) {
-    let response = client.request("GET", &target(query, &format!("{more}&cursor={}", escaped(cursor))), &[]);
+fn assert_cursor_refused(client: &mut Client, query: &str, more: &str, cursor: &str) {
+    let response =
+        client.request("GET", &target(query, &format!("{more}&cursor={}", percent_encode(cursor))), &[]);
     assert_eq!(problem(&response), (400, "invalid_cursor".into()), "{query}{more} {cursor}");
     assert_eq!(response.json()["param"], "cursor");
 }
 
 #[test]
 fn an_altered_cursor_is_refused() {
-    let server = WALKED.get();
+    let server = PAGED.get();
     let mut client = Client::to(server.edge);
-    let cursor = next(&client.request("GET", &target("up", "&limit=3"), &[]));
+    let cursor = next_cursor(&client.request("GET", &target("up", "&limit=3"), &[]));
     assert!(cursor.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)), "{cursor}");
     for at in 0..cursor.len() {
         let digit = cursor[at..=at].to_owned();
         let other = ["0", "1", "8", "f", "g", " ", "é", ""];
         for other in other.into_iter().map(str::to_owned).chain([digit.to_ascii_uppercase()]) {
             if other != digit {
-                refused(&mut client, "up", "", &format!("{}{other}{}", &cursor[..at], &cursor[at + 1..]));
+                assert_cursor_refused(
+                    &mut client,
+                    "up",
+                    "",
+                    &format!("{}{other}{}", &cursor[..at], &cursor[at + 1..]),
+                );
             }
         }
         if at > 0 {
-            refused(&mut client, "up", "", &cursor[..at]);
+            assert_cursor_refused(&mut client, "up", "", &cursor[..at]);
         }
     }
     for damaged in [
@@ -112,20 +128,20 @@ fn an_altered_cursor_is_refused() {
         format!("{cursor}00"),
         format!("{cursor}{cursor}"),
     ] {
-        refused(&mut client, "up", "", &damaged);
+        assert_cursor_refused(&mut client, "up", "", &damaged);
     }
     for damaged in
         [format!(" {cursor}"), format!("{cursor}\n"), format!("0x{cursor}"), format!("\"{cursor}\"")]
     {
-        refused(&mut client, "up", "", &damaged);
+        assert_cursor_refused(&mut client, "up", "", &damaged);
     }
 }
 
 #[test]
 fn a_cursor_belongs_to_its_site_query_and_parameters() {
-    let server = WALKED.get();
+    let server = PAGED.get();
     let mut client = Client::to(server.edge);
-    let cursor = next(&client.request("GET", &target("grouped", "&params.group=odd&limit=3"), &[]));
+    let cursor = next_cursor(&client.request("GET", &target("grouped", "&params.group=odd&limit=3"), &[]));
     let again = format!("&params.group=odd&limit=4&cursor={cursor}");
     assert_eq!(ids(&client.request("GET", &target("grouped", &again), &[])).len(), 4);
     for (query, more) in [
@@ -135,15 +151,15 @@ fn a_cursor_belongs_to_its_site_query_and_parameters() {
         ("down", ""),
         ("scanned", "&params.group=odd"),
     ] {
-        refused(&mut client, query, more, &cursor);
+        assert_cursor_refused(&mut client, query, more, &cursor);
     }
     let twin = format!("/v1/query?site=twin&query=grouped{again}");
     assert_eq!(problem(&client.request("GET", &twin, &[])), (400, "invalid_cursor".into()));
 }
 
 #[test]
-fn a_foreign_cursor_is_refused_in_a_body_too() {
-    let cursor = next(&get("latest", ""));
+fn a_foreign_cursor_in_a_body_is_refused() {
+    let cursor = next_cursor(&get("latest", ""));
     let body = |query: &str, params: Value, cursor: &str| {
         post(&json!({ "site": "acme", "query": query, "params": params, "cursor": cursor }))
     };
@@ -162,7 +178,7 @@ fn a_foreign_cursor_is_refused_in_a_body_too() {
 
 #[test]
 fn random_cursors_are_refused() {
-    let server = WALKED.get();
+    let server = PAGED.get();
     let mut client = Client::to(server.edge);
     let digit = prop::sample::select(b"0123456789abcdef".to_vec());
     let of_digits = prop::collection::vec(digit, 1..2200).prop_map(|d| String::from_utf8(d).expect("ASCII"));
@@ -175,17 +191,17 @@ fn random_cursors_are_refused() {
     proptest!(ProptestConfig::with_cases(60), |(text in prop_oneof![of_digits, even, of_bytes])| {
         let body = json!({ "site": "acme", "query": "up", "cursor": text }).to_string();
         let response = server.post("/v1/query", &[], body.as_bytes());
-        // Nothing is no cursor at all.
+        // An empty cursor counts as absent.
         let code = if text.is_empty() { 200 } else { 400 };
         prop_assert_eq!(response.status, code, "{}", response.text());
     });
     for length in [2047, 2048, 2049, 2062, 2063, 2064, 2065, 2066, 4000] {
-        refused(&mut client, "up", "", &"0".repeat(length));
+        assert_cursor_refused(&mut client, "up", "", &"0".repeat(length));
     }
 }
 
-/// Items of which each says its rank by its id.
-fn ranked(ids: &[&str]) -> String {
+/// Returns items whose rank is the first byte of their ID.
+fn ranked_items(ids: &[&str]) -> String {
     let items: Vec<Value> = ids
         .iter()
         .map(
@@ -196,46 +212,47 @@ fn ranked(ids: &[&str]) -> String {
 }
 
 #[test]
-fn a_cursor_goes_on_at_its_place_in_another_version() {
+fn a_cursor_keeps_its_position_in_another_version() {
     let ranks = json!({ "ranks": { "collection": "items", "orderBy": ["-rank"], "limit": 3 } });
-    let publication = |number: u64, ids: &[&str]| version("acme", number, &[("items", &ranked(ids))], &ranks);
+    let publication =
+        |number: u64, ids: &[&str]| compile_version("acme", number, &[("items", &ranked_items(ids))], &ranks);
     let server = Server::start(&[("acme.snapshot", &publication(1, &["h", "g", "f", "e", "d", "c"]))], &[]);
     let first = server.get(&target("ranks", ""));
     assert_eq!(ids(&first), ["h", "g", "f"]);
-    let more = format!("&cursor={}", next(&first));
+    let more = format!("&cursor={}", next_cursor(&first));
     assert_eq!(ids(&server.get(&target("ranks", &more))), ["e", "d", "c"]);
-    let goes_on = |number: u64, published: &[&str]| -> Response {
+    let publish_and_continue = |number: u64, published: &[&str]| -> Response {
         server.publish("acme.snapshot", &publication(number, published));
         eventually("the version is served", || {
             let response = server.get(&target("ranks", &more));
             (response.field("x-version") == Some(&*number.to_string())).then_some(response)
         })
     };
-    // Its item is gone, others came before and behind it.
-    let second = goes_on(2, &["z", "h", "g", "ff", "e2", "e", "c", "a"]);
+    // The item of the cursor is removed, and there are new items before and after it.
+    let second = publish_and_continue(2, &["z", "h", "g", "ff", "e2", "e", "c", "a"]);
     assert_eq!(
         (ids(&second), &second.json()["total"]),
         (vec!["ff".into(), "e".into(), "e2".into()], &json!(8))
     );
-    let third = server.get(&target("ranks", &format!("&cursor={}", next(&second))));
+    let third = server.get(&target("ranks", &format!("&cursor={}", next_cursor(&second))));
     assert_eq!((ids(&third), &third.json()["nextCursor"]), (vec!["c".into(), "a".into()], &json!(null)));
-    // Nothing is left behind it, nor before it, nor at all.
-    assert_eq!(ids(&goes_on(3, &["h", "g"])), [""; 0]);
-    assert_eq!(ids(&goes_on(4, &["d", "c"])), ["d", "c"]);
-    assert_eq!(ids(&goes_on(5, &[])), [""; 0]);
-    // And back.
-    assert_eq!(ids(&goes_on(6, &["h", "g", "f", "e", "d", "c"])), ["e", "d", "c"]);
+    // No items after the cursor, no items before it, and no items at all.
+    assert_eq!(ids(&publish_and_continue(3, &["h", "g"])), [""; 0]);
+    assert_eq!(ids(&publish_and_continue(4, &["d", "c"])), ["d", "c"]);
+    assert_eq!(ids(&publish_and_continue(5, &[])), [""; 0]);
+    // The items of the first version again.
+    assert_eq!(ids(&publish_and_continue(6, &["h", "g", "f", "e", "d", "c"])), ["e", "d", "c"]);
 }
 
 #[test]
-fn a_cursor_does_not_outlive_its_query_s_order() {
-    let of = |number: u64, order: &[&str]| {
+fn a_cursor_is_refused_after_the_order_of_its_query_changes() {
+    let publication = |number: u64, order: &[&str]| {
         let query = json!({ "ranks": { "collection": "items", "orderBy": order, "limit": 1 } });
-        version("acme", number, &[("items", &ranked(&["b", "a", "c"]))], &query)
+        compile_version("acme", number, &[("items", &ranked_items(&["b", "a", "c"]))], &query)
     };
-    let server = Server::start(&[("acme.snapshot", &of(1, &["rank"]))], &[]);
-    let more = format!("&cursor={}", next(&server.get(&target("ranks", ""))));
-    server.publish("acme.snapshot", &of(2, &["-rank"]));
+    let server = Server::start(&[("acme.snapshot", &publication(1, &["rank"]))], &[]);
+    let more = format!("&cursor={}", next_cursor(&server.get(&target("ranks", ""))));
+    server.publish("acme.snapshot", &publication(2, &["-rank"]));
     let refused = eventually("another order is served", || {
         Some(server.get(&target("ranks", &more))).filter(|response| response.status != 200)
     });
@@ -243,11 +260,11 @@ fn a_cursor_does_not_outlive_its_query_s_order() {
 }
 
 #[test]
-fn a_page_of_large_items_ends_before_it_is_too_large_and_goes_on_behind() {
+fn a_page_of_large_items_ends_early_and_has_a_next_cursor() {
     let text = "large ".repeat(40_000);
     let items: Vec<Value> =
         (0..5).map(|n| json!({ "id": format!("i{n}"), "type": "t", "fields": { "text": text } })).collect();
-    let snapshot = published(
+    let snapshot = compile_collections(
         "acme",
         &[("large", &json!(items).to_string())],
         &json!({ "all": { "collection": "large" } }),

@@ -1,12 +1,12 @@
-//! In what order items come, and how many of them.
+//! The order of items, and the number of items on a page.
 
 use serde_json::{Value, json};
 
-use super::{ids, next, published, target};
+use super::{compile_collections, ids, next_cursor, target};
 use crate::harness::Server;
-use crate::wire::{Shared, problem};
+use crate::wire::{SharedServer, problem};
 
-/// Values of every kind, in the order in which they have to come; then those that count as missing.
+/// Values of every type in their sort order. `MISSING` has the values that count as missing.
 const KEYS: [&str; 19] = [
     "false",
     "true",
@@ -30,17 +30,17 @@ const KEYS: [&str; 19] = [
 ];
 const MISSING: [&str; 4] = ["null", "[1]", r#"{"a":1}"#, "[]"];
 
-/// The id of the item with the key in this place of the order.
-fn id(place: usize) -> String {
-    // Ids whose own order is another.
-    format!("i{:02}", (place * 7) % 23)
+/// Returns the ID of the item whose key is at this index of the sort order.
+fn item_id(index: usize) -> String {
+    // The order of the IDs differs from that of the keys.
+    format!("i{:02}", (index * 7) % 23)
 }
 
-/// Items with all keys, and one without, shuffled.
+/// Returns items with all keys, and one item without a key, in another order.
 fn mixed() -> String {
     let keys = KEYS.into_iter().chain(MISSING).enumerate();
     let mut items: Vec<String> = keys
-        .map(|(place, key)| format!(r#"{{"id":"{}","type":"t","fields":{{"key":{key}}}}}"#, id(place)))
+        .map(|(index, key)| format!(r#"{{"id":"{}","type":"t","fields":{{"key":{key}}}}}"#, item_id(index)))
         .collect();
     items.push(r#"{"id":"none","type":"t","fields":{}}"#.to_owned());
     items.sort_by_key(|item| item.bytes().map(u64::from).sum::<u64>() % 7);
@@ -53,7 +53,7 @@ const GROUPED: &str = r#"[
   {"id":"e","type":"t","fields":{"group":"x","meta":{"n":2}}}, {"id":"B","type":"t","fields":{"group":"y"}}
 ]"#;
 
-static SERVER: Shared = Shared::new(|| {
+static SERVER: SharedServer = SharedServer::new(|| {
     let many: Vec<Value> =
         (0..150).map(|i| json!({ "id": format!("m{i:03}"), "type": "t", "fields": {} })).collect();
     let over = |collection: &str, order: &[&str]| json!({ "collection": collection, "orderBy": order });
@@ -69,7 +69,7 @@ static SERVER: Shared = Shared::new(|| {
         "hundred": { "collection": "many", "limit": 100 },
     });
     let collections = [("mixed", &*mixed()), ("grouped", GROUPED), ("many", &*json!(many).to_string())];
-    Server::start(&[("acme.snapshot", &published("acme", &collections, &queries))], &[])
+    Server::start(&[("acme.snapshot", &compile_collections("acme", &collections, &queries))], &[])
 });
 
 fn found(query: &str, more: &str) -> Vec<String> {
@@ -77,18 +77,18 @@ fn found(query: &str, more: &str) -> Vec<String> {
 }
 
 #[test]
-fn values_stand_by_type_and_then_by_value_and_missing_ones_last() {
-    let mut missing: Vec<String> = (KEYS.len()..KEYS.len() + MISSING.len()).map(id).collect();
+fn values_sort_by_type_then_by_value_and_missing_ones_last() {
+    let mut missing: Vec<String> = (KEYS.len()..KEYS.len() + MISSING.len()).map(item_id).collect();
     missing.push("none".to_owned());
     missing.sort();
-    let mut ordered: Vec<String> = (0..KEYS.len()).map(id).collect();
+    let mut ordered: Vec<String> = (0..KEYS.len()).map(item_id).collect();
     assert_eq!(found("up", "&limit=100"), [&ordered[..], &missing].concat());
     ordered.reverse();
     assert_eq!(found("down", "&limit=100"), [ordered, missing].concat());
 }
 
 #[test]
-fn fields_sort_one_after_the_other_and_the_id_ends_every_order() {
+fn order_fields_apply_in_turn_and_the_id_breaks_ties() {
     assert_eq!(found("grouped", ""), ["b", "e", "d", "c", "B", "a"]);
     assert_eq!(found("grouped-down", ""), ["c", "B", "d", "e", "b", "a"]);
     assert_eq!(found("by-id", ""), ["B", "a", "b", "c", "d", "e"]);
@@ -97,7 +97,7 @@ fn fields_sort_one_after_the_other_and_the_id_ends_every_order() {
 }
 
 #[test]
-fn a_page_has_as_many_items_as_were_asked_for() {
+fn a_page_has_the_requested_number_of_items() {
     let pages = [
         ("", 20),
         ("&limit=1", 1),
@@ -121,9 +121,9 @@ fn a_page_has_as_many_items_as_were_asked_for() {
 }
 
 #[test]
-fn the_total_is_that_of_all_pages() {
+fn the_total_counts_the_items_of_all_pages() {
     let first = SERVER.get().get(&target("hundred", ""));
-    let second = SERVER.get().get(&target("hundred", &format!("&cursor={}", next(&first))));
+    let second = SERVER.get().get(&target("hundred", &format!("&cursor={}", next_cursor(&first))));
     assert_eq!((ids(&second).len(), &second.json()["total"]), (50, &json!(150)));
     assert_eq!(second.json()["nextCursor"], json!(null));
 }

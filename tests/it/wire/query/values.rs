@@ -1,13 +1,12 @@
-//! The values of a query's parameters: how a URL and a body write them, what they may be, and what is left out where there is
-//! none.
+//! Values of query parameters: their forms in a URL and in a body, their types, and clauses without a value.
 
 use serde_json::{Value, json};
 
-use super::{POSTS, asked, ids, published, target};
+use super::{POSTS, compile_collections, ids, query_by_url_and_body, target};
 use crate::harness::{Response, Server};
-use crate::wire::{Shared, problem};
+use crate::wire::{SharedServer, problem};
 
-/// Texts and numbers that are hard to write in a URL or easily confused.
+/// Strings and numbers that are hard to write in a URL or easily confused.
 const TEXTS: &str = r#"[
   {"id":"space","type":"t","fields":{"key":"a b"}}, {"id":"plus","type":"t","fields":{"key":"a+b"}},
   {"id":"empty","type":"t","fields":{"key":""}}, {"id":"umlaut","type":"t","fields":{"key":"größe"}},
@@ -21,7 +20,7 @@ const NUMBERS: &str = r#"[
   {"id":"large","type":"t","fields":{"n":9007199254740992}}, {"id":"true","type":"t","fields":{"n":true}}
 ]"#;
 
-/// Conditions in which the clause of a parameter that is not given has to go, and only that.
+/// Returns conditions from which exactly the clauses of absent parameters must be removed.
 fn shapes() -> Vec<(&'static str, Value)> {
     let [a, b] = ["a", "b"].map(|name| json!({ "$param": name }));
     vec![
@@ -41,7 +40,7 @@ fn shapes() -> Vec<(&'static str, Value)> {
     ]
 }
 
-static SERVER: Shared = Shared::new(|| {
+static SERVER: SharedServer = SharedServer::new(|| {
     let text = |optional: bool| json!({ "type": "string", "optional": optional });
     let shapes = shapes().into_iter().map(|(name, matching)| {
         let query = json!({ "collection": "posts", "params": { "a": text(true), "b": text(true) }, "where": matching });
@@ -78,7 +77,7 @@ static SERVER: Shared = Shared::new(|| {
         ),
     ]);
     let collections = [("posts", POSTS), ("texts", TEXTS), ("numbers", NUMBERS)];
-    Server::start(&[("acme.snapshot", &published("acme", &collections, &queries.into()))], &[])
+    Server::start(&[("acme.snapshot", &compile_collections("acme", &collections, &queries.into()))], &[])
 });
 
 fn by_url(query: &str, more: &str) -> Response {
@@ -91,7 +90,7 @@ fn by_body(query: &str, params: &str) -> Response {
 }
 
 #[test]
-fn a_text_in_a_url_is_decoded_once_as_a_form_s() {
+fn a_string_in_a_url_is_form_decoded_once() {
     for (more, id) in [
         ("&params.s=a+b", "space"),
         ("&params.s=a%20b", "space"),
@@ -116,7 +115,7 @@ fn a_text_in_a_url_is_decoded_once_as_a_form_s() {
 }
 
 #[test]
-fn a_text_in_a_body_is_a_string() {
+fn a_string_parameter_in_a_body_is_a_json_string() {
     for (value, id) in [
         (r#""a b""#, "space"),
         (r#""a+b""#, "plus"),
@@ -135,7 +134,7 @@ fn a_text_in_a_body_is_a_string() {
 }
 
 #[test]
-fn a_number_is_one_whatever_its_digits_are() {
+fn equal_numbers_match_in_any_notation() {
     let written = [
         (&["0", "-0", "0.0", "0e5", "-0.0"][..], "zero"),
         (&["1", "1.0", "1e0", "10e-1", "0.1e+1", "1E0"], "one"),
@@ -155,7 +154,7 @@ fn a_number_is_one_whatever_its_digits_are() {
 }
 
 #[test]
-fn what_is_no_number_is_refused() {
+fn an_invalid_number_is_refused() {
     for text in [
         "", "one", "%2B1", "+1", "1+", ".5", "5.", "01", "0x1", "1,0", "1_0", "NaN", "inf", "Infinity",
         "1e999", "true", "%221%22", "null", "[1]", "1%0A", "--1", "1e",
@@ -174,8 +173,8 @@ fn what_is_no_number_is_refused() {
 #[test]
 fn a_boolean_is_true_or_false() {
     let server = SERVER.get();
-    assert_eq!(ids(&asked(&server, "live", &json!({ "b": true }))), ["p1", "p2", "p4", "p5"]);
-    assert_eq!(ids(&asked(&server, "live", &json!({ "b": false }))), ["p3", "p6"]);
+    assert_eq!(ids(&query_by_url_and_body(&server, "live", &json!({ "b": true }))), ["p1", "p2", "p4", "p5"]);
+    assert_eq!(ids(&query_by_url_and_body(&server, "live", &json!({ "b": false }))), ["p3", "p6"]);
     for text in ["", "TRUE", "True", "1", "0", "yes", "null", "+true"] {
         assert_eq!(
             problem(&by_url("live", &format!("&params.b={text}"))),
@@ -190,34 +189,34 @@ fn a_boolean_is_true_or_false() {
 }
 
 #[test]
-fn a_default_stands_where_nothing_is_given_and_nowhere_else() {
+fn a_default_applies_only_to_an_absent_parameter() {
     let server = SERVER.get();
-    let plain = asked(&server, "listed", &json!({}));
+    let plain = query_by_url_and_body(&server, "listed", &json!({}));
     assert_eq!(ids(&plain), ["hundred"]);
-    assert_eq!(asked(&server, "listed", &json!({ "n": 100 })).body, plain.body);
-    assert_eq!(ids(&asked(&server, "listed", &json!({ "n": 2.5 }))), ["half"]);
+    assert_eq!(query_by_url_and_body(&server, "listed", &json!({ "n": 100 })).body, plain.body);
+    assert_eq!(ids(&query_by_url_and_body(&server, "listed", &json!({ "n": 2.5 }))), ["half"]);
     assert_eq!(problem(&by_url("listed", "&params.n=")), (400, "invalid_param".into()));
     assert_eq!(problem(&by_body("listed", r#"{"n":null}"#)), (400, "invalid_param".into()));
 }
 
-/// What of the posts these ids leave.
-fn but(ids: &[&'static str]) -> Vec<&'static str> {
+/// Returns the IDs of all posts except these.
+fn all_posts_except(ids: &[&'static str]) -> Vec<&'static str> {
     ["p1", "p2", "p3", "p4", "p5", "p6"].into_iter().filter(|id| !ids.contains(id)).collect()
 }
 
 #[test]
-fn a_clause_without_its_value_is_left_out_and_what_then_holds_nothing_too() {
+fn a_clause_without_its_value_is_removed_with_its_empty_parents() {
     let (none, a, b) = (json!({}), json!({ "a": "guides" }), json!({ "b": "kiel" }));
     let both = json!({ "a": "guides", "b": "kiel" });
     let guides = ["p1", "p3", "p4", "p6"];
     let expected: Vec<(&str, &Value, Vec<&str>)> = vec![
-        ("is", &none, but(&[])),
+        ("is", &none, all_posts_except(&[])),
         ("is", &a, guides.to_vec()),
         ("is", &b, vec!["p2"]),
         ("is", &both, vec![]),
-        ("ne", &none, but(&[])),
-        ("ne", &a, but(&guides)),
-        ("or", &none, but(&[])),
+        ("ne", &none, all_posts_except(&[])),
+        ("ne", &a, all_posts_except(&guides)),
+        ("or", &none, all_posts_except(&[])),
         ("or", &a, guides.to_vec()),
         ("or", &b, vec!["p2"]),
         ("or", &both, vec!["p1", "p2", "p3", "p4", "p6"]),
@@ -225,45 +224,45 @@ fn a_clause_without_its_value_is_left_out_and_what_then_holds_nothing_too() {
         ("or-fixed", &a, vec!["p1", "p2", "p3", "p4", "p6"]),
         ("or-and", &none, vec!["p3", "p6"]),
         ("or-and", &b, vec!["p2", "p3", "p6"]),
-        ("nor", &none, but(&[])),
-        ("nor", &a, but(&guides)),
+        ("nor", &none, all_posts_except(&[])),
+        ("nor", &a, all_posts_except(&guides)),
         ("nor", &both, vec!["p5"]),
-        ("not", &none, but(&[])),
-        ("not", &a, but(&guides)),
-        ("not-test", &none, but(&[])),
-        ("not-test", &a, but(&guides)),
-        ("not-or", &none, but(&[])),
-        ("not-or", &b, but(&["p2"])),
-        ("element-only", &none, but(&[])),
-        ("element-value", &none, but(&[])),
+        ("not", &none, all_posts_except(&[])),
+        ("not", &a, all_posts_except(&guides)),
+        ("not-test", &none, all_posts_except(&[])),
+        ("not-test", &a, all_posts_except(&guides)),
+        ("not-or", &none, all_posts_except(&[])),
+        ("not-or", &b, all_posts_except(&["p2"])),
+        ("element-only", &none, all_posts_except(&[])),
+        ("element-value", &none, all_posts_except(&[])),
         ("and", &none, vec!["p1", "p2", "p4", "p5"]),
         ("and", &a, vec!["p1", "p4"]),
     ];
     for (query, params, expected) in expected {
-        assert_eq!(ids(&asked(&SERVER.get(), query, params)), expected, "{query} {params}");
+        assert_eq!(ids(&query_by_url_and_body(&SERVER.get(), query, params)), expected, "{query} {params}");
     }
 }
 
 #[test]
-fn a_clause_within_an_element_is_left_out_by_itself() {
+fn a_clause_inside_an_element_match_is_removed_alone() {
     let server = SERVER.get();
-    let of = |query: &str, params: Value| ids(&asked(&server, query, &params));
-    assert_eq!(of("element", json!({})), ["p1"]);
-    assert_eq!(of("element", json!({ "a": "sock" })), ["p1"]);
-    assert_eq!(of("element", json!({ "a": "pack" })), [""; 0]);
-    assert_eq!(of("element-only", json!({ "a": "pack" })), ["p3"]);
-    assert_eq!(of("element-value", json!({ "a": "care" })), ["p1"]);
+    let find = |query: &str, params: Value| ids(&query_by_url_and_body(&server, query, &params));
+    assert_eq!(find("element", json!({})), ["p1"]);
+    assert_eq!(find("element", json!({ "a": "sock" })), ["p1"]);
+    assert_eq!(find("element", json!({ "a": "pack" })), [""; 0]);
+    assert_eq!(find("element-only", json!({ "a": "pack" })), ["p3"]);
+    assert_eq!(find("element-value", json!({ "a": "care" })), ["p1"]);
 }
 
 #[test]
-fn bounds_that_are_not_given_bound_nothing() {
+fn absent_bounds_do_not_restrict_the_result() {
     let server = SERVER.get();
-    let of = |params: Value| ids(&asked(&server, "between", &params));
-    assert_eq!(of(json!({})), but(&[]));
-    assert_eq!(of(json!({ "from": 2 })), ["p1", "p3", "p4"]);
-    // What has no rank counts as 0, as in the dialect.
-    assert_eq!(of(json!({ "to": 1 })), ["p2", "p5", "p6"]);
-    assert_eq!(of(json!({ "from": 1, "to": 2 })), ["p2", "p3", "p4"]);
-    assert_eq!(of(json!({ "from": -1, "to": -1 })), ["p6"]);
-    assert_eq!(of(json!({ "from": 3, "to": 2 })), [""; 0]);
+    let find = |params: Value| ids(&query_by_url_and_body(&server, "between", &params));
+    assert_eq!(find(json!({})), all_posts_except(&[]));
+    assert_eq!(find(json!({ "from": 2 })), ["p1", "p3", "p4"]);
+    // An item without a rank counts as 0, as in the condition dialect.
+    assert_eq!(find(json!({ "to": 1 })), ["p2", "p5", "p6"]);
+    assert_eq!(find(json!({ "from": 1, "to": 2 })), ["p2", "p3", "p4"]);
+    assert_eq!(find(json!({ "from": -1, "to": -1 })), ["p6"]);
+    assert_eq!(find(json!({ "from": 3, "to": 2 })), [""; 0]);
 }
