@@ -1,7 +1,10 @@
-//! How long a lone request waits on a real disk, over HTTP and at the log, beside a bare append of 4 KB with its sync.
+//! Latency of one durable event on a real disk, over HTTP and directly at the log, compared with a bare 4 KB
+//! append and fdatasync.
 //!
-//! `cargo bench --bench acknowledge [-- FOLDER]`: the folder is to be on the disk that is meant. They are done by turns, so that
-//! what else the disk does delays all of them; what is acknowledged once written is measured on its own.
+//! `cargo bench --bench acknowledge [-- DIRECTORY]`. Choose a directory on the disk to measure; the default
+//! is the system's directory for temporary files. The three take turns, so that other disk activity delays
+//! all of them equally. Acknowledgement after the write (without waiting for the sync) is measured
+//! separately.
 
 #[path = "bench/child.rs"]
 mod child;
@@ -20,10 +23,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax::clock::{SystemClock, instant, now_ms};
-use parallax::storage::disk::RealDisk;
-use parallax::visitors::log::{
-    self, Ack, Kind, Options, Outcome, Port, Record, Records, Request, WriterThread,
+use parallax::testing::clock::{SystemClock, instant, now_ms};
+use parallax::testing::storage::disk::RealDisk;
+use parallax::testing::visitors::log::{
+    self, Ack, LogClient, Options, Record, RecordKind, Records, Request, WriteOutcome, WriterThread,
 };
 
 use child::Child;
@@ -31,18 +34,18 @@ use compiled::compiled;
 use event::{DIGITS, event};
 use site::site;
 
-/// Acknowledgements that are measured; in test mode, which asks only whether it works, fewer.
-const TIMES: usize = 2_000;
-const TIMES_TESTED: usize = 20;
+/// Measured acknowledgements. Test mode only checks that the benchmark works, so it measures fewer.
+const REPETITIONS: usize = 2_000;
+const REPETITIONS_TESTED: usize = 20;
 
 fn main() {
-    let times = if std::env::args().any(|word| word == "--bench") { TIMES } else { TIMES_TESTED };
+    let times = if std::env::args().any(|word| word == "--bench") { REPETITIONS } else { REPETITIONS_TESTED };
     let named = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
-    let folder = tempfile::tempdir_in(named.map_or_else(std::env::temp_dir, PathBuf::from));
-    let folder = folder.expect("the folder is there");
-    let mut bare = Bare::new(&folder.path().join("bare"));
-    let mut served = Served::new(folder.path());
-    let mut log = Log::new(folder.path().join("disk"), Ack::Disk);
+    let dir = tempfile::tempdir_in(named.map_or_else(std::env::temp_dir, PathBuf::from));
+    let dir = dir.expect("the directory exists");
+    let mut bare = FileAppender::new(&dir.path().join("bare"));
+    let mut served = ServerConnection::new(dir.path());
+    let mut log = Log::new(dir.path().join("disk"), Ack::Disk);
     let mut took = [(); 3].map(|()| Vec::with_capacity(times));
     for _ in 0..times {
         took[0].push(timed(|| bare.append()));
@@ -54,13 +57,13 @@ fn main() {
     let floor = median(&mut took[0]);
     for (what, took) in ["append of 4 KB and fdatasync", "over HTTP", "at the log"].into_iter().zip(&mut took)
     {
-        say(what, took, floor);
+        print_quantiles(what, took, floor);
     }
-    // On its own, since its syncs come when nobody waits.
-    let mut log = Log::new(folder.path().join("written"), Ack::Written);
+    // Measured alone, because its syncs run between the acknowledgements and would delay the others.
+    let mut log = Log::new(dir.path().join("written"), Ack::Written);
     let mut took: Vec<_> = (0..times).map(|_| timed(|| log.send())).collect();
     log.stop(times as u64);
-    say("at the log, written only", &mut took, floor);
+    print_quantiles("at the log, written only", &mut took, floor);
 }
 
 fn timed(act: impl FnOnce()) -> Duration {
@@ -69,39 +72,39 @@ fn timed(act: impl FnOnce()) -> Duration {
     instant() - began
 }
 
-struct Bare(File);
+struct FileAppender(File);
 
-impl Bare {
+impl FileAppender {
     fn new(path: &Path) -> Self {
         Self(OpenOptions::new().create(true).append(true).open(path).expect("it opens"))
     }
 
     fn append(&mut self) {
-        self.0.write_all(&[7; 4096]).and_then(|()| self.0.sync_data()).expect("the disk is well");
+        self.0.write_all(&[7; 4096]).and_then(|()| self.0.sync_data()).expect("appended and synced");
     }
 }
 
-/// Parallax with one worker, and a connection to it.
-struct Served {
+/// A Parallax server with one worker, and a connection to it.
+struct ServerConnection {
     server: Child,
     stream: TcpStream,
     posted: usize,
     request: Vec<u8>,
-    answer: Vec<u8>,
+    response: Vec<u8>,
 }
 
-impl Served {
-    fn new(folder: &Path) -> Self {
-        let snapshots = folder.join("snapshots");
-        std::fs::create_dir(&snapshots).expect("a folder");
+impl ServerConnection {
+    fn new(dir: &Path) -> Self {
+        let snapshots = dir.join("snapshots");
+        std::fs::create_dir(&snapshots).expect("a directory");
         std::fs::write(snapshots.join("bench.snapshot"), compiled(&site(1), 1)).expect("written");
         let mut command = Command::new(env!("CARGO_BIN_EXE_parallax"));
         command.args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "1"]);
-        command.arg("--snapshots").arg(snapshots).arg("--data").arg(folder.join("served"));
+        command.arg("--snapshots").arg(snapshots).arg("--data").arg(dir.join("served"));
         let server = Child::start(&mut command, "serving");
         let stream = TcpStream::connect(server.address).expect("connected");
         stream.set_nodelay(true).expect("an option");
-        Self { server, stream, posted: 0, request: Vec::new(), answer: vec![0; 4096] }
+        Self { server, stream, posted: 0, request: Vec::new(), response: vec![0; 4096] }
     }
 
     /// Posts an event and reads its receipt.
@@ -120,13 +123,13 @@ impl Served {
         .expect("memory");
         self.stream.write_all(&self.request).expect("sent");
         let mut received = 0;
-        // Of a receipt for one event only the end is a brace that closes.
-        while !self.answer[..received].ends_with(END) {
-            let count = self.stream.read(&mut self.answer[received..]).expect("received");
-            assert!(count > 0, "it was closed");
+        // In the response for one event, the only closing brace is the last byte.
+        while !self.response[..received].ends_with(END) {
+            let count = self.stream.read(&mut self.response[received..]).expect("received");
+            assert!(count > 0, "the server closed the connection");
             received += count;
         }
-        assert!(self.answer.starts_with(b"HTTP/1.1 200 OK\r\n"), "{}", self.answer.escape_ascii());
+        assert!(self.response.starts_with(b"HTTP/1.1 200 OK\r\n"), "{}", self.response.escape_ascii());
     }
 
     fn stop(self, times: u64) {
@@ -136,7 +139,7 @@ impl Served {
 
 /// A log without a server.
 struct Log {
-    port: Port,
+    client: LogClient,
     thread: WriterThread,
     request: Request,
     sent: u128,
@@ -144,33 +147,33 @@ struct Log {
 }
 
 impl Log {
-    fn new(folder: PathBuf, ack: Ack) -> Self {
+    fn new(dir: PathBuf, ack: Ack) -> Self {
         let (options, clock) = (Options { ack, ..Options::default() }, Arc::new(SystemClock::new()));
         let follower = Box::new(|_: Records<'_>| ());
         let (queue, writer, _) =
-            log::open(&folder, options, Arc::new(RealDisk), clock, follower).expect("it opens");
+            log::open(&dir, options, Arc::new(RealDisk), clock, follower).expect("it opens");
         let worker = std::thread::current();
-        let port = queue.port(Arc::new(move || worker.unpark()));
+        let client = queue.client(Arc::new(move || worker.unpark()));
         let thread = WriterThread::spawn(queue, writer).expect("there is a thread");
         let (before, behind) = event();
         let payload = format!("{before}{:0DIGITS$}{behind}", 0);
-        Self { port, thread, request: Request::new(0), sent: 0, payload }
+        Self { client, thread, request: Request::new(0), sent: 0, payload }
     }
 
     fn send(&mut self) {
         self.sent += 1;
         let mut request = std::mem::take(&mut self.request);
         request.clear();
-        request.push(&record(self.sent, &self.payload)).expect("it is within all bounds");
-        self.port.send(request).expect("the queue takes it");
-        self.port.call_writer();
+        request.push(&record(self.sent, &self.payload)).expect("within all bounds");
+        self.client.send(request).expect("the queue takes it");
+        self.client.notify_writer();
         let completion = loop {
-            match self.port.take() {
+            match self.client.next_completion() {
                 Some(completion) => break completion,
                 None => std::thread::park(),
             }
         };
-        assert_ne!(completion.outcome, Outcome::DiskUnavailable);
+        assert_ne!(completion.outcome, WriteOutcome::DiskUnavailable);
         self.request = completion.request;
     }
 
@@ -182,7 +185,7 @@ impl Log {
 
 fn record(key: u128, payload: &str) -> Record<'_> {
     Record {
-        kind: Kind::Track,
+        kind: RecordKind::Track,
         bot: false,
         gpc: false,
         received_ms: now_ms(),
@@ -206,11 +209,11 @@ fn median(took: &mut [Duration]) -> Duration {
     took[took.len() / 2]
 }
 
-/// Quantiles, and the median beside that of the bare append.
-fn say(what: &str, took: &mut [Duration], floor: Duration) {
+/// Prints quantiles, and the ratio of the median to that of the bare append.
+fn print_quantiles(what: &str, took: &mut [Duration], floor: Duration) {
     let ratio = median(took).as_secs_f64() / floor.as_secs_f64();
     let at = |part: usize| took[took.len() * part / 1000].as_micros();
     let (p50, p99, p999) = (at(500), at(990), at(999));
     let text = format!("{what:30} p50 {p50:>5} us ({ratio:.2} x)   p99 {p99:>6} us   p99.9 {p999:>6} us\n");
-    std::io::stdout().write_all(text.as_bytes()).expect("somebody listens");
+    std::io::stdout().write_all(text.as_bytes()).expect("standard output is open");
 }

@@ -1,10 +1,11 @@
-//! What does deciding for a known visitor cost, and how fast are all known again?
+//! CPU time of deciding a page for a known visitor, and the time a restart needs to rebuild the profiles.
 //!
-//! `cargo bench --bench decided` writes a log of a million visitors, three events each, starts Parallax over it (one worker, on CPU
-//! 0), says how long it read, and then asks with `wrk` (on CPU 1) for the same page by turns decided and forced, each time for
-//! another visitor. `PARALLAX_VISITORS` says how many visitors. In test mode there are a few, asked once each.
+//! `cargo bench --bench decided` writes a log of a million visitors with three events each and starts
+//! Parallax on it, with one worker on CPU 0. It prints how long the replay took. Then `wrk` on CPU 1 requests
+//! the same page, by turns decided and forced, each time for another visitor. `PARALLAX_VISITORS` sets the
+//! number of visitors. Test mode uses 100 visitors and sends one request of each kind.
 
-#![expect(clippy::print_stdout, reason = "its table is what it is for")]
+#![expect(clippy::print_stdout, reason = "it prints its result")]
 
 #[path = "bench/child.rs"]
 mod child;
@@ -22,19 +23,19 @@ use std::time::Instant;
 
 use child::{Child, ask};
 use compiled::compiled;
-use load::{Load, compare, pinned, say};
-use parallax::clock::{SystemClock, now_ms};
-use parallax::storage::disk::RealDisk;
-use parallax::visitors::log::{
-    self, Ack, Kind, Options, Outcome, Port, Record, Records, Request, WriterThread,
+use load::{Load, compare, pinned, print_comparison};
+use parallax::testing::clock::{SystemClock, now_ms};
+use parallax::testing::storage::disk::RealDisk;
+use parallax::testing::visitors::log::{
+    self, Ack, LogClient, Options, Record, RecordKind, Records, Request, WriteOutcome, WriterThread,
 };
 use site::site;
 
 const VISITORS: usize = 1_000_000;
-const FEW: usize = 100;
-const EVENTS: usize = 3;
-/// Visitors of one request to the log.
-const TOGETHER: usize = 1_000;
+const VISITORS_TESTED: usize = 100;
+const EVENTS_PER_VISITOR: usize = 3;
+/// Visitors per request to the log.
+const VISITORS_PER_REQUEST: usize = 1_000;
 const HOUR_MS: i64 = 60 * 60 * 1000;
 const FORCED: &str = "&variants=hero:de,aside:b";
 const AGENT: &str = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:143.0) Gecko/20100101 Firefox/143.0";
@@ -46,26 +47,27 @@ const FORCE: Load = Load { script: Some(|_| script(FORCED)), ..DECIDE };
 fn main() {
     let words: Vec<String> = std::env::args().collect();
     let is_measured = words.iter().any(|word| word == "--bench");
-    let visitors = if is_measured { visitors() } else { FEW };
-    let (data, snapshots) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let visitors = if is_measured { visitors() } else { VISITORS_TESTED };
+    let (data, snapshots) =
+        (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
     std::fs::write(snapshots.path().join("bench.snapshot"), compiled(&site(100), 1)).expect("written");
-    write(data.path(), visitors);
+    write_log(data.path(), visitors);
     let began = Instant::now();
     let server = serve(data.path(), snapshots.path(), is_measured);
-    let (events, took) = (visitors * EVENTS, began.elapsed());
+    let (events, took) = (visitors * EVENTS_PER_VISITOR, began.elapsed());
     assert_eq!(server.metric("parallax_visitors"), visitors as u64);
     let decided = page(&server, 7, "");
-    assert_eq!(shown(&decided), "aside:b,hero:de");
+    assert_eq!(selected_variants(&decided), "aside:b,hero:de");
     let forced = page(&server, 7, FORCED);
-    assert_eq!(shown(&forced), "aside:b,hero:de");
+    assert_eq!(selected_variants(&forced), "aside:b,hero:de");
     if is_measured {
         println!(
-            "{events} events of {visitors} visitors were read in {:.1} s with the start",
+            "replayed {events} events of {visitors} visitors in {:.1} s, startup included",
             took.as_secs_f64()
         );
-        println!("{} MiB are resident", server.metric("process_resident_memory_bytes") >> 20);
+        println!("{} MiB resident", server.metric("process_resident_memory_bytes") >> 20);
         let (costs, _) = compare([(&DECIDE, &server), (&FORCE, &server)]);
-        say("GET of a page for a known visitor", decided.len(), ["decided", "forced"], &costs);
+        print_comparison("GET of a page for a known visitor", decided.len(), ["decided", "forced"], &costs);
     }
 }
 
@@ -73,7 +75,8 @@ fn visitors() -> usize {
     std::env::var("PARALLAX_VISITORS").map_or(VISITORS, |text| text.parse().expect("a number of visitors"))
 }
 
-/// GETs of the page for one visitor after the other; the arms of the experiment differ, of one page in the same bytes.
+/// Returns a wrk script that requests the page for one visitor after the other. The visitors differ only in
+/// the arm of the experiment; all visitors of one arm get the same bytes.
 fn script(more: &str) -> String {
     let visitors = visitors();
     format!(
@@ -87,7 +90,7 @@ fn script(more: &str) -> String {
     )
 }
 
-/// Without the number of its visitor.
+/// Returns the request target without the visitor's number at its end.
 fn target(more: &str) -> String {
     format!(
         "/v1/resolve?trackingId=track_bench&route=/page-7&country=SE{more}&anonId=0c9a4e6b-4ed6-4b63-visitor-"
@@ -99,8 +102,8 @@ fn page(server: &Child, visitor: usize, more: &str) -> Vec<u8> {
     ask(server.address, format!("GET {}{visitor} HTTP/1.1\r\n{fields}", target(more)).as_bytes(), b"")
 }
 
-/// The variants that the answer says it shows, but for those of the experiment.
-fn shown(answer: &[u8]) -> String {
+/// Returns the variants in the response's `X-Variants`, without those of the experiment.
+fn selected_variants(answer: &[u8]) -> String {
     let text = String::from_utf8_lossy(answer);
     let variants =
         text.split("X-Variants: ").nth(1).and_then(|rest| rest.split('\r').next()).expect("a header");
@@ -116,22 +119,22 @@ fn serve(data: &Path, snapshots: &Path, is_pinned: bool) -> Child {
     Child::start(&mut command, "serving")
 }
 
-/// A log in which each visitor sees two pages and says a trait.
-fn write(folder: &Path, visitors: usize) {
+/// Writes a log in which each visitor views two pages and sets a trait.
+fn write_log(dir: &Path, visitors: usize) {
     let options = Options { ack: Ack::Written, ..Options::default() };
     let (clock, nobody) = (Arc::new(SystemClock::new()), Box::new(|_: Records<'_>| ()));
-    let (queue, writer, _) = log::open(folder, options, Arc::new(RealDisk), clock, nobody).expect("it opens");
+    let (queue, writer, _) = log::open(dir, options, Arc::new(RealDisk), clock, nobody).expect("it opens");
     let worker = std::thread::current();
-    let port = queue.port(Arc::new(move || worker.unpark()));
+    let port = queue.client(Arc::new(move || worker.unpark()));
     let thread = WriterThread::spawn(queue, writer).expect("there is a thread");
-    for first in (0..visitors).step_by(TOGETHER) {
+    for first in (0..visitors).step_by(VISITORS_PER_REQUEST) {
         let mut request = Request::new(0);
-        for visitor in first..(first + TOGETHER).min(visitors) {
+        for visitor in first..(first + VISITORS_PER_REQUEST).min(visitors) {
             push(&mut request, visitor);
         }
         send(&port, request);
     }
-    assert_eq!(thread.stop().expect("no panic").durable_seq, (visitors * EVENTS) as u64);
+    assert_eq!(thread.stop().expect("no panic").durable_seq, (visitors * EVENTS_PER_VISITOR) as u64);
 }
 
 fn push(request: &mut Request, visitor: usize) {
@@ -144,7 +147,7 @@ fn push(request: &mut Request, visitor: usize) {
         visitor % 40
     );
     let page = Record {
-        kind: Kind::Page,
+        kind: RecordKind::Page,
         bot: false,
         gpc: false,
         received_ms: now,
@@ -162,20 +165,21 @@ fn push(request: &mut Request, visitor: usize) {
         payload: seen,
     };
     let other = Record { path: Some(&path), timestamp_ms: now - HOUR_MS, ..page };
-    let identify = Record { kind: Kind::Identify, path: None, timestamp_ms: now, payload: &said, ..page };
+    let identify =
+        Record { kind: RecordKind::Identify, path: None, timestamp_ms: now, payload: &said, ..page };
     for record in [page, other, identify] {
-        request.push(&record).expect("it is within all bounds");
+        request.push(&record).expect("within all bounds");
     }
 }
 
-fn send(port: &Port, request: Request) {
+fn send(port: &LogClient, request: Request) {
     port.send(request).expect("the queue takes it");
-    port.call_writer();
+    port.notify_writer();
     let completion = loop {
-        match port.take() {
+        match port.next_completion() {
             Some(completion) => break completion,
             None => std::thread::park(),
         }
     };
-    assert_eq!(completion.outcome, Outcome::Written);
+    assert_eq!(completion.outcome, WriteOutcome::Written);
 }

@@ -1,16 +1,17 @@
-//! From a record to the profile that it changes: what the log's writer does for each event before it acknowledges.
+//! The fold: from a record to the changed profile. The log writer does this for each event before
+//! acknowledging it.
 
 #[path = "bench/folding.rs"]
 mod folding;
 
 use divan::{AllocProfiler, Bencher, black_box};
-use folding::{Folding, SECRET, record};
-use parallax::visitors::Counted;
-use parallax::visitors::apply::{Applier, Keys};
-use parallax::visitors::log::Kind;
-use parallax::visitors::log::bloom::Whose;
-use parallax::visitors::profile::profile::Profile;
-use parallax::visitors::store::table::Table;
+use folding::{FoldBench, SECRET, record};
+use parallax::testing::visitors::apply::{KeyHasher, ProfileUpdater};
+use parallax::testing::visitors::log::RecordKind;
+use parallax::testing::visitors::log::bloom::IdKind;
+use parallax::testing::visitors::profile::FoldCounts;
+use parallax::testing::visitors::profile::profile::Profile;
+use parallax::testing::visitors::store::table::Table;
 
 #[global_allocator]
 static ALLOCATOR: AllocProfiler = AllocProfiler::system();
@@ -19,34 +20,35 @@ fn main() {
     divan::main();
 }
 
-/// One event of a visitor who has seen three pages and done two things; the visitors take turns.
-#[divan::bench(args = [Kind::Page, Kind::Track])]
-fn fold(bencher: Bencher, kind: Kind) {
-    let mut folding = Folding::new();
+/// Folds one event of a visitor with three viewed pages and two other events. The visitors take turns.
+#[divan::bench(args = [RecordKind::Page, RecordKind::Track])]
+fn fold(bencher: Bencher, kind: RecordKind) {
+    let mut folding = FoldBench::new();
     let before = folding.number;
     bencher.bench_local(|| folding.fold(kind, folding.number));
-    let Folding { ids, table, counted, number, .. } = folding;
-    let keys = Keys::new(SECRET);
+    let FoldBench { ids, table, counted, number, .. } = folding;
+    let keys = KeyHasher::new(SECRET);
     let recorded = |id: &String| {
-        let profile = Profile::read(table.get(keys.of("acme", Whose::Anon, id))?)?;
+        let profile = Profile::decode(table.get(keys.key("acme", IdKind::Anon, id))?)?;
         Some(profile.page_views() + profile.events())
     };
     assert_eq!(ids.iter().filter_map(recorded).sum::<u64>(), number as u64);
-    assert!(number > before && counted == Counted::default());
+    assert!(number > before && counted == FoldCounts::default());
 }
 
-/// What a request looks up in a profile.
+/// Reads from a profile the values that a request needs.
 #[divan::bench]
 fn read(bencher: Bencher) {
-    let (mut table, mut applier, mut counted) = (Table::new(), Applier::new(SECRET), Counted::default());
+    let (mut table, mut applier, mut counted) =
+        (Table::new(), ProfileUpdater::new(SECRET), FoldCounts::default());
     for number in 0..12_usize {
-        let kind = if number.is_multiple_of(2) { Kind::Page } else { Kind::Track };
+        let kind = if number.is_multiple_of(2) { RecordKind::Page } else { RecordKind::Track };
         applier.apply(&mut table, &record(kind, "v", number), u64::MAX, &mut counted);
     }
-    let value = table.get(Keys::new(SECRET).of("acme", Whose::Anon, "v")).expect("a profile");
+    let value = table.get(KeyHasher::new(SECRET).key("acme", IdKind::Anon, "v")).expect("a profile");
     bencher.bench_local(|| {
-        let profile = Profile::read(black_box(value)).expect("a profile");
-        let pricing = profile.page("/pricing").expect("a page");
+        let profile = Profile::decode(black_box(value)).expect("a profile");
+        let pricing = profile.page_history("/pricing").expect("a page");
         assert_eq!((profile.page_views(), pricing.count), (6, 2));
     });
 }

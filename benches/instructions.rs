@@ -1,14 +1,16 @@
-//! How many user-space instructions does an answer take, from request bytes to response bytes; an event, from body to record; a
-//! record, until its profile is changed?
+//! User-space instructions of a response (from request bytes to response bytes), of an event (from body to
+//! record) and of a record (until its profile is changed).
 //!
-//! `cargo bench --bench instructions` runs each case under `valgrind --tool=callgrind` with two
-//! counts of repetitions; the difference is the case alone. It does not depend on the machine's
-//! mood. The copy of the body is part of the figures; it is counted alone, too. In test mode each case is done once.
+//! `cargo bench --bench instructions` runs each case under `valgrind --tool=callgrind` with two counts of
+//! repetitions. The difference is the cost of the case alone, and it does not depend on the load of the
+//! machine. The figures include the copy of the body, which also has a case of its own. Test mode runs each
+//! case once.
 //!
-//! `cargo bench --profile gate --bench instructions -- --gate` compares the figures with those of `benches/instructions.txt` and
-//! fails where one is more than 3 % greater; `--write` in place of `--gate` writes them anew.
+//! `cargo bench --profile gate --bench instructions -- --gate` compares the figures with
+//! `benches/instructions.txt` and fails if one is more than 3 % greater. `--write` instead of `--gate` writes
+//! that file.
 
-#![expect(clippy::print_stdout, reason = "its table is what it is for")]
+#![expect(clippy::print_stdout, reason = "it prints its result")]
 
 #[path = "bench/baseline.rs"]
 mod baseline;
@@ -34,28 +36,28 @@ use std::process::{Command, ExitCode};
 use cases::cases;
 use compiled::compiled;
 use content::site_with_content;
-use decoding::{Decoding, EVENT};
-use folding::{Folding, SECRET, record};
-use parallax::visitors::Counted;
-use parallax::visitors::apply::Applier;
-use parallax::visitors::live::Live;
-use parallax::visitors::log::{Kind, Record};
-use parallax::visitors::lookup::Lookup;
-use parallax::visitors::store::table::Table;
-use served::{Case, Served};
+use decoding::{DecodeBench, EVENT};
+use folding::{FoldBench, SECRET, record};
+use parallax::testing::visitors::apply::ProfileUpdater;
+use parallax::testing::visitors::live::ProfileTable;
+use parallax::testing::visitors::log::{Record, RecordKind};
+use parallax::testing::visitors::lookup::ProfileReader;
+use parallax::testing::visitors::profile::FoldCounts;
+use parallax::testing::visitors::store::table::Table;
+use served::{Case, TestHandler};
 
-const FEW: usize = 1_000;
-const MANY: usize = 3_000;
+const REPETITIONS_LOW: usize = 1_000;
+const REPETITIONS_HIGH: usize = 3_000;
 const DECIDED: &str = "resolve_decided";
-/// The same, for a visitor with a history.
+/// The same request, for a visitor with a history.
 const KNOWN: &str = "resolve_known";
-/// The copy of its answer alone, which no answer can do without.
+/// The copy of that response alone, which every response needs.
 const COPY: &str = "copy";
-/// As its request names the visitor.
+/// Anonymous ID of the visitor in the requests.
 const VISITOR: &str = "0c9a4e6b-visitor";
-/// Bytes of a piece of that copy: an answer is copied by pieces, and of a larger one valgrind counts an instruction for each byte, as
-/// the C library moves it by `rep movsb`.
-const COPIED: usize = 1024;
+/// Bytes per copy. The server copies a response in pieces, too. For larger copies the C library uses
+/// `rep movsb`, which valgrind counts as one instruction per byte.
+const COPY_CHUNK_BYTES: usize = 1024;
 /// From a body to its record.
 const DECODE: &str = "decode";
 /// From a page view with a campaign to its profile, which has a touch.
@@ -76,7 +78,7 @@ fn main() -> ExitCode {
             if has("--write") {
                 baseline::write(&counted);
             } else if has("--gate") {
-                return baseline::hold(&counted);
+                return baseline::compare(&counted);
             }
         }
         _ => {
@@ -91,51 +93,53 @@ fn names() -> Vec<&'static str> {
     cases().iter().map(|case| case.name).chain([KNOWN, COPY, DECODE, FOLD_PAGE, FOLD_TRACK]).collect()
 }
 
-/// A request of this name, and a desk to answer it.
-fn asked(snapshot: &[u8], name: &str) -> (Case, Served) {
+/// Returns the case of this name, and a handler for its request. Asserts the response.
+fn prepare(snapshot: &[u8], name: &str) -> (Case, TestHandler) {
     let (name, visitors) = match name {
-        KNOWN => (DECIDED, Some(known())),
+        KNOWN => (DECIDED, Some(known_visitor())),
         name => (name, None),
     };
     let case = cases().into_iter().find(|case| case.name == name).expect("a case of this name");
-    let mut served = Served::new(snapshot, visitors);
+    let mut served = TestHandler::new(snapshot, visitors);
     case.assert(served.answer(&case.request));
     (case, served)
 }
 
-/// The visitor of the cases, who has seen three pages and done two things.
-fn known() -> Lookup {
-    let (mut table, mut applier, mut counted) = (Table::new(), Applier::new(SECRET), Counted::default());
+/// Returns a reader of a table that has the visitor of the cases, with three viewed pages and two other
+/// events.
+fn known_visitor() -> ProfileReader {
+    let (mut table, mut applier, mut counted) =
+        (Table::new(), ProfileUpdater::new(SECRET), FoldCounts::default());
     for number in 0..12_usize {
-        let kind = if number.is_multiple_of(2) { Kind::Page } else { Kind::Track };
+        let kind = if number.is_multiple_of(2) { RecordKind::Page } else { RecordKind::Track };
         let record = Record { site: Some("bench"), ..record(kind, VISITOR, number) };
         applier.apply(&mut table, &record, u64::MAX, &mut counted);
     }
-    let mut lookup = Live::standing(table, SECRET, u64::MAX).1.lookup();
-    assert!(lookup.pin().anonymous("bench", VISITOR).is_some());
+    let mut lookup = ProfileTable::from_table(table, SECRET, u64::MAX).1.reader();
+    assert!(lookup.pin().by_anon_id("bench", VISITOR).is_some());
     lookup
 }
 
 fn repeat(snapshot: &[u8], name: &str, count: usize) {
     match name {
         DECODE => {
-            let mut decoding = Decoding::new(EVENT.to_owned());
+            let mut decoding = DecodeBench::new(EVENT.to_owned());
             (0..count).for_each(|_| assert_eq!(decoding.decode(), (1, EVENT.len())));
         }
-        FOLD_PAGE => fold(Kind::Page, count),
-        FOLD_TRACK => fold(Kind::Track, count),
+        FOLD_PAGE => fold(RecordKind::Page, count),
+        FOLD_TRACK => fold(RecordKind::Track, count),
         COPY => {
-            let (case, mut served) = asked(snapshot, DECIDED);
+            let (case, mut served) = prepare(snapshot, DECIDED);
             let answer = served.answer(&case.request).to_vec();
             let mut out = Vec::with_capacity(answer.len());
             for _ in 0..count {
                 out.clear();
-                black_box(&answer).chunks(COPIED).for_each(|piece| out.extend_from_slice(piece));
+                black_box(&answer).chunks(COPY_CHUNK_BYTES).for_each(|piece| out.extend_from_slice(piece));
                 black_box(&out);
             }
         }
         name => {
-            let (case, mut served) = asked(snapshot, name);
+            let (case, mut served) = prepare(snapshot, name);
             for _ in 0..count {
                 black_box(served.answer(black_box(&case.request)).len());
             }
@@ -143,20 +147,21 @@ fn repeat(snapshot: &[u8], name: &str, count: usize) {
     }
 }
 
-fn fold(kind: Kind, count: usize) {
-    let mut folding = Folding::new();
+fn fold(kind: RecordKind, count: usize) {
+    let mut folding = FoldBench::new();
     (0..count).for_each(|_| folding.fold(kind, folding.number));
-    assert_eq!(folding.counted, Counted::default());
+    assert_eq!(folding.counted, FoldCounts::default());
 }
 
 fn count_all() -> Vec<(&'static str, u64)> {
-    let folder = tempfile::tempdir().expect("a folder");
-    let snapshot = folder.path().join("bench.snapshot");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let snapshot = dir.path().join("bench.snapshot");
     std::fs::write(&snapshot, compiled(&site_with_content(), 1)).expect("written");
     println!("{:<24} {:>12}", "case", "instructions");
     let count = |name| {
-        let [few, many] = [FEW, MANY].map(|count| instructions(&snapshot, name, count));
-        let each = (many - few) / (MANY - FEW) as u64;
+        let [few, many] =
+            [REPETITIONS_LOW, REPETITIONS_HIGH].map(|count| instructions(&snapshot, name, count));
+        let each = (many - few) / (REPETITIONS_HIGH - REPETITIONS_LOW) as u64;
         println!("{name:<24} {each:>12}");
         (name, each)
     };
@@ -164,9 +169,9 @@ fn count_all() -> Vec<(&'static str, u64)> {
 }
 
 fn instructions(snapshot: &Path, name: &str, count: usize) -> u64 {
-    let itself = std::env::current_exe().expect("a program knows itself");
+    let itself = std::env::current_exe().expect("the path of this program");
     let run = Command::new("valgrind")
-        // An environment of other bytes moves the stack, and some copies go by where they begin.
+        // An environment of another size moves the stack, and some copies choose their method by alignment.
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])

@@ -1,6 +1,6 @@
-//! How long does a content query take over 100,000 items, from request bytes to response bytes, at its worst?
+//! Worst-case time of content queries over 100,000 items, from request bytes to response bytes.
 //!
-//! `cargo bench --bench queries`. Each benchmark asserts its answer first.
+//! `cargo bench --bench queries`. Each benchmark asserts its response first.
 
 #[path = "bench/compiled.rs"]
 mod compiled;
@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use compiled::compiled;
 use divan::Bencher;
 use serde_json::{Value, json};
-use served::{Case, Served};
+use served::{Case, TestHandler};
 
 const ITEMS: u32 = 100_000;
 
@@ -25,30 +25,30 @@ fn main() {
 #[divan::bench(args = cases().map(|case| case.name))]
 fn answer(bencher: Bencher, name: &str) {
     let case = cases().into_iter().find(|case| case.name == name).expect("a case of this name");
-    measure(bencher, &case, &mut Served::new(&SNAPSHOT, None));
+    measure(bencher, &case, &mut TestHandler::new(&SNAPSHOT, None));
 }
 
-/// The last page, by the cursor of the one before.
+/// The last page of a list, requested with the cursor of the page before.
 #[divan::bench]
 fn deep_cursor(bencher: Bencher) {
-    let mut served = Served::new(&SNAPSHOT, None);
+    let mut served = TestHandler::new(&SNAPSHOT, None);
     let mut cursor = String::new();
     for _ in 1..ITEMS / 100 {
-        let page = page_behind(&cursor);
+        let page = page_after(&cursor);
         page.assert(served.answer(&page.request));
         let answer = String::from_utf8_lossy(&served.out);
         cursor = answer.rsplit('"').nth(1).expect("a cursor").to_owned();
     }
-    let last = Case { contains: "\"total\":100000,\"nextCursor\":null}", ..page_behind(&cursor) };
+    let last = Case { contains: "\"total\":100000,\"nextCursor\":null}", ..page_after(&cursor) };
     measure(bencher, &last, &mut served);
 }
 
-fn page_behind(cursor: &str) -> Case {
+fn page_after(cursor: &str) -> Case {
     let target = format!("/v1/query?site=bench&query=all&limit=100&cursor={cursor}");
     Case::new("deep_cursor", &target, "", "\"total\":100000,\"nextCursor\":")
 }
 
-fn measure(bencher: Bencher, case: &Case, served: &mut Served) {
+fn measure(bencher: Bencher, case: &Case, served: &mut TestHandler) {
     case.assert(served.answer(&case.request));
     bencher.bench_local(|| served.answer(divan::black_box(&case.request)).len());
 }
@@ -87,7 +87,7 @@ fn site() -> Vec<(String, Value)> {
         .to_vec()
 }
 
-/// Each number once, far from the item's place; ten groups.
+/// Returns an item. Each number occurs once, far from the item's index. The items form ten groups.
 fn item(at: u32) -> Value {
     let number = u64::from(at) * 7_919 % u64::from(ITEMS);
     json!({ "id": at.to_string(), "type": "t", "fields": { "n": number, "t": format!("t{at}"), "g": number % 10 } })

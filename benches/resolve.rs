@@ -1,6 +1,6 @@
-//! How long does an answer take, from request bytes to response bytes, without the kernel?
+//! Time of a response from request bytes to response bytes, without the kernel.
 //!
-//! `cargo bench --bench resolve`. Each benchmark asserts its answer first.
+//! `cargo bench --bench resolve`. Each benchmark asserts its response first.
 
 #[path = "bench/cases.rs"]
 mod cases;
@@ -17,7 +17,7 @@ use cases::cases;
 use compiled::compiled;
 use content::site_with_content;
 use divan::Bencher;
-use served::Served;
+use served::TestHandler;
 
 fn main() {
     divan::main();
@@ -26,7 +26,7 @@ fn main() {
 #[divan::bench(args = cases().map(|case| case.name))]
 fn answer(bencher: Bencher, name: &str) {
     let case = cases().into_iter().find(|case| case.name == name).expect("a case of this name");
-    let mut served = Served::new(&compiled(&site_with_content(), 1), None);
+    let mut served = TestHandler::new(&compiled(&site_with_content(), 1), None);
     case.assert(served.answer(&case.request));
     bencher.bench_local(move || served.answer(divan::black_box(&case.request)).len());
 }

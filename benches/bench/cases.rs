@@ -1,4 +1,4 @@
-//! The requests of the benchmarks, to the site of the goals with its content.
+//! The requests of the benchmarks, to the benchmark site with its content.
 
 use crate::served::Case;
 
@@ -10,7 +10,7 @@ const BROWSER: &str = "User-Agent: Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:
 const INDEXED: &str = "/v1/query?trackingId=track_bench&query=by-topic&params.topic=topic-7";
 const SCANNED: &str = "/v1/query?trackingId=track_bench&query=not-under&params.price=1008";
 
-/// The requests of the benchmarks.
+/// Returns the requests of the benchmarks, with the expected responses.
 pub fn cases() -> [Case; 8] {
     let gzip = "Accept-Encoding: gzip\r\n";
     [

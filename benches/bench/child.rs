@@ -1,23 +1,23 @@
-//! A server process, from the line that says its address until the end of its value.
+//! A server as a child process, for the lifetime of a value.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{ChildStderr, Command, Stdio};
 
-/// A server process; it is killed with its value.
+/// A server process. Dropping it kills the process.
 pub struct Child {
     pub process: std::process::Child,
     pub address: SocketAddr,
-    /// What it logged up to its address.
+    /// Log lines up to the one with the address.
     said: String,
-    /// What it logs beside that is a few lines, which a pipe holds.
+    /// The open pipe. The later log is a few lines, which fit into the pipe's buffer.
     _log: BufReader<ChildStderr>,
 }
 
 impl Child {
-    /// `command` logs its address on a line with `marker`.
+    /// Starts `command`, which logs its address on a line with `marker`.
     pub fn start(command: &mut Command, marker: &str) -> Self {
-        let mut process = command.stderr(Stdio::piped()).spawn().expect("its program is there");
+        let mut process = command.stderr(Stdio::piped()).spawn().expect("the program exists");
         let mut log = BufReader::new(process.stderr.take().expect("a pipe"));
         let mut said = String::new();
         let lines = log.by_ref().lines().map_while(Result::ok);
@@ -26,9 +26,9 @@ impl Child {
         Self { process, address, said, _log: log }
     }
 
-    /// What Parallax counts under `name`, a metric without labels.
+    /// Returns the value of the metric `name` of Parallax, which has no labels.
     pub fn metric(&self, name: &str) -> u64 {
-        let operator = self.said.split("operator's address").nth(1).and_then(address).expect("an address");
+        let operator = self.said.split("admin address").nth(1).and_then(address).expect("an address");
         let answer = ask(operator, format!("GET /metrics HTTP/1.1\r\nHost: {operator}\r\n").as_bytes(), b"");
         let text = String::from_utf8(answer).expect("UTF-8");
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
@@ -43,7 +43,7 @@ impl Drop for Child {
     }
 }
 
-/// The answer to a request, given as head without its empty line and body, on a connection of its own.
+/// Sends a request on a new connection and returns the response. `head` has no empty line at its end.
 pub fn ask(address: SocketAddr, head: &[u8], body: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).expect("connected");
     stream.write_all(&[head, b"Connection: close\r\n\r\n", body].concat()).expect("sent");
@@ -53,7 +53,7 @@ pub fn ask(address: SocketAddr, head: &[u8], body: &[u8]) -> Vec<u8> {
     answer
 }
 
-/// Behind the first `http://` of `text`.
+/// Returns the address after the first `http://` of `text`.
 fn address(text: &str) -> Option<SocketAddr> {
     text.split("http://").nth(1)?.split([' ', '"', '\n']).next()?.parse().ok()
 }

@@ -1,20 +1,20 @@
-//! A collection for the site of the goals: twelve items make about as long an answer as one of its pages.
+//! A collection for the benchmark site. A response with twelve items is about as long as one of its pages.
 
 use serde_json::{Value, json};
 
-use crate::site::{Words, site};
+use crate::site::{WordSequence, site};
 
 const TOPICS: u32 = 85;
 const ITEMS: u32 = 12 * TOPICS;
 
-/// The site of the goals with 100 pages, and 1,020 items of about 700 bytes that two queries ask: one whose answers are known
-/// ahead, and one that looks at every item.
+/// Returns the benchmark site with 100 pages, 1,020 items of about 700 bytes, and two queries over them. One
+/// query has precomputed results, the other scans every item.
 pub fn site_with_content() -> Vec<(String, Value)> {
     let topics: Vec<String> = (0..TOPICS).map(|topic| format!("topic-{topic}")).collect();
     let queries = json!({
         "by-topic": { "collection": "articles", "params": { "topic": { "type": "string", "enum": topics } },
             "where": { "topic": { "$param": "topic" } }, "orderBy": ["-price"], "limit": 12 },
-        // No range: what has no number is not under anything either.
+        // `$not $lt` is no range: an item without a number is not under anything either.
         "not-under": { "collection": "articles", "params": { "price": { "type": "number" } },
             "where": { "price": { "$not": { "$lt": { "$param": "price" } } } }, "orderBy": ["-price"], "limit": 12 },
     });
@@ -25,9 +25,9 @@ pub fn site_with_content() -> Vec<(String, Value)> {
     files
 }
 
-/// The number spreads the prices: 0, 7, 14, ..., each once.
+/// Returns an item. The number spreads the prices: 0, 7, 14, ..., each once.
 fn item(number: u32) -> Value {
-    let mut words = Words(number + 1);
+    let mut words = WordSequence(number + 1);
     let topic = format!("topic-{}", number % TOPICS);
     let fields = json!({ "title": words.text(6), "slug": format!("article-{number}"), "topic": topic,
         "price": number * 7 % ITEMS, "image": { "src": format!("/images/{number}.avif"), "width": 1280, "height": 720 },

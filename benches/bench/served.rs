@@ -1,70 +1,70 @@
-//! A desk that serves one snapshot, and the requests that are put to it.
+//! A handler that serves one snapshot, and its test requests.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use parallax::api::{Desk, Settings};
-use parallax::http::request::{Arrival, Parsed, Surface, parse};
-use parallax::resolve::user_agent::Agents;
-use parallax::site::catalog::catalog::Current;
-use parallax::site::catalog::directory::Shelf;
-use parallax::site::snapshot::open::Budget;
-use parallax::visitors::lookup::Lookup;
+use parallax::testing::api::{Handler, Settings};
+use parallax::testing::http::request::{ParseOutcome, RequestMeta, Surface, parse};
+use parallax::testing::resolve::user_agent::UserAgentParser;
+use parallax::testing::site::catalog::catalog::CurrentCatalog;
+use parallax::testing::site::catalog::directory::SnapshotDirectory;
+use parallax::testing::site::snapshot::open::SnapshotBudget;
+use parallax::testing::visitors::lookup::ProfileReader;
 use tempfile::TempDir;
 
-/// A desk that serves one snapshot.
-pub struct Served {
-    pub desk: Desk,
+/// A handler that serves one snapshot.
+pub struct TestHandler {
+    pub desk: Handler,
     pub out: Vec<u8>,
-    arrival: Arrival,
+    arrival: RequestMeta,
     _folder: TempDir,
 }
 
-impl Served {
-    /// Serves `snapshot`, and knows these visitors.
-    pub fn new(snapshot: &[u8], visitors: Option<Lookup>) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        std::fs::write(folder.path().join("bench.snapshot"), snapshot).expect("written");
-        let current = Current::default();
-        let mut shelf = Shelf::new(Budget::new(u64::MAX));
-        shelf.scan(folder.path(), &HashSet::new(), &current).expect("scanned");
+impl TestHandler {
+    /// Serves `snapshot`, with these visitor profiles.
+    pub fn new(snapshot: &[u8], visitors: Option<ProfileReader>) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        std::fs::write(dir.path().join("bench.snapshot"), snapshot).expect("written");
+        let current = CurrentCatalog::default();
+        let mut shelf = SnapshotDirectory::new(SnapshotBudget::new(u64::MAX));
+        shelf.scan(dir.path(), &HashSet::new(), &current).expect("scanned");
         let settings = Settings::default();
-        let desk = Desk::new(settings, &current, Arc::new(Agents::new()));
+        let desk = Handler::new(settings, &current, Arc::new(UserAgentParser::new()));
         let desk = match visitors {
-            Some(visitors) => desk.knowing(visitors),
+            Some(visitors) => desk.with_profiles(visitors),
             None => desk,
         };
-        let arrival = Arrival {
+        let arrival = RequestMeta {
             peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
             surface: Surface::Public,
-            at: parallax::clock::instant(),
+            received_at: parallax::testing::clock::instant(),
         };
-        Self { desk, out: Vec::with_capacity(64 * 1024), arrival, _folder: folder }
+        Self { desk, out: Vec::with_capacity(64 * 1024), arrival, _folder: dir }
     }
 
-    /// From request bytes to response bytes.
+    /// Parses the request bytes and returns the response bytes.
     pub fn answer(&mut self, request: &[u8]) -> &[u8] {
         self.out.clear();
         match parse(request, None) {
-            Parsed::Whole(request, _) => self.desk.answer(&request, &self.arrival, &mut self.out),
+            ParseOutcome::Complete(request, _) => self.desk.handle(&request, &self.arrival, &mut self.out),
             other => panic!("{other:?}"),
         };
         &self.out
     }
 }
 
-/// A request as a server sends it for its visitor, and what its answer must begin with and contain.
+/// A request as a server sends it for its visitor, with the expected start and content of the response.
 pub struct Case {
     pub name: &'static str,
     pub request: Vec<u8>,
-    /// Code and reason.
+    /// Status code and reason.
     pub status: &'static str,
     pub contains: &'static str,
 }
 
 impl Case {
-    /// A GET, answered by 200.
+    /// Creates a GET with the expected status 200.
     pub fn new(name: &'static str, target: &str, fields: &str, contains: &'static str) -> Self {
         let request = format!("GET {target} HTTP/1.1\r\nHost: edge.example\r\nAccept: */*\r\n{fields}\r\n");
         Self { name, request: request.into_bytes(), status: "200 OK", contains }

@@ -1,11 +1,12 @@
-//! A site of the size that the goals speak of.
+//! The benchmark site, of the size in the performance goals.
 //!
-//! Each page is 8 KB of layout with three personalized zones; ten audiences, of which its rules ask
-//! five: one by a regular expression, two for what is known of the visitor; two zones move together in an experiment.
+//! Each page has 8 KB of layout with three personalized zones. The site has ten audiences, and the rules of a
+//! page use four of them: one by a regular expression, one by a trait of the visitor, one by device and one
+//! by country. Two zones share an experiment.
 
 use serde_json::{Value, json};
 
-/// The site of the goals, with `routes` pages of the same kind.
+/// Returns the benchmark site with `routes` pages of the same kind.
 pub fn site(routes: usize) -> Vec<(String, Value)> {
     let mut audiences = json!({
         "german": { "when": { "locale": { "$regex": "^de(-|$)" } } },
@@ -24,10 +25,11 @@ pub fn site(routes: usize) -> Vec<(String, Value)> {
     files
 }
 
-/// Text that compresses about as prose does: words drawn from a list by a fixed sequence.
-pub struct Words(pub u32);
+/// A generator of text that compresses about as well as prose: words from a list, in a fixed pseudo-random
+/// order.
+pub struct WordSequence(pub u32);
 
-impl Words {
+impl WordSequence {
     pub fn text(&mut self, words: usize) -> String {
         const LIST: &str = "tent storm light shop pole canvas morning valley boots stove kettle rain weight \
             sleeping autumn repaired workshop before without carries another stands thousand metres walked";
@@ -41,7 +43,7 @@ impl Words {
 }
 
 fn page(number: usize) -> Value {
-    let mut words = Words(number as u32 + 1);
+    let mut words = WordSequence(number as u32 + 1);
     let mut node = |id: &str, count: usize| json!([{ "id": id, "type": "Text", "props": { "title": id, "text": words.text(count) } }]);
     let arms = json!({ "key": "bench-arms", "variants": ["default", "b"] });
     json!({
