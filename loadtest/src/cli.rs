@@ -1,4 +1,4 @@
-//! The words that are typed: a subcommand for each plan, with what it asks in a sentence, and the options that plans share.
+//! The command line: a subcommand for each plan, and the options that plans share.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -8,287 +8,225 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::floor::{self, Burden};
-use crate::prove::Prove;
-use crate::turns::{Failure, ROUNDS_MIN};
+#[cfg(feature = "compare")]
+use crate::compare::CompareArgs;
+use crate::floor::{self, ExtraWork};
+#[cfg(feature = "compare")]
+use crate::prove::ProveArgs;
+use crate::turns::{ROUNDS_MIN, RunError};
 
-const AFTER: &str = "\
-Server and generator are pinned to a processor each. Windows go by turns, A B B A, so that what drifts
-drifts for all sides: on a machine that does other work believe the ratios, not the microseconds.
+const AFTER_HELP: &str = "\
+Server and generator are each pinned to a CPU. The sides take turns, A B B A, so that drift of the machine
+affects all of them. On a machine that does other work, trust the ratios and not the microseconds.
 
   cargo run --release -p loadtest -- resolve-forced
   cargo run --release -p loadtest -- resolve-decided --visitors 100000 --rounds 7
   cargo run --release -p loadtest -- variants --rate 20000    # open loop, for latency
-  cargo run --release -p loadtest -- compare                  # beside nginx and the like
+  cargo run --release -p loadtest --features compare -- compare    # with nginx and other servers
 
-Each run leaves report.json and report.html in its folder (--out).";
+Each run writes report.json to --out. A build with `--features compare` has the subcommands `compare` and `prove`
+and also writes report.html and pictures.";
 
-/// Loads Parallax and what one would use instead of it, side by side, and says what each request costs.
+/// Measure Parallax and its alternatives under the same load, and report the cost of each request.
 #[derive(Debug, Parser)]
-#[command(name = "loadtest", version, after_help = AFTER, disable_help_subcommand = true)]
-pub struct Typed {
+#[command(name = "loadtest", version, after_help = AFTER_HELP, disable_help_subcommand = true)]
+pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// GET of a page of 8 KB whose variants the request names: no decision, no visitor.
-    ResolveForced(Common),
-    /// GET of a page of 8 KB decided for known visitors, one after the other; beside it the same page forced.
+    /// GET a page of 8 KB with forced variants: no decision, no visitor.
+    ResolveForced(CommonArgs),
+    /// GET a page of 8 KB decided for known visitors, compared with the same page forced.
     ///
-    /// Three zones, ten audiences. Each visitor saw two pages and said a trait before: their events are posted first, which
-    /// takes a while for a million of them.
-    ResolveDecided(Known),
-    /// GET of a forced page as gzip; beside it the same page as it is.
-    ResolveGzip(Common),
-    /// GET of the decision alone for known visitors, one request at a time; beside it 16 pipelined (--depth).
-    Variants(Known),
-    /// GET of the list of all routes of the site, 100 of them.
-    Routes(Common),
-    /// A content query over 1,020 items whose answer is known ahead; beside it one that looks at every item.
+    /// The page has three personalized zones, the site ten audiences. The run first posts two page views and
+    /// a trait of each visitor, which takes a while for a million visitors.
+    ResolveDecided(VisitorArgs),
+    /// GET a forced page as gzip, compared with the same page uncompressed.
+    ResolveGzip(CommonArgs),
+    /// GET only the decision for known visitors, one request at a time, compared with 16 pipelined requests
+    /// (--depth).
+    Variants(VisitorArgs),
+    /// GET the list of all 100 routes of the site.
+    Routes(CommonArgs),
+    /// Run a content query over 1,020 items with precomputed results, compared with one that scans every
+    /// item.
     ///
-    /// Both answer twelve items, about as long as a page.
-    Query(Common),
-    /// POST of a page view of 500 bytes, answered once it is on disk.
+    /// Both responses have twelve items and are about as long as a page.
+    Query(CommonArgs),
+    /// POST a page view of 500 bytes, acknowledged when it is on disk.
     ///
-    /// The log is written to a folder in --out, which is to be on the disk that is meant.
-    Page(Common),
-    /// POST of a batch of events of 500 bytes each, answered once all are on disk.
-    TrackBatch(Batch),
-    /// Visits as a public blog had them: for each page view a resolve for its visitor, then the page event.
+    /// The server writes its log under --out. Choose a directory on the disk that you want to measure.
+    Page(CommonArgs),
+    /// POST a batch of events of 500 bytes each, acknowledged when all are on disk.
+    TrackBatch(BatchArgs),
+    /// Replay the visits of a public blog: for each page view a resolve for its visitor, then the page event.
     ///
-    /// The sequence of pages and visitors is that of apache-access-log, one of the public cases that PARALLAX_CASES names.
-    Mixed(Mixed),
-    /// A version published each second under load, no answer mixed from two; beside it the same load with none.
+    /// The sequence of pages and visitors is that of apache-access-log, one of the public cases in
+    /// PARALLAX_CASES.
+    Mixed(MixedArgs),
+    /// Publish a version each second under load, compared with the same load without publishing.
     ///
-    /// Every answer is looked at whole. Without --rate the load is an open loop at half of what the server can.
-    Reload(Common),
-    /// The latency of active connections beside 10,000 idle ones and without; what an idle one takes in memory.
+    /// Checks every response completely: none may mix two versions. Without --rate the load is an open loop
+    /// at half of the maximum rate.
+    Reload(CommonArgs),
+    /// Latency of active connections with and without 10,000 idle connections, and the memory of an idle
+    /// connection.
     ///
-    /// Without --rate the load is an open loop at half of what the server can. Needs some 10,200 descriptors.
+    /// Without --rate the load is an open loop at half of the maximum rate. Needs about 10,200 file
+    /// descriptors.
     #[command(name = "idle-10k")]
-    Idle10k(Idle),
-    /// Beside nginx, h2o, haproxy, webdis with redis-server, workerd and Unleash Edge, those that are installed.
+    Idle10k(IdleArgs),
+    /// Compare Parallax with nginx, h2o, haproxy, webdis with redis-server, workerd and Unleash Edge, as far
+    /// as installed.
     ///
-    /// The same bytes from each: at full load, on one connection, half busy; a page decided for known visitors; events that are
-    /// on disk before they are answered. Their configuration, as it is written here, stays in --out. A peer that is not
-    /// installed is named with what installs it.
-    Compare(Compare),
-    /// Be the bare server that the others are measured beside: the same bytes to whoever asks anything.
-    Floor(Bare),
-    /// Measure what is known, and what other generators measure as well; fails where a figure is not as it should be.
-    Prove(Prove),
+    /// All servers send the same bytes: at full load, on one connection, and at half load. Further
+    /// comparisons: a page decided for known visitors, and events that are on disk before the response. The
+    /// configuration files written for the servers stay in --out. For a server that is not installed, the run
+    /// prints the command that installs it.
+    #[cfg(feature = "compare")]
+    Compare(CompareArgs),
+    /// Run the bare server, the reference of the other plans: it sends the same bytes to every request.
+    Floor(FloorArgs),
+    /// Check the harness with loads of known cost and with other load generators; fails if a figure is out of
+    /// its bounds.
+    #[cfg(feature = "compare")]
+    Prove(ProveArgs),
 }
 
-/// What is asked of known visitors.
+/// The options of plans with known visitors.
 #[derive(Args, Clone, Debug)]
-pub struct Known {
+pub struct VisitorArgs {
     #[command(flatten)]
-    pub common: Common,
-    /// Visitors that are known before the first request, a power of ten.
+    pub common: CommonArgs,
+    /// Number of visitors known before the first request, a power of ten.
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = power_of_ten)]
     pub visitors: u64,
-    /// A folder for the log that is kept, so that the next run finds its visitors known [default: one that goes away].
+    /// Directory for the log. It is kept, so the next run finds its visitors known [default: a temporary
+    /// directory].
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 }
 
 #[derive(Args, Clone, Debug)]
-pub struct Batch {
+pub struct BatchArgs {
     #[command(flatten)]
-    pub common: Common,
-    /// Events of a request.
+    pub common: CommonArgs,
+    /// Events per request.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub events: u16,
 }
 
 #[derive(Args, Clone, Debug)]
-pub struct Mixed {
+pub struct MixedArgs {
     #[command(flatten)]
-    pub common: Common,
-    /// The folder of public cases.
+    pub common: CommonArgs,
+    /// Directory of the public cases.
     #[arg(long, value_name = "DIR", env = "PARALLAX_CASES")]
     pub cases: Option<PathBuf>,
 }
 
 #[derive(Args, Clone, Debug)]
-pub struct Idle {
+pub struct IdleArgs {
     #[command(flatten)]
-    pub common: Common,
-    /// Idle connections.
+    pub common: CommonArgs,
+    /// Number of idle connections.
     #[arg(long, value_name = "N", default_value = "10000")]
     pub idle: NonZeroUsize,
 }
 
 #[derive(Args, Clone, Debug)]
-pub struct Compare {
-    /// Only these comparisons.
-    #[arg(value_enum, value_name = "COMPARISON")]
-    pub comparisons: Vec<Compared>,
-    #[command(flatten)]
-    pub common: Common,
-    /// Only these peers, by commas.
-    #[arg(long, value_name = "PEERS", value_delimiter = ',', value_parser = PEERS)]
-    pub only: Vec<String>,
-    /// Few visitors are known, windows are short: to see that all works.
-    #[arg(long)]
-    pub quick: bool,
-    /// Visitors that are known before the first request, a power of ten [default: 1000000; 10000 with --quick].
-    #[arg(long, value_name = "N", value_parser = power_of_ten)]
-    visitors: Option<u64>,
-    /// Where a peer's program is, if not where PATH says: workerd=node_modules/.bin/workerd.
-    #[arg(long = "program", value_name = "NAME=FILE", value_parser = program)]
-    pub programs: Vec<(String, PathBuf)>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Compared {
-    /// A page whose variants are named: who sends bytes, at full load, on one connection, half busy.
-    Pages,
-    /// A page decided for known visitors.
-    Decided,
-    /// An event on disk, beside the bare server, on 256 connections.
-    Durable,
-    /// An event on disk, beside webdis and redis-server, on 32 connections.
-    Events,
-}
-
-/// Of a comparison whose figures nobody is to believe.
-const QUICK_SECONDS: f64 = 0.5;
-const QUICK_ROUNDS: usize = 2;
-/// What Parallax is compared with, beside the bare server.
-const PEERS: [&str; 6] = ["nginx", "h2o", "haproxy", "webdis", "workerd", "unleash-edge"];
-
-impl Compare {
-    /// The loads of a comparison are its own.
-    pub fn check(&self) -> Result<(), Failure> {
-        let Common { connections, depth, rate, spin_us, .. } = &self.common;
-        if connections.is_none() && depth.is_none() && rate.is_none() && spin_us.is_none() {
-            return Ok(());
-        }
-        Err("compare says itself how many connections, how deep, how fast, and who spins".into())
-    }
-
-    pub fn visitors(&self) -> u64 {
-        self.visitors.unwrap_or(if self.quick { 10_000 } else { 1_000_000 })
-    }
-
-    pub fn window(&self) -> Duration {
-        Duration::from_secs_f64(if self.quick { QUICK_SECONDS } else { self.common.seconds })
-    }
-
-    pub fn rounds(&self) -> usize {
-        if self.quick { QUICK_ROUNDS } else { self.common.rounds }
-    }
-
-    /// Those that are wanted, in their order.
-    pub fn comparisons(&self) -> impl Iterator<Item = Compared> {
-        let all = Compared::value_variants().iter().copied();
-        all.filter(|one| self.comparisons.is_empty() || self.comparisons.contains(one))
-    }
-
-    /// Whether `server` takes part: who is no peer always does.
-    pub fn takes(&self, server: &str) -> bool {
-        self.only.is_empty() || !PEERS.contains(&server) || self.only.iter().any(|only| only == server)
-    }
-}
-
-fn program(text: &str) -> Result<(String, PathBuf), String> {
-    let (name, file) = text.split_once('=').ok_or("not NAME=FILE")?;
-    let file = std::fs::canonicalize(file).map_err(|error| format!("{file}: {error}"))?;
-    Ok((name.to_owned(), file))
-}
-
-#[derive(Args, Clone, Debug)]
-pub struct Bare {
-    /// Where it listens.
+pub struct FloorArgs {
+    /// Address to listen on.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub listen: SocketAddr,
-    /// The file that holds the whole answer, from its status line on.
+    /// File with the complete response, including the status line.
     #[arg(long, value_name = "FILE", required_unless_present = "bytes")]
-    pub answer: Option<PathBuf>,
-    /// Instead of a file: a 200 with a body of so many bytes.
-    #[arg(long, value_name = "N", conflicts_with = "answer")]
+    pub response: Option<PathBuf>,
+    /// Send a 200 with a body of this many bytes instead of a file.
+    #[arg(long, value_name = "N", conflicts_with = "response")]
     pub bytes: Option<usize>,
-    /// Each answer leaves so long after its request came.
+    /// Delay of each response after its request, in microseconds.
     #[arg(long, value_name = "US", default_value_t = 0)]
     pub delay_us: u64,
-    /// Each answer's bytes are summed up so often before it leaves.
+    /// Additional CPU work: sum up the response's bytes this many times before sending it.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub sums: u32,
 }
 
-impl Bare {
-    /// Until the process ends.
-    pub fn serve(&self) -> Result<ExitCode, Failure> {
-        let answer = match &self.answer {
+impl FloorArgs {
+    /// Serves until the process ends.
+    pub fn serve(&self) -> Result<ExitCode, RunError> {
+        let response = match &self.response {
             Some(file) => std::fs::read(file)?,
             None => {
                 let body = "x".repeat(self.bytes.unwrap_or_default());
                 format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
             }
         };
-        let burden = Burden { delay: Duration::from_micros(self.delay_us), sums: self.sums };
-        floor::run(self.listen, answer.leak(), burden)?;
+        let extra_work = ExtraWork { delay: Duration::from_micros(self.delay_us), sums: self.sums };
+        floor::run(self.listen, response.leak(), extra_work)?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// What the plans share. What is not given is as the plan has it.
+/// The options that plans share. Options that are not given have the plan's value.
 #[derive(Args, Clone, Debug)]
-pub struct Common {
-    /// Connections [default: 64; 256 where events are posted, 16 where batches are].
+pub struct CommonArgs {
+    /// Number of connections [default: 64; 256 for events, 16 for batches].
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub connections: Option<NonZeroUsize>,
-    /// Requests that a connection sends at once, before it waits for all their answers.
+    /// Requests that a connection sends at once before it waits for all their responses.
     #[arg(long, value_name = "N", help_heading = "Load")]
     pub depth: Option<NonZeroUsize>,
-    /// An open loop: so many requests a second on a fixed schedule, latency from when each was due [default: a closed loop, as
-    /// fast as it goes].
+    /// Open loop: send this many requests per second on a fixed schedule, and measure latency from the time
+    /// each request was due [default: a closed loop at full speed].
     #[arg(long, value_name = "PER_SECOND", help_heading = "Load", value_parser = rate)]
     pub rate: Option<f64>,
-    /// Length of a window.
+    /// Length of a window, in seconds.
     #[arg(long, value_name = "S", help_heading = "Load", default_value = "3", value_parser = seconds)]
     pub seconds: f64,
-    /// Windows of each side, by turns; under five of them a median says little.
+    /// Windows per side, by turns. With fewer than five the median means little.
     #[arg(long, value_name = "N", help_heading = "Load", default_value_t = ROUNDS_MIN, value_parser = rounds)]
     pub rounds: usize,
-    /// The processor of the servers.
+    /// CPU for the servers.
     #[arg(long, value_name = "N", help_heading = "Machine", default_value_t = 0)]
     pub server_cpu: usize,
-    /// The processor of the generator.
+    /// CPU for the load generator.
     #[arg(long, value_name = "N", help_heading = "Machine", default_value_t = 1)]
     pub load_cpu: usize,
-    /// The server's program [default: it is built from this workspace].
+    /// Path of the parallax program [default: build it from this workspace].
     #[arg(long, value_name = "FILE", help_heading = "Server")]
     pub parallax: Option<PathBuf>,
-    /// Passed on to the server: auto, uring, epoll.
+    /// The server's --driver: auto, uring or epoll.
     #[arg(long, value_name = "DRIVER", help_heading = "Server")]
     pub driver: Option<String>,
-    /// Passed on to the server, which polls so long before it sleeps.
+    /// The server's --busy-poll-us: time to poll before sleeping, in microseconds.
     #[arg(long, value_name = "US", help_heading = "Server")]
-    pub spin_us: Option<u32>,
-    /// What the server is measured beside.
-    #[arg(long, value_enum, default_value_t = Against::Floor, help_heading = "Server")]
-    pub against: Against,
-    /// Where the site, the log and the report go [default: target/loadtest/<date>-<plan>].
+    pub busy_poll_us: Option<u32>,
+    /// Reference server to compare with.
+    #[arg(long, value_enum, default_value_t = ReferenceServer::Floor, help_heading = "Server")]
+    pub against: ReferenceServer,
+    /// Directory for the report and, during the run, site and log [default: target/loadtest/DATE-PLAN].
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub out: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Against {
-    /// A bare server that sends the same bytes: what the kernel's part of an answer costs.
+pub enum ReferenceServer {
+    /// The bare server, which sends the same bytes and shows the kernel's part of the cost.
     Floor,
-    /// Nothing but the plan's own sides.
+    /// Only the sides of the plan.
     None,
 }
 
-fn power_of_ten(text: &str) -> Result<u64, String> {
+/// Parses a number of visitors.
+pub fn power_of_ten(text: &str) -> Result<u64, String> {
     let number: u64 = text.parse().map_err(|_| "not a number".to_owned())?;
     let is_power = (1..=8).any(|zeros| number == 10_u64.pow(zeros));
-    if is_power { Ok(number) } else { Err("not 10, 100, ... 100000000".to_owned()) }
+    if is_power { Ok(number) } else { Err("must be a power of ten from 10 to 100000000".to_owned()) }
 }
 
 fn rounds(text: &str) -> Result<usize, String> {
@@ -303,9 +241,9 @@ fn seconds(text: &str) -> Result<f64, String> {
     number(text, 0.1, 3_600.0)
 }
 
-fn number(text: &str, least: f64, most: f64) -> Result<f64, String> {
+fn number(text: &str, min: f64, max: f64) -> Result<f64, String> {
     let number = text.parse().map_err(|_| "not a number".to_owned())?;
-    if (least..=most).contains(&number) { Ok(number) } else { Err(format!("not from {least} to {most}")) }
+    if (min..=max).contains(&number) { Ok(number) } else { Err(format!("must be from {min} to {max}")) }
 }
 
 #[cfg(test)]
@@ -316,12 +254,12 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Typed::command().debug_assert();
+        Cli::command().debug_assert();
     }
 
     #[test]
     fn numbers_outside_their_range_are_refused() {
-        let parse = |words: &str| Typed::try_parse_from(words.split(' ')).is_ok();
+        let parse = |words: &str| Cli::try_parse_from(words.split(' ')).is_ok();
         assert!(parse("loadtest variants --visitors 1000 --rate 1 --seconds 0.5"));
         for wrong in [
             "--visitors 1",
@@ -334,22 +272,5 @@ mod tests {
         ] {
             assert!(!parse(&format!("loadtest variants {wrong}")), "{wrong}");
         }
-    }
-
-    #[test]
-    fn a_comparison_takes_the_peers_and_parts_that_are_named_and_always_the_floor() {
-        let parse = |words: &str| {
-            let typed = Typed::try_parse_from(words.split(' ')).expect("good words");
-            let Command::Compare(given) = typed.command else { panic!("{words}") };
-            given
-        };
-        let given = parse("loadtest compare events pages --only nginx,h2o --quick");
-        assert_eq!(given.comparisons().collect::<Vec<_>>(), [Compared::Pages, Compared::Events]);
-        let taken = ["floor", "nginx", "h2o", "webdis"].map(|name| given.takes(name));
-        assert_eq!((taken, given.visitors()), ([true, true, true, false], 10_000));
-        assert!(given.check().is_ok() && parse("loadtest compare --depth 2").check().is_err());
-        let given = parse("loadtest compare");
-        assert!(given.comparisons().count() == 4 && given.takes("webdis") && given.visitors() == 1_000_000);
-        assert!(Typed::try_parse_from(["loadtest", "compare", "--only", "apache"]).is_err());
     }
 }

@@ -1,7 +1,8 @@
-//! Loads Parallax and what one would use instead of it, side by side, and says what each request costs.
+//! Measures Parallax and its alternatives under the same load, and reports the cost of each request.
 
 mod buffers;
 mod cli;
+#[cfg(feature = "compare")]
 mod compare;
 #[path = "../../benches/bench/content.rs"]
 mod content;
@@ -15,6 +16,7 @@ mod outcome;
 mod plans;
 mod process;
 mod progress;
+#[cfg(feature = "compare")]
 mod prove;
 mod report;
 mod request;
@@ -29,50 +31,52 @@ use std::process::ExitCode;
 use clap::Parser;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use self::cli::{Command, Typed};
+use self::cli::{Cli, Command};
 use self::report::{Report, table};
-use self::turns::Failure;
+use self::turns::RunError;
 
 fn main() -> ExitCode {
-    allow_descriptors();
-    match run(&Typed::parse().command) {
+    raise_descriptor_limit();
+    match run(&Cli::parse().command) {
         Ok(code) => code,
         Err(failure) => {
-            // Where standard error is closed there is nobody to tell.
+            // If standard error is closed, the message is lost.
             let _ = writeln!(std::io::stderr(), "error: {failure}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn run(command: &Command) -> Result<ExitCode, Failure> {
+fn run(command: &Command) -> Result<ExitCode, RunError> {
     match command {
-        Command::ResolveForced(common) => show(&plans::resolve_forced(common)?),
-        Command::ResolveDecided(known) => show(&plans::resolve_decided(known)?),
-        Command::ResolveGzip(common) => show(&plans::resolve_gzip(common)?),
-        Command::Variants(known) => show(&plans::variants(known)?),
-        Command::Routes(common) => show(&plans::routes(common)?),
-        Command::Query(common) => show(&plans::query(common)?),
-        Command::Page(common) => show(&plans::page(common)?),
-        Command::TrackBatch(batch) => show(&plans::track_batch(batch)?),
-        Command::Mixed(mixed) => show(&plans::mixed(mixed)?),
-        Command::Reload(common) => show(&plans::reload(common)?),
-        Command::Idle10k(idle) => show(&plans::idle_10k(idle)?),
-        Command::Compare(given) => show(&compare::compare(given)?),
+        Command::ResolveForced(common) => print_report(&plans::resolve_forced(common)?),
+        Command::ResolveDecided(args) => print_report(&plans::resolve_decided(args)?),
+        Command::ResolveGzip(common) => print_report(&plans::resolve_gzip(common)?),
+        Command::Variants(args) => print_report(&plans::variants(args)?),
+        Command::Routes(common) => print_report(&plans::routes(common)?),
+        Command::Query(common) => print_report(&plans::query(common)?),
+        Command::Page(common) => print_report(&plans::page(common)?),
+        Command::TrackBatch(batch) => print_report(&plans::track_batch(batch)?),
+        Command::Mixed(mixed) => print_report(&plans::mixed(mixed)?),
+        Command::Reload(common) => print_report(&plans::reload(common)?),
+        Command::Idle10k(idle) => print_report(&plans::idle_10k(idle)?),
+        #[cfg(feature = "compare")]
+        Command::Compare(args) => print_report(&compare::compare(args)?),
         Command::Floor(bare) => bare.serve(),
-        Command::Prove(options) => prove::prove(options),
+        #[cfg(feature = "compare")]
+        Command::Prove(args) => prove::prove(args),
     }
 }
 
-/// Prints a report; a void one is a failure.
-fn show(report: &Report) -> Result<ExitCode, Failure> {
+/// Prints a report. A void report is a failure.
+fn print_report(report: &Report) -> Result<ExitCode, RunError> {
     std::io::stdout().write_all(table(report).as_bytes())?;
     Ok(if report.is_void() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// As many as the operator allows, for this process and those that it starts.
-fn allow_descriptors() {
+/// Raises the limit on descriptors to the hard limit, for this process and its children.
+fn raise_descriptor_limit() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // Where they do not suffice, opening a connection says so.
+    // If the limit is too low, opening a connection fails with an error.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }

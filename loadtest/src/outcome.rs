@@ -1,45 +1,45 @@
-//! What a window of a load came to: counts, CPU time, latencies. Windows of the same thing add up.
+//! The result of a window of a load: counts, CPU time and latencies.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// Longest latency that is told from longer ones.
+/// Greatest latency in the histogram, in nanoseconds: a minute. Longer ones are recorded as this one.
 pub const LATENCY_NS_MAX: u64 = 60_000_000_000;
-/// Digits that hold of a latency.
-pub const DIGITS: u8 = 3;
+/// Significant decimal digits of a latency.
+pub const LATENCY_DIGITS: u8 = 3;
 
-/// What a window came to.
+/// The result of one window.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// How long it was.
+    /// Length of the window.
     pub seconds: f64,
-    /// Requests that were answered in it as expected.
+    /// Requests with the expected response in the window.
     pub completed: u64,
-    /// Answers that were looked at whole.
+    /// Responses that were checked completely.
     pub checked: u64,
-    /// Requests whose answer was not as expected, or did not come.
+    /// Requests with a wrong response or none.
     pub failed: u64,
-    /// What was wrong with the first of them.
+    /// Description of the first failure.
     pub failure: Option<String>,
     /// Bytes received.
     pub received_bytes: u64,
-    /// In nanoseconds. Closed loop: from when it was sent. Open loop: from when it should have been sent.
+    /// Latency in nanoseconds. Closed loop: since the request was sent. Open loop: since it was due.
     pub latency_ns: Histogram<u64>,
     /// Open loop: requests that were due.
     pub due: u64,
-    /// Open loop: of these, requests that left over [`LATE_AFTER`] late.
+    /// Open loop: due requests that were sent over [`LATE_AFTER`] late.
     pub late: u64,
-    /// User and system time of the server's process, all its threads.
+    /// User and system time of the server's processes, all threads.
     pub server_cpu: Duration,
-    /// The same of the generator.
+    /// User and system time of the generator.
     pub generator_cpu: Duration,
 }
 
-/// A request that leaves so much later than it should makes the generator part of the measurement.
+/// A request sent later than this after its due time is late: its latency includes a delay of the generator.
 pub const LATE_AFTER: Duration = Duration::from_micros(50);
-/// Part of all requests that may be late; more and the run is void.
-pub const LATE_MAX: f64 = 0.01;
+/// Greatest share of late requests. With more, the run is void.
+pub const LATE_SHARE_MAX: f64 = 0.01;
 
 impl Outcome {
     pub fn server_us_per_request(&self) -> f64 {
@@ -54,16 +54,18 @@ impl Outcome {
         self.completed as f64 / self.seconds
     }
 
-    /// Whether so many requests left late that its latencies are the generator's.
+    /// Returns whether so many requests were late that the latencies measure the generator.
     pub fn is_void(&self) -> bool {
-        self.late as f64 > self.due as f64 * LATE_MAX
+        self.late as f64 > self.due as f64 * LATE_SHARE_MAX
     }
 }
 
-/// A window of a second with so many requests that were answered after a millisecond, at so many microseconds of CPU time.
+/// Returns a window of one second with `completed` requests, each with a latency of 1 ms and `server_us` of
+/// CPU time.
 #[cfg(test)]
 pub fn sample(completed: u64, server_us: f64) -> Outcome {
-    let mut latency_ns = Histogram::new_with_bounds(1, LATENCY_NS_MAX, DIGITS).expect("bounds that hold");
+    let mut latency_ns =
+        Histogram::new_with_bounds(1, LATENCY_NS_MAX, LATENCY_DIGITS).expect("bounds that hold");
     latency_ns.record_n(1_000_000, completed).expect("within the bounds");
     Outcome {
         seconds: 1.0,

@@ -1,19 +1,19 @@
-//! How far a run has come, on standard error: a bar for who waits at a terminal, else one line for each phase.
+//! Progress of a run on standard error: a bar on a terminal, else one line per phase.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How often the bar is drawn while nothing changes; seldom, since it is drawn on a processor that something is measured on.
-const DRAWN_EVERY: Duration = Duration::from_secs(1);
+/// Redraw interval of the bar. It is long because drawing uses a CPU of the measurement.
+const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is shown while a run goes on.
+/// The progress display of a run.
 #[derive(Debug)]
 pub struct Progress(Option<ProgressBar>);
 
 impl Progress {
-    /// A bar where standard error is a terminal.
+    /// Creates a bar if standard error is a terminal.
     pub fn new() -> Self {
         if !std::io::stderr().is_terminal() {
             return Self(None);
@@ -32,28 +32,28 @@ impl Progress {
                 bar.set_message("");
                 bar.set_length(steps);
                 bar.reset();
-                bar.enable_steady_tick(DRAWN_EVERY);
+                bar.enable_steady_tick(REDRAW_INTERVAL);
             }
-            None => self.say(phase),
+            None => self.print(phase),
         }
     }
 
-    /// Says what is done now, where there is a bar.
-    pub fn now(&self, what: String) {
+    /// Shows the current action in the bar, if there is one.
+    pub fn set_message(&self, message: String) {
         if let Some(bar) = &self.0 {
-            bar.set_message(what);
+            bar.set_message(message);
         }
     }
 
-    /// So many steps more are done.
+    /// Adds `steps` completed steps.
     pub fn step(&self, steps: u64) {
         if let Some(bar) = &self.0 {
             bar.inc(steps);
         }
     }
 
-    /// Says something beside it. Where standard error is closed there is nobody to tell.
-    pub fn say(&self, text: &str) {
+    /// Prints a line above the bar. If standard error is closed, the line is lost.
+    pub fn print(&self, text: &str) {
         let write = || drop(writeln!(std::io::stderr(), "{text}"));
         match &self.0 {
             Some(bar) => bar.suspend(write),

@@ -1,36 +1,38 @@
-//! What is sent: requests in their final bytes, made before the clock runs.
+//! Requests as final bytes, made before the measurement starts.
 //!
-//! A workload is a round of [`Template`]s, sent one after the other by each connection and begun again at the end. A request that
-//! must never have been sent before (an event with its ID) has places for digits, which are counted on across connections,
-//! windows and runs of the program.
+//! A workload is a cycle of [`Template`]s. Each connection sends them one after the other and repeats the
+//! cycle. A request that must be unique (an event with its ID) has places for digits. Their number increases
+//! across connections, windows and runs of the program.
 
 use std::ops::Range;
 
-/// One request.
+/// A request and its expected response.
 #[derive(Clone, Debug)]
 pub struct Template {
     pub bytes: Vec<u8>,
-    /// Where decimal digits, zeros in front, say how many requests were sent before: the same number in each place, of one with
-    /// more digits the last ones (so that three digits go round through a thousand visitors).
+    /// Places of zero-padded decimal digits, filled with the number of the request: the same number in each
+    /// place. A number with more digits is cut to its last ones, so three digits cycle through a thousand
+    /// visitors.
     pub counters: Vec<Range<usize>>,
-    /// What answers it.
+    /// The expected response.
     pub expected: Expected,
 }
 
-/// What an answer must be. Status and framing are looked at in every answer, the rest in every n-th.
+/// The requirements on a response. Status and framing are checked for every response, the body for every
+/// n-th.
 #[derive(Clone, Debug)]
 pub struct Expected {
     pub status: u16,
-    pub body: Body,
+    pub body: ExpectedBody,
 }
 
 #[derive(Clone, Debug)]
-pub enum Body {
-    /// These bytes.
-    Same(Vec<u8>),
-    /// Contains all of these texts, once inflated where it is gzip.
+pub enum ExpectedBody {
+    /// Exactly these bytes.
+    Exact(Vec<u8>),
+    /// Contains all of these texts, after decompression if it is gzip.
     Contains(Vec<String>),
-    /// Contains `mark` at least `times` times, once inflated, and the same digits behind it each time: what a version of a page
-    /// is marked with, so that an answer mixed from two is found out.
-    Alike { mark: String, times: usize },
+    /// Contains `mark` at least `times` times after decompression, with the same digits after each. The
+    /// digits are the version of a page, so this detects a response mixed from two versions.
+    SameMark { mark: String, times: usize },
 }

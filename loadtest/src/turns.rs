@@ -1,65 +1,66 @@
-//! Loads by turns, A B B A A B ..., so that what drifts on the machine drifts for all of them.
+//! Runs several loads by turns, A B B A A B ..., so that drift of the machine affects all of them.
 
 use crate::outcome::Outcome;
 use crate::progress::Progress;
 
-/// Windows of each side without which a median says little.
+/// Windows per side that a meaningful median needs.
 pub const ROUNDS_MIN: usize = 5;
 
-/// Whatever ends a run: a server that does not start, a file that cannot be written, an answer that is not as expected.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+/// An error that ends a run: a server that does not start, a file that cannot be written, or an unexpected
+/// response.
+pub type RunError = Box<dyn std::error::Error + Send + Sync>;
 
-/// One of the sides: its name, and a window of its load.
+/// One side: its name, and a function that runs a window of its load.
 pub struct Turn<'a> {
     pub name: String,
-    pub run: Box<dyn FnMut() -> Result<Outcome, Failure> + 'a>,
+    pub run: Box<dyn FnMut() -> Result<Outcome, RunError> + 'a>,
 }
 
-/// A window in which not every answer was as expected: its figures are of something else.
+/// An error for a window with unexpected responses, whose figures are meaningless.
 #[derive(Debug, thiserror::Error)]
-#[error("{name}: {failed} of {all} requests failed; the first: {failure}")]
-pub struct WrongAnswers {
+#[error("{name}: {failed} of {all} requests failed; first failure: {failure}")]
+pub struct FailedWindowError {
     name: String,
     failed: u64,
     all: u64,
     failure: String,
 }
 
-/// A window of each to warm up, then `rounds` of each: the outcomes by turn, in the order in which they were had. Ends at once
-/// where a window fails.
-pub fn by_turns(
+/// Runs a warm-up window of each side, then `rounds` windows of each. Returns the outcomes by side, in order
+/// of time. Stops at the first window that fails.
+pub fn run_interleaved(
     turns: &mut [Turn<'_>],
     rounds: usize,
     progress: &Progress,
-) -> Result<Vec<Vec<Outcome>>, Failure> {
+) -> Result<Vec<Vec<Outcome>>, RunError> {
     progress.begin("warming up", turns.len() as u64);
     for turn in turns.iter_mut() {
-        progress.now(turn.name.clone());
+        progress.set_message(turn.name.clone());
         window(turn, progress)?;
     }
     progress.begin(&format!("measuring {}", names(turns)), (turns.len() * rounds) as u64);
     let mut outcomes = vec![Vec::with_capacity(rounds); turns.len()];
     for round in 0..rounds {
         for at in order(turns.len(), round) {
-            progress.now(format!("round {} of {rounds}: {}", round + 1, turns[at].name));
+            progress.set_message(format!("round {} of {rounds}: {}", round + 1, turns[at].name));
             outcomes[at].push(window(&mut turns[at], progress)?);
         }
     }
     Ok(outcomes)
 }
 
-fn window(turn: &mut Turn<'_>, progress: &Progress) -> Result<Outcome, Failure> {
+fn window(turn: &mut Turn<'_>, progress: &Progress) -> Result<Outcome, RunError> {
     let outcome = (turn.run)().map_err(|failure| format!("{}: {failure}", turn.name))?;
     progress.step(1);
     let (failed, all) = (outcome.failed, outcome.completed + outcome.failed);
     if failed == 0 && outcome.completed > 0 {
         return Ok(outcome);
     }
-    let failure = outcome.failure.unwrap_or_else(|| "nothing was answered".to_owned());
-    Err(WrongAnswers { name: turn.name.clone(), failed, all, failure }.into())
+    let failure = outcome.failure.unwrap_or_else(|| "no responses".to_owned());
+    Err(FailedWindowError { name: turn.name.clone(), failed, all, failure }.into())
 }
 
-/// Forward in even rounds, backward in odd ones.
+/// Returns the order of the sides: forward in even rounds, backward in odd ones.
 fn order(sides: usize, round: usize) -> Vec<usize> {
     let forward = 0..sides;
     if round.is_multiple_of(2) { forward.collect() } else { forward.rev().collect() }
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
     use crate::outcome::sample;
 
-    fn run(failing: Option<usize>) -> (Vec<&'static str>, Result<Vec<Vec<Outcome>>, Failure>) {
+    fn run(failing: Option<usize>) -> (Vec<&'static str>, Result<Vec<Vec<Outcome>>, RunError>) {
         let ran = RefCell::new(Vec::new());
         let seen = &ran;
         let turn = |name: &'static str| Turn {
@@ -89,23 +90,23 @@ mod tests {
             }),
         };
         let mut turns = [turn("a"), turn("b")];
-        let outcomes = by_turns(&mut turns, 3, &Progress::new());
+        let outcomes = run_interleaved(&mut turns, 3, &Progress::new());
         drop(turns);
         (ran.into_inner(), outcomes)
     }
 
     #[test]
-    fn each_warms_up_once_and_then_they_alternate() {
+    fn each_side_warms_up_once_and_then_they_alternate() {
         let (ran, outcomes) = run(None);
         assert_eq!(ran, ["a", "b", "a", "b", "b", "a", "a", "b"]);
         assert_eq!(outcomes.expect("no failure").iter().map(Vec::len).collect::<Vec<_>>(), [3, 3]);
     }
 
     #[test]
-    fn a_wrong_answer_ends_the_run() {
+    fn an_unexpected_response_ends_the_run() {
         let (ran, outcomes) = run(Some(4));
         assert_eq!(ran.len(), 4);
-        let said = outcomes.expect_err("a failure").to_string();
-        assert_eq!(said, "b: 1 of 11 requests failed; the first: nothing was answered");
+        let message = outcomes.expect_err("a failure").to_string();
+        assert_eq!(message, "b: 1 of 11 requests failed; first failure: no responses");
     }
 }

@@ -1,4 +1,4 @@
-//! The one clock of a run, in nanoseconds since it was made; every thread has a copy.
+//! The clock of a run, in nanoseconds since its creation. Every thread has a copy.
 
 use std::time::{Duration, Instant};
 
@@ -18,13 +18,13 @@ impl Clock {
         self.origin.elapsed().as_nanos() as u64
     }
 
-    /// Sleeps until then.
+    /// Sleeps until the time `at`.
     pub fn sleep_until(&self, at: u64) {
         std::thread::sleep(Duration::from_nanos(at.saturating_sub(self.now())));
     }
 }
 
-/// User and system time of the calling thread.
+/// Returns the user and system time of the calling thread.
 pub fn thread_cpu() -> Duration {
     let spent = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(spent.tv_sec as u64, spent.tv_nsec as u32)

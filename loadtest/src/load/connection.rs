@@ -1,4 +1,4 @@
-//! One connection: what it sent, what it awaits, and the answers read from its bytes.
+//! One connection of the load: its outstanding requests, and the responses in its bytes.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr};
@@ -7,54 +7,54 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::answer::{Read, Reader};
-use super::judge::Judge;
+use super::framing::{ReadStep, ResponseReader};
+use super::judge::ResponseJudge;
 
-/// A server on loopback that takes longer has no room in its queue.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(2);
+/// Timeout of connecting. A server on loopback that takes longer has a full backlog.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub struct Connection {
     socket: Socket,
-    reader: Reader,
-    /// The present answer, where it is checked.
-    whole: Vec<u8>,
-    is_kept: bool,
-    /// Whether the server said that the answer is its last.
+    reader: ResponseReader,
+    /// Bytes of the current response, if it is to be checked.
+    response_bytes: Vec<u8>,
+    is_checked: bool,
+    /// Whether the server announced that it closes the connection.
     pub is_last: bool,
-    /// The template of the next answer.
+    /// Template of the next response.
     pub template: usize,
-    /// Answers that are awaited.
+    /// Number of outstanding responses.
     pub awaited: usize,
-    /// Since when latency counts: when it was due, or sent.
-    pub mark: u64,
-    /// Since when nothing is awaited.
-    pub idle_since: u64,
-    /// Bytes sent of what is sent now.
-    pub sent: usize,
-    /// Whether the ring receives for it.
+    /// Start of the latency: the due time (open loop) or the time of sending (closed loop).
+    pub latency_start_ns: u64,
+    /// Time since which no response is outstanding, or 0.
+    pub idle_since_ns: u64,
+    /// Sent bytes of the current send.
+    pub sent_bytes: usize,
+    /// Whether the ring receives for this connection.
     pub is_receiving: bool,
-    /// Whether it is on its way to being opened again.
+    /// Whether it is being closed, to be opened again.
     pub is_closing: bool,
 }
 
 impl Connection {
-    /// Connects; the first request is this template.
+    /// Connects. The first request is this template.
     pub fn open(address: SocketAddr, template: usize) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_tcp_nodelay(true)?;
-        socket.connect_timeout(&address.into(), CONNECT_PATIENCE)?;
+        socket.connect_timeout(&address.into(), CONNECT_TIMEOUT)?;
         socket.set_nonblocking(true)?;
         Ok(Self {
             socket,
-            reader: Reader::default(),
-            whole: Vec::new(),
-            is_kept: false,
+            reader: ResponseReader::default(),
+            response_bytes: Vec::new(),
+            is_checked: false,
             is_last: false,
             template,
             awaited: 0,
-            mark: 0,
-            idle_since: 0,
-            sent: 0,
+            latency_start_ns: 0,
+            idle_since_ns: 0,
+            sent_bytes: 0,
             is_receiving: false,
             is_closing: false,
         })
@@ -64,40 +64,42 @@ impl Connection {
         self.socket.as_fd()
     }
 
-    /// Ends what the ring does for it; an error means that the server ended it before.
+    /// Shuts the socket down, so that the ring's operations on it end. An error means that the server closed
+    /// it first.
     pub fn close(&mut self) {
         self.is_closing = true;
         let _ = self.socket.shutdown(Shutdown::Both);
     }
 
-    /// Reads answers that came at `now`, up to one that is the last. An error is about framing: nothing behind it can be read.
+    /// Reads responses that were received at `now`. Bytes after a last response are an error. After a framing
+    /// error the rest cannot be read.
     pub fn read(
         &mut self,
         mut bytes: &[u8],
         now: u64,
         templates: usize,
-        judge: &mut Judge<'_>,
+        judge: &mut ResponseJudge<'_>,
     ) -> Result<(), String> {
-        judge.received(bytes.len(), now);
+        judge.on_bytes(bytes.len(), now);
         while !bytes.is_empty() {
             if self.awaited == 0 || self.is_last {
-                return Err("bytes came that were not asked for".to_owned());
+                return Err("unexpected bytes after the last response".to_owned());
             }
             if self.reader.is_between() {
-                self.is_kept = judge.is_checked(self.template);
-                self.whole.clear();
+                self.is_checked = judge.should_check(self.template);
+                self.response_bytes.clear();
             }
-            let Read { used, ended } = self.reader.read(bytes)?;
-            if self.is_kept {
-                self.whole.extend_from_slice(&bytes[..used]);
+            let ReadStep { used, completed: ended } = self.reader.read(bytes)?;
+            if self.is_checked {
+                self.response_bytes.extend_from_slice(&bytes[..used]);
             }
             bytes = &bytes[used..];
-            if let Some(answer) = ended {
-                let whole = self.is_kept.then_some(&self.whole[..]);
-                judge.answered(self.template, answer, whole, self.mark, now);
+            if let Some(response) = ended {
+                let checked_bytes = self.is_checked.then_some(&self.response_bytes[..]);
+                judge.on_response(self.template, response, checked_bytes, self.latency_start_ns, now);
                 self.template = (self.template + 1) % templates;
                 self.awaited -= 1;
-                self.is_last = answer.closes;
+                self.is_last = response.closes;
             }
         }
         Ok(())

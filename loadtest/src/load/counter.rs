@@ -1,25 +1,25 @@
-//! The number in a request that must never have been sent before.
+//! The number that makes a request unique.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Counted on across connections, threads and windows. It begins at the nanoseconds since 1970, which a run of the program is far
-/// from using up, so that the next run begins above all that this one sent.
+/// Counter shared by connections, threads and windows. It begins at the nanoseconds since 1970. A run sends
+/// far fewer requests than nanoseconds pass, so the next run begins above all numbers of this one.
 static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     AtomicU64::new(since.map_or(0, |since| since.as_nanos() as u64))
 });
 
-/// The next number.
-pub fn next() -> u64 {
+/// Returns the next number.
+pub fn next_number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Writes a number's decimal digits, the last of them where there is not room for all, with zeros in front.
-pub fn write(number: u64, place: &mut [u8]) {
+/// Writes a number in decimal, zero-padded. If there is too little room, writes its last digits.
+pub fn write_digits(number: u64, digits: &mut [u8]) {
     let mut rest = number;
-    for digit in place.iter_mut().rev() {
+    for digit in digits.iter_mut().rev() {
         *digit = b'0' + (rest % 10) as u8;
         rest /= 10;
     }
@@ -27,13 +27,13 @@ pub fn write(number: u64, place: &mut [u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{next, write};
+    use super::{next_number, write_digits};
 
     #[test]
-    fn every_number_is_the_one_before_and_one() {
+    fn numbers_increase() {
         let number = || {
             let mut digits = [b'x'; 20];
-            write(next(), &mut digits);
+            write_digits(next_number(), &mut digits);
             std::str::from_utf8(&digits).expect("digits").parse::<u64>().expect("a number")
         };
         let numbers = [number(), number(), number()];

@@ -1,7 +1,7 @@
-//! One thread of the load: its connections in turn, until the window is over.
+//! One generator thread: its connections, until the window is over.
 //!
-//! Every turn of the loop sends what is due, asks the kernel once, and reads all that came; the time is read after that call, and
-//! once more for each send.
+//! Each iteration sends the due requests, enters the kernel once, and reads all completions. It reads the
+//! clock after that call, and once more for each send.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -9,17 +9,18 @@ use std::time::Duration;
 
 use super::clock::{Clock, thread_cpu};
 use super::connection::Connection;
-use super::counter::{next, write};
-use super::judge::Judge;
-use super::ring::{Event, Ring, What};
+use super::counter::{next_number, write_digits};
+use super::judge::ResponseJudge;
+use super::ring::{Event, EventKind, Ring};
 use super::schedule::Schedule;
 use super::tally::Tally;
 use super::{Load, LoadError};
 use crate::outcome::LATE_AFTER;
 
-/// What is not answered so long after it was due, or after the window, has failed.
-const PATIENCE_NS: u64 = 2_000_000_000;
-/// A run with so many failures is worth nothing; more would only be connections opened in vain.
+/// Time after which a missing response has failed: 2 s after it was due, or after the window.
+const RESPONSE_TIMEOUT_NS: u64 = 2_000_000_000;
+/// Failures that end the run. With so many its figures are worthless, and more would only open connections in
+/// vain.
 const FAILED_MAX: u64 = 1000;
 
 pub struct Generator<'a> {
@@ -28,19 +29,20 @@ pub struct Generator<'a> {
     window: Range<u64>,
     ring: Ring,
     connections: Vec<Connection>,
-    /// In an open loop: those that await nothing, the one that has for longest in front.
+    /// Open loop: connections without outstanding responses, longest idle first.
     idle: VecDeque<usize>,
-    /// In an open loop.
+    /// The schedule of an open loop.
     schedule: Option<Schedule>,
-    judge: Judge<'a>,
-    /// Without sleeping: for the schedule's sake, or so that a lone connection's latency has no wake-up of this thread in it.
+    judge: ResponseJudge<'a>,
+    /// Whether the thread polls instead of sleeping: to keep the schedule, or to keep its own wake-up out of
+    /// the latency of a single connection.
     is_polling: bool,
     cpu_before: Option<Duration>,
-    cpu_behind: Option<Duration>,
+    cpu_after: Option<Duration>,
 }
 
 impl<'a> Generator<'a> {
-    /// To be called on its thread, to which the ring belongs.
+    /// Creates a generator. Must be called on the generator's thread, which owns the ring.
     pub fn new(
         load: &'a Load<'a>,
         clock: Clock,
@@ -49,9 +51,9 @@ impl<'a> Generator<'a> {
         schedule: Option<Schedule>,
     ) -> Result<Self, LoadError> {
         let ring = Ring::new(connections.len()).map_err(LoadError::Ring)?;
-        let judge = Judge::new(load, window.clone());
+        let judge = ResponseJudge::new(load, window.clone());
         let is_polling = schedule.is_some() || load.connections == 1;
-        let (idle, cpu_before, cpu_behind) = (VecDeque::new(), None, None);
+        let (idle, cpu_before, cpu_after) = (VecDeque::new(), None, None);
         Ok(Self {
             load,
             clock,
@@ -63,14 +65,15 @@ impl<'a> Generator<'a> {
             judge,
             is_polling,
             cpu_before,
-            cpu_behind,
+            cpu_after,
         })
     }
 
-    /// Until the window is over, and in an open loop all that was due in it is answered.
+    /// Runs until the window is over. An open loop also waits for the responses to all requests due in the
+    /// window.
     pub fn run(mut self) -> Result<Tally, LoadError> {
         for slot in 0..self.connections.len() {
-            self.begin(slot)?;
+            self.start_connection(slot)?;
         }
         let mut now = self.clock.now();
         while !self.is_over(now) {
@@ -78,56 +81,58 @@ impl<'a> Generator<'a> {
             if self.is_polling { self.ring.poll() } else { self.ring.wait() }.map_err(LoadError::Ring)?;
             now = self.clock.now();
             while let Some(event) = self.ring.next() {
-                self.take(event, now)?;
+                self.handle_event(event, now)?;
             }
             self.read_cpu(now);
         }
-        self.give_up(now);
+        self.fail_outstanding(now);
         let mut tally = self.judge.tally;
-        tally.cpu = self.cpu_behind.unwrap_or_default().saturating_sub(self.cpu_before.unwrap_or_default());
+        tally.cpu = self.cpu_after.unwrap_or_default().saturating_sub(self.cpu_before.unwrap_or_default());
         Ok(tally)
     }
 
     fn is_over(&self, now: u64) -> bool {
-        let is_answered = || self.connections.iter().all(|connection| connection.awaited == 0);
-        let is_sent = || self.schedule.as_ref().is_none_or(|schedule| schedule.due(u64::MAX).is_none());
+        let is_complete = || self.connections.iter().all(|connection| connection.awaited == 0);
+        let is_sent = || self.schedule.as_ref().is_none_or(|schedule| schedule.next_due(u64::MAX).is_none());
         self.judge.tally.failed >= FAILED_MAX
             || now >= self.window.end
                 && (self.schedule.is_none()
-                    || now >= self.window.end + PATIENCE_NS
-                    || is_sent() && is_answered())
+                    || now >= self.window.end + RESPONSE_TIMEOUT_NS
+                    || is_sent() && is_complete())
     }
 
-    /// Both ends of the window.
+    /// Records the thread's CPU time at both ends of the window.
     fn read_cpu(&mut self, now: u64) {
         if self.cpu_before.is_none() && now >= self.window.start {
             self.cpu_before = Some(thread_cpu());
         }
-        if self.cpu_behind.is_none() && now >= self.window.end {
-            self.cpu_behind = Some(thread_cpu());
+        if self.cpu_after.is_none() && now >= self.window.end {
+            self.cpu_after = Some(thread_cpu());
         }
     }
 
-    /// Counts what is not answered and will not be.
-    fn give_up(&mut self, now: u64) {
+    /// Counts requests that have no response at the end as failed.
+    fn fail_outstanding(&mut self, now: u64) {
         for connection in &self.connections {
-            if connection.awaited > 0 && (self.schedule.is_some() || now >= connection.mark + PATIENCE_NS) {
-                let waited = Duration::from_nanos(now - connection.mark);
-                let what = || format!("no answer within {waited:?}");
-                self.judge.tally.fail(connection.awaited as u64, what);
+            if connection.awaited > 0
+                && (self.schedule.is_some() || now >= connection.latency_start_ns + RESPONSE_TIMEOUT_NS)
+            {
+                let waiting_time = Duration::from_nanos(now - connection.latency_start_ns);
+                let reason = || format!("no response within {waiting_time:?}");
+                self.judge.tally.fail(connection.awaited as u64, reason);
             }
         }
-        while let Some(due) = self.schedule.as_ref().and_then(|schedule| schedule.due(now)) {
-            self.take_due(due, false);
-            let what = || "no connection was free to send it".to_owned();
-            self.judge.tally.fail(self.load.depth as u64, what);
+        while let Some(due) = self.schedule.as_ref().and_then(|schedule| schedule.next_due(now)) {
+            self.count_due(due, false);
+            let reason = || "no connection was free to send the request".to_owned();
+            self.judge.tally.fail(self.load.depth as u64, reason);
         }
     }
 
-    fn take(&mut self, event: Event, now: u64) -> Result<(), LoadError> {
-        let Event { slot, what } = event;
-        match what {
-            What::Received(chunk) => {
+    fn handle_event(&mut self, event: Event, now: u64) -> Result<(), LoadError> {
+        let Event { slot, kind: reason } = event;
+        match reason {
+            EventKind::Received(chunk) => {
                 let connection = &mut self.connections[slot];
                 let read = if connection.is_closing {
                     Ok(())
@@ -135,46 +140,48 @@ impl<'a> Generator<'a> {
                     let templates = self.load.templates.len();
                     connection.read(self.ring.received(chunk), now, templates, &mut self.judge)
                 };
-                self.ring.give_back(chunk);
-                if !chunk.goes_on {
+                self.ring.release(chunk);
+                if !chunk.is_continued {
                     self.receive(slot)?;
                 }
                 match read {
-                    Err(what) => self.end(slot, &what, now),
-                    Ok(()) if self.connections[slot].is_last => self.end(slot, "the server closed", now),
-                    Ok(()) => self.go_on(slot, now),
+                    Err(reason) => self.end_connection(slot, &reason, now),
+                    Ok(()) if self.connections[slot].is_last => {
+                        self.end_connection(slot, "the server closed the connection", now)
+                    }
+                    Ok(()) => self.send_next(slot, now),
                 }
             }
-            What::Paused => self.receive(slot),
-            What::Ended(error) => {
+            EventKind::Paused => self.receive(slot),
+            EventKind::Ended(error) => {
                 self.connections[slot].is_receiving = false;
                 let error = std::io::Error::from_raw_os_error(-error);
-                let what = if error.raw_os_error() == Some(0) {
-                    "the server closed".to_owned()
+                let reason = if error.raw_os_error() == Some(0) {
+                    "the server closed the connection".to_owned()
                 } else {
                     error.to_string()
                 };
-                self.end(slot, &what, now)
+                self.end_connection(slot, &reason, now)
             }
-            What::Sent(bytes) => self.sent(slot, bytes, now),
+            EventKind::Sent(bytes) => self.on_sent(slot, bytes, now),
         }
     }
 
-    fn sent(&mut self, slot: usize, bytes: i32, now: u64) -> Result<(), LoadError> {
+    fn on_sent(&mut self, slot: usize, bytes: i32, now: u64) -> Result<(), LoadError> {
         let connection = &mut self.connections[slot];
         if bytes < 0 || connection.is_closing {
-            let what = std::io::Error::from_raw_os_error(-bytes.min(0)).to_string();
-            return self.end(slot, &what, now);
+            let reason = std::io::Error::from_raw_os_error(-bytes.min(0)).to_string();
+            return self.end_connection(slot, &reason, now);
         }
-        connection.sent += bytes as usize;
-        if connection.sent < self.ring.composed_bytes(slot) {
-            return self.ring.send(slot, connection.socket(), connection.sent).map_err(LoadError::Ring);
+        connection.sent_bytes += bytes as usize;
+        if connection.sent_bytes < self.ring.send_buffer_bytes(slot) {
+            return self.ring.send(slot, connection.socket(), connection.sent_bytes).map_err(LoadError::Ring);
         }
-        self.go_on(slot, now)
+        self.send_next(slot, now)
     }
 
-    /// Lets a connection have its next requests, if it awaits nothing.
-    fn go_on(&mut self, slot: usize, now: u64) -> Result<(), LoadError> {
+    /// Sends the next requests of a connection if nothing is outstanding. In an open loop, marks it as idle.
+    fn send_next(&mut self, slot: usize, now: u64) -> Result<(), LoadError> {
         let connection = &mut self.connections[slot];
         if connection.is_closing || connection.awaited > 0 || self.ring.is_sending(slot) {
             return Ok(());
@@ -182,49 +189,50 @@ impl<'a> Generator<'a> {
         if self.schedule.is_none() {
             return self.send(slot, None);
         }
-        // Both the last answer and the end of sending it lead here.
-        if connection.idle_since == 0 {
-            connection.idle_since = now;
+        // Both the last response and the completion of its send lead here.
+        if connection.idle_since_ns == 0 {
+            connection.idle_since_ns = now;
             self.idle.push_back(slot);
         }
         Ok(())
     }
 
-    /// In an open loop: sends what is due, as far as there are connections for it.
+    /// Open loop: sends the due requests, as long as there are idle connections.
     fn send_due(&mut self, now: u64) -> Result<(), LoadError> {
-        while let Some(due) = self.schedule.as_ref().and_then(|schedule| schedule.due(now)) {
+        while let Some(due) = self.schedule.as_ref().and_then(|schedule| schedule.next_due(now)) {
             let Some(slot) = self.idle.pop_front() else { return Ok(()) };
-            // Late is what this thread left lying, not what waited for the server to answer another.
-            let could_leave = due.max(std::mem::take(&mut self.connections[slot].idle_since));
+            // A request is late only by the delay of this thread. Waiting for a busy connection is the
+            // server's latency.
+            let earliest_ns = due.max(std::mem::take(&mut self.connections[slot].idle_since_ns));
             self.send(slot, Some(due))?;
-            let is_late = self.clock.now() > could_leave + LATE_AFTER.as_nanos() as u64;
-            self.take_due(due, is_late);
+            let is_late = self.clock.now() > earliest_ns + LATE_AFTER.as_nanos() as u64;
+            self.count_due(due, is_late);
         }
         Ok(())
     }
 
-    fn take_due(&mut self, due: u64, is_late: bool) {
-        self.schedule.iter_mut().for_each(Schedule::take);
-        self.judge.due(due, self.load.depth as u64, is_late);
+    fn count_due(&mut self, due: u64, is_late: bool) {
+        self.schedule.iter_mut().for_each(Schedule::advance);
+        self.judge.on_due(due, self.load.depth as u64, is_late);
     }
 
     /// Sends the next requests of a connection, all at once.
     fn send(&mut self, slot: usize, due: Option<u64>) -> Result<(), LoadError> {
         let connection = &mut self.connections[slot];
-        let (templates, out) = (self.load.templates, self.ring.compose(slot));
+        let (templates, out) = (self.load.templates, self.ring.send_buffer(slot));
         for number in 0..self.load.depth {
             let template = &templates[(connection.template + number) % templates.len()];
             let at = out.len();
             out.extend_from_slice(&template.bytes);
             if !template.counters.is_empty() {
-                let number = next();
-                for place in &template.counters {
-                    write(number, &mut out[at + place.start..at + place.end]);
+                let number = next_number();
+                for range in &template.counters {
+                    write_digits(number, &mut out[at + range.start..at + range.end]);
                 }
             }
         }
-        (connection.awaited, connection.sent) = (self.load.depth, 0);
-        connection.mark = due.unwrap_or_else(|| self.clock.now());
+        (connection.awaited, connection.sent_bytes) = (self.load.depth, 0);
+        connection.latency_start_ns = due.unwrap_or_else(|| self.clock.now());
         self.ring.send(slot, connection.socket(), 0).map_err(LoadError::Ring)
     }
 
@@ -232,21 +240,20 @@ impl<'a> Generator<'a> {
         self.ring.receive(slot, self.connections[slot].socket()).map_err(LoadError::Ring)
     }
 
-    /// Begins with a connection that has just been opened.
-    fn begin(&mut self, slot: usize) -> Result<(), LoadError> {
+    /// Starts to use a connection that has just been opened.
+    fn start_connection(&mut self, slot: usize) -> Result<(), LoadError> {
         self.connections[slot].is_receiving = true;
         self.receive(slot)?;
-        self.go_on(slot, self.clock.now())
+        self.send_next(slot, self.clock.now())
     }
 
-    /// The connection is of no more use: what it awaits failed, and once the ring is done with it another takes its place.
-    fn end(&mut self, slot: usize, what: &str, now: u64) -> Result<(), LoadError> {
+    /// Gives up a connection: its outstanding requests have failed. When the ring has finished with it, opens
+    /// another in its place.
+    fn end_connection(&mut self, slot: usize, reason: &str, now: u64) -> Result<(), LoadError> {
         let connection = &mut self.connections[slot];
         if !connection.is_closing {
             let awaited = std::mem::take(&mut connection.awaited) as u64;
-            self.judge
-                .tally
-                .fail(awaited, || format!("{what}, {awaited} answers outstanding on the connection"));
+            self.judge.tally.fail(awaited, || format!("{reason}; outstanding responses: {awaited}"));
             connection.close();
             self.idle.retain(|idle| *idle != slot);
         }
@@ -256,6 +263,6 @@ impl<'a> Generator<'a> {
         let template = connection.template;
         *connection = Connection::open(self.load.address, template)
             .map_err(|source| LoadError::Connect { address: self.load.address, source })?;
-        self.begin(slot)
+        self.start_connection(slot)
     }
 }

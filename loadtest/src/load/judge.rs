@@ -1,73 +1,82 @@
-//! What an answer counts for: whether it is the expected one, whether it is of the window, how long it took.
+//! The evaluation of responses: whether a response is as expected, whether it is in the window, and its
+//! latency.
 
 use std::ops::Range;
 
 use super::Load;
-use super::answer::Answer;
-use super::check::check;
+use super::check::check_response;
+use super::framing::ResponseHead;
 use super::tally::Tally;
 
-/// Judges the answers of one thread.
-pub struct Judge<'a> {
+/// A judge of the responses of one thread.
+pub struct ResponseJudge<'a> {
     load: &'a Load<'a>,
-    /// In nanoseconds of the run's clock.
+    /// The window, in nanoseconds of the run's clock.
     window: Range<u64>,
-    /// Answers until the next that is kept whole, for each template: so even the rarest is looked at, and the first of each.
+    /// Responses until the next complete check, for each template. So each template's first response is
+    /// checked, and even rare templates are.
     until_check: Vec<u32>,
     pub tally: Tally,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> ResponseJudge<'a> {
     pub fn new(load: &'a Load<'a>, window: Range<u64>) -> Self {
         Self { load, window, until_check: vec![0; load.templates.len()], tally: Tally::new() }
     }
 
-    /// Whether the answer to this template that now begins is to be kept whole.
-    pub fn is_checked(&mut self, template: usize) -> bool {
+    /// Returns whether the next response to this template is to be checked completely.
+    pub fn should_check(&mut self, template: usize) -> bool {
         let until = &mut self.until_check[template];
         let is_turn = *until == 0;
         *until = if is_turn { self.load.check_every - 1 } else { *until - 1 };
         is_turn
     }
 
-    /// Whether a request is counted that was due at `mark` (closed loop: was sent then), at `now`. In an open loop those due in
-    /// the window, so that none is left out for being slow; in a closed loop those answered in it.
-    fn is_counted(&self, mark: u64, now: u64) -> bool {
-        self.window.contains(if self.load.pace.is_open() { &mark } else { &now })
+    /// Returns whether a response counts. An open loop counts requests due in the window (at `start_ns`), so that
+    /// no slow one is left out. A closed loop counts responses received in the window (at `now`).
+    fn is_counted(&self, start_ns: u64, now: u64) -> bool {
+        self.window.contains(if self.load.pace.is_open() { &start_ns } else { &now })
     }
 
-    /// Bytes came.
-    pub fn received(&mut self, bytes: usize, now: u64) {
+    /// Records received bytes.
+    pub fn on_bytes(&mut self, bytes: usize, now: u64) {
         if self.window.contains(&now) {
             self.tally.received_bytes += bytes as u64;
         }
     }
 
-    /// Requests became due.
-    pub fn due(&mut self, mark: u64, requests: u64, is_late: bool) {
-        if self.window.contains(&mark) {
+    /// Records due requests.
+    pub fn on_due(&mut self, start_ns: u64, requests: u64, is_late: bool) {
+        if self.window.contains(&start_ns) {
             self.tally.due += requests;
             self.tally.late += if is_late { requests } else { 0 };
         }
     }
 
-    /// An answer ended; `whole` is all of it where it was kept.
-    pub fn answered(&mut self, template: usize, answer: Answer, whole: Option<&[u8]>, mark: u64, now: u64) {
+    /// Records a complete response. `checked_bytes` has its bytes if it is to be checked.
+    pub fn on_response(
+        &mut self,
+        template: usize,
+        response: ResponseHead,
+        checked_bytes: Option<&[u8]>,
+        start_ns: u64,
+        now: u64,
+    ) {
         let expected = &self.load.templates[template].expected;
         let mut verdict = Ok(());
-        if answer.status != expected.status {
-            verdict = Err(format!("status {}, not {}", answer.status, expected.status));
-        } else if let Some(whole) = whole {
-            verdict = check(whole, expected);
+        if response.status != expected.status {
+            verdict = Err(format!("status {}, not {}", response.status, expected.status));
+        } else if let Some(checked_bytes) = checked_bytes {
+            verdict = check_response(checked_bytes, expected);
             self.tally.checked += 1;
         }
         match verdict {
-            Err(what) => {
-                self.tally.fail(1, || format!("the answer to {}: {what}", self.load.named(template)))
+            Err(reason) => {
+                self.tally.fail(1, || format!("response to {}: {reason}", self.load.request_line(template)))
             }
-            Ok(()) if self.is_counted(mark, now) => {
+            Ok(()) if self.is_counted(start_ns, now) => {
                 self.tally.completed += 1;
-                self.tally.latency_ns.saturating_record(now.saturating_sub(mark));
+                self.tally.latency_ns.saturating_record(now.saturating_sub(start_ns));
             }
             Ok(()) => {}
         }

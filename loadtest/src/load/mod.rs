@@ -1,14 +1,15 @@
-//! Puts a load on a server and measures it: in go the requests and their pace, out comes what a window of it came to.
+//! The load generator: sends requests at a pace and measures a window of them.
 //!
-//! Closed loop: every connection sends its next requests as soon as it has all answers to the last; for what the server takes when
-//! it is busy. Open loop: requests are due at uniform intervals whatever the server does, and latency counts from then, so that a
-//! server that stands still is charged for all who would have come meanwhile.
+//! Closed loop: every connection sends its next requests as soon as it has all responses to the last ones. It
+//! shows the server's CPU cost at full load. Open loop: requests are due at fixed intervals, independent of
+//! the server, and latency counts from the due time. So a stalled server is charged for all requests that
+//! were due during the stall.
 
-mod answer;
 mod check;
 mod clock;
 mod connection;
 pub mod counter;
+mod framing;
 mod generator;
 mod judge;
 mod ring;
@@ -30,31 +31,32 @@ use generator::Generator;
 use schedule::Schedule;
 use tally::Tally;
 
-/// What is put on a server.
+/// A load on a server.
 #[derive(Clone, Debug)]
 pub struct Load<'a> {
     pub address: SocketAddr,
-    /// Split evenly between the threads.
+    /// Number of connections, split evenly between the threads.
     pub connections: usize,
-    /// Requests in one send, whose answers are all awaited before the next.
+    /// Requests per send. All their responses are awaited before the next send.
     pub depth: usize,
     pub pace: Pace,
-    /// Of the load before the window, not counted.
-    pub warm: Duration,
+    /// Length of the load before the window, not measured.
+    pub warm_up: Duration,
     pub window: Duration,
-    /// Of the answers to each template the first and then every n-th is looked at whole.
+    /// Interval of complete checks: of the responses to each template, the first and then every n-th is
+    /// checked.
     pub check_every: u32,
-    /// One thread is pinned to each.
+    /// CPUs. One thread is pinned to each.
     pub processors: &'a [usize],
     pub templates: &'a [Template],
 }
 
-/// When requests are sent.
+/// The times at which requests are sent.
 #[derive(Clone, Copy, Debug)]
 pub enum Pace {
-    /// As soon as the answers to the last have come.
+    /// As soon as the responses to the last requests are complete.
     Closed,
-    /// So many a second, on all connections together.
+    /// At a fixed rate over all connections.
     Open { per_second: f64 },
 }
 
@@ -65,51 +67,52 @@ impl Pace {
 }
 
 impl Load<'_> {
-    /// The template's first line.
-    fn named(&self, template: usize) -> String {
+    /// Returns the request line of a template.
+    fn request_line(&self, template: usize) -> String {
         let bytes = &self.templates[template].bytes;
         let end = memchr::memchr(b'\r', bytes).unwrap_or(bytes.len());
         bytes[..end].escape_ascii().to_string()
     }
 
-    fn check(&self) -> Result<(), LoadError> {
+    fn validate(&self) -> Result<(), LoadError> {
         let has_room =
-            |template: &Template| template.counters.iter().all(|place| place.end <= template.bytes.len());
+            |template: &Template| template.counters.iter().all(|range| range.end <= template.bytes.len());
         let wrong = if self.templates.is_empty() || !self.templates.iter().all(has_room) {
-            "has no requests, or one without room for its counter"
+            "no requests, or a request without room for its counter"
         } else if self.depth == 0 || self.check_every == 0 {
-            "has a depth or a number of answers to check of 0"
+            "depth or check interval is 0"
         } else if self.processors.is_empty() || self.connections < self.processors.len() {
-            "has no processor, or fewer connections than processors"
+            "no CPU, or fewer connections than CPUs"
         } else if matches!(self.pace, Pace::Open { per_second } if per_second.is_nan() || per_second <= 0.0) {
-            "has a rate of 0"
+            "the rate must be above 0"
         } else {
             return Ok(());
         };
-        Err(LoadError::Wrong(wrong))
+        Err(LoadError::Invalid(wrong))
     }
 }
 
 #[derive(Debug, Error)]
 pub enum LoadError {
-    #[error("the load {0}")]
-    Wrong(&'static str),
-    #[error("{address} takes no connection: {source}")]
+    #[error("invalid load: {0}")]
+    Invalid(&'static str),
+    #[error("cannot connect to {address}: {source}")]
     Connect { address: SocketAddr, source: io::Error },
-    #[error("the generator's io_uring: {0}")]
+    #[error("io_uring of the load generator failed: {0}")]
     Ring(#[source] io::Error),
-    #[error("the generator cannot be pinned to processor {processor}: {source}")]
+    #[error("cannot pin the load generator to CPU {processor}: {source}")]
     Pin { processor: usize, source: rustix::io::Errno },
 }
 
-/// Loads, and measures the window. `server_cpu` is what the server has taken so far; it is asked at both ends of the window.
+/// Runs a load and measures its window. `server_cpu` returns the server's CPU time so far. It is called at
+/// both ends of the window.
 pub fn run(load: &Load<'_>, server_cpu: &dyn Fn() -> Duration) -> Result<Outcome, LoadError> {
-    load.check()?;
-    let mut shares = open(load)?;
+    load.validate()?;
+    let mut shares = open_connections(load)?;
     let clock = Clock::new();
-    let begin = clock.now() + load.warm.as_nanos() as u64;
+    let begin = clock.now() + load.warm_up.as_nanos() as u64;
     let window = begin..begin + load.window.as_nanos() as u64;
-    let (tallies, spent) = std::thread::scope(|scope| {
+    let (tallies, used_cpu) = std::thread::scope(|scope| {
         let threads: Vec<_> = load
             .processors
             .iter()
@@ -126,16 +129,16 @@ pub fn run(load: &Load<'_>, server_cpu: &dyn Fn() -> Duration) -> Result<Outcome
         clock.sleep_until(window.start);
         let before = server_cpu();
         clock.sleep_until(window.end);
-        let spent = server_cpu().saturating_sub(before);
+        let used_cpu = server_cpu().saturating_sub(before);
         let tallies: Result<Vec<Tally>, LoadError> =
             threads.into_iter().map(|thread| thread.join().expect("a generator does not panic")).collect();
-        tallies.map(|tallies| (tallies, spent))
+        tallies.map(|tallies| (tallies, used_cpu))
     })?;
-    Ok(Tally::outcome(tallies, load.window, spent))
+    Ok(Tally::outcome(tallies, load.window, used_cpu))
 }
 
-/// All connections, by thread. They begin at different requests of the round, spread over it.
-fn open(load: &Load<'_>) -> Result<Vec<Vec<Connection>>, LoadError> {
+/// Opens all connections, grouped by thread. Their first templates are spread over the cycle.
+fn open_connections(load: &Load<'_>) -> Result<Vec<Vec<Connection>>, LoadError> {
     let threads = load.processors.len();
     let mut shares: Vec<Vec<Connection>> = (0..threads).map(|_| Vec::new()).collect();
     for number in 0..load.connections {
@@ -146,7 +149,7 @@ fn open(load: &Load<'_>) -> Result<Vec<Vec<Connection>>, LoadError> {
     Ok(shares)
 }
 
-/// The part of the open loop that thread `number` has: every n-th of its sends.
+/// Returns the sends of an open loop that thread `number` makes: every n-th.
 fn schedule(load: &Load<'_>, number: usize, now: u64, end: u64) -> Option<Schedule> {
     let Pace::Open { per_second } = load.pace else { return None };
     let sends = per_second / load.depth as f64;
@@ -154,7 +157,7 @@ fn schedule(load: &Load<'_>, number: usize, now: u64, end: u64) -> Option<Schedu
     Some(Schedule::new(start, end, sends / load.processors.len() as f64))
 }
 
-/// Pins the calling thread.
+/// Pins the calling thread to a CPU.
 fn pin(processor: usize) -> Result<(), LoadError> {
     let mut set = CpuSet::new();
     set.set(processor);

@@ -1,29 +1,30 @@
-//! What one generator thread counts, and what the counts of all come to.
+//! The counts of one generator thread, and their sum over all threads.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use crate::outcome::{DIGITS, LATENCY_NS_MAX, Outcome};
+use crate::outcome::{LATENCY_DIGITS, LATENCY_NS_MAX, Outcome};
 
-/// The counts of one thread; latencies and requests of the window only, failures of the whole run.
+/// The counts of one thread. Latencies and requests are those of the window, failures those of the whole run.
 pub struct Tally {
     pub completed: u64,
     pub checked: u64,
     pub failed: u64,
-    /// What was wrong first.
+    /// Description of the first failure.
     pub failure: Option<String>,
     pub received_bytes: u64,
     pub latency_ns: Histogram<u64>,
     pub due: u64,
     pub late: u64,
-    /// Of the thread, in the window.
+    /// CPU time of the thread in the window.
     pub cpu: Duration,
 }
 
 impl Tally {
     pub fn new() -> Self {
-        let latency_ns = Histogram::new_with_max(LATENCY_NS_MAX, DIGITS).expect("its bounds are in order");
+        let latency_ns =
+            Histogram::new_with_max(LATENCY_NS_MAX, LATENCY_DIGITS).expect("its bounds are in order");
         Self {
             completed: 0,
             checked: 0,
@@ -37,11 +38,11 @@ impl Tally {
         }
     }
 
-    /// Counts requests without an answer as it should be.
-    pub fn fail(&mut self, requests: u64, what: impl FnOnce() -> String) {
+    /// Counts failed requests. Keeps the description of the first failure.
+    pub fn fail(&mut self, requests: u64, describe: impl FnOnce() -> String) {
         if requests > 0 {
             self.failed += requests;
-            self.failure.get_or_insert_with(what);
+            self.failure.get_or_insert_with(describe);
         }
     }
 
@@ -57,7 +58,7 @@ impl Tally {
         self.cpu += other.cpu;
     }
 
-    /// What the threads counted, and what the server took in the same window.
+    /// Sums up the threads' counts and adds the server's CPU time in the same window.
     pub fn outcome(all: impl IntoIterator<Item = Self>, window: Duration, server_cpu: Duration) -> Outcome {
         let mut sum = Self::new();
         all.into_iter().for_each(|tally| sum.add(tally));

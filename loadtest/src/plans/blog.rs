@@ -1,16 +1,18 @@
-//! Visits as a public blog had them: the page views of `apache-access-log/requests.tsv`, one of the public cases, in their order.
+//! Visits of a public blog: the page views of `apache-access-log/requests.tsv`, one of the public cases, in
+//! their order.
 //!
-//! Of each line the visitor's pseudonym, the path, the browser and the referrer count; pictures, styles, feeds and what was not
-//! found are no page views. The paths become pages of the site of the goals, numbered as they first appear.
+//! Of each line this uses the visitor's pseudonym, the path, the user agent and the referrer. Pictures,
+//! styles, feeds and error responses are no page views. The paths become pages of the benchmark site,
+//! numbered by first occurrence.
 
 use std::collections::HashMap;
 use std::path::Path;
 
 use super::requests::{view, visit};
 use crate::request::Template;
-use crate::turns::Failure;
+use crate::turns::RunError;
 
-/// Requests of the log that count, as they are sent, and how many pages and visitors they name.
+/// The page views of the log as requests, and the numbers of different pages and visitors.
 #[derive(Debug)]
 pub struct Visits {
     pub templates: Vec<Template>,
@@ -21,18 +23,18 @@ pub struct Visits {
 /// Columns of the file, separated by tabs.
 const COLUMNS: &str = "visitor\ttime\trequest_line\tstatus\tbytes\treferer\tuser_agent";
 
-/// Reads them from the folder of public cases.
-pub fn visits(cases: Option<&Path>) -> Result<Visits, Failure> {
+/// Reads the visits from the directory of the public cases.
+pub fn read_visits(cases: Option<&Path>) -> Result<Visits, RunError> {
     let cases = cases.ok_or(
-        "the plan `mixed` needs the public cases: name their folder by PARALLAX_CASES or --cases; \
-         it holds apache-access-log/requests.tsv",
+        "the plan `mixed` needs the directory of the public cases, with apache-access-log/requests.tsv; \
+         set PARALLAX_CASES or --cases",
     )?;
     let path = cases.join("apache-access-log/requests.tsv");
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    parse(&text).ok_or_else(|| format!("{}: its columns are not {COLUMNS:?}", path.display()).into())
+    parse(&text).ok_or_else(|| format!("{}: unexpected columns; must be {COLUMNS:?}", path.display()).into())
 }
 
-/// None where the columns are others.
+/// Returns `None` if the columns are different.
 fn parse(text: &str) -> Option<Visits> {
     let mut lines = text.lines();
     if lines.next()? != COLUMNS {
@@ -50,12 +52,12 @@ fn parse(text: &str) -> Option<Visits> {
     Some(Visits { templates, pages: pages.len(), visitors: visitors.len() })
 }
 
-fn number<'t>(known: &mut HashMap<&'t str, usize>, name: &'t str) -> usize {
-    let next = known.len();
-    *known.entry(name).or_insert(next)
+fn number<'t>(numbers: &mut HashMap<&'t str, usize>, name: &'t str) -> usize {
+    let next = numbers.len();
+    *numbers.entry(name).or_insert(next)
 }
 
-/// Visitor, path, referrer and agent of a line that is a page view.
+/// Returns visitor, path, referrer and user agent of a line that is a page view.
 fn page_view(line: &str) -> Option<(&str, &str, &str, &str)> {
     let fields: Vec<&str> = line.split('\t').collect();
     let &[visitor, _, request, status, _, referrer, agent] = &fields[..] else { return None };
@@ -65,7 +67,7 @@ fn page_view(line: &str) -> Option<(&str, &str, &str, &str)> {
     (matches!(status, "200" | "304") && is_page(path) && is_plain).then_some((visitor, path, referrer, agent))
 }
 
-/// Whether a path is of something that is read, by the ending of its last part.
+/// Returns whether a path is that of a page, by the extension of its last segment.
 fn is_page(path: &str) -> bool {
     let last = path.rsplit('/').next().unwrap_or_default();
     let ending = last.rsplit_once('.').map(|(_, ending)| ending);
@@ -115,9 +117,9 @@ mod tests {
     }
 
     #[test]
-    fn another_file_is_refused() {
+    fn a_file_with_other_columns_is_refused() {
         assert!(parse("visitor\ttime\n").is_none());
-        let said = visits(None).expect_err("a failure").to_string();
-        assert!(said.contains("PARALLAX_CASES"), "{said}");
+        let message = read_visits(None).expect_err("a failure").to_string();
+        assert!(message.contains("PARALLAX_CASES"), "{message}");
     }
 }

@@ -1,11 +1,11 @@
-//! The workloads, each by its name: what the site is, what is asked, beside what.
+//! The plans: named workloads, each with its site, its requests and the sides that it compares.
 
 mod blog;
 mod idle;
 mod plain;
+pub mod plan_run;
 mod reload;
 pub mod requests;
-pub mod stage;
 
 pub use self::idle::idle_10k;
 pub use self::plain::{

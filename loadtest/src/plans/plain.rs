@@ -1,242 +1,284 @@
-//! Plans that ask one server for something, in one way or another: each way is a side, and so is a bare server that sends the
-//! same bytes.
+//! Plans that load one server with one or more kinds of requests. Each kind is a side. One more side is the
+//! bare server, which sends the same bytes.
 
 use std::fs;
 
 use serde_json::Value;
 
 use super::blog;
-use super::requests::{self, batch, decided, forced, forced_gzip, forced_known, indexed, page_view, scanned};
-use super::stage::{Stage, run};
-use crate::cli::{Against, Batch, Common, Known, Mixed};
+use super::plan_run::{PlanRun, run};
+use super::requests::{
+    self, batch, decided_page, forced_page, forced_page_gzip, forced_page_of_visitors, indexed_query,
+    page_view, scan_query,
+};
+use crate::cli::{BatchArgs, CommonArgs, MixedArgs, ReferenceServer, VisitorArgs};
 use crate::content::site_with_content;
-use crate::exchange::{Answer, ask};
+use crate::exchange::{Response, ask};
 use crate::fill::fill;
 use crate::process::Server;
-use crate::report::{Comparison, Report, Side, grouped};
-use crate::request::{Body, Expected, Template};
+use crate::report::{Comparison, Report, Side, group_digits};
+use crate::request::{Expected, ExpectedBody, Template};
 use crate::servers::parallax::Parallax;
 use crate::site::site;
-use crate::turns::{Failure, Turn, by_turns};
+use crate::turns::{RunError, Turn, run_interleaved};
 
-/// Pages of the site of the goals.
+/// Pages of the benchmark site.
 const PAGES: usize = 100;
-/// Connections of a plan that reads: fewer leave a worker asleep now and then.
-const READERS: usize = 64;
-/// Connections of a plan that waits for a disk.
-const WRITERS: usize = 256;
-/// Connections that send batches: all together some thousand events.
-const BATCHES: usize = 16;
-/// What a visitor is let to take in memory; it is some 400.
+/// Connections of a plan that reads. With fewer, a worker would sometimes have nothing to do and sleep.
+const READ_CONNECTIONS: usize = 64;
+/// Connections of a plan that waits for the disk.
+const WRITE_CONNECTIONS: usize = 256;
+/// Connections that send batches. Together their batches have over a thousand events.
+const BATCH_CONNECTIONS: usize = 16;
+/// Memory limit per visitor, in bytes. A profile takes about 400.
 const VISITOR_BYTES: u64 = 512;
-/// The server's default.
-const VISITORS_BYTES_MIN: u64 = 1 << 30;
-/// Requests that are sent together where pipelining is the question.
-const PIPELINED: usize = 16;
+/// The server's default memory limit for profiles, in bytes.
+const PROFILES_MEMORY_BYTES_MIN: u64 = 1 << 30;
+/// Pipelined requests of the plan that compares with pipelining.
+const PIPELINE_DEPTH: usize = 16;
 
-/// What is asked.
+/// A plan: a site and its workloads.
 pub struct Plan<'a> {
     pub name: &'static str,
     pub about: String,
     pub site: Vec<(String, Value)>,
-    pub known: Option<&'a Known>,
+    pub visitor_args: Option<&'a VisitorArgs>,
     pub connections: usize,
-    /// The first is what the others are compared with.
-    pub ways: Vec<Way>,
+    /// Workloads. The others are compared with the first.
+    pub workloads: Vec<Workload>,
     pub notes: Vec<String>,
 }
 
-/// A side of Parallax.
-pub struct Way {
+/// Requests to Parallax that form one side of the plan.
+pub struct Workload {
     pub name: String,
     pub templates: Vec<Template>,
-    /// Requests in one send, where the command line does not decide.
+    /// Requests per send. `None` uses `--depth`.
     pub depth: Option<usize>,
-    /// Whether all its answers are of one length, so that a bare server can send the same.
+    /// Whether all responses have one length, so that the bare server can send the same.
     pub has_floor: bool,
 }
 
-impl Way {
+impl Workload {
     fn new(name: &str, template: Template) -> Self {
         Self { name: name.to_owned(), templates: vec![template], depth: None, has_floor: true }
     }
 
-    fn of<'a>(&'a self, server: &'a Server) -> Asked<'a> {
-        Asked { name: &self.name, server, templates: &self.templates, depth: self.depth }
+    fn on<'a>(&'a self, server: &'a Server) -> SideLoad<'a> {
+        SideLoad { name: &self.name, server, templates: &self.templates, depth: self.depth }
     }
 }
 
 impl<'a> Plan<'a> {
-    fn reading(name: &'static str, about: &str, ways: Vec<Way>) -> Self {
+    fn for_reads(name: &'static str, about: &str, workloads: Vec<Workload>) -> Self {
         let (site, about) = (site(PAGES), about.to_owned());
-        Self { name, about, site, known: None, connections: READERS, ways, notes: Vec::new() }
+        Self {
+            name,
+            about,
+            site,
+            visitor_args: None,
+            connections: READ_CONNECTIONS,
+            workloads,
+            notes: Vec::new(),
+        }
     }
 
-    fn writing(name: &'static str, about: &str, way: Way) -> Self {
-        Self { connections: WRITERS, ..Self::reading(name, about, vec![way]) }
+    fn for_writes(name: &'static str, about: &str, workload: Workload) -> Self {
+        Self { connections: WRITE_CONNECTIONS, ..Self::for_reads(name, about, vec![workload]) }
     }
 }
 
-pub fn resolve_forced(common: &Common) -> Result<Report, Failure> {
-    let about = "GET /v1/resolve of a page of 8 KB whose variants are named";
-    measure(Plan::reading("resolve-forced", about, vec![Way::new("parallax", forced())]), common)
+pub fn resolve_forced(common: &CommonArgs) -> Result<Report, RunError> {
+    let about = "GET /v1/resolve of a page of 8 KB with forced variants";
+    measure(Plan::for_reads("resolve-forced", about, vec![Workload::new("parallax", forced_page())]), common)
 }
 
-pub fn resolve_decided(known: &Known) -> Result<Report, Failure> {
-    let digits = digits(known.visitors);
+pub fn resolve_decided(args: &VisitorArgs) -> Result<Report, RunError> {
+    let digits = digits(args.visitors);
     let about = format!(
-        "GET /v1/resolve of a page of 8 KB decided for one of {} known visitors after the other",
-        grouped(known.visitors)
+        "GET /v1/resolve of a page of 8 KB decided for {} known visitors, one after the other",
+        group_digits(args.visitors)
     );
-    let ways = vec![Way::new("decided", decided(digits)), Way::new("forced", forced_known(digits))];
-    measure(Plan { known: Some(known), ..Plan::reading("resolve-decided", &about, ways) }, &known.common)
+    let workloads = vec![
+        Workload::new("decided", decided_page(digits)),
+        Workload::new("forced", forced_page_of_visitors(digits)),
+    ];
+    measure(
+        Plan { visitor_args: Some(args), ..Plan::for_reads("resolve-decided", &about, workloads) },
+        &args.common,
+    )
 }
 
-pub fn resolve_gzip(common: &Common) -> Result<Report, Failure> {
-    let ways = vec![Way::new("gzip", forced_gzip()), Way::new("identity", forced())];
+pub fn resolve_gzip(common: &CommonArgs) -> Result<Report, RunError> {
+    let workloads = vec![Workload::new("gzip", forced_page_gzip()), Workload::new("identity", forced_page())];
     measure(
-        Plan::reading("resolve-gzip", "GET /v1/resolve of a page of 8 KB as gzip, and as it is", ways),
+        Plan::for_reads(
+            "resolve-gzip",
+            "GET /v1/resolve of a page of 8 KB as gzip, and uncompressed",
+            workloads,
+        ),
         common,
     )
 }
 
-pub fn variants(known: &Known) -> Result<Report, Failure> {
-    let digits = digits(known.visitors);
+pub fn variants(args: &VisitorArgs) -> Result<Report, RunError> {
+    let digits = digits(args.visitors);
     let about =
-        format!("GET /v1/variants for one of {} known visitors after the other", grouped(known.visitors));
-    let together = known.common.depth.map_or(PIPELINED, usize::from);
-    let way = |name: &str, depth| Way { depth: Some(depth), ..Way::new(name, requests::variants(digits)) };
-    let ways = vec![way("one by one", 1), way(&format!("{together} together"), together)];
-    measure(Plan { known: Some(known), ..Plan::reading("variants", &about, ways) }, &known.common)
+        format!("GET /v1/variants for {} known visitors, one after the other", group_digits(args.visitors));
+    let together = args.common.depth.map_or(PIPELINE_DEPTH, usize::from);
+    let workload = |name: &str, depth| Workload {
+        depth: Some(depth),
+        ..Workload::new(name, requests::variants(digits))
+    };
+    let workloads = vec![workload("one at a time", 1), workload(&format!("{together} pipelined"), together)];
+    measure(Plan { visitor_args: Some(args), ..Plan::for_reads("variants", &about, workloads) }, &args.common)
 }
 
-pub fn routes(common: &Common) -> Result<Report, Failure> {
+pub fn routes(common: &CommonArgs) -> Result<Report, RunError> {
     let about = "GET /v1/routes of a site of 100 routes";
-    measure(Plan::reading("routes", about, vec![Way::new("parallax", requests::routes())]), common)
+    measure(Plan::for_reads("routes", about, vec![Workload::new("parallax", requests::routes())]), common)
 }
 
-pub fn query(common: &Common) -> Result<Report, Failure> {
-    let ways = vec![Way::new("known ahead", indexed()), Way::new("looked for", scanned())];
-    let about = "GET /v1/query of twelve among 1,020 items, answered ahead, and looked for in all of them";
-    measure(Plan { site: site_with_content(), ..Plan::reading("query", about, ways) }, common)
-}
-
-pub fn page(common: &Common) -> Result<Report, Failure> {
-    let about = "POST /v1/page of 500 bytes, answered once it is on disk";
-    measure(Plan::writing("page", about, Way::new("parallax", page_view())), common)
-}
-
-pub fn track_batch(given: &Batch) -> Result<Report, Failure> {
+pub fn query(common: &CommonArgs) -> Result<Report, RunError> {
+    let workloads =
+        vec![Workload::new("precomputed", indexed_query()), Workload::new("scanned", scan_query())];
     let about =
-        format!("POST /v1/track of {} events of 500 bytes each, answered once all are on disk", given.events);
-    let mut plan = Plan::writing("track-batch", &about, Way::new("parallax", batch(given.events)));
-    plan.connections = BATCHES;
-    plan.notes.push(format!("figures are those of a request of {} events", given.events));
-    measure(plan, &given.common)
+        "GET /v1/query of twelve among 1,020 items, with precomputed results, and with a scan of all items";
+    measure(Plan { site: site_with_content(), ..Plan::for_reads("query", about, workloads) }, common)
 }
 
-pub fn mixed(given: &Mixed) -> Result<Report, Failure> {
-    let visits = blog::visits(given.cases.as_deref())?;
+pub fn page(common: &CommonArgs) -> Result<Report, RunError> {
+    let about = "POST /v1/page of 500 bytes, acknowledged when it is on disk";
+    measure(Plan::for_writes("page", about, Workload::new("parallax", page_view())), common)
+}
+
+pub fn track_batch(args: &BatchArgs) -> Result<Report, RunError> {
     let about = format!(
-        "{} page views of {} visitors on {} pages as a public blog had them: a resolve and a page event each",
+        "POST /v1/track of {} events of 500 bytes each, acknowledged when all are on disk",
+        args.events
+    );
+    let mut plan = Plan::for_writes("track-batch", &about, Workload::new("parallax", batch(args.events)));
+    plan.connections = BATCH_CONNECTIONS;
+    plan.notes.push(format!("figures are per request of {} events", args.events));
+    measure(plan, &args.common)
+}
+
+pub fn mixed(args: &MixedArgs) -> Result<Report, RunError> {
+    let visits = blog::read_visits(args.cases.as_deref())?;
+    let about = format!(
+        "{} page views of {} visitors on {} pages of a public blog: a resolve and a page event each",
         visits.templates.len() / 2,
         visits.visitors,
         visits.pages
     );
-    let way = Way { templates: visits.templates, has_floor: false, ..Way::new("parallax", forced()) };
-    let mut plan = Plan { site: site(visits.pages), ..Plan::writing("mixed", &about, way) };
+    let workload = Workload {
+        templates: visits.templates,
+        has_floor: false,
+        ..Workload::new("parallax", forced_page())
+    };
+    let mut plan = Plan { site: site(visits.pages), ..Plan::for_writes("mixed", &about, workload) };
     plan.notes.push(
-        "half of the requests are GETs of 8 KB, half durable POSTs: no bare server sends both".to_owned(),
+        "half of the requests are GETs of 8 KB, half are durable POSTs; the bare server cannot send both"
+            .to_owned(),
     );
-    measure(plan, &given.common)
+    measure(plan, &args.common)
 }
 
-/// Digits of the greatest visitor's number.
+/// Returns the number of digits of the greatest visitor number.
 fn digits(visitors: u64) -> usize {
     visitors.ilog10() as usize
 }
 
-/// A server, and what it is asked.
-struct Asked<'a> {
+/// A server and the requests of one side.
+struct SideLoad<'a> {
     name: &'a str,
     server: &'a Server,
     templates: &'a [Template],
     depth: Option<usize>,
 }
 
-/// Starts the servers, asks each once, then loads them by turns.
-fn measure(mut plan: Plan<'_>, common: &Common) -> Result<Report, Failure> {
-    let stage = Stage::begin(plan.name, common)?;
-    let parallax = start(&stage, &plan)?;
-    for way in &plan.ways {
-        plan.notes.push(length(way, &parallax.server)?);
+/// Starts the servers, sends one request of each kind, and loads the sides by turns.
+fn measure(mut plan: Plan<'_>, common: &CommonArgs) -> Result<Report, RunError> {
+    let plan_run = PlanRun::begin(plan.name, common)?;
+    let parallax = start(&plan_run, &plan)?;
+    for workload in &plan.workloads {
+        plan.notes.push(response_size_note(workload, &parallax.server)?);
     }
-    let floor = Floor::beside(&stage, &plan, &parallax.server)?;
-    let mut sides: Vec<Asked<'_>> = plan.ways.iter().map(|way| way.of(&parallax.server)).collect();
-    sides.extend(floor.as_ref().map(|floor| Asked { depth: sides[0].depth, ..floor.asked() }));
-    let mut turns: Vec<Turn<'_>> = sides.iter().map(|side| turn(side, &stage, plan.connections)).collect();
-    let outcomes = by_turns(&mut turns, common.rounds, &stage.progress)?;
+    let floor = FloorSide::start(&plan_run, &plan, &parallax.server)?;
+    let mut sides: Vec<SideLoad<'_>> =
+        plan.workloads.iter().map(|workload| workload.on(&parallax.server)).collect();
+    sides.extend(floor.as_ref().map(|floor| SideLoad { depth: sides[0].depth, ..floor.load() }));
+    let mut turns: Vec<Turn<'_>> = sides.iter().map(|side| turn(side, &plan_run, plan.connections)).collect();
+    let outcomes = run_interleaved(&mut turns, common.rounds, &plan_run.progress)?;
     drop(turns);
     let reported = sides.iter().zip(&outcomes);
     let reported = reported.map(|(side, outcomes)| Side::new(side.name, &side.server.version, outcomes));
     let (sides, about) = (reported.collect(), plan.about.clone());
-    stage.finish(vec![Comparison { plan: plan.name.to_owned(), about, sides, notes: plan.notes }])
+    plan_run.finish(vec![Comparison { plan: plan.name.to_owned(), about, sides, notes: plan.notes }])
 }
 
-fn turn<'a>(side: &Asked<'a>, stage: &'a Stage<'_>, connections: usize) -> Turn<'a> {
-    let (server, mut load) = (side.server, stage.load(side.server, connections, side.templates));
+fn turn<'a>(side: &SideLoad<'a>, plan_run: &'a PlanRun<'_>, connections: usize) -> Turn<'a> {
+    let (server, mut load) = (side.server, plan_run.load(side.server, connections, side.templates));
     load.depth = side.depth.unwrap_or(load.depth);
     Turn { name: side.name.to_owned(), run: Box::new(move || run(&load, server)) }
 }
 
-/// How long its answer is, in words.
-fn length(way: &Way, server: &Server) -> Result<String, Failure> {
-    let answer = answer(server, &way.templates[0])?;
-    Ok(format!("{}: {} bytes an answer, {} of them body", way.name, answer.bytes.len(), answer.body().len()))
+/// Returns a note with the size of the workload's response.
+fn response_size_note(workload: &Workload, server: &Server) -> Result<String, RunError> {
+    let response = ask_once(server, &workload.templates[0])?;
+    Ok(format!(
+        "{}: response of {} bytes, body of {} bytes",
+        workload.name,
+        response.bytes.len(),
+        response.body().len()
+    ))
 }
 
-/// Parallax with the plan's site, and its visitors known.
-fn start(stage: &Stage<'_>, plan: &Plan<'_>) -> Result<Parallax, Failure> {
-    let Some(known) = plan.known else { return stage.parallax(&plan.site, &stage.path("data"), &[]) };
-    let data = match &known.data {
-        None => stage.path("data"),
-        Some(folder) => {
-            fs::create_dir_all(folder)?;
-            fs::canonicalize(folder)?
+/// Starts Parallax with the plan's site, and makes its visitors known.
+fn start(plan_run: &PlanRun<'_>, plan: &Plan<'_>) -> Result<Parallax, RunError> {
+    let Some(args) = plan.visitor_args else {
+        return plan_run.start_parallax(&plan.site, &plan_run.work_path("data"), &[]);
+    };
+    let data = match &args.data {
+        None => plan_run.work_path("data"),
+        Some(directory) => {
+            fs::create_dir_all(directory)?;
+            fs::canonicalize(directory)?
         }
     };
-    let memory = (known.visitors * VISITOR_BYTES).max(VISITORS_BYTES_MIN).to_string();
-    let parallax = stage.parallax(&plan.site, &data, &["--profiles-memory", &memory])?;
-    fill(&parallax, digits(known.visitors), &stage.progress)?;
+    let memory = (args.visitors * VISITOR_BYTES).max(PROFILES_MEMORY_BYTES_MIN).to_string();
+    let parallax = plan_run.start_parallax(&plan.site, &data, &["--profiles-memory", &memory])?;
+    fill(&parallax, digits(args.visitors), &plan_run.progress)?;
     Ok(parallax)
 }
 
-/// What a server answers to a request as it stands.
-fn answer(server: &Server, template: &Template) -> Result<Answer, Failure> {
-    Ok(ask(server.address, &template.bytes).and_then(Answer::good)?)
+/// Sends the unchanged template and returns the response.
+fn ask_once(server: &Server, template: &Template) -> Result<Response, RunError> {
+    let response = ask(server.address, &template.bytes).and_then(Response::require_ok);
+    response.map_err(|error| format!("{}: {error}", server.name).into())
 }
 
-/// The bare server, and the same requests as those of the first way, whose answers are these bytes.
-struct Floor {
+/// The bare server with the response of the first workload, and the requests of that workload.
+struct FloorSide {
     server: Server,
     templates: Vec<Template>,
 }
 
-impl Floor {
-    fn asked(&self) -> Asked<'_> {
-        Asked { name: "floor", server: &self.server, templates: &self.templates, depth: None }
+impl FloorSide {
+    fn load(&self) -> SideLoad<'_> {
+        SideLoad { name: "floor", server: &self.server, templates: &self.templates, depth: None }
     }
 
-    /// None where none is wanted.
-    fn beside(stage: &Stage<'_>, plan: &Plan<'_>, parallax: &Server) -> Result<Option<Self>, Failure> {
-        let way = &plan.ways[0];
-        if stage.common.against == Against::None || !way.has_floor {
+    /// Starts the bare server. Returns `None` if the command line or the workload excludes it.
+    fn start(plan_run: &PlanRun<'_>, plan: &Plan<'_>, parallax: &Server) -> Result<Option<Self>, RunError> {
+        let workload = &plan.workloads[0];
+        if plan_run.common.against == ReferenceServer::None || !workload.has_floor {
             return Ok(None);
         }
-        let answer = answer(parallax, &way.templates[0])?;
-        let expected = Expected { status: 200, body: Body::Same(answer.body().to_vec()) };
+        let response = ask_once(parallax, &workload.templates[0])?;
+        let expected = Expected { status: 200, body: ExpectedBody::Exact(response.body().to_vec()) };
         let same = |template: &Template| Template { expected: expected.clone(), ..template.clone() };
-        let templates = way.templates.iter().map(same).collect();
-        Ok(Some(Self { server: stage.floor(&answer.bytes)?, templates }))
+        let templates = workload.templates.iter().map(same).collect();
+        Ok(Some(Self { server: plan_run.start_floor(&response.bytes)?, templates }))
     }
 }

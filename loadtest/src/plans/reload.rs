@@ -1,8 +1,10 @@
-//! A version published each second under load, beside the same load with none: is an answer mixed from two, does one fail, and
-//! what does it do to the slowest?
+//! The plan `reload`: publishes a version each second under load, compared with the same load without
+//! publishing. It checks that no response mixes two versions and none fails, and shows the effect on the
+//! slowest responses.
 //!
-//! Every node of every page says its version, so that a page made of two is found out. The versions are compiled before the load
-//! begins: what is measured is a server that takes them, not the compiler beside it on the same processors.
+//! Every node of every page contains its version, so that a mixed page is detected. All versions are compiled
+//! before the load begins, so that the measurement contains only the server's work and not the compiler's on
+//! the same CPUs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,46 +13,47 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::requests::forced;
-use super::stage::{Stage, WARM, run};
-use crate::cli::Common;
+use super::plan_run::{PlanRun, WARM_UP, run};
+use super::requests::forced_page;
+use crate::cli::CommonArgs;
 use crate::load::Load;
 use crate::outcome::Outcome;
 use crate::process::Server;
 use crate::report::{Comparison, Report, Side};
-use crate::request::{Body, Template};
+use crate::request::{ExpectedBody, Template};
 use crate::servers::parallax::{Parallax, compile};
 use crate::site::site;
-use crate::turns::{Failure, Turn, by_turns};
+use crate::turns::{RunError, Turn, run_interleaved};
 
 const NAME: &str = "reload";
-const ABOUT: &str = "GET /v1/resolve of a page of 8 KB while a version of the whole site is published each second, and while none is";
+const ABOUT: &str =
+    "GET /v1/resolve of a page of 8 KB, with and without publishing a version of the whole site each second";
 const PAGES: usize = 100;
 const CONNECTIONS: usize = 64;
-const EVERY: Duration = Duration::from_secs(1);
-/// In front of the version in each node.
+const PUBLISH_INTERVAL: Duration = Duration::from_secs(1);
+/// Text before the version in each node.
 const MARK: &str = r#""release":"#;
-/// Nodes of a page that is shown, and its root.
-const MARKS: usize = 5;
-/// Snapshots that lie side by side: the one that is served, and the one before it to go back to.
-const KEPT: usize = 2;
+/// Marks in a page at least: its four zones and the root.
+const MARKS_MIN: usize = 5;
+/// Snapshots kept in the directory: the served one and the one before it.
+const SNAPSHOTS_KEPT: usize = 2;
 
-pub fn reload(common: &Common) -> Result<Report, Failure> {
-    let stage = Stage::begin(NAME, common)?;
-    let parallax = stage.parallax(&release(1), &stage.path("data"), &[])?;
-    let mut releases = Releases::prepare(&stage, &parallax.snapshots)?;
-    let templates = [marked()];
-    let mut load = stage.load(&parallax.server, CONNECTIONS, &templates);
+pub fn reload(common: &CommonArgs) -> Result<Report, RunError> {
+    let plan_run = PlanRun::begin(NAME, common)?;
+    let parallax = plan_run.start_parallax(&site_of_version(1), &plan_run.work_path("data"), &[])?;
+    let mut releases = Releases::prepare(&plan_run, &parallax.snapshots)?;
+    let templates = [marked_template()];
+    let mut load = plan_run.load(&parallax.server, CONNECTIONS, &templates);
     load.check_every = 1;
-    load.pace = stage.half(&load, &parallax.server)?;
+    load.pace = plan_run.half_load_pace(&load, &parallax.server)?;
     let mut turns = [
         Turn {
             name: "publishing".to_owned(),
-            run: Box::new(|| beside(&load, &parallax.server, &mut releases)),
+            run: Box::new(|| run_while_publishing(&load, &parallax.server, &mut releases)),
         },
         Turn { name: "quiet".to_owned(), run: Box::new(|| run(&load, &parallax.server)) },
     ];
-    let outcomes = by_turns(&mut turns, common.rounds, &stage.progress)?;
+    let outcomes = run_interleaved(&mut turns, common.rounds, &plan_run.progress)?;
     let names = turns.map(|turn| turn.name);
     let server = &parallax.server;
     let sides = names
@@ -59,32 +62,32 @@ pub fn reload(common: &Common) -> Result<Report, Failure> {
         .map(|(name, outcomes)| Side::new(name, &server.version, outcomes))
         .collect();
     let notes = vec![
-        taken(&parallax, releases.published)?,
-        "every answer was looked at whole: none failed, none was mixed from two versions".to_owned(),
+        activation_note(&parallax, releases.published)?,
+        "all responses were checked completely: none failed, none mixed two versions".to_owned(),
     ];
-    stage.finish(vec![Comparison { plan: NAME.to_owned(), about: ABOUT.to_owned(), sides, notes }])
+    plan_run.finish(vec![Comparison { plan: NAME.to_owned(), about: ABOUT.to_owned(), sides, notes }])
 }
 
-/// How many of the versions that were published the server took; an error where it missed more than the last, for which it
-/// has a second.
-fn taken(parallax: &Parallax, published: usize) -> Result<String, Failure> {
-    // The one that it began with counts as well.
-    let taken = parallax.metric("parallax_publications_total")? as usize - 1;
-    let said = format!(
-        "{published} versions were published beneath the load, {taken} of them were taken by its end"
+/// Returns a note with the number of activated versions. Fails if the server missed more than the last
+/// version, which it has only a second to activate.
+fn activation_note(parallax: &Parallax, published: usize) -> Result<String, RunError> {
+    // The metric includes the first version.
+    let activated = parallax.metric("parallax_snapshots_activated_total")? as usize - 1;
+    let note = format!(
+        "published {published} versions during the load; the server activated {activated} of them by its end"
     );
-    if taken + 1 < published { Err(said.into()) } else { Ok(said) }
+    if activated + 1 < published { Err(note.into()) } else { Ok(note) }
 }
 
-/// The page, whose nodes must all be of one version.
-fn marked() -> Template {
-    let mut template = forced();
-    template.expected.body = Body::Alike { mark: MARK.to_owned(), times: MARKS };
+/// Returns the request for a page whose nodes must all be of one version.
+fn marked_template() -> Template {
+    let mut template = forced_page();
+    template.expected.body = ExpectedBody::SameMark { mark: MARK.to_owned(), times: MARKS_MIN };
     template
 }
 
-/// The site of the goals with its version in every node.
-fn release(version: u64) -> Vec<(String, Value)> {
+/// Returns the benchmark site with the version in every node.
+fn site_of_version(version: u64) -> Vec<(String, Value)> {
     let mut files = site(PAGES);
     files.iter_mut().for_each(|(_, file)| mark(file, version));
     files
@@ -103,65 +106,80 @@ fn mark(json: &mut Value, version: u64) {
     }
 }
 
-/// Compiled versions that wait to be published.
+/// Compiled versions for publishing.
 struct Releases {
-    waiting: std::vec::IntoIter<PathBuf>,
-    /// The folder that the server watches.
+    pending: std::vec::IntoIter<PathBuf>,
+    /// The directory that the server watches.
     snapshots: PathBuf,
-    /// Files in it that this put there.
-    there: Vec<PathBuf>,
+    /// Published files that are still in the directory, oldest first.
+    published_files: Vec<PathBuf>,
     published: usize,
-    /// Versions that a window takes.
-    each_window: usize,
+    /// Versions per window.
+    per_window: usize,
 }
 
 impl Releases {
-    /// The second version and those behind it, for all windows.
-    fn prepare(stage: &Stage<'_>, snapshots: &Path) -> Result<Self, Failure> {
-        let seconds = WARM.as_secs_f64() + stage.common.seconds;
-        let each_window = (seconds / EVERY.as_secs_f64()).ceil() as usize;
-        let count = (stage.common.rounds + 1) * each_window;
-        stage.progress.begin("compile the versions", count as u64);
+    /// Compiles the second version and all later ones, for all windows.
+    fn prepare(plan_run: &PlanRun<'_>, snapshots: &Path) -> Result<Self, RunError> {
+        let seconds = WARM_UP.as_secs_f64() + plan_run.common.seconds;
+        let each_window = (seconds / PUBLISH_INTERVAL.as_secs_f64()).ceil() as usize;
+        let count = (plan_run.common.rounds + 1) * each_window;
+        plan_run.progress.begin("compiling versions", count as u64);
         let mut ready = Vec::with_capacity(count);
         for version in (2..).take(count) {
-            let (site, file) = (stage.author(&release(version))?, stage.path(&format!("ready-{version}")));
-            compile(&stage.program, &site, &file, version)?;
+            let (site, file) = (
+                plan_run.write_site(&site_of_version(version))?,
+                plan_run.work_path(&format!("ready-{version}")),
+            );
+            compile(&plan_run.program, &site, &file, version)?;
             ready.push(file);
-            stage.progress.step(1);
+            plan_run.progress.step(1);
         }
         let snapshots = snapshots.to_owned();
-        Ok(Self { waiting: ready.into_iter(), snapshots, there: Vec::new(), published: 0, each_window })
+        Ok(Self {
+            pending: ready.into_iter(),
+            snapshots,
+            published_files: Vec::new(),
+            published: 0,
+            per_window: each_window,
+        })
     }
 
-    /// Gives the next one its name among the snapshots, which is what publishing is.
-    fn publish(&mut self) -> Result<(), Failure> {
-        let next = self.waiting.next().ok_or("there are fewer versions than seconds")?;
+    /// Publishes the next version by renaming it into the directory. Deletes the oldest file of more than
+    /// two.
+    fn publish(&mut self) -> Result<(), RunError> {
+        let next = self.pending.next().ok_or("all compiled versions are already published")?;
         self.published += 1;
         let name = self.snapshots.join(format!("release-{}.snapshot", self.published));
         fs::rename(next, &name)?;
-        self.there.push(name);
-        if self.there.len() > KEPT {
-            fs::remove_file(self.there.remove(0))?;
+        self.published_files.push(name);
+        if self.published_files.len() > SNAPSHOTS_KEPT {
+            fs::remove_file(self.published_files.remove(0))?;
         }
         Ok(())
     }
 
-    /// One now and one each second, those of one window; waits for its end.
-    fn publish_until(&mut self, end: &Receiver<()>) -> Result<(), Failure> {
-        for _ in 0..self.each_window {
+    /// Publishes a version now and one each second, up to those of one window. Then waits for the end of the
+    /// window.
+    fn publish_until(&mut self, end: &Receiver<()>) -> Result<(), RunError> {
+        for _ in 0..self.per_window {
             self.publish()?;
-            if end.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout) {
+            if end.recv_timeout(PUBLISH_INTERVAL) != Err(RecvTimeoutError::Timeout) {
                 return Ok(());
             }
         }
-        // What is still to be answered when the window is over takes longer, and counts no more.
+        // After the window, outstanding responses take some more time. They are not counted.
         let _ = end.recv();
         Ok(())
     }
 }
 
-/// A window while versions are published.
-fn beside(load: &Load<'_>, server: &Server, releases: &mut Releases) -> Result<Outcome, Failure> {
+/// Runs a window while versions are published.
+fn run_while_publishing(
+    load: &Load<'_>,
+    server: &Server,
+    releases: &mut Releases,
+) -> Result<Outcome, RunError> {
     std::thread::scope(|scope| {
         let (end, ended) = channel();
         let publisher = scope.spawn(move || releases.publish_until(&ended));
@@ -177,8 +195,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_node_says_the_version() {
-        let files = release(17);
+    fn every_node_contains_the_version() {
+        let files = site_of_version(17);
         let (_, page) = files.iter().find(|(path, _)| path == "routes/7.json").expect("a page");
         let text = page.to_string();
         // Four zones, three of them with variants, and the root.

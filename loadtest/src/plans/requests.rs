@@ -1,113 +1,126 @@
-//! The requests of the plans, to the site of the goals with its content, in their final bytes.
+//! The requests of the plans as final bytes, for the benchmark site with its content.
 
 use crate::event;
 use crate::fill::VISITOR;
-use crate::request::{Body, Expected, Template};
+use crate::request::{Expected, ExpectedBody, Template};
 
-/// Stands for a digit of the number that is counted on; neither a head nor JSON may hold this character itself.
+/// Placeholder for a digit of a counter. Neither a head nor JSON may contain this character unescaped.
 const DIGIT: &str = "\u{1}";
-/// What a browser says of itself; its visitor reads German.
+/// Header fields of a browser whose visitor reads German.
 const BROWSER: &str = "User-Agent: Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:143.0) Gecko/20100101 Firefox/143.0\r\n\
                        Accept-Language: de-DE,de;q=0.9,en;q=0.8\r\n";
 const GZIP: &str = "Accept-Encoding: gzip\r\n";
 const PAGE: &str = "trackingId=track_bench&route=/page-7";
-/// Digits of a message's number: as many as the greatest of 64 bits has.
+/// Digits of a message number: as many as the greatest 64-bit number has.
 const MESSAGE_DIGITS: usize = 20;
-/// Visitors that page views are of, ten thousand: all are known before the windows that count.
+/// Digits of the visitors of page views: ten thousand visitors, all known before the measured windows.
 const EVENTS_VISITOR_DIGITS: usize = 4;
 
-/// Room for so many digits.
-pub fn digits(count: usize) -> String {
+/// Returns placeholders for this many digits.
+pub fn digit_slots(count: usize) -> String {
     DIGIT.repeat(count)
 }
 
-/// A page whose variants are named.
-pub fn forced() -> Template {
+/// Returns a request for a page with forced variants.
+pub fn forced_page() -> Template {
     get(&format!("/v1/resolve?{PAGE}&variants=hero:de,aside:b"), "", &[r#""variants":"aside:b,hero:de""#])
 }
 
-/// The same as gzip.
-pub fn forced_gzip() -> Template {
+/// Returns the same request, for gzip.
+pub fn forced_page_gzip() -> Template {
     let target = format!("/v1/resolve?{PAGE}&variants=hero:de,aside:b");
     get(&target, GZIP, &[r#""variants":"aside:b,hero:de""#])
 }
 
-/// A page decided for one known visitor after the other, whose numbers have so many digits. The German zone and the nordic one
-/// are the same for all, two arms of an experiment are not.
-pub fn decided(digits: usize) -> Template {
-    get(&format!("/v1/resolve?{}", known(digits)), BROWSER, &[r#""hero":"de""#, r#""aside":"b""#])
+/// Returns a request for a page decided for one known visitor after the other, with visitor numbers of this
+/// many digits. All visitors get the same variants of the German and the nordic zone. The arm of the
+/// experiment differs.
+pub fn decided_page(digits: usize) -> Template {
+    get(
+        &format!("/v1/resolve?{}", known_visitor_params(digits)),
+        BROWSER,
+        &[r#""hero":"de""#, r#""aside":"b""#],
+    )
 }
 
-/// The same page for the same visitors, forced: the same bytes of request but for what forces.
-pub fn forced_known(digits: usize) -> Template {
-    let target = format!("/v1/resolve?{}&variants=hero:de,aside:b", known(digits));
+/// Returns a request for the same page and visitors, forced. It differs only in the parameter `variants`.
+pub fn forced_page_of_visitors(digits: usize) -> Template {
+    let target = format!("/v1/resolve?{}&variants=hero:de,aside:b", known_visitor_params(digits));
     get(&target, BROWSER, &[r#""hero":"de""#, r#""aside":"b""#])
 }
 
-/// The decision alone.
+/// Returns a request for the decision alone.
 pub fn variants(digits: usize) -> Template {
-    get(&format!("/v1/variants?{}", known(digits)), BROWSER, &[r#""hero":"de""#, r#""aside":"b""#])
+    get(
+        &format!("/v1/variants?{}", known_visitor_params(digits)),
+        BROWSER,
+        &[r#""hero":"de""#, r#""aside":"b""#],
+    )
 }
 
-fn known(count: usize) -> String {
-    format!("{PAGE}&country=SE&anonId={VISITOR}{}", digits(count))
+fn known_visitor_params(count: usize) -> String {
+    format!("{PAGE}&country=SE&anonId={VISITOR}{}", digit_slots(count))
 }
 
-/// The list of the site's routes.
+/// Returns a request for the list of the site's routes.
 pub fn routes() -> Template {
     get("/v1/routes?trackingId=track_bench", "", &[r#""path":"/page-99""#, r#""nextCursor":null"#])
 }
 
-/// A query whose answers are known ahead.
-pub fn indexed() -> Template {
+/// Returns a query with precomputed results.
+pub fn indexed_query() -> Template {
     query("by-topic&params.topic=topic-7")
 }
 
-/// A query that looks at every item.
-pub fn scanned() -> Template {
+/// Returns a query that scans every item.
+pub fn scan_query() -> Template {
     query("not-under&params.price=1008")
 }
 
-fn query(asked: &str) -> Template {
-    get(&format!("/v1/query?trackingId=track_bench&query={asked}"), "", &[r#""total":12,"nextCursor":null}"#])
+fn query(params: &str) -> Template {
+    get(
+        &format!("/v1/query?trackingId=track_bench&query={params}"),
+        "",
+        &[r#""total":12,"nextCursor":null}"#],
+    )
 }
 
-/// A page view of some 500 bytes.
+/// Returns a page view of about 500 bytes.
 pub fn page_view() -> Template {
-    let (visitor, message) = (digits(EVENTS_VISITOR_DIGITS), digits(MESSAGE_DIGITS));
+    let (visitor, message) = (digit_slots(EVENTS_VISITOR_DIGITS), digit_slots(MESSAGE_DIGITS));
     let body = format!(
         r#"{{"type":"page","trackingId":"track_bench","anonymousId":"507f191e-810c-4972-9de8-60ea0000{visitor}","messageId":"ajs-{message}","timestamp":"2026-01-05T09:59:58.123Z","name":"Pricing","properties":{{"path":"/page-7","url":"https://bench.example/page-7","title":"Page 7","referrer":""}},"context":{{"locale":"de-DE","library":{{"name":"analytics.js","version":"2.11.1"}},"userAgent":"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 Chrome/140.0 Safari/537.36"}}}}"#
     );
     post("/v1/page", "", &body, ACCEPTED)
 }
 
-/// The receipt of one event.
+/// Counts in the receipt of one event.
 const ACCEPTED: &str = r#""accepted":1,"duplicates":0,"dropped":0,"rejected":0"#;
 
-/// So many events of 500 bytes in one body, each with an ID of its own.
+/// Returns a body with this many events of 500 bytes, each with an ID of its own.
 pub fn batch(events: u16) -> Template {
-    let (before, behind) = event::event();
-    // The event's digits are the message's number; what follows tells the events of one request apart.
-    let message = digits(event::DIGITS);
-    let one = |number| format!("{before}{message}-{number}{behind}");
+    let (before, after) = event::event();
+    // The event's digits are the message number. A suffix makes the IDs of one request different.
+    let message = digit_slots(event::DIGITS);
+    let one = |number| format!("{before}{message}-{number}{after}");
     let events_json = (0..events).map(one).collect::<Vec<_>>().join(",");
     let body = format!(r#"{{"trackingId":"track_bench","batch":[{events_json}]}}"#);
     post("/v1/track", "", &body, &format!(r#""accepted":{events},"duplicates":0,"dropped":0,"rejected":0"#))
 }
 
-/// A page for a visitor whose browser says `agent`.
+/// Returns a request for a page, by a visitor with this user agent.
 pub fn visit(route: &str, visitor: &str, agent: &str) -> Template {
     let target = format!("/v1/resolve?trackingId=track_bench&route={route}&anonId={visitor}");
     get(&target, &user_agent(agent), &[r#""type":"layout""#])
 }
 
-/// The page view that the browser then tells of.
+/// Returns the page view that follows such a request.
 pub fn view(route: &str, visitor: &str, agent: &str, referrer: &str) -> Template {
     let message = format!("ajs-{}", "0".repeat(MESSAGE_DIGITS));
     let properties = serde_json::json!({ "path": route, "referrer": referrer });
     let body = serde_json::json!({ "type": "page", "trackingId": "track_bench", "anonymousId": visitor, "messageId": message,
         "properties": properties, "context": { "userAgent": agent } });
-    let counted = format!("ajs-{}", digits(MESSAGE_DIGITS));
+    let counted = format!("ajs-{}", digit_slots(MESSAGE_DIGITS));
     post("/v1/page", &user_agent(agent), &body.to_string().replacen(&message, &counted, 1), ACCEPTED)
 }
 
@@ -129,7 +142,7 @@ fn post(target: &str, fields: &str, body: &str, receipt: &str) -> Template {
     template(text, &[receipt])
 }
 
-/// Zeros stand where digits are to be.
+/// Finds the placeholders of digits and replaces them by zeros.
 fn template(text: String, contains: &[&str]) -> Template {
     let mut counters = Vec::new();
     let mut rest = 0;
@@ -139,7 +152,7 @@ fn template(text: String, contains: &[&str]) -> Template {
         counters.push(from..rest);
     }
     let contains = contains.iter().map(|&text| text.to_owned()).collect();
-    let expected = Expected { status: 200, body: Body::Contains(contains) };
+    let expected = Expected { status: 200, body: ExpectedBody::Contains(contains) };
     Template { bytes: text.replace(DIGIT, "0").into_bytes(), counters, expected }
 }
 
@@ -152,16 +165,16 @@ mod tests {
     }
 
     #[test]
-    fn a_known_visitor_has_a_place_for_its_number() {
-        let decided = decided(6);
-        assert!(text(&decided).contains("&anonId=0c9a4e6b-4ed6-4b63-visitor-000000 HTTP/1.1\r\n"));
-        let [place] = &decided.counters[..] else { panic!("{:?}", decided.counters) };
-        assert_eq!(&text(&decided)[place.clone()], "000000");
-        assert!(forced().counters.is_empty());
+    fn a_known_visitor_has_digits_for_its_number() {
+        let decided_page = decided_page(6);
+        assert!(text(&decided_page).contains("&anonId=0c9a4e6b-4ed6-4b63-visitor-000000 HTTP/1.1\r\n"));
+        let [range] = &decided_page.counters[..] else { panic!("{:?}", decided_page.counters) };
+        assert_eq!(&text(&decided_page)[range.clone()], "000000");
+        assert!(forced_page().counters.is_empty());
     }
 
     #[test]
-    fn the_bodies_are_as_long_as_they_say_and_about_500_bytes_an_event() {
+    fn bodies_have_their_content_length_and_about_500_bytes_per_event() {
         let parts = |template: &Template| {
             let (head, body) = text(template)
                 .split_once("\r\n\r\n")
@@ -179,11 +192,11 @@ mod tests {
     }
 
     #[test]
-    fn no_two_events_of_a_batch_share_their_id() {
+    fn the_events_of_a_batch_have_different_ids() {
         let batch = batch(3);
         assert_eq!(batch.counters.len(), 3);
         let ids: Vec<&str> =
-            batch.counters.iter().map(|place| &text(&batch)[place.start..place.end + 2]).collect();
+            batch.counters.iter().map(|range| &text(&batch)[range.start..range.end + 2]).collect();
         assert_eq!(ids, ["00000000000000000000-0", "00000000000000000000-1", "00000000000000000000-2"]);
     }
 }

@@ -1,9 +1,9 @@
-//! The harness measures itself: loads whose figures are known, and other generators' figures of the same load.
+//! Checks of the harness itself: loads of known cost, and comparisons with other load generators.
 //!
-//! In go the options, out come a line for each check, with its figures and bounds, and whether all hold. Every check but the one of
-//! stalls takes several windows, by turns where there are sides, and judges the median; of a window in which too many requests
-//! left late (the machine had no time for the generator) nothing is believed. What needs a program that is missing is left out, and
-//! says so.
+//! Prints a line for each check with its figures and bounds. Each check except `stall` runs several windows,
+//! by turns if there are two sides, and evaluates the median. A window with too many late requests, in which
+//! the machine had no time for the generator, is discarded. A check that needs a missing program is skipped,
+//! with a message.
 
 mod checks;
 mod others;
@@ -19,143 +19,138 @@ use std::time::Duration;
 use clap::Args;
 use tempfile::TempDir;
 
+use crate::compare::programs::{MissingProgramError, find_program, parse_program};
 use crate::load::{Load, Pace, run};
 use crate::outcome::Outcome;
 use crate::process::{Process, Server};
-use crate::request::{Body, Expected, Template};
-use crate::servers::Place;
-use crate::turns::{Failure, ROUNDS_MIN};
+use crate::request::{Expected, ExpectedBody, Template};
+use crate::turns::{ROUNDS_MIN, RunError};
 
-/// Bytes of the bare server's body: of the goals' page.
+/// Bytes of the bare server's body: the page size in the performance goals.
 const BODY_BYTES: usize = 8 * 1024;
-const WARM: Duration = Duration::from_millis(500);
-/// The bare server starts in milliseconds.
+const WARM_UP: Duration = Duration::from_millis(500);
+/// Timeout of starting the bare server, which takes milliseconds.
 const START_MAX: Duration = Duration::from_secs(10);
-/// Windows of an open loop that are tried before one that is not void: on a machine that others share most are.
-const TRIES: usize = 12;
+/// Attempts to get an open-loop window that is not void. On a shared machine most windows are void.
+const WINDOW_ATTEMPTS: usize = 12;
 
-/// Loads whose figures are known, to see whether the harness finds them.
+/// The options of `prove`.
 #[derive(Args, Clone, Debug)]
-pub struct Prove {
-    /// Windows of each side, by turns.
+pub struct ProveArgs {
+    /// Windows per side, by turns.
     #[arg(long, value_name = "N", default_value_t = ROUNDS_MIN)]
     pub rounds: usize,
-    /// Length of a window, in whole seconds, as wrk takes no others.
+    /// Length of a window, in whole seconds, because wrk accepts no fractions.
     #[arg(long, value_name = "S", default_value_t = 3)]
     pub seconds: u16,
-    /// The processor of the servers.
+    /// CPU for the servers.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub server_cpu: usize,
-    /// The processor of the generators.
+    /// CPU for the load generators.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub load_cpu: usize,
-    /// Checks by their names, instead of all.
+    /// Run only these checks.
     #[arg(value_name = "CHECK", value_parser = checks::NAMES)]
     pub only: Vec<String>,
-    /// A program that is elsewhere than PATH says, as in oha=/opt/oha.
-    #[arg(long = "program", value_name = "NAME=FILE", value_parser = program)]
+    /// Path of a program that is not in PATH, as in oha=/opt/oha.
+    #[arg(long = "program", value_name = "NAME=FILE", value_parser = parse_program)]
     pub programs: Vec<(String, PathBuf)>,
 }
 
-fn program(text: &str) -> Result<(String, PathBuf), String> {
-    let named = text.split_once('=').map(|(name, file)| (name.to_owned(), PathBuf::from(file)));
-    named.ok_or_else(|| "not NAME=FILE".to_owned())
-}
-
-/// What became of a check.
-pub enum Verdict {
+/// The verdict of a check.
+pub enum CheckVerdict {
     Holds,
     Fails,
-    /// Why it was left out.
+    /// Skipped, with the reason.
     Skipped(String),
 }
 
-/// A check with its result.
-pub struct Finding {
-    /// Figures, with what they should be.
-    pub said: String,
-    pub verdict: Verdict,
+/// The result of a check.
+pub struct CheckResult {
+    /// Figures with their expected values.
+    pub text: String,
+    pub verdict: CheckVerdict,
 }
 
-impl Finding {
-    /// Of figures that are as they should be, or not.
-    fn of(holds: bool, said: String) -> Self {
-        Self { said, verdict: if holds { Verdict::Holds } else { Verdict::Fails } }
+impl CheckResult {
+    /// Creates a result that holds or fails.
+    fn of(holds: bool, text: String) -> Self {
+        Self { text, verdict: if holds { CheckVerdict::Holds } else { CheckVerdict::Fails } }
     }
 
-    fn skipped(why: &dyn std::fmt::Display) -> Self {
-        Self { said: String::new(), verdict: Verdict::Skipped(why.to_string()) }
+    fn skipped(reason: &dyn std::fmt::Display) -> Self {
+        Self { text: String::new(), verdict: CheckVerdict::Skipped(reason.to_string()) }
     }
 }
 
-/// Runs the checks and prints what each found; a failure where one fails.
-pub fn prove(options: &Prove) -> Result<ExitCode, Failure> {
-    let (trial, mut out) = (Trial::new(options)?, std::io::stdout());
+/// Runs the checks and prints their results. Fails if a check fails.
+pub fn prove(options: &ProveArgs) -> Result<ExitCode, RunError> {
+    let (context, mut out) = (CheckContext::new(options)?, std::io::stdout());
     let mut holds = true;
     for (name, check) in checks::NAMES.into_iter().zip(checks::ALL) {
         if !options.only.is_empty() && !options.only.iter().any(|only| only == name) {
             continue;
         }
-        let Finding { said, verdict } = check(&trial)?;
+        let CheckResult { text, verdict } = check(&context)?;
         let line = match verdict {
-            Verdict::Holds => format!("{name:<10} holds    {said}"),
-            Verdict::Fails => format!("{name:<10} FAILS    {said}"),
-            Verdict::Skipped(ref why) => format!("{name:<10} skipped  {why}"),
+            CheckVerdict::Holds => format!("{name:<10} holds    {text}"),
+            CheckVerdict::Fails => format!("{name:<10} FAILS    {text}"),
+            CheckVerdict::Skipped(ref reason) => format!("{name:<10} skipped  {reason}"),
         };
         writeln!(out, "{line}")?;
         out.flush()?;
-        holds &= !matches!(verdict, Verdict::Fails);
+        holds &= !matches!(verdict, CheckVerdict::Fails);
     }
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Where the checks are made, and what they share.
-struct Trial<'a> {
-    options: &'a Prove,
-    folder: TempDir,
+/// The options, directory and requests that the checks share.
+struct CheckContext<'a> {
+    options: &'a ProveArgs,
+    directory: TempDir,
     templates: Vec<Template>,
 }
 
-impl<'a> Trial<'a> {
-    fn new(options: &'a Prove) -> Result<Self, Failure> {
-        let folder = tempfile::tempdir()?;
+impl<'a> CheckContext<'a> {
+    fn new(options: &'a ProveArgs) -> Result<Self, RunError> {
+        let directory = tempfile::tempdir()?;
         let body = "x".repeat(BODY_BYTES);
         let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n";
         std::fs::write(
-            folder.path().join("answer"),
+            directory.path().join("answer"),
             format!("{head}Content-Length: {BODY_BYTES}\r\n\r\n{body}"),
         )?;
-        // As wrk asks: the fields of a request are part of what it costs.
+        // The same request that wrk sends, because the header fields are part of its cost.
         let bytes = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec();
-        let expected = Expected { status: 200, body: Body::Same(body.into_bytes()) };
+        let expected = Expected { status: 200, body: ExpectedBody::Exact(body.into_bytes()) };
         let templates = vec![Template { bytes, counters: Vec::new(), expected }];
-        Ok(Self { options, folder, templates })
+        Ok(Self { options, directory, templates })
     }
 
-    fn place(&self) -> Place {
-        let (folder, programs) = (self.folder.path().to_owned(), self.options.programs.clone());
-        Place { scratch: folder.clone(), folder, processor: self.options.server_cpu, programs }
+    /// Returns the path of another load generator.
+    fn find(&self, program: &str, install: &'static str) -> Result<PathBuf, MissingProgramError> {
+        find_program(&self.options.programs, program, install)
     }
 
     fn window(&self) -> Duration {
         Duration::from_secs(self.options.seconds.into())
     }
 
-    /// The bare server with these options.
-    fn bare(&self, burden: &[&str]) -> Result<Server, Failure> {
+    /// Starts the bare server with these additional flags.
+    fn start_floor(&self, flags: &[&str]) -> Result<Server, RunError> {
         let mut arguments: Vec<OsString> =
-            ["floor", "--listen", "127.0.0.1:0", "--answer", "answer"].map(OsString::from).to_vec();
-        arguments.extend(burden.iter().map(OsString::from));
+            ["floor", "--listen", "127.0.0.1:0", "--response", "answer"].map(OsString::from).to_vec();
+        arguments.extend(flags.iter().map(OsString::from));
         let program = std::env::current_exe()?;
         let mut process =
-            Process::start("floor", &program, &arguments, self.folder.path(), self.options.server_cpu)?;
-        let said = process.says("listening on", START_MAX)?;
-        let address = said.split("http://").nth(1).and_then(|rest| rest.trim().parse().ok());
-        let address = address.ok_or_else(|| format!("the bare server says {said:?}"))?;
+            Process::start("floor", &program, &arguments, self.directory.path(), self.options.server_cpu)?;
+        let log = process.wait_for_log("listening on", START_MAX)?;
+        let address = log.split("http://").nth(1).and_then(|rest| rest.trim().parse().ok());
+        let address = address.ok_or_else(|| format!("no address in the bare server's output: {log:?}"))?;
         Ok(Server { name: "floor", version: String::new(), address, processes: vec![process] })
     }
 
-    /// A load of so many connections for one window.
+    /// Returns a load of one window.
     fn load(&self, address: SocketAddr, connections: usize, pace: Pace) -> Load<'_> {
         let (processors, templates) = (std::slice::from_ref(&self.options.load_cpu), &self.templates[..]);
         let window = self.window();
@@ -164,7 +159,7 @@ impl<'a> Trial<'a> {
             connections,
             depth: 1,
             pace,
-            warm: WARM,
+            warm_up: WARM_UP,
             window,
             check_every: 100,
             processors,
@@ -172,10 +167,9 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Measures a load; one whose answers were not as expected is the end of the run. In an open loop a few times, until one window
-    /// is not void.
-    fn measure(&self, server: &Server, load: &Load<'_>) -> Result<Outcome, Failure> {
-        for _ in 0..TRIES {
+    /// Measures a load. An unexpected response ends the run. A void window is repeated a few times.
+    fn measure(&self, server: &Server, load: &Load<'_>) -> Result<Outcome, RunError> {
+        for _ in 0..WINDOW_ATTEMPTS {
             let outcome = run(load, &|| server.cpu())?;
             if let Some(failure) = &outcome.failure {
                 return Err(
@@ -186,17 +180,21 @@ impl<'a> Trial<'a> {
                 return Ok(outcome);
             }
         }
-        Err(format!("the machine is too busy: in {TRIES} windows too many requests left late").into())
+        Err(format!(
+            "the machine is too busy: too many requests were sent late in all {} windows",
+            WINDOW_ATTEMPTS
+        )
+        .into())
     }
 }
 
-/// The middle one; of an even number the greater of the two.
+/// Returns the median, which for an even count is the greater of the middle two.
 fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]
 }
 
-/// Whether a figure is as it should be, give or take this part of it.
+/// Returns whether `figure` differs from `truth` by at most this share of it.
 fn is_near(figure: f64, truth: f64, tolerance: f64) -> bool {
     (figure - truth).abs() <= truth * tolerance
 }

@@ -1,18 +1,18 @@
-//! From outcomes to what is reported of them.
+//! Converts outcomes to the figures of a report.
 
 use hdrhistogram::Histogram;
 
 use super::{Latency, Side, Window};
 use crate::outcome::Outcome;
 
-/// Parts of all requests that take longer than what is said: each decade of them in steps that make a smooth curve.
+/// Tail shares of the latency curve within one decade. The steps are small enough for a smooth curve.
 const TAILS: [f64; 9] = [1.0, 0.8, 0.65, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15];
-/// To 99.99 %.
+/// Decades of the curve: up to 99.99 %.
 const DECADES: i32 = 4;
 const NS_PER_US: f64 = 1_000.0;
 
 impl Side {
-    /// Of a server's windows, in the order in which they were had.
+    /// Creates a side from a server's windows, in order of time.
     pub fn new(server: &str, version: &str, outcomes: &[Outcome]) -> Self {
         let mut latencies = outcomes.iter().map(|outcome| &outcome.latency_ns);
         let all = latencies.next().cloned().map(|first| {
@@ -29,8 +29,8 @@ impl Side {
         }
     }
 
-    /// Windows whose latencies are the generator's.
-    pub fn voids(&self) -> usize {
+    /// Returns the number of void windows, in which the latencies measure the generator.
+    pub fn void_windows(&self) -> usize {
         self.windows.iter().filter(|window| window.is_void).count()
     }
 }
@@ -74,27 +74,28 @@ fn quantile(latency: &Histogram<u64>, at: f64) -> f64 {
     latency.value_at_quantile(at) as f64 / NS_PER_US
 }
 
-/// The middle, the least and the most of a figure over windows.
+/// The median, minimum and maximum of a figure over windows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     pub median: f64,
-    pub least: f64,
-    pub most: f64,
+    pub min: f64,
+    pub max: f64,
 }
 
 impl Spread {
-    /// Of two in the middle their mean; all zero where there is none.
+    /// Computes the spread. An even count has the mean of the middle two as median. No values give zeros.
     pub fn of(values: impl Iterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
-        let (Some(&least), Some(&most)) = (values.first(), values.last()) else {
-            return Self { median: 0.0, least: 0.0, most: 0.0 };
+        let (Some(&min), Some(&max)) = (values.first(), values.last()) else {
+            return Self { median: 0.0, min: 0.0, max: 0.0 };
         };
         let (low, high) = (values[(values.len() - 1) / 2], values[values.len() / 2]);
-        Self { median: f64::midpoint(low, high), least, most }
+        Self { median: f64::midpoint(low, high), min, max }
     }
 
-    /// A figure of one side against that of another, window by window: neighbours in time have the same machine.
+    /// Divides a figure of one side by that of another, window by window. Adjacent windows see the machine in
+    /// the same state.
     pub fn ratio(first: &Side, other: &Side, figure: fn(&Window) -> f64) -> Self {
         let pairs = first.windows.iter().zip(&other.windows);
         Self::of(pairs.map(|(first, other)| figure(first) / figure(other)))
@@ -112,7 +113,7 @@ mod tests {
         slow.latency_ns.record_n(5_000_000, 100).expect("within the bounds");
         let side = Side::new("parallax", "0.1.0", &[sample(100, 2.0), slow]);
         let costs = Spread::of(side.windows.iter().map(|window| window.server_us_per_request));
-        assert_eq!(costs, Spread { median: 3.0, least: 2.0, most: 4.0 });
+        assert_eq!(costs, Spread { median: 3.0, min: 2.0, max: 4.0 });
         let near = |at: f64, us: f64| {
             let found = side.latency_us.quantiles.iter().find(|(quantile, _)| (quantile - at).abs() < 1e-9);
             assert!((found.expect("it is among them").1 / us - 1.0).abs() < 1e-3, "{at}: {found:?}");
@@ -127,11 +128,11 @@ mod tests {
         let side = |costs: [f64; 3]| Side::new("", "", &costs.map(|us| sample(1_000, us)));
         let (first, other) = (side([2.0, 4.0, 8.0]), side([1.0, 2.0, 2.0]));
         let ratio = Spread::ratio(&first, &other, |window| window.server_us_per_request);
-        assert_eq!(ratio, Spread { median: 2.0, least: 2.0, most: 4.0 });
+        assert_eq!(ratio, Spread { median: 2.0, min: 2.0, max: 4.0 });
     }
 
     #[test]
-    fn nothing_has_a_spread_of_nothing() {
+    fn the_spread_of_no_values_is_zero() {
         assert_eq!(Spread::of(std::iter::empty()).median, 0.0);
         assert_eq!(Spread::of([1.0, 2.0].into_iter()).median, 1.5);
     }

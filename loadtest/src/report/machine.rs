@@ -5,8 +5,8 @@ use std::fs::read_to_string;
 use super::Machine;
 
 impl Machine {
-    /// This one, as it is now. What cannot be read is said to be unknown.
-    pub fn here() -> Self {
+    /// Describes this machine as it is now. A value that cannot be read becomes "unknown" or 0.
+    pub fn detect() -> Self {
         let cpuinfo = read_to_string("/proc/cpuinfo").unwrap_or_default();
         let memory = read_to_string("/proc/meminfo").unwrap_or_default();
         let kernel = read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -21,16 +21,16 @@ impl Machine {
         }
     }
 
-    /// In a sentence.
-    pub fn words(&self) -> String {
+    /// Returns the description as text.
+    pub fn description(&self) -> String {
         format!(
-            "{}, {} processors, {:.0} GiB, Linux {}, load average {:.2} when it began",
+            "{}, {} processors, {:.0} GiB, Linux {}, load average {:.2} at the start",
             self.processor, self.processors, self.memory_gib, self.kernel, self.load
         )
     }
 }
 
-/// Of lines `name : value` the first value of this name.
+/// Returns the first value of this name in lines of the form `name : value`.
 fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let mut fields = text.lines().filter_map(|line| line.split_once(':'));
     fields.find(|(found, _)| found.trim() == name).map(|(_, value)| value.trim())

@@ -1,11 +1,10 @@
-//! What a run found, as it is kept: a table on the terminal, a JSON file, one HTML page, a picture of each comparison.
+//! The report of a run: a table for the terminal and a JSON file. With the feature `compare` also an HTML page
+//! and pictures.
 
-mod escape;
 mod gather;
+#[cfg(feature = "compare")]
+mod html;
 mod machine;
-mod page;
-mod picture;
-mod scale;
 mod table;
 
 use std::fs;
@@ -14,73 +13,73 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-pub use self::table::{grouped, table};
+pub use self::table::{group_digits, table};
 
-/// A run of the program.
+/// The report of one run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What was asked, as one would type it.
+    /// The command line.
     pub command: String,
-    /// RFC 3339.
+    /// Start time, in RFC 3339.
     pub date: String,
     pub machine: Machine,
     pub comparisons: Vec<Comparison>,
 }
 
 impl Report {
-    /// Of this run of the program, on the machine as it is now; its comparisons come later.
+    /// Creates the report of this run with the machine's present state. The comparisons are added later.
     pub fn begin() -> Self {
         let words = std::env::args().skip(1);
         let command = std::iter::once("loadtest".to_owned()).chain(words).collect::<Vec<_>>().join(" ");
         let date = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        Self { command, date, machine: Machine::here(), comparisons: Vec::new() }
+        Self { command, date, machine: Machine::detect(), comparisons: Vec::new() }
     }
 
-    /// Writes what is kept into a folder that is there: gives the files.
-    pub fn write(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+    /// Writes the files into an existing directory and returns their paths.
+    pub fn write(&self, directory: &Path) -> io::Result<Vec<PathBuf>> {
         let mut json = serde_json::to_string_pretty(self)?;
         json.push('\n');
-        let files = [("report.json".to_owned(), json), ("report.html".to_owned(), page::page(self))];
-        let pictures = self.comparisons.iter().map(|comparison| {
-            (format!("{}.svg", comparison.plan.replace(' ', "-")), picture::bars_alone(comparison))
-        });
+        let json = ("report.json".to_owned(), json);
+        #[cfg(feature = "compare")]
+        let pages = html::files(self);
+        #[cfg(not(feature = "compare"))]
+        let pages = Vec::new();
+        let files = std::iter::once(json).chain(pages);
         files
-            .into_iter()
-            .chain(pictures)
             .map(|(name, text)| {
-                let path = folder.join(name);
+                let path = directory.join(name);
                 fs::write(&path, text).map(|()| path)
             })
             .collect()
     }
 
-    /// Whether a window's latencies are the generator's.
+    /// Returns whether any window is void.
     pub fn is_void(&self) -> bool {
-        self.comparisons.iter().flat_map(|comparison| &comparison.sides).any(|side| side.voids() > 0)
+        self.comparisons.iter().flat_map(|comparison| &comparison.sides).any(|side| side.void_windows() > 0)
     }
 }
 
-/// The machine in words: what a reader needs to know to doubt the figures.
+/// A description of the machine, so that readers can judge the figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
     pub processor: String,
     pub processors: usize,
     pub kernel: String,
     pub memory_gib: f64,
-    /// Load average of a minute when the run began.
+    /// One-minute load average at the start of the run.
     pub load: f64,
 }
 
-/// Servers under the same load, by turns; of one server where there is nothing to compare it with.
+/// A set of sides under the same load, by turns. It has one side if there is nothing to compare with.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// Name of the plan.
     pub plan: String,
-    /// What is asked, in a sentence.
+    /// One-sentence description of the requests.
     pub about: String,
-    /// The first is what the others are compared with.
+    /// Sides. The others are compared with the first.
     pub sides: Vec<Side>,
-    /// What must be said beside the figures.
+    /// Notes to the figures.
     pub notes: Vec<String>,
 }
 
@@ -89,11 +88,11 @@ pub struct Side {
     pub server: String,
     pub version: String,
     pub windows: Vec<Window>,
-    /// Of all windows together.
+    /// Latency over all windows.
     pub latency_us: Latency,
 }
 
-/// What one window came to.
+/// The figures of one window.
 #[derive(Clone, Debug, Serialize)]
 pub struct Window {
     pub seconds: f64,
@@ -117,7 +116,7 @@ pub struct Window {
 pub struct Latency {
     pub mean: f64,
     pub max: f64,
-    /// Quantile (0 to 1) and microseconds, ascending, to 0.9999 and 1.
+    /// Quantiles (0 to 1) with microseconds, ascending up to 0.9999, then 1.
     pub quantiles: Vec<(f64, f64)>,
 }
 
@@ -127,15 +126,10 @@ mod tests {
     use crate::outcome;
 
     #[test]
-    fn what_is_kept_can_be_read_by_a_program_and_by_a_browser() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let files = sample().write(folder.path()).expect("written");
-        let names: Vec<_> = files.iter().filter_map(|file| file.file_name()?.to_str()).collect();
-        assert_eq!(names, ["report.json", "report.html", "resolve-forced.svg"]);
-        let picture = fs::read_to_string(&files[2]).expect("a file");
-        assert!(
-            picture.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\"") && picture.contains("<style>")
-        );
+    fn the_report_is_written_as_json() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let files = sample().write(directory.path()).expect("written");
+        assert_eq!(files[0], directory.path().join("report.json"));
         let json: serde_json::Value =
             serde_json::from_slice(&fs::read(&files[0]).expect("a file")).expect("JSON");
         let side = &json["comparisons"][0]["sides"][1];
@@ -144,7 +138,7 @@ mod tests {
         assert_eq!(json["machine"]["processors"], 2);
     }
 
-    /// Two servers that answer after a millisecond.
+    /// Returns a report on two servers with a latency of 1 ms.
     pub fn sample() -> Report {
         let side =
             |name: &str, costs: [f64; 3]| Side::new(name, "1.0", &costs.map(|us| outcome::sample(1_000, us)));

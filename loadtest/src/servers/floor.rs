@@ -1,23 +1,29 @@
-//! The bare server of this program, as a process of its own: what every other one is compared with.
+//! The bare server of this program as a separate process, the reference for all others.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
-use super::{Place, START_MAX, StartError, address, arguments};
+use super::{LaunchContext, StartError, address, arguments};
 use crate::process::Server;
 
-/// Serves these bytes to whoever asks anything.
-pub fn start(place: &Place, answer: &[u8]) -> Result<Server, StartError> {
+/// Timeout of the start. It normally takes milliseconds.
+const START_MAX: Duration = Duration::from_secs(30);
+
+/// Starts the bare server, which sends these bytes for every request.
+pub fn start(context: &LaunchContext, response: &[u8]) -> Result<Server, StartError> {
     let failed = |source| StartError::File { name: "floor", source };
-    let file = place.write("floor", "floor-answer", answer)?;
+    let file = context.write("floor", "floor-response", response)?;
     let program = std::env::current_exe().map_err(failed)?;
     let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).to_string();
-    let mut arguments = arguments(&["floor", "--listen", &any_port, "--answer"]);
+    let mut arguments = arguments(&["floor", "--listen", &any_port, "--response"]);
     arguments.push(file.into());
-    let mut process = place.start("floor", &program, &arguments)?;
+    let mut process = context.start("floor", &program, &arguments)?;
     let mark = "listening on ";
-    let said = process.says(mark, START_MAX)?;
-    let address = address(&said, mark)
-        .ok_or_else(|| StartError::Answer { name: "floor", why: format!("it says {said}") })?;
+    let log = process.wait_for_log(mark, START_MAX)?;
+    let address = address(&log, mark).ok_or_else(|| StartError::Failed {
+        name: "floor",
+        reason: format!("no address in its output: {log}"),
+    })?;
     Ok(Server {
         name: "floor",
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -1,6 +1,6 @@
-//! Text into HTML.
+//! Escaping of text for HTML.
 
-/// So that it is shown as it is, in an element or a quoted attribute.
+/// Escapes text for an element or a quoted attribute.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -18,7 +18,7 @@ pub fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn what_means_something_in_html_is_escaped() {
+    fn special_characters_of_html_are_escaped() {
         assert_eq!(super::escape("a<b> & \"c\" é"), "a&lt;b&gt; &amp; &quot;c&quot; é");
     }
 }

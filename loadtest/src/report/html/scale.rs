@@ -1,6 +1,6 @@
-//! From figures to places in a picture, and the figures that stand at its edge.
+//! Axes of a picture: from figures to coordinates, and the labelled figures.
 
-/// An axis of figures above zero, linear or logarithmic, from `low` to `high` at places `from` to `to`.
+/// An axis of positive figures, linear or logarithmic, that maps `low` to `from` and `high` to `to`.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     low: f64,
@@ -10,28 +10,28 @@ pub struct Scale {
     to: f64,
 }
 
-/// Figures further apart are drawn by their logarithm.
-const WIDE: f64 = 10.0;
-/// About so many figures stand at an edge.
+/// Ratio of greatest to least figure above which the axis is logarithmic.
+const LOG_RATIO_MIN: f64 = 10.0;
+/// Approximate number of labels on a linear axis.
 const TICKS: f64 = 5.0;
 
 impl Scale {
-    /// Has room for all of `figures`; from zero where it is linear.
+    /// Creates an axis with room for all of `figures`. A linear one begins at zero.
     pub fn of(figures: impl Iterator<Item = f64> + Clone, (from, to): (f64, f64)) -> Self {
-        let most = figures.clone().fold(f64::MIN_POSITIVE, f64::max);
-        let least = figures.filter(|figure| *figure > 0.0).fold(most, f64::min);
-        let is_log = most / least > WIDE;
-        let (low, high) = if is_log { (below(least), above(most)) } else { (0.0, most * 1.05) };
+        let max = figures.clone().fold(f64::MIN_POSITIVE, f64::max);
+        let min = figures.filter(|figure| *figure > 0.0).fold(max, f64::min);
+        let is_log = max / min > LOG_RATIO_MIN;
+        let (low, high) = if is_log { (round_down(min), round_up(max)) } else { (0.0, max * 1.05) };
         Self { low, high, is_log, from, to }
     }
 
-    /// A linear one from zero.
+    /// Creates a linear axis from zero.
     pub fn from_zero(high: f64, (from, to): (f64, f64)) -> Self {
         Self { low: 0.0, high, is_log: false, from, to }
     }
 
-    /// Where a figure stands; at the edge where it lies outside.
-    pub fn at(&self, figure: f64) -> f64 {
+    /// Returns the coordinate of a figure. Figures outside the range are moved to its end.
+    pub fn position(&self, figure: f64) -> f64 {
         let figure = figure.clamp(self.low, self.high);
         let part = if self.is_log {
             (figure / self.low).ln() / (self.high / self.low).ln()
@@ -41,11 +41,11 @@ impl Scale {
         self.from + part * (self.to - self.from)
     }
 
-    /// Round figures, ascending.
+    /// Returns round figures for the labels, in ascending order.
     pub fn ticks(&self) -> Vec<f64> {
         let inside = |figure: &f64| (self.low..=self.high).contains(figure);
         if !self.is_log {
-            let step = above(self.high / TICKS);
+            let step = round_up(self.high / TICKS);
             return (0..).map(|i| f64::from(i) * step).take_while(|figure| *figure <= self.high).collect();
         }
         let decades = self.low.log10().floor() as i32..=self.high.log10().ceil() as i32;
@@ -56,16 +56,16 @@ impl Scale {
     }
 }
 
-/// The next of 1, 2, 5, 10, 20, ... that is not below `figure`.
-fn above(figure: f64) -> f64 {
+/// Rounds up to the next of 1, 2, 5, 10, 20, ...
+fn round_up(figure: f64) -> f64 {
     let decade = 10_f64.powf(figure.log10().floor());
     let steps = [1.0, 2.0, 5.0].map(|step| step * decade);
     steps.into_iter().find(|step| *step >= figure * 0.999_999).unwrap_or(10.0 * decade)
 }
 
-/// The last of 1, 2, 5, 10, 20, ... that is not above `figure`.
-fn below(figure: f64) -> f64 {
-    1.0 / above(1.0 / figure)
+/// Rounds down to the next of 1, 2, 5, 10, 20, ...
+fn round_down(figure: f64) -> f64 {
+    1.0 / round_up(1.0 / figure)
 }
 
 #[cfg(test)]
@@ -73,21 +73,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_figures_are_drawn_from_zero_and_far_ones_by_their_logarithm() {
+    fn a_wide_range_has_a_logarithmic_axis() {
         let near = Scale::of([40.0, 80.0].into_iter(), (100.0, 0.0));
         assert_eq!(
-            (near.at(0.0), near.at(84.0), near.ticks()),
+            (near.position(0.0), near.position(84.0), near.ticks()),
             (100.0, 0.0, vec![0.0, 20.0, 40.0, 60.0, 80.0])
         );
         let far = Scale::of([30.0, 900.0].into_iter(), (0.0, 1.0));
-        assert_eq!((far.at(20.0), far.at(1_000.0), far.at(5.0)), (0.0, 1.0, 0.0));
+        assert_eq!((far.position(20.0), far.position(1_000.0), far.position(5.0)), (0.0, 1.0, 0.0));
         let ticks: Vec<String> = far.ticks().iter().map(|tick| format!("{tick:.0}")).collect();
         assert_eq!(ticks, ["20", "50", "100", "200", "500", "1000"]);
     }
 
     #[test]
-    fn round_figures_enclose() {
-        assert_eq!([1.0, 1.1, 3.0, 70.0].map(above), [1.0, 2.0, 5.0, 100.0]);
-        assert_eq!([1.0, 1.1, 3.0, 70.0].map(|figure| below(figure).round()), [1.0, 1.0, 2.0, 50.0]);
+    fn figures_are_rounded_up_and_down() {
+        assert_eq!([1.0, 1.1, 3.0, 70.0].map(round_up), [1.0, 2.0, 5.0, 100.0]);
+        assert_eq!([1.0, 1.1, 3.0, 70.0].map(|figure| round_down(figure).round()), [1.0, 1.0, 2.0, 50.0]);
     }
 }

@@ -1,64 +1,65 @@
-//! Unleash Edge, the closest product: decides flags for a user from what the request says of it.
+//! Unleash Edge, the most similar product: it decides feature flags for a user from the request's properties.
 //!
-//! Its flags are the zones of the site of the goals with the same rules, the content of each its variant's payload; its user is
-//! described by the request, as it remembers nobody.
+//! Its flags correspond to the zones of the benchmark site, with the same rules and with a variant's content
+//! as payload. The request describes the user, because Unleash Edge stores no users.
 
 use serde_json::{Value, json};
 
-use super::{Place, START_MAX, StartError, arguments, free_address};
-use crate::exchange::{Answer, ask};
+use super::{PeerContext, PeerError, free_address, wait_until_listening};
+use crate::exchange::{Response, ask};
 use crate::process::Server;
+use crate::servers::{StartError, arguments};
 
 const NAME: &str = "unleash-edge";
-/// As the program does not say it.
+/// Version of the program, which does not print it.
 const VERSION: &str = "19.15.1";
 const INSTALL: &str = "cargo install unleash-edge@19.15.1 --locked";
-/// Of the caller; the other is asked for at the start and opens nothing here.
+/// Token of the requests. The other token is only needed to start the server.
 const TOKEN: &str = "*:development.frontend";
-const OTHER_TOKEN: &str = "*:development.backend";
+const CLIENT_TOKEN: &str = "*:development.backend";
 
-/// Flags whose answer is as long as `bytes`, for requests that [`request`] makes.
-pub fn start(place: &Place, request: &[u8], bytes: usize) -> Result<Server, StartError> {
-    let bare = serve(place, request, 0)?.1;
-    let (server, answer) = serve(place, request, bytes.saturating_sub(bare.bytes.len()))?;
-    let text = String::from_utf8_lossy(answer.body());
+/// Starts a server whose response has about `bytes` bytes, for requests made by [`request`].
+pub fn start(context: &PeerContext, request: &[u8], bytes: usize) -> Result<Server, PeerError> {
+    let unpadded = serve(context, request, 0)?.1;
+    let (server, response) = serve(context, request, bytes.saturating_sub(unpadded.bytes.len()))?;
+    let text = String::from_utf8_lossy(response.body());
     if text.matches(r#""enabled":true,"variant":{"name""#).count() == FLAGS {
         return Ok(server);
     }
-    Err(StartError::Answer { name: NAME, why: format!("it says {text}") })
+    Err(StartError::Failed { name: NAME, reason: format!("unexpected flags: {text}") }.into())
 }
 
-/// Zones with rules, and one without.
+/// Number of flags: three zones with rules, and one without.
 const FLAGS: usize = 4;
 
-fn serve(place: &Place, request: &[u8], filler: usize) -> Result<(Server, Answer), StartError> {
-    let program = place.find(NAME, INSTALL)?;
+fn serve(context: &PeerContext, request: &[u8], filler: usize) -> Result<(Server, Response), PeerError> {
+    let program = context.find(NAME, INSTALL)?;
     let address = free_address()?;
-    let file = place.write(NAME, "unleash-features.json", features(filler).to_string())?;
+    let file = context.launch.write(NAME, "unleash-features.json", features(filler).to_string())?;
     let mut words =
         arguments(&["--workers", "1", "--interface", "127.0.0.1", "--port", &address.port().to_string()]);
     words.extend(arguments(&[
         "offline",
         "--client-tokens",
-        OTHER_TOKEN,
+        CLIENT_TOKEN,
         "--frontend-tokens",
         TOKEN,
         "--bootstrap-file",
     ]));
     words.push(file.into());
-    let mut process = place.start(NAME, &program, &words)?;
-    process.listens(address, START_MAX)?;
-    let wrong = |error: std::io::Error| StartError::Answer { name: NAME, why: error.to_string() };
-    let answer = ask(address, request).and_then(Answer::good).map_err(wrong)?;
-    Ok((Server { name: NAME, version: VERSION.to_owned(), address, processes: vec![process] }, answer))
+    let mut process = context.launch.start(NAME, &program, &words)?;
+    wait_until_listening(&mut process, address)?;
+    let wrong = |error: std::io::Error| StartError::Failed { name: NAME, reason: error.to_string() };
+    let response = ask(address, request).and_then(Response::require_ok).map_err(wrong)?;
+    Ok((Server { name: NAME, version: VERSION.to_owned(), address, processes: vec![process] }, response))
 }
 
-/// For a user who reads German, is in Sweden, and did not buy what others did.
+/// Returns a request for a user who reads German, is in Sweden, and has plan `p7`.
 pub fn request(user: &str) -> Vec<u8> {
-    let known =
+    let properties =
         "properties[locale]=de-DE&properties[country]=SE&properties[plan]=p7&properties[device]=desktop";
     format!(
-        "GET /api/frontend?userId={user}&{known} HTTP/1.1\r\nHost: edge.example\r\nAccept: */*\r\nAuthorization: {TOKEN}\r\n\r\n"
+        "GET /api/frontend?userId={user}&{properties} HTTP/1.1\r\nHost: edge.example\r\nAccept: */*\r\nAuthorization: {TOKEN}\r\n\r\n"
     )
     .replace('[', "%5B")
     .replace(']', "%5D")
@@ -87,7 +88,7 @@ fn flag(name: &str, strategies: &[Value]) -> Value {
         "strategies": strategies, "variants": [] })
 }
 
-/// For everybody of whom the constraint holds, in even shares.
+/// Returns a strategy for all users who meet the constraint, with an equal share for each variant.
 fn rule(constraint: Option<(&str, &str, Value)>, variants: &[(&str, &str)]) -> Value {
     let constraints: Vec<Value> = constraint
         .into_iter()

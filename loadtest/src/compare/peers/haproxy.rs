@@ -1,35 +1,36 @@
-//! haproxy, which answers from its own memory, without a file or a server behind it.
+//! haproxy, which responds from its own memory, without a file or a backend server.
 
 use super::{
-    Asked, CONNECTIONS, Fields, Place, START_MAX, StartError, arguments, free_address, of_same_length,
-    version,
+    CONNECTIONS, HeaderFields, PeerContext, PeerError, ReferenceResponses, free_address,
+    start_with_same_length, wait_until_listening,
 };
 use crate::process::Server;
+use crate::servers::{arguments, version};
 
 const NAME: &str = "haproxy";
 const INSTALL: &str = "apt-get install haproxy";
-/// An answer of its own must fit into a buffer, with room to change it.
+/// Buffer size. The whole response must fit, with space for header changes.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-pub fn start(place: &Place, asked: Asked<'_>) -> Result<Server, StartError> {
-    let program = place.find(NAME, INSTALL)?;
+pub fn start(context: &PeerContext, reference: ReferenceResponses<'_>) -> Result<Server, PeerError> {
+    let program = context.find(NAME, INSTALL)?;
     let version = version(&program, &["-v"]);
-    let body = place.write(NAME, "haproxy-body", asked.wanted().body())?;
-    let kind = asked.content_type();
-    of_same_length(asked, |fields| {
+    let body = context.launch.write(NAME, "haproxy-body", reference.first_response().body())?;
+    let kind = reference.content_type();
+    start_with_same_length(reference, |fields| {
         let address = free_address()?;
         let text = configuration(&address.to_string(), &body.display().to_string(), kind, fields);
-        let file = place.write(NAME, "haproxy.conf", text)?;
+        let file = context.launch.write(NAME, "haproxy.conf", text)?;
         let mut arguments = arguments(&["-db", "-f"]);
         arguments.push(file.into());
-        let mut process = place.start(NAME, &program, &arguments)?;
-        process.listens(address, START_MAX)?;
+        let mut process = context.launch.start(NAME, &program, &arguments)?;
+        wait_until_listening(&mut process, address)?;
         Ok(Server { name: NAME, version: version.clone(), address, processes: vec![process] })
     })
 }
 
-/// One thread, nothing logged.
-fn configuration(address: &str, body: &str, kind: &str, fields: &Fields) -> String {
+/// Returns a configuration with one thread and no log.
+fn configuration(address: &str, body: &str, kind: &str, fields: &HeaderFields) -> String {
     let fields: String =
         fields.iter().map(|(name, value)| format!(" hdr {name} \"{}\"", value.replace('%', "%%"))).collect();
     format!(

@@ -1,21 +1,23 @@
-//! A report as one HTML page that needs nothing beside itself: no script, no network.
+//! A report as one self-contained HTML page, without scripts and network requests.
 
 use std::fmt::Write;
 
 use super::escape::escape;
-use super::gather::Spread;
 use super::picture::{STYLE, bars, curves};
-use super::table::{COMPARED, Figure, compared, digits, grouped, times, voids};
-use super::{Comparison, Report, Side, Window};
+use crate::report::gather::Spread;
+use crate::report::table::{
+    COMPARED_FIGURES, Figure, figure_ratios, format_figure, format_ratio, group_digits, void_warnings,
+};
+use crate::report::{Comparison, Report, Side, Window};
 
-/// The whole page. Writing to a String cannot fail.
+/// Renders the page. Writing to a `String` cannot fail.
 pub fn page(report: &Report) -> String {
     let (command, date) = (escape(&report.command), escape(&report.date));
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>{command}</title>\n<style>\n{STYLE}</style>\n</head>\n\
          <body>\n<header>\n<h1>{command}</h1>\n<p>{date}. {}.</p>\n</header>\n",
-        escape(&report.machine.words())
+        escape(&report.machine.description())
     );
     for comparison in &report.comparisons {
         html += &section(comparison);
@@ -26,14 +28,14 @@ pub fn page(report: &Report) -> String {
 fn section(comparison: &Comparison) -> String {
     let (plan, about) = (escape(&comparison.plan), escape(&comparison.about));
     let mut html = format!("<section>\n<h2>{plan}</h2>\n<p>{about}</p>\n");
-    html += &list("void", &voids(comparison));
-    html += "<h3>Server CPU time of a request, user and system</h3>\n";
+    html += &list("void", &void_warnings(comparison));
+    html += "<h3>Server CPU time per request, user and system</h3>\n";
     html += &bars(comparison);
     html += "<h3>Latency</h3>\n";
     html += &legend(comparison);
     html += &curves(comparison);
     html += &rows(comparison);
-    html += &against(comparison);
+    html += &ratio_table(comparison);
     html += &list("notes", &comparison.notes);
     html + "</section>\n"
 }
@@ -41,7 +43,7 @@ fn section(comparison: &Comparison) -> String {
 fn legend(comparison: &Comparison) -> String {
     let names = comparison.sides.iter().enumerate();
     let names = names.map(|(number, side)| {
-        let void = if side.voids() > 0 { " (void)" } else { "" };
+        let void = if side.void_windows() > 0 { " (void)" } else { "" };
         format!("<span><i class=\"s{number}\"></i>{}{void}</span>", escape(&side.server))
     });
     format!("<p class=\"legend\">{}</p>\n", names.collect::<String>())
@@ -49,14 +51,14 @@ fn legend(comparison: &Comparison) -> String {
 
 const HEADINGS: [&str; 9] = [
     "server",
-    "CPU us a request",
-    "requests a second",
+    "CPU us per request",
+    "requests per second",
     "p50 us",
     "p99 us",
     "p99.9 us",
-    "most us",
+    "max us",
     "generator us",
-    "checked of",
+    "checked of all",
 ];
 
 fn rows(comparison: &Comparison) -> String {
@@ -65,39 +67,45 @@ fn rows(comparison: &Comparison) -> String {
     format!("<div class=\"wide\"><table>\n<tr>{headings}</tr>\n{rows}</table></div>\n")
 }
 
-/// Medians, each with the least and the most beneath it.
+/// Renders a side as a row of medians, each with minimum and maximum below.
 fn row(side: &Side) -> String {
     let cell = |figure: Figure| {
-        let Spread { median, least, most } = Spread::of(side.windows.iter().map(figure));
-        format!("<td>{}<small>{} - {}</small></td>", digits(median), digits(least), digits(most))
+        let Spread { median, min, max } = Spread::of(side.windows.iter().map(figure));
+        format!(
+            "<td>{}<small>{} - {}</small></td>",
+            format_figure(median),
+            format_figure(min),
+            format_figure(max)
+        )
     };
     let sum = |count: fn(&Window) -> u64| side.windows.iter().map(count).sum::<u64>();
     let mut html = format!("<tr><td>{}<small>{}</small></td>", escape(&side.server), escape(&side.version));
     html += &cell(|window| window.server_us_per_request);
     html += &cell(|window| window.per_second);
-    if side.voids() > 0 {
+    if side.void_windows() > 0 {
         html += &"<td>void</td>".repeat(4);
     } else {
         html += &cell(|window| window.p50_us);
         html += &cell(|window| window.p99_us);
         html += &cell(|window| window.p999_us);
-        let _ = write!(html, "<td>{}</td>", digits(side.latency_us.max));
+        let _ = write!(html, "<td>{}</td>", format_figure(side.latency_us.max));
     }
     html += &cell(|window| window.generator_us_per_request);
     let (checked, completed) = (sum(|window| window.checked), sum(|window| window.completed));
-    let _ = writeln!(html, "<td>{}<small>{}</small></td></tr>", grouped(checked), grouped(completed));
+    let _ =
+        writeln!(html, "<td>{}<small>{}</small></td></tr>", group_digits(checked), group_digits(completed));
     html
 }
 
-/// The first side against each of the others: how many times theirs it has.
-fn against(comparison: &Comparison) -> String {
+/// Renders the ratios of the first side to each of the others.
+fn ratio_table(comparison: &Comparison) -> String {
     let Some((first, others)) = comparison.sides.split_first().filter(|(_, others)| !others.is_empty())
     else {
         return String::new();
     };
-    let headings: String = COMPARED.iter().map(|(name, _)| format!("<th>{name}</th>")).collect();
+    let headings: String = COMPARED_FIGURES.iter().map(|(name, _)| format!("<th>{name}</th>")).collect();
     let row = |other: &Side| {
-        let cells: String = compared(first, other).map(|ratio| cell(ratio.as_ref())).collect();
+        let cells: String = figure_ratios(first, other).map(|ratio| cell(ratio.as_ref())).collect();
         format!("<tr><td>against {}</td>{cells}</tr>\n", escape(&other.server))
     };
     let rows: String = others.iter().map(row).collect();
@@ -105,12 +113,17 @@ fn against(comparison: &Comparison) -> String {
     format!("<div class=\"wide\"><table>\n<tr><th>{first}</th>{headings}</tr>\n{rows}</table></div>\n")
 }
 
-/// A ratio with its range; None is void.
+/// Renders a ratio with its range. `None` is void.
 fn cell(ratio: Option<&Spread>) -> String {
     ratio.map_or_else(
         || "<td>void</td>".to_owned(),
-        |Spread { median, least, most }| {
-            format!("<td>{} x<small>{} - {}</small></td>", times(*median), times(*least), times(*most))
+        |Spread { median, min, max }| {
+            format!(
+                "<td>{} x<small>{} - {}</small></td>",
+                format_ratio(*median),
+                format_ratio(*min),
+                format_ratio(*max)
+            )
         },
     )
 }
@@ -125,11 +138,11 @@ fn list(class: &str, lines: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::sample;
     use super::*;
+    use crate::report::tests::sample;
 
     #[test]
-    fn the_page_needs_nothing_beside_itself() {
+    fn the_page_is_self_contained() {
         let html = page(&sample());
         for outside in ["http:", "https:", "src=", "href=", "url(", "@import", "<script"] {
             assert!(!html.contains(outside), "{outside}");
@@ -137,19 +150,19 @@ mod tests {
     }
 
     #[test]
-    fn all_that_was_said_is_in_it_and_escaped() {
+    fn the_page_contains_all_texts_escaped() {
         let mut report = sample();
         report.comparisons[0].notes.push("a <b> & c".to_owned());
         report.comparisons[0].sides[1].windows[0].is_void = true;
         let html = page(&report);
-        for said in [
+        for text in [
             "a &lt;b&gt; &amp; c",
             "Linux 6.18",
             "<h2>resolve-forced</h2>",
             "VOID: in 1 of 3",
             "floor (void)",
         ] {
-            assert!(html.contains(said), "{said} in {html}");
+            assert!(html.contains(text), "{text} in {html}");
         }
     }
 }

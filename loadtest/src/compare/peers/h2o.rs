@@ -3,36 +3,37 @@
 use rustix::process::geteuid;
 
 use super::{
-    Asked, CONNECTIONS, Fields, Place, START_MAX, StartError, arguments, free_address, of_same_length,
-    version,
+    CONNECTIONS, HeaderFields, PeerContext, PeerError, ReferenceResponses, free_address,
+    start_with_same_length, wait_until_listening,
 };
 use crate::process::Server;
+use crate::servers::{arguments, version};
 
 const NAME: &str = "h2o";
 const INSTALL: &str = "apt-get install h2o";
 
-pub fn start(place: &Place, asked: Asked<'_>) -> Result<Server, StartError> {
-    let program = place.find(NAME, INSTALL)?;
+pub fn start(context: &PeerContext, reference: ReferenceResponses<'_>) -> Result<Server, PeerError> {
+    let program = context.find(NAME, INSTALL)?;
     let version = version(&program, &["-v"]);
-    let body = place.write(NAME, "h2o-body.json", asked.wanted().body())?;
-    let kind = asked.content_type();
-    of_same_length(asked, |fields| {
+    let body = context.launch.write(NAME, "h2o-body.json", reference.first_response().body())?;
+    let kind = reference.content_type();
+    start_with_same_length(reference, |fields| {
         let address = free_address()?;
         let text = configuration(address.port(), &body.display().to_string(), kind, fields);
-        let file = place.write(NAME, "h2o.conf", text)?;
+        let file = context.launch.write(NAME, "h2o.conf", text)?;
         let mut arguments = arguments(&["--mode", "worker", "--conf"]);
         arguments.push(file.into());
-        let mut process = place.start(NAME, &program, &arguments)?;
-        process.listens(address, START_MAX)?;
+        let mut process = context.launch.start(NAME, &program, &arguments)?;
+        wait_until_listening(&mut process, address)?;
         Ok(Server { name: NAME, version: version.clone(), address, processes: vec![process] })
     })
 }
 
-/// One thread, nothing logged (as long as nobody asks for it), connections that are not closed for being idle.
-fn configuration(port: u16, body: &str, kind: &str, fields: &Fields) -> String {
+/// Returns a configuration with one thread, no log (the default) and a long idle timeout.
+fn configuration(port: u16, body: &str, kind: &str, fields: &HeaderFields) -> String {
     let fields: String =
         fields.iter().map(|(name, value)| format!("        header.add: \"{name}: {value}\"\n")).collect();
-    // Else it becomes somebody who may not read the page.
+    // Otherwise h2o changes to a user who may not read the page.
     let user = if geteuid().is_root() { "user: root\n" } else { "" };
     format!(
         "{user}num-threads: 1\n\

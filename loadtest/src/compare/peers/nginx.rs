@@ -5,37 +5,44 @@ use std::path::Path;
 use rustix::process::geteuid;
 
 use super::{
-    Asked, CONNECTIONS, Fields, Place, START_MAX, StartError, arguments, free_address, of_same_length,
-    version,
+    CONNECTIONS, HeaderFields, PeerContext, PeerError, ReferenceResponses, free_address,
+    start_with_same_length, wait_until_listening,
 };
 use crate::process::Server;
+use crate::servers::{arguments, version};
 
 const NAME: &str = "nginx";
 const INSTALL: &str = "apt-get install nginx-light";
 
-pub fn start(place: &Place, asked: Asked<'_>) -> Result<Server, StartError> {
-    let program = place.find(NAME, INSTALL)?;
+pub fn start(context: &PeerContext, reference: ReferenceResponses<'_>) -> Result<Server, PeerError> {
+    let program = context.find(NAME, INSTALL)?;
     let version = version(&program, &["-v"]);
-    let body = place.write(NAME, "nginx-body", asked.wanted().body())?;
-    of_same_length(asked, |fields| {
+    let body = context.launch.write(NAME, "nginx-body", reference.first_response().body())?;
+    start_with_same_length(reference, |fields| {
         let address = free_address()?;
-        let text = configuration(&address.to_string(), &asked, &body, fields);
-        let file = place.write(NAME, "nginx.conf", text)?;
+        let text = configuration(&address.to_string(), &reference, &body, fields);
+        let file = context.launch.write(NAME, "nginx.conf", text)?;
         let mut arguments = arguments(&["-p"]);
-        arguments.extend([place.folder.clone().into(), "-c".into(), file.into()]);
+        arguments.extend([context.launch.config_dir.clone().into(), "-c".into(), file.into()]);
         arguments.extend(["-e".into(), "stderr".into()]);
-        let mut process = place.start(NAME, &program, &arguments)?;
-        process.listens(address, START_MAX)?;
+        let mut process = context.launch.start(NAME, &program, &arguments)?;
+        wait_until_listening(&mut process, address)?;
         Ok(Server { name: NAME, version: version.clone(), address, processes: vec![process] })
     })
 }
 
-/// One worker, nothing logged, the file and what is known of it kept open; one connection for as many requests as one likes.
-fn configuration(address: &str, asked: &Asked<'_>, body: &Path, fields: &Fields) -> String {
-    let (path, kind, body) = (asked.path(), asked.content_type(), body.display());
+/// Returns a configuration with one worker, no log, a cache of the open file and its metadata, and
+/// practically no limit on requests per connection.
+fn configuration(
+    address: &str,
+    reference: &ReferenceResponses<'_>,
+    body: &Path,
+    fields: &HeaderFields,
+) -> String {
+    let (path, kind, body) = (reference.path(), reference.content_type(), body.display());
     let fields: String =
         fields.iter().map(|(name, value)| format!("      add_header {name} \"{value}\";\n")).collect();
-    // Its worker becomes who may read the page: who runs this.
+    // The worker must run as a user who may read the page: the one who runs this program.
     let user = if geteuid().is_root() { "user root;\n" } else { "" };
     format!(
         "{user}daemon off;\n\

@@ -1,24 +1,32 @@
-//! workerd, the runtime of a widespread edge platform: a script decides which of a few prepared pages a visitor gets.
+//! workerd, the runtime of a widely used edge platform. A script selects one of a few prepared pages for each
+//! visitor.
 
-use super::{Asked, Fields, Place, START_MAX, StartError, free_address, of_same_length, version};
+use super::{
+    HeaderFields, PeerContext, PeerError, ReferenceResponses, free_address, start_with_same_length,
+    wait_until_listening,
+};
 use crate::process::Server;
+use crate::servers::version;
 
 const NAME: &str = "workerd";
 const INSTALL: &str = "npm install --global workerd";
 
-pub fn start(place: &Place, asked: Asked<'_>) -> Result<Server, StartError> {
-    let program = place.find(NAME, INSTALL)?;
+pub fn start(context: &PeerContext, reference: ReferenceResponses<'_>) -> Result<Server, PeerError> {
+    let program = context.find(NAME, INSTALL)?;
     let version = version(&program, &["--version"]);
-    for (number, answer) in asked.answers.iter().enumerate() {
-        place.write(NAME, &body_name(number), answer.body())?;
+    for (number, response) in reference.responses.iter().enumerate() {
+        context.launch.write(NAME, &body_name(number), response.body())?;
     }
-    of_same_length(asked, |fields| {
+    start_with_same_length(reference, |fields| {
         let address = free_address()?;
-        place.write(NAME, "worker.js", script(asked.answers.len(), fields))?;
-        let file =
-            place.write(NAME, "workerd.capnp", configuration(&address.to_string(), asked.answers.len()))?;
-        let mut process = place.start(NAME, &program, &["serve".into(), file.into()])?;
-        process.listens(address, START_MAX)?;
+        context.launch.write(NAME, "worker.js", script(reference.responses.len(), fields))?;
+        let file = context.launch.write(
+            NAME,
+            "workerd.capnp",
+            configuration(&address.to_string(), reference.responses.len()),
+        )?;
+        let mut process = context.launch.start(NAME, &program, &["serve".into(), file.into()])?;
+        wait_until_listening(&mut process, address)?;
         Ok(Server { name: NAME, version: version.clone(), address, processes: vec![process] })
     })
 }
@@ -27,9 +35,9 @@ fn body_name(number: usize) -> String {
     format!("workerd-body-{number}")
 }
 
-/// Who reads German and is in the north gets one of the pages by the hash of its id; all that it needs is made before the first
-/// request.
-fn script(bodies: usize, fields: &Fields) -> String {
+/// Returns the script. A German-reading visitor in a nordic country gets one of the pages, by a hash of the
+/// visitor's ID. Everything else is prepared before the first request.
+fn script(bodies: usize, fields: &HeaderFields) -> String {
     let names = (0..bodies).map(|number| format!("import body{number} from \"{}\";\n", body_name(number)));
     let list = (0..bodies).map(|number| format!("body{number}")).collect::<Vec<_>>().join(", ");
     let mut headers = serde_json::Map::new();
@@ -48,7 +56,7 @@ function arm(id) {{
   return (hash >>> 8) % pages.length;
 }}
 
-// A tenth cheaper than URLSearchParams; nothing here is escaped.
+// A tenth cheaper than URLSearchParams. Nothing here is escaped.
 function param(url, name) {{
   const from = url.indexOf(name) + name.length;
   const end = url.indexOf("&", from);
