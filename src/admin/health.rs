@@ -11,9 +11,9 @@ const JSON: &str = "application/json";
 
 /// Answers a request for one of the two paths. Returns whether it did.
 pub(super) fn handle(
-    desk: &mut Handler,
+    handler: &mut Handler,
     starting: Option<&Startup>,
-    stopping: &Lifecycle,
+    lifecycle: &Lifecycle,
     request: &Request<'_>,
     out: &mut Vec<u8>,
 ) -> bool {
@@ -21,9 +21,9 @@ pub(super) fn handle(
         return false;
     }
     match request.path {
-        "/healthz" => desk.write_text(request, 200, JSON, "{\"status\":\"ok\"}", out),
+        "/healthz" => handler.write_text(request, 200, JSON, "{\"status\":\"ok\"}", out),
         "/readyz" => {
-            write_readiness(desk, starting.map(|starting| &starting.progress), stopping, request, out)
+            write_readiness(handler, starting.map(|starting| &starting.progress), lifecycle, request, out)
         }
         _ => return false,
     }
@@ -33,14 +33,14 @@ pub(super) fn handle(
 /// Answers `/readyz`. The server is ready if it has a site, its public addresses listen, and it is not
 /// shutting down. The admin address listens before snapshots and log are read, the public ones after that.
 fn write_readiness(
-    desk: &mut Handler,
+    handler: &mut Handler,
     reading: Option<&StartupProgress>,
-    stopping: &Lifecycle,
+    lifecycle: &Lifecycle,
     request: &Request<'_>,
     out: &mut Vec<u8>,
 ) {
-    let sites = desk.catalog().sites().len();
-    let (listening, draining) = (stopping.is_accepting(), stopping.is_draining());
+    let sites = handler.catalog().sites().len();
+    let (listening, draining) = (lifecycle.is_accepting(), lifecycle.is_draining());
     let (code, status) = match (draining, listening, sites) {
         (true, ..) => (503, "draining"),
         (_, false, _) => (503, "starting"),
@@ -53,5 +53,5 @@ fn write_readiness(
     if let Some(reading) = reading {
         body["reading"] = reading.to_json();
     }
-    desk.write_text(request, code, JSON, &body.to_string(), out);
+    handler.write_text(request, code, JSON, &body.to_string(), out);
 }

@@ -59,10 +59,10 @@ enum JobState {
 }
 
 impl JobRunner {
-    /// Creates a runner. It writes a byte to `bell` when a job is done, and counts panics in `counts`. If the
+    /// Creates a runner. It writes a byte to `wakeup` when a job is done, and counts panics in `counts`. If the
     /// socket is full, the write fails, but the admin thread wakes anyway.
-    pub fn new(bell: UnixStream, counts: JobCounters) -> Self {
-        Self { wakeup_tx: Arc::new(bell), result_channel: sync_channel(1), state: JobState::Idle, counts }
+    pub fn new(wakeup: UnixStream, counts: JobCounters) -> Self {
+        Self { wakeup_tx: Arc::new(wakeup), result_channel: sync_channel(1), state: JobState::Idle, counts }
     }
 
     /// Starts a job and returns its token.
@@ -77,14 +77,14 @@ impl JobRunner {
         if !matches!(self.state, JobState::Idle) {
             return Err(busy);
         }
-        let (bell, told) = (Arc::clone(&self.wakeup_tx), self.result_channel.0.clone());
+        let (wakeup, output) = (Arc::clone(&self.wakeup_tx), self.result_channel.0.clone());
         let work = move || {
             // The state that a job shares survives a panic: the log queue is built for it, the rest is
             // read-only.
-            let came_to = catch_unwind(AssertUnwindSafe(job)).ok();
+            let outcome = catch_unwind(AssertUnwindSafe(job)).ok();
             // The channel has room for the result of the only job.
-            let _ = told.try_send(came_to);
-            drop((&*bell).write(&[1]));
+            let _ = output.try_send(outcome);
+            drop((&*wakeup).write(&[1]));
         };
         thread::Builder::new().name("job".to_owned()).spawn(work).map_err(|_| busy)?;
         self.state = JobState::Running { is_abandoned: false };
@@ -93,9 +93,9 @@ impl JobRunner {
 
     /// Returns the token of the job if it ended since the last call.
     pub fn take_completion(&mut self) -> Option<usize> {
-        let told = self.result_channel.1.try_recv().ok()?.unwrap_or_else(|| Err(self.panic_error()));
+        let output = self.result_channel.1.try_recv().ok()?.unwrap_or_else(|| Err(self.panic_error()));
         let forgotten = matches!(self.state, JobState::Running { is_abandoned: true });
-        self.state = if forgotten { JobState::Idle } else { JobState::Done(told) };
+        self.state = if forgotten { JobState::Idle } else { JobState::Done(output) };
         Some(JOB_TOKEN)
     }
 
@@ -116,7 +116,7 @@ impl JobRunner {
     /// Takes the result of the completed job.
     pub fn take_result(&mut self) -> Option<JobResult> {
         match std::mem::replace(&mut self.state, JobState::Idle) {
-            JobState::Done(told) => Some(told),
+            JobState::Done(output) => Some(output),
             other => {
                 self.state = other;
                 None

@@ -58,7 +58,7 @@ impl AdminService {
     }
 
     /// Checks that the client may use the endpoints other than health and metrics.
-    fn authorize<'a>(&self, request: &Request<'a>, arrival: &RequestMeta) -> Result<(), Problem<'a>> {
+    fn authorize<'a>(&self, request: &Request<'a>, meta: &RequestMeta) -> Result<(), Problem<'a>> {
         let fields = &request.headers;
         if let Some(origin) = fields.origin {
             let origin = std::str::from_utf8(origin).unwrap_or("(not UTF-8)");
@@ -72,7 +72,7 @@ impl AdminService {
             return Ok(());
         }
         let reads = matches!(request.method, Method::Get | Method::Head);
-        if !reads || !arrival.peer.to_canonical().is_loopback() {
+        if !reads || !meta.peer.to_canonical().is_loopback() {
             let sentence = match self.token {
                 Some(_) => "The request needs 'Authorization: Bearer' with the token of --admin-token.",
                 None => {
@@ -91,14 +91,14 @@ impl AdminService {
 }
 
 impl Service for AdminService {
-    fn handle(&mut self, request: &Request<'_>, arrival: &RequestMeta, out: &mut Vec<u8>) -> Poll {
+    fn handle(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll {
         self.install_parts();
         if health::handle(&mut self.handler, self.startup.as_ref(), &self.lifecycle, request, out)
             || self.metrics.handle(&mut self.handler, request, out)
         {
             return Poll::Ready(Outcome::default());
         }
-        if let Err(problem) = self.authorize(request, arrival) {
+        if let Err(problem) = self.authorize(request, meta) {
             return Poll::Ready(self.handler.reject(request, &problem, out));
         }
         if self.startup.is_some() {
@@ -111,7 +111,7 @@ impl Service for AdminService {
             return visitors.handle(&mut self.handler, request, out);
         }
         match Endpoint::of(request.path) {
-            Some(Endpoint::Resolve | Endpoint::Variants) => self.handler.handle(request, arrival, out),
+            Some(Endpoint::Resolve | Endpoint::Variants) => self.handler.handle(request, meta, out),
             _ => {
                 let sentence = "{} is not an endpoint of the admin address, which serves /healthz, /readyz, /metrics, \
                                 /visitors, /visitors/export, /v1/resolve and /v1/variants.";
@@ -124,11 +124,11 @@ impl Service for AdminService {
     fn finish(
         &mut self,
         _token: usize,
-        waited: &BufferedRequest<'_>,
+        buffered: &BufferedRequest<'_>,
         _arrival: &RequestMeta,
         out: &mut Vec<u8>,
     ) -> Outcome {
-        let asked = self.visitors.as_mut().zip(waited.request());
+        let asked = self.visitors.as_mut().zip(buffered.request());
         asked.map_or_else(Outcome::default, |(visitors, request)| {
             visitors.finish(&mut self.handler, &request, out)
         })

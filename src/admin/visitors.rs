@@ -91,17 +91,17 @@ impl Action {
 }
 
 impl VisitorHandler {
-    /// Creates the handler. `dir` is the directory of the log, `bell` wakes the thread when a job is done,
+    /// Creates the handler. `dir` is the directory of the log, `wakeup` wakes the thread when a job is done,
     /// and `counts` counts panics and damage.
     pub fn new(
         lookup: ProfileReader,
         log: Queue,
         log_directory: PathBuf,
         checkpoints: Arc<CheckpointMetrics>,
-        bell: UnixStream,
+        wakeup: UnixStream,
         counts: JobCounters,
     ) -> Self {
-        let jobs = JobRunner::new(bell, counts.clone());
+        let jobs = JobRunner::new(wakeup, counts.clone());
         Self { lookup, log, log_directory, checkpoints, jobs, counts, decoded: Vec::new() }
     }
 
@@ -111,11 +111,13 @@ impl VisitorHandler {
     }
 
     /// Answers a request, or starts a job for it.
-    pub(super) fn handle(&mut self, desk: &mut Handler, request: &Request<'_>, out: &mut Vec<u8>) -> Poll {
+    pub(super) fn handle(&mut self, handler: &mut Handler, request: &Request<'_>, out: &mut Vec<u8>) -> Poll {
         match self.run_action(request) {
-            Ok(ActionResult::Json(told)) => desk.write_text(request, 200, JSON, &told.to_string(), out),
+            Ok(ActionResult::Json(output)) => {
+                handler.write_text(request, 200, JSON, &output.to_string(), out)
+            }
             Ok(ActionResult::Pending(token)) => return Poll::Pending(token),
-            Err(problem) => return Poll::Ready(desk.reject(request, &problem, out)),
+            Err(problem) => return Poll::Ready(handler.reject(request, &problem, out)),
         }
         Poll::Ready(Outcome::default())
     }
@@ -137,13 +139,13 @@ impl VisitorHandler {
                 let counts = counts.clone();
                 let export = move || {
                     let reader = LogReader::open(Arc::new(RealDisk), &dir, since);
-                    let (told, first) =
+                    let (output, first) =
                         export_visitor(reader.map(|reader| reader.with_durable_seq(durable)), &visitor)?;
                     if let Some(first) = first {
-                        log_damage(&dir, told.damaged_places, &first);
-                        counts.record_damage(told.damaged_places);
+                        log_damage(&dir, output.damaged_places, &first);
+                        counts.record_damage(output.damaged_places);
                     }
-                    Ok(told)
+                    Ok(output)
                 };
                 jobs.start(export).map(ActionResult::Pending)
             }
@@ -159,16 +161,23 @@ impl VisitorHandler {
     }
 
     /// Answers the request whose job is done.
-    pub(super) fn finish(&mut self, desk: &mut Handler, request: &Request<'_>, out: &mut Vec<u8>) -> Outcome {
+    pub(super) fn finish(
+        &mut self,
+        handler: &mut Handler,
+        request: &Request<'_>,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
         match self.jobs.take_result() {
             Some(Ok(JobOutput { content_type: kind, text, next_since, damaged_places: damaged })) => {
                 let next_since = next_since.map(|seq| ("X-Next-Since: ", seq));
                 let damaged = (damaged > 0).then_some(("X-Damaged: ", damaged));
                 let fields: Vec<_> = next_since.into_iter().chain(damaged).collect();
-                desk.write_list_page(request, kind, &fields, &text, out);
+                handler.write_list_page(request, kind, &fields, &text, out);
                 Outcome::default()
             }
-            Some(Err(JobError { kind, detail })) => desk.reject(request, &Problem::new(kind, &detail), out),
+            Some(Err(JobError { kind, detail })) => {
+                handler.reject(request, &Problem::new(kind, &detail), out)
+            }
             None => Outcome::default(),
         }
     }
@@ -197,9 +206,9 @@ fn export_visitor(
     'all: while let Some(item) = reader.read_next().map_err(failed)? {
         let records = match item {
             LogItem::Records(records) => records,
-            LogItem::Damage(finding) => {
+            LogItem::Damage(damage) => {
                 damaged += 1;
-                first.get_or_insert(finding);
+                first.get_or_insert(damage);
                 continue;
             }
         };
@@ -248,8 +257,8 @@ fn erase_visitor(log: &Queue, visitor: VisitorIds, checkpoints: &CheckpointMetri
         }
         std::thread::sleep(CHECKPOINT_POLL_INTERVAL);
     }
-    let told = json!({ "erased": { "records": erased.records, "segments": erased.segments }, "seq": erased.seq.to_string() });
-    Ok(JobOutput { content_type: JSON, text: told.to_string(), next_since: None, damaged_places: 0 })
+    let output = json!({ "erased": { "records": erased.records, "segments": erased.segments }, "seq": erased.seq.to_string() });
+    Ok(JobOutput { content_type: JSON, text: output.to_string(), next_since: None, damaged_places: 0 })
 }
 
 impl<'a> VisitorQuery<'a> {

@@ -84,13 +84,13 @@ fn check_log(
     path: &Path,
     check: impl Fn(Arc<dyn Disk>, &Path) -> Result<CheckReport, LogError>,
 ) -> Result<usize, CliError> {
-    let CheckReport { segments, batches, records, void_records: void, damage: findings } =
+    let CheckReport { segments, batches, records, void_records: void, damage: damages } =
         check(Arc::new(RealDisk), path).map_err(log_read_error)?;
     let directory = if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) };
-    for finding in &findings {
+    for finding in &damages {
         print_line(&directory.join(finding.to_string()).display().to_string())?;
     }
-    let wrong = findings.iter().filter(|finding| DamageKind::is_unexpected(finding.kind)).count();
+    let wrong = damages.iter().filter(|finding| DamageKind::is_unexpected(finding.kind)).count();
     let verdict = if wrong == 0 { "sound" } else { "damaged" };
     let void = if void == 0 { String::new() } else { format!(", {void} of them void (erased)") };
     print_line(&format!(
@@ -108,6 +108,6 @@ fn summarize(
     let of_snapshots = (wrong > 0).then(|| format!("{wrong} of {snapshots} files are not sound"));
     let of_log = log.filter(|places| *places > 0).map(|n| format!("the log is damaged in {n} places"));
     let of_checkpoints = (checkpoints > 0).then(|| format!("{checkpoints} checkpoints are not sound"));
-    let complaints: Vec<String> = of_snapshots.into_iter().chain(of_log).chain(of_checkpoints).collect();
-    if complaints.is_empty() { Ok(()) } else { Err(CliError::Input(complaints.join("; "))) }
+    let rejections: Vec<String> = of_snapshots.into_iter().chain(of_log).chain(of_checkpoints).collect();
+    if rejections.is_empty() { Ok(()) } else { Err(CliError::Input(rejections.join("; "))) }
 }

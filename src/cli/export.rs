@@ -170,9 +170,9 @@ fn export_records<W: Write + Send>(
     while let Some(item) = reader.read_next()? {
         let records = match item {
             LogItem::Records(records) => records,
-            LogItem::Damage(finding) => {
+            LogItem::Damage(damage) => {
                 summary.damaged_places += 1;
-                progress.print_line(&format!("parallax: {}/{finding}", args.directory.display()));
+                progress.print_line(&format!("parallax: {}/{damage}", args.directory.display()));
                 continue;
             }
         };

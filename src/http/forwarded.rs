@@ -42,9 +42,9 @@ pub(crate) fn client_address(
         return Some(peer).filter(|peer| !peer.is_loopback());
     }
     // A loopback address in the list is one more hop: a proxy's own machine.
-    let mut told =
+    let mut output =
         forwarded.nearest_first().map_while(|address| address).map(|address| address.to_canonical());
-    told.find(|address| !is_trusted(address) && !address.is_loopback())
+    output.find(|address| !is_trusted(address) && !address.is_loopback())
 }
 
 /// Returns the key that rate limits count by: the IPv4 address, or the /64 of an IPv6 address. A household or

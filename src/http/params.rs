@@ -139,8 +139,8 @@ impl<'a> Params<'a> {
         match self.get(param) {
             None | Some("0") => Ok(false),
             Some("1") => Ok(true),
-            Some(came) => {
-                let problem = Problem::invalid_value(problem::INVALID_PARAM, "1 or 0", came);
+            Some(actual) => {
+                let problem = Problem::invalid_value(problem::INVALID_PARAM, "1 or 0", actual);
                 Err(problem.at(param.name()))
             }
         }

@@ -49,15 +49,15 @@ struct Explainer<'a, 'w> {
 
 impl<'a> Explainer<'a, '_> {
     fn explain_zone(&mut self, zone: &'a ArchivedZone) -> (&'static str, Vec<Json>) {
-        let mut told = Vec::new();
+        let mut output = Vec::new();
         for (index, rule) in zone.rules.iter().enumerate() {
             let (matched, why, experiment) = self.explain_rule(rule);
-            told.push(json!({ "index": index, "matched": matched, "why": why, "experiment": experiment }));
+            output.push(json!({ "index": index, "matched": matched, "why": why, "experiment": experiment }));
             if matched {
-                return (decision_source(rule), told);
+                return (decision_source(rule), output);
             }
         }
-        ("default", told)
+        ("default", output)
     }
 
     fn explain_rule(&mut self, rule: &'a ArchivedRule) -> (bool, Json, Json) {

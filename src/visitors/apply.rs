@@ -39,9 +39,9 @@ impl KeyHasher {
     }
 
     /// Returns the key of an ID.
-    pub fn key(&self, site: &str, whose: IdKind, id: &str) -> Key {
-        let [site, whose, id] = hash_parts(site.as_bytes(), whose, id.as_bytes());
-        let hash = checksum::hash128_parts(&[&self.secret, site, whose, id]);
+    pub fn key(&self, site: &str, id_kind: IdKind, id: &str) -> Key {
+        let [site, id_kind, id] = hash_parts(site.as_bytes(), id_kind, id.as_bytes());
+        let hash = checksum::hash128_parts(&[&self.secret, site, id_kind, id]);
         Key([hash as u64, (hash >> 64) as u64])
     }
 }
@@ -80,28 +80,28 @@ impl ProfileUpdater {
     }
 
     /// Applies a record, then evicts visitors until the table costs at most `cost_max`.
-    pub fn apply(&mut self, table: &mut Table, record: &Record<'_>, cost_max: u64, counted: &mut FoldCounts) {
+    pub fn apply(&mut self, table: &mut Table, record: &Record<'_>, cost_max: u64, counts: &mut FoldCounts) {
         if let Some(site) = record.site
             && !record.bot
             && !matches!(record.kind, RecordKind::Void | RecordKind::Tombstone | RecordKind::Group)
         {
-            self.apply_record(table, record, site, counted);
+            self.apply_record(table, record, site, counts);
         }
-        self.evict(table, cost_max, counted);
+        self.evict(table, cost_max, counts);
     }
 
     /// Evicts visitors until the table costs at most `cost_max`.
-    pub fn evict(&self, table: &mut Table, cost_max: u64, counted: &mut FoldCounts) {
+    pub fn evict(&self, table: &mut Table, cost_max: u64, counts: &mut FoldCounts) {
         while table.cost() > cost_max {
             let Some((key, _)) = table.next_victim() else { break };
             self.remove(table, key);
-            counted.visitors_evicted += 1;
+            counts.visitors_evicted += 1;
         }
     }
 
     /// Removes the visitor with this ID, the linked user if there is one, and all aliases of that user.
-    pub fn erase(&self, table: &mut Table, site: &str, whose: IdKind, id: &str) {
-        let key = self.hasher.key(site, whose, id);
+    pub fn erase(&self, table: &mut Table, site: &str, id_kind: IdKind, id: &str) {
+        let key = self.hasher.key(site, id_kind, id);
         match table.get(key).and_then(TableEntry::decode) {
             Some(TableEntry::Alias(user_key)) => {
                 self.remove(table, user_key);
@@ -120,7 +120,7 @@ impl ProfileUpdater {
         ids.into_iter().flatten().for_each(|id| table.remove(id));
     }
 
-    fn apply_record(&mut self, table: &mut Table, record: &Record<'_>, site: &str, counted: &mut FoldCounts) {
+    fn apply_record(&mut self, table: &mut Table, record: &Record<'_>, site: &str, counts: &mut FoldCounts) {
         let Self { hasher: keys, reader, url, texts, buffer: value } = self;
         let document = needs_payload(record).then(|| reader.parse(record.payload).ok()).flatten();
         let root = document.as_ref().map(Document::root);
@@ -132,9 +132,9 @@ impl ProfileUpdater {
         let Some(visitor) = visitor else { return };
         let event = Event::from_record(record, root, url, texts);
         match visitor {
-            RecordOwner::Link { anon_id, user_id } => place.link(anon_id, user_id, &event, counted),
-            RecordOwner::Anonymous(anon_id) => place.fold_anonymous(anon_id, &event, counted),
-            RecordOwner::User(user_id) => place.fold_user(user_id, &event, counted),
+            RecordOwner::Link { anon_id, user_id } => place.link(anon_id, user_id, &event, counts),
+            RecordOwner::Anonymous(anon_id) => place.fold_anonymous(anon_id, &event, counts),
+            RecordOwner::User(user_id) => place.fold_user(user_id, &event, counts),
         }
     }
 }
@@ -185,7 +185,7 @@ impl SiteTable<'_> {
         (may_be && has_none).then_some(RecordOwner::Link { anon_id: previous_id, user_id })
     }
 
-    fn fold_anonymous(&mut self, anon_id: &str, event: &Event<'_>, counted: &mut FoldCounts) {
+    fn fold_anonymous(&mut self, anon_id: &str, event: &Event<'_>, counts: &mut FoldCounts) {
         let own_key = self.hasher.key(self.site, IdKind::Anon, anon_id);
         let own = self.table.get(own_key);
         // An alias without a profile would be a bug of ours. The ID then starts with a new profile.
@@ -193,23 +193,23 @@ impl SiteTable<'_> {
         let (key, standing) = user.map_or((own_key, own), |(key, value)| (key, Some(value)));
         let standing = standing.and_then(ProfileBuilder::decode);
         let mut draft = standing.unwrap_or_else(|| ProfileBuilder::for_anonymous(self.site, anon_id));
-        draft.fold(event, counted);
+        draft.fold(event, counts);
         draft.write(self.buffer);
         let rank = draft.eviction_class();
         self.table.put(key, self.buffer, rank);
     }
 
-    fn fold_user(&mut self, user_id: &str, event: &Event<'_>, counted: &mut FoldCounts) {
+    fn fold_user(&mut self, user_id: &str, event: &Event<'_>, counts: &mut FoldCounts) {
         let key = self.hasher.key(self.site, IdKind::User, user_id);
         let standing = self.table.get(key).and_then(ProfileBuilder::decode);
         let mut draft = standing.unwrap_or_else(|| ProfileBuilder::for_user(self.site, user_id));
-        draft.fold(event, counted);
+        draft.fold(event, counts);
         draft.write(self.buffer);
         let rank = draft.eviction_class();
         self.table.put(key, self.buffer, rank);
     }
 
-    fn link(&mut self, anon_id: &str, user_id: &str, event: &Event<'_>, counted: &mut FoldCounts) {
+    fn link(&mut self, anon_id: &str, user_id: &str, event: &Event<'_>, counts: &mut FoldCounts) {
         let anon_key = self.hasher.key(self.site, IdKind::Anon, anon_id);
         let user_key = self.hasher.key(self.site, IdKind::User, user_id);
         let before = self.user_key_of(anon_key);
@@ -223,7 +223,7 @@ impl SiteTable<'_> {
             draft.merge(own);
         }
         let gone = draft.link(anon_id).map(|id| self.hasher.key(self.site, IdKind::Anon, id));
-        draft.fold(event, counted);
+        draft.fold(event, counts);
         draft.write(self.buffer);
         let rank = draft.eviction_class();
         self.table.put(user_key, self.buffer, rank);

@@ -152,8 +152,8 @@ impl ProfileTable {
 
     /// Removes all visitors with one of these IDs, and their aliases. `seq` is the seq of the tombstone.
     pub fn erase<'i>(&mut self, site: &str, ids: impl Iterator<Item = (IdKind, &'i str)>, seq: u64) {
-        for (whose, id) in ids {
-            self.updater.erase(&mut self.table, site, whose, id);
+        for (id_kind, id) in ids {
+            self.updater.erase(&mut self.table, site, id_kind, id);
         }
         self.mark_erased(seq);
     }
@@ -166,7 +166,7 @@ impl ProfileTable {
         self.table.begin_copy();
         while !self.table.copy_chunk(usize::MAX, &mut |key, value, _, _| {
             let Some(profile) = Profile::decode(value) else { return };
-            let is_named = |whose, id: &str| names.is_tombstone_of(tombstone, profile.site(), whose, id);
+            let is_named = |id_kind, id: &str| names.is_tombstone_of(tombstone, profile.site(), id_kind, id);
             let is_user = profile.user_id().is_some_and(|id| is_named(IdKind::User, id));
             if is_user || profile.anon_ids().any(|id| is_named(IdKind::Anon, id)) {
                 named.push(key);

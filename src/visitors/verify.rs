@@ -137,7 +137,7 @@ fn fold_log(
     while next <= until {
         match reader.read_next()? {
             None => return Ok(Some(format!("the log ends before seq {next}"))),
-            Some(LogItem::Damage(finding)) => return Ok(Some(format!("the log is damaged: {finding}"))),
+            Some(LogItem::Damage(damage)) => return Ok(Some(format!("the log is damaged: {damage}"))),
             Some(LogItem::Records(records)) if records.first_seq > next => {
                 return Ok(Some(format!("the log has no seq {next}")));
             }

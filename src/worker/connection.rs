@@ -96,24 +96,24 @@ impl<S: Service> WorkerState<S> {
     }
 
     /// Appends the problem of input that is not a valid request, or of a request that cannot be accepted.
-    pub(super) fn reject(&self, problem: &Problem<'_>, arrival: &RequestMeta, output: &mut Vec<u8>) {
+    pub(super) fn reject(&self, problem: &Problem<'_>, meta: &RequestMeta, output: &mut Vec<u8>) {
         let begin = output.len();
         self.service.borrow_mut().reject(problem, output);
         self.record_response(
             Outcome { endpoint: None, problem: Some(problem.kind) },
             None,
-            arrival,
+            meta,
             &output[begin..],
         );
     }
 
     /// Handles a request. Returns the token if the response is pending.
-    fn handle(&self, request: &Request<'_>, arrival: &RequestMeta, output: &mut Vec<u8>) -> Option<usize> {
+    fn handle(&self, request: &Request<'_>, meta: &RequestMeta, output: &mut Vec<u8>) -> Option<usize> {
         let begin = output.len();
-        let progress = self.service.borrow_mut().handle(request, arrival, output);
+        let progress = self.service.borrow_mut().handle(request, meta, output);
         match progress {
             Poll::Ready(answered) => {
-                self.record_response(answered, Some(request), arrival, &output[begin..]);
+                self.record_response(answered, Some(request), meta, &output[begin..]);
                 None
             }
             Poll::Pending(token) => Some(token),
@@ -123,24 +123,24 @@ impl<S: Service> WorkerState<S> {
     fn finish_pending(
         &self,
         token: usize,
-        waited: &BufferedRequest<'_>,
-        arrival: &RequestMeta,
+        buffered: &BufferedRequest<'_>,
+        meta: &RequestMeta,
         output: &mut Vec<u8>,
     ) {
         let begin = output.len();
-        let answered = self.service.borrow_mut().finish(token, waited, arrival, output);
-        let logged = self.connections.access_log.then(|| waited.request()).flatten();
-        self.record_response(answered, logged.as_ref(), arrival, &output[begin..]);
+        let answered = self.service.borrow_mut().finish(token, buffered, meta, output);
+        let logged = self.connections.access_log.then(|| buffered.request()).flatten();
+        self.record_response(answered, logged.as_ref(), meta, &output[begin..]);
     }
 
     fn record_response(
         &self,
         answered: Outcome,
         request: Option<&Request<'_>>,
-        arrival: &RequestMeta,
+        meta: &RequestMeta,
         answer: &[u8],
     ) {
-        let took = clock::instant().duration_since(arrival.received_at);
+        let took = clock::instant().duration_since(meta.received_at);
         let endpoint = answered.endpoint.map_or(ENDPOINT_COUNTERS - 1, |endpoint| endpoint.index());
         let mut counters = self.counters.borrow_mut();
         counters.record_response(endpoint, status_class(answer), took, answer.len());
@@ -233,11 +233,11 @@ async fn run<S: Service>(
             return reject_timed_out(stream, from, watched, shared).await;
         }
         shared.busy_poller.on_activity();
-        let mut arrival = RequestMeta { received_at: clock::instant(), ..from };
-        let mut waited = None;
+        let mut meta = RequestMeta { received_at: clock::instant(), ..from };
+        let mut buffered = None;
         loop {
             let mut output = shared.take_output();
-            let next = handle_buffered(input, waited.take(), &arrival, shared, &mut output);
+            let next = handle_buffered(input, buffered.take(), &meta, shared, &mut output);
             let waiting = if let NextStep::Wait(wait) = next {
                 Some(PendingResponse::new(shared, wait.token))
             } else {
@@ -253,12 +253,12 @@ async fn run<S: Service>(
             match next {
                 // Restart the clock: the time that the client needed to read earlier responses is not our
                 // latency.
-                NextStep::Handle => arrival.received_at = clock::instant(),
+                NextStep::Handle => meta.received_at = clock::instant(),
                 NextStep::Wait(wait) => {
                     let Some(mut waiting) = waiting else { return };
                     watched.enter(Phase::Wait);
                     (&mut waiting).await;
-                    waited = Some((waiting, wait));
+                    buffered = Some((waiting, wait));
                 }
                 NextStep::Read => break,
                 NextStep::Close => return,
@@ -367,15 +367,15 @@ async fn write(stream: &mut TcpStream, output: Vec<u8>, watched: &TimeoutGuard) 
 /// the responses before the panic are still sent.
 fn handle_buffered<S: Service>(
     input: &mut ReadBuffer,
-    waited: Option<(PendingResponse<'_, S>, SubmittedRequest)>,
-    arrival: &RequestMeta,
+    buffered: Option<(PendingResponse<'_, S>, SubmittedRequest)>,
+    meta: &RequestMeta,
     shared: &WorkerState<S>,
     output: &mut Vec<u8>,
 ) -> NextStep {
     let whole = Cell::new(0);
     let answering = AssertUnwindSafe(|| {
-        match waited.map(|waiting| finish_request(input, waiting, arrival, shared, output)) {
-            None | Some(NextStep::Handle) => handle_requests(input, arrival, shared, output, &whole),
+        match buffered.map(|waiting| finish_request(input, waiting, meta, shared, output)) {
+            None | Some(NextStep::Handle) => handle_requests(input, meta, shared, output, &whole),
             Some(last) => last,
         }
     });
@@ -394,13 +394,13 @@ fn finish_request<S: Service>(
         PendingResponse<'_, S>,
         SubmittedRequest,
     ),
-    arrival: &RequestMeta,
+    meta: &RequestMeta,
     shared: &WorkerState<S>,
     output: &mut Vec<u8>,
 ) -> NextStep {
     let close = close || shared.lifecycle.is_draining();
-    let waited = BufferedRequest { bytes: &input.pending()[..end], close };
-    shared.finish_pending(token, &waited, arrival, output);
+    let buffered = BufferedRequest { bytes: &input.pending()[..end], close };
+    shared.finish_pending(token, &buffered, meta, output);
     waiting.is_done = true;
     input.advance(end);
     match close {
@@ -412,7 +412,7 @@ fn finish_request<S: Service>(
 
 fn handle_requests<S: Service>(
     input: &mut ReadBuffer,
-    arrival: &RequestMeta,
+    meta: &RequestMeta,
     shared: &WorkerState<S>,
     output: &mut Vec<u8>,
     whole: &Cell<usize>,
@@ -423,7 +423,7 @@ fn handle_requests<S: Service>(
             Ok(true) => {}
             Ok(false) => return NextStep::Read,
             Err(problem) => {
-                shared.reject(&problem, arrival, output);
+                shared.reject(&problem, meta, output);
                 return NextStep::Drain;
             }
         }
@@ -431,11 +431,11 @@ fn handle_requests<S: Service>(
         match parsed {
             ParseOutcome::Partial => return NextStep::Read,
             ParseOutcome::Rejected(problem) => {
-                shared.reject(&problem, arrival, output);
+                shared.reject(&problem, meta, output);
                 return NextStep::Drain;
             }
             ParseOutcome::Complete(..) if !shared.memory.has_room(OUTPUT_BUFFER_BYTES_MAX) => {
-                shared.reject(&MEMORY_LIMIT_REACHED, arrival, output);
+                shared.reject(&MEMORY_LIMIT_REACHED, meta, output);
                 return NextStep::Drain;
             }
             ParseOutcome::Complete(mut request, head_bytes) => {
@@ -451,7 +451,7 @@ fn handle_requests<S: Service>(
                 request.body = &input.pending()[head_bytes..end];
                 request.close |= shared.lifecycle.is_draining();
                 let close = request.close;
-                if let Some(token) = shared.handle(&request, arrival, output) {
+                if let Some(token) = shared.handle(&request, meta, output) {
                     return NextStep::Wait(SubmittedRequest { token, request_bytes: end, close });
                 }
                 input.advance(end);

@@ -113,12 +113,12 @@ impl WorkerListener {
 /// dropped: cancelling it would leak a descriptor.
 pub(super) async fn accept<S: Service>(
     listening: WorkerListener,
-    kernel: Driver,
+    driver: Driver,
     shared: Rc<WorkerState<S>>,
 ) {
     let WorkerListener { listener, surface, spare_fd: mut spare } = listening;
     // epoll needs a non-blocking socket. On one, io_uring would return EAGAIN instead of waiting.
-    let prepared = listener.set_nonblocking(kernel == Driver::Epoll);
+    let prepared = listener.set_nonblocking(driver == Driver::Epoll);
     let listener = match prepared.and_then(|()| monoio::net::TcpListener::from_std(listener)) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "worker cannot accept connections on its listener"),

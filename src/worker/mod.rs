@@ -46,16 +46,16 @@ const SWEEPS_PER_TIMEOUT: u32 = 20;
 /// A service that answers the requests of a worker's connections.
 pub trait Service: 'static {
     /// Appends the response to a complete request, or returns a token if the response is pending.
-    fn handle(&mut self, request: &Request<'_>, arrival: &RequestMeta, out: &mut Vec<u8>) -> Poll;
+    fn handle(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll;
     /// Appends the response to a request that was pending and is ready.
     fn finish(
         &mut self,
         token: usize,
-        waited: &BufferedRequest<'_>,
-        arrival: &RequestMeta,
+        buffered: &BufferedRequest<'_>,
+        meta: &RequestMeta,
         out: &mut Vec<u8>,
     ) -> Outcome {
-        let _ = (token, waited, arrival, out);
+        let _ = (token, buffered, meta, out);
         Outcome::default()
     }
     /// Returns whether the pending request with this token can be finished.
@@ -89,18 +89,18 @@ pub trait Service: 'static {
 }
 
 impl Service for Handler {
-    fn handle(&mut self, request: &Request<'_>, arrival: &RequestMeta, out: &mut Vec<u8>) -> Poll {
-        Handler::handle(self, request, arrival, out)
+    fn handle(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll {
+        Handler::handle(self, request, meta, out)
     }
 
     fn finish(
         &mut self,
         token: usize,
-        waited: &BufferedRequest<'_>,
-        arrival: &RequestMeta,
+        buffered: &BufferedRequest<'_>,
+        meta: &RequestMeta,
         out: &mut Vec<u8>,
     ) -> Outcome {
-        Handler::complete(self, token, waited, arrival, out)
+        Handler::complete(self, token, buffered, meta, out)
     }
 
     fn is_ready(&self, token: usize) -> bool {
@@ -185,7 +185,7 @@ pub(crate) fn spawn<S: Service, M: FnOnce() -> S + Send + 'static>(
         totals,
         lifecycle: stopping,
         listeners,
-        wakeup_rx: bell,
+        wakeup_rx: wakeup,
         make_service: service,
     } = plan;
     let listening = listeners.into_iter().map(WorkerListener::new).collect();
@@ -200,7 +200,7 @@ pub(crate) fn spawn<S: Service, M: FnOnce() -> S + Send + 'static>(
             let spinning = BusyPoller::new(spin);
             let shared =
                 connection::WorkerState::new(service(), connections, deadlines, totals, stopping, spinning);
-            serve(listening, bell, kernel, Rc::new(shared), period)
+            serve(listening, wakeup, kernel, Rc::new(shared), period)
         });
     })?;
     Ok(())
@@ -208,16 +208,16 @@ pub(crate) fn spawn<S: Service, M: FnOnce() -> S + Send + 'static>(
 
 async fn serve<S: Service>(
     listening: Vec<WorkerListener>,
-    bell: Option<UnixStream>,
+    wakeup: Option<UnixStream>,
     kernel: Driver,
     shared: Rc<connection::WorkerState<S>>,
     period: Duration,
 ) {
     monoio::spawn(tick(Rc::clone(&shared)));
     monoio::spawn(sweep(Rc::clone(&shared), period));
-    if let Some(bell) = bell {
+    if let Some(wakeup) = wakeup {
         monoio::spawn(pending::flush_when_woken(Rc::clone(&shared)));
-        monoio::spawn(pending::wake_completed(bell, kernel, Rc::clone(&shared)));
+        monoio::spawn(pending::wake_completed(wakeup, kernel, Rc::clone(&shared)));
     }
     for one in listening {
         monoio::spawn(listener::accept(one, kernel, Rc::clone(&shared)));

@@ -75,19 +75,23 @@ pub(super) async fn flush_when_woken<S: Service>(shared: Rc<WorkerState<S>>) {
 }
 
 /// Wakes the connections of completed requests, at each wakeup from the other thread.
-pub(super) async fn wake_completed<S: Service>(bell: UnixStream, kernel: Driver, shared: Rc<WorkerState<S>>) {
+pub(super) async fn wake_completed<S: Service>(
+    wakeup: UnixStream,
+    driver: Driver,
+    shared: Rc<WorkerState<S>>,
+) {
     // epoll needs a non-blocking socket, io_uring a blocking one, as with listeners.
-    let prepared = bell.set_nonblocking(kernel == Driver::Epoll);
-    let mut bell = match prepared.and_then(|()| monoio::net::UnixStream::from_std(bell)) {
-        Ok(bell) => bell,
+    let prepared = wakeup.set_nonblocking(driver == Driver::Epoll);
+    let mut wakeup = match prepared.and_then(|()| monoio::net::UnixStream::from_std(wakeup)) {
+        Ok(wakeup) => wakeup,
         Err(error) => {
             return tracing::error!(%error, "worker cannot read wakeups; pending responses will not be sent");
         }
     };
-    let mut rung = vec![0; 64];
+    let mut byte = vec![0; 64];
     loop {
-        let (read, buffer) = bell.read(rung).await;
-        rung = buffer;
+        let (read, buffer) = wakeup.read(byte).await;
+        byte = buffer;
         if matches!(read, Ok(0)) {
             return;
         }

@@ -83,9 +83,9 @@ impl TimeoutSweeper {
         TimeoutGuard { sweeper: Rc::clone(self), timer: deadline }
     }
 
-    /// Shuts down connections whose phase timed out. If the server is `stopping`, also shuts down idle
+    /// Shuts down connections whose phase timed out. If the server is `lifecycle`, also shuts down idle
     /// connections. If memory is under pressure (`pressed`), also shuts down stalled writes.
-    pub(super) fn sweep(&self, stopping: bool, pressed: bool) {
+    pub(super) fn sweep(&self, lifecycle: bool, pressed: bool) {
         let now_ms = clock::instant().duration_since(self.epoch).as_millis() as u64;
         let connections = self.timers.borrow();
         for deadline in connections.iter().filter(|deadline| !deadline.is_expired.get()) {
@@ -97,7 +97,7 @@ impl TimeoutSweeper {
             let phase = deadline.phase.get();
             let is_over = deadline.has_timed_out(lasted_ms(&deadline.progress_at_ms), &self.timeouts)
                 || pressed && phase == Phase::Write && self.is_stalled(deadline, lasted_ms);
-            if is_over || stopping && phase == Phase::Idle {
+            if is_over || lifecycle && phase == Phase::Idle {
                 deadline.is_expired.set(true);
                 // Only shut down reading where a response is still possible: a partial request gets a 408,
                 // and a request that has just arrived gets its response.

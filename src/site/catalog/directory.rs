@@ -103,10 +103,10 @@ impl SnapshotDirectory {
         // A site that changes its tracking ID frees the old one for sites that wait for it, so the selection
         // is repeated. The loop ends, because no site ever falls back to a lower snapshot.
         loop {
-            let mut told = complaints.clone();
-            let chosen = self.select(&mut told);
+            let mut output = complaints.clone();
+            let chosen = self.select(&mut output);
             if !self.activate(chosen, current) {
-                self.log_rejections(told);
+                self.log_rejections(output);
                 return Ok(());
             }
         }
@@ -247,8 +247,8 @@ impl SnapshotDirectory {
 fn report_version_conflicts(contents: &[(&OsString, &Arc<Snapshot>)], complaints: &mut BTreeSet<String>) {
     let (name, served) = contents[0];
     let (site, version) = (&served.site().site, served.version());
-    let rivals = contents.iter().take_while(|(_, other)| other.version() == version);
-    for (other, _) in rivals.filter(|(_, other)| other.hash() != served.hash()) {
+    let conflicts = contents.iter().take_while(|(_, other)| other.version() == version);
+    for (other, _) in conflicts.filter(|(_, other)| other.hash() != served.hash()) {
         complaints.insert(format!(
             "{} and {} have different content for version {version} of site {site}; the first is served, because its hash is greater; publish with a higher version",
             name.display(),

@@ -84,17 +84,17 @@ pub(crate) fn spawn(
             })
             .ok();
         let mut trouble = None;
-        let mut waited = ScanRequest::default();
+        let mut buffered = ScanRequest::default();
         loop {
             // Register the watch again on each iteration, in case the directory itself was replaced. Do it
             // before the scan, so that changes that the scan misses still raise an event.
             let watched =
                 watcher.as_mut().is_some_and(|w| w.watch(&dir, RecursiveMode::NonRecursive).is_ok());
             let begun = clock::instant();
-            if waited.rescan_all {
+            if buffered.rescan_all {
                 shelf.invalidate_stamps();
             }
-            let scanned = shelf.scan(&dir, &waited.touched, &current);
+            let scanned = shelf.scan(&dir, &buffered.touched, &current);
             log_scan_error(&dir, scanned.err().map(|error| error.to_string()), &mut trouble);
             let pause = match watched {
                 _ if shelf.has_incomplete_files() => INCOMPLETE_RETRY,
@@ -102,7 +102,7 @@ pub(crate) fn spawn(
                 false => POLL_INTERVAL.min(rescan),
             }
             .max((clock::instant() - begun) * REST_FACTOR);
-            waited = wait_for_changes(&calls, pause);
+            buffered = wait_for_changes(&calls, pause);
         }
     })?;
     Ok(WatcherHandle(sender))
@@ -128,24 +128,24 @@ fn log_scan_error(dir: &Path, trouble: Option<String>, before: &mut Option<Strin
 
 /// Waits for a message for at most `pause`, and then until no more messages follow within the settle delay.
 fn wait_for_changes(calls: &Receiver<Message>, pause: Duration) -> ScanRequest {
-    let mut waited = ScanRequest::default();
+    let mut buffered = ScanRequest::default();
     let begun = clock::instant();
     let mut until = begun + pause;
     let mut latest = None;
     loop {
         match calls.recv_timeout(until.saturating_duration_since(clock::instant())) {
-            Ok(Message::Rescan) => waited.rescan_all = true,
+            Ok(Message::Rescan) => buffered.rescan_all = true,
             Ok(Message::Event(Ok(event))) if event.kind.is_access() && !is_close_after_write(&event) => {
                 continue;
             }
             Ok(Message::Event(Ok(event))) => {
-                waited.touched.extend(event.paths.iter().filter_map(|p| Some(p.file_name()?.to_owned())));
+                buffered.touched.extend(event.paths.iter().filter_map(|p| Some(p.file_name()?.to_owned())));
             }
             Ok(Message::Event(Err(_))) => {}
-            Err(RecvTimeoutError::Timeout) => return waited,
+            Err(RecvTimeoutError::Timeout) => return buffered,
             Err(RecvTimeoutError::Disconnected) => {
                 thread::park_timeout(pause);
-                return waited;
+                return buffered;
             }
         }
         let now = clock::instant();

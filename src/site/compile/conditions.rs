@@ -40,8 +40,8 @@ impl<'s> ConditionCompiler<'s> {
     fn compile_audiences(&mut self, audiences: &Audiences, mistakes: &mut Diagnostics) {
         if audiences.len() > AUDIENCES_MAX {
             let expected = format!("at most {AUDIENCES_MAX} audiences");
-            let mistake = Diagnostic::at_value(AUDIENCES_FILE, "", expected, audiences.len().to_string());
-            mistakes.add(mistake.with_title("too many audiences"));
+            let diagnostic = Diagnostic::at_value(AUDIENCES_FILE, "", expected, audiences.len().to_string());
+            mistakes.add(diagnostic.with_title("too many audiences"));
             return;
         }
         let mut read = Vec::with_capacity(audiences.len());
@@ -61,9 +61,10 @@ impl<'s> ConditionCompiler<'s> {
                 "audiences without reference cycles, and chains of at most {AUDIENCE_CHAIN_MAX} audiences"
             );
             let came = format!("a cycle or a longer chain that starts at `{key}`");
-            let mistake = Diagnostic::at_value(AUDIENCES_FILE, format!("/{key}/when"), expected, came);
-            mistakes
-                .add(mistake.with_title("audiences refer to each other in a cycle or in too long a chain"));
+            let diagnostic = Diagnostic::at_value(AUDIENCES_FILE, format!("/{key}/when"), expected, came);
+            mistakes.add(
+                diagnostic.with_title("audiences refer to each other in a cycle or in too long a chain"),
+            );
         }
         for ((key, audience), condition) in audiences.iter().zip(&read) {
             let program = self.compile_parsed(AUDIENCES_FILE, &format!("/{key}/when"), condition, mistakes);
@@ -99,10 +100,10 @@ impl<'s> ConditionCompiler<'s> {
     ) -> Vec<u8> {
         if self.vocabulary.audience(key).is_none() {
             let known = self.vocabulary.audience_names();
-            let mistake =
+            let diagnostic =
                 Diagnostic::at_value(file, pointer, "an audience of `audiences.json`", format!("{key:?}"));
-            let mistake = mistake.with_title(format!("unknown audience {key:?}"));
-            mistakes.add(mistake.with_nearest(nearest(key, known)));
+            let diagnostic = diagnostic.with_title(format!("unknown audience {key:?}"));
+            mistakes.add(diagnostic.with_nearest(nearest(key, known)));
             return Vec::new();
         }
         self.compile(file, pointer, &json!({ "$audience": key }), mistakes)
@@ -122,8 +123,8 @@ impl<'s> ConditionCompiler<'s> {
     ) -> Vec<u8> {
         condition.compile(&mut self.patterns).unwrap_or_else(|too_large| {
             let expected = "a smaller condition, or smaller groups";
-            let mistake = Diagnostic::at_value(file, pointer, expected, too_large.to_string());
-            mistakes.add(mistake.with_title("the condition is too large"));
+            let diagnostic = Diagnostic::at_value(file, pointer, expected, too_large.to_string());
+            mistakes.add(diagnostic.with_title("the condition is too large"));
             Vec::new()
         })
     }
@@ -137,8 +138,8 @@ impl<'s> ConditionCompiler<'s> {
     pub(super) fn finish(self, mistakes: &mut Diagnostics) -> (Vec<String>, Vec<Audience>, bool) {
         if let Err(fault) = condition::Patterns::new(&self.patterns) {
             let expected = "regular expressions that together fit the limit";
-            let mistake = Diagnostic::at_value("site.json", "", expected, fault.to_string());
-            mistakes.add(mistake.with_title("the regular expressions of the site are too large"));
+            let diagnostic = Diagnostic::at_value("site.json", "", expected, fault.to_string());
+            mistakes.add(diagnostic.with_title("the regular expressions of the site are too large"));
         }
         (self.patterns, self.audiences, self.vocabulary.sees_url.get())
     }
@@ -154,8 +155,8 @@ pub(super) fn parse_condition(
     condition::parse_strict(written, words)
         .map_err(|faults| {
             for ConditionError { pointer: inner, expected, actual: came, nearest } in faults {
-                let mistake = Diagnostic::at_value(file, format!("{pointer}{inner}"), expected, came);
-                mistakes.add(mistake.with_nearest(nearest));
+                let diagnostic = Diagnostic::at_value(file, format!("{pointer}{inner}"), expected, came);
+                mistakes.add(diagnostic.with_nearest(nearest));
             }
         })
         .ok()

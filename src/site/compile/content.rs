@@ -59,9 +59,9 @@ impl<'s> Collections<'s> {
             let entries = collection.items.as_ref().map(|items| {
                 if items.len() > ITEMS_MAX {
                     let expected = format!("at most {ITEMS_MAX} items");
-                    let mistake =
+                    let diagnostic =
                         Diagnostic::at_value(&collection.file, "", expected, items.len().to_string());
-                    mistakes.add(mistake.with_title("too many items"));
+                    mistakes.add(diagnostic.with_title("too many items"));
                 }
                 items.iter().map(|item| Entry { item, fields: encode_fields(item) }).collect()
             });
@@ -80,9 +80,9 @@ impl<'s> Collections<'s> {
     ) -> Option<(&LoadedCollection<'s>, &[Entry<'s>])> {
         let Some(collected) = self.by_name.get(name) else {
             let expected = "a collection: the name of a file in `content/`";
-            let mistake = Diagnostic::at_value(file, pointer, expected, format!("{name:?}"));
-            let mistake = mistake.with_title(format!("unknown collection {name:?}"));
-            mistakes.add(mistake.with_nearest(nearest(name, self.by_name.keys().copied())));
+            let diagnostic = Diagnostic::at_value(file, pointer, expected, format!("{name:?}"));
+            let diagnostic = diagnostic.with_title(format!("unknown collection {name:?}"));
+            mistakes.add(diagnostic.with_nearest(nearest(name, self.by_name.keys().copied())));
             return None;
         };
         Some((collected, collected.entries.as_deref()?))
@@ -155,8 +155,8 @@ pub(super) fn compile_queries(
     let Some(queries) = &source.queries else { return Vec::new() };
     if queries.len() > QUERIES_MAX {
         let expected = format!("at most {QUERIES_MAX} queries");
-        let mistake = Diagnostic::at_value(QUERIES_FILE, "", expected, queries.len().to_string());
-        said.errors.add(mistake.with_title("too many queries"));
+        let diagnostic = Diagnostic::at_value(QUERIES_FILE, "", expected, queries.len().to_string());
+        said.errors.add(diagnostic.with_title("too many queries"));
         return Vec::new();
     }
     let mut written = BTreeMap::new();
@@ -312,8 +312,8 @@ impl<'s> QueryCompiler<'_, 's, '_> {
         for (_, name) in unused {
             let expected = format!("{{\"$param\": \"{name}\"}} somewhere in `where`");
             let pointer = format!("/{}/params/{name}", self.key);
-            let mistake = Diagnostic::at_key(QUERIES_FILE, pointer, expected, "none");
-            self.sink.warnings.add(mistake.with_title(format!("unused parameter `{name}`")));
+            let diagnostic = Diagnostic::at_key(QUERIES_FILE, pointer, expected, "none");
+            self.sink.warnings.add(diagnostic.with_title(format!("unused parameter `{name}`")));
         }
         if self.query.params.len() > QUERY_PARAMS_MAX { Vec::new() } else { conjuncts }
     }
@@ -336,9 +336,9 @@ impl<'s> QueryCompiler<'_, 's, '_> {
         for (at, name) in sorted.chain(selected).chain(asked).filter(|(_, name)| !known.contains(&**name)) {
             let expected = format!("a field that some item of `{}` has", &*self.query.collection);
             let pointer = format!("/{}/{at}", self.key);
-            let mistake = Diagnostic::at_value(QUERIES_FILE, pointer, expected, format!("{name:?}"));
-            let mistake = mistake.with_title(format!("unknown field {name:?}"));
-            self.sink.warnings.add(mistake.with_nearest(nearest(&name, known.iter().copied())));
+            let diagnostic = Diagnostic::at_value(QUERIES_FILE, pointer, expected, format!("{name:?}"));
+            let diagnostic = diagnostic.with_title(format!("unknown field {name:?}"));
+            self.sink.warnings.add(diagnostic.with_nearest(nearest(&name, known.iter().copied())));
         }
     }
 
@@ -373,9 +373,9 @@ impl<'s> QueryCompiler<'_, 's, '_> {
                     "fields to sort by (query `{}`) of at most {SORT_KEY_BYTES_MAX} bytes together",
                     self.key
                 );
-                let came = format!("{} bytes", place.len());
-                let mistake = Diagnostic::at_value(file, format!("/{number}/fields"), expected, came);
-                self.sink.errors.add(mistake.with_title("the fields to sort by are too large"));
+                let actual = format!("{} bytes", place.len());
+                let diagnostic = Diagnostic::at_value(file, format!("/{number}/fields"), expected, actual);
+                self.sink.errors.add(diagnostic.with_title("the fields to sort by are too large"));
             }
             placed.push(MatchedItem { number, entry, sort_key: place });
         }
@@ -419,9 +419,9 @@ impl<'s> QueryCompiler<'_, 's, '_> {
              needs more gets 422 `query_too_expensive`"
         );
         let pointer = format!("/{}/where", self.key);
-        let came = format!("one that may evaluate {items} items");
-        let mistake = Diagnostic::at_value(QUERIES_FILE, pointer, expected, came);
-        self.sink.warnings.add(mistake.with_title("the query may be too expensive"));
+        let actual = format!("one that may evaluate {items} items");
+        let diagnostic = Diagnostic::at_value(QUERIES_FILE, pointer, expected, actual);
+        self.sink.warnings.add(diagnostic.with_title("the query may be too expensive"));
     }
 
     /// Returns an ID for everything that responses of this query can contain, for any parameters. Members of
@@ -440,9 +440,9 @@ impl<'s> QueryCompiler<'_, 's, '_> {
         checksum::hash128(&described).to_be_bytes()
     }
 
-    fn report(&mut self, at: &str, title: &str, expected: impl Into<String>, came: String) {
+    fn report(&mut self, at: &str, title: &str, expected: impl Into<String>, actual: String) {
         let pointer = format!("/{}{at}", self.key);
-        self.sink.errors.add(Diagnostic::at_value(QUERIES_FILE, pointer, expected, came).with_title(title));
+        self.sink.errors.add(Diagnostic::at_value(QUERIES_FILE, pointer, expected, actual).with_title(title));
     }
 }
 

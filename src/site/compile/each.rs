@@ -33,8 +33,8 @@ pub(super) fn make_paths(
         let condition = collections.parse_condition(written, None, (file, "/each/where"), mistakes)?;
         Filter::new(&condition)
             .map_err(|reason| {
-                let mistake = Diagnostic::at_value(file, "/each/where", "a smaller condition", reason);
-                mistakes.add(mistake.with_title("the condition is too large"));
+                let diagnostic = Diagnostic::at_value(file, "/each/where", "a smaller condition", reason);
+                mistakes.add(diagnostic.with_title("the condition is too large"));
             })
             .ok()
     });
@@ -58,9 +58,9 @@ pub(super) fn make_paths(
         };
         if let Some(other) = makers.insert(concrete.path.clone(), &entry.item.id) {
             let expected = format!("values that generate a unique path from `{pattern}`");
-            let came = format!("{:?}, which the item {other:?} also generates", concrete.path);
-            let mistake = Diagnostic::at_value(collection.file, format!("/{number}"), expected, came);
-            mistakes.add(mistake.with_title(format!("duplicate path {:?}", concrete.path)));
+            let actual = format!("{:?}, which the item {other:?} also generates", concrete.path);
+            let diagnostic = Diagnostic::at_value(collection.file, format!("/{number}"), expected, actual);
+            mistakes.add(diagnostic.with_title(format!("duplicate path {:?}", concrete.path)));
             continue;
         }
         made.push(concrete);
@@ -73,24 +73,26 @@ fn check_params(file: &str, pattern: &str, each: &EachItem, mistakes: &mut Diagn
     let names: Vec<&str> = paths::param_names(pattern).collect();
     if names.is_empty() {
         let expected = "a path with parameters, such as `/blog/:slug`";
-        let mistake = Diagnostic::at_value(file, "/path", expected, format!("{pattern:?}"));
+        let diagnostic = Diagnostic::at_value(file, "/path", expected, format!("{pattern:?}"));
         mistakes.add(
-            mistake.with_title(format!("`each` needs a path with parameters, but the path is {pattern:?}")),
+            diagnostic
+                .with_title(format!("`each` needs a path with parameters, but the path is {pattern:?}")),
         );
     }
     for name in names.iter().filter(|name| !each.params.contains_key(**name)) {
         let expected = format!("the member `{name}` with the item field for `{}`", display_param(name));
-        let mistake = Diagnostic::at_value(file, "/each", expected, "none");
-        mistakes.add(mistake.with_title(format!("missing member `{name}`")));
+        let diagnostic = Diagnostic::at_value(file, "/each", expected, "none");
+        mistakes.add(diagnostic.with_title(format!("missing member `{name}`")));
     }
     for name in each.params.keys().filter(|name| !names.contains(&name.as_str())) {
         let mut at = "/each".to_owned();
         push_token(&mut at, name);
         let expected = "`collection`, `where`, or a parameter of the path";
-        let mistake = Diagnostic::at_key(file, at, expected, format!("`{name}`"));
-        let mistake = mistake.with_title(format!("unknown member `{name}`"));
-        mistakes
-            .add(mistake.with_nearest(nearest(name, names.iter().copied().chain(["collection", "where"]))));
+        let diagnostic = Diagnostic::at_key(file, at, expected, format!("`{name}`"));
+        let diagnostic = diagnostic.with_title(format!("unknown member `{name}`"));
+        mistakes.add(
+            diagnostic.with_nearest(nearest(name, names.iter().copied().chain(["collection", "where"]))),
+        );
     }
 }
 
@@ -130,14 +132,14 @@ fn make_path<'e>(
 /// Creates the diagnostic for an item's value that cannot be part of a path. Points to the item if it has no
 /// value.
 fn unusable_value(file: &str, number: usize, entry: &Entry<'_>, path: &str, expected: String) -> Diagnostic {
-    let mistake = match item_value(entry, path) {
+    let diagnostic = match item_value(entry, path) {
         None => Diagnostic::at_value(file, format!("/{number}"), format!("`{path}`: {expected}"), "none"),
         Some(value) => {
-            let came = truncate(&value.to_json().to_string(), DIAGNOSTIC_TEXT_CHARS_MAX);
-            Diagnostic::at_value(file, item_pointer(number, path), expected, came)
+            let actual = truncate(&value.to_json().to_string(), DIAGNOSTIC_TEXT_CHARS_MAX);
+            Diagnostic::at_value(file, item_pointer(number, path), expected, actual)
         }
     };
-    mistake.with_title(format!("`{path}` of item {:?} cannot be part of a path", entry.item.id))
+    diagnostic.with_title(format!("`{path}` of item {:?} cannot be part of a path", entry.item.id))
 }
 
 /// Returns an item's value as the text of a path segment.

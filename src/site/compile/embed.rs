@@ -55,11 +55,11 @@ impl<'c> EmbeddedQueries<'c> {
         let queries = self.queries?;
         let Ok(at) = queries.binary_search_by(|query| query.key.as_str().cmp(&written.id)) else {
             let known = queries.iter().map(|query| query.key.as_str());
-            let came = format!("{:?}", &*written.id);
+            let actual = format!("{:?}", &*written.id);
             let pointer = format!("{}/id", place.pointer);
-            let mistake = Diagnostic::at_value(place.file, pointer, "a query of `queries.json`", came);
-            let mistake = mistake.with_title(format!("unknown query {:?}", &*written.id));
-            mistakes.add(mistake.with_nearest(nearest(&written.id, known)));
+            let diagnostic = Diagnostic::at_value(place.file, pointer, "a query of `queries.json`", actual);
+            let diagnostic = diagnostic.with_title(format!("unknown query {:?}", &*written.id));
+            mistakes.add(diagnostic.with_nearest(nearest(&written.id, known)));
             return None;
         };
         let before = mistakes.len();
@@ -70,10 +70,10 @@ impl<'c> EmbeddedQueries<'c> {
             let Some(param) = params::index_of(query, name) else {
                 let known = query.params.iter().map(|param| param.name.as_str());
                 let pointer = format!("{}/params/{name}", place.pointer);
-                let mistake =
+                let diagnostic =
                     Diagnostic::at_key(place.file, pointer, query.param_names.as_str(), format!("`{name}`"));
-                let mistake = mistake.with_title(format!("unknown parameter `{name}`"));
-                mistakes.add(mistake.with_nearest(nearest(name, known)));
+                let diagnostic = diagnostic.with_title(format!("unknown parameter `{name}`"));
+                mistakes.add(diagnostic.with_nearest(nearest(name, known)));
                 continue;
             };
             arguments[param] = self.parse_argument(query, param, value, place, mistakes);
@@ -85,8 +85,8 @@ impl<'c> EmbeddedQueries<'c> {
             .filter(|param| !is_given(&param.name) && param.default.is_none() && !param.optional)
         {
             let expected = format!("the parameter `{}`, {}", param.name, param.accepts);
-            let mistake = Diagnostic::at_value(place.file, place.pointer, expected, "none");
-            mistakes.add(mistake.with_title(format!("missing parameter `{}`", param.name)));
+            let diagnostic = Diagnostic::at_value(place.file, place.pointer, expected, "none");
+            mistakes.add(diagnostic.with_title(format!("missing parameter `{}`", param.name)));
         }
         (mistakes.len() == before).then_some(QueryCall { query: at as u32, arguments })
     }
@@ -113,10 +113,10 @@ impl<'c> EmbeddedQueries<'c> {
                 true => "a value, because this path has no parameters".to_owned(),
                 false => format!("a parameter of the path: one of {}", known.join(", ")),
             };
-            let mistake =
+            let diagnostic =
                 Diagnostic::at_value(place.file, format!("{pointer}/$route"), expected, name.to_string());
-            let mistake = mistake.with_title(format!("unknown route parameter {name}"));
-            mistakes.add(mistake.with_nearest(nearest(text, known)));
+            let diagnostic = diagnostic.with_title(format!("unknown route parameter {name}"));
+            mistakes.add(diagnostic.with_nearest(nearest(text, known)));
             return Argument::Nothing;
         }
         let mut encoded = Vec::new();
@@ -144,9 +144,9 @@ impl<'c> EmbeddedQueries<'c> {
     ) {
         let Some(query) = self.run(embedded, &BTreeMap::new()) else {
             let expected = format!("a query that evaluates at most {QUERY_EVALUATIONS_MAX} items");
-            let mistake =
+            let diagnostic =
                 Diagnostic::at_value(place.file, place.pointer, expected, "one that evaluates more");
-            return mistakes.add(mistake.with_title("the query is too expensive for a page"));
+            return mistakes.add(diagnostic.with_title("the query is too expensive for a page"));
         };
         self.write_items(query, pieces, out);
     }

@@ -29,8 +29,8 @@ impl Experiments {
         }
         if met.len() > EXPERIMENTS_MAX {
             let expected = format!("at most {EXPERIMENTS_MAX} experiments");
-            let mistake = Diagnostic::at_value("site.json", "", expected, met.len().to_string());
-            mistakes.add(mistake.with_title("too many experiments"));
+            let diagnostic = Diagnostic::at_value("site.json", "", expected, met.len().to_string());
+            mistakes.add(diagnostic.with_title("too many experiments"));
         }
         let by_key =
             met.into_iter().map(|(key, (_, experiment))| (key.to_owned(), compile_experiment(experiment)));
@@ -92,9 +92,9 @@ impl<'s> ExperimentCollector<'s, '_> {
         if let Some((_, from, to)) = &experiment.namespace
             && from.0 > to.0
         {
-            let came = format!("{} to {}", from.0, to.0);
+            let actual = format!("{} to {}", from.0, to.0);
             let expected = "a range whose start is not after its end".to_owned();
-            self.report(pointer, "namespace", "invalid range of a namespace".to_owned(), expected, came);
+            self.report(pointer, "namespace", "invalid range of a namespace".to_owned(), expected, actual);
         }
         let Some((file, first)) = self.by_key.get(&*experiment.key).copied() else {
             self.by_key.insert(&experiment.key, (self.file, experiment));
@@ -129,17 +129,17 @@ impl<'s> ExperimentCollector<'s, '_> {
             self.report(pointer, "weights", title, expected, weights.len().to_string());
         } else if (sum - 1.0).abs() > WEIGHTS_TOLERANCE {
             let expected = "weights whose sum is 1".to_owned();
-            let came = format!("weights whose sum is {}", (sum * 1e6).round() / 1e6);
-            self.report(pointer, "weights", "the sum of the weights is not 1".to_owned(), expected, came);
+            let actual = format!("weights whose sum is {}", (sum * 1e6).round() / 1e6);
+            self.report(pointer, "weights", "the sum of the weights is not 1".to_owned(), expected, actual);
         }
     }
 
-    fn report(&mut self, pointer: &str, member: &str, title: String, expected: String, came: String) {
+    fn report(&mut self, pointer: &str, member: &str, title: String, expected: String, actual: String) {
         let mut pointer = pointer.to_owned();
         if !member.is_empty() {
             push_token(&mut pointer, member);
         }
-        self.diagnostics.add(Diagnostic::at_value(self.file, pointer, expected, came).with_title(title));
+        self.diagnostics.add(Diagnostic::at_value(self.file, pointer, expected, actual).with_title(title));
     }
 }
 

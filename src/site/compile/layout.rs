@@ -156,8 +156,8 @@ impl<'a, 's> PageCompiler<'a, 's> {
         if body > BODY_RENDERED_BYTES_MAX {
             let expected =
                 format!("a layout of at most {BODY_RENDERED_BYTES_MAX} bytes with its largest variants");
-            let mistake = Diagnostic::at_value(file, "/layout", expected, format!("{body} bytes"));
-            mistakes.add(mistake.with_title("the layout is too large"));
+            let diagnostic = Diagnostic::at_value(file, "/layout", expected, format!("{body} bytes"));
+            mistakes.add(diagnostic.with_title("the layout is too large"));
         }
         let pair = |variant: &Variant| variant.pair.len() + usize::from(!variant.pair.is_empty());
         let canonical = max_total(page, &page.parts, &pair, &|_| 0);
@@ -165,8 +165,8 @@ impl<'a, 's> PageCompiler<'a, 's> {
             let expected = format!(
                 "zone names and variant keys whose longest combination is at most {CANONICAL_BYTES_MAX} bytes"
             );
-            let mistake = Diagnostic::at_value(file, "/layout", expected, format!("{canonical} bytes"));
-            mistakes.add(mistake.with_title("the names of zones and variants are too long"));
+            let diagnostic = Diagnostic::at_value(file, "/layout", expected, format!("{canonical} bytes"));
+            mistakes.add(diagnostic.with_title("the names of zones and variants are too long"));
         }
     }
 }
@@ -297,8 +297,8 @@ impl LayoutCompiler<'_, '_, '_> {
                 "queries with precomputed results, or queries that together evaluate at most {QUERY_EVALUATIONS_MAX} \
                  items per request of this page"
             );
-            let came = format!("{} items up to here", self.evaluations);
-            return self.wrong(at.pointer, "the queries of this page are too expensive", expected, &came);
+            let actual = format!("{} items up to here", self.evaluations);
+            return self.wrong(at.pointer, "the queries of this page are too expensive", expected, &actual);
         }
         if self.embedded.len() == EMBEDDED_QUERIES_MAX {
             let expected = format!("at most {EMBEDDED_QUERIES_MAX} queries that use a part of the path");
@@ -319,29 +319,29 @@ impl LayoutCompiler<'_, '_, '_> {
     ) {
         if self.zones.iter().any(|z| *z.zone.name == **name) {
             let expected = "a name that no other personalized zone of this route has".to_owned();
-            let mistake = Diagnostic::at_key(self.file, pointer, expected, format!("`{name}` again"));
-            self.diagnostics.add(mistake.with_title(format!("duplicate personalized zone `{name}`")));
+            let diagnostic = Diagnostic::at_key(self.file, pointer, expected, format!("`{name}` again"));
+            self.diagnostics.add(diagnostic.with_title(format!("duplicate personalized zone `{name}`")));
         }
         if self.zones.len() == ZONES_MAX {
             let expected = format!("at most {ZONES_MAX} personalized zones in a route");
             return self.wrong(pointer, "too many personalized zones", expected, "one more");
         }
         if zone.variants.0.len() > VARIANTS_MAX {
-            let came = zone.variants.0.len().to_string();
+            let actual = zone.variants.0.len().to_string();
             let expected = format!("at most {VARIANTS_MAX} variants");
-            return self.wrong(&format!("{pointer}/variants"), "too many variants", expected, &came);
+            return self.wrong(&format!("{pointer}/variants"), "too many variants", expected, &actual);
         }
         if zone.rules.len() > RULES_MAX {
-            let came = zone.rules.len().to_string();
+            let actual = zone.rules.len().to_string();
             let expected = format!("at most {RULES_MAX} rules");
-            return self.wrong(&format!("{pointer}/rules"), "too many rules", expected, &came);
+            return self.wrong(&format!("{pointer}/rules"), "too many rules", expected, &actual);
         }
         self.end_piece(parts);
         let index = self.zones.len();
         parts.push(Part::Zone(index as u8));
         let (variants, rules) = Default::default();
-        let draft = Zone { name: name.to_string(), variants, rules };
-        self.zones.push(CompiledZone { zone: draft, rules: format!("{:?}", zone.rules) });
+        let builder = Zone { name: name.to_string(), variants, rules };
+        self.zones.push(CompiledZone { zone: builder, rules: format!("{:?}", zone.rules) });
 
         let mut authored: Vec<_> = zone.variants.0.iter().map(|(key, nodes)| (&**key, nodes)).collect();
         authored.sort_by_key(|(key, _)| *key);
@@ -422,16 +422,16 @@ impl LayoutCompiler<'_, '_, '_> {
         &mut self,
         pointer: &str,
         expected: &str,
-        came: &str,
+        actual: &str,
         known: impl Iterator<Item = &'k str>,
     ) {
-        let mistake = Diagnostic::at_value(self.file, pointer, expected, format!("{came:?}"));
-        let mistake = mistake.with_title(format!("unknown variant {came:?}"));
-        self.diagnostics.add(mistake.with_nearest(nearest(came, known)));
+        let diagnostic = Diagnostic::at_value(self.file, pointer, expected, format!("{actual:?}"));
+        let diagnostic = diagnostic.with_title(format!("unknown variant {actual:?}"));
+        self.diagnostics.add(diagnostic.with_nearest(nearest(actual, known)));
     }
 
-    fn wrong(&mut self, pointer: &str, title: &str, expected: String, came: &str) {
-        self.diagnostics.add(Diagnostic::at_value(self.file, pointer, expected, came).with_title(title));
+    fn wrong(&mut self, pointer: &str, title: &str, expected: String, actual: &str) {
+        self.diagnostics.add(Diagnostic::at_value(self.file, pointer, expected, actual).with_title(title));
     }
 }
 

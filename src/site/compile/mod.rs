@@ -76,11 +76,11 @@ pub fn compile(
     Ok(CompiledSite { bytes, routes: site.routes.len(), warnings })
 }
 
-fn snapshot_too_large(came: String) -> Diagnostics {
+fn snapshot_too_large(actual: String) -> Diagnostics {
     let expected = format!("a site whose snapshot takes at most {SNAPSHOT_BYTES_MAX} bytes");
     let mut mistakes = Diagnostics::default();
     mistakes
-        .add(Diagnostic::at_value("site.json", "", expected, came).with_title("the snapshot is too large"));
+        .add(Diagnostic::at_value("site.json", "", expected, actual).with_title("the snapshot is too large"));
     mistakes
 }
 
@@ -145,8 +145,8 @@ fn archive_queries(queries: &Vec<Query>, mistakes: &mut Diagnostics) -> Option<r
     rkyv::to_bytes::<Error>(queries)
         .map_err(|error| {
             let expected = "queries that fit a snapshot";
-            let mistake = Diagnostic::at_value("queries.json", "", expected, error.to_string());
-            mistakes.add(mistake.with_title("cannot archive the queries"));
+            let diagnostic = Diagnostic::at_value("queries.json", "", expected, error.to_string());
+            mistakes.add(diagnostic.with_title("cannot archive the queries"));
         })
         .ok()
 }
@@ -163,8 +163,8 @@ fn check_origins(site: &types::Site, mistakes: &mut Diagnostics) {
         let expected =
             "an origin such as `https://www.example.com`, `https://*.example.com` or `http://localhost:*`";
         let pointer = format!("/origins/{i}");
-        let mistake = Diagnostic::at_value("site.json", pointer, expected, format!("{origin:?}"));
-        mistakes.add(mistake.with_title(format!("invalid origin {origin:?}")));
+        let diagnostic = Diagnostic::at_value("site.json", pointer, expected, format!("{origin:?}"));
+        mistakes.add(diagnostic.with_title(format!("invalid origin {origin:?}")));
     }
 }
 

@@ -35,8 +35,8 @@ pub(super) fn precedence(path: &str) -> Vec<u8> {
 /// Reports errors in a path. Schema validation has already checked that it begins with `/`.
 pub(super) fn check_path(file: &str, path: &str, mistakes: &mut Diagnostics) {
     let mut wrong = |expected: String| {
-        let mistake = Diagnostic::at_value(file, "/path", expected, format!("{path:?}"));
-        mistakes.add(mistake.with_title(format!("invalid path {path:?}")));
+        let diagnostic = Diagnostic::at_value(file, "/path", expected, format!("{path:?}"));
+        mistakes.add(diagnostic.with_title(format!("invalid path {path:?}")));
     };
     if path.len() > ROUTE_BYTES_MAX {
         wrong(format!("a path of at most {ROUTE_BYTES_MAX} bytes"));
@@ -77,8 +77,8 @@ pub(super) fn check_shapes<'s>(
         let shape = path_shape(path);
         if let Some(other) = shapes.get(&shape) {
             let expected = format!("a path that matches other URLs than the path in `{other}`");
-            let mistake = Diagnostic::at_value(file, "/path", expected, format!("{path:?}"));
-            mistakes.add(mistake.with_title(format!("duplicate path {path:?}")));
+            let diagnostic = Diagnostic::at_value(file, "/path", expected, format!("{path:?}"));
+            mistakes.add(diagnostic.with_title(format!("duplicate path {path:?}")));
             continue;
         }
         shapes.insert(shape, file);

@@ -42,19 +42,20 @@ pub(super) fn compile_routes(
     paths::check_shapes(authored.clone(), mistakes);
     let taken = authored.map(|(_, path)| path.to_owned()).collect();
     let made = CompiledRoutes { routes: Vec::new(), pages: Vec::new(), updated_at: None };
-    let mut making = RouteCompiler { site, layouts, collections, diagnostics: mistakes, taken, output: made };
+    let mut scheduler =
+        RouteCompiler { site, layouts, collections, diagnostics: mistakes, taken, output: made };
     let mut newest: Option<(Timestamp, &str)> = None;
     for (done, (file, route)) in in_order.into_iter().enumerate() {
-        newest = newest.max(making.compile_route(file, route));
-        if making.output.routes.len() > ROUTES_MAX {
+        newest = newest.max(scheduler.compile_route(file, route));
+        if scheduler.output.routes.len() > ROUTES_MAX {
             let expected = format!("at most {ROUTES_MAX} routes, including those generated from items");
-            let mistake = Diagnostic::at_value("site.json", "", expected, "more");
-            making.diagnostics.add(mistake.with_title("too many routes"));
+            let diagnostic = Diagnostic::at_value("site.json", "", expected, "more");
+            scheduler.diagnostics.add(diagnostic.with_title("too many routes"));
             break;
         }
         progress(done + 1, source.routes.len());
     }
-    let mut made = making.output;
+    let mut made = scheduler.output;
     made.routes.sort_by(|a, b| a.path.cmp(&b.path));
     made.updated_at = newest.map(|(_, text)| text.to_owned());
     made
@@ -150,8 +151,8 @@ fn parse_updated_at<'s>(
         Ok(time) => Some((time, text)),
         Err(_) => {
             let expected = "a time such as \"2026-01-05T10:00:00Z\" (RFC 3339)";
-            let mistake = Diagnostic::at_value(file, "/updatedAt", expected, format!("{text:?}"));
-            mistakes.add(mistake.with_title(format!("invalid time {text:?}")));
+            let diagnostic = Diagnostic::at_value(file, "/updatedAt", expected, format!("{text:?}"));
+            mistakes.add(diagnostic.with_title(format!("invalid time {text:?}")));
             None
         }
     }

@@ -18,9 +18,9 @@ pub(super) fn clock_offsets(name: &str, mistakes: &mut Diagnostics) -> Vec<Clock
         let known: Vec<String> = db().available().map(|known| known.to_string()).collect();
         let nearest = nearest(name, known.iter().map(String::as_str));
         let expected = "the name of an IANA time zone";
-        let mistake = Diagnostic::at_value("site.json", "/timeZone", expected, format!("{name:?}"));
-        let mistake = mistake.with_title(format!("unknown time zone {name:?}"));
-        mistakes.add(mistake.with_nearest(nearest));
+        let diagnostic = Diagnostic::at_value("site.json", "/timeZone", expected, format!("{name:?}"));
+        let diagnostic = diagnostic.with_title(format!("unknown time zone {name:?}"));
+        mistakes.add(diagnostic.with_nearest(nearest));
         return Vec::new();
     };
     let from = Timestamp::from_second(FROM_S).expect("2020 is in range");

@@ -36,8 +36,8 @@ pub enum SnapshotError {
     Unreadable(#[from] std::io::Error),
     #[error("not a snapshot: the first bytes are not the magic number of a snapshot file")]
     NotASnapshot,
-    #[error("incomplete: {came} of {expected} bytes; copy the file again")]
-    Incomplete { expected: u64, came: u64 },
+    #[error("incomplete: {actual} of {expected} bytes; copy the file again")]
+    Incomplete { expected: u64, actual: u64 },
     #[error(
         "unsupported format version {0}, this server reads {FORMAT_VERSION}; compile the site again with this release's `parallax compile`"
     )]
@@ -140,7 +140,7 @@ fn parse_header(bytes: &[u8], length: u64) -> Result<Header, SnapshotError> {
         return Err(SnapshotError::NotASnapshot);
     }
     let Some(head) = bytes.first_chunk::<HEADER_BYTES>().filter(|_| length >= HEADER_BYTES as u64) else {
-        return Err(SnapshotError::Incomplete { expected: HEADER_BYTES as u64, came: length });
+        return Err(SnapshotError::Incomplete { expected: HEADER_BYTES as u64, actual: length });
     };
     if u32_at(head, 8) != FORMAT_VERSION {
         return Err(SnapshotError::UnsupportedFormat(u32_at(head, 8)));
@@ -149,16 +149,16 @@ fn parse_header(bytes: &[u8], length: u64) -> Result<Header, SnapshotError> {
         return Err(SnapshotError::Damaged("the header length is not 64"));
     }
     let (payload_length, version) = (u64_at(head, 16), u64_at(head, 24));
-    let came = length - HEADER_BYTES as u64;
+    let actual = length - HEADER_BYTES as u64;
     if payload_length > SNAPSHOT_BYTES_MAX || version > VERSION_MAX {
         return Err(SnapshotError::Damaged(
             "the payload length or the site version in the header is out of range",
         ));
     }
-    if came < payload_length {
-        return Err(SnapshotError::Incomplete { expected: payload_length, came });
+    if actual < payload_length {
+        return Err(SnapshotError::Incomplete { expected: payload_length, actual });
     }
-    if came > payload_length {
+    if actual > payload_length {
         return Err(SnapshotError::Damaged("the file is longer than its header says"));
     }
     let mut hash = [0; 32];

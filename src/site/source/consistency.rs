@@ -30,9 +30,9 @@ fn check_ids(file: &str, items: &Content, mistakes: &mut Diagnostics) {
     for (index, item) in items.iter().enumerate() {
         if !ids.insert(&item.id) {
             let expected = "an ID that no other item of the collection has";
-            let came = format!("{:?} again", item.id);
-            let mistake = Diagnostic::at_value(file, format!("/{index}/id"), expected, came);
-            mistakes.add(mistake.with_title(format!("duplicate item ID {:?}", item.id)));
+            let actual = format!("{:?} again", item.id);
+            let diagnostic = Diagnostic::at_value(file, format!("/{index}/id"), expected, actual);
+            mistakes.add(diagnostic.with_title(format!("duplicate item ID {:?}", item.id)));
         }
     }
 }
@@ -43,8 +43,8 @@ fn check_bounds(pointer: &str, param: &Param, mistakes: &mut Diagnostics) {
         if let Some(bound) = bound.as_ref().filter(|_| param.kind != ParamKind::Number) {
             let expected = "no bound, because the parameter is not a number";
             let pointer = format!("{pointer}/{member}");
-            let mistake = Diagnostic::at_value(QUERIES_FILE, pointer, expected, bound.to_string());
-            mistakes.add(mistake.with_title(format!("unexpected `{member}`")));
+            let diagnostic = Diagnostic::at_value(QUERIES_FILE, pointer, expected, bound.to_string());
+            mistakes.add(diagnostic.with_title(format!("unexpected `{member}`")));
         }
     }
     if let (Some(minimum), Some(maximum)) = (&param.minimum, &param.maximum)
@@ -52,8 +52,8 @@ fn check_bounds(pointer: &str, param: &Param, mistakes: &mut Diagnostics) {
     {
         let expected = format!("at least {minimum} (the minimum)");
         let pointer = format!("{pointer}/maximum");
-        let mistake = Diagnostic::at_value(QUERIES_FILE, pointer, expected, maximum.to_string());
-        mistakes.add(mistake.with_title("`maximum` is less than `minimum`"));
+        let diagnostic = Diagnostic::at_value(QUERIES_FILE, pointer, expected, maximum.to_string());
+        mistakes.add(diagnostic.with_title("`maximum` is less than `minimum`"));
     }
 }
 

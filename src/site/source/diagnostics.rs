@@ -188,12 +188,12 @@ impl fmt::Display for Report {
         } else {
             format!(" ({} not shown)", self.hidden_count)
         };
-        let counted = format!("{count} {severity}{plural}{not_shown}");
+        let counts = format!("{count} {severity}{plural}{not_shown}");
         match self.severity {
             Severity::Error => {
-                write!(out, "error: compilation failed with {counted}; no snapshot was written")
+                write!(out, "error: compilation failed with {counts}; no snapshot was written")
             }
-            Severity::Warning => write!(out, "warning: {counted} emitted"),
+            Severity::Warning => write!(out, "warning: {counts} emitted"),
         }
     }
 }

@@ -109,8 +109,8 @@ impl<'a> TreeValidator<'a> {
             let name = member.name.as_str();
             push_token(&mut self.pointer, name);
             if !seen.insert(name) {
-                let came = format!("{} again", quote(name));
-                let diagnostic = self.diagnostic(&member.name, "each member once".to_owned(), came);
+                let actual = format!("{} again", quote(name));
+                let diagnostic = self.diagnostic(&member.name, "each member once".to_owned(), actual);
                 self.diagnostics.add(diagnostic.with_title(format!("duplicate member {}", quote(name))));
             }
             let known = forms.iter().find_map(|form| form.member_schema(name));
@@ -194,13 +194,13 @@ impl<'a> TreeValidator<'a> {
         }
     }
 
-    fn report(&mut self, at: &impl Ranged, expected: String, came: String) {
-        let diagnostic = self.diagnostic(at, expected, came);
+    fn report(&mut self, at: &impl Ranged, expected: String, actual: String) {
+        let diagnostic = self.diagnostic(at, expected, actual);
         self.diagnostics.add(diagnostic);
     }
 
-    fn diagnostic(&self, at: &impl Ranged, expected: String, came: String) -> Diagnostic {
-        let diagnostic = Diagnostic::at_value(self.file, self.pointer.clone(), expected, came);
+    fn diagnostic(&self, at: &impl Ranged, expected: String, actual: String) -> Diagnostic {
+        let diagnostic = Diagnostic::at_value(self.file, self.pointer.clone(), expected, actual);
         Diagnostic { target: Target::Span(span_of(at)), ..diagnostic }
     }
 }

@@ -77,7 +77,7 @@ pub fn restore(
     // If this fails, the next checkpoint deletes the file first.
     let _ = dir.remove_temporary();
     let seqs = dir.seqs().map_err(RestoreError::List)?;
-    let mut findings = Vec::new();
+    let mut damages = Vec::new();
     let mut usable = Vec::new();
     for seq in seqs {
         if seq <= log.last {
@@ -87,20 +87,20 @@ pub fn restore(
         // The seqs after the end of the log will be assigned to other records.
         let file = checkpoint_name(seq);
         dir.quarantine(seq).map_err(|cause| RestoreError::Quarantine { file: file.clone(), cause })?;
-        findings.push(format!(
+        damages.push(format!(
             "{file}: quarantined as {file}.refused, because the log ends at seq {}; records were lost",
             log.last
         ));
     }
     let NewestCheckpoint { table, secret, cost_max: made_with, state: mut standing } =
-        load_newest(dir, usable, &mut findings, progress)?;
+        load_newest(dir, usable, &mut damages, progress)?;
     standing.is_outdated |= made_with.is_some_and(|made_with| made_with != cost_max);
     let seq = standing.seq;
     if seq + 1 < log.first {
         let missing = format!("records {}..={} are in no checkpoint and no segment", seq + 1, log.first - 1);
-        findings.push(format!("{missing}; visitor profiles lack them"));
+        damages.push(format!("{missing}; visitor profiles lack them"));
     }
-    Ok(RestoredTable { table, secret, seq, checkpoint_state: standing, warnings: findings })
+    Ok(RestoredTable { table, secret, seq, checkpoint_state: standing, warnings: damages })
 }
 
 struct NewestCheckpoint {
@@ -113,7 +113,7 @@ struct NewestCheckpoint {
 fn load_newest(
     dir: &CheckpointDirectory,
     mut usable: Vec<u64>,
-    findings: &mut Vec<String>,
+    damages: &mut Vec<String>,
     progress: &mut Progress<'_>,
 ) -> Result<NewestCheckpoint, RestoreError> {
     let mut is_outdated = false;
@@ -128,7 +128,7 @@ fn load_newest(
                 return Ok(NewestCheckpoint { table, secret, cost_max, state: standing });
             }
             Err(CheckpointError::Version(version)) => return Err(RestoreError::Version { file, version }),
-            Err(fault) => findings.push(format!("{file}: not used: {fault}")),
+            Err(fault) => damages.push(format!("{file}: not used: {fault}")),
         }
         usable.pop();
         is_outdated = true;

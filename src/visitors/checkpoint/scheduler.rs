@@ -123,7 +123,7 @@ pub fn build_checkpointer(
     let (outbox, answers) = sync_channel(CHECKPOINT_CHUNKS + 4);
     let CheckpointState { generations, seq, bytes, is_outdated } = standing;
     let scribe = CheckpointWriter::new(dir, generations, inbox, outbox, Arc::clone(&figures));
-    let making = CheckpointScheduler {
+    let scheduler = CheckpointScheduler {
         options,
         messages,
         replies: answers,
@@ -141,7 +141,7 @@ pub fn build_checkpointer(
         not_before: Duration::ZERO,
         written_at: None,
     };
-    (making, scribe)
+    (scheduler, scribe)
 }
 
 impl CheckpointScheduler {
@@ -206,7 +206,7 @@ impl CheckpointScheduler {
             // That copy is of an earlier seq.
             self.abort();
         }
-        let (mut waited, mut has_begun) = (Duration::ZERO, false);
+        let (mut buffered, mut has_begun) = (Duration::ZERO, false);
         loop {
             self.receive_replies(clock.monotonic());
             if self.phase == Phase::Idle {
@@ -218,9 +218,9 @@ impl CheckpointScheduler {
             }
             let wait = self.on_idle(table, clock, None).unwrap_or_default();
             if wait > Duration::ZERO {
-                waited += self.wait_for_reply(wait.min(POLL_INTERVAL), clock);
+                buffered += self.wait_for_reply(wait.min(POLL_INTERVAL), clock);
             }
-            if waited.max(clock.monotonic() - begun) >= limit {
+            if buffered.max(clock.monotonic() - begun) >= limit {
                 tracing::info!(
                     limit_ms,
                     last_checkpoint = self.seq,

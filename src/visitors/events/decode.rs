@@ -199,20 +199,20 @@ impl EventValidator {
         used: EventResults,
         mut record: impl FnMut(&Record<'_>),
     ) -> EventResults {
-        let mut fates = used.reset(sent.batch.is_some(), sent.batch.map_or(1, Value::len));
+        let mut results = used.reset(sent.batch.is_some(), sent.batch.map_or(1, Value::len));
         for (place, members) in sent.events() {
             match Event::read(place, &members, sent, call) {
-                Err(refusal) => fates.push_rejected(event::usable_message_id(&members), refusal),
+                Err(refusal) => results.push_rejected(event::usable_message_id(&members), refusal),
                 Ok(event) => match apply_policy(&event, call, outside) {
-                    Err(reason) => fates.push_dropped(event.message_id, reason),
+                    Err(reason) => results.push_dropped(event.message_id, reason),
                     Ok(bot) => {
                         record(&self.buffers.build_record(&event, bot, call, outside));
-                        fates.push_recorded(event.message_id);
+                        results.push_recorded(event.message_id);
                     }
                 },
             }
         }
-        fates
+        results
     }
 }
 

@@ -81,23 +81,23 @@ impl EventResults {
         self.push(message_id, EventStatus::Rejected(Box::new(refusal)));
     }
 
-    fn push(&mut self, message_id: Option<&str>, verdict: EventStatus) {
+    fn push(&mut self, message_id: Option<&str>, result: EventStatus) {
         let id = message_id.map(|id| {
             let start = self.message_ids.len() as u32;
             self.message_ids.push_str(id);
             start..self.message_ids.len() as u32
         });
-        self.results.push(EventResult { message_id: id, status: verdict });
+        self.results.push(EventResult { message_id: id, status: result });
     }
 
     /// Returns the number of events to be recorded.
     pub fn recorded_count(&self) -> usize {
-        self.count(|verdict| matches!(verdict, EventStatus::Recorded))
+        self.count(|result| matches!(result, EventStatus::Recorded))
     }
 
     /// Returns the number of events dropped for this reason.
     pub fn dropped_count(&self, reason: DropReason) -> usize {
-        self.count(|verdict| matches!(verdict, EventStatus::Dropped(own) if *own == reason))
+        self.count(|result| matches!(result, EventStatus::Dropped(own) if *own == reason))
     }
 
     /// Iterates over the refusals in order.
@@ -169,8 +169,8 @@ impl EventResults {
         }
         write_durability(out, durable, seq);
         out.extend_from_slice(b",\"results\":[");
-        let is_duplicate = |verdict: &EventStatus| {
-            matches!(verdict, EventStatus::Recorded)
+        let is_duplicate = |result: &EventStatus| {
+            matches!(result, EventStatus::Recorded)
                 && durable.is_some()
                 && *answers.next().expect("one result for each record") == RecordResult::Duplicate
         };

@@ -12,21 +12,21 @@
 /// `text`. Returns the number of lone surrogates.
 ///
 /// `text` need not be JSON. Invalid JSON stays invalid.
-pub(super) fn sanitize(text: &str, mended: &mut String, tame: &mut Vec<u8>) -> usize {
-    let mut source = std::mem::take(mended).into_bytes();
+pub(super) fn sanitize(text: &str, sanitized: &mut String, sanitized_input: &mut Vec<u8>) -> usize {
+    let mut source = std::mem::take(sanitized).into_bytes();
     source.clear();
     source.extend_from_slice(text.as_bytes());
-    let halves = sanitize_bytes(&mut source, tame);
+    let halves = sanitize_bytes(&mut source, sanitized_input);
     // Replacements put ASCII in the place of ASCII, so the text is still UTF-8.
-    *mended = String::from_utf8(source).unwrap_or_default();
+    *sanitized = String::from_utf8(source).unwrap_or_default();
     halves
 }
 
-fn sanitize_bytes(source: &mut [u8], tame: &mut Vec<u8>) -> usize {
+fn sanitize_bytes(source: &mut [u8], sanitized_input: &mut Vec<u8>) -> usize {
     let mut halves = 0;
     let mut at = 0;
     let mut in_string = false;
-    tame.clear();
+    sanitized_input.clear();
     while let Some(&byte) = source.get(at) {
         let length = match byte {
             b'\\' if in_string => {
@@ -39,10 +39,10 @@ fn sanitize_bytes(source: &mut [u8], tame: &mut Vec<u8>) -> usize {
         in_string ^= byte == b'"';
         let token = &source[at..at + length];
         if !in_string && is_number(token) {
-            tame.push(b'0');
-            tame.resize(at + length, b' ');
+            sanitized_input.push(b'0');
+            sanitized_input.resize(at + length, b' ');
         } else {
-            tame.extend_from_slice(token);
+            sanitized_input.extend_from_slice(token);
         }
         at += length;
     }

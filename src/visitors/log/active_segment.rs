@@ -48,7 +48,7 @@ impl ActiveSegment {
         })?;
         let bytes = HEADER_BYTES as u64;
         let contents = FooterBuilder::new(first_seq);
-        let (reserved_end, proven) = (0, first_seq - 1);
+        let (reserved_end, watermark) = (0, first_seq - 1);
         let mut active = Self {
             file,
             first_seq,
@@ -56,7 +56,7 @@ impl ActiveSegment {
             reserved_end,
             reserve_until,
             footer: contents,
-            durable_watermark: proven,
+            durable_watermark: watermark,
         };
         active.index_batches(carried);
         Ok(active)

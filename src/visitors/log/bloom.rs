@@ -43,9 +43,9 @@ impl BloomFilter {
     pub(crate) fn add(&mut self, record: &[u8]) {
         let [site, anon_id, user_id] = record::ids(record);
         let site = site.unwrap_or_default();
-        for (whose, id) in [(IdKind::Anon, anon_id), (IdKind::User, user_id)] {
+        for (id_kind, id) in [(IdKind::Anon, anon_id), (IdKind::User, user_id)] {
             if let Some(id) = id {
-                let hash = hash(site, whose, id, &mut self.scratch);
+                let hash = hash(site, id_kind, id, &mut self.scratch);
                 let size = self.words.len() * 64;
                 probes(hash, size).for_each(|bit| self.words[bit / 64] |= 1 << (bit % 64));
             }
@@ -75,21 +75,21 @@ impl Default for BloomFilter {
 }
 
 /// Returns whether a segment with this filter may hold a record of the ID. There are no false negatives.
-pub fn may_contain(filter: &[u8], site: &str, whose: IdKind, id: &str) -> bool {
-    let hash = hash(site.as_bytes(), whose, id.as_bytes(), &mut Vec::new());
+pub fn may_contain(filter: &[u8], site: &str, id_kind: IdKind, id: &str) -> bool {
+    let hash = hash(site.as_bytes(), id_kind, id.as_bytes(), &mut Vec::new());
     probes(hash, filter.len() * 8).all(|bit| filter[bit / 8] & (1 << (bit % 8)) != 0)
 }
 
-fn hash(site: &[u8], whose: IdKind, id: &[u8], scratch: &mut Vec<u8>) -> u64 {
+fn hash(site: &[u8], id_kind: IdKind, id: &[u8], scratch: &mut Vec<u8>) -> u64 {
     scratch.clear();
-    hash_parts(site, whose, id).iter().for_each(|part| scratch.extend_from_slice(part));
+    hash_parts(site, id_kind, id).iter().for_each(|part| scratch.extend_from_slice(part));
     hash64(scratch)
 }
 
 /// Returns the parts of an ID's hash input. The byte FF, which never occurs in UTF-8, separates site and ID,
 /// so that no two pairs give the same input.
-pub(crate) fn hash_parts<'a>(site: &'a [u8], whose: IdKind, id: &'a [u8]) -> [&'a [u8]; 3] {
-    let mark: &[u8] = match whose {
+pub(crate) fn hash_parts<'a>(site: &'a [u8], id_kind: IdKind, id: &'a [u8]) -> [&'a [u8]; 3] {
+    let mark: &[u8] = match id_kind {
         IdKind::Anon => b"\xFFa",
         IdKind::User => b"\xFFu",
     };

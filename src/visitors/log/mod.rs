@@ -241,9 +241,9 @@ pub fn open(
     options: Options,
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
-    follower: Box<dyn LogConsumer>,
+    consumer: Box<dyn LogConsumer>,
 ) -> Result<(Queue, LogWriter, RecoveryReport), LogError> {
-    LockedLog::lock(dir, disk)?.open(options, clock, follower)
+    LockedLog::lock(dir, disk)?.open(options, clock, consumer)
 }
 
 /// The locked directory of a log. Locking creates it if it is missing and changes nothing else.
@@ -285,14 +285,14 @@ impl LockedLog {
         self,
         options: Options,
         clock: Arc<dyn Clock>,
-        mut follower: Box<dyn LogConsumer>,
+        mut consumer: Box<dyn LogConsumer>,
     ) -> Result<(Queue, LogWriter, RecoveryReport), LogError> {
-        let recovered = recover::recover(&self.directory, &options, &*clock, &mut *follower)?;
+        let recovered = recover::recover(&self.directory, &options, &*clock, &mut *consumer)?;
         let figures = Arc::new(LogMetrics::default());
         let (queue, intake) =
             queue::channel(options.queue_requests_max, options.queue_bytes_max, Arc::clone(&figures));
         let report = recovered.report.clone();
-        let writer = LogWriter::new(self.directory, options, clock, follower, recovered, intake, figures);
+        let writer = LogWriter::new(self.directory, options, clock, consumer, recovered, intake, figures);
         Ok((queue, writer, report))
     }
 }

@@ -161,9 +161,9 @@ impl Request {
         record::encoded_records(&self.records)
     }
 
-    /// Calls `verdict` for each encoded record and stores the results.
-    pub(super) fn set_results(&mut self, verdict: impl FnMut(&[u8]) -> RecordResult) {
-        self.results.extend(record::encoded_records(&self.records).map(verdict));
+    /// Calls `result` for each encoded record and stores the results.
+    pub(super) fn set_results(&mut self, result: impl FnMut(&[u8]) -> RecordResult) {
+        self.results.extend(record::encoded_records(&self.records).map(result));
     }
 }
 

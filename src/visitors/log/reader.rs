@@ -51,15 +51,15 @@ impl LogReader {
     /// An I/O error, or a format version that this release does not know.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, since: u64) -> Result<Self, LogError> {
         let directory = LogDirectory::open_read_only(disk, dir);
-        let LogScan { segments: mut places, durable_watermark: proven, damage: findings, .. } =
+        let LogScan { segments: mut places, durable_watermark: watermark, damage: damages, .. } =
             LogScan::of_directory(&directory)?;
         places.retain(|place| place.void_from_seq > since.saturating_add(1));
-        let (findings, places) = (findings.into_iter(), places.into_iter());
+        let (damages, places) = (damages.into_iter(), places.into_iter());
         Ok(Self {
             directory,
-            durable_watermark: proven,
+            durable_watermark: watermark,
             after_seq: since,
-            damage: findings,
+            damage: damages,
             segments: places,
             segment: None,
             batch: Vec::new(),

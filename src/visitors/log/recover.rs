@@ -87,7 +87,7 @@ pub(super) fn recover(
     directory: &LogDirectory,
     options: &Options,
     clock: &dyn Clock,
-    follower: &mut dyn LogConsumer,
+    consumer: &mut dyn LogConsumer,
 ) -> Result<RecoveredState, LogError> {
     let failed = |error| LogError::io(&directory.path(""), error);
     directory.delete_temporary_files().map_err(failed)?;
@@ -108,13 +108,13 @@ pub(super) fn recover(
     recovery.is_erasing = directory.is_erasing().map_err(failed)?;
     recovery.resume_erasure(&survey.segments)?;
     for (done, place) in survey.segments.iter().enumerate() {
-        follower.on_recovery_progress(done, survey.segments.len());
+        consumer.on_recovery_progress(done, survey.segments.len());
         let failed = |error| LogError::io(&directory.path(&place.file_name()), error);
         let walk = SegmentReader::new(directory, place, survey.durable_watermark).map_err(failed)?;
-        recovery.recover_segment(place, walk, follower).map_err(failed)?;
+        recovery.recover_segment(place, walk, consumer).map_err(failed)?;
     }
     recovery.report.segments = survey.segments.len();
-    follower.on_recovery_progress(survey.segments.len(), survey.segments.len());
+    consumer.on_recovery_progress(survey.segments.len(), survey.segments.len());
     recovery.finish(clock).map_err(failed)
 }
 
@@ -213,7 +213,7 @@ impl<'a> Recovery<'a> {
         &mut self,
         place: &SegmentEntry,
         mut walk: SegmentReader,
-        follower: &mut dyn LogConsumer,
+        consumer: &mut dyn LogConsumer,
     ) -> std::io::Result<()> {
         let mut closed =
             ClosedSegment { first_seq: place.first_seq, bytes: walk.file_bytes(), newest_ms: None };
@@ -240,7 +240,7 @@ impl<'a> Recovery<'a> {
                         self.tail.extend_from_slice(batch.bytes);
                         self.report.moved_records += u64::from(batch.records.count);
                     }
-                    closed.newest_ms = closed.newest_ms.max(self.deliver_batch(&batch, follower));
+                    closed.newest_ms = closed.newest_ms.max(self.deliver_batch(&batch, consumer));
                 }
                 SegmentItem::Damage(finding) => {
                     // Quarantine the footer together with the tail.
@@ -263,7 +263,7 @@ impl<'a> Recovery<'a> {
     }
 
     /// Passes a batch to the dedup window and the consumer. Returns the newest received time.
-    fn deliver_batch(&mut self, batch: &Batch<'_>, follower: &mut dyn LogConsumer) -> Option<i64> {
+    fn deliver_batch(&mut self, batch: &Batch<'_>, consumer: &mut dyn LogConsumer) -> Option<i64> {
         let mut newest_ms = None;
         for (key, received_ms) in batch.records.iter_encoded().map(key_and_time) {
             self.dedup.check_and_insert(key, received_ms);
@@ -272,7 +272,7 @@ impl<'a> Recovery<'a> {
         let records = batch.records.from_seq(self.checkpointed_seq + 1);
         if records.count > 0 {
             self.report.records += u64::from(records.count);
-            follower.consume(records);
+            consumer.consume(records);
         }
         newest_ms
     }

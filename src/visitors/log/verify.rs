@@ -118,14 +118,14 @@ impl LogScan {
     /// # Errors
     /// An I/O error, or a format version that this release does not know.
     pub(super) fn of_directory(directory: &LogDirectory) -> Result<Self, LogError> {
-        let mut findings = Vec::new();
+        let mut damages = Vec::new();
         let mut places = Vec::new();
         for named_seq in directory.segments().map_err(|error| LogError::io(&directory.path(""), error))? {
-            places.extend(read_segment_entry(directory, named_seq, &mut findings)?);
+            places.extend(read_segment_entry(directory, named_seq, &mut damages)?);
         }
         // Read `oldest` after the segments: otherwise a segment that retention deletes meanwhile would look
         // lost.
-        let oldest = read_oldest(directory, &mut findings)?;
+        let oldest = read_oldest(directory, &mut damages)?;
         places.sort_by_key(|place| place.first_seq);
         for at in 1..places.len() {
             places[at - 1].void_from_seq = places[at].first_seq;
@@ -134,10 +134,10 @@ impl LogScan {
         let oldest = oldest.unwrap_or(first);
         let kept = places.split_off(places.partition_point(|place| place.void_from_seq <= oldest));
         if let Some(first) = kept.first().filter(|first| first.first_seq > oldest) {
-            findings.push(damage_in(&first.file_name(), 0, 0, DamageKind::Missing, oldest..first.first_seq));
+            damages.push(damage_in(&first.file_name(), 0, 0, DamageKind::Missing, oldest..first.first_seq));
         }
-        let proven = kept.last().map_or(Ok(0), |last| segment_watermark(directory, last))?.max(oldest - 1);
-        Ok(Self { segments: kept, expired: places, durable_watermark: proven, damage: findings })
+        let watermark = kept.last().map_or(Ok(0), |last| segment_watermark(directory, last))?.max(oldest - 1);
+        Ok(Self { segments: kept, expired: places, durable_watermark: watermark, damage: damages })
     }
 
     /// Reads one segment as if it were alone in the directory.
@@ -145,21 +145,21 @@ impl LogScan {
     /// # Errors
     /// As for [`LogScan::of_directory`].
     pub(super) fn of_segment(directory: &LogDirectory, named_seq: u64) -> Result<Self, LogError> {
-        let mut findings = Vec::new();
+        let mut damages = Vec::new();
         let places: Vec<SegmentEntry> =
-            read_segment_entry(directory, named_seq, &mut findings)?.into_iter().collect();
-        let proven = places.last().map_or(Ok(0), |last| segment_watermark(directory, last))?;
-        Ok(Self { segments: places, expired: Vec::new(), durable_watermark: proven, damage: findings })
+            read_segment_entry(directory, named_seq, &mut damages)?.into_iter().collect();
+        let watermark = places.last().map_or(Ok(0), |last| segment_watermark(directory, last))?;
+        Ok(Self { segments: places, expired: Vec::new(), durable_watermark: watermark, damage: damages })
     }
 }
 
 /// Returns the first seq that retention has kept. `None` if the file `oldest` is damaged.
-fn read_oldest(directory: &LogDirectory, findings: &mut Vec<Damage>) -> Result<Option<u64>, LogError> {
+fn read_oldest(directory: &LogDirectory, damages: &mut Vec<Damage>) -> Result<Option<u64>, LogError> {
     match directory.oldest().map_err(|error| LogError::io(&directory.path("oldest"), error))? {
         OldestSeq::Absent => Ok(Some(1)),
         OldestSeq::Seq(seq) => Ok(Some(seq.max(1))),
         OldestSeq::Damaged => {
-            findings.push(damage_in("oldest", 0, 0, DamageKind::Oldest, 0..0));
+            damages.push(damage_in("oldest", 0, 0, DamageKind::Oldest, 0..0));
             Ok(None)
         }
     }
@@ -169,7 +169,7 @@ fn read_oldest(directory: &LogDirectory, findings: &mut Vec<Damage>) -> Result<O
 fn read_segment_entry(
     directory: &LogDirectory,
     named_seq: u64,
-    findings: &mut Vec<Damage>,
+    damages: &mut Vec<Damage>,
 ) -> Result<Option<SegmentEntry>, LogError> {
     let name = segment_name(named_seq);
     let failed = |error| LogError::io(&directory.path(&name), error);
@@ -183,12 +183,12 @@ fn read_segment_entry(
             return Err(LogError::UnsupportedVersion { file: directory.path(&name), version });
         }
         Err(HeaderError::Damaged) => {
-            findings.push(damage_in(&name, 0, 40, DamageKind::Header, 0..0));
+            damages.push(damage_in(&name, 0, 40, DamageKind::Header, 0..0));
             named_seq
         }
     };
     if first_seq != named_seq {
-        findings.push(damage_in(&name, 16, 8, DamageKind::Name, 0..0));
+        damages.push(damage_in(&name, 16, 8, DamageKind::Name, 0..0));
     }
     Ok(Some(SegmentEntry { named_seq, first_seq, void_from_seq: u64::MAX }))
 }
@@ -203,13 +203,13 @@ fn segment_watermark(directory: &LogDirectory, place: &SegmentEntry) -> Result<u
     }
     let end = file.length().map_err(failed)?;
     let mut scan = BatchScanner::new(file, end);
-    let mut proven = place.first_seq.saturating_sub(1);
+    let mut watermark = place.first_seq.saturating_sub(1);
     while let Some(item) = scan.next().map_err(failed)? {
         if let ScanItem::Batch { batch, .. } = item {
-            proven = proven.max(batch.durable_seq);
+            watermark = watermark.max(batch.durable_seq);
         }
     }
-    Ok(proven)
+    Ok(watermark)
 }
 
 pub(super) fn damage_in(file: &str, at: u64, bytes: u64, flaw: DamageKind, lost: Range<u64>) -> Damage {
@@ -245,11 +245,11 @@ pub(super) struct SegmentReader {
 }
 
 impl SegmentReader {
-    /// Opens the segment at `place`. `proven` is the watermark of its directory.
+    /// Opens the segment at `place`. `watermark` is the watermark of its directory.
     ///
     /// # Errors
     /// An I/O error.
-    pub(super) fn new(directory: &LogDirectory, place: &SegmentEntry, proven: u64) -> io::Result<Self> {
+    pub(super) fn new(directory: &LogDirectory, place: &SegmentEntry, watermark: u64) -> io::Result<Self> {
         let file = directory.open_file(&place.file_name())?;
         let (footer, bytes) = (scan::read_footer(&*file)?, file.length()?);
         let end = footer.as_ref().map_or(bytes, |footer| footer.offset);
@@ -263,7 +263,7 @@ impl SegmentReader {
             file_name: name,
             expected_seq: expected,
             void_from_seq: limit,
-            durable_watermark: proven,
+            durable_watermark: watermark,
             pending_damage: None,
             is_ended: false,
         })

@@ -24,7 +24,7 @@ use crate::visitors::log::RecordKind;
 impl<'a> ProfileBuilder<'a> {
     /// Folds an event into this profile. A profile event is sent by a server and only changes traits.
     /// Every other kind also counts as activity of the visitor.
-    pub(crate) fn fold(&mut self, event: &Event<'a>, counted: &mut FoldCounts) {
+    pub(crate) fn fold(&mut self, event: &Event<'a>, counts: &mut FoldCounts) {
         if event.kind != RecordKind::Profile {
             self.record_activity(event.at_ms);
         }
@@ -37,11 +37,11 @@ impl<'a> ProfileBuilder<'a> {
             RecordKind::Profile => event
                 .payload
                 .into_iter()
-                .for_each(|payload| self.traits.apply_operations(payload, event.at_ms, counted)),
+                .for_each(|payload| self.traits.apply_operations(payload, event.at_ms, counts)),
             _ => event
                 .payload
                 .into_iter()
-                .for_each(|payload| self.traits.apply_identify(payload, event.at_ms, counted)),
+                .for_each(|payload| self.traits.apply_identify(payload, event.at_ms, counts)),
         }
     }
 

@@ -89,8 +89,8 @@ impl<'a> Traits<'a> {
     }
 
     /// Sets the traits of an identify event.
-    pub(super) fn apply_identify(&mut self, root: document::Value<'_>, at_ms: i64, counted: &mut FoldCounts) {
-        self.set(root.get_present("traits"), at_ms, counted);
+    pub(super) fn apply_identify(&mut self, root: document::Value<'_>, at_ms: i64, counts: &mut FoldCounts) {
+        self.set(root.get_present("traits"), at_ms, counts);
     }
 
     /// Applies the operations of a profile event, in a fixed order: `set`, `setOnce`, `unset`,
@@ -99,27 +99,27 @@ impl<'a> Traits<'a> {
         &mut self,
         root: document::Value<'_>,
         at_ms: i64,
-        counted: &mut FoldCounts,
+        counts: &mut FoldCounts,
     ) {
-        self.set(root.get_present("set"), at_ms, counted);
-        self.update_each(root.get_present("setOnce"), at_ms, counted, |standing, value| match standing {
+        self.set(root.get_present("set"), at_ms, counts);
+        self.update_each(root.get_present("setOnce"), at_ms, counts, |standing, value| match standing {
             Some(_) => Err(SkipReason::Redundant),
             None => Ok(value),
         });
         for name in root.get_present("unset").into_iter().flat_map(document::Value::elements) {
-            name.as_str().into_iter().for_each(|name| self.set_value(name, at_ms, Vec::new(), counted));
+            name.as_str().into_iter().for_each(|name| self.set_value(name, at_ms, Vec::new(), counts));
         }
-        self.update_each(root.get_present("increment"), at_ms, counted, increment);
-        self.update_each(root.get_present("append"), at_ms, counted, append);
-        self.update_each(root.get_present("union"), at_ms, counted, union);
-        self.update_each(root.get_present("remove"), at_ms, counted, remove);
+        self.update_each(root.get_present("increment"), at_ms, counts, increment);
+        self.update_each(root.get_present("append"), at_ms, counts, append);
+        self.update_each(root.get_present("union"), at_ms, counts, union);
+        self.update_each(root.get_present("remove"), at_ms, counts, remove);
     }
 
-    fn set(&mut self, values: Option<document::Value<'_>>, at_ms: i64, counted: &mut FoldCounts) {
+    fn set(&mut self, values: Option<document::Value<'_>>, at_ms: i64, counts: &mut FoldCounts) {
         for member in values.into_iter().flat_map(document::Value::members) {
             match parse_json(member.value) {
-                Some(value) => self.set_value(member.name, at_ms, encode_value(&value), counted),
-                None => counted.traits_too_large += 1,
+                Some(value) => self.set_value(member.name, at_ms, encode_value(&value), counts),
+                None => counts.traits_too_large += 1,
             }
         }
     }
@@ -128,23 +128,23 @@ impl<'a> Traits<'a> {
         &mut self,
         operation: Option<document::Value<'_>>,
         at_ms: i64,
-        counted: &mut FoldCounts,
+        counts: &mut FoldCounts,
         change: impl Fn(Option<Value<'_>>, Json) -> NewValue,
     ) {
         for member in operation.into_iter().flat_map(document::Value::members) {
             match parse_json(member.value) {
-                Some(operand) => self.update(member.name, at_ms, counted, |value| change(value, operand)),
-                None => counted.traits_too_large += 1,
+                Some(operand) => self.update(member.name, at_ms, counts, |value| change(value, operand)),
+                None => counts.traits_too_large += 1,
             }
         }
     }
 
     /// Writes a value that does not depend on the present one. Ignores a write older than the last one.
-    fn set_value(&mut self, name: &str, at_ms: i64, value: Vec<u8>, counted: &mut FoldCounts) {
+    fn set_value(&mut self, name: &str, at_ms: i64, value: Vec<u8>, counts: &mut FoldCounts) {
         let place = self.search(name);
         let is_late = place.is_ok_and(|place| at_ms < self.0[place].written_ms);
         if !is_late {
-            self.put(place, name, at_ms, value, counted);
+            self.put(place, name, at_ms, value, counts);
         }
     }
 
@@ -153,7 +153,7 @@ impl<'a> Traits<'a> {
         &mut self,
         name: &str,
         at_ms: i64,
-        counted: &mut FoldCounts,
+        counts: &mut FoldCounts,
         change: impl FnOnce(Option<Value<'_>>) -> NewValue,
     ) {
         let place = self.search(name);
@@ -165,8 +165,8 @@ impl<'a> Traits<'a> {
             return;
         }
         match change(standing) {
-            Ok(value) => self.put(place, name, at_ms.max(written_ms), encode_value(&value), counted),
-            Err(SkipReason::TypeMismatch) => counted.type_mismatches += 1,
+            Ok(value) => self.put(place, name, at_ms.max(written_ms), encode_value(&value), counts),
+            Err(SkipReason::TypeMismatch) => counts.type_mismatches += 1,
             Err(SkipReason::Redundant) => {}
         }
     }
@@ -181,10 +181,10 @@ impl<'a> Traits<'a> {
         name: &str,
         written_ms: i64,
         value: Vec<u8>,
-        counted: &mut FoldCounts,
+        counts: &mut FoldCounts,
     ) {
         if value.len() > TRAIT_BYTES_MAX || name.len() > TRAIT_NAME_BYTES_MAX {
-            counted.traits_too_large += 1;
+            counts.traits_too_large += 1;
             return;
         }
         let value = Cow::Owned(value);

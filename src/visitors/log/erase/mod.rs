@@ -155,10 +155,10 @@ impl Erasure {
     pub fn finish(self) -> Result<ErasureSummary, EraseError> {
         let begun = self.started.recv().map_err(|_| EraseError::Stopped)??;
         let ErasureStarted { directory, secret, seq, segments: places, resumes_earlier: others } = begun;
-        let whom = if others {
+        let target = if others {
             let mut tombstones = tombstones(&directory, &places)?;
             let names =
-                self.visitor.ids.iter().map(|(whose, id)| secret.digest(&self.visitor.site, *whose, id));
+                self.visitor.ids.iter().map(|(id_kind, id)| secret.digest(&self.visitor.site, *id_kind, id));
             tombstones.extend(names.map(|name| (name, seq)));
             EraseTarget::Tombstones { secret: &secret, tombstones }
         } else {
@@ -166,7 +166,7 @@ impl Erasure {
         };
         let failed = |error| LogError::io(&directory.path(""), error);
         delete_expired(&directory, seq, &places).map_err(failed)?;
-        let erased = ErasureSummary { seq, ..void_records(&directory, &places, &whom)? };
+        let erased = ErasureSummary { seq, ..void_records(&directory, &places, &target)? };
         directory.end_erasure().map_err(failed)?;
         Ok(erased)
     }
@@ -200,19 +200,19 @@ pub(super) enum ResumeOutcome {
 fn void_records(
     directory: &LogDirectory,
     places: &[SegmentEntry],
-    whom: &EraseTarget<'_>,
+    target: &EraseTarget<'_>,
 ) -> Result<ErasureSummary, LogError> {
     let mut erased = ErasureSummary::default();
     for place in places {
         let failed = |error| LogError::io(&directory.path(&place.file_name()), error);
-        if let Some(records) = rewrite::rewrite_segment(directory, place, whom).map_err(failed)? {
+        if let Some(records) = rewrite::rewrite_segment(directory, place, target).map_err(failed)? {
             erased.records += records;
             erased.segments += 1;
         }
     }
     for name in directory.quarantined_files().map_err(|error| LogError::io(&directory.path(""), error))? {
         let failed = |error| LogError::io(&directory.path(&name), error);
-        rewrite::rewrite_quarantined(directory, &name, whom).map_err(failed)?;
+        rewrite::rewrite_quarantined(directory, &name, target).map_err(failed)?;
     }
     Ok(erased)
 }

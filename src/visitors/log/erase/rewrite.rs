@@ -29,8 +29,8 @@ pub(super) enum EraseTarget<'a> {
 
 impl<'a> EraseTarget<'a> {
     pub(super) fn of_visitor(visitor: &'a VisitorIds) -> Self {
-        let ids = |whose: IdKind| {
-            let own = visitor.ids.iter().filter(move |(of, _)| *of == whose);
+        let ids = |id_kind: IdKind| {
+            let own = visitor.ids.iter().filter(move |(of, _)| *of == id_kind);
             own.map(|(_, id)| id.as_str()).collect()
         };
         Self::Visitor { visitor, anon_ids: ids(IdKind::Anon), user_ids: ids(IdKind::User) }
@@ -40,7 +40,7 @@ impl<'a> EraseTarget<'a> {
         match self {
             Self::Visitor { visitor, .. } => {
                 let mut ids = visitor.ids.iter();
-                ids.any(|(whose, id)| may_contain(&footer.filter, &visitor.site, *whose, id))
+                ids.any(|(id_kind, id)| may_contain(&footer.filter, &visitor.site, *id_kind, id))
             }
             // The filter needs IDs, and a digest does not reveal its ID.
             Self::Tombstones { .. } => true,
@@ -57,8 +57,8 @@ impl<'a> EraseTarget<'a> {
             }
             Self::Tombstones { secret, tombstones } => {
                 let mut ids = [(IdKind::Anon, record.anon_id), (IdKind::User, record.user_id)].into_iter();
-                let is_named = |(whose, id): (IdKind, Option<&str>)| {
-                    id.and_then(|id| tombstones.get(&secret.digest(site, whose, id)))
+                let is_named = |(id_kind, id): (IdKind, Option<&str>)| {
+                    id.and_then(|id| tombstones.get(&secret.digest(site, id_kind, id)))
                         .is_some_and(|at| seq < *at)
                 };
                 ids.any(is_named)
@@ -72,20 +72,20 @@ impl<'a> EraseTarget<'a> {
 pub(super) fn rewrite_segment(
     directory: &LogDirectory,
     place: &SegmentEntry,
-    whom: &EraseTarget<'_>,
+    target: &EraseTarget<'_>,
 ) -> io::Result<Option<u64>> {
     let file = match directory.open_file(&place.file_name()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
     let footer = scan::read_footer(&*file)?;
-    if footer.as_ref().is_some_and(|footer| !whom.may_match(footer)) {
+    if footer.as_ref().is_some_and(|footer| !target.may_match(footer)) {
         return Ok(None);
     }
     let header = scan::read_header(&*file)?;
     let end = footer.as_ref().map_or(file.length()?, |footer| footer.offset);
     let mut scan = BatchScanner::new(file, end);
-    if header.is_ok() && !needs_rewrite(&mut scan, place.void_from_seq, whom)? {
+    if header.is_ok() && !needs_rewrite(&mut scan, place.void_from_seq, target)? {
         return Ok(None);
     }
     let header = header.unwrap_or(Header { first_seq: place.first_seq, created_ms: 0 });
@@ -94,7 +94,7 @@ pub(super) fn rewrite_segment(
         scan.seek(HEADER_BYTES as u64);
         append_all(file, &header.to_bytes())?;
         let mut rewriting = SegmentRewriter::new(file, HEADER_BYTES as u64, place.first_seq);
-        rewriting.copy_batches(&mut scan, place.void_from_seq, whom)?;
+        rewriting.copy_batches(&mut scan, place.void_from_seq, target)?;
         records = rewriting.voided_records;
         let next_seq = footer.as_ref().map_or(0, |footer| footer.last_seq + 1);
         rewriting.seal(next_seq.min(place.void_from_seq))
@@ -106,7 +106,7 @@ pub(super) fn rewrite_segment(
 pub(super) fn rewrite_quarantined(
     directory: &LogDirectory,
     name: &str,
-    whom: &EraseTarget<'_>,
+    target: &EraseTarget<'_>,
 ) -> io::Result<()> {
     let file = directory.open_file(name)?;
     let end = file.length()?;
@@ -116,12 +116,12 @@ pub(super) fn rewrite_quarantined(
         return directory.delete(name);
     }
     scan.seek(0);
-    if !needs_rewrite(&mut scan, u64::MAX, whom)? {
+    if !needs_rewrite(&mut scan, u64::MAX, target)? {
         return Ok(());
     }
     directory.install_rewritten(name, &mut |file| {
         scan.seek(0);
-        SegmentRewriter::new(file, 0, 0).copy_batches(&mut scan, u64::MAX, whom)
+        SegmentRewriter::new(file, 0, 0).copy_batches(&mut scan, u64::MAX, target)
     })
 }
 
@@ -135,10 +135,11 @@ fn has_batch(scan: &mut BatchScanner) -> io::Result<bool> {
 }
 
 /// Returns whether a file holds a record of the visitor, damage that may be one, or a voided batch.
-fn needs_rewrite(scan: &mut BatchScanner, limit: u64, whom: &EraseTarget<'_>) -> io::Result<bool> {
+fn needs_rewrite(scan: &mut BatchScanner, limit: u64, target: &EraseTarget<'_>) -> io::Result<bool> {
     while let Some(item) = scan.next()? {
         let ScanItem::Batch { batch, .. } = item else { return Ok(true) };
-        if is_voided(&batch, limit) || batch.records.iter().any(|(seq, record)| whom.matches(seq, &record)) {
+        if is_voided(&batch, limit) || batch.records.iter().any(|(seq, record)| target.matches(seq, &record))
+        {
             return Ok(true);
         }
     }
@@ -172,7 +173,7 @@ impl<'a> SegmentRewriter<'a> {
         &mut self,
         scan: &mut BatchScanner,
         limit: u64,
-        whom: &EraseTarget<'_>,
+        target: &EraseTarget<'_>,
     ) -> io::Result<()> {
         // Damage becomes zeros when a batch follows it. Damage at the end is left out.
         let mut damaged = 0;
@@ -182,7 +183,7 @@ impl<'a> SegmentRewriter<'a> {
                 ScanItem::Batch { batch, .. } if is_voided(&batch, limit) => break,
                 ScanItem::Batch { batch, .. } => {
                     self.append_zeros(std::mem::take(&mut damaged))?;
-                    self.append_batch(&batch, whom);
+                    self.append_batch(&batch, target);
                     self.flush_from(REWRITE_CHUNK_BYTES)?;
                 }
             }
@@ -200,7 +201,7 @@ impl<'a> SegmentRewriter<'a> {
         Ok(())
     }
 
-    fn append_batch(&mut self, batch: &Batch<'_>, whom: &EraseTarget<'_>) {
+    fn append_batch(&mut self, batch: &Batch<'_>, target: &EraseTarget<'_>) {
         let start = self.pending.len();
         self.pending.extend_from_slice(batch.bytes);
         let mut at = start + BATCH_HEADER_BYTES;
@@ -209,7 +210,7 @@ impl<'a> SegmentRewriter<'a> {
             let bytes = &mut self.pending[at..];
             let length = record_length(bytes).unwrap_or(0);
             at += length;
-            if whom.matches(seq, &record) {
+            if target.matches(seq, &record) {
                 make_void(&mut bytes[..length]);
                 self.voided_records += 1;
             }

@@ -55,14 +55,14 @@ impl TombstoneKey {
 
     /// Returns whether `record` is a tombstone that names this ID. Later records of the ID belong to a new
     /// visitor.
-    pub fn is_tombstone_of(&self, record: &Record<'_>, site: &str, whose: IdKind, id: &str) -> bool {
+    pub fn is_tombstone_of(&self, record: &Record<'_>, site: &str, id_kind: IdKind, id: &str) -> bool {
         let is_of_site = record.kind == RecordKind::Tombstone && record.site == Some(site);
-        is_of_site && tombstone_digests(record).any(|name| name == self.digest(site, whose, id))
+        is_of_site && tombstone_digests(record).any(|name| name == self.digest(site, id_kind, id))
     }
 
-    pub(super) fn digest(&self, site: &str, whose: IdKind, id: &str) -> IdDigest {
+    pub(super) fn digest(&self, site: &str, id_kind: IdKind, id: &str) -> IdDigest {
         let mut name = [0; 64];
-        let hash = hmac_sha256(&self.0, &hash_parts(site.as_bytes(), whose, id.as_bytes()));
+        let hash = hmac_sha256(&self.0, &hash_parts(site.as_bytes(), id_kind, id.as_bytes()));
         for (digits, word) in name.as_chunks_mut().0.iter_mut().zip(hash.as_chunks().0) {
             *digits = ids::hex_u64(u64::from_be_bytes(*word));
         }
@@ -71,7 +71,7 @@ impl TombstoneKey {
 
     /// Returns the payload of a visitor's tombstone.
     pub(crate) fn tombstone_payload(&self, visitor: &VisitorIds) -> String {
-        let names = visitor.ids.iter().map(|(whose, id)| self.digest(&visitor.site, *whose, id));
+        let names = visitor.ids.iter().map(|(id_kind, id)| self.digest(&visitor.site, *id_kind, id));
         // Sort the digests, so that their order reveals nothing about the IDs.
         let names: BTreeSet<IdDigest> = names.collect();
         let quoted: Vec<String> =
