@@ -150,7 +150,7 @@ impl<'a> Problem<'a> {
         Self { detail: Detail::Expected(expected), ..Self::new(kind, "") }
     }
 
-    /// Creates a 405 for the method with this name.
+    /// Creates a 405. `method` is the subject of its sentence.
     pub const fn method_not_allowed(method: &'a str, allow: &'static str) -> Self {
         let problem = Self::new(METHOD_NOT_ALLOWED, "{} is not supported here; use {allow}.");
         Self { allow, actual: Actual::Name(method), ..problem }

@@ -84,7 +84,7 @@ impl Action {
             (EXPORT_PATH, Method::Get) => Ok(Self::Export),
             (path, _) => {
                 let allow = if path == PATH { "GET, HEAD, DELETE" } else { "GET" };
-                Err(Problem::method_not_allowed(request.method.name(), allow))
+                Err(Problem::method_not_allowed(request.method.subject(), allow))
             }
         }
     }

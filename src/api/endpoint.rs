@@ -155,7 +155,7 @@ impl Endpoint {
         );
         match endpoint.accepts(request.method) {
             true => Ok(endpoint),
-            false => Err(Problem::method_not_allowed(request.method.name(), allow)),
+            false => Err(Problem::method_not_allowed(request.method.subject(), allow)),
         }
     }
 }

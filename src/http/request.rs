@@ -38,6 +38,14 @@ impl Method {
             Self::Other => "other",
         }
     }
+
+    /// Returns the name of the method as the subject of a sentence. The name of a method that no endpoint supports is not kept.
+    pub const fn subject(self) -> &'static str {
+        match self {
+            Self::Other => "This method",
+            _ => self.name(),
+        }
+    }
 }
 
 /// The framing of a request body.

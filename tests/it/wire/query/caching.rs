@@ -228,10 +228,12 @@ fn options_lists_the_methods_and_a_preflight_allows_a_json_post() {
     assert_eq!((preflight.status, preflight.field("access-control-allow-origin")), (204, Some(ORIGIN)));
     assert_eq!(preflight.field("access-control-allow-methods"), Some("GET, HEAD, POST"));
     assert_eq!(preflight.field("access-control-allow-headers"), Some("content-type, content-encoding"));
-    for method in ["PUT", "DELETE", "PATCH"] {
+    for (method, subject) in [("PUT", "This method"), ("DELETE", "DELETE"), ("PATCH", "This method")] {
         let refused = client.request(method, &target("all", ""), &[("Content-Length", "0")]);
         assert_eq!(problem(&refused), (405, "method_not_allowed".into()), "{method}");
         assert_eq!(refused.field("allow"), Some("GET, HEAD, POST, OPTIONS"));
+        let detail = format!("{subject} is not supported here; use GET, HEAD, POST, OPTIONS.");
+        assert_eq!(refused.json()["detail"], detail);
     }
 }
 
