@@ -118,16 +118,21 @@ impl<'a> RequestContext<'a> {
         })
     }
 
-    /// Returns the visitor as the request describes it. Its profile is not looked up yet.
+    /// Returns the anon ID of the request.
     ///
     /// # Errors
     /// `invalid_anon_id`.
-    pub(super) fn visitor(&self, agent: UserAgentInfo) -> Result<Visitor<'a>, Problem<'a>> {
+    pub(super) fn anon_id(&self) -> Result<Option<&'a str>, Problem<'a>> {
+        anon_id(&self.params, self.request, self.site())
+    }
+
+    /// Returns the visitor as the request describes it. Its profile is not looked up yet.
+    pub(super) fn visitor(&self, anon_id: Option<&'a str>, agent: UserAgentInfo) -> Visitor<'a> {
         let fields = &self.request.headers;
         let language = || fields.accept_language.and_then(negotiate::preferred_language);
         let country = self.params.get(Param::Country).map(str::as_bytes).or(fields.country);
-        Ok(Visitor {
-            anon_id: anon_id(&self.params, self.request, self.site())?,
+        Visitor {
+            anon_id,
             profile: None,
             agent,
             locale: self.params.get(Param::Locale).or_else(language),
@@ -135,7 +140,7 @@ impl<'a> RequestContext<'a> {
             url: self.params.get(Param::Url).map(str::as_bytes).or(fields.referer),
             referrer: self.params.get(Param::Referrer),
             now_ms: clock::now_ms(),
-        })
+        }
     }
 
     /// Returns the User-Agent of the visitor, and not that of a server that calls on the visitor's behalf.

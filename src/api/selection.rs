@@ -72,7 +72,7 @@ fn with_visitor<'a, R>(
 ) -> Result<R, Problem<'a>> {
     let Scratch { user_agent_parser, user_agent_cache, decision_buffers, profiles, .. } = scratch;
     let agent = context.user_agent().map(|agent| user_agent_cache.get_or_parse(user_agent_parser, agent));
-    let visitor = context.visitor(agent.unwrap_or_default())?;
+    let visitor = context.visitor(context.anon_id()?, agent.unwrap_or_default());
     // A crawler gets the baseline, also with the ID of a visitor.
     let profile_of = visitor.anon_id.filter(|_| !visitor.agent.is_crawler).zip(profiles.as_mut());
     Ok(match profile_of {
