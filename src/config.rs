@@ -16,9 +16,9 @@ use clap::{Args, ValueEnum};
 use ipnet::IpNet;
 
 use crate::limits::{
-    BUSY_POLL_US_MAX, CHECKPOINT_LOG_BYTES_DEFAULT, CONNECTIONS_MEMORY_BYTES_DEFAULT,
-    CONNECTIONS_MEMORY_BYTES_MIN, PROFILES_MEMORY_BYTES_DEFAULT, SEGMENT_BYTES_DEFAULT,
-    SNAPSHOTS_MEMORY_BYTES_DEFAULT, WORKERS_MAX,
+    ADMIN_CONNECTIONS_DEFAULT, BODIES_MEMORY_BYTES_DEFAULT, BODIES_MEMORY_BYTES_MIN, BUSY_POLL_US_MAX,
+    CHECKPOINT_LOG_BYTES_DEFAULT, CONNECTIONS_MEMORY_BYTES_DEFAULT, CONNECTIONS_MEMORY_BYTES_MIN,
+    PROFILES_MEMORY_BYTES_DEFAULT, SEGMENT_BYTES_DEFAULT, SNAPSHOTS_MEMORY_BYTES_DEFAULT, WORKERS_MAX,
 };
 
 /// The snapshots directory if none is set.
@@ -109,8 +109,8 @@ pub struct Timeouts {
     /// Timeout for a request head to arrive, in milliseconds. A slower one gets 408.
     #[arg(long = "timeout-head-ms", value_name = "MS", help_heading = LIMITS, default_value = "10000", value_parser = timeout_parser())]
     pub head: Duration,
-    /// Time, in milliseconds, after which a request body must have arrived at 1 KB/s on average. A slower one
-    /// gets 408.
+    /// Time, in milliseconds, over which the rate of a request body is measured. A body that arrives at less
+    /// than 1 KB/s in the last such time gets 408.
     #[arg(long = "timeout-body-ms", value_name = "MS", help_heading = LIMITS, default_value = "10000", value_parser = timeout_parser())]
     pub body: Duration,
     /// Timeout for a connection without a request, in milliseconds. Then it is closed.
@@ -136,8 +136,12 @@ pub(crate) struct ConnectionLimits {
     pub timeouts: Timeouts,
     /// Open connections, over all threads that serve the same address.
     pub max: usize,
-    /// Bytes of this thread for request bodies being received and responses not yet sent.
+    /// Whether a connection over `max` closes the one that has waited longest for its client.
+    pub closes_waiting: bool,
+    /// Bytes of this thread for responses not yet sent.
     pub memory_bytes_max: usize,
+    /// Bytes of this thread for request bodies being received.
+    pub body_memory_bytes_max: usize,
     /// Whether each response is written to the access log.
     pub access_log: bool,
 }
@@ -219,10 +223,18 @@ pub struct Config {
     /// the descriptor limit allows, at most 65536].
     #[arg(long, value_name = "N", help_heading = LIMITS, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     pub connections: Option<usize>,
-    /// Memory limit for request bodies being received and responses not yet sent, over all connections (at
-    /// least 4 MiB per worker), in bytes or with a unit. Requests beyond it get 503.
+    /// Open connections of the admin address. A connection beyond the limit closes the one that has been idle
+    /// longest. With a low descriptor limit there are fewer.
+    #[arg(long, value_name = "N", help_heading = LIMITS, default_value_t = ADMIN_CONNECTIONS_DEFAULT, value_parser = RangedU64ValueParser::<usize>::new().range(1..=65_536))]
+    pub admin_connections: usize,
+    /// Memory limit for responses not yet sent, over all connections (at least 4 MiB per worker), in bytes or
+    /// with a unit. Requests beyond it get 503.
     #[arg(long, value_name = "SIZE", help_heading = LIMITS, default_value_t = ByteSize(CONNECTIONS_MEMORY_BYTES_DEFAULT as u64), value_parser = size_parser(0..=1 << 44))]
     pub connections_memory: ByteSize,
+    /// Memory limit for request bodies being received, over all connections (at least 1 MiB per worker), in
+    /// bytes or with a unit. Beyond it the slowest body gets 408.
+    #[arg(long, value_name = "SIZE", help_heading = LIMITS, default_value_t = ByteSize(BODIES_MEMORY_BYTES_DEFAULT as u64), value_parser = size_parser(0..=1 << 44))]
+    pub bodies_memory: ByteSize,
     /// A proxy or network whose X-Forwarded-For is trusted, such as 10.0.0.0/8. Separate several by commas.
     #[arg(long, value_name = "CIDR", help_heading = ADDRESSES, value_delimiter = ',', value_parser = parse_network)]
     pub trusted_proxy: Vec<IpNet>,
@@ -260,6 +272,12 @@ impl Config {
     /// least [`CONNECTIONS_MEMORY_BYTES_MIN`].
     pub fn memory_bytes_per_worker(&self, workers: usize) -> usize {
         (self.connections_memory.0 as usize / workers).max(CONNECTIONS_MEMORY_BYTES_MIN)
+    }
+
+    /// Returns the share of one of `workers` workers in `bodies_memory`, in bytes: an equal part, but at least
+    /// [`BODIES_MEMORY_BYTES_MIN`].
+    pub fn body_memory_bytes_per_worker(&self, workers: usize) -> usize {
+        (self.bodies_memory.0 as usize / workers).max(BODIES_MEMORY_BYTES_MIN)
     }
 }
 

@@ -299,5 +299,5 @@ pub mod visitors {
     }
 }
 pub mod worker {
-    pub use crate::worker::{BusyPoll, ENDPOINT_COUNTERS, Lifecycle, Service};
+    pub use crate::worker::{BusyPoll, ENDPOINT_COUNTERS, Lifecycle, ReceiveRate, Service};
 }

@@ -8,7 +8,8 @@
 use super::chunked::{ChunkedDecoder, DecodeStatus};
 use super::request::{BodyFraming, Request};
 use crate::limits::{
-    BODY_BYTES_MAX, CHUNK_LINE_BYTES_MAX, HEAD_BYTES_MAX, READ_BUFFER_BYTES, TRAILER_BYTES_MAX,
+    BODY_BUFFER_STEP_BYTES, BODY_BYTES_MAX, CHUNK_LINE_BYTES_MAX, HEAD_BYTES_MAX, READ_BUFFER_BYTES,
+    TRAILER_BYTES_MAX,
 };
 use crate::problem::Problem;
 
@@ -18,6 +19,8 @@ pub struct ReadBuffer {
     buffer: Vec<u8>,
     /// The offset of the next request.
     start: usize,
+    /// Number of bodies so far that were not complete at first.
+    bodies: u64,
     /// The body of that request, if its head is complete and the body was not complete at first.
     body: Option<BodyProgress>,
 }
@@ -42,7 +45,7 @@ enum BodyState {
 impl ReadBuffer {
     /// Creates an empty buffer.
     pub fn new() -> Self {
-        Self { buffer: Vec::with_capacity(READ_BUFFER_BYTES), start: 0, body: None }
+        Self { buffer: Vec::with_capacity(READ_BUFFER_BYTES), start: 0, bodies: 0, body: None }
     }
 
     /// Returns the bytes that are not yet answered.
@@ -90,12 +93,14 @@ impl ReadBuffer {
             BodyFraming::Length(length) => BodyState::Length(length),
             BodyFraming::Chunked => BodyState::Chunked(ChunkedDecoder::new()),
         };
+        self.bodies += 1;
         self.body = Some(BodyProgress { head_bytes, state: framing });
     }
 
-    /// Returns whether a body is being received.
-    pub fn is_reading_body(&self) -> bool {
-        self.body.is_some()
+    /// Returns the number of the body that is being received, counted on this connection. Returns `None` if
+    /// none is.
+    pub fn body_number(&self) -> Option<u64> {
+        self.body.as_ref().map(|_| self.bodies)
     }
 
     /// Advances past a request that was answered.
@@ -109,6 +114,12 @@ impl ReadBuffer {
         self.buffer.clear();
         self.start = 0;
         self.body = None;
+    }
+
+    /// Discards all received bytes and frees their memory. The next read allocates a small buffer.
+    pub fn release(&mut self) {
+        self.clear();
+        self.buffer = Vec::new();
     }
 
     /// Takes the buffer out, with free space after its content, for a read. The caller puts it back after the
@@ -126,14 +137,15 @@ impl ReadBuffer {
     /// Returns the buffer capacity that the next read needs, in bytes.
     ///
     /// A head that does not fit the small buffer gets one that fits any head, until it is answered. For a
-    /// body the buffer doubles as bytes arrive, so a client that only announces a large body costs no more
-    /// than one that sends a head.
+    /// body the buffer grows in steps as bytes arrive, so a client that only announces a large body costs no
+    /// more than one that sends a head.
     pub fn capacity_wanted(&self) -> usize {
         let (held, capacity) = (self.pending().len(), self.buffer.capacity());
-        match held {
-            0 => READ_BUFFER_BYTES,
-            _ if held < capacity => capacity,
-            _ => (2 * held).min(self.capacity_max()).max(HEAD_BYTES_MAX),
+        match &self.body {
+            None if held < READ_BUFFER_BYTES => READ_BUFFER_BYTES,
+            None => HEAD_BYTES_MAX,
+            Some(_) if held < capacity => capacity.max(READ_BUFFER_BYTES),
+            Some(body) => (held + BODY_BUFFER_STEP_BYTES).min(body.capacity_max()).max(READ_BUFFER_BYTES),
         }
     }
 
@@ -147,16 +159,15 @@ impl ReadBuffer {
             self.buffer.reserve_exact(wanted - self.buffer.len());
         }
     }
+}
 
-    /// Returns the largest capacity that the first request can need, as far as is known.
+impl BodyProgress {
+    /// Returns the largest capacity that the request can need.
     fn capacity_max(&self) -> usize {
-        match &self.body {
-            None => HEAD_BYTES_MAX,
-            Some(BodyProgress { head_bytes, state: BodyState::Length(length) }) => head_bytes + length,
+        match self.state {
+            BodyState::Length(bytes) => self.head_bytes + bytes,
             // In addition to the content: one incomplete line or trailer section.
-            Some(BodyProgress { head_bytes, .. }) => {
-                head_bytes + BODY_BYTES_MAX + CHUNK_LINE_BYTES_MAX.max(TRAILER_BYTES_MAX) + 2
-            }
+            _ => self.head_bytes + BODY_BYTES_MAX + CHUNK_LINE_BYTES_MAX.max(TRAILER_BYTES_MAX) + 2,
         }
     }
 }

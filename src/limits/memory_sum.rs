@@ -4,9 +4,10 @@
 //! memory for sockets and rings is not part of it.
 
 use crate::limits::{
-    ADMIN_CONNECTIONS_MAX, BATCH_BYTES_MAX, CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS, CHECKPOINT_RUN_BYTES,
-    CHECKPOINT_RUNS, CONNECTION_BYTES, CONNECTIONS_MEMORY_BYTES_MIN, DEDUP_IDS_MAX, FOOTER_BYTES_MAX,
-    OUTPUT_POOL_BYTES_MAX, QUEUE_BYTES_MAX, RATE_LIMIT_BUCKETS_MAX, UNSYNCED_BYTES_MAX, VERSIONS_BYTES_MAX,
+    BATCH_BYTES_MAX, BODIES_MEMORY_BYTES_MIN, CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS,
+    CHECKPOINT_RUN_BYTES, CHECKPOINT_RUNS, CONNECTION_BYTES, CONNECTIONS_MEMORY_BYTES_MIN, DEDUP_IDS_MAX,
+    FOOTER_BYTES_MAX, OUTPUT_POOL_BYTES_MAX, QUEUE_BYTES_MAX, RATE_LIMIT_BUCKETS_MAX, UNSYNCED_BYTES_MAX,
+    VERSIONS_BYTES_MAX,
 };
 
 /// One holder of memory and its limit.
@@ -49,6 +50,8 @@ pub(crate) struct MemoryParams {
     pub workers: usize,
     /// Open connections of the public address.
     pub connections_max: usize,
+    /// Open connections of the admin address.
+    pub admin_connections_max: usize,
     /// Memory budgets of all workers for request bodies and unsent responses.
     pub budgets_bytes: usize,
     /// Rate limits that are set, 0 to 2.
@@ -66,7 +69,8 @@ pub(crate) fn terms(params: &MemoryParams) -> Vec<Term> {
     let workers = params.workers as u64;
     // The admin address has one serving thread in addition to the workers.
     let serving = workers + 1;
-    let connections = params.connections_max + ADMIN_CONNECTIONS_MAX;
+    let connections = params.connections_max + params.admin_connections_max;
+    let admin_budgets = CONNECTIONS_MEMORY_BYTES_MIN + BODIES_MEMORY_BYTES_MIN;
     let term = |holder, bytes| Term { holder, bytes };
     let mut terms = vec![
         // Sealed copies of snapshots and the tables of their regular expressions. Beyond it a snapshot is
@@ -77,7 +81,7 @@ pub(crate) fn terms(params: &MemoryParams) -> Vec<Term> {
         // Idle connections with their read buffers.
         term("connections", (connections * CONNECTION_BYTES) as u64),
         // Request bodies being received, records waiting for the log, and responses not yet sent.
-        term("transfers", (params.budgets_bytes + CONNECTIONS_MEMORY_BYTES_MIN) as u64),
+        term("transfers", (params.budgets_bytes + admin_budgets) as u64),
         // Profiles, their index in the table, and replaced entries that are still being read or copied.
         term("visitors", params.table_bytes),
         // A run of a checkpoint while it is sorted, the index of its entries, and the entries on their way to

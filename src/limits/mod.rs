@@ -3,7 +3,11 @@
 //! Values are in bytes unless the name ends in another unit or counts things. Assertions at the end of the
 //! file check the relations between limits.
 
+mod connections;
 pub(crate) mod memory_sum;
+
+pub use connections::READ_BUFFER_BYTES;
+pub(crate) use connections::*;
 
 /// Size of a request's head, from the method to the empty line. nginx and Apache allow about as much. A
 /// larger head gets 431.
@@ -20,42 +24,6 @@ pub const BODY_BYTES_MAX: usize = 512 * 1024;
 pub const CHUNK_LINE_BYTES_MAX: usize = 256;
 /// Size of the trailer section of a chunked body. We discard the trailers. A larger section gets 400.
 pub const TRAILER_BYTES_MAX: usize = 4 * 1024;
-/// Default number of connections on the public address, if the limit on file descriptors allows it. At
-/// `CONNECTION_BYTES` each they take half a GiB.
-pub(crate) const CONNECTIONS_MAX_DEFAULT: usize = 65_536;
-/// Number of connections on the admin address. Its clients are scrapers, load balancers and a few people.
-pub(crate) const ADMIN_CONNECTIONS_MAX: usize = 8;
-/// Number of rejected connections (too many) that one worker keeps open until the client has read the
-/// response. Further rejected connections get the response and are closed at once.
-pub(crate) const LINGERING_REJECTIONS_MAX: usize = 2;
-/// Memory of an idle connection: its read buffer, its task and its timeout entry. We measured about 5 KiB.
-pub(crate) const CONNECTION_BYTES: usize = 8 * 1024;
-/// Default memory limit of all connections together for request bodies being received and responses not yet
-/// sent. It holds 400 of the largest responses, or 1,000 clients that request much and read nothing. Requests
-/// beyond it get 503.
-pub(crate) const CONNECTIONS_MEMORY_BYTES_DEFAULT: usize = 512 * 1024 * 1024;
-/// Smallest useful memory limit of one worker: one response and one body of the largest size.
-pub(crate) const CONNECTIONS_MEMORY_BYTES_MIN: usize = 4 * 1024 * 1024;
-/// Size of a connection's read buffer. Nearly every head fits. A larger head moves to a pooled buffer.
-pub const READ_BUFFER_BYTES: usize = 4 * 1024;
-/// Lowest transfer rate of a request body, in bytes per second, after the grace period. A slower client would
-/// occupy a buffer for nothing.
-pub(crate) const BODY_BYTES_PER_S_MIN: u64 = 1024;
-/// Bytes of responses to pipelined requests that are sent together. At this size the worker sends before it
-/// handles the next request, so that a client that pipelines without reading costs one such buffer and one
-/// body.
-pub(crate) const FLUSH_BYTES: usize = 256 * 1024;
-/// Bytes of output buffers that a worker keeps for its next responses: 32 of the largest, or many buffers of
-/// the usual size for connections that are busy at the same time. Buffers beyond it are freed.
-pub(crate) const OUTPUT_POOL_BYTES_MAX: usize = 32 * OUTPUT_BUFFER_BYTES_MAX;
-/// Largest output of one send: the largest body, its head, and the pipelined responses before it. The largest
-/// body is a page of routes, which ends after the route that exceeds its limit. A larger output buffer is
-/// freed, not pooled.
-pub(crate) const OUTPUT_BUFFER_BYTES_MAX: usize = FLUSH_BYTES
-    + ROUTES_PAGE_BYTES_MAX
-    + COMBINATIONS_LISTED_MAX * CANONICAL_BYTES_MAX
-    + ROUTE_BYTES_MAX
-    + HEAD_BYTES_MAX;
 /// Number of `X-Forwarded-For` header fields of one request that are parsed. The last ones count. Most
 /// proxies append to the existing field, so this allows four proxies in a row that each add a field of their
 /// own.

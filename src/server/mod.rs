@@ -38,7 +38,8 @@ use crate::config::{Config, ConnectionLimits, DriverChoice};
 use crate::http::request::Surface;
 use crate::limits::memory_sum::{self, MemoryParams, Term};
 use crate::limits::{
-    ADMIN_CONNECTIONS_MAX, CONNECTIONS_MAX_DEFAULT, CONNECTIONS_MEMORY_BYTES_MIN, LINGERING_REJECTIONS_MAX,
+    ADMIN_CONNECTIONS_MIN, BODIES_MEMORY_BYTES_MIN, CONNECTIONS_MAX_DEFAULT, CONNECTIONS_MEMORY_BYTES_MIN,
+    LINGERING_REJECTIONS_MAX,
 };
 use crate::metrics::{JobCounters, Totals};
 use crate::resolve::user_agent::UserAgentParser;
@@ -59,6 +60,9 @@ const DESCRIPTORS_RESERVED: usize = 10;
 /// File descriptors of a serving thread: two for its listener, its io_uring, its waker, two ends of a wakeup
 /// channel, and one in reserve.
 const DESCRIPTORS_PER_THREAD: usize = 7;
+
+/// Divisor of the descriptor limit: the admin address uses at most one of as many descriptors.
+const ADMIN_DESCRIPTORS_DIVISOR: usize = 8;
 
 /// Number of connections below which the server logs a warning at startup that file descriptors are scarce.
 const CONNECTIONS_WARN_BELOW: usize = 1_000;
@@ -214,7 +218,9 @@ fn server_metrics(
     let memory = memory_sum::terms(&MemoryParams {
         workers,
         connections_max: connections.1,
-        budgets_bytes: workers * config.memory_bytes_per_worker(workers),
+        admin_connections_max: admin_connections_max(config),
+        budgets_bytes: workers
+            * (config.memory_bytes_per_worker(workers) + config.body_memory_bytes_per_worker(workers)),
         rate_limits: rate_limits.into_iter().flatten().count(),
         snapshots_bytes: config.snapshots_memory.0,
         profiles_bytes: config.profiles_memory.0,
@@ -270,15 +276,30 @@ fn connection_limits(config: &Config, max: usize, workers: usize) -> ConnectionL
     ConnectionLimits {
         timeouts: config.timeouts,
         max,
+        closes_waiting: false,
         memory_bytes_max: config.memory_bytes_per_worker(workers),
+        body_memory_bytes_max: config.body_memory_bytes_per_worker(workers),
         access_log: config.access_log,
     }
 }
 
 /// Returns the connection limits of the admin address.
 fn admin_connection_limits(config: &Config) -> ConnectionLimits {
-    let (max, memory_bytes_max) = (ADMIN_CONNECTIONS_MAX, CONNECTIONS_MEMORY_BYTES_MIN);
-    ConnectionLimits { timeouts: config.timeouts, max, memory_bytes_max, access_log: false }
+    ConnectionLimits {
+        timeouts: config.timeouts,
+        max: admin_connections_max(config),
+        closes_waiting: true,
+        memory_bytes_max: CONNECTIONS_MEMORY_BYTES_MIN,
+        body_memory_bytes_max: BODIES_MEMORY_BYTES_MIN,
+        access_log: false,
+    }
+}
+
+/// Returns the limit of open connections of the admin address: the setting, but at most a part of the
+/// descriptors.
+fn admin_connections_max(config: &Config) -> usize {
+    let limit = usize::try_from(storage::raise_descriptor_limit()).unwrap_or(usize::MAX);
+    config.admin_connections.min((limit / ADMIN_DESCRIPTORS_DIVISOR).max(ADMIN_CONNECTIONS_MIN))
 }
 
 /// Returns the limit of open public connections: the setting, reduced to the free descriptors.
@@ -289,7 +310,7 @@ fn connections_max(config: &Config, workers: usize) -> Result<usize, BootError> 
     // The descriptors of the admin thread are open already.
     let threads = workers * DESCRIPTORS_PER_THREAD + (workers + 1) * LINGERING_REJECTIONS_MAX;
     let events = config.events_listen.map_or(0, |_| 2 * workers);
-    let taken = (open + events + threads + ADMIN_CONNECTIONS_MAX + DESCRIPTORS_RESERVED) as u64;
+    let taken = (open + events + threads + admin_connections_max(config) + DESCRIPTORS_RESERVED) as u64;
     let room = limit.saturating_sub(taken).min(usize::MAX as u64) as usize;
     if room == 0 {
         return Err(BootError::Descriptors { limit });

@@ -4,174 +4,29 @@
 //! send, in order, unless the output reaches `FLUSH_BYTES` or a response is pending. An idle connection keeps
 //! its read buffer. Output buffers belong to the worker.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::io::ErrorKind;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::task::Waker;
 
 use monoio::buf::{IoBuf, IoBufMut, SliceMut};
-use monoio::io::{AsyncReadRent, AsyncWriteRent, AsyncWriteRentExt};
+use monoio::io::{AsyncReadRent, AsyncWriteRent};
 use monoio::net::TcpStream;
 
-use super::busy_poll::BusyPoller;
-use super::memory::{MemoryBudget, Reservation};
+use super::Service;
+use super::bodies::BodyGuard;
+use super::memory::Reservation;
 use super::pending::PendingResponse;
-use super::shutdown::Lifecycle;
-use super::timeouts::{Phase, TimeoutGuard, TimeoutSweeper};
-use super::{ENDPOINT_COUNTERS, Service, access_log};
-use crate::api::{Outcome, Poll};
+use super::rejection::{MEMORY_LIMIT_REACHED, drain, end_unread, reject_input};
+use super::state::WorkerState;
+use super::timeouts::{Phase, TimeoutGuard};
 use crate::clock;
-use crate::config::ConnectionLimits;
 use crate::http::input::ReadBuffer;
-use crate::http::request::{self, BufferedRequest, ParseOutcome, Request, RequestMeta};
-use crate::limits::{
-    BODY_BYTES_MAX, FLUSH_BYTES, LINGERING_REJECTIONS_MAX, OUTPUT_BUFFER_BYTES_MAX, OUTPUT_POOL_BYTES_MAX,
-    READ_BUFFER_BYTES,
-};
-use crate::metrics::{ConnectionEvent, Counters, Totals, status_class};
-use crate::problem::{self, Problem};
-
-/// The state that all connections of a worker share.
-pub(super) struct WorkerState<S> {
-    pub(super) service: RefCell<S>,
-    pub(super) connections: ConnectionLimits,
-    pub(super) timeout_sweeper: Rc<TimeoutSweeper>,
-    pub(super) memory: Rc<MemoryBudget>,
-    pub(super) lifecycle: Lifecycle,
-    pub(super) busy_poller: Rc<BusyPoller>,
-    /// Wakers of the pending responses, by token.
-    pub(super) wakers: RefCell<Vec<Option<Waker>>>,
-    /// Waker of the task that flushes queued events to the log writer.
-    pub(super) flush_waker: RefCell<Option<Waker>>,
-    /// Number of rejected connections whose 503 is sent and that still linger.
-    rejecting: Cell<usize>,
-    counters: RefCell<Counters>,
-    totals: Totals,
-    output_pool: RefCell<OutputPool>,
-}
-
-/// A pool of output buffers.
-#[derive(Default)]
-struct OutputPool {
-    buffers: Vec<Vec<u8>>,
-    /// Total capacity of the pooled buffers.
-    pooled_bytes: usize,
-}
-
-impl<S: Service> WorkerState<S> {
-    pub(super) fn new(
-        service: S,
-        connections: ConnectionLimits,
-        deadlines: TimeoutSweeper,
-        totals: Totals,
-        lifecycle: Lifecycle,
-        spinning: BusyPoller,
-    ) -> Self {
-        Self {
-            service: RefCell::new(service),
-            connections,
-            timeout_sweeper: Rc::new(deadlines),
-            memory: MemoryBudget::new(connections.memory_bytes_max),
-            lifecycle,
-            busy_poller: Rc::new(spinning),
-            wakers: RefCell::default(),
-            flush_waker: RefCell::default(),
-            rejecting: Cell::new(0),
-            counters: RefCell::new(Counters::new(ENDPOINT_COUNTERS)),
-            totals,
-            output_pool: RefCell::default(),
-        }
-    }
-
-    /// Runs the periodic work of the worker, once a second.
-    pub(super) fn tick(&self) {
-        self.service.borrow_mut().tick();
-        self.totals.drain_from(&mut self.counters.borrow_mut());
-    }
-
-    pub(super) fn count_event(&self, event: ConnectionEvent) {
-        self.counters.borrow_mut().record_connection_event(event);
-    }
-
-    /// Appends the problem of input that is not a valid request, or of a request that cannot be accepted.
-    pub(super) fn reject(&self, problem: &Problem<'_>, meta: &RequestMeta, output: &mut Vec<u8>) {
-        let begin = output.len();
-        self.service.borrow_mut().reject(problem, output);
-        self.record_response(
-            Outcome { endpoint: None, problem: Some(problem.kind) },
-            None,
-            meta,
-            &output[begin..],
-        );
-    }
-
-    /// Handles a request. Returns the token if the response is pending.
-    fn handle(&self, request: &Request<'_>, meta: &RequestMeta, output: &mut Vec<u8>) -> Option<usize> {
-        let begin = output.len();
-        let progress = self.service.borrow_mut().handle(request, meta, output);
-        match progress {
-            Poll::Ready(answered) => {
-                self.record_response(answered, Some(request), meta, &output[begin..]);
-                None
-            }
-            Poll::Pending(token) => Some(token),
-        }
-    }
-
-    fn finish_pending(
-        &self,
-        token: usize,
-        buffered: &BufferedRequest<'_>,
-        meta: &RequestMeta,
-        output: &mut Vec<u8>,
-    ) {
-        let begin = output.len();
-        let answered = self.service.borrow_mut().finish(token, buffered, meta, output);
-        let logged = self.connections.access_log.then(|| buffered.request()).flatten();
-        self.record_response(answered, logged.as_ref(), meta, &output[begin..]);
-    }
-
-    fn record_response(
-        &self,
-        answered: Outcome,
-        request: Option<&Request<'_>>,
-        meta: &RequestMeta,
-        answer: &[u8],
-    ) {
-        let took = clock::instant().duration_since(meta.received_at);
-        let endpoint = answered.endpoint.map_or(ENDPOINT_COUNTERS - 1, |endpoint| endpoint.index());
-        let mut counters = self.counters.borrow_mut();
-        counters.record_response(endpoint, status_class(answer), took, answer.len());
-        if let Some(kind) = answered.problem {
-            counters.record_problem(kind);
-        }
-        if self.connections.access_log {
-            access_log::log_response(request, answered.endpoint, answer, took);
-        }
-    }
-
-    fn take_output(&self) -> Vec<u8> {
-        let mut outputs = self.output_pool.borrow_mut();
-        let output = outputs.buffers.pop().unwrap_or_default();
-        outputs.pooled_bytes -= output.capacity();
-        output
-    }
-
-    fn recycle_output(&self, mut output: Vec<u8>) {
-        let (mut outputs, bytes) = (self.output_pool.borrow_mut(), output.capacity());
-        // A buffer without capacity would count as 0 bytes, so the pool would have no bound.
-        if bytes > 0
-            && bytes <= OUTPUT_BUFFER_BYTES_MAX
-            && outputs.pooled_bytes + bytes <= OUTPUT_POOL_BYTES_MAX
-        {
-            output.clear();
-            outputs.pooled_bytes += bytes;
-            outputs.buffers.push(output);
-        }
-    }
-}
+use crate::http::request::{self, BufferedRequest, ParseOutcome, RequestMeta};
+use crate::limits::{FLUSH_BYTES, OUTPUT_BUFFER_BYTES_MAX, READ_BUFFER_BYTES};
+use crate::metrics::ConnectionEvent;
+use crate::problem::Problem;
 
 /// The next step of a connection, after the responses in the output are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,8 +59,8 @@ pub(super) async fn serve<S: Service>(mut stream: TcpStream, from: RequestMeta, 
     // Declared after the stream and therefore dropped first: the descriptor is still open then.
     let watched = shared.timeout_sweeper.watch(stream.as_raw_fd());
     let mut input = ReadBuffer::new();
-    let mut holding = shared.memory.reserve(0);
-    run(&mut stream, from, &mut input, &mut holding, &watched, &shared).await;
+    let mut memory = InputMemory::new(shared.memory.reserve(0));
+    run(&mut stream, from, &mut input, &mut memory, &watched, &shared).await;
     // Only write timeouts are counted here. An idle timeout is a normal close, and timeouts that got a 408
     // are counted with it.
     if watched.expired_phase() == Some(Phase::Write) {
@@ -217,20 +72,21 @@ async fn run<S: Service>(
     stream: &mut TcpStream,
     from: RequestMeta,
     input: &mut ReadBuffer,
-    holding: &mut Reservation,
+    memory: &mut InputMemory,
     watched: &TimeoutGuard,
     shared: &WorkerState<S>,
 ) {
     loop {
         watched.enter(read_phase(input));
-        let room = input.capacity_wanted() - READ_BUFFER_BYTES;
-        holding.resize(0);
-        if room > 0 && !shared.memory.has_room(room) {
-            return reject_for_memory(stream, from, input, watched, shared).await;
+        if let Err(problem) = memory.reserve(input, stream.as_raw_fd(), shared) {
+            return reject_input(stream, from, (input, memory), &problem, watched, shared).await;
         }
-        holding.resize(room);
-        if !read(input, stream, watched).await {
-            return reject_timed_out(stream, from, watched, shared).await;
+        memory.start_read();
+        let filled = input.pending().len();
+        let is_open = read(input, stream).await;
+        memory.finish_read(input.pending().len() - filled);
+        if !is_open {
+            return end_unread(stream, from, (input, memory), watched, shared).await;
         }
         shared.busy_poller.on_activity();
         let mut meta = RequestMeta { received_at: clock::instant(), ..from };
@@ -268,82 +124,70 @@ async fn run<S: Service>(
     }
 }
 
+/// The memory of a connection's read buffer beyond its first `READ_BUFFER_BYTES`.
+pub(super) struct InputMemory {
+    head: Reservation,
+    /// The body that is being received, with its number on the connection.
+    body: Option<(BodyGuard, u64)>,
+}
+
+impl InputMemory {
+    fn new(head: Reservation) -> Self {
+        Self { head, body: None }
+    }
+
+    /// Reserves the memory that the next read needs.
+    ///
+    /// # Errors
+    /// `overloaded`, or `timeout` for a body that was cut off.
+    fn reserve<S: Service>(
+        &mut self,
+        input: &ReadBuffer,
+        descriptor: RawFd,
+        shared: &WorkerState<S>,
+    ) -> Result<(), Problem<'static>> {
+        let bytes = input.capacity_wanted() - READ_BUFFER_BYTES;
+        let Some(number) = input.body_number() else {
+            self.body = None;
+            return self.head.try_resize(bytes).then_some(()).ok_or(MEMORY_LIMIT_REACHED);
+        };
+        self.head.resize(0);
+        self.body = self.body.take().filter(|(_, known)| *known == number);
+        let (body, _) = self.body.get_or_insert_with(|| (shared.bodies.track(descriptor), number));
+        body.reserve(bytes)
+    }
+
+    /// Frees the reserved memory. The caller has freed the buffer.
+    pub(super) fn release(&mut self) {
+        self.head.resize(0);
+        self.body = None;
+    }
+
+    fn start_read(&self) {
+        if let Some((body, _)) = &self.body {
+            body.start_read();
+        }
+    }
+
+    fn finish_read(&self, bytes: usize) {
+        if let Some((body, _)) = &self.body {
+            body.finish_read(bytes);
+        }
+    }
+
+    /// Returns the problem of a body that was cut off.
+    pub(super) fn body_problem(&self) -> Option<Problem<'static>> {
+        self.body.as_ref()?.0.problem()
+    }
+}
+
 /// Returns the phase of a connection that reads into this buffer.
 fn read_phase(input: &ReadBuffer) -> Phase {
     match input.pending() {
-        _ if input.is_reading_body() => Phase::Body,
+        _ if input.body_number().is_some() => Phase::Body,
         [] => Phase::Idle,
         _ => Phase::Head,
     }
-}
-
-/// Sends a 408 if the request took too long. Otherwise the client closed, or already has a response.
-async fn reject_timed_out<S: Service>(
-    stream: &mut TcpStream,
-    from: RequestMeta,
-    watched: &TimeoutGuard,
-    shared: &WorkerState<S>,
-) {
-    let sentence = match watched.expired_phase() {
-        Some(Phase::Head) => "The request head was not received within the time limit of --timeout-head-ms.",
-        Some(Phase::Body) => "The body was received at less than 1024 bytes per second.",
-        _ => return,
-    };
-    shared.count_event(ConnectionEvent::TimedOut);
-    send_problem(stream, from, &Problem::new(problem::TIMEOUT, sentence), watched, shared).await;
-}
-
-/// Sends a 503 to a client whose request does not fit the memory budget.
-async fn reject_for_memory<S: Service>(
-    stream: &mut TcpStream,
-    from: RequestMeta,
-    input: &mut ReadBuffer,
-    watched: &TimeoutGuard,
-    shared: &WorkerState<S>,
-) {
-    input.clear();
-    send_problem(stream, from, &MEMORY_LIMIT_REACHED, watched, shared).await;
-    drain(stream, input, watched).await;
-}
-
-const MEMORY_LIMIT_REACHED: Problem<'_> =
-    Problem::new(problem::OVERLOADED, "Connection memory limit reached; retry later.");
-
-/// Sends a problem as the last response of a connection.
-async fn send_problem<S: Service>(
-    stream: &mut TcpStream,
-    from: RequestMeta,
-    problem: &Problem<'_>,
-    watched: &TimeoutGuard,
-    shared: &WorkerState<S>,
-) {
-    // The problem nearly always fits the socket's send buffer. It does not if the client left earlier
-    // responses unread.
-    watched.enter(Phase::Write);
-    let mut output = shared.take_output();
-    shared.reject(problem, &RequestMeta { received_at: clock::instant(), ..from }, &mut output);
-    if let (Ok(_), output) = stream.write_all(output).await {
-        shared.recycle_output(output);
-    }
-}
-
-/// Sends a 503 on a connection over the limit, and waits until the client sends something or closes. Closing
-/// with unread bytes could destroy the response in transit. At most `LINGERING_REJECTIONS_MAX` connections
-/// wait at a time.
-pub(super) async fn reject_connection<S: Service>(
-    mut stream: TcpStream,
-    from: RequestMeta,
-    sentence: &'static str,
-    shared: Rc<WorkerState<S>>,
-) {
-    let watched = shared.timeout_sweeper.watch(stream.as_raw_fd());
-    send_problem(&mut stream, from, &Problem::new(problem::OVERLOADED, sentence), &watched, &shared).await;
-    watched.enter(Phase::Drain);
-    let others = shared.rejecting.replace(shared.rejecting.get() + 1);
-    if others < LINGERING_REJECTIONS_MAX && stream.shutdown().await.is_ok() {
-        read(&mut ReadBuffer::new(), &mut stream, &watched).await;
-    }
-    shared.rejecting.set(shared.rejecting.get() - 1);
 }
 
 /// Writes the whole output and returns the buffer. Returns `None` if the client is gone.
@@ -464,20 +308,8 @@ fn handle_requests<S: Service>(
     NextStep::Handle
 }
 
-async fn drain(stream: &mut TcpStream, input: &mut ReadBuffer, watched: &TimeoutGuard) {
-    watched.enter(Phase::Drain);
-    if stream.shutdown().await.is_err() {
-        return;
-    }
-    let mut drained = 0;
-    while drained < BODY_BYTES_MAX && read(input, stream, watched).await {
-        drained += input.pending().len();
-        input.clear();
-    }
-}
-
 /// Reads more bytes into the buffer. Returns false at the end of the stream or after an error.
-async fn read(input: &mut ReadBuffer, stream: &mut TcpStream, watched: &TimeoutGuard) -> bool {
+pub(super) async fn read(input: &mut ReadBuffer, stream: &mut TcpStream) -> bool {
     let mut buffer = input.take();
     loop {
         let filled = buffer.len();
@@ -488,7 +320,6 @@ async fn read(input: &mut ReadBuffer, stream: &mut TcpStream, watched: &TimeoutG
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             received => {
                 input.put_back(buffer);
-                received.as_ref().ok().inspect(|bytes| watched.add_received(**bytes));
                 return received.is_ok_and(|bytes| bytes > 0);
             }
         }

@@ -11,9 +11,11 @@ use monoio::net::TcpStream;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::Service;
-use super::connection::{self, WorkerState};
+use super::connection;
+use super::rejection::reject_connection;
 use super::runtime::Driver;
 use crate::clock;
+use super::state::WorkerState;
 use crate::http::request::{RequestMeta, Surface};
 use crate::metrics::ConnectionEvent;
 
@@ -162,9 +164,11 @@ fn on_accept<S: Service>(
     shared: &Rc<WorkerState<S>>,
 ) {
     let shared = Rc::clone(shared);
-    let open =
-        if has_descriptors { shared.lifecycle.try_open_connection(shared.connections.max) } else { None };
-    if let Some(open) = open {
+    let limits = &shared.connections;
+    // A connection that is being closed still counts until its task ends. It frees the place of this one.
+    let make_room = || limits.closes_waiting && shared.timeout_sweeper.close_longest_waiting();
+    let open = has_descriptors.then(|| shared.lifecycle.try_open_connection(limits.max, make_room));
+    if let Some(open) = open.flatten() {
         shared.count_event(ConnectionEvent::Accepted);
         monoio::spawn(async move {
             connection::serve(stream, from, shared).await;
@@ -176,7 +180,7 @@ fn on_accept<S: Service>(
             true => "Connection limit of the server reached (--connections); retry later.",
             false => "File descriptor limit of the server reached (ulimit -n); retry later.",
         };
-        monoio::spawn(connection::reject_connection(stream, from, sentence, shared));
+        monoio::spawn(reject_connection(stream, from, sentence, shared));
     }
 }
 

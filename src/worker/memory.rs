@@ -1,12 +1,14 @@
-//! Per-worker budget for request bodies, unacknowledged events and unsent responses.
+//! Memory budgets of a worker. One is for request bodies, the other for unacknowledged events and unsent
+//! responses.
 //!
-//! A connection's own read buffer is not counted. When the budget is exhausted, new work gets 503. Above half
-//! of it, slow readers get a shorter write timeout.
+//! A budget counts the capacity of buffers. A connection's own small read buffer is not counted. When the
+//! budget of responses is exhausted, new requests get 503. Above half of it, slow readers get a shorter write
+//! timeout.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// The memory budget of a worker.
+/// A memory budget of a worker.
 pub(super) struct MemoryBudget {
     used_bytes: Cell<usize>,
     limit_bytes: usize,
@@ -45,7 +47,22 @@ pub(super) struct Reservation {
 }
 
 impl Reservation {
-    /// Changes the size of the reservation to `bytes`.
+    /// Returns the size of the reservation.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Changes the size of the reservation to `bytes` if they fit, and returns whether they do. A smaller
+    /// reservation always fits.
+    pub(super) fn try_resize(&mut self, bytes: usize) -> bool {
+        let fits = bytes <= self.bytes || self.budget.has_room(bytes - self.bytes);
+        if fits {
+            self.resize(bytes);
+        }
+        fits
+    }
+
+    /// Changes the size of the reservation to `bytes`. It does not check the limit.
     pub(super) fn resize(&mut self, bytes: usize) {
         self.budget.used_bytes.set(self.budget.used_bytes.get() - self.bytes + bytes);
         self.bytes = bytes;

@@ -4,13 +4,17 @@
 //! handler. Workers share no state that is written while a request is handled.
 
 mod access_log;
+mod bodies;
 mod busy_poll;
 mod connection;
 mod listener;
 mod memory;
 mod pending;
+mod receive_rate;
+mod rejection;
 mod runtime;
 mod shutdown;
+mod state;
 mod timeouts;
 
 use std::net::TcpListener;
@@ -26,11 +30,13 @@ pub use busy_poll::BusyPoll;
 pub(crate) use listener::{
     BoundAddress, ReservedAddress, bind, bind_exclusive, reserve_address, stop_listening,
 };
+pub use receive_rate::ReceiveRate;
 pub(crate) use runtime::Driver;
 pub use shutdown::Lifecycle;
 
 use self::busy_poll::BusyPoller;
 use self::listener::WorkerListener;
+use self::state::WorkerState;
 use self::timeouts::TimeoutSweeper;
 use crate::api::{Endpoint, Handler, Outcome, Poll};
 use crate::config::ConnectionLimits;
@@ -198,8 +204,7 @@ pub(crate) fn spawn<S: Service, M: FnOnce() -> S + Send + 'static>(
             let period = (timeouts.shortest() / SWEEPS_PER_TIMEOUT).min(Duration::from_secs(1));
             let deadlines = TimeoutSweeper::new(timeouts);
             let spinning = BusyPoller::new(spin);
-            let shared =
-                connection::WorkerState::new(service(), connections, deadlines, totals, stopping, spinning);
+            let shared = WorkerState::new(service(), connections, deadlines, totals, stopping, spinning);
             serve(listening, wakeup, kernel, Rc::new(shared), period)
         });
     })?;
@@ -210,7 +215,7 @@ async fn serve<S: Service>(
     listening: Vec<WorkerListener>,
     wakeup: Option<UnixStream>,
     kernel: Driver,
-    shared: Rc<connection::WorkerState<S>>,
+    shared: Rc<WorkerState<S>>,
     period: Duration,
 ) {
     monoio::spawn(tick(Rc::clone(&shared)));
@@ -226,7 +231,7 @@ async fn serve<S: Service>(
     Rc::clone(&shared.busy_poller).keep_awake().await
 }
 
-async fn tick<S: Service>(shared: Rc<connection::WorkerState<S>>) {
+async fn tick<S: Service>(shared: Rc<WorkerState<S>>) {
     loop {
         monoio::time::sleep(Duration::from_secs(1)).await;
         shared.tick();
@@ -234,10 +239,11 @@ async fn tick<S: Service>(shared: Rc<connection::WorkerState<S>>) {
 }
 
 /// Sweeps the timeouts periodically: one timer for all connections, and none for a single read.
-async fn sweep<S: Service>(shared: Rc<connection::WorkerState<S>>, period: Duration) {
+async fn sweep<S: Service>(shared: Rc<WorkerState<S>>, period: Duration) {
     loop {
         monoio::time::sleep(period).await;
         shared.timeout_sweeper.sweep(shared.lifecycle.is_draining(), shared.memory.is_under_pressure());
+        shared.bodies.sweep();
     }
 }
 

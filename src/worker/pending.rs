@@ -13,9 +13,9 @@ use std::task::{Context, Poll};
 use monoio::io::AsyncReadRent;
 
 use super::Service;
-use super::connection::WorkerState;
 use super::memory::Reservation;
 use super::runtime::Driver;
+use super::state::WorkerState;
 
 /// A pending response, as a future. If it is dropped unfinished, it cancels the request in the service.
 pub(super) struct PendingResponse<'s, S: Service> {

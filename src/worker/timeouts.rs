@@ -16,7 +16,6 @@ use nix::sys::socket::{Shutdown, shutdown};
 
 use crate::clock;
 use crate::config::Timeouts;
-use crate::limits::BODY_BYTES_PER_S_MIN;
 
 /// Divisor of the write timeout for a stalled write while memory is under pressure.
 const PRESSURE_DIVISOR: u64 = 10;
@@ -27,19 +26,21 @@ pub(super) struct TimeoutSweeper {
     epoch: Instant,
     /// The timers of the open connections. Each timer stores its own index.
     timers: RefCell<Vec<Rc<ConnectionTimer>>>,
+    /// Number of connections so far.
+    watched: Cell<u64>,
 }
 
 /// The timer of one connection: its phase, and the start of that phase.
 pub(super) struct ConnectionTimer {
     descriptor: RawFd,
+    /// The number of the connection, in the order of acceptance.
+    number: u64,
     /// The index of this timer in the sweeper.
     index: Cell<usize>,
     phase: Cell<Phase>,
     progress_at_ms: Cell<Option<u64>>,
     /// When the phase was entered, as seen by a sweep. Progress does not reset it.
     entered_at_ms: Cell<Option<u64>>,
-    /// Bytes received in this phase. Only the body phase uses them.
-    received_bytes: Cell<u64>,
     is_expired: Cell<bool>,
 }
 
@@ -63,20 +64,21 @@ pub(super) enum Phase {
 impl TimeoutSweeper {
     /// Creates a sweeper without connections.
     pub(super) fn new(timeouts: Timeouts) -> Self {
-        Self { timeouts, epoch: clock::instant(), timers: RefCell::default() }
+        Self { timeouts, epoch: clock::instant(), timers: RefCell::default(), watched: Cell::new(0) }
     }
 
     /// Tracks a connection until the returned guard is dropped. Drop the guard before the descriptor is
     /// closed.
     pub(super) fn watch(self: &Rc<Self>, descriptor: RawFd) -> TimeoutGuard {
         let mut connections = self.timers.borrow_mut();
+        let number = self.watched.replace(self.watched.get() + 1);
         let deadline = Rc::new(ConnectionTimer {
             descriptor,
+            number,
             index: Cell::new(connections.len()),
             phase: Cell::new(Phase::Idle),
             progress_at_ms: Cell::new(None),
             entered_at_ms: Cell::new(None),
-            received_bytes: Cell::new(0),
             is_expired: Cell::new(false),
         });
         connections.push(Rc::clone(&deadline));
@@ -98,18 +100,34 @@ impl TimeoutSweeper {
             let is_over = deadline.has_timed_out(lasted_ms(&deadline.progress_at_ms), &self.timeouts)
                 || pressed && phase == Phase::Write && self.is_stalled(deadline, lasted_ms);
             if is_over || lifecycle && phase == Phase::Idle {
-                deadline.is_expired.set(true);
-                // Only shut down reading where a response is still possible: a partial request gets a 408,
-                // and a request that has just arrived gets its response.
-                let how = match phase {
-                    Phase::Head | Phase::Body | Phase::Idle => Shutdown::Read,
-                    Phase::Wait | Phase::Write | Phase::Drain => Shutdown::Both,
-                };
-                // An error means that the client has already closed, so there is nothing left to do.
-                let _ = shutdown(deadline.descriptor, how);
+                deadline.expire();
             }
         }
     }
+}
+
+impl TimeoutSweeper {
+    /// Closes the connection that has waited longest for its client. Returns whether there was one.
+    ///
+    /// A half-sent request waits too. Of connections that began to wait since the last sweep, the oldest
+    /// counts as the one that waited longest.
+    pub(super) fn close_longest_waiting(&self) -> bool {
+        let timers = self.timers.borrow();
+        let waiting = timers.iter().filter(|timer| timer.is_waiting() && !timer.is_expired.get());
+        let longest =
+            waiting.min_by_key(|timer| (timer.progress_at_ms.get().unwrap_or(u64::MAX), timer.number));
+        longest.inspect(|timer| timer.expire()).is_some()
+    }
+}
+
+/// Ends the pending read of a connection. A response can still be sent.
+pub(super) fn shut_down_reading(descriptor: RawFd) {
+    shut_down(descriptor, Shutdown::Read);
+}
+
+fn shut_down(descriptor: RawFd, how: Shutdown) {
+    // An error means that the client has already closed, so there is nothing left to do.
+    let _ = shutdown(descriptor, how);
 }
 
 impl TimeoutSweeper {
@@ -124,14 +142,28 @@ impl TimeoutSweeper {
 }
 
 impl ConnectionTimer {
+    /// Returns whether the connection waits for bytes of its client.
+    fn is_waiting(&self) -> bool {
+        matches!(self.phase.get(), Phase::Idle | Phase::Head | Phase::Body | Phase::Drain)
+    }
+
+    /// Ends the connection. Only reading is shut down where a response is still possible: a partial request
+    /// gets a 408, and a request that has just arrived gets its response.
+    fn expire(&self) {
+        self.is_expired.set(true);
+        match self.phase.get() {
+            Phase::Head | Phase::Body | Phase::Idle => shut_down_reading(self.descriptor),
+            Phase::Wait | Phase::Write | Phase::Drain => shut_down(self.descriptor, Shutdown::Both),
+        }
+    }
+
     fn has_timed_out(&self, lasted_ms: u64, timeouts: &Timeouts) -> bool {
         let passed = |timeout: Duration| lasted_ms >= timeout.as_millis() as u64;
         match self.phase.get() {
             Phase::Idle => passed(timeouts.idle),
             Phase::Head | Phase::Drain => passed(timeouts.head),
-            Phase::Body => {
-                passed(timeouts.body) && self.received_bytes.get() < BODY_BYTES_PER_S_MIN * lasted_ms / 1000
-            }
+            // `IncomingBodies` ends a body by its rate.
+            Phase::Body => false,
             // No timeout: the time of a disk write is not the client's fault.
             Phase::Wait => false,
             Phase::Write => passed(timeouts.write),
@@ -161,12 +193,6 @@ impl TimeoutGuard {
     /// Restarts the timer of the current phase after progress.
     pub(super) fn reset(&self) {
         self.timer.progress_at_ms.set(None);
-        self.timer.received_bytes.set(0);
-    }
-
-    /// Adds received bytes.
-    pub(super) fn add_received(&self, bytes: usize) {
-        self.timer.received_bytes.set(self.timer.received_bytes.get() + bytes as u64);
     }
 
     /// Returns the phase that timed out, if any.

@@ -106,9 +106,12 @@ impl Server {
     fn begin(starter: &[&str], snapshots: Arc<TempDir>, data: Arc<Data>, flags: &[&str]) -> StartingServer {
         let command: Vec<&str> = starter.iter().copied().chain([env!("CARGO_BIN_EXE_parallax")]).collect();
         let file = tempfile::tempfile().expect("a file");
+        let defaults = [("--listen", "127.0.0.1:0"), ("--admin", "127.0.0.1:0"), ("--workers", "2")];
+        let defaults = defaults.into_iter().filter(|(flag, _)| !flags.contains(flag));
         let child = Command::new(command[0])
             .args(&command[1..])
-            .args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--workers", "2"])
+            .arg("serve")
+            .args(defaults.flat_map(|(flag, value)| [flag, value]))
             .arg("--snapshots")
             .arg(snapshots.path())
             .arg("--data")

@@ -63,6 +63,10 @@ mod publishing;
 mod reload;
 // Limits of connections, descriptors, memory and request rates.
 mod load;
+// The limit of connections of the admin address.
+mod admin_connections;
+// Half-sent bodies.
+mod half_sent;
 // More events than the disk can take.
 mod overload;
 // Token buckets, compared with a naive one.
