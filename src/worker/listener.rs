@@ -5,6 +5,7 @@ use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::task::Poll;
+use std::thread;
 use std::time::Duration;
 
 use monoio::net::TcpStream;
@@ -14,8 +15,8 @@ use super::Service;
 use super::connection;
 use super::rejection::reject_connection;
 use super::runtime::Driver;
-use crate::clock;
 use super::state::WorkerState;
+use crate::clock;
 use crate::http::request::{RequestMeta, Surface};
 use crate::metrics::ConnectionEvent;
 
@@ -23,6 +24,11 @@ use crate::metrics::ConnectionEvent;
 const BACKLOG: i32 = 1024;
 /// Connections accepted in a row before the worker's other tasks run.
 const ACCEPT_BURST_MAX: u32 = 16;
+/// Time for which binding is retried while the address is in use. The kernel releases the listeners of a dead
+/// process late if it used io_uring: we measured up to 104 ms. After this time another process has the port.
+const BIND_TIMEOUT: Duration = Duration::from_secs(2);
+/// Pause between two attempts to bind.
+const BIND_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 /// Pause after a failed accept without a spare descriptor. Descriptors or memory are exhausted then, and a
 /// busy loop would not free them.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(20);
@@ -39,13 +45,31 @@ pub(crate) struct BoundAddress {
 /// share its port.
 ///
 /// # Errors
-/// `AddrInUse`, or another error of the system.
+/// `AddrInUse` after [`BIND_TIMEOUT`], or another error of the system.
 pub(crate) fn bind_exclusive(address: SocketAddr) -> io::Result<BoundAddress> {
-    let socket = socket(address)?;
-    socket.bind(&address.into())?;
-    socket.listen(1)?;
-    let address = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
-    Ok(BoundAddress { address, _socket: socket })
+    retry_while_in_use(|| {
+        let socket = socket(address)?;
+        socket.bind(&address.into())?;
+        socket.listen(1)?;
+        let address = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
+        Ok(BoundAddress { address, _socket: socket })
+    })
+}
+
+/// Repeats `bind` until it succeeds, fails with another error than `AddrInUse`, or [`BIND_TIMEOUT`] is over.
+fn retry_while_in_use<T>(mut bind: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let started = clock::instant();
+    loop {
+        match bind() {
+            Err(error)
+                if error.kind() == io::ErrorKind::AddrInUse
+                    && clock::instant().duration_since(started) < BIND_TIMEOUT =>
+            {
+                thread::sleep(BIND_RETRY_INTERVAL);
+            }
+            result => return result,
+        }
+    }
 }
 
 /// An address that is reserved for this process until it calls [`bind`]. The socket does not listen.
@@ -56,28 +80,32 @@ pub(crate) struct ReservedAddress {
 /// Reserves an address that was bound exclusively, until the workers listen on it.
 ///
 /// # Errors
-/// Any error of the system.
+/// As for [`bind_exclusive`].
 pub(crate) fn reserve_address(claim: BoundAddress) -> io::Result<ReservedAddress> {
     let address = claim.address;
     drop(claim);
-    let kept = socket(address)?;
-    kept.set_reuse_port(true)?;
-    kept.bind(&address.into())?;
-    Ok(ReservedAddress { _socket: kept })
+    retry_while_in_use(|| {
+        let kept = socket(address)?;
+        kept.set_reuse_port(true)?;
+        kept.bind(&address.into())?;
+        Ok(ReservedAddress { _socket: kept })
+    })
 }
 
 /// Binds a listener that shares `address` with other listeners of this process.
 ///
 /// # Errors
-/// Any error of the system.
+/// As for [`bind_exclusive`].
 pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = socket(address)?;
-    socket.set_reuse_port(true)?;
-    // Accepted connections inherit this. A response is one send, so delaying it would gain nothing.
-    socket.set_tcp_nodelay(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
+    retry_while_in_use(|| {
+        let socket = socket(address)?;
+        socket.set_reuse_port(true)?;
+        // Accepted connections inherit this. A response is one send, so delaying it would gain nothing.
+        socket.set_tcp_nodelay(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        Ok(socket.into())
+    })
 }
 
 /// Stops accepting on a listener, including its duplicate handles: their pending accepts fail.

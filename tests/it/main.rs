@@ -85,6 +85,8 @@ mod starting;
 mod spin;
 // Shutdown of a server.
 mod stopping;
+// A start right after the end of another server.
+mod restarted;
 // Events that survive a killed or stopped server.
 mod killed;
 // A full disk.
