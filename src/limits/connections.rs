@@ -44,6 +44,9 @@ pub(crate) const FLUSH_BYTES: usize = 256 * 1024;
 /// Bytes of output buffers that a worker keeps for its next responses: 32 of the largest, or many buffers of
 /// the usual size for connections that are busy at the same time. Buffers beyond it are freed.
 pub(crate) const OUTPUT_POOL_BYTES_MAX: usize = 32 * OUTPUT_BUFFER_BYTES_MAX;
+/// Bytes of output buffers that a worker keeps although nobody used them for a second. So a burst of large
+/// responses does not take memory for ever.
+pub(crate) const OUTPUT_POOL_IDLE_BYTES_MAX: usize = 1024 * 1024;
 /// Largest output of one send: the largest body, its head, and the pipelined responses before it. The largest
 /// body is a page of routes, which ends after the route that exceeds its limit. A larger output buffer is
 /// freed, not pooled.

@@ -9,6 +9,7 @@ mod busy_poll;
 mod connection;
 mod listener;
 mod memory;
+mod output_pool;
 mod pending;
 mod receive_rate;
 mod rejection;

@@ -7,6 +7,7 @@ use std::task::Waker;
 use super::bodies::IncomingBodies;
 use super::busy_poll::BusyPoller;
 use super::memory::MemoryBudget;
+use super::output_pool::OutputPool;
 use super::shutdown::Lifecycle;
 use super::timeouts::TimeoutSweeper;
 use super::{ENDPOINT_COUNTERS, Service, access_log};
@@ -14,7 +15,6 @@ use crate::api::{Outcome, Poll};
 use crate::clock;
 use crate::config::ConnectionLimits;
 use crate::http::request::{BufferedRequest, Request, RequestMeta};
-use crate::limits::{OUTPUT_BUFFER_BYTES_MAX, OUTPUT_POOL_BYTES_MAX};
 use crate::metrics::{ConnectionEvent, Counters, Totals, status_class};
 use crate::problem::Problem;
 
@@ -38,14 +38,6 @@ pub(super) struct WorkerState<S> {
     counters: RefCell<Counters>,
     totals: Totals,
     output_pool: RefCell<OutputPool>,
-}
-
-/// A pool of output buffers.
-#[derive(Default)]
-struct OutputPool {
-    buffers: Vec<Vec<u8>>,
-    /// Total capacity of the pooled buffers.
-    pooled_bytes: usize,
 }
 
 impl<S: Service> WorkerState<S> {
@@ -79,6 +71,7 @@ impl<S: Service> WorkerState<S> {
         self.service.borrow_mut().tick();
         self.totals.drain_from(&mut self.counters.borrow_mut());
     }
+        self.output_pool.borrow_mut().free_unused();
 
     pub(super) fn count_event(&self, event: ConnectionEvent) {
         self.counters.borrow_mut().record_connection_event(event);
@@ -147,22 +140,10 @@ impl<S: Service> WorkerState<S> {
     }
 
     pub(super) fn take_output(&self) -> Vec<u8> {
-        let mut outputs = self.output_pool.borrow_mut();
-        let output = outputs.buffers.pop().unwrap_or_default();
-        outputs.pooled_bytes -= output.capacity();
-        output
+        self.output_pool.borrow_mut().take()
     }
 
-    pub(super) fn recycle_output(&self, mut output: Vec<u8>) {
-        let (mut outputs, bytes) = (self.output_pool.borrow_mut(), output.capacity());
-        // A buffer without capacity would count as 0 bytes, so the pool would have no bound.
-        if bytes > 0
-            && bytes <= OUTPUT_BUFFER_BYTES_MAX
-            && outputs.pooled_bytes + bytes <= OUTPUT_POOL_BYTES_MAX
-        {
-            output.clear();
-            outputs.pooled_bytes += bytes;
-            outputs.buffers.push(output);
-        }
+    pub(super) fn recycle_output(&self, output: Vec<u8>) {
+        self.output_pool.borrow_mut().recycle(output);
     }
 }

@@ -142,6 +142,28 @@ fn records_that_wait_for_a_slow_reader_count_as_memory() {
 }
 
 #[test]
+fn the_memory_of_slow_readers_is_freed_when_they_are_gone() {
+    let server = demo(&[]);
+    assert_eq!(server.get("/v1/openapi.json").status, 200);
+    let before_kib = server.resident_kib();
+    let requests = b"GET /v1/openapi.json HTTP/1.1\r\nHost: a\r\n\r\n".repeat(200);
+    let idle: Vec<Socket> = (0..400)
+        .map(|_| {
+            let mut client = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+            client.set_recv_buffer_size(4096).expect("the buffer size is set");
+            client.connect(&server.edge.into()).expect("connected");
+            client.write_all(&requests).expect("the kernel buffers it");
+            client
+        })
+        .collect();
+    let is_loaded = || (server.resident_kib() > before_kib + 64 * 1024).then_some(());
+    eventually("unsent responses take memory", is_loaded);
+    drop(idle);
+    let is_free = || (server.resident_kib() < before_kib + 24 * 1024).then_some(());
+    eventually("the memory is freed", is_free);
+}
+
+#[test]
 fn an_address_over_its_rate_limit_gets_429_and_others_do_not() {
     let server = demo(&["--rate-limit-per-ip", "3", "--trusted-proxy", "127.0.0.0/8,2001:db8:ffff::/48"]);
     let get = |forwarded: &str| server.get_with(ROUTES, &[("X-Forwarded-For", forwarded)]);

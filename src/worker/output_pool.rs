@@ -1,0 +1,48 @@
+//! The pool of a worker's output buffers.
+
+use crate::limits::{OUTPUT_BUFFER_BYTES_MAX, OUTPUT_POOL_BYTES_MAX, OUTPUT_POOL_IDLE_BYTES_MAX};
+
+/// A pool of output buffers, used from its end.
+#[derive(Default)]
+pub(super) struct OutputPool {
+    buffers: Vec<Vec<u8>>,
+    /// Total capacity of the pooled buffers.
+    pooled_bytes: usize,
+    /// Number of buffers at the front that nobody took since the last call of `free_unused`.
+    unused: usize,
+}
+
+impl OutputPool {
+    /// Takes a buffer, which is empty.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        let output = self.buffers.pop().unwrap_or_default();
+        self.pooled_bytes -= output.capacity();
+        self.unused = self.unused.min(self.buffers.len());
+        output
+    }
+
+    /// Returns a buffer to the pool, or frees it if it or the pool is too large.
+    pub(super) fn recycle(&mut self, mut output: Vec<u8>) {
+        let bytes = output.capacity();
+        // A buffer without capacity would count as 0 bytes, so the pool would have no bound.
+        if bytes > 0 && bytes <= OUTPUT_BUFFER_BYTES_MAX && self.pooled_bytes + bytes <= OUTPUT_POOL_BYTES_MAX
+        {
+            output.clear();
+            self.pooled_bytes += bytes;
+            self.buffers.push(output);
+        }
+    }
+
+    /// Frees the buffers that were not used since the last call, down to `OUTPUT_POOL_IDLE_BYTES_MAX`.
+    pub(super) fn free_unused(&mut self) {
+        let mut left = self.pooled_bytes;
+        let freed = self.buffers[..self.unused].iter().take_while(|buffer| {
+            let is_too_much = left > OUTPUT_POOL_IDLE_BYTES_MAX;
+            left -= buffer.capacity();
+            is_too_much
+        });
+        let freed = freed.count();
+        self.pooled_bytes -= self.buffers.drain(..freed).map(|buffer| buffer.capacity()).sum::<usize>();
+        self.unused = self.buffers.len();
+    }
+}
