@@ -231,7 +231,7 @@ pub(super) fn anon_id<'a>(
         };
     }
     let fields = &request.headers;
-    let cookie = || fields.cookie.and_then(|all| cookie(all, &site.cookie));
+    let cookie = || fields.cookie_lines().find_map(|line| cookie(line, &site.cookie));
     let usable = |id: &'a [u8]| {
         let id = std::str::from_utf8(id).ok()?;
         (is_anon_id(id) && !is_placeholder(id)).then_some(id)

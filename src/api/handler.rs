@@ -263,8 +263,7 @@ impl Handler {
         };
         let mut head = ResponseHead::begin(out, 204, &self.date);
         if is_preflight {
-            let headers = &request.headers;
-            cors::write_preflight(&mut head, headers.origin, headers.preflight_headers);
+            cors::write_preflight(&mut head, &request.headers);
         } else {
             let methods = endpoint.map_or("GET, HEAD, OPTIONS", Endpoint::methods);
             head.field("Allow: ", methods.as_bytes());

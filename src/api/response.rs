@@ -88,7 +88,7 @@ pub(super) fn write_response(
 ) {
     let headers = &context.request.headers;
     let two_codings = body.has_two_codings();
-    let gzip = two_codings && negotiate::accepts_gzip(headers.accept_encoding);
+    let gzip = two_codings && negotiate::accepts_gzip(headers.accept_encoding_lines());
     if !matches!(fields.cache_policy, CachePolicy::NoStore) {
         etag_input.push(u8::from(gzip));
         fields.etag = Some(Etag::of(etag_input));

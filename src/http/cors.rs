@@ -3,7 +3,7 @@
 //! Every origin may read a public response. A private response names the caller's origin, with credentials,
 //! if the site allows that origin. It never names `null` (the origin of a sandboxed frame or a file).
 
-use super::request;
+use super::request::{Headers, has_token};
 use super::response::ResponseHead;
 
 /// A response's permission for pages of other origins.
@@ -114,10 +114,9 @@ const ALLOWED_HEADERS: &[&str] = &[
     "baggage",
 ];
 
-/// Writes the fields of the response to a preflight. `asked` is the list of headers that the page wants to
-/// send.
-pub(crate) fn write_preflight(head: &mut ResponseHead<'_>, origin: Option<&[u8]>, asked: Option<&[u8]>) {
-    match origin {
+/// Writes the fields of the response to a preflight.
+pub(crate) fn write_preflight(head: &mut ResponseHead<'_>, headers: &Headers<'_>) {
+    match headers.origin {
         Some(origin) if is_nameable_origin(origin) => {
             head.field("Access-Control-Allow-Origin: ", origin);
             head.raw(b"Access-Control-Allow-Credentials: true\r\n");
@@ -130,7 +129,8 @@ pub(crate) fn write_preflight(head: &mut ResponseHead<'_>, origin: Option<&[u8]>
           Vary: Origin, Access-Control-Request-Headers\r\n",
     );
     // Iterate over our list, so that each header is named once even if the preflight repeats it.
-    let is_asked = |name: &&&str| request::has_token(asked.unwrap_or_default(), name.as_bytes());
+    let is_asked =
+        |name: &&&str| headers.preflight_headers_lines().any(|list| has_token(list, name.as_bytes()));
     let mut separator: &[u8] = b"Access-Control-Allow-Headers: ";
     for name in ALLOWED_HEADERS.iter().filter(is_asked) {
         head.raw(separator);

@@ -27,6 +27,6 @@ impl Etag {
 
     /// Returns whether `If-None-Match` contains the tag.
     pub(crate) fn is_matched_by(&self, headers: &Headers<'_>) -> bool {
-        headers.if_none_match.is_some_and(|list| negotiate::matches_etag(list, &self.0))
+        headers.if_none_match_lines().any(|list| negotiate::matches_etag(list, &self.0))
     }
 }

@@ -1,6 +1,7 @@
 //! HTTP syntax: request heads, query strings, bodies and response heads. Pure functions without sockets or
 //! sites.
 
+mod authority;
 pub(crate) mod authorization;
 pub(crate) mod body;
 pub(crate) mod chunked;
@@ -8,6 +9,7 @@ pub(crate) mod cors;
 pub(crate) mod date;
 pub(crate) mod etag;
 pub(crate) mod forwarded;
+mod framing;
 pub(crate) mod input;
 pub(crate) mod negotiate;
 pub(crate) mod params;

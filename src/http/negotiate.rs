@@ -5,12 +5,9 @@ const WEIGHT_MAX: u32 = 1000;
 
 /// Returns whether `Accept-Encoding` accepts gzip (RFC 9110 section 12.5.3): by name with a weight above
 /// zero, or by a `*` with such a weight if gzip is not named.
-pub(crate) fn accepts_gzip(accept_encoding: Option<&[u8]>) -> bool {
-    let Some(list) = accept_encoding else {
-        return false;
-    };
+pub(crate) fn accepts_gzip<'a>(accept_encoding_lines: impl Iterator<Item = &'a [u8]>) -> bool {
     let mut star = false;
-    for (coding, weight) in weighted_items(list) {
+    for (coding, weight) in accept_encoding_lines.flat_map(weighted_items) {
         if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") {
             return weight > 0;
         }
@@ -37,7 +34,7 @@ pub(crate) fn preferred_language(accept_language: &[u8]) -> Option<&str> {
     (is_tag && !text.is_empty()).then_some(text)
 }
 
-/// Returns whether `If-None-Match` matches `etag`, by the weak comparison of RFC 9110 section 13.1.2.
+/// Returns whether a line of `If-None-Match` matches `etag`, by the weak comparison of RFC 9110 section 13.1.2.
 pub(crate) fn matches_etag(if_none_match: &[u8], etag: &[u8]) -> bool {
     if_none_match.trim_ascii() == b"*"
         || if_none_match.split(|b| *b == b',').any(|item| {

@@ -8,8 +8,11 @@ use std::mem::MaybeUninit;
 use std::net::IpAddr;
 use std::time::Instant;
 
+use super::authority::is_authority;
 use super::forwarded::ForwardedFor;
-use crate::limits::{HEAD_BYTES_MAX, HEADER_FIELDS_MAX, TARGET_BYTES_MAX};
+pub use super::framing::BodyFraming;
+use super::framing::{FramingHeaders, body_framing, check_expectation};
+use crate::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADER_FIELDS_MAX, TARGET_BYTES_MAX};
 use crate::problem::{self, Problem};
 
 /// A request method.
@@ -46,15 +49,6 @@ impl Method {
             _ => self.name(),
         }
     }
-}
-
-/// The framing of a request body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BodyFraming {
-    /// This many bytes follow the head. 0 if there is no body.
-    Length(usize),
-    /// A chunked body follows the head.
-    Chunked,
 }
 
 /// The set of endpoints that an address serves.
@@ -127,9 +121,14 @@ impl<'a> BufferedRequest<'a> {
     }
 }
 
-/// The header fields that the server uses. Of a repeated field, the first one counts.
+/// The header fields that the server uses. Of a repeated field, the first one counts. Of some lists all lines
+/// count, which methods return.
 #[derive(Debug, Default)]
 pub struct Headers<'a> {
+    /// The head from the request line on.
+    head: &'a [u8],
+    /// Whether a known field is repeated.
+    has_repeats: bool,
     pub host: Option<&'a [u8]>,
     pub origin: Option<&'a [u8]>,
     pub if_none_match: Option<&'a [u8]>,
@@ -163,16 +162,6 @@ pub struct Headers<'a> {
     /// The visitor's country, from the header that `--country-header` names.
     pub country: Option<&'a [u8]>,
     framing: FramingHeaders<'a>,
-}
-
-#[derive(Debug, Default)]
-struct FramingHeaders<'a> {
-    host_count: usize,
-    content_length: Option<&'a [u8]>,
-    content_length_count: usize,
-    transfer_encoding: Option<&'a [u8]>,
-    connection_close: bool,
-    expect: Option<&'a [u8]>,
 }
 
 /// The result of parsing the bytes received so far.
@@ -212,25 +201,58 @@ fn parse_head<'a>(bytes: &'a [u8], country_header: Option<&str>) -> ParseOutcome
     let mut fields = [MaybeUninit::uninit(); HEADER_FIELDS_MAX];
     let mut head = httparse::Request::new(&mut []);
     match head.parse_with_uninit_headers(bytes, &mut fields) {
-        Ok(httparse::Status::Complete(length)) => match build_request(&head, country_header) {
-            Ok(_) if length > HEAD_BYTES_MAX => ParseOutcome::Rejected(head_too_large()),
-            Ok(request) => ParseOutcome::Complete(request, length),
-            Err(problem) => ParseOutcome::Rejected(problem),
-        },
+        Ok(httparse::Status::Complete(length)) => {
+            match build_request(&head, &bytes[..length], country_header) {
+                Ok(request) => ParseOutcome::Complete(request, length),
+                Err(problem) => ParseOutcome::Rejected(problem),
+            }
+        }
         Ok(httparse::Status::Partial) => check_partial(bytes, head.path),
-        Err(error) => ParseOutcome::Rejected(parse_problem(error)),
+        Err(error) => check_malformed(bytes, error),
     }
 }
 
+/// Rejects an unfinished head that is too large. A long target is rejected only then, or with the end of the
+/// head, because the fields after it decide which pages can read the response.
 fn check_partial<'a>(bytes: &'a [u8], path: Option<&'a str>) -> ParseOutcome<'a> {
-    let target_unfinished = !bytes.contains(&b'\n') && bytes.len() > TARGET_BYTES_MAX + 32;
-    if target_unfinished || path.is_some_and(|p| p.len() > TARGET_BYTES_MAX) {
-        return ParseOutcome::Rejected(target_too_long());
+    if bytes.len() < HEAD_BYTES_MAX {
+        return ParseOutcome::Partial;
     }
-    if bytes.len() >= HEAD_BYTES_MAX {
-        return ParseOutcome::Rejected(head_too_large());
+    let is_target_too_long =
+        !bytes.contains(&b'\n') || path.is_some_and(|path| path.len() > TARGET_BYTES_MAX);
+    ParseOutcome::Rejected(if is_target_too_long { target_too_long() } else { head_too_large() })
+}
+
+/// Rejects a head that httparse rejects, as soon as the part of it that the response depends on is received.
+fn check_malformed(bytes: &[u8], error: httparse::Error) -> ParseOutcome<'_> {
+    let problem = match error {
+        httparse::Error::Version => match memchr::memchr(b'\n', bytes) {
+            Some(end) => version_problem(&bytes[..end]),
+            None => return check_partial(bytes, None),
+        },
+        httparse::Error::TooManyHeaders if memchr::memmem::find(bytes, b"\r\n\r\n").is_none() => {
+            return check_partial(bytes, None);
+        }
+        error => parse_problem(error),
+    };
+    ParseOutcome::Rejected(problem)
+}
+
+/// Returns the problem of a request line that does not end with a supported version.
+fn version_problem<'a>(line: &[u8]) -> Problem<'a> {
+    let mut words = line.trim_ascii_end().rsplit(|b| *b == b' ');
+    let malformed = |sentence| Problem::new(problem::MALFORMED_REQUEST, sentence);
+    match words.next() {
+        Some([b'H', b'T', b'T', b'P', b'/', major, b'.', minor])
+            if major.is_ascii_digit() && minor.is_ascii_digit() => {}
+        _ => return malformed("The request line does not end with a version such as HTTP/1.1."),
     }
-    ParseOutcome::Partial
+    match words.count() {
+        0..=2 => {
+            Problem::new(problem::UNSUPPORTED_VERSION, "The server supports only HTTP/1.1 and HTTP/1.0.")
+        }
+        _ => malformed("The request target has an unescaped space; write it as %20."),
+    }
 }
 
 const fn target_too_long<'a>() -> Problem<'a> {
@@ -246,15 +268,12 @@ fn parse_problem<'a>(error: httparse::Error) -> Problem<'a> {
     let malformed = |sentence| Problem::new(problem::MALFORMED_REQUEST, sentence);
     match error {
         httparse::Error::TooManyHeaders => head_too_large(),
-        httparse::Error::Version => {
-            Problem::new(problem::UNSUPPORTED_VERSION, "The server supports only HTTP/1.1 and HTTP/1.0.")
-        }
         httparse::Error::HeaderName => {
             malformed("A header field name has a character that is not a token character.")
         }
         httparse::Error::HeaderValue => malformed("A header field value has a control character."),
         httparse::Error::NewLine => malformed("A line of the request head does not end with CR LF."),
-        httparse::Error::Token | httparse::Error::Status => {
+        httparse::Error::Token | httparse::Error::Status | httparse::Error::Version => {
             malformed("The request line is not a method, a target without spaces, and a version.")
         }
     }
@@ -262,19 +281,27 @@ fn parse_problem<'a>(error: httparse::Error) -> Problem<'a> {
 
 fn build_request<'a>(
     head: &httparse::Request<'_, 'a>,
+    bytes: &'a [u8],
     country_header: Option<&str>,
 ) -> Result<Request<'a>, Problem<'a>> {
     let target = head.path.unwrap_or_default();
-    if target.len() > TARGET_BYTES_MAX {
-        return Err(target_too_long());
-    }
     let old = head.version == Some(0);
-    let mut fields = Headers::default();
+    let mut fields = Headers { head: bytes, ..Headers::default() };
     for field in head.headers.iter() {
         fields.insert(field.name, field.value, country_header);
     }
     let body = body_framing(&fields.framing, old)?;
     check_host(&fields, old)?;
+    if target.len() > TARGET_BYTES_MAX {
+        return Err(target_too_long());
+    }
+    if bytes.len() > HEAD_BYTES_MAX {
+        return Err(head_too_large());
+    }
+    check_expectation(&fields.framing)?;
+    if matches!(body, BodyFraming::Length(length) if length > BODY_BYTES_MAX) {
+        return Err(Problem::new(problem::BODY_TOO_LARGE, "The body is larger than 524288 bytes."));
+    }
     let method = parse_method(head.method.unwrap_or_default())?;
     let (path, query) = target_parts(target, method)?;
     Ok(Request {
@@ -324,12 +351,7 @@ impl<'a> Headers<'a> {
             15 if is_header(name, b"accept-language") => &mut self.accept_language,
             16 if is_header(name, b"content-encoding") => &mut self.content_encoding,
             17 if is_header(name, b"transfer-encoding") => {
-                // Two fields are one list, and the only list that we support is the single "chunked".
-                let coding = match self.framing.transfer_encoding {
-                    Some(_) => &b","[..],
-                    None => value,
-                };
-                self.framing.transfer_encoding = Some(coding);
+                self.framing.transfer_codings = self.framing.transfer_codings.with_line(value);
                 return;
             }
             29 if is_header(name, b"access-control-request-method") => &mut self.preflight_method,
@@ -339,7 +361,43 @@ impl<'a> Headers<'a> {
             }
             _ => return,
         };
-        slot.get_or_insert(value);
+        if slot.is_some() {
+            self.has_repeats = true;
+        } else {
+            *slot = Some(value);
+        }
+    }
+
+    /// Returns the values of all `Accept-Encoding` fields.
+    pub(crate) fn accept_encoding_lines(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.lines(self.accept_encoding, b"accept-encoding")
+    }
+
+    /// Returns the values of all `If-None-Match` fields.
+    pub(crate) fn if_none_match_lines(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.lines(self.if_none_match, b"if-none-match")
+    }
+
+    /// Returns the values of all `Cookie` fields.
+    pub(crate) fn cookie_lines(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.lines(self.cookie, b"cookie")
+    }
+
+    /// Returns the values of all `Access-Control-Request-Headers` fields.
+    pub(crate) fn preflight_headers_lines(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.lines(self.preflight_headers, b"access-control-request-headers")
+    }
+
+    /// Returns the value of the first field and then those of its repetitions, which are rare: they are read
+    /// from the head again.
+    fn lines(&self, first: Option<&'a [u8]>, name: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
+        let again: &'a [u8] = if self.has_repeats { self.head } else { &[] };
+        let lines = again.split(|b| *b == b'\n').filter_map(move |line| {
+            let (field, value) = line.split_at_checked(name.len())?;
+            let value = value.strip_prefix(b":")?;
+            field.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
+        });
+        first.into_iter().chain(lines.skip(1))
     }
 }
 
@@ -357,42 +415,6 @@ pub(crate) fn has_token(list: &[u8], token: &[u8]) -> bool {
     list.split(|b| *b == b',').any(|item| item.trim_ascii().eq_ignore_ascii_case(token))
 }
 
-fn body_framing<'a>(framing: &FramingHeaders<'a>, old: bool) -> Result<BodyFraming, Problem<'a>> {
-    let malformed = |sentence| Problem::new(problem::MALFORMED_REQUEST, sentence);
-    if let Some(expect) = framing.expect
-        && !expect.eq_ignore_ascii_case(b"100-continue")
-    {
-        let sentence = "The server supports only the expectation 100-continue.";
-        return Err(Problem::new(problem::EXPECTATION_FAILED, sentence));
-    }
-    match (framing.content_length, framing.transfer_encoding) {
-        (None, None) => Ok(BodyFraming::Length(0)),
-        (Some(_), Some(_)) => Err(malformed("The request has both Content-Length and Transfer-Encoding.")),
-        (None, Some(_)) if old => Err(malformed("An HTTP/1.0 request has Transfer-Encoding.")),
-        (None, Some(coding)) if coding.eq_ignore_ascii_case(b"chunked") => Ok(BodyFraming::Chunked),
-        (None, Some(_)) => Err(Problem::new(
-            problem::UNKNOWN_TRANSFER_CODING,
-            "The server supports only Transfer-Encoding: chunked.",
-        )),
-        (Some(_), None) if framing.content_length_count > 1 => {
-            Err(malformed("The request has more than one Content-Length."))
-        }
-        (Some(digits), None) => parse_content_length(digits).map(BodyFraming::Length),
-    }
-}
-
-fn parse_content_length<'a>(digits: &'a [u8]) -> Result<usize, Problem<'a>> {
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        let sentence = "Content-Length is not a decimal number.";
-        return Err(Problem::new(problem::MALFORMED_REQUEST, sentence));
-    }
-    let add = |length: usize, digit: &u8| length.saturating_mul(10).saturating_add(usize::from(digit - b'0'));
-    match digits.iter().fold(0, add) {
-        length if length <= crate::limits::BODY_BYTES_MAX => Ok(length),
-        _ => Err(Problem::new(problem::BODY_TOO_LARGE, "The body is larger than 524288 bytes.")),
-    }
-}
-
 fn check_host<'a>(fields: &Headers<'a>, old: bool) -> Result<(), Problem<'a>> {
     let malformed = |sentence| Problem::new(problem::MALFORMED_REQUEST, sentence);
     match (fields.framing.host_count, fields.host) {
@@ -401,34 +423,6 @@ fn check_host<'a>(fields: &Headers<'a>, old: bool) -> Result<(), Problem<'a>> {
         (1, _) => Err(malformed("Host is not a name or an address with an optional port.")),
         _ => Err(malformed("The request must have exactly one Host field.")),
     }
-}
-
-/// The bytes of a `reg-name`: unreserved, pct-encoded and sub-delims (RFC 3986 section 3.2.2).
-const IS_REG_NAME_BYTE: [bool; 256] = {
-    let (mut is_name, others) = ([false; 256], b"-._~%!$&'()*+,;=");
-    let mut at = 0;
-    while at < others.len() {
-        is_name[others[at] as usize] = true;
-        at += 1;
-    }
-    let mut byte = 0;
-    while byte < 128 {
-        is_name[byte] |= (byte as u8).is_ascii_alphanumeric();
-        byte += 1;
-    }
-    is_name
-};
-
-/// Returns whether `text` is `uri-host [ ":" port ]` (RFC 9110 section 7.2) with a host that is not empty.
-fn is_authority(text: &[u8]) -> bool {
-    let port_at = text.iter().rposition(|b| *b == b':').filter(|at| !text[*at..].contains(&b']'));
-    let (host, port) = text.split_at(port_at.unwrap_or(text.len()));
-    let is_name = |b: &u8| IS_REG_NAME_BYTE[usize::from(*b)];
-    let is_host = match host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]")) {
-        Some(address) => !address.is_empty() && address.iter().all(|b| is_name(b) || *b == b':'),
-        None => !host.is_empty() && host.iter().all(is_name),
-    };
-    is_host && port.iter().skip(1).all(u8::is_ascii_digit)
 }
 
 fn parse_method<'a>(name: &'a str) -> Result<Method, Problem<'a>> {

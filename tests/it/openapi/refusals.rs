@@ -139,7 +139,7 @@ fn malformed_requests() -> Vec<(String, &'static str)> {
         (get("Host: b\r\n"), "malformed_request"),
         (get("Expect: tea\r\n"), "expectation_failed"),
         (get("Content-Length: 600000\r\n"), "body_too_large"),
-        (get("Transfer-Encoding: gzip\r\n"), "unknown_transfer_coding"),
+        (get("Transfer-Encoding: gzip, chunked\r\n"), "unknown_transfer_coding"),
         (get(&format!("A: {}\r\n", "a".repeat(17_000))), "head_too_large"),
         (get("").replace("route=/", &format!("route=/{}", "a".repeat(9_000))), "target_too_long"),
         (get("").replace("HTTP/1.1", "HTTP/2.0"), "unsupported_version"),

@@ -229,6 +229,7 @@ fn the_anon_id_comes_from_parameter_then_header_then_cookie() {
     assert_eq!(anon_id("", &fields), "header");
     assert_eq!(anon_id("&anonId=", &fields), "header");
     assert_eq!(anon_id("", &fields[1..]), "cookie");
+    assert_eq!(anon_id("", &[("Cookie", "a=b"), ("Cookie", "c=d; anon_id=line")]), "line");
     assert_eq!(anon_id("", &[]), json!(null));
 }
 

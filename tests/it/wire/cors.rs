@@ -228,3 +228,10 @@ fn an_invalid_origin_does_not_compile() {
         assert_eq!(diagnostics(origin), 1, "{origin}");
     }
 }
+#[test]
+fn a_preflight_may_request_headers_on_several_lines() {
+    let lines = ["prefer", "x-evil", "X-Anon-Id"].map(|line| ("Access-Control-Request-Headers", line));
+    let response = preflight("/v1/resolve", &lines);
+    assert_eq!(response.field("access-control-allow-headers"), Some("prefer, x-anon-id"));
+}
+

@@ -121,3 +121,75 @@ proptest! {
         prop_assert_eq!((length, request.query), (REQUEST.len(), "site=acme&route=/%20x"));
     }
 }
+
+#[test]
+fn a_malformed_request_line_gets_400_and_says_why() {
+    for line in
+        ["GET / HTTP/1", "GET / HTTP/1.1.1", "GET / http/2.0", "GET / ICE/1.0", "GET / HTTP/x.1", "GET /"]
+    {
+        let (response, closed) = send_request(&format!("{line}\r\nHost: a\r\n\r\n"));
+        assert_eq!((problem(&response), closed), ((400, "malformed_request".into()), true), "{line}");
+    }
+    let (response, _) = send_request("GET /v1/routes?site=a b HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(response.status, 400);
+    let detail = "The request target has an unescaped space; write it as %20.";
+    assert_eq!(response.json()["detail"], detail);
+}
+
+#[test]
+fn a_transfer_encoding_must_end_with_chunked() {
+    let malformed = (400, "malformed_request");
+    for (fields, expected) in [
+        ("Transfer-Encoding: gzip\r\n", malformed),
+        ("Transfer-Encoding: identity\r\n", malformed),
+        ("Transfer-Encoding:\r\n", malformed),
+        ("Transfer-Encoding: xchunked\r\n", malformed),
+        ("Transfer-Encoding: chunked, gzip\r\n", malformed),
+        ("Transfer-Encoding: chunked, chunked\r\n", malformed),
+        ("Transfer-Encoding: chunked\r\nTransfer-Encoding: gzip\r\n", malformed),
+        ("Transfer-Encoding: gzip, chunked\r\n", (501, "unknown_transfer_coding")),
+        ("Transfer-Encoding: gzip\r\nTransfer-Encoding: Chunked\r\n", (501, "unknown_transfer_coding")),
+    ] {
+        let request = format!("POST /v1/query HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        let (response, closed) = send_request(&request);
+        assert_eq!(
+            (response.status, response.code().as_str(), closed),
+            (expected.0, expected.1, true),
+            "{fields:?}"
+        );
+    }
+}
+
+#[test]
+fn framing_is_checked_before_limits_and_expectations() {
+    let long = "p".repeat(9_000);
+    for (target, fields, expected) in [
+        (long.as_str(), "Expect: tea\r\n", 414),
+        (long.as_str(), "Host: b\r\n", 400),
+        ("", "Expect: tea\r\nHost: b\r\n", 400),
+        ("", "Expect: tea\r\nContent-Length: 600000\r\n", 417),
+        ("", "Expect: tea\r\nContent-Length: x\r\n", 400),
+    ] {
+        let request = format!("POST /v1/query?{target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        assert_eq!(send_request(&request).0.status, expected, "{fields:?}");
+    }
+}
+
+#[test]
+fn a_host_in_brackets_is_an_ip_address() {
+    for (host, status) in [
+        ("[::1]", 200),
+        ("[2001:db8::7]:8080", 200),
+        ("[::ffff:192.0.2.1]", 200),
+        ("[v1.fe:80]", 200),
+        ("[zz]", 400),
+        ("[]", 400),
+        ("[v1.]", 400),
+        ("[vg.a]", 400),
+        ("[::1", 400),
+        ("[1.2.3.4]", 400),
+    ] {
+        let request = format!("GET /v1/openapi.json HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        assert_eq!(send_request(&request).0.status, status, "{host}");
+    }
+}

@@ -105,6 +105,21 @@ fn if_none_match_is_a_list_compared_weakly() {
 }
 
 #[test]
+fn a_list_on_several_lines_is_read_as_one_list() {
+    let etag = etag(&get(LARGE, &[]));
+    for lines in [["\"other\"", etag.as_str()], [etag.as_str(), "\"other\""]] {
+        assert_eq!(get(LARGE, &lines.map(|line| ("If-None-Match", line))).status, 304, "{lines:?}");
+    }
+    let coding = |lines: &[&str]| {
+        let fields: Vec<_> = lines.iter().map(|line| ("Accept-Encoding", *line)).collect();
+        get(LARGE, &fields).field("content-encoding").map(str::to_owned)
+    };
+    assert_eq!(coding(&["br", "deflate", "gzip"]).as_deref(), Some("gzip"));
+    assert_eq!(coding(&["*", "gzip;q=0"]), None);
+    assert_eq!(coding(&["br", "deflate"]), None);
+}
+
+#[test]
 fn a_304_has_no_body_and_the_fields_of_the_200() {
     let server = SERVER.get();
     let mut client = Client::to(server.edge);
