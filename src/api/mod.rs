@@ -20,6 +20,7 @@ mod routes;
 mod scratch;
 mod selection;
 pub(crate) mod token_bucket;
+mod static_document;
 mod variants;
 
 pub(crate) use endpoint::{Endpoint, Outcome, Poll};

@@ -50,7 +50,7 @@ pub(super) fn handle<'a>(
     let query = find_query(context)?;
     let values = bind_arguments(query, arguments)?;
     let limit = parse_limit(context, query)?;
-    let Scratch { plan, query_runner, etag_input, ids, .. } = scratch;
+    let Scratch { plan, query_runner, etag_input, ids, gzip, .. } = scratch;
     query_runner.set_query(&context.site().site, query, &values);
     if let Some(cursor) = context.params.get(Param::Cursor)
         && !query_runner.resume_at(cursor)
@@ -94,7 +94,7 @@ pub(super) fn handle<'a>(
     };
     let fields = ResponseFields { cache_policy, etag: None, variants: None, path: None, location: None };
     let body = Body::Planned(plan, &context.site().pieces);
-    response::write_response(context, fields, &body, etag_input, ids, out);
+    response::write_response(context, fields, &body, (etag_input, gzip), ids, out);
     Ok(())
 }
 

@@ -102,7 +102,7 @@ fn write_layout(
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) {
-    let Scratch { plan, path, canonical, etag_input, location, ids, .. } = scratch;
+    let Scratch { plan, path, canonical, etag_input, location, ids, gzip, .. } = scratch;
     let unknown = selection.forced.as_ref().is_some_and(|forced| forced.has_unknown());
     if unknown {
         write_canonical_url(context, path, canonical, location);
@@ -124,7 +124,7 @@ fn write_layout(
         context,
         fields,
         &Body::Planned(plan, &context.site().pieces),
-        etag_input,
+        (etag_input, gzip),
         ids,
         out,
     );
@@ -167,7 +167,7 @@ pub(super) fn write_redirect(
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) {
-    let Scratch { plan, path, etag_input, ids, .. } = scratch;
+    let Scratch { plan, path, etag_input, ids, gzip, .. } = scratch;
     plan.clear();
     let body = &mut plan.text;
     body.extend_from_slice(b"{\"type\":\"redirect\",");
@@ -186,5 +186,5 @@ pub(super) fn write_redirect(
     };
     let fields =
         ResponseFields { cache_policy, etag: None, variants: None, path: Some(path), location: None };
-    response::write_response(context, fields, &Body::Text(body), etag_input, ids, out);
+    response::write_response(context, fields, &Body::Text(body), (etag_input, gzip), ids, out);
 }

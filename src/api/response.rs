@@ -6,6 +6,7 @@ use super::context::RequestContext;
 use crate::clock;
 use crate::http::cors::Cors;
 use crate::http::etag::Etag;
+use crate::http::gzip::GzipCompressor;
 use crate::http::negotiate;
 use crate::http::request_id::write_request_id;
 use crate::http::response::ResponseHead;
@@ -16,7 +17,7 @@ use crate::resolve::render::BodyPlan;
 use crate::site::snapshot::format::{ArchivedPiece, ArchivedRoute};
 
 /// Size in bytes up to which a body is not compressed: a smaller one fits in one packet in any coding.
-const GZIP_ABOVE_BYTES: usize = 1024;
+pub(super) const GZIP_ABOVE_BYTES: usize = 1024;
 
 /// The caches that may store a response.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +46,7 @@ pub(super) struct ResponseFields<'a> {
 pub(super) enum Body<'a> {
     /// Pieces of the site and the texts between them. It is available in both codings.
     Planned(&'a BodyPlan, &'a [ArchivedPiece]),
-    /// Text. It is never compressed.
+    /// Text. It is compressed for the request.
     Text(&'a [u8]),
 }
 
@@ -58,13 +59,22 @@ impl Body<'_> {
     }
 
     fn has_two_codings(&self) -> bool {
-        matches!(self, Self::Planned(..)) && self.identity_bytes() > GZIP_ABOVE_BYTES
+        self.identity_bytes() > GZIP_ABOVE_BYTES
     }
 
     fn bytes(&self, gzip: bool) -> usize {
         match self {
             Self::Planned(plan, _) if gzip => plan.gzip_bytes(),
             _ => self.identity_bytes(),
+        }
+    }
+
+    /// Returns the body in this coding, so that its length is known.
+    fn encode<'b>(&'b self, gzip: bool, compressor: &'b mut GzipCompressor) -> Body<'b> {
+        match self {
+            Self::Text(text) if gzip => Body::Text(compressor.compress(text)),
+            Self::Text(text) => Body::Text(text),
+            Self::Planned(plan, pieces) => Body::Planned(plan, pieces),
         }
     }
 
@@ -82,7 +92,7 @@ pub(super) fn write_response(
     context: &RequestContext<'_>,
     mut fields: ResponseFields<'_>,
     body: &Body<'_>,
-    etag_input: &mut Vec<u8>,
+    (etag_input, compressor): (&mut Vec<u8>, &mut GzipCompressor),
     ids: &mut RequestIdGenerator,
     out: &mut Vec<u8>,
 ) {
@@ -104,6 +114,7 @@ pub(super) fn write_response(
     if gzip {
         head.raw(b"Content-Encoding: gzip\r\n");
     }
+    let body = body.encode(gzip, compressor);
     let out = head.finish(body.bytes(gzip), context.request.close);
     if !context.is_head() {
         body.write(gzip, out);

@@ -32,7 +32,7 @@ pub(super) fn handle<'a>(
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'a>> {
     let options = parse_options(context)?;
-    let Scratch { plan, etag_input, ids, route_lists: lists, .. } = scratch;
+    let Scratch { plan, etag_input, ids, gzip, route_lists: lists, .. } = scratch;
     plan.clear();
     let cursor = context.params.get(Param::Cursor);
     lists.after.clear();
@@ -43,7 +43,7 @@ pub(super) fn handle<'a>(
     write_etag_prefix(context, &options, &lists.after, etag_input);
     let cache_policy = CachePolicy::Public(&context.site().cache_routes);
     let fields = ResponseFields { cache_policy, etag: None, variants: None, path: None, location: None };
-    response::write_response(context, fields, &Body::Text(&plan.text), etag_input, ids, out);
+    response::write_response(context, fields, &Body::Text(&plan.text), (etag_input, gzip), ids, out);
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 use super::token_bucket::RateLimiter;
+use crate::http::gzip::GzipCompressor;
 use crate::ids::RequestIdGenerator;
 use crate::limits::{HEAD_BYTES_MAX, ROUTES_PAGE_BYTES_MAX, TARGET_BYTES_MAX};
 use crate::resolve::decide::DecisionBuffers;
@@ -50,6 +51,7 @@ pub(super) struct Scratch {
     pub(super) user_agent_parser: Arc<UserAgentParser>,
     pub(super) user_agent_cache: UserAgentCache,
     pub(super) ids: RequestIdGenerator,
+    pub(super) gzip: GzipCompressor,
     /// The canonical `variants` of the response.
     pub(super) canonical: Vec<u8>,
     /// The input of the ETag's hash.
@@ -92,6 +94,7 @@ impl Scratch {
             user_agent_parser,
             user_agent_cache: UserAgentCache::new(),
             ids: RequestIdGenerator::new(),
+            gzip: GzipCompressor::new(),
             canonical: Vec::with_capacity(HEAD_BYTES_MAX),
             etag_input: Vec::with_capacity(HEAD_BYTES_MAX),
             location: Vec::with_capacity(HEAD_BYTES_MAX),

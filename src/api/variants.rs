@@ -52,7 +52,7 @@ fn write_decision<'a>(
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'a>> {
     let selection = selection::select_for_visitor(context, page, explain, scratch)?;
-    let Scratch { plan, path, canonical, etag_input, ids, .. } = scratch;
+    let Scratch { plan, path, canonical, etag_input, ids, gzip, .. } = scratch;
     plan.clear();
     let body = &mut plan.text;
     body.push(b'{');
@@ -72,7 +72,7 @@ fn write_decision<'a>(
         path: Some(path),
         location: None,
     };
-    response::write_response(context, fields, &Body::Text(body), etag_input, ids, out);
+    response::write_response(context, fields, &Body::Text(body), (etag_input, gzip), ids, out);
     Ok(())
 }
 
@@ -83,7 +83,7 @@ fn write_combinations(
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) {
-    let Scratch { plan, path, etag_input, ids, .. } = scratch;
+    let Scratch { plan, path, etag_input, ids, gzip, .. } = scratch;
     plan.clear();
     let body = &mut plan.text;
     body.push(b'{');
@@ -99,7 +99,7 @@ fn write_combinations(
         context,
         fields,
         &Body::Planned(plan, &context.site().pieces),
-        etag_input,
+        (etag_input, gzip),
         ids,
         out,
     );

@@ -5,17 +5,19 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io::Read;
 
-use flate2::read::GzDecoder;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::gzip::{self, InflateError};
 use super::request::Request;
-use crate::limits::BODY_BYTES_MAX;
 use crate::problem::{self, Problem};
 
-/// Returns the text of a request body. A compressed body is decompressed into `inflated`.
+/// The byte order mark in UTF-8. Some clients on Windows send it before JSON.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// Returns the text of a request body. A compressed body is decompressed into `inflated`. A byte order mark at the
+/// start is skipped.
 ///
 /// # Errors
 /// `unsupported_type`, `unsupported_encoding`, `body_too_large`, `malformed_json`.
@@ -35,6 +37,7 @@ pub(crate) fn decode_text<'a>(
             return Err(problem_with_value(problem::UNSUPPORTED_ENCODING, sentence, coding));
         }
     };
+    let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     if let ContentType::Form(named) = content_type
         && !matches!(bytes.trim_ascii_start().first(), Some(b'{' | b'['))
     {
@@ -80,18 +83,17 @@ fn problem_with_value<'a>(
 }
 
 fn inflate<'a>(content: &[u8], inflated: &'a mut Vec<u8>) -> Result<&'a [u8], Problem<'a>> {
-    inflated.clear();
-    let read = GzDecoder::new(content).take(BODY_BYTES_MAX as u64 + 1).read_to_end(inflated);
-    match read {
-        Ok(bytes) if bytes > BODY_BYTES_MAX => {
+    match gzip::inflate(content, inflated) {
+        Ok(()) => Ok(inflated),
+        Err(InflateError::TooLarge) => {
             let sentence = "The decompressed body is larger than 524288 bytes.";
             Err(Problem::new(problem::BODY_TOO_LARGE, sentence))
         }
-        Ok(_) => Ok(inflated),
-        Err(_) => Err(Problem::new(
-            problem::MALFORMED_JSON,
-            "The body is not valid gzip, as Content-Encoding says.",
-        )),
+        Err(InflateError::Invalid) => {
+            let sentence =
+                "The body is not valid gzip, as Content-Encoding says, or has other bytes after it.";
+            Err(Problem::new(problem::MALFORMED_JSON, sentence))
+        }
     }
 }
 
@@ -117,7 +119,10 @@ impl<'a> JsonObject<'a> {
     pub fn parse(text: &'a str) -> Result<Self, Problem<'a>> {
         serde_json::from_str(text).map_err(|error| {
             let expected = "a JSON object";
-            match text_at_error(text, &error) {
+            let start = text.trim_ascii_start();
+            // serde reports the end of another value, and its begin says more.
+            let rest = if start.starts_with('{') { text_at_error(text, &error) } else { start };
+            match rest {
                 "" => Problem::missing_value(problem::MALFORMED_JSON, expected),
                 rest => Problem::invalid_value(problem::MALFORMED_JSON, expected, rest),
             }

@@ -10,6 +10,7 @@ pub(crate) mod date;
 pub(crate) mod etag;
 pub(crate) mod forwarded;
 mod framing;
+pub(crate) mod gzip;
 pub(crate) mod input;
 pub(crate) mod negotiate;
 pub(crate) mod params;

@@ -2,8 +2,8 @@
 //!
 //! The document is made once, when the first handler is created, from the tables that the code uses:
 //! `Endpoint`, `Param`, the codes of `problem`, and the bounds of `limits`. A new endpoint is a new row of
-//! [`operations`]. The same program always makes the same bytes. They are sent uncompressed. A request needs
-//! no site, and its parameters are not read.
+//! [`operations`]. The same program always makes the same bytes. A request needs no site, and its
+//! parameters are not read.
 
 mod events;
 mod headers;
@@ -16,27 +16,18 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use crate::http::cors::Cors;
+use super::static_document::StaticDocument;
 use crate::http::date::DateLine;
-use crate::http::etag::Etag;
-use crate::http::request::{Method, Request};
-use crate::http::request_id::write_request_id;
-use crate::http::response::ResponseHead;
+use crate::http::request::Request;
 use crate::ids::RequestIdGenerator;
 
-/// The document changes only with the program. The cache times are those of a site's list of routes.
-const CACHE_CONTROL: &[u8] =
-    b"Cache-Control: public, max-age=0, s-maxage=60, stale-while-revalidate=600, stale-if-error=86400\r\n";
+/// The cache times are those of a site's list of routes.
+const CACHE_CONTROL: &str =
+    "public, max-age=0, s-maxage=60, stale-while-revalidate=600, stale-if-error=86400";
 
-static DOCUMENT: LazyLock<Document> = LazyLock::new(|| {
-    let text = document().to_string().into_bytes();
-    Document { etag: Etag::of(&text), text }
+static DOCUMENT: LazyLock<StaticDocument> = LazyLock::new(|| {
+    StaticDocument::new("application/json", CACHE_CONTROL, document().to_string().into_bytes())
 });
-
-struct Document {
-    text: Vec<u8>,
-    etag: Etag,
-}
 
 /// Makes the document at startup, so that no request has to.
 pub(super) fn prepare() {
@@ -50,22 +41,7 @@ pub(super) fn handle(
     ids: &mut RequestIdGenerator,
     out: &mut Vec<u8>,
 ) {
-    let Document { text, etag } = &*DOCUMENT;
-    let unchanged = etag.is_matched_by(&request.headers);
-    let mut head = ResponseHead::begin(out, if unchanged { 304 } else { 200 }, date);
-    head.raw(CACHE_CONTROL);
-    write_request_id(&mut head, ids, None);
-    head.field("ETag: ", etag.as_bytes());
-    Cors::Anyone.write(&mut head);
-    if unchanged {
-        head.finish_without_body(request.close);
-        return;
-    }
-    head.raw(b"Content-Type: application/json\r\n");
-    let out = head.finish(text.len(), request.close);
-    if request.method != Method::Head {
-        out.extend_from_slice(text);
-    }
+    DOCUMENT.write(request, date, ids, out);
 }
 
 fn document() -> Value {

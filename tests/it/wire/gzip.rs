@@ -58,3 +58,32 @@ fn a_list_of_combinations_inflates_to_its_text() {
     assert_eq!(packed.field("content-encoding"), Some("gzip"));
     assert_eq!(inflate(&packed.body), server.get(target).body);
 }
+
+#[test]
+fn every_body_over_one_kib_is_available_in_gzip() {
+    let pages: Vec<String> = (0..40).map(|i| page(&format!("/page-{i}"), json!({}))).collect();
+    let server = start_server(&pages);
+    for target in ["/v1/routes?site=acme", "/v1/openapi.json"] {
+        let plain = server.get(target);
+        assert!(plain.body.len() > 1024);
+        let packed = server.get_with(target, &[("Accept-Encoding", "gzip")]);
+        assert_eq!(packed.field("content-encoding"), Some("gzip"), "{target}");
+        assert_eq!(inflate(&packed.body), plain.body, "{target}");
+        assert!(packed.body.len() * 2 < plain.body.len(), "{} of {}", packed.body.len(), plain.body.len());
+        let etags = [&plain, &packed].map(|response| response.field("etag").expect("an ETag").to_owned());
+        assert_ne!(etags[0], etags[1], "each coding has its own ETag");
+        let fields = [("Accept-Encoding", "gzip"), ("If-None-Match", etags[1].as_str())];
+        let unchanged = server.get_with(target, &fields);
+        assert_eq!(unchanged.status, 304, "{target}");
+        for response in [&plain, &packed, &unchanged] {
+            assert_eq!(response.field("vary"), Some("Accept-Encoding"), "{target}");
+        }
+        let head = Client::to(server.edge).request("HEAD", target, &[("Accept-Encoding", "gzip")]);
+        assert_eq!(head.field("content-length"), packed.field("content-length"), "{target}");
+        let refused = server.get_with(target, &[("Accept-Encoding", "gzip;q=0, *;q=0")]);
+        assert_eq!(refused.body, plain.body, "{target}");
+    }
+    let small = server.get_with("/v1/routes?site=acme&limit=1", &[("Accept-Encoding", "gzip")]);
+    assert!(small.body.len() <= 1024);
+    assert_eq!((small.field("content-encoding"), small.field("vary")), (None, None));
+}

@@ -46,6 +46,34 @@ fn json_may_have_the_content_type_of_text_or_a_form_or_none() {
 }
 
 #[test]
+fn all_members_of_a_gzip_body_are_decompressed() {
+    let (first, second) = (unique_id("member"), unique_id("member"));
+    let batch = json!({ "batch": [{ "anonId": first, "event": "e" }, { "anonId": second, "event": "e" }] });
+    let batch = batch.to_string();
+    let (fields, middle) = ([("Content-Encoding", "gzip")], batch.len() / 2);
+    let members = [gzip(&batch.as_bytes()[..middle]), gzip(b""), gzip(&batch.as_bytes()[middle..])].concat();
+    let response = SERVER.get().post("/v1/batch?site=acme", &fields, &members);
+    assert_eq!((response.status, response.json()["accepted"].as_u64()), (200, Some(2)), "{response:?}");
+    for rest in [vec![0], vec![b'{'; 100 * 1024], members[..12].to_vec(), b"\x1f\x8b".to_vec()] {
+        let body = [members.clone(), rest].concat();
+        let response = SERVER.get().post("/v1/batch?site=acme", &fields, &body);
+        assert_eq!(problem(&response), (400, "malformed_json".into()), "other bytes follow");
+    }
+}
+
+#[test]
+fn a_byte_order_mark_before_json_is_skipped() {
+    let id = unique_id("mark");
+    let marked = format!("\u{feff}{}", event(&id));
+    only_record(&send_body(&[], marked.as_bytes()), &id);
+    let id = unique_id("mark");
+    let form = [("Content-Type", "application/x-www-form-urlencoded"), ("Content-Encoding", "gzip")];
+    only_record(&send_body(&form, &gzip(format!("\u{feff}{}", event(&id)).as_bytes())), &id);
+    let twice = format!("\u{feff}\u{feff}{}", event("v1"));
+    assert_eq!(problem(&send_body(&[], twice.as_bytes())), (400, "malformed_json".into()));
+}
+
+#[test]
 fn a_body_of_any_accepted_type_may_be_compressed() {
     for kind in ["application/json", "text/plain", "application/x-www-form-urlencoded"] {
         let id = unique_id("gzip");

@@ -340,3 +340,15 @@ fn a_body_without_a_length_is_empty_unless_it_is_chunked() {
     assert_eq!((ids(&response).len(), response.field("connection")), (2, Some("close")));
     assert!(client.is_closed());
 }
+
+#[test]
+fn a_body_that_is_no_object_is_quoted_from_its_begin() {
+    for body in ["5", "true", "null", "-1.5e3", "\"text\"", "[1, 2]", "  false"] {
+        let response = post(&[], body.as_bytes());
+        assert_eq!(problem(&response), (400, "malformed_json".into()), "{body}");
+        let detail = format!("Expected a JSON object, got '{}'.", body.trim());
+        assert_eq!(response.json()["detail"], detail, "{body}");
+    }
+    let marked = [b"\xEF\xBB\xBF", BODY].concat();
+    assert_eq!(post(&[], &marked).body, post(&[], BODY).body, "a byte order mark is skipped");
+}

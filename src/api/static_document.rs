@@ -1,0 +1,68 @@
+//! A response body that changes only with the program, in both codings.
+
+use super::response::GZIP_ABOVE_BYTES;
+use crate::http::cors::Cors;
+use crate::http::date::DateLine;
+use crate::http::etag::Etag;
+use crate::http::gzip::GzipCompressor;
+use crate::http::negotiate;
+use crate::http::request::{Method, Request};
+use crate::http::request_id::write_request_id;
+use crate::http::response::ResponseHead;
+use crate::ids::RequestIdGenerator;
+
+/// A public body of fixed bytes.
+pub(super) struct StaticDocument {
+    content_type: &'static str,
+    /// The value of `Cache-Control`.
+    cache_control: &'static str,
+    text: (Vec<u8>, Etag),
+    /// The body in gzip coding, if it is large enough.
+    gzip: Option<(Vec<u8>, Etag)>,
+}
+
+impl StaticDocument {
+    pub(super) fn new(content_type: &'static str, cache_control: &'static str, text: Vec<u8>) -> Self {
+        let with_etag = |bytes: Vec<u8>| {
+            let etag = Etag::of(&bytes);
+            (bytes, etag)
+        };
+        let is_large = text.len() > GZIP_ABOVE_BYTES;
+        let gzip = is_large.then(|| with_etag(GzipCompressor::new().compress(&text).to_vec()));
+        Self { content_type, cache_control, text: with_etag(text), gzip }
+    }
+
+    /// Appends a response with the document, or 304 if the client has it.
+    pub(super) fn write(
+        &self,
+        request: &Request<'_>,
+        date: &DateLine,
+        ids: &mut RequestIdGenerator,
+        out: &mut Vec<u8>,
+    ) {
+        let gzip = self.gzip.as_ref();
+        let gzip = gzip.filter(|_| negotiate::accepts_gzip(request.headers.accept_encoding_lines()));
+        let (body, etag) = gzip.unwrap_or(&self.text);
+        let unchanged = etag.is_matched_by(&request.headers);
+        let mut head = ResponseHead::begin(out, if unchanged { 304 } else { 200 }, date);
+        head.field("Cache-Control: ", self.cache_control.as_bytes());
+        write_request_id(&mut head, ids, None);
+        head.field("ETag: ", etag.as_bytes());
+        if self.gzip.is_some() {
+            head.raw(b"Vary: Accept-Encoding\r\n");
+        }
+        Cors::Anyone.write(&mut head);
+        if unchanged {
+            head.finish_without_body(request.close);
+            return;
+        }
+        head.field("Content-Type: ", self.content_type.as_bytes());
+        if gzip.is_some() {
+            head.raw(b"Content-Encoding: gzip\r\n");
+        }
+        let out = head.finish(body.len(), request.close);
+        if request.method != Method::Head {
+            out.extend_from_slice(body);
+        }
+    }
+}
