@@ -54,6 +54,9 @@ pub mod http {
     pub mod params {
         pub use crate::http::params::{Param, ParamGroup, Params};
     }
+    pub mod refused_head {
+        pub use crate::http::refused_head::RefusedHead;
+    }
     pub mod request {
         pub use crate::http::request::{BodyFraming, Method, ParseOutcome, RequestMeta, Surface, parse};
     }

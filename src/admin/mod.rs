@@ -19,6 +19,7 @@ use std::net::IpAddr;
 use self::startup::{DeferredParts, Startup};
 use crate::api::{Endpoint, Handler, Outcome, Poll};
 use crate::checksum;
+use crate::http::refused_head::RefusedHead;
 use crate::http::request::{BufferedRequest, Method, Request, RequestMeta};
 use crate::problem::{self, Problem};
 use crate::worker::{Lifecycle, Service};
@@ -148,8 +149,14 @@ impl Service for AdminService {
         }
     }
 
-    fn reject(&mut self, problem: &Problem<'_>, out: &mut Vec<u8>) {
-        self.handler.reject_unparsed(problem, out);
+    fn reject(
+        &mut self,
+        problem: &Problem<'_>,
+        head: &RefusedHead<'_>,
+        meta: &RequestMeta,
+        out: &mut Vec<u8>,
+    ) {
+        self.handler.reject_unparsed(problem, head, meta.surface, out);
     }
 
     fn country_header(&self) -> Option<&str> {

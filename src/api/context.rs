@@ -1,6 +1,6 @@
 //! The context of a request: its site, route and visitor, and whether its response is public.
 
-use super::endpoint::Endpoint;
+use super::class::{Audience, ResponseClass};
 use super::scratch::Settings;
 use crate::clock;
 use crate::http::cors::Cors;
@@ -56,26 +56,12 @@ impl<'a> RequestContext<'a> {
         self.request.method == Method::Head
     }
 
-    /// Returns whether the response is the same for every visitor.
-    pub(super) fn is_public(&self, endpoint: Endpoint) -> bool {
-        match endpoint {
-            Endpoint::Routes | Endpoint::OpenApi => true,
-            Endpoint::Query => self.request.method != Method::Post,
-            Endpoint::Resolve => {
-                self.params.get_even_if_empty(Param::Variants).is_some() && !self.requests_explanation()
-            }
-            Endpoint::Variants => self.params.get(Param::Include).is_some(),
-            Endpoint::Events(_) => false,
+    /// Returns the audience of a problem: that of the response that it replaces.
+    pub(super) fn problem_audience(&self, class: ResponseClass) -> Audience<'a> {
+        match class {
+            ResponseClass::Public => Audience::Public { site: Some(&self.site().site) },
+            ResponseClass::Private => Audience::Private(self.private_cors()),
         }
-    }
-
-    fn requests_explanation(&self) -> bool {
-        self.params.get(Param::Explain).is_some_and(|value| value != "0")
-    }
-
-    /// Returns the CORS of a problem: the same as those of the response that it replaces.
-    pub(super) fn problem_cors(&self, endpoint: Endpoint) -> Cors<'a> {
-        if self.is_public(endpoint) { Cors::Anyone } else { self.private_cors() }
     }
 
     pub(super) fn private_cors(&self) -> Cors<'a> {
@@ -240,10 +226,13 @@ pub(super) fn anon_id<'a>(
 }
 
 pub(super) fn is_tracking_id(id: &str) -> bool {
-    id.strip_prefix("track_").is_some_and(|rest| {
-        (1..=SITE_ID_BYTES_MAX).contains(&rest.len())
-            && rest.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
-    })
+    id.strip_prefix("track_").is_some_and(is_site_id)
+}
+
+/// Returns whether a site can have this ID.
+pub(super) fn is_site_id(id: &str) -> bool {
+    (1..=SITE_ID_BYTES_MAX).contains(&id.len())
+        && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
 /// Returns the value of the first cookie with this name (RFC 6265 section 5.4), without quotes.

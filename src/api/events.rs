@@ -4,6 +4,7 @@
 //! records. It responds at once if nothing has to be written. [`EventHandler::complete`] responds when the log has
 //! written the records. The [`EventSink`] keeps the pending requests between the two steps.
 
+use super::class::Audience;
 use super::context;
 use super::endpoint::{Endpoint, Outcome, Poll};
 use super::problem::write_problem;
@@ -232,14 +233,15 @@ impl EventHandler<'_> {
         let Some(sink) = sink else {
             let sentence = "{} is not an endpoint of this address, which records no events.";
             let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
-            write_problem(out, &problem, Cors::Nobody, request, date, scratch);
+            let audience = Audience::Private(Cors::before_site_known(request.headers.origin));
+            write_problem(out, &problem, audience, request, date, scratch);
             return Poll::rejected(None, problem.kind);
         };
-        let mut cors = cors_before_site_known(request);
+        let mut cors = Cors::before_site_known(request.headers.origin);
         // This check is before the decoding, so that rejected requests cost little while the log is overloaded.
         if let Some(error) = sink.log.precheck() {
             let problem = unavailable_problem(error);
-            write_problem(out, &problem, cors, request, date, scratch);
+            write_problem(out, &problem, Audience::Private(cors), request, date, scratch);
             return Poll::rejected(Some(endpoint), problem.kind);
         }
         let validated = validate(settings, catalog, buffers, scratch, sink, &mut cors, event_request);
@@ -247,7 +249,7 @@ impl EventHandler<'_> {
         let ValidatedEvents { results, records, is_dry_run } = match validated {
             Ok(validated) => validated,
             Err(SubmitError::Problem(problem)) => {
-                write_problem(out, &problem, cors, request, date, scratch);
+                write_problem(out, &problem, Audience::Private(cors), request, date, scratch);
                 return Poll::rejected(Some(endpoint), problem.kind);
             }
             Err(SubmitError::Event(refusal)) => {
@@ -269,7 +271,7 @@ impl EventHandler<'_> {
             Ok(token) => Poll::Pending(token),
             Err(error) => {
                 let problem = unavailable_problem(error);
-                write_problem(out, &problem, cors, request, date, scratch);
+                write_problem(out, &problem, Audience::Private(cors), request, date, scratch);
                 Poll::rejected(Some(endpoint), problem.kind)
             }
         }
@@ -294,7 +296,7 @@ impl EventHandler<'_> {
         let Some(ack) = completion.outcome.ack() else {
             let problem = unavailable_problem(SendError::DiskUnavailable);
             if let Some(request) = buffered.request() {
-                write_problem(out, &problem, cors, &request, date, scratch);
+                write_problem(out, &problem, Audience::Private(cors), &request, date, scratch);
             }
             sink.recycle(completion.request, results);
             return Outcome { endpoint, problem: Some(problem.kind) };
@@ -305,11 +307,6 @@ impl EventHandler<'_> {
         sink.recycle(completion.request, results);
         Outcome { endpoint, problem: None }
     }
-}
-
-/// Returns the CORS of a response to events whose site is not known yet.
-pub(super) fn cors_before_site_known<'a>(request: &Request<'a>) -> Cors<'a> {
-    Cors::for_events(request.headers.origin, std::iter::empty()).unwrap_or(Cors::Nobody)
 }
 
 /// Returns the CORS of a response to accepted events: that of their site, if it is still published.

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::context::RequestContext;
+use super::class::{Audience, ResponseClass};
+use super::context::{self, RequestContext};
 use super::endpoint::{Endpoint, Outcome, Poll};
-use super::events::{self, EventHandler, EventRequest, EventSink};
+use super::events::{EventHandler, EventRequest, EventSink};
 use super::problem::{write_problem, write_unframed_problem};
 use super::query::{self, QueryArguments};
 use super::scratch::{DecodeBuffers, Scratch, Settings};
@@ -13,7 +14,8 @@ use crate::clock;
 use crate::http::body::{self, JsonObject};
 use crate::http::cors::{self, Cors};
 use crate::http::date::DateLine;
-use crate::http::params::Params;
+use crate::http::params::{Param, Params};
+use crate::http::refused_head::RefusedHead;
 use crate::http::request::{BufferedRequest, Method, Request, RequestMeta, Surface};
 use crate::http::request_id::write_request_id;
 use crate::http::response::ResponseHead;
@@ -83,11 +85,9 @@ impl Handler {
             _ => None,
         };
         if let Err(problem) = rate_limit::check_address(&self.settings, request, meta) {
-            let cors = match event_endpoint {
-                Some(_) => events::cors_before_site_known(request),
-                None => Cors::Anyone,
-            };
-            write_problem(out, &problem, cors, request, &self.date, &mut self.scratch);
+            let class = ResponseClass::of_request(request);
+            let audience = Audience::before_site_known(class, request.headers.origin);
+            write_problem(out, &problem, audience, request, &self.date, &mut self.scratch);
             return Poll::rejected(None, problem.kind);
         }
         match event_endpoint {
@@ -142,7 +142,7 @@ impl Handler {
         out: &mut Vec<u8>,
     ) -> Outcome {
         let Self { settings, date, catalog_reader, decode_buffers, scratch, .. } = self;
-        let mut cors = Cors::Anyone;
+        let mut audience = None;
         let (mut object, mut arguments) = (JsonObject::default(), QueryArguments::Missing);
         let (object, arguments) = (&mut object, &mut arguments);
         let matched = endpoint.as_ref().ok().copied();
@@ -158,8 +158,14 @@ impl Handler {
                 Params::parse(request.query, &mut decode_buffers.params)?
             };
             let catalog = catalog_reader.load();
+            let class = ResponseClass::of(endpoint, request.method, &params);
+            let site = params.get(Param::Site).filter(|id| context::is_site_id(id));
+            audience = Some(match class {
+                ResponseClass::Public => Audience::Public { site },
+                ResponseClass::Private => Audience::before_site_known(class, request.headers.origin),
+            });
             let context = RequestContext::new(request, params, catalog, meta.surface, settings, date)?;
-            cors = context.problem_cors(endpoint);
+            audience = Some(context.problem_audience(class));
             rate_limit::check_site(settings, &context.site().site, request, meta)?;
             match endpoint {
                 Endpoint::Resolve => resolve::handle(&context, scratch, out),
@@ -179,14 +185,18 @@ impl Handler {
         });
         let problem = result.as_ref().err().map(|problem| problem.kind);
         if let Err(problem) = result {
-            write_problem(out, &problem, cors, request, date, scratch);
+            let class = || ResponseClass::of_request(request);
+            let audience =
+                audience.unwrap_or_else(|| Audience::before_site_known(class(), request.headers.origin));
+            write_problem(out, &problem, audience, request, date, scratch);
         }
         Outcome { endpoint: matched, problem }
     }
 
     /// Appends a problem in place of the response of an endpoint.
     pub fn reject(&mut self, request: &Request<'_>, problem: &Problem<'_>, out: &mut Vec<u8>) -> Outcome {
-        write_problem(out, problem, Cors::Nobody, request, &self.date, &mut self.scratch);
+        let audience = Audience::Private(Cors::Nobody);
+        write_problem(out, problem, audience, request, &self.date, &mut self.scratch);
         Outcome { endpoint: None, problem: Some(problem.kind) }
     }
 
@@ -242,9 +252,21 @@ impl Handler {
         self.catalog_reader.load()
     }
 
-    /// Appends a problem for bytes that are not a valid request. The connection is closed after it.
-    pub fn reject_unparsed(&mut self, problem: &Problem<'_>, out: &mut Vec<u8>) {
-        write_unframed_problem(out, problem, &self.date, &mut self.scratch.ids);
+    /// Appends a problem for bytes that are not a complete and valid request. The connection is closed after it.
+    pub fn reject_unparsed(
+        &mut self,
+        problem: &Problem<'_>,
+        head: &RefusedHead<'_>,
+        surface: Surface,
+        out: &mut Vec<u8>,
+    ) {
+        let cors = match surface {
+            Surface::Admin => Cors::Nobody,
+            Surface::Public | Surface::Edge | Surface::Events => {
+                ResponseClass::of_refused(head).cors_before_site_known(head.origin)
+            }
+        };
+        write_unframed_problem(out, problem, cors, &self.date, &mut self.scratch.ids);
     }
 
     fn handle_options(&mut self, request: &Request<'_>, surface: Surface, out: &mut Vec<u8>) -> Outcome {
@@ -257,7 +279,8 @@ impl Handler {
         let endpoint = match endpoint {
             Ok(endpoint) => endpoint,
             Err(problem) => {
-                write_problem(out, &problem, Cors::Anyone, request, &self.date, &mut self.scratch);
+                let audience = Audience::Public { site: None };
+                write_problem(out, &problem, audience, request, &self.date, &mut self.scratch);
                 return Outcome { endpoint: None, problem: Some(problem.kind) };
             }
         };

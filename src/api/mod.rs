@@ -5,6 +5,7 @@
 //! two steps, because the disk is between them: submit, then complete. All other requests are answered at once, from one
 //! catalog, into the buffer of the connection. A GET allocates nothing here, except for explanations.
 
+mod class;
 mod context;
 mod endpoint;
 mod events;
@@ -19,8 +20,8 @@ mod response;
 mod routes;
 mod scratch;
 mod selection;
-pub(crate) mod token_bucket;
 mod static_document;
+pub(crate) mod token_bucket;
 mod variants;
 
 pub(crate) use endpoint::{Endpoint, Outcome, Poll};

@@ -1,5 +1,7 @@
 //! Problem responses: head and document of a request that is rejected.
 
+use super::class::Audience;
+use super::response::write_cache_tags;
 use super::scratch::Scratch;
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
@@ -15,7 +17,7 @@ use crate::problem::{self, Actual, Problem};
 pub(super) fn write_problem(
     out: &mut Vec<u8>,
     problem: &Problem<'_>,
-    cors: Cors<'_>,
+    audience: Audience<'_>,
     request: &Request<'_>,
     date: &DateLine,
     scratch: &mut Scratch,
@@ -25,19 +27,29 @@ pub(super) fn write_problem(
     let new_id = ids.next_id();
     let client_id = request.headers.request_id.filter(|id| is_request_id(id));
     let mut head = ResponseHead::begin(out, problem.kind.status, date);
-    let cors = if problem.kind == problem::ROUTE_NOT_FOUND {
-        // This response is public: the same bytes for the same canonical path, without data of the client.
-        let problem = Problem { actual: Actual::Text(path.text()), ..*problem };
-        problem_document::write(body, &problem, LocationStyle::Param, None);
-        head.raw(b"Cache-Control: public, s-maxage=10\r\n");
-        head.field("X-Request-Id: ", &new_id);
-        Cors::Anyone
-    } else {
-        let id = client_id.unwrap_or(&new_id);
-        problem_document::write(body, problem, location_style(request.method), Some(id));
-        head.raw(b"Cache-Control: no-store\r\n");
-        head.field("X-Request-Id: ", id);
-        cors
+    let is_route = problem.kind == problem::ROUTE_NOT_FOUND;
+    let cors = match audience {
+        Audience::Public { site } if is_route || problem.kind == problem::SITE_NOT_FOUND => {
+            // The same bytes for the same canonical request, without data of the client.
+            let actual = if is_route { Actual::Text(path.text()) } else { problem.actual };
+            problem_document::write(body, &Problem { actual, ..*problem }, LocationStyle::Param, None);
+            head.raw(b"Cache-Control: public, s-maxage=10\r\n");
+            head.field("X-Request-Id: ", &new_id);
+            if let Some(site) = site {
+                write_cache_tags(&mut head, site, is_route.then_some(&*path));
+            }
+            Cors::Anyone
+        }
+        Audience::Public { .. } | Audience::Private(_) => {
+            let id = client_id.unwrap_or(&new_id);
+            problem_document::write(body, problem, location_style(request.method), Some(id));
+            head.raw(b"Cache-Control: no-store\r\n");
+            head.field("X-Request-Id: ", id);
+            match audience {
+                Audience::Public { .. } => Cors::Anyone,
+                Audience::Private(cors) => cors,
+            }
+        }
     };
     if cors.varies_by_origin() {
         head.raw(b"Vary: Origin\r\n");
@@ -55,6 +67,7 @@ pub(super) fn write_problem(
 pub(super) fn write_unframed_problem(
     out: &mut Vec<u8>,
     problem: &Problem<'_>,
+    cors: Cors<'_>,
     date: &DateLine,
     ids: &mut RequestIdGenerator,
 ) {
@@ -64,7 +77,10 @@ pub(super) fn write_unframed_problem(
     let mut head = ResponseHead::begin(out, problem.kind.status, date);
     head.raw(b"Cache-Control: no-store\r\n");
     head.field("X-Request-Id: ", &id);
-    Cors::Anyone.write(&mut head);
+    if cors.varies_by_origin() {
+        head.raw(b"Vary: Origin\r\n");
+    }
+    cors.write(&mut head);
     write_status_headers(&mut head, problem);
     head.raw(b"Content-Type: application/problem+json\r\n");
     head.finish(body.len(), true).extend_from_slice(&body);

@@ -188,7 +188,7 @@ pub(super) fn write_server_timing(head: &mut ResponseHead<'_>, started: Option<I
 
 /// Writes the tags by which caches purge: the site, and the page. `Cache-Tag` separates them with a comma,
 /// `Surrogate-Key` with a space.
-fn write_cache_tags(head: &mut ResponseHead<'_>, site: &str, path: Option<&RoutePath>) {
+pub(super) fn write_cache_tags(head: &mut ResponseHead<'_>, site: &str, path: Option<&RoutePath>) {
     let out = head.buffer();
     out.extend_from_slice(b"Cache-Tag: ");
     let from = out.len();

@@ -1,7 +1,8 @@
 //! CORS: which origins may read a response (Fetch standard, section 3.2).
 //!
 //! Every origin may read a public response. A private response names the caller's origin, with credentials,
-//! if the site allows that origin. It never names `null` (the origin of a sandboxed frame or a file).
+//! if the site allows that origin. It never names `null` (the origin of a sandboxed frame or a file). Problems
+//! have the same permission as the response that they replace.
 
 use super::request::{Headers, has_token};
 use super::response::ResponseHead;
@@ -41,12 +42,18 @@ impl<'a> Cors<'a> {
     ) -> Option<Self> {
         match origin {
             None => Some(Self::Nobody),
-            Some(origin) if origins.len() == 0 && !is_nameable_origin(origin) => Some(Self::Nobody),
+            Some(origin) if origins.len() == 0 && !is_nameable_origin(origin) => Some(Self::Anyone),
             Some(origin) if origins.len() == 0 || is_origin_allowed(origin, origins) => {
                 Some(Self::Only(origin))
             }
             Some(_) => None,
         }
+    }
+
+    /// Returns the permission of a private response, or of one to an event, whose site is not known: any origin
+    /// may read it, with credentials. It names only a fault of the request.
+    pub(crate) fn before_site_known(origin: Option<&'a [u8]>) -> Self {
+        Self::for_events(origin, std::iter::empty()).unwrap_or(Self::Nobody)
     }
 
     /// Returns whether `Vary` must name `Origin`.
@@ -69,7 +76,7 @@ impl<'a> Cors<'a> {
 }
 
 const EXPOSED_HEADERS: &[u8] = b"Access-Control-Expose-Headers: ETag, X-Request-Id, X-Version, \
-X-Variants, X-Dropped, Server-Timing, Retry-After\r\n";
+X-Variants, X-Experiments, X-Dropped, Server-Timing, Retry-After\r\n";
 
 /// Returns whether `origin` matches one of the patterns. A pattern is an origin, optionally with one `*` in
 /// place of labels or of a port.

@@ -15,6 +15,7 @@ pub(crate) mod input;
 pub(crate) mod negotiate;
 pub(crate) mod params;
 pub(crate) mod problem_document;
+pub(crate) mod refused_head;
 pub(crate) mod request;
 pub(crate) mod request_id;
 pub(crate) mod response;

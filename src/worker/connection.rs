@@ -267,7 +267,7 @@ fn handle_requests<S: Service>(
             Ok(true) => {}
             Ok(false) => return NextStep::Read,
             Err(problem) => {
-                shared.reject(&problem, meta, output);
+                shared.reject(&problem, input.pending(), meta, output);
                 return NextStep::Drain;
             }
         }
@@ -275,11 +275,11 @@ fn handle_requests<S: Service>(
         match parsed {
             ParseOutcome::Partial => return NextStep::Read,
             ParseOutcome::Rejected(problem) => {
-                shared.reject(&problem, meta, output);
+                shared.reject(&problem, input.pending(), meta, output);
                 return NextStep::Drain;
             }
             ParseOutcome::Complete(..) if !shared.memory.has_room(OUTPUT_BUFFER_BYTES_MAX) => {
-                shared.reject(&MEMORY_LIMIT_REACHED, meta, output);
+                shared.reject(&MEMORY_LIMIT_REACHED, input.pending(), meta, output);
                 return NextStep::Drain;
             }
             ParseOutcome::Complete(mut request, head_bytes) => {

@@ -41,6 +41,7 @@ use self::state::WorkerState;
 use self::timeouts::TimeoutSweeper;
 use crate::api::{Endpoint, Handler, Outcome, Poll};
 use crate::config::ConnectionLimits;
+use crate::http::refused_head::RefusedHead;
 use crate::http::request::{BufferedRequest, Request, RequestMeta, Surface};
 use crate::metrics::Totals;
 use crate::problem::Problem;
@@ -87,8 +88,14 @@ pub trait Service: 'static {
     fn cancel(&mut self, token: usize) {
         let _ = token;
     }
-    /// Appends the problem of input that is not a valid request.
-    fn reject(&mut self, problem: &Problem<'_>, out: &mut Vec<u8>);
+    /// Appends the problem of input that is not a complete and valid request.
+    fn reject(
+        &mut self,
+        problem: &Problem<'_>,
+        head: &RefusedHead<'_>,
+        meta: &RequestMeta,
+        out: &mut Vec<u8>,
+    );
     /// Returns the country header (lower case) that the parser extracts in addition to the standard ones.
     fn country_header(&self) -> Option<&str>;
     /// Runs periodic work. The worker calls this once a second.
@@ -134,8 +141,14 @@ impl Service for Handler {
         }
     }
 
-    fn reject(&mut self, problem: &Problem<'_>, out: &mut Vec<u8>) {
-        Handler::reject_unparsed(self, problem, out);
+    fn reject(
+        &mut self,
+        problem: &Problem<'_>,
+        head: &RefusedHead<'_>,
+        meta: &RequestMeta,
+        out: &mut Vec<u8>,
+    ) {
+        Handler::reject_unparsed(self, problem, head, meta.surface, out);
     }
 
     fn country_header(&self) -> Option<&str> {

@@ -58,33 +58,33 @@ pub(super) async fn reject_input<S: Service>(
     if problem.kind == problem::TIMEOUT {
         shared.count_event(ConnectionEvent::TimedOut);
     }
+    let mut output = shared.take_output();
+    let meta = RequestMeta { received_at: clock::instant(), ..from };
+    shared.reject(problem, input.pending(), &meta, &mut output);
     input.release();
     memory.release();
-    send_problem(stream, from, problem, watched, shared).await;
+    send_last(stream, output, watched, shared).await;
     drain(stream, input, watched).await;
 }
 
-/// Sends a problem as the last response of a connection.
-async fn send_problem<S: Service>(
+/// Sends the last response of a connection.
+async fn send_last<S: Service>(
     stream: &mut TcpStream,
-    from: RequestMeta,
-    problem: &Problem<'_>,
+    output: Vec<u8>,
     watched: &TimeoutGuard,
     shared: &WorkerState<S>,
 ) {
-    // The problem nearly always fits the socket's send buffer. It does not if the client left earlier
+    // The response nearly always fits the socket's send buffer. It does not if the client left earlier
     // responses unread.
     watched.enter(Phase::Write);
-    let mut output = shared.take_output();
-    shared.reject(problem, &RequestMeta { received_at: clock::instant(), ..from }, &mut output);
     if let (Ok(_), output) = stream.write_all(output).await {
         shared.recycle_output(output);
     }
 }
 
-/// Sends a 503 on a connection over the limit, and waits until the client sends something or closes. Closing
-/// with unread bytes could destroy the response in transit. At most `LINGERING_REJECTIONS_MAX` connections
-/// wait at a time.
+/// Sends a 503 on a connection over the limit, and waits until the client closes. Closing with unread bytes
+/// could destroy the response in transit. At most `LINGERING_REJECTIONS_MAX` connections wait at a time. The
+/// server reads their requests, so that pages of other origins can read the response.
 pub(super) async fn reject_connection<S: Service>(
     mut stream: TcpStream,
     from: RequestMeta,
@@ -92,11 +92,21 @@ pub(super) async fn reject_connection<S: Service>(
     shared: Rc<WorkerState<S>>,
 ) {
     let watched = shared.timeout_sweeper.watch(stream.as_raw_fd());
-    send_problem(&mut stream, from, &Problem::new(problem::OVERLOADED, sentence), &watched, &shared).await;
-    watched.enter(Phase::Drain);
     let others = shared.rejecting.replace(shared.rejecting.get() + 1);
-    if others < LINGERING_REJECTIONS_MAX && stream.shutdown().await.is_ok() {
-        read(&mut ReadBuffer::new(), &mut stream).await;
+    let (lingers, mut input) = (others < LINGERING_REJECTIONS_MAX, ReadBuffer::new());
+    if lingers {
+        watched.enter(Phase::Head);
+        read(&mut input, &mut stream).await;
+    }
+    let mut output = shared.take_output();
+    let meta = RequestMeta { received_at: clock::instant(), ..from };
+    let problem = Problem::new(problem::OVERLOADED, sentence);
+    shared.reject(&problem, input.pending(), &meta, &mut output);
+    send_last(&mut stream, output, &watched, &shared).await;
+    watched.enter(Phase::Drain);
+    if lingers && stream.shutdown().await.is_ok() {
+        input.clear();
+        read(&mut input, &mut stream).await;
     }
     shared.rejecting.set(shared.rejecting.get() - 1);
 }

@@ -14,6 +14,7 @@ use super::{ENDPOINT_COUNTERS, Service, access_log};
 use crate::api::{Outcome, Poll};
 use crate::clock;
 use crate::config::ConnectionLimits;
+use crate::http::refused_head::RefusedHead;
 use crate::http::request::{BufferedRequest, Request, RequestMeta};
 use crate::metrics::{ConnectionEvent, Counters, Totals, status_class};
 use crate::problem::Problem;
@@ -70,17 +71,24 @@ impl<S: Service> WorkerState<S> {
     pub(super) fn tick(&self) {
         self.service.borrow_mut().tick();
         self.totals.drain_from(&mut self.counters.borrow_mut());
-    }
         self.output_pool.borrow_mut().free_unused();
+    }
 
     pub(super) fn count_event(&self, event: ConnectionEvent) {
         self.counters.borrow_mut().record_connection_event(event);
     }
 
     /// Appends the problem of input that is not a valid request, or of a request that cannot be accepted.
-    pub(super) fn reject(&self, problem: &Problem<'_>, meta: &RequestMeta, output: &mut Vec<u8>) {
+    /// `received` begins with the head of the request, as far as it was received.
+    pub(super) fn reject(
+        &self,
+        problem: &Problem<'_>,
+        received: &[u8],
+        meta: &RequestMeta,
+        output: &mut Vec<u8>,
+    ) {
         let begin = output.len();
-        self.service.borrow_mut().reject(problem, output);
+        self.service.borrow_mut().reject(problem, &RefusedHead::read(received), meta, output);
         self.record_response(
             Outcome { endpoint: None, problem: Some(problem.kind) },
             None,

@@ -21,6 +21,7 @@ mod operator;
 mod parsing;
 mod paths;
 mod query;
+mod refused;
 mod slow;
 mod validators;
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use parallax::testing::api::{Handler, Settings};
 use parallax::testing::clock;
+use parallax::testing::http::refused_head::RefusedHead;
 use parallax::testing::http::request::{ParseOutcome, RequestMeta, Surface, parse};
 use parallax::testing::resolve::user_agent::UserAgentParser;
 use parallax::testing::site::catalog::catalog::{Catalog, CurrentCatalog};
@@ -85,7 +86,10 @@ pub fn request_everything(snapshot: Snapshot) {
                 ParseOutcome::Complete(request, _) => {
                     handler.handle(&request, &arrival, &mut out);
                 }
-                ParseOutcome::Rejected(problem) => handler.reject_unparsed(&problem, &mut out),
+                ParseOutcome::Rejected(problem) => {
+                    let refused = RefusedHead::read(head.as_bytes());
+                    handler.reject_unparsed(&problem, &refused, Surface::Public, &mut out);
+                }
                 ParseOutcome::Partial => unreachable!("the head is complete"),
             }
             assert!(out.starts_with(b"HTTP/1.1 "), "{head}");

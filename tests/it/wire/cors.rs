@@ -35,7 +35,8 @@ fn cors(response: &Response) -> (Option<&str>, Option<&str>, Option<&str>) {
     (allowed, response.field("access-control-allow-credentials"), response.field("vary"))
 }
 
-const EXPOSED: &str = "ETag, X-Request-Id, X-Version, X-Variants, X-Dropped, Server-Timing, Retry-After";
+const EXPOSED: &str =
+    "ETag, X-Request-Id, X-Version, X-Variants, X-Experiments, X-Dropped, Server-Timing, Retry-After";
 
 #[test]
 fn every_origin_may_read_public_responses() {
@@ -122,15 +123,69 @@ fn problems_are_readable_from_the_same_origins_as_responses() {
         "/v1/resolve?site=closed&variants=",
         "/v1/routes?site=closed&limit=0",
         "/v1/variants?site=closed&route=/&include=all",
-        "/v1/resolve?site=closed&route=/not/published",
-        "/v1/resolve?site=gamma&route=/",
-        "/v1/resolve",
+        "/v1/resolve?site=closed&route=/not/published&variants=",
+        "/v1/resolve?site=gamma&route=/&variants=",
+        "/v1/variants?include=combinations",
+        "/v1/routes",
+        "/v1/query",
         "/v1/nothing",
     ] {
         let response = get_from(FOREIGN_ORIGIN, public);
         assert!(response.status >= 400);
         assert_eq!(cors(&response), (Some("*"), None, None), "{public}");
         assert_eq!(response.field("access-control-expose-headers"), Some(EXPOSED));
+    }
+}
+
+#[test]
+fn a_private_404_is_readable_by_the_pages_that_may_read_the_layout() {
+    let not_found = "/v1/resolve?site=closed&route=/not/published";
+    let response = get_from(SITE_ORIGIN, not_found);
+    assert_eq!((response.status, response.code().as_str()), (404, "route_not_found"));
+    assert_eq!(cors(&response), (Some(SITE_ORIGIN), Some("true"), Some("Origin")));
+    assert_eq!(response.field("cache-control"), Some("no-store"));
+    assert_eq!(response.json()["requestId"].as_str(), response.field("x-request-id"));
+    assert_eq!(cors(&get_from(FOREIGN_ORIGIN, not_found)), (None, None, Some("Origin")));
+    let open = get_from(FOREIGN_ORIGIN, "/v1/variants?site=open&route=/not/published");
+    assert_eq!((open.status, cors(&open)), (404, (Some("*"), None, None)));
+}
+
+#[test]
+fn before_the_site_is_known_a_private_problem_is_readable_from_every_origin() {
+    for private in ["/v1/resolve?site=gamma&route=/", "/v1/resolve", "/v1/variants?site=%FF", "/v1/variants"]
+    {
+        let response = get_from(FOREIGN_ORIGIN, private);
+        assert!(response.status >= 400);
+        let echo = (Some(FOREIGN_ORIGIN), Some("true"), Some("Origin"));
+        assert_eq!(cors(&response), echo, "{private}");
+        assert_eq!(response.field("cache-control"), Some("no-store"));
+        assert_eq!(cors(&get_from("null", private)), (Some("*"), None, None), "{private}");
+    }
+}
+
+#[test]
+fn a_public_404_is_cached_briefly_with_the_tags_of_its_site() {
+    for (target, tags) in [
+        ("/v1/resolve?site=closed&route=/not/published&variants=", Some("closed,closed:/not/published")),
+        ("/v1/variants?site=closed&route=/no&include=combinations", Some("closed,closed:/no")),
+        ("/v1/resolve?site=gamma&route=/&variants=", Some("gamma")),
+        ("/v1/routes?trackingId=track_gamma", None),
+        ("/v1/query?site=gamma&query=q", Some("gamma")),
+        ("/v1/routes?site=a%20b", None),
+    ] {
+        let response = SERVER.get().get_with(target, &[("X-Request-Id", "mine")]);
+        assert_eq!(response.status, 404, "{target}");
+        assert_eq!(response.field("cache-control"), Some("public, s-maxage=10"), "{target}");
+        assert_eq!(response.field("cache-tag"), tags, "{target}");
+        assert_eq!(response.field("surrogate-key"), tags.map(|tags| tags.replace(',', " ")).as_deref());
+        assert_eq!(response.json().get("requestId"), None, "{target}");
+        assert_ne!(response.field("x-request-id"), Some("mine"));
+        assert_eq!(SERVER.get().get(target).body, response.body, "{target}");
+    }
+    for private in ["/v1/resolve?site=gamma&route=/", "/v1/resolve?site=closed&route=/no", "/v1/nothing"] {
+        let response = SERVER.get().get(private);
+        assert_eq!((response.status, response.field("cache-control")), (404, Some("no-store")), "{private}");
+        assert_eq!(response.field("cache-tag"), None);
     }
 }
 
@@ -194,6 +249,13 @@ fn a_preflight_allows_only_the_listed_headers() {
 }
 
 #[test]
+fn a_preflight_may_request_headers_on_several_lines() {
+    let lines = ["prefer", "x-evil", "X-Anon-Id"].map(|line| ("Access-Control-Request-Headers", line));
+    let response = preflight("/v1/resolve", &lines);
+    assert_eq!(response.field("access-control-allow-headers"), Some("prefer, x-anon-id"));
+}
+
+#[test]
 fn a_preflight_allows_each_header_once() {
     assert_eq!(allowed(&"prefer,".repeat(50)), ["prefer"]);
     assert_eq!(allowed(&format!("{}x-anon-id", "prefer,".repeat(50))), ["prefer", "x-anon-id"]);
@@ -228,10 +290,3 @@ fn an_invalid_origin_does_not_compile() {
         assert_eq!(diagnostics(origin), 1, "{origin}");
     }
 }
-#[test]
-fn a_preflight_may_request_headers_on_several_lines() {
-    let lines = ["prefer", "x-evil", "X-Anon-Id"].map(|line| ("Access-Control-Request-Headers", line));
-    let response = preflight("/v1/resolve", &lines);
-    assert_eq!(response.field("access-control-allow-headers"), Some("prefer, x-anon-id"));
-}
-

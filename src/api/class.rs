@@ -1,0 +1,89 @@
+//! The class of a response: public or private. It decides caching and CORS, also those of problems.
+
+use super::endpoint::Endpoint;
+use crate::http::cors::Cors;
+use crate::http::params::{Param, Params};
+use crate::http::refused_head::RefusedHead;
+use crate::http::request::{Method, Request};
+
+/// The class of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ResponseClass {
+    /// The response is the same for every visitor and every client.
+    Public,
+    /// The response depends on the visitor, or records events.
+    Private,
+}
+
+impl ResponseClass {
+    /// Returns the class of the response to a request with these parameters.
+    pub(super) fn of(endpoint: Endpoint, method: Method, params: &Params<'_>) -> Self {
+        let explains = || params.get(Param::Explain).is_some_and(|value| value != "0");
+        let is_public = match endpoint {
+            Endpoint::Routes | Endpoint::OpenApi => true,
+            Endpoint::Query => method != Method::Post,
+            Endpoint::Resolve => params.get_even_if_empty(Param::Variants).is_some() && !explains(),
+            Endpoint::Variants => params.get(Param::Include).is_some(),
+            Endpoint::Events(_) => false,
+        };
+        if is_public { Self::Public } else { Self::Private }
+    }
+
+    /// Returns the class of the response to a request whose query string is not decoded.
+    pub(super) fn of_request(request: &Request<'_>) -> Self {
+        Self::of_undecoded(request.path, request.query, request.method == Method::Post)
+    }
+
+    /// Returns the class of the response to a request that is refused before it is parsed.
+    pub(super) fn of_refused(head: &RefusedHead<'_>) -> Self {
+        Self::of_undecoded(head.path, head.query, head.method == b"POST")
+    }
+
+    /// Returns the class of an undecoded target. A path without an endpoint is public.
+    fn of_undecoded(path: &str, query: &str, is_post: bool) -> Self {
+        let value_of = |name: &str| {
+            query
+                .split('&')
+                .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+                .find(|pair| pair.0 == name)
+        };
+        let is_public = match Endpoint::of(path) {
+            None | Some(Endpoint::Routes | Endpoint::OpenApi) => true,
+            Some(Endpoint::Query) => !is_post,
+            Some(Endpoint::Resolve) => {
+                let explains = value_of("explain").is_some_and(|(_, value)| !matches!(value, "" | "0"));
+                value_of("variants").is_some() && !explains
+            }
+            Some(Endpoint::Variants) => value_of("include").is_some_and(|(_, value)| !value.is_empty()),
+            Some(Endpoint::Events(_)) => false,
+        };
+        if is_public { Self::Public } else { Self::Private }
+    }
+
+    /// Returns the CORS of a response of this class whose site is not known.
+    pub(super) fn cors_before_site_known(self, origin: Option<&[u8]>) -> Cors<'_> {
+        match self {
+            Self::Public => Cors::Anyone,
+            Self::Private => Cors::before_site_known(origin),
+        }
+    }
+}
+
+/// The audience of a problem.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Audience<'a> {
+    /// Everyone. Shared caches may store some 404, by the tags of the site if its ID is known.
+    Public { site: Option<&'a str> },
+    /// The client. Pages of other origins may read it as far as this allows.
+    Private(Cors<'a>),
+}
+
+impl<'a> Audience<'a> {
+    /// Returns the audience of a problem of a request whose site is not known.
+    pub(super) fn before_site_known(class: ResponseClass, origin: Option<&'a [u8]>) -> Self {
+        match class {
+            ResponseClass::Public => Self::Public { site: None },
+            ResponseClass::Private => Self::Private(Cors::before_site_known(origin)),
+        }
+    }
+}
