@@ -186,8 +186,8 @@ pub struct Config {
     /// The admin address: health, metrics, visitor data, and explanations of decisions.
     #[arg(long, value_name = "ADDRESS", help_heading = ADDRESSES, default_value = "127.0.0.1:9090")]
     pub admin: SocketAddr,
-    /// The Bearer token for the admin address. Without it, or if it is empty, only reads from loopback are
-    /// allowed.
+    /// The Bearer token for the admin address. Every request needs it, except health and metrics. Without
+    /// it, or if it is empty, only reads from loopback are allowed, and not through a proxy.
     #[arg(long, value_name = "TOKEN", help_heading = ADDRESSES, hide_env_values = true)]
     pub admin_token: Option<String>,
     /// Worker threads [default: one for each CPU that this process may use].

@@ -1,9 +1,9 @@
 //! The admin address: health, metrics, visitor data, and explanations of decisions. It answers from the first
 //! moment of a start.
 //!
-//! Only its port separates it from the public addresses, so it protects itself. Without a token it answers
-//! only reads from loopback, and no request that a web page in a local browser could send.
+//! Only its port separates it from the public addresses, so it protects itself: `access` has the rules.
 
+mod access;
 mod health;
 pub(crate) mod jobs;
 mod metrics;
@@ -14,13 +14,11 @@ pub use metrics::Metrics;
 pub(crate) use metrics::ServerMetrics;
 pub(crate) use visitors::VisitorHandler;
 
-use std::net::IpAddr;
-
+use self::access::AccessRules;
 use self::startup::{DeferredParts, Startup};
 use crate::api::{Endpoint, Handler, Outcome, Poll};
-use crate::checksum;
 use crate::http::refused_head::RefusedHead;
-use crate::http::request::{BufferedRequest, Method, Request, RequestMeta};
+use crate::http::request::{BufferedRequest, Request, RequestMeta};
 use crate::problem::{self, Problem};
 use crate::worker::{Lifecycle, Service};
 
@@ -28,7 +26,7 @@ use crate::worker::{Lifecycle, Service};
 pub struct AdminService {
     handler: Handler,
     lifecycle: Lifecycle,
-    token: Option<String>,
+    access: AccessRules,
     metrics: Metrics,
     visitors: Option<VisitorHandler>,
     /// `None` after startup.
@@ -39,7 +37,8 @@ impl AdminService {
     /// Creates the service. `desk` answers with explanations, `token` admits clients, and `stopping` decides
     /// readiness.
     pub fn new(handler: Handler, token: Option<String>, lifecycle: Lifecycle, metrics: Metrics) -> Self {
-        Self { handler, lifecycle, token, metrics, visitors: None, startup: None }
+        let access = AccessRules::new(token.as_deref());
+        Self { handler, lifecycle, access, metrics, visitors: None, startup: None }
     }
 
     /// Reports the progress of startup until the remaining parts arrive.
@@ -57,38 +56,6 @@ impl AdminService {
         self.metrics.server = Some(read);
         self.startup = None;
     }
-
-    /// Checks that the client may use the endpoints other than health and metrics.
-    fn authorize<'a>(&self, request: &Request<'a>, meta: &RequestMeta) -> Result<(), Problem<'a>> {
-        let fields = &request.headers;
-        if let Some(origin) = fields.origin {
-            let origin = std::str::from_utf8(origin).unwrap_or("(not UTF-8)");
-            let sentence = "The request has the origin {}; the admin address does not serve web pages.";
-            return Err(Problem::with_value(problem::ORIGIN_NOT_ALLOWED, sentence, origin));
-        }
-        let given = fields.authorization.and_then(bearer_token);
-        if let (Some(token), Some(given)) = (&self.token, given)
-            && tokens_match(token.as_bytes(), given)
-        {
-            return Ok(());
-        }
-        let reads = matches!(request.method, Method::Get | Method::Head);
-        if !reads || !meta.peer.to_canonical().is_loopback() {
-            let sentence = match self.token {
-                Some(_) => "The request needs 'Authorization: Bearer' with the token of --admin-token.",
-                None => {
-                    "Only GET and HEAD from loopback are allowed, because no --admin-token is configured."
-                }
-            };
-            return Err(Problem::new(problem::UNAUTHORIZED, sentence));
-        }
-        let host = fields.host.and_then(|h| std::str::from_utf8(h).ok()).unwrap_or_default();
-        if !is_ip_or_localhost(host) {
-            let sentence = "The Host {} is not an IP address or localhost.";
-            return Err(Problem::with_value(problem::HOST_NOT_ALLOWED, sentence, host));
-        }
-        Ok(())
-    }
 }
 
 impl Service for AdminService {
@@ -99,7 +66,7 @@ impl Service for AdminService {
         {
             return Poll::Ready(Outcome::default());
         }
-        if let Err(problem) = self.authorize(request, meta) {
+        if let Err(problem) = self.access.check(request, meta) {
             return Poll::Ready(self.handler.reject(request, &problem, out));
         }
         if self.startup.is_some() {
@@ -112,10 +79,12 @@ impl Service for AdminService {
             return visitors.handle(&mut self.handler, request, out);
         }
         match Endpoint::of(request.path) {
-            Some(Endpoint::Resolve | Endpoint::Variants) => self.handler.handle(request, meta, out),
+            Some(Endpoint::Resolve | Endpoint::Variants | Endpoint::Routes) => {
+                self.handler.handle(request, meta, out)
+            }
             _ => {
                 let sentence = "{} is not an endpoint of the admin address, which serves /healthz, /readyz, /metrics, \
-                                /visitors, /visitors/export, /v1/resolve and /v1/variants.";
+                                /visitors, /visitors/export, /v1/resolve, /v1/variants and /v1/routes.";
                 let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
                 Poll::Ready(self.handler.reject(request, &problem, out))
             }
@@ -166,25 +135,4 @@ impl Service for AdminService {
     fn tick(&mut self) {
         self.handler.tick();
     }
-}
-
-/// Returns the credentials of the Bearer scheme. The scheme's name is case-insensitive (RFC 9110 section
-/// 11.1).
-fn bearer_token(authorization: &[u8]) -> Option<&[u8]> {
-    let (scheme, credentials) = authorization.split_at_checked(b"Bearer ".len())?;
-    scheme.eq_ignore_ascii_case(b"Bearer ").then_some(credentials)
-}
-
-/// Compares hashes, so that the time of the comparison reveals nothing about the token.
-fn tokens_match(token: &[u8], given: &[u8]) -> bool {
-    checksum::digest(&[token]) == checksum::digest(&[given])
-}
-
-/// Returns whether `host` is an IP address or localhost. A web page's own DNS can point any other name to
-/// loopback.
-fn is_ip_or_localhost(host: &str) -> bool {
-    let without_port = host.rsplit_once(':').filter(|(_, p)| p.bytes().all(|b| b.is_ascii_digit()));
-    let name = without_port.map_or(host, |(name, _)| name);
-    let bare = name.strip_prefix('[').and_then(|n| n.strip_suffix(']')).unwrap_or(name);
-    bare.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
 }

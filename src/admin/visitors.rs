@@ -17,13 +17,14 @@ use crate::api::{Handler, Outcome, Poll};
 use crate::clock;
 use crate::http::params::{Param, Params};
 use crate::http::request::{Method, Request};
-use crate::limits::EXPORT_PAGE_BYTES_TARGET;
+use crate::limits::{EXPORT_PAGE_BYTES_TARGET, USER_ID_BYTES_MAX};
 use crate::metrics::JobCounters;
 use crate::problem::{self, Problem};
 use crate::resolve::visitor_context::profile_json;
 use crate::storage::disk::RealDisk;
 use crate::visitors::checkpoint::CheckpointMetrics;
 use crate::visitors::events::export;
+use crate::visitors::events::visitor::{is_anon_id, is_placeholder};
 use crate::visitors::log::bloom::IdKind;
 use crate::visitors::log::{Damage, EraseError, LogError, LogItem, LogReader, Queue, Record, VisitorIds};
 use crate::visitors::lookup::{self, ProfileReader};
@@ -261,6 +262,29 @@ fn erase_visitor(log: &Queue, visitor: VisitorIds, checkpoints: &CheckpointMetri
     Ok(JobOutput { content_type: JSON, text: output.to_string(), next_since: None, damaged_places: 0 })
 }
 
+/// Checks that events can have the ID, so that a typing error cannot look like a completed erasure.
+///
+/// # Errors
+/// `placeholder_id`, `invalid_anon_id`, `invalid_param`.
+fn check_id(kind: IdKind, id: &str) -> Result<(), Problem<'_>> {
+    let (param, is_valid, code, expected) = match kind {
+        IdKind::Anon => {
+            (Param::AnonId, is_anon_id(id), problem::INVALID_ANON_ID, "1 to 128 bytes of visible ASCII")
+        }
+        IdKind::User => {
+            (Param::UserId, id.len() <= USER_ID_BYTES_MAX, problem::INVALID_PARAM, "1 to 256 bytes of text")
+        }
+    };
+    if is_placeholder(id) {
+        let sentence = "{} is a placeholder, and no event is recorded with it.";
+        return Err(Problem::with_value(problem::PLACEHOLDER_ID, sentence, id).at(param.name()));
+    }
+    match is_valid {
+        true => Ok(()),
+        false => Err(Problem::invalid_value(code, expected, id).at(param.name())),
+    }
+}
+
 impl<'a> VisitorQuery<'a> {
     fn parse(query: &'a str, decoded: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
         let params = Params::parse(query, decoded)?;
@@ -277,6 +301,7 @@ impl<'a> VisitorQuery<'a> {
                 ));
             }
         };
+        check_id(whose, id)?;
         let since = params.get(Param::Since).map_or(Ok(0), |since| {
             let wrong = Problem::invalid_value(problem::INVALID_PARAM, "the seq of a record", since);
             since.parse().map_err(|_| wrong.at(Param::Since.name()))

@@ -153,12 +153,16 @@ pub struct Headers<'a> {
     pub preview: Option<&'a [u8]>,
     /// Sec-Fetch-Mode
     pub fetch_mode: Option<&'a [u8]>,
+    /// Sec-Fetch-Site
+    pub fetch_site: Option<&'a [u8]>,
     /// Access-Control-Request-Method: makes an OPTIONS a preflight.
     pub preflight_method: Option<&'a [u8]>,
     /// Access-Control-Request-Headers
     pub preflight_headers: Option<&'a [u8]>,
     /// X-Forwarded-For: the last fields, if it is repeated.
     pub forwarded: ForwardedFor<'a>,
+    /// Whether a proxy sent the request: Forwarded, X-Forwarded-For or Via.
+    pub is_forwarded: bool,
     /// The visitor's country, from the header that `--country-header` names.
     pub country: Option<&'a [u8]>,
     framing: FramingHeaders<'a>,
@@ -319,6 +323,10 @@ impl<'a> Headers<'a> {
     fn insert(&mut self, name: &str, value: &'a [u8], country_header: Option<&str>) {
         // The length leaves one or two candidates, so that a field costs one comparison.
         let slot = match name.len() {
+            3 if is_header(name, b"via") => {
+                self.is_forwarded = true;
+                return;
+            }
             4 if is_header(name, b"host") => {
                 self.framing.host_count += 1;
                 &mut self.host
@@ -331,6 +339,10 @@ impl<'a> Headers<'a> {
             7 if is_header(name, b"sec-gpc") => &mut self.gpc,
             9 if is_header(name, b"x-preview") => &mut self.preview,
             9 if is_header(name, b"x-anon-id") => &mut self.anon_id,
+            9 if is_header(name, b"forwarded") => {
+                self.is_forwarded = true;
+                return;
+            }
             10 if is_header(name, b"user-agent") => &mut self.user_agent,
             10 if is_header(name, b"connection") => {
                 self.framing.connection_close |= has_token(value, b"close");
@@ -346,7 +358,11 @@ impl<'a> Headers<'a> {
             }
             14 if is_header(name, b"x-debug-timing") => &mut self.debug_timing,
             14 if is_header(name, b"sec-fetch-mode") => &mut self.fetch_mode,
-            15 if is_header(name, b"x-forwarded-for") => return self.forwarded.push(value),
+            14 if is_header(name, b"sec-fetch-site") => &mut self.fetch_site,
+            15 if is_header(name, b"x-forwarded-for") => {
+                self.is_forwarded = true;
+                return self.forwarded.push(value);
+            }
             15 if is_header(name, b"accept-encoding") => &mut self.accept_encoding,
             15 if is_header(name, b"accept-language") => &mut self.accept_language,
             16 if is_header(name, b"content-encoding") => &mut self.content_encoding,

@@ -70,13 +70,54 @@ fn a_server_without_sites_is_alive_but_not_ready() {
 }
 
 #[test]
-fn gets_on_loopback_need_no_token() {
-    for server in [OPEN.get(), LOCKED.get()] {
-        let response = send(&server, "GET", EXPLAIN_TARGET, "Host: localhost:9090\r\n");
-        assert_eq!((response.status, response.json()["decisions"][0]["zone"].as_str()), (200, Some("hero")));
-        assert_eq!(send(&server, "HEAD", EXPLAIN_TARGET, "Host: 127.0.0.1\r\n").status, 200);
-        let decided = send(&server, "GET", "/v1/variants?site=acme&route=/", "Host: localhost\r\n");
-        assert_eq!(decided.body, server.get("/v1/variants?site=acme&route=/").body);
+fn without_a_token_gets_on_loopback_are_answered() {
+    let server = OPEN.get();
+    let response = send(&server, "GET", EXPLAIN_TARGET, "Host: localhost:9090\r\n");
+    assert_eq!((response.status, response.json()["decisions"][0]["zone"].as_str()), (200, Some("hero")));
+    assert_eq!(send(&server, "HEAD", EXPLAIN_TARGET, "Host: 127.0.0.1\r\n").status, 200);
+    for target in ["/v1/variants?site=acme&route=/", "/v1/routes?site=acme"] {
+        let response = send(&server, "GET", target, "Host: localhost\r\n");
+        assert_eq!(response.body, server.get(target).body);
+    }
+}
+
+#[test]
+fn without_a_token_other_methods_are_refused_and_the_detail_says_how_to_set_one() {
+    let server = OPEN.get();
+    for method in ["DELETE", "POST", "OPTIONS"] {
+        let response = send(&server, method, "/visitors?site=acme&anonId=v1", "Host: localhost\r\n");
+        assert_eq!(problem(&response), (401, "unauthorized".into()), "{method}");
+        assert_eq!(response.field("www-authenticate"), Some("Bearer"));
+        let detail = response.json()["detail"].as_str().expect("a detail").to_owned();
+        assert!(detail.starts_with("No admin token is configured"), "{detail}");
+        assert!(detail.contains("--admin-token TOKEN or PARALLAX_ADMIN_TOKEN"), "{detail}");
+    }
+}
+
+#[test]
+fn without_a_token_requests_through_a_proxy_are_refused() {
+    for field in
+        ["Forwarded: for=192.0.2.7", "X-Forwarded-For: 192.0.2.7", "X-Forwarded-For:", "Via: 1.1 proxy"]
+    {
+        let lines = format!("Host: localhost\r\n{field}\r\n");
+        let response = send(&OPEN.get(), "GET", EXPLAIN_TARGET, &lines);
+        assert_eq!(problem(&response), (401, "unauthorized".into()), "{field}");
+        let lines = format!("{lines}Authorization: Bearer open-sesame\r\n");
+        assert_eq!(send(&LOCKED.get(), "GET", EXPLAIN_TARGET, &lines).status, 200, "{field}");
+    }
+}
+
+#[test]
+fn without_a_token_requests_of_web_pages_are_refused() {
+    for (site, status) in [("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)] {
+        let lines = format!("Host: localhost\r\nSec-Fetch-Site: {site}\r\n");
+        let response = send(&OPEN.get(), "GET", EXPLAIN_TARGET, &lines);
+        assert_eq!(response.status, status, "{site}");
+        if status == 403 {
+            assert_eq!(response.code(), "origin_not_allowed");
+        }
+        let health = send(&OPEN.get(), "GET", "/healthz", &lines);
+        assert_eq!(health.status, 200, "{site}");
     }
 }
 
@@ -100,55 +141,115 @@ fn without_a_token_the_host_must_be_an_ip_address_or_localhost() {
 }
 
 #[test]
-fn an_origin_is_refused_even_with_a_token() {
-    for server in [OPEN.get(), LOCKED.get()] {
-        for method in ["GET", "POST", "OPTIONS"] {
-            for origin in ["https://a.example", "null", "http://localhost:9090"] {
-                let lines =
-                    format!("Host: localhost\r\nOrigin: {origin}\r\nAuthorization: Bearer open-sesame\r\n");
-                let response = send(&server, method, EXPLAIN_TARGET, &lines);
-                assert_eq!(problem(&response), (403, "origin_not_allowed".into()), "{method} {origin}");
-                assert_eq!(response.field("access-control-allow-origin"), None);
-            }
+fn without_a_token_every_origin_is_refused() {
+    for method in ["GET", "POST", "OPTIONS"] {
+        for origin in ["https://a.example", "null", "http://localhost:9090"] {
+            let lines = format!("Host: localhost:9090\r\nOrigin: {origin}\r\n");
+            let response = send(&OPEN.get(), method, EXPLAIN_TARGET, &lines);
+            assert_eq!(problem(&response), (403, "origin_not_allowed".into()), "{method} {origin}");
+            assert_eq!(response.field("access-control-allow-origin"), None);
         }
     }
 }
 
 #[test]
-fn other_methods_need_the_token() {
-    let server = LOCKED.get();
+fn with_a_token_only_pages_of_the_admin_address_itself_are_answered() {
+    let host = "Host: admin.example:9090\r\n";
+    let bearer = "Authorization: Bearer open-sesame\r\n";
+    for origin in ["http://admin.example:9090", "https://admin.example:9090"] {
+        let lines = format!("{host}Origin: {origin}\r\n");
+        let response = send(&LOCKED.get(), "GET", EXPLAIN_TARGET, &format!("{lines}{bearer}"));
+        assert_eq!(response.status, 200, "{origin}");
+        let response = send(&LOCKED.get(), "GET", EXPLAIN_TARGET, &lines);
+        assert_eq!(problem(&response), (403, "origin_not_allowed".into()), "{origin} without the token");
+    }
+    for origin in ["https://a.example", "null", "http://admin.example", "ftp://admin.example:9090", ""] {
+        for bearer in ["", bearer, "Authorization: Bearer wrong\r\n"] {
+            let lines = format!("{host}Origin: {origin}\r\n{bearer}");
+            let response = send(&LOCKED.get(), "GET", EXPLAIN_TARGET, &lines);
+            assert_eq!(problem(&response), (403, "origin_not_allowed".into()), "{origin} {bearer}");
+            assert_eq!(response.field("access-control-allow-origin"), None);
+        }
+    }
+}
+
+#[test]
+fn with_a_token_every_method_needs_it_on_loopback_too() {
     let host = "Host: localhost\r\n";
-    for wrong in [
-        "",
-        "Authorization: Bearer open-sesam\r\n",
-        "Authorization: Basic open-sesame\r\n",
-        "Authorization: open-sesame\r\n",
-    ] {
-        let response = send(&server, "POST", EXPLAIN_TARGET, &format!("{host}{wrong}"));
-        assert_eq!(problem(&response), (401, "unauthorized".into()), "{wrong}");
-        assert_eq!(response.field("www-authenticate"), Some("Bearer"));
+    for method in ["GET", "HEAD", "POST", "DELETE", "OPTIONS"] {
+        for target in [EXPLAIN_TARGET, "/visitors?site=acme&anonId=v1", "/nothing"] {
+            for lines in ["", "Authorization: Basic open-sesame\r\n", "Authorization: open-sesame\r\n"] {
+                let response = send(&LOCKED.get(), method, target, &format!("{host}{lines}"));
+                assert_eq!(response.status, 401, "{method} {target} {lines}");
+                assert_eq!(response.field("www-authenticate"), Some("Bearer"));
+                if method != "HEAD" {
+                    assert_eq!(response.code(), "unauthorized");
+                }
+            }
+        }
     }
     for right in ["Bearer", "bearer", "BEARER"] {
-        let response =
-            send(&server, "POST", EXPLAIN_TARGET, &format!("{host}Authorization: {right} open-sesame\r\n"));
-        assert_eq!(problem(&response), (405, "method_not_allowed".into()), "{right}");
+        let lines = format!("{host}Authorization: {right} open-sesame\r\n");
+        assert_eq!(send(&LOCKED.get(), "GET", EXPLAIN_TARGET, &lines).status, 200, "{right}");
+        assert_eq!(send(&LOCKED.get(), "POST", EXPLAIN_TARGET, &lines).code(), "method_not_allowed");
     }
-    let unlocked = send(&OPEN.get(), "POST", EXPLAIN_TARGET, &format!("{host}Authorization: Bearer \r\n"));
-    assert_eq!(unlocked.status, 401);
+}
+
+#[test]
+fn one_wrong_token_a_second_gets_401_and_further_ones_429() {
+    let server = Server::start(&[("acme.snapshot", &site())], &["--admin-token", "open-sesame"]);
+    let get = |token: &str| {
+        let lines = format!("Host: localhost\r\nAuthorization: Bearer {token}\r\n");
+        send(&server, "GET", EXPLAIN_TARGET, &lines)
+    };
+    let began = std::time::Instant::now();
+    assert_eq!(problem(&get("open-sesam")), (401, "unauthorized".into()));
+    let further: Vec<_> = ["open-sesame2", "Open-sesame"].iter().map(|token| get(token)).collect();
+    if began.elapsed() < std::time::Duration::from_secs(1) {
+        for response in &further {
+            assert_eq!(problem(response), (429, "rate_limited".into()));
+            assert_eq!(response.field("retry-after"), Some("1"));
+        }
+    }
+    assert_eq!(get("open-sesame").status, 200, "the right token is never limited");
+    eventually("a wrong token gets 401 again", || (get("wrong").status == 401).then_some(()));
 }
 
 #[test]
 fn with_a_token_any_host_is_accepted() {
     let lines = "Host: parallax.internal:9090\r\nAuthorization: Bearer open-sesame\r\n";
     assert_eq!(send(&LOCKED.get(), "GET", EXPLAIN_TARGET, lines).status, 200);
-    let wrong = lines.replace("sesame", "sesamo");
-    assert_eq!(send(&LOCKED.get(), "GET", EXPLAIN_TARGET, &wrong).code(), "host_not_allowed");
+}
+
+#[test]
+fn a_malformed_or_placeholder_id_of_a_visitor_is_refused() {
+    let user_id = "u".repeat(257);
+    let anon_id = "a".repeat(129);
+    for path in ["/visitors", "/visitors/export"] {
+        for (id, code) in [
+            ("anonId=a%20b", "invalid_anon_id"),
+            (&*format!("anonId={anon_id}"), "invalid_anon_id"),
+            ("anonId=%C3%A4", "invalid_anon_id"),
+            ("anonId=undefined", "placeholder_id"),
+            ("userId=NULL", "placeholder_id"),
+            (&*format!("userId={user_id}"), "invalid_param"),
+        ] {
+            let target = format!("{path}?site=acme&{id}");
+            let response = send(&OPEN.get(), "GET", &target, "Host: localhost\r\n");
+            assert_eq!(problem(&response), (400, code.into()), "{target}");
+            assert_eq!(response.json()["param"], id.split('=').next().expect("a name"));
+        }
+        for id in [format!("anonId={}", &anon_id[1..]), format!("userId={}", &user_id[1..])] {
+            let target = format!("{path}?site=acme&{id}");
+            assert_eq!(send(&OPEN.get(), "GET", &target, "Host: localhost\r\n").status, 200, "{target}");
+        }
+    }
 }
 
 #[test]
 fn the_admin_address_serves_no_other_endpoints() {
     let server = OPEN.get();
-    for target in ["/", "/v1/routes?site=acme", "/v1/nothing", "/healthz/", "/readyz/x"] {
+    for target in ["/", "/v1/query?site=acme", "/v1/nothing", "/healthz/", "/readyz/x"] {
         let response = send(&server, "GET", target, "Host: localhost\r\n");
         assert_eq!(problem(&response), (404, "unknown_endpoint".into()), "{target}");
     }
@@ -185,7 +286,8 @@ fn a_get_from_another_machine_needs_the_token() {
     let bearer = "Authorization: Bearer open-sesame\r\n";
     for loopback in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
         assert_eq!(status_for_peer(loopback, None, ""), "404", "{loopback}");
-        assert_eq!(status_for_peer(loopback, Some("open-sesame"), ""), "404", "{loopback}");
+        assert_eq!(status_for_peer(loopback, Some("open-sesame"), ""), "401", "{loopback}");
+        assert_eq!(status_for_peer(loopback, Some("open-sesame"), bearer), "404", "{loopback}");
     }
     for elsewhere in ["192.0.2.7", "2001:db8::1", "::ffff:192.0.2.7", "0.0.0.0"] {
         assert_eq!(status_for_peer(elsewhere, None, ""), "401", "{elsewhere}");

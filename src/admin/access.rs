@@ -1,0 +1,138 @@
+//! Access to the endpoints of the admin address that show or change data.
+//!
+//! With a token, every request needs it. Without one, only reads from this machine are answered. A web page in a
+//! browser on this machine can reach loopback, and so can a proxy. Their requests are therefore refused.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use crate::checksum;
+use crate::http::request::{Headers, Method, Request, RequestMeta};
+use crate::problem::{self, Problem};
+
+/// Time after a wrong token in which further wrong tokens get 429: an operator who mistypes still sees 401.
+const WRONG_TOKEN_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The access rules of the admin address.
+pub(super) struct AccessRules {
+    /// The hash of the token; `None` if no token is configured.
+    token_hash: Option<[u8; 32]>,
+    /// When a wrong token last got 401.
+    wrong_token_at: Option<Instant>,
+}
+
+impl AccessRules {
+    pub(super) fn new(token: Option<&str>) -> Self {
+        Self { token_hash: token.map(|token| checksum::digest(&[token.as_bytes()])), wrong_token_at: None }
+    }
+
+    /// Checks that the client may use the endpoints that show or change data.
+    ///
+    /// # Errors
+    /// `unauthorized`, `rate_limited`, `origin_not_allowed`, `host_not_allowed`.
+    pub(super) fn check<'a>(&mut self, request: &Request<'a>, meta: &RequestMeta) -> Result<(), Problem<'a>> {
+        match self.token_hash {
+            Some(token_hash) => self.check_token(token_hash, &request.headers, meta.received_at),
+            None => check_without_token(request, meta),
+        }
+    }
+
+    fn check_token<'a>(
+        &mut self,
+        token_hash: [u8; 32],
+        headers: &Headers<'a>,
+        now: Instant,
+    ) -> Result<(), Problem<'a>> {
+        let given = headers.authorization.and_then(bearer_token);
+        let has_token = given.is_some_and(|given| hashes_match(&token_hash, &checksum::digest(&[given])));
+        match headers.origin {
+            Some(origin) if !has_token || !is_own_origin(origin, headers.host) => {
+                Err(origin_not_allowed(origin))
+            }
+            _ if has_token => Ok(()),
+            _ if given.is_none() => {
+                let sentence = "The request needs 'Authorization: Bearer' with the token of --admin-token.";
+                Err(Problem::new(problem::UNAUTHORIZED, sentence))
+            }
+            _ => Err(self.wrong_token(now)),
+        }
+    }
+
+    fn wrong_token<'a>(&mut self, now: Instant) -> Problem<'a> {
+        let is_repeated = self
+            .wrong_token_at
+            .is_some_and(|last| now.saturating_duration_since(last) < WRONG_TOKEN_INTERVAL);
+        if is_repeated {
+            return Problem::new(problem::RATE_LIMITED, "Too many wrong tokens; retry after 1 s.");
+        }
+        self.wrong_token_at = Some(now);
+        Problem::new(problem::UNAUTHORIZED, "The token is not the token of --admin-token.")
+    }
+}
+
+fn check_without_token<'a>(request: &Request<'a>, meta: &RequestMeta) -> Result<(), Problem<'a>> {
+    let headers = &request.headers;
+    if let Some(origin) = headers.origin {
+        return Err(origin_not_allowed(origin));
+    }
+    if headers.fetch_site.is_some_and(|site| matches!(site, b"cross-site" | b"same-site")) {
+        let sentence =
+            "The request comes from a page of another origin; the admin address does not serve web pages.";
+        return Err(Problem::new(problem::ORIGIN_NOT_ALLOWED, sentence));
+    }
+    let refusal = match request.method {
+        Method::Get | Method::Head if !meta.peer.to_canonical().is_loopback() => Some(
+            "No admin token is configured, so only requests from loopback are answered; set one with --admin-token.",
+        ),
+        Method::Get | Method::Head if headers.is_forwarded => Some(
+            "No admin token is configured, so requests through a proxy are refused; set one with --admin-token.",
+        ),
+        Method::Get | Method::Head => None,
+        _ => Some(
+            "No admin token is configured, so only GET and HEAD are answered; start the server with \
+             --admin-token TOKEN or PARALLAX_ADMIN_TOKEN, and send 'Authorization: Bearer TOKEN'.",
+        ),
+    };
+    if let Some(sentence) = refusal {
+        return Err(Problem::new(problem::UNAUTHORIZED, sentence));
+    }
+    let host = headers.host.and_then(|host| std::str::from_utf8(host).ok()).unwrap_or_default();
+    if !is_ip_or_localhost(host) {
+        let sentence = "The Host {} is not an IP address or localhost.";
+        return Err(Problem::with_value(problem::HOST_NOT_ALLOWED, sentence, host));
+    }
+    Ok(())
+}
+
+fn origin_not_allowed(origin: &[u8]) -> Problem<'_> {
+    let origin = std::str::from_utf8(origin).unwrap_or("(not UTF-8)");
+    let sentence = "The request has the origin {}; the admin address does not serve web pages.";
+    Problem::with_value(problem::ORIGIN_NOT_ALLOWED, sentence, origin)
+}
+
+/// Returns whether `origin` is a page of this address, as the browser names it.
+fn is_own_origin(origin: &[u8], host: Option<&[u8]>) -> bool {
+    let authority = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));
+    authority.is_some() && authority == host
+}
+
+/// Returns the credentials of the Bearer scheme. The scheme's name is case-insensitive (RFC 9110 section
+/// 11.1).
+fn bearer_token(authorization: &[u8]) -> Option<&[u8]> {
+    let (scheme, credentials) = authorization.split_at_checked(b"Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then_some(credentials)
+}
+
+/// Compares hashes without an early exit, so that the time reveals nothing about the token.
+fn hashes_match(a: &[u8; 32], b: &[u8; 32]) -> bool {
+    a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
+}
+
+/// Returns whether `host` is an IP address or localhost. A web page's own DNS can point any other name to
+/// loopback.
+fn is_ip_or_localhost(host: &str) -> bool {
+    let without_port = host.rsplit_once(':').filter(|(_, p)| p.bytes().all(|b| b.is_ascii_digit()));
+    let name = without_port.map_or(host, |(name, _)| name);
+    let bare = name.strip_prefix('[').and_then(|n| n.strip_suffix(']')).unwrap_or(name);
+    bare.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok()
+}
