@@ -177,6 +177,9 @@ const REQUESTS: &[(&str, &str, &str)] = &[
     ("GET", "/v1/routes?site=acme&limit=1&cursor=00", ""),
     ("GET", "/v1/openapi.json", ""),
     ("GET", "/v1/openapi.json", "If-None-Match: *\r\n"),
+    ("GET", "/v1/openapi.json", "Accept-Encoding: gzip\r\n"),
+    ("GET", "/v1/problems/timeout", ""),
+    ("HEAD", "/v1/problems/nothing", ""),
 ];
 
 /// Duration of the count, at least. Workers have a tick once a second, and it is counted as well.

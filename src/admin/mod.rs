@@ -66,6 +66,9 @@ impl Service for AdminService {
         {
             return Poll::Ready(Outcome::default());
         }
+        if Endpoint::of(request.path) == Some(Endpoint::Problem) {
+            return self.handler.handle(request, meta, out);
+        }
         if let Err(problem) = self.access.check(request, meta) {
             return Poll::Ready(self.handler.reject(request, &problem, out));
         }

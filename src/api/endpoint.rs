@@ -1,5 +1,6 @@
 //! The public endpoints, and the endpoint of a request. Each path is matched here, once per request.
 
+use super::problem_page;
 use crate::http::request::{Method, Request, Surface};
 use crate::problem::{Problem, ProblemKind, UNKNOWN_ENDPOINT};
 use crate::visitors::events::endpoint::EventEndpoint;
@@ -17,6 +18,8 @@ pub enum Endpoint {
     Query,
     /// `GET /v1/openapi.json`
     OpenApi,
+    /// `GET /v1/problems/<code>`
+    Problem,
     /// `POST /v1/page`, `/v1/track`, `/v1/batch`, and the other paths to which libraries send events.
     Events(EventEndpoint),
 }
@@ -48,7 +51,7 @@ impl Poll {
 impl Endpoint {
     /// The endpoints that metrics and the access log distinguish, each at its [`Self::index`]. All event paths
     /// but those of page and track count as `/v1/batch`.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Resolve,
         Self::Variants,
         Self::Routes,
@@ -57,6 +60,7 @@ impl Endpoint {
         Self::Events(EventEndpoint::Page),
         Self::Events(EventEndpoint::Track),
         Self::Events(EventEndpoint::Batch),
+        Self::Problem,
     ];
 
     /// Returns the endpoint of a path.
@@ -67,6 +71,7 @@ impl Endpoint {
             "/v1/routes" => Self::Routes,
             "/v1/query" => Self::Query,
             "/v1/openapi.json" => Self::OpenApi,
+            _ if path.starts_with(problem_page::PATH_PREFIX) => Self::Problem,
             _ => Self::Events(EventEndpoint::from_path(path)?),
         })
     }
@@ -82,6 +87,7 @@ impl Endpoint {
             Self::Events(EventEndpoint::Page) => 5,
             Self::Events(EventEndpoint::Track) => 6,
             Self::Events(_) => 7,
+            Self::Problem => 8,
         }
     }
 
@@ -93,29 +99,17 @@ impl Endpoint {
             Self::Routes => "/v1/routes",
             Self::Query => "/v1/query",
             Self::OpenApi => "/v1/openapi.json",
+            Self::Problem => "/v1/problems",
             Self::Events(EventEndpoint::Page) => "/v1/page",
             Self::Events(EventEndpoint::Track) => "/v1/track",
             Self::Events(_) => "/v1/batch",
         }
     }
 
-    /// Returns the name of the endpoint in the OpenAPI document.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Resolve => "resolve",
-            Self::Variants => "variants",
-            Self::Routes => "routes",
-            Self::Query => "query",
-            Self::OpenApi => "openapi",
-            Self::Events(EventEndpoint::Page) => "page",
-            Self::Events(EventEndpoint::Track) => "track",
-            Self::Events(_) => "batch",
-        }
-    }
-
     /// Returns whether a listener of `surface` serves the endpoint.
     fn is_served_at(self, surface: Surface) -> bool {
         match surface {
+            _ if self == Self::Problem => true,
             Surface::Public => true,
             Surface::Events => matches!(self, Self::Events(_)),
             Surface::Edge | Surface::Admin => !matches!(self, Self::Events(_)),
@@ -135,7 +129,7 @@ impl Endpoint {
     /// Returns the accepted methods as a value of `Allow`.
     pub(super) const fn methods(self) -> &'static str {
         match self {
-            Self::Resolve | Self::Variants | Self::Routes | Self::OpenApi => "GET, HEAD, OPTIONS",
+            Self::Resolve | Self::Variants | Self::Routes | Self::OpenApi | Self::Problem => "GET, HEAD, OPTIONS",
             Self::Query => "GET, HEAD, POST, OPTIONS",
             Self::Events(_) => "POST, OPTIONS",
         }

@@ -9,7 +9,7 @@ use super::events::{EventHandler, EventRequest, EventSink};
 use super::problem::{write_problem, write_unframed_problem};
 use super::query::{self, QueryArguments};
 use super::scratch::{DecodeBuffers, Scratch, Settings};
-use super::{openapi, rate_limit, resolve, routes, variants};
+use super::{openapi, problem_page, rate_limit, resolve, routes, variants};
 use crate::clock;
 use crate::http::body::{self, JsonObject};
 use crate::http::cors::{self, Cors};
@@ -39,6 +39,7 @@ impl Handler {
     /// Creates a handler that follows `current`. Allocates all buffers that a GET needs.
     pub fn new(settings: Settings, current: &CurrentCatalog, agents: Arc<UserAgentParser>) -> Self {
         openapi::prepare();
+        problem_page::prepare();
         Self {
             settings,
             date: DateLine::new(clock::now_s()),
@@ -80,19 +81,15 @@ impl Handler {
             return Poll::Ready(self.handle_options(request, meta.surface, out));
         }
         let endpoint = Endpoint::of_request(request, meta.surface);
-        let event_endpoint = match endpoint {
-            Ok(Endpoint::Events(event_endpoint)) => Some(event_endpoint),
-            _ => None,
-        };
         if let Err(problem) = rate_limit::check_address(&self.settings, request, meta) {
             let class = ResponseClass::of_request(request);
             let audience = Audience::before_site_known(class, request.headers.origin);
             write_problem(out, &problem, audience, request, &self.date, &mut self.scratch);
             return Poll::rejected(None, problem.kind);
         }
-        match event_endpoint {
-            Some(event_endpoint) => self.submit_events(request, meta, event_endpoint, out),
-            None => Poll::Ready(self.handle_site(request, endpoint, meta, out)),
+        match endpoint {
+            Ok(Endpoint::Events(event_endpoint)) => self.submit_events(request, meta, event_endpoint, out),
+            _ => Poll::Ready(self.handle_site(request, endpoint, meta, out)),
         }
     }
 
@@ -151,6 +148,9 @@ impl Handler {
                 openapi::handle(request, date, &mut scratch.ids, out);
                 return Ok(());
             }
+            if endpoint == Endpoint::Problem {
+                return problem_page::handle(request, date, &mut scratch.ids, out);
+            }
             let params = if request.method == Method::Post {
                 *object = JsonObject::parse(body::decode_text(request, &mut decode_buffers.body)?)?;
                 Params::from_object(object)
@@ -178,7 +178,7 @@ impl Handler {
                     };
                     query::handle(&context, arguments, scratch, out)
                 }
-                Endpoint::OpenApi | Endpoint::Events(_) => {
+                Endpoint::OpenApi | Endpoint::Problem | Endpoint::Events(_) => {
                     unreachable!("these endpoints are handled before the site is looked up")
                 }
             }

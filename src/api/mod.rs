@@ -12,6 +12,7 @@ mod events;
 mod handler;
 mod openapi;
 mod problem;
+mod problem_page;
 mod query;
 mod rate_limit;
 mod receipt;

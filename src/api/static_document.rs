@@ -11,25 +11,27 @@ use crate::http::request_id::write_request_id;
 use crate::http::response::ResponseHead;
 use crate::ids::RequestIdGenerator;
 
+/// The body changes only with the program. The cache times are those of a site's list of routes.
+const CACHE_CONTROL: &str =
+    "public, max-age=0, s-maxage=60, stale-while-revalidate=600, stale-if-error=86400";
+
 /// A public body of fixed bytes.
 pub(super) struct StaticDocument {
     content_type: &'static str,
-    /// The value of `Cache-Control`.
-    cache_control: &'static str,
     text: (Vec<u8>, Etag),
     /// The body in gzip coding, if it is large enough.
     gzip: Option<(Vec<u8>, Etag)>,
 }
 
 impl StaticDocument {
-    pub(super) fn new(content_type: &'static str, cache_control: &'static str, text: Vec<u8>) -> Self {
+    pub(super) fn new(content_type: &'static str, text: Vec<u8>) -> Self {
         let with_etag = |bytes: Vec<u8>| {
             let etag = Etag::of(&bytes);
             (bytes, etag)
         };
         let is_large = text.len() > GZIP_ABOVE_BYTES;
         let gzip = is_large.then(|| with_etag(GzipCompressor::new().compress(&text).to_vec()));
-        Self { content_type, cache_control, text: with_etag(text), gzip }
+        Self { content_type, text: with_etag(text), gzip }
     }
 
     /// Appends a response with the document, or 304 if the client has it.
@@ -45,7 +47,7 @@ impl StaticDocument {
         let (body, etag) = gzip.unwrap_or(&self.text);
         let unchanged = etag.is_matched_by(&request.headers);
         let mut head = ResponseHead::begin(out, if unchanged { 304 } else { 200 }, date);
-        head.field("Cache-Control: ", self.cache_control.as_bytes());
+        head.field("Cache-Control: ", CACHE_CONTROL.as_bytes());
         write_request_id(&mut head, ids, None);
         head.field("ETag: ", etag.as_bytes());
         if self.gzip.is_some() {

@@ -37,7 +37,7 @@ pub(crate) fn write(
 
 /// Appends `{"type":...,"title":...,"status":...`.
 pub(crate) fn write_kind(body: &mut Vec<u8>, kind: &ProblemKind) {
-    body.extend_from_slice(b"{\"type\":\"https://parallax.dev/problems/");
+    body.extend_from_slice(b"{\"type\":\"/v1/problems/");
     body.extend_from_slice(kind.code.as_bytes());
     body.extend_from_slice(b"\",\"title\":");
     json::write_string(body, kind.title);

@@ -2,6 +2,7 @@
 
 mod answers;
 mod description;
+mod limits;
 mod refusals;
 
 use std::collections::BTreeSet;
@@ -10,10 +11,8 @@ use parallax::testing::http::params::Param;
 use parallax::testing::problem;
 use serde_json::{Value, json};
 
-use self::description::Description;
+use self::description::{Description, listed_codes};
 use crate::harness::{Client, Server};
-
-const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
 /// Calls `see` with `value` and every value inside it.
 fn walk<'v>(value: &'v Value, see: &mut impl FnMut(&'v Value)) {
@@ -69,13 +68,15 @@ fn the_document_has_the_required_openapi_members() {
     assert_eq!(document["servers"][0]["url"], "/");
     let mut ids = BTreeSet::new();
     for (method, path, operation) in operations(document) {
-        assert!(METHODS.contains(&method), "{method} {path}");
+        assert!(["get", "post"].contains(&method), "{method} {path}");
         let id = operation["operationId"].as_str().expect("an ID");
         assert!(ids.insert(id.to_owned()), "{id} occurs twice");
         let mut names = BTreeSet::new();
         for parameter in operation["parameters"].as_array().expect("a list") {
             let parameter = description.resolve_ref(parameter);
-            assert!(parameter["schema"].is_object(), "{id}: {parameter}");
+            let schema = description.resolve_ref(&parameter["schema"]);
+            assert!(["string", "integer"].map(Value::from).contains(&schema["type"]), "{id}: {parameter}");
+            assert!(parameter.get("style").or(parameter.get("explode")).is_none(), "{id}: {parameter}");
             assert!(
                 parameter["description"].as_str().is_some_and(|text| text.ends_with('.')),
                 "{id}: {parameter}"
@@ -108,10 +109,17 @@ fn the_operations_match_the_allow_header() {
     let server = Server::demo();
     let document = Description::of(&server).document;
     for (path, item) in document["paths"].as_object().expect("paths") {
-        let response = Client::to(server.edge).request("OPTIONS", path, &[]);
+        let target = path.replace("{code}", "timeout");
+        let response = Client::to(server.edge).request("OPTIONS", &target, &[]);
         let allowed: BTreeSet<String> =
             response.field("allow").expect("methods").split(", ").map(str::to_ascii_lowercase).collect();
-        let described: BTreeSet<String> = item.as_object().expect("a path item").keys().cloned().collect();
+        let mut described: BTreeSet<String> =
+            item.as_object().expect("a path item").keys().cloned().collect();
+        // The description of the document says that OPTIONS is always supported, and HEAD wherever GET is.
+        described.insert("options".to_owned());
+        if described.contains("get") {
+            described.insert("head".to_owned());
+        }
         assert_eq!(allowed, described, "{path}");
     }
 }
@@ -125,9 +133,6 @@ fn every_parameter_that_the_code_reads_is_described() {
             let parameter = description.resolve_ref(parameter);
             if parameter["in"] == "query" {
                 described.insert(parameter["name"].as_str().expect("a name"));
-                // The members of an exploded object are separate parameters.
-                let members = parameter["schema"]["properties"].as_object().into_iter().flatten();
-                described.extend(members.map(|(name, _)| name.as_str()));
             }
         }
     }
@@ -158,11 +163,13 @@ fn every_problem_code_is_described_at_an_operation() {
     assert_eq!(listed, public);
     let mut answered = BTreeSet::new();
     for (_, _, operation) in operations(document) {
-        for (status, response) in operation["responses"].as_object().expect("responses") {
-            let schema = &description.resolve_ref(response)["content"]["application/problem+json"]["schema"];
-            let Some(problem_properties) = schema.pointer("/allOf/1/properties") else { continue };
-            assert_eq!(problem_properties["status"]["const"].to_string(), *status);
-            for code in codes(&problem_properties["code"]["enum"]) {
+        let responses = operation["responses"].as_object().expect("responses").iter();
+        for (status, response) in responses.filter(|(status, _)| status.as_str() >= "400") {
+            assert!(response["$ref"].is_string(), "{status}: a problem is a component");
+            let response = description.resolve_ref(response);
+            let schema = &response["content"]["application/problem+json"]["schema"];
+            assert_eq!(schema["$ref"], "#/components/schemas/Problem");
+            for code in listed_codes(response) {
                 let row = problem::ALL.iter().find(|kind| kind.code == code).expect("a problem kind");
                 assert_eq!(row.status.to_string(), *status, "{code}");
                 answered.insert(code);
@@ -171,7 +178,81 @@ fn every_problem_code_is_described_at_an_operation() {
     }
     let others: BTreeSet<_> =
         public.iter().filter(|code| !answered.contains(*code)).map(String::as_str).collect();
-    assert_eq!(others, BTreeSet::from(CODES_WITHOUT_OPERATION));
+    assert_eq!(others, BTreeSet::from(["method_not_allowed", "unknown_method"]));
+}
+
+/// Checks a schema and the schemas inside it.
+fn check_schema(schema: &Value) {
+    assert!(schema.is_object(), "{schema} is no object");
+    let is_open = ["properties", "additionalProperties"].iter().any(|name| schema.get(name).is_some());
+    assert!(schema["type"] != "object" || is_open, "{schema} does not say that it allows any member");
+    match &schema["additionalProperties"] {
+        Value::Null | Value::Bool(true) => {}
+        members => check_schema(members),
+    }
+    let members = schema["properties"].as_object().into_iter().flat_map(|members| members.values());
+    let choices = ["anyOf", "oneOf", "allOf", "prefixItems"].map(|name| schema[name].as_array());
+    let inner = members.chain(choices.into_iter().flatten().flatten()).chain(schema.get("items"));
+    inner.for_each(check_schema);
+}
+
+#[test]
+fn every_schema_is_an_object_and_says_if_it_allows_any_member() {
+    let document = Description::of(&Server::demo()).document;
+    document["components"]["schemas"].as_object().expect("schemas").values().for_each(check_schema);
+    walk(&document["paths"], &mut |value| {
+        value.get("schema").into_iter().for_each(check_schema);
+    });
+    walk(&document["components"]["parameters"], &mut |value| {
+        value.get("schema").into_iter().for_each(check_schema);
+    });
+}
+
+#[test]
+fn every_code_has_a_page_on_every_address() {
+    let server = Server::demo();
+    for kind in problem::ALL {
+        let target = format!("/v1/problems/{}", kind.code);
+        for address in [server.edge, server.admin] {
+            let response = Client::to(address).request("GET", &target, &[("Origin", "https://a.example")]);
+            assert_eq!(
+                (response.status, response.field("content-type")),
+                (200, Some("text/plain; charset=utf-8"))
+            );
+            let text = response.text();
+            assert!(text.starts_with(&format!("{} (HTTP status {})\n", kind.code, kind.status)), "{text}");
+            assert!(text.contains(kind.title) && text.ends_with(".\n"), "{text}");
+            assert_eq!(response.field("access-control-allow-origin"), Some("*"));
+            assert!(response.field("cache-control").expect("a policy").starts_with("public, "));
+            let etag = response.field("etag").expect("a tag");
+            let again = Client::to(address).request("GET", &target, &[("If-None-Match", etag)]);
+            assert_eq!(again.status, 304);
+        }
+    }
+    for target in ["/v1/problems/", "/v1/problems/Timeout", "/v1/problems/timeout/x"] {
+        assert_eq!(server.get(target).code(), "unknown_endpoint", "{target}");
+        assert_eq!(server.admin_get(target).code(), "unknown_endpoint", "{target}");
+    }
+    assert_eq!(server.post("/v1/problems/timeout", &[], b"").code(), "method_not_allowed");
+}
+
+#[test]
+fn the_document_is_available_in_gzip() {
+    let server = Server::demo();
+    let plain = server.get("/v1/openapi.json");
+    let gzip = server.get_with("/v1/openapi.json", &[("Accept-Encoding", "gzip")]);
+    assert_eq!((plain.field("content-encoding"), gzip.field("content-encoding")), (None, Some("gzip")));
+    let mut text = Vec::new();
+    let mut decoder = flate2::read::GzDecoder::new(gzip.body.as_slice());
+    std::io::Read::read_to_end(&mut decoder, &mut text).expect("gzip");
+    assert!(text == plain.body && gzip.body.len() < plain.body.len() / 4);
+    let [tag, gzip_tag] = [&plain, &gzip].map(|response| response.field("etag").expect("a tag"));
+    assert_ne!(tag, gzip_tag);
+    for (etag, coding) in [(tag, "identity"), (gzip_tag, "gzip")] {
+        let fields = [("If-None-Match", etag), ("Accept-Encoding", coding)];
+        let unchanged = server.get_with("/v1/openapi.json", &fields);
+        assert_eq!((unchanged.status, unchanged.field("vary")), (304, Some("Accept-Encoding")));
+    }
 }
 
 #[test]

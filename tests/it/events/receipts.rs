@@ -80,7 +80,7 @@ fn a_batch_without_a_valid_event_is_a_problem_with_errors() {
     let problem = post("/v1/batch", batch.to_string()).problem();
     assert_eq!(
         problem,
-        json!({"type": "https://parallax.dev/problems/invalid_event", "title": "The event is not valid", "status": 400,
+        json!({"type": "/v1/problems/invalid_event", "title": "The event is not valid", "status": 400,
             "code": "invalid_event", "pointer": "/batch", "detail": "No event of the batch is valid.", "errors": [
             {"index": 0, "messageId": null, "status": "rejected", "code": "event_too_large", "pointer": "/batch/0",
                 "detail": "The event has 33025 bytes, more than the limit of 32768."},
@@ -104,7 +104,7 @@ fn a_problem_of_a_single_event_names_the_request() {
     let problem: Value = serde_json::from_slice(&out).expect("JSON");
     assert_eq!(
         problem,
-        json!({"type": "https://parallax.dev/problems/invalid_timestamp", "title": "The time is not valid", "status": 400,
+        json!({"type": "/v1/problems/invalid_timestamp", "title": "The time is not valid", "status": 400,
             "code": "invalid_timestamp", "pointer": "/timestamp", "requestId": "r\"1",
             "detail": "Expected a time in ISO 8601, such as '2026-01-05T10:00:00.000Z', or in milliseconds since 1970, got 'x'."})
     );

@@ -1,11 +1,24 @@
 //! Checks responses against the document: follows every `$ref`, validates every body with the schema of its
-//! operation, status and type, and every header field with its own schema.
+//! operation, status and type, every header field with its own schema, and every problem code with the list in the
+//! description of its response.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
 use crate::harness::{Response, Server};
+
+/// Fields that the document describes once, for all responses: name, pattern, and whether every response has it.
+const COMMON_FIELDS: [(&str, &str, bool); 8] = [
+    ("date", "GMT$", true),
+    ("x-request-id", "^[!-~]{1,128}$", true),
+    ("cache-control", "^(public, |private, )?(no-store|s-maxage|max-age)", true),
+    ("vary", "^[ -~]+$", false),
+    ("content-encoding", "^gzip$", false),
+    ("access-control-allow-origin", "^[!-~]+$", false),
+    ("access-control-allow-credentials", "^true$", false),
+    ("access-control-expose-headers", "^[ -~]+$", false),
+];
 
 /// The OpenAPI document of a server.
 pub struct Description {
@@ -29,8 +42,12 @@ impl Description {
         self.document.pointer(pointer).unwrap_or_else(|| panic!("{reference} does not exist"))
     }
 
+    /// Returns the operation of a request. HEAD is described by GET.
     pub fn operation(&self, method: &str, path: &str) -> &Value {
-        let operation = &self.document["paths"][path][method.to_ascii_lowercase()];
+        let mut items = self.document["paths"].as_object().expect("paths").iter();
+        let item = items.find(|(template, _)| matches_template(template, path)).map(|(_, item)| item);
+        let method = if method == "HEAD" { "get" } else { &method.to_ascii_lowercase() };
+        let operation = &item.unwrap_or_else(|| panic!("{path} is not described"))[method];
         assert!(operation.is_object(), "{method} {path} is not described");
         operation
     }
@@ -42,8 +59,10 @@ impl Description {
         let responses = &self.operation(method, path)["responses"];
         let described = self.resolve_ref(&responses[response.status.to_string()]);
         assert!(described.is_object(), "{method} {target}: {} is not described", response.status);
-        let validation_errors =
-            [self.header_errors(described, response), self.body_errors(described, response)];
+        let is_head = method == "HEAD";
+        assert!(!is_head || response.body.is_empty(), "{target}: HEAD has a body");
+        let body_errors = if is_head { Vec::new() } else { self.body_errors(described, response) };
+        let validation_errors = [self.header_errors(described, response), body_errors];
         let validation_errors = validation_errors.concat();
         assert!(validation_errors.is_empty(), "{method} {target}: {validation_errors:#?}\n{response:?}");
     }
@@ -58,23 +77,31 @@ impl Description {
 
     fn header_errors(&self, described: &Value, response: &Response) -> Vec<String> {
         let mut validation_errors = Vec::new();
-        let mut known = BTreeMap::new();
-        for (name, field) in described["headers"].as_object().expect("header fields") {
-            let field = self.resolve_ref(field);
-            known.insert(name.to_ascii_lowercase(), name);
-            match response.field(&name.to_ascii_lowercase()) {
-                Some(value) => {
-                    validation_errors.extend(self.validation_errors(&field["schema"], &json!(value)))
-                }
-                None if field["required"] == true => validation_errors.push(format!("{name} is required")),
-                None => {}
-            }
+        let mut known = BTreeSet::new();
+        for (name, pattern, is_required) in COMMON_FIELDS {
+            let field =
+                json!({ "required": is_required, "schema": { "type": "string", "pattern": pattern } });
+            validation_errors.extend(self.field_errors(name, &field, response));
         }
+        for (name, field) in described["headers"].as_object().into_iter().flatten() {
+            let field = self.resolve_ref(field);
+            known.insert(name.to_ascii_lowercase());
+            validation_errors.extend(self.field_errors(name, field, response));
+        }
+        known.extend(COMMON_FIELDS.map(|(name, ..)| name.to_owned()));
         let framing = ["content-length", "content-type", "connection"];
-        let stray = response.fields.iter().filter(|(name, _)| !known.contains_key(name));
+        let stray = response.fields.iter().filter(|(name, _)| !known.contains(name));
         let stray = stray.filter(|(name, _)| !framing.contains(&name.as_str()));
         validation_errors.extend(stray.map(|(name, _)| format!("{name} is not described")));
         validation_errors
+    }
+
+    fn field_errors(&self, name: &str, field: &Value, response: &Response) -> Vec<String> {
+        match response.field(&name.to_ascii_lowercase()) {
+            Some(value) => self.validation_errors(&field["schema"], &json!(value)),
+            None if field["required"] == true => vec![format!("{name} is required")],
+            None => Vec::new(),
+        }
     }
 
     fn body_errors(&self, described: &Value, response: &Response) -> Vec<String> {
@@ -82,23 +109,41 @@ impl Description {
             return (!response.body.is_empty()).then(|| "there is a body".to_owned()).into_iter().collect();
         };
         let kind = response.field("content-type").expect("a type");
-        match content.get(kind) {
-            Some(media) => self.validation_errors(&media["schema"], &response.json()),
-            None => vec![format!("{kind} is not described")],
+        let Some(media) = content.get(kind) else { return vec![format!("{kind} is not described")] };
+        let body = if kind.contains("json") { response.json() } else { json!(response.text()) };
+        let mut validation_errors = self.validation_errors(&media["schema"], &body);
+        if response.status >= 400 && !listed_codes(described).contains(&response.code()) {
+            validation_errors.push(format!("{} is not listed at the response", response.code()));
         }
+        validation_errors
     }
 
     /// Returns the errors of a JSON Schema validator for `value`.
     pub fn validation_errors(&self, schema: &Value, value: &Value) -> Vec<String> {
-        let whole = json!({
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "allOf": [schema], "components": self.strict["components"],
-        });
+        let mut whole =
+            json!({ "$schema": "https://json-schema.org/draft/2020-12/schema", "allOf": [schema] });
+        // Most header fields need no component. The validator compiles all components that it gets.
+        if schema.to_string().contains("$ref") {
+            whole["components"] = self.strict["components"].clone();
+        }
         let validator = jsonschema::validator_for(&whole).unwrap_or_else(|error| panic!("{error}: {schema}"));
         let format_error =
             |error: jsonschema::ValidationError<'_>| format!("{}: {error}", error.instance_path());
         validator.iter_errors(value).map(format_error).collect()
     }
+}
+
+/// Returns the problem codes in the description of a response. Each is in backticks.
+pub fn listed_codes(response: &Value) -> BTreeSet<String> {
+    let description = response["description"].as_str().expect("a description");
+    description.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// Returns whether `path` has the segments of `template`, in which `{name}` stands for any segment.
+fn matches_template(template: &str, path: &str) -> bool {
+    let (template, path): (Vec<_>, Vec<_>) = (template.split('/').collect(), path.split('/').collect());
+    template.len() == path.len()
+        && template.iter().zip(path).all(|(part, segment)| *part == segment || part.starts_with('{'))
 }
 
 /// Forbids unknown members in every object schema that has `properties` and `required`.

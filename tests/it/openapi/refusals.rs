@@ -73,6 +73,7 @@ const GETS: &[(&str, &str)] = &[
     ("/v1/query?site=acme&query=from&params.n=1&cursor=zz", "invalid_cursor"),
     ("/v1/query?site=acme&query=from&params.n=0", "query_too_expensive"),
     ("/v1/query?query=from&trackingId=track_nobody", "site_not_found"),
+    ("/v1/problems/nothing", "unknown_endpoint"),
 ];
 
 /// POST bodies, one extra header field each, and the expected codes.
@@ -192,7 +193,12 @@ fn every_problem_is_described_at_its_operation() {
         seen.insert(response.code());
     }
     for (bytes, code) in malformed_requests() {
-        for (method, path) in [("GET", LAYOUT), ("GET", "/v1/openapi.json"), ("OPTIONS", "/v1/query")] {
+        for (method, path) in [
+            ("GET", LAYOUT),
+            ("GET", "/v1/openapi.json"),
+            ("GET", "/v1/problems/timeout"),
+            ("OPTIONS", "/v1/query"),
+        ] {
             let bytes = bytes.replacen("GET ", &format!("{method} "), 1).replacen(LAYOUT, path, 1);
             // The limit of a target includes its query.
             let path = if code == "target_too_long" { LAYOUT } else { path };

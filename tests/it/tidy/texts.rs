@@ -24,7 +24,6 @@ const GOLDEN_PATH: &str = "tests/golden/texts.txt";
 /// Kinds of literals that no known call contains, by the beginning of the path.
 const KINDS_BY_PATH: &[(&str, &str)] = &[
     ("src/admin/metrics.rs", "metric"),
-    ("src/api/openapi/", "openapi"),
     ("src/condition/", "diagnostic"),
     ("src/site/compile/", "diagnostic"),
     ("src/site/source/", "diagnostic"),

@@ -232,7 +232,7 @@ fn an_expectation_other_than_100_continue_gets_417() {
 fn assert_problem_document(response: &Response, code: &str) {
     assert_eq!(response.field("content-type"), Some("application/problem+json"));
     let body = response.json();
-    assert_eq!(body["type"], format!("https://parallax.dev/problems/{code}"));
+    assert_eq!(body["type"], format!("/v1/problems/{code}"));
     assert_eq!(body["code"], code);
     assert_eq!(body["status"], response.status);
     for text in ["title", "detail"] {

@@ -16,7 +16,7 @@ fn assert_problem(response: &Response) {
     let body = response.json();
     assert_eq!(body["status"], response.status);
     assert_eq!(body["requestId"].as_str(), response.field("x-request-id"));
-    assert_eq!(body["type"], format!("https://parallax.dev/problems/{}", response.code()));
+    assert_eq!(body["type"], format!("/v1/problems/{}", response.code()));
 }
 
 /// Asserts the status, the code and the wrong parameter of the problem for a URL.
