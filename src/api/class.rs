@@ -24,7 +24,7 @@ impl ResponseClass {
             Endpoint::Query => method != Method::Post,
             Endpoint::Resolve => params.get_even_if_empty(Param::Variants).is_some() && !explains(),
             Endpoint::Variants => params.get(Param::Include).is_some(),
-            Endpoint::Events(_) => false,
+            Endpoint::LibrarySettings | Endpoint::Events(_) => false,
         };
         if is_public { Self::Public } else { Self::Private }
     }
@@ -55,7 +55,7 @@ impl ResponseClass {
                 value_of("variants").is_some() && !explains
             }
             Some(Endpoint::Variants) => value_of("include").is_some_and(|(_, value)| !value.is_empty()),
-            Some(Endpoint::Events(_)) => false,
+            Some(Endpoint::LibrarySettings | Endpoint::Events(_)) => false,
         };
         if is_public { Self::Public } else { Self::Private }
     }

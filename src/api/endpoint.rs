@@ -20,6 +20,8 @@ pub enum Endpoint {
     OpenApi,
     /// `GET /v1/problems/<code>`
     Problem,
+    /// `GET /v1/projects/<trackingId>/settings`
+    LibrarySettings,
     /// `POST /v1/page`, `/v1/track`, `/v1/batch`, and the other paths to which libraries send events.
     Events(EventEndpoint),
 }
@@ -51,7 +53,7 @@ impl Poll {
 impl Endpoint {
     /// The endpoints that metrics and the access log distinguish, each at its [`Self::index`]. All event paths
     /// but those of page and track count as `/v1/batch`.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Resolve,
         Self::Variants,
         Self::Routes,
@@ -61,6 +63,7 @@ impl Endpoint {
         Self::Events(EventEndpoint::Track),
         Self::Events(EventEndpoint::Batch),
         Self::Problem,
+        Self::LibrarySettings,
     ];
 
     /// Returns the endpoint of a path.
@@ -72,6 +75,7 @@ impl Endpoint {
             "/v1/query" => Self::Query,
             "/v1/openapi.json" => Self::OpenApi,
             _ if path.starts_with(problem_page::PATH_PREFIX) => Self::Problem,
+            _ if tracking_id_in_path(path).is_some() => Self::LibrarySettings,
             _ => Self::Events(EventEndpoint::from_path(path)?),
         })
     }
@@ -88,6 +92,7 @@ impl Endpoint {
             Self::Events(EventEndpoint::Track) => 6,
             Self::Events(_) => 7,
             Self::Problem => 8,
+            Self::LibrarySettings => 9,
         }
     }
 
@@ -100,10 +105,16 @@ impl Endpoint {
             Self::Query => "/v1/query",
             Self::OpenApi => "/v1/openapi.json",
             Self::Problem => "/v1/problems",
+            Self::LibrarySettings => "/v1/projects",
             Self::Events(EventEndpoint::Page) => "/v1/page",
             Self::Events(EventEndpoint::Track) => "/v1/track",
             Self::Events(_) => "/v1/batch",
         }
+    }
+
+    /// Returns whether the endpoint belongs to the surface of events.
+    pub(super) fn is_for_events(self) -> bool {
+        matches!(self, Self::Events(_) | Self::LibrarySettings)
     }
 
     /// Returns whether a listener of `surface` serves the endpoint.
@@ -111,8 +122,8 @@ impl Endpoint {
         match surface {
             _ if self == Self::Problem => true,
             Surface::Public => true,
-            Surface::Events => matches!(self, Self::Events(_)),
-            Surface::Edge | Surface::Admin => !matches!(self, Self::Events(_)),
+            Surface::Events => self.is_for_events(),
+            Surface::Edge | Surface::Admin => !self.is_for_events(),
         }
     }
 
@@ -129,7 +140,12 @@ impl Endpoint {
     /// Returns the accepted methods as a value of `Allow`.
     pub(super) const fn methods(self) -> &'static str {
         match self {
-            Self::Resolve | Self::Variants | Self::Routes | Self::OpenApi | Self::Problem => "GET, HEAD, OPTIONS",
+            Self::Resolve
+            | Self::Variants
+            | Self::Routes
+            | Self::OpenApi
+            | Self::Problem
+            | Self::LibrarySettings => "GET, HEAD, OPTIONS",
             Self::Query => "GET, HEAD, POST, OPTIONS",
             Self::Events(_) => "POST, OPTIONS",
         }
@@ -152,6 +168,12 @@ impl Endpoint {
             false => Err(Problem::method_not_allowed(request.method.subject(), allow)),
         }
     }
+}
+
+/// Returns the tracking ID in the path of a request for the settings of Segment's library; `None` for another path.
+pub(super) fn tracking_id_in_path(path: &str) -> Option<&str> {
+    let (tracking_id, file) = path.strip_prefix("/v1/projects/")?.split_once('/')?;
+    matches!(file, "settings" | "settings.json").then_some(tracking_id)
 }
 
 fn unknown_endpoint<'a>(path: &'a str, surface: Surface) -> Problem<'a> {

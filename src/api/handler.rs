@@ -6,6 +6,7 @@ use super::class::{Audience, ResponseClass};
 use super::context::{self, RequestContext};
 use super::endpoint::{Endpoint, Outcome, Poll};
 use super::events::{EventHandler, EventRequest, EventSink};
+use super::library_settings::SettingsHandler;
 use super::problem::{write_problem, write_unframed_problem};
 use super::query::{self, QueryArguments};
 use super::scratch::{DecodeBuffers, Scratch, Settings};
@@ -89,6 +90,7 @@ impl Handler {
         }
         match endpoint {
             Ok(Endpoint::Events(event_endpoint)) => self.submit_events(request, meta, event_endpoint, out),
+            Ok(Endpoint::LibrarySettings) => Poll::Ready(self.handle_library_settings(request, meta, out)),
             _ => Poll::Ready(self.handle_site(request, endpoint, meta, out)),
         }
     }
@@ -105,6 +107,23 @@ impl Handler {
         let handler = EventHandler { settings, date, catalog, scratch };
         let event_request = EventRequest { request, meta, endpoint };
         handler.submit(event_sink.as_mut(), decode_buffers, event_request, out)
+    }
+
+    fn handle_library_settings(
+        &mut self,
+        request: &Request<'_>,
+        meta: &RequestMeta,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        let Self { settings, date, catalog_reader, scratch, .. } = self;
+        let mut cors = Cors::before_site_known(request.headers.origin);
+        let (ids, text) = (&mut scratch.ids, &mut scratch.plan.text);
+        let handler = SettingsHandler { settings, date, catalog: catalog_reader.load(), ids, text };
+        let problem = handler.handle(request, meta, &mut cors, out).err();
+        if let Some(problem) = &problem {
+            write_problem(out, problem, Audience::Private(cors), request, date, scratch);
+        }
+        Outcome { endpoint: Some(Endpoint::LibrarySettings), problem: problem.map(|problem| problem.kind) }
     }
 
     /// Returns the event sink; `None` if the handler records no events.
@@ -178,7 +197,7 @@ impl Handler {
                     };
                     query::handle(&context, arguments, scratch, out)
                 }
-                Endpoint::OpenApi | Endpoint::Problem | Endpoint::Events(_) => {
+                Endpoint::OpenApi | Endpoint::Problem | Endpoint::LibrarySettings | Endpoint::Events(_) => {
                     unreachable!("these endpoints are handled before the site is looked up")
                 }
             }

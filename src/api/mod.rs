@@ -10,6 +10,7 @@ mod context;
 mod endpoint;
 mod events;
 mod handler;
+mod library_settings;
 mod openapi;
 mod problem;
 mod problem_page;

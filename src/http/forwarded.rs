@@ -29,6 +29,12 @@ impl<'a> ForwardedFor<'a> {
     }
 }
 
+/// Returns whether the peer is one of the `trusted` proxies.
+pub(crate) fn is_trusted(peer: IpAddr, trusted: &[IpNet]) -> bool {
+    let peer = peer.to_canonical();
+    trusted.iter().any(|net| net.contains(&peer))
+}
+
 /// Returns the client address of a request, as far as the `trusted` proxies report it. Returns `None` for a
 /// client on this machine, and for a trusted proxy that reports no client.
 pub(crate) fn client_address(
@@ -36,15 +42,14 @@ pub(crate) fn client_address(
     forwarded: &ForwardedFor<'_>,
     trusted: &[IpNet],
 ) -> Option<IpAddr> {
-    let is_trusted = |address: &IpAddr| trusted.iter().any(|net| net.contains(address));
     let peer = peer.to_canonical();
-    if !is_trusted(&peer) {
+    if !is_trusted(peer, trusted) {
         return Some(peer).filter(|peer| !peer.is_loopback());
     }
     // A loopback address in the list is one more hop: a proxy's own machine.
     let mut output =
         forwarded.nearest_first().map_while(|address| address).map(|address| address.to_canonical());
-    output.find(|address| !is_trusted(address) && !address.is_loopback())
+    output.find(|address| !is_trusted(*address, trusted) && !address.is_loopback())
 }
 
 /// Returns the key that rate limits count by: the IPv4 address, or the /64 of an IPv6 address. A household or

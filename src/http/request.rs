@@ -161,6 +161,8 @@ pub struct Headers<'a> {
     pub preflight_headers: Option<&'a [u8]>,
     /// X-Forwarded-For: the last fields, if it is repeated.
     pub forwarded: ForwardedFor<'a>,
+    /// X-Forwarded-Proto
+    pub forwarded_proto: Option<&'a [u8]>,
     /// Whether a proxy sent the request: Forwarded, X-Forwarded-For or Via.
     pub is_forwarded: bool,
     /// The visitor's country, from the header that `--country-header` names.
@@ -370,6 +372,7 @@ impl<'a> Headers<'a> {
                 self.framing.transfer_codings = self.framing.transfer_codings.with_line(value);
                 return;
             }
+            17 if is_header(name, b"x-forwarded-proto") => &mut self.forwarded_proto,
             29 if is_header(name, b"access-control-request-method") => &mut self.preflight_method,
             30 if is_header(name, b"access-control-request-headers") => &mut self.preflight_headers,
             _ if country_header.is_some_and(|country| name.eq_ignore_ascii_case(country)) => {

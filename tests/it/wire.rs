@@ -15,6 +15,7 @@ mod fields;
 mod forced;
 mod gzip;
 mod known;
+mod library_settings;
 mod listing;
 mod naming;
 mod operator;

@@ -160,6 +160,7 @@ fn receipts_are_as_described() {
         demo.description.assert_described("POST", target, &response);
         response
     };
+    demo.get_with("/v1/projects/track_demo/settings", &[("Origin", "https://a.example")], 200);
     let event = json!({ "anonId": "v1", "event": "e", "messageId": "m1" });
     let fields = [("Origin", "https://a.example"), ("X-Request-Id", "mine"), ("X-Debug-Timing", "1")];
     ask("/v1/track?site=fjell", &fields, event.clone(), 200);

@@ -74,6 +74,8 @@ const GETS: &[(&str, &str)] = &[
     ("/v1/query?site=acme&query=from&params.n=0", "query_too_expensive"),
     ("/v1/query?query=from&trackingId=track_nobody", "site_not_found"),
     ("/v1/problems/nothing", "unknown_endpoint"),
+    ("/v1/projects/track_nobody/settings", "site_not_found"),
+    ("/v1/projects/acme/settings", "invalid_tracking_id"),
 ];
 
 /// POST bodies, one extra header field each, and the expected codes.
