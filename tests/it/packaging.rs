@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -81,4 +83,117 @@ fn the_arguments_and_environment_of_the_container_are_valid() {
     for (_, value) in environment {
         assert!(printed.contains(&format!("= \"{value}\"  # environment\n")), "{printed}");
     }
+}
+
+/// Returns the value of a directive of the unit.
+fn directive<'u>(unit: &'u str, name: &str) -> &'u str {
+    let value = unit.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    value.unwrap_or_else(|| panic!("the unit has {name}"))
+}
+
+/// Returns the `install` commands of README.md, in their order.
+fn install_commands(readme: &str) -> Vec<Vec<&str>> {
+    let lines = readme.lines().map(str::trim).filter(|line| line.starts_with("install "));
+    lines.map(|line| line.split_whitespace().collect()).collect()
+}
+
+/// Returns the value of an option of a command.
+fn option<'c>(command: &[&'c str], name: &str) -> Option<&'c str> {
+    let at = command.iter().position(|word| *word == name)?;
+    command.get(at + 1).copied()
+}
+
+#[test]
+fn publishers_have_a_group_of_their_own_that_owns_only_the_snapshots() {
+    let (unit, readme) = (text("parallax.service"), text("README.md"));
+    let (server, snapshots) = (directive(&unit, "Group"), directive(&unit, "ReadOnlyPaths"));
+    let publishers = readme.lines().find_map(|line| line.trim().strip_prefix("usermod -aG "));
+    let publishers = publishers.and_then(|rest| rest.split_whitespace().next()).expect("a group");
+    assert_ne!(publishers, server);
+    assert!(readme.contains(&format!("groupadd --system {publishers}\n")));
+    // systemd gives a state directory to the group of the server.
+    let state = directive(&unit, "StateDirectory");
+    assert!(state.split(' ').all(|directory| Path::new("/var/lib").join(directory) != Path::new(snapshots)));
+    let commands = install_commands(&readme);
+    assert!(commands.len() >= 5, "{commands:?}");
+    for command in &commands {
+        let target = *command.last().expect("a target");
+        let is_for_publishers = option(command, "-g") == Some(publishers);
+        assert_eq!(is_for_publishers, target == snapshots, "{command:?}");
+    }
+    let state = commands.iter().find(|command| command.last() == Some(&"/var/lib/parallax"));
+    assert_eq!(option(state.expect("a command"), "-m"), Some("711"));
+    assert_eq!(directive(&unit, "StateDirectoryMode"), "0711");
+    assert_eq!(directive(&unit, "UMask"), "0027");
+}
+
+/// A user of the host: user ID and group ID.
+type User = (u32, u32);
+const SERVER_USER: User = (64_001, 64_001);
+const PUBLISHER: User = (64_002, 64_003);
+
+/// Returns whether the shell command succeeds for the user, who has no other groups.
+fn can(user: User, umask: &str, command: &str) -> bool {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", &format!("umask {umask}; {command}")]).uid(user.0).gid(user.1).current_dir("/");
+    shell.stderr(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+    shell.status().expect("a shell").success()
+}
+
+/// Runs the `install` commands of README.md below `root`, with the IDs of our users in place of the names.
+fn install_below(root: &Path) {
+    let readme = text("README.md");
+    for command in install_commands(&readme).iter().filter(|command| !command.contains(&"755")) {
+        let words = command.iter().skip(1).map(|word| match *word {
+            "parallax-publish" => PUBLISHER.1.to_string(),
+            "parallax" => SERVER_USER.0.to_string(),
+            word if word.starts_with('/') => format!("{}{word}", root.display()),
+            word => word.to_owned(),
+        });
+        let status = Command::new("install").args(words).current_dir(env!("CARGO_MANIFEST_DIR")).status();
+        assert!(status.expect("install runs").success(), "{command:?}");
+    }
+}
+
+#[test]
+fn publishers_can_write_snapshots_and_read_neither_token_nor_log() {
+    let directory = temporary_directory();
+    let root = directory.path();
+    if std::os::unix::fs::chown(root, Some(0), Some(0)).is_err() || !can(PUBLISHER, "022", "true") {
+        eprintln!("skipped: only root can run a command as another user");
+        return;
+    }
+    fs::set_permissions(root, fs::Permissions::from_mode(0o755)).expect("permissions are set");
+    for parent in ["etc/parallax", "etc/systemd/system", "var/lib"] {
+        fs::create_dir_all(root.join(parent)).expect("created");
+    }
+    install_below(root);
+    let path = |name: &str| format!("{}{name}", root.display());
+    let (state, token) = (path("/var/lib/parallax"), path("/etc/parallax/parallax.toml"));
+    let umask = directive(&text("parallax.service"), "UMask").to_owned();
+    let log = format!("mkdir {state}/data && echo events > {state}/data/1.log");
+    assert!(can(SERVER_USER, &umask, &log), "the server writes its log");
+    let publish = format!("cd {state}/snapshots && echo site > .tmp && mv .tmp a.snapshot");
+    assert!(can(PUBLISHER, "022", &publish), "a publisher publishes");
+    assert!(can(PUBLISHER, "022", &format!("cat {state}/snapshots/a.snapshot")));
+    for secret in [
+        format!("cat {token}"),
+        format!("ls {state}"),
+        format!("ls {state}/data"),
+        format!("cat {state}/data/1.log"),
+        format!("touch {state}/x"),
+        format!("touch {state}/data/x"),
+    ] {
+        assert!(!can(PUBLISHER, "022", &secret), "a publisher: {secret}");
+    }
+    assert!(can(
+        SERVER_USER,
+        &umask,
+        &format!("cat {token} {state}/data/1.log {state}/snapshots/a.snapshot")
+    ));
+    assert!(
+        !can(SERVER_USER, &umask, &format!("touch {state}/snapshots/x")),
+        "the server only reads snapshots"
+    );
+    assert!(can(PUBLISHER, "022", &format!("rm {state}/snapshots/a.snapshot")), "a publisher rolls back");
 }
