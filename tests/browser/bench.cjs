@@ -39,7 +39,7 @@ class Bench {
   }
 
   constructor(places) {
-    Object.assign(this, { places, pageBodies: new Map(), tabs: new Map(), checks: 0, faults: 0 });
+    Object.assign(this, { places, pageBodies: new Map(), profiles: new Map(), tabs: new Map(), checks: 0, faults: 0 });
   }
 
   // Starts a server with both sites.
@@ -58,19 +58,29 @@ class Bench {
     });
   }
 
-  // Opens a page of the caller's origin with a profile of its own.
+  // Opens a page of the caller's origin. Each caller has a profile of its own.
   async open(caller, pathname = '/') {
-    const context = await this.browser.newContext({ userAgent: USER_AGENT });
-    context.setDefaultTimeout(STEP_MS);
-    const page = await context.newPage();
+    if (!this.profiles.has(caller)) this.profiles.set(caller, this.newProfile());
+    const page = await (await this.profiles.get(caller)).newPage();
     await page.goto(caller.origin + pathname);
     return page;
   }
 
+  async newProfile() {
+    const profile = await this.browser.newContext({ userAgent: USER_AGENT });
+    profile.setDefaultTimeout(STEP_MS);
+    return profile;
+  }
+
   // Lets a page of the caller's origin fetch. Returns what its script can read.
   async fetch(caller, url, init = {}) {
-    if (!this.tabs.has(caller.name)) this.tabs.set(caller.name, await this.open(caller));
-    return read(this.tabs.get(caller.name), url, init);
+    if (!this.tabs.has(caller)) this.tabs.set(caller, await this.open(caller));
+    return read(this.tabs.get(caller), url, init);
+  }
+
+  // Runs a check for several callers, or other rows of a table, at the same time.
+  each(rows, check) {
+    return Promise.all(rows.map(check));
   }
 
   check(name, actual, expected) {

@@ -29,13 +29,13 @@ module.exports = async function edge(bench) {
   const get = (caller, endpoint, query, init) => bench.fetch(caller, `${bench.server.url}/v1/${endpoint}?${query}`, init);
   const problem = (response) => (response.error ? response : [response.status, response.body.code]);
 
-  for (const caller of bench.callers.filter(({ site }) => site === 'listed')) {
+  await bench.each(bench.callers.filter(({ site }) => site === 'listed'), async (caller) => {
     for (const [status, code, endpoint, query, init] of EARLY) {
       const response = await get(caller, endpoint, `trackingId=track_listed&${query}`, init);
       bench.check(`private ${endpoint}, ${status} ${code}: ${caller.name}`, problem(response), [status, code]);
     }
-  }
-  for (const caller of [...bench.callers, bench.stranger]) {
+  });
+  await bench.each([...bench.callers, bench.stranger], async (caller) => {
     for (const [status, code, endpoint, query] of SITELESS) {
       bench.check(`private ${endpoint}, ${status} ${code}: ${caller.name}`, problem(await get(caller, endpoint, query)), [status, code]);
     }
@@ -46,13 +46,13 @@ module.exports = async function edge(bench) {
       const included = await get(caller, endpoint, url);
       bench.check(`public ${endpoint} is unreadable with credentials: ${caller.name}`, included, { error: 'TypeError' });
     }
-  }
+  });
   await privateResponses(bench, get);
 };
 
 async function privateResponses(bench, get) {
   const [listed, , open] = bench.callers;
-  const tab = bench.tabs.get(listed.name);
+  const tab = bench.tabs.get(listed);
   await tab.evaluate(() => {
     document.cookie = 'anon_id=from-the-cookie';
   });

@@ -22,7 +22,7 @@ const ALLOWED_HEADERS = [
 const VALUES = { 'content-encoding': 'identity', authorization: 'Basic Og==', prefer: 'return=minimal', 'x-anon-id': 'v1' };
 
 module.exports = async function events(bench) {
-  for (const caller of bench.callers) {
+  await bench.each(bench.callers, async (caller) => {
     const track = `${bench.server.url}/v1/track?trackingId=track_${caller.site}`;
     const send = (headers, body = EVENT) => bench.fetch(caller, track, { headers, body });
     const named = (name) => `${name}: ${caller.name}`;
@@ -39,7 +39,7 @@ module.exports = async function events(bench) {
       bench.check(named(`a preflight allows ${header}`), status === 200 || status === 204, true);
     }
     bench.check(named('a preflight refuses x-other'), await send({ 'x-other': '1' }), { error: 'TypeError' });
-  }
+  });
   await nullOrigin(bench);
 };
 
@@ -77,5 +77,5 @@ async function nullOrigin(bench) {
     bench.check(`not recorded at a site with a list: ${place}`, recorded, false);
   }
   await opaque.close();
-  await page.context().close();
+  await page.close();
 }

@@ -38,12 +38,10 @@ const REFUSALS = [
 ];
 
 module.exports = async function refusals(bench) {
-  await Promise.all(
-    bench.callers.map(async (caller) => {
-      for (const row of REFUSALS) await refusal(bench, caller, bench.server.url, row);
-      await checkAttempts(bench, caller);
-    }),
-  );
+  await bench.each(bench.callers, async (caller) => {
+    for (const row of REFUSALS) await refusal(bench, caller, bench.server.url, row);
+    await checkAttempts(bench, caller);
+  });
   const { server, stranger } = bench;
   await refusal(bench, stranger, server.url, [403, 'origin_not_allowed', POST]);
   await refusal(bench, stranger, server.url, [403, 'origin_not_allowed', { ...POST, headers: { 'Content-Type': 'application/json' } }]);
@@ -65,7 +63,7 @@ async function refusal(bench, caller, url, [status, code, init, query = `trackin
 
 // Delivers a body that is too large as client libraries do: they retry network errors, 408, 429 and 5xx, and nothing else.
 async function checkAttempts(bench, caller) {
-  const page = bench.tabs.get(caller.name);
+  const page = bench.tabs.get(caller);
   const url = `${bench.server.url}/v1/batch?trackingId=track_${caller.site}`;
   const attempts = await page.evaluate(async (url) => {
     const isRetried = (status) => status === 408 || status === 429 || status >= 500;
@@ -85,13 +83,11 @@ async function onTheWay(bench) {
   const expecting = await startRelay(server.url, { changeHead: (head) => head.replace('\r\n', '\r\nExpect: 200-ok\r\n') });
   const slowBody = await startRelay(server.url, { bodyBytes: 10 });
   const slowHead = await startRelay(server.url, { changeHead: (head) => head.slice(0, -4), bodyBytes: 0 });
-  await Promise.all(
-    bench.callers.map(async (caller) => {
-      await refusal(bench, caller, expecting, [417, 'expectation_failed', POST]);
-      await refusal(bench, caller, slowBody, [408, 'timeout', POST], ' (body)');
-      await refusal(bench, caller, slowHead, [408, 'timeout', POST], ' (head)');
-    }),
-  );
+  await bench.each(bench.callers, async (caller) => {
+    await refusal(bench, caller, expecting, [417, 'expectation_failed', POST]);
+    await refusal(bench, caller, slowBody, [408, 'timeout', POST], ' (body)');
+    await refusal(bench, caller, slowHead, [408, 'timeout', POST], ' (head)');
+  });
 }
 
 // Rate limits do not apply to loopback. So a trusted proxy reports another address.

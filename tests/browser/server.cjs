@@ -65,7 +65,7 @@ class Server {
 
   // Polls until `found` returns a value for the recorded events. Returns undefined if it does not in time.
   async recorded(found, timeoutMs = STEP_MS) {
-    for (const end = Date.now() + timeoutMs; ; await new Promise((next) => setTimeout(next, 50))) {
+    for (const end = Date.now() + timeoutMs; ; await new Promise((next) => setTimeout(next, 200))) {
       const value = found(this.records());
       if (value || Date.now() > end) return value;
     }
