@@ -41,6 +41,7 @@ module.exports = async function refusals(bench) {
   await bench.each(bench.callers, async (caller) => {
     for (const row of REFUSALS) await refusal(bench, caller, bench.server.url, row);
     await checkAttempts(bench, caller);
+    await largeCookies(bench, caller);
   });
   const { server, stranger } = bench;
   await refusal(bench, stranger, server.url, [403, 'origin_not_allowed', POST]);
@@ -75,6 +76,18 @@ async function checkAttempts(bench, caller) {
     return 'more than 3';
   }, url);
   bench.check(`a body that is too large is sent once: ${caller.name}`, attempts, 1);
+}
+
+// The usual reason for a head that is too large. Cookies need a server of the same host, and a profile of their own.
+async function largeCookies(bench, caller) {
+  const visitor = { ...caller };
+  const url = new URL(bench.server.url);
+  url.hostname = new URL(caller.origin).hostname;
+  await bench.fetch(visitor, bench.server.url, {});
+  await bench.tabs.get(visitor).evaluate(() => {
+    for (const name of 'abcde') document.cookie = `${name}=${'c'.repeat(4000)}`;
+  });
+  await refusal(bench, visitor, url.origin, [431, 'head_too_large', POST], ' (cookies)');
 }
 
 // Refusals that no script can cause by itself. Relays change or hold back its requests.
