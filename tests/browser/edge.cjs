@@ -9,7 +9,6 @@ const EARLY = [
   [413, 'body_too_large', 'query', '', { bodyBytes: 600_000 }],
   [414, 'target_too_long', 'resolve', `route=/&pad=${'p'.repeat(9_000)}`],
   [415, 'unsupported_type', 'query', '', { body: '{}', headers: { 'Content-Type': 'text/html' } }],
-  [431, 'head_too_large', 'resolve', 'route=/', { headers: { 'x-request-id': 'r'.repeat(17_000) } }],
 ];
 // Refused before the site is known, so the list of its origins does not count.
 const SITELESS = [

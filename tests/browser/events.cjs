@@ -47,19 +47,16 @@ function receipt(response) {
   return response.error ? response : [response.status, response.body.accepted];
 }
 
-// Sends from a sandboxed frame and from a data: URL. Both have the origin `null`.
+// Frames with the origin `null`.
+const OPAQUE_FRAMES = {
+  'a sandboxed frame': { srcdoc: '<p>frame', sandbox: 'allow-scripts' },
+  'a data: URL': { src: 'data:text/html,<p>frame' },
+};
+
 async function nullOrigin(bench) {
   const page = await bench.open(bench.stranger);
-  await page.evaluate(() => {
-    const frame = Object.assign(document.createElement('iframe'), { srcdoc: '<p>frame', sandbox: 'allow-scripts' });
-    return new Promise((loaded) => {
-      frame.onload = loaded;
-      document.body.append(frame);
-    });
-  });
-  const opaque = await bench.browser.newPage();
-  await opaque.goto('data:text/html,<p>page');
-  for (const [place, frame] of [['a sandboxed frame', page.frames()[1]], ['a data: URL', opaque]]) {
+  for (const [place, members] of Object.entries(OPAQUE_FRAMES)) {
+    const frame = await openFrame(page, members);
     const send = (site, id, credentials) => {
       const body = JSON.stringify({ anonId: 'v1', event: 'e', messageId: `${place} ${id}` });
       return read(frame, `${bench.server.url}/v1/track?trackingId=track_${site}`, { body, credentials });
@@ -76,6 +73,16 @@ async function nullOrigin(bench) {
     const recorded = bench.server.records().some((record) => record.messageId === `${place} listed`);
     bench.check(`not recorded at a site with a list: ${place}`, recorded, false);
   }
-  await opaque.close();
   await page.close();
+}
+
+async function openFrame(page, members) {
+  await page.evaluate((members) => {
+    const frame = Object.assign(document.createElement('iframe'), members);
+    return new Promise((loaded) => {
+      frame.onload = loaded;
+      document.body.append(frame);
+    });
+  }, members);
+  return page.frames().at(-1);
 }

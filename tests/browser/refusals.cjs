@@ -34,14 +34,13 @@ const REFUSALS = [
   [414, 'target_too_long', POST, `pad=${'p'.repeat(9_000)}`],
   [415, 'unsupported_type', { ...POST, headers: { 'Content-Type': 'text/html' } }],
   [415, 'unsupported_encoding', { ...POST, headers: { 'Content-Encoding': 'br' } }],
-  [431, 'head_too_large', { ...POST, headers: { 'x-request-id': 'r'.repeat(17_000) } }],
 ];
 
 module.exports = async function refusals(bench) {
   await bench.each(bench.callers, async (caller) => {
     for (const row of REFUSALS) await refusal(bench, caller, bench.server.url, row);
     await checkAttempts(bench, caller);
-    await largeCookies(bench, caller);
+    await largeHead(bench, caller);
   });
   const { server, stranger } = bench;
   await refusal(bench, stranger, server.url, [403, 'origin_not_allowed', POST]);
@@ -78,8 +77,9 @@ async function checkAttempts(bench, caller) {
   bench.check(`a body that is too large is sent once: ${caller.name}`, attempts, 1);
 }
 
-// The usual reason for a head that is too large. Cookies need a server of the same host, and a profile of their own.
-async function largeCookies(bench, caller) {
+// Cookies are the usual reason for a head that is too large. They need a server of the same host, and a profile of their
+// own, in which all later requests have them.
+async function largeHead(bench, caller) {
   const visitor = { ...caller };
   const url = new URL(bench.server.url);
   url.hostname = new URL(caller.origin).hostname;
@@ -87,7 +87,9 @@ async function largeCookies(bench, caller) {
   await bench.tabs.get(visitor).evaluate(() => {
     for (const name of 'abcde') document.cookie = `${name}=${'c'.repeat(4000)}`;
   });
-  await refusal(bench, visitor, url.origin, [431, 'head_too_large', POST], ' (cookies)');
+  await refusal(bench, visitor, url.origin, [431, 'head_too_large', POST]);
+  const { status, body } = await bench.fetch(visitor, `${url.origin}/v1/resolve?trackingId=track_${caller.site}&route=/`);
+  bench.check(`private resolve, 431 head_too_large: ${caller.name}`, [status, body?.code], [431, 'head_too_large']);
 }
 
 // Refusals that no script can cause by itself. Relays change or hold back its requests.
