@@ -30,7 +30,8 @@ class Server {
     // The server inherits the ignored signal. Otherwise `failWrites` would end it.
     const shell = ['-c', 'trap "" XFSZ; exec "$@"', 'sh', ...command];
     const server = new Server(parallax, data, spawn('sh', shell, { stdio: ['ignore', 'pipe', 'pipe'] }));
-    process.on('exit', () => server.process.kill('SIGKILL'));
+    // Before the directory is removed.
+    process.prependListener('exit', () => server.process.kill('SIGKILL'));
     server.url = await server.listeningUrl();
     return server;
   }
