@@ -21,7 +21,7 @@ impl ResponseClass {
         let explains = || params.get(Param::Explain).is_some_and(|value| value != "0");
         let is_public = match endpoint {
             Endpoint::Routes | Endpoint::OpenApi | Endpoint::Problem => true,
-            Endpoint::Query => method != Method::Post,
+            Endpoint::Query => matches!(method, Method::Get | Method::Head),
             Endpoint::Resolve => params.get_even_if_empty(Param::Variants).is_some() && !explains(),
             Endpoint::Variants => params.get(Param::Include).is_some(),
             Endpoint::LibrarySettings | Endpoint::Events(_) => false,
@@ -31,16 +31,16 @@ impl ResponseClass {
 
     /// Returns the class of the response to a request whose query string is not decoded.
     pub(super) fn of_request(request: &Request<'_>) -> Self {
-        Self::of_undecoded(request.path, request.query, request.method == Method::Post)
+        Self::of_undecoded(request.path, request.query, matches!(request.method, Method::Get | Method::Head))
     }
 
     /// Returns the class of the response to a request that is refused before it is parsed.
     pub(super) fn of_refused(head: &RefusedHead<'_>) -> Self {
-        Self::of_undecoded(head.path, head.query, head.method == b"POST")
+        Self::of_undecoded(head.path, head.query, matches!(head.method, b"GET" | b"HEAD"))
     }
 
     /// Returns the class of an undecoded target. A path without an endpoint is public.
-    fn of_undecoded(path: &str, query: &str, is_post: bool) -> Self {
+    fn of_undecoded(path: &str, query: &str, is_get: bool) -> Self {
         let value_of = |name: &str| {
             query
                 .split('&')
@@ -49,7 +49,7 @@ impl ResponseClass {
         };
         let is_public = match Endpoint::of(path) {
             None | Some(Endpoint::Routes | Endpoint::OpenApi | Endpoint::Problem) => true,
-            Some(Endpoint::Query) => !is_post,
+            Some(Endpoint::Query) => is_get,
             Some(Endpoint::Resolve) => {
                 let explains = value_of("explain").is_some_and(|(_, value)| !matches!(value, "" | "0"));
                 value_of("variants").is_some() && !explains

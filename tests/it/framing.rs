@@ -76,17 +76,13 @@ fn every_request_that_llhttp_rejects_is_rejected() {
     }
 }
 
-/// Requests that llhttp accepts and we reject. At a protocol change llhttp stops, while we read on and find
-/// no valid request. llhttp also knows other protocols, and leaves transfer codings to its users.
+/// Requests that llhttp accepts and we reject. llhttp also knows other protocols, and leaves transfer codings to its users.
 const STRICTER: &[(&str, &str)] = &[
-    ("Multiple tokens with folding and LWS", "unsupported_version"),
-    ("Upgrade GET request", "unsupported_version"),
-    ("Upgrade POST request", "unsupported_version"),
     ("CONNECT request", "unknown_method"),
     ("CONNECT with body", "unknown_method"),
-    ("SOURCE request with ICE", "unsupported_version"),
-    ("OPTIONS request with RTSP", "unsupported_version"),
-    ("ANNOUNCE request with RTSP", "unsupported_version"),
+    ("SOURCE request with ICE", "malformed_request"),
+    ("OPTIONS request with RTSP", "malformed_request"),
+    ("ANNOUNCE request with RTSP", "malformed_request"),
     ("PRI request HTTP2", "unknown_method"),
     ("No HTTP version", "malformed_request"),
     ("POST with `chunked` as last transfer-encoding", "unknown_transfer_coding"),

@@ -39,7 +39,9 @@ fn every_kind_of_response_has_its_cache_control() {
         ("/v1/resolve?site=acme", "no-store"),
         ("/v1/resolve?site=gamma&route=/", "no-store"),
         ("/v1/nothing", "no-store"),
-        ("/v1/resolve?site=acme&route=/not/published", "public, s-maxage=10"),
+        ("/v1/resolve?site=acme&route=/not/published", "no-store"),
+        ("/v1/resolve?site=acme&route=/not/published&variants=", "public, s-maxage=10"),
+        ("/v1/routes?site=gamma", "public, s-maxage=10"),
     ] {
         assert_eq!(cache_control(target), expected, "{target}");
     }
@@ -63,7 +65,7 @@ fn public_responses_are_equal_for_every_client() {
         "/v1/resolve?site=acme&route=/&variants=no:such",
         "/v1/routes?site=acme",
         "/v1/variants?site=acme&route=/&include=combinations",
-        "/v1/resolve?site=acme&route=/not/published",
+        "/v1/resolve?site=acme&route=/not/published&variants=",
     ] {
         let plain = server.get(target);
         for fields in [

@@ -98,7 +98,6 @@ fn a_body_that_is_no_json_object_is_refused() {
         "{\"x\":NaN}",
         "{\"x\":[1,2}",
         "{\"x\":tru}",
-        "\u{feff}{\"site\":\"acme\",\"query\":\"all\"}",
         "site=acme&query=all",
         &deep,
         &format!("{{\"x\":{deep}"),
@@ -159,7 +158,8 @@ fn a_corrupt_gzip_body_is_refused() {
     for body in broken {
         let refused = post(&[("Content-Encoding", "gzip")], body);
         assert_eq!(problem(&refused), (400, "malformed_json".into()));
-        assert_eq!(refused.json()["detail"], "The body is not valid gzip, as Content-Encoding says.");
+        let detail = "The body is not valid gzip, as Content-Encoding says, or has other bytes after it.";
+        assert_eq!(refused.json()["detail"], detail);
     }
     assert_eq!(problem(&post(&[], &whole)), (400, "malformed_json".into()));
 }
