@@ -42,6 +42,8 @@ pub(super) struct ConnectionTimer {
     /// When the phase was entered, as seen by a sweep. Progress does not reset it.
     entered_at_ms: Cell<Option<u64>>,
     is_expired: Cell<bool>,
+    /// Whether the connection gave its place to another one. Its last response may still be on its way.
+    is_replaced: Cell<bool>,
 }
 
 /// The phase of a connection.
@@ -80,6 +82,7 @@ impl TimeoutSweeper {
             progress_at_ms: Cell::new(None),
             entered_at_ms: Cell::new(None),
             is_expired: Cell::new(false),
+            is_replaced: Cell::new(false),
         });
         connections.push(Rc::clone(&deadline));
         TimeoutGuard { sweeper: Rc::clone(self), timer: deadline }
@@ -113,10 +116,14 @@ impl TimeoutSweeper {
     /// counts as the one that waited longest.
     pub(super) fn close_longest_waiting(&self) -> bool {
         let timers = self.timers.borrow();
-        let waiting = timers.iter().filter(|timer| timer.is_waiting() && !timer.is_expired.get());
+        let waiting = timers.iter().filter(|timer| timer.is_waiting() && !timer.is_replaced.get());
         let longest =
             waiting.min_by_key(|timer| (timer.progress_at_ms.get().unwrap_or(u64::MAX), timer.number));
-        longest.inspect(|timer| timer.expire()).is_some()
+        let closed = longest.inspect(|timer| {
+            timer.is_replaced.set(true);
+            timer.expire();
+        });
+        closed.is_some()
     }
 }
 

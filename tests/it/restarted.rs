@@ -2,7 +2,7 @@
 //! the listeners of a dead process some milliseconds late.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,9 +26,9 @@ fn flags<'a>(driver: &'a str, [edge, admin]: &'a [String; 2]) -> [&'a str; 6] {
 
 /// Sends GETs until the server is gone. It does not connect again: a connection to a port without a listener
 /// can connect to itself, and would then use the port.
-fn send_load(address: SocketAddr) {
+fn send_load(mut stream: TcpStream) {
     let request = format!("GET {PAGE} HTTP/1.1\r\nHost: a\r\n\r\n").repeat(8);
-    let (mut stream, mut buffer) = (TcpStream::connect(address).expect("connected"), vec![0; 64 * 1024]);
+    let mut buffer = vec![0; 64 * 1024];
     while stream.write_all(request.as_bytes()).is_ok()
         && stream.read(&mut buffer).is_ok_and(|bytes| bytes > 0)
     {}
@@ -41,10 +41,10 @@ fn restart(mut server: Server, driver: &str, end: End) -> Server {
     for client in &mut idle {
         assert_eq!(client.request("GET", PAGE, &[]).status, 200);
     }
-    let address = server.edge;
     thread::scope(|scope| {
         for _ in 0..LOAD_THREADS {
-            scope.spawn(move || send_load(address));
+            let stream = TcpStream::connect(server.edge).expect("connected");
+            scope.spawn(move || send_load(stream));
         }
         assert_eq!(server.get(PAGE).status, 200);
         if end == End::Stopped {
