@@ -76,7 +76,8 @@ fn every_request_that_llhttp_rejects_is_rejected() {
     }
 }
 
-/// Requests that llhttp accepts and we reject. llhttp also knows other protocols, and leaves transfer codings to its users.
+/// Requests that llhttp accepts and we reject. llhttp also knows other protocols, and leaves transfer codings
+/// to its users.
 const STRICTER: &[(&str, &str)] = &[
     ("CONNECT request", "unknown_method"),
     ("CONNECT with body", "unknown_method"),
