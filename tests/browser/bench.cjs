@@ -112,4 +112,9 @@ function read(frame, url, init = {}) {
   return frame.evaluate(timed, [url, init, STEP_MS + 5000]);
 }
 
-module.exports = { Bench, read };
+// Returns status and code of a problem that a script read, or the error.
+function problem(response) {
+  return response.error ? response : [response.status, response.body.code];
+}
+
+module.exports = { Bench, problem, read };

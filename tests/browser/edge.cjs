@@ -1,5 +1,6 @@
 // Private and public responses of Edge, and their problems.
 'use strict';
+const { problem } = require('./bench.cjs');
 
 const EARLY = [
   [400, 'missing_route', 'resolve', ''],
@@ -26,7 +27,6 @@ const PUBLIC = [
 
 module.exports = async function edge(bench) {
   const get = (caller, endpoint, query, init) => bench.fetch(caller, `${bench.server.url}/v1/${endpoint}?${query}`, init);
-  const problem = (response) => (response.error ? response : [response.status, response.body.code]);
 
   await bench.each(bench.callers.filter(({ site }) => site === 'listed'), async (caller) => {
     for (const [status, code, endpoint, query, init] of EARLY) {

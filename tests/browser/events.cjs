@@ -1,6 +1,6 @@
 // Accepted events, headers that a script can read, and preflights.
 'use strict';
-const { read } = require('./bench.cjs');
+const { problem, read } = require('./bench.cjs');
 
 const EVENT = JSON.stringify({ anonId: 'v1', event: 'e' });
 const JSON_TYPE = { 'Content-Type': 'application/json' };
@@ -66,7 +66,7 @@ async function nullOrigin(bench) {
     const json = await read(frame, `${bench.server.url}/v1/track?trackingId=track_open`, { body: EVENT, headers: JSON_TYPE, credentials: 'omit' });
     bench.check(`200 with a preflight, empty list: ${place}`, receipt(json), [200, 1]);
     const refused = await read(frame, `${bench.server.url}/v1/track?trackingId=track_open`, { body: '{', credentials: 'omit' });
-    bench.check(`400 without credentials, empty list: ${place}`, refused.error ?? [refused.status, refused.body.code], [400, 'malformed_json']);
+    bench.check(`400 without credentials, empty list: ${place}`, problem(refused), [400, 'malformed_json']);
     const included = await send('open', 'include', 'include');
     bench.check(`unreadable with credentials, empty list: ${place}`, included, { error: 'TypeError' });
     await send('listed', 'listed', 'omit');

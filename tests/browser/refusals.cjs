@@ -1,6 +1,7 @@
 // Every problem of the events surface, read by a script with credentials (R27).
 'use strict';
 const net = require('node:net');
+const { problem } = require('./bench.cjs');
 const { startRelay } = require('./server.cjs');
 
 const EVENT = { anonId: 'v1', event: 'e' };
@@ -55,10 +56,8 @@ async function refusal(bench, caller, url, [status, code, init, query = `trackin
   // The query string of a row about parameters names the site too.
   const site = /^$|trackingId/.test(query) ? '' : `trackingId=track_${caller.site}&`;
   const response = await bench.fetch(caller, `${url}/v1/track?${site}${query}`, init);
-  const seen = response.error ? response : [response.status, response.body.code];
   const size = init.bodyBytes ? ` (${init.bodyBytes} bytes)` : '';
-  bench.check(`${status} ${code}${size}${note}: ${caller.name}`, seen, [status, code]);
-  return response;
+  bench.check(`${status} ${code}${size}${note}: ${caller.name}`, problem(response), [status, code]);
 }
 
 // Delivers a body that is too large as client libraries do: they retry network errors, 408, 429 and 5xx, and nothing else.
@@ -88,8 +87,8 @@ async function largeHead(bench, caller) {
     for (const name of 'abcde') document.cookie = `${name}=${'c'.repeat(4000)}`;
   });
   await refusal(bench, visitor, url.origin, [431, 'head_too_large', POST]);
-  const { status, body } = await bench.fetch(visitor, `${url.origin}/v1/resolve?trackingId=track_${caller.site}&route=/`);
-  bench.check(`private resolve, 431 head_too_large: ${caller.name}`, [status, body?.code], [431, 'head_too_large']);
+  const response = await bench.fetch(visitor, `${url.origin}/v1/resolve?trackingId=track_${caller.site}&route=/`);
+  bench.check(`private resolve, 431 head_too_large: ${caller.name}`, problem(response), [431, 'head_too_large']);
 }
 
 // Refusals that no script can cause by itself. Relays change or hold back its requests.
@@ -115,7 +114,7 @@ async function limited(bench) {
       const send = async () => bench.fetch(caller, `${await startRelay(server.url, { changeHead })}/v1/track?site=${caller.site}`, POST);
       await send();
       const response = await send();
-      bench.check(`429 rate_limited (${flag}): ${caller.name}`, [response.status, response.body?.code], [429, 'rate_limited']);
+      bench.check(`429 rate_limited (${flag}): ${caller.name}`, problem(response), [429, 'rate_limited']);
       bench.check(`Retry-After is exposed: ${caller.name}`, Number(response.headers?.['retry-after']) > 0, true);
     }
   }

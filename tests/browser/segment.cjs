@@ -2,6 +2,7 @@
 'use strict';
 const { readFileSync } = require('node:fs');
 const path = require('node:path');
+const { problem } = require('./bench.cjs');
 
 // Two ways to load the library. The first is Segment's snippet in short: the script reads members of a queue of calls,
 // and `_cdn` is `cdnURL` there. The second is the build for pages that call `load` themselves.
@@ -37,6 +38,7 @@ module.exports = async function segment(bench) {
   for (const file of ['standalone.js', 'index.js']) {
     bench.pageBodies.set(`/${file}`, ['text/javascript', readFileSync(path.join(library, file))]);
   }
+  await checkRefusals(bench);
   await bench.each(bench.callers, async (caller) => {
     if (!(await checkSettings(bench, caller))) return;
     await visit(bench, caller, 'snippet');
@@ -44,6 +46,19 @@ module.exports = async function segment(bench) {
     await bench.each(Object.keys(DELIVERIES), (delivery) => leave(bench, caller, delivery));
   });
 };
+
+async function checkRefusals(bench) {
+  const [listed] = bench.callers;
+  for (const [caller, key, status, code, init] of [
+    [listed, 'track_nobody', 404, 'site_not_found'],
+    [listed, 'nobody', 400, 'invalid_tracking_id'],
+    [listed, 'track_listed', 405, 'method_not_allowed', { body: '{}' }],
+    [bench.stranger, 'track_listed', 403, 'origin_not_allowed'],
+  ]) {
+    const response = await bench.fetch(caller, `${bench.server.url}/v1/projects/${key}/settings`, init);
+    bench.check(`settings, ${status} ${code}: ${caller.name}`, problem(response), [status, code]);
+  }
+}
 
 // Checks the settings that the library loads first. Without them it waits forever.
 async function checkSettings(bench, caller) {
