@@ -375,17 +375,6 @@ pub(crate) const USER_ANON_IDS_MAX: usize = 64;
 pub(crate) const VISITS_KEPT: usize = 16;
 /// Time without any event after which a visit ends, in ms. All common analytics tools use this value.
 pub const VISIT_TIMEOUT_MS: i64 = 30 * 60 * 1000;
-/// Size of an entry in the table of visitors, its header included. A profile has 16 KiB, plus its IDs. A
-/// larger entry is a bug in the fold.
-pub const TABLE_ENTRY_BYTES_MAX: usize = 32 * 1024;
-/// Bytes that the table of visitors replaces between two checks of its readers. A check frees the bytes that
-/// no reader can see. A check takes a microsecond, freeing this much a tenth of a millisecond. At most twice
-/// this much waits to be freed, plus the bytes that are replaced while one request is answered.
-pub const RETIRED_BYTES: usize = 256 << 10;
-/// Memory for entries that changed before a running copy of the table reached them, the cost per entry
-/// included. Beyond it the copy is aborted. It lasts for one second at 200,000 events per second of different
-/// visitors.
-pub const COPY_PRESERVED_BYTES_MAX: usize = 64 << 20;
 /// Highest seq. At 200,000 records per second a log reaches it after 700,000 years. A higher seq in a file is
 /// damage, so no file can make a seq overflow. A log that has reached it is rejected.
 pub const SEQ_MAX: u64 = 1 << 62;

@@ -1,7 +1,12 @@
 //! An entry of the table: its key, its eviction class and its cost.
 
+use super::epoch::RETIRED_BYTES;
 use super::slab::FREE_SLOTS_BYTES_MAX;
-use crate::limits::{COPY_PRESERVED_BYTES_MAX, RETIRED_BYTES};
+use super::snapshot_copy::COPY_PRESERVED_BYTES_MAX;
+
+/// Size of an entry in the table of visitors, its header included. A profile has 16 KiB, plus its IDs. A
+/// larger entry is a bug in the fold.
+pub const TABLE_ENTRY_BYTES_MAX: usize = 32 * 1024;
 
 /// Memory cost of an entry in addition to its value, in bytes. It is the sum of the record header
 /// (24), the eviction node (24), the share of an index that is between 60 and 75 % full (14), and an

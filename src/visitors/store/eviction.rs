@@ -9,6 +9,8 @@ use super::entry::EvictionClass;
 
 /// Nodes per chunk. A chunk is 96 KiB, so allocating one takes the writer some microseconds.
 const CHUNK_NODES: usize = 4096;
+/// Nodes that one put or remove may renumber: one more than one removal makes necessary.
+pub(super) const NODES_RENUMBERED_MAX: usize = 2;
 const NONE: u32 = u32::MAX;
 const CLASSES: [EvictionClass; 4] =
     [EvictionClass::Pinned, EvictionClass::SingleVisit, EvictionClass::Returning, EvictionClass::Returning];
@@ -77,22 +79,21 @@ impl<T: Copy> EvictionLists<T> {
     }
 
     /// Stores an item in a node and moves the node to the newest end of its class.
-    pub(super) fn put(&mut self, number: u32, thing: T, rank: EvictionClass) {
+    pub(super) fn put(&mut self, number: u32, item: T, class: EvictionClass) {
         self.unlink(number);
-        let newest = std::mem::replace(&mut self.ends[rank as usize].1, number);
+        let newest = std::mem::replace(&mut self.ends[class as usize].1, number);
         match newest {
-            NONE => self.ends[rank as usize].0 = number,
+            NONE => self.ends[class as usize].0 = number,
             _ => self.node_mut(newest).after = number,
         }
-        let place = self.next_order << 2 | rank as u64;
-        *self.node_mut(number) =
-            Node { before: newest, after: NONE, order_and_class: place, item: Some(thing) };
+        let order_and_class = self.next_order << 2 | class as u64;
+        *self.node_mut(number) = Node { before: newest, after: NONE, order_and_class, item: Some(item) };
         self.next_order += 1;
     }
 
     /// Replaces the item of a node without changing its order.
-    pub(super) fn replace(&mut self, number: u32, thing: T) {
-        self.node_mut(number).item = Some(thing);
+    pub(super) fn replace(&mut self, number: u32, item: T) {
+        self.node_mut(number).item = Some(item);
     }
 
     /// Frees a node. Its number may be reused.
@@ -115,11 +116,11 @@ impl<T: Copy> EvictionLists<T> {
         let last = self.node_count - 1;
         let node = *self.node(last);
         let moved = match node.item {
-            Some(thing) => {
+            Some(item) => {
                 let number = self.allocate();
                 self.renumber(node, number);
                 *self.node_mut(last) = Node::EMPTY;
-                Some((thing, number))
+                Some((item, number))
             }
             None => {
                 self.unlink_free(last);
@@ -136,13 +137,17 @@ impl<T: Copy> EvictionLists<T> {
         if number >= self.node_count {
             return None;
         }
-        let Node { order_and_class: place, item: thing, .. } = *self.node(number);
-        Some(EvictionEntry { item: thing?, class: CLASSES[(place & 3) as usize], order: place >> 2 })
+        let Node { order_and_class, item, .. } = *self.node(number);
+        Some(EvictionEntry {
+            item: item?,
+            class: CLASSES[(order_and_class & 3) as usize],
+            order: order_and_class >> 2,
+        })
     }
 
     /// Returns the oldest node of a class.
-    pub(super) fn oldest(&self, rank: EvictionClass) -> Option<EvictionEntry<T>> {
-        let (oldest, _) = self.ends[rank as usize];
+    pub(super) fn oldest(&self, class: EvictionClass) -> Option<EvictionEntry<T>> {
+        let (oldest, _) = self.ends[class as usize];
         if oldest == NONE { None } else { self.get(oldest) }
     }
 
@@ -177,30 +182,30 @@ impl<T: Copy> EvictionLists<T> {
 
     /// Moves a node with content to another number.
     fn renumber(&mut self, node: Node<T>, number: u32) {
-        let rank = (node.order_and_class & 3) as usize;
+        let class = (node.order_and_class & 3) as usize;
         match node.before {
-            NONE => self.ends[rank].0 = number,
+            NONE => self.ends[class].0 = number,
             _ => self.node_mut(node.before).after = number,
         }
         match node.after {
-            NONE => self.ends[rank].1 = number,
+            NONE => self.ends[class].1 = number,
             _ => self.node_mut(node.after).before = number,
         }
         *self.node_mut(number) = node;
     }
 
     fn unlink(&mut self, number: u32) {
-        let Node { before, after, order_and_class: place, item: thing } = *self.node(number);
-        if thing.is_none() {
+        let Node { before, after, order_and_class, item } = *self.node(number);
+        if item.is_none() {
             return;
         }
-        let rank = (place & 3) as usize;
+        let class = (order_and_class & 3) as usize;
         match before {
-            NONE => self.ends[rank].0 = after,
+            NONE => self.ends[class].0 = after,
             _ => self.node_mut(before).after = after,
         }
         match after {
-            NONE => self.ends[rank].1 = before,
+            NONE => self.ends[class].1 = before,
             _ => self.node_mut(after).before = before,
         }
     }

@@ -7,11 +7,13 @@
 //! until the shard is copied, and a removed entry leaves a word that is not empty, so that no search ends too
 //! early. A search reads each word at most once.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use super::entry::Key;
 use super::slab::SLOT_ALIGN_BYTES;
+use super::sync::{AtomicU64, Ordering};
 
+/// Number of shards. At 160 million entries the index of a shard, which is copied at once, has 16,000
+/// words. The models have two shards, because loom and Miri take time for each.
+pub(super) const SHARD_COUNT: usize = if cfg!(any(loom, miri)) { 2 } else { 1 << 14 };
 /// Bits of the tag. The other 44 bits of a word are the address without its last 4 bits, which are 0:
 /// addresses fit in 48 bits.
 const TAG_BITS: u32 = 20;
@@ -22,6 +24,11 @@ pub(super) const DELETED: u64 = 1;
 /// Maximum fraction of words that are not empty: 3 of 4. A higher load makes searches long. At the
 /// limit the shard is resized.
 const LOAD_MAX: (usize, usize) = (3, 4);
+
+/// Returns the shard of a key.
+pub(super) fn shard_of(Key([shard, _]): Key) -> usize {
+    (shard >> (64 - SHARD_COUNT.trailing_zeros())) as usize
+}
 
 /// Returns the word of an entry.
 pub(super) fn word(key: Key, address: usize) -> u64 {

@@ -1,8 +1,11 @@
 //! The table of visitors: one writer, wait-free readers, eviction in the order of the log.
 //!
 //! [`table`] is the public type and the only file here with `unsafe`. `index` finds records by key, `slab`
-//! allocates them, `epoch` frees
-//! them when no reader can see them, and `eviction` keeps the order in which visitors are evicted.
+//! allocates them, `epoch` frees them when no reader can see them, and `eviction` keeps the order in which
+//! visitors are evicted. `sync` has the atomic types.
+//!
+//! `tests/models/` compiles this directory by itself and runs it under loom and Miri. So no file here may use
+//! another module of the crate.
 //!
 //! # Comparison with an existing map
 //!
@@ -30,4 +33,5 @@ mod eviction;
 mod index;
 mod slab;
 mod snapshot_copy;
+mod sync;
 pub(crate) mod table;

@@ -10,7 +10,11 @@ use std::collections::VecDeque;
 use super::entry::{EntryVisitor, cost};
 use super::eviction::{EvictionEntry, EvictionLists};
 use super::table::{RecordPtr, Table};
-use crate::limits::COPY_PRESERVED_BYTES_MAX;
+
+/// Memory for entries that changed before a running copy of the table reached them, the cost per entry
+/// included. Beyond it the copy is aborted. It lasts for one second at 200,000 events per second of different
+/// visitors.
+pub const COPY_PRESERVED_BYTES_MAX: usize = 64 << 20;
 
 impl Table {
     /// Begins a copy of the table as it is now. Ends a copy that is in progress.
@@ -55,8 +59,8 @@ impl Table {
         self.cost -= cost;
         match &mut self.copy {
             Some(copying) if copying.needs(node, placed.order) => {
-                let held = copying.save(placed, cost as usize);
-                if held > COPY_PRESERVED_BYTES_MAX {
+                let saved_bytes = copying.save(placed, cost as usize);
+                if saved_bytes > COPY_PRESERVED_BYTES_MAX {
                     self.end_copy();
                     self.copy_aborted = true;
                 }
@@ -66,8 +70,8 @@ impl Table {
     }
 
     fn end_copy(&mut self) {
-        let held = self.copy.take().into_iter().flat_map(SnapshotCopy::into_saved);
-        held.for_each(|record| self.retire(record));
+        let saved = self.copy.take().into_iter().flat_map(SnapshotCopy::into_saved);
+        saved.for_each(|record| self.retire(record));
     }
 }
 
@@ -102,8 +106,8 @@ impl<T: Copy> SnapshotCopy<T> {
     }
 
     /// Returns whether a node with this put order belongs to the copy and was not visited yet.
-    pub(super) fn needs(&self, node: u32, place: u64) -> bool {
-        place < self.order_end && node >= self.next_node
+    pub(super) fn needs(&self, node: u32, order: u64) -> bool {
+        order < self.order_end && node >= self.next_node
     }
 
     /// Saves an entry that leaves the table. Returns the bytes of all saved entries.

@@ -16,17 +16,18 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{NonNull, null_mut, with_exposed_provenance_mut};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use super::entry::cost;
-pub use super::entry::{ENTRY_COST, EvictionClass, Key, memory_bytes_max};
+pub use super::entry::{ENTRY_COST, EvictionClass, Key, TABLE_ENTRY_BYTES_MAX, memory_bytes_max};
+pub use super::epoch::RETIRED_BYTES;
 use super::epoch::{EpochGuard, EpochReader, EpochRegistry, RetiredList};
-use super::eviction::{EvictionEntry, EvictionLists};
-use super::index::{self, DELETED, EMPTY};
-use super::slab::{REGION_BYTES, SLOT_ALIGN_BYTES, SlabAllocator};
-use crate::limits::{RETIRED_BYTES, TABLE_ENTRY_BYTES_MAX};
-use crate::visitors::store::snapshot_copy::SnapshotCopy;
+use super::eviction::{EvictionEntry, EvictionLists, NODES_RENUMBERED_MAX};
+use super::index::{self, DELETED, EMPTY, SHARD_COUNT, shard_of};
+use super::slab::{RECORDS_MOVED_MAX, REGION_BYTES, SLOT_ALIGN_BYTES, SlabAllocator};
+pub use super::snapshot_copy::COPY_PRESERVED_BYTES_MAX;
+use super::snapshot_copy::SnapshotCopy;
+use super::sync::{self, AccessTracker, Arc, AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 
 /// The table, with write access.
 pub struct Table {
@@ -84,13 +85,13 @@ impl Table {
     }
 
     /// Inserts or replaces an entry, and moves it to the newest end of its eviction class.
-    pub fn put(&mut self, key: Key, value: &[u8], rank: EvictionClass) {
+    pub fn put(&mut self, key: Key, value: &[u8], class: EvictionClass) {
         let old = self.shared.find(key);
         // SAFETY: the record is in the table, where records are live.
         let node = old.map_or_else(|| self.eviction.allocate(), |old| unsafe { old.header() }.node());
         let record = self.write_record(key, node, value);
         let replaced = self.eviction.get(node);
-        self.eviction.put(node, record, rank);
+        self.eviction.put(node, record, class);
         self.cost += cost(value.len());
         match replaced {
             Some(replaced) => {
@@ -172,7 +173,11 @@ impl Table {
     pub(super) fn maintain(&mut self) {
         if self.retired.fresh_bytes() > RETIRED_BYTES {
             self.retired.reclaim(&self.shared.epochs, |garbage| match garbage {
-                Garbage::Record(record) => self.slab.free(record.address()),
+                Garbage::Record(record) => {
+                    // SAFETY: the slot is freed after this line, and not before.
+                    unsafe { record.header() }.accesses.write();
+                    self.slab.free(record.address());
+                }
                 Garbage::IndexTable(words) => drop(words),
             });
         }
@@ -218,7 +223,12 @@ impl Table {
         // SAFETY: the slot is in a live region, aligned, and has at least `bytes` bytes. Nobody else uses it:
         // all readers that found its previous record have ended.
         unsafe {
-            record.0.write(RecordHeader { key, node: AtomicU32::new(node), value_bytes: value.len() as u32 });
+            record.0.write(RecordHeader {
+                key,
+                node: AtomicU32::new(node),
+                value_bytes: value.len() as u32,
+                accesses: AccessTracker::new(),
+            });
             record.0.add(1).cast::<u8>().copy_from_nonoverlapping(NonNull::from(value).cast(), value.len());
         }
         record
@@ -309,19 +319,6 @@ impl PinnedReader<'_> {
     }
 }
 
-/// Number of shards. At 160 million entries the index of a shard, which is copied at once, has 16,000
-/// words.
-const SHARD_COUNT: usize = 1 << 14;
-/// Records that one put or remove may move, at about 0.3 us each. A block being evacuated has at
-/// least one free slot in 17, so moving this many frees as much as one put can.
-const RECORDS_MOVED_MAX: usize = 16;
-/// Nodes that one put or remove may renumber: one more than one removal makes necessary.
-const NODES_RENUMBERED_MAX: usize = 2;
-
-fn shard_of(Key([shard, _]): Key) -> usize {
-    (shard >> (64 - SHARD_COUNT.trailing_zeros())) as usize
-}
-
 /// The part of the table that the writer and the readers share.
 struct Shared {
     /// For each shard the first word of its index, or null if it has none. See [`IndexTable`].
@@ -380,7 +377,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let firsts = self.shards.iter_mut().filter_map(|first| NonNull::new(*first.get_mut()));
+        let firsts = self.shards.iter().filter_map(|first| NonNull::new(first.load(Ordering::Relaxed)));
         firsts.for_each(|first| drop(IndexTable(first)));
     }
 }
@@ -420,7 +417,8 @@ impl Drop for IndexTable {
         // SAFETY: `allocate` leaked this memory with that many words, and only the last owner drops it.
         unsafe {
             let len = 1 + self.0.as_ref().load(Ordering::Relaxed) as usize;
-            drop(Box::from_raw(NonNull::slice_from_raw_parts(self.0, len).as_ptr()));
+            let mut words = Box::from_raw(NonNull::slice_from_raw_parts(self.0, len).as_ptr());
+            sync::track_free(&mut words);
         }
     }
 }
@@ -464,6 +462,7 @@ struct RecordHeader {
     /// Number of the node in the eviction lists. Only the writer uses it.
     node: AtomicU32,
     value_bytes: u32,
+    accesses: AccessTracker,
 }
 
 impl RecordHeader {
@@ -484,7 +483,9 @@ impl RecordPtr {
     // SAFETY: the caller guarantees that the slot is not freed before 'r ends.
     unsafe fn header<'r>(self) -> &'r RecordHeader {
         // SAFETY: as above. The header was written before any reader could find it.
-        unsafe { self.0.as_ref() }
+        let header = unsafe { self.0.as_ref() };
+        header.accesses.read();
+        header
     }
 
     // SAFETY: the caller guarantees the same as for `header`.

@@ -1,0 +1,50 @@
+//! The types that threads share, from the standard library or from loom.
+//!
+//! Under `--cfg loom` they are the types of loom, which runs a test in every order of their operations, within a
+//! bound. In all other builds this file adds nothing: [`AccessTracker`] is empty.
+
+#[cfg(loom)]
+pub(super) use loom::sync::{
+    Arc, Mutex, MutexGuard,
+    atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence},
+};
+#[cfg(not(loom))]
+pub(super) use std::sync::{
+    Arc, Mutex, MutexGuard,
+    atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence},
+};
+
+/// Tracks that index words are freed.
+#[cfg(loom)]
+pub(super) fn track_free(words: &mut [AtomicU64]) {
+    words.iter_mut().for_each(|word| word.with_mut(|_| ()));
+}
+#[cfg(not(loom))]
+pub(super) fn track_free(_: &mut [AtomicU64]) {}
+
+/// A tracker of accesses to memory that is not atomic. Loom reports a read and a write if neither happens before
+/// the other.
+#[derive(Debug)]
+pub(super) struct AccessTracker(#[cfg(loom)] loom::cell::UnsafeCell<()>);
+
+impl AccessTracker {
+    /// Creates a tracker. Its creation counts as a write.
+    pub(super) fn new() -> Self {
+        Self(
+            #[cfg(loom)]
+            loom::cell::UnsafeCell::new(()),
+        )
+    }
+
+    /// Tracks a read.
+    pub(super) fn read(&self) {
+        #[cfg(loom)]
+        self.0.with(|_| ());
+    }
+
+    /// Tracks a write. Freeing memory is a write.
+    pub(super) fn write(&self) {
+        #[cfg(loom)]
+        self.0.with_mut(|_| ());
+    }
+}
