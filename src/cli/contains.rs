@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 
 use super::{CliError, print_line};
 use crate::cli::byte_search::Needle;
-use crate::limits::MATCHES_SHOWN_MAX;
 use crate::storage::disk::RealDisk;
 use crate::visitors::log::SeqLocator;
+
+/// Number of matches that one search of a directory prints. The others are a count.
+pub const MATCHES_SHOWN_MAX: usize = 100;
 
 /// Searches the file at `path`, or all files of that directory and its subdirectories. Does not follow links.
 pub(super) fn search_path(path: &Path, text: &str) -> Result<(), CliError> {

@@ -6,7 +6,7 @@ pub(crate) mod byte_search;
 mod check;
 mod checkpoints;
 mod compile;
-mod contains;
+pub(crate) mod contains;
 pub(crate) mod demo;
 mod export;
 mod inspect;

@@ -32,7 +32,7 @@ mod parse;
 mod pattern;
 mod template;
 mod tree;
-mod value;
+pub(crate) mod value;
 
 pub use bucket::{bucket_ranges, choose_variation, equal_weights, hash, in_namespace};
 pub(crate) use compare::to_number;

@@ -18,7 +18,9 @@
 
 use serde_json::{Map, Number, Value as Json};
 
-use crate::limits::VALUE_NESTING_MAX;
+/// Nesting depth of arrays and objects in a value that is converted back to JSON: the depth that `serde_json`
+/// reads. Deeper content, which only a corrupt buffer has, is left out.
+pub const VALUE_NESTING_MAX: usize = 128;
 
 const NULL: u8 = 0;
 const FALSE: u8 = 1;

@@ -15,8 +15,6 @@ pub(crate) const ADMIN_CONNECTIONS_MIN: usize = 8;
 /// Number of rejected connections (too many) that one worker keeps open until the client has read the
 /// response. Further rejected connections get the response and are closed at once.
 pub(crate) const LINGERING_REJECTIONS_MAX: usize = 2;
-/// Memory of an idle connection: its read buffer, its task and its timeout entry. We measured about 5 KiB.
-pub(crate) const CONNECTION_BYTES: usize = 8 * 1024;
 /// Default memory limit of all connections together for responses not yet sent. It holds 280 of the largest
 /// responses, or 1,000 clients that request much and read nothing. Requests beyond it get 503.
 pub(crate) const CONNECTIONS_MEMORY_BYTES_DEFAULT: usize = 512 * 1024 * 1024;

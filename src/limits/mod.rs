@@ -45,9 +45,6 @@ pub(crate) const ANON_ID_BYTES_MAX: usize = 128;
 /// Length of the `route` parameter. It is longer than any URL that browsers and proxies agree on. A longer
 /// one gets 400.
 pub const ROUTE_BYTES_MAX: usize = 2 * 1024;
-/// Number of segments of a requested route. Each segment takes two bytes at least, so a path of 2 KiB has no
-/// more.
-pub(crate) const ROUTE_SEGMENTS_MAX: usize = ROUTE_BYTES_MAX / 2;
 /// Length of the page's own URL, in a parameter or in `Referer`. The rest of a longer URL is ignored.
 pub const URL_BYTES_MAX: usize = 4 * 1024;
 /// Number of query parameters of the page's own URL that rules can see. Further parameters are ignored.
@@ -74,9 +71,6 @@ pub const BODY_RENDERED_BYTES_MAX: usize = 1024 * 1024;
 pub(crate) const COMBINATIONS_COUNTED_MAX: usize = 10_000;
 /// Number of combinations listed for a route. A longer list is cut and marked `truncated`.
 pub(crate) const COMBINATIONS_LISTED_MAX: usize = 256;
-/// Number of steps that `compile` takes to count the combinations of one route: a hundred for each
-/// combination. After that it marks them as truncated.
-pub(crate) const COMBINATION_STEPS_MAX: usize = 100 * COMBINATIONS_COUNTED_MAX;
 
 /// Number of routes on one page of `/v1/routes`. It is also the default.
 pub(crate) const ROUTES_LISTED_MAX: usize = 10_000;
@@ -110,12 +104,6 @@ pub const ORDER_FIELDS_MAX: usize = 8;
 /// Size of all sort values of an item together. Cursors contain them in hex, within a request target of 8
 /// KiB.
 pub const SORT_KEY_BYTES_MAX: usize = 1024;
-/// Number of positions in all lists of a query's index, 4 bytes each. If a query needs more, `compile`
-/// indexes fewer of its parameters.
-pub const INDEX_POSITIONS_MAX: usize = 4 << 20;
-/// Number of combinations of parameter values that `compile` evaluates for one item. If a query needs more,
-/// `compile` indexes fewer of its parameters.
-pub const INDEX_COMBINATIONS_MAX: usize = 1_024;
 /// Number of items of one collection. A worker keeps one bit for each.
 pub(crate) const ITEMS_MAX: usize = 1 << 20;
 /// Number of content queries of one site.
@@ -141,14 +129,6 @@ pub(crate) const WORKERS_MAX: usize = 256;
 /// Longest time that a worker polls before it parks, in microseconds (`--busy-poll-us`). Waking a parked worker
 /// costs about 30 us. For clients with a longer round trip the saving is not noticeable.
 pub(crate) const BUSY_POLL_US_MAX: u64 = 1_000;
-/// Number of spins in a row without any activity after which a worker parks at once. So many idle spins show
-/// that no client has a short round trip. With a lower limit one pause of a busy client would end the
-/// polling.
-pub const IDLE_SPINS_MAX: u32 = 8;
-/// After `IDLE_SPINS_MAX` idle spins, one in this many activities is followed by a spin again. A client with
-/// a short round trip gets its polling back within milliseconds. Other clients cost the worker a sixty-fourth
-/// of its CPU at most.
-pub const SPIN_RETRY_INTERVAL: u32 = 64;
 
 /// Nesting depth of operators that contain conditions (`$and $or $nor $not $elemMatch $size`). Nobody can
 /// read a deeper rule, and strict parsing rejects it. The limit bounds the recursion of parsing, compiling
@@ -192,10 +172,6 @@ pub const PATTERN_DFA_BYTES_MAX: usize = 512 << 10;
 /// the memory for a site's patterns. A site with more is rejected.
 pub const PATTERNS_MAX: usize = 256;
 
-/// Nesting depth of arrays and objects in a value that is converted back to JSON: the depth that `serde_json`
-/// reads. Deeper content, which only a corrupt buffer has, is left out.
-pub const VALUE_NESTING_MAX: usize = 128;
-
 /// Length of the author's text that a diagnostic repeats, in characters. It is enough to recognise the text.
 pub const DIAGNOSTIC_TEXT_CHARS_MAX: usize = 60;
 
@@ -214,14 +190,6 @@ pub const SOURCE_FILES_MAX: usize = 200_000;
 /// rejects the 128th level), so that no source text can exhaust the stack.
 pub const SOURCE_NESTING_MAX: usize = 127;
 
-/// Number of diagnostics that one report shows. Nobody fixes more in one sitting, and a file of the wrong
-/// kind can cause a million.
-pub const DIAGNOSTICS_SHOWN_MAX: usize = 100;
-
-/// Length of the source line that a diagnostic shows, in characters, so that a report on a file without line
-/// breaks stays readable.
-pub const EXCERPT_CHARS_MAX: usize = 120;
-
 /// Size of a settings file. All keys with their help take under 8 KiB. A larger file was named by mistake,
 /// and is rejected.
 pub const SETTINGS_BYTES_MAX: usize = 64 * 1024;
@@ -230,11 +198,6 @@ pub const SETTINGS_BYTES_MAX: usize = 64 * 1024;
 /// the 2,100 listed crawlers sends 285, so only padding is lost. Without the limit a head of 16 KiB would
 /// cause a search through 16 KiB.
 pub const USER_AGENT_BYTES_MAX: usize = 512;
-
-/// Number of User-Agents that a worker caches. Must be a power of two. A further one replaces another.
-/// Browsers freeze their User-Agents, so a few hundred account for nearly all traffic of a site. Takes 0.5
-/// MiB per worker.
-pub const USER_AGENTS_CACHED: usize = 1024;
 
 /// Size of one event as received. Common libraries have the same limit. A larger event gets 413; in a batch
 /// only that event is rejected.
@@ -303,15 +266,6 @@ pub const SEGMENT_RECORDS_MAX: u64 = 1 << 18;
 /// Size of a segment's footer: keys, Bloom filter, and at most one index entry per batch. A longer one is
 /// damage.
 pub(crate) const FOOTER_BYTES_MAX: u64 = 64 << 20;
-/// Rows of one row group of an exported Parquet file. A row group is built in memory, which takes about three
-/// times its size. Readers want groups that are large enough to be worth skipping.
-#[cfg(feature = "parquet")]
-pub const ROW_GROUP_ROWS_MAX: usize = 64 * 1024;
-/// Text bytes of one row group. See [`ROW_GROUP_ROWS_MAX`].
-#[cfg(feature = "parquet")]
-pub const ROW_GROUP_BYTES_MAX: usize = 16 << 20;
-/// Number of matches that one search of a directory prints. The others are a count.
-pub const MATCHES_SHOWN_MAX: usize = 100;
 /// Size of one read from a file.
 pub const READ_CHUNK_BYTES: usize = 256 * 1024;
 
@@ -413,10 +367,6 @@ pub const CHECKPOINT_RUNS_MAX: usize = 1024;
 pub(crate) const CHECKPOINT_CHUNK_BYTES: usize = 256 * 1024;
 /// Number of these buffers. See [`CHECKPOINT_CHUNK_BYTES`].
 pub(crate) const CHECKPOINT_CHUNKS: usize = 8;
-/// Delay of the next checkpoint after a failed or aborted one, in ms.
-pub const CHECKPOINT_RETRY_MS: u64 = 10_000;
-/// Shortest time between two checkpoints if retention is the only reason for the second, in ms.
-pub const CHECKPOINT_RETENTION_INTERVAL_MS: u64 = 10 * 60 * 1000;
 /// Longest time for a last checkpoint at shutdown, in ms: eight of the ten seconds of a shutdown, or less if
 /// less is left. The checkpointer runs at the lowest priority, at shutdown too. After that time the next
 /// start reads the log instead.

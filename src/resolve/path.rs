@@ -4,7 +4,11 @@
 //! `%2F` becomes part of its segment, an invalid escape stays as written, and a plus is a plus. Query and
 //! fragment are cut off, and a trailing slash is dropped. The buffers are reused for the next request.
 
-use crate::limits::{ROUTE_BYTES_MAX, ROUTE_SEGMENTS_MAX};
+use crate::limits::ROUTE_BYTES_MAX;
+
+/// Number of segments of a requested route. Each segment takes two bytes at least, so a path of 2 KiB has no
+/// more.
+const ROUTE_SEGMENTS_MAX: usize = ROUTE_BYTES_MAX / 2;
 
 /// A requested path. Its segments are never empty, and "/" has none.
 #[derive(Debug)]

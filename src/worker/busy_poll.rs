@@ -15,7 +15,15 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use crate::clock;
-use crate::limits::{IDLE_SPINS_MAX, SPIN_RETRY_INTERVAL};
+
+/// Number of spins in a row without any activity after which a worker parks at once. So many idle spins show
+/// that no client has a short round trip. With a lower limit one pause of a busy client would end the
+/// polling.
+pub const IDLE_SPINS_MAX: u32 = 8;
+/// After `IDLE_SPINS_MAX` idle spins, one in this many activities is followed by a spin again. A client with
+/// a short round trip gets its polling back within milliseconds. Other clients cost the worker a sixty-fourth
+/// of its CPU at most.
+pub const SPIN_RETRY_INTERVAL: u32 = 64;
 
 /// Interval at which a polling worker lets the runtime check its timers. A timer fires at most this much
 /// late, which is negligible compared with a second.

@@ -5,7 +5,7 @@
 
 mod access_log;
 mod bodies;
-mod busy_poll;
+pub(crate) mod busy_poll;
 mod connection;
 mod listener;
 mod memory;

@@ -9,8 +9,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::limits::{COMBINATION_STEPS_MAX, COMBINATIONS_COUNTED_MAX, COMBINATIONS_LISTED_MAX};
+use crate::limits::{COMBINATIONS_COUNTED_MAX, COMBINATIONS_LISTED_MAX};
 use crate::site::snapshot::format::{Page, Part, Rule, Zone};
+
+/// Number of steps that `compile` takes to count the combinations of one route: a hundred for each
+/// combination. After that it marks them as truncated.
+const COMBINATION_STEPS_MAX: usize = 100 * COMBINATIONS_COUNTED_MAX;
 
 /// The combinations of a page.
 pub(super) struct Combinations {

@@ -15,10 +15,16 @@ use serde_json::Value as Json;
 
 use super::content::Entry;
 use crate::condition::{self, Condition, EncodedDocument, Evaluator, Memo, Patterns, Value, to_number};
-use crate::limits::{INDEX_COMBINATIONS_MAX, INDEX_POSITIONS_MAX};
 use crate::site::query::order;
 use crate::site::snapshot::format::{Column, ColumnBound, Index, IndexParam, Param, ParamKind};
 use crate::site::snapshot::hash_index;
+
+/// Number of positions in all lists of a query's index, 4 bytes each. If a query needs more, `compile`
+/// indexes fewer of its parameters.
+pub const INDEX_POSITIONS_MAX: usize = 4 << 20;
+/// Number of combinations of parameter values that `compile` evaluates for one item. If a query needs more,
+/// `compile` indexes fewer of its parameters.
+pub const INDEX_COMBINATIONS_MAX: usize = 1_024;
 
 /// A condition with its own regular expressions, for evaluation during compilation.
 pub(super) struct Filter {

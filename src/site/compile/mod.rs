@@ -14,7 +14,7 @@ mod content;
 mod each;
 mod embed;
 mod experiments;
-mod index;
+pub(crate) mod index;
 mod layout;
 mod param_texts;
 mod paths;

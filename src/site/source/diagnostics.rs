@@ -13,7 +13,13 @@ use jsonc_parser::common::Ranged;
 
 use super::files::Files;
 use super::syntax;
-use crate::limits::{DIAGNOSTICS_SHOWN_MAX, EXCERPT_CHARS_MAX};
+
+/// Number of diagnostics that one report shows. Nobody fixes more in one sitting, and a file of the wrong
+/// kind can cause a million.
+pub const DIAGNOSTICS_SHOWN_MAX: usize = 100;
+/// Length of the source line that a diagnostic shows, in characters, so that a report on a file without line
+/// breaks stays readable.
+pub const EXCERPT_CHARS_MAX: usize = 120;
 
 /// An error or a warning for the author. `expected` and `actual` are phrases without a full stop: "an
 /// object", "the number 3".

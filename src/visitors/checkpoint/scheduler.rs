@@ -16,10 +16,14 @@ use super::format::{CheckpointEntry, Header};
 use super::writer::{CheckpointWriter, Message, Reply};
 use crate::clock::Clock;
 use crate::limits::{
-    CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS, CHECKPOINT_LOG_BYTES_DEFAULT,
-    CHECKPOINT_RETENTION_INTERVAL_MS, CHECKPOINT_RETRY_MS, CHECKPOINT_STOP_MS,
+    CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS, CHECKPOINT_LOG_BYTES_DEFAULT, CHECKPOINT_STOP_MS,
 };
 use crate::visitors::store::table::Table;
+
+/// Delay of the next checkpoint after a failed or aborted one, in ms.
+pub const CHECKPOINT_RETRY_MS: u64 = 10_000;
+/// Shortest time between two checkpoints if retention is the only reason for the second, in ms.
+pub const CHECKPOINT_RETENTION_INTERVAL_MS: u64 = 10 * 60 * 1000;
 
 /// Time that a copy waits for the disk before it checks again, in ms.
 const CHECKPOINT_WAIT_MS: u64 = 5;

@@ -16,8 +16,13 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-use crate::limits::{ROW_GROUP_BYTES_MAX, ROW_GROUP_ROWS_MAX};
 use crate::visitors::log::Record;
+
+/// Rows of one row group of an exported Parquet file. A row group is built in memory, which takes about three
+/// times its size. Readers want groups that are large enough to be worth skipping.
+pub const ROW_GROUP_ROWS_MAX: usize = 64 * 1024;
+/// Text bytes of one row group. See [`ROW_GROUP_ROWS_MAX`].
+pub const ROW_GROUP_BYTES_MAX: usize = 16 << 20;
 
 const SCHEMA: &str = "message record {
     REQUIRED INT64 seq;
