@@ -141,7 +141,7 @@ fn push(request: &mut Request, visitor: usize) {
     let (anon_id, now) = (format!("0c9a4e6b-4ed6-4b63-visitor-{visitor}"), now_ms());
     let path = format!("/page-{}", visitor % 100);
     let seen = r#"{"type":"page","properties":{"title":"A page"},"context":{"locale":"de-DE","page":{"url":"https://bench.example/page-1?utm_source=letter"}}}"#;
-    let said = format!(
+    let traits = format!(
         r#"{{"type":"identify","traits":{{"plan":"p{}","seats":{}}}}}"#,
         5 + visitor % 5,
         visitor % 40
@@ -166,7 +166,7 @@ fn push(request: &mut Request, visitor: usize) {
     };
     let other = Record { path: Some(&path), timestamp_ms: now - HOUR_MS, ..page };
     let identify =
-        Record { kind: RecordKind::Identify, path: None, timestamp_ms: now, payload: &said, ..page };
+        Record { kind: RecordKind::Identify, path: None, timestamp_ms: now, payload: &traits, ..page };
     for record in [page, other, identify] {
         request.push(&record).expect("within all bounds");
     }

@@ -179,8 +179,8 @@ fn instructions(snapshot: &Path, name: &str, count: usize) -> u64 {
         .args(["--repeat", snapshot.to_str().expect("UTF-8"), name, &count.to_string()])
         .output()
         .expect("valgrind is installed");
-    let said = String::from_utf8_lossy(&run.stderr);
-    assert!(run.status.success(), "{said}");
-    let collected = said.lines().find_map(|line| line.split("Collected : ").nth(1));
-    collected.and_then(|count| count.trim().parse().ok()).unwrap_or_else(|| panic!("no count in {said}"))
+    let output = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{output}");
+    let collected = output.lines().find_map(|line| line.split("Collected : ").nth(1));
+    collected.and_then(|count| count.trim().parse().ok()).unwrap_or_else(|| panic!("no count in {output}"))
 }

@@ -44,13 +44,13 @@ fn swap(bencher: Bencher, routes: usize) {
     let file = dir.path().join("bench.snapshot");
     let versions = [compiled(&site(routes), 1), compiled(&site(routes), 2)];
     let current = CurrentCatalog::default();
-    let mut shelf = SnapshotDirectory::new(SnapshotBudget::new(u64::MAX));
+    let mut directory = SnapshotDirectory::new(SnapshotBudget::new(u64::MAX));
     let touched = HashSet::from(["bench.snapshot".into()]);
     let mut turn = 0;
     bencher.bench_local(|| {
         turn += 1;
         parallax::testing::storage::write_atomic(&file, &versions[turn % 2]).expect("replaced");
-        shelf.scan(dir.path(), &touched, &current).expect("scanned");
+        directory.scan(dir.path(), &touched, &current).expect("scanned");
         assert_eq!(current.load().sites()[0].version(), (turn % 2 + 1) as u64);
     });
 }

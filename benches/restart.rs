@@ -46,8 +46,8 @@ fn main() {
 
     let (live, _) = ProfileTable::new(SECRET, PROFILES_BYTES_MAX);
     let kept = Arc::new(Mutex::new(Some(live)));
-    let told = ProfileConsumer(Arc::clone(&kept));
-    let (report, took) = timed(|| open_log(dir, 0, Box::new(told)).2);
+    let consumer = ProfileConsumer(Arc::clone(&kept));
+    let (report, took) = timed(|| open_log(dir, 0, Box::new(consumer)).2);
     assert_eq!(report.records, events);
     print_rate("folding the log", events, took);
     let table = kept.lock().expect("nobody panics").take().expect("it is there").into_table();

@@ -9,7 +9,7 @@ pub struct Child {
     pub process: std::process::Child,
     pub address: SocketAddr,
     /// Log lines up to the one with the address.
-    said: String,
+    output: String,
     /// The open pipe. The later log is a few lines, which fit into the pipe's buffer.
     _log: BufReader<ChildStderr>,
 }
@@ -19,17 +19,17 @@ impl Child {
     pub fn start(command: &mut Command, marker: &str) -> Self {
         let mut process = command.stderr(Stdio::piped()).spawn().expect("the program exists");
         let mut log = BufReader::new(process.stderr.take().expect("a pipe"));
-        let mut said = String::new();
+        let mut output = String::new();
         let lines = log.by_ref().lines().map_while(Result::ok);
-        let line = lines.inspect(|line| said += &format!("{line}\n")).find(|line| line.contains(marker));
+        let line = lines.inspect(|line| output += &format!("{line}\n")).find(|line| line.contains(marker));
         let address = line.and_then(|line| address(&line)).expect("an address");
-        Self { process, address, said, _log: log }
+        Self { process, address, output, _log: log }
     }
 
     /// Returns the value of the metric `name` of Parallax, which has no labels.
     pub fn metric(&self, name: &str) -> u64 {
-        let operator = self.said.split("admin address").nth(1).and_then(address).expect("an address");
-        let answer = ask(operator, format!("GET /metrics HTTP/1.1\r\nHost: {operator}\r\n").as_bytes(), b"");
+        let admin = self.output.split("admin address").nth(1).and_then(address).expect("an address");
+        let answer = ask(admin, format!("GET /metrics HTTP/1.1\r\nHost: {admin}\r\n").as_bytes(), b"");
         let text = String::from_utf8(answer).expect("UTF-8");
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
         value.unwrap_or_else(|| panic!("no {name} in {text}"))

@@ -36,11 +36,11 @@ impl Load {
         let before = ticks(server);
         let wrk = wrk.output().expect("taskset is there");
         let spent = (ticks(server) - before) as f64 / TICKS_PER_SECOND;
-        let said = String::from_utf8_lossy(&wrk.stdout);
-        let has_errors = said.contains("Non-2xx") || said.contains("Socket errors");
-        assert!(wrk.status.success() && !has_errors, "{said}{}", String::from_utf8_lossy(&wrk.stderr));
-        let count = said.lines().find_map(|line| line.split_once(" requests in ")?.0.trim().parse().ok());
-        (count.unwrap_or_else(|| panic!("no count in {said}")), spent)
+        let output = String::from_utf8_lossy(&wrk.stdout);
+        let has_errors = output.contains("Non-2xx") || output.contains("Socket errors");
+        assert!(wrk.status.success() && !has_errors, "{output}{}", String::from_utf8_lossy(&wrk.stderr));
+        let count = output.lines().find_map(|line| line.split_once(" requests in ")?.0.trim().parse().ok());
+        (count.unwrap_or_else(|| panic!("no count in {output}")), spent)
     }
 }
 

@@ -15,10 +15,10 @@ use tempfile::TempDir;
 
 /// A handler that serves one snapshot.
 pub struct TestHandler {
-    pub desk: Handler,
+    pub handler: Handler,
     pub out: Vec<u8>,
-    arrival: RequestMeta,
-    _folder: TempDir,
+    meta: RequestMeta,
+    _dir: TempDir,
 }
 
 impl TestHandler {
@@ -27,27 +27,27 @@ impl TestHandler {
         let dir = tempfile::tempdir().expect("a temporary directory");
         std::fs::write(dir.path().join("bench.snapshot"), snapshot).expect("written");
         let current = CurrentCatalog::default();
-        let mut shelf = SnapshotDirectory::new(SnapshotBudget::new(u64::MAX));
-        shelf.scan(dir.path(), &HashSet::new(), &current).expect("scanned");
+        let mut directory = SnapshotDirectory::new(SnapshotBudget::new(u64::MAX));
+        directory.scan(dir.path(), &HashSet::new(), &current).expect("scanned");
         let settings = Settings::default();
-        let desk = Handler::new(settings, &current, Arc::new(UserAgentParser::new()));
-        let desk = match visitors {
-            Some(visitors) => desk.with_profiles(visitors),
-            None => desk,
+        let handler = Handler::new(settings, &current, Arc::new(UserAgentParser::new()));
+        let handler = match visitors {
+            Some(visitors) => handler.with_profiles(visitors),
+            None => handler,
         };
-        let arrival = RequestMeta {
+        let meta = RequestMeta {
             peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
             surface: Surface::Public,
             received_at: parallax::testing::clock::instant(),
         };
-        Self { desk, out: Vec::with_capacity(64 * 1024), arrival, _folder: dir }
+        Self { handler, out: Vec::with_capacity(64 * 1024), meta, _dir: dir }
     }
 
     /// Parses the request bytes and returns the response bytes.
     pub fn answer(&mut self, request: &[u8]) -> &[u8] {
         self.out.clear();
         match parse(request, None) {
-            ParseOutcome::Complete(request, _) => self.desk.handle(&request, &self.arrival, &mut self.out),
+            ParseOutcome::Complete(request, _) => self.handler.handle(&request, &self.meta, &mut self.out),
             other => panic!("{other:?}"),
         };
         &self.out
@@ -72,8 +72,8 @@ impl Case {
 
     pub fn assert(&self, answer: &[u8]) {
         let whole = String::from_utf8_lossy(answer);
-        let shown = &whole[..whole.floor_char_boundary(1_500)];
-        assert!(whole.starts_with(&format!("HTTP/1.1 {}\r\n", self.status)), "{}: {shown}", self.name);
-        assert!(whole.contains(self.contains), "{}: {shown}", self.name);
+        let excerpt = &whole[..whole.floor_char_boundary(1_500)];
+        assert!(whole.starts_with(&format!("HTTP/1.1 {}\r\n", self.status)), "{}: {excerpt}", self.name);
+        assert!(whole.contains(self.contains), "{}: {excerpt}", self.name);
     }
 }

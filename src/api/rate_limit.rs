@@ -20,7 +20,7 @@ pub(super) fn check_address<'a>(
     request: &Request<'_>,
     meta: &RequestMeta,
 ) -> Result<(), Problem<'a>> {
-    let Some(limiter) = &settings.address_limit else { return Ok(()) };
+    let Some(limiter) = &settings.rate_limit_per_ip else { return Ok(()) };
     let Some(address) = client_address(settings, request, meta) else { return Ok(()) };
     let sentence = "Rate limit exceeded for this client address.";
     take(limiter, forwarded::rate_limit_key(address), meta, sentence)
@@ -36,7 +36,7 @@ pub(super) fn check_site<'a>(
     request: &Request<'_>,
     meta: &RequestMeta,
 ) -> Result<(), Problem<'a>> {
-    let Some(limiter) = &settings.site_limit else { return Ok(()) };
+    let Some(limiter) = &settings.rate_limit_per_site else { return Ok(()) };
     match client_address(settings, request, meta) {
         Some(_) => {
             take(limiter, checksum::hash64(site.as_bytes()), meta, "Rate limit exceeded for this site.")

@@ -26,9 +26,9 @@ pub struct Settings {
     /// The proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Arc<[IpNet]>,
     /// The rate limit for each client address; `None`: unlimited.
-    pub address_limit: Option<Arc<RateLimiter>>,
+    pub rate_limit_per_ip: Option<Arc<RateLimiter>>,
     /// The rate limit for each site; `None`: unlimited.
-    pub site_limit: Option<Arc<RateLimiter>>,
+    pub rate_limit_per_site: Option<Arc<RateLimiter>>,
 }
 
 /// Buffers for the decoded parts of a request. Problems borrow from them.

@@ -64,12 +64,12 @@ pub(super) fn inspect(path: &Path, as_json: bool) -> Result<String, CliError> {
     let [aliases, once, known] = ranks;
     let made = format_time(header.created_ms);
     if as_json {
-        let shown = json!({
+        let document = json!({
             "kind": "checkpoint", "bytes": bytes, "formatVersion": FORMAT_VERSION, "seq": header.seq.to_string(),
             "createdAt": made, "profilesMemory": header.cost_max, "entries": header.entries, "runs": runs,
             "aliases": aliases, "once": once, "known": known, "valueBytes": value_bytes,
         });
-        return Ok(format!("{shown:#}"));
+        return Ok(format!("{document:#}"));
     }
     let mut out = String::new();
     // Writing to a String cannot fail.

@@ -61,16 +61,16 @@ fn list_files(path: &Path) -> Result<Vec<PathBuf>, CliError> {
 
 /// Prints where the text occurs in a file, and adds the occurrences to `places`. Returns the file's size.
 fn search_file(path: &Path, needle: &Needle<'_>, places: &mut usize) -> io::Result<u64> {
-    let mut shown = Vec::new();
+    let mut matches = Vec::new();
     let room = MATCHES_SHOWN_MAX.saturating_sub(*places);
     let bytes = needle.find_all(&mut File::open(path)?, &mut |at| {
         *places += 1;
-        if shown.len() < room {
-            shown.push(at);
+        if matches.len() < room {
+            matches.push(at);
         }
     })?;
     let mut locator = SeqLocator::open(&RealDisk, path)?;
-    for at in shown {
+    for at in matches {
         let record =
             locator.seq_at(at)?.map_or_else(String::new, |seq| format!(", in the record with seq {seq}"));
         print_line(&format!("{}: at offset {at}{record}", path.display()))

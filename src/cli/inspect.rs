@@ -37,19 +37,23 @@ pub(super) struct InspectArgs {
 
 pub(super) fn inspect_file(args: &InspectArgs) -> Result<(), CliError> {
     let path = &args.file;
-    let shown = match FileKind::detect(path)? {
+    let text = match FileKind::detect(path)? {
         FileKind::Snapshot => {
-            let shown = inspect_snapshot::open_snapshot(path)
+            let snapshot = inspect_snapshot::open_snapshot(path)
                 .map_err(|refusal| CliError::Input(format!("{}: {refusal}", path.display())))?;
-            if args.json { inspect_snapshot::to_json(&shown) } else { inspect_snapshot::to_text(&shown) }
+            if args.json {
+                inspect_snapshot::to_json(&snapshot)
+            } else {
+                inspect_snapshot::to_text(&snapshot)
+            }
         }
         FileKind::Segment => {
-            let shown = log::inspect(Arc::new(RealDisk), path).map_err(log_read_error)?;
-            if args.json { format!("{:#}", render_json(&shown)) } else { render_text(path, &shown) }
+            let summary = log::inspect(Arc::new(RealDisk), path).map_err(log_read_error)?;
+            if args.json { format!("{:#}", render_json(&summary)) } else { render_text(path, &summary) }
         }
         FileKind::Checkpoint => checkpoints::inspect(path, args.json)?,
     };
-    print_line(&shown)
+    print_line(&text)
 }
 
 /// The kind of a file.
@@ -94,13 +98,13 @@ pub(super) fn format_time(ms: i64) -> String {
 }
 
 /// Renders a segment as lines for a terminal.
-fn render_text(path: &Path, shown: &SegmentSummary) -> String {
-    let SegmentSummary { bytes, batches, marks, records, .. } = shown;
-    let state = if shown.footer.is_some() { "sealed" } else { "not sealed" };
+fn render_text(path: &Path, summary: &SegmentSummary) -> String {
+    let SegmentSummary { bytes, batches, marks, records, .. } = summary;
+    let state = if summary.footer.is_some() { "sealed" } else { "not sealed" };
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = writeln!(out, "segment      {}, {bytes} bytes, {state}", path.display());
-    let _ = match &shown.header {
+    let _ = match &summary.header {
         Some(header) => {
             let created = format_time(header.created_ms);
             writeln!(
@@ -112,22 +116,22 @@ fn render_text(path: &Path, shown: &SegmentSummary) -> String {
         None => writeln!(out, "header       damaged"),
     };
     let _ = writeln!(out, "batches      {batches}, and {marks} watermarks");
-    let _ = match shown.seqs {
+    let _ = match summary.seqs {
         Some((first, last)) => writeln!(out, "records      {records}, seq {first} to {last}"),
         None => writeln!(out, "records      none"),
     };
-    for (what, times) in [("received", shown.received_ms), ("happened", shown.timestamp_ms)] {
+    for (what, times) in [("received", summary.received_ms), ("happened", summary.timestamp_ms)] {
         if let Some((first, last)) = times {
             let _ = writeln!(out, "{what:<12} {} to {}", format_time(first), format_time(last));
         }
     }
-    for (kind, count) in &shown.kinds {
+    for (kind, count) in &summary.kinds {
         let _ = writeln!(out, "kind         {kind}: {count}");
     }
-    for (site, count) in &shown.sites {
+    for (site, count) in &summary.sites {
         let _ = writeln!(out, "site         {site}: {count}");
     }
-    if let Some(footer) = &shown.footer {
+    if let Some(footer) = &summary.footer {
         let (entries, keys, filter) = (footer.index.len(), footer.keys.len(), footer.filter.len());
         let _ = writeln!(
             out,
@@ -135,10 +139,10 @@ fn render_text(path: &Path, shown: &SegmentSummary) -> String {
             footer.offset
         );
     }
-    if shown.reserved_bytes > 0 {
-        let _ = writeln!(out, "reserved     {} bytes of zeros for the next batches", shown.reserved_bytes);
+    if summary.reserved_bytes > 0 {
+        let _ = writeln!(out, "reserved     {} bytes of zeros for the next batches", summary.reserved_bytes);
     }
-    for finding in &shown.damage {
+    for finding in &summary.damage {
         let _ = writeln!(out, "found        {finding}");
     }
     out.truncate(out.trim_end().len());
@@ -146,28 +150,28 @@ fn render_text(path: &Path, shown: &SegmentSummary) -> String {
 }
 
 /// Renders a segment as one JSON object. Seqs are strings, because they can exceed 2^53.
-fn render_json(shown: &SegmentSummary) -> Value {
+fn render_json(summary: &SegmentSummary) -> Value {
     let seqs = |(first, last): (u64, u64)| json!({ "first": first.to_string(), "last": last.to_string() });
     let times = |(first, last): (i64, i64)| json!({ "first": format_time(first), "last": format_time(last) });
     json!({
         "kind": "segment",
-        "bytes": shown.bytes,
-        "reservedBytes": shown.reserved_bytes,
-        "header": shown.header.as_ref().map(|header| json!({
+        "bytes": summary.bytes,
+        "reservedBytes": summary.reserved_bytes,
+        "header": summary.header.as_ref().map(|header| json!({
             "formatVersion": FORMAT_VERSION, "firstSeq": header.first_seq.to_string(), "createdAt": format_time(header.created_ms),
         })),
-        "batches": shown.batches,
-        "marks": shown.marks,
-        "records": shown.records,
-        "seqs": shown.seqs.map(seqs),
-        "receivedAt": shown.received_ms.map(times),
-        "timestamp": shown.timestamp_ms.map(times),
-        "kinds": shown.kinds,
-        "sites": shown.sites,
-        "footer": shown.footer.as_ref().map(|footer| json!({
+        "batches": summary.batches,
+        "marks": summary.marks,
+        "records": summary.records,
+        "seqs": summary.seqs.map(seqs),
+        "receivedAt": summary.received_ms.map(times),
+        "timestamp": summary.timestamp_ms.map(times),
+        "kinds": summary.kinds,
+        "sites": summary.sites,
+        "footer": summary.footer.as_ref().map(|footer| json!({
             "at": footer.offset, "indexEntries": footer.index.len(), "keys": footer.keys.len(), "filterBytes": footer.filter.len(),
         })),
-        "findings": shown.damage.iter().map(damage_json).collect::<Vec<_>>(),
+        "findings": summary.damage.iter().map(damage_json).collect::<Vec<_>>(),
     })
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn to_json(snapshot: &Snapshot) -> String {
         json!({ "key": e.key.as_str(), "seed": e.seed.as_str(), "ranges": ranges.collect::<Vec<_>>(),
             "holdout": e.holdout.to_native() })
     });
-    let shown = json!({
+    let document = json!({
         "kind": "snapshot", "site": site.site.as_str(), "trackingId": site.tracking_id.as_str(),
         "name": site.name.as_str(), "version": snapshot.version().to_string(), "bytes": snapshot.file_bytes(),
         "hash": hex(&snapshot.hash()), "updatedAt": site.updated_at.as_ref().map(|t| t.as_str()),
@@ -44,7 +44,7 @@ pub(crate) fn to_json(snapshot: &Snapshot) -> String {
         "queries": site.queries.iter().map(query_json).collect::<Vec<_>>(),
         "routes": site.routes.iter().map(|route| route_json(site, route)).collect::<Vec<_>>(),
     });
-    format!("{shown:#}")
+    format!("{document:#}")
 }
 
 /// Returns the collections that queries use, each with the number of its items that some query can return.

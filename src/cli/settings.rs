@@ -274,7 +274,7 @@ pub(super) fn placeholder(arg: &Arg) -> String {
 
 /// Describes a value for an error message. Of a secret it names only the type.
 fn describe_value(arg: &Arg, value: &DeValue) -> String {
-    let (kind, shown) = match value {
+    let (kind, literal) = match value {
         DeValue::String(text) => ("string", format!("{text:?}")),
         DeValue::Integer(number) => ("number", number.to_string()),
         DeValue::Float(number) => ("number", number.to_string()),
@@ -286,8 +286,8 @@ fn describe_value(arg: &Arg, value: &DeValue) -> String {
     if is_secret(arg) {
         return format!("a {kind}");
     }
-    let shown: String = shown.chars().take(ACTUAL_CHARS_MAX).collect();
-    format!("the {kind} {shown}")
+    let literal: String = literal.chars().take(ACTUAL_CHARS_MAX).collect();
+    format!("the {kind} {literal}")
 }
 
 /// Returns whether the value is a secret. `--help` hides the environment value of the same flags.

@@ -313,11 +313,11 @@ impl Parser<'_> {
         self.reject_with_hint(expected, &source.to_string(), None)
     }
 
-    pub(super) fn reject_with_hint(&mut self, expected: &str, came: &str, nearest: Option<String>) -> Node {
+    pub(super) fn reject_with_hint(&mut self, expected: &str, actual: &str, nearest: Option<String>) -> Node {
         self.errors.push(ConditionError {
             pointer: self.pointer.clone(),
             expected: expected.to_owned(),
-            actual: truncate(came),
+            actual: truncate(actual),
             nearest,
         });
         Node::Never

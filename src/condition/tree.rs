@@ -93,8 +93,8 @@ pub fn find_overlong_chain(conditions: &[Condition]) -> Option<usize> {
     // growing.
     let mut lengths = vec![1; conditions.len()];
     for _ in 0..AUDIENCE_CHAIN_MAX {
-        let behind = |index: &u16| lengths.get(usize::from(*index)).copied().unwrap_or(0);
-        let longest = |condition: &Condition| 1 + condition.audiences.iter().map(behind).max().unwrap_or(0);
+        let length = |index: &u16| lengths.get(usize::from(*index)).copied().unwrap_or(0);
+        let longest = |condition: &Condition| 1 + condition.audiences.iter().map(length).max().unwrap_or(0);
         lengths = conditions.iter().map(longest).collect();
     }
     lengths.iter().position(|length| *length > AUDIENCE_CHAIN_MAX)

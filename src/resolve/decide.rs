@@ -64,9 +64,9 @@ impl DecisionBuffers {
 }
 
 /// Returns the forced variants that the page has, and `default` in the other zones.
-pub fn choose_forced(page: &ArchivedPage, asked: &ForcedVariants<'_>) -> Choice {
+pub fn choose_forced(page: &ArchivedPage, forced: &ForcedVariants<'_>) -> Choice {
     choose_zones(page, |zone| {
-        asked.key(&zone.name).and_then(|key| find_variant(zone, key)).unwrap_or(DEFAULT_VARIANT)
+        forced.key(&zone.name).and_then(|key| find_variant(zone, key)).unwrap_or(DEFAULT_VARIANT)
     })
 }
 

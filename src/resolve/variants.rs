@@ -93,27 +93,27 @@ impl<'a> ForcedVariants<'a> {
     /// # Errors
     /// The reason why the string is not valid.
     pub fn parse(text: &'a str, page: &ArchivedPage) -> Result<Self, VariantsError> {
-        let mut asked = Self { text, pairs: [Pair::default(); PAIRS_MAX], length: 0, unknown: 0 };
+        let mut forced = Self { text, pairs: [Pair::default(); PAIRS_MAX], length: 0, unknown: 0 };
         let mut rest = text;
         while !rest.is_empty() {
             let pair = memchr::memchr(b',', rest.as_bytes()).map_or(rest, |at| &rest[..at]);
-            asked.push(text.len() - rest.len(), pair)?;
+            forced.push(text.len() - rest.len(), pair)?;
             rest = match rest[pair.len()..].strip_prefix(',') {
                 Some("") => return Err(VariantsError::Malformed),
                 Some(behind) => behind,
                 None => "",
             };
         }
-        let pairs = &mut asked.pairs[..asked.length];
+        let pairs = &mut forced.pairs[..forced.length];
         pairs.sort_unstable_by_key(|pair| pair.zone(text));
         if pairs.windows(2).any(|two| two[0].zone(text) == two[1].zone(text)) {
             return Err(VariantsError::DuplicateZone);
         }
         for (i, pair) in pairs.iter().enumerate() {
             let variant = find_zone(page, pair.zone(text)).and_then(|z| find_variant(z, pair.key(text)));
-            asked.unknown |= u64::from(variant.is_none()) << i;
+            forced.unknown |= u64::from(variant.is_none()) << i;
         }
-        Ok(asked)
+        Ok(forced)
     }
 
     fn push(&mut self, begin: usize, text: &str) -> Result<(), VariantsError> {

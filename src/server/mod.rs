@@ -139,7 +139,7 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     let snapshots = SnapshotDirectory::new(budget.clone());
     let (lifecycle, totals) = (Lifecycle::default(), Totals::new(ENDPOINT_COUNTERS));
     let (agents, settings) = (Arc::new(UserAgentParser::new()), handler_settings(&config));
-    let admin_settings = Settings { address_limit: None, site_limit: None, ..settings.clone() };
+    let admin_settings = Settings { rate_limit_per_ip: None, rate_limit_per_site: None, ..settings.clone() };
     let metrics = Metrics {
         totals: totals.clone(),
         publishing: snapshots.metrics(),
@@ -266,8 +266,8 @@ fn handler_settings(config: &Config) -> Settings {
         explain: config.explain,
         country_header: config.country_header.as_deref().map(Box::from),
         trusted_proxies: config.trusted_proxy.as_slice().into(),
-        address_limit: config.rate_limit_per_ip.map(limiter),
-        site_limit: config.rate_limit_per_site.map(limiter),
+        rate_limit_per_ip: config.rate_limit_per_ip.map(limiter),
+        rate_limit_per_site: config.rate_limit_per_site.map(limiter),
     }
 }
 

@@ -74,15 +74,15 @@ fn uring_builder() -> io_uring::Builder {
 /// Runs the future of `serve` on this thread until it ends. Reports through `started` whether the runtime was
 /// created.
 pub(super) fn run<F: Future<Output = ()>>(
-    kernel: Driver,
+    driver: Driver,
     started: &SyncSender<io::Result<()>>,
     serve: impl FnOnce() -> F,
 ) {
-    let say = |result| {
+    let report = |result| {
         // The receiver is gone if startup failed elsewhere. Then nobody needs the result.
         let _ = started.send(result);
     };
-    let ring = match kernel {
+    let ring = match driver {
         Driver::Uring => uring_builder(),
         Driver::PlainUring | Driver::Epoll => IoUring::builder(),
     };
@@ -95,14 +95,14 @@ pub(super) fn run<F: Future<Output = ()>>(
                 .build()
             {
                 Ok(mut runtime) => {
-                    say(Ok(()));
+                    report(Ok(()));
                     runtime.block_on(serve());
                 }
-                Err(error) => say(Err(error)),
+                Err(error) => report(Err(error)),
             }
         };
     }
-    match kernel {
+    match driver {
         Driver::Uring | Driver::PlainUring => block_on!(IoUringDriver),
         Driver::Epoll => block_on!(LegacyDriver),
     }

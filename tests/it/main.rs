@@ -21,6 +21,7 @@ mod agent;
 mod example_site;
 // Each bound of a site.
 mod bounds;
+mod busy_poll;
 // Conditions and buckets, compared with GrowthBook's cases and naive oracles.
 mod condition;
 // Content queries, compared with a naive evaluation.
@@ -82,7 +83,6 @@ mod surfaces;
 // Startup of a server.
 mod starting;
 // A worker that polls before it parks.
-mod spin;
 // Shutdown of a server.
 mod stopping;
 // A start right after the end of another server.

@@ -63,7 +63,7 @@ impl WatcherHandle {
 /// The thread cannot be started.
 pub(crate) fn spawn(
     dir: PathBuf,
-    mut shelf: SnapshotDirectory,
+    mut snapshots: SnapshotDirectory,
     current: CurrentCatalog,
     rescan: Duration,
 ) -> std::io::Result<WatcherHandle> {
@@ -92,12 +92,12 @@ pub(crate) fn spawn(
                 watcher.as_mut().is_some_and(|w| w.watch(&dir, RecursiveMode::NonRecursive).is_ok());
             let begun = clock::instant();
             if buffered.rescan_all {
-                shelf.invalidate_stamps();
+                snapshots.invalidate_stamps();
             }
-            let scanned = shelf.scan(&dir, &buffered.touched, &current);
+            let scanned = snapshots.scan(&dir, &buffered.touched, &current);
             log_scan_error(&dir, scanned.err().map(|error| error.to_string()), &mut trouble);
             let pause = match watched {
-                _ if shelf.has_incomplete_files() => INCOMPLETE_RETRY,
+                _ if snapshots.has_incomplete_files() => INCOMPLETE_RETRY,
                 true => rescan,
                 false => POLL_INTERVAL.min(rescan),
             }

@@ -60,8 +60,8 @@ impl<'s> ConditionCompiler<'s> {
             let expected = format!(
                 "audiences without reference cycles, and chains of at most {AUDIENCE_CHAIN_MAX} audiences"
             );
-            let came = format!("a cycle or a longer chain that starts at `{key}`");
-            let diagnostic = Diagnostic::at_value(AUDIENCES_FILE, format!("/{key}/when"), expected, came);
+            let actual = format!("a cycle or a longer chain that starts at `{key}`");
+            let diagnostic = Diagnostic::at_value(AUDIENCES_FILE, format!("/{key}/when"), expected, actual);
             mistakes.add(
                 diagnostic.with_title("audiences refer to each other in a cycle or in too long a chain"),
             );
@@ -154,8 +154,8 @@ pub(super) fn parse_condition(
 ) -> Option<Condition> {
     condition::parse_strict(written, words)
         .map_err(|faults| {
-            for ConditionError { pointer: inner, expected, actual: came, nearest } in faults {
-                let diagnostic = Diagnostic::at_value(file, format!("{pointer}{inner}"), expected, came);
+            for ConditionError { pointer: inner, expected, actual, nearest } in faults {
+                let diagnostic = Diagnostic::at_value(file, format!("{pointer}{inner}"), expected, actual);
                 mistakes.add(diagnostic.with_nearest(nearest));
             }
         })

@@ -150,18 +150,18 @@ pub(super) fn compile_queries(
     collections: &Collections<'_>,
     conditions: &mut ConditionCompiler<'_>,
     pieces: &mut PieceBuilder,
-    said: &mut DiagnosticSink<'_>,
+    sink: &mut DiagnosticSink<'_>,
 ) -> Vec<Query> {
     let Some(queries) = &source.queries else { return Vec::new() };
     if queries.len() > QUERIES_MAX {
         let expected = format!("at most {QUERIES_MAX} queries");
         let diagnostic = Diagnostic::at_value(QUERIES_FILE, "", expected, queries.len().to_string());
-        said.errors.add(diagnostic.with_title("too many queries"));
+        sink.errors.add(diagnostic.with_title("too many queries"));
         return Vec::new();
     }
     let mut written = BTreeMap::new();
     let compile = |(key, query)| {
-        QueryCompiler { key, query, sink: said }.compile(
+        QueryCompiler { key, query, sink }.compile(
             collections,
             conditions,
             &mut ItemWriter { pieces, pieces_by_item: &mut written },
@@ -233,15 +233,16 @@ impl<'s> QueryCompiler<'_, 's, '_> {
         let named = collections.find(&self.query.collection, (QUERIES_FILE, &at), self.sink.errors);
         let (file, entries) = named.map_or(("", &[][..]), |(collected, entries)| (collected.file, entries));
         self.warn_of_unknown_fields(entries, &conjuncts);
-        let (asking, plain): (Vec<_>, Vec<_>) = conjuncts.into_iter().partition(|c| !c.params().is_empty());
+        let (with_params, plain): (Vec<_>, Vec<_>) =
+            conjuncts.into_iter().partition(|c| !c.params().is_empty());
         let placed = self.matching_items(file, entries, Condition::all(plain));
 
-        let asked = IndexInput { params: &params, conjuncts: &asking };
+        let input = IndexInput { params: &params, conjuncts: &with_params };
         let entries: Vec<&Entry<'_>> = placed.iter().map(|placed| placed.entry).collect();
-        let known = index::build_index(&asked, &entries);
+        let known = index::build_index(&input, &entries);
         let placed: Vec<_> = known.kept.iter().map(|at| &placed[*at as usize]).collect();
         let entries: Vec<&Entry<'_>> = placed.iter().map(|placed| placed.entry).collect();
-        let scanned: Vec<Condition> = known.scanned.iter().map(|at| asking[*at].clone()).collect();
+        let scanned: Vec<Condition> = known.scanned.iter().map(|at| with_params[*at].clone()).collect();
         let mut looked_at = Vec::new();
         let scan = (!scanned.is_empty()).then(|| {
             let (columns, bounds) = index::build_columns(&params, &scanned, &entries);
@@ -250,7 +251,7 @@ impl<'s> QueryCompiler<'_, 's, '_> {
                 let condition = Condition::all(conjuncts.iter().cloned()).with_field_codes(&mut looked_at);
                 conditions.compile_parsed(QUERIES_FILE, &at, &condition, self.sink.errors)
             };
-            let (program, residual) = (program(&asking), program(&scanned));
+            let (program, residual) = (program(&with_params), program(&scanned));
             let params: BTreeSet<u16> = scanned.iter().flat_map(|c| c.params().into_keys()).collect();
             let params = scanned.iter().all(Condition::vanishes).then(|| params.into_iter().collect());
             Scan { params, program, residual, columns, bounds }
@@ -331,9 +332,10 @@ impl<'s> QueryCompiler<'_, 's, '_> {
         let sorted = sorted.map(|(at, path)| (format!("orderBy/{at}"), first(path.trim_start_matches('-'))));
         let selected = self.query.select.iter().flatten().enumerate();
         let selected = selected.map(|(at, name)| (format!("select/{at}"), name.clone()));
-        let asked = conjuncts.iter().flat_map(Condition::member_names);
-        let asked = asked.map(|name| ("where".to_owned(), name.to_owned()));
-        for (at, name) in sorted.chain(selected).chain(asked).filter(|(_, name)| !known.contains(&**name)) {
+        let filtered = conjuncts.iter().flat_map(Condition::member_names);
+        let filtered = filtered.map(|name| ("where".to_owned(), name.to_owned()));
+        for (at, name) in sorted.chain(selected).chain(filtered).filter(|(_, name)| !known.contains(&**name))
+        {
             let expected = format!("a field that some item of `{}` has", &*self.query.collection);
             let pointer = format!("/{}/{at}", self.key);
             let diagnostic = Diagnostic::at_value(QUERIES_FILE, pointer, expected, format!("{name:?}"));

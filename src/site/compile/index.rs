@@ -71,14 +71,14 @@ pub(super) struct BuiltIndex {
 }
 
 /// Builds an index over as many parameters as the limits allow.
-pub(super) fn build_index(asked: &IndexInput<'_>, entries: &[&Entry<'_>]) -> BuiltIndex {
-    let mut indexed = asked.indexable_params();
+pub(super) fn build_index(input: &IndexInput<'_>, entries: &[&Entry<'_>]) -> BuiltIndex {
+    let mut indexed = input.indexable_params();
     loop {
-        let (listed, scanned): (Vec<usize>, Vec<usize>) = (0..asked.conjuncts.len())
-            .partition(|at| asked.conjuncts[*at].params().keys().all(|param| indexed.contains(param)));
-        let used = listed.iter().flat_map(|at| asked.conjuncts[*at].params().into_keys());
+        let (listed, scanned): (Vec<usize>, Vec<usize>) = (0..input.conjuncts.len())
+            .partition(|at| input.conjuncts[*at].params().keys().all(|param| indexed.contains(param)));
+        let used = listed.iter().flat_map(|at| input.conjuncts[*at].params().into_keys());
         indexed = used.collect();
-        let building = IndexBuilder::new(asked, &indexed, &listed, entries);
+        let building = IndexBuilder::new(input, &indexed, &listed, entries);
         match building.build_lists(entries) {
             Ok(lists) => return building.finish(lists, entries.len(), scanned),
             Err(TooLarge) => indexed.remove(&building.largest()),
@@ -172,9 +172,9 @@ impl Digits<'_> {
 }
 
 impl IndexedParam {
-    fn new(asked: &IndexInput<'_>, param: u16, held: BTreeSet<Vec<u8>>) -> Self {
-        let declared = &asked.params[usize::from(param)];
-        let finite = asked.is_finite(param);
+    fn new(input: &IndexInput<'_>, param: u16, held: BTreeSet<Vec<u8>>) -> Self {
+        let declared = &input.params[usize::from(param)];
+        let finite = input.is_finite(param);
         let values = match (finite, declared.values.is_empty()) {
             (false, _) => held,
             (true, false) => declared.values.iter().cloned().collect(),
@@ -182,7 +182,7 @@ impl IndexedParam {
         };
         let values: BTreeMap<Vec<u8>, u64> = values.into_iter().zip(FIRST_VALUE_DIGIT..).collect();
         let other = value_unlike(declared.kind, &values);
-        Self { param, values, finite, may_be_absent: asked.may_be_absent(param), other }
+        Self { param, values, finite, may_be_absent: input.may_be_absent(param), other }
     }
 
     fn base(&self) -> u64 {
@@ -319,12 +319,12 @@ impl<'q> IndexBuilder<'q> {
 fn for_each_equal_value(
     conjuncts: &[&Condition],
     entry: &Entry<'_>,
-    asked: &IndexInput<'_>,
+    input: &IndexInput<'_>,
     tell: &mut dyn FnMut(u16, Vec<u8>),
 ) {
     for conjunct in conjuncts {
         conjunct.each_equal_value(entry.root(), &mut |param, value| {
-            let fits = match asked.params[usize::from(param)].kind {
+            let fits = match input.params[usize::from(param)].kind {
                 ParamKind::Text => value.is_string(),
                 ParamKind::Number => value.is_number(),
                 ParamKind::Boolean => value.is_boolean(),

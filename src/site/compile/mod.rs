@@ -61,8 +61,8 @@ pub fn compile(
     progress: &dyn Fn(usize, usize),
 ) -> Result<CompiledSite, Diagnostics> {
     let mut warnings = Diagnostics::default();
-    let mut said = DiagnosticSink { errors: &mut mistakes, warnings: &mut warnings };
-    let site = compile_site(source, &mut said, version, progress);
+    let mut sink = DiagnosticSink { errors: &mut mistakes, warnings: &mut warnings };
+    let site = compile_site(source, &mut sink, version, progress);
     let Some(site) = site.filter(|_| mistakes.is_empty()) else {
         return Err(mistakes);
     };
@@ -86,15 +86,15 @@ fn snapshot_too_large(actual: String) -> Diagnostics {
 
 fn compile_site(
     source: &Source,
-    said: &mut DiagnosticSink<'_>,
+    sink: &mut DiagnosticSink<'_>,
     version: u64,
     progress: &dyn Fn(usize, usize),
 ) -> Option<Site> {
     let mut pieces = PieceBuilder::new();
-    let mut conditions = ConditionCompiler::new(source, said.errors);
-    let collections = Collections::new(source, said.errors);
-    let queries = content::compile_queries(source, &collections, &mut conditions, &mut pieces, said);
-    let mistakes = &mut *said.errors;
+    let mut conditions = ConditionCompiler::new(source, sink.errors);
+    let collections = Collections::new(source, sink.errors);
+    let queries = content::compile_queries(source, &collections, &mut conditions, &mut pieces, sink);
+    let mistakes = &mut *sink.errors;
     let archived = archive_queries(&queries, mistakes)?;
     let archived = rkyv::access::<ArchivedVec<ArchivedQuery>, Error>(&archived).ok();
     // Expressions that exceed the limit are an error of the whole site, reported when all are known

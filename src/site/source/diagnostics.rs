@@ -55,9 +55,9 @@ impl Diagnostic {
         file: &str,
         pointer: impl Into<String>,
         expected: impl Into<String>,
-        came: impl Into<String>,
+        actual: impl Into<String>,
     ) -> Diagnostic {
-        let (pointer, expected, actual) = (pointer.into(), expected.into(), came.into());
+        let (pointer, expected, actual) = (pointer.into(), expected.into(), actual.into());
         Diagnostic {
             file: file.to_owned(),
             pointer,
@@ -74,9 +74,9 @@ impl Diagnostic {
         file: &str,
         pointer: impl Into<String>,
         expected: impl Into<String>,
-        came: impl Into<String>,
+        actual: impl Into<String>,
     ) -> Diagnostic {
-        Diagnostic { target: Target::Key, ..Diagnostic::at_value(file, pointer, expected, came) }
+        Diagnostic { target: Target::Key, ..Diagnostic::at_value(file, pointer, expected, actual) }
     }
 
     pub fn with_nearest(self, nearest: Option<String>) -> Diagnostic {
@@ -123,15 +123,15 @@ impl Diagnostics {
     pub fn report(&self, files: &Files) -> Report {
         let mut sorted: Vec<&Diagnostic> = self.0.iter().collect();
         sorted.sort_by_key(|mistake| &mistake.file);
-        let mut shown = Vec::new();
+        let mut located = Vec::new();
         for group in sorted.chunk_by(|a, b| a.file == b.file) {
-            let room = DIAGNOSTICS_SHOWN_MAX - shown.len();
+            let room = DIAGNOSTICS_SHOWN_MAX - located.len();
             if room == 0 {
                 break;
             }
-            shown.extend(locate_first(group, files.bytes(&group[0].file), room));
+            located.extend(locate_first(group, files.bytes(&group[0].file), room));
         }
-        Report { hidden_count: self.len() - shown.len(), diagnostics: shown, severity: Severity::Error }
+        Report { hidden_count: self.len() - located.len(), diagnostics: located, severity: Severity::Error }
     }
 }
 
@@ -320,35 +320,35 @@ fn locate(mistake: &Diagnostic, bytes: &[u8], span: Range<usize>) -> LocatedDiag
     let start = bytes[..span.start].iter().rposition(newline).map_or(0, |at| at + 1);
     let length = bytes[span.start..].iter().position(newline);
     let end = length.map_or(bytes.len(), |length| span.start + length);
-    let fault_end = span.end.clamp(span.start, end);
-    let parts = [start..span.start, span.start..fault_end, fault_end..end];
-    let [before, fault, after] = parts.map(|part| String::from_utf8_lossy(&bytes[part]));
+    let highlight_end = span.end.clamp(span.start, end);
+    let parts = [start..span.start, span.start..highlight_end, highlight_end..end];
+    let [before, highlight, after] = parts.map(|part| String::from_utf8_lossy(&bytes[part]));
     LocatedDiagnostic {
         diagnostic: mistake.clone(),
         line: 1 + bytes[..start].iter().filter(|byte| newline(byte)).count(),
         column: 1 + before.chars().count(),
-        excerpt: (!bytes.is_empty()).then(|| make_excerpt(&before, &fault, &after)),
+        excerpt: (!bytes.is_empty()).then(|| make_excerpt(&before, &highlight, &after)),
     }
 }
 
 /// Cuts a line to `EXCERPT_CHARS_MAX` characters: at most a third before the highlight, and half for the
 /// highlight.
-fn make_excerpt(before: &str, fault: &str, after: &str) -> Excerpt {
+fn make_excerpt(before: &str, highlight: &str, after: &str) -> Excerpt {
     let skip = before.chars().count().saturating_sub(EXCERPT_CHARS_MAX / 3);
     let before = match skip {
         0 => before.to_owned(),
         _ => format!("…{}", before.chars().skip(skip + 1).collect::<String>()),
     };
-    let fault = truncate(fault, EXCERPT_CHARS_MAX / 2);
-    let room = EXCERPT_CHARS_MAX - before.chars().count() - fault.chars().count();
+    let highlight = truncate(highlight, EXCERPT_CHARS_MAX / 2);
+    let room = EXCERPT_CHARS_MAX - before.chars().count() - highlight.chars().count();
     let after = truncate(after.trim_end(), room);
-    let [before, fault, after] = [before, fault, after].map(|part| replace_control_chars(&part));
-    Excerpt { before, highlight: fault, after }
+    let [before, highlight, after] = [before, highlight, after].map(|part| replace_control_chars(&part));
+    Excerpt { before, highlight, after }
 }
 
 fn replace_control_chars(text: &str) -> String {
-    let shown = |c: char| if c.is_control() { ' ' } else { c };
-    text.chars().map(shown).collect()
+    let visible = |c: char| if c.is_control() { ' ' } else { c };
+    text.chars().map(visible).collect()
 }
 
 /// Cuts the text to `chars` characters. If it was longer, the last character is an ellipsis.
@@ -361,14 +361,14 @@ pub(crate) fn truncate(text: &str, chars: usize) -> String {
 
 /// Escapes characters that are not visible.
 pub(crate) fn escape_invisible(text: &str) -> String {
-    let mut shown = String::new();
+    let mut escaped = String::new();
     for c in text.chars() {
         match c {
-            '"' | '\'' | '\\' => shown.push(c),
-            c => shown.extend(c.escape_debug()),
+            '"' | '\'' | '\\' => escaped.push(c),
+            c => escaped.extend(c.escape_debug()),
         }
     }
-    shown
+    escaped
 }
 
 /// Appends a member name or an element index to a JSON pointer.

@@ -166,8 +166,8 @@ fn is_hidden(path: &str) -> bool {
     path.split('/').any(|name| name.starts_with('.'))
 }
 
-fn file_error(expected: &str, came: &str) -> FileError {
-    FileError { expected: expected.to_owned(), actual: came.to_owned() }
+fn file_error(expected: &str, actual: &str) -> FileError {
+    FileError { expected: expected.to_owned(), actual: actual.to_owned() }
 }
 
 /// Adds the path in front of an error message, unless the message already contains it.

@@ -50,8 +50,8 @@ pub fn read(files: &Files, progress: &dyn Fn(usize, usize)) -> (Source, Diagnost
     let mut reader = Reader::new();
     if files.len() > SOURCE_FILES_MAX {
         let expected = format!("at most {SOURCE_FILES_MAX} files");
-        let mistake = Diagnostic::at_value(".", "", expected, "more");
-        reader.diagnostics.add(mistake.with_title("too many files"));
+        let diagnostic = Diagnostic::at_value(".", "", expected, "more");
+        reader.diagnostics.add(diagnostic.with_title("too many files"));
     } else {
         for (done, (file, bytes)) in files.iter().enumerate() {
             reader.read_file(file, bytes);
@@ -104,10 +104,10 @@ impl Reader {
         let name = name.strip_suffix(".json").unwrap_or(name);
         let Ok(collection) = Name::try_from(name.to_owned()) else {
             let expected = format!("`content/<collection>.json` with a name of {}", NAME.description);
-            let mistake = Diagnostic::at_value(file, "", expected, format!("`{file}`"));
+            let diagnostic = Diagnostic::at_value(file, "", expected, format!("`{file}`"));
             return self
                 .diagnostics
-                .add(mistake.with_title(format!("invalid name of a collection: `{file}`")));
+                .add(diagnostic.with_title(format!("invalid name of a collection: `{file}`")));
         };
         let items = self.parse_file(FileKind::Content, file, bytes);
         let file = file.to_owned();
@@ -118,9 +118,9 @@ impl Reader {
         let known = [SITE_FILE, AUDIENCES_FILE, GROUPS_FILE, QUERIES_FILE];
         let names = known.map(|name| format!("`{name}`")).join(", ");
         let expected = format!("{names} or a file in `routes/` or `content/`");
-        let mistake = Diagnostic::at_value(file, "", expected, format!("`{file}`"));
-        let mistake = mistake.with_title(format!("unexpected file `{file}`"));
-        self.diagnostics.add(mistake.with_nearest(nearest(file, known)));
+        let diagnostic = Diagnostic::at_value(file, "", expected, format!("`{file}`"));
+        let diagnostic = diagnostic.with_title(format!("unexpected file `{file}`"));
+        self.diagnostics.add(diagnostic.with_nearest(nearest(file, known)));
     }
 
     /// Parses a file, or reports its errors.
@@ -132,15 +132,15 @@ impl Reader {
     ) -> Option<T> {
         let bytes = match bytes {
             Ok(bytes) => bytes,
-            Err(FileError { expected, actual: came }) => {
-                self.diagnostics.add(Diagnostic::at_value(file, "", expected, came));
+            Err(FileError { expected, actual }) => {
+                self.diagnostics.add(Diagnostic::at_value(file, "", expected, actual));
                 return None;
             }
         };
         self.parse_and_validate(kind, file, bytes).unwrap_or_else(
-            |ParseError { span, title, expected, actual: came }| {
-                let mistake = Diagnostic::at_value(file, "", expected, came);
-                self.diagnostics.add(Diagnostic { target: Target::Span(span), title, ..mistake });
+            |ParseError { span, title, expected, actual }| {
+                let diagnostic = Diagnostic::at_value(file, "", expected, actual);
+                self.diagnostics.add(Diagnostic { target: Target::Span(span), title, ..diagnostic });
                 None
             },
         )
@@ -167,8 +167,8 @@ impl Reader {
         if !files.contains(SITE_FILE) {
             let least = r#"{"site": "acme", "trackingId": "track_acme", "name": "Acme"}"#;
             let expected = format!("a file that names the site, at least {least}");
-            let mistake = Diagnostic::at_value(SITE_FILE, "", expected, "no such file");
-            self.diagnostics.add(mistake.with_title(format!("missing file `{SITE_FILE}`")));
+            let diagnostic = Diagnostic::at_value(SITE_FILE, "", expected, "no such file");
+            self.diagnostics.add(diagnostic.with_title(format!("missing file `{SITE_FILE}`")));
         }
     }
 }

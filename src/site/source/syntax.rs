@@ -63,9 +63,9 @@ pub(super) fn parse_tree(text: &str) -> Result<Value<'_>, ParseError> {
         allow_non_finite_numbers: false,
         allow_extended_string_escapes: false,
     };
-    let not_json = |span, came: String| {
-        let (title, expected, came) = invalid_json(&came);
-        ParseError { span, title, expected, actual: came }
+    let not_json = |span, actual: String| {
+        let (title, expected, actual) = invalid_json(&actual);
+        ParseError { span, title, expected, actual }
     };
     let parsed = parse_to_ast(text, &CollectOptions::default(), &strict);
     let parsed = parsed.map_err(|error| {
@@ -83,8 +83,8 @@ pub(super) fn parse_error(text: &str, error: &serde_json::Error) -> ParseError {
     };
     let next = text[at..].chars().next();
     let at = if next.is_some() { at } else { text.trim_end().len() };
-    let (title, expected, came) = describe_error(&error.to_string(), next);
-    ParseError { span: at..at + next.map_or(0, char::len_utf8), title, expected, actual: came }
+    let (title, expected, actual) = describe_error(&error.to_string(), next);
+    ParseError { span: at..at + next.map_or(0, char::len_utf8), title, expected, actual }
 }
 
 /// Converts a position of `serde_json`: lines count from 1, columns in bytes up to and including the invalid
@@ -97,8 +97,8 @@ fn byte_offset(text: &str, line: usize, column: usize) -> usize {
 /// Returns title, expected and actual.
 fn describe_error(message: &str, next: Option<char>) -> (Option<String>, String, String) {
     let message = message.split(" at line ").next().unwrap_or(message);
-    let came = next.map(|next| format!("`{}`", escape_invisible(next.encode_utf8(&mut [0; 4]))));
-    let came = came.unwrap_or_else(|| "the end of the file".to_owned());
+    let actual = next.map(|next| format!("`{}`", escape_invisible(next.encode_utf8(&mut [0; 4]))));
+    let actual = actual.unwrap_or_else(|| "the end of the file".to_owned());
     if message.starts_with("recursion limit") {
         let expected = format!("at most {SOURCE_NESTING_MAX} levels of arrays and objects");
         return (
@@ -108,11 +108,11 @@ fn describe_error(message: &str, next: Option<char>) -> (Option<String>, String,
         );
     }
     if let Some(unfinished) = message.strip_prefix("EOF while parsing ") {
-        return (None, format!("the rest of {unfinished}"), came);
+        return (None, format!("the rest of {unfinished}"), actual);
     }
     match message.strip_prefix("expected ") {
-        Some("value") => (None, "a JSON value".to_owned(), came),
-        Some(expected) => (None, expected.to_owned(), came),
+        Some("value") => (None, "a JSON value".to_owned(), actual),
+        Some(expected) => (None, expected.to_owned(), actual),
         None => invalid_json(message),
     }
 }

@@ -39,8 +39,8 @@ fn floor_ms(number: f64) -> Option<i64> {
 /// Without `sent` the skew counts as zero. The result is never later than `received`.
 pub fn correct_clock_skew(timestamp: Option<i64>, sent: Option<i64>, received: i64) -> i64 {
     let Some(timestamp) = timestamp else { return received };
-    let fault = sent.map_or(0, |sent| received - sent);
-    (timestamp + fault).min(received).max(TIME_MS_MIN)
+    let skew = sent.map_or(0, |sent| received - sent);
+    (timestamp + skew).min(received).max(TIME_MS_MIN)
 }
 
 /// Parses an ISO 8601 time: `2026-01-05`, `2026-01-05T10:00`, `...:00`, `...:00.123456`.
@@ -85,10 +85,10 @@ fn fraction_ms(rest: &mut &[u8]) -> Option<i64> {
     }
     let (mut milliseconds, mut worth) = (0, 100);
     let digits = *rest;
-    while let [digit @ b'0'..=b'9', behind @ ..] = *rest {
+    while let [digit @ b'0'..=b'9', tail @ ..] = *rest {
         milliseconds += digit_value(*digit) * worth;
         worth /= 10;
-        *rest = behind;
+        *rest = tail;
     }
     (rest.len() < digits.len()).then_some(milliseconds)
 }
@@ -109,15 +109,15 @@ fn utc_offset_ms(rest: &mut &[u8]) -> Option<i64> {
 }
 
 fn two_digits(rest: &mut &[u8]) -> Option<i64> {
-    let [tens @ b'0'..=b'9', ones @ b'0'..=b'9', behind @ ..] = *rest else { return None };
-    *rest = behind;
+    let [tens @ b'0'..=b'9', ones @ b'0'..=b'9', tail @ ..] = *rest else { return None };
+    *rest = tail;
     Some(digit_value(*tens) * 10 + digit_value(*ones))
 }
 
 fn one_or_two_digits(rest: &mut &[u8]) -> Option<i64> {
     two_digits(rest).or_else(|| {
-        let (digit, behind) = rest.split_first().filter(|(digit, _)| digit.is_ascii_digit())?;
-        *rest = behind;
+        let (digit, tail) = rest.split_first().filter(|(digit, _)| digit.is_ascii_digit())?;
+        *rest = tail;
         Some(digit_value(*digit))
     })
 }
@@ -128,8 +128,8 @@ fn digit_value(digit: u8) -> i64 {
 
 /// Consumes the next byte if it is one of `bytes`.
 fn eat(rest: &mut &[u8], bytes: &[u8]) -> Option<()> {
-    let (first, behind) = rest.split_first()?;
-    bytes.contains(first).then(|| *rest = behind)
+    let (first, tail) = rest.split_first()?;
+    bytes.contains(first).then(|| *rest = tail)
 }
 
 fn days_in_month(year: i64, month: i64) -> i64 {
@@ -174,7 +174,7 @@ pub fn write(out: &mut Vec<u8>, time_ms: i64) {
     let time_ms = time_ms.clamp(TIME_MS_MIN, TIME_MS_MAX);
     let (year, month, day) = civil_from_days(time_ms.div_euclid(DAY_MS));
     let in_day = time_ms.rem_euclid(DAY_MS);
-    for (value, digits, behind) in [
+    for (value, digits, separator) in [
         (year, 4, b'-'),
         (month, 2, b'-'),
         (day, 2, b'T'),
@@ -185,6 +185,6 @@ pub fn write(out: &mut Vec<u8>, time_ms: i64) {
     ] {
         let digit = |place: u32| b'0' + (value / 10i64.pow(place) % 10) as u8;
         out.extend((0..digits).rev().map(digit));
-        out.push(behind);
+        out.push(separator);
     }
 }

@@ -84,9 +84,9 @@ fn touch<'e>(record: &Record<'e>, payload: Value<'e>, url: &'e mut PageUrl) -> O
     let context = payload.get_present("context");
     let (properties, page) =
         (payload.get_present("properties"), context.and_then(|context| context.get_present("page")));
-    let said = |name: &str| string_member(properties, name).or_else(|| string_member(page, name));
-    let own = said("url");
-    let referrer = said("referrer").filter(|referrer| is_external(referrer, own)).map(truncate);
+    let member = |name: &str| string_member(properties, name).or_else(|| string_member(page, name));
+    let own = member("url");
+    let referrer = member("referrer").filter(|referrer| is_external(referrer, own)).map(truncate);
     let landing = record.path.map(truncate);
     let none = Touch {
         source: None,

@@ -72,7 +72,7 @@ pub fn request_everything(snapshot: Snapshot) {
     current.swap(Catalog::new(std::iter::once((Arc::clone(&snapshot), versions))));
     let settings = Settings { explain: true, ..Settings::default() };
     let mut handler = Handler::new(settings, &current, Arc::clone(&AGENTS));
-    let arrival = RequestMeta {
+    let meta = RequestMeta {
         peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
         surface: Surface::Admin,
         received_at: clock::instant(),
@@ -84,7 +84,7 @@ pub fn request_everything(snapshot: Snapshot) {
             let mut out = Vec::new();
             match parse(head.as_bytes(), None) {
                 ParseOutcome::Complete(request, _) => {
-                    handler.handle(&request, &arrival, &mut out);
+                    handler.handle(&request, &meta, &mut out);
                 }
                 ParseOutcome::Rejected(problem) => {
                     let refused = RefusedHead::read(head.as_bytes());
