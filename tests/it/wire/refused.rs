@@ -21,7 +21,7 @@ static SERVER: SharedServer =
 /// Private targets and targets of events, with their methods.
 const PRIVATE: [(&str, &str); 5] = [
     ("POST", "/v1/track?site=acme"),
-    ("POST", "/v1/batch"),
+    ("POST", "/v1/batch?a=b"),
     ("POST", "/v1/query?a=b"),
     ("GET", "/v1/resolve?site=acme&route=/"),
     ("GET", "/v1/variants?site=acme&route=/"),
