@@ -185,22 +185,16 @@ impl Log {
 
 fn record(key: u128, payload: &str) -> Record<'_> {
     Record {
-        kind: RecordKind::Track,
-        bot: false,
-        gpc: false,
         received_ms: now_ms(),
         timestamp_ms: now_ms(),
         key,
         site: Some("acme"),
         message_id: Some("0f8fad5b-d9cb-469f-a165-70867728950e"),
         anon_id: Some("7c9e6679-7425-40de-944b-e07fc1f90ae7"),
-        user_id: None,
         event: Some("Viewed"),
-        name: None,
         path: Some("/articles/one"),
-        variants: None,
-        ip: None,
         payload,
+        ..Record::new(RecordKind::Track)
     }
 }
 

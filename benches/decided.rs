@@ -11,6 +11,8 @@
 mod child;
 #[path = "bench/compiled.rs"]
 mod compiled;
+#[path = "../tests/it/folded.rs"]
+mod folded;
 #[path = "bench/load.rs"]
 mod load;
 #[path = "bench/site.rs"]
@@ -23,6 +25,7 @@ use std::time::Instant;
 
 use child::{Child, ask};
 use compiled::compiled;
+use folded::with_fold_input;
 use load::{Load, compare, pinned, print_comparison};
 use parallax::testing::clock::{SystemClock, now_ms};
 use parallax::testing::storage::disk::RealDisk;
@@ -147,28 +150,23 @@ fn push(request: &mut Request, visitor: usize) {
         visitor % 40
     );
     let page = Record {
-        kind: RecordKind::Page,
-        bot: false,
-        gpc: false,
         received_ms: now,
         timestamp_ms: now - 2 * HOUR_MS,
-        key: 0,
         site: Some("bench"),
         message_id: Some("0f8fad5b-d9cb-469f-a165-70867728950e"),
         anon_id: Some(&anon_id),
-        user_id: None,
-        event: None,
-        name: None,
         path: Some("/page-1"),
-        variants: None,
-        ip: None,
         payload: seen,
+        ..Record::new(RecordKind::Page)
     };
     let other = Record { path: Some(&path), timestamp_ms: now - HOUR_MS, ..page };
     let identify =
         Record { kind: RecordKind::Identify, path: None, timestamp_ms: now, payload: &traits, ..page };
     for record in [page, other, identify] {
-        request.push(&record).expect("within all bounds");
+        with_fold_input(record.kind, record.payload, |fold_input| {
+            request.push(&Record { fold_input, ..record })
+        })
+        .expect("within all bounds");
     }
 }
 

@@ -1,6 +1,8 @@
 //! The fold: from a record to the changed profile. The log writer does this for each event before
 //! acknowledging it.
 
+#[path = "../tests/it/folded.rs"]
+mod folded;
 #[path = "bench/folding.rs"]
 mod folding;
 

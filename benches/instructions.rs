@@ -22,6 +22,8 @@ mod compiled;
 mod content;
 #[path = "bench/decoding.rs"]
 mod decoding;
+#[path = "../tests/it/folded.rs"]
+mod folded;
 #[path = "bench/folding.rs"]
 mod folding;
 #[path = "bench/served.rs"]

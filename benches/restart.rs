@@ -4,11 +4,15 @@
 //! (default 2): half pages and half tracks, and one in twenty is an identify. The log is in the system's
 //! directory for temporary files, and in the page cache.
 
+#[path = "../tests/it/folded.rs"]
+mod folded;
+
 use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use folded::with_fold_input;
 use parallax::testing::clock::{Clock, SystemClock, instant, now_ms};
 use parallax::testing::limits::PROFILES_MEMORY_BYTES_DEFAULT;
 use parallax::testing::storage::disk::RealDisk;
@@ -18,8 +22,8 @@ use parallax::testing::visitors::checkpoint::restore::{LogRange, RestoredTable, 
 use parallax::testing::visitors::checkpoint::scheduler::{self, build_checkpointer};
 use parallax::testing::visitors::live::ProfileTable;
 use parallax::testing::visitors::log::{
-    Ack, LockedLog, LogClient, LogConsumer, LogWriter, Options, Record, RecordKind, Records, RecoveryReport,
-    Request,
+    Ack, LockedLog, LogClient, LogConsumer, LogId, LogWriter, Options, Record, RecordKind, Records,
+    RecoveryReport, Request,
 };
 use parallax::testing::visitors::store::table::ENTRY_COST;
 
@@ -55,7 +59,7 @@ fn main() {
     print_line(&format!("{entries} entries with {} bytes of value each", cost / entries - ENTRY_COST));
 
     let figures = Arc::<CheckpointMetrics>::default();
-    let options = scheduler::Options::new(SECRET, PROFILES_BYTES_MAX);
+    let options = scheduler::Options::new(SECRET, PROFILES_BYTES_MAX, LogId([7; 16]));
     options.stop_ms.store(u64::MAX, std::sync::atomic::Ordering::Relaxed);
     let standing = scheduler::CheckpointState::default();
     let (making, scribe) = build_checkpointer(
@@ -73,7 +77,7 @@ fn main() {
     drop(live);
 
     let (restored, took) = timed(|| {
-        let log = LogRange { first: 1, last: events };
+        let log = LogRange { first: 1, last: events, log_id: None };
         restore(&CheckpointDirectory::new(Arc::new(RealDisk), dir), log, PROFILES_BYTES_MAX, &mut |_, _| {})
             .expect("it is sound")
     });
@@ -150,9 +154,6 @@ fn push(request: &mut Request, event: u64, visitors: u64) {
         kind.name()
     );
     let record = Record {
-        kind,
-        bot: false,
-        gpc: false,
         received_ms: now_ms(),
         timestamp_ms: now_ms() - event as i64 % 100_000,
         key: u128::from(event),
@@ -161,11 +162,10 @@ fn push(request: &mut Request, event: u64, visitors: u64) {
         anon_id: Some(&anon_id),
         user_id: (kind == RecordKind::Identify).then_some(&user_id),
         event: (kind == RecordKind::Track).then_some("Product Viewed"),
-        name: None,
         path: Some(["/pricing", "/", "/docs/start", "/articles/one"][(event / 3 % 4) as usize]),
-        variants: None,
-        ip: None,
         payload: &payload,
+        ..Record::new(kind)
     };
-    request.push(&record).expect("within all bounds");
+    with_fold_input(kind, &payload, |fold_input| request.push(&Record { fold_input, ..record }))
+        .expect("within all bounds");
 }

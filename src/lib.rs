@@ -77,6 +77,7 @@ mod limits;
 mod nearest;
 mod percent;
 mod problem;
+mod varint;
 
 // Floor 12: the internals for tests, benchmarks and the load generator. No module uses it.
 pub mod testing;

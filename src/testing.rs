@@ -70,7 +70,7 @@ pub mod limits {
         CHUNK_LINE_BYTES_MAX, CONDITION_NESTING_MAX, CONTENT_FILE_BYTES_MAX, CONTEXT_MEMBERS_MAX,
         CONTEXTS_BYTES_MAX, DEDUP_WINDOW_MS, DIAGNOSTIC_TEXT_CHARS_MAX, EMBEDDED_QUERIES_MAX, ERASED_IDS_MAX,
         EVALUATION_DEPTH_MAX, EVENT_BYTES_MAX, EVENT_NAME_CHARS_MAX, EVENT_NESTING_MAX, EVENTS_MAX,
-        EXPERIMENTS_MAX, EXPORT_PAGE_BYTES_TARGET, HEAD_BYTES_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX,
+        EXPERIMENTS_MAX, EXPORT_PAGE_BYTES_TARGET, FOLD_INPUT_BYTES_MAX, HEAD_BYTES_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX,
         NODE_NESTING_MAX, ORDER_FIELDS_MAX, OUTSTANDING_REQUESTS_MAX, PAIRS_MAX, PATTERN_BYTES_MAX,
         PATTERN_DFA_BYTES_MAX, PATTERN_NFA_BYTES_MAX, PATTERNS_MAX, PAYLOAD_BYTES_MAX, PROFILE_BYTES_MAX,
         PROFILE_EVENT_NAMES_MAX, PROFILE_PATH_BYTES_MAX, PROFILE_PATHS_MAX, PROFILES_MEMORY_BYTES_DEFAULT,
@@ -79,7 +79,7 @@ pub mod limits {
         RETAIN_MS_MIN, RETENTION_INTERVAL_MS, REWRITE_CHUNK_BYTES, ROUTE_BYTES_MAX, RULES_MAX,
         SEGMENT_BYTES_DEFAULT, SEGMENT_RECORDS_MAX, SEQ_MAX, SETTINGS_BYTES_MAX, SORT_KEY_BYTES_MAX,
         SOURCE_FILE_BYTES_MAX, SOURCE_FILES_MAX, SOURCE_NESTING_MAX, TARGET_BYTES_MAX, TEXT_BYTES_MAX,
-        TIMES_KEPT, TOUCH_TEXT_BYTES_MAX, TRAILER_BYTES_MAX, TRAIT_BYTES_MAX, TRAIT_NAME_BYTES_MAX,
+        TIMES_KEPT, TOMBSTONE_IDS_MAX, TOUCH_TEXT_BYTES_MAX, TRAILER_BYTES_MAX, TRAIT_BYTES_MAX, TRAIT_NAME_BYTES_MAX,
         TRAITS_MAX, UNSYNCED_BYTES_MAX, URL_BYTES_MAX, URL_PARAMS_MAX, USER_AGENT_BYTES_MAX, VARIANTS_MAX,
         VERSIONS_KEPT_MAX, VISIT_TIMEOUT_MS, WATERMARK_AFTER_MS, ZONES_MAX,
     };
@@ -261,16 +261,18 @@ pub mod visitors {
     }
     pub mod log {
         pub use crate::visitors::log::{
-            Ack, Completion, DamageKind, DedupWindow, EraseError, ErasureSummary, FinalPosition, LockedLog,
-            LogClient, LogConsumer, LogError, LogItem, LogReader, LogWriter, Options, Queue, Record,
-            RecordError, RecordKind, RecordResult, Records, RecoveryReport, Request, SendError, TombstoneKey,
-            VisitorIds, WriteOutcome, WriterThread, check_directory, check_file, inspect, open,
-            parse_segment_name, read_footer, segment_name,
+            Ack, Browser, Code, Completion, DamageKind, DedupWindow, Device, EraseError, ErasureSummary,
+            FinalPosition, FoldInput, LockedLog, LogClient, LogConsumer, LogError, LogId, LogItem, LogReader,
+            LogWriter, Options, Os, Queue, Record, RecordError, RecordKind, RecordResult, Records,
+            RecoveryReport, Request, SendError, TombstoneKey, UserAgentInfo, VisitorIds, WriteOutcome,
+            WriterThread, check_directory, check_file, inspect, open, parse_segment_name, read_footer,
+            segment_name,
         };
         pub mod bloom {
             pub use crate::visitors::log::bloom::{IdKind, may_contain};
         }
         pub mod format {
+            pub use crate::visitors::log::RECORD_BYTES_MIN;
             pub use crate::visitors::log::format::{
                 BATCH_HEADER_BYTES, BATCH_MAGIC, HEADER_BYTES, Header, TRAILER_MAGIC, batch_length,
                 oldest_from_bytes, oldest_to_bytes, secret_from_bytes, secret_to_bytes,

@@ -103,6 +103,12 @@ pub(crate) fn host_of_authority(text: &str) -> Option<&str> {
     Some(&address[..port]).filter(|host| !host.is_empty())
 }
 
+/// Returns a host without a leading `www.`.
+pub(crate) fn without_www(host: &str) -> &str {
+    let has_www = host.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("www."));
+    if has_www { &host[4..] } else { host }
+}
+
 const UTM_PARAMS: [&str; 5] = ["utm_source", "utm_medium", "utm_campaign", "utm_term", "utm_content"];
 
 /// Splits `text` at the first `byte`. Without one, the second part is empty.

@@ -10,7 +10,7 @@ use parallax::testing::visitors::events::decode::{
 use parallax::testing::visitors::events::document::JsonParser;
 use parallax::testing::visitors::events::endpoint::EventEndpoint;
 use parallax::testing::visitors::events::receipt::EventResults;
-use parallax::testing::visitors::log::Record;
+use parallax::testing::visitors::log::{Record, UserAgentInfo};
 
 /// One event of about 500 bytes.
 pub const EVENT: &str = r#"{"type":"track","anonymousId":"507f191e-810c-4972-9de8-60ea00000000","messageId":"ajs-022bb90c-bbac-11e4-8dfc-aa07a5b093db","timestamp":"2026-01-05T09:59:58.123Z","event":"Product Viewed","properties":{"path":"/pricing","sku":"G-32","price":18.99,"quantity":1,"category":"Games"},"context":{"locale":"de-DE","library":{"name":"analytics.js","version":"2.11.1"},"userAgent":"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 Chrome/140.0 Safari/537.36"}}"#;
@@ -28,6 +28,8 @@ const CONTEXT: EventContext<'static> = EventContext {
     gpc: false,
     referer: None,
     user_agent: None,
+    language: None,
+    country: None,
     anon_id: None,
     peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
 };
@@ -35,7 +37,15 @@ const CONTEXT: EventContext<'static> = EventContext {
 struct StubEnvironment(RoutePath);
 
 impl Environment for StubEnvironment {
-    fn is_crawler(&mut self, _: &str) -> bool {
+    fn parse_user_agent(&mut self, _: &str) -> UserAgentInfo {
+        UserAgentInfo::default()
+    }
+
+    fn has_site_hosts(&self) -> bool {
+        false
+    }
+
+    fn is_site_host(&self, _: &str) -> bool {
         false
     }
 

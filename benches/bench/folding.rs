@@ -1,11 +1,14 @@
 //! Visitors with a history, and records that change their profiles.
 
 use std::hint::black_box;
+use std::sync::OnceLock;
 
 use parallax::testing::visitors::apply::ProfileUpdater;
-use parallax::testing::visitors::log::{Record, RecordKind};
+use parallax::testing::visitors::log::{FoldInput, Record, RecordKind};
 use parallax::testing::visitors::profile::FoldCounts;
 use parallax::testing::visitors::store::table::Table;
+
+use crate::folded::with_fold_input;
 
 const NOW_MS: i64 = 1_767_607_200_000;
 /// The key for hashing visitor IDs.
@@ -18,23 +21,28 @@ const NAMES: [&str; 2] = ["Product Viewed", "Signed Up"];
 pub fn record(kind: RecordKind, anon_id: &str, number: usize) -> Record<'_> {
     let is_page = kind == RecordKind::Page;
     Record {
-        kind,
-        bot: false,
-        gpc: false,
         received_ms: NOW_MS,
         timestamp_ms: NOW_MS + number as i64,
-        key: 0,
         site: Some("acme"),
-        message_id: None,
         anon_id: Some(anon_id),
-        user_id: None,
         event: (!is_page).then_some(NAMES[number % NAMES.len()]),
-        name: None,
         path: Some(PATHS[number % PATHS.len()]),
-        variants: None,
-        ip: None,
         payload: PAYLOAD,
+        fold_input: if is_page { page_fold_input() } else { FoldInput::EMPTY },
+        ..Record::new(kind)
     }
+}
+
+/// Returns the fold input of a page event with this payload, a touch.
+fn page_fold_input() -> FoldInput<'static> {
+    static ENCODED: OnceLock<FoldInput<'static>> = OnceLock::new();
+    *ENCODED.get_or_init(|| {
+        let mut encoded = Vec::new();
+        let page = Record::new(RecordKind::Page);
+        with_fold_input(page.kind, PAYLOAD, |fold_input| Record { fold_input, ..page }.encode(&mut encoded))
+            .expect("within all bounds");
+        Record::decode(encoded.leak()).expect("a record").0.fold_input
+    })
 }
 
 /// Events per visitor before the measurement: as many page views as other events.

@@ -325,6 +325,7 @@ impl<'a> VisitorQuery<'a> {
         let anonymous = profile.iter().flat_map(Profile::anon_ids).map(|id| (IdKind::Anon, id));
         let others = user.into_iter().chain(anonymous).filter(|other| *other != (self.id_kind, self.id));
         ids.extend(others.map(|(whose, id)| (whose, id.to_owned())));
-        VisitorIds { site: self.site.to_owned(), ids }
+        let owner = user.map_or((self.id_kind, self.id.to_owned()), |(kind, id)| (kind, id.to_owned()));
+        VisitorIds { site: self.site.to_owned(), owner, ids }
     }
 }

@@ -11,21 +11,24 @@ use super::problem::write_problem;
 use super::rate_limit;
 use super::receipt::{EventResponse, OwnedResponseParams, ResponseParams};
 use super::scratch::{DecodeBuffers, Scratch, Settings};
+use super::site_hosts;
 use crate::clock;
 use crate::http::authorization;
 use crate::http::body;
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::forwarded;
+use crate::http::negotiate;
 use crate::http::params::{Param, Params};
 use crate::http::request::{BufferedRequest, Request, RequestMeta};
 use crate::ids::RequestIdGenerator;
 use crate::metrics::EventCounters;
 use crate::problem::{self, Problem};
 use crate::resolve::path::RoutePath;
-use crate::resolve::user_agent::{UserAgentCache, UserAgentParser};
+use crate::resolve::user_agent::{UserAgentCache, UserAgentInfo, UserAgentParser};
 use crate::site::catalog::catalog::{Catalog, PublishedSite};
 use crate::site::snapshot::format::ArchivedSite;
+use crate::visitors::events::context::{country_code, primary_language};
 use crate::visitors::events::decode::{
     BotPolicy, Environment, EventContext, EventValidator, Policy, Submission,
 };
@@ -373,13 +376,24 @@ fn validate<'a, 'r: 'a>(
         gpc: request.headers.gpc == Some(b"1"),
         referer: request.headers.referer.and_then(|value| std::str::from_utf8(value).ok()),
         user_agent: context::visitor_user_agent(&request.headers),
+        language: request
+            .headers
+            .accept_language
+            .and_then(negotiate::preferred_language)
+            .and_then(primary_language),
+        country: request
+            .headers
+            .country
+            .and_then(|code| std::str::from_utf8(code).ok())
+            .and_then(country_code),
         anon_id: context::anon_id(&params, request, published.site()).map_err(Problem::in_query)?,
         peer: forwarded::client_address(meta.peer, &request.headers.forwarded, &settings.trusted_proxies)
             .unwrap_or(meta.peer),
     };
     submission.check_site(&context)?;
     let Scratch { user_agent_parser, user_agent_cache, path, ids, .. } = scratch;
-    let mut environment = RequestEnvironment { user_agent_parser, user_agent_cache, path, ids };
+    let site = published.site();
+    let mut environment = RequestEnvironment { user_agent_parser, user_agent_cache, path, ids, site };
     let PooledBuffers { mut records, results } = pool.pop().unwrap_or_default();
     let mut is_too_long = false;
     let results =
@@ -387,7 +401,7 @@ fn validate<'a, 'r: 'a>(
             is_too_long |= records.push(record).is_err();
         });
     if is_too_long {
-        let sentence = "The records of the batch, each with the context of the batch, exceed 4194304 bytes.";
+        let sentence = "The records of the batch, each with the context of the batch, exceed 9437184 bytes.";
         return Err(Problem::new(problem::BATCH_TOO_LARGE, sentence).into());
     }
     Ok(ValidatedEvents { results, records, is_dry_run })
@@ -437,11 +451,20 @@ struct RequestEnvironment<'a> {
     user_agent_cache: &'a mut UserAgentCache,
     path: &'a mut RoutePath,
     ids: &'a mut RequestIdGenerator,
+    site: &'a ArchivedSite,
 }
 
 impl Environment for RequestEnvironment<'_> {
-    fn is_crawler(&mut self, user_agent: &str) -> bool {
-        self.user_agent_cache.get_or_parse(self.user_agent_parser, user_agent).is_crawler
+    fn parse_user_agent(&mut self, user_agent: &str) -> UserAgentInfo {
+        self.user_agent_cache.get_or_parse(self.user_agent_parser, user_agent)
+    }
+
+    fn has_site_hosts(&self) -> bool {
+        !self.site.origins.is_empty()
+    }
+
+    fn is_site_host(&self, host: &str) -> bool {
+        site_hosts::contains(self.site.origins.iter().map(|origin| origin.as_str()), host)
     }
 
     fn page_path(&mut self, value: &str) -> Option<&str> {

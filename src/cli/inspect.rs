@@ -109,8 +109,8 @@ fn render_text(path: &Path, summary: &SegmentSummary) -> String {
             let created = format_time(header.created_ms);
             writeln!(
                 out,
-                "header       format {FORMAT_VERSION}, first seq {}, created {created}",
-                header.first_seq
+                "header       format {FORMAT_VERSION}, first seq {}, created {created}\nlog          {}",
+                header.first_seq, header.log_id
             )
         }
         None => writeln!(out, "header       damaged"),
@@ -159,6 +159,7 @@ fn render_json(summary: &SegmentSummary) -> Value {
         "reservedBytes": summary.reserved_bytes,
         "header": summary.header.as_ref().map(|header| json!({
             "formatVersion": FORMAT_VERSION, "firstSeq": header.first_seq.to_string(), "createdAt": format_time(header.created_ms),
+            "logId": header.log_id.to_string(),
         })),
         "batches": summary.batches,
         "marks": summary.marks,

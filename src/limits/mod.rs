@@ -199,8 +199,7 @@ pub const SETTINGS_BYTES_MAX: usize = 64 * 1024;
 /// cause a search through 16 KiB.
 pub const USER_AGENT_BYTES_MAX: usize = 512;
 
-/// Size of one event as received. Common libraries have the same limit. A larger event gets 413; in a batch
-/// only that event is rejected.
+/// Size of one event, as in common libraries. A larger event gets 413; in a batch only that event is rejected.
 pub const EVENT_BYTES_MAX: usize = 32 * 1024;
 /// Number of events of one batch: five times as many as any library sends at once. More get 413.
 pub const EVENTS_MAX: usize = 2_500;
@@ -213,8 +212,7 @@ pub(crate) const MESSAGE_ID_BYTES_MAX: usize = 128;
 pub(crate) const USER_ID_BYTES_MAX: usize = 256;
 /// Length of an event's name, in characters: a name, not a sentence. A longer one gets 400.
 pub const EVENT_NAME_CHARS_MAX: usize = 200;
-/// Length of the name of a page, a screen or a group. The longest page titles have a few hundred bytes. A
-/// longer name gets 400.
+/// Length of the name of a page, a screen or a group. Page titles have a few hundred bytes. A longer one gets 400.
 pub const NAME_BYTES_MAX: usize = 1024;
 /// Length of an event's page that is not a route. The rest is cut off.
 pub(crate) const PAGE_BYTES_MAX: usize = 1024;
@@ -224,23 +222,25 @@ pub const CONTEXT_MEMBERS_MAX: usize = 256;
 /// Size of a batch's context after it is merged into each of its events: eight bodies. More get 413, and a
 /// batch of half the events takes half as much.
 pub const CONTEXTS_BYTES_MAX: usize = 8 * BODY_BYTES_MAX;
-/// Length of a text column of a record. IDs take 128 bytes, event names 200, a canonical `variants` 2 KiB,
-/// and a path of 1 KiB three times that after escaping. A longer text is rejected, so a page's name may have
-/// this length too. It is under 0x5000, so that no length reads like a magic number.
-pub const TEXT_BYTES_MAX: usize = 4 * 1024;
-/// Size of a record's JSON: an event of 32 KiB, the context of its batch of 512 KiB, and spare room. A larger
-/// one is rejected.
+/// Length of a text column of a record. IDs take 128 bytes, a canonical `variants` 2 KiB, a path of 1 KiB three
+/// times that after escaping, and 64 pairs of experiments 8,319 bytes. A longer text is rejected. It is under
+/// 0x5000, so that no length reads like a magic number.
+pub const TEXT_BYTES_MAX: usize = 9 * 1024;
+/// Size of a record's JSON: an event of 32 KiB and the context of its batch of 512 KiB. A larger one is rejected.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
-/// Size of the records of one request: 2,500 events, or 512 KiB of body with a repeated context. A record
-/// beyond it is rejected.
-pub const REQUEST_BYTES_MAX: usize = 4 << 20;
+/// Size of a record's unpacked fold input: trait changes, which are no longer than their event, or the texts of a
+/// touch. A larger one is rejected.
+pub const FOLD_INPUT_BYTES_MAX: usize = EVENT_BYTES_MAX;
+/// Size of the records of one request: 2,500 events, or 512 KiB of body with a repeated context, and as much for
+/// their fold inputs. A record beyond it is rejected.
+pub const REQUEST_BYTES_MAX: usize = 9 << 20;
 /// Size of a batch at which the log writer stops draining the queue, so that the first request does not wait
 /// for a flood of later ones.
 pub const BATCH_BYTES_TARGET: usize = 4 << 20;
 /// Size of a batch: the target size, one more request, and the header. A longer batch in a file is damage.
 pub(crate) const BATCH_BYTES_MAX: usize = BATCH_BYTES_TARGET + REQUEST_BYTES_MAX + 64;
 /// Number of records of one batch: as many of the smallest ones as fit. More in a file is damage.
-pub(crate) const BATCH_RECORDS_MAX: usize = BATCH_BYTES_MAX / 72;
+pub(crate) const BATCH_RECORDS_MAX: usize = BATCH_BYTES_MAX / 80;
 
 /// Default number of queued requests between workers and the log writer: 200,000 per second for 80 ms, which
 /// is longer than a sync takes. Beyond it requests get 503 at once.
@@ -272,7 +272,7 @@ pub const READ_CHUNK_BYTES: usize = 256 * 1024;
 /// Bytes that may be written and not yet synced with `--ack written`. Above half of it the log writer syncs
 /// at once, and a batch fits in the other half. The bytes stay in memory, so that they can be written again
 /// after a failed sync.
-pub const UNSYNCED_BYTES_MAX: usize = 16 << 20;
+pub const UNSYNCED_BYTES_MAX: usize = 26 << 20;
 /// Delay of the sync with `--ack written`, in ms, counted from the first batch that needs it. It is half of
 /// the promised 100 ms.
 pub(crate) const SYNC_AFTER_MS: u64 = 50;
@@ -332,10 +332,10 @@ pub const VISIT_TIMEOUT_MS: i64 = 30 * 60 * 1000;
 /// Highest seq. At 200,000 records per second a log reaches it after 700,000 years. A higher seq in a file is
 /// damage, so no file can make a seq overflow. A log that has reached it is rejected.
 pub const SEQ_MAX: u64 = 1 << 62;
-/// Number of IDs of one visitor that one erasure handles: 16 times a user's 64 anon IDs. An erasure with more
-/// is rejected as a whole. Each record of a segment that may contain the visitor is compared with all of
-/// them.
-pub const ERASED_IDS_MAX: usize = 1_024;
+/// Number of IDs that one tombstone names. An erasure with more IDs appends several tombstones.
+pub const TOMBSTONE_IDS_MAX: usize = 1_024;
+/// Number of IDs that one erasure handles: 64 tombstones fit in a batch. More are rejected as a whole.
+pub const ERASED_IDS_MAX: usize = 64 * TOMBSTONE_IDS_MAX;
 /// Size of one write of an erasure.
 pub const REWRITE_CHUNK_BYTES: usize = 1 << 20;
 
@@ -384,11 +384,14 @@ const _: () = assert!(VARIANTS_MAX < u8::MAX as usize);
 const _: () = assert!(ZONES_MAX < u8::MAX as usize);
 // A batch with the highest number of events fits in a body, if the events are small.
 const _: () = assert!(EVENTS_MAX * 100 < BODY_BYTES_MAX);
-const _: () = assert!(TEXT_BYTES_MAX < 0x5000);
+const _: () = assert!(PAIRS_MAX * (2 * KEY_BYTES_MAX + 2) <= TEXT_BYTES_MAX && TEXT_BYTES_MAX < 0x5000);
 // These lengths cannot read like a magic number: they are below 2^24, so the last byte of the little-endian
 // u32 is zero.
 const _: () = assert!(BATCH_BYTES_MAX < 1 << 24 && PAYLOAD_BYTES_MAX < 1 << 24);
-const _: () = assert!(72 + 9 * TEXT_BYTES_MAX + PAYLOAD_BYTES_MAX + 8 <= REQUEST_BYTES_MAX);
+const _: () =
+    assert!(10 * TEXT_BYTES_MAX + PAYLOAD_BYTES_MAX + 2 * FOLD_INPUT_BYTES_MAX <= REQUEST_BYTES_MAX);
+// The tombstones of one erasure, 67 bytes for each ID, fit in a batch.
+const _: () = assert!(68 * ERASED_IDS_MAX < BATCH_BYTES_MAX && 68 * TOMBSTONE_IDS_MAX < PAYLOAD_BYTES_MAX);
 // A batch without its header fits in the second half of the unsynced bytes.
 const _: () = assert!(UNSYNCED_BYTES_MAX / 2 + BATCH_BYTES_MAX <= UNSYNCED_BYTES_MAX + 64);
 const _: () = assert!(SYNC_AFTER_MS < 100 && RETRY_MS_MAX < 1_000);

@@ -14,62 +14,13 @@
 //! when it is created. It never changes a result: a slot counts only if it holds exactly the same bytes.
 
 use crate::limits::USER_AGENT_BYTES_MAX;
+pub use crate::visitors::log::{Browser, Device, Os, UserAgentInfo};
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 /// Number of User-Agents that a worker caches. Must be a power of two. A further one replaces another.
 /// Browsers freeze their User-Agents, so a few hundred account for nearly all traffic of a site. Takes 0.5
 /// MiB per worker.
 pub const USER_AGENTS_CACHED: usize = 1024;
-
-/// The information that a User-Agent gives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct UserAgentInfo {
-    /// True exactly if `device` is [`Device::Bot`].
-    pub is_crawler: bool,
-    pub device: Device,
-    /// `Unknown` for a crawler, because the system that it claims is an imitation.
-    pub os: Os,
-    /// `Unknown` for a crawler, like `os`.
-    pub browser: Browser,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Device {
-    #[default]
-    Unknown,
-    Desktop,
-    Mobile,
-    Tablet,
-    Bot,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Os {
-    #[default]
-    Unknown,
-    Android,
-    ChromeOs,
-    Ios,
-    Linux,
-    MacOs,
-    Windows,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Browser {
-    #[default]
-    Unknown,
-    Chrome,
-    Edge,
-    Firefox,
-    InternetExplorer,
-    Opera,
-    Safari,
-    SamsungInternet,
-    Silk,
-    Vivaldi,
-    Yandex,
-}
 
 /// A parser of User-Agents with a compiled list of crawlers.
 pub struct UserAgentParser {
@@ -276,50 +227,3 @@ const BROWSERS: &[(&str, Browser)] = &[
     ("Android", Browser::Unknown),
     ("Safari/", Browser::Safari),
 ];
-
-impl Device {
-    /// Returns the value of `device.type` in conditions.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Device::Unknown => "unknown",
-            Device::Desktop => "desktop",
-            Device::Mobile => "mobile",
-            Device::Tablet => "tablet",
-            Device::Bot => "bot",
-        }
-    }
-}
-
-impl Os {
-    /// Returns the value of `device.os` in conditions.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Os::Unknown => "unknown",
-            Os::Android => "Android",
-            Os::ChromeOs => "ChromeOS",
-            Os::Ios => "iOS",
-            Os::Linux => "Linux",
-            Os::MacOs => "macOS",
-            Os::Windows => "Windows",
-        }
-    }
-}
-
-impl Browser {
-    /// Returns the value of `device.browser` in conditions.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Browser::Unknown => "unknown",
-            Browser::Chrome => "Chrome",
-            Browser::Edge => "Edge",
-            Browser::Firefox => "Firefox",
-            Browser::InternetExplorer => "Internet Explorer",
-            Browser::Opera => "Opera",
-            Browser::Safari => "Safari",
-            Browser::SamsungInternet => "Samsung Internet",
-            Browser::Silk => "Silk",
-            Browser::Vivaldi => "Vivaldi",
-            Browser::Yandex => "Yandex",
-        }
-    }
-}

@@ -25,8 +25,8 @@ use crate::visitors::checkpoint::restore::{LogRange, RestoredTable, restore};
 use crate::visitors::checkpoint::scheduler::{self, build_checkpointer};
 use crate::visitors::live::{ProfileReaders, ProfileTable};
 use crate::visitors::log::{
-    ErasureSummary, LockedLog, LogConsumer, LogError, Options, Queue, Records, RecoveryReport, SeqRange,
-    TombstoneKey, VisitorIds, WriterThread,
+    ErasureSummary, LockedLog, LogConsumer, LogError, LogId, Options, Queue, Records, RecoveryReport,
+    SeqRange, TombstoneKey, VisitorIds, WriterThread,
 };
 
 /// The running event log.
@@ -104,18 +104,19 @@ impl EventLog {
         let (disk, clock) = (Arc::new(RealDisk) as Arc<dyn Disk>, Arc::new(SystemClock::new()));
         // 1. Lock the data directory and find the ends of the log.
         let log = LockedLog::lock(directory, Arc::clone(&disk)).map_err(data_error)?;
-        let SeqRange { first, last } = log.seq_range().map_err(data_error)?;
+        let SeqRange { first, last, log_id } = log.seq_range().map_err(data_error)?;
         progress.set_log(0, last);
         // 2. Restore the profiles from a checkpoint.
         let checkpoints = CheckpointDirectory::new(Arc::clone(&disk), directory);
-        let restored = restore_profiles(config, &checkpoints, LogRange { first, last }, progress)?;
-        let RestoredTable { table, secret, seq, checkpoint_state, .. } = restored;
+        let restored = restore_profiles(config, &checkpoints, LogRange { first, last, log_id }, progress)?;
+        let RestoredTable { table, secret, log_id, seq, checkpoint_state, .. } = restored;
+        let log_id = log_id.unwrap_or_else(LogId::random);
         let (entries, hash_key) = (table.len(), secret.unwrap_or_else(random_hash_key));
         let profiles_bytes = config.profiles_memory.0;
         let (table, profiles) = ProfileTable::from_table(table, hash_key, profiles_bytes);
         let checkpoint_options = scheduler::Options {
             log_bytes: config.checkpoint_bytes.0,
-            ..scheduler::Options::new(hash_key, profiles_bytes)
+            ..scheduler::Options::new(hash_key, profiles_bytes, log_id)
         };
         let checkpoint_stop_ms = Arc::clone(&checkpoint_options.stop_ms);
         let checkpoint_metrics = Arc::<CheckpointMetrics>::default();
@@ -134,7 +135,7 @@ impl EventLog {
             profiles: table.with_checkpoints(scheduler).with_tombstone_key(tombstone_key),
             progress: Some((progress.clone(), last)),
         };
-        let options = Options { checkpointed_seq: seq, ..log_options(config) };
+        let options = Options { checkpointed_seq: seq, log_id: Some(log_id), ..log_options(config) };
         let (queue, writer, report) = log.open(options, clock, Box::new(observer)).map_err(data_error)?;
         log_recovery(config, &report);
         log_profiles(seq, entries, report.records);
@@ -264,8 +265,13 @@ fn log_recovery(config: &Config, report: &RecoveryReport) {
     let directory = config.data.display();
     tracing::info!(%directory, next_seq = report.next_seq, %retention, "opened the event log");
     if let Some(erased) = &report.finished_erasure {
-        let ErasureSummary { records, segments, seq } = erased;
-        tracing::info!(seq, records, segments, "finished an interrupted erasure");
+        let ErasureSummary { records, redacted, segments, seq } = erased;
+        tracing::info!(seq, records, redacted, segments, "finished an interrupted erasure");
+    }
+    if report.has_replaced_secret {
+        tracing::error!(
+            "the file `secret` was missing; the log has a new one and cannot read its earlier tombstones"
+        );
     }
     for finding in &report.damage {
         match finding.kind.is_unexpected() {

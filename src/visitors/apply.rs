@@ -15,14 +15,13 @@
 
 use super::profile::FoldCounts;
 use super::profile::builder::ProfileBuilder;
-use super::profile::event::{Event, needs_payload};
+use super::profile::event::Event;
 use super::profile::profile::{Profile, TableEntry, decode_alias, encode_alias};
 use super::store::table::{EvictionClass, Key, Table};
 use crate::checksum;
-use crate::url::PageUrl;
-use crate::visitors::events::document::{Document, JsonParser, Value};
 use crate::visitors::events::visitor::{is_anon_id, is_placeholder};
 use crate::visitors::log::bloom::{IdKind, hash_parts};
+use crate::visitors::log::fold_input::FoldParts;
 use crate::visitors::log::{Record, RecordKind};
 
 /// A keyed hasher that turns IDs into the keys of a table.
@@ -49,8 +48,7 @@ impl KeyHasher {
 /// An updater that applies records to a table, one at a time, with reusable buffers.
 pub struct ProfileUpdater {
     hasher: KeyHasher,
-    reader: JsonParser,
-    url: PageUrl,
+    fold_input: Vec<u8>,
     texts: Vec<u8>,
     buffer: Vec<u8>,
 }
@@ -70,8 +68,8 @@ enum RecordOwner<'r> {
 impl ProfileUpdater {
     /// Creates an updater for the table with this secret.
     pub fn new(secret: [u8; 16]) -> Self {
-        let (texts, buffer) = Default::default();
-        Self { hasher: KeyHasher::new(secret), reader: JsonParser::new(), url: PageUrl::new(), texts, buffer }
+        let (fold_input, texts, buffer) = Default::default();
+        Self { hasher: KeyHasher::new(secret), fold_input, texts, buffer }
     }
 
     /// Returns the hasher for the keys of its table.
@@ -81,10 +79,7 @@ impl ProfileUpdater {
 
     /// Applies a record, then evicts visitors until the table costs at most `cost_max`.
     pub fn apply(&mut self, table: &mut Table, record: &Record<'_>, cost_max: u64, counts: &mut FoldCounts) {
-        if let Some(site) = record.site
-            && !record.bot
-            && !matches!(record.kind, RecordKind::Void | RecordKind::Tombstone | RecordKind::Group)
-        {
+        if let Some(site) = record.site.filter(|_| record.is_folded()) {
             self.apply_record(table, record, site, counts);
         }
         self.evict(table, cost_max, counts);
@@ -121,16 +116,16 @@ impl ProfileUpdater {
     }
 
     fn apply_record(&mut self, table: &mut Table, record: &Record<'_>, site: &str, counts: &mut FoldCounts) {
-        let Self { hasher: keys, reader, url, texts, buffer: value } = self;
-        let document = needs_payload(record).then(|| reader.parse(record.payload).ok()).flatten();
-        let root = document.as_ref().map(Document::root);
+        let Self { hasher: keys, fold_input, texts, buffer: value } = self;
+        record.fold_input.unpack(fold_input);
+        let parts = FoldParts::parse(fold_input);
         let mut place = SiteTable { table, hasher: keys, buffer: value, site };
         let visitor = match record.kind {
-            RecordKind::Alias => place.resolve_alias(record, root),
+            RecordKind::Alias => place.resolve_alias(record.user_id, parts.previous_id),
             _ => record_owner(record),
         };
         let Some(visitor) = visitor else { return };
-        let event = Event::from_record(record, root, url, texts);
+        let event = Event::from_record(record, &parts, texts);
         match visitor {
             RecordOwner::Link { anon_id, user_id } => place.link(anon_id, user_id, &event, counts),
             RecordOwner::Anonymous(anon_id) => place.fold_anonymous(anon_id, &event, counts),
@@ -174,10 +169,10 @@ impl SiteTable<'_> {
     /// user ID, or is linked already.
     fn resolve_alias<'r>(
         &mut self,
-        record: &Record<'r>,
-        payload: Option<Value<'r>>,
+        user_id: Option<&'r str>,
+        previous_id: Option<&'r str>,
     ) -> Option<RecordOwner<'r>> {
-        let (user_id, previous_id) = (record.user_id?, payload?.get_present("previousId")?.as_text()?);
+        let (user_id, previous_id) = (user_id?, previous_id?);
         let may_be = is_anon_id(previous_id) && !is_placeholder(previous_id);
         let anon_key = self.hasher.key(self.site, IdKind::Anon, previous_id);
         let as_user = self.hasher.key(self.site, IdKind::User, previous_id);

@@ -14,7 +14,7 @@ use super::checkpoint::restore::load_table;
 use crate::limits::CHECKPOINT_GENERATIONS;
 use crate::storage::disk::Disk;
 use crate::visitors::live::ProfileTable;
-use crate::visitors::log::{LogError, LogItem, LogReader};
+use crate::visitors::log::{LogError, LogItem, LogReader, log_id};
 use crate::visitors::store::table::{EvictionClass, Key, Table};
 
 /// A report on the checkpoints of a directory.
@@ -35,8 +35,12 @@ pub fn check_directory(disk: &Arc<dyn Disk>, path: &Path) -> Result<CheckReport,
     let failed = |source| LogError::Io { path: path.to_owned(), source };
     let mut checked = CheckReport::default();
     let mut sound = Vec::new();
+    let log_id = log_id(disk, path)?;
     for seq in dir.seqs().map_err(failed)? {
         match check_file(disk, &dir.path_of(seq)) {
+            Ok(header) if log_id.is_some_and(|log_id| log_id != header.log_id) => {
+                checked.add_failure(seq, &CheckpointError::Foreign(header.log_id).to_string());
+            }
             Ok(header) if header.seq == seq => {
                 checked.lines.push(format!("{}: sound, {}", checkpoint_name(seq), describe(&header)));
                 sound.push(header);

@@ -39,13 +39,14 @@ use parallax::testing::visitors::checkpoint::scheduler::{self, build_checkpointe
 use parallax::testing::visitors::checkpoint::writer::CheckpointWriter;
 use parallax::testing::visitors::live::ProfileTable;
 use parallax::testing::visitors::log::{
-    self, LockedLog, LogClient, LogConsumer, LogWriter, Options, Queue, Record, RecordKind, Records,
+    self, LockedLog, LogClient, LogConsumer, LogId, LogWriter, Options, Queue, Record, RecordKind, Records,
     RecoveryReport, Request, VisitorIds,
 };
 use parallax::testing::visitors::profile::FoldCounts;
 use parallax::testing::visitors::store::table::{EvictionClass, Key, Table};
 
 use crate::dice::Dice;
+use crate::folded::with_fold_input;
 use crate::log::TestClock;
 use crate::log::simulated::SimulatedDisk;
 
@@ -84,24 +85,19 @@ fn with_record<T>(number: u64, visitors: usize, take: impl FnOnce(&Record<'_>) -
         }
         _ => "{}".to_owned(),
     };
-    take(&Record {
-        kind,
-        bot: false,
-        gpc: false,
+    let record = Record {
         received_ms: NOW_MS,
         timestamp_ms: NOW_MS + number as i64 * 1_000,
         key: u128::from(number),
         site: Some("acme"),
-        message_id: None,
         anon_id: (kind != RecordKind::Track || dice.below(6) > 0).then_some(&*anon_id),
         user_id: (kind == RecordKind::Identify || dice.below(6) == 0).then_some(&*user_id),
         event: (kind == RecordKind::Track).then_some(&*event),
-        name: None,
         path: (kind == RecordKind::Page).then_some(&*path),
-        variants: None,
-        ip: None,
         payload: &payload,
-    })
+        ..Record::new(kind)
+    };
+    with_fold_input(kind, &payload, |fold_input| take(&Record { fold_input, ..record }))
 }
 
 /// A change that the log holds at one seq.
@@ -223,15 +219,16 @@ impl World {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let locked = LockedLog::lock(Path::new(DIRECTORY), disk).map_err(|error| error.to_string())?;
         let range = locked.seq_range().map_err(|error| error.to_string())?;
-        let log = LogRange { first: range.first, last: range.last };
+        let log = LogRange { first: range.first, last: range.last, log_id: range.log_id };
         let restored = restore(&self.directory(), log, self.cost_max, &mut |_, _| {})
             .map_err(|error| error.to_string())?;
-        let RestoredTable { table, secret, seq, checkpoint_state, warnings } = restored;
+        let RestoredTable { table, secret, log_id, seq, checkpoint_state, warnings } = restored;
+        let log_id = log_id.or(self.options.log_id).unwrap_or(LogId([7; 16]));
         let secret = secret.unwrap_or(SECRET);
         let metrics = Arc::<CheckpointMetrics>::default();
         let options = scheduler::Options {
             log_bytes: self.log_bytes,
-            ..scheduler::Options::new(secret, self.cost_max)
+            ..scheduler::Options::new(secret, self.cost_max, log_id)
         };
         let stop_ms = Arc::clone(&options.stop_ms);
         let (scheduler, checkpoint_writer) =
@@ -240,7 +237,7 @@ impl World {
         let profiles = Arc::new(Mutex::new(Some(profiles.with_checkpoints(scheduler))));
         let consumer =
             RecordingConsumer { profiles: Arc::clone(&profiles), history: Arc::clone(&self.history) };
-        let options = Options { checkpointed_seq: seq, ..self.options.clone() };
+        let options = Options { checkpointed_seq: seq, log_id: Some(log_id), ..self.options.clone() };
         let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
         // A start that fails half-way has already passed records to the consumer, perhaps from the first one
         // on.
@@ -299,7 +296,7 @@ impl World {
                 Change::Appended(number) => with_record(*number, self.visitors, |record| {
                     updater.apply(&mut table, record, self.cost_max, &mut FoldCounts::default());
                 }),
-                Change::Erased(VisitorIds { site, ids }) => {
+                Change::Erased(VisitorIds { site, ids, .. }) => {
                     ids.iter().for_each(|(kind, id)| updater.erase(&mut table, site, *kind, id));
                 }
             }

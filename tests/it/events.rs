@@ -7,8 +7,10 @@ mod json;
 mod kinds;
 mod pages;
 mod receipts;
+mod recorded;
 mod refusals;
 mod times;
+mod touches;
 mod tree;
 mod visitors;
 
@@ -24,7 +26,7 @@ use parallax::testing::visitors::events::endpoint::EventEndpoint;
 use parallax::testing::visitors::events::export;
 use parallax::testing::visitors::events::receipt::{EventResults, RejectedRequest, StoreOutcome};
 use parallax::testing::visitors::events::refusal::{OwnedActual, Refusal};
-use parallax::testing::visitors::log::{Ack, RecordResult};
+use parallax::testing::visitors::log::{Ack, Browser, Device, Os, RecordResult, UserAgentInfo};
 use proptest::prelude::ProptestConfig;
 use serde_json::{Value, json};
 
@@ -48,6 +50,8 @@ const REQUEST: EventContext<'static> = EventContext {
     gpc: false,
     referer: None,
     user_agent: None,
+    language: None,
+    country: None,
     anon_id: None,
     peer: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 77)),
 };
@@ -55,12 +59,30 @@ const REQUEST: EventContext<'static> = EventContext {
 /// An environment with the route syntax of the server, one crawler, and counted message IDs.
 struct TestEnvironment {
     path: RoutePath,
+    /// The hosts that the site lists.
+    hosts: Vec<&'static str>,
     generated: u64,
 }
 
 impl Environment for TestEnvironment {
-    fn is_crawler(&mut self, user_agent: &str) -> bool {
-        user_agent.contains("Googlebot")
+    fn parse_user_agent(&mut self, user_agent: &str) -> UserAgentInfo {
+        match user_agent.contains("Googlebot") {
+            true => UserAgentInfo { is_crawler: true, device: Device::Bot, ..UserAgentInfo::default() },
+            false => UserAgentInfo {
+                device: Device::Mobile,
+                os: Os::Ios,
+                browser: Browser::Safari,
+                is_crawler: false,
+            },
+        }
+    }
+
+    fn has_site_hosts(&self) -> bool {
+        !self.hosts.is_empty()
+    }
+
+    fn is_site_host(&self, host: &str) -> bool {
+        self.hosts.contains(&host)
     }
 
     fn page_path(&mut self, value: &str) -> Option<&str> {
@@ -102,7 +124,7 @@ struct Server {
 
 impl Server {
     fn new() -> Self {
-        let environment = TestEnvironment { path: RoutePath::new(), generated: 0 };
+        let environment = TestEnvironment { path: RoutePath::new(), hosts: Vec::new(), generated: 0 };
         Self { parser: JsonParser::new(), validator: EventValidator::default(), environment }
     }
 

@@ -19,6 +19,8 @@ mod retention;
 mod secret;
 // Erasure of visitors, and the bytes that remain.
 mod erasing;
+// Records that name an erased visitor and belong to another one, and retries of erased events.
+mod redacting;
 // Erasures that fail, and crashes during an erasure.
 mod erasing_fails;
 // `--ack written`.
@@ -147,8 +149,6 @@ fn request(token: u64, keys: &[u128], received_ms: i64) -> Request {
 /// Returns a record with a value in most columns.
 fn record(key: u128, received_ms: i64, payload: &str) -> Record<'_> {
     Record {
-        kind: RecordKind::Track,
-        bot: false,
         gpc: true,
         received_ms,
         timestamp_ms: received_ms - 5,
@@ -156,13 +156,10 @@ fn record(key: u128, received_ms: i64, payload: &str) -> Record<'_> {
         site: Some("acme"),
         message_id: Some("m"),
         anon_id: Some("visitor"),
-        user_id: None,
         event: Some("Viewed"),
-        name: None,
         path: Some("/x"),
-        variants: None,
-        ip: None,
         payload,
+        ..Record::new(RecordKind::Track)
     }
 }
 

@@ -61,12 +61,10 @@ impl Row {
         let [site, message_id, anon_id, user_id, event, name, path, variants, ip] =
             std::array::from_fn(|at| self.texts[at].as_deref());
         Record {
-            kind: self.kind,
             bot: self.bot,
             gpc: self.gpc,
             received_ms: self.received_ms,
             timestamp_ms: self.timestamp_ms,
-            key: 0,
             site,
             message_id,
             anon_id,
@@ -77,6 +75,7 @@ impl Row {
             variants,
             ip,
             payload: &self.payload,
+            ..Record::new(self.kind)
         }
     }
 }

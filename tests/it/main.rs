@@ -7,6 +7,7 @@
 //! `PARALLAX_LONG` is 1. The servers read their driver from `PARALLAX_DRIVER`.
 
 mod dice;
+mod folded;
 #[path = "../fuzz/src/lib.rs"]
 mod fuzz;
 mod harness;

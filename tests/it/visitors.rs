@@ -10,6 +10,7 @@ mod model;
 mod shown;
 mod touches;
 mod traits;
+mod unread;
 
 use parallax::testing::visitors::apply::{KeyHasher, ProfileUpdater};
 use parallax::testing::visitors::log::bloom::IdKind;
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 
 use self::shown::ProfileView;
 use crate::dice::Dice;
+use crate::folded::with_fold_input;
 
 /// 2026-01-05T10:00:00Z.
 const NOW_MS: i64 = 1_767_607_200_000;
@@ -132,24 +134,26 @@ impl World {
     fn send_to(&mut self, site: &str, sent: &SentEvent) {
         let payload = sent.payload.to_string();
         let record = Record {
-            kind: sent.kind,
             bot: sent.bot,
-            gpc: false,
             received_ms: NOW_MS,
             timestamp_ms: sent.at_ms,
-            key: 0,
             site: Some(site),
-            message_id: None,
             anon_id: sent.anon_id.as_deref(),
             user_id: sent.user_id.as_deref(),
             event: sent.event.as_deref(),
-            name: None,
             path: sent.path.as_deref(),
-            variants: None,
-            ip: None,
             payload: &payload,
+            ..Record::new(sent.kind)
         };
-        self.updater.apply(&mut self.table, &record, self.cost_max, &mut self.counts);
+        self.fold(&record);
+    }
+
+    /// Folds a record with the fold input of its payload.
+    fn fold(&mut self, record: &Record<'_>) {
+        let Self { table, updater, counts, cost_max, .. } = self;
+        with_fold_input(record.kind, record.payload, |fold_input| {
+            updater.apply(table, &Record { fold_input, ..*record }, *cost_max, counts);
+        });
     }
 
     fn key(&mut self, kind: IdKind, id: &str) -> Key {

@@ -24,21 +24,22 @@
 //! ```text
 //! +--------+-------+-------+-- - --+-------+-- - --+---------+
 //! | header | block | block |       | block |       | trailer |     blocks end to end, in runs;
-//! | (72)   |      first run        |  second run   |         |     within a run orders ascend
+//! | (88)   |      first run        |  second run   |         |     within a run orders ascend
 //! +--------+-------+-------+-- - --+-------+-- - --+---------+
 //!
 //! HEADER
 //! OFFSET  SIZE  FIELD           MEANING
 //! 0       8     magic           FF 50 4C 58 43 48 4B 50 ("\xFFPLXCHKP")
-//! 8       4     format version  1
-//! 12      4     header length   72; the first block begins here
+//! 8       4     format version  2
+//! 12      4     header length   88; the first block begins here
 //! 16      8     seq             exactly the records up to this one are folded
 //! 24      8     created         time in milliseconds
 //! 32      16    secret          hash secret of the keys; never changes in one directory
 //! 48      8     memory limit    of the table (--profiles-memory)
 //! 56      8     entries         number of entries in the table
-//! 64      4     zero
-//! 68      4     crc             CRC-32C of bytes 0..68
+//! 64      16    log ID          of the log whose records are folded, as in its segments
+//! 80      4     zero
+//! 84      4     crc             CRC-32C of bytes 0..84
 //!
 //! BLOCK
 //! 0       8     magic           FF 50 4C 58 42 4C 43 4B ("\xFFPLXBLCK")
@@ -88,7 +89,7 @@
 //! 7. Orders ascend strictly over all runs.
 //! 8. Each run has the number of entries and the checksum of the trailer.
 //!
-//! A file that fails any check is not used at all.
+//! A file that fails any check is not used at all. Neither is a file with the log ID of another log.
 //!
 //! **Writing**: create `.checkpoint`. Write header, blocks and trailer, and sync after each run, so that
 //! syncs of the log never wait for the whole file. Sync the file, rename it, and sync the directory. Then
@@ -105,7 +106,8 @@
 
 use crate::checksum::crc32c;
 use crate::limits::{CHECKPOINT_BLOCK_BYTES, CHECKPOINT_RUNS_MAX, PROFILE_BYTES_MAX};
-use crate::visitors::log::format::{u16_at, u32_at, u64_at};
+use crate::visitors::log::LogId;
+use crate::visitors::log::format::{header_version, u16_at, u32_at, u64_at};
 use crate::visitors::store::table::{EvictionClass, Key};
 
 /// First bytes of a checkpoint.
@@ -113,9 +115,10 @@ pub(crate) const MAGIC: [u8; 8] = *b"\xFFPLXCHKP";
 const BLOCK_MAGIC: [u8; 8] = *b"\xFFPLXBLCK";
 const TRAILER_MAGIC: [u8; 8] = *b"\xFFPLXCEND";
 /// Format version that this release writes.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 2;
 /// Bytes before the first block.
-pub const HEADER_BYTES: usize = 72;
+pub const HEADER_BYTES: usize = 88;
+const HEADER_CRC_OFFSET: usize = HEADER_BYTES - 4;
 /// Bytes before the first entry of a block.
 pub const BLOCK_HEADER_BYTES: usize = 24;
 /// Bytes before the value of an entry.
@@ -145,6 +148,8 @@ pub struct Header {
     pub cost_max: u64,
     /// Number of entries in the file.
     pub entries: u64,
+    /// The ID of the log whose records are folded.
+    pub log_id: LogId,
 }
 
 /// The reason why a header cannot be read.
@@ -152,7 +157,7 @@ pub struct Header {
 pub enum HeaderError {
     /// The header is too short, or has another magic or a wrong checksum.
     Damaged,
-    /// The header is complete, but this release does not support its format version.
+    /// The header is intact, but this release does not support its format version.
     Version(u32),
 }
 
@@ -168,33 +173,32 @@ impl Header {
         bytes[32..48].copy_from_slice(&self.secret);
         bytes[48..56].copy_from_slice(&self.cost_max.to_le_bytes());
         bytes[56..64].copy_from_slice(&self.entries.to_le_bytes());
-        let crc = crc32c(&[&bytes[..68]]);
-        bytes[68..72].copy_from_slice(&crc.to_le_bytes());
+        bytes[64..80].copy_from_slice(&self.log_id.0);
+        let crc = crc32c(&[&bytes[..HEADER_CRC_OFFSET]]);
+        bytes[HEADER_CRC_OFFSET..].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
 
     /// Decodes a header.
     ///
     /// # Errors
-    /// The bytes are not a header, or are from a later release.
+    /// The bytes are not a header, or are from another release.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, HeaderError> {
-        let whole = bytes.len() == HEADER_BYTES && bytes[..8] == MAGIC;
-        if !whole || crc32c(&[&bytes[..68]]) != u32_at(bytes, 68) {
-            return Err(HeaderError::Damaged);
+        match header_version(bytes, MAGIC).ok_or(HeaderError::Damaged)? {
+            FORMAT_VERSION if u32_at(bytes, 12) as usize == HEADER_BYTES => {}
+            FORMAT_VERSION => return Err(HeaderError::Damaged),
+            version => return Err(HeaderError::Version(version)),
         }
-        match (u32_at(bytes, 8), u32_at(bytes, 12) as usize) {
-            (FORMAT_VERSION, HEADER_BYTES) => {}
-            (FORMAT_VERSION, _) => return Err(HeaderError::Damaged),
-            (version, _) => return Err(HeaderError::Version(version)),
-        }
-        let mut secret = [0; 16];
+        let [mut secret, mut log_id] = [[0; 16]; 2];
         secret.copy_from_slice(&bytes[32..48]);
+        log_id.copy_from_slice(&bytes[64..80]);
         Ok(Self {
             seq: u64_at(bytes, 16),
             created_ms: u64_at(bytes, 24) as i64,
             secret,
             cost_max: u64_at(bytes, 48),
             entries: u64_at(bytes, 56),
+            log_id: LogId(log_id),
         })
     }
 }
@@ -308,7 +312,7 @@ pub fn trailer_to_bytes(runs: &[Run], header: &[u8; HEADER_BYTES], at: u64) -> V
     bytes[8..12].copy_from_slice(&((TRAILER_BYTES + runs.len() * RUN_BYTES) as u32).to_le_bytes());
     bytes[16..24].copy_from_slice(&entries.to_le_bytes());
     bytes[24..28].copy_from_slice(&(runs.len() as u32).to_le_bytes());
-    bytes[28..32].copy_from_slice(&header[68..72]);
+    bytes[28..32].copy_from_slice(&header[HEADER_CRC_OFFSET..]);
     for run in runs {
         [run.offset, run.bytes, run.entries].iter().for_each(|number| bytes.extend(number.to_le_bytes()));
         bytes.extend(run.checksum.to_le_bytes());
@@ -329,7 +333,7 @@ pub fn trailer_from_bytes(bytes: &[u8], header: &[u8; HEADER_BYTES], at: u64) ->
     let fits = count <= CHECKPOINT_RUNS_MAX
         && bytes.len() == TRAILER_BYTES + count * RUN_BYTES
         && u32_at(bytes, 8) as usize == bytes.len()
-        && bytes[28..32] == header[68..72]
+        && bytes[28..32] == header[HEADER_CRC_OFFSET..]
         && bytes[16..24] == header[56..64];
     if !fits {
         return None;

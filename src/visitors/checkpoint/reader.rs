@@ -14,6 +14,7 @@ use super::format::{
 };
 use crate::limits::CHECKPOINT_BLOCK_BYTES;
 use crate::storage::disk::{Disk, DiskFile, read_full};
+use crate::visitors::log::{LogId, unsupported_version};
 
 /// The reason why a checkpoint cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -26,9 +27,12 @@ pub enum CheckpointError {
         /// The check that fails.
         what: &'static str,
     },
-    /// A later release wrote the file.
-    #[error("unsupported format version {0}; use the release that wrote it, or a later one")]
+    /// Another release wrote the file.
+    #[error("{}", unsupported_version(*.0))]
     Version(u32),
+    /// The file is a checkpoint of another log.
+    #[error("it is a checkpoint of another log, with ID {0}")]
+    Foreign(LogId),
     /// The file cannot be read.
     #[error("{0}")]
     Io(#[from] io::Error),

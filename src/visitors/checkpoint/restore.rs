@@ -4,18 +4,18 @@
 use std::io;
 
 use super::directory::{CheckpointDirectory, checkpoint_name};
+use super::format::Header;
 use super::reader::{CheckpointError, CheckpointReader};
 use super::scheduler::CheckpointState;
 use crate::limits::CHECKPOINT_GENERATIONS;
+use crate::visitors::log::{LogId, unsupported_version};
 use crate::visitors::store::table::Table;
 
 /// The reason why the server must not start.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// A later release wrote the checkpoint.
-    #[error(
-        "{file} has unsupported format version {version}; start the release that wrote it, or a later one"
-    )]
+    /// Another release wrote the checkpoint.
+    #[error("{file}: {}", unsupported_version(*version))]
     Version {
         /// Name of the file.
         file: String,
@@ -41,6 +41,8 @@ pub struct RestoredTable {
     pub table: Table,
     /// The secret with which keys are hashed. `None` without a checkpoint.
     pub secret: Option<[u8; 16]>,
+    /// The ID of the log. `None` if neither a segment nor a checkpoint states it.
+    pub log_id: Option<LogId>,
     /// The records up to this seq are in the table. 0 without a checkpoint.
     pub seq: u64,
     /// The initial state of the checkpoint scheduler.
@@ -57,6 +59,8 @@ pub struct LogRange {
     pub first: u64,
     /// The last readable seq.
     pub last: u64,
+    /// The ID of the log. Checkpoints of another log are not used. `None` if no segment states it.
+    pub log_id: Option<LogId>,
 }
 
 /// A progress callback: entries loaded so far, and entries in total.
@@ -92,40 +96,44 @@ pub fn restore(
             log.last
         ));
     }
-    let NewestCheckpoint { table, secret, cost_max: made_with, state: mut standing } =
-        load_newest(dir, usable, &mut damages, progress)?;
+    let NewestCheckpoint { table, secret, cost_max: made_with, log_id, state: mut standing } =
+        load_newest(dir, usable, log.log_id, &mut damages, progress)?;
     standing.is_outdated |= made_with.is_some_and(|made_with| made_with != cost_max);
     let seq = standing.seq;
     if seq + 1 < log.first {
         let missing = format!("records {}..={} are in no checkpoint and no segment", seq + 1, log.first - 1);
         damages.push(format!("{missing}; visitor profiles lack them"));
     }
-    Ok(RestoredTable { table, secret, seq, checkpoint_state: standing, warnings: damages })
+    let log_id = log.log_id.or(log_id);
+    Ok(RestoredTable { table, secret, log_id, seq, checkpoint_state: standing, warnings: damages })
 }
 
 struct NewestCheckpoint {
     table: Table,
     secret: Option<[u8; 16]>,
     cost_max: Option<u64>,
+    log_id: Option<LogId>,
     state: CheckpointState,
 }
 
 fn load_newest(
     dir: &CheckpointDirectory,
     mut usable: Vec<u64>,
+    log_id: Option<LogId>,
     damages: &mut Vec<String>,
     progress: &mut Progress<'_>,
 ) -> Result<NewestCheckpoint, RestoreError> {
     let mut is_outdated = false;
     while let Some(&seq) = usable.last() {
         let file = checkpoint_name(seq);
-        match load(dir, seq, progress) {
+        match load(dir, seq, log_id, progress) {
             Ok((table, loaded)) => {
                 // Keep the previous checkpoint without a check. Older ones are deleted with the next one.
                 let generations = usable.split_off(usable.len().saturating_sub(CHECKPOINT_GENERATIONS));
                 let standing = CheckpointState { generations, seq, bytes: loaded.bytes, is_outdated };
                 let (secret, cost_max) = (Some(loaded.secret), Some(loaded.cost_max));
-                return Ok(NewestCheckpoint { table, secret, cost_max, state: standing });
+                let log_id = Some(loaded.log_id);
+                return Ok(NewestCheckpoint { table, secret, cost_max, log_id, state: standing });
             }
             Err(CheckpointError::Version(version)) => return Err(RestoreError::Version { file, version }),
             Err(fault) => damages.push(format!("{file}: not used: {fault}")),
@@ -134,18 +142,20 @@ fn load_newest(
         is_outdated = true;
     }
     let standing = CheckpointState { is_outdated, ..CheckpointState::default() };
-    Ok(NewestCheckpoint { table: Table::new(), secret: None, cost_max: None, state: standing })
+    Ok(NewestCheckpoint { table: Table::new(), secret: None, cost_max: None, log_id: None, state: standing })
 }
 
 struct LoadedHeader {
     secret: [u8; 16],
     cost_max: u64,
+    log_id: LogId,
     bytes: u64,
 }
 
 fn load(
     dir: &CheckpointDirectory,
     seq: u64,
+    log_id: Option<LogId>,
     progress: &mut Progress<'_>,
 ) -> Result<(Table, LoadedHeader), CheckpointError> {
     let opened = CheckpointReader::open(dir.disk(), &dir.path_of(seq))?;
@@ -156,7 +166,11 @@ fn load(
             what: "the seq in the header differs from the file name",
         });
     }
-    let loaded = LoadedHeader { secret: header.secret, cost_max: header.cost_max, bytes: opened.bytes() };
+    if log_id.is_some_and(|log_id| log_id != header.log_id) {
+        return Err(CheckpointError::Foreign(header.log_id));
+    }
+    let Header { secret, cost_max, log_id, .. } = header;
+    let loaded = LoadedHeader { secret, cost_max, log_id, bytes: opened.bytes() };
     Ok((load_table(opened, progress)?, loaded))
 }
 

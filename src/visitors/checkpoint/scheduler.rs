@@ -18,6 +18,7 @@ use crate::clock::Clock;
 use crate::limits::{
     CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS, CHECKPOINT_LOG_BYTES_DEFAULT, CHECKPOINT_STOP_MS,
 };
+use crate::visitors::log::LogId;
 use crate::visitors::store::table::Table;
 
 /// Delay of the next checkpoint after a failed or aborted one, in ms.
@@ -47,16 +48,18 @@ pub struct Options {
     pub cost_max: u64,
     /// Secret with which the table's keys are hashed.
     pub secret: [u8; 16],
+    /// The ID of the log.
+    pub log_id: LogId,
     /// Time limit of the last checkpoint at shutdown, in milliseconds. It can be lowered until then. At
     /// the limit the checkpoint is skipped.
     pub stop_ms: Arc<AtomicU64>,
 }
 
 impl Options {
-    /// Returns the default options for a table with this secret and memory limit.
-    pub fn new(secret: [u8; 16], cost_max: u64) -> Self {
+    /// Returns the default options for a table of this log, with this secret and memory limit.
+    pub fn new(secret: [u8; 16], cost_max: u64, log_id: LogId) -> Self {
         let stop_ms = Arc::new(AtomicU64::new(CHECKPOINT_STOP_MS));
-        Self { log_bytes: CHECKPOINT_LOG_BYTES_DEFAULT, cost_max, secret, stop_ms }
+        Self { log_bytes: CHECKPOINT_LOG_BYTES_DEFAULT, cost_max, secret, log_id, stop_ms }
     }
 }
 
@@ -244,8 +247,9 @@ impl CheckpointScheduler {
     }
 
     fn begin(&mut self, table: &mut Table, seq: u64, made_ms: i64) {
-        let Options { secret, cost_max, .. } = self.options;
-        let header = Header { seq, created_ms: made_ms, secret, cost_max, entries: table.len() as u64 };
+        let Options { secret, cost_max, log_id, .. } = self.options;
+        let entries = table.len() as u64;
+        let header = Header { seq, created_ms: made_ms, secret, cost_max, entries, log_id };
         table.begin_copy();
         // A previous attempt that failed at its end may have left an unsent chunk.
         self.free_chunks.extend(self.chunk.take().map(cleared));

@@ -8,6 +8,7 @@ use super::document::{Member, Value, write_member_name};
 use super::refusal::{Location, Refusal};
 use crate::limits::CONTEXT_MEMBERS_MAX;
 use crate::problem;
+use crate::visitors::log::Code;
 
 /// A value of an event and the value with the same path in its batch.
 #[derive(Clone, Copy)]
@@ -108,6 +109,8 @@ struct ContextFields<'d> {
     user_agent: Option<Value<'d>>,
     preview: Option<Value<'d>>,
     ip: Option<Value<'d>>,
+    country: Option<Value<'d>>,
+    location: Option<Value<'d>>,
 }
 
 impl<'d> ContextFields<'d> {
@@ -123,6 +126,8 @@ impl<'d> ContextFields<'d> {
                 "userAgent" => &mut known.user_agent,
                 "preview" => &mut known.preview,
                 "ip" => &mut known.ip,
+                "country" => &mut known.country,
+                "location" => &mut known.location,
                 _ => continue,
             };
             *slot = member.value.present();
@@ -148,7 +153,10 @@ impl<'d> ContextFields<'d> {
 pub(super) struct Context<'d> {
     pub merged: MergedValue<'d>,
     pub page: MergedValue<'d>,
+    pub campaign: MergedValue<'d>,
     pub user_agent: Option<&'d str>,
+    pub locale: Option<&'d str>,
+    pub country: Option<Code<2>>,
     pub ip: Option<&'d str>,
     pub is_preview: bool,
     /// Whether the visitor denied measurement (`consent.measure` is false).
@@ -172,12 +180,33 @@ impl<'d> Context<'d> {
         Ok(Self {
             merged: layered(own, under),
             page: layered(known.page, known_under.page),
+            campaign: layered(known.campaign, known_under.campaign),
+            locale: layered(known.locale, known_under.locale).as_str(),
+            country: layered(known.country, known_under.country).as_str().and_then(country_code).or_else(
+                || layered(known.location, known_under.location).get_str("country").and_then(country_code),
+            ),
             user_agent: layered(known.user_agent, known_under.user_agent).as_str(),
             ip: layered(known.ip, known_under.ip).as_str(),
             is_preview: layered(known.preview, known_under.preview).as_bool() == Some(true),
             has_denied_consent: consent.get("measure").as_bool() == Some(false),
         })
     }
+}
+
+/// Returns a country code in upper case: ISO 3166 alpha-2, or a code that content delivery networks send in its
+/// place (XX, T1).
+pub(crate) fn country_code(text: &str) -> Option<Code<2>> {
+    let code: [u8; 2] = text.as_bytes().try_into().ok()?;
+    Code::new(&code.map(|byte| byte.to_ascii_uppercase()))
+}
+
+/// Returns the primary language of a language tag (RFC 5646) in lower case: `de` of `de-DE`. Languages have two
+/// or three letters.
+pub(crate) fn primary_language(tag: &str) -> Option<Code<3>> {
+    let subtag = tag.split(['-', '_']).next()?;
+    let is_language =
+        (2..=3).contains(&subtag.len()) && subtag.bytes().all(|byte| byte.is_ascii_alphabetic());
+    is_language.then(|| Code::new(subtag.to_ascii_lowercase().as_bytes())).flatten()
 }
 
 /// The JSON type that a member must have.

@@ -17,7 +17,7 @@ use super::receipt::{DropReason, EventResults};
 use super::refusal::{Location, Refusal};
 use crate::limits::{CONTEXTS_BYTES_MAX, EVENTS_MAX};
 use crate::problem;
-use crate::visitors::log::Record;
+use crate::visitors::log::{Code, Record, UserAgentInfo};
 
 /// The site that a body names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +56,10 @@ pub struct EventContext<'a> {
     /// The `User-Agent` header, if it is the visitor's and not that of a server that sends events for
     /// visitors.
     pub user_agent: Option<&'a str>,
+    /// The primary language of the request, for events whose context has no locale.
+    pub language: Option<Code<3>>,
+    /// The country of the request, for events whose context has none.
+    pub country: Option<Code<2>>,
     /// A valid anon ID from a parameter, a header or a cookie, for events without one.
     pub anon_id: Option<&'a str>,
     pub peer: IpAddr,
@@ -76,14 +80,20 @@ pub enum BotPolicy {
     /// Record them with a flag. They change no profile.
     #[default]
     Flag,
-    /// Record them like any other event.
+    /// Record them with a flag. They change profiles like any other event.
     Keep,
 }
 
 /// The functions that event validation needs from its caller.
 pub trait Environment {
-    /// Returns whether a User-Agent is a crawler's.
-    fn is_crawler(&mut self, user_agent: &str) -> bool;
+    /// Parses a User-Agent.
+    fn parse_user_agent(&mut self, user_agent: &str) -> UserAgentInfo;
+
+    /// Returns whether the site lists any of its hosts.
+    fn has_site_hosts(&self) -> bool;
+
+    /// Returns whether `host`, without a leading `www.`, is one of the hosts that the site lists.
+    fn is_site_host(&self, host: &str) -> bool;
 
     /// Returns the path in the form of routes, or `None` if it cannot be a route.
     fn page_path(&mut self, value: &str) -> Option<&str>;
@@ -205,8 +215,8 @@ impl EventValidator {
                 Err(refusal) => results.push_rejected(event::usable_message_id(&members), refusal),
                 Ok(event) => match apply_policy(&event, call, outside) {
                     Err(reason) => results.push_dropped(event.message_id, reason),
-                    Ok(bot) => {
-                        record(&self.buffers.build_record(&event, bot, call, outside));
+                    Ok(agent) => {
+                        record(&self.buffers.build_record(&event, &members, agent, call, outside));
                         results.push_recorded(event.message_id);
                     }
                 },
@@ -216,7 +226,7 @@ impl EventValidator {
     }
 }
 
-/// Returns whether to flag a valid event as a crawler's, or the reason to drop it.
+/// Returns the parsed User-Agent of a valid event, or the reason to drop the event.
 ///
 /// The check for previews comes first, since a preview is not a visit. The check for crawlers comes last,
 /// since it is a guess, and the visitor's consent has precedence over a guess.
@@ -224,7 +234,7 @@ fn apply_policy(
     event: &Event<'_>,
     call: &EventContext<'_>,
     outside: &mut impl Environment,
-) -> Result<bool, DropReason> {
+) -> Result<UserAgentInfo, DropReason> {
     if call.is_preview || event.context.is_preview {
         return Err(DropReason::Preview);
     }
@@ -232,10 +242,9 @@ fn apply_policy(
         return Err(DropReason::NoConsent);
     }
     let agent = event.context.user_agent.or(call.user_agent);
-    let mut is_crawler = || agent.is_some_and(|agent| outside.is_crawler(agent));
+    let agent = agent.map_or_else(UserAgentInfo::default, |agent| outside.parse_user_agent(agent));
     match call.policy.bots {
-        BotPolicy::Drop if is_crawler() => Err(DropReason::Bot),
-        BotPolicy::Flag => Ok(is_crawler()),
-        _ => Ok(false),
+        BotPolicy::Drop if agent.is_crawler => Err(DropReason::Bot),
+        _ => Ok(agent),
     }
 }

@@ -1,12 +1,16 @@
 //! Encoding of a validated event as a log record.
 
-use super::context::IpAction;
-use super::decode::{Environment, EventContext};
-use super::document::write_member_name;
+use super::context::{IpAction, primary_language};
+use super::decode::{BotPolicy, Environment, EventContext};
+use super::document::{Value, write_member_name};
 use super::event::Event;
-use super::page;
+use super::members::{MemberName, Members};
+use super::{changes, page, touch};
 use crate::checksum;
-use crate::visitors::log::Record;
+use crate::limits::USER_ID_BYTES_MAX;
+use crate::url::PageUrl;
+use crate::visitors::log::fold_input::FoldInputBuilder;
+use crate::visitors::log::{Record, RecordKind, UserAgentInfo};
 
 /// Buffers for the parts of a record that are not in the body, reused so that encoding allocates nothing.
 #[derive(Default)]
@@ -14,16 +18,19 @@ pub(super) struct EncodeBuffers {
     payload: String,
     page: String,
     ip: String,
+    url: PageUrl,
+    fold_input: FoldInputBuilder,
     generated_id: [u8; 16],
     key_input: Vec<u8>,
 }
 
 impl EncodeBuffers {
-    /// Returns the record of an event. `bot` marks it as a crawler's.
+    /// Returns the record of an event. `members` are its members, and `agent` is its parsed User-Agent.
     pub(super) fn build_record<'r>(
         &'r mut self,
         event: &Event<'r>,
-        bot: bool,
+        members: &Members<'r>,
+        agent: UserAgentInfo,
         call: &EventContext<'r>,
         outside: &mut impl Environment,
     ) -> Record<'r> {
@@ -32,6 +39,7 @@ impl EncodeBuffers {
         call.policy.ip.write_stored(ip, call.peer, &mut self.ip);
         self.payload.clear();
         write_payload(event, call.policy.ip.payload_action(ip, &self.ip), &mut self.payload);
+        write_fold_input(event, members, call, outside, &mut self.url, &mut self.fold_input);
         let (message_id, key) = match event.message_id {
             Some(id) => (id, dedup_key(call.site, id, &mut self.key_input)),
             // A generated ID never takes part in deduplication (key 0). Otherwise a client that guesses the
@@ -43,7 +51,8 @@ impl EncodeBuffers {
         };
         Record {
             kind: event.kind,
-            bot,
+            bot: agent.is_crawler,
+            is_folded_bot: agent.is_crawler && call.policy.bots == BotPolicy::Keep,
             gpc: call.gpc,
             received_ms: call.received_ms,
             timestamp_ms: event.timestamp_ms,
@@ -57,8 +66,42 @@ impl EncodeBuffers {
             path: has_page.then_some(&self.page),
             variants: event.variants,
             ip: Some(self.ip.as_str()).filter(|ip| !ip.is_empty()),
+            experiments: event.experiments,
+            device: agent.device,
+            os: agent.os,
+            browser: agent.browser,
+            country: event.context.country.or(call.country),
+            language: event.context.locale.map_or(call.language, primary_language),
+            is_redacted: false,
             payload: &self.payload,
+            fold_input: self.fold_input.finish(),
         }
+    }
+}
+
+/// Writes the data that the fold reads beside the columns, so that it parses no JSON.
+fn write_fold_input(
+    event: &Event<'_>,
+    members: &Members<'_>,
+    call: &EventContext<'_>,
+    outside: &mut impl Environment,
+    url: &mut PageUrl,
+    out: &mut FoldInputBuilder,
+) {
+    out.clear();
+    match event.kind {
+        RecordKind::Page => {
+            touch::find(event, call, outside, url).into_iter().for_each(|texts| out.add_touch(texts));
+        }
+        RecordKind::Identify | RecordKind::Profile => {
+            out.add_changes(|out| changes::write(event.kind, members, out));
+        }
+        RecordKind::Alias => {
+            let id = members.get(MemberName::PreviousId).and_then(Value::as_text);
+            // A longer text is no ID.
+            id.filter(|id| id.len() <= USER_ID_BYTES_MAX).into_iter().for_each(|id| out.add_previous_id(id));
+        }
+        _ => {}
     }
 }
 

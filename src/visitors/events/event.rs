@@ -21,6 +21,8 @@ pub(super) struct Event<'d> {
     pub event: Option<&'d str>,
     pub name: Option<&'d str>,
     pub variants: Option<&'d str>,
+    /// Only of page and track events.
+    pub experiments: Option<&'d str>,
     pub properties: Option<Value<'d>>,
     pub context: Context<'d>,
     pub timestamp_ms: i64,
@@ -73,6 +75,11 @@ impl<'d> Event<'d> {
             variants: members
                 .get(MemberName::Variants)
                 .map(|value| variants::read(value, place))
+                .transpose()?,
+            experiments: members
+                .get(MemberName::Experiments)
+                .filter(|_| matches!(kind, RecordKind::Page | RecordKind::Track))
+                .map(|value| variants::read_experiments(value, place))
                 .transpose()?,
             properties: members.get(MemberName::Properties),
             context,

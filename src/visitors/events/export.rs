@@ -2,7 +2,28 @@
 
 use super::time;
 use crate::json;
-use crate::visitors::log::Record;
+use crate::url::host;
+use crate::visitors::log::fold_input::FoldParts;
+use crate::visitors::log::{Code, Record};
+
+/// The texts of a page event's touch that an export has.
+#[derive(Default)]
+pub(super) struct TouchColumns<'a> {
+    pub referrer_host: Option<&'a str>,
+    pub source: Option<&'a str>,
+    pub medium: Option<&'a str>,
+    pub campaign: Option<&'a str>,
+}
+
+impl<'a> TouchColumns<'a> {
+    /// Reads the touch of a record. `content` is a buffer.
+    pub(super) fn read(record: &Record<'_>, content: &'a mut Vec<u8>) -> Self {
+        record.fold_input.unpack(content);
+        let Some(touch) = FoldParts::parse(content).touch else { return Self::default() };
+        let [source, medium, campaign, _, _, referrer] = touch.texts();
+        Self { referrer_host: referrer.and_then(host), source, medium, campaign }
+    }
+}
 
 /// Appends a record and its sequence number as one line.
 pub fn write_line(out: &mut Vec<u8>, seq: u64, record: &Record<'_>) {
@@ -24,6 +45,18 @@ pub fn write_line(out: &mut Vec<u8>, seq: u64, record: &Record<'_>) {
     write_bool(out, b",\"bot\":", record.bot);
     write_bool(out, b",\"gpc\":", record.gpc);
     write_text(out, b",\"variants\":", record.variants);
+    write_text(out, b",\"experiments\":", record.experiments);
+    let mut content = Vec::new();
+    let touch = TouchColumns::read(record, &mut content);
+    write_text(out, b",\"referrerHost\":", touch.referrer_host);
+    write_text(out, b",\"source\":", touch.source);
+    write_text(out, b",\"medium\":", touch.medium);
+    write_text(out, b",\"campaign\":", touch.campaign);
+    write_text(out, b",\"device\":", record.device.name());
+    write_text(out, b",\"os\":", record.os.name());
+    write_text(out, b",\"browser\":", record.browser.name());
+    write_text(out, b",\"country\":", record.country.as_ref().map(Code::as_str));
+    write_text(out, b",\"language\":", record.language.as_ref().map(Code::as_str));
     write_text(out, b",\"ip\":", record.ip);
     out.extend_from_slice(b",\"payload\":");
     out.extend_from_slice(record.payload.as_bytes());

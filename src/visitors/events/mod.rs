@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Everything here is a pure function of the body and an `EventContext`: no HTTP, no sockets, no clock. The
-//! `Environment` trait supplies crawler detection, route-style page paths and new message IDs.
+//! `Environment` trait supplies parsed User-Agents, route-style page paths, the hosts of the site and new
+//! message IDs.
 //!
 //! Invariants:
 //!
@@ -17,7 +18,8 @@
 //!   anyway.
 //! * A recorded event is complete, except for the parts that section 10 of the interface removes.
 
-mod context;
+pub(crate) mod changes;
+pub(crate) mod context;
 pub(crate) mod decode;
 pub(crate) mod document;
 mod encode;
@@ -36,5 +38,6 @@ pub(crate) mod receipt;
 pub(crate) mod refusal;
 mod sanitize;
 pub(crate) mod time;
+mod touch;
 mod variants;
 pub(crate) mod visitor;

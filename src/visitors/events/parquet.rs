@@ -16,7 +16,8 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-use crate::visitors::log::Record;
+use super::export::TouchColumns;
+use crate::visitors::log::{Code, Record};
 
 /// Rows of one row group of an exported Parquet file. A row group is built in memory, which takes about three
 /// times its size. Readers want groups that are large enough to be worth skipping.
@@ -39,6 +40,16 @@ const SCHEMA: &str = "message record {
     REQUIRED BOOLEAN bot;
     REQUIRED BOOLEAN gpc;
     OPTIONAL BYTE_ARRAY variants (STRING);
+    OPTIONAL BYTE_ARRAY experiments (STRING);
+    OPTIONAL BYTE_ARRAY referrerHost (STRING);
+    OPTIONAL BYTE_ARRAY source (STRING);
+    OPTIONAL BYTE_ARRAY medium (STRING);
+    OPTIONAL BYTE_ARRAY campaign (STRING);
+    OPTIONAL BYTE_ARRAY device (STRING);
+    OPTIONAL BYTE_ARRAY os (STRING);
+    OPTIONAL BYTE_ARRAY browser (STRING);
+    OPTIONAL BYTE_ARRAY country (STRING);
+    OPTIONAL BYTE_ARRAY language (STRING);
     OPTIONAL BYTE_ARRAY ip (STRING);
     REQUIRED BYTE_ARRAY payload (JSON);
 }";
@@ -54,7 +65,7 @@ pub struct Table<W: Write + Send> {
 struct Group {
     numbers: [Vec<i64>; 3],
     truths: [Vec<bool>; 2],
-    texts: [Texts; 11],
+    texts: [Texts; 21],
     rows: usize,
     text_bytes: usize,
 }
@@ -120,6 +131,8 @@ impl<W: Write + Send> Table<W> {
 impl Group {
     fn add(&mut self, seq: i64, record: &Record<'_>) {
         let numbers = [seq, record.received_ms * 1000, record.timestamp_ms * 1000];
+        let mut content = Vec::new();
+        let touch = TouchColumns::read(record, &mut content);
         let texts = [
             record.site,
             Some(record.kind.name()),
@@ -130,6 +143,16 @@ impl Group {
             record.name,
             record.path,
             record.variants,
+            record.experiments,
+            touch.referrer_host,
+            touch.source,
+            touch.medium,
+            touch.campaign,
+            record.device.name(),
+            record.os.name(),
+            record.browser.name(),
+            record.country.as_ref().map(Code::as_str),
+            record.language.as_ref().map(Code::as_str),
             record.ip,
             Some(record.payload),
         ];

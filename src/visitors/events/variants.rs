@@ -1,4 +1,5 @@
-//! Validation of an event's `variants`, the variants that the page showed: `zone:key` pairs joined by commas.
+//! Validation of an event's `variants` and `experiments`, which the page showed: `zone:key` or
+//! `experiment:variant` pairs joined by commas.
 
 use super::document::Value;
 use super::refusal::{Location, Refusal};
@@ -12,14 +13,30 @@ pub(super) fn read<'d>(value: Value<'d>, place: Location<'d>) -> Result<&'d str,
     text.ok_or_else(|| place.refuse(problem::INVALID_VARIANTS, value, expected))
 }
 
+/// Returns the text of `experiments` as it was sent, if it is valid. Its length is bounded by its pairs.
+pub(super) fn read_experiments<'d>(value: Value<'d>, place: Location<'d>) -> Result<&'d str, Refusal> {
+    let expected = "'experiment:variant' pairs joined by ',', each experiment once, at most 64";
+    let text =
+        value.as_str().filter(|text| is_pairs_of(text, |variant| variant == HOLDOUT || is_key(variant)));
+    text.ok_or_else(|| place.refuse(problem::INVALID_EVENT, value, expected))
+}
+
+/// The variant of a visitor in the holdout of an experiment.
+const HOLDOUT: &str = "~";
+
 fn is_pairs(text: &str) -> bool {
-    let mut zones = [""; PAIRS_MAX];
+    is_pairs_of(text, is_key)
+}
+
+/// Returns whether `text` has at most `PAIRS_MAX` pairs with different names, and `is_value` accepts each value.
+fn is_pairs_of(text: &str, is_value: impl Fn(&str) -> bool) -> bool {
+    let mut names = [""; PAIRS_MAX];
     for (i, pair) in text.split(',').enumerate() {
-        let Some((zone, key)) = pair.split_once(':') else { return false };
-        if i == PAIRS_MAX || !is_key(zone) || !is_key(key) || zones[..i].contains(&zone) {
+        let Some((name, value)) = pair.split_once(':') else { return false };
+        if i == PAIRS_MAX || !is_key(name) || !is_value(value) || names[..i].contains(&name) {
             return false;
         }
-        zones[i] = zone;
+        names[i] = name;
     }
     true
 }

@@ -28,7 +28,7 @@ pub(super) struct ActiveSegment {
 }
 
 impl ActiveSegment {
-    /// Creates the segment of `first_seq` durably, with the batches `carried` in it. It replaces a segment
+    /// Creates the segment of this header durably, with the batches `carried` in it. It replaces a segment
     /// with the same first seq. Later appends reserve zeros up to `reserve_until`, as far as the disk has
     /// room.
     ///
@@ -36,12 +36,11 @@ impl ActiveSegment {
     /// The first I/O error. The segment may then exist, now or after a crash.
     pub(super) fn create(
         directory: &LogDirectory,
-        first_seq: u64,
-        created_ms: i64,
+        header: Header,
         carried: &[u8],
         reserve_until: u64,
     ) -> io::Result<Self> {
-        let header = Header { first_seq, created_ms }.to_bytes();
+        let (first_seq, header) = (header.first_seq, header.to_bytes());
         let file = directory.install(&segment_name(first_seq), &mut |file| {
             append_all(file, &header)?;
             if carried.is_empty() { Ok(()) } else { append_all(file, carried) }

@@ -43,13 +43,19 @@ impl BloomFilter {
     pub(crate) fn add(&mut self, record: &[u8]) {
         let [site, anon_id, user_id] = record::ids(record);
         let site = site.unwrap_or_default();
-        for (id_kind, id) in [(IdKind::Anon, anon_id), (IdKind::User, user_id)] {
-            if let Some(id) = id {
-                let hash = hash(site, id_kind, id, &mut self.scratch);
-                let size = self.words.len() * 64;
-                probes(hash, size).for_each(|bit| self.words[bit / 64] |= 1 << (bit % 64));
-            }
-        }
+        anon_id.into_iter().for_each(|id| self.add_id(site, IdKind::Anon, id));
+        user_id.into_iter().for_each(|id| self.add_id(site, IdKind::User, id));
+        // A `previousId` may be an ID of either kind.
+        record::with_previous_id(record, |id| {
+            self.add_id(site, IdKind::Anon, id.as_bytes());
+            self.add_id(site, IdKind::User, id.as_bytes());
+        });
+    }
+
+    fn add_id(&mut self, site: &[u8], id_kind: IdKind, id: &[u8]) {
+        let hash = hash(site, id_kind, id, &mut self.scratch);
+        let size = self.words.len() * 64;
+        probes(hash, size).for_each(|bit| self.words[bit / 64] |= 1 << (bit % 64));
     }
 
     /// Returns the filter's bytes, folded as long as at most half of the bits are set. If half of them are

@@ -116,6 +116,11 @@ impl DedupWindow {
         self.evicted_early
     }
 
+    /// Returns the received time up to which no key is in the window any more, in milliseconds.
+    pub(super) fn live_after_ms(&self) -> i64 {
+        self.now_ms.saturating_sub(DEDUP_WINDOW_MS)
+    }
+
     fn is_live(&self, entry: &Entry) -> bool {
         entry.seen_ms.saturating_add(DEDUP_WINDOW_MS) > self.now_ms
     }

@@ -6,8 +6,8 @@
 //! can read all released format versions.
 //!
 //! **Bounds.** All numbers are little-endian on every machine. The bounds are in `limits/mod.rs`:
-//! `TEXT_BYTES_MAX`, `PAYLOAD_BYTES_MAX`, `BATCH_BYTES_MAX`, `BATCH_RECORDS_MAX`, `FOOTER_BYTES_MAX`. Times
-//! are Unix milliseconds within ±2^47 (the year 6429).
+//! `TEXT_BYTES_MAX`, `PAYLOAD_BYTES_MAX`, `FOLD_INPUT_BYTES_MAX`, `BATCH_BYTES_MAX`, `BATCH_RECORDS_MAX`,
+//! `FOOTER_BYTES_MAX`, `TOMBSTONE_IDS_MAX`. Times are Unix milliseconds within ±2^47 (the year 6429).
 //!
 //! # Directory
 //!
@@ -17,7 +17,7 @@
 //! 00000000000000000001.segment    a segment; its name is its first seq, so that lexical order is seq order
 //! 00000000000000000001.torn-1     a tail that recovery quarantined; only erasures read it
 //! oldest                          the first seq that retention has kept; earlier segments are expired
-//! secret                          the key of the digests in tombstones; made by the first erasure; mode 0600
+//! secret                          the key of the digests in tombstones; made with the directory; mode 0600
 //! erasing                         empty; exists while an erasure is in progress
 //! .new                            a file being written, not yet renamed; deleted at the next start
 //! .rewritten                      the same for an erasure, which runs at the same time as the writer
@@ -35,18 +35,19 @@
 //! ```text
 //! +--------+-------+-------+-- - - --+--------+---------+
 //! | header | batch | batch |         | footer | trailer |     each batch begins at a multiple of 8;
-//! | (40)   |       |       |         |        | (24)    |     footer and trailer after sealing,
+//! | (56)   |       |       |         |        | (24)    |     footer and trailer after sealing,
 //! +--------+-------+-------+-- - - --+--------+---------+     reserved zeros until then
 //!
 //! HEADER
 //! OFFSET  SIZE  FIELD           MEANING
 //! 0       8     magic           FF 50 4C 58 53 45 47 4D ("\xFFPLXSEGM")
-//! 8       4     format version  1
-//! 12      4     header length   40; the first batch begins here
+//! 8       4     format version  2
+//! 12      4     header length   56; the first batch begins here
 //! 16      8     first seq       of the segment; all lower seqs were durable when it was created
 //! 24      8     created         milliseconds
-//! 32      4     zero
-//! 36      4     crc             CRC-32C of bytes 0..36
+//! 32      16    log ID          random, made with the directory; equal in all segments and checkpoints
+//! 48      4     zero
+//! 52      4     crc             CRC-32C of bytes 0..52
 //!
 //! BATCH
 //! 0       8     magic           FF 50 4C 58 42 41 54 43 ("\xFFPLXBATC")
@@ -62,18 +63,38 @@
 //! 0       4     length          of the record; a multiple of 8
 //! 4       1     kind            1 page, 2 track, 3 identify, 4 profile, 5 screen, 6 group, 7 alias;
 //!                               0 void and 32 tombstone: see Erasing
-//! 5       1     flags           bit 0 bot, bit 1 gpc; the others 0
+//! 5       1     flags           bit 0 bot, bit 1 gpc, bit 2 folded although a bot, bit 3 redacted; the others 0
 //! 6       2     zero
 //! 8       8     received        milliseconds
 //! 16      8     timestamp       milliseconds
 //! 24      24    key             three times 8 bytes: 0 and bytes 0..7 of the dedup key; 0 and bytes 7..14;
 //!                               0, bytes 14..16, 0, and the payload's length (4). Key 0: never a duplicate
-//! 48      18    lengths         2 each: site, message ID, anon ID, user ID, event, name, path, variants, ip;
-//!                               FFFF: absent
-//! 66      6     zero
-//! 72      n     texts           the present columns, in that order, UTF-8
+//! 48      20    lengths         2 each: site, message ID, anon ID, user ID, event, name, path, variants, ip,
+//!                               experiments; FFFF: absent
+//! 68      4     fold length     bytes of content of the fold input
+//! 72      1     device          0 unknown, 1 desktop, 2 mobile, 3 tablet, 4 bot
+//! 73      1     os              0 unknown, 1 Android, 2 ChromeOS, 3 iOS, 4 Linux, 5 macOS, 6 Windows
+//! 74      1     browser         0 unknown, 1 Chrome, 2 Edge, 3 Firefox, 4 Internet Explorer, 5 Opera,
+//!                               6 Safari, 7 Samsung Internet, 8 Silk, 9 Vivaldi, 10 Yandex
+//! 75      2     country         two ASCII letters or digits, upper case; 0: unknown
+//! 77      3     language        two or three ASCII letters, lower case, then 0; all 0: unknown
+//! 80      n     texts           the present columns, in that order, UTF-8
 //!         n     payload         JSON, UTF-8
 //!         0-7   zero            padding to a multiple of 8
+//!         8 n   fold input      words: a zero byte, then 7 bytes of content; the last word is padded with zeros
+//!         8 n   zero            only in a redacted record
+//!
+//! FOLD INPUT: parts to the end of the content. A number is a varint (LEB128); sized: a number n, then n bytes
+//! 1  touch        of a page: a byte with a bit for each present text, from bit 0 on: source, medium, campaign,
+//!                 term, content, referrer (only if external); then these texts, sized, UTF-8
+//! 2  previous ID  of an alias: sized, UTF-8
+//! 3  changes      of an identify or profile event, to the end: the number of traits left out (2), then
+//!                 operations
+//! operation       0 set, 1 setOnce, 2 unset, 3 increment, 4 append, 5 union, 6 remove (1); count of traits (2);
+//!                 for each its name (sized, UTF-8) and, except for unset, a value
+//! value           type in the upper 3 bits of a byte, n in the lower 5 (31: the number n follows):
+//!                 0 null (n 0), false (1), true (2); 1 number: n bytes of decimal text; 2 string: n bytes,
+//!                 UTF-8; 3 array: n values; 4 object: n times a name (sized) and a value
 //!
 //! FOOTER
 //! 0       8     magic           FF 50 4C 58 46 4F 4F 54 ("\xFFPLXFOOT")
@@ -111,7 +132,15 @@
 //!
 //! **A payload cannot forge a batch.** A magic is at a multiple of 8 and begins with FF, a byte that never
 //! occurs in UTF-8. The bytes of keys at multiples of 8 are 0. The bytes of lengths, seqs and times there may
-//! be FF, but their bounds keep the next three bytes from being 50 4C 58.
+//! be FF, but their bounds keep the next three bytes from being 50 4C 58. In fold inputs, which are not UTF-8, the
+//! bytes there are 0.
+//!
+//! **The fold** reads columns and the fold input, never the payload. A fold input is no longer than the payload.
+//! Left out are traits with a value over `TRAIT_BYTES_MAX`, with a name over `TRAIT_NAME_BYTES_MAX`, and with a
+//! number that does not fit a float. Malformed content ends the reading of a fold input and is no damage.
+//!
+//! **The log ID** tells a checkpoint of another log from one of this log, and a backup from its original. The log
+//! has the ID of its last segment. A segment with another ID is damage.
 //!
 //! # Validity
 //!
@@ -135,8 +164,8 @@
 //!    end.
 //! 3. Batches: from the header to the footer, to the end of the file, or to the place after which there are
 //!    at most `RESERVED_BYTES_MAX` zeros. Each batch: magic, length (a multiple of 8, in bounds, inside the
-//!    file), crc, count, `durable` below the first seq, every record (length, kind, flags, zeros, texts
-//!    inside the record, UTF-8), and as many records as the count says. After an invalid batch, reading
+//!    file), crc, count, `durable` below the first seq, every record (length, kind, flags, zeros, context
+//!    members, texts and fold input inside the record, UTF-8), and as many records as the count says. After an invalid batch, reading
 //!    continues at the next multiple of 8 where a batch passes all checks.
 //! 4. Seqs: each batch begins with the seq after the last one of the previous batch.
 //!
@@ -156,26 +185,32 @@
 //!
 //! # Erasing
 //!
-//! **A void record** is a record whose content was erased. Only its seq, its length and its received time
-//! remain. Kind, flags, timestamp and key are 0, all texts are absent, and the payload consists of zeros that
-//! fill the length. Readers skip it.
+//! **A void record** is a record whose content was erased. Its seq, its length and its received time remain, and
+//! its dedup key if the key was in the dedup window at the time of the erasure, so that a retry of the event is a
+//! duplicate. Kind, flags, timestamp, fold length and context members are 0, all texts are absent, and the payload
+//! consists of zeros that fill the length. Readers skip it.
 //!
-//! **A tombstone** states which IDs were erased. Every earlier record with one of these IDs is void or must
-//! become void. A later event with the same ID belongs to a new visitor. The tombstone's site is a text
-//! column, and the other columns are absent. Its payload is `{"erased":["...",...]}` with one digest per ID,
-//! in ascending order. A digest is an HMAC-SHA-256 in 64 lower-case hex digits. Its key is in the file
-//! `secret`. Its message is the site, the byte FF, `a` (anonymous ID) or `u` (user ID), and the ID. A
-//! tombstone is the first record of its segment.
+//! **A redacted record** belongs to a visitor that was not erased, and named an erased ID. That ID is absent, in the
+//! columns and as `previousId` in the fold input, and the payload is `{}`, because the payload repeats the ID. All
+//! other fields remain. The record keeps its length, so zeros follow its fold input.
+//!
+//! **A tombstone** states which IDs of a visitor were erased. Every earlier record of the visitor is void or must
+//! become void. A later event with the same ID belongs to a new visitor. The tombstone's site is a text column, and
+//! the other columns are absent. Its payload is `{"owner":"...","erased":["...",...]}` with the digest of the ID
+//! that owns the records, and one digest per erased ID, at most `TOMBSTONE_IDS_MAX`, in ascending order. A digest is
+//! an HMAC-SHA-256 in 64 lower-case hex digits. Its key is in the file `secret`. Its message is the site, the byte
+//! FF, `a` (anonymous ID) or `u` (user ID), and the ID. More IDs take several tombstones of one batch. The
+//! tombstones of an erasure are the first records of their segment.
 //!
 //! To check IDs against the tombstones, a copy of the log needs a copy of `secret`. If the file is missing or
-//! damaged, nothing can tell which IDs the tombstones name. The next erasure creates a missing `secret`.
+//! damaged, nothing can tell which IDs the tombstones name. A start replaces a missing `secret` and reports an error.
 //!
 //! **The order of an erasure**:
 //!
 //! 1. The writer creates `erasing`, seals the active segment and begins another.
-//! 2. The writer makes the tombstone durable.
+//! 2. The writer makes the tombstones durable.
 //! 3. The erasing thread examines each earlier segment whose filter may contain one of the IDs, or that has
-//!    no footer. It rewrites the segment if it holds a record of one of the IDs, or anything unreadable. Then
+//!    no footer. It rewrites the segment if it holds a record that names one of the IDs, or anything unreadable. Then
 //!    it does the same with each quarantined tail. The writer continues meanwhile.
 //! 4. The erasing thread deletes `erasing`.
 //!
@@ -184,7 +219,7 @@
 //!
 //! **A rewritten segment** has its whole batches at their old offsets, with the visitor's records void. Zeros
 //! replace damage, because nothing can tell which visitor it belongs to. Records that the next segment voids
-//! and a torn tail are left out. A new footer has the same index and times, key 0 for void records, and a
+//! and a torn tail are left out. A new footer has the same index and times, the keys of the records, and a
 //! filter of the remaining IDs. A quarantined tail without a whole batch is deleted.
 //!
 //! **A crash can leave** `erasing`. A start that finds it finishes the erasure before it reads on: in every
@@ -193,15 +228,17 @@
 //! `erasing`, left by a failed one, does the same. Repeating it changes nothing.
 //!
 //! **A version change** may add kinds, columns and fields. Header length and format version tell the reader.
-//! A reader rejects a format version that it does not know.
+//! A reader rejects a format version that it does not know. Version 1 is rejected.
+//!
+//! **The filter** of a footer has the anon ID and the user ID of each record, and a `previousId` as both kinds of ID.
 //!
 //! **The smallest file in hex** is `tests/golden/smallest.segment.hex`, a golden test: one record, sealed.
 
-use std::ops::Range;
-
-use super::record::{Record, encoded_records};
+pub(crate) use super::batch::{Batch, begin_batch, end_batch};
+pub use super::batch::{Records, batch_length};
 use crate::checksum::crc32c;
-use crate::limits::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, SEQ_MAX};
+use crate::ids;
+use crate::limits::SEQ_MAX;
 
 /// First bytes of a segment.
 pub(crate) const SEGMENT_MAGIC: [u8; 8] = *b"\xFFPLXSEGM";
@@ -216,15 +253,34 @@ pub(crate) const OLDEST_MAGIC: [u8; 8] = *b"\xFFPLXOLDS";
 /// First bytes of the file `secret`.
 pub(crate) const SECRET_MAGIC: [u8; 8] = *b"\xFFPLXSECR";
 /// The format version that this release writes.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 2;
 /// Length of a segment's header. The first batch begins here.
-pub const HEADER_BYTES: usize = 40;
+pub const HEADER_BYTES: usize = 56;
 /// Length of a batch's header. Its first record begins here.
 pub const BATCH_HEADER_BYTES: usize = 40;
 /// Length of the file `oldest`.
 pub(crate) const OLDEST_BYTES: usize = 24;
 /// Length of the file `secret`.
 pub(crate) const SECRET_BYTES: usize = 48;
+
+/// The ID of a log: random bits, made with its data directory. The files of another log have another ID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogId(pub [u8; 16]);
+
+impl LogId {
+    /// Returns a new ID.
+    pub(crate) fn random() -> Self {
+        let mut id = [0; 16];
+        id.as_chunks_mut().0.iter_mut().for_each(|word| *word = ids::random_u64().to_le_bytes());
+        Self(id)
+    }
+}
+
+impl std::fmt::Display for LogId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
 
 /// A segment's header without magic and format version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -233,6 +289,8 @@ pub struct Header {
     pub first_seq: u64,
     /// Creation time in milliseconds.
     pub created_ms: i64,
+    /// The ID of the log.
+    pub log_id: LogId,
 }
 
 /// An error while decoding a segment's header.
@@ -253,175 +311,37 @@ impl Header {
         bytes[12..16].copy_from_slice(&(HEADER_BYTES as u32).to_le_bytes());
         bytes[16..24].copy_from_slice(&self.first_seq.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.created_ms.to_le_bytes());
-        let crc = crc32c(&[&bytes[..36]]);
-        bytes[36..40].copy_from_slice(&crc.to_le_bytes());
+        bytes[32..48].copy_from_slice(&self.log_id.0);
+        let crc = crc32c(&[&bytes[..HEADER_BYTES - 4]]);
+        bytes[HEADER_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
 
     /// Decodes the header at the start of `bytes`.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, HeaderError> {
-        let whole = bytes.len() >= HEADER_BYTES && bytes[..8] == SEGMENT_MAGIC;
-        if !whole || crc32c(&[&bytes[..36]]) != u32_at(bytes, 36) {
+        let version = header_version(bytes, SEGMENT_MAGIC).ok_or(HeaderError::Damaged)?;
+        if version != FORMAT_VERSION {
+            return Err(HeaderError::UnsupportedVersion(version));
+        }
+        let (length, first_seq) = (u32_at(bytes, 12) as usize, u64_at(bytes, 16));
+        if length != HEADER_BYTES || !(1..=SEQ_MAX).contains(&first_seq) {
             return Err(HeaderError::Damaged);
         }
-        let first_seq = u64_at(bytes, 16);
-        match (u32_at(bytes, 8), u32_at(bytes, 12)) {
-            (FORMAT_VERSION, 40) if (1..=SEQ_MAX).contains(&first_seq) => {
-                Ok(Self { first_seq, created_ms: u64_at(bytes, 24) as i64 })
-            }
-            (FORMAT_VERSION, _) => Err(HeaderError::Damaged),
-            (version, _) => Err(HeaderError::UnsupportedVersion(version)),
-        }
+        let mut log_id = [0; 16];
+        log_id.copy_from_slice(&bytes[32..48]);
+        Ok(Self { first_seq, created_ms: u64_at(bytes, 24) as i64, log_id: LogId(log_id) })
     }
 }
 
-/// Begins a batch at the end of `out` and returns its start. The caller appends records, then calls
-/// [`end_batch`].
-pub(crate) fn begin_batch(out: &mut Vec<u8>) -> usize {
-    out.resize(out.len() + BATCH_HEADER_BYTES, 0);
-    out.len() - BATCH_HEADER_BYTES
-}
-
-/// Writes the header of the batch that occupies `out` from `start` to the end.
-pub(crate) fn end_batch(out: &mut [u8], start: usize, first_seq: u64, count: u32, durable: u64) {
-    let batch = &mut out[start..];
-    let length = batch.len() as u32;
-    batch[0..8].copy_from_slice(&BATCH_MAGIC);
-    batch[8..12].copy_from_slice(&length.to_le_bytes());
-    batch[16..24].copy_from_slice(&first_seq.to_le_bytes());
-    batch[24..28].copy_from_slice(&count.to_le_bytes());
-    batch[32..40].copy_from_slice(&durable.to_le_bytes());
-    let crc = crc32c(&[&batch[..12], &batch[16..]]);
-    batch[12..16].copy_from_slice(&crc.to_le_bytes());
-}
-
-/// Returns the length field of the batch header at the start of `bytes`, if magic and length are valid.
-pub fn batch_length(bytes: &[u8]) -> Option<usize> {
-    if bytes.len() < BATCH_HEADER_BYTES || bytes[..8] != BATCH_MAGIC {
+/// Returns the format version of an intact header. Headers of all versions have magic, version and length in
+/// the same places, and end with their checksum.
+pub(crate) fn header_version(bytes: &[u8], magic: [u8; 8]) -> Option<u32> {
+    if bytes.len() < 16 || bytes[..8] != magic {
         return None;
     }
-    let length = u32_at(bytes, 8) as usize;
-    let fits = (BATCH_HEADER_BYTES..=BATCH_BYTES_MAX).contains(&length) && length.is_multiple_of(8);
-    fits.then_some(length)
-}
-
-/// A batch that passed all checks.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Batch<'a> {
-    /// The whole batch, header included.
-    pub bytes: &'a [u8],
-    /// All seqs up to this one were durable when the batch was written.
-    pub durable_seq: u64,
-    /// The records of the batch.
-    pub records: Records<'a>,
-}
-
-impl<'a> Batch<'a> {
-    /// Parses `bytes` as one batch. Returns `None` if a check fails.
-    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
-        if batch_length(bytes) != Some(bytes.len())
-            || crc32c(&[&bytes[..12], &bytes[16..]]) != u32_at(bytes, 12)
-        {
-            return None;
-        }
-        let batch = Self::from_trusted(bytes);
-        let Records { first_seq, count, .. } = batch.records;
-        let in_bounds = count as usize <= BATCH_RECORDS_MAX && u32_at(bytes, 28) == 0;
-        let in_order =
-            batch.durable_seq < first_seq && first_seq <= SEQ_MAX && batch.records.seqs().end <= SEQ_MAX + 1;
-        (in_bounds && in_order && batch.records.are_valid()).then_some(batch)
-    }
-
-    /// Iterates over the consecutive batches in `bytes`, which this process has written or checked.
-    pub(crate) fn iter_trusted(mut bytes: &'a [u8]) -> impl Iterator<Item = Self> {
-        std::iter::from_fn(move || {
-            let (batch, rest) = bytes.split_at_checked(batch_length(bytes)?)?;
-            bytes = rest;
-            Some(Self::from_trusted(batch))
-        })
-    }
-
-    /// Parses `bytes`, which are known to be a valid batch, without checks.
-    pub(super) fn from_trusted(bytes: &'a [u8]) -> Self {
-        let (first_seq, count) = (u64_at(bytes, 16), u32_at(bytes, 24));
-        let records = Records { first_seq, count, bytes: &bytes[BATCH_HEADER_BYTES..] };
-        Self { bytes, durable_seq: u64_at(bytes, 32), records }
-    }
-}
-
-/// A run of encoded records with consecutive seqs.
-#[derive(Debug, Clone, Copy)]
-pub struct Records<'a> {
-    /// The seq of the first record.
-    pub first_seq: u64,
-    /// The number of records.
-    pub count: u32,
-    bytes: &'a [u8],
-}
-
-impl<'a> Records<'a> {
-    /// Returns the range of seqs.
-    pub fn seqs(&self) -> Range<u64> {
-        self.first_seq..self.first_seq + u64::from(self.count)
-    }
-
-    /// Returns the length of all records, in bytes.
-    pub fn byte_len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// Iterates over the decoded records with their seqs.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, Record<'a>)> + use<'a> {
-        let mut rest = self.bytes;
-        self.seqs().map_while(move |seq| {
-            let (record, length) = Record::decode(rest)?;
-            rest = &rest[length..];
-            Some((seq, record))
-        })
-    }
-
-    /// Iterates over the encoded records without decoding their columns.
-    pub(super) fn iter_encoded(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        encoded_records(self.bytes).take(self.count as usize)
-    }
-
-    /// Drops the records below `seq`.
-    #[must_use]
-    pub fn from_seq(mut self, seq: u64) -> Self {
-        while self.count > 0 && self.first_seq < seq {
-            let Some((_, length)) = Record::decode(self.bytes) else { break };
-            self.bytes = &self.bytes[length..];
-            self.first_seq += 1;
-            self.count -= 1;
-        }
-        self
-    }
-
-    /// Drops the records at or above `seq`.
-    #[must_use]
-    pub fn before_seq(mut self, seq: u64) -> Self {
-        let room = u32::try_from(seq.saturating_sub(self.first_seq)).unwrap_or(u32::MAX);
-        self.count = self.count.min(room);
-        self
-    }
-
-    /// Returns the seq of the record that contains byte `at` of these records.
-    pub fn seq_at(&self, at: usize) -> Option<u64> {
-        let mut end = 0;
-        self.seqs().find(|_| {
-            end += self.bytes.get(end..).and_then(Record::decode).map_or(0, |(_, length)| length);
-            at < end
-        })
-    }
-
-    fn are_valid(&self) -> bool {
-        let mut rest = self.bytes;
-        for _ in 0..self.count {
-            let Some((_, length)) = Record::decode(rest) else { return false };
-            rest = &rest[length..];
-        }
-        rest.is_empty()
-    }
+    let header = bytes.get(..u32_at(bytes, 12) as usize).filter(|header| header.len() >= 20)?;
+    let (content, crc) = header.split_at(header.len() - 4);
+    (crc32c(&[content]) == u32_at(crc, 0)).then(|| u32_at(bytes, 8))
 }
 
 /// Encodes the content of the file `oldest`.

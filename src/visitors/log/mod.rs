@@ -21,11 +21,14 @@
 //!   part runs outside the writer's thread.
 
 mod active_segment;
+mod agent;
+mod batch;
 pub(crate) mod bloom;
 mod check;
 mod dedup;
 mod directory;
 mod erase;
+pub(crate) mod fold_input;
 mod footer;
 pub(crate) mod format;
 mod inspect;
@@ -46,6 +49,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use agent::{Browser, Device, Os, UserAgentInfo};
 pub(crate) use check::CheckReport;
 pub use check::{check_directory, check_file};
 pub use dedup::DedupWindow;
@@ -53,14 +57,15 @@ pub(crate) use directory::contains_log;
 pub use directory::{parse_segment_name, segment_name};
 pub use erase::secret::TombstoneKey;
 pub use erase::{EraseError, ErasureSummary, VisitorIds};
-pub use format::Records;
+pub use fold_input::FoldInput;
+pub use format::{LogId, Records};
 pub(crate) use inspect::SegmentSummary;
 pub use inspect::inspect;
 pub(crate) use metrics::LogMetrics;
 pub(crate) use offset_to_seq::SeqLocator;
 pub use queue::{Completion, LogClient, Queue, RecordResult, Request, SendError, WriteOutcome};
 pub use reader::{LogItem, LogReader, read_footer};
-pub use record::{Record, RecordError, RecordKind};
+pub use record::{Code, RECORD_BYTES_MIN, Record, RecordError, RecordKind};
 pub use recover::RecoveryReport;
 pub(crate) use verify::Damage;
 pub use verify::DamageKind;
@@ -93,6 +98,8 @@ pub struct Options {
     pub queue_requests_max: usize,
     /// Bytes that the queue holds at most. Further requests are rejected.
     pub queue_bytes_max: usize,
+    /// The ID of the log, if no segment states it. `None`: a new one.
+    pub log_id: Option<LogId>,
     /// Recovery passes only records after this seq to the consumer. A checkpoint holds the earlier records,
     /// which were durable when it was written.
     pub checkpointed_seq: u64,
@@ -120,6 +127,7 @@ impl Default for Options {
             hash_seed: 0,
             queue_requests_max: QUEUE_REQUESTS_MAX,
             queue_bytes_max: QUEUE_BYTES_MAX,
+            log_id: None,
             checkpointed_seq: 0,
         }
     }
@@ -186,8 +194,8 @@ pub enum LogError {
         /// The directory.
         dir: PathBuf,
     },
-    /// A later release wrote the segment.
-    #[error("{}: format version {version} is not supported; use the release that wrote the file", file.display())]
+    /// Another release wrote the segment.
+    #[error("{}: {}", file.display(), unsupported_version(*version))]
     UnsupportedVersion {
         /// The segment.
         file: PathBuf,
@@ -223,10 +231,30 @@ pub enum LogError {
     },
 }
 
+/// Returns the error text for a file of another format version.
+pub(crate) fn unsupported_version(version: u32) -> String {
+    if version < format::FORMAT_VERSION {
+        return format!(
+            "format version {version} is of an earlier release and is not supported; export the events with that release \
+             (`parallax export`), then start with an empty data directory"
+        );
+    }
+    format!("format version {version} is not supported; use the release that wrote the file")
+}
+
 impl LogError {
     fn io(path: &Path, source: io::Error) -> Self {
         Self::Io { path: path.to_owned(), source }
     }
+}
+
+/// Returns the ID of the log in `dir`, a log directory or a copy of one. `None` if no segment states it.
+///
+/// # Errors
+/// An I/O error, or a format version that this release does not know.
+pub(crate) fn log_id(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<LogId>, LogError> {
+    let directory = LogDirectory::open_read_only(Arc::clone(disk), dir);
+    Ok(verify::LogScan::of_directory(&directory)?.log_id)
 }
 
 /// Opens the log in `dir`, which is created if it is missing: locks it, recovers its records, and begins a
@@ -258,6 +286,8 @@ pub struct SeqRange {
     pub first: u64,
     /// The last readable seq. One less than `first` if there is no record.
     pub last: u64,
+    /// The ID of the log. `None` if no segment has an intact header.
+    pub log_id: Option<LogId>,
 }
 
 impl LockedLog {

@@ -3,18 +3,30 @@
 //! A worker encodes its records directly into the request that it sends to the writer. The writer copies the
 //! bytes and reads only keys and received times.
 
+use super::agent::{Browser, Device, Os};
+use super::fold_input::{FoldInput, FoldParts};
 use super::format::{u16_at, u32_at, u64_at};
-use crate::limits::{PAYLOAD_BYTES_MAX, REQUEST_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::limits::{FOLD_INPUT_BYTES_MAX, PAYLOAD_BYTES_MAX, REQUEST_BYTES_MAX, TEXT_BYTES_MAX};
 
 /// Bytes of a record before its text columns.
-pub(super) const RECORD_BYTES_MIN: usize = 72;
+pub const RECORD_BYTES_MIN: usize = 80;
 /// Offset of the key in a record.
 pub(super) const KEY_OFFSET: usize = 24;
 /// Largest absolute time, in milliseconds. Times beyond it are clamped, so that their last bytes are 00 or
 /// FF.
 pub(crate) const TIME_MS_MAX: i64 = (1 << 47) - 1;
-const LENGTHS_OFFSET: usize = 48;
+/// Offset of the lengths of the text columns.
+pub(super) const LENGTHS_OFFSET: usize = 48;
+/// Offset of the length of the fold input.
+pub(super) const FOLD_LENGTH_OFFSET: usize = 68;
+const CONTEXT_OFFSET: usize = 72;
+/// Text columns of a record.
+const COLUMNS: usize = 10;
 const ABSENT: u16 = u16::MAX;
+const BOT: u8 = 1;
+const GPC: u8 = 1 << 1;
+const FOLDED_BOT: u8 = 1 << 2;
+const REDACTED: u8 = 1 << 3;
 
 /// The kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -89,6 +101,8 @@ pub struct Record<'a> {
     pub kind: RecordKind,
     /// Whether a crawler sent it.
     pub bot: bool,
+    /// Whether it changes a profile although a crawler sent it.
+    pub is_folded_bot: bool,
     /// Whether its request had `Sec-GPC: 1`.
     pub gpc: bool,
     /// The time when the server received it, in milliseconds. The dedup window uses this time.
@@ -116,8 +130,53 @@ pub struct Record<'a> {
     pub variants: Option<&'a str>,
     /// The IP address, if the site records it.
     pub ip: Option<&'a str>,
+    /// The experiments that the page showed, and their variants.
+    pub experiments: Option<&'a str>,
+    /// The visitor's device, operating system and browser.
+    pub device: Device,
+    pub os: Os,
+    pub browser: Browser,
+    /// The country: two upper-case letters or digits.
+    pub country: Option<Code<2>>,
+    /// The primary language: two or three lower-case letters.
+    pub language: Option<Code<3>>,
+    /// Whether an erasure removed an ID from the record, and its payload.
+    pub is_redacted: bool,
     /// The rest of the event, as JSON.
     pub payload: &'a str,
+    /// The data that the fold reads beside the columns.
+    pub fold_input: FoldInput<'a>,
+}
+
+/// A code of at most `N` ASCII letters and digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Code<const N: usize>([u8; N]);
+
+impl<const N: usize> Code<N> {
+    /// Returns the code with these letters and digits. `None` if there are more than `N`, others, or none.
+    pub fn new(text: &[u8]) -> Option<Self> {
+        let mut code = [0; N];
+        code.get_mut(..text.len())?.copy_from_slice(text);
+        (!text.is_empty() && text.iter().all(u8::is_ascii_alphanumeric)).then_some(Self(code))
+    }
+
+    /// Decodes `N` bytes, which are all 0 without a code.
+    fn from_bytes(bytes: &[u8]) -> Option<Option<Self>> {
+        let length = bytes.iter().position(|byte| *byte == 0).unwrap_or(N);
+        let is_sound = bytes[length..].iter().all(|byte| *byte == 0);
+        let code = Self::new(&bytes[..length]);
+        (is_sound && (length == 0 || code.is_some())).then_some(code)
+    }
+
+    fn bytes(code: Option<Self>) -> [u8; N] {
+        code.map_or([0; N], |code| code.0)
+    }
+
+    /// Returns the letters and digits.
+    pub fn as_str(&self) -> &str {
+        let length = self.0.iter().position(|byte| *byte == 0).unwrap_or(N);
+        std::str::from_utf8(&self.0[..length]).unwrap_or_default()
+    }
 }
 
 /// An error while encoding a record or adding it to a request.
@@ -129,22 +188,26 @@ pub enum RecordError {
     /// The payload exceeds its limit.
     #[error("a payload of {0} bytes exceeds the limit of {PAYLOAD_BYTES_MAX} bytes")]
     PayloadTooLong(usize),
+    /// The fold input exceeds its limit.
+    #[error("a fold input of {0} bytes exceeds the limit of {FOLD_INPUT_BYTES_MAX} bytes")]
+    FoldInputTooLong(usize),
     /// The request would exceed its limit.
     #[error("the records of the request need {0} bytes and exceed the limit of {REQUEST_BYTES_MAX} bytes")]
     RequestTooLong(usize),
 }
 
 impl<'a> Record<'a> {
-    /// Creates the tombstone of a visitor of `site`.
-    pub(super) fn tombstone(site: &'a str, payload: &'a str, now_ms: i64) -> Self {
+    /// Creates a record of this kind. All other fields are absent, empty or 0.
+    pub const fn new(kind: RecordKind) -> Self {
         Self {
-            kind: RecordKind::Tombstone,
+            kind,
             bot: false,
+            is_folded_bot: false,
             gpc: false,
-            received_ms: now_ms,
-            timestamp_ms: now_ms,
+            received_ms: 0,
+            timestamp_ms: 0,
             key: 0,
-            site: Some(site),
+            site: None,
             message_id: None,
             anon_id: None,
             user_id: None,
@@ -153,14 +216,34 @@ impl<'a> Record<'a> {
             path: None,
             variants: None,
             ip: None,
-            payload,
+            experiments: None,
+            device: Device::Unknown,
+            os: Os::Unknown,
+            browser: Browser::Unknown,
+            country: None,
+            language: None,
+            is_redacted: false,
+            payload: "",
+            fold_input: FoldInput::EMPTY,
         }
+    }
+
+    /// Creates a tombstone of a visitor of `site`.
+    pub(super) fn tombstone(site: &'a str, payload: &'a str, now_ms: i64) -> Self {
+        let times = Self { received_ms: now_ms, timestamp_ms: now_ms, ..Self::new(RecordKind::Tombstone) };
+        Self { site: Some(site), payload, ..times }
+    }
+
+    /// Returns whether the record may change a profile.
+    pub(crate) fn is_folded(&self) -> bool {
+        let is_event = !matches!(self.kind, RecordKind::Void | RecordKind::Tombstone | RecordKind::Group);
+        is_event && (!self.bot || self.is_folded_bot)
     }
 
     /// Appends the record to `out`. Times are clamped to [`TIME_MS_MAX`].
     ///
     /// # Errors
-    /// A text or the payload is too long. `out` is then unchanged.
+    /// A text, the payload or the fold input is too long. `out` is then unchanged.
     pub fn encode(&self, out: &mut Vec<u8>) -> Result<(), RecordError> {
         let texts = self.texts();
         let mut fixed = [0; RECORD_BYTES_MIN];
@@ -176,14 +259,19 @@ impl<'a> Record<'a> {
         if self.payload.len() > PAYLOAD_BYTES_MAX {
             return Err(RecordError::PayloadTooLong(self.payload.len()));
         }
-        let length = bytes.next_multiple_of(8);
+        if self.fold_input.length() > FOLD_INPUT_BYTES_MAX {
+            return Err(RecordError::FoldInputTooLong(self.fold_input.length()));
+        }
+        let (start, fold_words) = (out.len(), self.fold_input.words());
+        let fold_offset = bytes.next_multiple_of(8);
+        let length = fold_offset + fold_words.len();
         self.encode_fixed(length as u32, &mut fixed);
-        let end = out.len() + length;
         out.reserve(length);
         out.extend_from_slice(&fixed);
         texts.iter().flatten().for_each(|text| out.extend_from_slice(text.as_bytes()));
         out.extend_from_slice(self.payload.as_bytes());
-        out.resize(end, 0);
+        out.resize(start + fold_offset, 0);
+        out.extend_from_slice(fold_words);
         Ok(())
     }
 
@@ -192,10 +280,17 @@ impl<'a> Record<'a> {
         let time = |ms: i64| ms.clamp(-TIME_MS_MAX, TIME_MS_MAX).to_le_bytes();
         fixed[..4].copy_from_slice(&length.to_le_bytes());
         fixed[4] = self.kind as u8;
-        fixed[5] = u8::from(self.bot) | u8::from(self.gpc) << 1;
+        let flags = [(self.bot, BOT), (self.gpc, GPC), (self.is_folded_bot, FOLDED_BOT)];
+        let flags = flags.into_iter().chain([(self.is_redacted, REDACTED)]);
+        fixed[5] = flags.map(|(is_set, flag)| u8::from(is_set) * flag).sum();
         fixed[8..16].copy_from_slice(&time(self.received_ms));
         fixed[16..KEY_OFFSET].copy_from_slice(&time(self.timestamp_ms));
         fixed[KEY_OFFSET..LENGTHS_OFFSET].copy_from_slice(&key_to_bytes(self.key, self.payload.len() as u32));
+        let fold_length = self.fold_input.length() as u32;
+        fixed[FOLD_LENGTH_OFFSET..CONTEXT_OFFSET].copy_from_slice(&fold_length.to_le_bytes());
+        fixed[72..75].copy_from_slice(&[self.device as u8, self.os as u8, self.browser as u8]);
+        fixed[75..77].copy_from_slice(&Code::bytes(self.country));
+        fixed[77..80].copy_from_slice(&Code::bytes(self.language));
     }
 
     /// Decodes the record at the start of `bytes`. Returns it with its length, or `None` if no valid record
@@ -204,33 +299,27 @@ impl<'a> Record<'a> {
         let length = record_length(bytes)?;
         let bytes = &bytes[..length];
         let (key, payload_length) = key_from_bytes(&bytes[KEY_OFFSET..])?;
-        let zeros = bytes[6..8] == [0; 2] && bytes[66..72] == [0; 6];
-        if !zeros || bytes[5] & !3 != 0 {
+        let flags = bytes[5];
+        if bytes[6..8] != [0; 2] || flags & !(BOT | GPC | FOLDED_BOT | REDACTED) != 0 {
             return None;
         }
-        // Validate all texts in one pass, together with the padding. `split_at_checked` then rejects a column
-        // that ends inside a character.
-        let mut rest = simdutf8::basic::from_utf8(&bytes[RECORD_BYTES_MIN..]).ok()?;
-        let mut take = |length| {
-            let (text, behind) = rest.split_at_checked(length)?;
-            rest = behind;
-            Some(text)
-        };
-        let mut texts = [None; 9];
-        for (column, text) in texts.iter_mut().enumerate() {
-            if let Some(length) = column_length(bytes, column) {
-                *text = Some(take(length)?);
-            }
-        }
-        let payload = take(payload_length as usize)?;
-        if rest.len() >= 8 || rest.bytes().any(|byte| byte != 0) {
+        let lengths: [_; COLUMNS] = std::array::from_fn(|column| column_length(bytes, column));
+        let texts_bytes: usize = lengths.iter().flatten().sum();
+        let fold_offset = (RECORD_BYTES_MIN + texts_bytes + payload_length as usize).next_multiple_of(8);
+        let fold_length = u32_at(bytes, FOLD_LENGTH_OFFSET) as usize;
+        let (texts, behind) = bytes.split_at_checked(fold_offset)?;
+        let (words, rest) = behind.split_at_checked(FoldInput::packed_length(fold_length))?;
+        let is_redacted = flags & REDACTED != 0;
+        if fold_length > FOLD_INPUT_BYTES_MAX || rest.iter().any(|byte| *byte != 0 || !is_redacted) {
             return None;
         }
-        let [site, message_id, anon_id, user_id, event, name, path, variants, ip] = texts;
+        let (texts, payload) = decode_texts(&texts[RECORD_BYTES_MIN..], lengths, payload_length as usize)?;
+        let [site, message_id, anon_id, user_id, event, name, path, variants, ip, experiments] = texts;
         let record = Self {
             kind: RecordKind::from_byte(bytes[4])?,
-            bot: bytes[5] & 1 != 0,
-            gpc: bytes[5] & 2 != 0,
+            bot: flags & BOT != 0,
+            is_folded_bot: flags & FOLDED_BOT != 0,
+            gpc: flags & GPC != 0,
             received_ms: u64_at(bytes, 8) as i64,
             timestamp_ms: u64_at(bytes, 16) as i64,
             key,
@@ -243,12 +332,20 @@ impl<'a> Record<'a> {
             path,
             variants,
             ip,
+            experiments,
+            device: Device::from_byte(bytes[72])?,
+            os: Os::from_byte(bytes[73])?,
+            browser: Browser::from_byte(bytes[74])?,
+            country: Code::from_bytes(&bytes[75..77])?,
+            language: Code::from_bytes(&bytes[77..80])?,
+            is_redacted,
             payload,
+            fold_input: FoldInput::from_words(words, fold_length)?,
         };
         Some((record, length))
     }
 
-    fn texts(&self) -> [Option<&'a str>; 9] {
+    fn texts(&self) -> [Option<&'a str>; COLUMNS] {
         [
             self.site,
             self.message_id,
@@ -259,8 +356,33 @@ impl<'a> Record<'a> {
             self.path,
             self.variants,
             self.ip,
+            self.experiments,
         ]
     }
+}
+
+/// Decodes the columns and the payload from `bytes`, which end with at most seven zeros.
+fn decode_texts(
+    bytes: &[u8],
+    lengths: [Option<usize>; COLUMNS],
+    payload_length: usize,
+) -> Option<([Option<&str>; COLUMNS], &str)> {
+    // Validate all texts in one pass, together with the padding. `split_at_checked` then rejects a column
+    // that ends inside a character.
+    let mut rest = simdutf8::basic::from_utf8(bytes).ok()?;
+    let mut take = |length| {
+        let (text, behind) = rest.split_at_checked(length)?;
+        rest = behind;
+        Some(text)
+    };
+    let mut texts = [None; COLUMNS];
+    for (length, text) in lengths.into_iter().zip(&mut texts) {
+        if let Some(length) = length {
+            *text = Some(take(length)?);
+        }
+    }
+    let payload = take(payload_length)?;
+    rest.bytes().all(|byte| byte == 0).then_some((texts, payload))
 }
 
 /// Returns the length field of the record at the start of `bytes`, if the length is valid and `bytes` holds
@@ -283,15 +405,15 @@ pub(super) fn encoded_records(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Erases the content of an encoded record. Length and received time remain.
-pub(super) fn make_void(record: &mut [u8]) {
-    let payload_bytes = record.len() - RECORD_BYTES_MIN;
-    record[4] = RecordKind::Void as u8;
-    record[5] = 0;
-    record[16..24].fill(0);
-    record[KEY_OFFSET..LENGTHS_OFFSET].copy_from_slice(&key_to_bytes(0, payload_bytes as u32));
-    record[LENGTHS_OFFSET..LENGTHS_OFFSET + 18].fill(0xFF);
-    record[RECORD_BYTES_MIN..].fill(0);
+/// Passes the `previousId` of an encoded record to `take`.
+pub(super) fn with_previous_id(record: &[u8], take: impl FnMut(&str)) {
+    if record[4] == RecordKind::Alias as u8
+        && let Some((record, _)) = Record::decode(record)
+    {
+        let mut content = Vec::new();
+        record.fold_input.unpack(&mut content);
+        FoldParts::parse(&content).previous_id.into_iter().for_each(take);
+    }
 }
 
 /// Returns the site of the record at the start of `bytes`.

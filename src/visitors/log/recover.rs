@@ -9,18 +9,20 @@
 //! report the same damage again.
 
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::ops::Range;
 
 use super::active_segment::ActiveSegment;
 use super::dedup::DedupWindow;
 use super::directory::{LogDirectory, segment_name};
+use super::erase::secret::TombstoneKey;
 use super::erase::{self, ErasureSummary, ResumeOutcome};
-use super::format::Batch;
+use super::format::{Batch, Header};
 use super::record::key_and_time;
 use super::verify::{Damage, DamageKind, LogScan, SegmentEntry, SegmentItem, SegmentReader, damage_in};
-use super::{LogConsumer, LogError, Options, SeqRange};
+use super::{LogConsumer, LogError, LogId, Options, SeqRange};
 use crate::clock::Clock;
-use crate::limits::SEQ_MAX;
+use crate::limits::{DEDUP_WINDOW_MS, SEQ_MAX};
 
 /// Number of damages that one report lists. The others are a count.
 const DAMAGES_REPORTED_MAX: usize = 1_000;
@@ -44,6 +46,8 @@ pub struct RecoveryReport {
     pub unexpected_damage: u64,
     /// The names of the files with the quarantined tails.
     pub quarantined: Vec<String>,
+    /// Whether the log had lost its file `secret` and has got a new one. Earlier tombstones cannot be read.
+    pub has_replaced_secret: bool,
     /// The interrupted erasure that recovery finished.
     pub finished_erasure: Option<ErasureSummary>,
 }
@@ -79,6 +83,7 @@ pub(super) struct RecoveredState {
     pub(super) active: ActiveSegment,
     pub(super) closed: VecDeque<ClosedSegment>,
     pub(super) dedup: DedupWindow,
+    pub(super) log_id: LogId,
     pub(super) report: RecoveryReport,
 }
 
@@ -103,10 +108,12 @@ pub(super) fn recover(
     for place in &survey.expired {
         directory.delete_segment(place.named_seq).map_err(failed)?;
     }
-    let mut recovery = Recovery::new(directory, options, survey.durable_watermark);
+    let log_id = survey.log_id.or(options.log_id).unwrap_or_else(LogId::random);
+    let mut recovery = Recovery::new(directory, options, survey.durable_watermark, log_id);
     survey.damage.into_iter().for_each(|finding| recovery.report.add_damage(finding));
     recovery.is_erasing = directory.is_erasing().map_err(failed)?;
-    recovery.resume_erasure(&survey.segments)?;
+    recovery.resume_erasure(&survey.segments, clock.now_ms())?;
+    recovery.ensure_secret(survey.segments.is_empty()).map_err(failed)?;
     for (done, place) in survey.segments.iter().enumerate() {
         consumer.on_recovery_progress(done, survey.segments.len());
         let failed = |error| LogError::io(&directory.path(&place.file_name()), error);
@@ -150,13 +157,14 @@ pub(super) fn seq_range(directory: &LogDirectory) -> Result<SeqRange, LogError> 
         }
     }
     let first = survey.segments.first().map_or(last + 1, |place| place.first_seq);
-    Ok(SeqRange { first, last })
+    Ok(SeqRange { first, last, log_id: survey.log_id })
 }
 
 struct Recovery<'a> {
     directory: &'a LogDirectory,
     is_erasing: bool,
     durable_watermark: u64,
+    log_id: LogId,
     checkpointed_seq: u64,
     /// The size up to which the new segment reserves zeros.
     reserve_until: u64,
@@ -178,11 +186,12 @@ struct TailCut {
 }
 
 impl<'a> Recovery<'a> {
-    fn new(directory: &'a LogDirectory, options: &Options, durable_watermark: u64) -> Self {
+    fn new(directory: &'a LogDirectory, options: &Options, durable_watermark: u64, log_id: LogId) -> Self {
         Self {
             directory,
             is_erasing: false,
             durable_watermark,
+            log_id,
             checkpointed_seq: options.checkpointed_seq,
             reserve_until: options.reserve_until(),
             dedup: DedupWindow::new(options.dedup_ids_max, options.hash_seed),
@@ -194,11 +203,13 @@ impl<'a> Recovery<'a> {
     }
 
     /// Finishes an interrupted erasure before any record is passed to the consumer.
-    fn resume_erasure(&mut self, places: &[SegmentEntry]) -> Result<(), LogError> {
+    fn resume_erasure(&mut self, places: &[SegmentEntry], now_ms: i64) -> Result<(), LogError> {
         if !self.is_erasing {
             return Ok(());
         }
-        match erase::resume(self.directory, places)? {
+        // The dedup window is not rebuilt yet.
+        let keep_keys_after_ms = now_ms.saturating_sub(DEDUP_WINDOW_MS);
+        match erase::resume(self.directory, places, keep_keys_after_ms, self.log_id)? {
             ResumeOutcome::NoTombstone => {}
             ResumeOutcome::Finished(erased) => self.report.finished_erasure = Some(erased),
             ResumeOutcome::KeyUnavailable => {
@@ -207,6 +218,19 @@ impl<'a> Recovery<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Creates the file `secret` with the data directory, or if it is missing. A damaged file stays: a new key
+    /// would make the damage permanent.
+    fn ensure_secret(&mut self, is_new: bool) -> std::io::Result<()> {
+        match TombstoneKey::load(self.directory) {
+            Ok(None) => {
+                self.report.has_replaced_secret = !is_new;
+                TombstoneKey::load_or_create(self.directory).map(drop)
+            }
+            Err(error) if error.kind() != ErrorKind::InvalidData => Err(error),
+            _ => Ok(()),
+        }
     }
 
     fn recover_segment(
@@ -284,8 +308,8 @@ impl<'a> Recovery<'a> {
             }
         }
         let first_seq = self.durable_watermark + 1;
-        let active =
-            ActiveSegment::create(self.directory, first_seq, clock.now_ms(), &self.tail, self.reserve_until)?;
+        let header = Header { first_seq, created_ms: clock.now_ms(), log_id: self.log_id };
+        let active = ActiveSegment::create(self.directory, header, &self.tail, self.reserve_until)?;
         // The new segment has already replaced a segment of the same name.
         for cut in self.cuts.iter().filter(|cut| cut.named_seq != first_seq) {
             self.directory.truncate_segment(cut.named_seq, cut.offset)?;
@@ -296,6 +320,7 @@ impl<'a> Recovery<'a> {
         }
         self.dedup.commit();
         self.report.next_seq = first_seq + active.records();
-        Ok(RecoveredState { active, closed: self.closed, dedup: self.dedup, report: self.report })
+        let Self { closed, dedup, log_id, report, .. } = self;
+        Ok(RecoveredState { active, closed, dedup, log_id, report })
     }
 }

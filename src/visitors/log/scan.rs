@@ -11,12 +11,16 @@ use super::format::{
 use crate::limits::{READ_CHUNK_BYTES, RESERVED_BYTES_MAX};
 use crate::storage::disk::{DiskFile, read_full};
 
+/// Bytes that are read to find the format version of a segment. A header of another version may be longer
+/// than ours.
+const HEADER_BYTES_READ: usize = 256;
+
 /// Reads a segment's header.
 ///
 /// # Errors
 /// The outer result is an I/O error. The inner result says whether the header is valid.
 pub(super) fn read_header(file: &dyn DiskFile) -> io::Result<Result<Header, HeaderError>> {
-    let mut bytes = [0; HEADER_BYTES];
+    let mut bytes = [0; HEADER_BYTES_READ];
     let length = read_full(file, &mut bytes, 0)?;
     Ok(Header::from_bytes(&bytes[..length]))
 }

@@ -5,11 +5,11 @@
 use std::io;
 use std::ops::Range;
 
-use super::LogError;
 use super::directory::{LogDirectory, OldestSeq, segment_name};
 use super::footer::Footer;
-use super::format::{Batch, HeaderError};
+use super::format::{Batch, HEADER_BYTES, HeaderError};
 use super::scan::{self, BatchScanner, ScanItem};
+use super::{LogError, LogId};
 
 /// A damaged place in a file of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub enum DamageKind {
     Missing,
     /// The file `oldest` is damaged.
     Oldest,
+    /// A segment is of another log.
+    Foreign,
     /// The file `secret` is damaged or missing while an erasure is in progress.
     Secret,
     /// A tail above the watermark is damaged, as a crash leaves it. No record in it was acknowledged as
@@ -63,6 +65,7 @@ impl std::fmt::Display for DamageKind {
             Self::Batch => "damaged batch",
             Self::Missing => "records are missing",
             Self::Oldest => "damaged file; nothing is deleted because of it",
+            Self::Foreign => "a segment of another log; restore the right file from a copy",
             Self::Secret => "damaged or missing, so an interrupted erasure cannot be finished; restore the file and restart",
             Self::Torn => "torn tail, as a crash leaves it",
             Self::Void => "void tail, which a later segment replaces",
@@ -90,6 +93,8 @@ pub(super) struct SegmentEntry {
     pub first_seq: u64,
     /// The first seq of the next segment, which voids all records at or above it in this segment.
     pub void_from_seq: u64,
+    /// The ID of the log in the header. `None` if the header is damaged.
+    pub log_id: Option<LogId>,
 }
 
 impl SegmentEntry {
@@ -110,6 +115,8 @@ pub(super) struct LogScan {
     pub durable_watermark: u64,
     /// The damage in headers and in the directory.
     pub damage: Vec<Damage>,
+    /// The ID of the log, from the last intact header.
+    pub log_id: Option<LogId>,
 }
 
 impl LogScan {
@@ -137,7 +144,8 @@ impl LogScan {
             damages.push(damage_in(&first.file_name(), 0, 0, DamageKind::Missing, oldest..first.first_seq));
         }
         let watermark = kept.last().map_or(Ok(0), |last| segment_watermark(directory, last))?.max(oldest - 1);
-        Ok(Self { segments: kept, expired: places, durable_watermark: watermark, damage: damages })
+        let log_id = log_id(&kept, &mut damages);
+        Ok(Self { segments: kept, expired: places, durable_watermark: watermark, damage: damages, log_id })
     }
 
     /// Reads one segment as if it were alone in the directory.
@@ -149,8 +157,18 @@ impl LogScan {
         let places: Vec<SegmentEntry> =
             read_segment_entry(directory, named_seq, &mut damages)?.into_iter().collect();
         let watermark = places.last().map_or(Ok(0), |last| segment_watermark(directory, last))?;
-        Ok(Self { segments: places, expired: Vec::new(), durable_watermark: watermark, damage: damages })
+        let log_id = log_id(&places, &mut damages);
+        let expired = Vec::new();
+        Ok(Self { segments: places, expired, durable_watermark: watermark, damage: damages, log_id })
     }
+}
+
+/// Returns the ID of the log, which is that of its last segment. A segment with another ID is damage.
+fn log_id(places: &[SegmentEntry], damages: &mut Vec<Damage>) -> Option<LogId> {
+    let log_id = places.iter().rev().find_map(|place| place.log_id)?;
+    let foreign = places.iter().filter(|place| place.log_id.is_some_and(|other| other != log_id));
+    damages.extend(foreign.map(|place| damage_in(&place.file_name(), 32, 16, DamageKind::Foreign, 0..0)));
+    Some(log_id)
 }
 
 /// Returns the first seq that retention has kept. `None` if the file `oldest` is damaged.
@@ -177,20 +195,20 @@ fn read_segment_entry(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.map_err(failed)?,
     };
-    let first_seq = match scan::read_header(&*file).map_err(failed)? {
-        Ok(header) => header.first_seq,
+    let (first_seq, log_id) = match scan::read_header(&*file).map_err(failed)? {
+        Ok(header) => (header.first_seq, Some(header.log_id)),
         Err(HeaderError::UnsupportedVersion(version)) => {
             return Err(LogError::UnsupportedVersion { file: directory.path(&name), version });
         }
         Err(HeaderError::Damaged) => {
-            damages.push(damage_in(&name, 0, 40, DamageKind::Header, 0..0));
-            named_seq
+            damages.push(damage_in(&name, 0, HEADER_BYTES as u64, DamageKind::Header, 0..0));
+            (named_seq, None)
         }
     };
     if first_seq != named_seq {
         damages.push(damage_in(&name, 16, 8, DamageKind::Name, 0..0));
     }
-    Ok(Some(SegmentEntry { named_seq, first_seq, void_from_seq: u64::MAX }))
+    Ok(Some(SegmentEntry { named_seq, first_seq, void_from_seq: u64::MAX, log_id }))
 }
 
 /// Returns the greatest durable seq that a segment states: in its footer, or else in its header and its

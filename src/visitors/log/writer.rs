@@ -19,12 +19,12 @@ use super::dedup::DedupWindow;
 use super::directory::LogDirectory;
 use super::erase::secret::TombstoneKey;
 use super::erase::{ErasureStarted, VisitorIds};
-use super::format::{BATCH_HEADER_BYTES, Batch, begin_batch, end_batch};
+use super::format::{BATCH_HEADER_BYTES, Batch, Header, begin_batch, end_batch};
 use super::metrics::LogMetrics;
 use super::queue::{Completion, CompletionQueue, QueueReceiver, QueuedRequest, RecordResult, WriteOutcome};
 use super::record::{Record, key_and_time};
 use super::recover::{ClosedSegment, RecoveredState};
-use super::{Ack, FinalPosition, LogConsumer, LogError, Options};
+use super::{Ack, FinalPosition, LogConsumer, LogError, LogId, Options};
 use crate::clock::Clock;
 use crate::limits::{
     BATCH_BYTES_TARGET, RETRY_MS_MAX, RETRY_MS_MIN, SEGMENT_RECORDS_MAX, SYNC_AFTER_MS, UNSYNCED_BYTES_MAX,
@@ -34,6 +34,7 @@ use crate::limits::{
 /// The writer of one log.
 pub struct LogWriter {
     pub(super) directory: LogDirectory,
+    log_id: LogId,
     pub(super) options: Options,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) consumer: Box<dyn LogConsumer>,
@@ -76,6 +77,7 @@ impl LogWriter {
         figures.damage_count.store(recovered.report.unexpected_damage, Ordering::Relaxed);
         let writer = Self {
             directory,
+            log_id: recovered.log_id,
             options,
             clock,
             consumer: follower,
@@ -271,8 +273,9 @@ impl LogWriter {
     /// Begins a segment and reserves zeros in it up to `reserve_until`. After a failure the caller passes 0,
     /// because reserving may be the operation that failed.
     fn begin_segment(&mut self, reserve_until: u64) -> bool {
-        let (first_seq, began, now_ms) = (self.durable_seq + 1, self.clock.monotonic(), self.clock.now_ms());
-        let begun = ActiveSegment::create(&self.directory, first_seq, now_ms, &self.unsynced, reserve_until);
+        let (first_seq, began) = (self.durable_seq + 1, self.clock.monotonic());
+        let header = Header { first_seq, created_ms: self.clock.now_ms(), log_id: self.log_id };
+        let begun = ActiveSegment::create(&self.directory, header, &self.unsynced, reserve_until);
         self.count_error(&begun);
         match begun {
             Ok(active) => {
@@ -427,34 +430,49 @@ impl LogWriter {
         if self.unsynced.is_empty() && self.active.as_ref().is_some_and(|active| active.records() > 0) {
             self.seal();
         }
-        let seq = self.append_tombstone(visitor, &secret.tombstone_payload(visitor))?;
-        Ok(ErasureStarted::new(self.directory.clone(), secret, seq, &self.closed, others))
+        let seqs = self.append_tombstones(visitor, &secret.tombstone_payloads(visitor))?;
+        let keep_keys_after_ms = self.dedup.live_after_ms();
+        let directory = self.directory.clone();
+        Ok(ErasureStarted::new(
+            directory,
+            secret,
+            seqs,
+            &self.closed,
+            keep_keys_after_ms,
+            self.log_id,
+            others,
+        ))
     }
 
-    /// Appends a visitor's tombstone as the first record of its segment. Returns its seq when it is durable.
-    fn append_tombstone(&mut self, visitor: &VisitorIds, payload: &str) -> io::Result<u64> {
+    /// Appends a visitor's tombstones as the first records of their segment. Returns the seqs of the first and
+    /// the last one when they are durable.
+    fn append_tombstones(&mut self, visitor: &VisitorIds, payloads: &[String]) -> io::Result<(u64, u64)> {
         let unavailable = || io::Error::other("the disk does not accept events");
         if self.active.is_none() || !self.unsynced.is_empty() {
             return Err(unavailable());
         }
-        let tombstone = Record::tombstone(&visitor.site, payload, self.clock.now_ms());
-        let (start, seq) = (begin_batch(&mut self.unsynced), self.next_seq);
-        tombstone.encode(&mut self.unsynced).map_err(io::Error::other)?;
-        end_batch(&mut self.unsynced, start, seq, 1, self.durable_seq);
+        let (start, first) = (begin_batch(&mut self.unsynced), self.next_seq);
+        for payload in payloads {
+            let tombstone = Record::tombstone(&visitor.site, payload, self.clock.now_ms());
+            tombstone.encode(&mut self.unsynced).map_err(io::Error::other)?;
+        }
+        let count = payloads.len() as u32;
+        let last = first + u64::from(count) - 1;
+        end_batch(&mut self.unsynced, start, first, count, self.durable_seq);
         self.unsynced_since = self.clock.monotonic();
-        self.next_seq += 1;
+        self.next_seq = last + 1;
         if !self.persist(start) {
             self.unsynced.truncate(start);
-            self.next_seq = seq;
+            self.next_seq = first;
             return Err(unavailable());
         }
-        self.consumer.on_erase(visitor, seq);
-        self.deliver_batch(start, 1);
-        if self.durable_seq < seq {
+        self.consumer.on_erase(visitor, last);
+        self.deliver_batch(start, count);
+        if self.durable_seq < last {
             self.sync();
         }
         self.clear_synced();
-        if self.durable_seq < seq { Err(unavailable()) } else { Ok(seq) }
+        if self.durable_seq < last { Err(unavailable()) } else { Ok((first, last)) }
     }
 
     pub(super) fn count_error<T>(&self, result: &io::Result<T>) {

@@ -34,14 +34,7 @@ impl<'a> ProfileBuilder<'a> {
                 self.events = self.events.saturating_add(1);
                 event.name.into_iter().for_each(|name| self.names.add(name.as_bytes().into(), event.at_ms));
             }
-            RecordKind::Profile => event
-                .payload
-                .into_iter()
-                .for_each(|payload| self.traits.apply_operations(payload, event.at_ms, counts)),
-            _ => event
-                .payload
-                .into_iter()
-                .for_each(|payload| self.traits.apply_identify(payload, event.at_ms, counts)),
+            _ => self.traits.apply(event.changes, event.at_ms, counts),
         }
     }
 

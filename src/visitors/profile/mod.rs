@@ -13,7 +13,8 @@ pub(crate) mod profile;
 mod sessions;
 pub(crate) mod touch;
 mod traits;
-mod varint;
+
+use crate::varint;
 
 /// Counters of the values and visitors that limits removed or left out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

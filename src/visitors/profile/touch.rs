@@ -6,8 +6,11 @@
 
 use super::varint::{Decoder, put_number, put_sized};
 use crate::limits::TOUCH_TEXT_BYTES_MAX;
+use crate::visitors::log::fold_input::TouchTexts;
 
 const TEXTS: usize = 7;
+/// The place of the landing page. The texts of a fold input come before it.
+const LANDING: usize = 6;
 const ALL_TEXTS: u8 = (1 << TEXTS) - 1;
 
 /// A page event with a campaign or an external referrer.
@@ -31,12 +34,6 @@ pub struct Touch<'a> {
     pub at_ms: i64,
 }
 
-impl<'a> Touch<'a> {
-    fn texts(&self) -> [Option<&'a str>; TEXTS] {
-        [self.source, self.medium, self.campaign, self.term, self.content, self.referrer, self.landing]
-    }
-}
-
 /// An encoded touch. Its texts are decoded only on demand, and an unchanged touch is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EncodedTouch<'a> {
@@ -46,14 +43,17 @@ pub(crate) struct EncodedTouch<'a> {
 }
 
 impl<'a> EncodedTouch<'a> {
-    /// Encodes a touch. `buffer` holds its texts.
-    pub(super) fn new(touch: &Touch<'_>, buffer: &'a mut Vec<u8>) -> Self {
-        let texts = touch.texts();
-        let bit = |(place, text): (usize, &Option<&str>)| u8::from(text.is_some()) << place;
-        let present = texts.iter().enumerate().map(bit).sum();
+    /// Returns the touch with these texts, which ends at the page `landing`. `buffer` holds its texts.
+    pub(super) fn new(
+        touch: TouchTexts<'_>,
+        landing: Option<&str>,
+        at_ms: i64,
+        buffer: &'a mut Vec<u8>,
+    ) -> Self {
         buffer.clear();
-        texts.iter().flatten().for_each(|text| put_sized(buffer, text.as_bytes()));
-        Self { at_ms: touch.at_ms, present, texts: buffer }
+        buffer.extend_from_slice(touch.bytes);
+        landing.into_iter().for_each(|landing| put_sized(buffer, truncate(landing).as_bytes()));
+        Self { at_ms, present: touch.present | u8::from(landing.is_some()) << LANDING, texts: buffer }
     }
 
     pub(super) fn encode(&self, base_ms: i64, out: &mut Vec<u8>) {
@@ -86,6 +86,6 @@ impl<'a> EncodedTouch<'a> {
 }
 
 /// Truncates a text to `TOUCH_TEXT_BYTES_MAX`, at a character boundary.
-pub(super) fn truncate(text: &str) -> &str {
+fn truncate(text: &str) -> &str {
     &text[..text.floor_char_boundary(TOUCH_TEXT_BYTES_MAX)]
 }

@@ -27,7 +27,7 @@ use super::FoldCounts;
 use super::varint::{Decoder, put_number, put_signed, put_sized, signed_len, sized_len};
 use crate::condition::{self, Value};
 use crate::limits::{TRAIT_BYTES_MAX, TRAIT_NAME_BYTES_MAX};
-use crate::visitors::events::document;
+use crate::visitors::events::changes::{Change, Changes, Operation};
 
 /// A trait of a profile being modified.
 #[derive(Debug, Clone)]
@@ -88,53 +88,21 @@ impl<'a> Traits<'a> {
         self.0.len()
     }
 
-    /// Sets the traits of an identify event.
-    pub(super) fn apply_identify(&mut self, root: document::Value<'_>, at_ms: i64, counts: &mut FoldCounts) {
-        self.set(root.get_present("traits"), at_ms, counts);
-    }
-
-    /// Applies the operations of a profile event, in a fixed order: `set`, `setOnce`, `unset`,
-    /// `increment`, `append`, `union`, `remove`.
-    pub(super) fn apply_operations(
-        &mut self,
-        root: document::Value<'_>,
-        at_ms: i64,
-        counts: &mut FoldCounts,
-    ) {
-        self.set(root.get_present("set"), at_ms, counts);
-        self.update_each(root.get_present("setOnce"), at_ms, counts, |standing, value| match standing {
-            Some(_) => Err(SkipReason::Redundant),
-            None => Ok(value),
-        });
-        for name in root.get_present("unset").into_iter().flat_map(document::Value::elements) {
-            name.as_str().into_iter().for_each(|name| self.set_value(name, at_ms, Vec::new(), counts));
-        }
-        self.update_each(root.get_present("increment"), at_ms, counts, increment);
-        self.update_each(root.get_present("append"), at_ms, counts, append);
-        self.update_each(root.get_present("union"), at_ms, counts, union);
-        self.update_each(root.get_present("remove"), at_ms, counts, remove);
-    }
-
-    fn set(&mut self, values: Option<document::Value<'_>>, at_ms: i64, counts: &mut FoldCounts) {
-        for member in values.into_iter().flat_map(document::Value::members) {
-            match parse_json(member.value) {
-                Some(value) => self.set_value(member.name, at_ms, encode_value(&value), counts),
-                None => counts.traits_too_large += 1,
-            }
-        }
-    }
-
-    fn update_each(
-        &mut self,
-        operation: Option<document::Value<'_>>,
-        at_ms: i64,
-        counts: &mut FoldCounts,
-        change: impl Fn(Option<Value<'_>>, Json) -> NewValue,
-    ) {
-        for member in operation.into_iter().flat_map(document::Value::members) {
-            match parse_json(member.value) {
-                Some(operand) => self.update(member.name, at_ms, counts, |value| change(value, operand)),
-                None => counts.traits_too_large += 1,
+    /// Applies the changes of an event in their order. Counts those that the fold input leaves out.
+    pub(super) fn apply(&mut self, changes: Changes<'_>, at_ms: i64, counts: &mut FoldCounts) {
+        counts.traits_too_large += u64::from(changes.skipped);
+        for Change { operation, name, operand } in changes {
+            match operation {
+                Operation::Set => self.set_value(name, at_ms, encode_value(&operand), counts),
+                Operation::Unset => self.set_value(name, at_ms, Vec::new(), counts),
+                Operation::SetOnce => self.update(name, at_ms, counts, |standing| match standing {
+                    Some(_) => Err(SkipReason::Redundant),
+                    None => Ok(operand),
+                }),
+                Operation::Increment => self.update(name, at_ms, counts, |value| increment(value, operand)),
+                Operation::Append => self.update(name, at_ms, counts, |value| append(value, operand)),
+                Operation::Union => self.update(name, at_ms, counts, |value| union(value, operand)),
+                Operation::Remove => self.update(name, at_ms, counts, |value| remove(value, operand)),
             }
         }
     }
@@ -239,11 +207,6 @@ impl Trait<'_> {
         let written = signed_len(base_ms.wrapping_sub(self.written_ms));
         sized_len(self.name.len()) + written + self.value.len()
     }
-}
-
-/// Parses the value that was sent. `None` if it contains a number that does not fit a float.
-fn parse_json(value: document::Value<'_>) -> Option<Json> {
-    serde_json::from_str(value.source()).ok()
 }
 
 fn encode_value(value: &Json) -> Vec<u8> {

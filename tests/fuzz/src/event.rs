@@ -13,7 +13,7 @@ use parallax::testing::visitors::events::ip::IpPolicy;
 use parallax::testing::visitors::events::receipt::{EventResults, RejectedRequest, StoreOutcome};
 use parallax::testing::visitors::events::refusal::Refusal;
 use parallax::testing::visitors::log::{Ack, RecordResult};
-use parallax::testing::visitors::log::{Record, Request};
+use parallax::testing::visitors::log::{Record, Request, UserAgentInfo};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -24,8 +24,16 @@ const RECEIVED_MS: i64 = 1_767_607_200_000;
 struct TestEnvironment(RoutePath);
 
 impl Environment for TestEnvironment {
-    fn is_crawler(&mut self, user_agent: &str) -> bool {
-        user_agent.contains("bot")
+    fn parse_user_agent(&mut self, user_agent: &str) -> UserAgentInfo {
+        UserAgentInfo { is_crawler: user_agent.contains("bot"), ..UserAgentInfo::default() }
+    }
+
+    fn has_site_hosts(&self) -> bool {
+        true
+    }
+
+    fn is_site_host(&self, host: &str) -> bool {
+        host == "acme.example"
     }
 
     fn page_path(&mut self, value: &str) -> Option<&str> {

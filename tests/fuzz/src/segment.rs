@@ -12,8 +12,8 @@ use parallax::testing::visitors::log::format::{
     BATCH_MAGIC, HEADER_BYTES, Header, TRAILER_MAGIC, batch_length,
 };
 use parallax::testing::visitors::log::{
-    self, LogError, LogItem, LogReader, Options, Record, RecordKind, Records, Request, check_file, inspect,
-    segment_name,
+    self, LogError, LogId, LogItem, LogReader, Options, Record, RecordKind, Records, Request, check_file,
+    inspect, segment_name,
 };
 
 use super::memory::MemoryDisk;
@@ -51,7 +51,8 @@ pub fn segment(bytes: &[u8]) {
     let kind = kind % 6;
     let file = match kind {
         0 => bytes.to_vec(),
-        1 => [&Header { first_seq: 1, created_ms: NOW_MS }.to_bytes()[..], bytes].concat(),
+        1 => [&Header { first_seq: 1, created_ms: NOW_MS, log_id: LogId([7; 16]) }.to_bytes()[..], bytes]
+            .concat(),
         2 | 3 => changed(&SEGMENTS[usize::from(kind & 1)], bytes),
         _ => with_valid_checksums(changed(&SEGMENTS[usize::from(kind & 1)], bytes)),
     };
@@ -239,8 +240,6 @@ fn build_segment(is_sealed: bool) -> Vec<u8> {
 
 fn record(key: u128) -> Record<'static> {
     Record {
-        kind: [RecordKind::Track, RecordKind::Page][key as usize % 2],
-        bot: false,
         gpc: true,
         received_ms: NOW_MS + key as i64,
         timestamp_ms: NOW_MS - 5,
@@ -248,12 +247,9 @@ fn record(key: u128) -> Record<'static> {
         site: Some("acme"),
         message_id: Some("m"),
         anon_id: Some("visitor"),
-        user_id: None,
         event: Some("Viewed"),
-        name: None,
         path: Some("/x"),
-        variants: None,
-        ip: None,
         payload: r#"{"a":1}"#,
+        ..Record::new([RecordKind::Track, RecordKind::Page][key as usize % 2])
     }
 }

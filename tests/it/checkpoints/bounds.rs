@@ -5,6 +5,7 @@ use parallax::testing::visitors::checkpoint::format::{
     BLOCK_HEADER_BYTES, CheckpointEntry, ENTRY_HEADER_BYTES, HEADER_BYTES, Header, Run, begin_block,
     block_length, end_block, trailer_from_bytes, trailer_to_bytes,
 };
+use parallax::testing::visitors::log::LogId;
 use parallax::testing::visitors::store::table::{EvictionClass, Key};
 
 fn block(bytes: usize) -> Vec<u8> {
@@ -46,7 +47,9 @@ fn a_value_is_at_most_as_large_as_the_largest_profile() {
 
 #[test]
 fn a_file_has_a_limited_number_of_runs() {
-    let header = Header { seq: 1, created_ms: 2, secret: [3; 16], cost_max: 4, entries: 0 }.to_bytes();
+    let header =
+        Header { seq: 1, created_ms: 2, secret: [3; 16], cost_max: 4, entries: 0, log_id: LogId([5; 16]) }
+            .to_bytes();
     for (runs, is_valid) in
         [(0, true), (1, true), (CHECKPOINT_RUNS_MAX, true), (CHECKPOINT_RUNS_MAX + 1, false)]
     {

@@ -10,6 +10,7 @@ use parallax::testing::visitors::checkpoint::format::{
 };
 use parallax::testing::visitors::checkpoint::reader::CheckpointReader;
 use parallax::testing::visitors::checkpoint::restore::load_table;
+use parallax::testing::visitors::log::LogId;
 use parallax::testing::visitors::store::table::{EvictionClass, Key};
 
 use super::{World, assert_same};
@@ -119,6 +120,7 @@ fn forge(runs: &[Vec<(u64, u64)>]) -> Vec<u8> {
         secret: super::SECRET,
         cost_max: world.cost_max,
         entries: runs.iter().map(|run| run.len() as u64).sum(),
+        log_id: LogId([7; 16]),
     };
     let header = header.to_bytes();
     let (mut bytes, mut table) = (header.to_vec(), Vec::new());

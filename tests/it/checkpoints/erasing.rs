@@ -33,7 +33,8 @@ fn ids_of(running: &RunningLog, anon_id: &str) -> Vec<(IdKind, String)> {
 
 /// Erases a visitor as the server does: first from the log, then from the checkpoints.
 fn erase(world: &World, running: &mut RunningLog, anon_id: &str) {
-    let visitor = VisitorIds { site: "acme".to_owned(), ids: ids_of(running, anon_id) };
+    let ids = ids_of(running, anon_id);
+    let visitor = VisitorIds { site: "acme".to_owned(), owner: ids[0].clone(), ids };
     let erasure = running.queue.erase(visitor.clone()).expect("the log accepts the erasure");
     running.writer.run_once();
     let erased = thread::scope(|scope| scope.spawn(|| erasure.finish()).join().expect("no panic"));

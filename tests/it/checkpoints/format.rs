@@ -6,36 +6,34 @@ use std::path::Path;
 use parallax::testing::visitors::apply::KeyHasher;
 use parallax::testing::visitors::checkpoint::reader::CheckpointReader;
 use parallax::testing::visitors::log::bloom::IdKind;
-use parallax::testing::visitors::log::{Record, RecordKind, Request};
+use parallax::testing::visitors::log::{LogId, Record, RecordKind, Request};
 use parallax::testing::visitors::profile::profile::{Profile, TableEntry};
 
 use super::{SECRET, World};
+use crate::folded::with_fold_input;
+
+const LOG_ID: LogId = LogId(*b"the ID of a log.");
 
 /// Returns a world with one known visitor: a user with one linked anonymous ID.
 fn smallest() -> World {
     let mut world = World::new(1);
     world.cost_max = 1 << 20;
+    world.options.log_id = Some(LOG_ID);
     let mut running = world.open();
     let mut request = Request::new(0);
+    let payload = r#"{"traits":{"plan":"pro"}}"#;
     let identify = Record {
-        kind: RecordKind::Identify,
-        bot: false,
-        gpc: false,
         received_ms: super::NOW_MS,
         timestamp_ms: super::NOW_MS,
         key: 1,
         site: Some("a"),
-        message_id: None,
         anon_id: Some("v"),
         user_id: Some("u"),
-        event: None,
-        name: None,
-        path: None,
-        variants: None,
-        ip: None,
-        payload: r#"{"traits":{"plan":"pro"}}"#,
+        payload,
+        ..Record::new(RecordKind::Identify)
     };
-    request.push(&identify).expect("the record is within bounds");
+    with_fold_input(identify.kind, payload, |fold_input| request.push(&Record { fold_input, ..identify }))
+        .expect("the record is within bounds");
     running.client.send(request).expect("the queue accepts the request");
     running.settle();
     world
@@ -75,6 +73,7 @@ fn the_golden_file_decodes_to_the_known_visitor() {
     let opened = CheckpointReader::open(world.directory().disk(), &world.directory().path_of(1))
         .expect("the file is valid");
     let header = *opened.header();
+    assert_eq!(header.log_id, LOG_ID);
     assert_eq!((header.seq, header.entries, header.cost_max, header.secret), (1, 2, 1 << 20, SECRET));
     let mut entries = opened.entries().expect("the file is valid");
     let keys = KeyHasher::new(SECRET);

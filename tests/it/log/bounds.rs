@@ -6,7 +6,7 @@ use parallax::testing::limits::{
     BATCH_BYTES_TARGET, PAYLOAD_BYTES_MAX, REQUEST_BYTES_MAX, SEGMENT_RECORDS_MAX, TEXT_BYTES_MAX,
     UNSYNCED_BYTES_MAX,
 };
-use parallax::testing::visitors::log::format::{BATCH_HEADER_BYTES, HEADER_BYTES};
+use parallax::testing::visitors::log::format::{BATCH_HEADER_BYTES, HEADER_BYTES, RECORD_BYTES_MIN};
 use parallax::testing::visitors::log::{Ack, Options, Record, RecordError, Request};
 
 use super::simulated::SimulatedDisk;
@@ -24,7 +24,7 @@ fn request_of_bytes(bytes: usize) -> Request {
     while request.byte_len() < bytes {
         let left = bytes - request.byte_len();
         let length = if left > PAYLOAD_BYTES_MAX { left.min(PAYLOAD_BYTES_MAX) / 2 / 8 * 8 } else { left };
-        let payload = "x".repeat(length - 72 - texts);
+        let payload = "x".repeat(length - RECORD_BYTES_MIN - texts);
         request.push(&record(0, START_MS, &payload)).expect("the record is within all limits");
     }
     assert_eq!(request.byte_len(), bytes);
@@ -45,9 +45,9 @@ fn texts_payloads_and_requests_have_size_limits() {
     record(1, START_MS, "").encode(&mut one).expect("the record is within all limits");
     for (more, fits) in [(-8, true), (0, true), (8, false)] {
         let mut request = Request::new(0);
-        for _ in 0..3 {
+        for _ in 0..8 {
             let payload = "x".repeat(PAYLOAD_BYTES_MAX);
-            request.push(&record(1, START_MS, &payload)).expect("three records fit");
+            request.push(&record(1, START_MS, &payload)).expect("eight records fit");
         }
         let room = REQUEST_BYTES_MAX - request.byte_len() - 2 * one.len();
         let (left, right) =

@@ -10,12 +10,13 @@ use parallax::testing::visitors::log::format::{
     HEADER_BYTES, Header, batch_length, oldest_from_bytes, oldest_to_bytes,
 };
 use parallax::testing::visitors::log::{
-    DamageKind, LogError, LogItem, LogReader, check_directory, check_file, parse_segment_name, read_footer,
-    segment_name,
+    Code, DamageKind, LogError, LogId, LogItem, LogReader, Options, Record, RecordKind, check_directory,
+    check_file, parse_segment_name, read_footer, segment_name,
 };
 
 use super::simulated::SimulatedDisk;
 use super::{DIRECTORY, Log, START_MS, TestClock, hex, options, record};
+use crate::folded::with_fold_input;
 use crate::harness::times;
 
 fn path(first_seq: u64) -> PathBuf {
@@ -194,15 +195,30 @@ fn no_payload_forges_a_batch() {
 #[test]
 fn the_smallest_segment_matches_the_golden_file() {
     let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
-    let mut log = Log::open(Arc::new(disk.clone()), &clock, options()).expect("the disk works");
+    let options = Options { log_id: Some(LogId(*b"the ID of a log.")), ..options() };
+    let mut log = Log::open(Arc::new(disk.clone()), &clock, options).expect("the disk works");
     let key = 0x0F0E_0D0C_0B0A_0908_0706_0504_0302_0100;
     let mut request = parallax::testing::visitors::log::Request::new(0);
-    request.push(&record(key, START_MS, "{}")).expect("the record is within all limits");
+    let payload = r#"{"properties":{"url":"https://a/","referrer":"https://b/"}}"#;
+    let page = Record {
+        country: Code::new(b"DE"),
+        language: Code::new(b"de"),
+        experiments: Some("e:b"),
+        kind: RecordKind::Page,
+        ..record(key, START_MS, payload)
+    };
+    with_fold_input(page.kind, payload, |fold_input| request.push(&Record { fold_input, ..page }))
+        .expect("the record is within all limits");
     log.client.send(request).expect("the queue accepts it");
     log.writer.run_once();
     log.stop();
-    let golden = include_str!("../../golden/smallest.segment.hex");
-    assert_eq!(hex(&disk.bytes(&path(1))), golden, "a change of the format needs a new format version");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/smallest.segment.hex");
+    let written = hex(&disk.bytes(&path(1)));
+    if std::env::var_os("PARALLAX_BLESS").is_some_and(|v| v == "1") {
+        std::fs::write(&golden, &written).expect("the golden file is written");
+    }
+    let golden = std::fs::read_to_string(golden).expect("the golden file");
+    assert_eq!(written, golden, "a change of the format needs a new format version");
     assert_eq!(batches(&disk.bytes(&path(1))).len(), 1);
 }
 
@@ -212,7 +228,8 @@ fn a_wrong_header_does_not_lose_records_that_recovery_rewrites() {
     let batches = batches(&whole);
     // The first batch is above the watermark. Recovery writes it again under the same name.
     whole.truncate(batches[0].1);
-    whole[..HEADER_BYTES].copy_from_slice(&Header { first_seq: 0, created_ms: START_MS }.to_bytes());
+    whole[..HEADER_BYTES]
+        .copy_from_slice(&Header { first_seq: 0, created_ms: START_MS, log_id: LogId([7; 16]) }.to_bytes());
     let disk = disk_with(&whole);
     for _ in 0..2 {
         let log = Log::open(Arc::new(disk.clone()), &Arc::default(), options()).expect("the log opens");
@@ -298,7 +315,7 @@ fn no_file_can_make_a_seq_overflow() {
     }
     for (seq, is_known) in [(0, false), (1, true), (SEQ_MAX - 1, true), (SEQ_MAX, true), (SEQ_MAX + 1, false)]
     {
-        let header = Header { first_seq: seq, created_ms: 0 }.to_bytes();
+        let header = Header { first_seq: seq, created_ms: 0, log_id: LogId([7; 16]) }.to_bytes();
         assert_eq!(Header::from_bytes(&header).is_ok(), is_known, "{seq}");
         assert_eq!(oldest_from_bytes(&oldest_to_bytes(seq)).is_some(), seq <= SEQ_MAX);
         assert_eq!(parse_segment_name(&segment_name(seq)).is_some(), seq <= SEQ_MAX);

@@ -11,7 +11,9 @@ use parallax::testing::limits::{
 };
 use parallax::testing::storage::disk::{Disk, RealDisk};
 use parallax::testing::visitors::log::bloom::{IdKind, may_contain};
-use parallax::testing::visitors::log::format::{BATCH_HEADER_BYTES, HEADER_BYTES, batch_length};
+use parallax::testing::visitors::log::format::{
+    BATCH_HEADER_BYTES, HEADER_BYTES, RECORD_BYTES_MIN, batch_length,
+};
 use parallax::testing::visitors::log::{
     self, DamageKind, EraseError, ErasureSummary, LogConsumer, LogItem, LogReader, Options, Record,
     RecordKind, RecordResult, Records, Request, TombstoneKey, VisitorIds, WriteOutcome, check_directory,
@@ -47,7 +49,9 @@ pub fn send(log: &mut Log, now_ms: i64, records: &[(u128, &str)]) -> Vec<RecordR
 
 pub fn visitor(ids: &[&str]) -> VisitorIds {
     let kind = |id: &str| if id.starts_with("user-") { IdKind::User } else { IdKind::Anon };
-    VisitorIds { site: "acme".to_owned(), ids: ids.iter().map(|id| (kind(id), (*id).to_owned())).collect() }
+    let ids: Vec<_> = ids.iter().map(|id| (kind(id), (*id).to_owned())).collect();
+    let owner = ids.first().cloned().unwrap_or((IdKind::Anon, String::new()));
+    VisitorIds { site: "acme".to_owned(), owner, ids }
 }
 
 pub fn erase(log: &mut Log, ids: &[&str]) -> Result<ErasureSummary, EraseError> {
@@ -159,7 +163,7 @@ fn an_erasure_rewrites_only_segments_that_contain_the_visitor() {
     let mut log = five_segments(&disk, &clock, options());
     disk.take_log();
     let erased = erase(&mut log, &["ana", "user-ana"]).expect("the disk works");
-    assert_eq!(erased, ErasureSummary { records: 4, segments: 3, seq: 11 });
+    assert_eq!(erased, ErasureSummary { records: 4, redacted: 0, segments: 3, seq: 11 });
     let renamed: Vec<String> =
         disk.take_log().into_iter().filter(|line| line.ends_with(".segment")).collect();
     let expected = [1, 5, 9].map(|seq| format!("rename /data/{}", segment_name(seq)));
@@ -170,7 +174,11 @@ fn an_erasure_rewrites_only_segments_that_contain_the_visitor() {
         read_footer(&disk, &path).expect("reading succeeds").expect("the segment is sealed")
     };
     let keys = |seq| footer(seq).keys.iter().map(|(key, _)| *key).collect::<Vec<_>>();
-    assert_eq!([keys(1), keys(5), keys(9)], [vec![0, 2], vec![0, 6], vec![0, 0]]);
+    assert_eq!(
+        [keys(1), keys(5), keys(9)],
+        [vec![1, 2], vec![5, 6], vec![9, 10]],
+        "void records keep their keys"
+    );
     assert!(!may_contain(&footer(1).filter, "acme", IdKind::Anon, "ana"));
     assert!(may_contain(&footer(1).filter, "acme", IdKind::Anon, "bob"));
     assert_eq!((footer(9).first_seq, footer(9).last_seq), (9, 10));
@@ -178,13 +186,13 @@ fn an_erasure_rewrites_only_segments_that_contain_the_visitor() {
     let mut log = Log::open(Arc::new(disk), &clock, options()).expect("the log opens");
     assert_eq!(
         log.consumed().into_iter().map(|(_, key)| key).collect::<Vec<_>>(),
-        [0, 2, 3, 4, 0, 6, 7, 8, 0, 0, 0]
+        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0]
     );
-    let completion = log.record(&[2, 8], clock.now_ms());
+    let completion = log.record(&[1, 2, 8, 9], clock.now_ms());
     assert_eq!(
         completion.request.results(),
-        [RecordResult::Duplicate; 2],
-        "the keys of the other records remain"
+        [RecordResult::Duplicate; 4],
+        "a retry is a duplicate, also of an erased event and after a restart"
     );
 }
 
@@ -418,7 +426,7 @@ fn batches_around_the_rewrite_chunk_size_keep_their_offsets() {
         let parts = 2 * bytes.div_ceil(PAYLOAD_BYTES_MAX);
         for key in 1..=parts {
             let part = (bytes - BATCH_HEADER_BYTES - request.byte_len()) / (parts + 1 - key) / 8 * 8;
-            let payload = "x".repeat(part - 72 - texts);
+            let payload = "x".repeat(part - RECORD_BYTES_MIN - texts);
             request
                 .push(&Record { payload: &payload, ..record(key as u128) })
                 .expect("the record is within all limits");

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use parallax::testing::checksum::crc32c;
 use parallax::testing::clock::Clock;
 use parallax::testing::storage::disk::{Disk, RealDisk};
-use parallax::testing::visitors::log::{DamageKind, LogError, segment_name};
+use parallax::testing::visitors::log::format::{HEADER_BYTES, Header};
+use parallax::testing::visitors::log::{DamageKind, LogError, LogId, segment_name};
 
 use super::simulated::SimulatedDisk;
 use super::{DIRECTORY, Log, TestClock, options};
@@ -33,18 +34,57 @@ fn a_directory_has_one_server() {
 }
 
 #[test]
-fn a_segment_of_a_later_format_version_is_an_error_with_its_file() {
+fn a_segment_of_another_format_version_is_an_error_with_its_file() {
+    // Headers of all versions have version and length in the same places, and end with their checksum.
+    for (version, length) in [(1, 40), (3, 56), (3, 64)] {
+        let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
+        drop(Log::open(Arc::new(disk.clone()), &clock, options()).expect("the log opens"));
+        let mut bytes = disk.bytes(&path(1));
+        bytes.resize(length, 0);
+        bytes[8] = version;
+        bytes[12] = length as u8;
+        let crc = crc32c(&[&bytes[..length - 4]]).to_le_bytes();
+        bytes[length - 4..].copy_from_slice(&crc);
+        disk.put(&path(1), &bytes);
+        let error = Log::open(Arc::new(disk), &clock, options()).err().expect("the log does not open");
+        let advises_export = error.to_string().contains("parallax export");
+        assert_eq!(advises_export, version == 1, "{error}");
+        let LogError::UnsupportedVersion { file, version: found } = error else { panic!("{error}") };
+        assert_eq!((file, found), (path(1), u32::from(version)));
+    }
+}
+
+#[test]
+fn all_segments_of_a_log_have_the_id_that_was_made_with_its_directory() {
     let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
-    drop(Log::open(Arc::new(disk.clone()), &clock, options()).expect("the log opens"));
+    let open = || Log::open(Arc::new(disk.clone()), &clock, options()).expect("the log opens");
+    let id_of =
+        |disk: &SimulatedDisk, seq| Header::from_bytes(&disk.bytes(&path(seq))).expect("a header").log_id;
+    let mut log = open();
+    let first = id_of(&disk, 1);
+    log.record(&[1], clock.now_ms());
+    log.stop();
+    open().stop();
+    assert_eq!(id_of(&disk, 2), first);
+    let other = SimulatedDisk::new(1);
+    drop(Log::open(Arc::new(other.clone()), &clock, options()).expect("the log opens"));
+    assert_ne!(id_of(&other, 1), first, "another directory has another ID");
+}
+
+#[test]
+fn a_segment_of_another_log_is_unexpected_damage() {
+    let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
+    let mut log = Log::open(Arc::new(disk.clone()), &clock, options()).expect("the log opens");
+    log.record(&[1], clock.now_ms());
+    log.stop();
+    Log::open(Arc::new(disk.clone()), &clock, options()).expect("the log opens").stop();
     let mut bytes = disk.bytes(&path(1));
-    bytes[8] = 2;
-    let crc = crc32c(&[&bytes[..36]]).to_le_bytes();
-    bytes[36..40].copy_from_slice(&crc);
+    let header = Header::from_bytes(&bytes).expect("a header");
+    bytes[..HEADER_BYTES].copy_from_slice(&Header { log_id: LogId([7; 16]), ..header }.to_bytes());
     disk.put(&path(1), &bytes);
-    let opened = Log::open(Arc::new(disk), &clock, options());
-    assert!(
-        matches!(opened.err(), Some(LogError::UnsupportedVersion { file, version: 2 }) if file == path(1))
-    );
+    let log = Log::open(Arc::new(disk), &clock, options()).expect("the log opens");
+    assert!(log.report.has_unexpected_damage());
+    assert_eq!(log.report.damage[0].kind, DamageKind::Foreign);
 }
 
 #[test]
@@ -87,5 +127,5 @@ fn restarts_without_events_leave_one_segment() {
         assert_eq!(log.report.damage, []);
         log.stop();
     }
-    assert_eq!(disk.names(), [segment_name(1), "lock".to_owned()][..1], "the simulated lock creates no file");
+    assert_eq!(disk.names(), [segment_name(1), "secret".to_owned()], "the simulated lock creates no file");
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use parallax::testing::clock::Clock;
 use parallax::testing::visitors::log::bloom::{IdKind, may_contain};
 use parallax::testing::visitors::log::{
-    LogItem, LogReader, Options, Record, RecordKind, Request, read_footer, segment_name,
+    Code, LogItem, LogReader, Options, Record, RecordKind, Request, read_footer, segment_name,
 };
 
 use super::simulated::SimulatedDisk;
@@ -58,16 +58,18 @@ proptest! {
     #[test]
     fn a_record_decodes_as_it_was_encoded(
         numbers in (any::<bool>(), any::<bool>(), -1_i64 << 46..1 << 46, -1_i64 << 46..1 << 46, any::<u128>()),
-        texts in proptest::array::uniform9(proptest::option::of("\\PC{0,20}")),
+        texts in proptest::array::uniform10(proptest::option::of("\\PC{0,20}")),
         payload in "\\PC{0,200}",
         kind in proptest::sample::select(vec![RecordKind::Void, RecordKind::Page, RecordKind::Alias, RecordKind::Tombstone]),
     ) {
         let text = |column: usize| texts[column].as_deref();
         let (bot, gpc, received_ms, timestamp_ms, key) = numbers;
         let record = Record {
-            kind, bot, gpc, received_ms, timestamp_ms, key,
+            bot, gpc, received_ms, timestamp_ms, key,
             site: text(0), message_id: text(1), anon_id: text(2), user_id: text(3), event: text(4),
-            name: text(5), path: text(6), variants: text(7), ip: text(8), payload: &payload,
+            name: text(5), path: text(6), variants: text(7), ip: text(8),
+            experiments: text(9), payload: &payload, country: Code::new(b"DE"), language: Code::new(b"de"),
+            ..Record::new(kind)
         };
         let mut bytes = vec![7; 8];
         record.encode(&mut bytes).expect("the record is within all limits");

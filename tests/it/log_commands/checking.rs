@@ -105,8 +105,8 @@ fn an_erased_visitor_is_in_no_file_and_void_records_are_not_exported() {
         let rows = ["ana@example.com", "bob", "carl"].map(Row::of);
         assert_eq!(log.push(&rows[..1 + n % 3]), WriteOutcome::Durable);
     }
-    let visitor =
-        VisitorIds { site: "acme".to_owned(), ids: vec![(IdKind::Anon, "ana@example.com".to_owned())] };
+    let ana = (IdKind::Anon, "ana@example.com".to_owned());
+    let visitor = VisitorIds { site: "acme".to_owned(), owner: ana.clone(), ids: vec![ana] };
     let erasure = log.queue.erase(visitor).expect("no other erasure runs");
     log.writer.run_once();
     assert_eq!(erasure.finish().expect("the disk works").records, 30);

@@ -2,6 +2,7 @@
 
 use parallax::testing::limits::{PROFILE_BYTES_MAX, TRAIT_BYTES_MAX};
 use parallax::testing::visitors::log::bloom::IdKind;
+use parallax::testing::visitors::log::{Record, RecordKind};
 use serde_json::json;
 
 use super::{FoldCounts, MINUTE_MS, NOW_MS, SentEvent, World};
@@ -105,32 +106,15 @@ fn a_trait_name_longer_than_256_bytes_is_skipped_and_counted() {
 fn a_number_beyond_f64_is_skipped_and_counted() {
     let payload: Box<serde_json::value::RawValue> =
         serde_json::from_str(r#"{"traits":{"a":1e999,"b":2}}"#).expect("JSON");
-    let record = parallax::testing::visitors::log::Record { payload: payload.get(), ..record("v") };
     let mut world = World::new();
-    world.updater.apply(&mut world.table, &record, u64::MAX, &mut world.counts);
+    world.fold(&Record {
+        site: Some(super::SITE),
+        anon_id: Some("v"),
+        payload: payload.get(),
+        ..Record::new(RecordKind::Identify)
+    });
     assert_eq!(json!(world.view_anon("v").expect("a profile").traits), json!({"b": 2}));
     assert_eq!(world.counts.traits_too_large, 1);
-}
-
-fn record(anon_id: &str) -> parallax::testing::visitors::log::Record<'_> {
-    parallax::testing::visitors::log::Record {
-        kind: parallax::testing::visitors::log::RecordKind::Identify,
-        bot: false,
-        gpc: false,
-        received_ms: NOW_MS,
-        timestamp_ms: NOW_MS,
-        key: 0,
-        site: Some(super::SITE),
-        message_id: None,
-        anon_id: Some(anon_id),
-        user_id: None,
-        event: None,
-        name: None,
-        path: None,
-        variants: None,
-        ip: None,
-        payload: "{}",
-    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! When [`Erasure::finish`] returns, no file of the log holds one of the visitor's IDs or any content of
 //! their records. [`super::format`] specifies the steps and the states that a crash between them leaves.
 
+mod redact;
 mod rewrite;
 pub(super) mod secret;
 
@@ -12,9 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use self::rewrite::EraseTarget;
+use self::rewrite::{EraseTarget, Eraser};
 use self::secret::{IdDigest, TombstoneKey, tombstone_digests};
-use super::LogError;
 use super::bloom::IdKind;
 use super::directory::{LogDirectory, OldestSeq};
 use super::metrics::LogMetrics;
@@ -22,6 +22,7 @@ use super::record::RecordKind;
 use super::recover::ClosedSegment;
 use super::scan::{BatchScanner, ScanItem};
 use super::verify::SegmentEntry;
+use super::{LogError, LogId};
 use crate::limits::ERASED_IDS_MAX;
 
 /// The IDs of the visitor to erase.
@@ -29,6 +30,8 @@ use crate::limits::ERASED_IDS_MAX;
 pub struct VisitorIds {
     /// The site ID.
     pub site: String,
+    /// The ID that owns the erased records: the user, or the anonymous ID of a visitor without a user.
+    pub owner: (IdKind, String),
     /// All IDs by which the site knows the visitor, at most [`ERASED_IDS_MAX`].
     pub ids: Vec<(IdKind, String)>,
 }
@@ -38,9 +41,11 @@ pub struct VisitorIds {
 pub struct ErasureSummary {
     /// Records that became void.
     pub records: u64,
+    /// Records of other visitors that lost an erased ID.
+    pub redacted: u64,
     /// Segments that were rewritten.
     pub segments: u64,
-    /// The seq of the tombstone.
+    /// The seq of the last tombstone.
     pub seq: u64,
 }
 
@@ -103,30 +108,36 @@ impl EraseCommand {
 pub(super) struct ErasureStarted {
     directory: LogDirectory,
     secret: TombstoneKey,
-    seq: u64,
+    /// The seqs of the first and the last tombstone.
+    seqs: (u64, u64),
     segments: Vec<SegmentEntry>,
+    keep_keys_after_ms: i64,
+    log_id: LogId,
     /// Whether an earlier erasure failed before its end. This one then finishes it.
     resumes_earlier: bool,
 }
 
 impl ErasureStarted {
-    /// Creates the result. `closed` are the segments before the tombstone, and `seq` is the seq of the
-    /// tombstone.
+    /// Creates the result. `closed` are the segments before the tombstones, and `seqs` are the seqs of the first
+    /// and the last tombstone.
     pub(super) fn new(
         directory: LogDirectory,
         secret: TombstoneKey,
-        seq: u64,
+        seqs: (u64, u64),
         closed: &VecDeque<ClosedSegment>,
+        keep_keys_after_ms: i64,
+        log_id: LogId,
         resumes_earlier: bool,
     ) -> Self {
-        let limits = closed.iter().skip(1).map(|closed| closed.first_seq).chain([seq]);
+        let limits = closed.iter().skip(1).map(|closed| closed.first_seq).chain([seqs.0]);
         let place = |(closed, limit): (&ClosedSegment, u64)| SegmentEntry {
             named_seq: closed.first_seq,
             first_seq: closed.first_seq,
             void_from_seq: limit,
+            log_id: Some(log_id),
         };
         let segments = closed.iter().zip(limits).map(place).collect();
-        Self { directory, secret, seq, segments, resumes_earlier }
+        Self { directory, secret, seqs, segments, keep_keys_after_ms, log_id, resumes_earlier }
     }
 }
 
@@ -154,19 +165,21 @@ impl Erasure {
     /// The log is stopped or the disk fails. Some files may then still hold the visitor's records.
     pub fn finish(self) -> Result<ErasureSummary, EraseError> {
         let begun = self.started.recv().map_err(|_| EraseError::Stopped)??;
-        let ErasureStarted { directory, secret, seq, segments: places, resumes_earlier: others } = begun;
-        let target = if others {
-            let mut tombstones = tombstones(&directory, &places)?;
+        let ErasureStarted { directory, secret, seqs: (first, seq), segments: places, .. } = &begun;
+        let target = if begun.resumes_earlier {
+            let mut tombstones = tombstones(directory, places)?;
             let names =
                 self.visitor.ids.iter().map(|(id_kind, id)| secret.digest(&self.visitor.site, *id_kind, id));
-            tombstones.extend(names.map(|name| (name, seq)));
-            EraseTarget::Tombstones { secret: &secret, tombstones }
+            tombstones.extend(names.map(|name| (name, *first)));
+            EraseTarget::Tombstones { secret, tombstones }
         } else {
             EraseTarget::of_visitor(&self.visitor)
         };
         let failed = |error| LogError::io(&directory.path(""), error);
-        delete_expired(&directory, seq, &places).map_err(failed)?;
-        let erased = ErasureSummary { seq, ..void_records(&directory, &places, &target)? };
+        delete_expired(directory, *first, places).map_err(failed)?;
+        let (keep_keys_after_ms, log_id) = (begun.keep_keys_after_ms, begun.log_id);
+        let eraser = Eraser { target, keep_keys_after_ms, log_id };
+        let erased = ErasureSummary { seq: *seq, ..rewrite_files(directory, places, &eraser)? };
         directory.end_erasure().map_err(failed)?;
         Ok(erased)
     }
@@ -174,7 +187,12 @@ impl Erasure {
 
 /// Finishes an interrupted erasure in all of `places` except the last one, which may still change. The caller
 /// ends the erasure after it has made the other records of the directory durable.
-pub(super) fn resume(directory: &LogDirectory, places: &[SegmentEntry]) -> Result<ResumeOutcome, LogError> {
+pub(super) fn resume(
+    directory: &LogDirectory,
+    places: &[SegmentEntry],
+    keep_keys_after_ms: i64,
+    log_id: LogId,
+) -> Result<ResumeOutcome, LogError> {
     let Some((_, written)) = places.split_last() else { return Ok(ResumeOutcome::NoTombstone) };
     let tombstones = tombstones(directory, places)?;
     let Some(&seq) = tombstones.values().max() else { return Ok(ResumeOutcome::NoTombstone) };
@@ -184,7 +202,8 @@ pub(super) fn resume(directory: &LogDirectory, places: &[SegmentEntry]) -> Resul
         Err(error) if error.kind() == ErrorKind::InvalidData => return Ok(ResumeOutcome::KeyUnavailable),
         Err(error) => return Err(LogError::io(&directory.path(""), error)),
     };
-    let erased = void_records(directory, written, &EraseTarget::Tombstones { secret: &secret, tombstones })?;
+    let target = EraseTarget::Tombstones { secret: &secret, tombstones };
+    let erased = rewrite_files(directory, written, &Eraser { target, keep_keys_after_ms, log_id })?;
     Ok(ResumeOutcome::Finished(ErasureSummary { seq, ..erased }))
 }
 
@@ -197,22 +216,23 @@ pub(super) enum ResumeOutcome {
     KeyUnavailable,
 }
 
-fn void_records(
+fn rewrite_files(
     directory: &LogDirectory,
     places: &[SegmentEntry],
-    target: &EraseTarget<'_>,
+    eraser: &Eraser<'_>,
 ) -> Result<ErasureSummary, LogError> {
     let mut erased = ErasureSummary::default();
     for place in places {
         let failed = |error| LogError::io(&directory.path(&place.file_name()), error);
-        if let Some(records) = rewrite::rewrite_segment(directory, place, target).map_err(failed)? {
-            erased.records += records;
+        if let Some(counts) = rewrite::rewrite_segment(directory, place, eraser).map_err(failed)? {
+            erased.records += counts.voided;
+            erased.redacted += counts.redacted;
             erased.segments += 1;
         }
     }
     for name in directory.quarantined_files().map_err(|error| LogError::io(&directory.path(""), error))? {
         let failed = |error| LogError::io(&directory.path(&name), error);
-        rewrite::rewrite_quarantined(directory, &name, target).map_err(failed)?;
+        rewrite::rewrite_quarantined(directory, &name, eraser).map_err(failed)?;
     }
     Ok(erased)
 }

@@ -15,6 +15,7 @@ use super::super::record::{Record, RecordKind};
 use super::VisitorIds;
 use crate::checksum::hmac_sha256;
 use crate::ids;
+use crate::limits::TOMBSTONE_IDS_MAX;
 use crate::storage::disk::Disk;
 
 /// The digest of an ID in a tombstone: 64 lower-case hex digits.
@@ -31,8 +32,7 @@ impl std::fmt::Debug for TombstoneKey {
 }
 
 impl TombstoneKey {
-    /// Reads the key of `dir`, a log directory or a copy of one. Returns `None` if there has been no
-    /// erasure yet.
+    /// Reads the key of `dir`, a log directory or a copy of one. Returns `None` if there is no file `secret`.
     ///
     /// # Errors
     /// An I/O error, or `InvalidData` if the key's file is damaged.
@@ -40,7 +40,7 @@ impl TombstoneKey {
         Self::load(&LogDirectory::open_read_only(disk, dir)).map_err(|error| LogError::io(dir, error))
     }
 
-    pub(super) fn load(directory: &LogDirectory) -> io::Result<Option<Self>> {
+    pub(in super::super) fn load(directory: &LogDirectory) -> io::Result<Option<Self>> {
         Ok(directory.secret()?.map(Self))
     }
 
@@ -69,18 +69,25 @@ impl TombstoneKey {
         name
     }
 
-    /// Returns the payload of a visitor's tombstone.
-    pub(crate) fn tombstone_payload(&self, visitor: &VisitorIds) -> String {
-        let names = visitor.ids.iter().map(|(id_kind, id)| self.digest(&visitor.site, *id_kind, id));
+    /// Returns the payloads of a visitor's tombstones. Each names the owner and at most `TOMBSTONE_IDS_MAX` IDs.
+    pub(crate) fn tombstone_payloads(&self, visitor: &VisitorIds) -> Vec<String> {
+        let digest = |(id_kind, id): &(IdKind, String)| self.digest(&visitor.site, *id_kind, id);
+        let quoted = |digest: &IdDigest| format!("\"{}\"", String::from_utf8_lossy(digest));
+        let owner = quoted(&digest(&visitor.owner));
         // Sort the digests, so that their order reveals nothing about the IDs.
-        let names: BTreeSet<IdDigest> = names.collect();
-        let quoted: Vec<String> =
-            names.iter().map(|name| format!("\"{}\"", String::from_utf8_lossy(name))).collect();
-        format!("{{\"erased\":[{}]}}", quoted.join(","))
+        let digests: Vec<IdDigest> =
+            visitor.ids.iter().map(digest).collect::<BTreeSet<_>>().into_iter().collect();
+        let payload = |digests: &[IdDigest]| {
+            let erased: Vec<String> = digests.iter().map(quoted).collect();
+            format!("{{\"owner\":{owner},\"erased\":[{}]}}", erased.join(","))
+        };
+        digests.chunks(TOMBSTONE_IDS_MAX).map(payload).collect()
     }
 }
 
-/// Returns the digests in a tombstone.
+/// Returns the digests of the IDs that a tombstone names.
 pub(super) fn tombstone_digests(tombstone: &Record<'_>) -> impl Iterator<Item = IdDigest> {
-    tombstone.payload.split('"').filter_map(|text| text.as_bytes().try_into().ok())
+    let digests = tombstone.payload.split('"').filter_map(|text| text.as_bytes().try_into().ok());
+    // The first digest is that of the owner.
+    digests.skip(1)
 }

@@ -1,4 +1,4 @@
-//! Varints and byte strings of a profile's encoding, decoded in place.
+//! Varints and byte strings of profiles and fold inputs, decoded in place.
 //!
 //! A number is a varint: seven bits per byte, the lowest first, with the top bit set if another byte follows.
 //! A difference that may be negative is zigzag-encoded. Malformed bytes decode to `None` and never cause a
@@ -7,10 +7,10 @@
 /// A decoder that takes values from the front of a buffer. Its methods return `None` if the buffer is
 /// too short or malformed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Decoder<'a>(pub &'a [u8]);
+pub(crate) struct Decoder<'a>(pub &'a [u8]);
 
 impl<'a> Decoder<'a> {
-    pub(super) fn byte(&mut self) -> Option<u8> {
+    pub(crate) fn byte(&mut self) -> Option<u8> {
         let (byte, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(*byte)
@@ -18,7 +18,7 @@ impl<'a> Decoder<'a> {
 
     /// Reads a varint. Most are below 128 and take one byte.
     #[inline]
-    pub(super) fn number(&mut self) -> Option<u64> {
+    pub(crate) fn number(&mut self) -> Option<u64> {
         match self.0 {
             [byte @ ..0x80, rest @ ..] => {
                 self.0 = rest;
@@ -41,28 +41,28 @@ impl<'a> Decoder<'a> {
         None
     }
 
-    pub(super) fn signed(&mut self) -> Option<i64> {
+    pub(crate) fn signed(&mut self) -> Option<i64> {
         let number = self.number()?;
         Some((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
     /// Reads a length and that many bytes.
-    pub(super) fn sized(&mut self) -> Option<&'a [u8]> {
+    pub(crate) fn sized(&mut self) -> Option<&'a [u8]> {
         let bytes = usize::try_from(self.number()?).ok()?;
         self.take(bytes)
     }
 
-    pub(super) fn text(&mut self) -> Option<&'a str> {
+    pub(crate) fn text(&mut self) -> Option<&'a str> {
         std::str::from_utf8(self.sized()?).ok()
     }
 
     /// Reads a section as written by [`put_section`].
-    pub(super) fn section(&mut self) -> Option<&'a [u8]> {
+    pub(crate) fn section(&mut self) -> Option<&'a [u8]> {
         let length = self.take(SECTION_LENGTH_BYTES)?;
         self.take(usize::from(u16::from_le_bytes([length[0], length[1]])))
     }
 
-    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
+    pub(crate) fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(bytes)?;
         self.0 = rest;
         Some(taken)
@@ -71,7 +71,7 @@ impl<'a> Decoder<'a> {
 
 const SECTION_LENGTH_BYTES: usize = 2;
 
-pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -79,11 +79,11 @@ pub(super) fn put_number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-pub(super) fn put_signed(out: &mut Vec<u8>, number: i64) {
+pub(crate) fn put_signed(out: &mut Vec<u8>, number: i64) {
     put_number(out, zigzag(number));
 }
 
-pub(super) fn put_sized(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn put_sized(out: &mut Vec<u8>, bytes: &[u8]) {
     put_number(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
@@ -91,7 +91,7 @@ pub(super) fn put_sized(out: &mut Vec<u8>, bytes: &[u8]) {
 /// Appends a length of two bytes, then the bytes that `write` appends. If they are too long for that
 /// length, the whole profile is above its limit, and the caller encodes it again after removing
 /// parts.
-pub(super) fn put_section(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+pub(crate) fn put_section(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let at = out.len();
     out.extend_from_slice(&[0; SECTION_LENGTH_BYTES]);
     write(out);
@@ -100,16 +100,16 @@ pub(super) fn put_section(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
 }
 
 /// Returns the encoded length of a number.
-pub(super) fn number_len(number: u64) -> usize {
+pub(crate) fn number_len(number: u64) -> usize {
     (u64::BITS - (number | 1).leading_zeros()).div_ceil(7) as usize
 }
 
-pub(super) fn signed_len(number: i64) -> usize {
+pub(crate) fn signed_len(number: i64) -> usize {
     number_len(zigzag(number))
 }
 
 /// Returns the encoded length of `length` bytes with their length prefix.
-pub(super) fn sized_len(length: usize) -> usize {
+pub(crate) fn sized_len(length: usize) -> usize {
     number_len(length as u64) + length
 }
 

@@ -1,0 +1,59 @@
+//! Changes of one encoded record by an erasure: it becomes void, or it loses the IDs of another visitor.
+//!
+//! [`super::super::format`] specifies both. A record keeps its length, so that the records after it stay in
+//! their places.
+
+use super::super::fold_input::without_previous_id;
+use super::super::record::{
+    FOLD_LENGTH_OFFSET, KEY_OFFSET, LENGTHS_OFFSET, RECORD_BYTES_MIN, Record, RecordKind, key_and_time,
+    key_to_bytes,
+};
+
+/// The payload of a redacted record.
+const EMPTY_PAYLOAD: &str = "{}";
+
+/// Erases the content of an encoded record. Length and received time remain, and the key if `keeps_key`.
+pub(super) fn make_void(record: &mut [u8], keeps_key: bool) {
+    let payload_bytes = record.len() - RECORD_BYTES_MIN;
+    let (key, _) = key_and_time(record);
+    let key = if keeps_key { key } else { 0 };
+    record[4] = RecordKind::Void as u8;
+    record[5] = 0;
+    record[16..24].fill(0);
+    record[KEY_OFFSET..LENGTHS_OFFSET].copy_from_slice(&key_to_bytes(key, payload_bytes as u32));
+    record[LENGTHS_OFFSET..FOLD_LENGTH_OFFSET].fill(0xFF);
+    record[FOLD_LENGTH_OFFSET..].fill(0);
+}
+
+/// The IDs to remove from a record that belongs to another visitor.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct RedactedIds {
+    pub(super) anon_id: bool,
+    pub(super) user_id: bool,
+    pub(super) previous_id: bool,
+}
+
+/// Removes IDs from an encoded record, and its payload, which repeats them. The length of the record and all
+/// its other fields remain.
+pub(super) fn redact(bytes: &mut [u8], ids: RedactedIds) {
+    let Some((record, length)) = Record::decode(bytes) else { return };
+    let mut redacted = Vec::with_capacity(length);
+    let kept = Record {
+        anon_id: record.anon_id.filter(|_| !ids.anon_id),
+        user_id: record.user_id.filter(|_| !ids.user_id),
+        payload: &EMPTY_PAYLOAD[..record.payload.len().min(EMPTY_PAYLOAD.len())],
+        is_redacted: true,
+        ..record
+    };
+    let encoded = match ids.previous_id {
+        true => without_previous_id(record.fold_input, |fold_input| {
+            Record { fold_input, ..kept }.encode(&mut redacted)
+        }),
+        false => kept.encode(&mut redacted),
+    };
+    // All parts are those of a valid record, or shorter.
+    debug_assert!(encoded.is_ok());
+    redacted.resize(length, 0);
+    redacted[..4].copy_from_slice(&(length as u32).to_le_bytes());
+    bytes[..length].copy_from_slice(&redacted);
+}

@@ -1,0 +1,98 @@
+//! The context members of a record and its `experiments`.
+
+use parallax::testing::visitors::log::Code;
+use serde_json::{Value, json};
+
+use super::{EventContext, REQUEST, page, post, post_as, track};
+
+const CONTEXT: [&str; 5] = ["device", "os", "browser", "country", "language"];
+
+fn context_of(request: &EventContext<'_>, members: Value) -> [Value; 5] {
+    let record = post_as(request, "/v1/track", track(members)).record();
+    CONTEXT.map(|name| record[name].clone())
+}
+
+#[test]
+fn the_context_of_the_request_is_recorded_and_that_of_the_event_wins() {
+    assert_eq!(context_of(&REQUEST, json!({})), [const { Value::Null }; 5]);
+    let request = EventContext {
+        user_agent: Some("Mozilla/5.0 (iPhone)"),
+        country: Code::new(b"FR"),
+        language: Code::new(b"fr"),
+        ..REQUEST
+    };
+    let of_request = ["mobile", "iOS", "Safari", "FR", "fr"].map(Value::from);
+    assert_eq!(context_of(&request, json!({})), of_request);
+    let own = json!({"context": {"userAgent": "Googlebot", "country": "de", "locale": "haw-US"}});
+    let crawler = [json!("bot"), Value::Null, Value::Null, json!("DE"), json!("haw")];
+    assert_eq!(context_of(&request, own), crawler);
+    let location = json!({"context": {"location": {"country": "at"}}});
+    assert_eq!(context_of(&request, location)[3], "AT");
+}
+
+#[test]
+fn an_unusable_country_counts_as_none_and_an_unusable_locale_as_unknown() {
+    let request = EventContext { country: Code::new(b"FR"), language: Code::new(b"fr"), ..REQUEST };
+    for country in ["Germany", "D", "d-", "é"] {
+        let context = json!({"context": {"country": country}});
+        assert_eq!(context_of(&request, context)[3], "FR", "{country}");
+    }
+    for (locale, language) in
+        [("de", json!("de")), ("DE_at", json!("de")), ("d", Value::Null), ("germ", Value::Null)]
+    {
+        assert_eq!(context_of(&request, json!({"context": {"locale": locale}}))[4], language, "{locale}");
+    }
+}
+
+#[test]
+fn a_batch_shares_its_context_members_with_its_events() {
+    let batch = json!({"context": {"country": "de", "locale": "de-DE"}, "batch": [
+        {"type": "track", "anonId": "v", "event": "e"},
+        {"type": "track", "anonId": "v", "event": "e", "context": {"country": "fr", "locale": "fr"}}]});
+    let records = post("/v1/batch", batch.to_string()).records();
+    let members = |record: &Value| [record["country"].clone(), record["language"].clone()];
+    assert_eq!(
+        records.iter().map(members).collect::<Vec<_>>(),
+        [[json!("DE"), json!("de")], [json!("FR"), json!("fr")]]
+    );
+}
+
+#[test]
+fn experiments_of_page_and_track_events_are_recorded_as_they_were_sent() {
+    let text = "cta-colour:b,slow_front:~,x:default";
+    assert_eq!(post("/v1/track", track(json!({ "experiments": text }))).record()["experiments"], text);
+    assert_eq!(post("/v1/page", page(json!({ "experiments": text }))).record()["experiments"], text);
+    for absent in [json!({}), json!({"experiments": null}), json!({"experiments": ""})] {
+        assert_eq!(post("/v1/track", track(absent)).record()["experiments"], Value::Null);
+    }
+    let identify = json!({"anonId": "v", "userId": "u", "experiments": 1}).to_string();
+    assert_eq!(post("/v1/identify", identify).record()["experiments"], Value::Null);
+}
+
+#[test]
+fn malformed_experiments_are_refused_with_their_place() {
+    let pairs = |count: usize| (0..count).map(|n| format!("k{n}:b")).collect::<Vec<_>>().join(",");
+    for accepted in [pairs(63), pairs(64), format!("{0}:{0}", "k".repeat(64))] {
+        assert_eq!(post("/v1/track", track(json!({ "experiments": accepted }))).records().len(), 1);
+    }
+    let wrong = [
+        json!(pairs(65)),
+        json!("a"),
+        json!("a:"),
+        json!(":b"),
+        json!("a:b,"),
+        json!("a:b,a:c"),
+        json!("~:b"),
+        json!("a:b c"),
+        json!(format!("{}:b", "k".repeat(65))),
+        json!({"a": "b"}),
+        json!(["a:b"]),
+    ];
+    for experiments in wrong {
+        let problem = post("/v1/track", track(json!({ "experiments": experiments }))).problem();
+        let found =
+            (problem["code"].clone(), problem["errors"][0]["pointer"].clone(), problem["pointer"].clone());
+        assert_eq!(found.0, "invalid_event", "{experiments}");
+        assert!(found.1 == "/experiments" || found.2 == "/experiments", "{problem}");
+    }
+}

@@ -1,0 +1,62 @@
+//! The touch of a page event, decided when the event is decoded: its campaign, and the test for an external referrer.
+
+use serde_json::{Value, json};
+
+use super::{EventContext, REQUEST, Server, page};
+
+/// Posts a page event to a site that lists `hosts`. Returns referrer host, source, medium and campaign.
+fn touch_at(hosts: &[&'static str], request: &EventContext<'_>, members: Value) -> [Value; 4] {
+    let mut server = Server::new();
+    server.environment.hosts = hosts.to_vec();
+    let record = server.post(request, "/v1/page", page(members).as_bytes()).record();
+    ["referrerHost", "source", "medium", "campaign"].map(|name| record[name].clone())
+}
+
+fn referrer_host(hosts: &[&'static str], url: &str, referrer: &str) -> Value {
+    let [host, ..] = touch_at(hosts, &REQUEST, json!({"properties": {"url": url, "referrer": referrer}}));
+    host
+}
+
+#[test]
+fn a_referrer_is_external_if_it_is_on_no_host_of_the_site() {
+    let page = "https://acme.example/x";
+    assert_eq!(referrer_host(&[], page, "https://search.example/?q=x"), "search.example");
+    for own in ["https://ACME.example/y", "https://www.acme.example/", "https://acme.example:8443/"] {
+        assert_eq!(referrer_host(&[], page, own), Value::Null, "{own}");
+    }
+    assert_eq!(referrer_host(&[], "https://www.acme.example/", "https://acme.example/"), Value::Null);
+    assert_eq!(referrer_host(&["shop.example"], page, "https://www.shop.example/"), Value::Null);
+    assert_eq!(referrer_host(&["shop.example"], page, "https://search.example/"), "search.example");
+}
+
+#[test]
+fn without_a_known_host_of_the_site_no_referrer_is_external() {
+    for url in ["", "/x"] {
+        assert_eq!(referrer_host(&[], url, "https://search.example/"), Value::Null, "{url}");
+        assert_eq!(referrer_host(&["acme.example"], url, "https://search.example/"), "search.example");
+        assert_eq!(referrer_host(&["acme.example"], url, "https://acme.example/"), Value::Null);
+    }
+}
+
+#[test]
+fn the_page_of_a_request_is_its_referer_if_the_event_has_no_url() {
+    let request = EventContext { referer: Some("https://acme.example/?utm_source=mail"), ..REQUEST };
+    let touch = touch_at(&[], &request, json!({"properties": {"referrer": "https://search.example/"}}));
+    assert_eq!(touch, [json!("search.example"), json!("mail"), Value::Null, Value::Null]);
+}
+
+#[test]
+fn a_campaign_is_exported_from_the_context_or_else_from_the_url() {
+    let url = "https://acme.example/?utm_source=s&utm_medium=m%20m&utm_campaign=c";
+    let properties = json!({ "url": url });
+    let from_url = [Value::Null, json!("s"), json!("m m"), json!("c")];
+    assert_eq!(touch_at(&[], &REQUEST, json!({ "properties": properties })), from_url);
+    let context = json!({"campaign": {"name": "spring", "source": "mail"}});
+    let from_context = [Value::Null, json!("mail"), Value::Null, json!("spring")];
+    assert_eq!(
+        touch_at(&[], &REQUEST, json!({ "properties": properties, "context": context })),
+        from_context
+    );
+    let gclid = json!({"properties": {"url": "https://acme.example/?gclid=1&fbclid=2"}});
+    assert_eq!(touch_at(&[], &REQUEST, gclid), [const { Value::Null }; 4]);
+}
