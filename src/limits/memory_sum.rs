@@ -5,7 +5,7 @@
 
 use crate::limits::{
     BATCH_BYTES_MAX, BODIES_MEMORY_BYTES_MIN, CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS,
-    CHECKPOINT_RUN_BYTES, CHECKPOINT_RUNS, CONNECTIONS_MEMORY_BYTES_MIN, DEDUP_IDS_MAX,
+    CHECKPOINT_RUN_BYTES, CHECKPOINT_RUNS, CONNECTIONS_MEMORY_BYTES_MIN, DEDUP_IDS_MAX, FOLD_INPUT_BYTES_MAX,
     FOOTER_BYTES_MAX, OUTPUT_POOL_BYTES_MAX, QUEUE_BYTES_MAX, RATE_LIMIT_BUCKETS_MAX, UNSYNCED_BYTES_MAX,
     VERSIONS_BYTES_MAX,
 };
@@ -96,9 +96,8 @@ pub(crate) fn terms(params: &MemoryParams) -> Vec<Term> {
         // Message IDs of the last 24 hours: 24 bytes of ring and 7 of table each.
         term("dedup", DEDUP_IDS_MAX as u64 * 31),
         // Each worker's buffers for decoding events: their text four times, and an index entry for each value
-        // in it. The log writer decodes payloads, which are up to twice as long as a body because of the
-        // batch's context.
-        term("readers", (workers + 2) * EVENT_BUFFERS_BYTES),
+        // in it. Then the fold input of one event.
+        term("readers", workers * (EVENT_BUFFERS_BYTES + 2 * FOLD_INPUT_BYTES_MAX as u64)),
         // Pooled output buffers.
         term("buffers", serving * OUTPUT_POOL_BYTES_MAX as u64),
         term("handlers", serving * HANDLER_BYTES),

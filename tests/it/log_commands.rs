@@ -14,7 +14,8 @@ use std::time::Duration;
 use parallax::testing::clock::Clock;
 use parallax::testing::storage::disk::RealDisk;
 use parallax::testing::visitors::log::{
-    self, LogClient, LogWriter, Options, Queue, Record, RecordKind, Records, Request, WriteOutcome,
+    self, Code, Device, LogClient, LogWriter, Options, Queue, Record, RecordKind, Records, Request,
+    WriteOutcome,
 };
 
 use crate::dice::Dice;
@@ -27,20 +28,34 @@ struct Row {
     gpc: bool,
     received_ms: i64,
     timestamp_ms: i64,
-    /// In the order of a record: site, message ID, anon ID, user ID, event, name, path, variants, IP address.
-    texts: [Option<String>; 9],
+    /// In the order of a record: site, message ID, anon ID, user ID, event, name, path, variants, IP address,
+    /// experiments.
+    texts: [Option<String>; 10],
+    device: Device,
+    country: Option<Code<2>>,
     payload: String,
 }
 
 impl Row {
     /// Returns a track event of the site `acme` by this visitor.
     fn of(visitor: &str) -> Self {
-        let mut texts: [Option<String>; 9] = Default::default();
+        let mut texts: [Option<String>; 10] = Default::default();
         texts[0] = Some("acme".to_owned());
         texts[2] = Some(visitor.to_owned());
         let payload = serde_json::json!({ "event": "Viewed", "anonId": visitor }).to_string();
         let (received_ms, timestamp_ms) = (1_767_225_600_123, 1_767_225_599_000);
-        Self { kind: RecordKind::Track, bot: false, gpc: true, received_ms, timestamp_ms, texts, payload }
+        let (device, country) = (Device::Unknown, None);
+        Self {
+            kind: RecordKind::Track,
+            bot: false,
+            gpc: true,
+            received_ms,
+            timestamp_ms,
+            texts,
+            device,
+            country,
+            payload,
+        }
     }
 
     fn random(dice: &mut Dice) -> Self {
@@ -53,12 +68,14 @@ impl Row {
             received_ms: dice.below(4_000_000_000_000) as i64,
             timestamp_ms: dice.below(4_000_000_000_000) as i64,
             texts,
+            device: *dice.pick(&[Device::Unknown, Device::Mobile, Device::Bot]),
+            country: Code::new(dice.pick(&["", "DE", "T1"]).as_bytes()),
             payload: payload.to_string(),
         }
     }
 
     fn record(&self) -> Record<'_> {
-        let [site, message_id, anon_id, user_id, event, name, path, variants, ip] =
+        let [site, message_id, anon_id, user_id, event, name, path, variants, ip, experiments] =
             std::array::from_fn(|at| self.texts[at].as_deref());
         Record {
             bot: self.bot,
@@ -74,6 +91,9 @@ impl Row {
             path,
             variants,
             ip,
+            experiments,
+            device: self.device,
+            country: self.country,
             payload: &self.payload,
             ..Record::new(self.kind)
         }

@@ -18,7 +18,7 @@ mod built_in {
     use std::process::Stdio;
 
     use parallax::testing::limits::{ROW_GROUP_BYTES_MAX, ROW_GROUP_ROWS_MAX};
-    use parallax::testing::visitors::log::{Options, WriteOutcome};
+    use parallax::testing::visitors::log::{Code, Device, Options, WriteOutcome};
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::Field;
 
@@ -48,6 +48,16 @@ mod built_in {
             ("bot", Field::Bool(row.bot)),
             ("gpc", Field::Bool(row.gpc)),
             ("variants", text(record.variants)),
+            ("experiments", text(record.experiments)),
+            ("referrerHost", Field::Null),
+            ("source", Field::Null),
+            ("medium", Field::Null),
+            ("campaign", Field::Null),
+            ("device", text((row.device != Device::Unknown).then(|| row.device.as_str()))),
+            ("os", Field::Null),
+            ("browser", Field::Null),
+            ("country", text(row.country.as_ref().map(Code::as_str))),
+            ("language", Field::Null),
             ("ip", text(record.ip)),
             ("payload", text(Some(record.payload))),
         ]

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use jiff::Timestamp;
-use parallax::testing::visitors::log::{Ack, Options, RecordKind, WriteOutcome};
+use parallax::testing::visitors::log::{Ack, Code, Device, Options, RecordKind, WriteOutcome};
 use serde_json::{Value, json};
 
 use super::{CommandOutput, Log, Row, as_arg, flip_bit, parallax, run, segments, write_sealed_log};
@@ -14,11 +14,15 @@ use crate::harness::{Server, eventually, temporary_directory, times};
 
 /// Returns the exported line of a row as JSON, with times in milliseconds.
 fn expected(seq: usize, row: &Row) -> Value {
-    let [site, message, anon, user, event, name, path, variants, ip] = &row.texts;
+    let [site, message, anon, user, event, name, path, variants, ip, experiments] = &row.texts;
+    let device = (row.device != Device::Unknown).then(|| row.device.as_str());
+    let country = row.country.as_ref().map(Code::as_str);
     let payload: Value = serde_json::from_str(&row.payload).expect("JSON");
     json!({ "seq": seq.to_string(), "receivedAt": row.received_ms, "timestamp": row.timestamp_ms, "site": site,
         "type": row.kind.name(), "messageId": message, "anonId": anon, "userId": user, "event": event, "name": name,
-        "path": path, "bot": row.bot, "gpc": row.gpc, "variants": variants, "ip": ip, "payload": payload })
+        "path": path, "bot": row.bot, "gpc": row.gpc, "variants": variants,
+        "experiments": experiments, "referrerHost": null, "source": null, "medium": null, "campaign": null,
+        "device": device, "os": null, "browser": null, "country": country, "language": null, "ip": ip, "payload": payload })
 }
 
 /// Parses an exported line. Times become milliseconds.
@@ -63,7 +67,8 @@ fn a_record_is_exported_as_this_line() {
     let line = concat!(
         r#"{"seq":"1","receivedAt":"2026-01-01T00:00:00.123Z","timestamp":"2025-12-31T23:59:59.000Z","site":"acme","#,
         r#""type":"track","messageId":null,"anonId":"v\"1","userId":null,"event":null,"name":null,"path":"/x","#,
-        r#""bot":false,"gpc":true,"variants":null,"ip":null,"payload":{"event":"Viewed","anonId":"v\"1"}}"#,
+        r#""bot":false,"gpc":true,"variants":null,"experiments":null,"referrerHost":null,"source":null,"medium":null,"#,
+        r#""campaign":null,"device":null,"os":null,"browser":null,"country":null,"language":null,"ip":null,"payload":{"event":"Viewed","anonId":"v\"1"}}"#,
         "\n"
     );
     assert_eq!(run(&["export", as_arg(directory.path()), "--format", "ndjson"]).out, line);
