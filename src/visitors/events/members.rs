@@ -1,5 +1,5 @@
 //! The members of an event that have a defined meaning, collected in one pass. `null` and `""` count as
-//! missing.
+//! missing, except for an empty `variants`.
 
 use super::document::Value;
 
@@ -86,7 +86,10 @@ impl<'d> Members<'d> {
         let mut node_indexes = [0; MemberName::COUNT];
         for member in event.members() {
             if let Some(name) = MemberName::parse(member.name) {
-                node_indexes[name as usize] = member.value.present().map_or(0, Value::node_index);
+                // An empty `variants` is the baseline of a page.
+                let is_baseline = matches!(name, MemberName::Variants) && member.value.as_str() == Some("");
+                let value = member.value.present().or(is_baseline.then_some(member.value));
+                node_indexes[name as usize] = value.map_or(0, Value::node_index);
             }
         }
         Self { event, node_indexes }

@@ -6,10 +6,11 @@ use super::refusal::{Location, Refusal};
 use crate::limits::{CANONICAL_BYTES_MAX, KEY_BYTES_MAX, PAIRS_MAX};
 use crate::problem;
 
-/// Returns the text of `variants` as it was sent, if it is valid.
+/// Returns the text of `variants` as it was sent, if it is valid. An empty text is the baseline.
 pub(super) fn read<'d>(value: Value<'d>, place: Location<'d>) -> Result<&'d str, Refusal> {
     let expected = "'zone:key' pairs joined by ',', each zone once, at most 64 in 2048 bytes";
-    let text = value.as_str().filter(|text| text.len() <= CANONICAL_BYTES_MAX && is_pairs(text));
+    let text =
+        value.as_str().filter(|text| text.is_empty() || text.len() <= CANONICAL_BYTES_MAX && is_pairs(text));
     text.ok_or_else(|| place.refuse(problem::INVALID_VARIANTS, value, expected))
 }
 

@@ -85,6 +85,8 @@ fn record_events(
         is_preview: false,
         gpc: false,
         referer: Some("https://a.example/b?c"),
+        language: None,
+        country: None,
         user_agent: None,
         anon_id: (options >> 2 & 1 == 1).then_some("visitor"),
         peer: IpAddr::V4(Ipv4Addr::LOCALHOST),

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use parallax::testing::storage::disk::{Disk, RealDisk};
 use parallax::testing::visitors::checkpoint::directory::checkpoint_name;
-use parallax::testing::visitors::log::{self, Options, Records};
+use parallax::testing::visitors::log::{self, LogId, Options, Records};
 use parallax::testing::visitors::verify::{CheckReport, check_directory};
 
-use super::{DIRECTORY, World};
+use super::{DIRECTORY, World, assert_same};
 use crate::harness::temporary_directory;
 
 fn check(world: &World) -> CheckReport {
@@ -71,6 +71,26 @@ fn check_reports_a_difference_from_the_log() {
 }
 
 #[test]
+fn a_checkpoint_of_another_log_is_not_used_and_is_an_error_of_check() {
+    let (world, mut other) = (two_checkpoints(30, u64::MAX), World::new(1));
+    other.options.log_id = Some(LogId([8; 16]));
+    let mut running = other.open();
+    for _ in 0..3 {
+        other.record(&mut running, 40);
+        running.settle();
+    }
+    let path = world.directory().path_of(120);
+    world.disk.put(&path, &other.disk.bytes(&path));
+    let report = check(&world);
+    assert_eq!(report.failures, 1, "{:?}", report.lines);
+    assert!(report.lines[1].contains("a checkpoint of another log"), "{:?}", report.lines);
+    let running = world.open();
+    assert_eq!(running.seq, 80, "the checkpoint before it is used");
+    assert!(running.warnings[0].contains("a checkpoint of another log"), "{:?}", running.warnings);
+    assert_same(&running.kill(), &world.fold(120), "the table");
+}
+
+#[test]
 fn check_reports_damage_and_still_checks_the_other_file() {
     let world = two_checkpoints(30, u64::MAX);
     let path = world.directory().path_of(80);
@@ -80,7 +100,7 @@ fn check_reports_damage_and_still_checks_the_other_file() {
     let report = check(&world);
     assert_eq!((report.failures, report.lines.len()), (1, 2));
     assert!(
-        report.lines[0].starts_with(&format!("{}: damaged at offset 72", checkpoint_name(80))),
+        report.lines[0].starts_with(&format!("{}: damaged at offset 88", checkpoint_name(80))),
         "{:?}",
         report.lines
     );
@@ -125,7 +145,7 @@ fn check_and_inspect_report_on_real_files() {
         let (code, output) = run(&["check", path.to_str().expect("UTF-8")]);
         assert!(
             code == 1
-                && output.contains("damaged at offset 72: invalid block")
+                && output.contains("damaged at offset 88: invalid block")
                 && output.contains("1 checkpoints are not sound"),
             "{output}"
         );

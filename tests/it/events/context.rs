@@ -100,7 +100,7 @@ fn the_site_policy_drops_flags_or_keeps_crawlers() {
     let sent = |bots, context: &Value| post_as(&of(bots), "/v1/track", track(json!({"context": context})));
     assert_eq!(drop_reason(&sent(BotPolicy::Drop, &crawler)), Some("bot"));
     assert_eq!(sent(BotPolicy::Flag, &crawler).record()["bot"], true);
-    assert_eq!(sent(BotPolicy::Keep, &crawler).record()["bot"], false);
+    assert_eq!(sent(BotPolicy::Keep, &crawler).record()["bot"], true);
     for bots in [BotPolicy::Drop, BotPolicy::Flag, BotPolicy::Keep] {
         assert_eq!(sent(bots, &json!({"userAgent": "Mozilla/5.0 Firefox/140.0"})).record()["bot"], false);
         assert_eq!(sent(bots, &json!({})).record()["bot"], false);

@@ -70,6 +70,15 @@ fn experiments_of_page_and_track_events_are_recorded_as_they_were_sent() {
 }
 
 #[test]
+fn empty_variants_are_the_baseline_and_recorded_as_present() {
+    for (sent, recorded) in [(json!(""), json!("")), (Value::Null, Value::Null), (json!("a:b"), json!("a:b"))]
+    {
+        assert_eq!(post("/v1/page", page(json!({ "variants": sent }))).record()["variants"], recorded);
+    }
+    assert_eq!(post("/v1/page", page(json!({}))).record()["variants"], Value::Null);
+}
+
+#[test]
 fn malformed_experiments_are_refused_with_their_place() {
     let pairs = |count: usize| (0..count).map(|n| format!("k{n}:b")).collect::<Vec<_>>().join(",");
     for accepted in [pairs(63), pairs(64), format!("{0}:{0}", "k".repeat(64))] {

@@ -87,9 +87,7 @@ fn variants_are_pairs_of_a_zone_and_a_key() {
     {
         assert_eq!(post("/v1/track", track(json!({"variants": bad}))).code(), "invalid_variants", "{bad}");
     }
-    for absent in [json!(""), json!(null)] {
-        assert_eq!(post("/v1/track", track(json!({"variants": absent}))).record()["variants"], Value::Null);
-    }
+    assert_eq!(post("/v1/track", track(json!({"variants": null}))).record()["variants"], Value::Null);
 }
 
 #[test]

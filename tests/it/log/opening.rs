@@ -7,7 +7,7 @@ use parallax::testing::checksum::crc32c;
 use parallax::testing::clock::Clock;
 use parallax::testing::storage::disk::{Disk, RealDisk};
 use parallax::testing::visitors::log::format::{HEADER_BYTES, Header};
-use parallax::testing::visitors::log::{DamageKind, LogError, LogId, segment_name};
+use parallax::testing::visitors::log::{DamageKind, LogError, LogId, Options, segment_name};
 
 use super::simulated::SimulatedDisk;
 use super::{DIRECTORY, Log, TestClock, options};
@@ -90,6 +90,7 @@ fn a_segment_of_another_log_is_unexpected_damage() {
 #[test]
 fn a_later_segment_voids_records_of_an_earlier_one_from_its_first_seq() {
     let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
+    let options = || Options { log_id: Some(LogId([7; 16])), ..options() };
     let mut log = Log::open(Arc::new(disk.clone()), &clock, options()).expect("the log opens");
     (1..=4).for_each(|key| drop(log.record(&[key], clock.now_ms())));
     let first = disk.bytes(&path(1));
