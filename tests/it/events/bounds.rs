@@ -4,11 +4,16 @@ use std::time::{Duration, Instant};
 
 use parallax::testing::limits::{
     BODY_BYTES_MAX, CANONICAL_BYTES_MAX, CONTEXT_MEMBERS_MAX, CONTEXTS_BYTES_MAX, EVENT_BYTES_MAX,
-    EVENT_NAME_CHARS_MAX, EVENT_NESTING_MAX, EVENTS_MAX, NAME_BYTES_MAX,
+    EVENT_NAME_CHARS_MAX, EVENT_NESTING_MAX, EVENTS_MAX, NAME_BYTES_MAX, TOUCH_TEXT_BYTES_MAX,
 };
+use parallax::testing::visitors::events::decode::Submission;
+use parallax::testing::visitors::events::endpoint::EventEndpoint;
+use parallax::testing::visitors::events::receipt::EventResults;
+use parallax::testing::visitors::log::Request;
+use parallax::testing::visitors::log::format::RECORD_BYTES_MIN;
 use serde_json::{Map, Value, json};
 
-use super::{Outcome, page, post, track};
+use super::{Outcome, REQUEST, Server, page, post, track};
 
 fn code(outcome: &Outcome) -> Option<String> {
     let is_taken = matches!(&outcome.results, Ok(results) if results.problem().is_none());
@@ -168,4 +173,46 @@ fn every_body_is_handled_within_a_second() {
         assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
         assert!(outcome.surrogates == 0 || outcome.surrogates > 10_000);
     }
+}
+
+/// Pushes the records of a batch into one request. Returns the bytes of the records without fold inputs, and the
+/// bytes of the request.
+fn push_records(body: &str) -> (usize, usize) {
+    let mut server = Server::new();
+    let Server { parser, validator, environment } = &mut server;
+    let document = parser.parse(body).expect("JSON");
+    let sent = Submission::parse(&document, EventEndpoint::Batch).expect("a batch");
+    let (mut request, mut bytes) = (Request::new(0), 0);
+    validator.validate(&sent, &REQUEST, environment, EventResults::default(), |record| {
+        let texts = [record.site, record.message_id, record.anon_id, record.path];
+        let texts: usize = texts.iter().flatten().map(|text| text.len()).sum();
+        bytes += (RECORD_BYTES_MIN + texts + record.payload.len()).next_multiple_of(8);
+        request.push(record).expect("the record fits with its fold input");
+    });
+    (bytes, request.byte_len())
+}
+
+#[test]
+fn a_batch_of_4_mib_without_fold_inputs_fits_in_a_request_with_them() {
+    let text = "c".repeat(TOUCH_TEXT_BYTES_MAX);
+    let campaign = json!({"source": text, "medium": text, "name": text, "term": text, "content": text});
+    let event = json!({"type": "page", "anonId": "v"});
+    let batch = json!({"context": {"campaign": campaign}, "batch": vec![event; EVENTS_MAX]}).to_string();
+    let (bytes, with_fold_inputs) = push_records(&batch);
+    assert!((7 << 19..=4 << 20).contains(&bytes), "{bytes}");
+    assert!(with_fold_inputs > bytes * 7 / 4, "{with_fold_inputs}");
+    // The most changes that a body holds: each event of nearly 32 KiB is nothing but numbers.
+    let traits = format!("{{{}\"a\":1}}", (0..3_600).map(|n| format!("\"{n}\":1,")).collect::<String>());
+    let event = format!(r#"{{"type":"identify","anonId":"v","traits":{traits}}}"#);
+    let batch = format!(
+        r#"{{"context":{{"x":"{}"}},"batch":[{}]}}"#,
+        "x".repeat(1 << 15),
+        vec![&*event; 14].join(",")
+    );
+    let (bytes, with_fold_inputs) = push_records(&batch);
+    assert!(with_fold_inputs > bytes + 14 * 20_000, "{bytes} {with_fold_inputs}");
+    assert!(
+        with_fold_inputs - bytes < 14 * event.len() * 8 / 7,
+        "a fold input is no longer than its payload"
+    );
 }
