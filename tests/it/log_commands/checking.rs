@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use parallax::testing::checksum::crc32c;
 use parallax::testing::visitors::log::bloom::IdKind;
 use parallax::testing::visitors::log::{Options, RecordKind, VisitorIds, WriteOutcome, segment_name};
 use serde_json::{Value, json};
@@ -146,4 +147,24 @@ fn the_kind_of_a_file_is_known_by_its_magic_or_else_by_its_name() {
     let later = directory.path().join(segment_name(9));
     fs::write(&later, "").expect("written");
     run(&["inspect", as_arg(&later)]).assert_exit(0, &["header       damaged", "records      none"]);
+}
+
+#[test]
+fn a_directory_of_format_version_1_is_refused_with_the_advice_to_export_it_first() {
+    let (directory, snapshots) = (temporary_directory(), temporary_directory());
+    // A header of version 1 has no log ID.
+    let mut segment = [0; 40];
+    segment[..8].copy_from_slice(b"\xFFPLXSEGM");
+    (segment[8], segment[12], segment[16]) = (1, 40, 1);
+    let crc = crc32c(&[&segment[..36]]);
+    segment[36..].copy_from_slice(&crc.to_le_bytes());
+    fs::write(directory.path().join(segment_name(1)), segment).expect("written");
+    let advice = ["format version 1 is of an earlier release", "parallax export"];
+    let addresses = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    let directories = ["--data", as_arg(directory.path()), "--snapshots", as_arg(snapshots.path())];
+    run(&[&["serve"][..], &addresses, &directories].concat()).assert_exit(3, &advice);
+    for command in ["check", "export"] {
+        run(&[command, as_arg(directory.path())]).assert_exit(1, &advice);
+    }
+    assert_eq!(fs::read(directory.path().join(segment_name(1))).expect("readable"), segment, "unchanged");
 }
