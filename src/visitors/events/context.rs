@@ -203,10 +203,12 @@ pub(crate) fn country_code(text: &str) -> Option<Code<2>> {
 /// Returns the primary language of a language tag (RFC 5646) in lower case: `de` of `de-DE`. Languages have two
 /// or three letters.
 pub(crate) fn primary_language(tag: &str) -> Option<Code<3>> {
-    let subtag = tag.split(['-', '_']).next()?;
-    let is_language =
-        (2..=3).contains(&subtag.len()) && subtag.bytes().all(|byte| byte.is_ascii_alphabetic());
-    is_language.then(|| Code::new(subtag.to_ascii_lowercase().as_bytes())).flatten()
+    let subtag = tag.split(['-', '_']).next()?.as_bytes();
+    let mut code = [0; 3];
+    let language = code.get_mut(..subtag.len()).filter(|language| language.len() >= 2)?;
+    language.copy_from_slice(subtag);
+    language.make_ascii_lowercase();
+    language.iter().all(u8::is_ascii_lowercase).then(|| Code::new(language)).flatten()
 }
 
 /// The JSON type that a member must have.
