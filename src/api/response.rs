@@ -6,7 +6,7 @@ use super::context::RequestContext;
 use crate::clock;
 use crate::http::cors::Cors;
 use crate::http::etag::Etag;
-use crate::http::gzip::GzipCompressor;
+use crate::http::gzip::{GZIP_ABOVE_BYTES, GzipCompressor};
 use crate::http::negotiate;
 use crate::http::request_id::write_request_id;
 use crate::http::response::ResponseHead;
@@ -16,8 +16,6 @@ use crate::resolve::path::RoutePath;
 use crate::resolve::render::BodyPlan;
 use crate::site::snapshot::format::{ArchivedPiece, ArchivedRoute};
 
-/// Size in bytes up to which a body is not compressed: a smaller one fits in one packet in any coding.
-pub(super) const GZIP_ABOVE_BYTES: usize = 1024;
 
 /// The caches that may store a response.
 #[derive(Debug, Clone, Copy)]

@@ -1,10 +1,9 @@
 //! A response body that changes only with the program, in both codings.
 
-use super::response::GZIP_ABOVE_BYTES;
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::etag::Etag;
-use crate::http::gzip::GzipCompressor;
+use crate::http::gzip::{GZIP_ABOVE_BYTES, GzipCompressor};
 use crate::http::negotiate;
 use crate::http::request::{Method, Request};
 use crate::http::request_id::write_request_id;

@@ -7,6 +7,8 @@ use flate2::{Compress, Compression, FlushCompress};
 
 use crate::limits::BODY_BYTES_MAX;
 
+/// Size in bytes up to which a body is not compressed: a smaller one fits in one packet in any coding.
+pub(crate) const GZIP_ABOVE_BYTES: usize = 1024;
 /// Logarithm of the compressor's window: the largest, 32 KiB.
 const WINDOW_BITS: u8 = 15;
 /// Smallest space for compressed bytes that a call of the compressor gets.
