@@ -46,6 +46,7 @@ use parallax::testing::visitors::log::{Record, RecordKind};
 use parallax::testing::visitors::lookup::ProfileReader;
 use parallax::testing::visitors::profile::FoldCounts;
 use parallax::testing::visitors::store::table::Table;
+use parallax::testing::visitors::ties::known::FoldState;
 use served::{Case, TestHandler};
 
 const REPETITIONS_LOW: usize = 1_000;
@@ -117,7 +118,7 @@ fn known_visitor() -> ProfileReader {
         let record = Record { site: Some("bench"), ..record(kind, VISITOR, number) };
         applier.apply(&mut table, &record, u64::MAX, &mut counted);
     }
-    let mut lookup = ProfileTable::from_table(table, SECRET, u64::MAX).1.reader();
+    let mut lookup = ProfileTable::from_table(table, FoldState::default(), SECRET, u64::MAX).1.reader();
     assert!(lookup.pin().by_anon_id("bench", VISITOR).is_some());
     lookup
 }

@@ -26,6 +26,7 @@ use parallax::testing::visitors::log::{
     RecoveryReport, Request,
 };
 use parallax::testing::visitors::store::table::ENTRY_COST;
+use parallax::testing::visitors::ties::known::FoldState;
 
 /// Written events. Test mode only checks that the benchmark works, so it writes fewer.
 const EVENTS: u64 = 2_000_000;
@@ -69,7 +70,7 @@ fn main() {
         Arc::clone(&figures),
     );
     scribe.spawn().expect("a thread");
-    let (live, _) = ProfileTable::from_table(table, SECRET, PROFILES_BYTES_MAX);
+    let (live, _) = ProfileTable::from_table(table, FoldState::default(), SECRET, PROFILES_BYTES_MAX);
     let mut live = live.with_checkpoints(making);
     let ((), took) = timed(|| live.close(&SystemClock::new(), Some(events)));
     assert_eq!(figures.seq(), events);

@@ -54,8 +54,9 @@ mod worker;
 mod api;
 // Floor 5: snapshot, visitor and request to bytes.
 mod resolve;
-// Floor 4: recorded events and the profiles folded from them. Two directories inside have floors of their own.
+// Floor 4: recorded events and the profiles folded from them. Three directories inside have floors of their own.
 // Floor 3: visitors::events
+// Floor 3: visitors::ties
 // Floor 2: visitors::log
 mod visitors;
 // Floor 3: published sites.

@@ -70,17 +70,18 @@ pub mod limits {
         CHUNK_LINE_BYTES_MAX, CONDITION_NESTING_MAX, CONTENT_FILE_BYTES_MAX, CONTEXT_MEMBERS_MAX,
         CONTEXTS_BYTES_MAX, DEDUP_WINDOW_MS, DIAGNOSTIC_TEXT_CHARS_MAX, EMBEDDED_QUERIES_MAX, ERASED_IDS_MAX,
         EVALUATION_DEPTH_MAX, EVENT_BYTES_MAX, EVENT_NAME_CHARS_MAX, EVENT_NESTING_MAX, EVENTS_MAX,
-        EXPERIMENTS_MAX, EXPORT_PAGE_BYTES_TARGET, FOLD_INPUT_BYTES_MAX, HEAD_BYTES_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX,
-        NODE_NESTING_MAX, ORDER_FIELDS_MAX, OUTSTANDING_REQUESTS_MAX, PAIRS_MAX, PATTERN_BYTES_MAX,
-        PATTERN_DFA_BYTES_MAX, PATTERN_NFA_BYTES_MAX, PATTERNS_MAX, PAYLOAD_BYTES_MAX, PROFILE_BYTES_MAX,
-        PROFILE_EVENT_NAMES_MAX, PROFILE_PATH_BYTES_MAX, PROFILE_PATHS_MAX, PROFILES_MEMORY_BYTES_DEFAULT,
-        PROGRAM_BYTES_MAX, QUERIES_MAX, QUERY_EVALUATIONS_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX,
-        RATE_LIMIT_BUCKETS_MAX, READ_BUFFER_BYTES, READ_CHUNK_BYTES, REQUEST_BYTES_MAX, RESERVED_BYTES_MAX,
-        RETAIN_MS_MIN, RETENTION_INTERVAL_MS, REWRITE_CHUNK_BYTES, ROUTE_BYTES_MAX, RULES_MAX,
-        SEGMENT_BYTES_DEFAULT, SEGMENT_RECORDS_MAX, SEQ_MAX, SETTINGS_BYTES_MAX, SORT_KEY_BYTES_MAX,
-        SOURCE_FILE_BYTES_MAX, SOURCE_FILES_MAX, SOURCE_NESTING_MAX, TARGET_BYTES_MAX, TEXT_BYTES_MAX,
-        TIMES_KEPT, TOMBSTONE_IDS_MAX, TOUCH_TEXT_BYTES_MAX, TRAILER_BYTES_MAX, TRAIT_BYTES_MAX, TRAIT_NAME_BYTES_MAX,
-        TRAITS_MAX, UNSYNCED_BYTES_MAX, URL_BYTES_MAX, URL_PARAMS_MAX, USER_AGENT_BYTES_MAX, VARIANTS_MAX,
+        EXPERIMENTS_MAX, EXPORT_PAGE_BYTES_TARGET, FOLD_INPUT_BYTES_MAX, HEAD_BYTES_MAX, KEY_BYTES_MAX,
+        NAME_BYTES_MAX, NODE_NESTING_MAX, ORDER_FIELDS_MAX, OUTSTANDING_REQUESTS_MAX, PAIRS_MAX,
+        PATTERN_BYTES_MAX, PATTERN_DFA_BYTES_MAX, PATTERN_NFA_BYTES_MAX, PATTERNS_MAX, PAYLOAD_BYTES_MAX,
+        PROFILE_BYTES_MAX, PROFILE_EVENT_NAMES_MAX, PROFILE_PATH_BYTES_MAX, PROFILE_PATHS_MAX,
+        PROFILES_MEMORY_BYTES_DEFAULT, PROGRAM_BYTES_MAX, QUERIES_MAX, QUERY_EVALUATIONS_MAX,
+        QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, RATE_LIMIT_BUCKETS_MAX, READ_BUFFER_BYTES, READ_CHUNK_BYTES,
+        RECENT_TIES_MAX, REQUEST_BYTES_MAX, RESERVED_BYTES_MAX, RETAIN_MS_MIN, RETENTION_INTERVAL_MS,
+        REWRITE_CHUNK_BYTES, ROUTE_BYTES_MAX, RULES_MAX, SEGMENT_BYTES_DEFAULT, SEGMENT_RECORDS_MAX, SEQ_MAX,
+        SETTINGS_BYTES_MAX, SITE_IDS_KNOWN_MAX, SORT_KEY_BYTES_MAX, SOURCE_FILE_BYTES_MAX, SOURCE_FILES_MAX,
+        SOURCE_NESTING_MAX, TARGET_BYTES_MAX, TEXT_BYTES_MAX, TIMES_KEPT, TOMBSTONE_IDS_MAX,
+        TOUCH_TEXT_BYTES_MAX, TRAILER_BYTES_MAX, TRAIT_BYTES_MAX, TRAIT_NAME_BYTES_MAX, TRAITS_MAX,
+        UNSYNCED_BYTES_MAX, URL_BYTES_MAX, URL_PARAMS_MAX, USER_AGENT_BYTES_MAX, VARIANTS_MAX,
         VERSIONS_KEPT_MAX, VISIT_TIMEOUT_MS, WATERMARK_AFTER_MS, ZONES_MAX,
     };
     pub use crate::resolve::user_agent::USER_AGENTS_CACHED;
@@ -209,7 +210,7 @@ pub mod visitors {
         }
         pub mod format {
             pub use crate::visitors::checkpoint::format::{
-                BLOCK_HEADER_BYTES, CheckpointEntry, ENTRY_HEADER_BYTES, HEADER_BYTES, Header, Run,
+                BLOCK_HEADER_BYTES, CheckpointEntry, ENTRY_HEADER_BYTES, HEADER_BYTES, Header, Parts, Run,
                 begin_block, block_length, end_block, extend_checksum, trailer_from_bytes, trailer_to_bytes,
             };
         }
@@ -217,7 +218,9 @@ pub mod visitors {
             pub use crate::visitors::checkpoint::reader::CheckpointReader;
         }
         pub mod restore {
-            pub use crate::visitors::checkpoint::restore::{LogRange, RestoredTable, load_table, restore};
+            pub use crate::visitors::checkpoint::restore::{
+                LoadedFold, LogRange, RestoredTable, load_fold, restore,
+            };
         }
         pub mod scheduler {
             pub use crate::visitors::checkpoint::scheduler::{CheckpointState, Options, build_checkpointer};
@@ -256,17 +259,20 @@ pub mod visitors {
             };
         }
     }
+    pub mod erasure {
+        pub use crate::visitors::erasure::Eraser;
+    }
     pub mod live {
         pub use crate::visitors::live::{ProfileReaders, ProfileTable};
     }
     pub mod log {
         pub use crate::visitors::log::{
-            Ack, Browser, Code, Completion, DamageKind, DedupWindow, Device, EraseError, ErasureSummary,
-            FinalPosition, FoldInput, LockedLog, LogClient, LogConsumer, LogError, LogId, LogItem, LogReader,
-            LogWriter, Options, Os, Queue, Record, RecordError, RecordKind, RecordResult, Records,
-            RecoveryReport, Request, SendError, TombstoneKey, UserAgentInfo, VisitorIds, WriteOutcome,
-            WriterThread, check_directory, check_file, inspect, open, parse_segment_name, read_footer,
-            segment_name,
+            Ack, Browser, Code, Completion, DamageKind, DedupWindow, Device, EraseError, EraseRule, Erasure,
+            ErasureSummary, FinalPosition, FoldInput, IdTag, LockedLog, LogClient, LogConsumer, LogError,
+            LogId, LogItem, LogReader, LogWriter, Options, Os, Queue, Record, RecordError, RecordKind,
+            RecordResult, Records, RecoveryReport, RedactedIds, Request, SendError, TombstoneKey, Treatment,
+            UserAgentInfo, VisitorIds, WriteOutcome, WriterThread, check_directory, check_file, inspect,
+            open, parse_segment_name, read_footer, segment_name,
         };
         pub mod bloom {
             pub use crate::visitors::log::bloom::{IdKind, may_contain};
@@ -281,6 +287,9 @@ pub mod visitors {
     }
     pub mod lookup {
         pub use crate::visitors::lookup::ProfileReader;
+    }
+    pub mod ownership {
+        pub use crate::visitors::ownership::OwnershipSource;
     }
     pub mod profile {
         pub use crate::visitors::profile::FoldCounts;
@@ -302,6 +311,24 @@ pub mod visitors {
             pub use crate::visitors::store::table::{
                 ENTRY_COST, EvictionClass, Key, Table, TableReader, memory_bytes_max,
             };
+        }
+    }
+    pub mod ties {
+        pub use crate::visitors::ties::{TIE_BYTES, TieEntry};
+        pub mod known {
+            pub use crate::visitors::ties::known::{FoldState, KnownTies};
+        }
+        pub mod lost {
+            pub use crate::visitors::ties::lost::{LINE_BYTES, LINES, LostAliases};
+        }
+        pub mod merge {
+            pub use crate::visitors::ties::merge::{DropRule, merge};
+        }
+        pub mod owner {
+            pub use crate::visitors::ties::owner::{NamedIds, Owner, holder_at, owner_of};
+        }
+        pub mod recent {
+            pub use crate::visitors::ties::recent::RecentTies;
         }
     }
     pub mod verify {

@@ -1,14 +1,14 @@
 //! One visitor's data: `GET /visitors?site&anonId|userId` returns the profile, `GET /visitors/export?...` the
 //! records, and `DELETE /visitors?...` erases both from disk.
 //!
-//! The site need not be published: its recorded data is available anyway. An unknown visitor is a new
-//! visitor. Export and erasure include all IDs that are linked to the requested one. An export skips damaged
+//! The site need not be published: its recorded data is available anyway. A site that neither the catalog nor
+//! the log knows is 404, so that a typo cannot look like a completed erasure. An unknown visitor is a new
+//! visitor. Export and erasure cover the records that the entries of ownership attribute to the visitor. An export skips damaged
 //! places of the log: `X-Damaged` counts those skipped for this part, and the server logs a line.
 
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
@@ -21,13 +21,14 @@ use crate::limits::{EXPORT_PAGE_BYTES_TARGET, USER_ID_BYTES_MAX};
 use crate::metrics::JobCounters;
 use crate::problem::{self, Problem};
 use crate::resolve::visitor_context::profile_json;
-use crate::storage::disk::RealDisk;
-use crate::visitors::checkpoint::CheckpointMetrics;
+use crate::site::catalog::catalog::Catalog;
+use crate::visitors::erasure::{Eraser, ErasureError};
 use crate::visitors::events::export;
 use crate::visitors::events::visitor::{is_anon_id, is_placeholder};
 use crate::visitors::log::bloom::IdKind;
-use crate::visitors::log::{Damage, EraseError, LogError, LogItem, LogReader, Queue, Record, VisitorIds};
+use crate::visitors::log::{Damage, EraseError, LogError, LogItem, LogReader, Queue};
 use crate::visitors::lookup::{self, ProfileReader};
+use crate::visitors::ownership::{OwnershipError, OwnershipRule, OwnershipSource, Relation};
 use crate::visitors::profile::profile::Profile;
 
 const PATH: &str = "/visitors";
@@ -35,19 +36,10 @@ const EXPORT_PATH: &str = "/visitors/export";
 const JSON: &str = "application/json";
 const NDJSON: &str = "application/x-ndjson";
 
-/// Time limit for a checkpoint without the erased visitor: enough for 4 GiB at 100 MB/s and a second try.
-/// After it, the client gets 503 and has to retry.
-const CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(100);
-/// Poll interval while an erasure waits for that checkpoint.
-const CHECKPOINT_POLL_INTERVAL: Duration = Duration::from_millis(10);
-
 /// The handler of the visitor endpoints.
 pub struct VisitorHandler {
     lookup: ProfileReader,
-    log: Queue,
-    /// The directory of the log.
-    log_directory: PathBuf,
-    checkpoints: Arc<CheckpointMetrics>,
+    eraser: Eraser,
     jobs: JobRunner,
     counts: JobCounters,
     /// Buffer for parameters with escapes.
@@ -92,18 +84,10 @@ impl Action {
 }
 
 impl VisitorHandler {
-    /// Creates the handler. `dir` is the directory of the log, `wakeup` wakes the thread when a job is done,
-    /// and `counts` counts panics and damage.
-    pub fn new(
-        lookup: ProfileReader,
-        log: Queue,
-        log_directory: PathBuf,
-        checkpoints: Arc<CheckpointMetrics>,
-        wakeup: UnixStream,
-        counts: JobCounters,
-    ) -> Self {
+    /// Creates the handler. `wakeup` wakes the thread when a job is done, and `counts` counts panics and damage.
+    pub fn new(lookup: ProfileReader, eraser: Eraser, wakeup: UnixStream, counts: JobCounters) -> Self {
         let jobs = JobRunner::new(wakeup, counts.clone());
-        Self { lookup, log, log_directory, checkpoints, jobs, counts, decoded: Vec::new() }
+        Self { lookup, eraser, jobs, counts, decoded: Vec::new() }
     }
 
     /// Returns whether the path is one of the visitor endpoints.
@@ -113,7 +97,7 @@ impl VisitorHandler {
 
     /// Answers a request, or starts a job for it.
     pub(super) fn handle(&mut self, handler: &mut Handler, request: &Request<'_>, out: &mut Vec<u8>) -> Poll {
-        match self.run_action(request) {
+        match self.run_action(request, handler.catalog()) {
             Ok(ActionResult::Json(output)) => {
                 handler.write_text(request, 200, JSON, &output.to_string(), out)
             }
@@ -123,27 +107,35 @@ impl VisitorHandler {
         Poll::Ready(Outcome::default())
     }
 
-    fn run_action<'a>(&'a mut self, request: &Request<'a>) -> Result<ActionResult, Problem<'a>> {
-        let Self { lookup, log, log_directory: dir, checkpoints, jobs, counts, decoded } = self;
+    fn run_action<'a>(
+        &'a mut self,
+        request: &Request<'a>,
+        catalog: &Catalog,
+    ) -> Result<ActionResult, Problem<'a>> {
+        let Self { lookup, eraser, jobs, counts, decoded } = self;
         let act = Action::of(request)?;
         let asked = VisitorQuery::parse(request.query, decoded)?;
+        if catalog.by_site_id(asked.site).is_none() && !eraser.source.known.knows_site(asked.site) {
+            let sentence = "Neither a published site nor the log has site ID {}.";
+            let problem = Problem::with_value(problem::SITE_NOT_FOUND, sentence, asked.site);
+            return Err(problem.at(Param::Site.name()));
+        }
         match act {
-            Action::Show => Ok(ActionResult::Json(visitor_json(lookup, log, &asked))),
+            Action::Show => Ok(ActionResult::Json(visitor_json(lookup, &eraser.log, &asked))),
             Action::Erase => {
-                let (visitor, log, checkpoints) =
-                    (asked.all_ids(lookup), log.clone(), Arc::clone(checkpoints));
-                jobs.start(move || erase_visitor(&log, visitor, &checkpoints)).map(ActionResult::Pending)
+                let (eraser, site, id) = (eraser.clone(), asked.site.to_owned(), asked.id.to_owned());
+                let (id_kind, known_ids) = (asked.id_kind, asked.profile_ids(lookup));
+                let erase = move || erase_visitor(&eraser, &site, (id_kind, &id), known_ids);
+                jobs.start(erase).map(ActionResult::Pending)
             }
             Action::Export => {
-                let visitor = asked.all_ids(lookup);
-                let (dir, since, durable) = (dir.clone(), asked.since, log.metrics().durable_seq());
-                let counts = counts.clone();
+                let (source, since) = (eraser.source.clone(), asked.since);
+                let (site, id_kind, id) = (asked.site.to_owned(), asked.id_kind, asked.id.to_owned());
+                let (durable, counts) = (eraser.log.metrics().durable_seq(), counts.clone());
                 let export = move || {
-                    let reader = LogReader::open(Arc::new(RealDisk), &dir, since);
-                    let (output, first) =
-                        export_visitor(reader.map(|reader| reader.with_durable_seq(durable)), &visitor)?;
+                    let (output, first) = export_visitor(&source, &site, (id_kind, &id), since, durable)?;
                     if let Some(first) = first {
-                        log_damage(&dir, output.damaged_places, &first);
+                        log_damage(&source.directory, output.damaged_places, &first);
                         counts.record_damage(output.damaged_places);
                     }
                     Ok(output)
@@ -194,14 +186,23 @@ fn visitor_json(lookup: &mut ProfileReader, log: &Queue, asked: &VisitorQuery<'_
     json!({ "site": asked.site, "known": profile.is_some(), "aliases": aliases, "seq": seq.to_string(), "profile": document })
 }
 
-/// Returns the records of a visitor in the format of `export`, up to the size limit of a response, and the
-/// first damage found.
+/// Returns the records of a visitor after `since` in the format of `export`, up to the size limit of a response,
+/// and the first damage found.
 fn export_visitor(
-    reader: Result<LogReader, LogError>,
-    visitor: &VisitorIds,
+    source: &OwnershipSource,
+    site: &str,
+    (id_kind, id): (IdKind, &str),
+    since: u64,
+    durable_seq: u64,
 ) -> Result<(JobOutput, Option<Damage>), JobError> {
     let failed = |error: LogError| JobError { kind: problem::DISK_UNAVAILABLE, detail: error.to_string() };
-    let mut reader = reader.map_err(failed)?;
+    let unknown =
+        |error: OwnershipError| JobError { kind: problem::DISK_UNAVAILABLE, detail: error.to_string() };
+    let reader = LogReader::open(Arc::clone(&source.disk), &source.directory, since).map_err(failed)?;
+    let mut reader = reader.with_durable_seq(durable_seq);
+    let ownership = source.open().map_err(unknown)?;
+    let visitor = ownership.visitor(site, id_kind, id).map_err(unknown)?;
+    let mut rule = OwnershipRule::new(&ownership, vec![visitor]);
     let (mut lines, mut next_since) = (Vec::new(), None);
     let (mut damaged, mut first) = (0, None);
     'all: while let Some(item) = reader.read_next().map_err(failed)? {
@@ -213,7 +214,15 @@ fn export_visitor(
                 continue;
             }
         };
-        for (seq, record) in records.iter().filter(|(_, record)| belongs_to(visitor, record)) {
+        for (seq, record) in records.iter() {
+            let is_exported = match rule.relation(seq, &record).map_err(unknown)? {
+                Relation::Owned => true,
+                Relation::Named(ids) => ids.previous_id,
+                Relation::Unrelated => false,
+            };
+            if !is_exported {
+                continue;
+            }
             if lines.len() >= EXPORT_PAGE_BYTES_TARGET {
                 next_since = Some(seq - 1);
                 break 'all;
@@ -231,34 +240,26 @@ fn log_damage(dir: &Path, places: u64, first: &Damage) {
     tracing::error!(places, %first, "an export skipped damaged places of the log; run `parallax check {directory}`");
 }
 
-fn belongs_to(visitor: &VisitorIds, record: &Record<'_>) -> bool {
-    let ids = [(IdKind::Anon, record.anon_id), (IdKind::User, record.user_id)];
-    let is_named = |(whose, id): (IdKind, Option<&str>)| {
-        visitor.ids.iter().any(|(of, known)| *of == whose && Some(known.as_str()) == id)
-    };
-    record.site == Some(visitor.site.as_str()) && ids.into_iter().any(is_named)
-}
-
-/// Erases a visitor from the log, then waits for checkpoints that do not contain the visitor.
-fn erase_visitor(log: &Queue, visitor: VisitorIds, checkpoints: &CheckpointMetrics) -> JobResult {
-    let failed = |error: EraseError| {
+/// Erases a visitor. Returns after nothing of the visitor is left on disk.
+fn erase_visitor(
+    eraser: &Eraser,
+    site: &str,
+    asked: (IdKind, &str),
+    known_ids: Vec<(IdKind, String)>,
+) -> JobResult {
+    let failed = |error: ErasureError| {
         let kind = match error {
-            EraseError::Busy => problem::OVERLOADED,
-            EraseError::Stopped => problem::DRAINING,
-            EraseError::Ids(_) | EraseError::Log(_) => problem::DISK_UNAVAILABLE,
+            ErasureError::Log(EraseError::Busy) => problem::OVERLOADED,
+            ErasureError::Log(EraseError::Stopped) => problem::DRAINING,
+            _ => problem::DISK_UNAVAILABLE,
         };
         JobError { kind, detail: format!("The erasure failed: {error}; retry it.") }
     };
-    let erased = log.erase(visitor).and_then(|erasure| erasure.finish()).map_err(failed)?;
-    let begun = clock::instant();
-    while !checkpoints.covers(erased.seq) {
-        if clock::instant().duration_since(begun) > CHECKPOINT_TIMEOUT {
-            let sentence = "The visitor is erased from the log, but a checkpoint still has it, because no new one could be written; retry.";
-            return Err(JobError { kind: problem::DISK_UNAVAILABLE, detail: sentence.to_owned() });
-        }
-        std::thread::sleep(CHECKPOINT_POLL_INTERVAL);
-    }
-    let output = json!({ "erased": { "records": erased.records, "segments": erased.segments }, "seq": erased.seq.to_string() });
+    let erased = eraser.erase(site, asked, known_ids).map_err(failed)?;
+    let counts = json!({
+        "records": erased.records, "redacted": erased.redacted, "segments": erased.segments
+    });
+    let output = json!({ "erased": counts, "seq": erased.seq.to_string() });
     Ok(JobOutput { content_type: JSON, text: output.to_string(), next_since: None, damaged_places: 0 })
 }
 
@@ -316,16 +317,14 @@ impl<'a> VisitorQuery<'a> {
         }
     }
 
-    /// Returns the requested ID and all IDs that are linked to it.
-    fn all_ids(&self, lookup: &mut ProfileReader) -> VisitorIds {
+    /// Returns the requested ID and the IDs in the profile that it leads to.
+    fn profile_ids(&self, lookup: &mut ProfileReader) -> Vec<(IdKind, String)> {
         let visitors = lookup.pin();
         let profile = self.find_profile(&visitors);
-        let mut ids = vec![(self.id_kind, self.id.to_owned())];
         let user = profile.and_then(|profile| profile.user_id()).map(|id| (IdKind::User, id));
         let anonymous = profile.iter().flat_map(Profile::anon_ids).map(|id| (IdKind::Anon, id));
         let others = user.into_iter().chain(anonymous).filter(|other| *other != (self.id_kind, self.id));
-        ids.extend(others.map(|(whose, id)| (whose, id.to_owned())));
-        let owner = user.map_or((self.id_kind, self.id.to_owned()), |(kind, id)| (kind, id.to_owned()));
-        VisitorIds { site: self.site.to_owned(), owner, ids }
+        let all = [(self.id_kind, self.id)].into_iter().chain(others);
+        all.map(|(id_kind, id)| (id_kind, id.to_owned())).collect()
     }
 }

@@ -16,7 +16,6 @@ use crate::resolve::path::RoutePath;
 use crate::resolve::render::BodyPlan;
 use crate::site::snapshot::format::{ArchivedPiece, ArchivedRoute};
 
-
 /// The caches that may store a response.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum CachePolicy<'a> {

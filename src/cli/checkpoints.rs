@@ -59,7 +59,7 @@ pub(super) fn check_file(path: &Path) -> Result<usize, CliError> {
 /// Describes the content of a checkpoint, as text or as JSON.
 pub(super) fn inspect(path: &Path, as_json: bool) -> Result<String, CliError> {
     let opened = CheckpointReader::open(&*disk(), path).map_err(|error| to_cli_error(path, error))?;
-    let (header, bytes, runs) = (*opened.header(), opened.bytes(), opened.runs().len());
+    let (header, bytes, runs) = (*opened.header(), opened.bytes(), opened.parts().runs.len());
     let (ranks, value_bytes) = count_entries(opened).map_err(|error| to_cli_error(path, error))?;
     let [aliases, once, known] = ranks;
     let made = format_time(header.created_ms);

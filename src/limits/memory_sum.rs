@@ -6,8 +6,8 @@
 use crate::limits::{
     BATCH_BYTES_MAX, BODIES_MEMORY_BYTES_MIN, CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS,
     CHECKPOINT_RUN_BYTES, CHECKPOINT_RUNS, CONNECTIONS_MEMORY_BYTES_MIN, DEDUP_IDS_MAX, FOLD_INPUT_BYTES_MAX,
-    FOOTER_BYTES_MAX, OUTPUT_POOL_BYTES_MAX, QUEUE_BYTES_MAX, RATE_LIMIT_BUCKETS_MAX, UNSYNCED_BYTES_MAX,
-    VERSIONS_BYTES_MAX,
+    FOOTER_BYTES_MAX, OUTPUT_POOL_BYTES_MAX, QUEUE_BYTES_MAX, RATE_LIMIT_BUCKETS_MAX, RECENT_TIES_MAX,
+    SITE_IDS_KNOWN_MAX, UNSYNCED_BYTES_MAX, VERSIONS_BYTES_MAX,
 };
 
 /// Memory of an idle connection: its read buffer, its task and its timeout entry. We measured about 5 KiB.
@@ -38,6 +38,12 @@ const PROGRAM_BYTES: u64 = 160 << 20;
 const EVENT_BUFFERS_BYTES: u64 = 28 << 20;
 /// Entries on their way to a checkpoint. The last entries added to a buffer may exceed its size.
 const CHUNKS_BYTES: u64 = (CHECKPOINT_CHUNKS * (CHECKPOINT_CHUNK_BYTES + (1 << 20))) as u64;
+/// An entry of ownership.
+const TIE_BYTES: usize = 56;
+/// The filter of the IDs that lost their alias, and its copy for a checkpoint.
+const LOST_ALIASES_BYTES: u64 = 2 * (16 << 20);
+/// The IDs of known sites, of 64 bytes and an entry of a set each, and their copy for a checkpoint.
+const SITES_BYTES: u64 = 2 * (SITE_IDS_KNOWN_MAX as u64) * 120;
 /// A token bucket of a rate limit.
 const BUCKET_BYTES: u64 = 16;
 
@@ -93,6 +99,9 @@ pub(crate) fn terms(params: &MemoryParams) -> Vec<Term> {
         // Events between workers and the log writer, and the writer's two batches: one being written, one
         // being filled.
         term("log", (QUEUE_BYTES_MAX + 2 * BATCH_BYTES_MAX + UNSYNCED_BYTES_MAX) as u64 + FOOTER_BYTES_MAX),
+        // Entries of ownership since the last checkpoint, once more while a checkpoint or an erasure sorts them, the
+        // filter of lost aliases, once more while a checkpoint is written, and the known sites.
+        term("ownership", (2 * RECENT_TIES_MAX * TIE_BYTES) as u64 + LOST_ALIASES_BYTES + SITES_BYTES),
         // Message IDs of the last 24 hours: 24 bytes of ring and 7 of table each.
         term("dedup", DEDUP_IDS_MAX as u64 * 31),
         // Each worker's buffers for decoding events: their text four times, and an index entry for each value

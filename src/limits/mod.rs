@@ -320,12 +320,10 @@ pub const TRAIT_BYTES_MAX: usize = 1024;
 pub const TRAIT_NAME_BYTES_MAX: usize = 256;
 /// Length of each text of a touch. The rest is cut off.
 pub const TOUCH_TEXT_BYTES_MAX: usize = 256;
-/// Number of anon IDs of one user: the devices and browsers of some years. It also limits the damage if
-/// strangers share a user ID by mistake. Beyond it the anon ID with the oldest link is unlinked. If it
-/// returns, it starts again.
+/// Number of anon IDs in the profile of one user: the devices and browsers of some years. Beyond it the anon ID
+/// with the oldest link is unlinked. If it returns, it starts again.
 pub(crate) const USER_ANON_IDS_MAX: usize = 64;
-/// Number of visits of a profile whose start and end are kept, so that late events find their visit. Earlier
-/// visits are a count.
+/// Number of visits of a profile whose start and end are kept, for late events. Earlier visits are a count.
 pub(crate) const VISITS_KEPT: usize = 16;
 /// Time without any event after which a visit ends, in ms. All common analytics tools use this value.
 pub const VISIT_TIMEOUT_MS: i64 = 30 * 60 * 1000;
@@ -336,6 +334,10 @@ pub const SEQ_MAX: u64 = 1 << 62;
 pub const TOMBSTONE_IDS_MAX: usize = 1_024;
 /// Number of IDs that one erasure handles: 64 tombstones fit in a batch. More are rejected as a whole.
 pub const ERASED_IDS_MAX: usize = 64 * TOMBSTONE_IDS_MAX;
+/// Number of site IDs that the fold remembers. Beyond it no ID is added, and `/visitors` answers 404 for no site.
+pub const SITE_IDS_KNOWN_MAX: usize = 100_000;
+/// Number of entries of ownership since the last checkpoint, 56 MB. At this number a checkpoint is made early.
+pub const RECENT_TIES_MAX: usize = 1_000_000;
 /// Size of one write of an erasure.
 pub const REWRITE_CHUNK_BYTES: usize = 1 << 20;
 

@@ -4,9 +4,9 @@
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use super::BootError;
@@ -23,11 +23,13 @@ use crate::visitors::checkpoint::CheckpointMetrics;
 use crate::visitors::checkpoint::directory::{CheckpointDirectory, checkpoint_name};
 use crate::visitors::checkpoint::restore::{LogRange, RestoredTable, restore};
 use crate::visitors::checkpoint::scheduler::{self, build_checkpointer};
+use crate::visitors::erasure::Eraser;
 use crate::visitors::live::{ProfileReaders, ProfileTable};
 use crate::visitors::log::{
     ErasureSummary, LockedLog, LogConsumer, LogError, LogId, Options, Queue, Records, RecoveryReport,
-    SeqRange, TombstoneKey, VisitorIds, WriterThread,
+    SeqRange, VisitorIds, WriterThread,
 };
+use crate::visitors::ownership::OwnershipSource;
 
 /// The running event log.
 pub(super) struct EventLog {
@@ -36,7 +38,8 @@ pub(super) struct EventLog {
     pub(super) event_counters: EventCounters,
     /// Read access to the visitor profiles.
     pub(super) profiles: ProfileReaders,
-    directory: PathBuf,
+    /// The parts that exports and erasures need.
+    eraser: Eraser,
     /// Metrics of the checkpointer.
     pub(super) checkpoint_metrics: Arc<CheckpointMetrics>,
     /// Time that the last checkpoint may take on shutdown, in milliseconds.
@@ -61,8 +64,7 @@ impl LogConsumer for LogObserver {
     }
 
     fn on_erase(&mut self, visitor: &VisitorIds, seq: u64) {
-        let ids = visitor.ids.iter().map(|(kind, id)| (*kind, id.as_str()));
-        self.profiles.erase(&visitor.site, ids, seq);
+        self.profiles.erase(visitor, seq);
     }
 
     fn on_sync(&mut self, took: Duration) {
@@ -103,23 +105,24 @@ impl EventLog {
         let data_error = |cause: LogError| BootError::Data { directory: directory.clone(), cause };
         let (disk, clock) = (Arc::new(RealDisk) as Arc<dyn Disk>, Arc::new(SystemClock::new()));
         // 1. Lock the data directory and find the ends of the log.
-        let log = LockedLog::lock(directory, Arc::clone(&disk)).map_err(data_error)?;
+        let mut log = LockedLog::lock(directory, Arc::clone(&disk)).map_err(data_error)?;
         let SeqRange { first, last, log_id } = log.seq_range().map_err(data_error)?;
         progress.set_log(0, last);
         // 2. Restore the profiles from a checkpoint.
         let checkpoints = CheckpointDirectory::new(Arc::clone(&disk), directory);
         let restored = restore_profiles(config, &checkpoints, LogRange { first, last, log_id }, progress)?;
-        let RestoredTable { table, secret, log_id, seq, checkpoint_state, .. } = restored;
+        let RestoredTable { table, state, secret, log_id, seq, checkpoint_state, .. } = restored;
         let log_id = log_id.unwrap_or_else(LogId::random);
         let (entries, hash_key) = (table.len(), secret.unwrap_or_else(random_hash_key));
         let profiles_bytes = config.profiles_memory.0;
-        let (table, profiles) = ProfileTable::from_table(table, hash_key, profiles_bytes);
+        let (table, profiles) = ProfileTable::from_table(table, state, hash_key, profiles_bytes);
         let checkpoint_options = scheduler::Options {
             log_bytes: config.checkpoint_bytes.0,
             ..scheduler::Options::new(hash_key, profiles_bytes, log_id)
         };
         let checkpoint_stop_ms = Arc::clone(&checkpoint_options.stop_ms);
         let checkpoint_metrics = Arc::<CheckpointMetrics>::default();
+        let known = table.state().known;
         let (scheduler, checkpointer) = build_checkpointer(
             checkpoints,
             checkpoint_options,
@@ -128,11 +131,11 @@ impl EventLog {
         );
         // 3. Replay the log after the checkpoint.
         let sync_latency = SyncLatency::default();
-        let tombstone_key = TombstoneKey::read(disk, directory).map_err(data_error)?;
+        let tombstone_key = log.load_or_create_key().map_err(data_error)?;
         progress.set_log(seq, last);
         let observer = LogObserver {
             sync_latency: sync_latency.clone(),
-            profiles: table.with_checkpoints(scheduler).with_tombstone_key(tombstone_key),
+            profiles: table.with_checkpoints(scheduler).with_tombstone_key(Some(tombstone_key)),
             progress: Some((progress.clone(), last)),
         };
         let options = Options { checkpointed_seq: seq, log_id: Some(log_id), ..log_options(config) };
@@ -142,12 +145,20 @@ impl EventLog {
         // 4. Start the threads.
         checkpointer.spawn().map_err(BootError::Thread)?;
         let writer = WriterThread::spawn(queue.clone(), writer).map_err(BootError::Thread)?;
+        let eraser = Eraser {
+            log: queue.clone(),
+            source: OwnershipSource { disk, directory: directory.clone(), known },
+            checkpoints: Arc::clone(&checkpoint_metrics),
+        };
+        if report.has_unfinished_erasure {
+            resume_erasure(&eraser).map_err(BootError::Thread)?;
+        }
         Ok(Self {
             queue,
             sync_latency,
             event_counters: EventCounters::default(),
             profiles,
-            directory: directory.clone(),
+            eraser,
             checkpoint_metrics,
             checkpoint_stop_ms,
             writer,
@@ -172,10 +183,8 @@ impl EventLog {
         wakeup_tx: UnixStream,
         counters: JobCounters,
     ) -> impl FnOnce() -> VisitorHandler + Send + 'static {
-        let (profiles, queue, directory) =
-            (self.profiles.clone(), self.queue.clone(), self.directory.clone());
-        let checkpoints = Arc::clone(&self.checkpoint_metrics);
-        move || VisitorHandler::new(profiles.reader(), queue, directory, checkpoints, wakeup_tx, counters)
+        let (profiles, eraser) = (self.profiles.clone(), self.eraser.clone());
+        move || VisitorHandler::new(profiles.reader(), eraser, wakeup_tx, counters)
     }
 
     /// Completes the queued requests, syncs and seals the log, and writes a last checkpoint if that takes no
@@ -227,6 +236,20 @@ fn restore_profiles(
     Ok(restored)
 }
 
+/// Finishes an interrupted erasure on a thread of its own.
+fn resume_erasure(eraser: &Eraser) -> std::io::Result<()> {
+    let eraser = eraser.clone();
+    let resume = move || match eraser.resume() {
+        Ok(ErasureSummary { records, redacted, segments, seq }) => {
+            tracing::info!(seq, records, redacted, segments, "finished an interrupted erasure");
+        }
+        Err(error) => {
+            tracing::error!(%error, "cannot finish an interrupted erasure; the next erasure or the next start tries again");
+        }
+    };
+    thread::Builder::new().name("erasure".to_owned()).spawn(resume).map(drop)
+}
+
 /// Restored entries between two progress lines in the log: a few seconds of work.
 const LOG_EVERY_ENTRIES: u64 = 5_000_000;
 
@@ -264,10 +287,6 @@ fn log_recovery(config: &Config, report: &RecoveryReport) {
     };
     let directory = config.data.display();
     tracing::info!(%directory, next_seq = report.next_seq, %retention, "opened the event log");
-    if let Some(erased) = &report.finished_erasure {
-        let ErasureSummary { records, redacted, segments, seq } = erased;
-        tracing::info!(seq, records, redacted, segments, "finished an interrupted erasure");
-    }
     if report.has_replaced_secret {
         tracing::error!(
             "the file `secret` was missing; the log has a new one and cannot read its earlier tombstones"

@@ -7,7 +7,10 @@
 //!   events stay in the profile of the old user.
 //! * Two users are never merged.
 //! * An event with an anon ID goes to the profile of that ID, or of its user if the ID is linked. An event
-//!   with only a user ID goes to the profile of the user.
+//!   with only a user ID goes to the profile of the user, and so does an event that names another user than
+//!   the one that its anon ID is linked to.
+//! * Eviction and the limit on the IDs of a user remove aliases. [`LostAliases`] keeps these IDs. A link of such
+//!   an ID drops its anonymous profile, because the events in it belong to the user before.
 //! * Records of flagged crawlers, groups, other aliases, void records and tombstones change nothing.
 //!
 //! Invariants: an alias always leads to the profile of a user that lists the anon ID. The table is a function
@@ -23,6 +26,7 @@ use crate::visitors::events::visitor::{is_anon_id, is_placeholder};
 use crate::visitors::log::bloom::{IdKind, hash_parts};
 use crate::visitors::log::fold_input::FoldParts;
 use crate::visitors::log::{Record, RecordKind};
+use crate::visitors::ties::lost::LostAliases;
 
 /// A keyed hasher that turns IDs into the keys of a table.
 #[derive(Clone)]
@@ -51,6 +55,16 @@ pub struct ProfileUpdater {
     fold_input: Vec<u8>,
     texts: Vec<u8>,
     buffer: Vec<u8>,
+    lost: LostAliases,
+    /// The link that the last record made.
+    new_link: Option<NewLink>,
+}
+
+/// A link of an anon ID to another user than before.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NewLink {
+    pub(super) anon_id: String,
+    pub(super) user_id: String,
 }
 
 /// The visitor that a record belongs to.
@@ -68,8 +82,30 @@ enum RecordOwner<'r> {
 impl ProfileUpdater {
     /// Creates an updater for the table with this secret.
     pub fn new(secret: [u8; 16]) -> Self {
-        let (fold_input, texts, buffer) = Default::default();
-        Self { hasher: KeyHasher::new(secret), fold_input, texts, buffer }
+        Self {
+            hasher: KeyHasher::new(secret),
+            fold_input: Vec::new(),
+            texts: Vec::new(),
+            buffer: Vec::new(),
+            lost: LostAliases::default(),
+            new_link: None,
+        }
+    }
+
+    /// Continues with the lost aliases of a checkpoint.
+    #[must_use]
+    pub fn with_lost_aliases(self, lost: LostAliases) -> Self {
+        Self { lost, ..self }
+    }
+
+    /// Returns the IDs that lost their alias.
+    pub(super) fn lost_aliases(&self) -> &LostAliases {
+        &self.lost
+    }
+
+    /// Takes the link that the last applied record made, unless the ID had this user already.
+    pub(super) fn take_new_link(&mut self) -> Option<NewLink> {
+        self.new_link.take()
     }
 
     /// Returns the hasher for the keys of its table.
@@ -86,61 +122,58 @@ impl ProfileUpdater {
     }
 
     /// Evicts visitors until the table costs at most `cost_max`.
-    pub fn evict(&self, table: &mut Table, cost_max: u64, counts: &mut FoldCounts) {
+    pub fn evict(&mut self, table: &mut Table, cost_max: u64, counts: &mut FoldCounts) {
         while table.cost() > cost_max {
             let Some((key, _)) = table.next_victim() else { break };
-            self.remove(table, key);
+            self.remove(table, key).into_iter().for_each(|alias| self.lost.insert(alias.0));
             counts.visitors_evicted += 1;
         }
     }
 
-    /// Removes the visitor with this ID, the linked user if there is one, and all aliases of that user.
-    pub fn erase(&self, table: &mut Table, site: &str, id_kind: IdKind, id: &str) {
+    /// Removes the visitor with this ID, and the aliases of a user. An anon ID that is linked to a user only
+    /// loses its link.
+    pub fn erase(&mut self, table: &mut Table, site: &str, id_kind: IdKind, id: &str) {
         let key = self.hasher.key(site, id_kind, id);
         match table.get(key).and_then(TableEntry::decode) {
             Some(TableEntry::Alias(user_key)) => {
-                self.remove(table, user_key);
+                SiteTable::new(table, &self.hasher, &mut self.buffer, &mut self.lost, site)
+                    .unlink(id, user_key);
                 table.remove(key);
             }
-            Some(TableEntry::Profile(_)) => self.remove(table, key),
+            Some(TableEntry::Profile(_)) => drop(self.remove(table, key)),
             None => {}
         }
     }
 
-    /// Removes a profile and all aliases that lead to it.
-    pub(super) fn remove(&self, table: &mut Table, key: Key) {
+    /// Removes a profile and all aliases that lead to it. Returns the keys of the aliases.
+    fn remove(&self, table: &mut Table, key: Key) -> Vec<Key> {
         let profile = table.get(key).and_then(Profile::decode);
-        let ids = profile.map(|profile| alias_keys(&profile, &self.hasher));
+        let aliases = profile.map(|profile| alias_keys(&profile, &self.hasher)).unwrap_or_default();
         table.remove(key);
-        ids.into_iter().flatten().for_each(|id| table.remove(id));
+        aliases.iter().for_each(|alias| table.remove(*alias));
+        aliases
     }
 
     fn apply_record(&mut self, table: &mut Table, record: &Record<'_>, site: &str, counts: &mut FoldCounts) {
-        let Self { hasher: keys, fold_input, texts, buffer: value } = self;
+        let Self { hasher, fold_input, texts, buffer, lost, new_link } = self;
         record.fold_input.unpack(fold_input);
         let parts = FoldParts::parse(fold_input);
-        let mut place = SiteTable { table, hasher: keys, buffer: value, site };
+        let mut place = SiteTable::new(table, hasher, buffer, lost, site);
         let visitor = match record.kind {
             RecordKind::Alias => place.resolve_alias(record.user_id, parts.previous_id),
-            _ => record_owner(record),
+            _ => place.record_owner(record),
         };
         let Some(visitor) = visitor else { return };
         let event = Event::from_record(record, &parts, texts);
         match visitor {
-            RecordOwner::Link { anon_id, user_id } => place.link(anon_id, user_id, &event, counts),
+            RecordOwner::Link { anon_id, user_id } => {
+                let is_new = place.link(anon_id, user_id, &event, counts);
+                *new_link =
+                    is_new.then(|| NewLink { anon_id: anon_id.to_owned(), user_id: user_id.to_owned() });
+            }
             RecordOwner::Anonymous(anon_id) => place.fold_anonymous(anon_id, &event, counts),
             RecordOwner::User(user_id) => place.fold_user(user_id, &event, counts),
         }
-    }
-}
-
-fn record_owner<'r>(record: &Record<'r>) -> Option<RecordOwner<'r>> {
-    match (record.anon_id, record.user_id) {
-        (Some(anon_id), Some(user_id)) if record.kind == RecordKind::Identify => {
-            Some(RecordOwner::Link { anon_id, user_id })
-        }
-        (Some(anon_id), _) => Some(RecordOwner::Anonymous(anon_id)),
-        (None, user_id) => user_id.map(RecordOwner::User),
     }
 }
 
@@ -156,17 +189,51 @@ struct SiteTable<'p> {
     hasher: &'p KeyHasher,
     /// A reusable buffer for the encoded profile.
     buffer: &'p mut Vec<u8>,
+    lost: &'p mut LostAliases,
     site: &'p str,
 }
 
-impl SiteTable<'_> {
+impl<'p> SiteTable<'p> {
+    fn new(
+        table: &'p mut Table,
+        hasher: &'p KeyHasher,
+        buffer: &'p mut Vec<u8>,
+        lost: &'p mut LostAliases,
+        site: &'p str,
+    ) -> Self {
+        Self { table, hasher, buffer, lost, site }
+    }
+
+    fn record_owner<'r>(&self, record: &Record<'r>) -> Option<RecordOwner<'r>> {
+        match (record.anon_id, record.user_id) {
+            (Some(anon_id), Some(user_id)) if record.kind == RecordKind::Identify => {
+                Some(RecordOwner::Link { anon_id, user_id })
+            }
+            (Some(anon_id), Some(user_id)) if self.is_linked_to_other(anon_id, user_id) => {
+                Some(RecordOwner::User(user_id))
+            }
+            (Some(anon_id), _) => Some(RecordOwner::Anonymous(anon_id)),
+            (None, user_id) => user_id.map(RecordOwner::User),
+        }
+    }
+
+    /// Returns whether an anon ID is linked to another user. If its alias is lost, the user that a record
+    /// names is the owner of the record in either case.
+    fn is_linked_to_other(&self, anon_id: &str, user_id: &str) -> bool {
+        let anon_key = self.hasher.key(self.site, IdKind::Anon, anon_id);
+        match self.user_key_of(anon_key) {
+            Some(linked) => linked != self.hasher.key(self.site, IdKind::User, user_id),
+            None => self.lost.may_contain(anon_key.0),
+        }
+    }
+
     /// Returns the key of the user that an anon ID is linked to.
     fn user_key_of(&self, anon_key: Key) -> Option<Key> {
         decode_alias(self.table.get(anon_key)?)
     }
 
     /// Returns the link that an alias event makes. `None` if `previousId` is not a valid anon ID, is a known
-    /// user ID, or is linked already.
+    /// user ID, or was linked before.
     fn resolve_alias<'r>(
         &mut self,
         user_id: Option<&'r str>,
@@ -176,7 +243,9 @@ impl SiteTable<'_> {
         let may_be = is_anon_id(previous_id) && !is_placeholder(previous_id);
         let anon_key = self.hasher.key(self.site, IdKind::Anon, previous_id);
         let as_user = self.hasher.key(self.site, IdKind::User, previous_id);
-        let has_none = self.user_key_of(anon_key).is_none() && self.table.get(as_user).is_none();
+        let has_none = self.user_key_of(anon_key).is_none()
+            && !self.lost.may_contain(anon_key.0)
+            && self.table.get(as_user).is_none();
         (may_be && has_none).then_some(RecordOwner::Link { anon_id: previous_id, user_id })
     }
 
@@ -204,7 +273,8 @@ impl SiteTable<'_> {
         self.table.put(key, self.buffer, rank);
     }
 
-    fn link(&mut self, anon_id: &str, user_id: &str, event: &Event<'_>, counts: &mut FoldCounts) {
+    /// Links an anon ID to a user and folds the event. Returns whether the ID had no user or another one.
+    fn link(&mut self, anon_id: &str, user_id: &str, event: &Event<'_>, counts: &mut FoldCounts) -> bool {
         let anon_key = self.hasher.key(self.site, IdKind::Anon, anon_id);
         let user_key = self.hasher.key(self.site, IdKind::User, user_id);
         let before = self.user_key_of(anon_key);
@@ -213,8 +283,11 @@ impl SiteTable<'_> {
         }
         let standing = self.table.get(user_key).and_then(ProfileBuilder::decode);
         let mut draft = standing.unwrap_or_else(|| ProfileBuilder::for_user(self.site, user_id));
-        // An alias does not decode as a profile, so only a profile of the anon ID itself is merged.
-        if let Some(own) = self.table.get(anon_key).and_then(ProfileBuilder::decode) {
+        // An alias does not decode as a profile, so only a profile of the anon ID itself is merged. After the
+        // loss of an alias, that profile has events of the user before.
+        if !self.lost.may_contain(anon_key.0)
+            && let Some(own) = self.table.get(anon_key).and_then(ProfileBuilder::decode)
+        {
             draft.merge(own);
         }
         let gone = draft.link(anon_id).map(|id| self.hasher.key(self.site, IdKind::Anon, id));
@@ -225,7 +298,11 @@ impl SiteTable<'_> {
         if before != Some(user_key) {
             self.table.put(anon_key, &encode_alias(user_key), EvictionClass::Pinned);
         }
-        gone.into_iter().for_each(|key| self.table.remove(key));
+        if let Some(key) = gone {
+            self.table.remove(key);
+            self.lost.insert(key.0);
+        }
+        before != Some(user_key)
     }
 
     /// Removes an anon ID from the user that it was linked to.

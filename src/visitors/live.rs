@@ -6,14 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::apply::{KeyHasher, ProfileUpdater};
-use super::checkpoint::scheduler::CheckpointScheduler;
+use super::checkpoint::scheduler::{CheckpointScheduler, Fold};
 use super::lookup::ProfileReader;
 use super::profile::FoldCounts;
 use super::profile::profile::Profile;
 use super::store::table::{Table, TableReaders};
 use crate::clock::Clock;
-use crate::visitors::log::bloom::IdKind;
-use crate::visitors::log::{Record, RecordKind, Records, TombstoneKey};
+use crate::visitors::log::bloom::{IdKind, id_hash};
+use crate::visitors::log::{IdTag, Record, RecordKind, Records, TombstoneKey, VisitorIds, tombstone_tags};
+use crate::visitors::ties::TieEntry;
+use crate::visitors::ties::known::{FoldState, KnownTies};
 
 /// Metrics of the table: its size, evictions, and the values that profiles left out. Shared between
 /// threads.
@@ -62,9 +64,13 @@ pub struct ProfileTable {
     counts: FoldCounts,
     metrics: Arc<ProfileMetrics>,
     checkpoints: Option<CheckpointScheduler>,
-    /// The key of the digests in tombstones. It is only needed for tombstones that are replayed from the
-    /// log.
+    /// The key of the digests in tombstones and in the entries of ownership. Without it no entry is made.
     tombstone_key: Option<TombstoneKey>,
+    known: KnownTies,
+    /// The site of the last record.
+    last_site: String,
+    /// Visitors that were evicted before the checkpoint from which the table was restored.
+    evicted_before: u64,
     /// The seq of the last tombstone whose visitor has been removed from the table.
     erased_seq: u64,
 }
@@ -93,14 +99,21 @@ impl ProfileTable {
     /// Creates an empty table whose keys are hashed with `secret`. Visitors are evicted while the table
     /// costs more than `cost_max`.
     pub fn new(secret: [u8; 16], cost_max: u64) -> (Self, ProfileReaders) {
-        Self::from_table(Table::new(), secret, cost_max)
+        Self::from_table(Table::new(), FoldState::default(), secret, cost_max)
     }
 
     /// Starts from a restored table whose keys were hashed with `secret`. Evicts visitors until it fits
     /// `cost_max`.
-    pub fn from_table(mut table: Table, secret: [u8; 16], cost_max: u64) -> (Self, ProfileReaders) {
+    pub fn from_table(
+        mut table: Table,
+        state: FoldState,
+        secret: [u8; 16],
+        cost_max: u64,
+    ) -> (Self, ProfileReaders) {
+        let FoldState { lost, known, visitors_evicted } = state;
         let figures = Arc::<ProfileMetrics>::default();
-        let (applier, mut counted) = (ProfileUpdater::new(secret), FoldCounts::default());
+        let mut applier = ProfileUpdater::new(secret).with_lost_aliases(lost);
+        let mut counted = FoldCounts::default();
         applier.evict(&mut table, cost_max, &mut counted);
         let live = Self {
             table,
@@ -110,6 +123,9 @@ impl ProfileTable {
             metrics: figures,
             checkpoints: None,
             tombstone_key: None,
+            known,
+            last_site: String::new(),
+            evicted_before: visitors_evicted,
             erased_seq: 0,
         };
         let looks = live.readers();
@@ -123,8 +139,7 @@ impl ProfileTable {
         Self { checkpoints: Some(making), ..self }
     }
 
-    /// Sets the key of the digests in tombstones, for a log that is replayed. `None` if the log has no
-    /// key.
+    /// Sets the key of the digests in tombstones and entries of ownership. `None` if the log has no key.
     #[must_use]
     pub fn with_tombstone_key(self, names: Option<TombstoneKey>) -> Self {
         Self { tombstone_key: names, ..self }
@@ -136,13 +151,24 @@ impl ProfileTable {
         ProfileReaders { readers: self.table.readers(), hasher: keys, metrics: Arc::clone(&self.metrics) }
     }
 
+    /// Returns the parts of the fold beside the table.
+    pub fn state(&self) -> FoldState {
+        FoldState {
+            lost: self.updater.lost_aliases().clone(),
+            known: self.known.clone(),
+            visitors_evicted: self.evicted_before + self.counts.visitors_evicted,
+        }
+    }
+
     /// Applies the next records of the log.
     pub fn fold(&mut self, records: Records<'_>) {
         for (seq, record) in records.iter() {
-            if record.kind == RecordKind::Tombstone && seq > self.erased_seq {
-                self.erase_named(&record, seq);
+            if record.kind == RecordKind::Tombstone {
+                self.fold_tombstone(&record, seq);
             }
+            self.add_site(record.site);
             self.updater.apply(&mut self.table, &record, self.cost_max, &mut self.counts);
+            self.add_tie(&record, seq);
         }
         if let Some(making) = &mut self.checkpoints {
             making.on_folded(records.count as usize, records.byte_len());
@@ -150,48 +176,109 @@ impl ProfileTable {
         self.publish_metrics();
     }
 
-    /// Removes all visitors with one of these IDs, and their aliases. `seq` is the seq of the tombstone.
-    pub fn erase<'i>(&mut self, site: &str, ids: impl Iterator<Item = (IdKind, &'i str)>, seq: u64) {
-        for (id_kind, id) in ids {
-            self.updater.erase(&mut self.table, site, id_kind, id);
+    fn add_site(&mut self, site: Option<&str>) {
+        if let Some(site) = site.filter(|site| *site != self.last_site) {
+            self.known.add_site(site);
+            self.last_site.clear();
+            self.last_site.push_str(site);
+        }
+    }
+
+    /// Adds the entry of the link that a record made.
+    fn add_tie(&mut self, record: &Record<'_>, seq: u64) {
+        let (Some(link), Some(site), Some(key)) =
+            (self.updater.take_new_link(), record.site, &self.tombstone_key)
+        else {
+            return;
+        };
+        self.known.push(TieEntry {
+            anon: key.tag(site, IdKind::Anon, &link.anon_id),
+            seq,
+            user: Some(key.tag(site, IdKind::User, &link.user_id)),
+            anon_hash: id_hash(site, IdKind::Anon, &link.anon_id),
+            user_hash: id_hash(site, IdKind::User, &link.user_id),
+        });
+    }
+
+    /// Ends the IDs of a tombstone, and removes their visitors if that was not done by [`erase`](Self::erase).
+    fn fold_tombstone(&mut self, tombstone: &Record<'_>, seq: u64) {
+        if seq > self.erased_seq {
+            self.erase_named(tombstone, seq);
+        }
+        for anon in tombstone_tags(tombstone) {
+            self.known.push(TieEntry { anon, seq, user: None, anon_hash: 0, user_hash: 0 });
+        }
+    }
+
+    /// Removes the user and the anonymous visitors that a tombstone names, and the links of the anon IDs. `seq`
+    /// is the seq of the last tombstone.
+    pub fn erase(&mut self, visitor: &VisitorIds, seq: u64) {
+        for (id_kind, id) in &visitor.known_ids {
+            self.updater.erase(&mut self.table, &visitor.site, *id_kind, id);
+        }
+        if visitor.named.len() > visitor.known_ids.len()
+            && let Some(key) = self.tombstone_key.clone()
+        {
+            // The hash rules out nearly all other visitors, so few digests are computed.
+            self.erase_where(&|site, id_kind, id| {
+                site == visitor.site
+                    && visitor.hashes.contains(&id_hash(site, id_kind, id))
+                    && visitor.named.contains(&key.tag(site, id_kind, id))
+            });
         }
         self.mark_erased(seq);
     }
 
-    /// Removes the visitor of a tombstone. A tombstone contains only digests of IDs, so this compares
-    /// every visitor of the table.
+    /// Removes the visitors of a tombstone, and the links of its IDs. A tombstone contains only digests of
+    /// IDs, so this compares every visitor of the table.
     fn erase_named(&mut self, tombstone: &Record<'_>, seq: u64) {
-        let Some(names) = &self.tombstone_key else { return };
+        let Some(key) = self.tombstone_key.clone() else { return };
+        let site_of_tombstone = tombstone.site.unwrap_or_default();
+        let tags: Vec<IdTag> = tombstone_tags(tombstone).collect();
+        self.erase_where(&|site, id_kind, id| {
+            site == site_of_tombstone && tags.contains(&key.tag(site, id_kind, id))
+        });
+        self.mark_erased(seq);
+    }
+
+    fn erase_where(&mut self, is_named: &dyn Fn(&str, IdKind, &str) -> bool) {
         let mut named = Vec::new();
         self.table.begin_copy();
-        while !self.table.copy_chunk(usize::MAX, &mut |key, value, _, _| {
+        while !self.table.copy_chunk(usize::MAX, &mut |_, value, _, _| {
             let Some(profile) = Profile::decode(value) else { return };
-            let is_named = |id_kind, id: &str| names.is_tombstone_of(tombstone, profile.site(), id_kind, id);
-            let is_user = profile.user_id().is_some_and(|id| is_named(IdKind::User, id));
-            if is_user || profile.anon_ids().any(|id| is_named(IdKind::Anon, id)) {
-                named.push(key);
-            }
+            let users = profile.user_id().into_iter().map(|id| (IdKind::User, id));
+            let ids = users.chain(profile.anon_ids().map(|id| (IdKind::Anon, id)));
+            let named_ids = ids.filter(|(id_kind, id)| is_named(profile.site(), *id_kind, id));
+            named.extend(named_ids.map(|(kind, id)| (profile.site().to_owned(), kind, id.to_owned())));
         }) {}
-        named.into_iter().for_each(|key| self.updater.remove(&mut self.table, key));
-        self.mark_erased(seq);
+        for (site, kind, id) in named {
+            self.updater.erase(&mut self.table, &site, kind, &id);
+        }
     }
 
     fn mark_erased(&mut self, seq: u64) {
         self.erased_seq = seq;
-        self.checkpoints.iter_mut().for_each(|making| making.on_erased(seq));
         self.publish_metrics();
     }
 
     /// Continues or begins a checkpoint: see [`CheckpointScheduler::on_idle`].
     pub fn on_idle(&mut self, clock: &dyn Clock, durable: Option<u64>) -> Option<Duration> {
-        self.checkpoints.as_mut()?.on_idle(&mut self.table, clock, durable)
+        let (mut fold, checkpoints) = self.checkpoint_parts();
+        checkpoints?.on_idle(&mut fold, clock, durable)
     }
 
     /// Writes a last checkpoint: see [`CheckpointScheduler::close`].
     pub fn close(&mut self, clock: &dyn Clock, durable: Option<u64>) {
-        if let Some(making) = &mut self.checkpoints {
-            making.close(&mut self.table, clock, durable);
+        let (mut fold, checkpoints) = self.checkpoint_parts();
+        if let Some(making) = checkpoints {
+            making.close(&mut fold, clock, durable);
         }
+    }
+
+    fn checkpoint_parts(&mut self) -> (Fold<'_>, Option<&mut CheckpointScheduler>) {
+        let Self { table, updater, known, evicted_before, counts, checkpoints, .. } = self;
+        let evicted = *evicted_before + counts.visitors_evicted;
+        (Fold { table, lost: updater.lost_aliases(), known, evicted }, checkpoints.as_mut())
     }
 
     /// Returns the last seq that all checkpoints contain. A restart does not need the records up to it.

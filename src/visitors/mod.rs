@@ -6,7 +6,8 @@
 //! ```
 //!
 //! [`apply`] decides which profile a record belongs to, [`live`] is the table as the log writer uses it, and
-//! [`lookup`] reads it from the workers. [`verify`] compares two checkpoints.
+//! [`lookup`] reads it from the workers. [`ownership`] finds the records of a visitor, and [`erasure`] erases them.
+//! [`verify`] compares two checkpoints.
 //!
 //! Invariants: the table is a function of the records in their order, of its hash key and of its memory
 //! limit. This module knows no HTTP. Time comes from the records, or from a clock that the caller passes.
@@ -14,10 +15,13 @@
 
 pub(crate) mod apply;
 pub(crate) mod checkpoint;
+pub(crate) mod erasure;
 pub(crate) mod events;
 pub(crate) mod live;
 pub(crate) mod log;
 pub(crate) mod lookup;
+pub(crate) mod ownership;
 pub(crate) mod profile;
 pub(crate) mod store;
+pub(crate) mod ties;
 pub(crate) mod verify;

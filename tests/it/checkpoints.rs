@@ -14,6 +14,8 @@ mod erasing;
 mod faults;
 // The format, byte for byte.
 mod format;
+// The entries of ownership, the known sites and the lost aliases.
+mod ownership;
 // The checkpoint that a start selects.
 mod restoring;
 // Retention of the log, and the checkpoints that it waits for.
@@ -38,9 +40,10 @@ use parallax::testing::visitors::checkpoint::restore::{LogRange, RestoredTable, 
 use parallax::testing::visitors::checkpoint::scheduler::{self, build_checkpointer};
 use parallax::testing::visitors::checkpoint::writer::CheckpointWriter;
 use parallax::testing::visitors::live::ProfileTable;
+use parallax::testing::visitors::log::bloom::IdKind;
 use parallax::testing::visitors::log::{
     self, LockedLog, LogClient, LogConsumer, LogId, LogWriter, Options, Queue, Record, RecordKind, Records,
-    RecoveryReport, Request, VisitorIds,
+    RecoveryReport, Request, TombstoneKey, VisitorIds,
 };
 use parallax::testing::visitors::profile::FoldCounts;
 use parallax::testing::visitors::store::table::{EvictionClass, Key, Table};
@@ -144,8 +147,7 @@ impl LogConsumer for RecordingConsumer {
 
     fn on_erase(&mut self, visitor: &VisitorIds, seq: u64) {
         self.history.lock().expect("the lock is not poisoned").insert(seq, Change::Erased(visitor.clone()));
-        let ids = visitor.ids.iter().map(|(kind, id)| (*kind, id.as_str()));
-        self.with(|profiles| profiles.erase(&visitor.site, ids, seq));
+        self.with(|profiles| profiles.erase(visitor, seq));
     }
 
     fn on_idle(&mut self, clock: &dyn Clock, durable: Option<u64>) -> Option<Duration> {
@@ -217,12 +219,12 @@ impl World {
     /// Opens the log and restores the profiles, as a server starts.
     fn try_open(&self) -> Result<RunningLog, String> {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
-        let locked = LockedLog::lock(Path::new(DIRECTORY), disk).map_err(|error| error.to_string())?;
+        let mut locked = LockedLog::lock(Path::new(DIRECTORY), disk).map_err(|error| error.to_string())?;
         let range = locked.seq_range().map_err(|error| error.to_string())?;
         let log = LogRange { first: range.first, last: range.last, log_id: range.log_id };
         let restored = restore(&self.directory(), log, self.cost_max, &mut |_, _| {})
             .map_err(|error| error.to_string())?;
-        let RestoredTable { table, secret, log_id, seq, checkpoint_state, warnings } = restored;
+        let RestoredTable { table, state, secret, log_id, seq, checkpoint_state, warnings } = restored;
         let log_id = log_id.or(self.options.log_id).unwrap_or(LogId([7; 16]));
         let secret = secret.unwrap_or(SECRET);
         let metrics = Arc::<CheckpointMetrics>::default();
@@ -233,8 +235,10 @@ impl World {
         let stop_ms = Arc::clone(&options.stop_ms);
         let (scheduler, checkpoint_writer) =
             build_checkpointer(self.directory(), options, checkpoint_state, Arc::clone(&metrics));
-        let (profiles, _) = ProfileTable::from_table(table, secret, self.cost_max);
-        let profiles = Arc::new(Mutex::new(Some(profiles.with_checkpoints(scheduler))));
+        let (profiles, _) = ProfileTable::from_table(table, state, secret, self.cost_max);
+        let key = locked.load_or_create_key().map_err(|error| error.to_string())?;
+        let profiles = profiles.with_checkpoints(scheduler).with_tombstone_key(Some(key));
+        let profiles = Arc::new(Mutex::new(Some(profiles)));
         let consumer =
             RecordingConsumer { profiles: Arc::clone(&profiles), history: Arc::clone(&self.history) };
         let options = Options { checkpointed_seq: seq, log_id: Some(log_id), ..self.options.clone() };
@@ -296,12 +300,28 @@ impl World {
                 Change::Appended(number) => with_record(*number, self.visitors, |record| {
                     updater.apply(&mut table, record, self.cost_max, &mut FoldCounts::default());
                 }),
-                Change::Erased(VisitorIds { site, ids, .. }) => {
-                    ids.iter().for_each(|(kind, id)| updater.erase(&mut table, site, *kind, id));
+                Change::Erased(VisitorIds { site, named, .. }) => {
+                    let key = self.key();
+                    let users = (0..self.visitors).map(|n| (IdKind::User, format!("user-{n}")));
+                    let all = users.chain((0..self.visitors).map(|n| (IdKind::Anon, format!("visitor-{n}"))));
+                    for (kind, id) in all.filter(|(kind, id)| named.contains(&key.tag(site, *kind, id))) {
+                        updater.erase(&mut table, site, kind, &id);
+                    }
                 }
             }
         }
         entries(table)
+    }
+
+    /// Returns the key of the digests in tombstones.
+    fn key(&self) -> TombstoneKey {
+        let key = TombstoneKey::read(Arc::new(self.disk.clone()), Path::new(DIRECTORY));
+        key.expect("the disk works").expect("the key is made with the directory")
+    }
+
+    /// Returns the first seq of the oldest segment.
+    fn first_seq(&self) -> u64 {
+        self.disk.names().iter().filter_map(|name| log::parse_segment_name(name)).min().unwrap_or(0)
     }
 
     fn seqs(&self) -> Vec<u64> {

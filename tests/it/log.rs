@@ -27,6 +27,8 @@ mod erasing_fails;
 mod written;
 // Zeros that are reserved after the batches of a segment.
 mod reserved;
+// Erasures by names.
+mod naming;
 // The directory lock, the format version, and void batches.
 mod opening;
 // Each bound.
@@ -45,7 +47,7 @@ use parallax::testing::clock::Clock;
 use parallax::testing::storage::disk::Disk;
 use parallax::testing::visitors::log::{
     self, Completion, LogClient, LogError, LogWriter, Options, Queue, Record, RecordKind, Records,
-    RecoveryReport, Request,
+    RecoveryReport, Request, TombstoneKey,
 };
 
 /// The directory of the simulated log.
@@ -84,6 +86,8 @@ struct Log {
     report: RecoveryReport,
     consumed: Consumed,
     wakes: Arc<AtomicU64>,
+    /// The key of the digests in tombstones.
+    key: TombstoneKey,
 }
 
 impl Log {
@@ -104,13 +108,17 @@ impl Log {
             consumed.extend(records.iter().map(|(seq, record)| (seq, record.key)));
         };
         let clock = Arc::clone(clock) as Arc<dyn Clock>;
-        let (queue, writer, report) = log::open(directory, options, disk, clock, Box::new(consumer))?;
+        let (queue, writer, report) =
+            log::open(directory, options, Arc::clone(&disk), clock, Box::new(consumer))?;
+        // A test damages the file. The log itself reports that.
+        let key =
+            TombstoneKey::read(disk, directory).ok().flatten().unwrap_or_else(|| TombstoneKey::new([0; 32]));
         let wakes = Arc::new(AtomicU64::new(0));
         let woken = Arc::clone(&wakes);
         let client = queue.client(Arc::new(move || {
             woken.fetch_add(1, Ordering::Relaxed);
         }));
-        Ok(Self { queue, client, writer, report, consumed, wakes })
+        Ok(Self { queue, client, writer, report, consumed, wakes, key })
     }
 
     /// Sends records with these keys, runs the writer once, and returns the answer.

@@ -55,6 +55,8 @@ mod crowd;
 mod log;
 // Profiles, compared with naive models.
 mod visitors;
+// The owner of each record.
+mod ties;
 // Checkpoints of the table of visitors, which a start reads instead of the log.
 mod checkpoints;
 // Damaged, foreign and forged snapshots.

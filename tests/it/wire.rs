@@ -19,6 +19,7 @@ mod library_settings;
 mod listing;
 mod naming;
 mod operator;
+mod owners;
 mod parsing;
 mod paths;
 mod query;

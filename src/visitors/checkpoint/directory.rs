@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::storage::disk::{Disk, DiskFile};
+use crate::visitors::log::parse_segment_name;
 
 const SUFFIX: &str = ".checkpoint";
 /// Name of a checkpoint while it is being written.
@@ -44,6 +45,12 @@ impl CheckpointDirectory {
         let mut seqs: Vec<u64> = names.iter().filter_map(|name| seq_of(name)).collect();
         seqs.sort_unstable();
         Ok(seqs)
+    }
+
+    /// Returns the first seq of the oldest segment, or 0 without a segment.
+    pub(super) fn first_log_seq(&self) -> io::Result<u64> {
+        let names = self.disk.list(&self.path)?;
+        Ok(names.iter().filter_map(|name| parse_segment_name(name)).min().unwrap_or(0))
     }
 
     /// Deletes the unfinished file of a crash or a failure.

@@ -22,24 +22,25 @@
 //! # Checkpoint
 //!
 //! ```text
-//! +--------+-------+-------+-- - --+-------+-- - --+---------+
-//! | header | block | block |       | block |       | trailer |     blocks end to end, in runs;
-//! | (88)   |      first run        |  second run   |         |     within a run orders ascend
-//! +--------+-------+-------+-- - --+-------+-- - --+---------+
+//! +--------+-------+-------+-- - --+-------+-- - --+------+------+-------+---------+
+//! | header | block | block |       | block |       | ties | lost | sites | trailer |     blocks end to end;
+//! | (96)   |      first run        |  second run   |      |      |       |         |     within a run orders
+//! +--------+-------+-------+-- - --+-------+-- - --+------+------+-------+---------+     ascend
 //!
 //! HEADER
 //! OFFSET  SIZE  FIELD           MEANING
 //! 0       8     magic           FF 50 4C 58 43 48 4B 50 ("\xFFPLXCHKP")
 //! 8       4     format version  2
-//! 12      4     header length   88; the first block begins here
+//! 12      4     header length   96; the first block begins here
 //! 16      8     seq             exactly the records up to this one are folded
 //! 24      8     created         time in milliseconds
 //! 32      16    secret          hash secret of the keys; never changes in one directory
 //! 48      8     memory limit    of the table (--profiles-memory)
 //! 56      8     entries         number of entries in the table
 //! 64      16    log ID          of the log whose records are folded, as in its segments
-//! 80      4     zero
-//! 84      4     crc             CRC-32C of bytes 0..84
+//! 80      8     evicted         visitors evicted since the first record of the log
+//! 88      4     zero
+//! 92      4     crc             CRC-32C of bytes 0..92
 //!
 //! BLOCK
 //! 0       8     magic           FF 50 4C 58 42 4C 43 4B ("\xFFPLXBLCK")
@@ -57,24 +58,44 @@
 //! 26      2     length          of the value
 //! 28      n     value           a profile or an alias: see `profile.rs`
 //!
+//! TIE, an entry of the section *ties*; ascending by anon and seq, 1,000 in each block but the last
+//! 0       16    anon            digest of (site, anon ID): the first 16 bytes of its HMAC
+//! 16      8     seq             of the record that made the tie, or of the tombstone
+//! 24      16    user            digest of (site, user ID); 0 for an end
+//! 40      8     anon hash       hash of the anon ID for the filters of segments; 0 if unknown
+//! 48      8     user hash       the same of the user ID
+//!
+//! LINE, an entry of the section *lost*; ascending by number, lines of zeros are left out
+//! 0       4     number          of the line in the filter
+//! 4       4     zero
+//! 8       64    bits            of the filter: see `ties/lost.rs`
+//!
+//! SITE, an entry of the section *sites*; ascending
+//! 0       1     length          of the site ID
+//! 1       n     site ID         UTF-8
+//!
 //! TRAILER, the last bytes of the file
 //! 0       8     magic           FF 50 4C 58 43 45 4E 44 ("\xFFPLXCEND")
-//! 8       4     length          of the trailer: 40, and 32 for each run
+//! 8       4     length          of the trailer: 136, and 32 for each run
 //! 12      4     crc             CRC-32C of bytes 0..12 and 16..length
-//! 16      8     entries         number of entries in all blocks
+//! 16      8     entries         number of entries in all runs
 //! 24      4     runs            number of runs
 //! 28      4     header crc      crc of the header
 //! 32      32 n  runs            each: offset (8), bytes (8), entries (8), checksum (4), zero (4)
+//!         96    sections        ties, lost and sites, in the form of runs
 //!         8     trailer offset  offset of the trailer in the file
 //! ```
 //!
-//! The *checksum* of a run starts at 0. For each block, the next checksum is the CRC-32C of the previous
+//! The *checksum* of a run or section starts at 0. For each block, the next checksum is the CRC-32C of the previous
 //! checksum and the block's crc, 4 bytes each. So the crc of the trailer covers every byte of the file.
 //!
 //! **Runs.** The table is copied in no particular order and is too large to be in memory twice. So the
 //! writer sorts as many entries as fit its memory and writes them as a run, and a reader merges the runs.
 //! The merged entries are in the order of their last put. A table filled with them in that order evicts in
 //! the same order as the original.
+//!
+//! **Ties** are the entries of ownership: see `ties/mod.rs`. A checkpoint merges the entries since the checkpoint
+//! before into the entries of that file. An entry is dropped when it decides no owner any more.
 //!
 //! # Validity
 //!
@@ -83,11 +104,11 @@
 //! 1. Header: length, magic and crc, then format version.
 //! 2. Last 8 bytes: inside the file, and a trailer length within its limit.
 //! 3. Trailer: magic, length, crc, the header's crc, and the number of entries in the header.
-//! 4. Runs: end to end from the header to the trailer.
-//! 5. Each block: inside its run, length within limits, magic, crc, count.
+//! 4. Runs and sections: end to end from the header to the trailer.
+//! 5. Each block: inside its run or section, length within limits, magic, crc, count.
 //! 6. Each entry: inside its block, class, zero, length.
-//! 7. Orders ascend strictly over all runs.
-//! 8. Each run has the number of entries and the checksum of the trailer.
+//! 7. Orders ascend strictly over all runs, and so do ties, lines and sites.
+//! 8. Each run and each section has the number of entries and the checksum of the trailer.
 //!
 //! A file that fails any check is not used at all. Neither is a file with the log ID of another log.
 //!
@@ -109,6 +130,8 @@ use crate::limits::{CHECKPOINT_BLOCK_BYTES, CHECKPOINT_RUNS_MAX, PROFILE_BYTES_M
 use crate::visitors::log::LogId;
 use crate::visitors::log::format::{header_version, u16_at, u32_at, u64_at};
 use crate::visitors::store::table::{EvictionClass, Key};
+use crate::visitors::ties::TIE_BYTES;
+use crate::visitors::ties::lost::LINE_BYTES;
 
 /// First bytes of a checkpoint.
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPLXCHKP";
@@ -117,7 +140,8 @@ const TRAILER_MAGIC: [u8; 8] = *b"\xFFPLXCEND";
 /// Format version that this release writes.
 pub(crate) const FORMAT_VERSION: u32 = 2;
 /// Bytes before the first block.
-pub const HEADER_BYTES: usize = 88;
+pub const HEADER_BYTES: usize = 96;
+/// Offset of the header's crc.
 const HEADER_CRC_OFFSET: usize = HEADER_BYTES - 4;
 /// Bytes before the first entry of a block.
 pub const BLOCK_HEADER_BYTES: usize = 24;
@@ -125,12 +149,18 @@ pub const BLOCK_HEADER_BYTES: usize = 24;
 pub const ENTRY_HEADER_BYTES: usize = 28;
 /// Bytes of the trailer's offset, at the end of the file.
 pub(crate) const TRAILER_OFFSET_BYTES: usize = 8;
-/// Bytes of a trailer without runs.
-pub(crate) const TRAILER_BYTES: usize = 40;
+/// Number of entries in each block of ties but the last one, so that the offset of each entry is known.
+pub(crate) const TIES_PER_BLOCK: usize = 1_000;
+/// Bytes of an entry of the section *lost*.
+pub(crate) const LINE_ENTRY_BYTES: usize = 8 + LINE_BYTES;
 const RUN_BYTES: usize = 32;
+const SECTIONS: usize = 3;
+/// Bytes of a trailer without runs.
+pub(crate) const TRAILER_BYTES: usize = 40 + SECTIONS * RUN_BYTES;
 /// Maximum bytes of a trailer. A longer one is damage.
 pub(crate) const TRAILER_BYTES_MAX: usize = TRAILER_BYTES + CHECKPOINT_RUNS_MAX * RUN_BYTES;
 
+const _: () = assert!(BLOCK_HEADER_BYTES + TIES_PER_BLOCK * TIE_BYTES <= CHECKPOINT_BLOCK_BYTES);
 // The length of an entry's value fits in two bytes, and the largest entry fits in a block.
 const _: () = assert!(PROFILE_BYTES_MAX <= u16::MAX as usize);
 const _: () = assert!(BLOCK_HEADER_BYTES + ENTRY_HEADER_BYTES + PROFILE_BYTES_MAX <= CHECKPOINT_BLOCK_BYTES);
@@ -150,6 +180,8 @@ pub struct Header {
     pub entries: u64,
     /// The ID of the log whose records are folded.
     pub log_id: LogId,
+    /// Visitors evicted since the first record of the log.
+    pub evicted: u64,
 }
 
 /// The reason why a header cannot be read.
@@ -174,6 +206,7 @@ impl Header {
         bytes[48..56].copy_from_slice(&self.cost_max.to_le_bytes());
         bytes[56..64].copy_from_slice(&self.entries.to_le_bytes());
         bytes[64..80].copy_from_slice(&self.log_id.0);
+        bytes[80..88].copy_from_slice(&self.evicted.to_le_bytes());
         let crc = crc32c(&[&bytes[..HEADER_CRC_OFFSET]]);
         bytes[HEADER_CRC_OFFSET..].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -199,6 +232,7 @@ impl Header {
             cost_max: u64_at(bytes, 48),
             entries: u64_at(bytes, 56),
             log_id: LogId(log_id),
+            evicted: u64_at(bytes, 80),
         })
     }
 }
@@ -275,7 +309,7 @@ pub fn block_length(bytes: &[u8]) -> Option<usize> {
         return None;
     }
     let length = u32_at(bytes, 8) as usize;
-    (BLOCK_HEADER_BYTES + ENTRY_HEADER_BYTES..=CHECKPOINT_BLOCK_BYTES).contains(&length).then_some(length)
+    (BLOCK_HEADER_BYTES + 1..=CHECKPOINT_BLOCK_BYTES).contains(&length).then_some(length)
 }
 
 /// Checks a complete block, but not its entries. Returns its count and crc, or `None` if a check
@@ -286,12 +320,12 @@ pub(crate) fn check_block(bytes: &[u8]) -> Option<(u32, u32)> {
     (crc == u32_at(bytes, 12) && count > 0 && u32_at(bytes, 20) == 0).then_some((count, crc))
 }
 
-/// Returns the checksum of a run after one more block, which has this crc.
+/// Returns the checksum of a run or section after one more block, which has this crc.
 pub fn extend_checksum(sum: u32, crc: u32) -> u32 {
     crc32c(&[&sum.to_le_bytes(), &crc.to_le_bytes()])
 }
 
-/// A run, as described in the trailer.
+/// A run or a section, as described in the trailer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Run {
     /// Offset of its first block.
@@ -304,16 +338,36 @@ pub struct Run {
     pub checksum: u32,
 }
 
+/// The parts of a file, as described in the trailer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// The runs of the table's entries.
+    pub runs: Vec<Run>,
+    /// The entries of ownership.
+    pub ties: Run,
+    /// The filter of the IDs that lost their alias.
+    pub lost: Run,
+    /// The known sites.
+    pub sites: Run,
+}
+
+impl Parts {
+    /// Iterates over all parts in the order of the file.
+    fn iter(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter().chain([&self.ties, &self.lost, &self.sites])
+    }
+}
+
 /// Encodes the trailer of a file with this header. `at` is the offset of the trailer.
-pub fn trailer_to_bytes(runs: &[Run], header: &[u8; HEADER_BYTES], at: u64) -> Vec<u8> {
+pub fn trailer_to_bytes(parts: &Parts, header: &[u8; HEADER_BYTES], at: u64) -> Vec<u8> {
     let mut bytes = vec![0; 32];
-    let entries: u64 = runs.iter().map(|run| run.entries).sum();
+    let entries: u64 = parts.runs.iter().map(|run| run.entries).sum();
     bytes[0..8].copy_from_slice(&TRAILER_MAGIC);
-    bytes[8..12].copy_from_slice(&((TRAILER_BYTES + runs.len() * RUN_BYTES) as u32).to_le_bytes());
+    bytes[8..12].copy_from_slice(&((TRAILER_BYTES + parts.runs.len() * RUN_BYTES) as u32).to_le_bytes());
     bytes[16..24].copy_from_slice(&entries.to_le_bytes());
-    bytes[24..28].copy_from_slice(&(runs.len() as u32).to_le_bytes());
+    bytes[24..28].copy_from_slice(&(parts.runs.len() as u32).to_le_bytes());
     bytes[28..32].copy_from_slice(&header[HEADER_CRC_OFFSET..]);
-    for run in runs {
+    for run in parts.iter() {
         [run.offset, run.bytes, run.entries].iter().for_each(|number| bytes.extend(number.to_le_bytes()));
         bytes.extend(run.checksum.to_le_bytes());
         bytes.extend([0; 4]);
@@ -323,9 +377,9 @@ pub fn trailer_to_bytes(runs: &[Run], header: &[u8; HEADER_BYTES], at: u64) -> V
     bytes
 }
 
-/// Decodes the runs from the trailer at offset `at` of a file with this header. `None` if a check
+/// Decodes the parts from the trailer at offset `at` of a file with this header. `None` if a check
 /// fails.
-pub fn trailer_from_bytes(bytes: &[u8], header: &[u8; HEADER_BYTES], at: u64) -> Option<Vec<Run>> {
+pub fn trailer_from_bytes(bytes: &[u8], header: &[u8; HEADER_BYTES], at: u64) -> Option<Parts> {
     if bytes.len() < TRAILER_BYTES || bytes[..8] != TRAILER_MAGIC || crc_of(bytes) != u32_at(bytes, 12) {
         return None;
     }
@@ -344,12 +398,15 @@ pub fn trailer_from_bytes(bytes: &[u8], header: &[u8; HEADER_BYTES], at: u64) ->
         entries: u64_at(bytes, 16),
         checksum: u32_at(bytes, 24),
     };
-    let runs: Vec<Run> = bytes[32..32 + count * RUN_BYTES].chunks_exact(RUN_BYTES).map(run).collect();
-    let behind = runs.iter().try_fold(HEADER_BYTES as u64, |end, run| {
+    let described = bytes[32..32 + (count + SECTIONS) * RUN_BYTES].chunks_exact(RUN_BYTES);
+    let mut runs: Vec<Run> = described.map(run).collect();
+    let [sites, lost, ties] = [runs.pop()?, runs.pop()?, runs.pop()?];
+    let parts = Parts { runs, ties, lost, sites };
+    let end = parts.iter().try_fold(HEADER_BYTES as u64, |end, run| {
         if run.offset == end { end.checked_add(run.bytes) } else { None }
     });
-    let entries = runs.iter().try_fold(0u64, |sum, run| sum.checked_add(run.entries));
-    (behind == Some(at) && entries == Some(u64_at(bytes, 16))).then_some(runs)
+    let entries = parts.runs.iter().try_fold(0u64, |sum, run| sum.checked_add(run.entries));
+    (end == Some(at) && entries == Some(u64_at(bytes, 16))).then_some(parts)
 }
 
 fn crc_of(bytes: &[u8]) -> u32 {

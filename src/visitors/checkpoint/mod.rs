@@ -15,6 +15,7 @@ pub(crate) mod format;
 pub(crate) mod reader;
 pub(crate) mod restore;
 pub(crate) mod scheduler;
+pub(crate) mod sections;
 pub(crate) mod writer;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,9 +29,16 @@ pub struct CheckpointMetrics {
     bytes: AtomicU64,
     seq: AtomicU64,
     checkpointed_seq: AtomicU64,
-    /// The seq of the last erasure. Older checkpoints must be deleted.
-    erased_seq: AtomicU64,
+    /// The number of checkpoints that erasures have requested, of those that exist, and of the last request
+    /// for a checkpoint that replaces all others.
+    requested: AtomicU64,
+    fulfilled: AtomicU64,
+    replacing: AtomicU64,
 }
+
+/// A request for a checkpoint that begins after the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckpointRequest(u64);
 
 impl CheckpointMetrics {
     /// Returns the number of checkpoints written.
@@ -58,9 +66,28 @@ impl CheckpointMetrics {
         self.seq.load(Ordering::Relaxed)
     }
 
-    /// Returns whether there is a checkpoint, and all of them contain the records up to `seq`.
-    pub fn covers(&self, seq: u64) -> bool {
-        self.checkpointed_seq() >= seq
+    /// Requests a checkpoint. The log writer begins it in its next step.
+    pub fn request(&self) -> CheckpointRequest {
+        CheckpointRequest(self.requested.fetch_add(1, Ordering::AcqRel) + 1)
+    }
+
+    /// Requests a checkpoint that replaces all others, because they contain an erased visitor.
+    pub fn request_replacement(&self) -> CheckpointRequest {
+        self.replacing.store(self.requested.load(Ordering::Acquire) + 1, Ordering::Release);
+        self.request()
+    }
+
+    /// Returns whether the requested checkpoint is complete.
+    pub fn is_fulfilled(&self, request: CheckpointRequest) -> bool {
+        self.fulfilled.load(Ordering::Acquire) >= request.0
+    }
+
+    fn has_request(&self) -> bool {
+        self.requested.load(Ordering::Acquire) > self.fulfilled.load(Ordering::Acquire)
+    }
+
+    fn must_replace_all(&self) -> bool {
+        self.replacing.load(Ordering::Acquire) > self.fulfilled.load(Ordering::Acquire)
     }
 
     /// Returns the last seq whose records are in all checkpoints, or 0. The log may delete the records up

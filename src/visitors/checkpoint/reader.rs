@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 
 use super::format::{
-    BLOCK_HEADER_BYTES, CheckpointEntry, HEADER_BYTES, Header, HeaderError, Run, TRAILER_BYTES,
+    BLOCK_HEADER_BYTES, CheckpointEntry, HEADER_BYTES, Header, HeaderError, Parts, Run, TRAILER_BYTES,
     TRAILER_BYTES_MAX, TRAILER_OFFSET_BYTES, block_length, check_block, extend_checksum, trailer_from_bytes,
 };
 use crate::limits::CHECKPOINT_BLOCK_BYTES;
@@ -38,7 +38,7 @@ pub enum CheckpointError {
     Io(#[from] io::Error),
 }
 
-fn damaged(at: u64, what: &'static str) -> CheckpointError {
+pub(super) fn damaged(at: u64, what: &'static str) -> CheckpointError {
     CheckpointError::Damaged { at, what }
 }
 
@@ -46,7 +46,7 @@ fn damaged(at: u64, what: &'static str) -> CheckpointError {
 pub struct CheckpointReader {
     file: Box<dyn DiskFile>,
     header: Header,
-    runs: Vec<Run>,
+    parts: Parts,
     bytes: u64,
 }
 
@@ -64,8 +64,8 @@ impl CheckpointReader {
             HeaderError::Damaged => damaged(0, "invalid header"),
             HeaderError::Version(version) => CheckpointError::Version(version),
         })?;
-        let runs = read_trailer(&*file, bytes, &head)?;
-        Ok(Self { file, header, runs, bytes })
+        let parts = read_trailer(&*file, bytes, &head)?;
+        Ok(Self { file, header, parts, bytes })
     }
 
     /// Returns the header.
@@ -78,9 +78,13 @@ impl CheckpointReader {
         self.bytes
     }
 
-    /// Returns the runs.
-    pub fn runs(&self) -> &[Run] {
-        &self.runs
+    /// Returns the runs and the sections.
+    pub fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    pub(super) fn file(&self) -> &dyn DiskFile {
+        &*self.file
     }
 
     /// Returns a reader of the entries.
@@ -88,7 +92,7 @@ impl CheckpointReader {
     /// # Errors
     /// A check of the first block of a run fails, or the file cannot be read.
     pub fn entries(self) -> Result<EntryReader, CheckpointError> {
-        let cursors = self.runs.iter().map(RunCursor::new).collect();
+        let cursors = self.parts.runs.iter().map(RunCursor::new).collect();
         let mut entries =
             EntryReader { file: self.file, cursors, heads: BinaryHeap::new(), last_run: None, order_min: 0 };
         for run in 0..entries.cursors.len() {
@@ -102,7 +106,7 @@ fn read_trailer(
     file: &dyn DiskFile,
     bytes: u64,
     head: &[u8; HEADER_BYTES],
-) -> Result<Vec<Run>, CheckpointError> {
+) -> Result<Parts, CheckpointError> {
     let lacks = || damaged(bytes, "the trailer is missing");
     let mut last = [0; TRAILER_OFFSET_BYTES];
     let last_at = bytes.checked_sub(TRAILER_OFFSET_BYTES as u64).ok_or_else(lacks)?;
@@ -162,33 +166,67 @@ impl EntryReader {
     }
 }
 
+/// A reader of the blocks of a run or a section, in order.
+pub(super) struct BlockReader {
+    /// The run or section according to the trailer.
+    part: Run,
+    next_offset: u64,
+    entries_read: u64,
+    checksum: u32,
+}
+
+impl BlockReader {
+    pub(super) fn new(part: &Run) -> Self {
+        Self { part: *part, next_offset: part.offset, entries_read: 0, checksum: 0 }
+    }
+
+    /// Reads the next block. Returns its offset and its number of entries. At the end it returns `None`, after
+    /// checking the number of all entries and the checksum.
+    pub(super) fn read_next(
+        &mut self,
+        file: &dyn DiskFile,
+        block: &mut Vec<u8>,
+    ) -> Result<Option<(u64, u32)>, CheckpointError> {
+        let (at, end) = (self.next_offset, self.part.offset + self.part.bytes);
+        if at == end {
+            let is_as_described =
+                (self.entries_read, self.checksum) == (self.part.entries, self.part.checksum);
+            let differs = || damaged(self.part.offset, "a run differs from its description in the trailer");
+            return if is_as_described { Ok(None) } else { Err(differs()) };
+        }
+        let wanted = (end - at).min(CHECKPOINT_BLOCK_BYTES as u64) as usize;
+        block.resize(wanted, 0);
+        let read = read_full(file, block, at)?;
+        block.truncate(read);
+        let length = block_length(block).filter(|length| *length <= read);
+        block.truncate(length.unwrap_or_default());
+        let (count, crc) = check_block(block).ok_or_else(|| damaged(at, "invalid block"))?;
+        self.next_offset = at + block.len() as u64;
+        self.entries_read += u64::from(count);
+        self.checksum = extend_checksum(self.checksum, crc);
+        Ok(Some((at, count)))
+    }
+}
+
 /// The read position in a run.
 struct RunCursor {
-    /// The run according to the trailer.
-    run: Run,
+    blocks: BlockReader,
     block: Vec<u8>,
     /// Offset of the block in the file, and of the next entry in the block.
     block_offset: u64,
     entry_offset: usize,
     /// Number of entries of the block that were not returned yet.
     entries_left: u32,
-    next_offset: u64,
-    entries_read: u64,
-    checksum: u32,
 }
 
 impl RunCursor {
     fn new(run: &Run) -> Self {
-        let at = run.offset;
         Self {
-            run: *run,
+            blocks: BlockReader::new(run),
             block: Vec::new(),
-            block_offset: at,
+            block_offset: run.offset,
             entry_offset: 0,
             entries_left: 0,
-            next_offset: at,
-            entries_read: 0,
-            checksum: 0,
         }
     }
 
@@ -201,33 +239,9 @@ impl RunCursor {
         if self.entry_offset != self.block.len() {
             return Err(damaged(self.block_offset, "a block has bytes after its last entry"));
         }
-        let behind = self.run.offset + self.run.bytes;
-        if self.next_offset == behind {
-            let as_said = (self.entries_read, self.checksum) == (self.run.entries, self.run.checksum);
-            return if as_said {
-                Ok(false)
-            } else {
-                Err(damaged(self.run.offset, "a run differs from its description in the trailer"))
-            };
-        }
-        self.read_block(file, behind)?;
-        Ok(true)
-    }
-
-    fn read_block(&mut self, file: &dyn DiskFile, behind: u64) -> Result<(), CheckpointError> {
-        let at = self.next_offset;
-        let wanted = (behind - at).min(CHECKPOINT_BLOCK_BYTES as u64) as usize;
-        self.block.resize(wanted, 0);
-        let read = read_full(file, &mut self.block, at)?;
-        self.block.truncate(read);
-        let length = block_length(&self.block).filter(|length| *length <= read);
-        self.block.truncate(length.unwrap_or_default());
-        let (count, crc) = check_block(&self.block).ok_or_else(|| damaged(at, "invalid block"))?;
+        let Some((at, count)) = self.blocks.read_next(file, &mut self.block)? else { return Ok(false) };
         (self.block_offset, self.entry_offset, self.entries_left) = (at, BLOCK_HEADER_BYTES, count);
-        self.next_offset = at + self.block.len() as u64;
-        self.entries_read += u64::from(count);
-        self.checksum = extend_checksum(self.checksum, crc);
-        Ok(())
+        Ok(true)
     }
 
     fn entry(&self) -> Result<CheckpointEntry<'_>, CheckpointError> {

@@ -10,6 +10,7 @@ use super::scheduler::CheckpointState;
 use crate::limits::CHECKPOINT_GENERATIONS;
 use crate::visitors::log::{LogId, unsupported_version};
 use crate::visitors::store::table::Table;
+use crate::visitors::ties::known::{FoldState, KnownTies};
 
 /// The reason why the server must not start.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +40,8 @@ pub enum RestoreError {
 pub struct RestoredTable {
     /// The table as of `seq`.
     pub table: Table,
+    /// The parts of the fold beside the table, as of `seq`.
+    pub state: FoldState,
     /// The secret with which keys are hashed. `None` without a checkpoint.
     pub secret: Option<[u8; 16]>,
     /// The ID of the log. `None` if neither a segment nor a checkpoint states it.
@@ -96,7 +99,7 @@ pub fn restore(
             log.last
         ));
     }
-    let NewestCheckpoint { table, secret, cost_max: made_with, log_id, state: mut standing } =
+    let NewestCheckpoint { table, fold, secret, cost_max: made_with, log_id, state: mut standing } =
         load_newest(dir, usable, log.log_id, &mut damages, progress)?;
     standing.is_outdated |= made_with.is_some_and(|made_with| made_with != cost_max);
     let seq = standing.seq;
@@ -105,11 +108,20 @@ pub fn restore(
         damages.push(format!("{missing}; visitor profiles lack them"));
     }
     let log_id = log.log_id.or(log_id);
-    Ok(RestoredTable { table, secret, log_id, seq, checkpoint_state: standing, warnings: damages })
+    Ok(RestoredTable {
+        table,
+        state: fold,
+        secret,
+        log_id,
+        seq,
+        checkpoint_state: standing,
+        warnings: damages,
+    })
 }
 
 struct NewestCheckpoint {
     table: Table,
+    fold: FoldState,
     secret: Option<[u8; 16]>,
     cost_max: Option<u64>,
     log_id: Option<LogId>,
@@ -127,13 +139,13 @@ fn load_newest(
     while let Some(&seq) = usable.last() {
         let file = checkpoint_name(seq);
         match load(dir, seq, log_id, progress) {
-            Ok((table, loaded)) => {
+            Ok((LoadedFold { table, state: fold }, loaded)) => {
                 // Keep the previous checkpoint without a check. Older ones are deleted with the next one.
                 let generations = usable.split_off(usable.len().saturating_sub(CHECKPOINT_GENERATIONS));
                 let standing = CheckpointState { generations, seq, bytes: loaded.bytes, is_outdated };
                 let (secret, cost_max) = (Some(loaded.secret), Some(loaded.cost_max));
                 let log_id = Some(loaded.log_id);
-                return Ok(NewestCheckpoint { table, secret, cost_max, log_id, state: standing });
+                return Ok(NewestCheckpoint { table, fold, secret, cost_max, log_id, state: standing });
             }
             Err(CheckpointError::Version(version)) => return Err(RestoreError::Version { file, version }),
             Err(fault) => damages.push(format!("{file}: not used: {fault}")),
@@ -142,7 +154,8 @@ fn load_newest(
         is_outdated = true;
     }
     let standing = CheckpointState { is_outdated, ..CheckpointState::default() };
-    Ok(NewestCheckpoint { table: Table::new(), secret: None, cost_max: None, log_id: None, state: standing })
+    let (table, fold) = (Table::new(), FoldState::default());
+    Ok(NewestCheckpoint { table, fold, secret: None, cost_max: None, log_id: None, state: standing })
 }
 
 struct LoadedHeader {
@@ -157,7 +170,7 @@ fn load(
     seq: u64,
     log_id: Option<LogId>,
     progress: &mut Progress<'_>,
-) -> Result<(Table, LoadedHeader), CheckpointError> {
+) -> Result<(LoadedFold, LoadedHeader), CheckpointError> {
     let opened = CheckpointReader::open(dir.disk(), &dir.path_of(seq))?;
     let header = *opened.header();
     if header.seq != seq {
@@ -171,23 +184,37 @@ fn load(
     }
     let Header { secret, cost_max, log_id, .. } = header;
     let loaded = LoadedHeader { secret, cost_max, log_id, bytes: opened.bytes() };
-    Ok((load_table(opened, progress)?, loaded))
+    Ok((load_fold(opened, progress)?, loaded))
 }
 
-/// Loads the table from an open checkpoint.
+/// A fold, loaded from a checkpoint.
+pub struct LoadedFold {
+    /// The table of visitors.
+    pub table: Table,
+    /// The parts beside the table.
+    pub state: FoldState,
+}
+
+/// Loads the fold from an open checkpoint, and checks every byte of it.
 ///
 /// # Errors
 /// A check fails, or the file cannot be read.
-pub fn load_table(opened: CheckpointReader, progress: &mut Progress<'_>) -> Result<Table, CheckpointError> {
-    let of = opened.header().entries;
+pub fn load_fold(
+    opened: CheckpointReader,
+    progress: &mut Progress<'_>,
+) -> Result<LoadedFold, CheckpointError> {
+    let header = *opened.header();
+    opened.ties().try_for_each(|entry| entry.map(drop))?;
+    let (lost, sites) = (opened.lost_aliases()?, opened.sites()?);
     let (mut entries, mut table, mut done) = (opened.entries()?, Table::new(), 0);
     while let Some(kept) = entries.read_next()? {
         table.put(kept.key, kept.value, kept.class);
         done += 1;
-        progress(done, of);
+        progress(done, header.entries);
     }
-    if table.len() as u64 != of {
+    if table.len() as u64 != header.entries {
         return Err(CheckpointError::Damaged { at: 0, what: "two entries have the same key" });
     }
-    Ok(table)
+    let known = KnownTies::restored(header.seq, sites);
+    Ok(LoadedFold { table, state: FoldState { lost, known, visitors_evicted: header.evicted } })
 }

@@ -13,13 +13,16 @@ use std::time::Duration;
 use super::CheckpointMetrics;
 use super::directory::CheckpointDirectory;
 use super::format::{CheckpointEntry, Header};
-use super::writer::{CheckpointWriter, Message, Reply};
+use super::writer::{CheckpointWriter, FoldSections, Message, Reply};
 use crate::clock::Clock;
+use crate::limits::RECENT_TIES_MAX;
 use crate::limits::{
     CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS, CHECKPOINT_LOG_BYTES_DEFAULT, CHECKPOINT_STOP_MS,
 };
-use crate::visitors::log::LogId;
+use crate::visitors::log::{IdTag, LogId};
 use crate::visitors::store::table::Table;
+use crate::visitors::ties::known::KnownTies;
+use crate::visitors::ties::lost::LostAliases;
 
 /// Delay of the next checkpoint after a failed or aborted one, in ms.
 pub const CHECKPOINT_RETRY_MS: u64 = 10_000;
@@ -77,6 +80,18 @@ pub struct CheckpointState {
     pub is_outdated: bool,
 }
 
+/// The fold of which checkpoints are made.
+pub struct Fold<'f> {
+    /// The table of visitors.
+    pub table: &'f mut Table,
+    /// The IDs that lost their alias.
+    pub lost: &'f LostAliases,
+    /// The entries of ownership and the known sites.
+    pub known: &'f KnownTies,
+    /// Visitors evicted since the first record of the log.
+    pub evicted: u64,
+}
+
 /// The phase of an attempt to make a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -112,6 +127,10 @@ pub struct CheckpointScheduler {
     records_since_slice: usize,
     is_outdated: bool,
     is_retention_blocked: bool,
+    /// The number of requests for a checkpoint when the attempt began, and the erased users that it leaves
+    /// out.
+    requests_at_begin: u64,
+    erased_at_begin: Vec<(IdTag, u64)>,
     not_before: Duration,
     /// Time of the last checkpoint that this process made.
     written_at: Option<Duration>,
@@ -145,6 +164,8 @@ pub fn build_checkpointer(
         records_since_slice: 0,
         is_outdated,
         is_retention_blocked: false,
+        requests_at_begin: 0,
+        erased_at_begin: Vec::new(),
         not_before: Duration::ZERO,
         written_at: None,
     };
@@ -163,16 +184,6 @@ impl CheckpointScheduler {
         self.is_retention_blocked = true;
     }
 
-    /// Notes an erasure as of `seq`. The next checkpoint is made at once, and all older ones are deleted
-    /// then.
-    pub fn on_erased(&mut self, seq: u64) {
-        self.metrics.erased_seq.fetch_max(seq, Ordering::AcqRel);
-        self.is_outdated = true;
-        if matches!(self.phase, Phase::Copying(_)) {
-            self.abort();
-        }
-    }
-
     /// Returns the last seq whose records are in all checkpoints.
     pub fn checkpointed_seq(&self) -> u64 {
         self.metrics.checkpointed_seq()
@@ -182,29 +193,29 @@ impl CheckpointScheduler {
     /// and folded. Returns the time after which to call this again if nothing else happens.
     pub fn on_idle(
         &mut self,
-        table: &mut Table,
+        fold: &mut Fold<'_>,
         clock: &dyn Clock,
         durable: Option<u64>,
     ) -> Option<Duration> {
         let now = clock.monotonic();
-        self.receive_replies(now);
+        self.receive_replies(fold, now);
         match (self.phase, durable) {
-            (Phase::Idle, Some(seq)) if seq > self.seq && self.is_due(now) => {
+            (Phase::Idle, Some(seq)) if self.is_due(fold, seq, now) => {
                 if now < self.not_before {
                     return Some(self.not_before - now);
                 }
-                self.begin(table, seq, clock.now_ms());
+                self.begin(fold, seq, clock.now_ms());
                 Some(Duration::ZERO)
             }
             (Phase::Idle, _) => None,
-            (Phase::Copying(_) | Phase::Discarding, _) => Some(self.copy_slice(table, now)),
+            (Phase::Copying(_) | Phase::Discarding, _) => Some(self.copy_slice(fold.table, now)),
             (Phase::Finishing(seq), _) => Some(self.finish_copy(seq)),
             (Phase::Writing(_), _) => Some(POLL_INTERVAL),
         }
     }
 
     /// Makes a last checkpoint at shutdown, if there are new records, within the time limit.
-    pub fn close(&mut self, table: &mut Table, clock: &dyn Clock, durable: Option<u64>) {
+    pub fn close(&mut self, fold: &mut Fold<'_>, clock: &dyn Clock, durable: Option<u64>) {
         let Some(seq) = durable else { return };
         let begun = clock.monotonic();
         let limit_ms = self.options.stop_ms.load(Ordering::Relaxed);
@@ -215,17 +226,17 @@ impl CheckpointScheduler {
         }
         let (mut buffered, mut has_begun) = (Duration::ZERO, false);
         loop {
-            self.receive_replies(clock.monotonic());
+            self.receive_replies(fold, clock.monotonic());
             if self.phase == Phase::Idle {
                 if seq <= self.seq || has_begun {
                     return;
                 }
-                self.begin(table, seq, clock.now_ms());
+                self.begin(fold, seq, clock.now_ms());
                 has_begun = true;
             }
-            let wait = self.on_idle(table, clock, None).unwrap_or_default();
+            let wait = self.on_idle(fold, clock, None).unwrap_or_default();
             if wait > Duration::ZERO {
-                buffered += self.wait_for_reply(wait.min(POLL_INTERVAL), clock);
+                buffered += self.wait_for_reply(fold, wait.min(POLL_INTERVAL), clock);
             }
             if buffered.max(clock.monotonic() - begun) >= limit {
                 tracing::info!(
@@ -238,25 +249,34 @@ impl CheckpointScheduler {
         }
     }
 
-    fn is_due(&self, now: Duration) -> bool {
+    /// Returns whether a checkpoint as of `seq` is due. A request needs one even if no record was added.
+    fn is_due(&self, fold: &Fold<'_>, seq: u64, now: Duration) -> bool {
         let pause = Duration::from_millis(CHECKPOINT_RETENTION_INTERVAL_MS);
         let is_long_ago = self.written_at.is_none_or(|made_at| now - made_at >= pause);
-        self.is_outdated
+        let has_grown = self.is_outdated
             || self.log_bytes_since_last >= self.options.log_bytes.max(self.bytes / 4)
             || self.is_retention_blocked && is_long_ago
+            || fold.known.recent_len() >= RECENT_TIES_MAX;
+        self.metrics.has_request() || seq > self.seq && has_grown
     }
 
-    fn begin(&mut self, table: &mut Table, seq: u64, made_ms: i64) {
+    fn begin(&mut self, fold: &mut Fold<'_>, seq: u64, made_ms: i64) {
         let Options { secret, cost_max, log_id, .. } = self.options;
-        let entries = table.len() as u64;
-        let header = Header { seq, created_ms: made_ms, secret, cost_max, entries, log_id };
+        let Fold { table, lost, known, evicted } = fold;
+        let (entries, evicted) = (table.len() as u64, *evicted);
+        let header = Header { seq, created_ms: made_ms, secret, cost_max, entries, log_id, evicted };
+        self.requests_at_begin = self.metrics.requested.load(Ordering::Acquire);
+        let replaces_all = self.metrics.must_replace_all();
+        let ties = known.copy();
+        self.erased_at_begin.clone_from(&ties.erased);
+        let sections = FoldSections { ties, lost: (*lost).clone(), replaces_all };
         table.begin_copy();
         // A previous attempt that failed at its end may have left an unsent chunk.
         self.free_chunks.extend(self.chunk.take().map(cleared));
         self.log_bytes_at_begin = self.log_bytes_since_last;
         self.records_since_slice = 0;
         self.phase = Phase::Copying(seq);
-        self.send(Message::Begin(header, table.cost()));
+        self.send(Message::Begin(header, table.cost(), Box::new(sections)));
     }
 
     /// Copies one slice of the table.
@@ -330,19 +350,21 @@ impl CheckpointScheduler {
     }
 
     /// Handles all replies of the checkpointer that have arrived.
-    fn receive_replies(&mut self, now: Duration) {
+    fn receive_replies(&mut self, fold: &Fold<'_>, now: Duration) {
         while let Ok(answer) = self.replies.try_recv() {
-            self.on_reply(answer, now);
+            self.on_reply(fold, answer, now);
         }
     }
 
-    fn on_reply(&mut self, answer: Reply, now: Duration) {
+    fn on_reply(&mut self, fold: &Fold<'_>, answer: Reply, now: Duration) {
         match (answer, self.phase) {
             (Reply::Chunk(room), _) => self.free_chunks.push(cleared(room)),
             (Reply::Done(bytes), Phase::Writing(seq)) => {
                 (self.seq, self.bytes, self.written_at) = (seq, bytes, Some(now));
                 self.log_bytes_since_last -= self.log_bytes_at_begin;
-                self.is_outdated = seq < self.metrics.erased_seq.load(Ordering::Relaxed);
+                self.is_outdated = false;
+                fold.known.on_checkpoint(seq, &self.erased_at_begin);
+                self.metrics.fulfilled.fetch_max(self.requests_at_begin, Ordering::AcqRel);
                 self.is_retention_blocked = false;
                 self.phase = Phase::Idle;
             }
@@ -355,10 +377,10 @@ impl CheckpointScheduler {
     }
 
     /// Waits for a reply. Returns `at_most` if none arrives in that time, and zero otherwise.
-    fn wait_for_reply(&mut self, at_most: Duration, clock: &dyn Clock) -> Duration {
+    fn wait_for_reply(&mut self, fold: &Fold<'_>, at_most: Duration, clock: &dyn Clock) -> Duration {
         match self.replies.recv_timeout(at_most) {
             Ok(answer) => {
-                self.on_reply(answer, clock.monotonic());
+                self.on_reply(fold, answer, clock.monotonic());
                 Duration::ZERO
             }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => at_most,

@@ -14,20 +14,34 @@ use std::thread;
 use super::CheckpointMetrics;
 use super::directory::CheckpointDirectory;
 use super::format::{
-    BLOCK_HEADER_BYTES, CheckpointEntry, HEADER_BYTES, Header, Run, begin_block, end_block, extend_checksum,
-    trailer_to_bytes,
+    BLOCK_HEADER_BYTES, CheckpointEntry, HEADER_BYTES, Header, Parts, Run, TIES_PER_BLOCK, begin_block,
+    end_block, extend_checksum, trailer_to_bytes,
 };
+use super::reader::{CheckpointError, CheckpointReader};
+use super::sections::SectionWriter;
 use crate::limits::{
     CHECKPOINT_BLOCK_BYTES, CHECKPOINT_CHUNK_BYTES, CHECKPOINT_GENERATIONS, CHECKPOINT_RUN_BYTES,
     CHECKPOINT_RUNS,
 };
 use crate::storage;
 use crate::storage::disk::{DiskFile, append_all};
+use crate::visitors::ties::known::TieCopy;
+use crate::visitors::ties::lost::LostAliases;
+use crate::visitors::ties::merge::merge;
+
+/// The parts of a fold that follow the table in a checkpoint, as of its seq.
+pub(super) struct FoldSections {
+    pub(super) ties: TieCopy,
+    pub(super) lost: LostAliases,
+    /// Whether all other checkpoints are deleted when this one is complete, because they contain an erased
+    /// visitor.
+    pub(super) replaces_all: bool,
+}
 
 /// A message from the scheduler.
 pub(super) enum Message {
-    /// Begins a checkpoint: its header, and the approximate size of the table in bytes.
-    Begin(Header, u64),
+    /// Begins a checkpoint: its header, the approximate size of the table in bytes, and the sections.
+    Begin(Header, u64, Box<FoldSections>),
     /// Encoded entries, end to end.
     Entries(Vec<u8>),
     /// All entries were sent.
@@ -103,10 +117,12 @@ impl CheckpointWriter {
 
     fn handle(&mut self, message: Message) {
         match message {
-            Message::Begin(header, bytes) => match CheckpointFile::begin(&self.directory, header, bytes) {
-                Ok(sheet) => self.file = Some(sheet),
-                Err(error) => self.fail(&error),
-            },
+            Message::Begin(header, bytes, sections) => {
+                match CheckpointFile::begin(&self.directory, header, bytes, *sections) {
+                    Ok(sheet) => self.file = Some(sheet),
+                    Err(error) => self.fail(&error),
+                }
+            }
             Message::Entries(entries) => {
                 let added = self.file.as_mut().map_or(Ok(()), |sheet| sheet.add(&entries));
                 self.reply(Reply::Chunk(entries));
@@ -132,20 +148,20 @@ impl CheckpointWriter {
     }
 
     fn install(&mut self, sheet: CheckpointFile) -> io::Result<u64> {
-        let (seq, bytes) = sheet.finish()?;
+        let replaces_all = sheet.sections.replaces_all;
+        let (seq, bytes) = sheet.finish(&self.directory)?;
         self.directory.install(seq)?;
         self.generations.retain(|generation| *generation != seq);
         self.generations.push(seq);
         let older = self.generations.len().saturating_sub(CHECKPOINT_GENERATIONS);
         self.generations.drain(..older);
-        // Always keep the newest: if the log is incomplete, it is the only copy of the deleted records'
-        // effect.
-        let erased = self.metrics.erased_seq.load(Ordering::Acquire);
-        self.generations.retain(|generation| *generation >= erased || *generation == seq);
+        if replaces_all {
+            self.generations = vec![seq];
+        }
         self.metrics.written.fetch_add(1, Ordering::Relaxed);
         self.metrics.bytes.store(bytes, Ordering::Relaxed);
         self.has_warned = false;
-        self.remove_old(erased > 0);
+        self.remove_old(replaces_all);
         self.publish();
         tracing::info!(seq, bytes, file = %self.directory.path_of(seq).display(), "wrote checkpoint");
         Ok(bytes)
@@ -196,7 +212,8 @@ struct CheckpointFile {
     header: [u8; HEADER_BYTES],
     /// Offset of the next block.
     offset: u64,
-    runs: Vec<Run>,
+    parts: Parts,
+    sections: FoldSections,
     /// Size at which a run is sorted and written.
     run_bytes: usize,
     /// The entries of the present run, and the put order and offset of each.
@@ -206,7 +223,12 @@ struct CheckpointFile {
 }
 
 impl CheckpointFile {
-    fn begin(dir: &CheckpointDirectory, header: Header, bytes: u64) -> io::Result<Self> {
+    fn begin(
+        dir: &CheckpointDirectory,
+        header: Header,
+        bytes: u64,
+        sections: FoldSections,
+    ) -> io::Result<Self> {
         let mut file = dir.create_temporary()?;
         let (seq, header, run_bytes) = (header.seq, header.to_bytes(), run_bytes(bytes));
         append_all(&mut *file, &header)?;
@@ -215,7 +237,8 @@ impl CheckpointFile {
             seq,
             header,
             offset: HEADER_BYTES as u64,
-            runs: Vec::new(),
+            parts: Parts::default(),
+            sections,
             run_bytes,
             run_entries: Vec::with_capacity(
                 run_bytes.min(usize::try_from(bytes).unwrap_or(usize::MAX)) + CHECKPOINT_CHUNK_BYTES,
@@ -255,7 +278,7 @@ impl CheckpointFile {
         if self.block.len() > BLOCK_HEADER_BYTES {
             self.end_block(&mut run, count)?;
         }
-        self.runs.push(run);
+        self.parts.runs.push(run);
         self.run_entries.clear();
         places.clear();
         self.run_index = places;
@@ -272,15 +295,63 @@ impl CheckpointFile {
         Ok(())
     }
 
-    /// Writes the last run and the trailer, and syncs the file. Returns its seq and its size in bytes.
-    fn finish(mut self) -> io::Result<(u64, u64)> {
+    /// Writes the last run, the sections and the trailer, and syncs the file. Returns its seq and its size in
+    /// bytes.
+    fn finish(mut self, dir: &CheckpointDirectory) -> io::Result<(u64, u64)> {
         if !self.run_entries.is_empty() {
             self.end_run()?;
         }
-        let trailer = trailer_to_bytes(&self.runs, &self.header, self.offset);
+        self.write_ties(dir)?;
+        self.write_lost()?;
+        self.write_sites()?;
+        let trailer = trailer_to_bytes(&self.parts, &self.header, self.offset);
         append_all(&mut *self.file, &trailer)?;
         self.file.sync_data()?;
         Ok((self.seq, self.offset + trailer.len() as u64))
+    }
+
+    /// Merges the recent entries of ownership into those of the checkpoint before.
+    fn write_ties(&mut self, dir: &CheckpointDirectory) -> io::Result<()> {
+        let ties = &self.sections.ties;
+        let base = match ties.base_seq {
+            0 => None,
+            seq => Some(CheckpointReader::open(dir.disk(), &dir.path_of(seq)).map_err(to_io_error)?),
+        };
+        let (recent, rule) = (ties.recent.sorted(), ties.drop_rule(dir.first_log_seq()?));
+        let mut section = SectionWriter::new(&mut *self.file, &mut self.block, self.offset, TIES_PER_BLOCK);
+        let base = base.iter().flat_map(|base| base.ties()).map(|entry| entry.map_err(to_io_error));
+        merge(base, &recent, &rule, |entry| section.push(&[&entry.to_bytes()]))?;
+        self.parts.ties = section.finish()?;
+        self.offset += self.parts.ties.bytes;
+        Ok(())
+    }
+
+    fn write_lost(&mut self) -> io::Result<()> {
+        let mut section = SectionWriter::new(&mut *self.file, &mut self.block, self.offset, usize::MAX);
+        for (number, bits) in self.sections.lost.lines() {
+            section.push(&[&u64::from(number).to_le_bytes(), &bits])?;
+        }
+        self.parts.lost = section.finish()?;
+        self.offset += self.parts.lost.bytes;
+        Ok(())
+    }
+
+    fn write_sites(&mut self) -> io::Result<()> {
+        let mut section = SectionWriter::new(&mut *self.file, &mut self.block, self.offset, usize::MAX);
+        for site in self.sections.ties.sites.iter() {
+            // The limit of a site ID fits in a byte.
+            section.push(&[&[site.len() as u8], site.as_bytes()])?;
+        }
+        self.parts.sites = section.finish()?;
+        self.offset += self.parts.sites.bytes;
+        Ok(())
+    }
+}
+
+fn to_io_error(error: CheckpointError) -> io::Error {
+    match error {
+        CheckpointError::Io(error) => error,
+        other => io::Error::new(io::ErrorKind::InvalidData, other),
     }
 }
 

@@ -82,8 +82,17 @@ impl Default for BloomFilter {
 
 /// Returns whether a segment with this filter may hold a record of the ID. There are no false negatives.
 pub fn may_contain(filter: &[u8], site: &str, id_kind: IdKind, id: &str) -> bool {
-    let hash = hash(site.as_bytes(), id_kind, id.as_bytes(), &mut Vec::new());
+    may_contain_hash(filter, id_hash(site, id_kind, id))
+}
+
+/// Returns whether a segment with this filter may hold a record of the ID with this hash.
+pub(crate) fn may_contain_hash(filter: &[u8], hash: u64) -> bool {
     probes(hash, filter.len() * 8).all(|bit| filter[bit / 8] & (1 << (bit % 8)) != 0)
+}
+
+/// Returns the hash by which filters find an ID.
+pub(crate) fn id_hash(site: &str, id_kind: IdKind, id: &str) -> u64 {
+    hash(site.as_bytes(), id_kind, id.as_bytes(), &mut Vec::new())
 }
 
 fn hash(site: &[u8], id_kind: IdKind, id: &[u8], scratch: &mut Vec<u8>) -> u64 {

@@ -137,12 +137,27 @@ impl LogDirectory {
 
     /// Returns whether an erasure has begun and has not ended.
     pub(crate) fn is_erasing(&self) -> io::Result<bool> {
-        Ok(self.disk.list(&self.root)?.iter().any(|name| name == ERASING))
+        is_erasing(&*self.disk, &self.root)
     }
 
-    /// Records durably that an erasure has begun.
-    pub(crate) fn begin_erasure(&self) -> io::Result<()> {
-        self.install(ERASING, &mut |_| Ok(())).map(drop)
+    /// Records durably that an erasure has begun. `seq` is the seq of its first tombstone. An earlier erasure
+    /// that is not finished keeps its own seq.
+    pub(crate) fn begin_erasure(&self, seq: u64) -> io::Result<()> {
+        if self.is_erasing()? {
+            return Ok(());
+        }
+        self.install(ERASING, &mut |file| append_all(file, &seq.to_le_bytes())).map(drop)
+    }
+
+    /// Returns the seq of the first tombstone that may not be finished. 0 if the file has no seq.
+    pub(crate) fn erasing_seq(&self) -> io::Result<Option<u64>> {
+        let file = match self.open_file(ERASING) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other?,
+        };
+        let mut bytes = [0; 9];
+        let length = read_full(&*file, &mut bytes, 0)?;
+        Ok(Some(bytes[..length].try_into().map_or(0, u64::from_le_bytes)))
     }
 
     /// Records durably that the erasure has ended.
@@ -232,6 +247,14 @@ impl LogDirectory {
 /// An I/O error: `NotFound` if there is no such directory.
 pub(crate) fn contains_log(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
     Ok(disk.list(dir)?.iter().any(|name| parse_segment_name(name).is_some()))
+}
+
+/// Returns whether an erasure has begun in `dir` and has not ended.
+///
+/// # Errors
+/// The directory cannot be listed.
+pub(crate) fn is_erasing(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
+    Ok(disk.list(dir)?.iter().any(|name| name == ERASING))
 }
 
 /// Returns the file name of the segment that begins with `first_seq`.

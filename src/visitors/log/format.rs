@@ -18,7 +18,7 @@
 //! 00000000000000000001.torn-1     a tail that recovery quarantined; only erasures read it
 //! oldest                          the first seq that retention has kept; earlier segments are expired
 //! secret                          the key of the digests in tombstones; made with the directory; mode 0600
-//! erasing                         empty; exists while an erasure is in progress
+//! erasing                         the seq (8 bytes) of the first tombstone whose erasure may not be finished
 //! .new                            a file being written, not yet renamed; deleted at the next start
 //! .rewritten                      the same for an erasure, which runs at the same time as the writer
 //! ```
@@ -196,11 +196,12 @@
 //!
 //! **A tombstone** states which IDs of a visitor were erased. Every earlier record of the visitor is void or must
 //! become void. A later event with the same ID belongs to a new visitor. The tombstone's site is a text column, and
-//! the other columns are absent. Its payload is `{"owner":"...","erased":["...",...]}` with the digest of the ID
-//! that owns the records, and one digest per erased ID, at most `TOMBSTONE_IDS_MAX`, in ascending order. A digest is
-//! an HMAC-SHA-256 in 64 lower-case hex digits. Its key is in the file `secret`. Its message is the site, the byte
-//! FF, `a` (anonymous ID) or `u` (user ID), and the ID. More IDs take several tombstones of one batch. The
-//! tombstones of an erasure are the first records of their segment.
+//! the other columns are absent. Its payload is `{"owner":"...","erased":["...",...]}` with the digest of the
+//! visitor's user ID, or of the anonymous ID of a visitor without a user, and one digest per named ID, at most
+//! `TOMBSTONE_IDS_MAX`, in ascending order. Named are the owner and each anonymous ID that the visitor has at that
+//! time. A digest is the first 16 bytes of an HMAC-SHA-256 in 32 lower-case hex digits. Its key is in the file
+//! `secret`. Its message is the site, the byte FF, `a` (anonymous ID) or `u` (user ID), and the ID. More IDs take
+//! several tombstones of one batch. The tombstones of an erasure are the first records of their segment.
 //!
 //! To check IDs against the tombstones, a copy of the log needs a copy of `secret`. If the file is missing or
 //! damaged, nothing can tell which IDs the tombstones name. A start replaces a missing `secret` and reports an error.
@@ -209,10 +210,11 @@
 //!
 //! 1. The writer creates `erasing`, seals the active segment and begins another.
 //! 2. The writer makes the tombstones durable.
-//! 3. The erasing thread examines each earlier segment whose filter may contain one of the IDs, or that has
-//!    no footer. It rewrites the segment if it holds a record that names one of the IDs, or anything unreadable. Then
-//!    it does the same with each quarantined tail. The writer continues meanwhile.
-//! 4. The erasing thread deletes `erasing`.
+//! 3. The consumer makes everything durable that it knows from records which become void.
+//! 4. The erasing thread examines each earlier segment whose filter may contain one of the visitor's IDs, or that
+//!    has no footer. It rewrites the segment if a rule of the caller changes one of its records, or if it holds
+//!    anything unreadable. Then it does the same with each quarantined tail. The writer continues meanwhile.
+//! 5. The consumer deletes what it knows of the visitor. The erasing thread deletes `erasing`.
 //!
 //! While an erasure runs, retention deletes nothing. Otherwise the rename of a rewritten segment could
 //! restore a deleted one.
@@ -222,10 +224,9 @@
 //! and a torn tail are left out. A new footer has the same index and times, the keys of the records, and a
 //! filter of the remaining IDs. A quarantined tail without a whole batch is deleted.
 //!
-//! **A crash can leave** `erasing`. A start that finds it finishes the erasure before it reads on: in every
-//! segment except the last, each record that a later tombstone names becomes void. (The last segment holds no
-//! record before a tombstone, because a tombstone is the first record of its segment.) An erasure that finds
-//! `erasing`, left by a failed one, does the same. Repeating it changes nothing.
+//! **A crash can leave** `erasing`. After a start that finds it, the erasing thread repeats steps 3 to 5 for all
+//! tombstones from the seq in `erasing` on. The next erasure does the same for one that failed. Repeating it changes
+//! nothing. Without a tombstone nothing was erased, and `erasing` is deleted.
 //!
 //! **A version change** may add kinds, columns and fields. Header length and format version tell the reader.
 //! A reader rejects a format version that it does not know. Version 1 is rejected.

@@ -53,10 +53,12 @@ pub use agent::{Browser, Device, Os, UserAgentInfo};
 pub(crate) use check::CheckReport;
 pub use check::{check_directory, check_file};
 pub use dedup::DedupWindow;
-pub(crate) use directory::contains_log;
+pub(crate) use directory::{contains_log, is_erasing};
 pub use directory::{parse_segment_name, segment_name};
-pub use erase::secret::TombstoneKey;
-pub use erase::{EraseError, ErasureSummary, VisitorIds};
+pub(crate) use erase::ErasureStarted;
+pub(crate) use erase::secret::tombstone_tags;
+pub use erase::secret::{IdTag, TombstoneKey};
+pub use erase::{EraseError, EraseRule, Erasure, ErasureSummary, RedactedIds, Treatment, VisitorIds};
 pub use fold_input::FoldInput;
 pub use format::{LogId, Records};
 pub(crate) use inspect::SegmentSummary;
@@ -277,6 +279,8 @@ pub fn open(
 /// The locked directory of a log. Locking creates it if it is missing and changes nothing else.
 pub struct LockedLog {
     directory: LogDirectory,
+    /// Whether the log had lost its key and has got a new one.
+    has_replaced_secret: bool,
 }
 
 /// The range of seqs that a log holds, including damaged records.
@@ -296,7 +300,7 @@ impl LockedLog {
     /// # Errors
     /// Another process has locked it, or an I/O error occurs.
     pub fn lock(dir: &Path, disk: Arc<dyn Disk>) -> Result<Self, LogError> {
-        Ok(Self { directory: LogDirectory::lock(disk, dir)? })
+        Ok(Self { directory: LogDirectory::lock(disk, dir)?, has_replaced_secret: false })
     }
 
     /// Returns the range of seqs that the log holds.
@@ -305,6 +309,17 @@ impl LockedLog {
     /// A file is of a later release, or an I/O error occurs.
     pub fn seq_range(&self) -> Result<SeqRange, LogError> {
         recover::seq_range(&self.directory)
+    }
+
+    /// Returns the key of the digests in tombstones and entries of ownership. Makes it if there is none.
+    ///
+    /// # Errors
+    /// The key is damaged, or an I/O error occurs.
+    pub fn load_or_create_key(&mut self) -> Result<TombstoneKey, LogError> {
+        let failed = |error| LogError::io(&self.directory.path(""), error);
+        let is_new = self.directory.segments().map_err(failed)?.is_empty();
+        self.has_replaced_secret = !is_new && TombstoneKey::load(&self.directory).map_err(failed)?.is_none();
+        TombstoneKey::load_or_create(&self.directory).map_err(failed)
     }
 
     /// Opens the log, as [`open()`] does.
@@ -321,7 +336,8 @@ impl LockedLog {
         let figures = Arc::new(LogMetrics::default());
         let (queue, intake) =
             queue::channel(options.queue_requests_max, options.queue_bytes_max, Arc::clone(&figures));
-        let report = recovered.report.clone();
+        let mut report = recovered.report.clone();
+        report.has_replaced_secret |= self.has_replaced_secret;
         let writer = LogWriter::new(self.directory, options, clock, consumer, recovered, intake, figures);
         Ok((queue, writer, report))
     }

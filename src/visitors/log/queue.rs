@@ -267,14 +267,26 @@ impl Queue {
         &self.shared.metrics
     }
 
-    /// Asks the writer to begin the erasure of a visitor. [`Erasure::finish`] does the rest.
+    /// Asks the writer to begin the erasure of a visitor.
     ///
     /// # Errors
     /// The command was rejected and nothing has begun.
     pub fn erase(&self, visitor: VisitorIds) -> Result<Erasure, EraseError> {
-        if !(1..=ERASED_IDS_MAX).contains(&visitor.ids.len()) {
-            return Err(EraseError::Ids(visitor.ids.len()));
+        if !(1..=ERASED_IDS_MAX).contains(&visitor.named.len()) {
+            return Err(EraseError::Ids(visitor.named.len()));
         }
+        self.send_erase_command(Some(visitor))
+    }
+
+    /// Asks the writer to continue the erasure that an earlier process did not finish.
+    ///
+    /// # Errors
+    /// The command was rejected.
+    pub fn resume_erasure(&self) -> Result<Erasure, EraseError> {
+        self.send_erase_command(None)
+    }
+
+    fn send_erase_command(&self, visitor: Option<VisitorIds>) -> Result<Erasure, EraseError> {
         let turn = ErasureLock::try_acquire(&self.shared.metrics).ok_or(EraseError::Busy)?;
         let (erasure, order) = Erasure::new(visitor, turn);
         // Count the command like a request, so that a stopping writer still handles it.
@@ -286,6 +298,11 @@ impl Queue {
         }
         self.shared.notify_writer();
         Ok(erasure)
+    }
+
+    /// Makes the writer run a step, for example because a checkpoint was requested.
+    pub fn wake_writer(&self) {
+        self.shared.notify_writer();
     }
 
     /// Stops the log. Clients reject new requests, and the writer ends after it has completed the accepted

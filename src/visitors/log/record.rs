@@ -240,6 +240,12 @@ impl<'a> Record<'a> {
         is_event && (!self.bot || self.is_folded_bot)
     }
 
+    /// Returns the `previousId` of an alias. `fold_input` is a reusable buffer.
+    pub fn previous_id<'b>(&self, fold_input: &'b mut Vec<u8>) -> Option<&'b str> {
+        self.fold_input.unpack(fold_input);
+        FoldParts::parse(fold_input).previous_id
+    }
+
     /// Appends the record to `out`. Times are clamped to [`TIME_MS_MAX`].
     ///
     /// # Errors

@@ -16,13 +16,12 @@ use super::active_segment::ActiveSegment;
 use super::dedup::DedupWindow;
 use super::directory::{LogDirectory, segment_name};
 use super::erase::secret::TombstoneKey;
-use super::erase::{self, ErasureSummary, ResumeOutcome};
 use super::format::{Batch, Header};
 use super::record::key_and_time;
 use super::verify::{Damage, DamageKind, LogScan, SegmentEntry, SegmentItem, SegmentReader, damage_in};
 use super::{LogConsumer, LogError, LogId, Options, SeqRange};
 use crate::clock::Clock;
-use crate::limits::{DEDUP_WINDOW_MS, SEQ_MAX};
+use crate::limits::SEQ_MAX;
 
 /// Number of damages that one report lists. The others are a count.
 const DAMAGES_REPORTED_MAX: usize = 1_000;
@@ -48,8 +47,8 @@ pub struct RecoveryReport {
     pub quarantined: Vec<String>,
     /// Whether the log had lost its file `secret` and has got a new one. Earlier tombstones cannot be read.
     pub has_replaced_secret: bool,
-    /// The interrupted erasure that recovery finished.
-    pub finished_erasure: Option<ErasureSummary>,
+    /// Whether an erasure is not finished. The caller resumes it with [`super::Queue::resume_erasure`].
+    pub has_unfinished_erasure: bool,
 }
 
 impl RecoveryReport {
@@ -111,8 +110,7 @@ pub(super) fn recover(
     let log_id = survey.log_id.or(options.log_id).unwrap_or_else(LogId::random);
     let mut recovery = Recovery::new(directory, options, survey.durable_watermark, log_id);
     survey.damage.into_iter().for_each(|finding| recovery.report.add_damage(finding));
-    recovery.is_erasing = directory.is_erasing().map_err(failed)?;
-    recovery.resume_erasure(&survey.segments, clock.now_ms())?;
+    recovery.check_erasure().map_err(failed)?;
     recovery.ensure_secret(survey.segments.is_empty()).map_err(failed)?;
     for (done, place) in survey.segments.iter().enumerate() {
         consumer.on_recovery_progress(done, survey.segments.len());
@@ -162,7 +160,6 @@ pub(super) fn seq_range(directory: &LogDirectory) -> Result<SeqRange, LogError> 
 
 struct Recovery<'a> {
     directory: &'a LogDirectory,
-    is_erasing: bool,
     durable_watermark: u64,
     log_id: LogId,
     checkpointed_seq: u64,
@@ -189,7 +186,6 @@ impl<'a> Recovery<'a> {
     fn new(directory: &'a LogDirectory, options: &Options, durable_watermark: u64, log_id: LogId) -> Self {
         Self {
             directory,
-            is_erasing: false,
             durable_watermark,
             log_id,
             checkpointed_seq: options.checkpointed_seq,
@@ -202,20 +198,16 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// Finishes an interrupted erasure before any record is passed to the consumer.
-    fn resume_erasure(&mut self, places: &[SegmentEntry], now_ms: i64) -> Result<(), LogError> {
-        if !self.is_erasing {
-            return Ok(());
-        }
-        // The dedup window is not rebuilt yet.
-        let keep_keys_after_ms = now_ms.saturating_sub(DEDUP_WINDOW_MS);
-        match erase::resume(self.directory, places, keep_keys_after_ms, self.log_id)? {
-            ResumeOutcome::NoTombstone => {}
-            ResumeOutcome::Finished(erased) => self.report.finished_erasure = Some(erased),
-            ResumeOutcome::KeyUnavailable => {
-                self.is_erasing = false;
+    /// Notes an unfinished erasure. Without the key, nobody can tell which IDs its tombstones name.
+    fn check_erasure(&mut self) -> std::io::Result<()> {
+        self.report.has_unfinished_erasure = self.directory.is_erasing()?;
+        match TombstoneKey::load(self.directory) {
+            Err(error) if error.kind() != ErrorKind::InvalidData => return Err(error),
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) if self.report.has_unfinished_erasure => {
                 self.report.add_damage(damage_in("secret", 0, 0, DamageKind::Secret, 0..0));
             }
+            Ok(None) | Err(_) => {}
         }
         Ok(())
     }
@@ -315,9 +307,6 @@ impl<'a> Recovery<'a> {
             self.directory.truncate_segment(cut.named_seq, cut.offset)?;
         }
         self.closed.retain(|closed| closed.first_seq != first_seq);
-        if self.is_erasing {
-            self.directory.end_erasure()?;
-        }
         self.dedup.commit();
         self.report.next_seq = first_seq + active.records();
         let Self { closed, dedup, log_id, report, .. } = self;

@@ -17,7 +17,7 @@ use std::time::Duration;
 use super::active_segment::ActiveSegment;
 use super::dedup::DedupWindow;
 use super::directory::LogDirectory;
-use super::erase::secret::TombstoneKey;
+use super::erase::secret::{TombstoneKey, tombstone_payloads};
 use super::erase::{ErasureStarted, VisitorIds};
 use super::format::{BATCH_HEADER_BYTES, Batch, Header, begin_batch, end_batch};
 use super::metrics::LogMetrics;
@@ -413,35 +413,40 @@ impl LogWriter {
 
     fn begin_erasure_if_requested(&mut self) {
         if let Some(order) = self.receiver.take_erase_command() {
-            let begun = self.begin_erasure(&order.visitor);
+            let begun = match &order.visitor {
+                Some(visitor) => self.begin_erasure(visitor),
+                None => Ok(self.erasure_started(self.first_open_seq())),
+            };
             self.count_error(&begun);
             order.reply(begun.map_err(|error| LogError::io(&self.directory.path(""), error)));
         }
     }
 
+    /// Returns the state of an erasure in the closed segments, which are before `next_seq`.
+    fn erasure_started(&self, next_seq: u64) -> ErasureStarted {
+        let keep_keys_after_ms = self.dedup.live_after_ms();
+        let directory = self.directory.clone();
+        ErasureStarted::new(directory, next_seq, &self.closed, keep_keys_after_ms, self.log_id)
+    }
+
+    /// Returns the first seq after the closed segments.
+    fn first_open_seq(&self) -> u64 {
+        self.active.as_ref().map_or(self.durable_seq + 1, ActiveSegment::first_seq)
+    }
+
     /// Seals the open segment, then makes the tombstone durable and passes it to the consumer.
     fn begin_erasure(&mut self, visitor: &VisitorIds) -> io::Result<ErasureStarted> {
-        let secret = TombstoneKey::load_or_create(&self.directory)?;
-        let others = self.directory.is_erasing()?;
-        self.directory.begin_erasure()?;
+        // Without the key nobody could tell which IDs the tombstone names.
+        TombstoneKey::load_or_create(&self.directory)?;
+        self.directory.begin_erasure(self.next_seq)?;
         if !self.unsynced.is_empty() {
             self.sync();
         }
         if self.unsynced.is_empty() && self.active.as_ref().is_some_and(|active| active.records() > 0) {
             self.seal();
         }
-        let seqs = self.append_tombstones(visitor, &secret.tombstone_payloads(visitor))?;
-        let keep_keys_after_ms = self.dedup.live_after_ms();
-        let directory = self.directory.clone();
-        Ok(ErasureStarted::new(
-            directory,
-            secret,
-            seqs,
-            &self.closed,
-            keep_keys_after_ms,
-            self.log_id,
-            others,
-        ))
+        let seqs = self.append_tombstones(visitor, &tombstone_payloads(visitor))?;
+        Ok(self.erasure_started(seqs.0))
     }
 
     /// Appends a visitor's tombstones as the first records of their segment. Returns the seqs of the first and

@@ -2,8 +2,8 @@
 
 use parallax::testing::limits::{CHECKPOINT_BLOCK_BYTES, CHECKPOINT_RUNS_MAX, PROFILE_BYTES_MAX};
 use parallax::testing::visitors::checkpoint::format::{
-    BLOCK_HEADER_BYTES, CheckpointEntry, ENTRY_HEADER_BYTES, HEADER_BYTES, Header, Run, begin_block,
-    block_length, end_block, trailer_from_bytes, trailer_to_bytes,
+    BLOCK_HEADER_BYTES, CheckpointEntry, HEADER_BYTES, Header, Parts, Run, begin_block, block_length,
+    end_block, trailer_from_bytes, trailer_to_bytes,
 };
 use parallax::testing::visitors::log::LogId;
 use parallax::testing::visitors::store::table::{EvictionClass, Key};
@@ -17,8 +17,8 @@ fn block(bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_block_holds_at_least_one_small_entry_and_at_most_its_bound() {
-    let least = BLOCK_HEADER_BYTES + ENTRY_HEADER_BYTES;
+fn a_block_holds_at_least_one_byte_and_at_most_its_bound() {
+    let least = BLOCK_HEADER_BYTES + 1;
     for (bytes, is_valid) in [
         (least - 1, false),
         (least, true),
@@ -47,15 +47,17 @@ fn a_value_is_at_most_as_large_as_the_largest_profile() {
 
 #[test]
 fn a_file_has_a_limited_number_of_runs() {
+    let log_id = LogId([5; 16]);
     let header =
-        Header { seq: 1, created_ms: 2, secret: [3; 16], cost_max: 4, entries: 0, log_id: LogId([5; 16]) }
+        Header { seq: 1, created_ms: 2, secret: [3; 16], cost_max: 4, entries: 0, log_id, evicted: 0 }
             .to_bytes();
     for (runs, is_valid) in
         [(0, true), (1, true), (CHECKPOINT_RUNS_MAX, true), (CHECKPOINT_RUNS_MAX + 1, false)]
     {
-        let runs = vec![Run { offset: HEADER_BYTES as u64, ..Run::default() }; runs];
+        let empty = Run { offset: HEADER_BYTES as u64, ..Run::default() };
+        let runs = Parts { runs: vec![empty; runs], ties: empty, lost: empty, sites: empty };
         let trailer = trailer_to_bytes(&runs, &header, HEADER_BYTES as u64);
         let read = trailer_from_bytes(&trailer, &header, HEADER_BYTES as u64);
-        assert_eq!(read.is_some_and(|read| read == runs), is_valid, "{} runs", runs.len());
+        assert_eq!(read.is_some_and(|read| read == runs), is_valid, "{} runs", runs.runs.len());
     }
 }

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use parallax::testing::visitors::checkpoint::directory::checkpoint_name;
 use parallax::testing::visitors::checkpoint::format::{
-    BLOCK_HEADER_BYTES, CheckpointEntry, HEADER_BYTES, Run, begin_block, end_block, extend_checksum,
+    BLOCK_HEADER_BYTES, CheckpointEntry, HEADER_BYTES, Parts, Run, begin_block, end_block, extend_checksum,
     trailer_to_bytes,
 };
 use parallax::testing::visitors::checkpoint::reader::CheckpointReader;
-use parallax::testing::visitors::checkpoint::restore::load_table;
+use parallax::testing::visitors::checkpoint::restore::load_fold;
 use parallax::testing::visitors::log::LogId;
 use parallax::testing::visitors::store::table::{EvictionClass, Key};
 
@@ -106,7 +106,7 @@ fn random_bytes_and_misplaced_parts_are_never_accepted() {
         }
         world.disk.put(&path, &bytes);
         let opened = CheckpointReader::open(world.directory().disk(), &path)
-            .and_then(|opened| load_table(opened, &mut |_, _| {}));
+            .and_then(|opened| load_fold(opened, &mut |_, _| {}));
         assert!(opened.is_err() || bytes == valid, "round {round}");
     }
 }
@@ -121,6 +121,7 @@ fn forge(runs: &[Vec<(u64, u64)>]) -> Vec<u8> {
         cost_max: world.cost_max,
         entries: runs.iter().map(|run| run.len() as u64).sum(),
         log_id: LogId([7; 16]),
+        evicted: 0,
     };
     let header = header.to_bytes();
     let (mut bytes, mut table) = (header.to_vec(), Vec::new());
@@ -142,7 +143,9 @@ fn forge(runs: &[Vec<(u64, u64)>]) -> Vec<u8> {
         bytes.extend(&block);
     }
     let at = bytes.len() as u64;
-    bytes.extend(trailer_to_bytes(&table, &header, at));
+    let empty = Run { offset: at, ..Run::default() };
+    let parts = Parts { runs: table, ties: empty, lost: empty, sites: empty };
+    bytes.extend(trailer_to_bytes(&parts, &header, at));
     bytes
 }
 
@@ -151,8 +154,8 @@ fn load(bytes: &[u8]) -> Result<usize, String> {
     let path = world.directory().path_of(1);
     world.disk.put(&path, bytes);
     let opened = CheckpointReader::open(world.directory().disk(), &path)
-        .and_then(|opened| load_table(opened, &mut |_, _| {}));
-    opened.map(|table| table.len()).map_err(|fault| fault.to_string())
+        .and_then(|opened| load_fold(opened, &mut |_, _| {}));
+    opened.map(|fold| fold.table.len()).map_err(|fault| fault.to_string())
 }
 
 #[test]

@@ -20,6 +20,7 @@ use parallax::testing::visitors::log::{
     read_footer, segment_name,
 };
 
+use super::naming::{erase, finish, visitor};
 use super::simulated::{Plan, SimulatedDisk};
 use super::{DIRECTORY, Log, TestClock, options, record};
 use crate::dice::Dice;
@@ -45,19 +46,6 @@ pub fn send(log: &mut Log, now_ms: i64, records: &[(u128, &str)]) -> Vec<RecordR
     let completion = log.client.next_completion().expect("one step completes the request");
     let is_refused = completion.outcome == WriteOutcome::DiskUnavailable;
     if is_refused { Vec::new() } else { completion.request.results().to_vec() }
-}
-
-pub fn visitor(ids: &[&str]) -> VisitorIds {
-    let kind = |id: &str| if id.starts_with("user-") { IdKind::User } else { IdKind::Anon };
-    let ids: Vec<_> = ids.iter().map(|id| (kind(id), (*id).to_owned())).collect();
-    let owner = ids.first().cloned().unwrap_or((IdKind::Anon, String::new()));
-    VisitorIds { site: "acme".to_owned(), owner, ids }
-}
-
-pub fn erase(log: &mut Log, ids: &[&str]) -> Result<ErasureSummary, EraseError> {
-    let erasure = log.queue.erase(visitor(ids))?;
-    log.writer.run_once();
-    erasure.finish()
 }
 
 /// Returns the seq, the kind and the payload of each record, and the damage.
@@ -135,7 +123,7 @@ fn an_erasure_removes_every_byte_of_the_visitor_and_nothing_else() {
     let checked = check_directory(Arc::new(RealDisk), directory).expect("reading succeeds");
     assert_eq!((checked.damage, checked.void_records), (vec![], count as u64));
     let log = Log::open_at(directory, Arc::new(RealDisk), &clock, options).expect("the log opens");
-    assert_eq!((log.report.damage.len(), log.report.finished_erasure), (0, None));
+    assert_eq!((log.report.damage.len(), log.report.has_unfinished_erasure), (0, false));
     assert_eq!(
         fs::metadata(directory.join("secret")).expect("the file exists").permissions().mode() & 0o777,
         0o600
@@ -258,13 +246,15 @@ fn consumers_receive_erasures_in_order_and_match_tombstones_by_key() {
     both.push(&Record { anon_id: Some("ana"), ..record(1, 0, "{}") })
         .expect("the record is within all limits");
     client.send(both).expect("the queue accepts it");
-    let erasure = queue.erase(visitor(&["user-ana", "ana"])).expect("no other erasure runs");
+    let key = TombstoneKey::read(Arc::new(disk.clone()), Path::new(DIRECTORY));
+    let key = key.expect("the disk works").expect("the key is made with the directory");
+    let erasure = queue.erase(visitor(&key, &["user-ana", "ana"])).expect("no other erasure runs");
     writer.run_once();
-    erasure.finish().expect("the disk works");
+    finish(erasure, &key, &["user-ana", "ana"]).expect("the disk works");
     let matches_tombstone = ConsumerCall::TombstoneMatches(2, vec![true, true, false, false, false]);
     let tombstone = ConsumerCall::Consumed(2, RecordKind::Tombstone);
     let calls = std::mem::take(&mut *recorder.calls.lock().expect("the mutex is not poisoned"));
-    let erased = ConsumerCall::Erased(visitor(&["user-ana", "ana"]), 2);
+    let erased = ConsumerCall::Erased(visitor(&key, &["user-ana", "ana"]), 2);
     assert_eq!(
         calls,
         [ConsumerCall::Consumed(1, RecordKind::Track), erased, tombstone.clone(), matches_tombstone.clone()]
@@ -291,25 +281,25 @@ fn one_erasure_runs_at_a_time_with_a_limited_number_of_ids() {
             Err(error) => assert!(!fits && matches!(error, EraseError::Ids(n) if n == count), "{error}"),
         }
     }
-    let first = log.queue.erase(visitor(&["ana"])).expect("no other erasure runs");
-    assert!(matches!(log.queue.erase(visitor(&["bob"])).err(), Some(EraseError::Busy)));
+    let first = log.queue.erase(visitor(&log.key, &["ana"])).expect("no other erasure runs");
+    assert!(matches!(log.queue.erase(visitor(&log.key, &["bob"])).err(), Some(EraseError::Busy)));
     assert!(log.queue.metrics().is_erasing());
     log.writer.run_once();
-    assert!(matches!(log.queue.erase(visitor(&["bob"])).err(), Some(EraseError::Busy)));
-    first.finish().expect("the disk works");
-    let forgotten = log.queue.erase(visitor(&["bob"])).expect("the first has ended");
+    assert!(matches!(log.queue.erase(visitor(&log.key, &["bob"])).err(), Some(EraseError::Busy)));
+    finish(first, &log.key, &["ana"]).expect("the disk works");
+    let forgotten = log.queue.erase(visitor(&log.key, &["bob"])).expect("the first has ended");
     drop(forgotten);
     assert!(
-        matches!(log.queue.erase(visitor(&["bob"])).err(), Some(EraseError::Busy)),
+        matches!(log.queue.erase(visitor(&log.key, &["bob"])).err(), Some(EraseError::Busy)),
         "a dropped erasure still runs"
     );
     log.writer.run_once();
     assert_eq!(erase(&mut log, &["carl"]).expect("the disk works").records, 5, "with the four of bob");
-    let waiting = log.queue.erase(visitor(&["dora"])).expect("the other erasures have ended");
+    let waiting = log.queue.erase(visitor(&log.key, &["dora"])).expect("the other erasures have ended");
     log.queue.stop();
     log.writer.close();
-    assert_eq!(waiting.finish().expect("a queued erasure completes").records, 1);
-    assert!(matches!(log.queue.erase(visitor(&["bob"])).err(), Some(EraseError::Stopped)));
+    assert_eq!(finish(waiting, &log.key, &["dora"]).expect("a queued erasure completes").records, 1);
+    assert!(matches!(log.queue.erase(visitor(&log.key, &["bob"])).err(), Some(EraseError::Stopped)));
 }
 
 #[test]
@@ -317,14 +307,14 @@ fn an_erasure_delays_retention_but_not_events() {
     let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
     let retained = Options { retain_ms: Some(90_000), ..options() };
     let mut log = five_segments(&disk, &clock, retained);
-    let erasure = log.queue.erase(visitor(&["ana"])).expect("no other erasure runs");
+    let erasure = log.queue.erase(visitor(&log.key, &["ana"])).expect("no other erasure runs");
     log.writer.run_once();
     clock.pass(2 * RETENTION_INTERVAL_MS);
     assert_eq!(send(&mut log, clock.now_ms(), &[(77, "ana")]), [RecordResult::Accepted(12)]);
     assert!(disk.names().contains(&segment_name(1)), "old segments remain during the erasure");
     let due = log.writer.next_due().expect("retention is due again") - clock.monotonic();
     assert!(due.as_millis() > 0, "the writer does not spin");
-    assert_eq!(erasure.finish().expect("the disk works").records, 3);
+    assert_eq!(finish(erasure, &log.key, &["ana"]).expect("the disk works").records, 3);
     clock.pass(RETENTION_INTERVAL_MS);
     log.writer.run_once();
     let segments: Vec<String> = disk

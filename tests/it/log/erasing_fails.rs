@@ -7,7 +7,8 @@ use std::sync::Arc;
 use parallax::testing::clock::Clock;
 use parallax::testing::visitors::log::{Ack, LogItem, LogReader, Options, RecordKind, RecordResult};
 
-use super::erasing::{erase, files_with, send};
+use super::erasing::{files_with, send};
+use super::naming::{erase, finish};
 use super::simulated::{Fault, Plan, SimulatedDisk};
 use super::{DIRECTORY, Log, TestClock, options};
 use crate::dice::Dice;
@@ -49,7 +50,13 @@ impl World {
             self.disk.plan(Plan::Never);
             Log::open(Arc::new(self.disk.clone()), &self.clock, self.options.clone())
         });
-        let log = log.expect("the disk works");
+        let mut log = log.expect("the disk works");
+        if log.report.has_unfinished_erasure {
+            let erasure = log.queue.resume_erasure().expect("no other erasure runs");
+            log.writer.run_once();
+            // If the disk fails, a later start or erasure finishes it.
+            let _ = finish(erasure, &log.key, &[]);
+        }
         assert!(!log.report.has_unexpected_damage(), "{:?}", log.report.damage);
         log
     }
@@ -205,8 +212,8 @@ fn the_next_erasure_finishes_one_that_failed_at_any_call() {
             }
             let log = world.kill_and_reopen(log);
             assert_eq!(
-                (world.check_records() > 0, log.report.finished_erasure),
-                (true, None),
+                (world.check_records() > 0, log.report.has_unfinished_erasure),
+                (true, false),
                 "n = {n}, {fault:?}"
             );
             if calls < n {

@@ -10,7 +10,8 @@ use parallax::testing::visitors::log::{
     LogItem, LogReader, Record, RecordKind, RecordResult, Request, check_directory, read_footer, segment_name,
 };
 
-use super::erasing::{erase, send};
+use super::erasing::send;
+use super::naming::erase;
 use super::simulated::SimulatedDisk;
 use super::{DIRECTORY, Log, TestClock, options, record};
 use crate::folded::with_fold_input;
@@ -162,7 +163,7 @@ fn tombstones_of_one_erasure_name_their_owner_and_at_most_1024_ids_each() {
             payloads.extend((record.kind == RecordKind::Tombstone).then(|| record.payload.to_owned()));
         });
         assert_eq!(payloads.len() as u64, tombstones);
-        let owner = &payloads[0][..r#"{"owner":""}"#.len() + 64 - 1];
+        let owner = &payloads[0][..r#"{"owner":""}"#.len() + 32 - 1];
         assert!(payloads.iter().all(|payload| payload.starts_with(owner)), "all name the same owner");
         let named: usize = payloads.iter().map(|payload| payload.split(',').count() - 1).sum();
         assert_eq!(named, ids);

@@ -1,10 +1,14 @@
 //! `check` and `inspect` of segments and of a log.
 
 use std::fs;
+use std::sync::Arc;
 
 use parallax::testing::checksum::crc32c;
+use parallax::testing::storage::disk::RealDisk;
 use parallax::testing::visitors::log::bloom::IdKind;
-use parallax::testing::visitors::log::{Options, RecordKind, VisitorIds, WriteOutcome, segment_name};
+use parallax::testing::visitors::log::{
+    EraseRule, Options, Record, RecordKind, TombstoneKey, Treatment, VisitorIds, WriteOutcome, segment_name,
+};
 use serde_json::{Value, json};
 
 use super::{Log, Row, as_arg, flip_bit, run, segments, tear_tail, write_sealed_log};
@@ -98,6 +102,19 @@ fn inspect_prints_the_reserved_bytes_of_a_segment() {
     run(&["inspect", "--json", as_arg(file)]).assert_exit(0, &[&format!("\"reservedBytes\": {reserved}")]);
 }
 
+/// A rule by which the records of one anonymous ID become void.
+struct VoidOf(&'static str);
+
+impl EraseRule for VoidOf {
+    fn may_match(&self, _filter: &[u8]) -> bool {
+        true
+    }
+
+    fn treatment(&mut self, _seq: u64, record: &Record<'_>) -> Treatment {
+        if record.anon_id == Some(self.0) { Treatment::Void } else { Treatment::Keep }
+    }
+}
+
 #[test]
 fn an_erased_visitor_is_in_no_file_and_void_records_are_not_exported() {
     let directory = temporary_directory();
@@ -106,11 +123,17 @@ fn an_erased_visitor_is_in_no_file_and_void_records_are_not_exported() {
         let rows = ["ana@example.com", "bob", "carl"].map(Row::of);
         assert_eq!(log.push(&rows[..1 + n % 3]), WriteOutcome::Durable);
     }
-    let ana = (IdKind::Anon, "ana@example.com".to_owned());
-    let visitor = VisitorIds { site: "acme".to_owned(), owner: ana.clone(), ids: vec![ana] };
+    let key = TombstoneKey::read(Arc::new(RealDisk), directory.path());
+    let key = key.expect("reading succeeds").expect("the key is made with the directory");
+    let owner = key.tag("acme", IdKind::Anon, "ana@example.com");
+    let known_ids = vec![(IdKind::Anon, "ana@example.com".to_owned())];
+    let visitor =
+        VisitorIds { site: "acme".to_owned(), owner, named: vec![owner], hashes: Vec::new(), known_ids };
     let erasure = log.queue.erase(visitor).expect("no other erasure runs");
     log.writer.run_once();
-    assert_eq!(erasure.finish().expect("the disk works").records, 30);
+    let started = erasure.begin().expect("the disk works");
+    assert_eq!(started.rewrite(&mut VoidOf("ana@example.com")).expect("the disk works").records, 30);
+    started.end().expect("the disk works");
     log.close();
     run(&["check", as_arg(directory.path()), "--contains", "ana@example.com"])
         .assert_exit(0, &["not found in"]);

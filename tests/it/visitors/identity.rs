@@ -29,6 +29,9 @@ impl VisitorModel {
                 self.link(anon, user);
                 self.user(user).sent.push(sent.clone());
             }
+            (_, Some(anon), Some(user), _) if self.linked.get(anon).is_some_and(|linked| linked != user) => {
+                self.user(user).sent.push(sent.clone());
+            }
             (_, Some(anon), ..) => self.owner_of(anon).sent.push(sent.clone()),
             (_, None, Some(user), _) => self.user(user).sent.push(sent.clone()),
             _ => {}
@@ -86,7 +89,7 @@ fn random_event(dice: &mut Dice, number: usize) -> SentEvent {
             SentEvent::page("/a", at_ms).of_anon(&anon).with(campaign)
         }
         3..5 => SentEvent::track("Paid", at_ms).of_anon(&anon),
-        // The user ID of such an event only names the visitor. It links nothing.
+        // The user ID of such an event links nothing. It is the owner if the device has another user.
         5 => SentEvent::track("Viewed", at_ms).of_anon(&anon).of_user(&user),
         6 => SentEvent::page("/b", at_ms).of_user(&user),
         7..9 => SentEvent::identify(&json!({"plan": at_ms}), at_ms).of_anon(&anon).of_user(&user),
@@ -196,4 +199,34 @@ fn equal_anonymous_and_user_ids_are_two_visitors() {
         World::after(&[SentEvent::page("/", NOW_MS).of_anon("x"), SentEvent::page("/", NOW_MS).of_user("x")]);
     assert_eq!(world.profile_of_anon("x").expect("a profile").page_views(), 1);
     assert_eq!(world.profile_of_user("x").expect("a profile").page_views(), 1);
+}
+
+#[test]
+fn a_device_that_lost_its_alias_brings_no_history_to_the_next_user() {
+    let identify =
+        |anon: &str, user: &str| SentEvent::identify(&json!({}), NOW_MS).of_anon(anon).of_user(user);
+    let mut sent = vec![identify("first", "ana")];
+    // The profile of a user keeps 64 IDs, so the first one loses its alias.
+    sent.extend((0..64).map(|device| identify(&format!("device-{device}"), "ana")));
+    sent.push(SentEvent::page("/of-ana", NOW_MS).of_anon("first"));
+    sent.push(SentEvent::page("/of-ben", NOW_MS).of_anon("first").of_user("ben"));
+    let mut world = World::after(&sent);
+    assert_eq!(world.profile_of_anon("first").expect("a profile").user_id(), None);
+    let ben = world.profile_of_user("ben").expect("the event that names ben is his");
+    assert_eq!((ben.page_views(), ben.page_history("/of-ben").is_some()), (1, true));
+    world.send(&SentEvent::alias("first", NOW_MS).of_user("ben"));
+    assert_eq!(world.profile_of_anon("first").expect("a profile").user_id(), None, "it was tied before");
+    world.send(&identify("first", "ben"));
+    let ben = world.profile_of_user("ben").expect("a profile");
+    assert_eq!((ben.page_views(), ben.page_history("/of-ana").is_none()), (1, true));
+    assert_eq!(world.profile_of_anon("first").expect("a profile").user_id(), Some("ben"));
+}
+
+#[test]
+fn an_event_that_names_another_user_than_its_device_is_folded_into_the_named_user() {
+    let identify = SentEvent::identify(&json!({}), NOW_MS).of_anon("v").of_user("ana");
+    let page = |user: &str| SentEvent::page(&format!("/{user}"), NOW_MS).of_anon("v").of_user(user);
+    let mut world = World::after(&[page("ben"), identify, page("ana"), page("ben")]);
+    assert_eq!(world.profile_of_user("ana").expect("a profile").page_views(), 2);
+    assert_eq!(world.profile_of_user("ben").expect("a profile").page_views(), 1);
 }

@@ -1,22 +1,24 @@
 //! Erasure of a visitor from the log: the writer's part, and the longer part on the requesting thread.
 //!
-//! When [`Erasure::finish`] returns, no file of the log holds one of the visitor's IDs or any content of
-//! their records. [`super::format`] specifies the steps and the states that a crash between them leaves.
+//! The log knows no owners. An [`EraseRule`] decides the treatment of each record. [`super::format`] specifies the
+//! steps and the states that a crash between them leaves.
 
 mod redact;
 mod rewrite;
 pub(super) mod secret;
 
-use std::collections::{HashMap, VecDeque};
-use std::io::{self, ErrorKind};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use self::rewrite::{EraseTarget, Eraser};
-use self::secret::{IdDigest, TombstoneKey, tombstone_digests};
+pub use self::redact::RedactedIds;
+use self::rewrite::RewriteOptions;
+pub use self::rewrite::{EraseRule, Treatment};
+use self::secret::{IdTag, tombstone_owner};
 use super::bloom::IdKind;
-use super::directory::{LogDirectory, OldestSeq};
+use super::directory::{LogDirectory, OldestSeq, segment_name};
 use super::metrics::LogMetrics;
 use super::record::RecordKind;
 use super::recover::ClosedSegment;
@@ -25,15 +27,31 @@ use super::verify::SegmentEntry;
 use super::{LogError, LogId};
 use crate::limits::ERASED_IDS_MAX;
 
-/// The IDs of the visitor to erase.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The names of the visitor to erase.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VisitorIds {
     /// The site ID.
     pub site: String,
-    /// The ID that owns the erased records: the user, or the anonymous ID of a visitor without a user.
-    pub owner: (IdKind, String),
-    /// All IDs by which the site knows the visitor, at most [`ERASED_IDS_MAX`].
-    pub ids: Vec<(IdKind, String)>,
+    /// The digest of the user ID, or of the anonymous ID of a visitor without a user.
+    pub owner: IdTag,
+    /// The digests of the owner and of each anonymous ID that the visitor has at present, at most
+    /// [`ERASED_IDS_MAX`].
+    pub named: Vec<IdTag>,
+    /// The hashes of the visitor's IDs, by which a table finds the IDs that are only known by their digests.
+    pub hashes: Vec<u64>,
+    /// The named IDs that are known as texts.
+    pub known_ids: Vec<(IdKind, String)>,
+}
+
+/// A tombstone in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tombstone {
+    /// The site ID.
+    pub site: String,
+    /// The digest of the erased visitor.
+    pub owner: IdTag,
+    /// The seq of the tombstone. Later records belong to a new visitor.
+    pub seq: u64,
 }
 
 /// The results of an erasure.
@@ -83,11 +101,12 @@ impl Drop for ErasureLock {
     }
 }
 
-/// A command to the writer to begin an erasure.
+/// A command to the writer to begin an erasure, or to finish one that an earlier process began.
 pub(super) struct EraseCommand {
-    pub(super) visitor: Arc<VisitorIds>,
+    /// `None` to finish an earlier erasure.
+    pub(super) visitor: Option<VisitorIds>,
     reply_sender: SyncSender<Result<ErasureStarted, LogError>>,
-    _lock: Arc<ErasureLock>,
+    lock: Arc<ErasureLock>,
 }
 
 impl std::fmt::Debug for EraseCommand {
@@ -98,38 +117,55 @@ impl std::fmt::Debug for EraseCommand {
 
 impl EraseCommand {
     pub(super) fn reply(self, begun: Result<ErasureStarted, LogError>) {
+        let begun = begun.map(|begun| ErasureStarted { _lock: Some(self.lock), ..begun });
         // If the receiver is gone, the erasure stays unfinished until the next one or the next start.
         let _ = self.reply_sender.try_send(begun);
     }
 }
 
-/// The writer's part of an erasure: the tombstone is durable, and nothing is written to these segments any
-/// more.
-pub(super) struct ErasureStarted {
+/// An erasure that the writer was asked to begin.
+pub struct Erasure {
+    started: Receiver<Result<ErasureStarted, LogError>>,
+}
+
+impl Erasure {
+    /// Creates an erasure and its command to the writer.
+    pub(super) fn new(visitor: Option<VisitorIds>, lock: Arc<ErasureLock>) -> (Self, EraseCommand) {
+        let (reply_sender, started) = sync_channel(1);
+        (Self { started }, EraseCommand { visitor, reply_sender, lock })
+    }
+
+    /// Waits until the writer has begun the erasure.
+    ///
+    /// # Errors
+    /// The log is stopped or the disk fails.
+    pub fn begin(self) -> Result<ErasureStarted, EraseError> {
+        Ok(self.started.recv().map_err(|_| EraseError::Stopped)??)
+    }
+}
+
+/// An erasure after the writer's part: the tombstones are durable, and nothing is written to the segments
+/// before them any more. Until [`end`](Self::end) the next start resumes it.
+pub struct ErasureStarted {
     directory: LogDirectory,
-    secret: TombstoneKey,
-    /// The seqs of the first and the last tombstone.
-    seqs: (u64, u64),
+    /// The first seq after the closed segments.
+    next_seq: u64,
     segments: Vec<SegmentEntry>,
-    keep_keys_after_ms: i64,
-    log_id: LogId,
-    /// Whether an earlier erasure failed before its end. This one then finishes it.
-    resumes_earlier: bool,
+    rewriting: RewriteOptions,
+    /// Held until the erasure ends.
+    _lock: Option<Arc<ErasureLock>>,
 }
 
 impl ErasureStarted {
-    /// Creates the result. `closed` are the segments before the tombstones, and `seqs` are the seqs of the first
-    /// and the last tombstone.
+    /// Creates the result. `closed` are the segments before `next_seq`.
     pub(super) fn new(
         directory: LogDirectory,
-        secret: TombstoneKey,
-        seqs: (u64, u64),
+        next_seq: u64,
         closed: &VecDeque<ClosedSegment>,
         keep_keys_after_ms: i64,
         log_id: LogId,
-        resumes_earlier: bool,
     ) -> Self {
-        let limits = closed.iter().skip(1).map(|closed| closed.first_seq).chain([seqs.0]);
+        let limits = closed.iter().skip(1).map(|closed| closed.first_seq).chain([next_seq]);
         let place = |(closed, limit): (&ClosedSegment, u64)| SegmentEntry {
             named_seq: closed.first_seq,
             first_seq: closed.first_seq,
@@ -137,104 +173,76 @@ impl ErasureStarted {
             log_id: Some(log_id),
         };
         let segments = closed.iter().zip(limits).map(place).collect();
-        Self { directory, secret, seqs, segments, keep_keys_after_ms, log_id, resumes_earlier }
-    }
-}
-
-/// An erasure that the writer was asked to begin.
-pub struct Erasure {
-    visitor: Arc<VisitorIds>,
-    started: Receiver<Result<ErasureStarted, LogError>>,
-    _lock: Arc<ErasureLock>,
-}
-
-impl Erasure {
-    /// Creates an erasure and its command to the writer.
-    pub(super) fn new(visitor: VisitorIds, turn: Arc<ErasureLock>) -> (Self, EraseCommand) {
-        let (answer, begun) = sync_channel(1);
-        let visitor = Arc::new(visitor);
-        let order =
-            EraseCommand { visitor: Arc::clone(&visitor), reply_sender: answer, _lock: Arc::clone(&turn) };
-        (Self { visitor, started: begun, _lock: turn }, order)
+        let rewriting = RewriteOptions { keep_keys_after_ms, log_id };
+        Self { directory, next_seq, segments, rewriting, _lock: None }
     }
 
-    /// Waits for the writer, then removes the visitor from every file. It takes seconds for gigabytes, so
-    /// call it on a thread that may block.
+    /// Returns the tombstones of this erasure and of earlier ones that were not finished, one for each
+    /// visitor.
     ///
     /// # Errors
-    /// The log is stopped or the disk fails. Some files may then still hold the visitor's records.
-    pub fn finish(self) -> Result<ErasureSummary, EraseError> {
-        let begun = self.started.recv().map_err(|_| EraseError::Stopped)??;
-        let ErasureStarted { directory, secret, seqs: (first, seq), segments: places, .. } = &begun;
-        let target = if begun.resumes_earlier {
-            let mut tombstones = tombstones(directory, places)?;
-            let names =
-                self.visitor.ids.iter().map(|(id_kind, id)| secret.digest(&self.visitor.site, *id_kind, id));
-            tombstones.extend(names.map(|name| (name, *first)));
-            EraseTarget::Tombstones { secret, tombstones }
-        } else {
-            EraseTarget::of_visitor(&self.visitor)
-        };
+    /// The disk fails.
+    pub fn tombstones(&self) -> Result<Vec<Tombstone>, LogError> {
+        let failed = |error| LogError::io(&self.directory.path(""), error);
+        let begun_at = self.directory.erasing_seq().map_err(failed)?.unwrap_or(0);
+        let mut found = BTreeMap::new();
+        for first_seq in self.directory.segments().map_err(failed)? {
+            if first_seq >= begun_at {
+                self.read_tombstones(first_seq, &mut found).map_err(failed)?;
+            }
+        }
+        let tombstones = found.into_iter();
+        Ok(tombstones.map(|((site, owner), seq)| Tombstone { site, owner, seq }).collect())
+    }
+
+    /// Reads the first batch of a segment, because tombstones begin one.
+    fn read_tombstones(&self, first_seq: u64, found: &mut BTreeMap<(String, IdTag), u64>) -> io::Result<()> {
+        let file = self.directory.open_file(&segment_name(first_seq))?;
+        let end = file.length()?;
+        let mut scan = BatchScanner::new(file, end);
+        let Some(ScanItem::Batch { batch, .. }) = scan.next()? else { return Ok(()) };
+        for (seq, record) in batch.records.iter().filter(|(_, record)| record.kind == RecordKind::Tombstone) {
+            if let (Some(site), Some(owner)) = (record.site, tombstone_owner(&record)) {
+                found.insert((site.to_owned(), owner), seq);
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes the records of all earlier segments and of the quarantined tails by a rule. It takes seconds for
+    /// gigabytes, so call it on a thread that may block.
+    ///
+    /// # Errors
+    /// The disk fails. Some files may then still hold the visitor's records.
+    pub fn rewrite(&self, rule: &mut dyn EraseRule) -> Result<ErasureSummary, LogError> {
+        let directory = &self.directory;
         let failed = |error| LogError::io(&directory.path(""), error);
-        delete_expired(directory, *first, places).map_err(failed)?;
-        let (keep_keys_after_ms, log_id) = (begun.keep_keys_after_ms, begun.log_id);
-        let eraser = Eraser { target, keep_keys_after_ms, log_id };
-        let erased = ErasureSummary { seq: *seq, ..rewrite_files(directory, places, &eraser)? };
-        directory.end_erasure().map_err(failed)?;
+        delete_expired(directory, self.next_seq, &self.segments).map_err(failed)?;
+        let mut erased = ErasureSummary { seq: self.next_seq, ..ErasureSummary::default() };
+        for place in &self.segments {
+            let failed = |error| LogError::io(&directory.path(&place.file_name()), error);
+            if let Some(counts) =
+                rewrite::rewrite_segment(directory, place, rule, self.rewriting).map_err(failed)?
+            {
+                erased.records += counts.voided;
+                erased.redacted += counts.redacted;
+                erased.segments += 1;
+            }
+        }
+        for name in directory.quarantined_files().map_err(failed)? {
+            let failed = |error| LogError::io(&directory.path(&name), error);
+            rewrite::rewrite_quarantined(directory, &name, rule, self.rewriting).map_err(failed)?;
+        }
         Ok(erased)
     }
-}
 
-/// Finishes an interrupted erasure in all of `places` except the last one, which may still change. The caller
-/// ends the erasure after it has made the other records of the directory durable.
-pub(super) fn resume(
-    directory: &LogDirectory,
-    places: &[SegmentEntry],
-    keep_keys_after_ms: i64,
-    log_id: LogId,
-) -> Result<ResumeOutcome, LogError> {
-    let Some((_, written)) = places.split_last() else { return Ok(ResumeOutcome::NoTombstone) };
-    let tombstones = tombstones(directory, places)?;
-    let Some(&seq) = tombstones.values().max() else { return Ok(ResumeOutcome::NoTombstone) };
-    let secret = match TombstoneKey::load(directory) {
-        Ok(Some(secret)) => secret,
-        Ok(None) => return Ok(ResumeOutcome::KeyUnavailable),
-        Err(error) if error.kind() == ErrorKind::InvalidData => return Ok(ResumeOutcome::KeyUnavailable),
-        Err(error) => return Err(LogError::io(&directory.path(""), error)),
-    };
-    let target = EraseTarget::Tombstones { secret: &secret, tombstones };
-    let erased = rewrite_files(directory, written, &Eraser { target, keep_keys_after_ms, log_id })?;
-    Ok(ResumeOutcome::Finished(ErasureSummary { seq, ..erased }))
-}
-
-/// The outcome of resuming an interrupted erasure.
-pub(super) enum ResumeOutcome {
-    /// The erasure had no tombstone yet, so there was nothing to finish.
-    NoTombstone,
-    Finished(ErasureSummary),
-    /// The key is missing or damaged, so nothing can tell which IDs the tombstones name.
-    KeyUnavailable,
-}
-
-fn rewrite_files(
-    directory: &LogDirectory,
-    places: &[SegmentEntry],
-    eraser: &Eraser<'_>,
-) -> Result<ErasureSummary, LogError> {
-    let mut erased = ErasureSummary::default();
-    for place in places {
-        let failed = |error| LogError::io(&directory.path(&place.file_name()), error);
-        if let Some(counts) = rewrite::rewrite_segment(directory, place, eraser).map_err(failed)? {
-            erased.records += counts.voided;
-            erased.redacted += counts.redacted;
-            erased.segments += 1;
-        }
+    /// Records durably that the erasure is finished.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn end(&self) -> Result<(), LogError> {
+        self.directory.end_erasure().map_err(|error| LogError::io(&self.directory.path(""), error))
     }
-    for name in directory.quarantined_files().map_err(|error| LogError::io(&directory.path(""), error))? {
-        let failed = |error| LogError::io(&directory.path(&name), error);
-        rewrite::rewrite_quarantined(directory, &name, eraser).map_err(failed)?;
-    }
-    Ok(erased)
 }
 
 /// Deletes segments before the tombstone that retention has expired but failed to delete.
@@ -243,24 +251,4 @@ fn delete_expired(directory: &LogDirectory, seq: u64, places: &[SegmentEntry]) -
     let is_kept = |first_seq: u64| places.iter().any(|place| place.first_seq == first_seq);
     let left = directory.segments()?.into_iter().filter(|&first| first < seq.min(oldest) && !is_kept(first));
     left.into_iter().try_for_each(|first_seq| directory.delete_segment(first_seq))
-}
-
-/// Returns the greatest seq of a tombstone for each digest.
-fn tombstones(directory: &LogDirectory, places: &[SegmentEntry]) -> Result<HashMap<IdDigest, u64>, LogError> {
-    let mut tombstones = HashMap::new();
-    for place in places {
-        let failed = |error| LogError::io(&directory.path(&place.file_name()), error);
-        let file = directory.open_file(&place.file_name()).map_err(failed)?;
-        let end = file.length().map_err(failed)?;
-        let mut scan = BatchScanner::new(file, end);
-        while let Some(item) = scan.next().map_err(failed)? {
-            let ScanItem::Batch { batch, .. } = item else { continue };
-            for (seq, record) in batch.records.before_seq(place.void_from_seq).iter() {
-                if record.kind == RecordKind::Tombstone {
-                    tombstones.extend(tombstone_digests(&record).map(|name| (name, seq)));
-                }
-            }
-        }
-    }
-    Ok(tombstones)
 }

@@ -27,10 +27,24 @@ pub(super) fn make_void(record: &mut [u8], keeps_key: bool) {
 
 /// The IDs to remove from a record that belongs to another visitor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct RedactedIds {
-    pub(super) anon_id: bool,
-    pub(super) user_id: bool,
-    pub(super) previous_id: bool,
+pub struct RedactedIds {
+    /// The anonymous ID.
+    pub anon_id: bool,
+    /// The user ID.
+    pub user_id: bool,
+    /// The `previousId` of an alias.
+    pub previous_id: bool,
+}
+
+impl RedactedIds {
+    /// Returns the IDs that are in one of both.
+    pub(crate) fn union(self, other: Self) -> Self {
+        Self {
+            anon_id: self.anon_id || other.anon_id,
+            user_id: self.user_id || other.user_id,
+            previous_id: self.previous_id || other.previous_id,
+        }
+    }
 }
 
 /// Removes IDs from an encoded record, and its payload, which repeats them. The length of the record and all

@@ -4,56 +4,45 @@
 //! The file is a closed segment or a quarantined tail. It is replaced atomically and durably, or stays as it
 //! was. Each record keeps its seq, length and offset. The records of other visitors do not change.
 
-use std::collections::{HashMap, HashSet};
 use std::io;
 
-use super::super::bloom::{IdKind, may_contain};
 use super::super::directory::LogDirectory;
-use super::super::fold_input::FoldParts;
-use super::super::footer::{Footer, FooterBuilder};
+use super::super::footer::FooterBuilder;
 use super::super::format::{BATCH_HEADER_BYTES, Batch, HEADER_BYTES, Header, LogId, end_batch};
 use super::super::record::{Record, record_length};
 use super::super::scan::{self, BatchScanner, ScanItem};
 use super::super::verify::SegmentEntry;
-use super::VisitorIds;
 use super::redact::{RedactedIds, make_void, redact};
-use super::secret::{IdDigest, TombstoneKey};
 use crate::limits::REWRITE_CHUNK_BYTES;
 use crate::storage::disk::{DiskFile, append_all};
 
 /// The change of a record by an erasure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Treatment {
+pub enum Treatment {
+    /// The record does not change.
     Keep,
-    /// The record belongs to the erased visitor.
+    /// The record belongs to an erased visitor.
     Void,
     /// The record belongs to another visitor and names erased IDs.
     Redact(RedactedIds),
 }
 
-/// An erasure, as far as it decides the treatment of each record.
-pub(super) struct Eraser<'a> {
-    pub(super) target: EraseTarget<'a>,
+/// A rule that decides the treatment of each record.
+pub trait EraseRule {
+    /// Returns whether a segment with this filter may hold a record that the rule changes.
+    fn may_match(&self, filter: &[u8]) -> bool;
+
+    /// Returns the treatment of a record.
+    fn treatment(&mut self, seq: u64, record: &Record<'_>) -> Treatment;
+}
+
+/// The parts of an erasure that do not depend on the record.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RewriteOptions {
     /// Void records that were received after this time keep their dedup keys, in milliseconds.
     pub(super) keep_keys_after_ms: i64,
     /// The ID of the log, for a segment whose header is damaged.
     pub(super) log_id: LogId,
-}
-
-impl Eraser<'_> {
-    fn apply(&self, treatment: Treatment, record: &Record<'_>, bytes: &mut [u8], counts: &mut RewriteCounts) {
-        match treatment {
-            Treatment::Keep => {}
-            Treatment::Void => {
-                make_void(bytes, record.received_ms > self.keep_keys_after_ms);
-                counts.voided += 1;
-            }
-            Treatment::Redact(ids) => {
-                redact(bytes, ids);
-                counts.redacted += 1;
-            }
-        }
-    }
 }
 
 /// The numbers of records that a rewriting changed.
@@ -63,94 +52,36 @@ pub(super) struct RewriteCounts {
     pub(super) redacted: u64,
 }
 
-/// The selection of the records that become void or redacted.
-pub(super) enum EraseTarget<'a> {
-    /// The records of one visitor.
-    Visitor { visitor: &'a VisitorIds, anon_ids: HashSet<&'a str>, user_ids: HashSet<&'a str> },
-    /// The records that a later tombstone names. The map has the greatest seq of a tombstone for each digest.
-    Tombstones { secret: &'a TombstoneKey, tombstones: HashMap<IdDigest, u64> },
-}
-
-impl<'a> EraseTarget<'a> {
-    pub(super) fn of_visitor(visitor: &'a VisitorIds) -> Self {
-        let ids = |id_kind: IdKind| {
-            let own = visitor.ids.iter().filter(move |(of, _)| *of == id_kind);
-            own.map(|(_, id)| id.as_str()).collect()
-        };
-        Self::Visitor { visitor, anon_ids: ids(IdKind::Anon), user_ids: ids(IdKind::User) }
-    }
-
-    fn may_match(&self, footer: &Footer) -> bool {
-        match self {
-            Self::Visitor { visitor, .. } => {
-                let mut ids = visitor.ids.iter();
-                ids.any(|(id_kind, id)| may_contain(&footer.filter, &visitor.site, *id_kind, id))
-            }
-            // The filter needs IDs, and a digest does not reveal its ID.
-            Self::Tombstones { .. } => true,
-        }
-    }
-
-    /// Returns the treatment of a record. A record that names an erased ID as `previousId` only belongs to
-    /// another visitor.
-    fn treatment(&self, seq: u64, record: &Record<'_>) -> Treatment {
-        let names = |id_kind, id: Option<&str>| id.is_some_and(|id| self.names(seq, record, id_kind, id));
-        if names(IdKind::Anon, record.anon_id) || names(IdKind::User, record.user_id) {
-            return Treatment::Void;
-        }
-        let mut content = Vec::new();
-        record.fold_input.unpack(&mut content);
-        let previous_id = FoldParts::parse(&content).previous_id;
-        match names(IdKind::Anon, previous_id) || names(IdKind::User, previous_id) {
-            true => Treatment::Redact(RedactedIds { previous_id: true, ..RedactedIds::default() }),
-            false => Treatment::Keep,
-        }
-    }
-
-    /// Returns whether an ID in the record with this seq is erased.
-    fn names(&self, seq: u64, record: &Record<'_>, id_kind: IdKind, id: &str) -> bool {
-        let Some(site) = record.site else { return false };
-        match self {
-            Self::Visitor { visitor, anon_ids, user_ids } => {
-                let ids = if id_kind == IdKind::Anon { anon_ids } else { user_ids };
-                site == visitor.site && ids.contains(id)
-            }
-            Self::Tombstones { secret, tombstones } => {
-                tombstones.get(&secret.digest(site, id_kind, id)).is_some_and(|at| seq < *at)
-            }
-        }
-    }
-}
-
-/// Rewrites a closed segment if necessary. Returns the numbers of changed records, or `None` if the segment was
-/// not rewritten.
+/// Rewrites a closed segment if necessary. Returns the numbers of changed records, or `None` if the segment
+/// was not rewritten.
 pub(super) fn rewrite_segment(
     directory: &LogDirectory,
     place: &SegmentEntry,
-    eraser: &Eraser<'_>,
+    rule: &mut dyn EraseRule,
+    options: RewriteOptions,
 ) -> io::Result<Option<RewriteCounts>> {
     let file = match directory.open_file(&place.file_name()) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
     let footer = scan::read_footer(&*file)?;
-    if footer.as_ref().is_some_and(|footer| !eraser.target.may_match(footer)) {
+    if footer.as_ref().is_some_and(|footer| !rule.may_match(&footer.filter)) {
         return Ok(None);
     }
     let header = scan::read_header(&*file)?;
     let end = footer.as_ref().map_or(file.length()?, |footer| footer.offset);
     let mut scan = BatchScanner::new(file, end);
-    if header.is_ok() && !needs_rewrite(&mut scan, place.void_from_seq, &eraser.target)? {
+    if header.is_ok() && !needs_rewrite(&mut scan, place.void_from_seq, rule)? {
         return Ok(None);
     }
-    let (first_seq, log_id) = (place.first_seq, eraser.log_id);
-    let header = header.unwrap_or(Header { first_seq, created_ms: 0, log_id });
+    let header =
+        header.unwrap_or(Header { first_seq: place.first_seq, created_ms: 0, log_id: options.log_id });
     let mut counts = RewriteCounts::default();
     directory.install_rewritten(&place.file_name(), &mut |file| {
         scan.seek(HEADER_BYTES as u64);
         append_all(file, &header.to_bytes())?;
-        let mut rewriting = SegmentRewriter::new(file, HEADER_BYTES as u64, place.first_seq);
-        rewriting.copy_batches(&mut scan, place.void_from_seq, eraser)?;
+        let mut rewriting = SegmentRewriter::new(file, HEADER_BYTES as u64, place.first_seq, options);
+        rewriting.copy_batches(&mut scan, place.void_from_seq, rule)?;
         counts = rewriting.counts;
         let next_seq = footer.as_ref().map_or(0, |footer| footer.last_seq + 1);
         rewriting.seal(next_seq.min(place.void_from_seq))
@@ -162,7 +93,8 @@ pub(super) fn rewrite_segment(
 pub(super) fn rewrite_quarantined(
     directory: &LogDirectory,
     name: &str,
-    eraser: &Eraser<'_>,
+    rule: &mut dyn EraseRule,
+    options: RewriteOptions,
 ) -> io::Result<()> {
     let file = directory.open_file(name)?;
     let end = file.length()?;
@@ -172,12 +104,12 @@ pub(super) fn rewrite_quarantined(
         return directory.delete(name);
     }
     scan.seek(0);
-    if !needs_rewrite(&mut scan, u64::MAX, &eraser.target)? {
+    if !needs_rewrite(&mut scan, u64::MAX, rule)? {
         return Ok(());
     }
     directory.install_rewritten(name, &mut |file| {
         scan.seek(0);
-        SegmentRewriter::new(file, 0, 0).copy_batches(&mut scan, u64::MAX, eraser)
+        SegmentRewriter::new(file, 0, 0, options).copy_batches(&mut scan, u64::MAX, rule)
     })
 }
 
@@ -191,11 +123,12 @@ fn has_batch(scan: &mut BatchScanner) -> io::Result<bool> {
 }
 
 /// Returns whether a file holds a record to change, damage that may be one, or a voided batch.
-fn needs_rewrite(scan: &mut BatchScanner, limit: u64, target: &EraseTarget<'_>) -> io::Result<bool> {
+fn needs_rewrite(scan: &mut BatchScanner, limit: u64, rule: &mut dyn EraseRule) -> io::Result<bool> {
     while let Some(item) = scan.next()? {
         let ScanItem::Batch { batch, .. } = item else { return Ok(true) };
-        let is_changed = |(seq, record): (u64, Record<'_>)| target.treatment(seq, &record) != Treatment::Keep;
-        if is_voided(&batch, limit) || batch.records.iter().any(is_changed) {
+        let mut is_changed =
+            |(seq, record): (u64, Record<'_>)| rule.treatment(seq, &record) != Treatment::Keep;
+        if is_voided(&batch, limit) || batch.records.iter().any(&mut is_changed) {
             return Ok(true);
         }
     }
@@ -216,17 +149,23 @@ struct SegmentRewriter<'a> {
     offset: u64,
     footer: FooterBuilder,
     counts: RewriteCounts,
+    options: RewriteOptions,
 }
 
 impl<'a> SegmentRewriter<'a> {
-    fn new(file: &'a mut dyn DiskFile, offset: u64, first_seq: u64) -> Self {
+    fn new(file: &'a mut dyn DiskFile, offset: u64, first_seq: u64, options: RewriteOptions) -> Self {
         let pending = Vec::with_capacity(REWRITE_CHUNK_BYTES);
         let (footer, counts) = (FooterBuilder::new(first_seq), RewriteCounts::default());
-        Self { file, pending, offset, footer, counts }
+        Self { file, pending, offset, footer, counts, options }
     }
 
     /// Copies the whole batches to their old offsets.
-    fn copy_batches(&mut self, scan: &mut BatchScanner, limit: u64, eraser: &Eraser<'_>) -> io::Result<()> {
+    fn copy_batches(
+        &mut self,
+        scan: &mut BatchScanner,
+        limit: u64,
+        rule: &mut dyn EraseRule,
+    ) -> io::Result<()> {
         // Damage becomes zeros when a batch follows it. Damage at the end is left out.
         let mut damaged = 0;
         while let Some(item) = scan.next()? {
@@ -235,7 +174,7 @@ impl<'a> SegmentRewriter<'a> {
                 ScanItem::Batch { batch, .. } if is_voided(&batch, limit) => break,
                 ScanItem::Batch { batch, .. } => {
                     self.append_zeros(std::mem::take(&mut damaged))?;
-                    self.append_batch(&batch, eraser);
+                    self.append_batch(&batch, rule);
                     self.flush_from(REWRITE_CHUNK_BYTES)?;
                 }
             }
@@ -253,7 +192,7 @@ impl<'a> SegmentRewriter<'a> {
         Ok(())
     }
 
-    fn append_batch(&mut self, batch: &Batch<'_>, eraser: &Eraser<'_>) {
+    fn append_batch(&mut self, batch: &Batch<'_>, rule: &mut dyn EraseRule) {
         let start = self.pending.len();
         self.pending.extend_from_slice(batch.bytes);
         let mut at = start + BATCH_HEADER_BYTES;
@@ -262,8 +201,18 @@ impl<'a> SegmentRewriter<'a> {
             let bytes = &mut self.pending[at..];
             let length = record_length(bytes).unwrap_or(0);
             at += length;
-            let treatment = eraser.target.treatment(seq, &record);
-            eraser.apply(treatment, &record, &mut bytes[..length], &mut self.counts);
+            match rule.treatment(seq, &record) {
+                Treatment::Keep => {}
+                Treatment::Void => {
+                    let keeps_key = record.received_ms > self.options.keep_keys_after_ms;
+                    make_void(&mut bytes[..length], keeps_key);
+                    self.counts.voided += 1;
+                }
+                Treatment::Redact(ids) => {
+                    redact(&mut bytes[..length], ids);
+                    self.counts.redacted += 1;
+                }
+            }
         }
         if self.counts != before {
             let (first_seq, count) = (batch.records.first_seq, batch.records.count);

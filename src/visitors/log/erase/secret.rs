@@ -18,8 +18,12 @@ use crate::ids;
 use crate::limits::TOMBSTONE_IDS_MAX;
 use crate::storage::disk::Disk;
 
-/// The digest of an ID in a tombstone: 64 lower-case hex digits.
-pub(crate) type IdDigest = [u8; 64];
+/// The digest of an ID in the entries of ownership: the first 16 bytes of its HMAC.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IdTag(pub [u8; 16]);
+
+/// The digest of an ID in a tombstone: the 32 lower-case hex digits of its tag.
+pub(crate) type IdDigest = [u8; 32];
 
 /// The key of a log directory's tombstones.
 #[derive(Clone)]
@@ -32,6 +36,11 @@ impl std::fmt::Debug for TombstoneKey {
 }
 
 impl TombstoneKey {
+    /// Creates the key from its bytes.
+    pub fn new(key: [u8; 32]) -> Self {
+        Self(key)
+    }
+
     /// Reads the key of `dir`, a log directory or a copy of one. Returns `None` if there is no file `secret`.
     ///
     /// # Errors
@@ -57,37 +66,48 @@ impl TombstoneKey {
     /// visitor.
     pub fn is_tombstone_of(&self, record: &Record<'_>, site: &str, id_kind: IdKind, id: &str) -> bool {
         let is_of_site = record.kind == RecordKind::Tombstone && record.site == Some(site);
-        is_of_site && tombstone_digests(record).any(|name| name == self.digest(site, id_kind, id))
+        is_of_site && tombstone_tags(record).any(|name| name == self.tag(site, id_kind, id))
     }
 
-    pub(super) fn digest(&self, site: &str, id_kind: IdKind, id: &str) -> IdDigest {
-        let mut name = [0; 64];
+    /// Returns the digest of an ID for the entries of ownership.
+    pub fn tag(&self, site: &str, id_kind: IdKind, id: &str) -> IdTag {
         let hash = hmac_sha256(&self.0, &hash_parts(site.as_bytes(), id_kind, id.as_bytes()));
-        for (digits, word) in name.as_chunks_mut().0.iter_mut().zip(hash.as_chunks().0) {
-            *digits = ids::hex_u64(u64::from_be_bytes(*word));
-        }
-        name
-    }
-
-    /// Returns the payloads of a visitor's tombstones. Each names the owner and at most `TOMBSTONE_IDS_MAX` IDs.
-    pub(crate) fn tombstone_payloads(&self, visitor: &VisitorIds) -> Vec<String> {
-        let digest = |(id_kind, id): &(IdKind, String)| self.digest(&visitor.site, *id_kind, id);
-        let quoted = |digest: &IdDigest| format!("\"{}\"", String::from_utf8_lossy(digest));
-        let owner = quoted(&digest(&visitor.owner));
-        // Sort the digests, so that their order reveals nothing about the IDs.
-        let digests: Vec<IdDigest> =
-            visitor.ids.iter().map(digest).collect::<BTreeSet<_>>().into_iter().collect();
-        let payload = |digests: &[IdDigest]| {
-            let erased: Vec<String> = digests.iter().map(quoted).collect();
-            format!("{{\"owner\":{owner},\"erased\":[{}]}}", erased.join(","))
-        };
-        digests.chunks(TOMBSTONE_IDS_MAX).map(payload).collect()
+        IdTag(std::array::from_fn(|i| hash[i]))
     }
 }
 
+/// Returns the payloads of a visitor's tombstones. Each names the owner and at most [`TOMBSTONE_IDS_MAX`] IDs.
+pub(crate) fn tombstone_payloads(visitor: &VisitorIds) -> Vec<String> {
+    // Sort the digests, so that their order reveals nothing about the IDs.
+    let named: BTreeSet<IdTag> = visitor.named.iter().copied().collect();
+    let named: Vec<String> = named.into_iter().map(|tag| format!("\"{}\"", hex(tag))).collect();
+    let owner = hex(visitor.owner);
+    let payload = |ids: &[String]| format!("{{\"owner\":\"{owner}\",\"erased\":[{}]}}", ids.join(","));
+    named.chunks(TOMBSTONE_IDS_MAX).map(payload).collect()
+}
+
+fn hex(tag: IdTag) -> String {
+    tag.0.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Returns the digests of the IDs that a tombstone names.
-pub(super) fn tombstone_digests(tombstone: &Record<'_>) -> impl Iterator<Item = IdDigest> {
-    let digests = tombstone.payload.split('"').filter_map(|text| text.as_bytes().try_into().ok());
-    // The first digest is that of the owner.
-    digests.skip(1)
+pub(crate) fn tombstone_tags(tombstone: &Record<'_>) -> impl Iterator<Item = IdTag> {
+    // The digest of the owner is the first.
+    payload_tags(tombstone.payload).skip(1)
+}
+
+/// Returns the digest of a tombstone's owner.
+pub(super) fn tombstone_owner(tombstone: &Record<'_>) -> Option<IdTag> {
+    payload_tags(tombstone.payload).next()
+}
+
+fn payload_tags(payload: &str) -> impl Iterator<Item = IdTag> {
+    payload.split('"').filter_map(|text| {
+        let digits: IdDigest = text.as_bytes().try_into().ok()?;
+        let mut tag = IdTag::default();
+        for (byte, digits) in tag.0.iter_mut().zip(digits.as_chunks::<2>().0) {
+            *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+        }
+        Some(tag)
+    })
 }

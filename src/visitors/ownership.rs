@@ -1,0 +1,342 @@
+//! Finds the IDs of a visitor and decides which records belong to them, for exports and erasures.
+//!
+//! The entries of ownership are in the newest checkpoint and in memory. They contain digests, so a record is
+//! compared by the hashes of its IDs first, and by digests only if a hash is one of the visitor's.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::checkpoint::directory::CheckpointDirectory;
+use super::checkpoint::reader::{CheckpointError, CheckpointReader};
+use super::checkpoint::sections::TieIndex;
+use super::log::bloom::{IdKind, id_hash};
+use super::log::{EraseRule, IdTag, LogError, Record, RedactedIds, TombstoneKey, Treatment};
+use super::ties::TieEntry;
+use super::ties::known::KnownTies;
+use super::ties::owner::{NamedIds, Owner, holder_at, owner_of};
+use crate::storage::disk::Disk;
+
+/// Attempts to open the newest checkpoint. Each failed attempt means that a newer one has replaced it.
+const OPEN_ATTEMPTS_MAX: usize = 100;
+
+/// The place of the entries of ownership.
+#[derive(Clone)]
+pub struct OwnershipSource {
+    /// The disk with the data directory.
+    pub disk: Arc<dyn Disk>,
+    /// The data directory.
+    pub directory: PathBuf,
+    /// The entries since the newest checkpoint.
+    pub known: KnownTies,
+}
+
+/// The entries of ownership as of one moment.
+pub struct Ownership {
+    key: TombstoneKey,
+    index: Option<TieIndex>,
+    /// The entries since the checkpoint, sorted.
+    recent: Vec<TieEntry>,
+}
+
+/// An error while reading the entries of ownership.
+#[derive(Debug, thiserror::Error)]
+pub enum OwnershipError {
+    /// The checkpoint cannot be read.
+    #[error("cannot read the ownership of records from the newest checkpoint: {0}")]
+    Checkpoint(#[from] CheckpointError),
+    /// The log directory cannot be read.
+    #[error("{0}")]
+    Log(#[from] LogError),
+    /// The data directory has no file `secret`.
+    #[error("the file `secret` is missing in {}; restore it from a copy", .0.display())]
+    NoSecret(PathBuf),
+}
+
+/// A visitor, and all IDs that were ever tied to them.
+pub struct Visitor {
+    /// The site ID.
+    pub site: String,
+    /// The user, or the anonymous visitor. After a restart, the digest in a tombstone can mean either.
+    owners: Vec<Owner>,
+    /// The entries of each anonymous ID of the visitor.
+    groups: BTreeMap<IdTag, Vec<TieEntry>>,
+    /// The hashes of all these IDs. `None` if a hash is not known, so that every record is compared.
+    hashes: Option<HashSet<u64>>,
+    /// Records from this seq on are not the visitor's. `u64::MAX` without an erasure.
+    end_seq: u64,
+}
+
+/// The relation of a record to a visitor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Relation {
+    /// The record belongs to the visitor.
+    Owned,
+    /// The record belongs to another visitor, and these IDs in it are the visitor's.
+    Named(RedactedIds),
+    /// The record has nothing of the visitor.
+    Unrelated,
+}
+
+impl OwnershipSource {
+    /// Reads the entries as of now.
+    ///
+    /// # Errors
+    /// The checkpoint or the key is missing or damaged, or cannot be read.
+    pub fn open(&self) -> Result<Ownership, OwnershipError> {
+        let key = read_key(&self.disk, &self.directory)?;
+        let mut attempts = 1;
+        loop {
+            let copy = self.known.copy();
+            match self.index(copy.base_seq) {
+                Err(CheckpointError::Io(error))
+                    if error.kind() == ErrorKind::NotFound && attempts < OPEN_ATTEMPTS_MAX =>
+                {
+                    attempts += 1;
+                    std::thread::yield_now();
+                }
+                index => return Ok(Ownership { key, index: index?, recent: copy.recent.sorted() }),
+            }
+        }
+    }
+
+    fn index(&self, base_seq: u64) -> Result<Option<TieIndex>, CheckpointError> {
+        if base_seq == 0 {
+            return Ok(None);
+        }
+        let directory = CheckpointDirectory::new(Arc::clone(&self.disk), &self.directory);
+        let reader = CheckpointReader::open(directory.disk(), &directory.path_of(base_seq))?;
+        TieIndex::new(reader).map(Some)
+    }
+}
+
+fn read_key(disk: &Arc<dyn Disk>, directory: &Path) -> Result<TombstoneKey, OwnershipError> {
+    let key = TombstoneKey::read(Arc::clone(disk), directory)?;
+    key.ok_or_else(|| OwnershipError::NoSecret(directory.to_owned()))
+}
+
+impl Ownership {
+    /// Returns the digest of an ID.
+    pub fn tag(&self, site: &str, id_kind: IdKind, id: &str) -> IdTag {
+        self.key.tag(site, id_kind, id)
+    }
+
+    /// Returns the visitor that an ID names: the user, or the present owner of the anonymous ID.
+    ///
+    /// # Errors
+    /// The checkpoint is damaged, or cannot be read.
+    pub fn visitor(&self, site: &str, id_kind: IdKind, id: &str) -> Result<Visitor, OwnershipError> {
+        let (tag, hash) = (self.key.tag(site, id_kind, id), id_hash(site, id_kind, id));
+        let present = match id_kind {
+            IdKind::Anon => {
+                self.entries_of(tag)?.last().and_then(|entry| Some((entry.user?, entry.user_hash)))
+            }
+            IdKind::User => Some((tag, hash)),
+        };
+        let mut visitor = match present {
+            Some((user, user_hash)) => self.visitor_of(site, vec![Owner::User(user)], Some(user_hash))?,
+            None => self.visitor_of(site, vec![Owner::Anonymous(tag)], Some(hash))?,
+        };
+        if let Some(hashes) = &mut visitor.hashes {
+            hashes.insert(hash);
+        }
+        Ok(visitor)
+    }
+
+    /// Returns the visitor that a tombstone names, and that owns no record from `end_seq` on.
+    ///
+    /// # Errors
+    /// The checkpoint is damaged, or cannot be read.
+    pub fn erased_visitor(&self, site: &str, owner: IdTag, end_seq: u64) -> Result<Visitor, OwnershipError> {
+        let owners = vec![Owner::User(owner), Owner::Anonymous(owner)];
+        Ok(Visitor { end_seq, ..self.visitor_of(site, owners, None)? })
+    }
+
+    /// Collects the entries of a visitor. `hash` is the hash of the owner's ID, if it is known.
+    fn visitor_of(
+        &self,
+        site: &str,
+        owners: Vec<Owner>,
+        hash: Option<u64>,
+    ) -> Result<Visitor, OwnershipError> {
+        let mut groups = BTreeMap::new();
+        for owner in &owners {
+            match owner {
+                Owner::Anonymous(anon) => drop(groups.insert(*anon, self.entries_of(*anon)?)),
+                Owner::User(user) => {
+                    for anon in self.anon_ids_of(*user)? {
+                        groups.insert(anon, self.entries_of(anon)?);
+                    }
+                }
+            }
+        }
+        let entries = || groups.values().flatten();
+        let is_own = |entry: &&TieEntry| entry.user.is_some_and(|user| owners.contains(&Owner::User(user)));
+        let hash = hash.or_else(|| entries().find(is_own).map(|entry| entry.user_hash));
+        let anon_hashes = entries().map(|entry| entry.anon_hash).filter(|hash| *hash != 0);
+        let hashes = hash.map(|hash| anon_hashes.chain([hash]).collect());
+        Ok(Visitor { site: site.to_owned(), owners, groups, hashes, end_seq: u64::MAX })
+    }
+
+    /// Returns all anonymous IDs that were ever tied to a user.
+    fn anon_ids_of(&self, user: IdTag) -> Result<BTreeSet<IdTag>, CheckpointError> {
+        let mut ids = BTreeSet::new();
+        for entry in self.index.iter().flat_map(TieIndex::entries).chain(self.recent.iter().copied().map(Ok))
+        {
+            let entry = entry?;
+            if entry.user == Some(user) {
+                ids.insert(entry.anon);
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Returns the entries of an anonymous ID, in seq order.
+    fn entries_of(&self, anon: IdTag) -> Result<Vec<TieEntry>, CheckpointError> {
+        let mut entries = self.index.as_ref().map_or(Ok(Vec::new()), |index| index.entries_of(anon))?;
+        let first = self.recent.partition_point(|entry| entry.anon < anon);
+        entries.extend(self.recent[first..].iter().take_while(|entry| entry.anon == anon));
+        Ok(entries)
+    }
+}
+
+impl Visitor {
+    /// Returns the digests that the tombstone names: the owner, and each anonymous ID that the visitor owns
+    /// at present.
+    pub fn named(&self) -> Vec<IdTag> {
+        let owned = |(anon, entries): &(&IdTag, &Vec<TieEntry>)| {
+            self.owners.contains(&holder_at(entries, **anon, u64::MAX))
+        };
+        let anons = self.groups.iter().filter(owned).map(|(anon, _)| *anon);
+        [self.owner()].into_iter().chain(anons).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Returns the digest of the owner.
+    pub fn owner(&self) -> IdTag {
+        match self.owners[0] {
+            Owner::User(tag) | Owner::Anonymous(tag) => tag,
+        }
+    }
+
+    /// Returns the hashes of the visitor's IDs, if all are known.
+    pub fn hashes(&self) -> Option<&HashSet<u64>> {
+        self.hashes.as_ref()
+    }
+
+    fn may_be_in(&self, filter: &[u8]) -> bool {
+        let Some(hashes) = &self.hashes else { return true };
+        hashes.iter().any(|hash| super::log::bloom::may_contain_hash(filter, *hash))
+    }
+}
+
+/// A rule that relates each record to some visitors. It remembers the entries of other anonymous IDs that it
+/// met in their records.
+pub(crate) struct OwnershipRule<'a> {
+    ownership: &'a Ownership,
+    visitors: Vec<Visitor>,
+    others: HashMap<IdTag, Vec<TieEntry>>,
+    /// The first error while reading entries. All records are unrelated after it.
+    error: Option<OwnershipError>,
+}
+
+/// Anonymous IDs whose entries a rule remembers, about 10 MiB. At the limit it forgets all of them.
+const OTHERS_MAX: usize = 100_000;
+
+impl<'a> OwnershipRule<'a> {
+    /// Creates the rule for these visitors.
+    pub(crate) fn new(ownership: &'a Ownership, visitors: Vec<Visitor>) -> Self {
+        Self { ownership, visitors, others: HashMap::new(), error: None }
+    }
+
+    /// Returns the relation of a record to the visitors: the first one that is not
+    /// [`Relation::Unrelated`], with the IDs of all visitors that it names.
+    ///
+    /// # Errors
+    /// The entries of an anonymous ID cannot be read.
+    pub(crate) fn relation(&mut self, seq: u64, record: &Record<'_>) -> Result<Relation, OwnershipError> {
+        let mut named = RedactedIds::default();
+        for at in 0..self.visitors.len() {
+            match self.relation_to(at, seq, record)? {
+                Relation::Owned => return Ok(Relation::Owned),
+                Relation::Named(ids) => named = named.union(ids),
+                Relation::Unrelated => {}
+            }
+        }
+        Ok(if named == RedactedIds::default() { Relation::Unrelated } else { Relation::Named(named) })
+    }
+
+    fn relation_to(&mut self, at: usize, seq: u64, record: &Record<'_>) -> Result<Relation, OwnershipError> {
+        let visitor = &self.visitors[at];
+        let Some(site) = record.site.filter(|site| *site == visitor.site && seq < visitor.end_seq) else {
+            return Ok(Relation::Unrelated);
+        };
+        let mut fold_input = Vec::new();
+        let previous = record.previous_id(&mut fold_input);
+        let [anon_id, previous_anon_id] =
+            [record.anon_id, previous].map(|id| id.map(|id| (IdKind::Anon, id)));
+        let [user_id, previous_user_id] =
+            [record.user_id, previous].map(|id| id.map(|id| (IdKind::User, id)));
+        let ids = [anon_id, user_id, previous_anon_id, previous_user_id];
+        let has_hash = |hashes: &HashSet<u64>| {
+            ids.iter().flatten().any(|(kind, id)| hashes.contains(&id_hash(site, *kind, id)))
+        };
+        if visitor.hashes.as_ref().is_some_and(|hashes| !has_hash(hashes)) {
+            return Ok(Relation::Unrelated);
+        }
+        let [anon, user, previous_anon, previous_user] =
+            ids.map(|id| id.map(|(kind, id)| self.ownership.key.tag(site, kind, id)));
+        let (kind, bot) = (record.kind, record.bot);
+        let entries = anon.map_or(Ok(Vec::new()), |anon| self.entries(at, anon))?;
+        let owners = &self.visitors[at].owners;
+        let owner = owner_of(&entries, &NamedIds { seq, kind, bot, anon, user });
+        if owner.is_some_and(|owner| owners.contains(&owner)) {
+            return Ok(Relation::Owned);
+        }
+        let is_user = |tag: Option<IdTag>| tag.is_some_and(|tag| owners.contains(&Owner::User(tag)));
+        let holds_anon = anon.is_some_and(|anon| owners.contains(&holder_at(&entries, anon, seq)));
+        let (user_id, names_previous_user) = (is_user(user), is_user(previous_user));
+        let previous_entries = previous_anon.map_or(Ok(Vec::new()), |anon| self.entries(at, anon))?;
+        let owners = &self.visitors[at].owners;
+        let holds_previous =
+            previous_anon.is_some_and(|anon| owners.contains(&holder_at(&previous_entries, anon, seq)));
+        let previous_id = names_previous_user || holds_previous;
+        Ok(Relation::Named(RedactedIds { anon_id: holds_anon, user_id, previous_id }))
+    }
+
+    /// Returns the entries of an anonymous ID.
+    fn entries(&mut self, at: usize, anon: IdTag) -> Result<Vec<TieEntry>, OwnershipError> {
+        if let Some(entries) = self.visitors[at].groups.get(&anon).or_else(|| self.others.get(&anon)) {
+            return Ok(entries.clone());
+        }
+        let entries = self.ownership.entries_of(anon)?;
+        if self.others.len() >= OTHERS_MAX {
+            self.others.clear();
+        }
+        self.others.insert(anon, entries.clone());
+        Ok(entries)
+    }
+
+    /// Returns the error that ended the rule.
+    pub(crate) fn into_error(self) -> Option<OwnershipError> {
+        self.error
+    }
+}
+
+impl EraseRule for OwnershipRule<'_> {
+    fn may_match(&self, filter: &[u8]) -> bool {
+        self.visitors.iter().any(|visitor| visitor.may_be_in(filter))
+    }
+
+    fn treatment(&mut self, seq: u64, record: &Record<'_>) -> Treatment {
+        match self.relation(seq, record) {
+            Ok(Relation::Owned) => Treatment::Void,
+            Ok(Relation::Named(ids)) => Treatment::Redact(ids),
+            Ok(Relation::Unrelated) => Treatment::Keep,
+            Err(error) => {
+                self.error.get_or_insert(error);
+                Treatment::Keep
+            }
+        }
+    }
+}

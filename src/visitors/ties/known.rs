@@ -1,0 +1,102 @@
+//! The state that the log writer shares with the jobs of the admin address: the entries since the last
+//! checkpoint, and the IDs of the sites that the log knows.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::TieEntry;
+use super::lost::LostAliases;
+use super::merge::DropRule;
+use super::recent::RecentTies;
+use crate::limits::SITE_IDS_KNOWN_MAX;
+use crate::visitors::log::IdTag;
+
+/// The shared state. The writer locks it for each new tie and each new site, a job for some microseconds.
+#[derive(Clone, Default)]
+pub struct KnownTies(Arc<Mutex<State>>);
+
+/// A copy of the state as of one moment.
+#[derive(Debug, Clone, Default)]
+pub struct TieCopy {
+    /// The entries after the checkpoint of `base_seq`.
+    pub recent: RecentTies,
+    /// The seq of the checkpoint that has all earlier entries, or 0.
+    pub base_seq: u64,
+    /// Erased users whose ties the next checkpoint leaves out, each with the seq of the tombstone.
+    pub erased: Vec<(IdTag, u64)>,
+    /// The known sites.
+    pub sites: Arc<BTreeSet<Box<str>>>,
+}
+
+/// The parts of a fold beside the table, as a checkpoint has them.
+#[derive(Clone, Default)]
+pub struct FoldState {
+    /// The IDs that lost their alias.
+    pub lost: LostAliases,
+    /// The entries of ownership and the known sites.
+    pub known: KnownTies,
+    /// Visitors evicted since the beginning of the log.
+    pub visitors_evicted: u64,
+}
+
+type State = TieCopy;
+
+impl KnownTies {
+    /// Creates the state of a restored checkpoint.
+    pub fn restored(base_seq: u64, sites: BTreeSet<Box<str>>) -> Self {
+        Self(Arc::new(Mutex::new(State { base_seq, sites: Arc::new(sites), ..State::default() })))
+    }
+
+    /// Returns a copy of the state.
+    pub fn copy(&self) -> TieCopy {
+        self.lock().clone()
+    }
+
+    /// Adds an entry.
+    pub fn push(&self, entry: TieEntry) {
+        self.lock().recent.push(entry);
+    }
+
+    /// Returns the number of entries since the last checkpoint.
+    pub fn recent_len(&self) -> usize {
+        self.lock().recent.len()
+    }
+
+    /// Adds the ID of a site. At [`SITE_IDS_KNOWN_MAX`] no ID is added.
+    pub fn add_site(&self, site: &str) {
+        let mut state = self.lock();
+        if !state.sites.contains(site) && state.sites.len() < SITE_IDS_KNOWN_MAX {
+            Arc::make_mut(&mut state.sites).insert(site.into());
+        }
+    }
+
+    /// Returns whether the log may know a site: also true when the set is full.
+    pub fn knows_site(&self, site: &str) -> bool {
+        let state = self.lock();
+        state.sites.len() >= SITE_IDS_KNOWN_MAX || state.sites.contains(site)
+    }
+
+    /// Leaves the ties of an erased user out of the next checkpoint.
+    pub fn forget(&self, user: IdTag, tombstone_seq: u64) {
+        self.lock().erased.push((user, tombstone_seq));
+    }
+
+    /// Notes that the checkpoint of `seq` has all entries up to that seq, and no tie of `erased`.
+    pub fn on_checkpoint(&self, seq: u64, erased: &[(IdTag, u64)]) {
+        let mut state = self.lock();
+        state.recent.remove_through(seq);
+        state.base_seq = seq;
+        state.erased.retain(|one| !erased.contains(one));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TieCopy {
+    /// Returns the rule by which a checkpoint drops entries.
+    pub fn drop_rule(&self, oldest_seq: u64) -> DropRule {
+        DropRule { oldest_seq, erased: self.erased.clone() }
+    }
+}

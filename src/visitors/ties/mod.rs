@@ -1,0 +1,74 @@
+//! Ownership: the entries that say which visitor each record belongs to.
+//!
+//! For each anonymous ID of a site there is a list of *entries* in seq order. An entry is a *tie* to a user or
+//! an *end*. The fold decides each tie once. A tombstone that names the ID makes an end.
+//!
+//! 1. An identify with both IDs makes a tie, and so does an alias whose `previousId` is an anonymous ID that
+//!    is tied to no user and is no user ID. A tie to the present user adds no entry.
+//! 2. An identify or alias that ties belongs to the user that it names.
+//! 3. A record with a user ID and an anonymous ID that is tied to another user belongs to its user ID.
+//! 4. Any other record with an anonymous ID belongs to the user of the last tie before it. If there is none
+//!    since the last end, it belongs to the user of the next tie. If an end or nothing comes next, it belongs
+//!    to the anonymous visitor of that ID.
+//! 5. A record with a user ID alone belongs to that user, and so do all other aliases.
+//! 6. Seqs decide, never a timestamp.
+//!
+//! [`owner`] applies these rules. [`merge`] adds new entries to the sorted entries of a checkpoint.
+//! [`recent`] keeps the entries since the last checkpoint. [`lost`] is the set of the IDs whose alias left the
+//! table. [`known`] shares all of this between the log writer and the jobs of the admin address.
+//!
+//! Invariants: the owner of a record depends on the log alone, never on a memory limit or on retention. An
+//! entry contains no ID, only digests under the key of the data directory.
+
+pub(crate) mod known;
+pub(crate) mod lost;
+pub(crate) mod merge;
+pub(crate) mod owner;
+pub(crate) mod recent;
+
+use crate::visitors::log::IdTag;
+use crate::visitors::log::format::u64_at;
+
+/// Length of an encoded entry.
+pub const TIE_BYTES: usize = 56;
+
+/// An entry of one anonymous ID: a tie to a user, or an end. Entries sort by anonymous ID, then by seq.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TieEntry {
+    /// The digest of the anonymous ID.
+    pub anon: IdTag,
+    /// The seq of the record that made the tie, or of the tombstone that made the end.
+    pub seq: u64,
+    /// The digest of the user, or `None` for an end.
+    pub user: Option<IdTag>,
+    /// The hash by which the filter of a segment finds the anonymous ID. 0 in an end that was made by a
+    /// tombstone of the log, because a tombstone contains no hashes.
+    pub anon_hash: u64,
+    /// The same hash of the user ID. 0 in an end.
+    pub user_hash: u64,
+}
+
+impl TieEntry {
+    /// Encodes the entry. [`crate::visitors::checkpoint::format`] specifies the encoding.
+    pub fn to_bytes(self) -> [u8; TIE_BYTES] {
+        let mut bytes = [0; TIE_BYTES];
+        bytes[0..16].copy_from_slice(&self.anon.0);
+        bytes[16..24].copy_from_slice(&self.seq.to_le_bytes());
+        bytes[24..40].copy_from_slice(&self.user.unwrap_or_default().0);
+        bytes[40..48].copy_from_slice(&self.anon_hash.to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.user_hash.to_le_bytes());
+        bytes
+    }
+
+    /// Decodes an entry.
+    pub fn from_bytes(bytes: &[u8; TIE_BYTES]) -> Self {
+        let tag = |at: usize| IdTag(std::array::from_fn(|i| bytes[at + i]));
+        Self {
+            anon: tag(0),
+            seq: u64_at(bytes, 16),
+            user: Some(tag(24)).filter(|user| *user != IdTag::default()),
+            anon_hash: u64_at(bytes, 40),
+            user_hash: u64_at(bytes, 48),
+        }
+    }
+}
