@@ -214,7 +214,7 @@
 //! 4. The erasing thread examines each earlier segment whose filter may contain one of the visitor's IDs, or that
 //!    has no footer. It rewrites the segment if a rule of the caller changes one of its records, or if it holds
 //!    anything unreadable. Then it does the same with each quarantined tail. The writer continues meanwhile.
-//! 5. The consumer deletes what it knows of the visitor. The erasing thread deletes `erasing`.
+//! 5. The consumer deletes the profiles of the visitor. The erasing thread deletes `erasing`.
 //!
 //! While an erasure runs, retention deletes nothing. Otherwise the rename of a rewritten segment could
 //! restore a deleted one.

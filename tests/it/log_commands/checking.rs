@@ -25,7 +25,7 @@ fn check_finds_a_flipped_bit_in_a_directory_and_in_a_file() {
         .assert_exit(0, &[&format!("sound, {} segments", files.len()), "100 records"]);
     run(&["check", as_arg(&files[1])]).assert_exit(0, &["sound, 1 segments"]);
     flip_bit(&files[1]);
-    let damage = format!("{} at offset 40, ", as_arg(&files[1]));
+    let damage = format!("{} at offset 56, ", as_arg(&files[1]));
     run(&["check", as_arg(directory.path())])
         .assert_exit(1, &[&damage, "; lost ", "the log is damaged in 1 places"]);
     run(&["check", as_arg(&files[1])]).assert_exit(1, &[&damage, "damaged in 1 places"]);
@@ -82,7 +82,7 @@ fn inspect_prints_a_segment_as_text_and_as_json() {
     assert_eq!(sound["reservedBytes"], json!(0));
     flip_bit(file);
     let damaged = shown(file);
-    assert_eq!((&damaged["records"], &damaged["findings"][0]["at"]), (&json!(0), &json!(40)));
+    assert_eq!((&damaged["records"], &damaged["findings"][0]["at"]), (&json!(0), &json!(56)));
     assert_eq!(damaged["findings"][0]["lost"], json!({ "first": "1", "last": "3" }));
     assert_eq!(damaged["findings"][0]["isDamage"], json!(true));
 }

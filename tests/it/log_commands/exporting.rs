@@ -136,7 +136,7 @@ fn an_export_reports_damage_and_contains_the_other_records() {
     flip_bit(damaged);
     let output = run(&["export", as_arg(directory.path())]);
     output
-        .assert_exit(1, &[&format!("{} at offset 40, ", as_arg(damaged)), "; lost ", "damaged in 1 places"]);
+        .assert_exit(1, &[&format!("{} at offset 56, ", as_arg(damaged)), "; lost ", "damaged in 1 places"]);
     let lost = whole.lines().count() - output.out.lines().count();
     assert!((1..=7).contains(&lost), "one batch is lost: {lost}");
     assert!(output.out.lines().all(|line| whole.lines().any(|other| other == line)));

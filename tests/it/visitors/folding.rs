@@ -161,12 +161,6 @@ fn crawler_group_alias_and_erased_records_change_no_profile() {
 }
 
 #[test]
-fn an_event_with_an_unreadable_payload_still_counts() {
-    let mut world = World::after(&[SentEvent::page("/", NOW_MS).of_anon("v").with(json!([]))]);
-    assert_eq!(world.profile_of_anon("v").expect("a profile").page_views(), 1);
-}
-
-#[test]
 fn sites_do_not_share_visitors() {
     let mut world = World::new();
     world.send_to("other", &SentEvent::page("/", NOW_MS).of_anon("v"));
