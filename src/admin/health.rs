@@ -14,6 +14,7 @@ pub(super) fn handle(
     handler: &mut Handler,
     starting: Option<&Startup>,
     lifecycle: &Lifecycle,
+    is_recording: bool,
     request: &Request<'_>,
     out: &mut Vec<u8>,
 ) -> bool {
@@ -23,7 +24,8 @@ pub(super) fn handle(
     match request.path {
         "/healthz" => handler.write_text(request, 200, JSON, "{\"status\":\"ok\"}", out),
         "/readyz" => {
-            write_readiness(handler, starting.map(|starting| &starting.progress), lifecycle, request, out)
+            let reading = starting.map(|starting| &starting.progress);
+            write_readiness(handler, reading, lifecycle, is_recording, request, out);
         }
         _ => return false,
     }
@@ -31,11 +33,13 @@ pub(super) fn handle(
 }
 
 /// Answers `/readyz`. The server is ready if it has a site, its public addresses listen, and it is not
-/// shutting down. The admin address listens before snapshots and log are read, the public ones after that.
+/// shutting down. With `events=1` it must also be able to record events. The admin address listens before
+/// snapshots and log are read, the public ones after that.
 fn write_readiness(
     handler: &mut Handler,
     reading: Option<&StartupProgress>,
     lifecycle: &Lifecycle,
+    is_recording: bool,
     request: &Request<'_>,
     out: &mut Vec<u8>,
 ) {
@@ -45,11 +49,14 @@ fn write_readiness(
         (true, ..) => (503, "draining"),
         (_, false, _) => (503, "starting"),
         (.., 0) => (503, "unpublished"),
+        _ if !is_recording && request.query.split('&').any(|param| param == "events=1") => {
+            (503, "not_recording")
+        }
         _ => (200, "ready"),
     };
     let scanned = reading.is_none_or(StartupProgress::is_scanned);
     let mut body = json!({ "ready": code == 200, "status": status, "scanned": scanned, "listening": listening,
-        "sites": sites, "draining": draining });
+        "sites": sites, "draining": draining, "recording": is_recording });
     if let Some(reading) = reading {
         body["reading"] = reading.to_json();
     }

@@ -90,6 +90,11 @@ impl Metrics {
         is_metrics
     }
 
+    /// Returns whether events can be recorded now. They cannot before the log is read.
+    pub(super) fn is_recording(&self) -> bool {
+        self.server.as_ref().is_some_and(|server| server.log.metrics().is_recording())
+    }
+
     fn text(&self, handler: &mut Handler) -> String {
         let mut page = MetricsText::default();
         let counters = self.totals.snapshot();
@@ -224,7 +229,7 @@ impl ServerMetrics {
             (
                 "parallax_log_write_errors_total",
                 "counter",
-                "Failed appends and syncs of the log",
+                "Failed disk operations of the log",
                 metrics.write_errors(),
             ),
             (
@@ -239,14 +244,20 @@ impl ServerMetrics {
                 "Damaged places found when the log was read",
                 metrics.damage_count(),
             ),
+            (
+                "parallax_log_segments_deleted_total",
+                "counter",
+                "Segments that retention has deleted",
+                metrics.deleted_segments(),
+            ),
             ("parallax_log_segments", "gauge", "Segments in the data directory", metrics.segments()),
             ("parallax_log_seq", "gauge", "Last assigned seq", metrics.last_seq()),
             ("parallax_log_durable_seq", "gauge", "Last durable seq", metrics.durable_seq()),
             (
                 "parallax_log_available",
                 "gauge",
-                "Availability of the log: 1 if it can write to its disk, else 0",
-                u64::from(metrics.is_available()),
+                "Whether events can be recorded: 1, or 0 while the log cannot write to its disk",
+                u64::from(metrics.is_recording()),
             ),
             (
                 "parallax_queue_requests",

@@ -61,8 +61,15 @@ impl AdminService {
 impl Service for AdminService {
     fn handle(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll {
         self.install_parts();
-        if health::handle(&mut self.handler, self.startup.as_ref(), &self.lifecycle, request, out)
-            || self.metrics.handle(&mut self.handler, request, out)
+        let is_recording = self.metrics.is_recording();
+        if health::handle(
+            &mut self.handler,
+            self.startup.as_ref(),
+            &self.lifecycle,
+            is_recording,
+            request,
+            out,
+        ) || self.metrics.handle(&mut self.handler, request, out)
         {
             return Poll::Ready(Outcome::default());
         }

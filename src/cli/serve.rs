@@ -35,8 +35,7 @@ pub(super) fn serve(args: ServeArgs) -> Result<(), CliError> {
     let url = format!("http://{}", running.addresses.listen);
     let (snapshots, workers, driver) = (snapshots.display(), running.workers, running.driver.name());
     tracing::info!(%url, %snapshots, workers, %driver, "serving");
-    running.serve_until_signal();
-    Ok(())
+    running.serve_until_signal().map_err(|lost| CliError::System(lost.to_string()))
 }
 
 fn init_logging(format: LogFormat) {

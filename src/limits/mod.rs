@@ -285,6 +285,10 @@ pub(crate) const RETRY_MS_MIN: u64 = 10;
 /// Longest pause before the log writer retries a failed disk operation, in ms. It is half of the second
 /// within which service must resume.
 pub(crate) const RETRY_MS_MAX: u64 = 500;
+/// Time without a failed disk operation after which the log reports that its disk works again, in ms. A nearly
+/// full disk accepts some batches and refuses others, and a shorter time would report each change. Together
+/// with [`RETRY_MS_MAX`] it is below the two seconds within which a recovery must be visible.
+pub const DISK_RECOVERED_MS: u64 = 1_000;
 /// Time between two checks for expired segments, in ms.
 pub const RETENTION_INTERVAL_MS: u64 = 60_000;
 /// Age below which a segment is never deleted, in ms, regardless of `--retain-bytes`: the dedup window.
@@ -397,6 +401,7 @@ const _: () = assert!(68 * ERASED_IDS_MAX < BATCH_BYTES_MAX && 68 * TOMBSTONE_ID
 // A batch without its header fits in the second half of the unsynced bytes.
 const _: () = assert!(UNSYNCED_BYTES_MAX / 2 + BATCH_BYTES_MAX <= UNSYNCED_BYTES_MAX + 64);
 const _: () = assert!(SYNC_AFTER_MS < 100 && RETRY_MS_MAX < 1_000);
+const _: () = assert!(RETRY_MS_MAX + DISK_RECOVERED_MS < 2_000);
 // IDs, touches, visits and counts fit in a profile that has no names, paths or traits.
 const _: () = assert!(
     SITE_ID_BYTES_MAX

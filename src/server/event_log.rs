@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::BootError;
+use super::{BootError, UnsyncedRecords};
 use crate::admin::VisitorHandler;
 use crate::admin::startup::StartupProgress;
 use crate::api::EventSink;
@@ -189,18 +189,24 @@ impl EventLog {
 
     /// Completes the queued requests, syncs and seals the log, and writes a last checkpoint if that takes no
     /// longer than `left`.
-    pub(super) fn stop(self, left: Duration) {
+    ///
+    /// # Errors
+    /// Acknowledged records are not synced.
+    pub(super) fn stop(self, left: Duration) -> Result<(), UnsyncedRecords> {
         let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
         self.checkpoint_stop_ms.store(left_ms.min(CHECKPOINT_STOP_MS), Ordering::Relaxed);
         match self.writer.stop() {
-            Ok(stopped) if stopped.durable_seq < stopped.last_seq => tracing::error!(
-                first_seq = stopped.durable_seq + 1,
-                last_seq = stopped.last_seq,
-                "the disk failed until shutdown; these records were acknowledged as written and may be lost"
-            ),
+            Ok(stopped) if stopped.durable_seq < stopped.last_seq => {
+                let unsynced =
+                    UnsyncedRecords { first_seq: stopped.durable_seq + 1, last_seq: stopped.last_seq };
+                let UnsyncedRecords { first_seq, last_seq } = unsynced;
+                tracing::error!(first_seq, last_seq, "cannot sync the log; acknowledged records may be lost");
+                return Err(unsynced);
+            }
             Ok(stopped) => tracing::info!(durable_seq = stopped.durable_seq, "sealed the log"),
             Err(_) => tracing::error!("the log writer panicked; the next start recovers the log"),
         }
+        Ok(())
     }
 }
 

@@ -124,6 +124,17 @@ pub enum BootError {
     Thread(io::Error),
 }
 
+/// The disk failed until the end of the process, so acknowledged records may be lost. Only `--ack written`
+/// allows this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the disk failed until shutdown; the records with seq {first_seq} to {last_seq} were acknowledged as written and may be lost. Repair the disk, then start the server again"
+)]
+pub struct UnsyncedRecords {
+    first_seq: u64,
+    last_seq: u64,
+}
+
 /// Starts a server.
 ///
 /// # Errors
@@ -356,7 +367,10 @@ impl RunningServer {
     ///
     /// Shutdown stops accepting and answers the received requests, each response the last of its connection.
     /// It returns after 10 s or at a second signal in any case. SIGHUP reads all snapshots again.
-    pub fn serve_until_signal(mut self) {
+    ///
+    /// # Errors
+    /// Acknowledged records may be lost, because the disk failed until the end.
+    pub fn serve_until_signal(mut self) -> Result<(), UnsyncedRecords> {
         let signals = &mut self.signals;
         let is_stop = |signal: &i32| *signal != SIGHUP;
         for _ in signals.forever().take_while(|signal| !is_stop(signal)) {
@@ -377,17 +391,19 @@ impl RunningServer {
         while self.lifecycle.open_connections() > 0 && time_spent() < SHUTDOWN_TIMEOUT {
             if signals.pending().any(|signal| is_stop(&signal)) {
                 let open_connections = self.lifecycle.open_connections();
-                return tracing::warn!(open_connections, "stopped at once after a second signal");
+                tracing::warn!(open_connections, "stopped at once after a second signal");
+                return Ok(());
             }
             std::thread::sleep(SHUTDOWN_POLL_INTERVAL);
         }
         // 3. Stop the log.
         let open = self.lifecycle.open_connections();
-        self.event_log.stop(SHUTDOWN_TIMEOUT.saturating_sub(time_spent()));
+        let stopped = self.event_log.stop(SHUTDOWN_TIMEOUT.saturating_sub(time_spent()));
         match open {
             0 => tracing::info!("stopped"),
             _ => tracing::warn!(open_connections = open, "stopped with open connections"),
         }
+        stopped
     }
 }
 

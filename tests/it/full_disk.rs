@@ -43,11 +43,29 @@ impl Drop for SmallDisk {
 
 const REFUSAL_TIME_MAX: Duration = Duration::from_millis(100);
 const RECOVERY_TIME_MAX: Duration = Duration::from_secs(1);
+/// Time within which a failure or a recovery is in the log, in `/readyz` and in the metrics (R21).
+const REPORT_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Returns a batch of about 450 KB. Its message IDs follow from `n`.
 fn batch(n: usize) -> String {
     let event = |i: usize| json!({ "anonId": "v1", "event": "e", "messageId": format!("m{n}-{i}"), "properties": { "pad": "p".repeat(30_000) } });
     json!({ "batch": (0..15).map(event).collect::<Vec<_>>() }).to_string()
+}
+
+/// Asserts that `/readyz` and the metrics say within two seconds whether events can be recorded.
+fn assert_reported(server: &Server, is_recording: bool) {
+    let start = Instant::now();
+    let ready = eventually("the state of the disk is reported", || {
+        let ready = server.admin_get("/readyz");
+        (ready.json()["recording"] == is_recording).then_some(ready)
+    });
+    assert!(start.elapsed() < REPORT_TIME_MAX, "it took {:?}", start.elapsed());
+    assert_eq!(ready.status, 200, "pages are served");
+    let ready = server.admin_get("/readyz?events=1");
+    let expected = if is_recording { (200, "ready") } else { (503, "not_recording") };
+    assert_eq!((ready.status, ready.json()["status"].as_str()), (expected.0, Some(expected.1)));
+    let line = format!("parallax_log_available {}\n", u8::from(is_recording));
+    assert!(server.admin_get("/metrics").text().contains(&line));
 }
 
 #[test]
@@ -73,6 +91,8 @@ fn a_full_disk_refuses_events_at_once_until_there_is_room() {
     });
     let refused = refused.expect("a disk of 16 MiB gets full");
     assert!(acknowledged.len() > 5, "{acknowledged:?}");
+    assert_reported(&server, false);
+    assert!(server.log().contains("ERROR cannot write the log; events get 503"), "{}", server.log());
     let mut visitor = Client::to(server.edge);
     let mut slowest = Duration::ZERO;
     for _ in 0..200 {
@@ -91,6 +111,8 @@ fn a_full_disk_refuses_events_at_once_until_there_is_room() {
         "full disk: a refusal took {slowest:?} at most, free space was used after {:?}",
         start.elapsed()
     );
+    assert_reported(&server, true);
+    assert!(server.log().contains(" INFO the disk of the log works again"), "{}", server.log());
     acknowledged.push(refused);
     let server = server.restart(&[]);
     let records = logged::records_after_start(&server, 0);

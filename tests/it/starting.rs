@@ -52,7 +52,7 @@ fn the_admin_address_reports_progress_while_the_log_is_read() {
         (response.json()["reading"]["log"]["of"] == 3).then_some(response)
     });
     let expected = json!({ "ready": false, "status": "starting", "scanned": true, "listening": false, "sites": 1,
-        "draining": false, "reading": { "visitors": { "done": 0, "of": 0 }, "log": { "done": 0, "of": 3 } } });
+        "draining": false, "recording": false, "reading": { "visitors": { "done": 0, "of": 0 }, "log": { "done": 0, "of": 3 } } });
     assert_eq!((response.status, response.json()), (503, expected));
     assert_eq!(admin_get(&starting, "/healthz").status, 200);
     let metrics = admin_get(&starting, "/metrics");
@@ -75,7 +75,7 @@ fn the_admin_address_reports_progress_while_the_log_is_read() {
     let server = starting.wait_until_serving();
     let ready = client.request("GET", "/readyz", &[]);
     let expected = json!({ "ready": true, "status": "ready", "scanned": true, "listening": true, "sites": 1,
-        "draining": false });
+        "draining": false, "recording": true });
     assert_eq!((ready.status, ready.json()), (200, expected), "on the connection from before");
     assert_eq!(ping_count(&server), 3);
     assert!(server.admin_get("/metrics").text().contains("parallax_log_seq 3\n"));

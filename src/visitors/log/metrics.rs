@@ -8,6 +8,7 @@ pub struct LogMetrics {
     pub(super) queued_requests: AtomicUsize,
     pub(super) queued_bytes: AtomicUsize,
     pub(super) available: AtomicBool,
+    pub(super) recording: AtomicBool,
     pub(super) closed: AtomicBool,
     pub(super) erasing: AtomicBool,
     pub(super) batches: AtomicU64,
@@ -16,6 +17,7 @@ pub struct LogMetrics {
     pub(super) duplicates: AtomicU64,
     pub(super) evicted_early: AtomicU64,
     pub(super) segments: AtomicU64,
+    pub(super) deleted_segments: AtomicU64,
     pub(super) write_errors: AtomicU64,
     pub(super) rejected_requests: AtomicU64,
     pub(super) last_seq: AtomicU64,
@@ -37,6 +39,12 @@ impl LogMetrics {
     /// Returns whether the disk accepts events now.
     pub fn is_available(&self) -> bool {
         self.available.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether events can be recorded now. After a failure it becomes true again when no disk operation
+    /// has failed for a second.
+    pub fn is_recording(&self) -> bool {
+        self.recording.load(Ordering::Relaxed)
     }
 
     /// Returns whether an erasure is in progress now.
@@ -77,6 +85,11 @@ impl LogMetrics {
     /// Returns the segments in the directory now, including the active one.
     pub fn segments(&self) -> u64 {
         self.segments.load(Ordering::Relaxed)
+    }
+
+    /// Returns the segments that retention has deleted.
+    pub fn deleted_segments(&self) -> u64 {
+        self.deleted_segments.load(Ordering::Relaxed)
     }
 
     /// Returns the failed I/O operations of the writer: appends, syncs, seals, new segments, deletions,

@@ -31,6 +31,7 @@ mod erase;
 pub(crate) mod fold_input;
 mod footer;
 pub(crate) mod format;
+mod health;
 mod inspect;
 mod metrics;
 mod offset_to_seq;

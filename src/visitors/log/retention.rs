@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Options;
-use super::directory::LogDirectory;
 use super::recover::ClosedSegment;
 use super::writer::LogWriter;
 use crate::limits::{RETAIN_MS_MIN, RETENTION_INTERVAL_MS};
@@ -24,7 +23,7 @@ impl LogWriter {
             // one.
             if !self.metrics.erasing.load(Ordering::SeqCst) {
                 let retained = self.apply_retention();
-                self.count_error(&retained);
+                self.note_result(&retained);
             }
         }
     }
@@ -41,7 +40,31 @@ impl LogWriter {
         if count < wanted {
             self.consumer.on_retention_blocked();
         }
-        delete_first(&self.directory, &mut self.closed, count, active.0)
+        self.delete_first(count, active.0)
+    }
+
+    /// Deletes the first `count` closed segments. `next_seq` is the first seq after all closed segments. The
+    /// file `oldest` records the deletion durably before any segment is deleted.
+    fn delete_first(&mut self, count: usize, next_seq: u64) -> io::Result<()> {
+        if count == 0 {
+            return Ok(());
+        }
+        let first_seq = self.closed[0].first_seq;
+        let oldest = self.closed.get(count).map_or(next_seq, |closed| closed.first_seq);
+        self.directory.set_oldest(oldest)?;
+        let bytes: u64 = self.closed.iter().take(count).map(|closed| closed.bytes).sum();
+        let expired = self.closed.drain(..count);
+        let removed: Vec<io::Result<()>> =
+            expired.map(|closed| self.directory.delete_segment(closed.first_seq)).collect();
+        self.metrics.deleted_segments.fetch_add(count as u64, Ordering::Relaxed);
+        tracing::info!(
+            segments = count,
+            first_seq,
+            last_seq = oldest - 1,
+            bytes,
+            "retention deleted segments"
+        );
+        removed.into_iter().collect()
     }
 }
 
@@ -69,21 +92,4 @@ pub(super) fn expired_count(
 pub(super) fn unneeded_count(closed: &VecDeque<ClosedSegment>, covered: u64, next_seq: u64) -> usize {
     let nexts = closed.iter().skip(1).map(|closed| closed.first_seq).chain([next_seq]);
     nexts.take_while(|next| next.saturating_sub(1) <= covered).count()
-}
-
-/// Deletes the first `count` closed segments. `next_seq` is the first seq after all closed segments. The file
-/// `oldest` records the deletion durably before any segment is deleted.
-pub(super) fn delete_first(
-    directory: &LogDirectory,
-    closed: &mut VecDeque<ClosedSegment>,
-    count: usize,
-    next_seq: u64,
-) -> io::Result<()> {
-    if count == 0 {
-        return Ok(());
-    }
-    directory.set_oldest(closed.get(count).map_or(next_seq, |closed| closed.first_seq))?;
-    let removed: Vec<io::Result<()>> =
-        closed.drain(..count).map(|closed| directory.delete_segment(closed.first_seq)).collect();
-    removed.into_iter().collect()
 }

@@ -20,6 +20,7 @@ use super::directory::LogDirectory;
 use super::erase::secret::{TombstoneKey, tombstone_payloads};
 use super::erase::{ErasureStarted, VisitorIds};
 use super::format::{BATCH_HEADER_BYTES, Batch, Header, begin_batch, end_batch};
+use super::health::DiskHealth;
 use super::metrics::LogMetrics;
 use super::queue::{Completion, CompletionQueue, QueueReceiver, QueuedRequest, RecordResult, WriteOutcome};
 use super::record::{Record, key_and_time};
@@ -40,11 +41,12 @@ pub struct LogWriter {
     pub(super) consumer: Box<dyn LogConsumer>,
     receiver: QueueReceiver,
     pub(super) metrics: Arc<LogMetrics>,
-    dedup: DedupWindow,
+    pub(super) health: DiskHealth,
+    pub(super) dedup: DedupWindow,
     /// The open segment. `None` while the disk is unavailable.
     pub(super) active: Option<ActiveSegment>,
     pub(super) closed: VecDeque<ClosedSegment>,
-    next_seq: u64,
+    pub(super) next_seq: u64,
     pub(super) durable_seq: u64,
     /// The consecutive batches after the durable seq, and the time when the first of them was written.
     unsynced: Vec<u8>,
@@ -73,9 +75,8 @@ impl LogWriter {
     ) -> Self {
         let now = clock.monotonic();
         let next_seq = recovered.report.next_seq;
-        figures.available.store(true, Ordering::Relaxed);
         figures.damage_count.store(recovered.report.unexpected_damage, Ordering::Relaxed);
-        let writer = Self {
+        let mut writer = Self {
             directory,
             log_id: recovered.log_id,
             options,
@@ -83,6 +84,7 @@ impl LogWriter {
             consumer: follower,
             receiver: intake,
             metrics: figures,
+            health: DiskHealth::default(),
             dedup: recovered.dedup,
             active: Some(recovered.active),
             closed: recovered.closed,
@@ -130,8 +132,9 @@ impl LogWriter {
         let retry = self.active.is_none().then_some(self.retry_at);
         let sync = (self.active.is_some() && !self.unsynced.is_empty()).then(|| self.sync_due());
         let mark = self.needs_mark().then(|| self.mark_due());
+        let recovery = self.active.as_ref().and_then(|_| self.health.recovery_due());
         let retention = self.has_retention().then_some(self.retention_at);
-        [retry, sync, mark, retention, self.consumer_due].into_iter().flatten().min()
+        [retry, sync, mark, recovery, retention, self.consumer_due].into_iter().flatten().min()
     }
 
     /// Returns whether the caller should [`close`](Self::close) the writer.
@@ -155,7 +158,7 @@ impl LogWriter {
             && self.durable_seq + 1 == self.next_seq
         {
             let sealed = active.seal();
-            self.count_error(&sealed);
+            self.note_result(&sealed);
         }
         self.publish_metrics();
         self.consumer.on_closed(&*self.clock, self.fully_durable_seq());
@@ -234,7 +237,7 @@ impl LogWriter {
         let Some(active) = &mut self.active else { return false };
         let began = self.clock.monotonic();
         let appended = active.append(&self.unsynced[start..]);
-        self.count_error(&appended);
+        self.note_result(&appended);
         let kept = match (appended, self.options.ack) {
             (Ok(()), Ack::Disk) => self.sync_active(began),
             (Ok(()), Ack::Written) => true,
@@ -247,7 +250,7 @@ impl LogWriter {
     fn sync_active(&mut self, began: Duration) -> bool {
         let Some(active) = &mut self.active else { return false };
         let synced = active.sync();
-        self.count_error(&synced);
+        self.note_result(&synced);
         if synced.is_err() {
             return false;
         }
@@ -276,7 +279,7 @@ impl LogWriter {
         let (first_seq, began) = (self.durable_seq + 1, self.clock.monotonic());
         let header = Header { first_seq, created_ms: self.clock.now_ms(), log_id: self.log_id };
         let begun = ActiveSegment::create(&self.directory, header, &self.unsynced, reserve_until);
-        self.count_error(&begun);
+        self.note_result(&begun);
         match begun {
             Ok(active) => {
                 self.closed.retain(|closed| closed.first_seq != first_seq);
@@ -368,7 +371,7 @@ impl LogWriter {
         if let Some(active) = self.close_segment() {
             // A failure loses nothing: readers scan a segment without a footer.
             let sealed = active.seal();
-            self.count_error(&sealed);
+            self.note_result(&sealed);
             if let (Ok(bytes), Some(closed)) = (sealed, self.closed.back_mut()) {
                 closed.bytes = bytes;
             }
@@ -405,7 +408,7 @@ impl LogWriter {
         end_batch(&mut mark, start, self.next_seq, 0, self.durable_seq);
         let Some(active) = &mut self.active else { return };
         let marked = active.append(&mark);
-        self.count_error(&marked);
+        self.note_result(&marked);
         if marked.is_err() {
             self.roll();
         }
@@ -417,7 +420,7 @@ impl LogWriter {
                 Some(visitor) => self.begin_erasure(visitor),
                 None => Ok(self.erasure_started(self.first_open_seq())),
             };
-            self.count_error(&begun);
+            self.note_result(&begun);
             order.reply(begun.map_err(|error| LogError::io(&self.directory.path(""), error)));
         }
     }
@@ -478,21 +481,5 @@ impl LogWriter {
         }
         self.clear_synced();
         if self.durable_seq < last { Err(unavailable()) } else { Ok((first, last)) }
-    }
-
-    pub(super) fn count_error<T>(&self, result: &io::Result<T>) {
-        if result.is_err() {
-            self.metrics.write_errors.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Publishes the present state in the metrics.
-    fn publish_metrics(&self) {
-        let LogMetrics { available, segments, last_seq, durable_seq, evicted_early, .. } = &*self.metrics;
-        available.store(self.active.is_some(), Ordering::Relaxed);
-        segments.store(self.closed.len() as u64 + u64::from(self.active.is_some()), Ordering::Relaxed);
-        last_seq.store(self.next_seq - 1, Ordering::Relaxed);
-        durable_seq.store(self.durable_seq, Ordering::Release);
-        evicted_early.store(self.dedup.evicted_early(), Ordering::Relaxed);
     }
 }

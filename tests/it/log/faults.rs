@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use parallax::testing::clock::Clock;
+use parallax::testing::limits::DISK_RECOVERED_MS;
 use parallax::testing::visitors::log::{Ack, Options, RecordResult, SendError, WriteOutcome};
 
 use super::simulated::{Fault, Plan, SimulatedDisk};
@@ -137,4 +138,54 @@ fn check_full_disk(ack: Ack) {
 fn a_full_disk_rejects_records_until_half_a_second_after_there_is_room() {
     check_full_disk(Ack::Disk);
     check_full_disk(Ack::Written);
+}
+
+fn pass_and_run(log: &mut Log, clock: &TestClock, ms: u64) {
+    clock.pass(ms);
+    log.writer.run_once();
+}
+
+#[test]
+fn a_failing_disk_is_reported_until_a_second_without_a_failure() {
+    for ack in [Ack::Disk, Ack::Written] {
+        let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
+        let options = Options { ack, ..options() };
+        let mut log = Log::open(Arc::new(disk.clone()), &clock, options).expect("the disk works");
+        assert!(log.queue.metrics().is_recording());
+        disk.plan(Plan::Full);
+        log.record(&[1], clock.now_ms());
+        assert!(!log.queue.metrics().is_recording(), "at once");
+        disk.plan(Plan::Never);
+        pass_and_run(&mut log, &clock, 500);
+        assert!(log.queue.metrics().is_available(), "events are accepted again");
+        pass_and_run(&mut log, &clock, DISK_RECOVERED_MS - 501);
+        assert!(!log.queue.metrics().is_recording(), "one millisecond early");
+        let due = log.writer.next_due().expect("the report is due") - clock.monotonic();
+        assert!(due.as_millis() <= 1, "{due:?}");
+        pass_and_run(&mut log, &clock, 1);
+        assert!(log.queue.metrics().is_recording());
+    }
+}
+
+#[test]
+fn a_failure_that_a_new_segment_repairs_stops_no_recording() {
+    let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
+    let mut log = Log::open(Arc::new(disk.clone()), &clock, options()).expect("the disk works");
+    disk.plan(Plan::Nth(1, Fault::Eio));
+    assert_eq!(log.record(&[1], clock.now_ms()).outcome, WriteOutcome::Durable);
+    let metrics = log.queue.metrics();
+    assert_eq!((metrics.is_recording(), metrics.write_errors()), (true, 1));
+}
+
+#[test]
+fn a_disk_that_fails_until_the_stop_leaves_the_unsynced_seqs() {
+    let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
+    let options = Options { ack: Ack::Written, ..options() };
+    let mut log = Log::open(Arc::new(disk.clone()), &clock, options).expect("the disk works");
+    log.record(&[1], clock.now_ms());
+    pass_and_run(&mut log, &clock, 100);
+    log.record(&[2, 3], clock.now_ms());
+    disk.plan(Plan::From(1));
+    let position = log.stop();
+    assert_eq!((position.durable_seq, position.last_seq), (1, 3));
 }
