@@ -109,8 +109,8 @@ fn changed(whole: &[u8], input: &[u8]) -> Vec<u8> {
 /// Corrects every checksum in the file.
 fn with_valid_checksums(mut file: Vec<u8>) -> Vec<u8> {
     if let Some(header) = file.first_chunk_mut::<HEADER_BYTES>() {
-        let crc = crc32c(&[&header[..36]]);
-        header[36..].copy_from_slice(&crc.to_le_bytes());
+        let (fields, crc) = header.split_at_mut(HEADER_BYTES - size_of::<u32>());
+        crc.copy_from_slice(&crc32c(&[fields]).to_le_bytes());
     }
     for at in (HEADER_BYTES..file.len()).step_by(8) {
         let rest = &mut file[at..];
