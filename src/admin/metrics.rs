@@ -164,6 +164,7 @@ impl ServerMetrics {
         self.write_connections(page);
         self.write_events(page);
         self.write_log(page);
+        self.write_queue(page);
         self.write_visitors(page);
         self.write_jobs(page);
         self.write_checkpoints(page);
@@ -259,18 +260,6 @@ impl ServerMetrics {
                 "Whether events can be recorded: 1, or 0 while the log cannot write to its disk",
                 u64::from(metrics.is_recording()),
             ),
-            (
-                "parallax_queue_requests",
-                "gauge",
-                "Event requests waiting for the log writer",
-                metrics.queued_requests() as u64,
-            ),
-            (
-                "parallax_queue_bytes",
-                "gauge",
-                "Bytes of event requests waiting for the log writer",
-                metrics.queued_bytes() as u64,
-            ),
         ] {
             page.begin_family(name, kind, help);
             page.sample(&[], value);
@@ -281,6 +270,25 @@ impl ServerMetrics {
             "Duration of an append with its sync, or of a later sync, in seconds",
         );
         page.histogram(&[], &self.sync_latency.snapshot());
+    }
+
+    fn write_queue(&self, page: &mut MetricsText) {
+        let metrics = self.log.metrics();
+        for (name, help, value) in [
+            (
+                "parallax_queue_requests",
+                "Event requests waiting for the log writer",
+                metrics.queued_requests(),
+            ),
+            (
+                "parallax_queue_bytes",
+                "Bytes of event requests waiting for the log writer",
+                metrics.queued_bytes(),
+            ),
+        ] {
+            page.begin_family(name, "gauge", help);
+            page.sample(&[], value as u64);
+        }
     }
 
     fn write_visitors(&self, page: &mut MetricsText) {

@@ -6,19 +6,25 @@ use std::path::Path;
 use parallax::testing::visitors::apply::KeyHasher;
 use parallax::testing::visitors::checkpoint::reader::CheckpointReader;
 use parallax::testing::visitors::log::bloom::IdKind;
-use parallax::testing::visitors::log::{LogId, Record, RecordKind, Request};
+use parallax::testing::visitors::log::format::secret_to_bytes;
+use parallax::testing::visitors::log::{LogId, Record, RecordKind, Request, TombstoneKey};
 use parallax::testing::visitors::profile::profile::{Profile, TableEntry};
+use parallax::testing::visitors::ties::TieEntry;
 
-use super::{SECRET, World};
+use super::{DIRECTORY, SECRET, World};
 use crate::folded::with_fold_input;
 
 const LOG_ID: LogId = LogId(*b"the ID of a log.");
+
+/// The key of the digests in the entries of ownership.
+const KEY: [u8; 32] = [9; 32];
 
 /// Returns a world with one known visitor: a user with one linked anonymous ID.
 fn smallest() -> World {
     let mut world = World::new(1);
     world.cost_max = 1 << 20;
     world.options.log_id = Some(LOG_ID);
+    world.disk.put(&Path::new(DIRECTORY).join("secret"), &secret_to_bytes(&KEY));
     let mut running = world.open();
     let mut request = Request::new(0);
     let payload = r#"{"traits":{"plan":"pro"}}"#;
@@ -75,6 +81,14 @@ fn the_golden_file_decodes_to_the_known_visitor() {
     let header = *opened.header();
     assert_eq!(header.log_id, LOG_ID);
     assert_eq!((header.seq, header.entries, header.cost_max, header.secret), (1, 2, 1 << 20, SECRET));
+    let ties: Vec<TieEntry> = opened.ties().map(|tie| tie.expect("the file is valid")).collect();
+    let digests = TombstoneKey::new(KEY);
+    assert_eq!(
+        ties.iter().map(|tie| (tie.seq, tie.anon, tie.user)).collect::<Vec<_>>(),
+        [(1, digests.tag("a", IdKind::Anon, "v"), Some(digests.tag("a", IdKind::User, "u")))]
+    );
+    assert!(opened.sites().expect("the file is valid").iter().eq(&[Box::from("a")]));
+    assert!(opened.lost_aliases().expect("the file is valid").is_empty());
     let mut entries = opened.entries().expect("the file is valid");
     let keys = KeyHasher::new(SECRET);
     let user = entries.read_next().expect("the file is valid").expect("the user");
