@@ -1,7 +1,7 @@
 //! Models of the table of visitors: a few operations of the writer beside a few lookups.
 //!
 //! `cargo test -p models` runs each model many times with real threads. Under `--cfg loom`, loom runs each model in
-//! every order of the threads' operations, with up to [`PREEMPTIONS_MAX`] preemptions, and with every value that the
+//! every order of the threads' operations, with up to two preemptions, and with every value that the
 //! memory model allows a load to return. Under Miri, each access is checked for data races and freed memory.
 //! CONTRIBUTING.md has the commands.
 //!
@@ -22,8 +22,9 @@ use store::table::{EvictionClass, Key, PinnedReader, Table, TableReader};
 /// Runs a model in every order.
 #[cfg(loom)]
 fn check(model: impl Fn() + Send + Sync + 'static) {
-    /// Number of times that loom interrupts a thread that could continue. Most known bugs need two.
-    const PREEMPTIONS_MAX: usize = 3;
+    /// Number of times that loom interrupts a thread that could continue. Two are enough to find each fault that was
+    /// made in the table on purpose.
+    const PREEMPTIONS_MAX: usize = 2;
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(PREEMPTIONS_MAX);
     builder.max_branches = 20_000;

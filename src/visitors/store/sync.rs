@@ -6,13 +6,26 @@
 #[cfg(loom)]
 pub(super) use loom::sync::{
     Arc, Mutex, MutexGuard,
-    atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence},
+    atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering},
 };
 #[cfg(not(loom))]
 pub(super) use std::sync::{
     Arc, Mutex, MutexGuard,
     atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence},
 };
+
+#[cfg(loom)]
+loom::lazy_static! {
+    static ref FENCES: AtomicU64 = AtomicU64::new(0);
+}
+
+/// Counts the fence and runs it. Loom switches threads only at accesses to an object that both threads use. The
+/// counter is such an object, so loom runs the fences of two threads in both orders.
+#[cfg(loom)]
+pub(super) fn fence(ordering: Ordering) {
+    FENCES.fetch_add(1, Ordering::Relaxed);
+    loom::sync::atomic::fence(ordering);
+}
 
 /// Tracks that index words are freed.
 #[cfg(loom)]
