@@ -8,6 +8,7 @@ mod kinds;
 mod origins;
 mod policies;
 mod receipts;
+mod recorded;
 mod sites;
 mod transport;
 mod types;
@@ -23,7 +24,7 @@ use crate::logged;
 
 static SERVER: SharedServer = SharedServer::new(start_default);
 
-/// Starts a server for four sites with different policies.
+/// Starts a server for five sites with different policies.
 fn start_default() -> Server {
     start_with_flags(&[])
 }
@@ -33,6 +34,7 @@ fn start_with_flags(flags: &[&str]) -> Server {
     let sites = [
         ("acme", json!({})),
         ("closed", json!({ "origins": ["https://www.acme.example", "http://localhost:*"], "cookie": "vid" })),
+        ("shops", json!({ "origins": ["https://www.acme.example", "https://*.shop.example"] })),
         ("dropping", json!({ "bots": "drop", "privacy": { "honorGpc": true, "ip": "truncated" } })),
         ("keeping", json!({ "bots": "keep", "privacy": { "ip": "full" } })),
     ];
