@@ -485,7 +485,7 @@ fn an_export_reports_damage_and_returns_the_other_records() {
     assert_eq!(export(4), (vec![5], None), "damage before `since` is not reported");
     let metrics = server.admin_get("/metrics");
     assert!(metrics.text().contains("\nparallax_export_damaged_total 1\n"), "{}", metrics.text());
-    let log_line = "places=1 first=00000000000000000001.segment at offset 40, ";
+    let log_line = "places=1 first=00000000000000000001.segment at offset 56, ";
     crate::harness::eventually("the damage is logged", || server.log().contains(log_line).then_some(()));
     assert_eq!(server.log().matches("an export skipped").count(), 1);
 }
