@@ -36,8 +36,10 @@ fn ids_of(running: &RunningLog, anon_id: &str) -> Vec<(IdKind, String)> {
 /// Erases a visitor as the server does, while the writers run.
 fn erase(world: &World, running: &mut RunningLog, anon_id: &str) {
     let ids = ids_of(running, anon_id);
-    let known = running.profiles.lock().expect("the lock is not poisoned");
-    let known = known.as_ref().expect("it is not taken yet").state().known;
+    let known = {
+        let profiles = running.profiles.lock().expect("the lock is not poisoned");
+        profiles.as_ref().expect("it is not taken yet").state().known
+    };
     let (disk, directory) = (Arc::new(world.disk.clone()), Path::new(DIRECTORY).to_owned());
     let eraser = Eraser {
         log: running.queue.clone(),
