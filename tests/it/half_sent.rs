@@ -140,15 +140,24 @@ fn under_memory_pressure_the_slowest_body_is_cut_off_first() {
 
 #[test]
 fn a_body_younger_than_a_second_is_not_cut_off_for_another() {
-    let server = demo(&["--workers", "1", "--bodies-memory", "0"]);
-    let mut first = HalfSentBody::send(&server, 490_000, 500_000);
-    let mut second = HalfSentBody::send(&server, 490_000, 500_000);
-    let (response, _) = HalfSentBody::send(&server, 490_000, 500_000).end();
-    assert_eq!((response.status, response.code().as_str()), (503, "overloaded"));
-    for body in [&mut first, &mut second] {
-        body.send_more(10_000);
-        assert_eq!(body.client.response(false).code(), "malformed_json", "the whole body was received");
-    }
+    // On a busy machine the bodies can be older than a second before the third one is refused. Then it proves nothing.
+    let is_proven = (0..20).any(|_| {
+        let server = demo(&["--workers", "1", "--bodies-memory", "0"]);
+        let begun = Instant::now();
+        let mut first = HalfSentBody::send(&server, 490_000, 500_000);
+        let mut second = HalfSentBody::send(&server, 490_000, 500_000);
+        let (response, _) = HalfSentBody::send(&server, 490_000, 500_000).end();
+        if begun.elapsed() >= Duration::from_secs(1) {
+            return false;
+        }
+        assert_eq!((response.status, response.code().as_str()), (503, "overloaded"));
+        for body in [&mut first, &mut second] {
+            body.send_more(10_000);
+            assert_eq!(body.client.response(false).code(), "malformed_json", "the whole body was received");
+        }
+        true
+    });
+    assert!(is_proven, "the machine is too slow for this test");
 }
 
 #[test]
