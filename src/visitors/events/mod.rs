@@ -33,7 +33,7 @@ mod members;
 mod operations;
 mod page;
 #[cfg(feature = "parquet")]
-pub mod parquet;
+pub(crate) mod parquet;
 pub(crate) mod receipt;
 pub(crate) mod refusal;
 mod sanitize;

@@ -55,7 +55,7 @@ const SCHEMA: &str = "message record {
 }";
 
 /// A writer of one Parquet file.
-pub struct Table<W: Write + Send> {
+pub(crate) struct Table<W: Write + Send> {
     file: SerializedFileWriter<W>,
     group: Group,
 }
@@ -84,7 +84,7 @@ impl<W: Write + Send> Table<W> {
     ///
     /// # Errors
     /// An I/O error of `out`.
-    pub fn new(out: W) -> io::Result<Self> {
+    pub(crate) fn new(out: W) -> io::Result<Self> {
         let schema = Arc::new(parse_message_type(SCHEMA).expect("the schema is valid"));
         // A dictionary saves nothing for columns whose values are unique, and nobody filters by the largest
         // payload.
@@ -103,7 +103,7 @@ impl<W: Write + Send> Table<W> {
     ///
     /// # Errors
     /// An I/O error of the output, or `InvalidData` for a sequence number of 2^63 or more.
-    pub fn add(&mut self, seq: u64, record: &Record<'_>) -> io::Result<()> {
+    pub(crate) fn add(&mut self, seq: u64, record: &Record<'_>) -> io::Result<()> {
         let seq = i64::try_from(seq).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         self.group.add(seq, record);
         if self.group.is_full() {
@@ -116,7 +116,7 @@ impl<W: Write + Send> Table<W> {
     ///
     /// # Errors
     /// An I/O error of the output.
-    pub fn finish(mut self) -> io::Result<W> {
+    pub(crate) fn finish(mut self) -> io::Result<W> {
         if self.group.rows > 0 {
             self.end_group()?;
         }
