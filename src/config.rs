@@ -136,13 +136,13 @@ pub(crate) struct ConnectionLimits {
     pub timeouts: Timeouts,
     /// Open connections, over all threads that serve the same address.
     pub max: usize,
-    /// Whether a connection over `max` closes the one that has waited longest for its client.
+    /// True if a connection over `max` closes the one that has waited longest for its client.
     pub closes_waiting: bool,
     /// Bytes of this thread for responses not yet sent.
     pub memory_bytes_max: usize,
     /// Bytes of this thread for request bodies being received.
     pub body_memory_bytes_max: usize,
-    /// Whether each response is written to the access log.
+    /// True if each response is written to the access log.
     pub access_log: bool,
 }
 

@@ -196,7 +196,7 @@ pub struct Location<'a> {
     pub group: Option<&'static str>,
     /// The name, as the client wrote it.
     pub name: &'a str,
-    /// Whether it is in the query string although the request has a body.
+    /// True if it is in the query string although the request has a body.
     pub in_query: bool,
 }
 

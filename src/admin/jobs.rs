@@ -52,7 +52,7 @@ pub struct JobRunner {
 enum JobState {
     Idle,
     Running {
-        /// Whether the client is gone, so that the result is discarded.
+        /// True if the client is gone, so that the result is discarded.
         is_abandoned: bool,
     },
     Done(JobResult),

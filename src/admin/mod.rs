@@ -34,7 +34,7 @@ pub struct AdminService {
 }
 
 impl AdminService {
-    /// Creates the service. `desk` answers with explanations, `token` admits clients, and `stopping` decides
+    /// Creates the service. `handler` answers with explanations, `token` admits clients, and `stopping` decides
     /// readiness.
     pub fn new(handler: Handler, token: Option<String>, lifecycle: Lifecycle, metrics: Metrics) -> Self {
         let access = AccessRules::new(token.as_deref());

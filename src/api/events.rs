@@ -72,7 +72,7 @@ struct PendingRequest {
     /// The memory of the request, its records included.
     memory_bytes: usize,
     completion: Option<Completion>,
-    /// Whether its connection is closed.
+    /// True if its connection is closed.
     is_canceled: bool,
 }
 

@@ -26,9 +26,9 @@ pub(super) struct ResponseParams<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ResponseOptions {
     pub(super) endpoint: Endpoint,
-    /// Whether the client wants no receipt if all events were accepted.
+    /// True if the client wants no receipt if all events were accepted.
     minimal: bool,
-    /// Whether the client wants `Server-Timing`.
+    /// True if the client wants `Server-Timing`.
     timed: bool,
 }
 

@@ -19,7 +19,7 @@ use crate::visitors::lookup::ProfileReader;
 /// The settings of all handlers.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Whether the public address answers `explain=1`.
+    /// True if the public address answers `explain=1`.
     pub explain: bool,
     /// The header in which a proxy sends the visitor's country, in lower case.
     pub country_header: Option<Box<str>>,

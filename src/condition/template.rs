@@ -22,7 +22,7 @@ pub struct ParamBound<'c> {
     pub path: &'c str,
     /// The parameter's index.
     pub param: u16,
-    /// Whether the parameter is a lower bound of the field. Otherwise it is an upper bound.
+    /// True if the parameter is a lower bound of the field. Otherwise it is an upper bound.
     pub is_lower: bool,
 }
 

@@ -83,7 +83,7 @@ pub struct Request<'a> {
     pub path: &'a str,
     /// The query of the target, as sent, without the question mark. Empty if there is none.
     pub query: &'a str,
-    /// Whether this is the last request on the connection (HTTP/1.0, `Connection: close`).
+    /// True if this is the last request on the connection (HTTP/1.0, `Connection: close`).
     pub close: bool,
     /// The framing of the body.
     pub body_framing: BodyFraming,
@@ -127,7 +127,7 @@ impl<'a> BufferedRequest<'a> {
 pub struct Headers<'a> {
     /// The head from the request line on.
     head: &'a [u8],
-    /// Whether a known field is repeated.
+    /// True if a known field is repeated.
     has_repeats: bool,
     pub host: Option<&'a [u8]>,
     pub origin: Option<&'a [u8]>,
@@ -163,7 +163,7 @@ pub struct Headers<'a> {
     pub forwarded: ForwardedFor<'a>,
     /// X-Forwarded-Proto
     pub forwarded_proto: Option<&'a [u8]>,
-    /// Whether a proxy sent the request: Forwarded, X-Forwarded-For or Via.
+    /// True if a proxy sent the request: Forwarded, X-Forwarded-For or Via.
     pub is_forwarded: bool,
     /// The visitor's country, from the header that `--country-header` names.
     pub country: Option<&'a [u8]>,

@@ -17,7 +17,7 @@ pub struct RoutePath {
     decoded: Vec<u8>,
     /// End of each segment in `text`. A segment begins one byte after the end of the previous one.
     ends: Vec<u16>,
-    /// Whether a segment contains a slash, so that `text` alone does not show the segments.
+    /// True if a segment contains a slash, so that `text` alone does not show the segments.
     has_escaped_slash: bool,
 }
 

@@ -35,7 +35,7 @@ pub enum ErasureError {
     #[error("{0}")]
     Ownership(#[from] OwnershipError),
     /// No checkpoint could be written in time.
-    #[error("no checkpoint could be written")]
+    #[error("no checkpoint was written in 100 s; check the disk, then send the request again")]
     Checkpoint,
 }
 
@@ -60,11 +60,11 @@ impl Eraser {
     pub fn erase(
         &self,
         site: &str,
-        asked: (IdKind, &str),
+        (id_kind, id): (IdKind, &str),
         profile_ids: Vec<(IdKind, String)>,
     ) -> Result<ErasureSummary, ErasureError> {
         let ownership = self.source.open()?;
-        let visitor = ownership.visitor(site, asked.0, asked.1)?;
+        let visitor = ownership.visitor(site, id_kind, id)?;
         let named = visitor.named();
         let mut known_ids = profile_ids;
         known_ids.retain(|(id_kind, id)| named.contains(&ownership.tag(site, *id_kind, id)));

@@ -236,7 +236,7 @@ pub(crate) struct OwnershipRule<'a> {
     ownership: &'a Ownership,
     visitors: Vec<Visitor>,
     others: HashMap<IdTag, Vec<TieEntry>>,
-    /// The first error while reading entries. All records are unrelated after it.
+    /// The first error while reading entries. The erasure fails with it, and the next erasure or start repeats it.
     error: Option<OwnershipError>,
 }
 

@@ -223,7 +223,7 @@ pub(crate) struct Differences {
     pub missing: u64,
     /// Entries of both that have another value or another eviction class.
     pub changed: u64,
-    /// Whether the filter of lost aliases, the known sites or the number of evicted visitors differ.
+    /// True if the filter of lost aliases, the known sites or the number of evicted visitors differ.
     pub state_differs: bool,
     /// Index of the first entry that differs, with all entries in the order of their last put.
     pub first_order_mismatch: Option<u64>,

@@ -32,7 +32,7 @@ struct IncomingBody {
     index: Cell<usize>,
     memory: RefCell<Reservation>,
     rate: RefCell<ReceiveRate>,
-    /// Whether the connection is waiting for more bytes. Only then can the body be cut off.
+    /// True if the connection is waiting for more bytes. Only then can the body be cut off.
     is_awaited: Cell<bool>,
     cut_off: Cell<Option<CutOff>>,
 }

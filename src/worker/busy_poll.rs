@@ -39,7 +39,7 @@ const TIMER_RESOLUTION: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct BusyPoll {
     poll_max: Duration,
-    /// Whether there was activity since the last call of `should_poll`, and it starts a poll period.
+    /// True if there was activity since the last call of `should_poll`, and it starts a poll period.
     has_activity: bool,
     /// The end of the current poll period. `None` if the worker may park.
     poll_until: Option<Instant>,

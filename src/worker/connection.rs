@@ -51,7 +51,7 @@ struct SubmittedRequest {
     token: usize,
     /// Length of the request in the read buffer.
     request_bytes: usize,
-    /// Whether the connection closes after the response.
+    /// True if the connection closes after the response.
     close: bool,
 }
 

@@ -42,7 +42,7 @@ pub(super) struct ConnectionTimer {
     /// When the phase was entered, as seen by a sweep. Progress does not reset it.
     entered_at_ms: Cell<Option<u64>>,
     is_expired: Cell<bool>,
-    /// Whether the connection gave its place to another one. Its last response may still be on its way.
+    /// True if the connection gave its place to another one. Its last response may still be on its way.
     is_replaced: Cell<bool>,
 }
 

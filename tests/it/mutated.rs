@@ -33,7 +33,7 @@ struct RequestStream {
     bytes: Vec<u8>,
     mutants: usize,
     answers: usize,
-    /// Whether the server closes the connection, and its last response says so.
+    /// True if the server closes the connection, and its last response says so.
     closed: bool,
 }
 

@@ -6,9 +6,9 @@ use serde::de::IgnoredAny;
 #[derive(Debug)]
 pub struct Response {
     pub status: u16,
-    /// Whether the response has `Connection: close`.
+    /// True if the response has `Connection: close`.
     pub closes: bool,
-    /// Whether the response announces a body and has none, as after HEAD.
+    /// True if the response announces a body and has none, as after HEAD.
     pub head_only: bool,
 }
 

@@ -22,8 +22,7 @@ use store::table::{EvictionClass, Key, PinnedReader, Table, TableReader};
 /// Runs a model in every order.
 #[cfg(loom)]
 fn check(model: impl Fn() + Send + Sync + 'static) {
-    /// Number of times that loom interrupts a thread that could continue. Two are enough to find each fault that was
-    /// made in the table on purpose.
+    /// Number of times that loom interrupts a thread that could continue. Each more multiplies the number of orders.
     const PREEMPTIONS_MAX: usize = 2;
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(PREEMPTIONS_MAX);

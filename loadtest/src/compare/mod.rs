@@ -316,8 +316,8 @@ fn page_in_webdis(
     Ok(Contender::new(server, Template { bytes: get, ..template }))
 }
 
-/// Returns responses of Parallax with all different bodies that visitors get. The first is that of visitor 0,
-/// which the unchanged template names.
+/// Returns responses of Parallax with all different bodies that visitors get. The unchanged template has the ID
+/// of visitor 0, so the first response is that of visitor 0.
 fn distinct_responses(parallax: &Server, template: &Template) -> Result<Vec<Response>, RunError> {
     let mut exchange = Client::new(parallax.address)?;
     let mut responses: Vec<Response> = Vec::new();

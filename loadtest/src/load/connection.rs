@@ -19,7 +19,7 @@ pub struct Connection {
     /// Bytes of the current response, if it is to be checked.
     response_bytes: Vec<u8>,
     is_checked: bool,
-    /// Whether the server announced that it closes the connection.
+    /// True if the server announced that it closes the connection.
     pub is_last: bool,
     /// Template of the next response.
     pub template: usize,
@@ -31,9 +31,9 @@ pub struct Connection {
     pub idle_since_ns: u64,
     /// Sent bytes of the current send.
     pub sent_bytes: usize,
-    /// Whether the ring receives for this connection.
+    /// True if the ring receives for this connection.
     pub is_receiving: bool,
-    /// Whether it is being closed, to be opened again.
+    /// True if it is being closed, to be opened again.
     pub is_closing: bool,
 }
 

@@ -25,7 +25,7 @@ pub struct ResponseReader {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ResponseHead {
     pub status: u16,
-    /// Whether this is the last response of its connection.
+    /// True if this is the last response of its connection.
     pub closes: bool,
 }
 

@@ -34,7 +34,7 @@ pub struct Generator<'a> {
     /// The schedule of an open loop.
     schedule: Option<Schedule>,
     judge: ResponseJudge<'a>,
-    /// Whether the thread polls instead of sleeping: to keep the schedule, or to keep its own wake-up out of
+    /// True if the thread polls instead of sleeping: to keep the schedule, or to keep its own wake-up out of
     /// the latency of a single connection.
     is_polling: bool,
     cpu_before: Option<Duration>,

@@ -56,7 +56,7 @@ pub enum EventKind {
 pub struct Chunk {
     buffer: u16,
     length: usize,
-    /// Whether the multishot receive continues by itself.
+    /// True if the multishot receive continues by itself.
     pub is_continued: bool,
 }
 

@@ -55,7 +55,7 @@ pub struct Workload {
     pub templates: Vec<Template>,
     /// Requests per send. `None` uses `--depth`.
     pub depth: Option<usize>,
-    /// Whether all responses have one length, so that the bare server can send the same.
+    /// True if all responses have one length, so that the bare server can send the same.
     pub has_floor: bool,
 }
 

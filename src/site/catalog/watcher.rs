@@ -41,7 +41,7 @@ enum Message {
 struct ScanRequest {
     /// File names from events.
     touched: HashSet<OsString>,
-    /// Whether the scan reads all files again.
+    /// True if the scan reads all files again.
     rescan_all: bool,
 }
 

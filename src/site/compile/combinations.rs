@@ -22,7 +22,7 @@ pub(super) struct Combinations {
     pub(super) first: Vec<String>,
     /// The number of combinations, at most `COMBINATIONS_COUNTED_MAX`.
     pub(super) counted: usize,
-    /// Whether `first` is incomplete.
+    /// True if `first` is incomplete.
     pub(super) truncated: bool,
 }
 

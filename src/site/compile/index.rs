@@ -124,9 +124,9 @@ struct IndexedParam {
     param: u16,
     /// The known values and the digit of each.
     values: BTreeMap<Vec<u8>, u64>,
-    /// Whether no other values are valid.
+    /// True if no other values are valid.
     finite: bool,
-    /// Whether a request can leave the parameter without a value.
+    /// True if a request can leave the parameter without a value.
     may_be_absent: bool,
     /// A value that differs from all known values.
     other: Vec<u8>,

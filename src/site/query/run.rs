@@ -22,7 +22,7 @@ pub(crate) struct QueryRunner {
     pub positions: Vec<u32>,
     /// Number of matching items on all pages.
     pub total: usize,
-    /// Whether more items follow this page.
+    /// True if more items follow this page.
     pub has_more: bool,
     /// Identifies the query and the values of its parameters.
     signature: Vec<u8>,

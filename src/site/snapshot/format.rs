@@ -114,7 +114,7 @@ pub struct Site {
     pub cookie: String,
     /// Policy for crawlers' events: 0 drop, 1 flag, 2 keep like any other event.
     pub bots: u8,
-    /// Whether events with `Sec-GPC: 1` are dropped.
+    /// True if events with `Sec-GPC: 1` are dropped.
     pub honor_gpc: bool,
     /// Policy for the IP address of an event: 0 store nothing, 1 store it without its last part, 2 store all
     /// of it.
@@ -136,7 +136,7 @@ pub struct Site {
     pub audiences: Vec<Audience>,
     /// Experiments, sorted by key. Rules refer to them by index.
     pub experiments: Vec<Experiment>,
-    /// Whether any rule reads the page's URL, directly or through a campaign.
+    /// True if any rule reads the page's URL, directly or through a campaign.
     pub sees_url: bool,
     /// All texts of all bodies, in the order in which they were written.
     pub pieces: Vec<Piece>,
@@ -212,7 +212,7 @@ pub struct Route {
     pub path: String,
     /// Identifies the content: everything that can appear in its responses, and its rules.
     pub content: [u8; 16],
-    /// Whether the path is a pattern.
+    /// True if the path is a pattern.
     pub is_pattern: bool,
     /// JSON of its entry in `/v1/routes`, without the last brace.
     pub listing: String,
@@ -253,7 +253,7 @@ pub struct Page {
     pub combinations: u32,
     /// Length of the array in that piece.
     pub combinations_array_bytes: u32,
-    /// Whether the array is truncated.
+    /// True if the array is truncated.
     pub combinations_truncated: bool,
 }
 
@@ -333,7 +333,7 @@ pub struct Param {
     pub name: String,
     /// Type of its values.
     pub kind: ParamKind,
-    /// Whether a request may omit it although it has no default.
+    /// True if a request may omit it although it has no default.
     pub optional: bool,
     /// The value if a request omits it.
     pub default: Option<Vec<u8>>,
@@ -434,7 +434,7 @@ pub struct ColumnBound {
     pub column: u16,
     /// Index of the query's parameter.
     pub param: u16,
-    /// Whether the parameter is the lower bound of the field. Otherwise it is the upper bound. Both are
+    /// True if the parameter is the lower bound of the field. Otherwise it is the upper bound. Both are
     /// inclusive.
     pub is_lower: bool,
 }
@@ -472,7 +472,7 @@ pub enum Rule {
         program: Vec<u8>,
         /// The selected variant.
         variant: u8,
-        /// Whether the author wrote an audience's key.
+        /// True if the author wrote an audience's key.
         audience: bool,
     },
     /// Matches if the visitor is in the experiment.

@@ -75,7 +75,7 @@ pub struct CheckpointState {
     pub seq: u64,
     /// Size of the loaded checkpoint, in bytes.
     pub bytes: u64,
-    /// Whether the next checkpoint must be made at once, because the memory limit has changed or a
+    /// True if the next checkpoint must be made at once, because the memory limit has changed or a
     /// checkpoint was not usable.
     pub is_outdated: bool,
 }

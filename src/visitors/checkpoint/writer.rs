@@ -33,7 +33,7 @@ use crate::visitors::ties::merge::merge;
 pub(super) struct FoldSections {
     pub(super) ties: TieCopy,
     pub(super) lost: LostAliases,
-    /// Whether all other checkpoints are deleted when this one is complete, because they contain an erased
+    /// True if all other checkpoints are deleted when this one is complete, because they contain an erased
     /// visitor.
     pub(super) replaces_all: bool,
 }
@@ -69,7 +69,7 @@ pub struct CheckpointWriter {
     /// Seqs of the valid checkpoints, at most two.
     generations: Vec<u64>,
     file: Option<CheckpointFile>,
-    /// Whether the present disk error was logged.
+    /// True if the present disk error was logged.
     has_warned: bool,
 }
 

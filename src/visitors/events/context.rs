@@ -159,7 +159,7 @@ pub(super) struct Context<'d> {
     pub country: Option<Code<2>>,
     pub ip: Option<&'d str>,
     pub is_preview: bool,
-    /// Whether the visitor denied measurement (`consent.measure` is false).
+    /// True if the visitor denied measurement (`consent.measure` is false).
     pub has_denied_consent: bool,
 }
 

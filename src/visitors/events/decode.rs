@@ -48,9 +48,9 @@ pub struct EventContext<'a> {
     pub policy: Policy,
     /// Unix milliseconds, between 1970 and the year 9999.
     pub received_ms: i64,
-    /// Whether the request has `X-Preview: 1`.
+    /// True if the request has `X-Preview: 1`.
     pub is_preview: bool,
-    /// Whether the request has `Sec-GPC: 1`.
+    /// True if the request has `Sec-GPC: 1`.
     pub gpc: bool,
     pub referer: Option<&'a str>,
     /// The `User-Agent` header, if it is the visitor's and not that of a server that sends events for

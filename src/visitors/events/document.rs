@@ -39,7 +39,7 @@ pub struct Document<'a> {
     nodes: Vec<Node<'a>>,
     source: &'a str,
     index: &'a Index,
-    /// Whether the source has no line breaks and no duplicate names, so that values can be copied verbatim.
+    /// True if the source has no line breaks and no duplicate names, so that values can be copied verbatim.
     is_one_line: bool,
     surrogates: usize,
     tape_slot: &'a mut Tape<'static>,

@@ -18,7 +18,7 @@ use crate::limits::DISK_RECOVERED_MS;
 pub(super) struct DiskHealth {
     /// The present episode of failures.
     episode: Option<Episode>,
-    /// Whether the ERROR line of this episode is logged: events cannot be recorded.
+    /// True if the ERROR line of this episode is logged: events cannot be recorded.
     is_reported: bool,
 }
 

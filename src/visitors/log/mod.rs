@@ -280,7 +280,7 @@ pub fn open(
 /// The locked directory of a log. Locking creates it if it is missing and changes nothing else.
 pub struct LockedLog {
     directory: LogDirectory,
-    /// Whether the log had lost its key and has got a new one.
+    /// True if the log had lost its key and has got a new one.
     has_replaced_secret: bool,
 }
 

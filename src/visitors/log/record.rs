@@ -99,11 +99,11 @@ impl RecordKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
     pub kind: RecordKind,
-    /// Whether a crawler sent it.
+    /// True if a crawler sent it.
     pub bot: bool,
-    /// Whether it changes a profile although a crawler sent it.
+    /// True if it changes a profile although a crawler sent it.
     pub is_folded_bot: bool,
-    /// Whether its request had `Sec-GPC: 1`.
+    /// True if its request had `Sec-GPC: 1`.
     pub gpc: bool,
     /// The time when the server received it, in milliseconds. The dedup window uses this time.
     pub received_ms: i64,
@@ -140,7 +140,7 @@ pub struct Record<'a> {
     pub country: Option<Code<2>>,
     /// The primary language: two or three lower-case letters.
     pub language: Option<Code<3>>,
-    /// Whether an erasure removed an ID from the record, and its payload.
+    /// True if an erasure removed an ID from the record, and its payload.
     pub is_redacted: bool,
     /// The rest of the event, as JSON.
     pub payload: &'a str,

@@ -45,9 +45,9 @@ pub struct RecoveryReport {
     pub unexpected_damage: u64,
     /// The names of the files with the quarantined tails.
     pub quarantined: Vec<String>,
-    /// Whether the log had lost its file `secret` and has got a new one. Earlier tombstones cannot be read.
+    /// True if the log had lost its file `secret` and has got a new one. Earlier tombstones cannot be read.
     pub has_replaced_secret: bool,
-    /// Whether an erasure is not finished. The caller resumes it with [`super::Queue::resume_erasure`].
+    /// True if an erasure is not finished. The caller resumes it with [`super::Queue::resume_erasure`].
     pub has_unfinished_erasure: bool,
 }
 

@@ -42,7 +42,7 @@ pub(super) struct SlabAllocator {
     classes: Vec<SizeClass>,
     /// The block that is being evacuated, and the next slot to look at.
     evacuating: Option<(usize, usize)>,
-    /// Whether a class may have too many free slots.
+    /// True if a class may have too many free slots.
     may_be_sparse: bool,
     /// The position at which the next search for a block to evacuate begins.
     scan_start: usize,

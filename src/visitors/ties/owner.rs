@@ -19,7 +19,7 @@ pub struct NamedIds {
     pub seq: u64,
     /// The kind of the record.
     pub kind: RecordKind,
-    /// Whether the fold skips the record because a crawler sent it.
+    /// True if the fold skips the record because a crawler sent it.
     pub bot: bool,
     /// The digest of the anonymous ID.
     pub anon: Option<IdTag>,

@@ -11,11 +11,11 @@ pub struct Outcome {
     pub answered: Vec<(String, String, Vec<u8>)>,
     /// The code of the refusal that ended the connection.
     pub refused: Option<&'static str>,
-    /// Whether bytes follow the request that asked to close. Also set if pieces are left after a refusal.
+    /// True if bytes follow the request that asked to close. Also set if pieces are left after a refusal.
     pub bytes_after_close: bool,
-    /// Whether a request asked to close the connection.
+    /// True if a request asked to close the connection.
     pub closed: bool,
-    /// Whether the bytes end with an incomplete request.
+    /// True if the bytes end with an incomplete request.
     pub unfinished: bool,
 }
 

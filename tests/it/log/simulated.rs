@@ -287,7 +287,7 @@ struct SimulatedFile {
     inode: usize,
     /// The end of the appended bytes.
     end: usize,
-    /// Whether an append or a sync has failed.
+    /// True if an append or a sync has failed.
     has_failed: bool,
 }
 

@@ -14,9 +14,9 @@ use super::{File, files};
 struct Group {
     /// Its module.
     module: &'static str,
-    /// Whether each file directly in it is a part of its own. Otherwise these files are one part together.
+    /// True if each file directly in it is a part of its own. Otherwise these files are one part together.
     is_by_file: bool,
-    /// Whether the files directly in it are above its directories.
+    /// True if the files directly in it are above its directories.
     is_top_above: bool,
 }
 

@@ -35,7 +35,7 @@ const SENTENCE_WORDS_MIN: usize = 3;
 struct Block {
     /// Its first line, from 1.
     line: usize,
-    /// Whether the mark is `//!` or `///`.
+    /// True if the mark is `//!` or `///`.
     is_doc: bool,
     /// Its lines without mark, joined, without code between marks of three backticks.
     text: String,

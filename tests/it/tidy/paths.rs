@@ -12,7 +12,7 @@ pub(super) struct NamedPath {
     pub(super) at: usize,
     /// The full path, without `crate`: modules, then perhaps an item.
     pub(super) target: Vec<String>,
-    /// Whether `super` leads to the crate root.
+    /// True if `super` leads to the crate root.
     pub(super) leaves_by_super: bool,
 }
 
