@@ -4,7 +4,8 @@
 //! if the site allows that origin. It never names `null` (the origin of a sandboxed frame or a file). Problems
 //! have the same permission as the response that they replace.
 
-use super::request::{Headers, has_token};
+use super::negotiate::has_token;
+use super::request::Headers;
 use super::response::ResponseHead;
 
 /// A response's permission for pages of other origins.
@@ -109,6 +110,7 @@ const ALLOWED_HEADERS: &[&str] = &[
     "content-type",
     "content-encoding",
     "authorization",
+    "if-match",
     "if-none-match",
     "prefer",
     "x-anon-id",

@@ -4,6 +4,7 @@ use super::negotiate;
 use super::request::Headers;
 use crate::checksum;
 use crate::ids;
+use crate::problem::{self, Problem};
 
 /// A strong entity tag, with its quotes.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +24,19 @@ impl Etag {
     /// Returns the tag as it is in a header field.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// Checks that `If-Match`, if it is present, contains the tag.
+    ///
+    /// # Errors
+    /// `precondition_failed`.
+    pub(crate) fn check_if_match(&self, headers: &Headers<'_>) -> Result<(), Problem<'static>> {
+        let is_match = |list| negotiate::matches_strong_etag(list, &self.0);
+        if headers.if_match.is_none() || headers.if_match_lines().any(is_match) {
+            return Ok(());
+        }
+        let sentence = "'If-Match' has no ETag of the present response.";
+        Err(Problem::new(problem::PRECONDITION_FAILED, sentence))
     }
 
     /// Returns whether `If-None-Match` contains the tag.

@@ -1,4 +1,5 @@
-//! Content negotiation and conditional requests: `Accept-Encoding`, `Accept-Language` and `If-None-Match`.
+//! Content negotiation, conditional requests and preferences: `Accept-Encoding`, `Accept-Language`, `If-Match`,
+//! `If-None-Match` and `Prefer`.
 
 /// The highest weight, in thousandths. An item without a weight has this one.
 const WEIGHT_MAX: u32 = 1000;
@@ -41,6 +42,28 @@ pub(crate) fn matches_etag(if_none_match: &[u8], etag: &[u8]) -> bool {
             let item = item.trim_ascii();
             item.strip_prefix(b"W/").unwrap_or(item) == etag
         })
+}
+
+/// Returns whether a line of `If-Match` matches `etag`, by the strong comparison of RFC 9110 section 13.1.1.
+pub(crate) fn matches_strong_etag(if_match: &[u8], etag: &[u8]) -> bool {
+    if_match.trim_ascii() == b"*" || if_match.split(|b| *b == b',').any(|item| item.trim_ascii() == etag)
+}
+
+/// Returns whether a comma-separated list contains `token`, in any case.
+pub(crate) fn has_token(list: &[u8], token: &[u8]) -> bool {
+    list.split(|b| *b == b',').any(|item| item.trim_ascii().eq_ignore_ascii_case(token))
+}
+
+/// Returns whether a line of `Prefer` asks for `return=minimal` (RFC 7240). The value can be quoted, and parameters
+/// can follow.
+pub(crate) fn prefers_minimal(prefer: &[u8]) -> bool {
+    prefer.split(|b| *b == b',').any(|item| {
+        let preference = item.split(|b| *b == b';').next().unwrap_or_default();
+        let mut parts = preference.splitn(2, |b| *b == b'=').map(<[u8]>::trim_ascii);
+        let (name, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let quoted = value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
+        name.eq_ignore_ascii_case(b"return") && quoted.unwrap_or(value).eq_ignore_ascii_case(b"minimal")
+    })
 }
 
 /// Returns the items of a list with their weights in thousandths. A missing or empty weight counts as the

@@ -83,7 +83,7 @@ impl<'a> Params<'a> {
             let (name, value) = split_at_byte(pair, b'=');
             let Some(param) = (if has_escapes { param_by_name(name) } else { named(name) }) else { continue };
             if read.values[param as usize].replace(value).is_some() {
-                return Err(repeated_param(param, pair));
+                return Err(repeated_param(param));
             }
             escaped |= u32::from(has_escapes && is_escaped(value)) << param as u32;
         }
@@ -289,6 +289,6 @@ fn utf8<'a>(bytes: &'a [u8]) -> Result<&'a str, Problem<'a>> {
 
 const PARAM_REPEATED: &str = "The parameter {} is given more than once.";
 
-fn repeated_param<'a>(param: Param, pair: &'a str) -> Problem<'a> {
-    Problem::with_value(problem::REPEATED_PARAM, PARAM_REPEATED, pair).at(param.name())
+fn repeated_param<'a>(param: Param) -> Problem<'a> {
+    Problem::with_value(problem::REPEATED_PARAM, PARAM_REPEATED, param.name()).at(param.name())
 }

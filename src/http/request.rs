@@ -12,6 +12,7 @@ use super::authority::is_authority;
 use super::forwarded::ForwardedFor;
 pub use super::framing::BodyFraming;
 use super::framing::{FramingHeaders, body_framing, check_expectation};
+use super::negotiate::has_token;
 use crate::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADER_FIELDS_MAX, TARGET_BYTES_MAX};
 use crate::problem::{self, Problem};
 
@@ -132,6 +133,7 @@ pub struct Headers<'a> {
     pub host: Option<&'a [u8]>,
     pub origin: Option<&'a [u8]>,
     pub if_none_match: Option<&'a [u8]>,
+    pub if_match: Option<&'a [u8]>,
     pub accept_encoding: Option<&'a [u8]>,
     pub accept_language: Option<&'a [u8]>,
     pub user_agent: Option<&'a [u8]>,
@@ -296,6 +298,10 @@ fn build_request<'a>(
     for field in head.headers.iter() {
         fields.insert(field.name, field.value, country_header);
     }
+    if old {
+        // An HTTP/1.0 client does not understand the interim response (RFC 9110 section 10.1.1).
+        fields.framing.expect = None;
+    }
     let body = body_framing(&fields.framing, old)?;
     check_host(&fields, old)?;
     if target.len() > TARGET_BYTES_MAX {
@@ -339,6 +345,7 @@ impl<'a> Headers<'a> {
             6 if is_header(name, b"prefer") => &mut self.prefer,
             7 if is_header(name, b"referer") => &mut self.referer,
             7 if is_header(name, b"sec-gpc") => &mut self.gpc,
+            8 if is_header(name, b"if-match") => &mut self.if_match,
             9 if is_header(name, b"x-preview") => &mut self.preview,
             9 if is_header(name, b"x-anon-id") => &mut self.anon_id,
             9 if is_header(name, b"forwarded") => {
@@ -397,6 +404,16 @@ impl<'a> Headers<'a> {
         self.lines(self.if_none_match, b"if-none-match")
     }
 
+    /// Returns the values of all `If-Match` fields.
+    pub(crate) fn if_match_lines(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.lines(self.if_match, b"if-match")
+    }
+
+    /// Returns the values of all `Prefer` fields.
+    pub(crate) fn prefer_lines(&self) -> impl Iterator<Item = &'a [u8]> {
+        self.lines(self.prefer, b"prefer")
+    }
+
     /// Returns the values of all `Cookie` fields.
     pub(crate) fn cookie_lines(&self) -> impl Iterator<Item = &'a [u8]> {
         self.lines(self.cookie, b"cookie")
@@ -427,11 +444,6 @@ fn is_header<const LENGTH: usize>(name: &str, wanted: &[u8; LENGTH]) -> bool {
     let name: Option<&[u8; LENGTH]> = name.as_bytes().try_into().ok();
     // `fold` has no early return, so that it compiles to a few wide comparisons.
     name.is_some_and(|name| name.iter().zip(wanted).fold(0, |other, (a, b)| other | ((a | 0x20) ^ b)) == 0)
-}
-
-/// Returns whether a comma-separated list contains `token`, in any case.
-pub(crate) fn has_token(list: &[u8], token: &[u8]) -> bool {
-    list.split(|b| *b == b',').any(|item| item.trim_ascii().eq_ignore_ascii_case(token))
 }
 
 fn check_host<'a>(fields: &Headers<'a>, old: bool) -> Result<(), Problem<'a>> {

@@ -70,6 +70,7 @@ fn status_line(status: u16) -> &'static [u8] {
         413 => b"HTTP/1.1 413 Content Too Large\r\n",
         414 => b"HTTP/1.1 414 URI Too Long\r\n",
         415 => b"HTTP/1.1 415 Unsupported Media Type\r\n",
+        412 => b"HTTP/1.1 412 Precondition Failed\r\n",
         417 => b"HTTP/1.1 417 Expectation Failed\r\n",
         422 => b"HTTP/1.1 422 Unprocessable Content\r\n",
         429 => b"HTTP/1.1 429 Too Many Requests\r\n",

@@ -179,6 +179,17 @@ fn epoch_s(date: &str) -> u64 {
 fn the_version_is_in_the_header_and_only_lists_repeat_it() {
     let server = SERVER.get();
     for (site, version) in [("acme", "1"), ("own", "9007199254740992")] {
+        for target in [
+            "resolve?route=missing&",
+            "resolve?route=missing&variants&",
+            "resolve?route=/&explain=1&",
+            "query?query=missing&",
+            "routes?limit=0&",
+        ] {
+            let response = server.get(&format!("/v1/{target}site={site}"));
+            assert!(response.status >= 400, "{target}");
+            assert_eq!(response.field("x-version"), Some(version), "{target}");
+        }
         for target in ["resolve?route=/&", "resolve?route=/&variants&", "variants?route=/&", "routes?"] {
             let response = server.get(&format!("/v1/{target}site={site}"));
             assert_eq!(response.field("x-version"), Some(version), "{target}");

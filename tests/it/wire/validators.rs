@@ -1,4 +1,4 @@
-//! `ETag`, `If-None-Match`, `Vary`, and the content coding of a body.
+//! `ETag`, `If-Match`, `If-None-Match`, `Vary`, and the content coding of a body.
 
 use serde_json::json;
 
@@ -102,6 +102,30 @@ fn if_none_match_is_a_list_compared_weakly() {
             assert_eq!(status(unknown), 200, "{unknown}");
         }
     }
+}
+
+#[test]
+fn if_match_without_the_present_etag_gets_412() {
+    for target in [
+        LARGE,
+        "/v1/resolve?site=acme&route=/large",
+        "/v1/routes?site=acme",
+        "/v1/problems/timeout",
+        "/v1/openapi.json",
+    ] {
+        let etag = etag(&get(target, &[]));
+        let of = |list: &str| get(target, &[("If-Match", list)]);
+        for present in [etag.clone(), " * ".to_owned(), format!("\"other\", {etag}")] {
+            assert_eq!(of(&present).status, 200, "{target}, {present}");
+        }
+        for absent in ["\"other\"", &format!("W/{etag}"), "", etag.trim_matches('"')] {
+            assert_eq!(of(absent).code(), "precondition_failed", "{target}, {absent}");
+            assert_eq!(of(absent).status, 412, "{target}, {absent}");
+        }
+        let both = [("If-Match", "\"other\""), ("If-None-Match", &*etag)];
+        assert_eq!(get(target, &both).status, 412, "If-Match counts first");
+    }
+    assert_eq!(get("/v1/resolve?site=acme&route=/missing", &[("If-Match", "\"other\"")]).status, 404);
 }
 
 #[test]
