@@ -103,6 +103,9 @@ kinds! {
     TIMEOUT "timeout" 408 "The request was not received in time"
         "The server did not receive the complete request in time. Send it again with the same message \
          IDs."
+    PRECONDITION_FAILED "precondition_failed" 412 "The precondition is false"
+        "'If-Match' has no ETag of the present response. Omit 'If-Match', or request the present response \
+         first."
     EVENT_TOO_LARGE "event_too_large" 413 "The event is too large"
         "An event may have at most 32 KiB. Make it smaller."
     BATCH_TOO_LARGE "batch_too_large" 413 "The batch is too large"

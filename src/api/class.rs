@@ -78,6 +78,20 @@ pub(super) enum Audience<'a> {
     Private(Cors<'a>),
 }
 
+/// The circumstances in which a problem is written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ProblemContext<'a> {
+    pub(super) audience: Audience<'a>,
+    /// The version of the site, if an Edge request has found it.
+    pub(super) version: Option<u64>,
+}
+
+impl<'a> From<Audience<'a>> for ProblemContext<'a> {
+    fn from(audience: Audience<'a>) -> Self {
+        Self { audience, version: None }
+    }
+}
+
 impl<'a> Audience<'a> {
     /// Returns the audience of a problem of a request whose site is not known.
     pub(super) fn before_site_known(class: ResponseClass, origin: Option<&'a [u8]>) -> Self {

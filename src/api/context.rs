@@ -1,6 +1,6 @@
 //! The context of a request: its site, route and visitor, and whether its response is public.
 
-use super::class::{Audience, ResponseClass};
+use super::class::{Audience, ProblemContext, ResponseClass};
 use super::scratch::Settings;
 use crate::clock;
 use crate::http::cors::Cors;
@@ -56,12 +56,13 @@ impl<'a> RequestContext<'a> {
         self.request.method == Method::Head
     }
 
-    /// Returns the audience of a problem: that of the response that it replaces.
-    pub(super) fn problem_audience(&self, class: ResponseClass) -> Audience<'a> {
-        match class {
+    /// Returns the context of a problem. Its audience is that of the response that it replaces.
+    pub(super) fn problem_context(&self, class: ResponseClass) -> ProblemContext<'a> {
+        let audience = match class {
             ResponseClass::Public => Audience::Public { site: Some(&self.site().site) },
             ResponseClass::Private => Audience::Private(self.private_cors()),
-        }
+        };
+        ProblemContext { audience, version: Some(self.site().version.to_native()) }
     }
 
     pub(super) fn private_cors(&self) -> Cors<'a> {

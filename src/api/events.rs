@@ -37,6 +37,7 @@ use crate::visitors::events::endpoint::EventEndpoint;
 use crate::visitors::events::ip::IpPolicy;
 use crate::visitors::events::receipt::{DropReason, EventResults, RejectedRequest, StoreOutcome};
 use crate::visitors::events::refusal::Refusal;
+use crate::visitors::events::visitor::is_placeholder;
 use crate::visitors::log::{self, Ack, Completion, LogClient, Record, SendError};
 
 /// Pooled buffers, in requests: as many as connections that usually wait for one sync. Further buffers are freed.
@@ -237,14 +238,14 @@ impl EventHandler<'_> {
             let sentence = "{} is not an endpoint of this address, which records no events.";
             let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
             let audience = Audience::Private(Cors::before_site_known(request.headers.origin));
-            write_problem(out, &problem, audience, request, date, scratch);
+            write_problem(out, &problem, audience.into(), request, date, scratch);
             return Poll::rejected(None, problem.kind);
         };
         let mut cors = Cors::before_site_known(request.headers.origin);
         // This check is before the decoding, so that rejected requests cost little while the log is overloaded.
         if let Some(error) = sink.log.precheck() {
             let problem = unavailable_problem(error);
-            write_problem(out, &problem, Audience::Private(cors), request, date, scratch);
+            write_problem(out, &problem, Audience::Private(cors).into(), request, date, scratch);
             return Poll::rejected(Some(endpoint), problem.kind);
         }
         let validated = validate(settings, catalog, buffers, scratch, sink, &mut cors, event_request);
@@ -252,7 +253,7 @@ impl EventHandler<'_> {
         let ValidatedEvents { results, records, is_dry_run } = match validated {
             Ok(validated) => validated,
             Err(SubmitError::Problem(problem)) => {
-                write_problem(out, &problem, Audience::Private(cors), request, date, scratch);
+                write_problem(out, &problem, Audience::Private(cors).into(), request, date, scratch);
                 return Poll::rejected(Some(endpoint), problem.kind);
             }
             Err(SubmitError::Event(refusal)) => {
@@ -274,7 +275,7 @@ impl EventHandler<'_> {
             Ok(token) => Poll::Pending(token),
             Err(error) => {
                 let problem = unavailable_problem(error);
-                write_problem(out, &problem, Audience::Private(cors), request, date, scratch);
+                write_problem(out, &problem, Audience::Private(cors).into(), request, date, scratch);
                 Poll::rejected(Some(endpoint), problem.kind)
             }
         }
@@ -299,7 +300,7 @@ impl EventHandler<'_> {
         let Some(ack) = completion.outcome.ack() else {
             let problem = unavailable_problem(SendError::DiskUnavailable);
             if let Some(request) = buffered.request() {
-                write_problem(out, &problem, Audience::Private(cors), &request, date, scratch);
+                write_problem(out, &problem, Audience::Private(cors).into(), &request, date, scratch);
             }
             sink.recycle(completion.request, results);
             return Outcome { endpoint, problem: Some(problem.kind) };
@@ -352,12 +353,12 @@ fn validate<'a, 'r: 'a>(
 ) -> Result<ValidatedEvents, SubmitError<'a>> {
     let DecodeBuffers { params, body: inflated, group: user, .. } = buffers;
     let text = body::decode_text(request, inflated)?;
-    let params = Params::parse(request.query, params).map_err(Problem::in_query)?;
     let EventSink { parser, validator, site_names, pool, counters, .. } = sink;
     let document = parser.parse(text)?;
     if document.surrogates_replaced() > 0 {
         counters.record_replaced_surrogates(document.surrogates_replaced());
     }
+    let params = Params::parse(request.query, params).map_err(Problem::in_query)?;
     let submission = Submission::parse(&document, endpoint)?;
     let user = request.headers.authorization.and_then(|value| authorization::basic_user(value, user));
     let published = find_site(catalog, &params, user, &submission, site_names)?;
@@ -386,7 +387,7 @@ fn validate<'a, 'r: 'a>(
             .country
             .and_then(|code| std::str::from_utf8(code).ok())
             .and_then(country_code),
-        anon_id: context::anon_id(&params, request, published.site()).map_err(Problem::in_query)?,
+        anon_id: anon_id(&params, request, published.site()).map_err(Problem::in_query)?,
         peer: forwarded::client_address(meta.peer, &request.headers.forwarded, &settings.trusted_proxies)
             .unwrap_or(meta.peer),
     };
@@ -405,6 +406,22 @@ fn validate<'a, 'r: 'a>(
         return Err(Problem::new(problem::BATCH_TOO_LARGE, sentence).into());
     }
     Ok(ValidatedEvents { results, records, is_dry_run })
+}
+
+/// Returns the anonymous ID that the request states beside its body. A placeholder in a parameter is an error of
+/// the page, which would lose its events silently.
+fn anon_id<'a>(
+    params: &Params<'a>,
+    request: &Request<'a>,
+    site: &ArchivedSite,
+) -> Result<Option<&'a str>, Problem<'a>> {
+    match params.get(Param::AnonId).filter(|id| is_placeholder(id)) {
+        Some(id) => {
+            let sentence = "{} is a placeholder, not the ID of a visitor.";
+            Err(Problem::with_value(problem::PLACEHOLDER_ID, sentence, id).at(Param::AnonId.name()))
+        }
+        None => context::anon_id(params, request, site),
+    }
 }
 
 /// Finds the site that the query string, the credentials or the body names.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::class::{Audience, ResponseClass};
+use super::class::{Audience, ProblemContext, ResponseClass};
 use super::context::{self, RequestContext};
 use super::endpoint::{Endpoint, Outcome, Poll};
 use super::events::{EventHandler, EventRequest, EventSink};
@@ -85,7 +85,7 @@ impl Handler {
         if let Err(problem) = rate_limit::check_address(&self.settings, request, meta) {
             let class = ResponseClass::of_request(request);
             let audience = Audience::before_site_known(class, request.headers.origin);
-            write_problem(out, &problem, audience, request, &self.date, &mut self.scratch);
+            write_problem(out, &problem, audience.into(), request, &self.date, &mut self.scratch);
             return Poll::rejected(None, problem.kind);
         }
         match endpoint {
@@ -121,7 +121,7 @@ impl Handler {
         let handler = SettingsHandler { settings, date, catalog: catalog_reader.load(), ids, text };
         let problem = handler.handle(request, meta, &mut cors, out).err();
         if let Some(problem) = &problem {
-            write_problem(out, problem, Audience::Private(cors), request, date, scratch);
+            write_problem(out, problem, Audience::Private(cors).into(), request, date, scratch);
         }
         Outcome { endpoint: Some(Endpoint::LibrarySettings), problem: problem.map(|problem| problem.kind) }
     }
@@ -158,14 +158,13 @@ impl Handler {
         out: &mut Vec<u8>,
     ) -> Outcome {
         let Self { settings, date, catalog_reader, decode_buffers, scratch, .. } = self;
-        let mut audience = None;
+        let mut problem_context: Option<ProblemContext<'_>> = None;
         let (mut object, mut arguments) = (JsonObject::default(), QueryArguments::Missing);
         let (object, arguments) = (&mut object, &mut arguments);
         let matched = endpoint.as_ref().ok().copied();
         let result = endpoint.and_then(|endpoint| {
             if endpoint == Endpoint::OpenApi {
-                openapi::handle(request, date, &mut scratch.ids, out);
-                return Ok(());
+                return openapi::handle(request, date, &mut scratch.ids, out);
             }
             if endpoint == Endpoint::Problem {
                 return problem_page::handle(request, date, &mut scratch.ids, out);
@@ -179,12 +178,13 @@ impl Handler {
             let catalog = catalog_reader.load();
             let class = ResponseClass::of(endpoint, request.method, &params);
             let site = params.get(Param::Site).filter(|id| context::is_site_id(id));
-            audience = Some(match class {
+            let audience = match class {
                 ResponseClass::Public => Audience::Public { site },
                 ResponseClass::Private => Audience::before_site_known(class, request.headers.origin),
-            });
+            };
+            problem_context = Some(audience.into());
             let context = RequestContext::new(request, params, catalog, meta.surface, settings, date)?;
-            audience = Some(context.problem_audience(class));
+            problem_context = Some(context.problem_context(class));
             rate_limit::check_site(settings, &context.site().site, request, meta)?;
             match endpoint {
                 Endpoint::Resolve => resolve::handle(&context, scratch, out),
@@ -204,10 +204,12 @@ impl Handler {
         });
         let problem = result.as_ref().err().map(|problem| problem.kind);
         if let Err(problem) = result {
-            let class = || ResponseClass::of_request(request);
-            let audience =
-                audience.unwrap_or_else(|| Audience::before_site_known(class(), request.headers.origin));
-            write_problem(out, &problem, audience, request, date, scratch);
+            let before_params = || {
+                let class = ResponseClass::of_request(request);
+                Audience::before_site_known(class, request.headers.origin).into()
+            };
+            let context = problem_context.unwrap_or_else(before_params);
+            write_problem(out, &problem, context, request, date, scratch);
         }
         Outcome { endpoint: matched, problem }
     }
@@ -215,7 +217,7 @@ impl Handler {
     /// Appends a problem in place of the response of an endpoint.
     pub fn reject(&mut self, request: &Request<'_>, problem: &Problem<'_>, out: &mut Vec<u8>) -> Outcome {
         let audience = Audience::Private(Cors::Nobody);
-        write_problem(out, problem, audience, request, &self.date, &mut self.scratch);
+        write_problem(out, problem, audience.into(), request, &self.date, &mut self.scratch);
         Outcome { endpoint: None, problem: Some(problem.kind) }
     }
 
@@ -299,7 +301,7 @@ impl Handler {
             Ok(endpoint) => endpoint,
             Err(problem) => {
                 let audience = Audience::Public { site: None };
-                write_problem(out, &problem, audience, request, &self.date, &mut self.scratch);
+                write_problem(out, &problem, audience.into(), request, &self.date, &mut self.scratch);
                 return Outcome { endpoint: None, problem: Some(problem.kind) };
             }
         };

@@ -9,6 +9,7 @@ use super::static_document::StaticDocument;
 use crate::http::date::DateLine;
 use crate::http::request::Request;
 use crate::ids::RequestIdGenerator;
+use crate::problem::Problem;
 
 static DOCUMENT: LazyLock<StaticDocument> =
     LazyLock::new(|| StaticDocument::new("application/json", include_bytes!("openapi.json").to_vec()));
@@ -19,11 +20,14 @@ pub(super) fn prepare() {
 }
 
 /// Appends a response with the document, or 304 if the client has it.
+///
+/// # Errors
+/// `precondition_failed`, if `If-Match` excludes the document.
 pub(super) fn handle(
     request: &Request<'_>,
     date: &DateLine,
     ids: &mut RequestIdGenerator,
     out: &mut Vec<u8>,
-) {
-    DOCUMENT.write(request, date, ids, out);
+) -> Result<(), Problem<'static>> {
+    DOCUMENT.write(request, date, ids, out)
 }

@@ -1,7 +1,7 @@
 //! Problem responses: head and document of a request that is rejected.
 
-use super::class::Audience;
-use super::response::write_cache_tags;
+use super::class::{Audience, ProblemContext};
+use super::response::{CacheTag, write_cache_tags, write_version};
 use super::scratch::Scratch;
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
@@ -17,7 +17,7 @@ use crate::problem::{self, Actual, Problem};
 pub(super) fn write_problem(
     out: &mut Vec<u8>,
     problem: &Problem<'_>,
-    audience: Audience<'_>,
+    context: ProblemContext<'_>,
     request: &Request<'_>,
     date: &DateLine,
     scratch: &mut Scratch,
@@ -28,6 +28,7 @@ pub(super) fn write_problem(
     let client_id = request.headers.request_id.filter(|id| is_request_id(id));
     let mut head = ResponseHead::begin(out, problem.kind.status, date);
     let is_route = problem.kind == problem::ROUTE_NOT_FOUND;
+    let ProblemContext { audience, version } = context;
     let cors = match audience {
         Audience::Public { site } if is_route || problem.kind == problem::SITE_NOT_FOUND => {
             // The same bytes for the same canonical request, without data of the client.
@@ -36,7 +37,7 @@ pub(super) fn write_problem(
             head.raw(b"Cache-Control: public, s-maxage=10\r\n");
             head.field("X-Request-Id: ", &new_id);
             if let Some(site) = site {
-                write_cache_tags(&mut head, site, is_route.then_some(&*path));
+                write_cache_tags(&mut head, site, is_route.then_some(CacheTag::Page(path)));
             }
             Cors::Anyone
         }
@@ -55,6 +56,9 @@ pub(super) fn write_problem(
         head.raw(b"Vary: Origin\r\n");
     }
     cors.write(&mut head);
+    if let Some(version) = version {
+        write_version(&mut head, version);
+    }
     write_status_headers(&mut head, problem);
     head.raw(b"Content-Type: application/problem+json\r\n");
     let out = head.finish(body.len(), request.close);

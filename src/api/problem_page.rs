@@ -41,6 +41,5 @@ pub(super) fn handle<'a>(
         let sentence = "No problem has the code {}; /v1/openapi.json lists all codes.";
         Problem::with_value(UNKNOWN_ENDPOINT, sentence, code)
     })?;
-    page.write(request, date, ids, out);
-    Ok(())
+    page.write(request, date, ids, out)
 }

@@ -4,7 +4,7 @@
 //! a body already have types.
 
 use super::context::RequestContext;
-use super::response::{self, Body, CachePolicy, ResponseFields};
+use super::response::{self, Body, CachePolicy, CacheTag, ResponseFields};
 use super::scratch::Scratch;
 use crate::condition::Value;
 use crate::http::body::{JsonObject, Member};
@@ -92,10 +92,9 @@ pub(super) fn handle<'a>(
         Method::Post => CachePolicy::NoStore,
         _ => CachePolicy::Public(&context.site().cache_query),
     };
-    let fields = ResponseFields { cache_policy, etag: None, variants: None, path: None, location: None };
+    let fields = ResponseFields::new(cache_policy, Some(CacheTag::Query(&query.key)));
     let body = Body::Planned(plan, &context.site().pieces);
-    response::write_response(context, fields, &body, (etag_input, gzip), ids, out);
-    Ok(())
+    response::write_response(context, fields, &body, (etag_input, gzip), ids, out)
 }
 
 fn find_query<'a>(context: &RequestContext<'a>) -> Result<&'a ArchivedQuery, Problem<'a>> {

@@ -7,7 +7,8 @@ use super::response::write_server_timing;
 use super::scratch::Scratch;
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
-use crate::http::request::{Request, RequestMeta, has_token};
+use crate::http::negotiate;
+use crate::http::request::{Request, RequestMeta};
 use crate::http::request_id::{is_request_id, write_request_id};
 use crate::http::response::ResponseHead;
 use crate::problem::ProblemKind;
@@ -46,7 +47,7 @@ impl<'a> ResponseParams<'a> {
         let headers = &request.headers;
         let options = ResponseOptions {
             endpoint,
-            minimal: headers.prefer.is_some_and(|prefer| has_token(prefer, b"return=minimal")),
+            minimal: headers.prefer_lines().any(negotiate::prefers_minimal),
             timed: headers.debug_timing == Some(b"1"),
         };
         let request_id = headers.request_id.filter(|id| is_request_id(id));

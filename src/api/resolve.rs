@@ -1,7 +1,7 @@
 //! `GET /v1/resolve`: the layout of a route, decided or forced, or its redirect.
 
 use super::context::RequestContext;
-use super::response::{self, Body, CachePolicy, ResponseFields};
+use super::response::{self, Body, CachePolicy, CacheTag, ResponseFields};
 use super::scratch::Scratch;
 use super::selection::{self, Selection};
 use crate::http::params::Param;
@@ -31,10 +31,9 @@ pub(super) fn handle<'a>(
             let page = &context.site().pages[index.to_native() as usize];
             let selection = selection::select_variants(context, page, explain, scratch)?;
             build_layout(context, route, &selection, scratch);
-            write_layout(context, &selection, scratch, out);
+            write_layout(context, &selection, scratch, out)
         }
     }
-    Ok(())
 }
 
 fn build_layout(
@@ -101,7 +100,7 @@ fn write_layout(
     selection: &Selection<'_>,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
-) {
+) -> Result<(), Problem<'static>> {
     let Scratch { plan, path, canonical, etag_input, location, ids, gzip, .. } = scratch;
     let unknown = selection.forced.as_ref().is_some_and(|forced| forced.has_unknown());
     if unknown {
@@ -115,9 +114,8 @@ fn write_layout(
     };
     let fields = ResponseFields {
         cache_policy,
-        etag: None,
         variants: Some(canonical),
-        path: Some(path),
+        tag: Some(CacheTag::Page(path)),
         location: unknown.then_some(&location[..]),
     };
     response::write_response(
@@ -127,7 +125,7 @@ fn write_layout(
         (etag_input, gzip),
         ids,
         out,
-    );
+    )
 }
 
 /// Writes the URL under which the same content has its full cache time.
@@ -166,7 +164,7 @@ pub(super) fn write_redirect(
     explain: bool,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
-) {
+) -> Result<(), Problem<'static>> {
     let Scratch { plan, path, etag_input, ids, gzip, .. } = scratch;
     plan.clear();
     let body = &mut plan.text;
@@ -184,7 +182,6 @@ pub(super) fn write_redirect(
         true => CachePolicy::Public(&context.site().cache_resolve),
         false => CachePolicy::Private,
     };
-    let fields =
-        ResponseFields { cache_policy, etag: None, variants: None, path: Some(path), location: None };
-    response::write_response(context, fields, &Body::Text(body), (etag_input, gzip), ids, out);
+    let fields = ResponseFields::new(cache_policy, Some(CacheTag::Page(path)));
+    response::write_response(context, fields, &Body::Text(body), (etag_input, gzip), ids, out)
 }

@@ -12,6 +12,7 @@ use crate::http::request_id::write_request_id;
 use crate::http::response::ResponseHead;
 use crate::ids::RequestIdGenerator;
 use crate::json;
+use crate::problem::Problem;
 use crate::resolve::path::RoutePath;
 use crate::resolve::render::BodyPlan;
 use crate::site::snapshot::format::{ArchivedPiece, ArchivedRoute};
@@ -30,13 +31,20 @@ pub(super) enum CachePolicy<'a> {
 /// The header fields that differ between responses.
 pub(super) struct ResponseFields<'a> {
     pub(super) cache_policy: CachePolicy<'a>,
-    pub(super) etag: Option<Etag>,
     /// The canonical `variants`.
     pub(super) variants: Option<&'a [u8]>,
-    /// The path of the page. Caches can purge by it.
-    pub(super) path: Option<&'a RoutePath>,
+    /// The page or the query. Caches can purge by it.
+    pub(super) tag: Option<CacheTag<'a>>,
     /// The canonical URL, if it differs from the URL of the request.
     pub(super) location: Option<&'a [u8]>,
+}
+
+/// The content of a response, beside its site, by which caches can purge.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum CacheTag<'a> {
+    Page(&'a RoutePath),
+    /// The ID of a query.
+    Query(&'a str),
 }
 
 /// A body that is not written yet.
@@ -85,27 +93,31 @@ impl Body<'_> {
 }
 
 /// Appends a 200 with `body`, or a 304 if the client already has it.
+///
+/// # Errors
+/// `precondition_failed`, if `If-Match` excludes the response.
 pub(super) fn write_response(
     context: &RequestContext<'_>,
-    mut fields: ResponseFields<'_>,
+    fields: ResponseFields<'_>,
     body: &Body<'_>,
     (etag_input, compressor): (&mut Vec<u8>, &mut GzipCompressor),
     ids: &mut RequestIdGenerator,
     out: &mut Vec<u8>,
-) {
+) -> Result<(), Problem<'static>> {
     let headers = &context.request.headers;
     let two_codings = body.has_two_codings();
     let gzip = two_codings && negotiate::accepts_gzip(headers.accept_encoding_lines());
+    let mut etag = None;
     if !matches!(fields.cache_policy, CachePolicy::NoStore) {
         etag_input.push(u8::from(gzip));
-        fields.etag = Some(Etag::of(etag_input));
+        etag.insert(Etag::of(etag_input)).check_if_match(headers)?;
     }
-    let is_unchanged = fields.etag.as_ref().is_some_and(|etag| etag.is_matched_by(headers));
+    let is_unchanged = etag.as_ref().is_some_and(|etag| etag.is_matched_by(headers));
     let mut head = ResponseHead::begin(out, if is_unchanged { 304 } else { 200 }, context.date);
-    fields.write(&mut head, context, ids, two_codings);
+    fields.write(&mut head, context, ids, (etag, two_codings));
     if is_unchanged {
         head.finish_without_body(context.request.close);
-        return;
+        return Ok(());
     }
     head.raw(b"Content-Type: application/json\r\n");
     if gzip {
@@ -116,15 +128,33 @@ pub(super) fn write_response(
     if !context.is_head() {
         body.write(gzip, out);
     }
+    Ok(())
 }
 
-impl ResponseFields<'_> {
+impl CacheTag<'_> {
+    fn write(self, out: &mut Vec<u8>) {
+        match self {
+            Self::Page(path) => path.encode(out),
+            Self::Query(id) => {
+                out.push(b'?');
+                out.extend_from_slice(id.as_bytes());
+            }
+        }
+    }
+}
+
+impl<'a> ResponseFields<'a> {
+    /// Creates the fields of a response without variants, at its canonical URL.
+    pub(super) fn new(cache_policy: CachePolicy<'a>, tag: Option<CacheTag<'a>>) -> Self {
+        Self { cache_policy, variants: None, tag, location: None }
+    }
+
     fn write(
         &self,
         head: &mut ResponseHead<'_>,
         context: &RequestContext<'_>,
         ids: &mut RequestIdGenerator,
-        two_codings: bool,
+        (etag, two_codings): (Option<Etag>, bool),
     ) {
         let cors = match self.cache_policy {
             CachePolicy::Public(_) => Cors::Anyone,
@@ -142,14 +172,12 @@ impl ResponseFields<'_> {
             write_request_id(head, ids, context.request_id());
             write_server_timing(head, context.started);
         }
-        if let Some(etag) = &self.etag {
+        if let Some(etag) = &etag {
             head.field("ETag: ", etag.as_bytes());
         }
         head.raw(vary(two_codings, cors.varies_by_origin()));
         cors.write(head);
-        head.raw(b"X-Version: ");
-        json::write_number(head.buffer(), context.site().version.to_native());
-        head.raw(b"\r\n");
+        write_version(head, context.site().version.to_native());
         if let Some(variants) = self.variants {
             head.field("X-Variants: ", variants);
         }
@@ -157,7 +185,7 @@ impl ResponseFields<'_> {
             head.field("Content-Location: ", location);
         }
         if matches!(self.cache_policy, CachePolicy::Public(_)) {
-            write_cache_tags(head, &context.site().site, self.path);
+            write_cache_tags(head, &context.site().site, self.tag);
         }
     }
 }
@@ -183,24 +211,31 @@ pub(super) fn write_server_timing(head: &mut ResponseHead<'_>, started: Option<I
     head.raw(b"\r\n");
 }
 
-/// Writes the tags by which caches purge: the site, and the page. `Cache-Tag` separates them with a comma,
-/// `Surrogate-Key` with a space.
-pub(super) fn write_cache_tags(head: &mut ResponseHead<'_>, site: &str, path: Option<&RoutePath>) {
+/// Writes the version of the site.
+pub(super) fn write_version(head: &mut ResponseHead<'_>, version: u64) {
+    head.raw(b"X-Version: ");
+    json::write_number(head.buffer(), version);
+    head.raw(b"\r\n");
+}
+
+/// Writes the tags by which caches purge: the site, and the page or the query. `Cache-Tag` separates them with a
+/// comma, `Surrogate-Key` with a space.
+pub(super) fn write_cache_tags(head: &mut ResponseHead<'_>, site: &str, tag: Option<CacheTag<'_>>) {
     let out = head.buffer();
     out.extend_from_slice(b"Cache-Tag: ");
     let from = out.len();
     out.extend_from_slice(site.as_bytes());
-    if let Some(path) = path {
+    if let Some(tag) = tag {
         out.push(b',');
         out.extend_from_slice(site.as_bytes());
         out.push(b':');
-        path.encode(out);
+        tag.write(out);
     }
     let tags = from..out.len();
     out.extend_from_slice(b"\r\nSurrogate-Key: ");
     let separator = out.len() + site.len();
     out.extend_from_within(tags);
-    if path.is_some() {
+    if tag.is_some() {
         out[separator] = b' ';
     }
     out.extend_from_slice(b"\r\n");

@@ -42,9 +42,8 @@ pub(super) fn handle<'a>(
     write_list(context, &options, cursor.is_some(), lists, &mut plan.text);
     write_etag_prefix(context, &options, &lists.after, etag_input);
     let cache_policy = CachePolicy::Public(&context.site().cache_routes);
-    let fields = ResponseFields { cache_policy, etag: None, variants: None, path: None, location: None };
-    response::write_response(context, fields, &Body::Text(&plan.text), (etag_input, gzip), ids, out);
-    Ok(())
+    let fields = ResponseFields::new(cache_policy, None);
+    response::write_response(context, fields, &Body::Text(&plan.text), (etag_input, gzip), ids, out)
 }
 
 fn parse_options<'a>(context: &RequestContext<'a>) -> Result<ListOptions<'a>, Problem<'a>> {

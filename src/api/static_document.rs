@@ -9,6 +9,7 @@ use crate::http::request::{Method, Request};
 use crate::http::request_id::write_request_id;
 use crate::http::response::ResponseHead;
 use crate::ids::RequestIdGenerator;
+use crate::problem::Problem;
 
 /// The body changes only with the program. The cache times are those of a site's list of routes.
 const CACHE_CONTROL: &str =
@@ -34,16 +35,20 @@ impl StaticDocument {
     }
 
     /// Appends a response with the document, or 304 if the client has it.
+    ///
+    /// # Errors
+    /// `precondition_failed`, if `If-Match` excludes the document.
     pub(super) fn write(
         &self,
         request: &Request<'_>,
         date: &DateLine,
         ids: &mut RequestIdGenerator,
         out: &mut Vec<u8>,
-    ) {
+    ) -> Result<(), Problem<'static>> {
         let gzip = self.gzip.as_ref();
         let gzip = gzip.filter(|_| negotiate::accepts_gzip(request.headers.accept_encoding_lines()));
         let (body, etag) = gzip.unwrap_or(&self.text);
+        etag.check_if_match(&request.headers)?;
         let unchanged = etag.is_matched_by(&request.headers);
         let mut head = ResponseHead::begin(out, if unchanged { 304 } else { 200 }, date);
         head.field("Cache-Control: ", CACHE_CONTROL.as_bytes());
@@ -55,7 +60,7 @@ impl StaticDocument {
         Cors::Anyone.write(&mut head);
         if unchanged {
             head.finish_without_body(request.close);
-            return;
+            return Ok(());
         }
         head.field("Content-Type: ", self.content_type.as_bytes());
         if gzip.is_some() {
@@ -65,5 +70,6 @@ impl StaticDocument {
         if request.method != Method::Head {
             out.extend_from_slice(body);
         }
+        Ok(())
     }
 }

@@ -2,7 +2,7 @@
 //! `include=combinations`, all combinations of a route.
 
 use super::context::RequestContext;
-use super::response::{self, Body, CachePolicy, ResponseFields};
+use super::response::{self, Body, CachePolicy, CacheTag, ResponseFields};
 use super::scratch::Scratch;
 use super::{resolve, selection};
 use crate::http::params::Param;
@@ -19,17 +19,16 @@ pub(super) fn handle<'a>(
     let route = context.route(&mut scratch.path)?;
     match &route.target {
         ArchivedRouteTarget::Redirect(redirect) => {
-            resolve::write_redirect(context, route, redirect, explain, scratch, out);
+            resolve::write_redirect(context, route, redirect, explain, scratch, out)
         }
         ArchivedRouteTarget::Page(index) => {
             let page = &context.site().pages[index.to_native() as usize];
             match combinations {
                 true => write_combinations(context, route, page, scratch, out),
-                false => write_decision(context, route, page, explain, scratch, out)?,
+                false => write_decision(context, route, page, explain, scratch, out),
             }
         }
     }
-    Ok(())
 }
 
 fn includes_combinations<'a>(context: &RequestContext<'a>) -> Result<bool, Problem<'a>> {
@@ -67,13 +66,11 @@ fn write_decision<'a>(
         if selection.explanation.is_some() { CachePolicy::NoStore } else { CachePolicy::Private };
     let fields = ResponseFields {
         cache_policy,
-        etag: None,
         variants: Some(canonical),
-        path: Some(path),
+        tag: Some(CacheTag::Page(path)),
         location: None,
     };
-    response::write_response(context, fields, &Body::Text(body), (etag_input, gzip), ids, out);
-    Ok(())
+    response::write_response(context, fields, &Body::Text(body), (etag_input, gzip), ids, out)
 }
 
 fn write_combinations(
@@ -82,7 +79,7 @@ fn write_combinations(
     page: &ArchivedPage,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
-) {
+) -> Result<(), Problem<'static>> {
     let Scratch { plan, path, etag_input, ids, gzip, .. } = scratch;
     plan.clear();
     let body = &mut plan.text;
@@ -93,8 +90,7 @@ fn write_combinations(
     plan.finish();
     response::write_etag_prefix(etag_input, b'c', route, path);
     let cache_policy = CachePolicy::Public(&context.site().cache_routes);
-    let fields =
-        ResponseFields { cache_policy, etag: None, variants: None, path: Some(path), location: None };
+    let fields = ResponseFields::new(cache_policy, Some(CacheTag::Page(path)));
     response::write_response(
         context,
         fields,
@@ -102,5 +98,5 @@ fn write_combinations(
         (etag_input, gzip),
         ids,
         out,
-    );
+    )
 }

@@ -1,8 +1,7 @@
 //! The access log: one line per response, written if `--access-log` is set.
 //!
-//! A line describes the request and its result, never the client. It therefore has no address and no path
-//! that is not an endpoint of ours. Of the query it has only the site and the path of the route, because the
-//! other parameters may identify a visitor.
+//! A line describes the request and its result, never the client. It therefore has no address. Of the query it
+//! has only the site and the path of the route, because the other parameters may identify a visitor.
 
 use std::time::Duration;
 
@@ -11,17 +10,23 @@ use crate::http::params::{Param, Params};
 use crate::http::request::Request;
 use crate::limits::SITE_ID_BYTES_MAX;
 
-/// Logs a response. `answer` begins with the status line.
+/// Characters of a path without an endpoint that a line has at most. The client chooses them.
+const PATH_CHARS_MAX: usize = 200;
+
+/// Logs a response. `answer` begins with the status line. `path` is the path of a request that was refused before
+/// it was parsed.
 pub(super) fn log_response(
     request: Option<&Request<'_>>,
+    path: &str,
     endpoint: Option<Endpoint>,
     answer: &[u8],
     took: Duration,
 ) {
-    let status = answer.get(9..12).map(String::from_utf8_lossy).unwrap_or_default();
-    let (bytes, took_us) = (answer.len(), took.as_micros() as u64);
+    let (status, bytes, took_us) = (status_code(answer), answer.len(), took.as_micros() as u64);
     let Some((request, endpoint)) = request.zip(endpoint) else {
-        return tracing::info!(%status, bytes, took_us, "request answered without an endpoint");
+        let path: String =
+            request.map_or(path, |request| request.path).chars().take(PATH_CHARS_MAX).collect();
+        return tracing::info!(path, status, bytes, took_us, "request answered without an endpoint");
     };
     let mut decoded = Vec::new();
     let params = Params::parse(request.query, &mut decoded).ok();
@@ -31,7 +36,13 @@ pub(super) fn log_response(
     // Only the path: the query and the fragment of a route are meant for the page, not for us.
     let route = param(Param::Route).split(['?', '#']).next().unwrap_or_default();
     let (method, path) = (request.method.name(), endpoint.path());
-    tracing::info!(method, path, site, route, %status, bytes, took_us, "request answered");
+    tracing::info!(method, path, site, route, status, bytes, took_us, "request answered");
+}
+
+/// Returns the code of a status line. 0 if there is none.
+fn status_code(answer: &[u8]) -> u16 {
+    let digits = answer.get(9..12).and_then(|digits| std::str::from_utf8(digits).ok());
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
 fn is_id(text: &str) -> bool {

@@ -88,13 +88,10 @@ impl<S: Service> WorkerState<S> {
         output: &mut Vec<u8>,
     ) {
         let begin = output.len();
-        self.service.borrow_mut().reject(problem, &RefusedHead::read(received), meta, output);
-        self.record_response(
-            Outcome { endpoint: None, problem: Some(problem.kind) },
-            None,
-            meta,
-            &output[begin..],
-        );
+        let head = RefusedHead::read(received);
+        self.service.borrow_mut().reject(problem, &head, meta, output);
+        let outcome = Outcome { endpoint: None, problem: Some(problem.kind) };
+        self.record_response(outcome, None, head.path, meta, &output[begin..]);
     }
 
     /// Handles a request. Returns the token if the response is pending.
@@ -108,7 +105,7 @@ impl<S: Service> WorkerState<S> {
         let progress = self.service.borrow_mut().handle(request, meta, output);
         match progress {
             Poll::Ready(answered) => {
-                self.record_response(answered, Some(request), meta, &output[begin..]);
+                self.record_response(answered, Some(request), "", meta, &output[begin..]);
                 None
             }
             Poll::Pending(token) => Some(token),
@@ -125,13 +122,14 @@ impl<S: Service> WorkerState<S> {
         let begin = output.len();
         let answered = self.service.borrow_mut().finish(token, buffered, meta, output);
         let logged = self.connections.access_log.then(|| buffered.request()).flatten();
-        self.record_response(answered, logged.as_ref(), meta, &output[begin..]);
+        self.record_response(answered, logged.as_ref(), "", meta, &output[begin..]);
     }
 
     fn record_response(
         &self,
         answered: Outcome,
         request: Option<&Request<'_>>,
+        refused_path: &str,
         meta: &RequestMeta,
         answer: &[u8],
     ) {
@@ -143,7 +141,7 @@ impl<S: Service> WorkerState<S> {
             counters.record_problem(kind);
         }
         if self.connections.access_log {
-            access_log::log_response(request, answered.endpoint, answer, took);
+            access_log::log_response(request, refused_path, answered.endpoint, answer, took);
         }
     }
 

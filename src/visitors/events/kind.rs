@@ -18,7 +18,14 @@ pub(super) fn parse<'d>(
 ) -> Result<RecordKind, Refusal> {
     let is_single = place.index.is_none();
     let Some(named) = members.get(MemberName::Type) else {
-        return endpoint.default_kind().map_or_else(|| infer(members, place), Ok);
+        return match endpoint.default_kind() {
+            Some(default) if is_single => Ok(default),
+            // An item from which nothing can be inferred has the kind of the endpoint.
+            Some(default) => infer(members, place).or_else(|refusal| {
+                if refusal.kind == problem::INVALID_EVENT { Ok(default) } else { Err(refusal) }
+            }),
+            None => infer(members, place),
+        };
     };
     let expected = match is_single {
         true => endpoint.expected_type(),

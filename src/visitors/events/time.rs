@@ -7,6 +7,11 @@ use super::document::Value;
 
 /// 0000-01-01T00:00:00.000Z.
 pub const TIME_MS_MIN: i64 = -62_167_219_200_000;
+/// 2000-01-01T00:00:00.000Z. An event with an earlier time comes from a client without a clock.
+pub const EVENT_TIME_MS_MIN: i64 = 946_684_800_000;
+/// Numbers below this are seconds since 1970, others milliseconds. As seconds it is the year 5138, as milliseconds
+/// 1973.
+pub const SECONDS_END: i64 = 100_000_000_000;
 /// 9999-12-31T23:59:59.999Z.
 pub const TIME_MS_MAX: i64 = 253_402_300_799_999;
 
@@ -16,23 +21,30 @@ const MINUTE_MS: i64 = 60 * SECOND_MS;
 const SECOND_MS: i64 = 1_000;
 
 /// The `expected` phrase for an invalid time.
-pub(super) const EXPECTED: &str =
-    "a time in ISO 8601, such as '2026-01-05T10:00:00.000Z', or in milliseconds since 1970";
+pub(super) const EXPECTED: &str = "a time from the year 2000 on, in ISO 8601, such as '2026-01-05T10:00:00.000Z', or in \
+                                   seconds or milliseconds since 1970";
 
-/// Reads a time in ISO 8601, or a number of milliseconds since 1970.
+/// Reads the time of an event in ISO 8601, or as a number of seconds or milliseconds since 1970.
 pub(super) fn read(value: Value<'_>) -> Option<i64> {
-    if let Some(text) = value.as_str() {
-        return parse(text);
-    }
-    let digits = value.as_text().filter(|_| value.is_number())?;
-    let time = digits.parse().ok().or_else(|| floor_ms(digits.parse().ok()?))?;
-    (TIME_MS_MIN..=TIME_MS_MAX).contains(&time).then_some(time)
+    let time = match value.as_str() {
+        Some(text) => parse(text)?,
+        None => read_number(value.as_text().filter(|_| value.is_number())?)?,
+    };
+    (EVENT_TIME_MS_MIN..=TIME_MS_MAX).contains(&time).then_some(time)
 }
 
-/// Returns the whole milliseconds of a number with a fraction or an exponent.
-fn floor_ms(number: f64) -> Option<i64> {
-    // From 2^53 on, adjacent floats are more than a millisecond apart. That is far beyond the year 9999.
-    (number.abs() < 2f64.powi(53)).then_some(number.floor() as i64)
+/// Returns the whole milliseconds of a number of seconds or milliseconds.
+fn read_number(digits: &str) -> Option<i64> {
+    match digits.parse::<i64>() {
+        Ok(number) if number < SECONDS_END => number.checked_mul(SECOND_MS),
+        Ok(number) => Some(number),
+        Err(_) => {
+            let number: f64 = digits.parse().ok()?;
+            let time = if number < SECONDS_END as f64 { number * SECOND_MS as f64 } else { number };
+            // From 2^53 on, adjacent floats are more than a millisecond apart. That is far beyond the year 9999.
+            (time.abs() < 2f64.powi(53)).then_some(time.floor() as i64)
+        }
+    }
 }
 
 /// Returns the time of an event by the server's clock. The skew of the client's clock is `received - sent`.

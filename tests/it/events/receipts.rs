@@ -106,7 +106,7 @@ fn a_problem_of_a_single_event_names_the_request() {
         problem,
         json!({"type": "/v1/problems/invalid_timestamp", "title": "The time is not valid", "status": 400,
             "code": "invalid_timestamp", "pointer": "/timestamp", "requestId": "r\"1",
-            "detail": "Expected a time in ISO 8601, such as '2026-01-05T10:00:00.000Z', or in milliseconds since 1970, got 'x'."})
+            "detail": "Expected a time from the year 2000 on, in ISO 8601, such as '2026-01-05T10:00:00.000Z', or in seconds or milliseconds since 1970, got 'x'."})
     );
 }
 

@@ -1,6 +1,8 @@
 //! The formats of times, and the correction of wrong clocks.
 
-use parallax::testing::visitors::events::time::{self, TIME_MS_MAX, TIME_MS_MIN};
+use parallax::testing::visitors::events::time::{
+    self, EVENT_TIME_MS_MIN, SECONDS_END, TIME_MS_MAX, TIME_MS_MIN,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -81,7 +83,7 @@ fn texts_that_are_no_times_are_refused() {
 }
 
 #[test]
-fn a_number_is_a_time_in_milliseconds() {
+fn a_number_is_a_time_in_seconds_or_milliseconds() {
     let time = |number: &str| {
         let body = format!("{{\"anonId\":\"v\",\"event\":\"e\",\"timestamp\":{number}}}");
         let outcome = post("/v1/track", body);
@@ -94,10 +96,22 @@ fn a_number_is_a_time_in_milliseconds() {
     assert_eq!(time("1355409008276").as_deref(), Some("2012-12-13T14:30:08.276Z"));
     assert_eq!(time("1355409008276.9").as_deref(), Some("2012-12-13T14:30:08.276Z"));
     assert_eq!(time("1.355409008276e12").as_deref(), Some("2012-12-13T14:30:08.276Z"));
-    assert_eq!(time("0").as_deref(), Some("1970-01-01T00:00:00.000Z"));
-    assert_eq!(time("-0.5").as_deref(), Some("1969-12-31T23:59:59.999Z"));
-    assert_eq!(time(&TIME_MS_MIN.to_string()).as_deref(), Some("0000-01-01T00:00:00.000Z"));
-    assert_eq!(time(&(TIME_MS_MIN - 1).to_string()), None);
+    assert_eq!(time("1355409008").as_deref(), Some("2012-12-13T14:30:08.000Z"));
+    assert_eq!(time("1355409008.2769").as_deref(), Some("2012-12-13T14:30:08.276Z"));
+    assert_eq!(time("1.355409008e9").as_deref(), Some("2012-12-13T14:30:08.000Z"));
+    assert_eq!(time(&(EVENT_TIME_MS_MIN / 1_000).to_string()).as_deref(), Some("2000-01-01T00:00:00.000Z"));
+    assert_eq!(time(&EVENT_TIME_MS_MIN.to_string()).as_deref(), Some("2000-01-01T00:00:00.000Z"));
+    // Below 10^11 a number is seconds, and that is in the future, so the time is the time of receipt.
+    assert_eq!(time(&(SECONDS_END - 1).to_string()).as_deref(), Some("2026-01-05T10:00:00.000Z"));
+    for early in
+        [EVENT_TIME_MS_MIN / 1_000 - 1, SECONDS_END, SECONDS_END + 1, EVENT_TIME_MS_MIN - 1, 0, -1, i64::MIN]
+    {
+        assert_eq!(time(&early.to_string()), None, "{early}");
+    }
+    for early in ["-0.5", "946684799.9", "-1e17", "\"1999-12-31T23:59:59.999Z\"", "\"0000-01-01\""] {
+        assert_eq!(time(early), None, "{early}");
+    }
+    assert_eq!(time("\"2000-01-01\"").as_deref(), Some("2000-01-01T00:00:00.000Z"));
     assert_eq!(time(&TIME_MS_MAX.to_string()).as_deref(), Some("2026-01-05T10:00:00.000Z"));
     assert_eq!(time(&(TIME_MS_MAX + 1).to_string()), None);
     assert_eq!(time("1e400"), None);

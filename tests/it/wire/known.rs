@@ -353,12 +353,16 @@ fn an_erasure_removes_a_visitor_from_checkpoints() {
 }
 
 #[test]
-fn a_405_of_the_visitor_endpoints_names_their_methods() {
+fn a_405_of_the_admin_address_names_the_methods() {
     let flags = ["--admin-token", "open"];
     let server = Server::start(&[("acme.snapshot", &super::acme_snapshot(&[page("/", json!({}))]))], &flags);
-    for (method, path, allow) in
-        [("POST", "/visitors", "GET, HEAD, DELETE"), ("DELETE", "/visitors/export", "GET")]
-    {
+    for (method, path, allow) in [
+        ("POST", "/visitors", "GET, HEAD, DELETE"),
+        ("DELETE", "/visitors/export", "GET, HEAD"),
+        ("POST", "/healthz", "GET, HEAD"),
+        ("PUT", "/readyz", "GET, HEAD"),
+        ("DELETE", "/metrics", "GET, HEAD"),
+    ] {
         let refused = admin_request(&server, method, path);
         assert_eq!((refused.status, refused.field("allow")), (405, Some(allow)), "{path}");
     }

@@ -184,6 +184,38 @@ fn a_user_of_70_devices_is_exported_and_erased_whole() {
 }
 
 #[test]
+fn an_export_reads_no_segment_whose_filter_lacks_the_visitor() {
+    let server = start(&["--segment-bytes", "65536"]);
+    let filler = "x".repeat(30_000);
+    for number in 0..4 {
+        track(&server, json!({ "anonId": format!("stranger-{number}") }), &filler);
+    }
+    track(&server, json!({ "anonId": "device-of-ana" }), "ana");
+    // The first segment is sealed by now. Damage in it is not the visitor's, because its filter is intact.
+    let path = server.data().join("00000000000000000001.segment");
+    let mut bytes = std::fs::read(&path).expect("the segment exists");
+    bytes[200] ^= 1;
+    std::fs::write(&path, &bytes).expect("the segment is written");
+    let damaged = |id: &str| {
+        let response = admin(&server, "GET", &format!("/visitors/export?site=acme&{id}"));
+        assert_eq!(response.status, 200, "{}", response.text());
+        (response.field("x-damaged").map(str::to_owned), response.text().lines().count())
+    };
+    assert_eq!(damaged("anonId=device-of-ana"), (None, 1));
+    assert_eq!(damaged("anonId=stranger-0").0.as_deref(), Some("1"), "the filter has this visitor");
+}
+
+#[test]
+fn a_site_id_that_is_longer_than_any_is_refused() {
+    let server = start(&[]);
+    for (length, status, code) in [(64, 404, "site_not_found"), (65, 400, "invalid_param")] {
+        let target = format!("/visitors?site={}&anonId=v1", "x".repeat(length));
+        let response = admin(&server, "DELETE", &target);
+        assert_eq!((response.status, &*response.code()), (status, code), "{length}");
+    }
+}
+
+#[test]
 fn an_evicted_visitor_is_exported_and_erased_whole() {
     let server = start(&["--profiles-memory", "1MiB"]);
     identify(&server, "device-of-ana", "ana");

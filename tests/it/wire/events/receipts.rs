@@ -104,7 +104,16 @@ fn return_minimal_gets_204_if_no_event_was_dropped_or_rejected() {
     assert_eq!(response.field("access-control-allow-origin"), Some("https://a.example"));
     // A duplicate counts as neither dropped nor rejected.
     assert_eq!(post_with("/v1/track", &minimal, &event).status, 204);
-    assert_eq!(post_with("/v1/track", &[("Prefer", "return=representation")], &event).status, 200);
+    for prefer in ["return=\"minimal\"", "Return = Minimal; foo=1", "wait=1;x, return=minimal"] {
+        assert_eq!(post_with("/v1/track", &[("Prefer", prefer)], &event).status, 204, "{prefer}");
+    }
+    for prefer in
+        ["return=representation", "return=\"minimal", "x=return=minimal", "return", "return=minimalist"]
+    {
+        assert_eq!(post_with("/v1/track", &[("Prefer", prefer)], &event).status, 200, "{prefer}");
+    }
+    let two_lines = [("Prefer", "respond-async"), ("Prefer", "return=minimal")];
+    assert_eq!(post_with("/v1/track", &two_lines, &event).status, 204);
     let batch = json!({ "site": "acme", "batch": [event, { "event": "e" }] });
     assert_eq!(counts(&post_with("/v1/track", &minimal, &batch)), [0, 1, 0, 1]);
     let preview = json!({ "site": "acme", "anonId": id, "event": "e", "context": { "preview": true } });

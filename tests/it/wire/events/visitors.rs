@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{expected_problem, only_record, post, post_with, problem_with_pointer, unique_id};
+use crate::wire::problem;
 
 #[test]
 fn the_anon_id_comes_from_event_then_parameter_then_header_then_cookie() {
@@ -91,6 +92,16 @@ fn a_placeholder_id_is_refused() {
 }
 
 #[test]
+fn a_placeholder_id_in_the_query_string_is_refused() {
+    for id in ["null", "undefined", "anonymous"] {
+        let response =
+            post(&format!("/v1/track?site=acme&anonId={id}"), &json!({ "event": "e", "userId": "u" }));
+        assert_eq!(problem(&response), (400, "placeholder_id".into()), "{id}");
+        assert_eq!(response.json()["param"], "anonId");
+    }
+}
+
+#[test]
 fn a_wrong_client_clock_is_corrected_and_no_event_is_in_the_future() {
     let record = |times: Value| {
         let id = unique_id("clock");
@@ -105,11 +116,12 @@ fn a_wrong_client_clock_is_corrected_and_no_event_is_in_the_future() {
         record(json!({ "timestamp": 1_767_607_200_000_u64 }))["timestamp"],
         "2026-01-05T10:00:00.000Z"
     );
+    assert_eq!(record(json!({ "timestamp": 1_767_607_200 }))["timestamp"], "2026-01-05T10:00:00.000Z");
     for times in [
         json!({}),
         json!({ "timestamp": "2099-01-01" }),
         json!({ "timestamp": "2031-01-05T10:00:00Z", "sentAt": "2031-01-05T10:00:00Z" }),
-        json!({ "timestamp": "1999-01-05T10:00:00Z", "sentAt": "1999-01-05T10:00:00Z" }),
+        json!({ "timestamp": "2001-01-05T10:00:00Z", "sentAt": "2001-01-05T10:00:00Z" }),
     ] {
         let record = record(times);
         assert_eq!(record["timestamp"], record["receivedAt"]);

@@ -42,8 +42,8 @@ fn a_get_response_is_public_and_has_a_cache_lifetime() {
         ("etag", &etag(&response)),
         ("access-control-allow-origin", "*"),
         ("x-version", "1"),
-        ("cache-tag", "acme"),
-        ("surrogate-key", "acme"),
+        ("cache-tag", "acme,acme:?latest"),
+        ("surrogate-key", "acme acme:?latest"),
         ("content-type", "application/json"),
         ("content-length", &response.body.len().to_string()),
     ];
