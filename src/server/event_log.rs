@@ -4,6 +4,7 @@
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -30,6 +31,13 @@ use crate::visitors::log::{
     SeqRange, VisitorIds, WriterThread,
 };
 use crate::visitors::ownership::OwnershipSource;
+
+/// Time for which a start retries the lock on the data directory, in ms. A killed process can hold it for some
+/// milliseconds. Then the start ends.
+const LOCK_RETRY_MS: u64 = 2_000;
+/// Pause between two attempts to lock the data directory, in ms. It is a sleep, because flock(2) waits either not
+/// at all or without a limit. Nothing is served yet.
+const LOCK_RETRY_PAUSE_MS: u64 = 20;
 
 /// The running event log.
 pub(super) struct EventLog {
@@ -63,6 +71,10 @@ impl LogConsumer for LogObserver {
         self.profiles.fold(records);
     }
 
+    fn is_current(&self, visitor: &VisitorIds) -> bool {
+        self.profiles.is_current(visitor)
+    }
+
     fn on_erase(&mut self, visitor: &VisitorIds, seq: u64) {
         self.profiles.erase(visitor, seq);
     }
@@ -72,7 +84,7 @@ impl LogConsumer for LogObserver {
     }
 
     fn on_recovery_progress(&mut self, done: usize, of: usize) {
-        if of > 1 {
+        if of > 1 && self.progress.is_some() {
             tracing::info!(segments_done = done, segments = of, "reading the log");
         }
         if done == of {
@@ -105,13 +117,13 @@ impl EventLog {
         let data_error = |cause: LogError| BootError::Data { directory: directory.clone(), cause };
         let (disk, clock) = (Arc::new(RealDisk) as Arc<dyn Disk>, Arc::new(SystemClock::new()));
         // 1. Lock the data directory and find the ends of the log.
-        let mut log = LockedLog::lock(directory, Arc::clone(&disk)).map_err(data_error)?;
+        let log = lock_with_retries(directory, &disk, &*clock).map_err(data_error)?;
         let SeqRange { first, last, log_id } = log.seq_range().map_err(data_error)?;
         progress.set_log(0, last);
         // 2. Restore the profiles from a checkpoint.
         let checkpoints = CheckpointDirectory::new(Arc::clone(&disk), directory);
-        let restored = restore_profiles(config, &checkpoints, LogRange { first, last, log_id }, progress)?;
-        let RestoredTable { table, state, secret, log_id, seq, checkpoint_state, .. } = restored;
+        let restored = restore_profiles(config, &checkpoints, LogRange { first, log_id }, progress)?;
+        let RestoredTable { table, state, secret, log_id, seq, durable_seq, checkpoint_state, .. } = restored;
         let log_id = log_id.unwrap_or_else(LogId::random);
         let (entries, hash_key) = (table.len(), secret.unwrap_or_else(random_hash_key));
         let profiles_bytes = config.profiles_memory.0;
@@ -131,16 +143,23 @@ impl EventLog {
         );
         // 3. Replay the log after the checkpoint.
         let sync_latency = SyncLatency::default();
-        let tombstone_key = log.load_or_create_key().map_err(data_error)?;
+        let tombstone_key = log.load_or_draw_key().map_err(data_error)?;
         progress.set_log(seq, last);
         let observer = LogObserver {
             sync_latency: sync_latency.clone(),
-            profiles: table.with_checkpoints(scheduler).with_tombstone_key(Some(tombstone_key)),
+            profiles: table.with_checkpoints(scheduler).with_tombstone_key(Some(tombstone_key.clone())),
             progress: Some((progress.clone(), last)),
         };
-        let options = Options { checkpointed_seq: seq, log_id: Some(log_id), ..log_options(config) };
-        let (queue, writer, report) = log.open(options, clock, Box::new(observer)).map_err(data_error)?;
-        log_recovery(config, &report);
+        let options = Options {
+            checkpointed_seq: seq,
+            durable_seq,
+            log_id: Some(log_id),
+            tombstone_key: Some(tombstone_key),
+            ..log_options(config)
+        };
+        let (queue, writer, report) =
+            log.open_when_writable(options, clock, Box::new(observer)).map_err(data_error)?;
+        log_recovery(config, &report, queue.metrics().is_available());
         log_profiles(seq, entries, report.records);
         // 4. Start the threads.
         checkpointer.spawn().map_err(BootError::Thread)?;
@@ -150,9 +169,7 @@ impl EventLog {
             source: OwnershipSource { disk, directory: directory.clone(), known },
             checkpoints: Arc::clone(&checkpoint_metrics),
         };
-        if report.has_unfinished_erasure {
-            resume_erasure(&eraser).map_err(BootError::Thread)?;
-        }
+        resume_erasure(&eraser, &report).map_err(BootError::Thread)?;
         Ok(Self {
             queue,
             sync_latency,
@@ -210,6 +227,24 @@ impl EventLog {
     }
 }
 
+/// Locks the data directory. Retries while another process holds the lock, because the kernel may release the
+/// lock of a killed process late.
+fn lock_with_retries(
+    directory: &Path,
+    disk: &Arc<dyn Disk>,
+    clock: &dyn Clock,
+) -> Result<LockedLog, LogError> {
+    let end = clock.monotonic() + Duration::from_millis(LOCK_RETRY_MS);
+    loop {
+        match LockedLog::lock_or_wait(directory, Arc::clone(disk)) {
+            Err(LogError::Locked { .. }) if clock.monotonic() < end => {
+                thread::sleep(Duration::from_millis(LOCK_RETRY_PAUSE_MS));
+            }
+            other => return other,
+        }
+    }
+}
+
 /// Creates a pair of sockets: a byte written to the first wakes the thread that polls the second.
 pub(super) fn wakeup_pair() -> Result<(UnixStream, UnixStream), BootError> {
     let cause =
@@ -242,8 +277,11 @@ fn restore_profiles(
     Ok(restored)
 }
 
-/// Finishes an interrupted erasure on a thread of its own.
-fn resume_erasure(eraser: &Eraser) -> std::io::Result<()> {
+/// Finishes an interrupted erasure, if there is one, on a thread of its own.
+fn resume_erasure(eraser: &Eraser, report: &RecoveryReport) -> std::io::Result<()> {
+    if !report.has_unfinished_erasure {
+        return Ok(());
+    }
     let eraser = eraser.clone();
     let resume = move || match eraser.resume() {
         Ok(ErasureSummary { records, redacted, segments, seq }) => {
@@ -282,7 +320,7 @@ fn log_options(config: &Config) -> Options {
     }
 }
 
-fn log_recovery(config: &Config, report: &RecoveryReport) {
+fn log_recovery(config: &Config, report: &RecoveryReport, is_open: bool) {
     let retention = match (config.retain_days, config.retain_bytes) {
         (None, None) => "unlimited".to_owned(),
         (days, bytes) => {
@@ -292,7 +330,9 @@ fn log_recovery(config: &Config, report: &RecoveryReport) {
         }
     };
     let directory = config.data.display();
-    tracing::info!(%directory, next_seq = report.next_seq, %retention, "opened the event log");
+    if is_open {
+        tracing::info!(%directory, next_seq = report.next_seq, %retention, "opened the event log");
+    }
     if report.has_replaced_secret {
         tracing::error!(
             "the file `secret` was missing; the log has a new one and cannot read its earlier tombstones"

@@ -17,6 +17,7 @@
 
 mod admin_thread;
 mod event_log;
+mod memory;
 
 use std::collections::HashSet;
 use std::io;
@@ -140,6 +141,7 @@ pub struct UnsyncedRecords {
 /// # Errors
 /// Returns the cause, with the setting or system limit to change.
 pub fn start(config: Config) -> Result<RunningServer, BootError> {
+    memory::fix_mapped_buffer_size();
     let signals = register_signals()?;
     // 1. Claim the addresses. The reservations end when this function returns.
     let (addresses, _reserved) = claim_addresses(&config)?;

@@ -4,22 +4,45 @@
 //! method is one system call, or behaves like one: it may be interrupted, and it may do less than asked. The
 //! functions below the traits build complete operations from them.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, fdatasync, flock, fsync};
+
+/// The identity of a file or a directory. While it is open, no other one of the disk gets the same identity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileIdentity {
+    /// The number of the device.
+    pub device: u64,
+    /// The number of the inode.
+    pub inode: u64,
+}
+
+impl From<Metadata> for FileIdentity {
+    fn from(metadata: Metadata) -> Self {
+        Self { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
+
+/// A lock on a directory, held until it is dropped.
+pub trait DirectoryLock: Send + Sync {
+    /// Returns the identity of the locked directory, also after a rename.
+    fn identity(&self) -> io::Result<FileIdentity>;
+}
 
 /// A file system.
 pub trait Disk: Send + Sync {
     /// Creates a directory and its missing parents, and syncs the new directories. Does nothing if it exists.
     fn create_directory(&self, dir: &Path) -> io::Result<()>;
 
-    /// Locks `path`, an empty file that is created if needed, until the returned value is dropped. Returns
-    /// `WouldBlock` if another process, or this one, holds the lock already.
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
+    /// Locks a directory. Returns `WouldBlock` if another process, or this one, holds the lock already.
+    fn lock(&self, dir: &Path) -> io::Result<Box<dyn DirectoryLock>>;
+
+    /// Returns the identity of the file or directory that has this name now.
+    fn identity(&self, path: &Path) -> io::Result<FileIdentity>;
 
     /// Returns the names in a directory, in no particular order. Skips names that are not UTF-8.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
@@ -70,6 +93,9 @@ pub trait DiskFile: Send {
 
     /// Returns the file's length in bytes.
     fn length(&self) -> io::Result<u64>;
+
+    /// Returns the identity of the file, also after a rename.
+    fn identity(&self) -> io::Result<FileIdentity>;
 }
 
 /// Appends all of `bytes` with one call. On an error any part of them may be in the file.
@@ -100,6 +126,37 @@ pub(crate) fn read_full(file: &dyn DiskFile, into: &mut [u8], at: u64) -> io::Re
     Ok(filled)
 }
 
+/// Returns the names in a directory. A missing directory has none.
+///
+/// # Errors
+/// The directory cannot be read.
+pub(crate) fn list_if_present(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<String>> {
+    match disk.list(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        other => other,
+    }
+}
+
+/// Bytes that [`copy_range`] reads with one call.
+const COPY_CHUNK_BYTES: usize = 256 * 1024;
+
+/// Appends the bytes of `range`, as far as they exist, to another file.
+///
+/// # Errors
+/// The first I/O error of either file.
+pub(crate) fn copy_range(from: &dyn DiskFile, range: Range<u64>, to: &mut dyn DiskFile) -> io::Result<()> {
+    let (mut at, mut buffer) = (range.start, vec![0; COPY_CHUNK_BYTES]);
+    loop {
+        let wanted = range.end.saturating_sub(at).min(COPY_CHUNK_BYTES as u64) as usize;
+        let read = read_full(from, &mut buffer[..wanted], at)?;
+        if read == 0 {
+            return Ok(());
+        }
+        append_all(to, &buffer[..read])?;
+        at += read as u64;
+    }
+}
+
 /// Repeats `call` while signals interrupt it. An interrupted call has done nothing, so it may be repeated.
 fn retry_interrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
@@ -125,10 +182,14 @@ impl Disk for RealDisk {
         self.sync_directory(above)
     }
 
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        Ok(Box::new(file))
+    fn lock(&self, dir: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        let directory = File::open(dir)?;
+        flock(&directory, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Box::new(RealLock(directory)))
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<FileIdentity> {
+        Ok(fs::metadata(path)?.into())
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -172,6 +233,15 @@ impl Disk for RealDisk {
 /// Zeros for `reserve`. One call writes at most this many.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
+/// An open directory. The lock ends when it is closed.
+struct RealLock(File);
+
+impl DirectoryLock for RealLock {
+    fn identity(&self) -> io::Result<FileIdentity> {
+        Ok(self.0.metadata()?.into())
+    }
+}
+
 #[derive(Debug)]
 struct RealFile {
     file: File,
@@ -212,5 +282,9 @@ impl DiskFile for RealFile {
 
     fn length(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
+    }
+
+    fn identity(&self) -> io::Result<FileIdentity> {
+        Ok(self.file.metadata()?.into())
     }
 }

@@ -7,19 +7,22 @@ use std::sync::Arc;
 
 use super::LogError;
 use super::format::{
-    OLDEST_BYTES, SECRET_BYTES, oldest_from_bytes, oldest_to_bytes, secret_from_bytes, secret_to_bytes,
+    NUMBER_FILE_BYTES, SECRET_BYTES, oldest_from_bytes, oldest_to_bytes, secret_from_bytes, secret_to_bytes,
 };
-use crate::limits::{READ_CHUNK_BYTES, SEQ_MAX};
-use crate::storage::disk::{Disk, DiskFile, append_all, read_full};
+use crate::limits::SEQ_MAX;
+use crate::storage::disk::{DirectoryLock, Disk, DiskFile, FileIdentity, append_all, copy_range, read_full};
 
-const LOCK: &str = "lock";
 const OLDEST: &str = "oldest";
 const ERASING: &str = "erasing";
-const SECRET: &str = "secret";
+/// Name of the file with the key of the digests in tombstones.
+pub(crate) const SECRET_FILE: &str = "secret";
 const NEW: &str = ".new";
 const REWRITTEN: &str = ".rewritten";
 const SUFFIX: &str = ".segment";
 const TORN: &str = ".torn-";
+
+/// Bytes that a probe writes. A disk without this much room holds no batch of usual size.
+const PROBE_BYTES: usize = 64 * 1024;
 
 /// The content of the file `oldest`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +45,9 @@ pub(crate) struct LogDirectory {
     disk: Arc<dyn Disk>,
     root: PathBuf,
     /// The lock, held until the last clone is dropped. Readers have none.
-    _lock: Option<Arc<dyn Send + Sync>>,
+    lock: Option<Arc<dyn DirectoryLock>>,
+    /// The error with which the directory could not be created. It is then not locked yet.
+    missing: Option<Arc<str>>,
 }
 
 impl LogDirectory {
@@ -52,16 +57,86 @@ impl LogDirectory {
     /// [`LogError::Locked`] if another process has locked it, otherwise an I/O error.
     pub(crate) fn lock(disk: Arc<dyn Disk>, dir: &Path) -> Result<Self, LogError> {
         disk.create_directory(dir).map_err(|error| LogError::io(dir, error))?;
-        let lock = disk.lock(&dir.join(LOCK)).map_err(|error| match error.kind() {
+        let lock = disk.lock(dir).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => LogError::Locked { dir: dir.to_owned() },
-            _ => LogError::io(&dir.join(LOCK), error),
+            _ => LogError::io(dir, error),
         })?;
-        Ok(Self { disk, root: dir.to_owned(), _lock: Some(lock.into()) })
+        Ok(Self { disk, root: dir.to_owned(), lock: Some(lock.into()), missing: None })
+    }
+
+    /// Locks the directory, or returns one that is missing and cannot be created.
+    ///
+    /// # Errors
+    /// As for [`lock`](Self::lock), if the directory exists.
+    pub(crate) fn lock_or_wait(disk: Arc<dyn Disk>, dir: &Path) -> Result<Self, LogError> {
+        match Self::lock(Arc::clone(&disk), dir) {
+            Err(LogError::Io { source, .. }) if is_absent(&*disk, dir) => {
+                Ok(Self { missing: Some(source.to_string().into()), ..Self::open_read_only(disk, dir) })
+            }
+            other => other,
+        }
+    }
+
+    /// Returns the reason why the directory could not be created, if it is not locked because of that.
+    pub(crate) fn creation_error(&self) -> Option<LogError> {
+        let source = io::Error::other(self.missing.as_deref()?.to_owned());
+        Some(LogError::io(&self.root, source))
+    }
+
+    /// Creates and locks the directory if it was missing at the start.
+    ///
+    /// # Errors
+    /// The directory cannot be created, another process has locked it, or it has files of a log.
+    pub(crate) fn lock_if_created(&mut self) -> Result<(), LogError> {
+        if self.missing.is_none() {
+            return Ok(());
+        }
+        let locked = Self::lock(Arc::clone(&self.disk), &self.root)?;
+        let names = locked.disk.list(&locked.root).map_err(|error| LogError::io(&locked.root, error))?;
+        if names.iter().any(|name| name.ends_with(SUFFIX) || name.ends_with(".checkpoint")) {
+            return Err(LogError::Appeared { dir: self.root.clone() });
+        }
+        *self = locked;
+        Ok(())
+    }
+
+    /// Checks that the directory can be written: writes and deletes a small file.
+    pub(crate) fn probe(&self) -> io::Result<()> {
+        self.check_identity()?;
+        ignore_not_found(self.disk.unlink(&self.path(NEW)))?;
+        let mut file = self.disk.create(&self.path(NEW))?;
+        let written = append_all(&mut *file, &[0; PROBE_BYTES]).and_then(|()| file.sync_data());
+        ignore_not_found(self.disk.unlink(&self.path(NEW)))?;
+        written
     }
 
     /// Returns the directory for a reader, without the lock. A writer may be using it.
     pub(crate) fn open_read_only(disk: Arc<dyn Disk>, dir: &Path) -> Self {
-        Self { disk, root: dir.to_owned(), _lock: None }
+        Self { disk, root: dir.to_owned(), lock: None, missing: None }
+    }
+
+    /// Checks that the path still leads to the locked directory. If not, another server may be using the
+    /// directory at the path.
+    ///
+    /// # Errors
+    /// The directory was removed, moved or replaced, or an I/O error occurs.
+    pub(crate) fn check_identity(&self) -> io::Result<()> {
+        let Some(lock) = &self.lock else { return Ok(()) };
+        if self.find_identity(&self.root)? == Some(lock.identity()?) {
+            return Ok(());
+        }
+        let root = self.root.display();
+        Err(io::Error::other(format!(
+            "the data directory {root} was removed, moved or replaced; restore it, or restart the server"
+        )))
+    }
+
+    /// Returns the identity of the file or directory at `path`. Returns `None` if there is none.
+    pub(crate) fn find_identity(&self, path: &Path) -> io::Result<Option<FileIdentity>> {
+        match self.disk.identity(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            other => other.map(Some),
+        }
     }
 
     /// Returns the path of the file `name`.
@@ -170,7 +245,7 @@ impl LogDirectory {
     /// # Errors
     /// An I/O error, or `InvalidData` if the file is damaged.
     pub(crate) fn secret(&self) -> io::Result<Option<[u8; 32]>> {
-        let file = match self.open_file(SECRET) {
+        let file = match self.open_file(SECRET_FILE) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             other => other?,
         };
@@ -187,13 +262,13 @@ impl LogDirectory {
         ignore_not_found(self.disk.unlink(&self.path(NEW)))?;
         let file = self.disk.create_private(&self.path(NEW))?;
         let bytes = secret_to_bytes(key);
-        self.write_and_rename(NEW, file, SECRET, &mut |file| append_all(file, &bytes)).map(drop)
+        self.write_and_rename(NEW, file, SECRET_FILE, &mut |file| append_all(file, &bytes)).map(drop)
     }
 
     /// Returns the names of the quarantined tails.
     pub(crate) fn quarantined_files(&self) -> io::Result<Vec<String>> {
         let mut names = self.disk.list(&self.root)?;
-        names.retain(|name| name.get(20..).is_some_and(|behind| behind.starts_with(TORN)));
+        names.retain(|name| name.get(20..).is_some_and(|suffix| suffix.starts_with(TORN)));
         names.sort_unstable();
         Ok(names)
     }
@@ -204,7 +279,7 @@ impl LogDirectory {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(OldestSeq::Absent),
             other => other?,
         };
-        let mut bytes = [0; OLDEST_BYTES + 1];
+        let mut bytes = [0; NUMBER_FILE_BYTES + 1];
         let length = read_full(&*file, &mut bytes, 0)?;
         Ok(oldest_from_bytes(&bytes[..length]).map_or(OldestSeq::Damaged, OldestSeq::Seq))
     }
@@ -231,7 +306,7 @@ impl LogDirectory {
         let numbers = names.iter().filter_map(|name| name.strip_prefix(&torn)?.parse::<u64>().ok());
         let name = format!("{torn}{}", numbers.max().unwrap_or(0) + 1);
         let from = self.open_file(&segment_name(first_seq))?;
-        self.install(&name, &mut |to| copy(&*from, range.clone(), to))?;
+        self.install(&name, &mut |to| copy_range(&*from, range.clone(), to))?;
         Ok(name)
     }
 
@@ -269,23 +344,14 @@ pub fn parse_segment_name(name: &str) -> Option<u64> {
     is_number.then(|| digits.parse().ok()).flatten().filter(|seq| *seq <= SEQ_MAX)
 }
 
+fn is_absent(disk: &dyn Disk, dir: &Path) -> bool {
+    disk.identity(dir).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
 fn torn_prefix(first_seq: u64) -> String {
     format!("{first_seq:020}{TORN}")
 }
 
 fn ignore_not_found(result: io::Result<()>) -> io::Result<()> {
     result.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
-}
-
-fn copy(from: &dyn DiskFile, range: Range<u64>, to: &mut dyn DiskFile) -> io::Result<()> {
-    let (mut at, mut buffer) = (range.start, vec![0; READ_CHUNK_BYTES]);
-    loop {
-        let wanted = buffer.len().min(range.end.saturating_sub(at) as usize);
-        let read = read_full(from, &mut buffer[..wanted], at)?;
-        if read == 0 {
-            return Ok(());
-        }
-        append_all(to, &buffer[..read])?;
-        at += read as u64;
-    }
 }

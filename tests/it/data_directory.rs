@@ -1,0 +1,225 @@
+//! The data directory of a running server is removed, moved or replaced (R23), or cannot be written at the start
+//! (R21).
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parallax::testing::cli::demo::compile_demo;
+use tempfile::TempDir;
+
+use crate::harness::{Client, Server, eventually, temporary_directory};
+use crate::logged;
+
+/// Time within which a server notices that its directory is gone, or that it can be written again.
+const NOTICE_TIME_MAX: Duration = Duration::from_secs(2);
+
+fn start(data: &Path, flags: &[&str]) -> Server {
+    Server::start_with_data(data, &[("demo.snapshot", &compile_demo().1)], flags)
+}
+
+/// Sends one event and returns the status of the response.
+fn post(server: &Server, id: &str) -> u16 {
+    let body = format!(r#"{{"anonId":"v1","event":"e","messageId":"{id}"}}"#);
+    server.post("/v1/track?site=fjell", &[], body.as_bytes()).status
+}
+
+/// Waits until `/readyz` says whether events are recorded. Returns the time that it took.
+fn wait_for_recording(server: &Server, is_recording: bool) -> Duration {
+    let start = Instant::now();
+    eventually("/readyz shows it", || {
+        (server.admin_get("/readyz").json()["recording"] == is_recording).then_some(())
+    });
+    start.elapsed()
+}
+
+fn assert_serves_pages(server: &Server) {
+    assert_eq!(server.get("/v1/resolve?site=fjell&route=/").status, 200);
+    assert_eq!(server.admin_get("/readyz").status, 200);
+    assert_eq!(server.admin_get("/readyz?events=1").status, 503);
+    assert_eq!(post(server, "refused"), 503);
+}
+
+#[test]
+fn a_removed_or_replaced_directory_stops_acknowledgements_within_two_seconds() {
+    for replaces in [false, true] {
+        let parent = temporary_directory();
+        let data = parent.path().join("data");
+        let server = start(&data, &[]);
+        assert_eq!(post(&server, "first"), 200);
+        fs::remove_dir_all(&data).expect("it is removed");
+        if replaces {
+            fs::create_dir(&data).expect("it is created");
+        }
+        let took = wait_for_recording(&server, false);
+        assert!(took < NOTICE_TIME_MAX, "{took:?}");
+        assert!(server.log().contains("was removed, moved or replaced"), "{}", server.log());
+        assert!(server.admin_get("/metrics").text().contains("parallax_log_available 0\n"));
+        assert_serves_pages(&server);
+        assert!(!replaces || data.read_dir().expect("a directory").next().is_none(), "it stays empty");
+    }
+}
+
+#[test]
+fn a_moved_directory_that_comes_back_is_used_again() {
+    let parent = temporary_directory();
+    let (data, elsewhere) = (parent.path().join("data"), parent.path().join("elsewhere"));
+    let server = start(&data, &[]);
+    assert_eq!(post(&server, "first"), 200);
+    fs::rename(&data, &elsewhere).expect("it is moved");
+    wait_for_recording(&server, false);
+    assert_serves_pages(&server);
+    fs::rename(&elsewhere, &data).expect("it is moved back");
+    let took = wait_for_recording(&server, true);
+    assert!(took < NOTICE_TIME_MAX, "{took:?}");
+    assert_eq!((post(&server, "second"), post(&server, "first")), (200, 200));
+    let server = server.restart(&[]);
+    let records = logged::records_after_start(&server, 0);
+    let ids: Vec<&str> = records.iter().filter_map(|record| record["messageId"].as_str()).collect();
+    assert_eq!(ids, ["first", "second"]);
+}
+
+#[test]
+fn deleting_every_file_of_the_directory_admits_no_second_server() {
+    let data = temporary_directory();
+    let server = start(data.path(), &[]);
+    assert_eq!(post(&server, "first"), 200);
+    for entry in data.path().read_dir().expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let _ = fs::remove_file(path);
+    }
+    let began = Instant::now();
+    let mut second = Server::begin_with_data(data.path(), &[]);
+    assert_eq!(second.exit_code(), 3);
+    assert!(began.elapsed() >= NOTICE_TIME_MAX, "the lock is retried for two seconds");
+    let noticed = server.log().contains("the active segment is gone; its durable records are lost");
+    assert!(noticed, "{}", server.log());
+    assert!(server.admin_get("/metrics").text().contains("parallax_log_damaged 1\n"));
+}
+
+#[test]
+fn a_start_waits_for_the_lock_of_a_server_that_is_ending() {
+    let data = temporary_directory();
+    let mut first = start(data.path(), &[]);
+    for n in 0..5 {
+        first = first.restart(&[]);
+        assert_eq!(post(&first, &n.to_string()), 200);
+    }
+    let second = Server::begin_with_data(data.path(), &[("demo.snapshot", &compile_demo().1)]);
+    first.signal("TERM");
+    let second = second.wait_until_serving();
+    assert_eq!(post(&second, "first"), 200);
+}
+
+/// Runs a server with `--ack written` whose writes fail from some moment until its stop. Returns its exit code.
+fn exit_code_after_failed_writes() -> i32 {
+    let starter = ["env", "PARALLAX_ACK=written", "sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"];
+    let mut server = Server::start_through(&starter, &[("demo.snapshot", &compile_demo().1)]);
+    let mut client = Client::to(server.edge);
+    let posting = thread::spawn(move || {
+        (0..1_000_000).any(|n| {
+            let body = format!(r#"{{"anonId":"v1","event":"e","messageId":"{n}"}}"#);
+            client.post("/v1/track?site=fjell", &[], body.as_bytes()).status == 503
+        })
+    });
+    let pid = server.id().to_string();
+    let limited = Command::new("prlimit").args(["--pid", &pid, "--fsize=1"]).status();
+    assert!(limited.expect("prlimit is there").success());
+    assert!(posting.join().expect("no panic"), "events are refused");
+    server.signal("TERM");
+    server.exit_code()
+}
+
+#[test]
+fn writes_that_fail_until_the_stop_end_the_server_with_exit_code_3() {
+    // A run in which the last acknowledged event was just synced ends with 0.
+    assert!((0..5).any(|_| exit_code_after_failed_writes() == 3));
+}
+
+/// A mounted disk in memory, unmounted on drop.
+struct MountedDisk(TempDir);
+
+impl MountedDisk {
+    /// Returns `None` and prints a notice if this user may not mount a disk.
+    fn new() -> Option<Self> {
+        let directory = temporary_directory();
+        let is_mounted = mount(&["-t", "tmpfs", "-o", "size=8m", "none"], directory.path());
+        if !is_mounted {
+            eprintln!("SKIPPED: cannot test a read-only disk, because mounting a tmpfs needs root");
+        }
+        is_mounted.then_some(Self(directory))
+    }
+
+    fn remount(&self, mode: &str) {
+        assert!(mount(&["-o", &format!("remount,{mode}")], self.0.path()), "remounted");
+    }
+}
+
+impl Drop for MountedDisk {
+    fn drop(&mut self) {
+        // A server that is ending may use it for a moment longer.
+        let _ = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
+    }
+}
+
+fn mount(args: &[&str], directory: &Path) -> bool {
+    Command::new("mount").args(args).arg(directory).status().is_ok_and(|status| status.success())
+}
+
+/// Starts a server on a directory that cannot be written, makes it writable, and compares the records.
+fn start_without_room(data: &Path, make_writable: impl FnOnce()) {
+    let server = start(data, &[]);
+    assert_serves_pages(&server);
+    let known = Client::to(server.admin).request("GET", "/visitors?site=fjell&anonId=v1", &[]);
+    assert_eq!(known.json()["profile"]["visitor"]["events"], 3, "the log was read");
+    assert!(server.log().contains("ERROR cannot write the log"), "{}", server.log());
+    make_writable();
+    let took = wait_for_recording(&server, true);
+    assert!(took < NOTICE_TIME_MAX + Duration::from_millis(500), "{took:?}");
+    assert_eq!((post(&server, "new"), post(&server, "m2")), (200, 200));
+    let server = server.restart(&[]);
+    let records = logged::records_after_start(&server, 0);
+    let ids: Vec<&str> = records.iter().filter_map(|record| record["messageId"].as_str()).collect();
+    assert_eq!(ids, ["m0", "m1", "m2", "new"]);
+}
+
+/// Writes three events to the directory and kills the server.
+fn write_events(data: &Path) {
+    let server = start(data, &[]);
+    (0..3).for_each(|n| assert_eq!(post(&server, &format!("m{n}")), 200));
+}
+
+#[test]
+fn a_start_on_a_read_only_disk_serves_pages_until_it_can_be_written() {
+    let Some(disk) = MountedDisk::new() else { return };
+    let data = disk.0.path().join("data");
+    write_events(&data);
+    disk.remount("ro");
+    start_without_room(&data, || disk.remount("rw"));
+}
+
+#[test]
+fn a_start_on_a_full_disk_serves_pages_until_there_is_room() {
+    let Some(disk) = MountedDisk::new() else { return };
+    let data = disk.0.path().join("data");
+    write_events(&data);
+    let filler = disk.0.path().join("filler");
+    // The disk is full before all of these bytes are written.
+    let _ = fs::write(&filler, vec![0; 9 << 20]);
+    start_without_room(&data, || fs::remove_file(&filler).expect("it exists"));
+}
+
+#[test]
+fn a_missing_directory_that_cannot_be_created_is_created_later() {
+    let Some(disk) = MountedDisk::new() else { return };
+    disk.remount("ro");
+    let data = disk.0.path().join("data");
+    let server = start(&data, &[]);
+    assert_serves_pages(&server);
+    disk.remount("rw");
+    wait_for_recording(&server, true);
+    assert_eq!(post(&server, "first"), 200);
+    assert_eq!(logged::records_after_start(&server.restart(&[]), 0).len(), 1);
+}
