@@ -36,10 +36,16 @@ mod bounds;
 // A file of the simulated disk.
 mod inode;
 mod meanwhile;
+// Wrong wall clocks.
+mod wrong_clock;
+// A start on a disk that cannot be written.
+mod waiting;
+// A directory or a segment that another program removes.
+mod place;
 pub(crate) mod simulated;
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -57,21 +63,30 @@ const START_MS: i64 = 1_800_000_000_000;
 
 /// A clock that advances only when the test says so.
 #[derive(Debug, Default)]
-pub(crate) struct TestClock(AtomicU64);
+pub(crate) struct TestClock {
+    passed_ms: AtomicU64,
+    /// The difference of the wall clock and the right time.
+    wrong_ms: AtomicI64,
+}
 
 impl TestClock {
     pub(crate) fn pass(&self, ms: u64) {
-        self.0.fetch_add(ms, Ordering::Relaxed);
+        self.passed_ms.fetch_add(ms, Ordering::Relaxed);
+    }
+
+    /// Sets the wall clock wrong by this much, without any time passing.
+    pub(crate) fn set_wrong(&self, ms: i64) {
+        self.wrong_ms.store(ms, Ordering::Relaxed);
     }
 }
 
 impl Clock for TestClock {
     fn now_ms(&self) -> i64 {
-        START_MS + self.monotonic().as_millis() as i64
+        START_MS + self.monotonic().as_millis() as i64 + self.wrong_ms.load(Ordering::Relaxed)
     }
 
     fn monotonic(&self) -> Duration {
-        Duration::from_millis(self.0.load(Ordering::Relaxed))
+        Duration::from_millis(self.passed_ms.load(Ordering::Relaxed))
     }
 }
 

@@ -7,9 +7,10 @@
 //! return the disk writes every byte twice.
 
 use std::io;
+use std::path::PathBuf;
 
 use super::directory::{LogDirectory, segment_name};
-use super::footer::FooterBuilder;
+use super::footer::{FooterBuilder, TRAILER_BYTES};
 use super::format::{Batch, HEADER_BYTES, Header};
 use crate::limits::RESERVED_BYTES_MAX;
 use crate::storage::disk::{DiskFile, append_all};
@@ -17,6 +18,8 @@ use crate::storage::disk::{DiskFile, append_all};
 /// An open segment.
 pub(super) struct ActiveSegment {
     file: Box<dyn DiskFile>,
+    /// Kept, so that the look at it each second allocates nothing.
+    path: PathBuf,
     first_seq: u64,
     bytes: u64,
     /// The end of the reserved zeros, if greater than `bytes`.
@@ -41,7 +44,8 @@ impl ActiveSegment {
         reserve_until: u64,
     ) -> io::Result<Self> {
         let (first_seq, header) = (header.first_seq, header.to_bytes());
-        let file = directory.install(&segment_name(first_seq), &mut |file| {
+        let name = segment_name(first_seq);
+        let file = directory.install(&name, &mut |file| {
             append_all(file, &header)?;
             if carried.is_empty() { Ok(()) } else { append_all(file, carried) }
         })?;
@@ -50,6 +54,7 @@ impl ActiveSegment {
         let (reserved_end, watermark) = (0, first_seq - 1);
         let mut active = Self {
             file,
+            path: directory.path(&name),
             first_seq,
             bytes,
             reserved_end,
@@ -92,11 +97,25 @@ impl ActiveSegment {
     /// Seals the segment, all of which is durable, so that readers need not scan it. Returns the length of
     /// the file.
     pub(super) fn seal(mut self) -> io::Result<u64> {
-        let footer = self.footer.finish(self.bytes);
-        append_all(&mut *self.file, &footer)?;
+        let end = self.footer.finish(self.bytes);
+        let (footer, trailer) = end.split_at(end.len() - TRAILER_BYTES);
+        append_all(&mut *self.file, footer)?;
         self.file.trim()?;
         self.file.sync_data()?;
-        Ok(self.bytes + footer.len() as u64)
+        // The footer is durable now. So a trailer proves that a footer without a valid checksum was damaged
+        // later, and is not the footer of a crash.
+        append_all(&mut *self.file, trailer)?;
+        self.file.sync_data()?;
+        Ok(self.bytes + end.len() as u64)
+    }
+
+    /// Returns whether the segment's name still leads to its file.
+    ///
+    /// # Errors
+    /// An I/O error.
+    pub(super) fn is_in_place(&self, directory: &LogDirectory) -> io::Result<bool> {
+        let named = directory.find_identity(&self.path)?;
+        Ok(named == Some(self.file.identity()?))
     }
 
     /// Returns the first seq that the segment may hold.
@@ -117,11 +136,6 @@ impl ActiveSegment {
     /// Returns the number of records.
     pub(super) fn records(&self) -> u64 {
         self.footer.records()
-    }
-
-    /// Returns the newest received time of the records, in milliseconds.
-    pub(super) fn newest_ms(&self) -> Option<i64> {
-        self.footer.newest_ms()
     }
 
     /// Returns the greatest durable seq that the segment's header and batches state.

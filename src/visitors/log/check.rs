@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::LogError;
-use super::directory::{LogDirectory, parse_segment_name};
+use super::directory::{LogDirectory, SECRET_FILE, parse_segment_name};
+use super::erase::secret::TombstoneKey;
 use super::record::{Record, RecordKind};
-use super::verify::{Damage, LogScan, SegmentItem, SegmentReader};
+use super::verify::{Damage, DamageKind, LogScan, SegmentItem, SegmentReader, damage_in};
 use crate::storage::disk::Disk;
 
 /// The results of a check.
@@ -24,14 +25,27 @@ pub struct CheckReport {
     pub damage: Vec<Damage>,
 }
 
-/// Checks all segments of a directory, and that none is missing. A server may be writing to it.
+/// Checks all segments of a directory, and that no record up to `durable_seq` is missing. That seq is the
+/// greatest of the checkpoints, read before this call. A server may be writing to the directory.
 ///
 /// # Errors
 /// An I/O error, or a format version that this release does not know.
-pub fn check_directory(disk: Arc<dyn Disk>, dir: &Path) -> Result<CheckReport, LogError> {
+pub fn check_directory(disk: Arc<dyn Disk>, dir: &Path, durable_seq: u64) -> Result<CheckReport, LogError> {
     let directory = LogDirectory::open_read_only(disk, dir);
-    let survey = LogScan::of_directory(&directory)?;
+    let mut survey = LogScan::of_directory(&directory)?;
+    survey.raise_watermark(durable_seq);
+    if !has_secret(&directory).map_err(|error| LogError::io(&directory.path(""), error))? {
+        survey.damage.push(damage_in(SECRET_FILE, 0, 0, DamageKind::Secret, 0..0));
+    }
     check(&directory, survey)
+}
+
+/// Returns whether the directory has an intact key of its tombstones.
+fn has_secret(directory: &LogDirectory) -> std::io::Result<bool> {
+    match TombstoneKey::load(directory) {
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => Ok(false),
+        other => other.map(|key| key.is_some()),
+    }
 }
 
 /// Checks one segment alone.

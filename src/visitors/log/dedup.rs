@@ -6,10 +6,9 @@
 //! in four are used. Over time the ring touches all of its pages. Nothing is ever copied to grow, so no
 //! insertion takes longer than the others.
 //!
-//! The clock of the window is the newest received time so far. The age of an ID is counted from the value of
-//! that clock at its insertion. If the system clock ran ahead and was corrected, IDs stay for longer than 24
-//! hours, never for less. A restart reads the same records and arrives at the same window. The insertions of
-//! a batch can be rolled back until they are committed.
+//! The window counts the age of an ID by the log clock, which no jump of the wall clock moves far. A restart
+//! reads the keys from the log, and keeps each at least as long as the window did before. The insertions of a
+//! batch can be rolled back until they are committed.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -58,10 +57,10 @@ impl DedupWindow {
         }
     }
 
-    /// Returns whether `key` is in the window. If not, inserts it; [`rollback`](Self::rollback) removes it
-    /// again. Key 0 is never in the window.
-    pub fn check_and_insert(&mut self, key: u128, received_ms: i64) -> bool {
-        self.now_ms = self.now_ms.max(received_ms);
+    /// Returns whether `key` is in the window at `now_ms` of the log clock. If not, inserts it;
+    /// [`rollback`](Self::rollback) removes it again. Key 0 is never in the window.
+    pub fn check_and_insert(&mut self, key: u128, now_ms: i64) -> bool {
+        self.now_ms = self.now_ms.max(now_ms);
         if key == 0 {
             return false;
         }
@@ -116,7 +115,7 @@ impl DedupWindow {
         self.evicted_early
     }
 
-    /// Returns the received time up to which no key is in the window any more, in milliseconds.
+    /// Returns the time up to which no key is in the window any more, in milliseconds of the log clock.
     pub(super) fn live_after_ms(&self) -> i64 {
         self.now_ms.saturating_sub(DEDUP_WINDOW_MS)
     }
@@ -167,6 +166,14 @@ impl DedupWindow {
         }
         self.table[hole] = 0;
     }
+}
+
+/// Returns the log clock at which the dedup window saw a record, or a later time. The newest received time so
+/// far is the best value that the log has. A wrong wall clock may have written it, so it is limited to the
+/// times of the segment. A key that stays too long does no harm.
+pub(super) fn seen_time(newest_ms: &mut i64, received_ms: i64, (created_ms, closed_ms): (i64, i64)) -> i64 {
+    *newest_ms = received_ms.max(*newest_ms);
+    (*newest_ms).max(created_ms).min(closed_ms)
 }
 
 fn halves(key: u128) -> [u64; 2] {

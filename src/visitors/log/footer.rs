@@ -11,7 +11,7 @@ use crate::limits::{FOOTER_BYTES_MAX, SEQ_MAX};
 const INDEX_INTERVAL_BYTES: u64 = 64 * 1024;
 
 /// Length of the fields before the index.
-const FIXED_BYTES: usize = 56;
+pub(super) const FIXED_BYTES: usize = 56;
 /// Length of the trailer, which ends the file.
 pub(super) const TRAILER_BYTES: usize = 24;
 const INDEX_ENTRY_BYTES: usize = 16;
@@ -70,11 +70,6 @@ impl FooterBuilder {
     /// Returns the number of records.
     pub(super) fn records(&self) -> u64 {
         self.keys.len() as u64
-    }
-
-    /// Returns the newest received time of the records, in milliseconds.
-    pub(super) fn newest_ms(&self) -> Option<i64> {
-        self.received_ms.map(|(_, newest)| newest)
     }
 
     /// Encodes footer and trailer of a segment whose batches end at `at`.
@@ -139,6 +134,16 @@ pub(super) fn footer_offset(trailer: &[u8], length: u64) -> Option<u64> {
     let at = u64_at(trailer, 0);
     let bytes = length.checked_sub(at)?;
     (at.is_multiple_of(8) && bytes <= FOOTER_BYTES_MAX).then_some(at)
+}
+
+/// Returns the length of the footer that begins with `fixed`, without the trailer. Returns `None` if it does
+/// not begin with the magic.
+pub(super) fn footer_length(fixed: &[u8]) -> Option<u64> {
+    if fixed.len() < FIXED_BYTES || fixed[..8] != FOOTER_MAGIC {
+        return None;
+    }
+    let [index, keys, filter] = [40, 44, 48].map(|at| u64::from(u32_at(fixed, at)));
+    Some(FIXED_BYTES as u64 + index * INDEX_ENTRY_BYTES as u64 + keys * KEY_BYTES as u64 + filter)
 }
 
 impl Footer {

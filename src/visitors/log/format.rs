@@ -13,20 +13,22 @@
 //!
 //! ```text
 //! NAME                            CONTENT
-//! lock                            empty; locked while a server uses the directory
 //! 00000000000000000001.segment    a segment; its name is its first seq, so that lexical order is seq order
 //! 00000000000000000001.torn-1     a tail that recovery quarantined; only erasures read it
 //! oldest                          the first seq that retention has kept; earlier segments are expired
 //! secret                          the key of the digests in tombstones; made with the directory; mode 0600
+//! clock                           the log clock: see `log_clock.rs`
 //! erasing                         the seq (8 bytes) of the first tombstone whose erasure may not be finished
 //! .new                            a file being written, not yet renamed; deleted at the next start
 //! .rewritten                      the same for an erasure, which runs at the same time as the writer
 //! ```
 //!
+//! A server locks the directory itself (flock), so that no file can be deleted to admit a second server.
+//!
 //! Other modules own all other names. A consumer may keep files here that replace records. It then reports
 //! the seq up to which they do (`LogConsumer::checkpointed_seq`).
 //!
-//! Every file except `lock` is written under the name `.new` or `.rewritten` with its complete initial
+//! Every file is written under the name `.new` or `.rewritten` with its complete initial
 //! content. Then the file is synced and renamed, and the directory is synced. So no header is ever torn, and
 //! replacing a segment of the same name is atomic.
 //!
@@ -44,7 +46,7 @@
 //! 8       4     format version  2
 //! 12      4     header length   56; the first batch begins here
 //! 16      8     first seq       of the segment; all lower seqs were durable when it was created
-//! 24      8     created         milliseconds
+//! 24      8     created         log clock, milliseconds
 //! 32      16    log ID          random, made with the directory; equal in all segments and checkpoints
 //! 48      4     zero
 //! 52      4     crc             CRC-32C of bytes 0..52
@@ -151,9 +153,9 @@
 //! **A seq above `SEQ_MAX`** is damage in every field.
 //!
 //! **The watermark** is the greatest of: every header's first seq minus one, every batch's `durable`, every
-//! footer's last seq. The seqs in these fields were durable before the fields were written. So the fields are
-//! proof even if they were not synced themselves. Damage above the watermark is a torn tail. Damage at or
-//! below it is a loss, which is reported as an error.
+//! footer's last seq, every checkpoint's seq. The seqs in these fields were durable before the fields were
+//! written. So the fields are proof even if they were not synced themselves. Damage above the watermark is a
+//! torn tail. Damage at or below it is a loss, which is reported as an error.
 //!
 //! **Checks when reading a segment**, in this order:
 //!
@@ -174,7 +176,8 @@
 //! after the batch, before the sync. Data that overwrites zeros needs neither a new file length nor new
 //! blocks, so its sync writes less.
 //!
-//! **Sealing**: sync, append footer and trailer, truncate the zeros after them, sync. After a failed append
+//! **Sealing**: sync, append the footer, truncate the zeros after it, sync, append the trailer, sync. So no
+//! crash leaves a trailer after an incomplete footer: that is damage. After a failed append
 //! or sync the writer never touches the file again. A new segment begins at the last durable seq plus one. It
 //! contains all records of the old segment that must be kept before its name becomes visible.
 //!
@@ -201,7 +204,8 @@
 //! `TOMBSTONE_IDS_MAX`, in ascending order. Named are the owner and each anonymous ID that the visitor has at that
 //! time. A digest is the first 16 bytes of an HMAC-SHA-256 in 32 lower-case hex digits. Its key is in the file
 //! `secret`. Its message is the site, the byte FF, `a` (anonymous ID) or `u` (user ID), and the ID. More IDs take
-//! several tombstones of one batch. The tombstones of an erasure are the first records of their segment.
+//! several tombstones, at most `TOMBSTONES_PER_BATCH_MAX` in a batch. The tombstones of an erasure are the first
+//! records of their segment.
 //!
 //! To check IDs against the tombstones, a copy of the log needs a copy of `secret`. If the file is missing or
 //! damaged, nothing can tell which IDs the tombstones name. A start replaces a missing `secret` and reports an error.
@@ -210,11 +214,12 @@
 //!
 //! 1. The writer creates `erasing`, seals the active segment and begins another.
 //! 2. The writer makes the tombstones durable.
-//! 3. The consumer makes everything durable that it knows from records which become void.
+//! 3. The consumer deletes the profiles that the tombstones name. It makes everything durable that it knows from
+//!    records which become void.
 //! 4. The erasing thread examines each earlier segment whose filter may contain one of the visitor's IDs, or that
 //!    has no footer. It rewrites the segment if a rule of the caller changes one of its records, or if it holds
 //!    anything unreadable. Then it does the same with each quarantined tail. The writer continues meanwhile.
-//! 5. The consumer deletes the profiles of the visitor. The erasing thread deletes `erasing`.
+//! 5. The consumer replaces all its files that have something of the visitor. The erasing thread deletes `erasing`.
 //!
 //! While an erasure runs, retention deletes nothing. Otherwise the rename of a rewritten segment could
 //! restore a deleted one.
@@ -225,7 +230,8 @@
 //! filter of the remaining IDs. A quarantined tail without a whole batch is deleted.
 //!
 //! **A crash can leave** `erasing`. After a start that finds it, the erasing thread repeats steps 3 to 5 for all
-//! tombstones from the seq in `erasing` on. The next erasure does the same for one that failed. Repeating it changes
+//! tombstones from the seq in `erasing` on. If the crash was between two batches of tombstones, the writer appends
+//! tombstones for all IDs of the visitor again. The next erasure does the same for one that failed. Repeating it changes
 //! nothing. Without a tombstone nothing was erased, and `erasing` is deleted.
 //!
 //! **A version change** may add kinds, columns and fields. Header length and format version tell the reader.
@@ -259,8 +265,8 @@ pub(crate) const FORMAT_VERSION: u32 = 2;
 pub const HEADER_BYTES: usize = 56;
 /// Length of a batch's header. Its first record begins here.
 pub const BATCH_HEADER_BYTES: usize = 40;
-/// Length of the file `oldest`.
-pub(crate) const OLDEST_BYTES: usize = 24;
+/// Length of a file that has one number, such as `oldest`.
+pub(crate) const NUMBER_FILE_BYTES: usize = 24;
 /// Length of the file `secret`.
 pub(crate) const SECRET_BYTES: usize = 48;
 
@@ -274,6 +280,13 @@ impl LogId {
         let mut id = [0; 16];
         id.as_chunks_mut().0.iter_mut().for_each(|word| *word = ids::random_u64().to_le_bytes());
         Self(id)
+    }
+
+    /// Parses the 32 hex digits of an ID.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let is_id = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let id = u128::from_str_radix(text, 16).ok().filter(|_| is_id)?;
+        Some(Self(id.to_be_bytes()))
     }
 }
 
@@ -345,21 +358,30 @@ pub(crate) fn header_version(bytes: &[u8], magic: [u8; 8]) -> Option<u32> {
     (crc32c(&[content]) == u32_at(crc, 0)).then(|| u32_at(bytes, 8))
 }
 
-/// Encodes the content of the file `oldest`.
-pub fn oldest_to_bytes(seq: u64) -> [u8; OLDEST_BYTES] {
-    let mut bytes = [0; OLDEST_BYTES];
-    bytes[0..8].copy_from_slice(&OLDEST_MAGIC);
-    bytes[8..16].copy_from_slice(&seq.to_le_bytes());
+/// Encodes the content of a file that has one number, such as `oldest`.
+pub(super) fn number_to_bytes(magic: [u8; 8], number: u64) -> [u8; NUMBER_FILE_BYTES] {
+    let mut bytes = [0; NUMBER_FILE_BYTES];
+    bytes[0..8].copy_from_slice(&magic);
+    bytes[8..16].copy_from_slice(&number.to_le_bytes());
     let crc = crc32c(&[&bytes[..20]]);
     bytes[20..24].copy_from_slice(&crc.to_le_bytes());
     bytes
 }
 
+/// Decodes the number in the content of such a file. Returns `None` if it is damaged.
+pub(super) fn number_from_bytes(magic: [u8; 8], bytes: &[u8]) -> Option<u64> {
+    let is_whole = bytes.len() == NUMBER_FILE_BYTES && bytes[..8] == magic;
+    (is_whole && crc32c(&[&bytes[..20]]) == u32_at(bytes, 20)).then(|| u64_at(bytes, 8))
+}
+
+/// Encodes the content of the file `oldest`.
+pub fn oldest_to_bytes(seq: u64) -> [u8; NUMBER_FILE_BYTES] {
+    number_to_bytes(OLDEST_MAGIC, seq)
+}
+
 /// Decodes the content of the file `oldest`. Returns `None` if it is damaged.
 pub fn oldest_from_bytes(bytes: &[u8]) -> Option<u64> {
-    let whole = bytes.len() == OLDEST_BYTES && bytes[..8] == OLDEST_MAGIC;
-    let seq = (whole && crc32c(&[&bytes[..20]]) == u32_at(bytes, 20)).then(|| u64_at(bytes, 8))?;
-    (seq <= SEQ_MAX).then_some(seq)
+    number_from_bytes(OLDEST_MAGIC, bytes).filter(|seq| *seq <= SEQ_MAX)
 }
 
 /// Encodes the content of the file `secret`.

@@ -5,13 +5,24 @@
 //! nearly full accepts a small batch and refuses the next large one, so a shorter time would report each of
 //! these changes.
 
+use std::fmt::Display;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::directory::segment_name;
 use super::metrics::LogMetrics;
 use super::writer::LogWriter;
-use crate::limits::DISK_RECOVERED_MS;
+use crate::limits::RETRY_MS_MAX;
+
+/// Time without a failed disk operation after which the log reports that its disk works again, in ms. A nearly
+/// full disk accepts some batches and refuses others, and a shorter time would report each change. Together
+/// with `RETRY_MS_MAX` it is below the two seconds within which a recovery must be visible.
+pub const DISK_RECOVERED_MS: u64 = 1_000;
+/// Time between two checks of the log writer that the data directory and the active segment are in their place,
+/// in ms. It is half of the two seconds within which a removed directory must be noticed.
+pub const PLACE_CHECK_MS: u64 = 1_000;
+const _: () = assert!(RETRY_MS_MAX + DISK_RECOVERED_MS < 2_000);
 
 /// The health of the disk, as the writer has seen it so far.
 #[derive(Debug, Default)]
@@ -32,7 +43,7 @@ struct Episode {
 
 impl DiskHealth {
     /// Notes a failed operation.
-    pub(super) fn add_failure(&mut self, error: &io::Error, now: Duration) {
+    pub(super) fn add_failure(&mut self, error: &dyn Display, now: Duration) {
         let error = error.to_string();
         let Some(episode) = &mut self.episode else {
             tracing::warn!(%error, "a disk operation of the log failed");
@@ -76,9 +87,49 @@ impl LogWriter {
     /// Counts and logs the error of an operation, if it failed.
     pub(super) fn note_result<T>(&mut self, result: &io::Result<T>) {
         if let Err(error) = result {
-            self.metrics.write_errors.fetch_add(1, Ordering::Relaxed);
-            self.health.add_failure(error, self.clock.monotonic());
+            self.note_error(error);
         }
+    }
+
+    /// Counts and logs an error of the disk.
+    pub(super) fn note_error(&mut self, error: &dyn Display) {
+        self.metrics.write_errors.fetch_add(1, Ordering::Relaxed);
+        self.health.add_failure(error, self.clock.monotonic());
+    }
+
+    /// Checks once a second that directory and segment are in their place, and saves the log clock if it is
+    /// due.
+    pub(super) fn check_place_if_due(&mut self) {
+        let now = self.clock.monotonic();
+        if now >= self.place_check_at {
+            self.place_check_at = now + Duration::from_millis(PLACE_CHECK_MS);
+            self.check_place();
+            self.save_log_clock_if_due();
+        }
+    }
+
+    /// Checks that the paths still lead to the locked directory and to the open segment. If not, the writer
+    /// abandons the segment, and acknowledges nothing until it can begin another one in the locked directory.
+    pub(super) fn check_place(&mut self) {
+        let Some(active) = &self.active else { return };
+        let found = self.directory.check_identity().and_then(|()| active.is_in_place(&self.directory));
+        if matches!(found, Ok(true)) {
+            return;
+        }
+        if matches!(found, Ok(false)) {
+            self.report_lost_segment(active.first_seq());
+        }
+        let lost = io::Error::other("the active segment was deleted, moved or replaced");
+        self.note_result(&found.and_then(|is_in_place| if is_in_place { Ok(()) } else { Err(lost) }));
+        self.close_segment();
+        self.plan_retry();
+    }
+
+    /// Counts and logs the durable records of the open segment as lost.
+    fn report_lost_segment(&self, first_seq: u64) {
+        let (file, last_seq) = (segment_name(first_seq), self.durable_seq);
+        tracing::error!(%file, first_seq, last_seq, "the active segment is gone; its durable records are lost");
+        self.metrics.damage_count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Publishes the present state in the metrics.

@@ -33,6 +33,8 @@ mod footer;
 pub(crate) mod format;
 mod health;
 mod inspect;
+mod log_clock;
+mod mark;
 mod metrics;
 mod offset_to_seq;
 mod queue;
@@ -42,6 +44,7 @@ mod recover;
 mod retention;
 mod scan;
 mod verify;
+mod waiting;
 mod writer;
 mod writer_thread;
 
@@ -54,16 +57,18 @@ pub use agent::{Browser, Device, Os, UserAgentInfo};
 pub(crate) use check::CheckReport;
 pub use check::{check_directory, check_file};
 pub use dedup::DedupWindow;
-pub(crate) use directory::{contains_log, is_erasing};
+pub(crate) use directory::{SECRET_FILE, contains_log, is_erasing};
 pub use directory::{parse_segment_name, segment_name};
-pub(crate) use erase::ErasureStarted;
 pub(crate) use erase::secret::tombstone_tags;
 pub use erase::secret::{IdTag, TombstoneKey};
 pub use erase::{EraseError, EraseRule, Erasure, ErasureSummary, RedactedIds, Treatment, VisitorIds};
+pub(crate) use erase::{ErasureStarted, Tombstone};
 pub use fold_input::FoldInput;
 pub use format::{LogId, Records};
+pub use health::{DISK_RECOVERED_MS, PLACE_CHECK_MS};
 pub(crate) use inspect::SegmentSummary;
 pub use inspect::inspect;
+pub use log_clock::LOG_CLOCK_SAVE_MS;
 pub(crate) use metrics::LogMetrics;
 pub(crate) use offset_to_seq::SeqLocator;
 pub use queue::{Completion, LogClient, Queue, RecordResult, Request, SendError, WriteOutcome};
@@ -80,6 +85,7 @@ pub use crate::config::Ack;
 use crate::limits::{DEDUP_IDS_MAX, QUEUE_BYTES_MAX, QUEUE_REQUESTS_MAX, SEGMENT_BYTES_DEFAULT, SEQ_MAX};
 use crate::storage::disk::Disk;
 use directory::LogDirectory;
+use recover::{RecoverError, RecoveredState};
 
 /// The log's settings.
 #[derive(Debug, Clone)]
@@ -88,7 +94,8 @@ pub struct Options {
     pub ack: Ack,
     /// The writer seals a segment at this size.
     pub segment_bytes: u64,
-    /// Retention deletes segments whose newest record is older than this, in milliseconds. `None`: no limit.
+    /// Retention deletes segments that were closed longer ago than this, in milliseconds of the log clock.
+    /// `None`: no limit.
     pub retain_ms: Option<i64>,
     /// Retention deletes the oldest segments, if older than 24 hours, while all segments exceed this size.
     /// `None`: no limit.
@@ -103,9 +110,14 @@ pub struct Options {
     pub queue_bytes_max: usize,
     /// The ID of the log, if no segment states it. `None`: a new one.
     pub log_id: Option<LogId>,
+    /// The key of the tombstones that a directory without one gets. `None` draws one.
+    pub tombstone_key: Option<TombstoneKey>,
     /// Recovery passes only records after this seq to the consumer. A checkpoint holds the earlier records,
     /// which were durable when it was written.
     pub checkpointed_seq: u64,
+    /// The greatest seq that any checkpoint proves to be durable, also one that cannot be used. Recovery gives
+    /// no seq up to it again.
+    pub durable_seq: u64,
 }
 
 impl Options {
@@ -131,7 +143,9 @@ impl Default for Options {
             queue_requests_max: QUEUE_REQUESTS_MAX,
             queue_bytes_max: QUEUE_BYTES_MAX,
             log_id: None,
+            tombstone_key: None,
             checkpointed_seq: 0,
+            durable_seq: 0,
         }
     }
 }
@@ -142,8 +156,14 @@ pub trait LogConsumer: Send {
     /// Consumes the next records: first those of recovery, then each batch before it is acknowledged.
     fn consume(&mut self, records: Records<'_>);
 
-    /// Called when a visitor is erased. `seq` is that of the tombstone, which is consumed next. Recovery does
-    /// not call this, because a tombstone holds no IDs: there, [`TombstoneKey::is_tombstone_of`] tells
+    /// Returns whether the visitor still has these IDs, after all records consumed so far.
+    fn is_current(&self, visitor: &VisitorIds) -> bool {
+        let _ = visitor;
+        true
+    }
+
+    /// Called when a visitor is erased. `seq` is that of the last tombstone. The tombstones are consumed next.
+    /// Recovery does not call this, because a tombstone holds no IDs: there, [`TombstoneKey::is_tombstone_of`] tells
     /// whether one names an ID.
     fn on_erase(&mut self, visitor: &VisitorIds, seq: u64) {
         let _ = (visitor, seq);
@@ -224,6 +244,12 @@ pub enum LogError {
         /// The watermark.
         seq: u64,
     },
+    /// The directory could not be created at the start. Now it has files of a log, which were not read.
+    #[error("{}: a log is in the directory, which was missing at the start; restart the server", dir.display())]
+    Appeared {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The operating system returned an error.
     #[error("{}: {source}", path.display())]
     Io {
@@ -249,6 +275,14 @@ impl LogError {
     fn io(path: &Path, source: io::Error) -> Self {
         Self::Io { path: path.to_owned(), source }
     }
+}
+
+/// Returns the range of seqs that the log in `dir` holds. A server may be writing to it.
+///
+/// # Errors
+/// A file is of a later release, or an I/O error occurs.
+pub(crate) fn seq_range(disk: Arc<dyn Disk>, dir: &Path) -> Result<SeqRange, LogError> {
+    recover::seq_range(&LogDirectory::open_read_only(disk, dir))
 }
 
 /// Returns the ID of the log in `dir`, a log directory or a copy of one. `None` if no segment states it.
@@ -280,8 +314,6 @@ pub fn open(
 /// The locked directory of a log. Locking creates it if it is missing and changes nothing else.
 pub struct LockedLog {
     directory: LogDirectory,
-    /// True if the log had lost its key and has got a new one.
-    has_replaced_secret: bool,
 }
 
 /// The range of seqs that a log holds, including damaged records.
@@ -301,7 +333,16 @@ impl LockedLog {
     /// # Errors
     /// Another process has locked it, or an I/O error occurs.
     pub fn lock(dir: &Path, disk: Arc<dyn Disk>) -> Result<Self, LogError> {
-        Ok(Self { directory: LogDirectory::lock(disk, dir)?, has_replaced_secret: false })
+        Ok(Self { directory: LogDirectory::lock(disk, dir)? })
+    }
+
+    /// Locks the directory, as [`lock`](Self::lock) does, or accepts that it is missing and cannot be created.
+    /// Only [`open_when_writable`](Self::open_when_writable) may open it then.
+    ///
+    /// # Errors
+    /// Another process has locked it, or it cannot be read.
+    pub fn lock_or_wait(dir: &Path, disk: Arc<dyn Disk>) -> Result<Self, LogError> {
+        Ok(Self { directory: LogDirectory::lock_or_wait(disk, dir)? })
     }
 
     /// Returns the range of seqs that the log holds.
@@ -309,18 +350,21 @@ impl LockedLog {
     /// # Errors
     /// A file is of a later release, or an I/O error occurs.
     pub fn seq_range(&self) -> Result<SeqRange, LogError> {
+        if self.directory.creation_error().is_some() {
+            return Ok(SeqRange { first: 1, last: 0, log_id: None });
+        }
         recover::seq_range(&self.directory)
     }
 
-    /// Returns the key of the digests in tombstones and entries of ownership. Makes it if there is none.
+    /// Returns the key of the digests in tombstones and entries of ownership. If the directory has none, draws
+    /// one, which the caller must pass on as [`Options::tombstone_key`].
     ///
     /// # Errors
     /// The key is damaged, or an I/O error occurs.
-    pub fn load_or_create_key(&mut self) -> Result<TombstoneKey, LogError> {
-        let failed = |error| LogError::io(&self.directory.path(""), error);
-        let is_new = self.directory.segments().map_err(failed)?.is_empty();
-        self.has_replaced_secret = !is_new && TombstoneKey::load(&self.directory).map_err(failed)?.is_none();
-        TombstoneKey::load_or_create(&self.directory).map_err(failed)
+    pub fn load_or_draw_key(&self) -> Result<TombstoneKey, LogError> {
+        let key = TombstoneKey::load(&self.directory);
+        let key = key.map_err(|error| LogError::io(&self.directory.path(""), error))?;
+        Ok(key.unwrap_or_else(TombstoneKey::random))
     }
 
     /// Opens the log, as [`open()`] does.
@@ -333,13 +377,62 @@ impl LockedLog {
         clock: Arc<dyn Clock>,
         mut consumer: Box<dyn LogConsumer>,
     ) -> Result<(Queue, LogWriter, RecoveryReport), LogError> {
-        let recovered = recover::recover(&self.directory, &options, &*clock, &mut *consumer)?;
+        let recovered = recover::recover(&self.directory, &options, &mut 0, &*clock, &mut *consumer)
+            .map_err(RecoverError::into_cause)?;
+        Ok(self.into_open(options, clock, consumer, recovered))
+    }
+
+    /// Opens the log, as [`open`](Self::open) does. If the directory cannot be written, the consumer gets all
+    /// records, and the writer rejects events until it can open the directory.
+    ///
+    /// # Errors
+    /// The log cannot be read, or a file is of a later release.
+    pub fn open_when_writable(
+        self,
+        options: Options,
+        clock: Arc<dyn Clock>,
+        mut consumer: Box<dyn LogConsumer>,
+    ) -> Result<(Queue, LogWriter, RecoveryReport), LogError> {
+        let mut delivered_seq = options.checkpointed_seq;
+        let recovered = match self.directory.creation_error() {
+            Some(cause) => Err(RecoverError::NotWritable { cause, report: Box::default() }),
+            None => recover::recover(&self.directory, &options, &mut delivered_seq, &*clock, &mut *consumer),
+        };
+        match recovered {
+            Ok(recovered) => Ok(self.into_open(options, clock, consumer, recovered)),
+            Err(RecoverError::NotWritable { cause, report }) => {
+                let (queue, mut writer) = self.into_writer(options, delivered_seq, clock, consumer);
+                writer.wait_for(&cause);
+                Ok((queue, writer, RecoveryReport { next_seq: delivered_seq + 1, ..*report }))
+            }
+            Err(RecoverError::Fatal(error)) => Err(error),
+        }
+    }
+
+    fn into_open(
+        self,
+        options: Options,
+        clock: Arc<dyn Clock>,
+        consumer: Box<dyn LogConsumer>,
+        recovered: RecoveredState,
+    ) -> (Queue, LogWriter, RecoveryReport) {
+        let report = recovered.report.clone();
+        let (queue, mut writer) = self.into_writer(options, report.next_seq - 1, clock, consumer);
+        writer.continue_with(recovered);
+        (queue, writer, report)
+    }
+
+    fn into_writer(
+        self,
+        options: Options,
+        delivered_seq: u64,
+        clock: Arc<dyn Clock>,
+        consumer: Box<dyn LogConsumer>,
+    ) -> (Queue, LogWriter) {
         let figures = Arc::new(LogMetrics::default());
         let (queue, intake) =
             queue::channel(options.queue_requests_max, options.queue_bytes_max, Arc::clone(&figures));
-        let mut report = recovered.report.clone();
-        report.has_replaced_secret |= self.has_replaced_secret;
-        let writer = LogWriter::new(self.directory, options, clock, consumer, recovered, intake, figures);
-        Ok((queue, writer, report))
+        let writer = LogWriter::new(self.directory, options, clock, consumer, delivered_seq, intake, figures);
+        (queue, writer)
     }
 }

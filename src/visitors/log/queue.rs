@@ -20,10 +20,10 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError, bounded};
 
 use super::Ack;
 
-use super::erase::{EraseCommand, EraseError, Erasure, ErasureLock, VisitorIds};
+use super::erase::{EraseCommand, EraseError, Erasure, ErasureLock, ErasureStarted, VisitorIds};
 use super::metrics::LogMetrics;
 use super::record::{self, Record, RecordError};
-use crate::limits::{ERASED_IDS_MAX, OUTSTANDING_REQUESTS_MAX, REQUEST_BYTES_MAX};
+use crate::limits::{OUTSTANDING_REQUESTS_MAX, REQUEST_BYTES_MAX};
 
 /// A callback that tells a worker about new completions. The writer's thread calls it.
 pub(crate) type Wake = Arc<dyn Fn() + Send + Sync>;
@@ -215,7 +215,7 @@ pub(super) struct CompletionQueue {
 
 impl std::fmt::Debug for CompletionQueue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Mailbox").field("waiting", &self.sender.len()).finish_non_exhaustive()
+        f.debug_struct("CompletionQueue").field("waiting", &self.sender.len()).finish_non_exhaustive()
     }
 }
 
@@ -236,14 +236,14 @@ impl CompletionQueue {
 pub(super) fn channel(
     requests_max: usize,
     bytes_max: usize,
-    figures: Arc<LogMetrics>,
+    metrics: Arc<LogMetrics>,
 ) -> (Queue, QueueReceiver) {
     // Two more slots, so that the stop message and the erase message, of which there is at most one each,
     // always fit.
     let (sender, receiver) = bounded(requests_max + 2);
     let writer = OnceLock::new();
-    let shared = Arc::new(Shared { metrics: figures, requests_max, bytes_max, writer });
-    let intake = QueueReceiver {
+    let shared = Arc::new(Shared { metrics, requests_max, bytes_max, writer });
+    let queue_receiver = QueueReceiver {
         receiver,
         shared: Arc::clone(&shared),
         peeked: None,
@@ -251,15 +251,16 @@ pub(super) fn channel(
         erase_command: None,
         is_stopping: false,
     };
-    (Queue { sender, shared }, intake)
+    (Queue { sender, shared }, queue_receiver)
 }
 
 impl Queue {
     /// Creates a client for one worker. The writer calls `wake` when it has pushed completions.
     pub fn client(&self, wake: Wake) -> LogClient {
         let (done, completions) = bounded(OUTSTANDING_REQUESTS_MAX);
-        let mailbox = Arc::new(CompletionQueue { sender: done, wake, last_batch: AtomicU64::new(0) });
-        LogClient { queue: self.clone(), completion_queue: mailbox, completions, outstanding: Cell::new(0) }
+        let completion_queue =
+            Arc::new(CompletionQueue { sender: done, wake, last_batch: AtomicU64::new(0) });
+        LogClient { queue: self.clone(), completion_queue, completions, outstanding: Cell::new(0) }
     }
 
     /// Returns the log's metrics.
@@ -272,10 +273,20 @@ impl Queue {
     /// # Errors
     /// The command was rejected and nothing has begun.
     pub fn erase(&self, visitor: VisitorIds) -> Result<Erasure, EraseError> {
-        if !(1..=ERASED_IDS_MAX).contains(&visitor.named.len()) {
-            return Err(EraseError::Ids(visitor.named.len()));
-        }
-        self.send_erase_command(Some(visitor))
+        self.send_erase_command(Some(visitor), self.lock_erasure()?)
+    }
+
+    /// Asks the writer to append the tombstones of a visitor in the erasure that `started` describes.
+    ///
+    /// # Errors
+    /// The command was rejected and nothing has begun.
+    pub(crate) fn continue_erasure(
+        &self,
+        started: &ErasureStarted,
+        visitor: VisitorIds,
+    ) -> Result<Erasure, EraseError> {
+        let lock = started.lock().ok_or(EraseError::Busy)?;
+        self.send_erase_command(Some(visitor), lock)
     }
 
     /// Asks the writer to continue the erasure that an earlier process did not finish.
@@ -283,16 +294,26 @@ impl Queue {
     /// # Errors
     /// The command was rejected.
     pub fn resume_erasure(&self) -> Result<Erasure, EraseError> {
-        self.send_erase_command(None)
+        self.send_erase_command(None, self.lock_erasure()?)
     }
 
-    fn send_erase_command(&self, visitor: Option<VisitorIds>) -> Result<Erasure, EraseError> {
-        let turn = ErasureLock::try_acquire(&self.shared.metrics).ok_or(EraseError::Busy)?;
-        let (erasure, order) = Erasure::new(visitor, turn);
+    fn lock_erasure(&self) -> Result<Arc<ErasureLock>, EraseError> {
+        ErasureLock::try_acquire(&self.shared.metrics).ok_or(EraseError::Busy)
+    }
+
+    fn send_erase_command(
+        &self,
+        visitor: Option<VisitorIds>,
+        lock: Arc<ErasureLock>,
+    ) -> Result<Erasure, EraseError> {
+        if visitor.as_ref().is_some_and(|visitor| visitor.named.is_empty()) {
+            return Err(EraseError::NoIds);
+        }
+        let (erasure, command) = Erasure::new(visitor, lock);
         // Count the command like a request, so that a stopping writer still handles it.
         self.metrics().queued_requests.fetch_add(1, Ordering::SeqCst);
         let is_closed = self.metrics().closed.load(Ordering::SeqCst);
-        if is_closed || self.sender.try_send(Message::Erase(order)).is_err() {
+        if is_closed || self.sender.try_send(Message::Erase(command)).is_err() {
             count_dequeued(self.metrics(), 0);
             return Err(EraseError::Stopped);
         }
@@ -329,10 +350,10 @@ impl LogClient {
     /// Returns the error that even the smallest request would get now. The caller checks this before it
     /// encodes a request. [`send`](Self::send) may still reject the request.
     pub fn precheck(&self) -> Option<SendError> {
-        let figures = self.queue.metrics();
-        let waiting = figures.queued_requests.load(Ordering::Relaxed);
-        let bytes = figures.queued_bytes.load(Ordering::Relaxed);
-        if figures.closed.load(Ordering::Relaxed) {
+        let metrics = self.queue.metrics();
+        let waiting = metrics.queued_requests.load(Ordering::Relaxed);
+        let bytes = metrics.queued_bytes.load(Ordering::Relaxed);
+        if metrics.closed.load(Ordering::Relaxed) {
             return Some(SendError::Stopped);
         }
         self.capacity_error(waiting, bytes, 0)
@@ -341,11 +362,11 @@ impl LogClient {
     /// Returns the error that `bytes` more would get, given the queued requests and bytes. Ignores whether
     /// the log is stopped.
     fn capacity_error(&self, waiting: usize, bytes_waiting: usize, bytes: usize) -> Option<SendError> {
-        let Shared { metrics: figures, requests_max, bytes_max, .. } = &*self.queue.shared;
+        let Shared { metrics, requests_max, bytes_max, .. } = &*self.queue.shared;
         let fits = waiting < *requests_max
             && bytes_waiting + bytes <= *bytes_max
             && self.outstanding.get() < OUTSTANDING_REQUESTS_MAX;
-        match figures.is_available() {
+        match metrics.is_available() {
             false => Some(SendError::DiskUnavailable),
             true => (!fits).then_some(SendError::QueueFull),
         }
@@ -356,12 +377,12 @@ impl LogClient {
     /// # Errors
     /// The queue rejects the request and returns it unchanged.
     pub fn send(&self, request: Request) -> Result<(), (Request, SendError)> {
-        let figures = self.queue.metrics();
+        let metrics = self.queue.metrics();
         let bytes = request.byte_len();
         // Count the request before reading `closed`: a stopping writer waits for all counted requests.
-        let ahead = figures.queued_requests.fetch_add(1, Ordering::SeqCst);
-        let bytes_ahead = figures.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let sent = if figures.closed.load(Ordering::SeqCst) {
+        let ahead = metrics.queued_requests.fetch_add(1, Ordering::SeqCst);
+        let bytes_ahead = metrics.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let sent = if metrics.closed.load(Ordering::SeqCst) {
             Err((request, SendError::Stopped))
         } else if let Some(refusal) = self.capacity_error(ahead, bytes_ahead, bytes) {
             Err((request, refusal))
@@ -370,16 +391,16 @@ impl LogClient {
         };
         match sent {
             Ok(()) => self.outstanding.set(self.outstanding.get() + 1),
-            Err(_) => count_dequeued(figures, bytes),
+            Err(_) => count_dequeued(metrics, bytes),
         }
         sent
     }
 
     fn enqueue(&self, request: Request) -> Result<(), (Request, SendError)> {
-        let parcel = QueuedRequest { request, completion_queue: Arc::clone(&self.completion_queue) };
-        self.queue.sender.try_send(Message::Request(parcel)).map_err(|error| match error {
-            TrySendError::Full(Message::Request(parcel)) => (parcel.request, SendError::QueueFull),
-            TrySendError::Disconnected(Message::Request(parcel)) => (parcel.request, SendError::Stopped),
+        let queued = QueuedRequest { request, completion_queue: Arc::clone(&self.completion_queue) };
+        self.queue.sender.try_send(Message::Request(queued)).map_err(|error| match error {
+            TrySendError::Full(Message::Request(queued)) => (queued.request, SendError::QueueFull),
+            TrySendError::Disconnected(Message::Request(queued)) => (queued.request, SendError::Stopped),
             TrySendError::Full(_) | TrySendError::Disconnected(_) => unreachable!("a request was sent"),
         })
     }
@@ -397,9 +418,9 @@ impl LogClient {
     }
 }
 
-fn count_dequeued(figures: &LogMetrics, bytes: usize) {
-    figures.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
-    figures.queued_requests.fetch_sub(1, Ordering::SeqCst);
+fn count_dequeued(metrics: &LogMetrics, bytes: usize) {
+    metrics.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    metrics.queued_requests.fetch_sub(1, Ordering::SeqCst);
 }
 
 /// Requests of one round at or above which the writer yields to the workers before it drains the queue. A
@@ -444,14 +465,14 @@ impl QueueReceiver {
         loop {
             match self.peeked.take().or_else(|| self.receiver.try_recv().ok())? {
                 Message::Stop => self.is_stopping = true,
-                Message::Erase(order) => {
+                Message::Erase(command) => {
                     count_dequeued(&self.shared.metrics, 0);
-                    self.erase_command = Some(order);
+                    self.erase_command = Some(command);
                 }
-                Message::Request(parcel) => {
-                    count_dequeued(&self.shared.metrics, parcel.request.byte_len());
+                Message::Request(queued) => {
+                    count_dequeued(&self.shared.metrics, queued.request.byte_len());
                     self.taken_count += 1;
-                    return Some(parcel);
+                    return Some(queued);
                 }
             }
         }

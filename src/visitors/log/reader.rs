@@ -24,6 +24,9 @@ pub fn read_footer(disk: &dyn Disk, path: &Path) -> std::io::Result<Option<Foote
     scan::read_footer(&*disk.open(path)?)
 }
 
+/// A function that says whether a sealed segment with a filter is read.
+type SegmentFilter = Box<dyn Fn(&[u8]) -> bool + Send>;
+
 /// A reader of the records of a log directory.
 pub struct LogReader {
     directory: LogDirectory,
@@ -32,6 +35,7 @@ pub struct LogReader {
     damage: std::vec::IntoIter<Damage>,
     segments: std::vec::IntoIter<SegmentEntry>,
     segment: Option<(String, SegmentReader)>,
+    may_match: SegmentFilter,
     batch: Vec<u8>,
 }
 
@@ -62,6 +66,7 @@ impl LogReader {
             damage: damages,
             segments: places,
             segment: None,
+            may_match: Box::new(|_| true),
             batch: Vec::new(),
         })
     }
@@ -72,6 +77,12 @@ impl LogReader {
     pub fn with_durable_seq(mut self, durable: u64) -> Self {
         self.durable_watermark = self.durable_watermark.max(durable);
         self
+    }
+
+    /// Skips the sealed segments whose filter does not match. Their damage is not reported.
+    #[must_use]
+    pub(crate) fn with_filter(self, may_match: impl Fn(&[u8]) -> bool + Send + 'static) -> Self {
+        Self { may_match: Box::new(may_match), ..self }
     }
 
     /// Returns the last seq that will be read, if nothing is damaged.
@@ -118,6 +129,7 @@ impl LogReader {
     fn open_segment(&mut self, place: &SegmentEntry) -> Result<(), LogError> {
         let name = place.file_name();
         match SegmentReader::new(&self.directory, place, self.durable_watermark) {
+            Ok(walk) if self.is_skipped(&walk) => Ok(()),
             Ok(mut walk) => {
                 walk.seek_to_seq(self.after_seq + 1);
                 self.segment = Some((name, walk));
@@ -127,5 +139,11 @@ impl LogReader {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(LogError::io(&self.directory.path(&name), error)),
         }
+    }
+
+    /// Returns whether a segment has no record that matches the filter. Records that are missing at its end may.
+    fn is_skipped(&self, segment: &SegmentReader) -> bool {
+        segment.footer().is_some_and(|footer| !(self.may_match)(&footer.filter))
+            && segment.gap_after_footer().is_none()
     }
 }

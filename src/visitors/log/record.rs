@@ -313,8 +313,8 @@ impl<'a> Record<'a> {
         let texts_bytes: usize = lengths.iter().flatten().sum();
         let fold_offset = (RECORD_BYTES_MIN + texts_bytes + payload_length as usize).next_multiple_of(8);
         let fold_length = u32_at(bytes, FOLD_LENGTH_OFFSET) as usize;
-        let (texts, behind) = bytes.split_at_checked(fold_offset)?;
-        let (words, rest) = behind.split_at_checked(FoldInput::packed_length(fold_length))?;
+        let (texts, after) = bytes.split_at_checked(fold_offset)?;
+        let (words, rest) = after.split_at_checked(FoldInput::packed_length(fold_length))?;
         let is_redacted = flags & REDACTED != 0;
         if fold_length > FOLD_INPUT_BYTES_MAX || rest.iter().any(|byte| *byte != 0 || !is_redacted) {
             return None;
@@ -377,8 +377,8 @@ fn decode_texts(
     // that ends inside a character.
     let mut rest = simdutf8::basic::from_utf8(bytes).ok()?;
     let mut take = |length| {
-        let (text, behind) = rest.split_at_checked(length)?;
-        rest = behind;
+        let (text, after) = rest.split_at_checked(length)?;
+        rest = after;
         Some(text)
     };
     let mut texts = [None; COLUMNS];
@@ -405,8 +405,8 @@ pub(super) fn record_length(bytes: &[u8]) -> Option<usize> {
 pub(super) fn encoded_records(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
-        let (record, behind) = rest.split_at_checked(record_length(rest)?)?;
-        rest = behind;
+        let (record, after) = rest.split_at_checked(record_length(rest)?)?;
+        rest = after;
         Some(record)
     })
 }
@@ -432,8 +432,8 @@ pub(super) fn site(bytes: &[u8]) -> Option<&str> {
 pub(super) fn ids(record: &[u8]) -> [Option<&[u8]>; 3] {
     let mut rest = &record[RECORD_BYTES_MIN..];
     let [site, _, anon_id, user_id] = [0, 1, 2, 3].map(|column| {
-        let (text, behind) = rest.split_at_checked(column_length(record, column)?)?;
-        rest = behind;
+        let (text, after) = rest.split_at_checked(column_length(record, column)?)?;
+        rest = after;
         Some(text)
     });
     [site, anon_id, user_id]

@@ -13,14 +13,15 @@ use std::io::ErrorKind;
 use std::ops::Range;
 
 use super::active_segment::ActiveSegment;
-use super::dedup::DedupWindow;
-use super::directory::{LogDirectory, segment_name};
+use super::dedup::{DedupWindow, seen_time};
+use super::directory::{LogDirectory, SECRET_FILE, segment_name};
 use super::erase::secret::TombstoneKey;
 use super::format::{Batch, Header};
+use super::log_clock;
 use super::record::key_and_time;
 use super::verify::{Damage, DamageKind, LogScan, SegmentEntry, SegmentItem, SegmentReader, damage_in};
 use super::{LogConsumer, LogError, LogId, Options, SeqRange};
-use crate::clock::Clock;
+use crate::clock::{Clock, LogClock};
 use crate::limits::SEQ_MAX;
 
 /// Number of damages that one report lists. The others are a count.
@@ -73,8 +74,8 @@ pub(super) struct ClosedSegment {
     pub(super) first_seq: u64,
     /// The length of its file.
     pub(super) bytes: u64,
-    /// The newest received time of its records, in milliseconds. `None` without records.
-    pub(super) newest_ms: Option<i64>,
+    /// The log clock when the next segment began, in milliseconds. No record of this segment is younger.
+    pub(super) closed_ms: i64,
 }
 
 /// The state with which the writer continues.
@@ -83,44 +84,90 @@ pub(super) struct RecoveredState {
     pub(super) closed: VecDeque<ClosedSegment>,
     pub(super) dedup: DedupWindow,
     pub(super) log_id: LogId,
+    pub(super) log_clock: LogClock,
     pub(super) report: RecoveryReport,
 }
 
-/// Reads the directory, passes its records to the consumer, and begins a segment.
+/// An error of a recovery.
+pub(super) enum RecoverError {
+    /// The log cannot be read.
+    Fatal(LogError),
+    /// The log was read to its end, and the consumer has all records. The directory cannot be written.
+    NotWritable {
+        /// The error of the first operation that failed.
+        cause: LogError,
+        /// The damage that was found.
+        report: Box<RecoveryReport>,
+    },
+}
+
+impl RecoverError {
+    /// Returns the error itself.
+    pub(super) fn into_cause(self) -> LogError {
+        match self {
+            Self::Fatal(cause) | Self::NotWritable { cause, .. } => cause,
+        }
+    }
+}
+
+impl From<LogError> for RecoverError {
+    fn from(error: LogError) -> Self {
+        Self::Fatal(error)
+    }
+}
+
+/// Reads the directory, passes its records after `delivered_seq` to the consumer, and begins a segment. Raises
+/// `delivered_seq` to the last record that the consumer got. If the directory cannot be written, the consumer
+/// gets all records nevertheless.
 pub(super) fn recover(
     directory: &LogDirectory,
     options: &Options,
+    delivered_seq: &mut u64,
     clock: &dyn Clock,
     consumer: &mut dyn LogConsumer,
-) -> Result<RecoveredState, LogError> {
+) -> Result<RecoveredState, RecoverError> {
     let failed = |error| LogError::io(&directory.path(""), error);
-    directory.delete_temporary_files().map_err(failed)?;
     let mut survey = LogScan::of_directory(directory)?;
-    // The records of a checkpoint were durable, too.
-    survey.durable_watermark = survey.durable_watermark.max(options.checkpointed_seq);
+    survey.raise_watermark(options.checkpointed_seq.max(options.durable_seq));
     if survey.durable_watermark >= SEQ_MAX {
-        return Err(LogError::SeqExhausted { dir: directory.path(""), seq: survey.durable_watermark });
-    }
-    for place in survey.expired.iter_mut().chain(&mut survey.segments) {
-        rename_to_first_seq(directory, place)?;
-    }
-    for place in &survey.expired {
-        directory.delete_segment(place.named_seq).map_err(failed)?;
+        return Err(LogError::SeqExhausted { dir: directory.path(""), seq: survey.durable_watermark }.into());
     }
     let log_id = survey.log_id.or(options.log_id).unwrap_or_else(LogId::random);
-    let mut recovery = Recovery::new(directory, options, survey.durable_watermark, log_id);
+    let prepared = prepare(directory, &mut survey);
+    let log_clock = log_clock::restore(directory, &survey.segments, clock).map_err(failed)?;
+    let mut recovery = Recovery::new(directory, options, survey.durable_watermark, log_id, log_clock);
+    recovery.delivered_seq = options.checkpointed_seq.max(*delivered_seq);
     survey.damage.into_iter().for_each(|finding| recovery.report.add_damage(finding));
     recovery.check_erasure().map_err(failed)?;
-    recovery.ensure_secret(survey.segments.is_empty()).map_err(failed)?;
-    for (done, place) in survey.segments.iter().enumerate() {
+    let prepared = prepared.and_then(|()| {
+        recovery.ensure_secret(survey.segments.is_empty(), options.tombstone_key.as_ref()).map_err(failed)
+    });
+    let closed_ms = closed_times(&survey.segments, recovery.log_clock.now_ms());
+    for (done, (place, closed_ms)) in survey.segments.iter().zip(closed_ms).enumerate() {
         consumer.on_recovery_progress(done, survey.segments.len());
         let failed = |error| LogError::io(&directory.path(&place.file_name()), error);
         let walk = SegmentReader::new(directory, place, survey.durable_watermark).map_err(failed)?;
-        recovery.recover_segment(place, walk, consumer).map_err(failed)?;
+        recovery.recover_segment(place, closed_ms, walk, consumer).map_err(failed)?;
+        *delivered_seq = recovery.delivered_seq;
     }
     recovery.report.segments = survey.segments.len();
     consumer.on_recovery_progress(survey.segments.len(), survey.segments.len());
-    recovery.finish(clock).map_err(failed)
+    let report = Box::new(recovery.report.clone());
+    let finished = prepared.and_then(|()| recovery.finish().map_err(failed));
+    finished.map_err(|cause| match cause {
+        LogError::Io { .. } => RecoverError::NotWritable { cause, report },
+        cause => RecoverError::Fatal(cause),
+    })
+}
+
+/// Deletes the files that a crash left, and gives each segment its proper name.
+fn prepare(directory: &LogDirectory, survey: &mut LogScan) -> Result<(), LogError> {
+    let failed = |error| LogError::io(&directory.path(""), error);
+    directory.delete_temporary_files().map_err(failed)?;
+    for place in survey.expired.iter_mut().chain(&mut survey.segments) {
+        rename_to_first_seq(directory, place)?;
+    }
+    survey.expired.iter().try_for_each(|place| directory.delete_segment(place.named_seq)).map_err(failed)
 }
 
 /// Renames a segment to its first seq, because later steps delete and replace segments by that name.
@@ -136,6 +183,18 @@ fn rename_to_first_seq(directory: &LogDirectory, place: &mut SegmentEntry) -> Re
     directory.rename(&place.file_name(), &segment_name(place.first_seq)).map_err(failed)?;
     place.named_seq = place.first_seq;
     Ok(())
+}
+
+/// Returns the log clock at the end of each segment: the creation time of the next one. No value is later than
+/// `now_ms`, or than the one of the next segment.
+fn closed_times(segments: &[SegmentEntry], now_ms: i64) -> Vec<i64> {
+    let (mut times, mut end_ms) = (Vec::with_capacity(segments.len()), now_ms);
+    for segment in segments.iter().rev() {
+        times.push(end_ms);
+        end_ms = segment.created_ms.map_or(end_ms, |ms| ms.min(end_ms));
+    }
+    times.reverse();
+    times
 }
 
 /// Returns the range of seqs in the directory. Above the watermark, only consecutive whole batches count.
@@ -163,9 +222,14 @@ struct Recovery<'a> {
     durable_watermark: u64,
     log_id: LogId,
     checkpointed_seq: u64,
+    /// The last seq that the consumer has.
+    delivered_seq: u64,
     /// The size up to which the new segment reserves zeros.
     reserve_until: u64,
     dedup: DedupWindow,
+    log_clock: LogClock,
+    /// The newest received time so far, in milliseconds.
+    received_ms: i64,
     closed: VecDeque<ClosedSegment>,
     /// The whole batches above the watermark.
     tail: Vec<u8>,
@@ -183,14 +247,23 @@ struct TailCut {
 }
 
 impl<'a> Recovery<'a> {
-    fn new(directory: &'a LogDirectory, options: &Options, durable_watermark: u64, log_id: LogId) -> Self {
+    fn new(
+        directory: &'a LogDirectory,
+        options: &Options,
+        durable_watermark: u64,
+        log_id: LogId,
+        log_clock: LogClock,
+    ) -> Self {
         Self {
             directory,
             durable_watermark,
             log_id,
             checkpointed_seq: options.checkpointed_seq,
+            delivered_seq: options.checkpointed_seq,
             reserve_until: options.reserve_until(),
             dedup: DedupWindow::new(options.dedup_ids_max, options.hash_seed),
+            log_clock,
+            received_ms: i64::MIN,
             closed: VecDeque::new(),
             tail: Vec::new(),
             cuts: Vec::new(),
@@ -205,7 +278,7 @@ impl<'a> Recovery<'a> {
             Err(error) if error.kind() != ErrorKind::InvalidData => return Err(error),
             Ok(Some(_)) => {}
             Ok(None) | Err(_) if self.report.has_unfinished_erasure => {
-                self.report.add_damage(damage_in("secret", 0, 0, DamageKind::Secret, 0..0));
+                self.report.add_damage(damage_in(SECRET_FILE, 0, 0, DamageKind::Secret, 0..0));
             }
             Ok(None) | Err(_) => {}
         }
@@ -214,11 +287,11 @@ impl<'a> Recovery<'a> {
 
     /// Creates the file `secret` with the data directory, or if it is missing. A damaged file stays: a new key
     /// would make the damage permanent.
-    fn ensure_secret(&mut self, is_new: bool) -> std::io::Result<()> {
+    fn ensure_secret(&mut self, is_new: bool, key: Option<&TombstoneKey>) -> std::io::Result<()> {
         match TombstoneKey::load(self.directory) {
             Ok(None) => {
                 self.report.has_replaced_secret = !is_new;
-                TombstoneKey::load_or_create(self.directory).map(drop)
+                key.cloned().unwrap_or_else(TombstoneKey::random).save(self.directory)
             }
             Err(error) if error.kind() != ErrorKind::InvalidData => Err(error),
             _ => Ok(()),
@@ -228,18 +301,20 @@ impl<'a> Recovery<'a> {
     fn recover_segment(
         &mut self,
         place: &SegmentEntry,
+        closed_ms: i64,
         mut walk: SegmentReader,
         consumer: &mut dyn LogConsumer,
     ) -> std::io::Result<()> {
-        let mut closed =
-            ClosedSegment { first_seq: place.first_seq, bytes: walk.file_bytes(), newest_ms: None };
+        let mut closed = ClosedSegment { first_seq: place.first_seq, bytes: walk.file_bytes(), closed_ms };
+        let times = (place.created_ms.unwrap_or(i64::MIN), closed_ms);
         let is_sealed = walk.footer().is_some();
         if let Some(footer) = walk.footer().filter(|footer| footer.last_seq <= self.checkpointed_seq) {
             for &(key, received_ms) in &footer.keys {
-                self.dedup.check_and_insert(key, received_ms);
+                let seen_ms = seen_time(&mut self.received_ms, received_ms, times);
+                self.dedup.check_and_insert(key, seen_ms);
             }
-            closed.newest_ms = Some(footer.newest_ms);
             self.closed.push_back(closed);
+            walk.gap_after_footer().into_iter().for_each(|gap| self.report.add_damage(gap));
             return Ok(());
         }
         let (mut moved_at, mut rest) = (None, None);
@@ -256,7 +331,7 @@ impl<'a> Recovery<'a> {
                         self.tail.extend_from_slice(batch.bytes);
                         self.report.moved_records += u64::from(batch.records.count);
                     }
-                    closed.newest_ms = closed.newest_ms.max(self.deliver_batch(&batch, consumer));
+                    self.deliver_batch(&batch, times, consumer);
                 }
                 SegmentItem::Damage(finding) => {
                     // Quarantine the footer together with the tail.
@@ -278,29 +353,29 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// Passes a batch to the dedup window and the consumer. Returns the newest received time.
-    fn deliver_batch(&mut self, batch: &Batch<'_>, consumer: &mut dyn LogConsumer) -> Option<i64> {
-        let mut newest_ms = None;
+    /// Passes a batch to the dedup window and the consumer. `times` are the log clock at the beginning and at
+    /// the end of the segment.
+    fn deliver_batch(&mut self, batch: &Batch<'_>, times: (i64, i64), consumer: &mut dyn LogConsumer) {
         for (key, received_ms) in batch.records.iter_encoded().map(key_and_time) {
-            self.dedup.check_and_insert(key, received_ms);
-            newest_ms = newest_ms.max(Some(received_ms));
+            let seen_ms = seen_time(&mut self.received_ms, received_ms, times);
+            self.dedup.check_and_insert(key, seen_ms);
         }
-        let records = batch.records.from_seq(self.checkpointed_seq + 1);
+        let records = batch.records.from_seq(self.delivered_seq + 1);
         if records.count > 0 {
             self.report.records += u64::from(records.count);
+            self.delivered_seq = records.seqs().end - 1;
             consumer.consume(records);
         }
-        newest_ms
     }
 
-    fn finish(mut self, clock: &dyn Clock) -> std::io::Result<RecoveredState> {
+    fn finish(mut self) -> std::io::Result<RecoveredState> {
         for cut in &self.cuts {
             if let Some(rest) = &cut.quarantine {
                 self.report.quarantined.push(self.directory.quarantine(cut.named_seq, rest.clone())?);
             }
         }
         let first_seq = self.durable_watermark + 1;
-        let header = Header { first_seq, created_ms: clock.now_ms(), log_id: self.log_id };
+        let header = Header { first_seq, created_ms: self.log_clock.now_ms(), log_id: self.log_id };
         let active = ActiveSegment::create(self.directory, header, &self.tail, self.reserve_until)?;
         // The new segment has already replaced a segment of the same name.
         for cut in self.cuts.iter().filter(|cut| cut.named_seq != first_seq) {
@@ -309,7 +384,7 @@ impl<'a> Recovery<'a> {
         self.closed.retain(|closed| closed.first_seq != first_seq);
         self.dedup.commit();
         self.report.next_seq = first_seq + active.records();
-        let Self { closed, dedup, log_id, report, .. } = self;
-        Ok(RecoveredState { active, closed, dedup, log_id, report })
+        let Self { closed, dedup, log_id, log_clock, report, .. } = self;
+        Ok(RecoveredState { active, closed, dedup, log_id, log_clock, report })
     }
 }

@@ -35,7 +35,7 @@ impl LogWriter {
         // repeat.
         let candidates = self.closed.len() - usize::from(self.active.is_none() && !self.closed.is_empty());
         let wanted =
-            expired_count(&self.closed, active.1, &self.options, self.clock.now_ms()).min(candidates);
+            expired_count(&self.closed, active.1, &self.options, self.log_clock.now_ms()).min(candidates);
         let count = unneeded_count(&self.closed, self.consumer.checkpointed_seq(), active.0).min(wanted);
         if count < wanted {
             self.consumer.on_retention_blocked();
@@ -51,6 +51,7 @@ impl LogWriter {
         }
         let first_seq = self.closed[0].first_seq;
         let oldest = self.closed.get(count).map_or(next_seq, |closed| closed.first_seq);
+        self.directory.check_identity()?;
         self.directory.set_oldest(oldest)?;
         let bytes: u64 = self.closed.iter().take(count).map(|closed| closed.bytes).sum();
         let expired = self.closed.drain(..count);
@@ -69,7 +70,7 @@ impl LogWriter {
 }
 
 /// Returns how many of the oldest closed segments have expired, by age or by the size of all segments. The
-/// size includes `active_bytes`.
+/// size includes `active_bytes`. `now_ms` is the log clock.
 pub(super) fn expired_count(
     closed: &VecDeque<ClosedSegment>,
     active_bytes: u64,
@@ -78,7 +79,7 @@ pub(super) fn expired_count(
 ) -> usize {
     let mut bytes = active_bytes + closed.iter().map(|closed| closed.bytes).sum::<u64>();
     let goes = |closed: &&ClosedSegment| {
-        let age_ms = now_ms.saturating_sub(closed.newest_ms.unwrap_or(i64::MIN));
+        let age_ms = now_ms.saturating_sub(closed.closed_ms);
         let is_old = options.retain_ms.is_some_and(|retain_ms| age_ms > retain_ms);
         let is_much = options.retain_bytes.is_some_and(|retain_bytes| bytes > retain_bytes);
         bytes -= closed.bytes;

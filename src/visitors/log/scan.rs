@@ -4,7 +4,7 @@
 
 use std::io;
 
-use super::footer::{Footer, TRAILER_BYTES, footer_offset};
+use super::footer::{FIXED_BYTES, Footer, TRAILER_BYTES, footer_length, footer_offset};
 use super::format::{
     BATCH_HEADER_BYTES, BATCH_MAGIC, Batch, FOOTER_MAGIC, HEADER_BYTES, Header, HeaderError, batch_length,
 };
@@ -154,6 +154,25 @@ impl BatchScanner {
         }
         let is_reserved = self.end.saturating_sub(written_end) <= RESERVED_BYTES_MAX;
         Ok(if is_reserved { written_end.min(self.end) } else { self.end })
+    }
+
+    /// Returns whether the bytes from `at` on were the footer and the trailer of a sealed segment. A crash
+    /// leaves no such bytes without a valid checksum, because the trailer is written when the footer is
+    /// durable.
+    ///
+    /// # Errors
+    /// An I/O error.
+    pub(super) fn was_sealed(&self, at: u64) -> io::Result<bool> {
+        let length = self.file.length()?;
+        let last = read_at(&*self.file, length.saturating_sub(TRAILER_BYTES as u64), TRAILER_BYTES)?;
+        if footer_offset(&last, length).is_some_and(|footer_at| footer_at >= at) {
+            return Ok(true);
+        }
+        let Some(bytes) = footer_length(&read_at(&*self.file, at, FIXED_BYTES)?) else { return Ok(false) };
+        let trailer = read_at(&*self.file, at + bytes, TRAILER_BYTES)?;
+        // A crash can leave a part of the trailer, with zeros before or after it.
+        let is_complete = trailer.len() == TRAILER_BYTES && trailer[TRAILER_BYTES - 1] != 0;
+        Ok(is_complete && trailer[..8] != [0; 8])
     }
 
     /// Returns whether a writer has written since the file had `length` bytes: the length differs, or there

@@ -37,11 +37,13 @@ pub enum DamageKind {
     Batch,
     /// Records below the watermark are missing, with no damaged bytes in their place.
     Missing,
+    /// The footer or the trailer of a sealed segment is damaged, or bytes follow them. No record is lost.
+    Footer,
     /// The file `oldest` is damaged.
     Oldest,
     /// A segment is of another log.
     Foreign,
-    /// The file `secret` is damaged or missing while an erasure is in progress.
+    /// The file `secret` is damaged or missing.
     Secret,
     /// A tail above the watermark is damaged, as a crash leaves it. No record in it was acknowledged as
     /// durable.
@@ -64,9 +66,10 @@ impl std::fmt::Display for DamageKind {
             Self::Name => "the first seq in the header differs from the file name",
             Self::Batch => "damaged batch",
             Self::Missing => "records are missing",
+            Self::Footer => "damaged end of a sealed segment; its records are read without the footer",
             Self::Oldest => "damaged file; nothing is deleted because of it",
             Self::Foreign => "a segment of another log; restore the right file from a copy",
-            Self::Secret => "damaged or missing, so an interrupted erasure cannot be finished; restore the file and restart",
+            Self::Secret => "damaged or missing, so nothing can tell which visitors were erased; restore the file from a copy",
             Self::Torn => "torn tail, as a crash leaves it",
             Self::Void => "void tail, which a later segment replaces",
         })
@@ -91,6 +94,8 @@ pub(super) struct SegmentEntry {
     pub named_seq: u64,
     /// The first seq in the header. If the header is damaged, the one in the file name.
     pub first_seq: u64,
+    /// The log clock at its creation, in milliseconds. `None` if the header is damaged.
+    pub created_ms: Option<i64>,
     /// The first seq of the next segment, which voids all records at or above it in this segment.
     pub void_from_seq: u64,
     /// The ID of the log in the header. `None` if the header is damaged.
@@ -111,6 +116,8 @@ pub(super) struct LogScan {
     pub segments: Vec<SegmentEntry>,
     /// The segments that retention has expired but not deleted because of a crash.
     pub expired: Vec<SegmentEntry>,
+    /// The first seq that retention has kept.
+    pub oldest_seq: u64,
     /// The watermark: all seqs up to this one were durable.
     pub durable_watermark: u64,
     /// The damage in headers and in the directory.
@@ -145,7 +152,25 @@ impl LogScan {
         }
         let watermark = kept.last().map_or(Ok(0), |last| segment_watermark(directory, last))?.max(oldest - 1);
         let log_id = log_id(&kept, &mut damages);
-        Ok(Self { segments: kept, expired: places, durable_watermark: watermark, damage: damages, log_id })
+        Ok(Self {
+            segments: kept,
+            expired: places,
+            oldest_seq: oldest,
+            durable_watermark: watermark,
+            damage: damages,
+            log_id,
+        })
+    }
+
+    /// Raises the watermark to `seq`, which a checkpoint proves to be durable. Reports all seqs as lost if the
+    /// directory has no segment.
+    pub(super) fn raise_watermark(&mut self, seq: u64) {
+        self.durable_watermark = self.durable_watermark.max(seq);
+        if self.segments.is_empty() && self.durable_watermark > 0 {
+            let lost = self.oldest_seq..self.durable_watermark + 1;
+            let file = segment_name(self.oldest_seq);
+            self.damage.push(damage_in(&file, 0, 0, DamageKind::Missing, lost));
+        }
     }
 
     /// Reads one segment as if it were alone in the directory.
@@ -158,8 +183,14 @@ impl LogScan {
             read_segment_entry(directory, named_seq, &mut damages)?.into_iter().collect();
         let watermark = places.last().map_or(Ok(0), |last| segment_watermark(directory, last))?;
         let log_id = log_id(&places, &mut damages);
-        let expired = Vec::new();
-        Ok(Self { segments: places, expired, durable_watermark: watermark, damage: damages, log_id })
+        Ok(Self {
+            segments: places,
+            expired: Vec::new(),
+            oldest_seq: named_seq,
+            durable_watermark: watermark,
+            damage: damages,
+            log_id,
+        })
     }
 }
 
@@ -195,20 +226,21 @@ fn read_segment_entry(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.map_err(failed)?,
     };
-    let (first_seq, log_id) = match scan::read_header(&*file).map_err(failed)? {
-        Ok(header) => (header.first_seq, Some(header.log_id)),
+    let (first_seq, created_ms, log_id) = match scan::read_header(&*file).map_err(failed)? {
+        // An erasure writes the time 0 if it replaces a damaged header.
+        Ok(header) => (header.first_seq, Some(header.created_ms).filter(|ms| *ms > 0), Some(header.log_id)),
         Err(HeaderError::UnsupportedVersion(version)) => {
             return Err(LogError::UnsupportedVersion { file: directory.path(&name), version });
         }
         Err(HeaderError::Damaged) => {
             damages.push(damage_in(&name, 0, HEADER_BYTES as u64, DamageKind::Header, 0..0));
-            (named_seq, None)
+            (named_seq, None, None)
         }
     };
     if first_seq != named_seq {
         damages.push(damage_in(&name, 16, 8, DamageKind::Name, 0..0));
     }
-    Ok(Some(SegmentEntry { named_seq, first_seq, void_from_seq: u64::MAX, log_id }))
+    Ok(Some(SegmentEntry { named_seq, first_seq, created_ms, void_from_seq: u64::MAX, log_id }))
 }
 
 /// Returns the greatest durable seq that a segment states: in its footer, or else in its header and its
@@ -290,6 +322,14 @@ impl SegmentReader {
     /// Returns the footer, if the segment is sealed.
     pub(super) fn footer(&self) -> Option<&Footer> {
         self.footer.as_ref()
+    }
+
+    /// Returns the damage after the last record of a sealed segment: the next segment begins later than it
+    /// should.
+    pub(super) fn gap_after_footer(&self) -> Option<Damage> {
+        let footer = self.footer.as_ref()?;
+        let lost = footer.last_seq + 1..self.durable_end();
+        (!lost.is_empty()).then(|| damage_in(&self.file_name, footer.offset, 0, DamageKind::Missing, lost))
     }
 
     /// Returns the length of the file.
@@ -390,7 +430,8 @@ impl SegmentReader {
             self.is_ended = true;
             return Ok(None);
         }
-        self.tail_damage(at, DamageKind::Torn).map(Some)
+        let kind = if self.scan.was_sealed(at)? { DamageKind::Footer } else { DamageKind::Torn };
+        self.tail_damage(at, kind).map(Some)
     }
 
     fn tail_damage(&mut self, at: u64, flaw: DamageKind) -> io::Result<Damage> {

@@ -9,7 +9,6 @@
 //! further request until it can begin a segment. It retries after a pause that doubles up to half a second.
 
 use std::collections::VecDeque;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -17,79 +16,87 @@ use std::time::Duration;
 use super::active_segment::ActiveSegment;
 use super::dedup::DedupWindow;
 use super::directory::LogDirectory;
-use super::erase::secret::{TombstoneKey, tombstone_payloads};
-use super::erase::{ErasureStarted, VisitorIds};
-use super::format::{BATCH_HEADER_BYTES, Batch, Header, begin_batch, end_batch};
-use super::health::DiskHealth;
+use super::format::{Batch, Header, begin_batch, end_batch};
+use super::health::{DiskHealth, PLACE_CHECK_MS};
 use super::metrics::LogMetrics;
 use super::queue::{Completion, CompletionQueue, QueueReceiver, QueuedRequest, RecordResult, WriteOutcome};
-use super::record::{Record, key_and_time};
-use super::recover::{ClosedSegment, RecoveredState};
-use super::{Ack, FinalPosition, LogConsumer, LogError, LogId, Options};
-use crate::clock::Clock;
+use super::record::key_and_time;
+use super::recover::ClosedSegment;
+use super::waiting::WaitingRecovery;
+use super::{Ack, FinalPosition, LogConsumer, LogId, Options};
+use crate::clock::{Clock, LogClock};
 use crate::limits::{
     BATCH_BYTES_TARGET, RETRY_MS_MAX, RETRY_MS_MIN, SEGMENT_RECORDS_MAX, SYNC_AFTER_MS, UNSYNCED_BYTES_MAX,
-    WATERMARK_AFTER_MS,
 };
 
 /// The writer of one log.
 pub struct LogWriter {
     pub(super) directory: LogDirectory,
-    log_id: LogId,
+    pub(super) log_id: LogId,
     pub(super) options: Options,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) consumer: Box<dyn LogConsumer>,
-    receiver: QueueReceiver,
+    pub(super) receiver: QueueReceiver,
     pub(super) metrics: Arc<LogMetrics>,
     pub(super) health: DiskHealth,
+    pub(super) log_clock: LogClock,
+    /// The log clock when it was saved last, in milliseconds.
+    pub(super) clock_saved_ms: i64,
     pub(super) dedup: DedupWindow,
     /// The open segment. `None` while the disk is unavailable.
     pub(super) active: Option<ActiveSegment>,
     pub(super) closed: VecDeque<ClosedSegment>,
+    /// The recovery that waits until the directory can be written. `None` after it.
+    pub(super) waiting: Option<WaitingRecovery>,
     pub(super) next_seq: u64,
     pub(super) durable_seq: u64,
     /// The consecutive batches after the durable seq, and the time when the first of them was written.
-    unsynced: Vec<u8>,
-    unsynced_since: Duration,
+    pub(super) unsynced: Vec<u8>,
+    pub(super) unsynced_since: Duration,
     /// The requests of the current batch, and the completion queues to wake after it.
     requests: Vec<QueuedRequest>,
     queues_to_wake: Vec<Arc<CompletionQueue>>,
     batch_number: u64,
-    written_at: Duration,
+    pub(super) written_at: Duration,
     retry_at: Duration,
     retry_pause: Duration,
     pub(super) retention_at: Duration,
+    /// The time of the next check that directory and segment are in their place.
+    pub(super) place_check_at: Duration,
     /// The time at which the consumer wants its next call.
     consumer_due: Option<Duration>,
 }
 
 impl LogWriter {
+    /// Creates a writer that waits for its recovery. The consumer has the records up to `delivered_seq`.
     pub(super) fn new(
         directory: LogDirectory,
         options: Options,
         clock: Arc<dyn Clock>,
-        follower: Box<dyn LogConsumer>,
-        recovered: RecoveredState,
-        intake: QueueReceiver,
-        figures: Arc<LogMetrics>,
+        consumer: Box<dyn LogConsumer>,
+        delivered_seq: u64,
+        receiver: QueueReceiver,
+        metrics: Arc<LogMetrics>,
     ) -> Self {
         let now = clock.monotonic();
-        let next_seq = recovered.report.next_seq;
-        figures.damage_count.store(recovered.report.unexpected_damage, Ordering::Relaxed);
-        let mut writer = Self {
+        let log_clock = LogClock::new(None, &*clock);
+        Self {
             directory,
-            log_id: recovered.log_id,
+            log_id: options.log_id.unwrap_or_else(LogId::random),
             options,
             clock,
-            consumer: follower,
-            receiver: intake,
-            metrics: figures,
+            consumer,
+            receiver,
+            metrics,
             health: DiskHealth::default(),
-            dedup: recovered.dedup,
-            active: Some(recovered.active),
-            closed: recovered.closed,
-            next_seq,
-            durable_seq: next_seq - 1,
+            log_clock,
+            clock_saved_ms: i64::MIN,
+            dedup: DedupWindow::new(1, 0),
+            active: None,
+            closed: VecDeque::new(),
+            waiting: Some(WaitingRecovery { delivered_seq }),
+            next_seq: delivered_seq + 1,
+            durable_seq: delivered_seq,
             unsynced: Vec::new(),
             unsynced_since: now,
             requests: Vec::new(),
@@ -99,20 +106,21 @@ impl LogWriter {
             retry_at: now,
             retry_pause: Duration::from_millis(RETRY_MS_MIN),
             retention_at: now,
+            place_check_at: now + Duration::from_millis(PLACE_CHECK_MS),
             consumer_due: None,
-        };
-        writer.publish_metrics();
-        writer
+        }
     }
 
     /// Runs one step: writes one batch of queued requests, then does all timed work that is due.
     pub fn run_once(&mut self) {
+        self.advance_log_clock();
         self.retry_if_due();
         self.drain();
         if !self.requests.is_empty() {
             self.write_batch();
         }
         self.begin_erasure_if_requested();
+        self.check_place_if_due();
         self.sync_if_due();
         self.seal_if_full();
         self.write_mark_if_idle();
@@ -132,9 +140,10 @@ impl LogWriter {
         let retry = self.active.is_none().then_some(self.retry_at);
         let sync = (self.active.is_some() && !self.unsynced.is_empty()).then(|| self.sync_due());
         let mark = self.needs_mark().then(|| self.mark_due());
+        let place = self.active.as_ref().map(|_| self.place_check_at);
         let recovery = self.active.as_ref().and_then(|_| self.health.recovery_due());
         let retention = self.has_retention().then_some(self.retention_at);
-        [retry, sync, mark, recovery, retention, self.consumer_due].into_iter().flatten().min()
+        [retry, sync, mark, place, recovery, retention, self.consumer_due].into_iter().flatten().min()
     }
 
     /// Returns whether the caller should [`close`](Self::close) the writer.
@@ -148,12 +157,15 @@ impl LogWriter {
         while self.receiver.queued_requests() > 0 {
             self.run_once();
         }
-        if self.active.is_none() {
+        self.check_place();
+        if self.active.is_none() && self.waiting.is_none() {
             self.begin_segment(0);
         }
         if !self.unsynced.is_empty() {
             self.sync();
         }
+        self.save_log_clock();
+        let durable = self.fully_durable_seq();
         if let Some(active) = self.active.take().filter(|active| active.records() > 0)
             && self.durable_seq + 1 == self.next_seq
         {
@@ -161,13 +173,14 @@ impl LogWriter {
             self.note_result(&sealed);
         }
         self.publish_metrics();
-        self.consumer.on_closed(&*self.clock, self.fully_durable_seq());
+        self.consumer.on_closed(&*self.clock, durable);
         FinalPosition { last_seq: self.next_seq - 1, durable_seq: self.durable_seq }
     }
 
-    /// Returns the last seq if all assigned seqs are durable.
+    /// Returns the last seq if all assigned seqs are durable. Without a segment it returns `None`, because the
+    /// directory at the path may be another one.
     fn fully_durable_seq(&self) -> Option<u64> {
-        (self.durable_seq + 1 == self.next_seq).then_some(self.durable_seq)
+        (self.active.is_some() && self.durable_seq + 1 == self.next_seq).then_some(self.durable_seq)
     }
 
     fn notify_idle(&mut self) {
@@ -178,9 +191,9 @@ impl LogWriter {
     fn drain(&mut self) {
         let mut bytes = 0;
         while bytes < BATCH_BYTES_TARGET {
-            let Some(parcel) = self.receiver.take() else { break };
-            bytes += parcel.request.byte_len();
-            self.requests.push(parcel);
+            let Some(queued) = self.receiver.take() else { break };
+            bytes += queued.request.byte_len();
+            self.requests.push(queued);
         }
     }
 
@@ -214,14 +227,15 @@ impl LogWriter {
 
     /// Decides the result of each record. Appends the accepted records to `unsynced` and gives them seqs.
     fn assign_seqs(&mut self) {
-        let Self { requests: parcels, dedup: duplicates, unsynced, next_seq, metrics: figures, .. } = self;
-        let records = parcels.iter().flat_map(|parcel| parcel.request.iter_encoded());
-        duplicates.prefetch(records.map(|record| key_and_time(record).0));
-        for parcel in parcels {
-            parcel.request.set_results(|record| {
-                let (key, received_ms) = key_and_time(record);
-                if duplicates.check_and_insert(key, received_ms) {
-                    figures.duplicates.fetch_add(1, Ordering::Relaxed);
+        let now_ms = self.log_clock.now_ms();
+        let Self { requests, dedup, unsynced, next_seq, metrics, .. } = self;
+        let records = requests.iter().flat_map(|queued| queued.request.iter_encoded());
+        dedup.prefetch(records.map(|record| key_and_time(record).0));
+        for queued in requests {
+            queued.request.set_results(|record| {
+                let (key, _) = key_and_time(record);
+                if dedup.check_and_insert(key, now_ms) {
+                    metrics.duplicates.fetch_add(1, Ordering::Relaxed);
                     return RecordResult::Duplicate;
                 }
                 unsynced.extend_from_slice(record);
@@ -233,7 +247,7 @@ impl LogWriter {
 
     /// Appends the batch that begins at `start` of `unsynced`, and syncs it if `--ack disk` requires that.
     /// Uses the open segment, or a new one if that fails. Returns whether the batch was persisted.
-    fn persist(&mut self, start: usize) -> bool {
+    pub(super) fn persist(&mut self, start: usize) -> bool {
         let Some(active) = &mut self.active else { return false };
         let began = self.clock.monotonic();
         let appended = active.append(&self.unsynced[start..]);
@@ -260,16 +274,16 @@ impl LogWriter {
     }
 
     /// Abandons the open segment and begins another one with all batches that are not durable.
-    fn roll(&mut self) -> bool {
+    pub(super) fn roll(&mut self) -> bool {
         self.close_segment();
         self.begin_segment(0)
     }
 
     /// Moves the open segment to the closed ones. Nothing is written to it after this, except its footer.
-    fn close_segment(&mut self) -> Option<ActiveSegment> {
+    pub(super) fn close_segment(&mut self) -> Option<ActiveSegment> {
         let active = self.active.take()?;
-        let (first_seq, newest_ms) = (active.first_seq(), active.newest_ms());
-        self.closed.push_back(ClosedSegment { first_seq, bytes: active.file_bytes(), newest_ms });
+        let (first_seq, bytes) = (active.first_seq(), active.file_bytes());
+        self.closed.push_back(ClosedSegment { first_seq, bytes, closed_ms: self.log_clock.now_ms() });
         Some(active)
     }
 
@@ -277,8 +291,11 @@ impl LogWriter {
     /// because reserving may be the operation that failed.
     fn begin_segment(&mut self, reserve_until: u64) -> bool {
         let (first_seq, began) = (self.durable_seq + 1, self.clock.monotonic());
-        let header = Header { first_seq, created_ms: self.clock.now_ms(), log_id: self.log_id };
-        let begun = ActiveSegment::create(&self.directory, header, &self.unsynced, reserve_until);
+        let header = Header { first_seq, created_ms: self.log_clock.now_ms(), log_id: self.log_id };
+        let begun = self
+            .directory
+            .check_identity()
+            .and_then(|()| ActiveSegment::create(&self.directory, header, &self.unsynced, reserve_until));
         self.note_result(&begun);
         match begun {
             Ok(active) => {
@@ -290,21 +307,31 @@ impl LogWriter {
                 true
             }
             Err(_) => {
-                self.retry_at = self.clock.monotonic() + self.retry_pause;
-                self.retry_pause = (self.retry_pause * 2).min(Duration::from_millis(RETRY_MS_MAX));
+                self.plan_retry();
                 false
             }
         }
     }
 
+    /// Sets the time of the next attempt to begin a segment.
+    pub(super) fn plan_retry(&mut self) {
+        self.retry_at = self.clock.monotonic() + self.retry_pause;
+        self.retry_pause = (self.retry_pause * 2).min(Duration::from_millis(RETRY_MS_MAX));
+    }
+
     fn retry_if_due(&mut self) {
-        if self.active.is_none() && self.clock.monotonic() >= self.retry_at && self.begin_segment(0) {
-            self.clear_synced();
+        if self.active.is_some() || self.clock.monotonic() < self.retry_at {
+            return;
+        }
+        match self.waiting.take() {
+            Some(waiting) => self.retry_recovery(waiting),
+            None if self.begin_segment(0) => self.clear_synced(),
+            None => {}
         }
     }
 
     /// Counts the batch at `start` of `unsynced` and passes it to the consumer.
-    fn deliver_batch(&mut self, start: usize, count: u32) {
+    pub(super) fn deliver_batch(&mut self, start: usize, count: u32) {
         let batch = &self.unsynced[start..];
         self.metrics.batches.fetch_add(1, Ordering::Relaxed);
         self.metrics.records.fetch_add(u64::from(count), Ordering::Relaxed);
@@ -321,18 +348,18 @@ impl LogWriter {
         // /readyz.
         self.publish_metrics();
         self.batch_number += 1;
-        for QueuedRequest { request, completion_queue: mailbox } in self.requests.drain(..) {
+        for QueuedRequest { request, completion_queue } in self.requests.drain(..) {
             if outcome == WriteOutcome::DiskUnavailable {
                 self.metrics.rejected_requests.fetch_add(1, Ordering::Relaxed);
             }
-            if mailbox.push(Completion { outcome, request }, self.batch_number) {
-                self.queues_to_wake.push(mailbox);
+            if completion_queue.push(Completion { outcome, request }, self.batch_number) {
+                self.queues_to_wake.push(completion_queue);
             }
         }
-        self.queues_to_wake.drain(..).for_each(|mailbox| mailbox.wake());
+        self.queues_to_wake.drain(..).for_each(|completion_queue| completion_queue.wake());
     }
 
-    fn clear_synced(&mut self) {
+    pub(super) fn clear_synced(&mut self) {
         if self.durable_seq + 1 == self.next_seq {
             self.unsynced.clear();
         }
@@ -350,7 +377,7 @@ impl LogWriter {
         }
     }
 
-    fn sync(&mut self) {
+    pub(super) fn sync(&mut self) {
         if self.sync_active(self.clock.monotonic()) || self.roll() {
             self.clear_synced();
         }
@@ -367,7 +394,7 @@ impl LogWriter {
     }
 
     /// Seals the open segment, all of which is durable, and begins another one.
-    fn seal(&mut self) {
+    pub(super) fn seal(&mut self) {
         if let Some(active) = self.close_segment() {
             // A failure loses nothing: readers scan a segment without a footer.
             let sealed = active.seal();
@@ -384,102 +411,5 @@ impl LogWriter {
             active.records() > 0
                 && (active.bytes() >= self.options.segment_bytes || active.records() >= SEGMENT_RECORDS_MAX)
         })
-    }
-
-    fn needs_mark(&self) -> bool {
-        self.unsynced.is_empty()
-            && self.active.as_ref().is_some_and(|active| active.durable_watermark() < self.durable_seq)
-    }
-
-    fn mark_due(&self) -> Duration {
-        self.written_at + Duration::from_millis(WATERMARK_AFTER_MS)
-    }
-
-    /// Writes a mark, which states the durable seq, if no request has arrived for a while.
-    fn write_mark_if_idle(&mut self) {
-        if !self.needs_mark()
-            || self.clock.monotonic() < self.mark_due()
-            || self.receiver.queued_requests() > 0
-        {
-            return;
-        }
-        let mut mark = Vec::with_capacity(BATCH_HEADER_BYTES);
-        let start = begin_batch(&mut mark);
-        end_batch(&mut mark, start, self.next_seq, 0, self.durable_seq);
-        let Some(active) = &mut self.active else { return };
-        let marked = active.append(&mark);
-        self.note_result(&marked);
-        if marked.is_err() {
-            self.roll();
-        }
-    }
-
-    fn begin_erasure_if_requested(&mut self) {
-        if let Some(order) = self.receiver.take_erase_command() {
-            let begun = match &order.visitor {
-                Some(visitor) => self.begin_erasure(visitor),
-                None => Ok(self.erasure_started(self.first_open_seq())),
-            };
-            self.note_result(&begun);
-            order.reply(begun.map_err(|error| LogError::io(&self.directory.path(""), error)));
-        }
-    }
-
-    /// Returns the state of an erasure in the closed segments, which are before `next_seq`.
-    fn erasure_started(&self, next_seq: u64) -> ErasureStarted {
-        let keep_keys_after_ms = self.dedup.live_after_ms();
-        let directory = self.directory.clone();
-        ErasureStarted::new(directory, next_seq, &self.closed, keep_keys_after_ms, self.log_id)
-    }
-
-    /// Returns the first seq after the closed segments.
-    fn first_open_seq(&self) -> u64 {
-        self.active.as_ref().map_or(self.durable_seq + 1, ActiveSegment::first_seq)
-    }
-
-    /// Seals the open segment, then makes the tombstone durable and passes it to the consumer.
-    fn begin_erasure(&mut self, visitor: &VisitorIds) -> io::Result<ErasureStarted> {
-        // Without the key nobody could tell which IDs the tombstone names.
-        TombstoneKey::load_or_create(&self.directory)?;
-        self.directory.begin_erasure(self.next_seq)?;
-        if !self.unsynced.is_empty() {
-            self.sync();
-        }
-        if self.unsynced.is_empty() && self.active.as_ref().is_some_and(|active| active.records() > 0) {
-            self.seal();
-        }
-        let seqs = self.append_tombstones(visitor, &tombstone_payloads(visitor))?;
-        Ok(self.erasure_started(seqs.0))
-    }
-
-    /// Appends a visitor's tombstones as the first records of their segment. Returns the seqs of the first and
-    /// the last one when they are durable.
-    fn append_tombstones(&mut self, visitor: &VisitorIds, payloads: &[String]) -> io::Result<(u64, u64)> {
-        let unavailable = || io::Error::other("the disk does not accept events");
-        if self.active.is_none() || !self.unsynced.is_empty() {
-            return Err(unavailable());
-        }
-        let (start, first) = (begin_batch(&mut self.unsynced), self.next_seq);
-        for payload in payloads {
-            let tombstone = Record::tombstone(&visitor.site, payload, self.clock.now_ms());
-            tombstone.encode(&mut self.unsynced).map_err(io::Error::other)?;
-        }
-        let count = payloads.len() as u32;
-        let last = first + u64::from(count) - 1;
-        end_batch(&mut self.unsynced, start, first, count, self.durable_seq);
-        self.unsynced_since = self.clock.monotonic();
-        self.next_seq = last + 1;
-        if !self.persist(start) {
-            self.unsynced.truncate(start);
-            self.next_seq = first;
-            return Err(unavailable());
-        }
-        self.consumer.on_erase(visitor, last);
-        self.deliver_batch(start, count);
-        if self.durable_seq < last {
-            self.sync();
-        }
-        self.clear_synced();
-        if self.durable_seq < last { Err(unavailable()) } else { Ok((first, last)) }
     }
 }

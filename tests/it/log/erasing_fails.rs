@@ -8,11 +8,25 @@ use parallax::testing::clock::Clock;
 use parallax::testing::visitors::log::{Ack, LogItem, LogReader, Options, RecordKind, RecordResult};
 
 use super::erasing::{files_with, send};
-use super::naming::{erase, finish};
+use super::naming::{erase, finish, visitor};
 use super::simulated::{Fault, Plan, SimulatedDisk};
 use super::{DIRECTORY, Log, TestClock, options};
 use crate::dice::Dice;
 use crate::harness::times;
+
+#[test]
+fn an_erasure_that_cannot_write_its_tombstone_leaves_no_marker() {
+    let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
+    let mut log = Log::open(Arc::new(disk.clone()), &clock, options()).expect("the disk works");
+    send(&mut log, clock.now_ms(), &[(1, "<ana>")]);
+    let mut ids = visitor(&log.key, &["<ana>"]);
+    ids.site = "x".repeat(10_000);
+    let erasure = log.queue.erase(ids).expect("no other erasure runs");
+    log.writer.run_once();
+    assert!(erasure.begin().is_err(), "no record has such a site");
+    assert!(!disk.names().contains(&"erasing".to_owned()));
+    assert_eq!(erase(&mut log, &["<ana>"]).expect("the disk works").records, 1);
+}
 
 /// The IDs of the visitors. They occur in no other text.
 const VISITORS: [&str; 4] = ["<ana>", "<bob>", "<carl>", "<dora>"];

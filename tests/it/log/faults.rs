@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use parallax::testing::clock::Clock;
-use parallax::testing::limits::DISK_RECOVERED_MS;
-use parallax::testing::visitors::log::{Ack, Options, RecordResult, SendError, WriteOutcome};
+use parallax::testing::visitors::log::{
+    Ack, DISK_RECOVERED_MS, Options, RecordResult, SendError, WriteOutcome,
+};
 
 use super::simulated::{Fault, Plan, SimulatedDisk};
 use super::{Log, TestClock, options, request};

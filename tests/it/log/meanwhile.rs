@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use parallax::testing::storage::disk::{Disk, DiskFile};
+use parallax::testing::storage::disk::{DirectoryLock, Disk, DiskFile, FileIdentity};
 
 use super::simulated::SimulatedDisk;
 
@@ -56,8 +56,12 @@ impl Disk for InterleavedDisk {
         unreachable!("a reader changes nothing")
     }
 
-    fn lock(&self, _: &Path) -> io::Result<Box<dyn Send + Sync>> {
+    fn lock(&self, _: &Path) -> io::Result<Box<dyn DirectoryLock>> {
         unreachable!("a reader changes nothing")
+    }
+
+    fn identity(&self, _: &Path) -> io::Result<FileIdentity> {
+        unreachable!("a reader has no lock")
     }
 
     fn create_private(&self, _: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -116,5 +120,9 @@ impl DiskFile for InterleavedFile {
 
     fn sync_data(&mut self) -> io::Result<()> {
         unreachable!("a reader changes nothing")
+    }
+
+    fn identity(&self) -> io::Result<FileIdentity> {
+        unreachable!("a reader has no lock")
     }
 }

@@ -19,7 +19,7 @@ pub fn visitor(key: &TombstoneKey, ids: &[&str]) -> VisitorIds {
     let named: Vec<IdTag> = ids.iter().map(|id| key.tag("acme", kind(id), id)).collect();
     let known_ids = ids.iter().map(|id| (kind(id), (*id).to_owned())).collect();
     let owner = named.first().copied().unwrap_or_default();
-    VisitorIds { site: "acme".to_owned(), owner, named, hashes: Vec::new(), known_ids }
+    VisitorIds { site: "acme".to_owned(), owner, named, known_ids, ..VisitorIds::default() }
 }
 
 /// The rule of these tests: an erased visitor owns each record that names one of their IDs, and a `previousId`
@@ -50,6 +50,11 @@ impl EraseRule for NameRule {
             true => Treatment::Redact(RedactedIds { previous_id: true, ..RedactedIds::default() }),
             false => Treatment::Keep,
         }
+    }
+
+    fn names_visitor(&mut self, record: &Record<'_>) -> bool {
+        // No tombstone has a lower seq than 0.
+        self.treatment(0, record) != Treatment::Keep
     }
 }
 

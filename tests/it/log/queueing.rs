@@ -127,8 +127,8 @@ fn a_writer_thread_serves_several_workers_and_stops() {
     assert!(!thread.has_ended());
     let stopped = thread.stop().expect("the thread does not panic");
     assert_eq!((stopped.last_seq, stopped.durable_seq), (300, 300));
-    let checked =
-        log::check_directory(Arc::new(RealDisk), &directory.path().join("data")).expect("reading succeeds");
+    let checked = log::check_directory(Arc::new(RealDisk), &directory.path().join("data"), 0)
+        .expect("reading succeeds");
     assert_eq!((checked.records, checked.damage), (300, vec![]));
 }
 

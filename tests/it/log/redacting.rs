@@ -75,7 +75,7 @@ fn an_alias_that_names_an_erased_id_loses_it_and_its_payload_only() {
         (5, RecordKind::Tombstone, false),
     ];
     assert_eq!(seen, expected);
-    let checked = check_directory(Arc::new(disk.clone()), Path::new(DIRECTORY)).expect("reading succeeds");
+    let checked = check_directory(Arc::new(disk.clone()), Path::new(DIRECTORY), 0).expect("reading succeeds");
     assert_eq!((checked.damage, checked.records, checked.void_records), (vec![], 5, 1));
 }
 
@@ -104,7 +104,7 @@ fn a_redacted_record_is_redacted_again_and_then_becomes_void() {
     assert_eq!((erased.records, erased.redacted), (1, 0));
     log.stop();
     assert!(!holds(&disk, "user-bob"));
-    let checked = check_directory(Arc::new(disk), Path::new(DIRECTORY)).expect("reading succeeds");
+    let checked = check_directory(Arc::new(disk), Path::new(DIRECTORY), 0).expect("reading succeeds");
     assert_eq!((checked.damage, checked.void_records), (vec![], 1));
 }
 

@@ -53,7 +53,7 @@ fn a_segment_reserves_zeros_and_batches_overwrite_them() {
     }
     let (longer, written) = length_and_written(&disk);
     assert_eq!(longer - written, length - first_end, "the same number of zeros again");
-    let checked = check_directory(Arc::new(disk), Path::new(DIRECTORY)).expect("reading succeeds");
+    let checked = check_directory(Arc::new(disk), Path::new(DIRECTORY), 0).expect("reading succeeds");
     assert_eq!((checked.records, checked.damage), (key as u64 - 1, vec![]));
 }
 
@@ -149,9 +149,8 @@ fn more_zeros_than_the_reserve_are_damage() {
         let disk = SimulatedDisk::new(1);
         open(&disk, Options { ack: Ack::Written, ..options() }).record(&[1], START_MS);
         let written = disk.bytes(&path(1));
-        let disk = SimulatedDisk::new(1);
         disk.put(&path(1), &[&written[..], &vec![0; zeros as usize]].concat());
-        let checked = check_directory(Arc::new(disk), Path::new(DIRECTORY)).expect("reading succeeds");
+        let checked = check_directory(Arc::new(disk), Path::new(DIRECTORY), 0).expect("reading succeeds");
         let found: Vec<(DamageKind, u64, u64)> =
             checked.damage.iter().map(|damage| (damage.kind, damage.offset, damage.bytes)).collect();
         let expected = (DamageKind::Torn, written.len() as u64, zeros);
@@ -174,14 +173,18 @@ fn a_batch_over_half_the_reserve_reserves_no_zeros() {
     assert_eq!(batch_with(half - other + 8), (half + 8, false));
 }
 
+/// Number of calls of a stop up to the append of the footer.
+const CALLS_UNTIL_FOOTER: u64 = 9;
+
 #[test]
 fn a_footer_before_untrimmed_zeros_is_quarantined_without_them() {
     let disk = SimulatedDisk::new(1);
     let mut log = open(&disk, options());
     log.record(&[1, 2], START_MS);
     let (_, written) = length_and_written(&disk);
-    // The first call appends the footer. All later calls fail.
-    disk.plan(Plan::From(2));
+    // The first calls check the directory and the segment, save the clock and append the footer. All later
+    // calls fail.
+    disk.plan(Plan::From(CALLS_UNTIL_FOOTER + 1));
     log.stop();
     disk.plan(Plan::Never);
     assert!(read_footer(&disk, &path(1)).expect("reading succeeds").is_none());
@@ -238,7 +241,7 @@ fn a_check_during_appends_finds_no_damage() {
             send(&mut log, 2, first);
             let goes_on = move || (3..10).for_each(|key| send(&mut log, key, later));
             let interleaved = InterleavedDisk::with_event_at(&disk, call, goes_on);
-            let checked = check_directory(Arc::clone(&interleaved) as Arc<dyn Disk>, Path::new(DIRECTORY));
+            let checked = check_directory(Arc::clone(&interleaved) as Arc<dyn Disk>, Path::new(DIRECTORY), 0);
             assert_eq!(checked.expect("reading succeeds").damage, [], "{first} {later} call {call}");
             if !interleaved.has_event_run() {
                 assert!(call > 8, "{call} calls are too few");

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use parallax::testing::storage::disk::{Disk, DiskFile};
+use parallax::testing::storage::disk::{DirectoryLock, Disk, DiskFile, FileIdentity};
 
 use super::inode::Inode;
 use crate::dice::Dice;
@@ -52,9 +52,22 @@ struct State {
     durable_names: BTreeMap<PathBuf, usize>,
     pending: Vec<NameChange>,
     inodes: Vec<Inode>,
-    locked: BTreeSet<PathBuf>,
+    locked: BTreeSet<u64>,
+    /// The inode of the directory. Another directory at the same path has another one.
+    directory: u64,
     log: Vec<String>,
+    on_open: Vec<OpenHook>,
 }
+
+/// A file that another process writes when a path is opened for the `opens`th time from now on.
+struct OpenHook {
+    path: PathBuf,
+    opens: u32,
+    written: (PathBuf, Vec<u8>),
+}
+
+/// The files of a directory, for [`SimulatedDisk::restore_directory`].
+pub struct DirectoryNames(BTreeMap<PathBuf, usize>);
 
 #[derive(Clone)]
 struct NameChange {
@@ -84,8 +97,25 @@ impl SimulatedDisk {
             pending: Vec::new(),
             inodes: Vec::new(),
             locked: BTreeSet::new(),
+            directory: 0,
             log: Vec::new(),
+            on_open: Vec::new(),
         })))
+    }
+
+    /// Writes a file when `path` is opened for the `opens`th time from now on.
+    pub fn put_on_open(&self, path: &Path, opens: u32, written: (PathBuf, Vec<u8>)) {
+        self.state().on_open.push(OpenHook { path: path.to_owned(), opens, written });
+    }
+
+    fn run_hooks(&self, path: &Path) {
+        let mut state = self.state();
+        state.on_open.iter_mut().filter(|hook| hook.path == path).for_each(|hook| hook.opens -= 1);
+        let (due, left) = std::mem::take(&mut state.on_open).into_iter().partition(|hook| hook.opens == 0);
+        state.on_open = left;
+        drop(state);
+        let due: Vec<OpenHook> = due;
+        due.iter().for_each(|hook| self.put(&hook.written.0, &hook.written.1));
     }
 
     /// Sets the calls that fail, and counts calls from 1 again.
@@ -136,6 +166,30 @@ impl SimulatedDisk {
         state.inodes.push(inode);
         state.names.insert(path.to_owned(), state.inodes.len() - 1);
         state.durable_names.insert(path.to_owned(), state.inodes.len() - 1);
+    }
+
+    /// Moves the directory away with all of its files, and creates an empty one in its place.
+    pub fn replace_directory(&self) {
+        let state = &mut *self.state();
+        state.directory += 1;
+        state.names.clear();
+    }
+
+    /// Replaces the directory by the one that was there before the first replacement, with these names.
+    pub fn restore_directory(&self, names: &DirectoryNames) {
+        let state = &mut *self.state();
+        state.directory = 0;
+        state.names.clone_from(&names.0);
+    }
+
+    /// Returns the files of the directory.
+    pub fn directory_names(&self) -> DirectoryNames {
+        DirectoryNames(self.state().names.clone())
+    }
+
+    /// Deletes a file, as another program does.
+    pub fn delete(&self, path: &Path) {
+        self.state().names.remove(path).expect("the file exists");
     }
 
     pub fn names(&self) -> Vec<String> {
@@ -192,16 +246,29 @@ fn error_of(fault: Fault) -> Option<io::Error> {
 
 impl Disk for SimulatedDisk {
     fn create_directory(&self, _: &Path) -> io::Result<()> {
-        self.state().count_call(true)?.and_then(error_of).map_or(Ok(()), Err)
+        // The directory exists, so this needs no room.
+        self.state().count_call(false)?.and_then(error_of).map_or(Ok(()), Err)
     }
 
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+    fn lock(&self, _: &Path) -> io::Result<Box<dyn DirectoryLock>> {
         let mut state = self.state();
         state.count_call(false)?.and_then(error_of).map_or(Ok(()), Err)?;
-        if !state.locked.insert(path.to_owned()) {
+        let directory = state.directory;
+        if !state.locked.insert(directory) {
             return Err(ErrorKind::WouldBlock.into());
         }
-        Ok(Box::new(Lock { disk: self.clone(), path: path.to_owned() }))
+        Ok(Box::new(Lock { disk: self.clone(), directory }))
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<FileIdentity> {
+        let mut state = self.state();
+        state.count_call(false)?.and_then(error_of).map_or(Ok(()), Err)?;
+        match state.names.get(path) {
+            Some(&inode) => Ok(FileIdentity { device: FILES, inode: inode as u64 }),
+            // Only a segment has a file name in such a call. The other path is the directory.
+            None if path.extension().is_some() => Err(ErrorKind::NotFound.into()),
+            None => Ok(FileIdentity { device: DIRECTORIES, inode: state.directory }),
+        }
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
@@ -227,6 +294,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.run_hooks(path);
         let mut state = self.state();
         state.count_call(false)?.and_then(error_of).map_or(Ok(()), Err)?;
         let inode = state.inode_of(path)?;
@@ -270,14 +338,24 @@ impl Disk for SimulatedDisk {
     }
 }
 
+/// The device number of all files, and that of all directories.
+const FILES: u64 = 1;
+const DIRECTORIES: u64 = 2;
+
 struct Lock {
     disk: SimulatedDisk,
-    path: PathBuf,
+    directory: u64,
+}
+
+impl DirectoryLock for Lock {
+    fn identity(&self) -> io::Result<FileIdentity> {
+        Ok(FileIdentity { device: DIRECTORIES, inode: self.directory })
+    }
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        self.disk.state().locked.remove(&self.path);
+        self.disk.state().locked.remove(&self.directory);
     }
 }
 
@@ -372,5 +450,10 @@ impl DiskFile for SimulatedFile {
         let mut state = self.disk.state();
         state.count_call(false)?.and_then(error_of).map_or(Ok(()), Err)?;
         Ok(state.inodes[self.inode].cache.len() as u64)
+    }
+
+    fn identity(&self) -> io::Result<FileIdentity> {
+        self.disk.state().count_call(false)?.and_then(error_of).map_or(Ok(()), Err)?;
+        Ok(FileIdentity { device: FILES, inode: self.inode as u64 })
     }
 }

@@ -3,6 +3,7 @@
 //! The log knows no owners. An [`EraseRule`] decides the treatment of each record. [`super::format`] specifies the
 //! steps and the states that a crash between them leaves.
 
+mod begin;
 mod redact;
 mod rewrite;
 pub(super) mod secret;
@@ -25,7 +26,6 @@ use super::recover::ClosedSegment;
 use super::scan::{BatchScanner, ScanItem};
 use super::verify::SegmentEntry;
 use super::{LogError, LogId};
-use crate::limits::ERASED_IDS_MAX;
 
 /// The names of the visitor to erase.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,9 +34,10 @@ pub struct VisitorIds {
     pub site: String,
     /// The digest of the user ID, or of the anonymous ID of a visitor without a user.
     pub owner: IdTag,
-    /// The digests of the owner and of each anonymous ID that the visitor has at present, at most
-    /// [`ERASED_IDS_MAX`].
+    /// The digests of the owner and of each anonymous ID that the visitor has at present.
     pub named: Vec<IdTag>,
+    /// The seq up to which the entries of ownership were read to find these IDs.
+    pub as_of_seq: u64,
     /// The hashes of the visitor's IDs, by which a table finds the IDs that are only known by their digests.
     pub hashes: Vec<u64>,
     /// The named IDs that are known as texts.
@@ -70,9 +71,12 @@ pub struct ErasureSummary {
 /// An error that prevented an erasure or interrupted it.
 #[derive(Debug, thiserror::Error)]
 pub enum EraseError {
-    /// There are no IDs, or too many.
-    #[error("the visitor has {0} IDs, but one erasure accepts 1 to {ERASED_IDS_MAX}")]
-    Ids(usize),
+    /// The visitor has no ID.
+    #[error("the visitor has no ID")]
+    NoIds,
+    /// An event has changed the IDs of the visitor since they were read. Nothing has begun.
+    #[error("the IDs of the visitor are changing")]
+    Changed,
     /// Another erasure is in progress. There is at most one.
     #[error("another erasure is in progress; retry when it has finished")]
     Busy,
@@ -89,9 +93,9 @@ pub(super) struct ErasureLock(Arc<LogMetrics>);
 
 impl ErasureLock {
     /// Acquires the lock. Returns `None` if another erasure holds it.
-    pub(super) fn try_acquire(figures: &Arc<LogMetrics>) -> Option<Arc<Self>> {
-        let was_taken = figures.erasing.swap(true, Ordering::SeqCst);
-        (!was_taken).then(|| Arc::new(Self(Arc::clone(figures))))
+    pub(super) fn try_acquire(metrics: &Arc<LogMetrics>) -> Option<Arc<Self>> {
+        let was_taken = metrics.erasing.swap(true, Ordering::SeqCst);
+        (!was_taken).then(|| Arc::new(Self(Arc::clone(metrics))))
     }
 }
 
@@ -105,27 +109,30 @@ impl Drop for ErasureLock {
 pub(super) struct EraseCommand {
     /// `None` to finish an earlier erasure.
     pub(super) visitor: Option<VisitorIds>,
-    reply_sender: SyncSender<Result<ErasureStarted, LogError>>,
+    reply_sender: SyncSender<Result<ErasureStarted, EraseError>>,
     lock: Arc<ErasureLock>,
 }
 
 impl std::fmt::Debug for EraseCommand {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Order")
+        f.write_str("EraseCommand")
     }
 }
 
 impl EraseCommand {
-    pub(super) fn reply(self, begun: Result<ErasureStarted, LogError>) {
-        let begun = begun.map(|begun| ErasureStarted { _lock: Some(self.lock), ..begun });
+    pub(super) fn reply(self, begun: Result<ErasureStarted, EraseError>) {
+        let Self { reply_sender, lock, .. } = self;
+        // After an error the lock is released before the reply, so that the receiver can try again.
+        let lock = begun.is_ok().then_some(lock);
+        let begun = begun.map(|begun| ErasureStarted { lock, ..begun });
         // If the receiver is gone, the erasure stays unfinished until the next one or the next start.
-        let _ = self.reply_sender.try_send(begun);
+        let _ = reply_sender.try_send(begun);
     }
 }
 
 /// An erasure that the writer was asked to begin.
 pub struct Erasure {
-    started: Receiver<Result<ErasureStarted, LogError>>,
+    started: Receiver<Result<ErasureStarted, EraseError>>,
 }
 
 impl Erasure {
@@ -138,9 +145,9 @@ impl Erasure {
     /// Waits until the writer has begun the erasure.
     ///
     /// # Errors
-    /// The log is stopped or the disk fails.
+    /// The log is stopped, the disk fails, or the IDs of the visitor have changed.
     pub fn begin(self) -> Result<ErasureStarted, EraseError> {
-        Ok(self.started.recv().map_err(|_| EraseError::Stopped)??)
+        self.started.recv().map_err(|_| EraseError::Stopped)?
     }
 }
 
@@ -150,10 +157,11 @@ pub struct ErasureStarted {
     directory: LogDirectory,
     /// The first seq after the closed segments.
     next_seq: u64,
-    segments: Vec<SegmentEntry>,
+    /// The closed segments, and the log clock when each was closed.
+    segments: Vec<(SegmentEntry, i64)>,
     rewriting: RewriteOptions,
     /// Held until the erasure ends.
-    _lock: Option<Arc<ErasureLock>>,
+    lock: Option<Arc<ErasureLock>>,
 }
 
 impl ErasureStarted {
@@ -166,15 +174,23 @@ impl ErasureStarted {
         log_id: LogId,
     ) -> Self {
         let limits = closed.iter().skip(1).map(|closed| closed.first_seq).chain([next_seq]);
-        let place = |(closed, limit): (&ClosedSegment, u64)| SegmentEntry {
-            named_seq: closed.first_seq,
-            first_seq: closed.first_seq,
-            void_from_seq: limit,
-            log_id: Some(log_id),
+        let place = |(closed, limit): (&ClosedSegment, u64)| {
+            let place = SegmentEntry {
+                named_seq: closed.first_seq,
+                first_seq: closed.first_seq,
+                created_ms: None,
+                void_from_seq: limit,
+                log_id: Some(log_id),
+            };
+            (place, closed.closed_ms)
         };
         let segments = closed.iter().zip(limits).map(place).collect();
         let rewriting = RewriteOptions { keep_keys_after_ms, log_id };
-        Self { directory, next_seq, segments, rewriting, _lock: None }
+        Self { directory, next_seq, segments, rewriting, lock: None }
+    }
+
+    pub(super) fn lock(&self) -> Option<Arc<ErasureLock>> {
+        self.lock.clone()
     }
 
     /// Returns the tombstones of this erasure and of earlier ones that were not finished, one for each
@@ -195,15 +211,19 @@ impl ErasureStarted {
         Ok(tombstones.map(|((site, owner), seq)| Tombstone { site, owner, seq }).collect())
     }
 
-    /// Reads the first batch of a segment, because tombstones begin one.
+    /// Reads the first batches of a segment, because tombstones begin one.
     fn read_tombstones(&self, first_seq: u64, found: &mut BTreeMap<(String, IdTag), u64>) -> io::Result<()> {
         let file = self.directory.open_file(&segment_name(first_seq))?;
         let end = file.length()?;
         let mut scan = BatchScanner::new(file, end);
-        let Some(ScanItem::Batch { batch, .. }) = scan.next()? else { return Ok(()) };
-        for (seq, record) in batch.records.iter().filter(|(_, record)| record.kind == RecordKind::Tombstone) {
-            if let (Some(site), Some(owner)) = (record.site, tombstone_owner(&record)) {
-                found.insert((site.to_owned(), owner), seq);
+        while let Some(ScanItem::Batch { batch, .. }) = scan.next()? {
+            for (seq, record) in batch.records.iter() {
+                if record.kind != RecordKind::Tombstone {
+                    return Ok(());
+                }
+                if let (Some(site), Some(owner)) = (record.site, tombstone_owner(&record)) {
+                    found.insert((site.to_owned(), owner), seq);
+                }
             }
         }
         Ok(())
@@ -219,10 +239,10 @@ impl ErasureStarted {
         let failed = |error| LogError::io(&directory.path(""), error);
         delete_expired(directory, self.next_seq, &self.segments).map_err(failed)?;
         let mut erased = ErasureSummary { seq: self.next_seq, ..ErasureSummary::default() };
-        for place in &self.segments {
+        for (place, closed_ms) in &self.segments {
             let failed = |error| LogError::io(&directory.path(&place.file_name()), error);
-            if let Some(counts) =
-                rewrite::rewrite_segment(directory, place, rule, self.rewriting).map_err(failed)?
+            if let Some(counts) = rewrite::rewrite_segment(directory, place, *closed_ms, rule, self.rewriting)
+                .map_err(failed)?
             {
                 erased.records += counts.voided;
                 erased.redacted += counts.redacted;
@@ -246,9 +266,9 @@ impl ErasureStarted {
 }
 
 /// Deletes segments before the tombstone that retention has expired but failed to delete.
-fn delete_expired(directory: &LogDirectory, seq: u64, places: &[SegmentEntry]) -> io::Result<()> {
+fn delete_expired(directory: &LogDirectory, seq: u64, places: &[(SegmentEntry, i64)]) -> io::Result<()> {
     let OldestSeq::Seq(oldest) = directory.oldest()? else { return Ok(()) };
-    let is_kept = |first_seq: u64| places.iter().any(|place| place.first_seq == first_seq);
+    let is_kept = |first_seq: u64| places.iter().any(|(place, _)| place.first_seq == first_seq);
     let left = directory.segments()?.into_iter().filter(|&first| first < seq.min(oldest) && !is_kept(first));
     left.into_iter().try_for_each(|first_seq| directory.delete_segment(first_seq))
 }

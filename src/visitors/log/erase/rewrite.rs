@@ -6,6 +6,7 @@
 
 use std::io;
 
+use super::super::dedup::seen_time;
 use super::super::directory::LogDirectory;
 use super::super::footer::FooterBuilder;
 use super::super::format::{BATCH_HEADER_BYTES, Batch, HEADER_BYTES, Header, LogId, end_batch};
@@ -34,12 +35,33 @@ pub trait EraseRule {
 
     /// Returns the treatment of a record.
     fn treatment(&mut self, seq: u64, record: &Record<'_>) -> Treatment;
+
+    /// Returns whether a record of a quarantined tail names an erased visitor. Its seq and its owner mean
+    /// nothing, because the log has given its seq again.
+    fn names_visitor(&mut self, record: &Record<'_>) -> bool;
+}
+
+/// The rule for quarantined tails. Nothing reads them, so each record that names the visitor becomes void.
+struct QuarantineRule<'a>(&'a mut dyn EraseRule);
+
+impl EraseRule for QuarantineRule<'_> {
+    fn may_match(&self, filter: &[u8]) -> bool {
+        self.0.may_match(filter)
+    }
+
+    fn treatment(&mut self, _seq: u64, record: &Record<'_>) -> Treatment {
+        if self.names_visitor(record) { Treatment::Void } else { Treatment::Keep }
+    }
+
+    fn names_visitor(&mut self, record: &Record<'_>) -> bool {
+        self.0.names_visitor(record)
+    }
 }
 
 /// The parts of an erasure that do not depend on the record.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RewriteOptions {
-    /// Void records that were received after this time keep their dedup keys, in milliseconds.
+    /// Void records that the dedup window saw after this time keep their dedup keys, in milliseconds.
     pub(super) keep_keys_after_ms: i64,
     /// The ID of the log, for a segment whose header is damaged.
     pub(super) log_id: LogId,
@@ -52,11 +74,12 @@ pub(super) struct RewriteCounts {
     pub(super) redacted: u64,
 }
 
-/// Rewrites a closed segment if necessary. Returns the numbers of changed records, or `None` if the segment
-/// was not rewritten.
+/// Rewrites a closed segment if necessary. `closed_ms` is the log clock when the segment was closed. Returns the
+/// numbers of changed records, or `None` if the segment was not rewritten.
 pub(super) fn rewrite_segment(
     directory: &LogDirectory,
     place: &SegmentEntry,
+    closed_ms: i64,
     rule: &mut dyn EraseRule,
     options: RewriteOptions,
 ) -> io::Result<Option<RewriteCounts>> {
@@ -81,6 +104,7 @@ pub(super) fn rewrite_segment(
         scan.seek(HEADER_BYTES as u64);
         append_all(file, &header.to_bytes())?;
         let mut rewriting = SegmentRewriter::new(file, HEADER_BYTES as u64, place.first_seq, options);
+        rewriting.times = (header.created_ms, closed_ms);
         rewriting.copy_batches(&mut scan, place.void_from_seq, rule)?;
         counts = rewriting.counts;
         let next_seq = footer.as_ref().map_or(0, |footer| footer.last_seq + 1);
@@ -96,6 +120,7 @@ pub(super) fn rewrite_quarantined(
     rule: &mut dyn EraseRule,
     options: RewriteOptions,
 ) -> io::Result<()> {
+    let rule = &mut QuarantineRule(rule);
     let file = directory.open_file(name)?;
     let end = file.length()?;
     let mut scan = BatchScanner::new(file, end);
@@ -150,13 +175,18 @@ struct SegmentRewriter<'a> {
     footer: FooterBuilder,
     counts: RewriteCounts,
     options: RewriteOptions,
+    /// The log clock at the beginning and at the end of the segment.
+    times: (i64, i64),
+    /// The newest received time so far, in milliseconds.
+    received_ms: i64,
 }
 
 impl<'a> SegmentRewriter<'a> {
     fn new(file: &'a mut dyn DiskFile, offset: u64, first_seq: u64, options: RewriteOptions) -> Self {
         let pending = Vec::with_capacity(REWRITE_CHUNK_BYTES);
         let (footer, counts) = (FooterBuilder::new(first_seq), RewriteCounts::default());
-        Self { file, pending, offset, footer, counts, options }
+        let (times, received_ms) = ((i64::MIN, i64::MAX), i64::MIN);
+        Self { file, pending, offset, footer, counts, options, times, received_ms }
     }
 
     /// Copies the whole batches to their old offsets.
@@ -201,11 +231,11 @@ impl<'a> SegmentRewriter<'a> {
             let bytes = &mut self.pending[at..];
             let length = record_length(bytes).unwrap_or(0);
             at += length;
+            let seen_ms = seen_time(&mut self.received_ms, record.received_ms, self.times);
             match rule.treatment(seq, &record) {
                 Treatment::Keep => {}
                 Treatment::Void => {
-                    let keeps_key = record.received_ms > self.options.keep_keys_after_ms;
-                    make_void(&mut bytes[..length], keeps_key);
+                    make_void(&mut bytes[..length], seen_ms > self.options.keep_keys_after_ms);
                     self.counts.voided += 1;
                 }
                 Treatment::Redact(ids) => {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::super::LogError;
 use super::super::bloom::{IdKind, hash_parts};
 use super::super::directory::LogDirectory;
+use super::super::format::u32_at;
 use super::super::record::{Record, RecordKind};
 use super::VisitorIds;
 use crate::checksum::hmac_sha256;
@@ -31,7 +32,7 @@ pub struct TombstoneKey([u8; 32]);
 
 impl std::fmt::Debug for TombstoneKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret")
+        f.write_str("TombstoneKey")
     }
 }
 
@@ -57,9 +58,18 @@ impl TombstoneKey {
         if let Some(secret) = Self::load(directory)? {
             return Ok(secret);
         }
-        let key = ids::random_key();
-        directory.set_secret(&key)?;
-        Ok(Self(key))
+        let key = Self::random();
+        key.save(directory)?;
+        Ok(key)
+    }
+
+    /// Draws a random key.
+    pub(in super::super) fn random() -> Self {
+        Self(ids::random_key())
+    }
+
+    pub(in super::super) fn save(&self, directory: &LogDirectory) -> io::Result<()> {
+        directory.set_secret(&self.0)
     }
 
     /// Returns whether `record` is a tombstone that names this ID. Later records of the ID belong to a new
@@ -67,6 +77,11 @@ impl TombstoneKey {
     pub fn is_tombstone_of(&self, record: &Record<'_>, site: &str, id_kind: IdKind, id: &str) -> bool {
         let is_of_site = record.kind == RecordKind::Tombstone && record.site == Some(site);
         is_of_site && tombstone_tags(record).any(|name| name == self.tag(site, id_kind, id))
+    }
+
+    /// Returns a number that differs between keys and reveals nothing of the key.
+    pub(crate) fn check(&self) -> u32 {
+        u32_at(&hmac_sha256(&self.0, &[]), 0)
     }
 
     /// Returns the digest of an ID for the entries of ownership.

@@ -1,0 +1,88 @@
+//! The log clock in the data directory and in the writer.
+//!
+//! The file `clock` has the last saved value, so that it survives a restart. The header of each segment has
+//! the value at its creation. So the header of the next segment says how old the records of a closed segment
+//! are at least. The received times of records do not: a wrong wall clock may have written them.
+//!
+//! ```text
+//! CLOCK, a separate file
+//! 0       8     magic           FF 50 4C 58 43 4C 4F 4B ("\xFFPLXCLOK")
+//! 8       8     value           of the log clock, milliseconds
+//! 16      4     zero
+//! 20      4     crc             CRC-32C of bytes 0..20
+//! ```
+
+use std::io;
+
+use super::directory::LogDirectory;
+use super::format::{NUMBER_FILE_BYTES, number_from_bytes, number_to_bytes};
+use super::verify::SegmentEntry;
+use super::writer::LogWriter;
+use crate::clock::{Clock, LogClock};
+use crate::storage::disk::{append_all, read_full};
+
+/// Move of the log clock after which its value is saved, in ms. After a kill the log clock continues at the saved
+/// value, and catches up in seconds.
+pub const LOG_CLOCK_SAVE_MS: i64 = 10 * 60 * 1_000;
+/// Jump of the wall clock above which the log writer logs a warning, in ms. Smaller ones are corrections.
+const WALL_CLOCK_JUMP_MS: i64 = 60 * 60 * 1_000;
+const CLOCK: &str = "clock";
+const CLOCK_MAGIC: [u8; 8] = *b"\xFFPLXCLOK";
+
+/// Returns the log clock of a directory. It continues at the greatest value in the file `clock` and in the
+/// headers of the segments.
+///
+/// # Errors
+/// An I/O error.
+pub(super) fn restore(
+    directory: &LogDirectory,
+    segments: &[SegmentEntry],
+    clock: &dyn Clock,
+) -> io::Result<LogClock> {
+    let created_ms = segments.iter().filter_map(|segment| segment.created_ms).max();
+    let log_clock = LogClock::new(saved_ms(directory)?.max(created_ms), clock);
+    warn_if_jumped(log_clock.wall_ahead_ms().min(0));
+    Ok(log_clock)
+}
+
+/// Reads the file `clock`. Returns `None` if it is missing or damaged.
+fn saved_ms(directory: &LogDirectory) -> io::Result<Option<i64>> {
+    let file = match directory.open_file(CLOCK) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    let mut bytes = [0; NUMBER_FILE_BYTES + 1];
+    let length = read_full(&*file, &mut bytes, 0)?;
+    Ok(number_from_bytes(CLOCK_MAGIC, &bytes[..length]).map(u64::cast_signed))
+}
+
+fn warn_if_jumped(jump_ms: i64) {
+    if jump_ms.abs() > WALL_CLOCK_JUMP_MS {
+        let jump_s = jump_ms / 1_000;
+        tracing::warn!(jump_s, "the wall clock jumped; retention and the dedup window follow it slowly");
+    }
+}
+
+impl LogWriter {
+    /// Moves the log clock, and logs a jump of the wall clock.
+    pub(super) fn advance_log_clock(&mut self) {
+        warn_if_jumped(self.log_clock.advance(&*self.clock));
+    }
+
+    /// Saves the log clock if it has moved by some minutes since the last time.
+    pub(super) fn save_log_clock_if_due(&mut self) {
+        if self.log_clock.now_ms().saturating_sub(self.clock_saved_ms) >= LOG_CLOCK_SAVE_MS {
+            self.save_log_clock();
+        }
+    }
+
+    pub(super) fn save_log_clock(&mut self) {
+        if self.active.is_none() {
+            return;
+        }
+        self.clock_saved_ms = self.log_clock.now_ms();
+        let bytes = number_to_bytes(CLOCK_MAGIC, self.clock_saved_ms.cast_unsigned());
+        let saved = self.directory.install(CLOCK, &mut |file| append_all(file, &bytes));
+        self.note_result(&saved);
+    }
+}
