@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::checkpoint::{CheckpointMetrics, CheckpointRequest};
 use super::log::bloom::IdKind;
-use super::log::{EraseError, ErasureStarted, ErasureSummary, Queue, VisitorIds};
+use super::log::{EraseError, ErasureStarted, ErasureSummary, IdTag, Queue, Tombstone, VisitorIds};
 use super::ownership::{OwnershipError, OwnershipRule, OwnershipSource};
 use crate::clock;
 
@@ -24,6 +24,12 @@ use crate::clock;
 const CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(100);
 /// Poll interval while an erasure waits for a checkpoint.
 const CHECKPOINT_POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Attempts to erase a visitor whose IDs change between their look-up and the tombstone. A look-up takes some
+/// milliseconds, or seconds with 10 million ties. After these attempts the request fails, and the client has to retry.
+const ERASE_ATTEMPTS_MAX: u32 = 20;
+/// Pause between two looks whether the log can be written. It is a sleep on the thread of the resumed erasure, for
+/// which nobody waits. The writer would have to signal its recovery for this thread alone.
+const DISK_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An error that ended an erasure before its end.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +43,27 @@ pub enum ErasureError {
     /// No checkpoint could be written in time.
     #[error("no checkpoint was written in 100 s; check the disk, then send the request again")]
     Checkpoint,
+}
+
+/// The visitor of a request.
+struct Requested {
+    site: String,
+    owner: IdTag,
+    /// The hashes of the visitor's IDs. A tombstone has none, and without a tie nothing else has them.
+    hashes: Vec<u64>,
+}
+
+impl Requested {
+    fn is_of(&self, tombstone: &Tombstone) -> bool {
+        (&self.site, self.owner) == (&tombstone.site, tombstone.owner)
+    }
+}
+
+/// The result of an attempt to finish the erasures that have begun.
+enum Finished {
+    Complete(ErasureSummary),
+    /// An earlier process failed between two batches of tombstones. The visitor with these IDs needs new ones.
+    Unnamed(VisitorIds),
 }
 
 /// The parts of a running log that an erasure needs.
@@ -63,44 +90,72 @@ impl Eraser {
         (id_kind, id): (IdKind, &str),
         profile_ids: Vec<(IdKind, String)>,
     ) -> Result<ErasureSummary, ErasureError> {
-        let ownership = self.source.open()?;
-        let visitor = ownership.visitor(site, id_kind, id)?;
-        let named = visitor.named();
-        let mut known_ids = profile_ids;
-        known_ids.retain(|(id_kind, id)| named.contains(&ownership.tag(site, *id_kind, id)));
-        let ids = VisitorIds {
-            site: site.to_owned(),
-            owner: visitor.owner(),
-            named,
-            hashes: visitor.hashes().into_iter().flatten().copied().collect(),
-            known_ids,
-        };
-        let started = self.log.erase(ids)?.begin()?;
-        self.complete(&started)
+        let mut attempts = 1;
+        loop {
+            let ownership = self.source.open()?;
+            let ids = ownership.erased_ids(&ownership.visitor(site, id_kind, id)?, profile_ids.clone());
+            let requested =
+                Requested { site: ids.site.clone(), owner: ids.owner, hashes: ids.hashes.clone() };
+            match self.log.erase(ids)?.begin() {
+                Err(EraseError::Changed) if attempts < ERASE_ATTEMPTS_MAX => attempts += 1,
+                started => return self.complete(started?, Some(&requested)),
+            }
+        }
     }
 
-    /// Finishes the erasure that an earlier process began.
+    /// Finishes the erasure that an earlier process began, as soon as the log can be written.
     ///
     /// # Errors
     /// As for [`erase`](Self::erase).
     pub fn resume(&self) -> Result<ErasureSummary, ErasureError> {
+        while !self.log.metrics().is_available() {
+            thread::sleep(DISK_POLL_INTERVAL);
+        }
         let started = self.log.resume_erasure()?.begin()?;
-        self.complete(&started)
+        self.complete(started, None)
     }
 
-    fn complete(&self, started: &ErasureStarted) -> Result<ErasureSummary, ErasureError> {
+    /// Finishes all erasures that have begun. `requested` is the visitor of this request.
+    fn complete(
+        &self,
+        mut started: ErasureStarted,
+        requested: Option<&Requested>,
+    ) -> Result<ErasureSummary, ErasureError> {
+        let mut attempts = 1;
+        loop {
+            match self.finish(&started, requested)? {
+                Finished::Complete(summary) => return Ok(summary),
+                Finished::Unnamed(ids) => match self.log.continue_erasure(&started, ids)?.begin() {
+                    Err(EraseError::Changed) if attempts < ERASE_ATTEMPTS_MAX => attempts += 1,
+                    continued => started = continued?,
+                },
+            }
+        }
+    }
+
+    /// Finishes the erasures, unless tombstones are missing.
+    fn finish(
+        &self,
+        started: &ErasureStarted,
+        requested: Option<&Requested>,
+    ) -> Result<Finished, ErasureError> {
         let tombstones = started.tombstones().map_err(EraseError::from)?;
         let Some(seq) = tombstones.iter().map(|tombstone| tombstone.seq).max() else {
             // The process ended before the tombstone was durable, so nothing was erased.
             started.end().map_err(EraseError::from)?;
-            return Ok(ErasureSummary::default());
+            return Ok(Finished::Complete(ErasureSummary::default()));
         };
         self.wait_for(self.checkpoints.request())?;
         let ownership = self.source.open()?;
-        let visitors = tombstones
-            .iter()
-            .map(|tombstone| ownership.erased_visitor(&tombstone.site, tombstone.owner, tombstone.seq));
-        let mut rule = OwnershipRule::new(&ownership, visitors.collect::<Result<_, _>>()?);
+        let visitors = tombstones.iter().map(|tombstone| {
+            let requested = requested.filter(|requested| requested.is_of(tombstone));
+            ownership.erased_visitor(tombstone, requested.map(|requested| &*requested.hashes))
+        });
+        let visitors = visitors.collect::<Result<Vec<_>, _>>()?;
+        if let Some(visitor) = visitors.iter().find(|visitor| visitor.has_unnamed_ids()) {
+            return Ok(Finished::Unnamed(ownership.erased_ids(visitor, Vec::new())));
+        }
+        let mut rule = OwnershipRule::new(&ownership, visitors);
         let summary = started.rewrite(&mut rule).map_err(EraseError::from)?;
         rule.into_error().map_or(Ok(()), Err)?;
         for tombstone in &tombstones {
@@ -108,7 +163,7 @@ impl Eraser {
         }
         self.wait_for(self.checkpoints.request_replacement())?;
         started.end().map_err(EraseError::from)?;
-        Ok(ErasureSummary { seq, ..summary })
+        Ok(Finished::Complete(ErasureSummary { seq, ..summary }))
     }
 
     fn wait_for(&self, request: CheckpointRequest) -> Result<(), ErasureError> {

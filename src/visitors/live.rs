@@ -1,6 +1,7 @@
 //! The table of visitors as the log writer uses it: applies records in their order, schedules checkpoints and
 //! publishes metrics.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -111,16 +112,16 @@ impl ProfileTable {
         cost_max: u64,
     ) -> (Self, ProfileReaders) {
         let FoldState { lost, known, visitors_evicted } = state;
-        let figures = Arc::<ProfileMetrics>::default();
-        let mut applier = ProfileUpdater::new(secret).with_lost_aliases(lost);
-        let mut counted = FoldCounts::default();
-        applier.evict(&mut table, cost_max, &mut counted);
+        let metrics = Arc::<ProfileMetrics>::default();
+        let mut updater = ProfileUpdater::new(secret).with_lost_aliases(lost);
+        let mut counts = FoldCounts::default();
+        updater.evict(&mut table, cost_max, &mut counts);
         let live = Self {
             table,
-            updater: applier,
+            updater,
             cost_max,
-            counts: counted,
-            metrics: figures,
+            counts,
+            metrics,
             checkpoints: None,
             tombstone_key: None,
             known,
@@ -128,21 +129,27 @@ impl ProfileTable {
             evicted_before: visitors_evicted,
             erased_seq: 0,
         };
-        let looks = live.readers();
+        let readers = live.readers();
         live.publish_metrics();
-        (live, looks)
+        (live, readers)
     }
 
     /// Writes checkpoints of the table from now on.
     #[must_use]
-    pub fn with_checkpoints(self, making: CheckpointScheduler) -> Self {
-        Self { checkpoints: Some(making), ..self }
+    pub fn with_checkpoints(self, scheduler: CheckpointScheduler) -> Self {
+        Self { checkpoints: Some(scheduler), ..self }
     }
 
     /// Sets the key of the digests in tombstones and entries of ownership. `None` if the log has no key.
     #[must_use]
-    pub fn with_tombstone_key(self, names: Option<TombstoneKey>) -> Self {
-        Self { tombstone_key: names, ..self }
+    pub fn with_tombstone_key(self, key: Option<TombstoneKey>) -> Self {
+        key.iter().for_each(|key| self.known.set_key_check(key.check()));
+        Self { tombstone_key: key, ..self }
+    }
+
+    /// Returns whether the fold makes entries of ownership.
+    pub(crate) fn has_tombstone_key(&self) -> bool {
+        self.tombstone_key.is_some()
     }
 
     /// Returns the factory of readers.
@@ -164,14 +171,17 @@ impl ProfileTable {
     pub fn fold(&mut self, records: Records<'_>) {
         for (seq, record) in records.iter() {
             if record.kind == RecordKind::Tombstone {
-                self.fold_tombstone(&record, seq);
+                if seq > self.erased_seq {
+                    self.erase_named(records.from_seq(seq));
+                }
+                self.add_ends(&record, seq);
             }
             self.add_site(record.site);
             self.updater.apply(&mut self.table, &record, self.cost_max, &mut self.counts);
             self.add_tie(&record, seq);
         }
-        if let Some(making) = &mut self.checkpoints {
-            making.on_folded(records.count as usize, records.byte_len());
+        if let Some(scheduler) = &mut self.checkpoints {
+            scheduler.on_folded(records.count as usize, records.byte_len());
         }
         self.publish_metrics();
     }
@@ -191,23 +201,24 @@ impl ProfileTable {
         else {
             return;
         };
-        self.known.push(TieEntry {
+        self.known.push([TieEntry {
             anon: key.tag(site, IdKind::Anon, &link.anon_id),
             seq,
             user: Some(key.tag(site, IdKind::User, &link.user_id)),
             anon_hash: id_hash(site, IdKind::Anon, &link.anon_id),
             user_hash: id_hash(site, IdKind::User, &link.user_id),
-        });
+        }]);
     }
 
-    /// Ends the IDs of a tombstone, and removes their visitors if that was not done by [`erase`](Self::erase).
-    fn fold_tombstone(&mut self, tombstone: &Record<'_>, seq: u64) {
-        if seq > self.erased_seq {
-            self.erase_named(tombstone, seq);
-        }
-        for anon in tombstone_tags(tombstone) {
-            self.known.push(TieEntry { anon, seq, user: None, anon_hash: 0, user_hash: 0 });
-        }
+    /// Ends the IDs of a tombstone.
+    fn add_ends(&mut self, tombstone: &Record<'_>, seq: u64) {
+        let end = |anon| TieEntry { anon, seq, user: None, anon_hash: 0, user_hash: 0 };
+        self.known.push(tombstone_tags(tombstone).map(end));
+    }
+
+    /// Returns whether the visitor still has these IDs.
+    pub fn is_current(&self, visitor: &VisitorIds) -> bool {
+        self.known.is_current(visitor)
     }
 
     /// Removes the user and the anonymous visitors that a tombstone names, and the links of the anon IDs. `seq`
@@ -216,41 +227,55 @@ impl ProfileTable {
         for (id_kind, id) in &visitor.known_ids {
             self.updater.erase(&mut self.table, &visitor.site, *id_kind, id);
         }
-        if visitor.named.len() > visitor.known_ids.len()
-            && let Some(key) = self.tombstone_key.clone()
-        {
+        if let Some(key) = self.tombstone_key.clone().filter(|key| self.may_have_others(visitor, key)) {
+            let hashes: HashSet<u64> = visitor.hashes.iter().copied().collect();
+            let named: HashSet<IdTag> = visitor.named.iter().copied().collect();
             // The hash rules out nearly all other visitors, so few digests are computed.
             self.erase_where(&|site, id_kind, id| {
                 site == visitor.site
-                    && visitor.hashes.contains(&id_hash(site, id_kind, id))
-                    && visitor.named.contains(&key.tag(site, id_kind, id))
+                    && hashes.contains(&id_hash(site, id_kind, id))
+                    && named.contains(&key.tag(site, id_kind, id))
             });
         }
         self.mark_erased(seq);
     }
 
-    /// Removes the visitors of a tombstone, and the links of its IDs. A tombstone contains only digests of
-    /// IDs, so this compares every visitor of the table.
-    fn erase_named(&mut self, tombstone: &Record<'_>, seq: u64) {
+    /// Returns whether the table may have a named ID that is not among the known ones. The removal of a user
+    /// removes all aliases of that user, so only an ID that lost its alias can remain.
+    fn may_have_others(&self, visitor: &VisitorIds, key: &TombstoneKey) -> bool {
+        let is_owner = |(kind, id): &(IdKind, String)| key.tag(&visitor.site, *kind, id) == visitor.owner;
+        let removes_owner = visitor.known_ids.iter().any(is_owner);
+        visitor.named.len() > visitor.known_ids.len()
+            && !(removes_owner && self.updater.lost_aliases().is_empty())
+    }
+
+    /// Removes the visitors of the tombstones at the beginning of `records`, and the links of their IDs. A
+    /// tombstone contains only digests of IDs, so this compares every visitor of the table, once for all of them.
+    fn erase_named(&mut self, records: Records<'_>) {
         let Some(key) = self.tombstone_key.clone() else { return };
-        let site_of_tombstone = tombstone.site.unwrap_or_default();
-        let tags: Vec<IdTag> = tombstone_tags(tombstone).collect();
+        let mut named = HashMap::<String, HashSet<IdTag>>::new();
+        let mut last_seq = self.erased_seq;
+        for (seq, record) in records.iter().take_while(|(_, record)| record.kind == RecordKind::Tombstone) {
+            let site = record.site.unwrap_or_default().to_owned();
+            named.entry(site).or_default().extend(tombstone_tags(&record));
+            last_seq = seq;
+        }
         self.erase_where(&|site, id_kind, id| {
-            site == site_of_tombstone && tags.contains(&key.tag(site, id_kind, id))
+            named.get(site).is_some_and(|tags| tags.contains(&key.tag(site, id_kind, id)))
         });
-        self.mark_erased(seq);
+        self.mark_erased(last_seq);
     }
 
     fn erase_where(&mut self, is_named: &dyn Fn(&str, IdKind, &str) -> bool) {
         let mut named = Vec::new();
-        self.table.begin_copy();
-        while !self.table.copy_chunk(usize::MAX, &mut |_, value, _, _| {
+        // A copy would end the one of a checkpoint.
+        self.table.visit(&mut |_, value, _, _| {
             let Some(profile) = Profile::decode(value) else { return };
             let users = profile.user_id().into_iter().map(|id| (IdKind::User, id));
             let ids = users.chain(profile.anon_ids().map(|id| (IdKind::Anon, id)));
             let named_ids = ids.filter(|(id_kind, id)| is_named(profile.site(), *id_kind, id));
             named.extend(named_ids.map(|(kind, id)| (profile.site().to_owned(), kind, id.to_owned())));
-        }) {}
+        });
         for (site, kind, id) in named {
             self.updater.erase(&mut self.table, &site, kind, &id);
         }
@@ -270,8 +295,8 @@ impl ProfileTable {
     /// Writes a last checkpoint: see [`CheckpointScheduler::close`].
     pub fn close(&mut self, clock: &dyn Clock, durable: Option<u64>) {
         let (mut fold, checkpoints) = self.checkpoint_parts();
-        if let Some(making) = checkpoints {
-            making.close(&mut fold, clock, durable);
+        if let Some(scheduler) = checkpoints {
+            scheduler.close(&mut fold, clock, durable);
         }
     }
 
@@ -298,17 +323,11 @@ impl ProfileTable {
     }
 
     fn publish_metrics(&self) {
-        let ProfileMetrics {
-            entries,
-            bytes,
-            evicted,
-            traits_too_large,
-            type_mismatches: operations_of_another_type,
-        } = &*self.metrics;
+        let ProfileMetrics { entries, bytes, evicted, traits_too_large, type_mismatches } = &*self.metrics;
         entries.store(self.table.len() as u64, Ordering::Relaxed);
         bytes.store(self.table.cost(), Ordering::Relaxed);
         evicted.store(self.counts.visitors_evicted, Ordering::Relaxed);
         traits_too_large.store(self.counts.traits_too_large, Ordering::Relaxed);
-        operations_of_another_type.store(self.counts.type_mismatches, Ordering::Relaxed);
+        type_mismatches.store(self.counts.type_mismatches, Ordering::Relaxed);
     }
 }

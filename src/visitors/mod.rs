@@ -7,13 +7,14 @@
 //!
 //! [`apply`] decides which profile a record belongs to, [`live`] is the table as the log writer uses it, and
 //! [`lookup`] reads it from the workers. [`ownership`] finds the records of a visitor, and [`erasure`] erases them.
-//! [`verify`] compares two checkpoints.
+//! [`verify`] compares two checkpoints. [`backup`] copies a data directory.
 //!
 //! Invariants: the table is a function of the records in their order, of its hash key and of its memory
 //! limit. This module knows no HTTP. Time comes from the records, or from a clock that the caller passes.
-//! Only [`log`] and [`checkpoint`] use files. Damaged bytes of a table cause no panic.
+//! Only [`log`], [`checkpoint`] and [`backup`] use files. Damaged bytes of a table cause no panic.
 
 pub(crate) mod apply;
+pub(crate) mod backup;
 pub(crate) mod checkpoint;
 pub(crate) mod erasure;
 pub(crate) mod events;

@@ -3,23 +3,32 @@
 //! The entries of ownership are in the newest checkpoint and in memory. They contain digests, so a record is
 //! compared by the hashes of its IDs first, and by digests only if a hash is one of the visitor's.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use super::checkpoint::directory::CheckpointDirectory;
 use super::checkpoint::reader::{CheckpointError, CheckpointReader};
 use super::checkpoint::sections::TieIndex;
-use super::log::bloom::{IdKind, id_hash};
-use super::log::{EraseRule, IdTag, LogError, Record, RedactedIds, TombstoneKey, Treatment};
+use super::log::bloom::{IdKind, id_hash, may_contain_hash};
+use super::log::{
+    EraseRule, IdTag, LogError, Record, RedactedIds, Tombstone, TombstoneKey, Treatment, VisitorIds,
+};
 use super::ties::TieEntry;
+use super::ties::cache::TieCache;
 use super::ties::known::KnownTies;
 use super::ties::owner::{NamedIds, Owner, holder_at, owner_of};
 use crate::storage::disk::Disk;
 
-/// Attempts to open the newest checkpoint. Each failed attempt means that a newer one has replaced it.
+/// Attempts to open the newest checkpoint. Each failed attempt means that a newer one has replaced it, and that
+/// the log writer does not know this yet.
 const OPEN_ATTEMPTS_MAX: usize = 100;
+/// Time between two of these attempts. The log writer learns of a new checkpoint within 5 ms. It is a sleep on the
+/// thread of a job, and each attempt needs a look at the disk anyway.
+const OPEN_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The place of the entries of ownership.
 #[derive(Clone)]
@@ -38,6 +47,8 @@ pub struct Ownership {
     index: Option<TieIndex>,
     /// The entries since the checkpoint, sorted.
     recent: Vec<TieEntry>,
+    /// The seq up to which these are all entries.
+    as_of_seq: u64,
 }
 
 /// An error while reading the entries of ownership.
@@ -52,6 +63,9 @@ pub enum OwnershipError {
     /// The data directory has no file `secret`.
     #[error("the file `secret` is missing in {}; restore it from a copy", .0.display())]
     NoSecret(PathBuf),
+    /// The entries were made with another key, so no ID can be found in them.
+    #[error("the file `secret` in {} is not the one of this log; restore that one from a copy", .0.display())]
+    OtherSecret(PathBuf),
 }
 
 /// A visitor, and all IDs that were ever tied to them.
@@ -61,7 +75,7 @@ pub struct Visitor {
     /// The user, or the anonymous visitor. After a restart, the digest in a tombstone can mean either.
     owners: Vec<Owner>,
     /// The entries of each anonymous ID of the visitor.
-    groups: BTreeMap<IdTag, Vec<TieEntry>>,
+    groups: BTreeMap<IdTag, Arc<[TieEntry]>>,
     /// The hashes of all these IDs. `None` if a hash is not known, so that every record is compared.
     hashes: Option<HashSet<u64>>,
     /// Records from this seq on are not the visitor's. `u64::MAX` without an erasure.
@@ -89,14 +103,20 @@ impl OwnershipSource {
         let mut attempts = 1;
         loop {
             let copy = self.known.copy();
+            if ![0, key.check()].contains(&copy.key_check) {
+                return Err(OwnershipError::OtherSecret(self.directory.clone()));
+            }
             match self.index(copy.base_seq) {
                 Err(CheckpointError::Io(error))
                     if error.kind() == ErrorKind::NotFound && attempts < OPEN_ATTEMPTS_MAX =>
                 {
                     attempts += 1;
-                    std::thread::yield_now();
+                    thread::sleep(OPEN_POLL_INTERVAL);
                 }
-                index => return Ok(Ownership { key, index: index?, recent: copy.recent.sorted() }),
+                index => {
+                    let (recent, as_of_seq) = (copy.recent.sorted(), copy.last_seq());
+                    return Ok(Ownership { key, index: index?, recent, as_of_seq });
+                }
             }
         }
     }
@@ -117,6 +137,20 @@ fn read_key(disk: &Arc<dyn Disk>, directory: &Path) -> Result<TombstoneKey, Owne
 }
 
 impl Ownership {
+    /// Returns the IDs of a visitor for an erasure. `known_ids` are IDs that the visitor may have.
+    pub fn erased_ids(&self, visitor: &Visitor, mut known_ids: Vec<(IdKind, String)>) -> VisitorIds {
+        let (site, named) = (&visitor.site, visitor.named());
+        known_ids.retain(|(id_kind, id)| named.binary_search(&self.tag(site, *id_kind, id)).is_ok());
+        VisitorIds {
+            site: site.clone(),
+            owner: visitor.owner(),
+            named,
+            as_of_seq: self.as_of_seq,
+            hashes: visitor.hashes.iter().flatten().copied().collect(),
+            known_ids,
+        }
+    }
+
     /// Returns the digest of an ID.
     pub fn tag(&self, site: &str, id_kind: IdKind, id: &str) -> IdTag {
         self.key.tag(site, id_kind, id)
@@ -144,13 +178,22 @@ impl Ownership {
         Ok(visitor)
     }
 
-    /// Returns the visitor that a tombstone names, and that owns no record from `end_seq` on.
+    /// Returns the visitor that a tombstone names, and that owns no record after it. `hashes` are those of the
+    /// visitor's IDs, if they are known. Otherwise they are known from the ties, if the visitor has one.
     ///
     /// # Errors
     /// The checkpoint is damaged, or cannot be read.
-    pub fn erased_visitor(&self, site: &str, owner: IdTag, end_seq: u64) -> Result<Visitor, OwnershipError> {
-        let owners = vec![Owner::User(owner), Owner::Anonymous(owner)];
-        Ok(Visitor { end_seq, ..self.visitor_of(site, owners, None)? })
+    pub fn erased_visitor(
+        &self,
+        tombstone: &Tombstone,
+        hashes: Option<&[u64]>,
+    ) -> Result<Visitor, OwnershipError> {
+        let owners = vec![Owner::User(tombstone.owner), Owner::Anonymous(tombstone.owner)];
+        let mut visitor = self.visitor_of(&tombstone.site, owners, None)?;
+        if let Some(hashes) = hashes {
+            visitor.hashes.get_or_insert_default().extend(hashes);
+        }
+        Ok(Visitor { end_seq: tombstone.seq, ..visitor })
     }
 
     /// Collects the entries of a visitor. `hash` is the hash of the owner's ID, if it is known.
@@ -171,7 +214,7 @@ impl Ownership {
                 }
             }
         }
-        let entries = || groups.values().flatten();
+        let entries = || groups.values().flat_map(|entries: &Arc<[TieEntry]>| entries.iter());
         let is_own = |entry: &&TieEntry| entry.user.is_some_and(|user| owners.contains(&Owner::User(user)));
         let hash = hash.or_else(|| entries().find(is_own).map(|entry| entry.user_hash));
         let anon_hashes = entries().map(|entry| entry.anon_hash).filter(|hash| *hash != 0);
@@ -193,19 +236,19 @@ impl Ownership {
     }
 
     /// Returns the entries of an anonymous ID, in seq order.
-    fn entries_of(&self, anon: IdTag) -> Result<Vec<TieEntry>, CheckpointError> {
+    fn entries_of(&self, anon: IdTag) -> Result<Arc<[TieEntry]>, CheckpointError> {
         let mut entries = self.index.as_ref().map_or(Ok(Vec::new()), |index| index.entries_of(anon))?;
         let first = self.recent.partition_point(|entry| entry.anon < anon);
         entries.extend(self.recent[first..].iter().take_while(|entry| entry.anon == anon));
-        Ok(entries)
+        Ok(entries.into())
     }
 }
 
 impl Visitor {
-    /// Returns the digests that the tombstone names: the owner, and each anonymous ID that the visitor owns
-    /// at present.
+    /// Returns the digests that the tombstone names, in ascending order: the owner, and each anonymous ID that
+    /// the visitor owns at present.
     pub fn named(&self) -> Vec<IdTag> {
-        let owned = |(anon, entries): &(&IdTag, &Vec<TieEntry>)| {
+        let owned = |(anon, entries): &(&IdTag, &Arc<[TieEntry]>)| {
             self.owners.contains(&holder_at(entries, **anon, u64::MAX))
         };
         let anons = self.groups.iter().filter(owned).map(|(anon, _)| *anon);
@@ -214,20 +257,30 @@ impl Visitor {
 
     /// Returns the digest of the owner.
     pub fn owner(&self) -> IdTag {
-        match self.owners[0] {
-            Owner::User(tag) | Owner::Anonymous(tag) => tag,
-        }
+        self.owners[0].tag()
     }
 
-    /// Returns the hashes of the visitor's IDs, if all are known.
-    pub fn hashes(&self) -> Option<&HashSet<u64>> {
-        self.hashes.as_ref()
+    /// Returns whether the visitor's tombstones do not name all IDs that the visitor had, because an erasure
+    /// failed between two batches of them.
+    pub fn has_unnamed_ids(&self) -> bool {
+        let lasts = self.groups.values().filter_map(|entries| entries.last());
+        let mut ties = lasts.filter_map(|last| Some((last.seq, Owner::User(last.user?))));
+        ties.any(|(seq, user)| seq < self.end_seq && self.owners.contains(&user))
     }
 
     fn may_be_in(&self, filter: &[u8]) -> bool {
-        let Some(hashes) = &self.hashes else { return true };
-        hashes.iter().any(|hash| super::log::bloom::may_contain_hash(filter, *hash))
+        self.hashes.as_ref().is_none_or(|hashes| has_any(filter, hashes))
     }
+
+    /// Returns a function that says whether a segment with a filter may have a record of the visitor.
+    pub fn segment_filter(&self) -> impl Fn(&[u8]) -> bool + Send + use<> {
+        let hashes = self.hashes.clone();
+        move |filter| hashes.as_ref().is_none_or(|hashes| has_any(filter, hashes))
+    }
+}
+
+fn has_any(filter: &[u8], hashes: &HashSet<u64>) -> bool {
+    hashes.iter().any(|hash| may_contain_hash(filter, *hash))
 }
 
 /// A rule that relates each record to some visitors. It remembers the entries of other anonymous IDs that it
@@ -235,18 +288,15 @@ impl Visitor {
 pub(crate) struct OwnershipRule<'a> {
     ownership: &'a Ownership,
     visitors: Vec<Visitor>,
-    others: HashMap<IdTag, Vec<TieEntry>>,
+    others: TieCache,
     /// The first error while reading entries. The erasure fails with it, and the next erasure or start repeats it.
     error: Option<OwnershipError>,
 }
 
-/// Anonymous IDs whose entries a rule remembers, about 10 MiB. At the limit it forgets all of them.
-const OTHERS_MAX: usize = 100_000;
-
 impl<'a> OwnershipRule<'a> {
     /// Creates the rule for these visitors.
     pub(crate) fn new(ownership: &'a Ownership, visitors: Vec<Visitor>) -> Self {
-        Self { ownership, visitors, others: HashMap::new(), error: None }
+        Self { ownership, visitors, others: TieCache::default(), error: None }
     }
 
     /// Returns the relation of a record to the visitors: the first one that is not
@@ -268,26 +318,15 @@ impl<'a> OwnershipRule<'a> {
 
     fn relation_to(&mut self, at: usize, seq: u64, record: &Record<'_>) -> Result<Relation, OwnershipError> {
         let visitor = &self.visitors[at];
-        let Some(site) = record.site.filter(|site| *site == visitor.site && seq < visitor.end_seq) else {
-            return Ok(Relation::Unrelated);
-        };
-        let mut fold_input = Vec::new();
-        let previous = record.previous_id(&mut fold_input);
-        let [anon_id, previous_anon_id] =
-            [record.anon_id, previous].map(|id| id.map(|id| (IdKind::Anon, id)));
-        let [user_id, previous_user_id] =
-            [record.user_id, previous].map(|id| id.map(|id| (IdKind::User, id)));
-        let ids = [anon_id, user_id, previous_anon_id, previous_user_id];
-        let has_hash = |hashes: &HashSet<u64>| {
-            ids.iter().flatten().any(|(kind, id)| hashes.contains(&id_hash(site, *kind, id)))
-        };
-        if visitor.hashes.as_ref().is_some_and(|hashes| !has_hash(hashes)) {
+        if seq >= visitor.end_seq {
             return Ok(Relation::Unrelated);
         }
-        let [anon, user, previous_anon, previous_user] =
-            ids.map(|id| id.map(|(kind, id)| self.ownership.key.tag(site, kind, id)));
+        let Some(tags) = record_tags(&self.ownership.key, visitor, record) else {
+            return Ok(Relation::Unrelated);
+        };
+        let [anon, user, previous_anon, previous_user] = tags;
         let (kind, bot) = (record.kind, record.bot);
-        let entries = anon.map_or(Ok(Vec::new()), |anon| self.entries(at, anon))?;
+        let entries = anon.map_or(Ok(Arc::default()), |anon| self.entries(at, anon))?;
         let owners = &self.visitors[at].owners;
         let owner = owner_of(&entries, &NamedIds { seq, kind, bot, anon, user });
         if owner.is_some_and(|owner| owners.contains(&owner)) {
@@ -296,7 +335,7 @@ impl<'a> OwnershipRule<'a> {
         let is_user = |tag: Option<IdTag>| tag.is_some_and(|tag| owners.contains(&Owner::User(tag)));
         let holds_anon = anon.is_some_and(|anon| owners.contains(&holder_at(&entries, anon, seq)));
         let (user_id, names_previous_user) = (is_user(user), is_user(previous_user));
-        let previous_entries = previous_anon.map_or(Ok(Vec::new()), |anon| self.entries(at, anon))?;
+        let previous_entries = previous_anon.map_or(Ok(Arc::default()), |anon| self.entries(at, anon))?;
         let owners = &self.visitors[at].owners;
         let holds_previous =
             previous_anon.is_some_and(|anon| owners.contains(&holder_at(&previous_entries, anon, seq)));
@@ -305,15 +344,12 @@ impl<'a> OwnershipRule<'a> {
     }
 
     /// Returns the entries of an anonymous ID.
-    fn entries(&mut self, at: usize, anon: IdTag) -> Result<Vec<TieEntry>, OwnershipError> {
-        if let Some(entries) = self.visitors[at].groups.get(&anon).or_else(|| self.others.get(&anon)) {
-            return Ok(entries.clone());
+    fn entries(&mut self, at: usize, anon: IdTag) -> Result<Arc<[TieEntry]>, OwnershipError> {
+        if let Some(entries) = self.visitors[at].groups.get(&anon).or_else(|| self.others.get(anon)) {
+            return Ok(Arc::clone(entries));
         }
         let entries = self.ownership.entries_of(anon)?;
-        if self.others.len() >= OTHERS_MAX {
-            self.others.clear();
-        }
-        self.others.insert(anon, entries.clone());
+        self.others.insert(anon, Arc::clone(&entries));
         Ok(entries)
     }
 
@@ -323,7 +359,34 @@ impl<'a> OwnershipRule<'a> {
     }
 }
 
+/// Returns the digests of the IDs that a record names: the anonymous ID, the user ID, and `previousId` as both
+/// kinds. `None` if none of them can be an ID of the visitor.
+fn record_tags(key: &TombstoneKey, visitor: &Visitor, record: &Record<'_>) -> Option<[Option<IdTag>; 4]> {
+    let site = record.site.filter(|site| *site == visitor.site)?;
+    let mut fold_input = Vec::new();
+    let previous = record.previous_id(&mut fold_input);
+    let [anon_id, previous_anon_id] = [record.anon_id, previous].map(|id| id.map(|id| (IdKind::Anon, id)));
+    let [user_id, previous_user_id] = [record.user_id, previous].map(|id| id.map(|id| (IdKind::User, id)));
+    let ids = [anon_id, user_id, previous_anon_id, previous_user_id];
+    let has_hash = |hashes: &HashSet<u64>| {
+        ids.iter().flatten().any(|(kind, id)| hashes.contains(&id_hash(site, *kind, id)))
+    };
+    let may_name = visitor.hashes.as_ref().is_none_or(has_hash);
+    may_name.then(|| ids.map(|id| id.map(|(kind, id)| key.tag(site, kind, id))))
+}
+
 impl EraseRule for OwnershipRule<'_> {
+    fn names_visitor(&mut self, record: &Record<'_>) -> bool {
+        let key = &self.ownership.key;
+        self.visitors.iter().any(|visitor| {
+            let tags = record_tags(key, visitor, record).into_iter().flatten().flatten();
+            let mut own = tags.filter(|tag| {
+                visitor.groups.contains_key(tag) || visitor.owners.iter().any(|owner| owner.tag() == *tag)
+            });
+            own.next().is_some()
+        })
+    }
+
     fn may_match(&self, filter: &[u8]) -> bool {
         self.visitors.iter().any(|visitor| visitor.may_be_in(filter))
     }

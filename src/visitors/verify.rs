@@ -7,20 +7,23 @@
 //! It works without the log's lock, so a server may run meanwhile.
 
 use std::collections::HashMap;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::checkpoint::directory::{CheckpointDirectory, checkpoint_name};
 use super::checkpoint::format::Header;
 use super::checkpoint::reader::{CheckpointError, CheckpointReader};
-use super::checkpoint::restore::{LoadedFold, load_fold};
+use super::checkpoint::restore::{LoadedFold, load_fold, newest_header_seq};
+use crate::checksum::hash64;
 use crate::limits::CHECKPOINT_GENERATIONS;
 use crate::storage::disk::Disk;
 use crate::visitors::live::ProfileTable;
 use crate::visitors::log::{self, LogError, LogItem, LogReader, TombstoneKey, log_id};
 use crate::visitors::store::table::{EvictionClass, Key, Table};
+use crate::visitors::ties::TieEntry;
 use crate::visitors::ties::known::FoldState;
+use crate::visitors::ties::merge::{DropRule, merge};
 
 /// A report on the checkpoints of a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,13 +65,44 @@ pub fn check_directory(disk: &Arc<dyn Disk>, path: &Path) -> Result<CheckReport,
         checked.lines.push(format!("{name}: not compared with the log: an erasure is not finished"));
         return Ok(checked);
     }
+    let mut compared = CheckReport::default();
     if let [.., older, newer] = sound[..]
         && sound.len() <= CHECKPOINT_GENERATIONS
     {
-        compare(disk, path, &older, &newer, &mut checked)?;
+        compare(disk, path, &older, &newer, &mut compared)?;
     }
-    compare_with_log(disk, path, newest, &mut checked)?;
+    compare_with_log(disk, path, newest, &mut compared)?;
+    if compared.failures > 0 && was_erased_meanwhile(&dir, newest).map_err(failed)? {
+        let name = checkpoint_name(newest.seq);
+        let reason = "an erasure has changed the log since the check began";
+        compared =
+            CheckReport { lines: vec![format!("{name}: not compared with the log: {reason}")], failures: 0 };
+    }
+    checked.lines.extend(compared.lines);
+    checked.failures += compared.failures;
     Ok(checked)
+}
+
+/// Returns whether an erasure is running, or has replaced the newest checkpoint. Each erasure replaces it at its end.
+fn was_erased_meanwhile(dir: &CheckpointDirectory, newest: &Header) -> io::Result<bool> {
+    let is_same = match CheckpointReader::open(dir.disk(), &dir.path_of(newest.seq)) {
+        Ok(opened) => opened.header() == newest,
+        Err(CheckpointError::Io(error)) if error.kind() == ErrorKind::NotFound => false,
+        Err(CheckpointError::Io(error)) => return Err(error),
+        Err(_) => true,
+    };
+    Ok(!is_same || dir.is_erasing()?)
+}
+
+/// Returns the greatest seq in the headers of the log's checkpoints, or 0. The log had all records up to it.
+///
+/// # Errors
+/// The directory cannot be read.
+pub(crate) fn newest_checkpoint_seq(disk: &Arc<dyn Disk>, path: &Path) -> Result<u64, LogError> {
+    let log_id = log_id(disk, path)?;
+    let dir = CheckpointDirectory::new(Arc::clone(disk), path);
+    let seqs = dir.seqs().map_err(|source| LogError::Io { path: path.to_owned(), source })?;
+    Ok(newest_header_seq(&dir, &seqs, log_id))
 }
 
 /// Runs all checks of one checkpoint and returns its header.
@@ -123,7 +157,11 @@ fn compare(
         checked.lines.push(format!("{names}: not compared: {reason}"));
         return Ok(());
     }
-    match opened(newer).and_then(|opened| compare_with_fold(opened, live)) {
+    let oldest_seq = dir.first_log_seq().map_err(|source| LogError::Io { path: path.to_owned(), source })?;
+    let rule = DropRule { oldest_seq, ..DropRule::default() };
+    let compared = opened(older)
+        .and_then(|older| opened(newer).and_then(|newer| compare_with_fold(&older, newer, live, &rule)));
+    match compared {
         Ok(differences) if differences.is_empty() => {
             checked.lines.push(format!("{names}: the newer one matches the log between them"));
         }
@@ -223,7 +261,8 @@ pub(crate) struct Differences {
     pub missing: u64,
     /// Entries of both that have another value or another eviction class.
     pub changed: u64,
-    /// True if the filter of lost aliases, the known sites or the number of evicted visitors differ.
+    /// True if the filter of lost aliases, the known sites, the number of evicted visitors or the entries of
+    /// ownership differ.
     pub state_differs: bool,
     /// Index of the first entry that differs, with all entries in the order of their last put.
     pub first_order_mismatch: Option<u64>,
@@ -246,20 +285,45 @@ impl std::fmt::Display for Differences {
         let Self { extra, missing, changed, state_differs, first_order_mismatch: order_at } = self;
         write!(f, "{extra} extra entries, {missing} missing, {changed} changed")?;
         if *state_differs {
-            write!(f, ", other lost aliases, sites or evictions")?;
+            write!(f, ", other lost aliases, sites, evictions or ownership")?;
         }
         order_at.map_or(Ok(()), |at| write!(f, ", different order from entry {at} on"))
     }
 }
 
-/// Compares a checkpoint with a fold: the table, and the parts beside it.
-fn compare_with_fold(opened: CheckpointReader, live: ProfileTable) -> Result<Differences, CheckpointError> {
+/// Compares a checkpoint with a fold of the log since the older one: the table, and the parts beside it. Both use
+/// the same rule for entries of ownership, because the log may have lost records since the checkpoint.
+fn compare_with_fold(
+    older: &CheckpointReader,
+    opened: CheckpointReader,
+    live: ProfileTable,
+    rule: &DropRule,
+) -> Result<Differences, CheckpointError> {
     let FoldState { lost, known, visitors_evicted } = live.state();
-    let is_same = opened.lost_aliases()? == lost
+    // Without the key the fold makes no entries.
+    let has_same_ties = !live.has_tombstone_key()
+        || tie_digest(&opened, &[], rule)? == tie_digest(older, &known.copy().recent.sorted(), rule)?;
+    let is_same = has_same_ties
+        && opened.lost_aliases()? == lost
         && opened.sites()? == *known.copy().sites
         && opened.header().evicted == visitors_evicted;
     let differences = compare_with_table(opened, &mut live.into_table())?;
     Ok(Differences { state_differs: !is_same, ..differences })
+}
+
+/// Returns the number and a hash of the entries of ownership after a merge.
+fn tie_digest(
+    base: &CheckpointReader,
+    recent: &[TieEntry],
+    rule: &DropRule,
+) -> Result<(u64, u64), CheckpointError> {
+    let (mut count, mut hash) = (0, 0_u64);
+    merge(base.ties(), recent, rule, |entry| {
+        count += 1;
+        hash = hash64(&[&hash.to_le_bytes()[..], &entry.to_bytes()].concat());
+        Ok(())
+    })?;
+    Ok((count, hash))
 }
 
 /// Compares a checkpoint with a table: every entry, and the order of the entries.

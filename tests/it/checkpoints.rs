@@ -145,6 +145,10 @@ impl LogConsumer for RecordingConsumer {
         self.with(|profiles| profiles.fold(records));
     }
 
+    fn is_current(&self, visitor: &VisitorIds) -> bool {
+        self.with(|profiles| profiles.is_current(visitor))
+    }
+
     fn on_erase(&mut self, visitor: &VisitorIds, seq: u64) {
         self.history.lock().expect("the lock is not poisoned").insert(seq, Change::Erased(visitor.clone()));
         self.with(|profiles| profiles.erase(visitor, seq));
@@ -219,12 +223,13 @@ impl World {
     /// Opens the log and restores the profiles, as a server starts.
     fn try_open(&self) -> Result<RunningLog, String> {
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
-        let mut locked = LockedLog::lock(Path::new(DIRECTORY), disk).map_err(|error| error.to_string())?;
+        let locked = LockedLog::lock(Path::new(DIRECTORY), disk).map_err(|error| error.to_string())?;
         let range = locked.seq_range().map_err(|error| error.to_string())?;
-        let log = LogRange { first: range.first, last: range.last, log_id: range.log_id };
+        let log = LogRange { first: range.first, log_id: range.log_id };
         let restored = restore(&self.directory(), log, self.cost_max, &mut |_, _| {})
             .map_err(|error| error.to_string())?;
-        let RestoredTable { table, state, secret, log_id, seq, checkpoint_state, warnings } = restored;
+        let RestoredTable { table, state, secret, log_id, seq, durable_seq, checkpoint_state, warnings } =
+            restored;
         let log_id = log_id.or(self.options.log_id).unwrap_or(LogId([7; 16]));
         let secret = secret.unwrap_or(SECRET);
         let metrics = Arc::<CheckpointMetrics>::default();
@@ -236,12 +241,18 @@ impl World {
         let (scheduler, checkpoint_writer) =
             build_checkpointer(self.directory(), options, checkpoint_state, Arc::clone(&metrics));
         let (profiles, _) = ProfileTable::from_table(table, state, secret, self.cost_max);
-        let key = locked.load_or_create_key().map_err(|error| error.to_string())?;
-        let profiles = profiles.with_checkpoints(scheduler).with_tombstone_key(Some(key));
+        let key = locked.load_or_draw_key().map_err(|error| error.to_string())?;
+        let profiles = profiles.with_checkpoints(scheduler).with_tombstone_key(Some(key.clone()));
         let profiles = Arc::new(Mutex::new(Some(profiles)));
         let consumer =
             RecordingConsumer { profiles: Arc::clone(&profiles), history: Arc::clone(&self.history) };
-        let options = Options { checkpointed_seq: seq, log_id: Some(log_id), ..self.options.clone() };
+        let options = Options {
+            checkpointed_seq: seq,
+            durable_seq,
+            log_id: Some(log_id),
+            tombstone_key: Some(key),
+            ..self.options.clone()
+        };
         let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
         // A start that fails half-way has already passed records to the consumer, perhaps from the first one
         // on.

@@ -1,9 +1,11 @@
 //! Ownership: the owner of each record, compared with the written rules, and the merge of entries.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use parallax::testing::limits::{RECENT_TIES_MAX, SITE_IDS_KNOWN_MAX};
+use parallax::testing::limits::{RECENT_TIES_MAX, SITE_IDS_KNOWN_MAX, TIE_CACHE_ENTRIES_MAX};
 use parallax::testing::visitors::log::{IdTag, RecordKind};
+use parallax::testing::visitors::ties::cache::TieCache;
 use parallax::testing::visitors::ties::known::KnownTies;
 use parallax::testing::visitors::ties::lost::{LINE_BYTES, LINES, LostAliases};
 use parallax::testing::visitors::ties::merge::{DropRule, merge};
@@ -190,6 +192,27 @@ fn recent_entries_stay_in_order_when_a_checkpoint_takes_some() {
     assert!(seqs.iter().copied().eq(6_001..=10_000));
     assert_eq!((recent.len(), copy.len()), (4_000, 10_000), "a copy does not change");
     const { assert!(RECENT_TIES_MAX * TIE_BYTES <= 56_000_000) };
+}
+
+#[test]
+fn a_cache_of_entries_forgets_all_ids_at_its_limit_of_entries() {
+    let list = |entries: usize| -> Arc<[TieEntry]> { vec![tie("v", 1, "A"); entries].into() };
+    for (entries, is_kept) in [
+        (TIE_CACHE_ENTRIES_MAX - 4, true),
+        (TIE_CACHE_ENTRIES_MAX - 3, true),
+        (TIE_CACHE_ENTRIES_MAX - 2, false),
+    ] {
+        let mut cache = TieCache::default();
+        cache.insert(tag("v1"), list(1));
+        cache.insert(tag("v2"), list(entries));
+        assert_eq!(cache.get(tag("v1")).is_some(), is_kept, "each ID counts as an entry, too");
+        assert_eq!(cache.get(tag("v2")).map(|list| list.len()), Some(entries));
+        cache.insert(tag("v3"), list(TIE_CACHE_ENTRIES_MAX));
+        assert!(
+            cache.get(tag("v3")).is_none() && cache.get(tag("v2")).is_some(),
+            "a longer list is not kept"
+        );
+    }
 }
 
 #[test]

@@ -4,14 +4,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::storage::disk::{Disk, DiskFile};
-use crate::visitors::log::parse_segment_name;
+use crate::storage::disk::{Disk, DiskFile, list_if_present};
+use crate::visitors::log::{is_erasing, parse_segment_name};
 
 const SUFFIX: &str = ".checkpoint";
 /// Name of a checkpoint while it is being written.
 const TEMPORARY_NAME: &str = ".checkpoint";
-/// Suffix of a quarantined checkpoint, which must not be read again.
-const QUARANTINE_SUFFIX: &str = ".refused";
 
 /// The log's directory, for reading checkpoints. Writing them also requires the log's lock.
 #[derive(Clone)]
@@ -36,19 +34,24 @@ impl CheckpointDirectory {
         self.path.join(checkpoint_name(seq))
     }
 
-    /// Returns the seqs of all checkpoints in the directory, ascending.
+    /// Returns the seqs of all checkpoints in the directory, ascending. A missing directory has none.
     ///
     /// # Errors
     /// The directory cannot be listed.
     pub fn seqs(&self) -> io::Result<Vec<u64>> {
-        let names = self.disk.list(&self.path)?;
+        let names = list_if_present(&*self.disk, &self.path)?;
         let mut seqs: Vec<u64> = names.iter().filter_map(|name| seq_of(name)).collect();
         seqs.sort_unstable();
         Ok(seqs)
     }
 
+    /// Returns whether an erasure has begun and has not ended.
+    pub(crate) fn is_erasing(&self) -> io::Result<bool> {
+        is_erasing(&*self.disk, &self.path)
+    }
+
     /// Returns the first seq of the oldest segment, or 0 without a segment.
-    pub(super) fn first_log_seq(&self) -> io::Result<u64> {
+    pub(crate) fn first_log_seq(&self) -> io::Result<u64> {
         let names = self.disk.list(&self.path)?;
         Ok(names.iter().filter_map(|name| parse_segment_name(name)).min().unwrap_or(0))
     }
@@ -74,20 +77,6 @@ impl CheckpointDirectory {
     /// Deletes a checkpoint.
     pub(super) fn remove(&self, seq: u64) -> io::Result<()> {
         ignore_not_found(self.disk.unlink(&self.path_of(seq)))
-    }
-
-    /// Deletes all quarantined checkpoints.
-    pub(super) fn remove_quarantined(&self) -> io::Result<()> {
-        let refused = |name: &String| name.strip_suffix(QUARANTINE_SUFFIX).and_then(seq_of).is_some();
-        let names = self.disk.list(&self.path)?;
-        names.iter().filter(|name| refused(name)).try_for_each(|name| self.disk.unlink(&self.path.join(name)))
-    }
-
-    /// Renames a checkpoint so that it is not read again, and syncs the directory.
-    pub(super) fn quarantine(&self, seq: u64) -> io::Result<()> {
-        let refused = self.path.join(checkpoint_name(seq) + QUARANTINE_SUFFIX);
-        self.disk.rename(&self.path_of(seq), &refused)?;
-        self.disk.sync_directory(&self.path)
     }
 }
 

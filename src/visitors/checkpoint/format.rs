@@ -14,7 +14,6 @@
 //! NAME                                      MEANING
 //! 00000000000000000100.checkpoint           the table as of seq 100; the newest two are kept
 //! .checkpoint                               a checkpoint being written; deleted at the next start
-//! 00000000000000000100.checkpoint.refused   quarantined: its seq is after the end of the log; never read
 //! ```
 //!
 //! It is the directory of the log. A process that writes here must have the log's lock.
@@ -39,7 +38,8 @@
 //! 56      8     entries         number of entries in the table
 //! 64      16    log ID          of the log whose records are folded, as in its segments
 //! 80      8     evicted         visitors evicted since the first record of the log
-//! 88      4     zero
+//! 88      4     key check       the first 4 bytes of the HMAC-SHA-256 of nothing under the key of the file `secret`
+//!                               with which the ties were made; 0 without a key
 //! 92      4     crc             CRC-32C of bytes 0..92
 //!
 //! BLOCK
@@ -182,6 +182,8 @@ pub struct Header {
     pub log_id: LogId,
     /// Visitors evicted since the first record of the log.
     pub evicted: u64,
+    /// The check of the key of the entries of ownership, or 0.
+    pub key_check: u32,
 }
 
 /// The reason why a header cannot be read.
@@ -207,6 +209,7 @@ impl Header {
         bytes[56..64].copy_from_slice(&self.entries.to_le_bytes());
         bytes[64..80].copy_from_slice(&self.log_id.0);
         bytes[80..88].copy_from_slice(&self.evicted.to_le_bytes());
+        bytes[88..92].copy_from_slice(&self.key_check.to_le_bytes());
         let crc = crc32c(&[&bytes[..HEADER_CRC_OFFSET]]);
         bytes[HEADER_CRC_OFFSET..].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -233,6 +236,7 @@ impl Header {
             entries: u64_at(bytes, 56),
             log_id: LogId(log_id),
             evicted: u64_at(bytes, 80),
+            key_check: u32_at(bytes, 88),
         })
     }
 }
@@ -353,7 +357,7 @@ pub struct Parts {
 
 impl Parts {
     /// Iterates over all parts in the order of the file.
-    fn iter(&self) -> impl Iterator<Item = &Run> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Run> {
         self.runs.iter().chain([&self.ties, &self.lost, &self.sites])
     }
 }

@@ -50,6 +50,24 @@ pub struct CheckpointReader {
     bytes: u64,
 }
 
+/// Reads the header of a checkpoint. The rest of the file may be damaged.
+///
+/// # Errors
+/// A check of the header fails, or the file cannot be read.
+pub(crate) fn read_header(disk: &dyn Disk, path: &Path) -> Result<Header, CheckpointError> {
+    header_of(&*disk.open(path)?).map(|(header, _)| header)
+}
+
+fn header_of(file: &dyn DiskFile) -> Result<(Header, [u8; HEADER_BYTES]), CheckpointError> {
+    let mut head = [0; HEADER_BYTES];
+    let read = read_full(file, &mut head, 0)?;
+    let header = Header::from_bytes(&head[..read]).map_err(|fault| match fault {
+        HeaderError::Damaged => damaged(0, "invalid header"),
+        HeaderError::Version(version) => CheckpointError::Version(version),
+    })?;
+    Ok((header, head))
+}
+
 impl CheckpointReader {
     /// Opens a checkpoint and reads its header and trailer.
     ///
@@ -58,12 +76,7 @@ impl CheckpointReader {
     pub fn open(disk: &dyn Disk, path: &Path) -> Result<Self, CheckpointError> {
         let file = disk.open(path)?;
         let bytes = file.length()?;
-        let mut head = [0; HEADER_BYTES];
-        let read = read_full(&*file, &mut head, 0)?;
-        let header = Header::from_bytes(&head[..read]).map_err(|fault| match fault {
-            HeaderError::Damaged => damaged(0, "invalid header"),
-            HeaderError::Version(version) => CheckpointError::Version(version),
-        })?;
+        let (header, head) = header_of(&*file)?;
         let parts = read_trailer(&*file, bytes, &head)?;
         Ok(Self { file, header, parts, bytes })
     }

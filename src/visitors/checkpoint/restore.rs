@@ -5,7 +5,7 @@ use std::io;
 
 use super::directory::{CheckpointDirectory, checkpoint_name};
 use super::format::Header;
-use super::reader::{CheckpointError, CheckpointReader};
+use super::reader::{CheckpointError, CheckpointReader, read_header};
 use super::scheduler::CheckpointState;
 use crate::limits::CHECKPOINT_GENERATIONS;
 use crate::visitors::log::{LogId, unsupported_version};
@@ -22,14 +22,6 @@ pub enum RestoreError {
         file: String,
         /// Format version of the file.
         version: u32,
-    },
-    /// A checkpoint must be quarantined, but the rename fails.
-    #[error("{file} is newer than the end of the log, and renaming it to {file}.refused failed: {cause}")]
-    Quarantine {
-        /// Name of the file.
-        file: String,
-        /// The error of the rename.
-        cause: io::Error,
     },
     /// The directory cannot be listed.
     #[error("cannot list the checkpoints: {0}")]
@@ -48,6 +40,9 @@ pub struct RestoredTable {
     pub log_id: Option<LogId>,
     /// The records up to this seq are in the table. 0 without a checkpoint.
     pub seq: u64,
+    /// The greatest seq in a checkpoint's header. The log had all records up to it, so it must give none of
+    /// these seqs again.
+    pub durable_seq: u64,
     /// The initial state of the checkpoint scheduler.
     pub checkpoint_state: CheckpointState,
     /// Warnings about unusable checkpoints and lost records, one line each. The caller must log all of
@@ -55,13 +50,11 @@ pub struct RestoredTable {
     pub warnings: Vec<String>,
 }
 
-/// The range of records that the log has.
+/// The part of the log that a restore must know.
 #[derive(Debug, Clone, Copy)]
 pub struct LogRange {
     /// The first seq in the log.
     pub first: u64,
-    /// The last readable seq.
-    pub last: u64,
     /// The ID of the log. Checkpoints of another log are not used. `None` if no segment states it.
     pub log_id: Option<LogId>,
 }
@@ -69,9 +62,9 @@ pub struct LogRange {
 /// A progress callback: entries loaded so far, and entries in total.
 pub(crate) type Progress<'p> = dyn FnMut(u64, u64) + 'p;
 
-/// Loads the table from the checkpoints in the directory. `log` is the range of the log in the same
-/// directory. `cost_max` is the memory limit that the table will have. The caller must have the log's
-/// lock.
+/// Loads the table from the checkpoints in the directory of the log. A checkpoint beyond the end of the log is
+/// used: the log has lost records. `cost_max` is the memory limit that the table will have. The caller must have
+/// the log's lock.
 ///
 /// # Errors
 /// The server must not start, because that would lose visitors or mix up records.
@@ -85,38 +78,39 @@ pub fn restore(
     let _ = dir.remove_temporary();
     let seqs = dir.seqs().map_err(RestoreError::List)?;
     let mut damages = Vec::new();
-    let mut usable = Vec::new();
-    for seq in seqs {
-        if seq <= log.last {
-            usable.push(seq);
-            continue;
-        }
-        // The seqs after the end of the log will be assigned to other records.
-        let file = checkpoint_name(seq);
-        dir.quarantine(seq).map_err(|cause| RestoreError::Quarantine { file: file.clone(), cause })?;
-        damages.push(format!(
-            "{file}: quarantined as {file}.refused, because the log ends at seq {}; records were lost",
-            log.last
-        ));
-    }
-    let NewestCheckpoint { table, fold, secret, cost_max: made_with, log_id, state: mut standing } =
-        load_newest(dir, usable, log.log_id, &mut damages, progress)?;
+    let NewestCheckpoint {
+        table,
+        fold,
+        secret,
+        cost_max: made_with,
+        log_id,
+        durable_seq,
+        state: mut standing,
+    } = load_newest(dir, seqs, log.log_id, &mut damages, progress)?;
     standing.is_outdated |= made_with.is_some_and(|made_with| made_with != cost_max);
     let seq = standing.seq;
     if seq + 1 < log.first {
         let missing = format!("records {}..={} are in no checkpoint and no segment", seq + 1, log.first - 1);
         damages.push(format!("{missing}; visitor profiles lack them"));
     }
-    let log_id = log.log_id.or(log_id);
     Ok(RestoredTable {
         table,
         state: fold,
         secret,
-        log_id,
+        log_id: log.log_id.or(log_id),
         seq,
+        durable_seq,
         checkpoint_state: standing,
         warnings: damages,
     })
+}
+
+/// Returns the greatest seq in the headers of the checkpoints of a log, or 0. `log_id` is `None` if no segment
+/// states it. Then each checkpoint counts.
+pub(crate) fn newest_header_seq(dir: &CheckpointDirectory, seqs: &[u64], log_id: Option<LogId>) -> u64 {
+    let headers = seqs.iter().filter_map(|seq| read_header(dir.disk(), &dir.path_of(*seq)).ok());
+    let of_log = headers.filter(|header| log_id.is_none_or(|log_id| log_id == header.log_id));
+    of_log.map(|header| header.seq).max().unwrap_or(0)
 }
 
 struct NewestCheckpoint {
@@ -125,6 +119,8 @@ struct NewestCheckpoint {
     secret: Option<[u8; 16]>,
     cost_max: Option<u64>,
     log_id: Option<LogId>,
+    /// The greatest seq in the header of this checkpoint and of the damaged ones of the log.
+    durable_seq: u64,
     state: CheckpointState,
 }
 
@@ -135,7 +131,7 @@ fn load_newest(
     damages: &mut Vec<String>,
     progress: &mut Progress<'_>,
 ) -> Result<NewestCheckpoint, RestoreError> {
-    let mut is_outdated = false;
+    let (mut is_outdated, mut durable_seq) = (false, 0);
     while let Some(&seq) = usable.last() {
         let file = checkpoint_name(seq);
         match load(dir, seq, log_id, progress) {
@@ -144,18 +140,32 @@ fn load_newest(
                 let generations = usable.split_off(usable.len().saturating_sub(CHECKPOINT_GENERATIONS));
                 let standing = CheckpointState { generations, seq, bytes: loaded.bytes, is_outdated };
                 let (secret, cost_max) = (Some(loaded.secret), Some(loaded.cost_max));
-                let log_id = Some(loaded.log_id);
-                return Ok(NewestCheckpoint { table, fold, secret, cost_max, log_id, state: standing });
+                let (log_id, durable_seq) = (Some(loaded.log_id), durable_seq.max(seq));
+                return Ok(NewestCheckpoint {
+                    table,
+                    fold,
+                    secret,
+                    cost_max,
+                    log_id,
+                    durable_seq,
+                    state: standing,
+                });
             }
             Err(CheckpointError::Version(version)) => return Err(RestoreError::Version { file, version }),
-            Err(fault) => damages.push(format!("{file}: not used: {fault}")),
+            Err(fault) => {
+                if matches!(fault, CheckpointError::Damaged { .. }) {
+                    durable_seq = durable_seq.max(newest_header_seq(dir, &[seq], log_id));
+                }
+                damages.push(format!("{file}: not used: {fault}"));
+            }
         }
         usable.pop();
         is_outdated = true;
     }
     let standing = CheckpointState { is_outdated, ..CheckpointState::default() };
     let (table, fold) = (Table::new(), FoldState::default());
-    Ok(NewestCheckpoint { table, fold, secret: None, cost_max: None, log_id: None, state: standing })
+    let (secret, cost_max, log_id) = (None, None, None);
+    Ok(NewestCheckpoint { table, fold, secret, cost_max, log_id, durable_seq, state: standing })
 }
 
 struct LoadedHeader {
@@ -204,6 +214,8 @@ pub fn load_fold(
     progress: &mut Progress<'_>,
 ) -> Result<LoadedFold, CheckpointError> {
     let header = *opened.header();
+    // Without entries a new key is as good as the old one.
+    let key_check = if opened.parts().ties.entries > 0 { header.key_check } else { 0 };
     opened.ties().try_for_each(|entry| entry.map(drop))?;
     let (lost, sites) = (opened.lost_aliases()?, opened.sites()?);
     let (mut entries, mut table, mut done) = (opened.entries()?, Table::new(), 0);
@@ -216,5 +228,6 @@ pub fn load_fold(
         return Err(CheckpointError::Damaged { at: 0, what: "two entries have the same key" });
     }
     let known = KnownTies::restored(header.seq, sites);
+    known.set_key_check(key_check);
     Ok(LoadedFold { table, state: FoldState { lost, known, visitors_evicted: header.evicted } })
 }

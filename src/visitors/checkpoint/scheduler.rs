@@ -140,20 +140,21 @@ pub struct CheckpointScheduler {
 pub fn build_checkpointer(
     dir: CheckpointDirectory,
     options: Options,
-    standing: CheckpointState,
-    figures: Arc<CheckpointMetrics>,
+    state: CheckpointState,
+    metrics: Arc<CheckpointMetrics>,
 ) -> (CheckpointScheduler, CheckpointWriter) {
     // Capacity for all messages that can be in flight: every chunk, the end of an attempt, and the begin
     // and end of the next attempt.
-    let (messages, inbox) = sync_channel(CHECKPOINT_CHUNKS + 4);
-    let (outbox, answers) = sync_channel(CHECKPOINT_CHUNKS + 4);
-    let CheckpointState { generations, seq, bytes, is_outdated } = standing;
-    let scribe = CheckpointWriter::new(dir, generations, inbox, outbox, Arc::clone(&figures));
+    let (messages, message_receiver) = sync_channel(CHECKPOINT_CHUNKS + 4);
+    let (reply_sender, replies) = sync_channel(CHECKPOINT_CHUNKS + 4);
+    let CheckpointState { generations, seq, bytes, is_outdated } = state;
+    let writer =
+        CheckpointWriter::new(dir, generations, message_receiver, reply_sender, Arc::clone(&metrics));
     let scheduler = CheckpointScheduler {
         options,
         messages,
-        replies: answers,
-        metrics: figures,
+        replies,
+        metrics,
         phase: Phase::Idle,
         free_chunks: vec![Vec::new(); CHECKPOINT_CHUNKS],
         chunk: None,
@@ -169,7 +170,7 @@ pub fn build_checkpointer(
         not_before: Duration::ZERO,
         written_at: None,
     };
-    (scheduler, scribe)
+    (scheduler, writer)
 }
 
 impl CheckpointScheduler {
@@ -264,10 +265,11 @@ impl CheckpointScheduler {
         let Options { secret, cost_max, log_id, .. } = self.options;
         let Fold { table, lost, known, evicted } = fold;
         let (entries, evicted) = (table.len() as u64, *evicted);
-        let header = Header { seq, created_ms: made_ms, secret, cost_max, entries, log_id, evicted };
         self.requests_at_begin = self.metrics.requested.load(Ordering::Acquire);
         let replaces_all = self.metrics.must_replace_all();
         let ties = known.copy();
+        let (created_ms, key_check) = (made_ms, ties.key_check);
+        let header = Header { seq, created_ms, secret, cost_max, entries, log_id, evicted, key_check };
         self.erased_at_begin.clone_from(&ties.erased);
         let sections = FoldSections { ties, lost: (*lost).clone(), replaces_all };
         table.begin_copy();
@@ -283,7 +285,8 @@ impl CheckpointScheduler {
     fn copy_slice(&mut self, table: &mut Table, now: Duration) -> Duration {
         let mut left = CHECKPOINT_SLICE_ENTRIES + 2 * std::mem::take(&mut self.records_since_slice);
         while left > 0 {
-            if table.was_copy_aborted() {
+            // Without a copy, `copy_chunk` would never return true.
+            if !table.is_copying() {
                 self.abort_copy(now);
                 return POLL_INTERVAL;
             }
@@ -351,25 +354,30 @@ impl CheckpointScheduler {
 
     /// Handles all replies of the checkpointer that have arrived.
     fn receive_replies(&mut self, fold: &Fold<'_>, now: Duration) {
-        while let Ok(answer) = self.replies.try_recv() {
-            self.on_reply(fold, answer, now);
+        while let Ok(reply) = self.replies.try_recv() {
+            self.on_reply(fold, reply, now);
         }
     }
 
-    fn on_reply(&mut self, fold: &Fold<'_>, answer: Reply, now: Duration) {
-        match (answer, self.phase) {
+    fn on_reply(&mut self, fold: &Fold<'_>, reply: Reply, now: Duration) {
+        match (reply, self.phase) {
             (Reply::Chunk(room), _) => self.free_chunks.push(cleared(room)),
-            (Reply::Done(bytes), Phase::Writing(seq)) => {
+            (Reply::Done { bytes, is_complete }, Phase::Writing(seq)) => {
                 (self.seq, self.bytes, self.written_at) = (seq, bytes, Some(now));
                 self.log_bytes_since_last -= self.log_bytes_at_begin;
                 self.is_outdated = false;
                 fold.known.on_checkpoint(seq, &self.erased_at_begin);
-                self.metrics.fulfilled.fetch_max(self.requests_at_begin, Ordering::AcqRel);
+                if is_complete {
+                    self.metrics.fulfilled.fetch_max(self.requests_at_begin, Ordering::AcqRel);
+                } else {
+                    // The request remains, so the next checkpoint tries again to delete the others.
+                    self.not_before = now + Duration::from_millis(CHECKPOINT_RETRY_MS);
+                }
                 self.is_retention_blocked = false;
                 self.phase = Phase::Idle;
             }
             // The attempt has failed. Done is only valid after all entries were sent.
-            (Reply::Done(_) | Reply::Failed, state) => {
+            (Reply::Done { .. } | Reply::Failed, state) => {
                 self.not_before = now + Duration::from_millis(CHECKPOINT_RETRY_MS);
                 self.phase = if matches!(state, Phase::Copying(_)) { Phase::Discarding } else { Phase::Idle };
             }
@@ -379,8 +387,8 @@ impl CheckpointScheduler {
     /// Waits for a reply. Returns `at_most` if none arrives in that time, and zero otherwise.
     fn wait_for_reply(&mut self, fold: &Fold<'_>, at_most: Duration, clock: &dyn Clock) -> Duration {
         match self.replies.recv_timeout(at_most) {
-            Ok(answer) => {
-                self.on_reply(fold, answer, clock.monotonic());
+            Ok(reply) => {
+                self.on_reply(fold, reply, clock.monotonic());
                 Duration::ZERO
             }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => at_most,

@@ -54,8 +54,13 @@ pub(super) enum Message {
 pub(super) enum Reply {
     /// A chunk buffer for reuse.
     Chunk(Vec<u8>),
-    /// The checkpoint is written. Contains the size of the file in bytes.
-    Done(u64),
+    /// The checkpoint is written.
+    Done {
+        /// The size of the file.
+        bytes: u64,
+        /// False if the checkpoint has to replace all others, and one of them could not be deleted.
+        is_complete: bool,
+    },
     /// The attempt failed.
     Failed,
 }
@@ -78,20 +83,13 @@ impl CheckpointWriter {
         dir: CheckpointDirectory,
         generations: Vec<u64>,
         messages: Receiver<Message>,
-        answers: SyncSender<Reply>,
-        figures: Arc<CheckpointMetrics>,
+        replies: SyncSender<Reply>,
+        metrics: Arc<CheckpointMetrics>,
     ) -> Self {
-        let mut scribe = Self {
-            directory: dir,
-            messages,
-            replies: answers,
-            metrics: figures,
-            generations,
-            file: None,
-            has_warned: false,
-        };
-        scribe.publish();
-        scribe
+        let mut writer =
+            Self { directory: dir, messages, replies, metrics, generations, file: None, has_warned: false };
+        writer.publish();
+        writer
     }
 
     /// Runs the writer on a new thread until the scheduler is dropped.
@@ -119,20 +117,20 @@ impl CheckpointWriter {
         match message {
             Message::Begin(header, bytes, sections) => {
                 match CheckpointFile::begin(&self.directory, header, bytes, *sections) {
-                    Ok(sheet) => self.file = Some(sheet),
+                    Ok(file) => self.file = Some(file),
                     Err(error) => self.fail(&error),
                 }
             }
             Message::Entries(entries) => {
-                let added = self.file.as_mut().map_or(Ok(()), |sheet| sheet.add(&entries));
+                let added = self.file.as_mut().map_or(Ok(()), |file| file.add(&entries));
                 self.reply(Reply::Chunk(entries));
                 added.unwrap_or_else(|error| self.fail(&error));
             }
             Message::End => {
                 // Without a file the attempt has failed, and the reply was sent.
-                if let Some(sheet) = self.file.take() {
-                    match self.install(sheet) {
-                        Ok(bytes) => self.reply(Reply::Done(bytes)),
+                if let Some(file) = self.file.take() {
+                    match self.install(file) {
+                        Ok((bytes, is_complete)) => self.reply(Reply::Done { bytes, is_complete }),
                         Err(error) => self.fail(&error),
                     }
                 }
@@ -147,9 +145,11 @@ impl CheckpointWriter {
         }
     }
 
-    fn install(&mut self, sheet: CheckpointFile) -> io::Result<u64> {
-        let replaces_all = sheet.sections.replaces_all;
-        let (seq, bytes) = sheet.finish(&self.directory)?;
+    /// Gives a checkpoint its name and deletes the old ones. Returns its size in bytes, and whether it has
+    /// replaced all others if it has to.
+    fn install(&mut self, file: CheckpointFile) -> io::Result<(u64, bool)> {
+        let replaces_all = file.sections.replaces_all;
+        let (seq, bytes) = file.finish(&self.directory)?;
         self.directory.install(seq)?;
         self.generations.retain(|generation| *generation != seq);
         self.generations.push(seq);
@@ -161,25 +161,19 @@ impl CheckpointWriter {
         self.metrics.written.fetch_add(1, Ordering::Relaxed);
         self.metrics.bytes.store(bytes, Ordering::Relaxed);
         self.has_warned = false;
-        self.remove_old(replaces_all);
+        let is_complete = self.remove_old() || !replaces_all;
         self.publish();
         tracing::info!(seq, bytes, file = %self.directory.path_of(seq).display(), "wrote checkpoint");
-        Ok(bytes)
+        Ok((bytes, is_complete))
     }
 
-    /// Deletes old checkpoints and, after an erasure, quarantined ones. A file that cannot be deleted is
-    /// tried again with the next checkpoint.
-    fn remove_old(&self, is_erasing: bool) {
-        if is_erasing && self.directory.remove_quarantined().is_err() {
-            self.metrics.failed.fetch_add(1, Ordering::Relaxed);
-        }
-        let others = self.directory.seqs().unwrap_or_default();
-        let others = others.into_iter().filter(|seq| !self.generations.contains(seq));
-        for seq in others.collect::<Vec<_>>() {
-            if self.directory.remove(seq).is_err() {
-                self.metrics.failed.fetch_add(1, Ordering::Relaxed);
-            }
-        }
+    /// Deletes old checkpoints. Returns whether all are deleted. The next checkpoint tries again.
+    fn remove_old(&self) -> bool {
+        let Ok(mut others) = self.directory.seqs() else { return false };
+        others.retain(|seq| !self.generations.contains(seq));
+        let failed = others.into_iter().filter(|seq| self.directory.remove(*seq).is_err()).count();
+        self.metrics.failed.fetch_add(failed as u64, Ordering::Relaxed);
+        failed == 0
     }
 
     fn publish(&mut self) {

@@ -47,6 +47,19 @@ impl Table {
         false
     }
 
+    /// Passes all entries to `out`, in no particular order. A copy in progress does not change.
+    pub fn visit(&self, out: &mut EntryVisitor<'_>) {
+        for placed in (0..self.eviction.node_count()).filter_map(|node| self.eviction.get(node)) {
+            let (key, value) = self.key_and_value(&placed);
+            out(key, value, placed.class, placed.order);
+        }
+    }
+
+    /// Returns whether a copy is in progress. It is not after the copy is complete or was aborted.
+    pub fn is_copying(&self) -> bool {
+        self.copy.is_some()
+    }
+
     /// Returns whether the last copy was aborted because its saved records reached their limit.
     pub fn was_copy_aborted(&self) -> bool {
         self.copy_aborted

@@ -1,7 +1,7 @@
 //! The state that the log writer shares with the jobs of the admin address: the entries since the last
 //! checkpoint, and the IDs of the sites that the log knows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::TieEntry;
@@ -9,7 +9,7 @@ use super::lost::LostAliases;
 use super::merge::DropRule;
 use super::recent::RecentTies;
 use crate::limits::SITE_IDS_KNOWN_MAX;
-use crate::visitors::log::IdTag;
+use crate::visitors::log::{IdTag, VisitorIds};
 
 /// The shared state. The writer locks it for each new tie and each new site, a job for some microseconds.
 #[derive(Clone, Default)]
@@ -26,6 +26,8 @@ pub struct TieCopy {
     pub erased: Vec<(IdTag, u64)>,
     /// The known sites.
     pub sites: Arc<BTreeSet<Box<str>>>,
+    /// The check of the key with which the entries were made, or 0 if there are none.
+    pub key_check: u32,
 }
 
 /// The parts of a fold beside the table, as a checkpoint has them.
@@ -47,14 +49,32 @@ impl KnownTies {
         Self(Arc::new(Mutex::new(State { base_seq, sites: Arc::new(sites), ..State::default() })))
     }
 
+    /// Sets the check of the key of the entries, unless the checkpoint states that of another key.
+    pub fn set_key_check(&self, key_check: u32) {
+        let mut state = self.lock();
+        if state.key_check == 0 {
+            state.key_check = key_check;
+        }
+    }
+
     /// Returns a copy of the state.
     pub fn copy(&self) -> TieCopy {
         self.lock().clone()
     }
 
-    /// Adds an entry.
-    pub fn push(&self, entry: TieEntry) {
-        self.lock().recent.push(entry);
+    /// Adds the entries of one record.
+    pub fn push(&self, entries: impl IntoIterator<Item = TieEntry>) {
+        let mut state = self.lock();
+        entries.into_iter().for_each(|entry| state.recent.push(entry));
+    }
+
+    /// Returns whether no entry since `as_of_seq` changes the IDs of a visitor. Also false if a checkpoint has
+    /// taken such entries meanwhile.
+    pub fn is_current(&self, visitor: &VisitorIds) -> bool {
+        let state = self.lock();
+        let named: HashSet<IdTag> = visitor.named.iter().copied().collect();
+        let changes = |entry: &TieEntry| entry.user == Some(visitor.owner) || named.contains(&entry.anon);
+        state.base_seq <= visitor.as_of_seq && !state.recent.after(visitor.as_of_seq).any(changes)
     }
 
     /// Returns the number of entries since the last checkpoint.
@@ -95,6 +115,11 @@ impl KnownTies {
 }
 
 impl TieCopy {
+    /// Returns the seq of the last entry, or a later one up to which no entry follows.
+    pub fn last_seq(&self) -> u64 {
+        self.recent.iter().next_back().map_or(self.base_seq, |entry| entry.seq.max(self.base_seq))
+    }
+
     /// Returns the rule by which a checkpoint drops entries.
     pub fn drop_rule(&self, oldest_seq: u64) -> DropRule {
         DropRule { oldest_seq, erased: self.erased.clone() }

@@ -15,11 +15,13 @@
 //!
 //! [`owner`] applies these rules. [`merge`] adds new entries to the sorted entries of a checkpoint.
 //! [`recent`] keeps the entries since the last checkpoint. [`lost`] is the set of the IDs whose alias left the
-//! table. [`known`] shares all of this between the log writer and the jobs of the admin address.
+//! table. [`known`] shares all of this between the log writer and the jobs of the admin address. [`cache`] serves a job
+//! that reads many records.
 //!
 //! Invariants: the owner of a record depends on the log alone, never on a memory limit or on retention. An
 //! entry contains no ID, only digests under the key of the data directory.
 
+pub(crate) mod cache;
 pub(crate) mod known;
 pub(crate) mod lost;
 pub(crate) mod merge;

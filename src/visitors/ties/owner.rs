@@ -12,6 +12,14 @@ pub enum Owner {
     Anonymous(IdTag),
 }
 
+impl Owner {
+    /// Returns the digest of the user ID or of the anonymous ID.
+    pub fn tag(self) -> IdTag {
+        let (Self::User(tag) | Self::Anonymous(tag)) = self;
+        tag
+    }
+}
+
 /// The part of a record that decides its owner.
 #[derive(Debug, Clone, Copy)]
 pub struct NamedIds {
@@ -19,7 +27,8 @@ pub struct NamedIds {
     pub seq: u64,
     /// The kind of the record.
     pub kind: RecordKind,
-    /// True if the fold skips the record because a crawler sent it.
+    /// True if the User-Agent is that of a crawler. The fold skips such a record, unless the site keeps
+    /// crawlers. If it does, the entry of the identify's own seq gives the same owner.
     pub bot: bool,
     /// The digest of the anonymous ID.
     pub anon: Option<IdTag>,

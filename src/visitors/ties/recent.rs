@@ -34,8 +34,13 @@ impl RecentTies {
     }
 
     /// Iterates over all entries.
-    pub fn iter(&self) -> impl Iterator<Item = &TieEntry> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &TieEntry> {
         self.chunks.iter().flat_map(|chunk| chunk.iter()).chain(&self.tail)
+    }
+
+    /// Iterates over the entries after a seq, in descending order.
+    pub fn after(&self, seq: u64) -> impl Iterator<Item = &TieEntry> {
+        self.iter().rev().take_while(move |entry| entry.seq > seq)
     }
 
     /// Returns all entries, sorted by anonymous ID and seq.

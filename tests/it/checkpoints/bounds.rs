@@ -48,9 +48,17 @@ fn a_value_is_at_most_as_large_as_the_largest_profile() {
 #[test]
 fn a_file_has_a_limited_number_of_runs() {
     let log_id = LogId([5; 16]);
-    let header =
-        Header { seq: 1, created_ms: 2, secret: [3; 16], cost_max: 4, entries: 0, log_id, evicted: 0 }
-            .to_bytes();
+    let header = Header {
+        seq: 1,
+        created_ms: 2,
+        secret: [3; 16],
+        cost_max: 4,
+        entries: 0,
+        log_id,
+        evicted: 0,
+        key_check: 0,
+    }
+    .to_bytes();
     for (runs, is_valid) in
         [(0, true), (1, true), (CHECKPOINT_RUNS_MAX, true), (CHECKPOINT_RUNS_MAX + 1, false)]
     {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use parallax::testing::storage::disk::{Disk, RealDisk};
 use parallax::testing::visitors::checkpoint::directory::checkpoint_name;
-use parallax::testing::visitors::log::{self, LogId, Options, Records};
+use parallax::testing::visitors::log::format::HEADER_BYTES;
+use parallax::testing::visitors::log::{self, LogId, Options, Records, segment_name};
 use parallax::testing::visitors::verify::{CheckReport, check_directory};
 
 use super::{DIRECTORY, World, assert_same};
@@ -122,6 +123,8 @@ fn run(arguments: &[&str]) -> (i32, String) {
 #[test]
 fn check_and_inspect_report_on_real_files() {
     let (world, directory) = (two_checkpoints(30, u64::MAX), temporary_directory());
+    let first = world.disk.bytes(&Path::new(DIRECTORY).join(segment_name(1)));
+    fs::write(directory.path().join(segment_name(1)), &first[..HEADER_BYTES]).expect("written");
     for seq in [80, 120] {
         let bytes = world.disk.bytes(&world.directory().path_of(seq));
         fs::write(directory.path().join(checkpoint_name(seq)), bytes).expect("written");
@@ -141,7 +144,8 @@ fn check_and_inspect_report_on_real_files() {
     assert_eq!(run(&["check", file.to_str().expect("UTF-8")]).0, 0);
 
     let (code, output) = run(&["check", directory.path().to_str().expect("UTF-8")]);
-    assert!(code == 0 && output.contains("not compared: the log is durable only up to seq 0"), "{output}");
+    assert!(code == 1 && output.contains("not compared: the log is durable only up to seq 0"), "{output}");
+    assert!(output.contains("records are missing; lost seqs 1..=120"), "{output}");
     let mut bytes = fs::read(&file).expect("readable");
     bytes[300] ^= 1;
     fs::write(&file, &bytes).expect("written");

@@ -122,6 +122,7 @@ fn forge(runs: &[Vec<(u64, u64)>]) -> Vec<u8> {
         entries: runs.iter().map(|run| run.len() as u64).sum(),
         log_id: LogId([7; 16]),
         evicted: 0,
+        key_check: 0,
     };
     let header = header.to_bytes();
     let (mut bytes, mut table) = (header.to_vec(), Vec::new());

@@ -1,13 +1,18 @@
 //! The entries of ownership, the known sites and the lost aliases in checkpoints.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 
 use parallax::testing::limits::{CHECKPOINT_RETENTION_INTERVAL_MS, RETENTION_INTERVAL_MS};
+use parallax::testing::storage::disk::Disk;
 use parallax::testing::visitors::checkpoint::reader::CheckpointReader;
 use parallax::testing::visitors::log::bloom::IdKind;
-use parallax::testing::visitors::log::{RecordKind, TombstoneKey};
+use parallax::testing::visitors::log::{IdTag, RecordKind, TombstoneKey};
+use parallax::testing::visitors::ownership::OwnershipSource;
 use parallax::testing::visitors::ties::TieEntry;
 use parallax::testing::visitors::ties::merge::{DropRule, merge};
+use parallax::testing::visitors::verify::check_directory;
 
 use super::{Change, DIRECTORY, RunningLog, World, with_record};
 use crate::dice::Dice;
@@ -90,6 +95,60 @@ fn no_memory_limit_no_retention_and_no_restart_changes_the_entries_of_ownership(
             }
         }
     }
+}
+
+#[test]
+fn a_check_notices_an_entry_of_ownership_that_the_log_does_not_make() {
+    for is_wrong in [false, true] {
+        let mut world = World::new(1);
+        let mut running = world.open();
+        world.record(&mut running, 50);
+        running.settle();
+        if is_wrong {
+            let profiles = running.profiles.lock().expect("the lock is not poisoned");
+            let known = profiles.as_ref().expect("it is not taken yet").state().known;
+            let (anon, seq) = (IdTag([1; 16]), world.last() + 1);
+            known.push([TieEntry { anon, seq, user: Some(anon), anon_hash: 1, user_hash: 2 }]);
+        }
+        world.record(&mut running, 50);
+        world.clock.pass(200);
+        running.settle();
+        let disk: Arc<dyn Disk> = Arc::new(world.disk.clone());
+        let report = check_directory(&disk, DIRECTORY.as_ref()).expect("the disk works");
+        assert_eq!(report.failures, usize::from(is_wrong), "{:?}", report.lines);
+        assert_eq!(report.lines.iter().any(|line| line.contains("or ownership")), is_wrong);
+    }
+}
+
+#[test]
+fn ownership_cannot_be_read_with_another_secret_than_that_of_the_entries() {
+    let mut world = World::new(1);
+    let mut running = world.open();
+    world.record(&mut running, 50);
+    running.settle();
+    let path = Path::new(DIRECTORY).join("secret");
+    let secret = world.disk.bytes(&path);
+    drop(running);
+    let open = |world: &World, running: &RunningLog| {
+        let profiles = running.profiles.lock().expect("the lock is not poisoned");
+        let known = profiles.as_ref().expect("it is not taken yet").state().known;
+        let disk = Arc::new(world.disk.clone());
+        OwnershipSource { disk, directory: DIRECTORY.into(), known }
+            .open()
+            .map(drop)
+            .map_err(|error| error.to_string())
+    };
+    world.disk.delete(&path);
+    for round in 0..2 {
+        let mut running = world.open();
+        let error = open(&world, &running).expect_err("the key is another one");
+        assert!(error.contains("is not the one of this log"), "round {round}: {error}");
+        world.record(&mut running, 50);
+        running.settle();
+    }
+    world.disk.put(&path, &secret);
+    let running = world.open();
+    assert_eq!(open(&world, &running), Ok(()));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use parallax::testing::visitors::checkpoint::directory::checkpoint_name;
 use parallax::testing::visitors::checkpoint::format::HEADER_BYTES;
-use parallax::testing::visitors::log::segment_name;
+use parallax::testing::visitors::log::{DamageKind, check_directory, parse_segment_name, segment_name};
 
 use super::{DIRECTORY, World, assert_same};
 
@@ -43,8 +43,8 @@ fn a_smaller_bound_evicts_at_startup_and_is_saved_at_once() {
     assert!(left.len() + 3 >= fewer.len(), "only the owners of the last record are new");
 }
 
-#[test]
-fn a_checkpoint_beyond_the_log_is_quarantined_and_reported() {
+/// Returns a world of 60 records in several segments, with checkpoints of the seqs 50 and 60.
+fn checkpointed_world() -> World {
     let mut world = World::new(1);
     world.options.segment_bytes = 2_000;
     let mut running = world.open();
@@ -54,34 +54,66 @@ fn a_checkpoint_beyond_the_log_is_quarantined_and_reported() {
     }
     drop(running);
     assert_eq!(world.seqs(), [50, 60]);
-    // The end of the log is lost: all segments that begin at seq 41 or later.
-    let lost: Vec<String> = world.disk.names().into_iter().filter(|name| *name >= segment_name(41)).collect();
-    let directory = world.directory();
-    for name in lost.iter().filter(|name| name.ends_with(".segment")) {
-        directory.disk().unlink(&std::path::Path::new(DIRECTORY).join(name)).expect("the disk works");
+    world
+}
+
+/// Deletes the segments whose names `is_deleted` accepts.
+fn delete_segments(world: &World, is_deleted: impl Fn(&str) -> bool) {
+    for name in world.disk.names().iter().filter(|name| name.ends_with(".segment") && is_deleted(name)) {
+        let path = std::path::Path::new(DIRECTORY).join(name);
+        world.directory().disk().unlink(&path).expect("the disk works");
     }
-    let running = world.open();
-    let last = running.report.next_seq - 1;
-    assert!((20..50).contains(&last), "{last}");
-    assert_eq!((running.seq, running.report.records), (0, last));
-    let named: Vec<String> = [50, 60].map(|seq| format!("{}: quarantined", checkpoint_name(seq))).to_vec();
-    assert!(
-        running.warnings.iter().zip(&named).all(|(warning, named)| warning.starts_with(named)),
-        "{:?}",
-        running.warnings
-    );
-    assert_eq!((running.warnings.len(), world.seqs()), (2, vec![]));
-    assert!(world.disk.names().contains(&format!("{}.refused", checkpoint_name(60))));
-    assert_same(&running.kill(), &world.fold(last), "the table");
-    // These seqs belong to other records now, and no older file may cover them.
-    let mut running = world.open();
-    assert!(running.warnings.is_empty());
-    world.log_bytes = u64::MAX;
-    for _ in 0..3 {
+}
+
+#[test]
+fn a_log_that_ends_below_a_checkpoint_is_damaged_and_gives_no_seq_twice() {
+    for keeps_some in [true, false] {
+        let world = checkpointed_world();
+        delete_segments(&world, |name| !keeps_some || *name >= *segment_name(41));
+        let check =
+            |disk| check_directory(disk, std::path::Path::new(DIRECTORY), 60).expect("it is readable");
+        let found = check(std::sync::Arc::new(world.disk.clone())).damage;
+        let lost = found.iter().map(|damage| damage.lost_seqs.clone()).next_back().expect("it is damaged");
+        assert_eq!((found.len(), lost.end), (1, 61), "{found:?}");
+        assert!(if keeps_some { (20..50).contains(&lost.start) } else { lost.start == 1 }, "{lost:?}");
+        let mut world = world;
+        let mut running = world.open();
+        assert_eq!((running.seq, running.report.next_seq), (60, 61), "the checkpoint counts");
+        assert_eq!(running.report.damage, found);
+        assert!(running.report.has_unexpected_damage());
         world.record(&mut running, 10);
+        assert_same(&running.kill(), &world.fold(70), "the table");
     }
-    drop(running);
-    assert_same(&world.open().kill(), &world.fold(world.last()), "the table");
+}
+
+#[test]
+fn the_seq_of_a_damaged_checkpoint_counts_too() {
+    let world = checkpointed_world();
+    for seq in [50, 60] {
+        let mut bytes = world.disk.bytes(&world.directory().path_of(seq));
+        *bytes.last_mut().expect("it has a trailer") ^= 1;
+        world.disk.put(&world.directory().path_of(seq), &bytes);
+    }
+    delete_segments(&world, |_| true);
+    let running = world.open();
+    assert_eq!((running.seq, running.report.next_seq), (0, 61));
+    assert_eq!(running.report.damage[0].lost_seqs, 1..61);
+}
+
+#[test]
+fn a_start_notices_a_missing_segment_that_a_checkpoint_covers() {
+    let world = checkpointed_world();
+    let names: Vec<String> =
+        world.disk.names().into_iter().filter(|name| name.ends_with(".segment")).collect();
+    assert!(names.len() > 3, "{names:?}");
+    delete_segments(&world, |name| name == names[1]);
+    let running = world.open();
+    let [damage] = &running.report.damage[..] else { panic!("{:?}", running.report.damage) };
+    let first = |name: &str| parse_segment_name(name).expect("a segment");
+    assert_eq!(
+        (damage.kind, &damage.lost_seqs),
+        (DamageKind::Missing, &(first(&names[1])..first(&names[2])))
+    );
 }
 
 #[test]

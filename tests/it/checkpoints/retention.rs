@@ -79,6 +79,7 @@ fn with_one_checkpoint_its_records_are_deleted() {
 #[test]
 fn retention_requests_checkpoints_with_pauses_between_them() {
     let mut world = world(u64::MAX);
+    world.options.retain_ms = Some(0);
     let mut running = world.open();
     for _ in 0..3 {
         world.record(&mut running, 1);
