@@ -6,7 +6,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -170,21 +170,22 @@ pub struct Config {
     /// Size at which a segment of the log is sealed and the next one begins, in bytes or with a unit.
     #[arg(long, value_name = "SIZE", help_heading = EVENTS, default_value_t = ByteSize(SEGMENT_BYTES_DEFAULT), value_parser = size_parser(65_536..=1 << 40))]
     pub segment_bytes: ByteSize,
-    /// Retention of events in days; older segments are deleted whole [default: unlimited].
+    /// Retention of events in days; older segments are deleted whole. After a jump of the system clock, age is
+    /// counted by a clock that moves at most one hour per minute [default: unlimited].
     #[arg(long, value_name = "N", help_heading = EVENTS, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     pub retain_days: Option<u32>,
     /// Retention of events by size of the log, in bytes or with a unit. Above it the oldest segments are
     /// deleted, but no event of the last 24 hours [default: unlimited].
     #[arg(long, value_name = "SIZE", help_heading = EVENTS, value_parser = size_parser(0..=u64::MAX))]
     pub retain_bytes: Option<ByteSize>,
-    /// The public address: resolve, variants, routes, query, page, track.
-    #[arg(long, value_name = "ADDRESS", help_heading = ADDRESSES, default_value = "127.0.0.1:8080")]
+    /// The public address: resolve, variants, routes, query, page, track. A port alone is one of 127.0.0.1.
+    #[arg(long, value_name = "ADDRESS", help_heading = ADDRESSES, default_value = "127.0.0.1:8080", value_parser = parse_address)]
     pub listen: SocketAddr,
     /// Serve the event endpoints on this address only, and no longer on --listen [default: the public address].
-    #[arg(long, value_name = "ADDRESS", help_heading = ADDRESSES)]
+    #[arg(long, value_name = "ADDRESS", help_heading = ADDRESSES, value_parser = parse_address)]
     pub events_listen: Option<SocketAddr>,
     /// The admin address: health, metrics, visitor data, and explanations of decisions.
-    #[arg(long, value_name = "ADDRESS", help_heading = ADDRESSES, default_value = "127.0.0.1:9090")]
+    #[arg(long, value_name = "ADDRESS", help_heading = ADDRESSES, default_value = "127.0.0.1:9090", value_parser = parse_address)]
     pub admin: SocketAddr,
     /// The Bearer token for the admin address. Every request needs it, except health and metrics. Without
     /// it, or if it is empty, only reads from loopback are allowed, and not through a proxy.
@@ -293,6 +294,18 @@ fn size_parser(range: RangeInclusive<u64>) -> impl TypedValueParser<Value = Byte
             Err(format!("{bytes} is not in {}..={}", range.start(), range.end()))
         }
         size => Ok(size),
+    }
+}
+
+/// Parses an address with a port. Without a host it is 127.0.0.1, as is `localhost`.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
+    match (host, port.parse()) {
+        ("" | "localhost", Ok(port)) => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+        _ => text.parse().map_err(|_| {
+            "expected an address and a port, such as 127.0.0.1:8080, [::]:8080, localhost:8080 or 8080"
+                .to_owned()
+        }),
     }
 }
 

@@ -4,8 +4,11 @@ use serde_json::json;
 
 use super::startup::{Startup, StartupProgress};
 use crate::api::Handler;
-use crate::http::request::{Method, Request};
+use crate::http::request::Request;
 use crate::worker::Lifecycle;
+
+pub(super) const ALIVE_PATH: &str = "/healthz";
+pub(super) const READY_PATH: &str = "/readyz";
 
 const JSON: &str = "application/json";
 
@@ -18,12 +21,9 @@ pub(super) fn handle(
     request: &Request<'_>,
     out: &mut Vec<u8>,
 ) -> bool {
-    if !matches!(request.method, Method::Get | Method::Head) {
-        return false;
-    }
     match request.path {
-        "/healthz" => handler.write_text(request, 200, JSON, "{\"status\":\"ok\"}", out),
-        "/readyz" => {
+        ALIVE_PATH => handler.write_text(request, 200, JSON, "{\"status\":\"ok\"}", out),
+        READY_PATH => {
             let reading = starting.map(|starting| &starting.progress);
             write_readiness(handler, reading, lifecycle, is_recording, request, out);
         }

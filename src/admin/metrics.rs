@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 use std::sync::Arc;
 
 use crate::api::{Endpoint, Handler};
-use crate::http::request::{Method, Request};
+use crate::http::request::Request;
 use crate::limits::memory_sum::Term;
 use crate::metrics::{
     ConnectionEvent, Counters, EventCounters, Histogram, JobCounters, PublishCounters, SyncLatency, Totals,
@@ -51,6 +51,7 @@ pub struct ServerMetrics {
     pub jobs: JobCounters,
 }
 
+pub(super) const PATH: &str = "/metrics";
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Upper bounds of the histogram buckets, in nanoseconds: 1 us to 10 s, three for each power of ten.
@@ -82,7 +83,7 @@ const BUCKETS_NS: [u64; 22] = [
 impl Metrics {
     /// Answers a request for `/metrics`. Returns whether it did.
     pub(super) fn handle(&self, handler: &mut Handler, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
-        let is_metrics = request.path == "/metrics" && matches!(request.method, Method::Get | Method::Head);
+        let is_metrics = request.path == PATH;
         if is_metrics {
             let text = self.text(handler);
             handler.write_text(request, 200, CONTENT_TYPE, &text, out);

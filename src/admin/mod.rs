@@ -18,7 +18,7 @@ use self::access::AccessRules;
 use self::startup::{DeferredParts, Startup};
 use crate::api::{Endpoint, Handler, Outcome, Poll};
 use crate::http::refused_head::RefusedHead;
-use crate::http::request::{BufferedRequest, Request, RequestMeta};
+use crate::http::request::{BufferedRequest, Method, Request, RequestMeta};
 use crate::problem::{self, Problem};
 use crate::worker::{Lifecycle, Service};
 
@@ -61,6 +61,12 @@ impl AdminService {
 impl Service for AdminService {
     fn handle(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll {
         self.install_parts();
+        if matches!(request.path, health::ALIVE_PATH | health::READY_PATH | metrics::PATH)
+            && !matches!(request.method, Method::Get | Method::Head)
+        {
+            let problem = Problem::method_not_allowed(request.method.subject(), "GET, HEAD");
+            return Poll::Ready(self.handler.reject(request, &problem, out));
+        }
         let is_recording = self.metrics.is_recording();
         if health::handle(
             &mut self.handler,

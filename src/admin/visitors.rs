@@ -3,8 +3,9 @@
 //!
 //! The site need not be published: its recorded data is available anyway. A site that neither the catalog nor
 //! the log knows is 404, so that a typo cannot look like a completed erasure. An unknown visitor is a new
-//! visitor. Export and erasure cover the records that the entries of ownership attribute to the visitor. An export skips damaged
-//! places of the log: `X-Damaged` counts those skipped for this part, and the server logs a line.
+//! visitor. Export and erasure cover the records that the entries of ownership attribute to the visitor. An
+//! export skips damaged places of the log: `X-Damaged` counts those skipped for this part, and the server logs
+//! a line. It does not read segments whose filter lacks the visitor.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -17,7 +18,7 @@ use crate::api::{Handler, Outcome, Poll};
 use crate::clock;
 use crate::http::params::{Param, Params};
 use crate::http::request::{Method, Request};
-use crate::limits::{EXPORT_PAGE_BYTES_TARGET, USER_ID_BYTES_MAX};
+use crate::limits::{EXPORT_PAGE_BYTES_TARGET, SITE_ID_BYTES_MAX, USER_ID_BYTES_MAX};
 use crate::metrics::JobCounters;
 use crate::problem::{self, Problem};
 use crate::resolve::visitor_context::profile_json;
@@ -26,9 +27,9 @@ use crate::visitors::erasure::{Eraser, ErasureError};
 use crate::visitors::events::export;
 use crate::visitors::events::visitor::{is_anon_id, is_placeholder};
 use crate::visitors::log::bloom::IdKind;
-use crate::visitors::log::{Damage, EraseError, LogError, LogItem, LogReader, Queue};
+use crate::visitors::log::{Damage, EraseError, LogItem, LogReader, Queue};
 use crate::visitors::lookup::{self, ProfileReader};
-use crate::visitors::ownership::{OwnershipError, OwnershipRule, OwnershipSource, Relation};
+use crate::visitors::ownership::{OwnershipRule, OwnershipSource, Relation};
 use crate::visitors::profile::profile::Profile;
 
 const PATH: &str = "/visitors";
@@ -74,9 +75,9 @@ impl Action {
         match (request.path, request.method) {
             (PATH, Method::Get | Method::Head) => Ok(Self::Show),
             (PATH, Method::Delete) => Ok(Self::Erase),
-            (EXPORT_PATH, Method::Get) => Ok(Self::Export),
+            (EXPORT_PATH, Method::Get | Method::Head) => Ok(Self::Export),
             (path, _) => {
-                let allow = if path == PATH { "GET, HEAD, DELETE" } else { "GET" };
+                let allow = if path == PATH { "GET, HEAD, DELETE" } else { "GET, HEAD" };
                 Err(Problem::method_not_allowed(request.method.subject(), allow))
             }
         }
@@ -195,17 +196,14 @@ fn export_visitor(
     since: u64,
     durable_seq: u64,
 ) -> Result<(JobOutput, Option<Damage>), JobError> {
-    let failed = |error: LogError| JobError { kind: problem::DISK_UNAVAILABLE, detail: error.to_string() };
-    let unknown =
-        |error: OwnershipError| JobError { kind: problem::DISK_UNAVAILABLE, detail: error.to_string() };
-    let reader = LogReader::open(Arc::clone(&source.disk), &source.directory, since).map_err(failed)?;
-    let mut reader = reader.with_durable_seq(durable_seq);
-    let ownership = source.open().map_err(unknown)?;
-    let visitor = ownership.visitor(site, id_kind, id).map_err(unknown)?;
+    let reader = LogReader::open(Arc::clone(&source.disk), &source.directory, since).map_err(unreadable)?;
+    let ownership = source.open().map_err(unreadable)?;
+    let visitor = ownership.visitor(site, id_kind, id).map_err(unreadable)?;
+    let mut reader = reader.with_durable_seq(durable_seq).with_filter(visitor.segment_filter());
     let mut rule = OwnershipRule::new(&ownership, vec![visitor]);
     let (mut lines, mut next_since) = (Vec::new(), None);
     let (mut damaged, mut first) = (0, None);
-    'all: while let Some(item) = reader.read_next().map_err(failed)? {
+    'all: while let Some(item) = reader.read_next().map_err(unreadable)? {
         let records = match item {
             LogItem::Records(records) => records,
             LogItem::Damage(damage) => {
@@ -215,7 +213,7 @@ fn export_visitor(
             }
         };
         for (seq, record) in records.iter() {
-            let is_exported = match rule.relation(seq, &record).map_err(unknown)? {
+            let is_exported = match rule.relation(seq, &record).map_err(unreadable)? {
                 Relation::Owned => true,
                 Relation::Named(ids) => ids.previous_id,
                 Relation::Unrelated => false,
@@ -234,6 +232,10 @@ fn export_visitor(
     Ok((JobOutput { content_type: NDJSON, text, next_since, damaged_places: damaged }, first))
 }
 
+fn unreadable(error: impl std::fmt::Display) -> JobError {
+    JobError { kind: problem::DISK_UNAVAILABLE, detail: error.to_string() }
+}
+
 /// Logs the first damage only. `parallax check` lists the rest.
 fn log_damage(dir: &Path, places: u64, first: &Damage) {
     let directory = dir.display();
@@ -249,7 +251,7 @@ fn erase_visitor(
 ) -> JobResult {
     let failed = |error: ErasureError| {
         let kind = match error {
-            ErasureError::Log(EraseError::Busy) => problem::OVERLOADED,
+            ErasureError::Log(EraseError::Busy | EraseError::Changed) => problem::OVERLOADED,
             ErasureError::Log(EraseError::Stopped) => problem::DRAINING,
             _ => problem::DISK_UNAVAILABLE,
         };
@@ -302,6 +304,10 @@ impl<'a> VisitorQuery<'a> {
                 ));
             }
         };
+        if site.len() > SITE_ID_BYTES_MAX {
+            let wrong = Problem::invalid_value(problem::INVALID_PARAM, "a site ID of at most 64 bytes", site);
+            return Err(wrong.at(Param::Site.name()));
+        }
         check_id(whose, id)?;
         let since = params.get(Param::Since).map_or(Ok(0), |since| {
             let wrong = Problem::invalid_value(problem::INVALID_PARAM, "the seq of a record", since);

@@ -4,6 +4,9 @@
 //! past U+FFFF), and some characters as a short escape. The log keeps payloads in the form in which clients
 //! sent them. The search finds every form and every mix of forms. It decodes nothing else: a
 //! percent-encoded text is not found.
+//!
+//! The log also keeps texts in fold inputs, which have a zero byte at each multiple of 8 in the file. The
+//! search finds a text there, too.
 
 use std::io::{self, Read};
 
@@ -13,6 +16,9 @@ use crate::limits::READ_CHUNK_BYTES;
 
 /// The longest escape of one byte of text, in bytes: `\u0041`.
 const ESCAPED_BYTES_MAX: usize = 6;
+
+/// Bytes of a word of a fold input. The first one is 0.
+const FOLD_WORD_BYTES: u64 = 8;
 
 /// A text to search for.
 #[derive(Debug)]
@@ -39,7 +45,7 @@ impl<'a> Needle<'a> {
         loop {
             let read = source.by_ref().take(READ_CHUNK_BYTES as u64).read_to_end(&mut window)?;
             let until = if read == 0 { window.len() } else { window.len().saturating_sub(longest) };
-            while let Some((at, length)) = self.find(&window, from, until) {
+            while let Some((at, length)) = self.find(&window, window_at, from, until) {
                 found(window_at + at as u64);
                 from = at + length;
             }
@@ -53,17 +59,35 @@ impl<'a> Needle<'a> {
         }
     }
 
-    /// Returns offset and length of the first occurrence that begins in `from..until`.
-    fn find(&self, bytes: &[u8], mut from: usize, until: usize) -> Option<(usize, usize)> {
+    /// Returns offset and length of the first occurrence that begins in `from..until`. `bytes` are at
+    /// `offset` in the file.
+    fn find(&self, bytes: &[u8], offset: u64, mut from: usize, until: usize) -> Option<(usize, usize)> {
         let first = self.text.as_bytes()[0];
         while from < until {
             let at = from + memchr2(first, b'\\', &bytes[from..until])?;
-            if let Some(length) = self.match_length(&bytes[at..]) {
+            let file_offset = offset + at as u64;
+            let length = self.match_length(&bytes[at..]);
+            if let Some(length) = length.or_else(|| self.packed_length(&bytes[at..], file_offset)) {
                 return Some((at, length));
             }
             from = at + 1;
         }
         None
+    }
+
+    /// Returns the length of the occurrence in a fold input at the start of `bytes`, which are at `offset` in
+    /// the file.
+    fn packed_length(&self, bytes: &[u8], offset: u64) -> Option<usize> {
+        let mut length = 0;
+        for wanted in self.text.as_bytes() {
+            let is_start_of_word = (offset + length as u64).is_multiple_of(FOLD_WORD_BYTES);
+            length += usize::from(is_start_of_word && bytes.get(length) == Some(&0));
+            if bytes.get(length) != Some(wanted) {
+                return None;
+            }
+            length += 1;
+        }
+        Some(length)
     }
 
     /// Returns the length of the occurrence at the start of `bytes`.

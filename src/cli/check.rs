@@ -20,8 +20,8 @@ checkpoints, the newer must be equal to the older plus the records between them:
   parallax check data/
 
 Prove that a visitor was erased: search every byte of every file in the directory, including torn tails and void records.
-The search finds the text in its plain form and in every form that JSON allows. It decodes nothing else: search for a
-percent-encoded form separately.
+The search finds the text in its plain form, in every form that JSON allows, and in the packed
+form of the log. It decodes nothing else: search for a percent-encoded form separately.
   parallax check data/ --contains ana@example.com && echo erased
 
 Exit codes: 0 no damage, or text not found; 1 damage, or text found; 3 a file cannot be read, so nothing is proven.
@@ -52,17 +52,23 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), CliError> {
     }
 }
 
-fn check_directory(directory: &Path) -> Result<(), CliError> {
+/// Checks the snapshots, the log and the checkpoints of a directory, and prints a line for each.
+pub(super) fn check_directory(directory: &Path) -> Result<(), CliError> {
     let failed = |source| log_read_error(LogError::Io { path: directory.to_owned(), source });
     let snapshots = check_snapshots(directory)?;
-    let log = if log::contains_log(&RealDisk, directory).map_err(failed)? {
-        Some(check_log(directory, log::check_directory)?)
+    // Read the checkpoints before the log: a running server writes the log first.
+    let durable_seq = checkpoints::newest_seq(directory)?;
+    let log = if durable_seq > 0 || log::contains_log(&RealDisk, directory).map_err(failed)? {
+        Some(check_log(directory, |disk, path| log::check_directory(disk, path, durable_seq))?)
     } else {
         None
     };
     let checkpoints = checkpoints::check_directory(directory)?;
     if snapshots.1 == 0 && log.is_none() && checkpoints.is_none() {
-        return print_line("nothing to check: no snapshots, no log and no checkpoints");
+        return Err(CliError::Input(format!(
+            "nothing to check: {} has no snapshots, no log and no checkpoints",
+            directory.display()
+        )));
     }
     summarize(snapshots, log, checkpoints.unwrap_or_default())
 }

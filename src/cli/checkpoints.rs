@@ -22,6 +22,7 @@ fn disk() -> Arc<dyn Disk> {
 fn to_cli_error(path: &Path, error: CheckpointError) -> CliError {
     let text = format!("{}: {error}", path.display());
     match error {
+        CheckpointError::Version(_) => CliError::System(text),
         CheckpointError::Io(error) if error.kind() != io::ErrorKind::NotFound => CliError::System(text),
         _ => CliError::Input(text),
     }
@@ -34,6 +35,11 @@ pub(super) fn check_directory(directory: &Path) -> Result<Option<usize>, CliErro
         print_line(&directory.join(line).display().to_string())?;
     }
     Ok((!checked.lines.is_empty()).then_some(checked.failures))
+}
+
+/// Returns the greatest seq of the checkpoints of a directory, or 0.
+pub(super) fn newest_seq(directory: &Path) -> Result<u64, CliError> {
+    verify::newest_checkpoint_seq(&disk(), directory).map_err(log_read_error)
 }
 
 /// Checks one checkpoint. Returns the number of bad ones, 0 or 1.

@@ -1,7 +1,9 @@
 //! `parallax check --contains`: searches every byte of a directory for a text, to prove an erasure.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::{CliError, print_line};
@@ -12,36 +14,77 @@ use crate::visitors::log::SeqLocator;
 /// Number of matches that one search of a directory prints. The others are a count.
 pub const MATCHES_SHOWN_MAX: usize = 100;
 
+/// A file of a listing. A rewritten file has another inode, and a renamed one another path.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ListedFile {
+    /// The path of the file.
+    pub path: PathBuf,
+    /// The number of its inode.
+    pub inode: u64,
+}
+
+/// The results of a search.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SearchSummary {
+    /// Files that were searched.
+    pub files: usize,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
 /// Searches the file at `path`, or all files of that directory and its subdirectories. Does not follow links.
 pub(super) fn search_path(path: &Path, text: &str) -> Result<(), CliError> {
-    let files = list_files(path)?;
     let Some(needle) = Needle::new(text) else { return Ok(()) };
-    let (mut places, mut bytes) = (0, 0);
-    for file in &files {
-        match search_file(file, &needle, &mut places) {
-            Ok(searched) => bytes += searched,
-            // Retention deleted the file, or it was a temporary file that got its final name. Ignoring it is
-            // safe: only files that stay can contradict the result.
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                print_line(&format!("{}: deleted during the search", file.display()))?;
-            }
-            Err(error) => return Err(search_error(file, &error)),
+    let mut places = 0;
+    let mut search = |path: &Path| match search_file(path, &needle, &mut places) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            print_line(&format!("{}: deleted during the search", path.display())).map(|()| None)
         }
-    }
+        Err(error) => Err(search_error(path, &error)),
+    };
+    let SearchSummary { files, bytes } = search_all(&mut || list_files(path), &mut search)?;
     if places > MATCHES_SHOWN_MAX {
         print_line(&format!("and {} more places", places - MATCHES_SHOWN_MAX))?;
     }
     match places {
-        0 => print_line(&format!("not found in {}: {} files, {bytes} bytes", path.display(), files.len())),
+        0 => print_line(&format!("not found in {}: {files} files, {bytes} bytes", path.display())),
         _ => Err(CliError::Input(format!("found the text in {places} places of {}", path.display()))),
     }
 }
 
+/// Searches all files that `list` returns, and lists again until no file is new: a server may give a file its
+/// final name during the search. `search` returns the bytes of a file, or `None` if there is no such file. It ends,
+/// because a search is faster than a server writes new files.
+///
+/// # Errors
+/// The first error of `list` or `search`.
+pub fn search_all<E>(
+    list: &mut dyn FnMut() -> Result<Vec<ListedFile>, E>,
+    search: &mut dyn FnMut(&Path) -> Result<Option<u64>, E>,
+) -> Result<SearchSummary, E> {
+    let (mut seen, mut summary) = (BTreeSet::new(), SearchSummary::default());
+    loop {
+        let mut files = list()?;
+        files.retain(|file| !seen.contains(file));
+        if files.is_empty() {
+            return Ok(summary);
+        }
+        for file in files {
+            if let Some(bytes) = search(&file.path)? {
+                summary.files += 1;
+                summary.bytes += bytes;
+            }
+            seen.insert(file);
+        }
+    }
+}
+
 /// Lists all regular files, sorted by path.
-fn list_files(path: &Path) -> Result<Vec<PathBuf>, CliError> {
+fn list_files(path: &Path) -> Result<Vec<ListedFile>, CliError> {
     let meta = path.metadata().map_err(|error| CliError::Input(format!("{}: {error}", path.display())))?;
     if !meta.is_dir() {
-        return Ok(vec![path.to_owned()]);
+        return Ok(vec![ListedFile { path: path.to_owned(), inode: meta.ino() }]);
     }
     let (mut files, mut directories) = (Vec::new(), vec![path.to_owned()]);
     while let Some(directory) = directories.pop() {
@@ -51,7 +94,7 @@ fn list_files(path: &Path) -> Result<Vec<PathBuf>, CliError> {
             if kind.is_dir() {
                 directories.push(entry.path());
             } else if kind.is_file() {
-                files.push(entry.path());
+                files.push(ListedFile { path: entry.path(), inode: entry.ino() });
             }
         }
     }

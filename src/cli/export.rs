@@ -3,8 +3,10 @@
 //! Reads a log directory, also while a server writes to it, and exports the durable records after a given
 //! seq. Erased records are skipped. The memory in use is one batch and, for Parquet, one row group.
 
+use std::fmt::{self, Display, Formatter};
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
@@ -16,21 +18,22 @@ use crate::storage::disk::RealDisk;
 use crate::visitors::events::export::write_line;
 #[cfg(feature = "parquet")]
 use crate::visitors::events::parquet::Table;
-use crate::visitors::log::{self, LogError, LogItem, LogReader, Record, RecordKind};
+use crate::visitors::log::{self, LogError, LogId, LogItem, LogReader, Record, RecordKind, SeqRange};
 
 pub(super) const EXAMPLES: &str = "\
 One JSON object per line, to a pipe:
   parallax export data | jq -r 'select(.type == \"track\") | .event' | sort | uniq -c
 
-To a file, which appears when it is complete; later only newer records, with the last exported seq:
+To a file, which appears when it is complete; later only newer records, with the position that the first
+export printed. Without the ID of the log, --since 10442 is accepted too:
   parallax export data -o events-1.ndjson
-  parallax export data --since 10442 -o events-2.ndjson
+  parallax export data --since 4b1c6f0a8e2d4c7f9a3b5d7e1f2a4c6e:10442 -o events-2.ndjson
 
 As columns, for DuckDB and similar tools:
   parallax export data --format parquet -o events.parquet
   duckdb -c \"SELECT type, count(*) FROM 'events.parquet' GROUP BY type\"
 
-Exit codes: 0 success; 1 damage in the log, or no log in the directory; 3 a file cannot be read or written.";
+Exit codes: 0 success; 1 damage in the log, no log in the directory, or a position that it does not have; 3 a file cannot be read or written.";
 
 /// Size of the output buffer, in bytes.
 const WRITE_BYTES: usize = 64 * 1024;
@@ -43,12 +46,44 @@ pub(super) struct ExportArgs {
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Ndjson)]
     format: Format,
-    /// Export only records after this seq, the last one of an earlier export.
-    #[arg(long, value_name = "SEQ", default_value_t = 0)]
-    since: u64,
+    /// Export only records after this seq, the last one of an earlier export. A seq beyond the end of the log, or
+    /// the ID of another log, is an error.
+    #[arg(long, value_name = "SEQ|LOGID:SEQ", default_value = "0")]
+    since: Position,
     /// The file to write. It appears under its name when it is complete [default: standard output].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+}
+
+/// The end of an earlier export.
+#[derive(Debug, Clone, Copy)]
+struct Position {
+    /// The ID of the log. `None` if the user did not state it.
+    log_id: Option<LogId>,
+    seq: u64,
+}
+
+impl Display for Position {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.log_id.map_or(Ok(()), |log_id| write!(f, "{log_id}:"))?;
+        write!(f, "{}", self.seq)
+    }
+}
+
+impl FromStr for Position {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (log_id, seq) = match text.split_once(':') {
+            Some((log_id, seq)) => {
+                let id = LogId::parse(log_id).ok_or("the ID of a log has 32 hex digits")?;
+                (Some(id), seq)
+            }
+            None => (None, text),
+        };
+        let seq = seq.parse().map_err(|error| format!("a seq is a number, such as 10442: {error}"))?;
+        Ok(Self { log_id, seq })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -86,9 +121,9 @@ struct ExportSummary {
 }
 
 pub(super) fn export(args: &ExportArgs) -> Result<(), CliError> {
-    let mut reader = open_log(args)?;
+    let (mut reader, log_id) = open_log(args)?;
     let summary = match &args.output {
-        Some(path) => export_to_file(args, path, &mut reader)?,
+        Some(path) => export_to_file(args, path, &mut reader, log_id)?,
         None => export_to_stdout(args, &mut reader)?,
     };
     match summary.damaged_places {
@@ -100,7 +135,8 @@ pub(super) fn export(args: &ExportArgs) -> Result<(), CliError> {
     }
 }
 
-fn open_log(args: &ExportArgs) -> Result<LogReader, CliError> {
+/// Opens the log of an export. Returns a reader, and the ID of the log if a segment states it.
+fn open_log(args: &ExportArgs) -> Result<(LogReader, Option<LogId>), CliError> {
     if args.format == Format::Parquet && !cfg!(feature = "parquet") {
         let text = "this program was built without Parquet. Build it with `cargo build --release --features parquet`, \
                     or use --format ndjson, which DuckDB and similar tools can also read";
@@ -118,7 +154,31 @@ fn open_log(args: &ExportArgs) -> Result<LogReader, CliError> {
             directory.display()
         )));
     }
-    LogReader::open(Arc::new(RealDisk), directory, args.since).map_err(log_read_error)
+    let log = log::seq_range(Arc::new(RealDisk), directory).map_err(log_read_error)?;
+    check_position(args.since, log)?;
+    let reader = LogReader::open(Arc::new(RealDisk), directory, args.since.seq).map_err(log_read_error)?;
+    Ok((reader, log.log_id))
+}
+
+/// Checks that the log has the end of the earlier export.
+fn check_position(since: Position, log: SeqRange) -> Result<(), CliError> {
+    let refused = |text| Err(CliError::Input(text));
+    if let (Some(wanted), Some(found)) = (since.log_id, log.log_id)
+        && wanted != found
+    {
+        return refused(format!(
+            "--since {since} is of another log: this one has the ID {found}, as a restored backup has. Its seqs are \
+             those of other records: export it from --since 0"
+        ));
+    }
+    if since.seq > log.last {
+        return refused(format!(
+            "--since {since} is beyond the end of the log, whose last seq is {}. Another log has that seq, or this one is an \
+             older backup: export it from --since 0",
+            log.last
+        ));
+    }
+    Ok(())
 }
 
 fn export_to_stdout(args: &ExportArgs, reader: &mut LogReader) -> Result<ExportSummary, CliError> {
@@ -135,7 +195,12 @@ fn export_to_stdout(args: &ExportArgs, reader: &mut LogReader) -> Result<ExportS
     }
 }
 
-fn export_to_file(args: &ExportArgs, path: &Path, reader: &mut LogReader) -> Result<ExportSummary, CliError> {
+fn export_to_file(
+    args: &ExportArgs,
+    path: &Path,
+    reader: &mut LogReader,
+    log_id: Option<LogId>,
+) -> Result<ExportSummary, CliError> {
     let progress = Progress::on_terminal();
     let written = AtomicFile::create(path).map_err(ExportError::from).and_then(|file| {
         let (summary, file) = export_records(args, reader, file, &progress)?;
@@ -150,8 +215,8 @@ fn export_to_file(args: &ExportArgs, path: &Path, reader: &mut LogReader) -> Res
         }
     })?;
     let last = match summary.last_seq {
-        Some(seq) => format!("up to seq {seq}; continue with --since {seq}"),
-        None => format!("none after seq {}", args.since),
+        Some(seq) => format!("up to seq {seq}; continue with --since {}", Position { log_id, seq }),
+        None => format!("none after seq {}", args.since.seq),
     };
     print_line(&format!("{}: {} records, {last}", path.display(), summary.records))?;
     Ok(summary)
@@ -166,7 +231,7 @@ fn export_records<W: Write + Send>(
 ) -> Result<(ExportSummary, W), ExportError> {
     let mut sink = RecordSink::new(args.format, out)?;
     let mut summary = ExportSummary::default();
-    progress.start("exporting", reader.last_seq().saturating_sub(args.since));
+    progress.start("exporting", reader.last_seq().saturating_sub(args.since.seq));
     while let Some(item) = reader.read_next()? {
         let records = match item {
             LogItem::Records(records) => records,
@@ -183,7 +248,7 @@ fn export_records<W: Write + Send>(
                 summary.last_seq = Some(seq);
             }
         }
-        progress.set_done(records.seqs().end.saturating_sub(args.since + 1));
+        progress.set_done(records.seqs().end.saturating_sub(args.since.seq + 1));
     }
     Ok((summary, sink.finish()?))
 }

@@ -13,6 +13,7 @@ mod inspect;
 pub(crate) mod inspect_snapshot;
 pub(crate) mod print_config;
 mod progress;
+mod restore;
 mod schema;
 mod serve;
 pub(crate) mod settings;
@@ -64,6 +65,9 @@ enum Command {
     /// file and offset. The records around it are exported, and the exit code is 1.
     #[command(after_help = export::EXAMPLES)]
     Export(export::ExportArgs),
+    /// Verify a backup of a data directory and copy it.
+    #[command(after_help = restore::EXAMPLES)]
+    Restore(restore::RestoreArgs),
     /// Print the JSON Schema of a kind of source file, for editors.
     Schema(schema::SchemaArgs),
 }
@@ -108,7 +112,8 @@ fn dispatch(words: &[OsString]) -> Result<(), CliError> {
     }
     let cli = Cli::from_arg_matches(&matches).map_err(|error| CliError::Usage(error.to_string()))?;
     if matches!(cli.command, Some(Command::Serve(_))) {
-        settings::reject_renamed_variables().map_err(CliError::Usage)?;
+        let serve = command.find_subcommand(SERVE).expect("the command exists");
+        settings::reject_unknown_variables(serve).map_err(CliError::Usage)?;
     }
     match cli.command {
         None => dispatch(&["parallax", SERVE].map(OsString::from)),
@@ -123,6 +128,7 @@ fn dispatch(words: &[OsString]) -> Result<(), CliError> {
         Some(Command::Inspect(args)) => inspect::inspect_file(&args),
         Some(Command::Check(args)) => check::check(&args),
         Some(Command::Export(args)) => export::export(&args),
+        Some(Command::Restore(args)) => restore::restore(&args),
         Some(Command::Schema(args)) => schema::print_schema(&args),
     }
 }
@@ -139,7 +145,8 @@ fn parse(command: &clap::Command, words: &[OsString]) -> Result<ArgMatches, CliE
     })
 }
 
-/// Converts a log error. A missing log, or one of a later release, is bad input; other I/O errors are not.
+/// Converts a log error. A missing or contradictory log is bad input. A log of another format version and other
+/// I/O errors are of the machine.
 fn log_read_error(error: LogError) -> CliError {
     let is_input = match &error {
         LogError::Io { source, .. } => matches!(
@@ -149,10 +156,8 @@ fn log_read_error(error: LogError) -> CliError {
                 | ErrorKind::InvalidInput
                 | ErrorKind::IsADirectory
         ),
-        LogError::UnsupportedVersion { .. }
-        | LogError::Locked { .. }
-        | LogError::Misnamed { .. }
-        | LogError::SeqExhausted { .. } => true,
+        LogError::Misnamed { .. } | LogError::SeqExhausted { .. } => true,
+        LogError::UnsupportedVersion { .. } | LogError::Locked { .. } | LogError::Appeared { .. } => false,
     };
     let text = error.to_string();
     if is_input { CliError::Input(text) } else { CliError::System(text) }

@@ -41,6 +41,8 @@ pub(super) fn serve(args: ServeArgs) -> Result<(), CliError> {
 fn init_logging(format: LogFormat) {
     let log = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        // Otherwise a line that cannot be written panics: standard error may be a file on the full disk.
+        .log_internal_errors(false)
         .with_target(false)
         .with_ansi(std::io::stderr().is_terminal())
         .with_max_level(tracing::Level::INFO);

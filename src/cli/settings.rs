@@ -52,9 +52,12 @@ fn new_name(old: &str) -> Option<&'static str> {
     RENAMED.iter().find(|(renamed, _)| *renamed == old).map(|(_, new)| *new)
 }
 
+/// Prefix of the environment variables of all settings.
+const VARIABLE_PREFIX: &str = "PARALLAX_";
+
 /// Returns the name of a flag's environment variable.
 fn variable_name(key: &str) -> String {
-    format!("PARALLAX_{}", key.replace('-', "_").to_ascii_uppercase())
+    format!("{VARIABLE_PREFIX}{}", key.replace('-', "_").to_ascii_uppercase())
 }
 
 /// Returns an error message if a parser rejected a flag under its old name.
@@ -66,13 +69,34 @@ pub(super) fn renamed_flag(error: &clap::Error) -> Option<String> {
     new_name(flag.strip_prefix("--")?).map(|new| format!("{flag} was renamed to --{new}"))
 }
 
-/// Returns an error message if the environment sets a variable under its old name.
-pub(super) fn reject_renamed_variables() -> Result<(), String> {
-    let renamed = RENAMED.map(|(old, new)| (variable_name(old), variable_name(new)));
-    match renamed.iter().find(|(old, _)| std::env::var_os(old).is_some()) {
-        Some((old, new)) => Err(format!("the environment variable {old} was renamed to {new}")),
+/// Variables of the tests.
+const TEST_VARIABLES: [&str; 2] = ["PARALLAX_CASES", "PARALLAX_LONG"];
+
+/// Returns an error message if the environment sets a variable that is no setting of `command`.
+pub(super) fn reject_unknown_variables(command: &Command) -> Result<(), String> {
+    let known = |name: &str| {
+        let mut keys = setting_args(command).map(|(key, _)| key).chain(["config"]);
+        TEST_VARIABLES.contains(&name) || keys.any(|key| variable_name(key) == name)
+    };
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    match names.filter(|name| name.starts_with(VARIABLE_PREFIX) && !known(name)).min() {
+        Some(name) => Err(unknown_variable(command, &name)),
         None => Ok(()),
     }
+}
+
+fn unknown_variable(command: &Command, name: &str) -> String {
+    if let Some((_, new)) = RENAMED.iter().find(|(old, _)| variable_name(old) == name) {
+        return format!("the environment variable {name} was renamed to {}", variable_name(new));
+    }
+    let known: Vec<String> = setting_args(command).map(|(key, _)| variable_name(key)).collect();
+    let hint = nearest_hint(name, known.iter().map(String::as_str));
+    format!("unknown environment variable `{name}`{hint}")
+}
+
+/// Returns the end of an error message: a question for the known name that is nearest to `name`, if one is near.
+fn nearest_hint<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    nearest(name, known).map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"))
 }
 
 /// Returns the flags of `command` that are settings, with their long names as keys.
@@ -211,9 +235,8 @@ fn parse_setting(command: &Command, key: &str, value: &Spanned<DeValue>) -> Resu
         if let Some(new) = new_name(key) {
             return Err(format!("`{key}` was renamed to `{new}`"));
         }
-        let nearest = nearest(key, setting_args(command).map(|(known, _)| known));
-        let nearest = nearest.map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"));
-        return Err(format!("unknown setting `{key}`{nearest}"));
+        let hint = nearest_hint(key, setting_args(command).map(|(known, _)| known));
+        return Err(format!("unknown setting `{key}`{hint}"));
     };
     match (is_repeatable(arg), value.get_ref()) {
         (false, value) => Ok(vec![parse_value(command, arg, key, value)?]),

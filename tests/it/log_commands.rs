@@ -3,6 +3,7 @@
 mod checking;
 mod columns;
 mod exporting;
+mod restoring;
 mod searching;
 
 use std::path::{Path, PathBuf};

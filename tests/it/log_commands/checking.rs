@@ -113,6 +113,10 @@ impl EraseRule for VoidOf {
     fn treatment(&mut self, _seq: u64, record: &Record<'_>) -> Treatment {
         if record.anon_id == Some(self.0) { Treatment::Void } else { Treatment::Keep }
     }
+
+    fn names_visitor(&mut self, record: &Record<'_>) -> bool {
+        record.anon_id == Some(self.0)
+    }
 }
 
 #[test]
@@ -128,7 +132,7 @@ fn an_erased_visitor_is_in_no_file_and_void_records_are_not_exported() {
     let owner = key.tag("acme", IdKind::Anon, "ana@example.com");
     let known_ids = vec![(IdKind::Anon, "ana@example.com".to_owned())];
     let visitor =
-        VisitorIds { site: "acme".to_owned(), owner, named: vec![owner], hashes: Vec::new(), known_ids };
+        VisitorIds { site: "acme".to_owned(), owner, named: vec![owner], known_ids, ..VisitorIds::default() };
     let erasure = log.queue.erase(visitor).expect("no other erasure runs");
     log.writer.run_once();
     let started = erasure.begin().expect("the disk works");
@@ -187,7 +191,7 @@ fn a_directory_of_format_version_1_is_refused_with_the_advice_to_export_it_first
     let directories = ["--data", as_arg(directory.path()), "--snapshots", as_arg(snapshots.path())];
     run(&[&["serve"][..], &addresses, &directories].concat()).assert_exit(3, &advice);
     for command in ["check", "export"] {
-        run(&[command, as_arg(directory.path())]).assert_exit(1, &advice);
+        run(&[command, as_arg(directory.path())]).assert_exit(3, &advice);
     }
     assert_eq!(fs::read(directory.path().join(segment_name(1))).expect("readable"), segment, "unchanged");
 }

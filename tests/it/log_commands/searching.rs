@@ -1,8 +1,10 @@
 //! `check --contains`: the search for remains of a visitor.
 
 use std::fs;
+use std::path::Path;
 
 use parallax::testing::cli::byte_search::Needle;
+use parallax::testing::cli::contains::{ListedFile, SearchSummary, search_all};
 use parallax::testing::limits::{MATCHES_SHOWN_MAX, READ_CHUNK_BYTES};
 use parallax::testing::visitors::log::Options;
 
@@ -124,6 +126,49 @@ fn a_match_is_reported_with_its_file_offset_and_seq() {
         .assert_exit(1, &["seq 1\n"]);
     run(&["check", as_arg(&directory.path().join("nowhere")), "--contains", "x"])
         .assert_exit(1, &["No such file"]);
+}
+
+#[test]
+fn a_text_is_found_in_a_fold_input_at_every_offset() {
+    let text = "ana@example.com";
+    for at in 0..40 {
+        // A fold input has a zero byte at each multiple of 8, and seven bytes of content after it.
+        let content = [&b"x".repeat(at)[..], text.as_bytes(), b"yz"].concat();
+        let words: Vec<u8> = content.chunks(7).flat_map(|word| [&[0], word].concat()).collect();
+        for padding in [8, READ_CHUNK_BYTES - 16, READ_CHUNK_BYTES - 8, READ_CHUNK_BYTES] {
+            let bytes = [&b"p".repeat(padding)[..], &words].concat();
+            let mut found = Vec::new();
+            let needle = Needle::new(text).expect("a text");
+            needle.find_all(&mut &bytes[..], &mut |at| found.push(at)).expect("read");
+            assert_eq!(found, [(padding + at / 7 * 8 + at % 7 + 1) as u64], "{at} {padding}");
+        }
+    }
+    // Zeros at other offsets are no fold input.
+    let mut found = Vec::new();
+    let needle = Needle::new("abcd").expect("a text");
+    needle.find_all(&mut &b"ab\0cd...ab\0\0cd"[..], &mut |at| found.push(at)).expect("read");
+    assert_eq!(found, [0; 0]);
+}
+
+#[test]
+fn a_search_beside_a_server_finds_files_that_are_renamed_or_rewritten_meanwhile() {
+    let file = |name: &str, inode| ListedFile { path: name.into(), inode };
+    let mut listings = [
+        vec![file("1.segment", 1), file("new", 2)],
+        vec![file("1.segment", 1), file("7.checkpoint", 2)],
+        vec![file("1.segment", 3), file("7.checkpoint", 2)],
+        vec![file("1.segment", 3), file("7.checkpoint", 2)],
+    ]
+    .into_iter();
+    let mut searched = Vec::new();
+    let mut search = |path: &Path| {
+        searched.push(path.display().to_string());
+        Ok::<_, ()>((path != Path::new("new")).then_some(10))
+    };
+    let mut list = || Ok(listings.next().expect("the last two listings are equal"));
+    let summary = search_all(&mut list, &mut search).expect("nothing fails");
+    assert_eq!(summary, SearchSummary { files: 3, bytes: 30 });
+    assert_eq!(searched, ["1.segment", "new", "7.checkpoint", "1.segment"]);
 }
 
 #[test]
