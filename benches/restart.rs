@@ -78,7 +78,7 @@ fn main() {
     drop(live);
 
     let (restored, took) = timed(|| {
-        let log = LogRange { first: 1, last: events, log_id: None };
+        let log = LogRange { first: 1, log_id: None };
         restore(&CheckpointDirectory::new(Arc::new(RealDisk), dir), log, PROFILES_BYTES_MAX, &mut |_, _| {})
             .expect("it is sound")
     });

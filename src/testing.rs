@@ -21,6 +21,9 @@ pub mod cli {
     pub mod byte_search {
         pub use crate::cli::byte_search::Needle;
     }
+    pub mod contains {
+        pub use crate::cli::contains::{ListedFile, SearchSummary, search_all};
+    }
     pub mod demo {
         pub use crate::cli::demo::compile_demo;
     }
@@ -35,7 +38,7 @@ pub mod cli {
     }
 }
 pub mod clock {
-    pub use crate::clock::{Clock, SystemClock, instant, now_ms};
+    pub use crate::clock::{Clock, LogClock, SystemClock, instant, now_ms};
 }
 pub mod condition {
     pub use crate::condition::{
@@ -68,20 +71,20 @@ pub mod limits {
         AUDIENCE_CHAIN_MAX, AUDIENCES_MAX, BATCH_BYTES_TARGET, BODY_BYTES_MAX, BODY_RENDERED_BYTES_MAX,
         CANONICAL_BYTES_MAX, CHECKPOINT_BLOCK_BYTES, CHECKPOINT_RUNS_MAX, CHECKPOINT_STOP_MS,
         CHUNK_LINE_BYTES_MAX, CONDITION_NESTING_MAX, CONTENT_FILE_BYTES_MAX, CONTEXT_MEMBERS_MAX,
-        CONTEXTS_BYTES_MAX, DEDUP_WINDOW_MS, DIAGNOSTIC_TEXT_CHARS_MAX, DISK_RECOVERED_MS,
-        EMBEDDED_QUERIES_MAX, ERASED_IDS_MAX, EVALUATION_DEPTH_MAX, EVENT_BYTES_MAX, EVENT_NAME_CHARS_MAX,
-        EVENT_NESTING_MAX, EVENTS_MAX, EXPERIMENTS_MAX, EXPORT_PAGE_BYTES_TARGET, FOLD_INPUT_BYTES_MAX,
-        HEAD_BYTES_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, NODE_NESTING_MAX, ORDER_FIELDS_MAX,
-        OUTSTANDING_REQUESTS_MAX, PAIRS_MAX, PATTERN_BYTES_MAX, PATTERN_DFA_BYTES_MAX, PATTERN_NFA_BYTES_MAX,
-        PATTERNS_MAX, PAYLOAD_BYTES_MAX, PROFILE_BYTES_MAX, PROFILE_EVENT_NAMES_MAX, PROFILE_PATH_BYTES_MAX,
-        PROFILE_PATHS_MAX, PROFILES_MEMORY_BYTES_DEFAULT, PROGRAM_BYTES_MAX, QUERIES_MAX,
-        QUERY_EVALUATIONS_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, RATE_LIMIT_BUCKETS_MAX, READ_BUFFER_BYTES,
-        READ_CHUNK_BYTES, RECENT_TIES_MAX, REQUEST_BYTES_MAX, RESERVED_BYTES_MAX, RETAIN_MS_MIN,
-        RETENTION_INTERVAL_MS, REWRITE_CHUNK_BYTES, ROUTE_BYTES_MAX, RULES_MAX, SEGMENT_BYTES_DEFAULT,
-        SEGMENT_RECORDS_MAX, SEQ_MAX, SETTINGS_BYTES_MAX, SITE_IDS_KNOWN_MAX, SORT_KEY_BYTES_MAX,
-        SOURCE_FILE_BYTES_MAX, SOURCE_FILES_MAX, SOURCE_NESTING_MAX, TARGET_BYTES_MAX, TEXT_BYTES_MAX,
-        TIMES_KEPT, TOMBSTONE_IDS_MAX, TOUCH_TEXT_BYTES_MAX, TRAILER_BYTES_MAX, TRAIT_BYTES_MAX,
-        TRAIT_NAME_BYTES_MAX, TRAITS_MAX, UNSYNCED_BYTES_MAX, URL_BYTES_MAX, URL_PARAMS_MAX,
+        CONTEXTS_BYTES_MAX, DEDUP_WINDOW_MS, DIAGNOSTIC_TEXT_CHARS_MAX, EMBEDDED_QUERIES_MAX,
+        EVALUATION_DEPTH_MAX, EVENT_BYTES_MAX, EVENT_NAME_CHARS_MAX, EVENT_NESTING_MAX, EVENTS_MAX,
+        EXPERIMENTS_MAX, EXPORT_PAGE_BYTES_TARGET, FOLD_INPUT_BYTES_MAX, HEAD_BYTES_MAX, KEY_BYTES_MAX,
+        NAME_BYTES_MAX, NODE_NESTING_MAX, ORDER_FIELDS_MAX, OUTSTANDING_REQUESTS_MAX, PAIRS_MAX,
+        PATTERN_BYTES_MAX, PATTERN_DFA_BYTES_MAX, PATTERN_NFA_BYTES_MAX, PATTERNS_MAX, PAYLOAD_BYTES_MAX,
+        PROFILE_BYTES_MAX, PROFILE_EVENT_NAMES_MAX, PROFILE_PATH_BYTES_MAX, PROFILE_PATHS_MAX,
+        PROFILES_MEMORY_BYTES_DEFAULT, PROGRAM_BYTES_MAX, QUERIES_MAX, QUERY_EVALUATIONS_MAX,
+        QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, RATE_LIMIT_BUCKETS_MAX, READ_BUFFER_BYTES, READ_CHUNK_BYTES,
+        RECENT_TIES_MAX, REQUEST_BYTES_MAX, RESERVED_BYTES_MAX, RETAIN_MS_MIN, RETENTION_INTERVAL_MS,
+        REWRITE_CHUNK_BYTES, ROUTE_BYTES_MAX, RULES_MAX, SEGMENT_BYTES_DEFAULT, SEGMENT_RECORDS_MAX, SEQ_MAX,
+        SETTINGS_BYTES_MAX, SITE_IDS_KNOWN_MAX, SORT_KEY_BYTES_MAX, SOURCE_FILE_BYTES_MAX, SOURCE_FILES_MAX,
+        SOURCE_NESTING_MAX, TARGET_BYTES_MAX, TEXT_BYTES_MAX, TIE_CACHE_ENTRIES_MAX, TIMES_KEPT,
+        TOMBSTONE_IDS_MAX, TOMBSTONES_PER_BATCH_MAX, TOUCH_TEXT_BYTES_MAX, TRAILER_BYTES_MAX,
+        TRAIT_BYTES_MAX, TRAIT_NAME_BYTES_MAX, TRAITS_MAX, UNSYNCED_BYTES_MAX, URL_BYTES_MAX, URL_PARAMS_MAX,
         USER_AGENT_BYTES_MAX, VARIANTS_MAX, VERSIONS_KEPT_MAX, VISIT_TIMEOUT_MS, WATERMARK_AFTER_MS,
         ZONES_MAX,
     };
@@ -197,7 +200,7 @@ pub mod site {
 pub mod storage {
     pub use crate::storage::write_atomic;
     pub mod disk {
-        pub use crate::storage::disk::{Disk, DiskFile, RealDisk};
+        pub use crate::storage::disk::{DirectoryLock, Disk, DiskFile, FileIdentity, RealDisk};
     }
 }
 pub mod visitors {
@@ -256,24 +259,25 @@ pub mod visitors {
         }
         pub mod time {
             pub use crate::visitors::events::time::{
-                TIME_MS_MAX, TIME_MS_MIN, correct_clock_skew, parse, write,
+                EVENT_TIME_MS_MIN, SECONDS_END, TIME_MS_MAX, TIME_MS_MIN, correct_clock_skew, parse, write,
             };
         }
     }
     pub mod erasure {
-        pub use crate::visitors::erasure::Eraser;
+        pub use crate::visitors::erasure::{Eraser, ErasureError};
     }
     pub mod live {
         pub use crate::visitors::live::{ProfileReaders, ProfileTable};
     }
     pub mod log {
         pub use crate::visitors::log::{
-            Ack, Browser, Code, Completion, DamageKind, DedupWindow, Device, EraseError, EraseRule, Erasure,
-            ErasureSummary, FinalPosition, FoldInput, IdTag, LockedLog, LogClient, LogConsumer, LogError,
-            LogId, LogItem, LogReader, LogWriter, Options, Os, Queue, Record, RecordError, RecordKind,
-            RecordResult, Records, RecoveryReport, RedactedIds, Request, SendError, TombstoneKey, Treatment,
-            UserAgentInfo, VisitorIds, WriteOutcome, WriterThread, check_directory, check_file, inspect,
-            open, parse_segment_name, read_footer, segment_name,
+            Ack, Browser, Code, Completion, DISK_RECOVERED_MS, DamageKind, DedupWindow, Device, EraseError,
+            EraseRule, Erasure, ErasureSummary, FinalPosition, FoldInput, IdTag, LOG_CLOCK_SAVE_MS,
+            LockedLog, LogClient, LogConsumer, LogError, LogId, LogItem, LogReader, LogWriter, Options, Os,
+            PLACE_CHECK_MS, Queue, Record, RecordError, RecordKind, RecordResult, Records, RecoveryReport,
+            RedactedIds, Request, SendError, TombstoneKey, Treatment, UserAgentInfo, VisitorIds,
+            WriteOutcome, WriterThread, check_directory, check_file, inspect, open, parse_segment_name,
+            read_footer, segment_name,
         };
         pub mod bloom {
             pub use crate::visitors::log::bloom::{IdKind, may_contain};
@@ -316,6 +320,9 @@ pub mod visitors {
     }
     pub mod ties {
         pub use crate::visitors::ties::{TIE_BYTES, TieEntry};
+        pub mod cache {
+            pub use crate::visitors::ties::cache::TieCache;
+        }
         pub mod known {
             pub use crate::visitors::ties::known::{FoldState, KnownTies};
         }

@@ -285,10 +285,6 @@ pub(crate) const RETRY_MS_MIN: u64 = 10;
 /// Longest pause before the log writer retries a failed disk operation, in ms. It is half of the second
 /// within which service must resume.
 pub(crate) const RETRY_MS_MAX: u64 = 500;
-/// Time without a failed disk operation after which the log reports that its disk works again, in ms. A nearly
-/// full disk accepts some batches and refuses others, and a shorter time would report each change. Together
-/// with [`RETRY_MS_MAX`] it is below the two seconds within which a recovery must be visible.
-pub const DISK_RECOVERED_MS: u64 = 1_000;
 /// Time between two checks for expired segments, in ms.
 pub const RETENTION_INTERVAL_MS: u64 = 60_000;
 /// Age below which a segment is never deleted, in ms, regardless of `--retain-bytes`: the dedup window.
@@ -336,12 +332,15 @@ pub const VISIT_TIMEOUT_MS: i64 = 30 * 60 * 1000;
 pub const SEQ_MAX: u64 = 1 << 62;
 /// Number of IDs that one tombstone names. An erasure with more IDs appends several tombstones.
 pub const TOMBSTONE_IDS_MAX: usize = 1_024;
-/// Number of IDs that one erasure handles: 64 tombstones fit in a batch. More are rejected as a whole.
-pub const ERASED_IDS_MAX: usize = 64 * TOMBSTONE_IDS_MAX;
+/// Number of tombstones in one batch. An erasure with more of them appends several batches.
+pub const TOMBSTONES_PER_BATCH_MAX: usize = 64;
 /// Number of site IDs that the fold remembers. Beyond it no ID is added, and `/visitors` answers 404 for no site.
 pub const SITE_IDS_KNOWN_MAX: usize = 100_000;
 /// Number of entries of ownership since the last checkpoint, 56 MB. At this number a checkpoint is made early.
 pub const RECENT_TIES_MAX: usize = 1_000_000;
+/// Number of entries of ownership that an export or an erasure remembers of other visitors, one for each
+/// anonymous ID included: about 10 MB. At this number it forgets them and reads them again.
+pub const TIE_CACHE_ENTRIES_MAX: usize = 100_000;
 /// Size of one write of an erasure.
 pub const REWRITE_CHUNK_BYTES: usize = 1 << 20;
 
@@ -396,12 +395,12 @@ const _: () = assert!(PAIRS_MAX * (2 * KEY_BYTES_MAX + 2) <= TEXT_BYTES_MAX && T
 const _: () = assert!(BATCH_BYTES_MAX < 1 << 24 && PAYLOAD_BYTES_MAX < 1 << 24);
 const _: () =
     assert!(10 * TEXT_BYTES_MAX + PAYLOAD_BYTES_MAX + 2 * FOLD_INPUT_BYTES_MAX <= REQUEST_BYTES_MAX);
-// The tombstones of one erasure, 67 bytes for each ID, fit in a batch.
-const _: () = assert!(68 * ERASED_IDS_MAX < BATCH_BYTES_MAX && 68 * TOMBSTONE_IDS_MAX < PAYLOAD_BYTES_MAX);
+// The tombstones of one batch, 35 bytes for each ID, fit in it.
+const _: () = assert!(36 * TOMBSTONE_IDS_MAX * TOMBSTONES_PER_BATCH_MAX < BATCH_BYTES_MAX);
+const _: () = assert!(36 * TOMBSTONE_IDS_MAX < PAYLOAD_BYTES_MAX);
 // A batch without its header fits in the second half of the unsynced bytes.
 const _: () = assert!(UNSYNCED_BYTES_MAX / 2 + BATCH_BYTES_MAX <= UNSYNCED_BYTES_MAX + 64);
 const _: () = assert!(SYNC_AFTER_MS < 100 && RETRY_MS_MAX < 1_000);
-const _: () = assert!(RETRY_MS_MAX + DISK_RECOVERED_MS < 2_000);
 // IDs, touches, visits and counts fit in a profile that has no names, paths or traits.
 const _: () = assert!(
     SITE_ID_BYTES_MAX

@@ -135,7 +135,14 @@ fn an_invalid_command_line_exits_with_2() {
             .assert_exit(0, &[&format!("busy-poll-us = {allowed}")]);
     }
     workspace.run(&["compile", "site", "--log", "json"]).assert_exit(2, &["unexpected argument '--log'"]);
-    workspace.run(&["serve", "--listen", "here"]).assert_exit(2, &["--listen"]);
+    for wrong in ["here", "65536", ":", "here:80", "localhost", "localhost:", "::1:80", "-1"] {
+        let flag = format!("--listen={wrong}");
+        workspace.run(&["serve", &flag]).assert_exit(2, &["--listen", "such as 127.0.0.1:8080"]);
+    }
+    for short in ["8081", ":8081", "localhost:0", "[::]:80"] {
+        let printed = format!("listen = \"{short}\"");
+        workspace.run(&["serve", "--listen", short, "--print-config"]).assert_exit(0, &[&printed]);
+    }
     workspace.run(&["serve", "--driver", "kqueue"]).assert_exit(2, &["auto", "uring", "epoll"]);
     workspace.run(&["serve", "--ack", "soon"]).assert_exit(2, &["disk", "written"]);
     workspace
@@ -395,7 +402,7 @@ fn check_names_sound_and_damaged_files() {
     let mut damaged = whole.clone();
     *damaged.last_mut().expect("bytes") ^= 1;
     fs::create_dir(workspace.path("all")).expect("created");
-    workspace.run(&["check", "all"]).assert_exit(0, &["nothing to check"]);
+    workspace.run(&["check", "all"]).assert_exit(1, &["nothing to check"]);
     fs::write(workspace.path("all/a.snapshot"), &whole).expect("written");
     fs::write(workspace.path("all/.hidden.snapshot"), &damaged).expect("written");
     fs::write(workspace.path("all/README.md"), "not a snapshot").expect("written");

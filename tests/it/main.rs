@@ -58,6 +58,7 @@ mod visitors;
 // The owner of each record.
 mod ties;
 // Checkpoints of the table of visitors, which a start reads instead of the log.
+mod backups;
 mod checkpoints;
 // Damaged, foreign and forged snapshots.
 mod snapshot_damage;
@@ -94,6 +95,8 @@ mod restarted;
 mod killed;
 // A full disk.
 mod full_disk;
+// A data directory that is removed, moved, or cannot be written at the start.
+mod data_directory;
 // Settings from flags, environment and file.
 mod settings;
 // The packaging files, compared with the options of the server.

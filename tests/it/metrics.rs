@@ -137,7 +137,11 @@ fn the_access_log_is_optional_and_names_no_visitor() {
     let fields = [("Cookie", "anon_id=secret-cookie"), ("X-Forwarded-For", "192.0.2.99")];
     assert_eq!(server.get_with(target, &fields).status, 200);
     assert_eq!(server.get("/v1/resolve?site=secret%20site&route=/nowhere%3Fsecret%23secret").status, 404);
-    assert_eq!(server.get("/secret").status, 404);
+    assert_eq!(server.get("/unknown?secret").status, 404);
+    let refused = format!("GET /refused/{}?secret HTTP/2.0\r\nHost: a\r\n\r\n", "x".repeat(300));
+    let mut client = Client::to(server.edge);
+    client.send(refused.as_bytes());
+    assert_eq!(client.response(false).status, 505);
     let logged = eventually("both requests are logged", || {
         let log = server.log();
         let lines: Vec<serde_json::Value> = log
@@ -151,10 +155,14 @@ fn the_access_log_is_optional_and_names_no_visitor() {
     let fields = &logged[0]["fields"];
     assert_eq!((&fields["method"], &fields["path"]), (&"GET".into(), &"/v1/resolve".into()));
     assert_eq!((&fields["site"], &fields["route"]), (&"track_demo".into(), &"/".into()));
-    assert_eq!(fields["status"], "200");
+    assert_eq!(fields["status"], 200);
     assert!(fields["bytes"].as_u64() > Some(1_000) && fields["took_us"].is_u64());
-    assert_eq!(logged[1]["fields"]["status"], "404");
-    let log = server.log();
+    assert_eq!(logged[1]["fields"]["status"], 404);
+    let cut = format!("\"path\":\"/refused/{}\"", "x".repeat(191));
+    let log = eventually("the refused requests are logged", || {
+        let log = server.log();
+        (log.contains("\"path\":\"/unknown\",\"status\":404") && log.contains(&cut)).then_some(log)
+    });
     assert!(!log.contains("secret") && !log.contains("192.0.2.99"), "{log}");
     let quiet = Server::demo();
     assert_eq!(quiet.get("/v1/routes?site=fjell").status, 200);

@@ -208,7 +208,10 @@ fn a_wrong_type_or_range_is_refused_with_expected_and_actual_value() {
         ("retain-days = 0", "`retain-days` is the number 0, expected N (0 is not in 1..=36500)"),
         ("explain = \"true\"", "`explain` is the string \"true\", expected true or false"),
         ("listen = 8080", "`listen` is the number 8080, expected a string"),
-        ("listen = \"8080\"", "`listen` is the string \"8080\", expected ADDRESS (invalid socket address"),
+        (
+            "listen = \"here\"",
+            "`listen` is the string \"here\", expected ADDRESS (expected an address and a port",
+        ),
         ("listen = ['[::1]:1']", "`listen` is an array, expected a string"),
         ("log-format.a = 'text'", "`log-format` is a table, expected a string"),
         ("log-format = 2026-01-05", "`log-format` is the date 2026-01-05, expected a string"),
@@ -325,6 +328,22 @@ fn an_old_name_is_refused_with_the_new_one() {
         assert_eq!(fixture.serve(&["--print-config"]), (2, String::new(), error));
         fixture.environment = vec![(new.leak(), value)];
         assert_eq!(fixture.printed(&[]).matches("  # environment\n").count(), 1);
+    }
+}
+
+#[test]
+fn an_unknown_environment_variable_is_refused_with_the_nearest_name() {
+    let mut fixture = Fixture::with("");
+    for (name, nearest) in
+        [("PARALLAX_LISEN", "; did you mean `PARALLAX_LISTEN`?"), ("PARALLAX_WHATSOEVER", "")]
+    {
+        fixture.environment = vec![(name, "1")];
+        let error = format!("parallax: unknown environment variable `{name}`{nearest}\n");
+        assert_eq!(fixture.serve(&["--print-config"]), (2, String::new(), error));
+    }
+    for known in ["PARALLAX_CASES", "PARALLAX_LONG", "PARALLAX", "PARALLAXES"] {
+        fixture.environment = vec![(known, "1")];
+        assert_eq!(fixture.serve(&["--print-config"]).0, 0, "{known}");
     }
 }
 

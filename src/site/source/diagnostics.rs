@@ -346,8 +346,10 @@ fn make_excerpt(before: &str, highlight: &str, after: &str) -> Excerpt {
     Excerpt { before, highlight, after }
 }
 
+/// Replaces control characters, and those that reorder the text after them (Unicode Standard Annex 9).
 fn replace_control_chars(text: &str) -> String {
-    let visible = |c: char| if c.is_control() { ' ' } else { c };
+    let reorders = |c| matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let visible = |c: char| if c.is_control() || reorders(c) { ' ' } else { c };
     text.chars().map(visible).collect()
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use parallax::testing::storage::disk::{Disk, DiskFile};
+use parallax::testing::storage::disk::{DirectoryLock, Disk, DiskFile, FileIdentity};
 
 type Bytes = Arc<Mutex<Vec<u8>>>;
 
@@ -38,8 +38,12 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
-    fn lock(&self, _: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        Ok(Box::new(()))
+    fn lock(&self, _: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        Ok(Box::new(OnlyDirectory))
+    }
+
+    fn identity(&self, _: &Path) -> io::Result<FileIdentity> {
+        Ok(ONLY_IDENTITY)
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
@@ -85,6 +89,17 @@ impl Disk for MemoryDisk {
     }
 }
 
+/// The identity of every file and directory, none of which is ever replaced.
+const ONLY_IDENTITY: FileIdentity = FileIdentity { device: 0, inode: 0 };
+
+struct OnlyDirectory;
+
+impl DirectoryLock for OnlyDirectory {
+    fn identity(&self) -> io::Result<FileIdentity> {
+        Ok(ONLY_IDENTITY)
+    }
+}
+
 struct MemoryFile {
     bytes: Bytes,
     /// End of the appended bytes. Reserved bytes may follow.
@@ -125,5 +140,9 @@ impl DiskFile for MemoryFile {
 
     fn length(&self) -> io::Result<u64> {
         Ok(lock_mutex(&self.bytes).len() as u64)
+    }
+
+    fn identity(&self) -> io::Result<FileIdentity> {
+        Ok(ONLY_IDENTITY)
     }
 }

@@ -51,6 +51,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ),
     ("memmap2", &["site/snapshot/open.rs"]),
     ("monoio", &["worker/"]),
+    ("libc", &["server/memory.rs"]),
     ("nix", &["worker/timeouts.rs"]),
     ("notify", &["site/catalog/watcher.rs"]),
     ("parquet", &["visitors/events/parquet.rs"]),
