@@ -23,6 +23,8 @@ const MANY: usize = 10 * FEW;
 const EVENTS: usize = 15;
 const PAD: usize = 29_800;
 const NUMBER_DIGITS: usize = 12;
+/// The longest wait for the first response to each client. Then the measurement begins without it.
+const FIRST_RESPONSES_MAX: Duration = Duration::from_secs(10);
 /// Attempts of the measurement, because other processes write to the same disk.
 const TRIES: usize = 3;
 
@@ -95,17 +97,25 @@ impl LoadedServer {
         (0..count).map(|_| (Client::to(self.server.edge), batch.clone())).collect()
     }
 
-    /// Returns how many batches per second are acknowledged while all `clients` send.
+    /// Returns how many batches per second are acknowledged while all `clients` send. The measurement begins after
+    /// as many responses as clients: all bodies arrive at the same time, so the first responses are late.
     fn goodput(&self, clients: &mut [(Client, Batch)], retry: RetryPolicy, window: Duration) -> f64 {
-        let (begun, is_over) = (Instant::now(), &AtomicBool::new(false));
-        let before = self.acknowledged();
+        let is_over = &AtomicBool::new(false);
+        let expected = self.answered() + clients.len();
         thread::scope(|scope| {
             clients.iter_mut().for_each(|client| drop(scope.spawn(|| self.send(client, retry, is_over))));
+            wait_until(FIRST_RESPONSES_MAX, || self.answered() >= expected);
+            let (begun, before) = (Instant::now(), self.acknowledged());
             wait(window, is_over);
             let goodput = (self.acknowledged() - before) as f64 / begun.elapsed().as_secs_f64();
             is_over.store(true, Ordering::Relaxed);
             goodput
         })
+    }
+
+    /// Returns how many batches were acknowledged or refused.
+    fn answered(&self) -> usize {
+        self.acknowledged() + self.refused.load(Ordering::Relaxed)
     }
 
     fn acknowledged(&self) -> usize {
@@ -169,8 +179,13 @@ impl LoadedServer {
 
 /// Returns after `time`, or as soon as `is_over` is set.
 fn wait(time: Duration, is_over: &AtomicBool) {
+    wait_until(time, || is_over.load(Ordering::Relaxed));
+}
+
+/// Returns after `time_max`, or as soon as `condition` holds.
+fn wait_until(time_max: Duration, condition: impl Fn() -> bool) {
     let begun = Instant::now();
-    while begun.elapsed() < time && !is_over.load(Ordering::Relaxed) {
+    while begun.elapsed() < time_max && !condition() {
         thread::park_timeout(Duration::from_millis(5));
     }
 }
