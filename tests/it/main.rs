@@ -74,6 +74,8 @@ mod admin_connections;
 mod half_sent;
 // More events than the disk can take.
 mod overload;
+// The erasure of a visitor beside other requests.
+mod erased_under_load;
 // Token buckets, compared with a naive one.
 mod throttle;
 // The table of visitors, compared with a naive one, and its concurrent readers.
