@@ -59,7 +59,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-const SITE: [(&str, &str); 8] = [
+const SITE: [(&str, &str); 9] = [
     (
         "site.json",
         r#"{"site":"acme","trackingId":"track_acme","name":"Acme","timeZone":"Europe/Oslo","origins":["https://acme.example"]}"#,
@@ -87,6 +87,10 @@ const SITE: [(&str, &str); 8] = [
     ),
     ("routes/blog.json", r#"{"path":"/blog/:slug/*","layout":{"root":{"props":{}},"zones":{}}}"#),
     ("routes/old.json", r#"{"path":"/old","redirect":{"to":"/","status":308}}"#),
+    (
+        "routes/gone.json",
+        r#"{"path":"/gone/:slug/*","redirect":{"to":"/blog/:slug/*?from=:slug","status":308}}"#,
+    ),
     (
         "queries.json",
         r#"{"posts":{"collection":"posts","params":{"kind":{"type":"string","optional":true},
@@ -143,6 +147,11 @@ const REQUESTS: &[(&str, &str, &str)] = &[
         "User-Agent: Googlebot/#\r\nReferer: https://acme.example/?tag=z#\r\n",
     ),
     ("GET", "/v1/resolve?site=acme&route=/", "Origin: https://acme.example\r\nX-Anon-Id: visitor-#\r\n"),
+    ("GET", "/v1/resolve?site=acme&route=/", "Cookie: anon_id=%22visitor-#%22\r\n"),
+    ("GET", "/v1/resolve?site=acme&route=/&userId=u1&override=hero:de,nope:x", ""),
+    ("GET", "/v1/variants?site=acme&route=/&userId=u#&override=cta:b", ""),
+    ("GET", "/v1/resolve?site=acme&route=/&anonId=ana&personalize=0&v=#&v=1", "Sec-GPC: 1\r\n"),
+    ("GET", "/v1/resolve?site=acme&route=/gone/%C3%A4-#/a%2Fb/c", ""),
     ("HEAD", "/v1/resolve?site=acme&route=/&variants=", ""),
     ("GET", "/v1/resolve?site=acme&route=/&variants=", "If-None-Match: *\r\n"),
     ("GET", "/v1/resolve?site=acme&route=/blog/%E2%82%AC-#/a%2Fb/c&variants=", ""),

@@ -22,7 +22,10 @@ impl ResponseClass {
         let is_public = match endpoint {
             Endpoint::Routes | Endpoint::OpenApi | Endpoint::Problem => true,
             Endpoint::Query => matches!(method, Method::Get | Method::Head),
-            Endpoint::Resolve => params.get_even_if_empty(Param::Variants).is_some() && !explains(),
+            Endpoint::Resolve => {
+                let is_forced = params.get_even_if_empty(Param::Variants).is_some();
+                is_forced && params.get(Param::Override).is_none() && !explains()
+            }
             Endpoint::Variants => params.get(Param::Include).is_some(),
             Endpoint::LibrarySettings | Endpoint::Events(_) => false,
         };
@@ -52,7 +55,8 @@ impl ResponseClass {
             Some(Endpoint::Query) => is_get,
             Some(Endpoint::Resolve) => {
                 let explains = value_of("explain").is_some_and(|(_, value)| !matches!(value, "" | "0"));
-                value_of("variants").is_some() && !explains
+                let overrides = value_of("override").is_some_and(|(_, value)| !value.is_empty());
+                value_of("variants").is_some() && !overrides && !explains
             }
             Some(Endpoint::Variants) => value_of("include").is_some_and(|(_, value)| !value.is_empty()),
             Some(Endpoint::LibrarySettings | Endpoint::Events(_)) => false,
@@ -72,8 +76,9 @@ impl ResponseClass {
 /// The audience of a problem.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Audience<'a> {
-    /// Everyone. Shared caches may store some 404, by the tags of the site if its ID is known.
-    Public { site: Option<&'a str> },
+    /// Everyone. Shared caches may store some 404, by the tags of the site and of the page, as far as they are known.
+    /// `route` is the page as requested, if the site was not looked up.
+    Public { site: Option<&'a str>, route: Option<&'a str> },
     /// The client. Pages of other origins may read it as far as this allows.
     Private(Cors<'a>),
 }
@@ -96,7 +101,7 @@ impl<'a> Audience<'a> {
     /// Returns the audience of a problem of a request whose site is not known.
     pub(super) fn before_site_known(class: ResponseClass, origin: Option<&'a [u8]>) -> Self {
         match class {
-            ResponseClass::Public => Self::Public { site: None },
+            ResponseClass::Public => Self::Public { site: None, route: None },
             ResponseClass::Private => Self::Private(Cors::before_site_known(origin)),
         }
     }

@@ -9,7 +9,8 @@ use crate::http::negotiate;
 use crate::http::params::{Param, Params};
 use crate::http::request::{Headers, Method, Request, Surface};
 use crate::http::request_id::is_request_id;
-use crate::limits::SITE_ID_BYTES_MAX;
+use crate::limits::{ANON_ID_COOKIE_BYTES_MAX, SITE_ID_BYTES_MAX, USER_ID_BYTES_MAX};
+use crate::percent;
 use crate::problem::{self, Problem};
 use crate::resolve::path::{PathError, RoutePath};
 use crate::resolve::route;
@@ -27,6 +28,13 @@ pub(super) struct RequestContext<'a> {
     pub(super) date: &'a DateLine,
     pub(super) started: Option<std::time::Instant>,
     explain_allowed: bool,
+}
+
+/// The IDs of a visitor. The user ID counts only without an anon ID.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct VisitorIds<'v> {
+    anon_id: Option<&'v str>,
+    user_id: Option<&'v str>,
 }
 
 impl<'a> RequestContext<'a> {
@@ -59,7 +67,7 @@ impl<'a> RequestContext<'a> {
     /// Returns the context of a problem. Its audience is that of the response that it replaces.
     pub(super) fn problem_context(&self, class: ResponseClass) -> ProblemContext<'a> {
         let audience = match class {
-            ResponseClass::Public => Audience::Public { site: Some(&self.site().site) },
+            ResponseClass::Public => Audience::Public { site: Some(&self.site().site), route: None },
             ResponseClass::Private => Audience::Private(self.private_cors()),
         };
         ProblemContext { audience, version: Some(self.site().version.to_native()) }
@@ -105,21 +113,45 @@ impl<'a> RequestContext<'a> {
         })
     }
 
-    /// Returns the anon ID of the request.
+    /// Returns the IDs by which the visitor is known, or none if the request refuses personalization. `cookie` is a
+    /// buffer for [`anon_id`].
     ///
     /// # Errors
-    /// `invalid_anon_id`.
-    pub(super) fn anon_id(&self) -> Result<Option<&'a str>, Problem<'a>> {
-        anon_id(&self.params, self.request, self.site())
+    /// `invalid_anon_id`, `invalid_param`.
+    pub(super) fn visitor_ids<'v>(&self, cookie: &'v mut Vec<u8>) -> Result<VisitorIds<'v>, Problem<'a>>
+    where
+        'a: 'v,
+    {
+        let user_id = self.user_id()?;
+        let anon_id = anon_id(&self.params, self.request, self.site(), cookie)?;
+        let has_gpc = self.request.headers.gpc == Some(b"1") && self.site().honor_gpc;
+        if !self.params.flag_or(Param::Personalize, true)? || has_gpc {
+            return Ok(VisitorIds::default());
+        }
+        Ok(VisitorIds { anon_id, user_id: user_id.filter(|_| anon_id.is_none()) })
+    }
+
+    fn user_id(&self) -> Result<Option<&'a str>, Problem<'a>> {
+        match self.params.get(Param::UserId).filter(|id| !is_placeholder(id)) {
+            Some(id) if id.len() > USER_ID_BYTES_MAX => {
+                let problem = Problem::invalid_value(problem::INVALID_PARAM, "1 to 256 bytes of text", id);
+                Err(problem.at(Param::UserId.name()))
+            }
+            id => Ok(id),
+        }
     }
 
     /// Returns the visitor as the request describes it. Its profile is not looked up yet.
-    pub(super) fn visitor(&self, anon_id: Option<&'a str>, agent: UserAgentInfo) -> Visitor<'a> {
+    pub(super) fn visitor<'v>(&self, ids: VisitorIds<'v>, agent: UserAgentInfo) -> Visitor<'v>
+    where
+        'a: 'v,
+    {
         let fields = &self.request.headers;
         let language = || fields.accept_language.and_then(negotiate::preferred_language);
         let country = self.params.get(Param::Country).map(str::as_bytes).or(fields.country);
         Visitor {
-            anon_id,
+            anon_id: ids.anon_id,
+            user_id: ids.user_id,
             profile: None,
             agent,
             locale: self.params.get(Param::Locale).or_else(language),
@@ -200,15 +232,17 @@ pub(super) fn find_site<'c, 'a>(
     }
 }
 
-/// Returns the anon ID of a request: from a parameter, a header, or the cookie of the site.
+/// Returns the anon ID of a request: from a parameter, a header, or the cookie of the site. A cookie with escapes is
+/// decoded into `decoded`, which is cleared first.
 ///
 /// # Errors
 /// `invalid_anon_id`, only for a parameter. An invalid header or cookie is ignored.
-pub(super) fn anon_id<'a>(
+pub(super) fn anon_id<'v, 'a: 'v>(
     params: &Params<'a>,
     request: &Request<'a>,
     site: &ArchivedSite,
-) -> Result<Option<&'a str>, Problem<'a>> {
+    decoded: &'v mut Vec<u8>,
+) -> Result<Option<&'v str>, Problem<'a>> {
     if let Some(id) = params.get(Param::AnonId).filter(|id| !is_placeholder(id)) {
         let expected = "1 to 128 bytes of visible ASCII";
         let invalid = Problem::invalid_value(problem::INVALID_ANON_ID, expected, id);
@@ -218,12 +252,26 @@ pub(super) fn anon_id<'a>(
         };
     }
     let fields = &request.headers;
-    let cookie = || fields.cookie_lines().find_map(|line| cookie(line, &site.cookie));
-    let usable = |id: &'a [u8]| {
-        let id = std::str::from_utf8(id).ok()?;
-        (is_anon_id(id) && !is_placeholder(id)).then_some(id)
-    };
-    Ok(fields.anon_id.and_then(usable).or_else(|| cookie().and_then(usable)))
+    if let Some(id) = fields.anon_id.and_then(usable_anon_id) {
+        return Ok(Some(id));
+    }
+    let cookie = fields.cookie_lines().find_map(|line| cookie(line, &site.cookie));
+    Ok(cookie.and_then(|value| usable_anon_id(decode_cookie(value, decoded))))
+}
+
+fn usable_anon_id(id: &[u8]) -> Option<&str> {
+    let id = std::str::from_utf8(id).ok()?;
+    (is_anon_id(id) && !is_placeholder(id)).then_some(id)
+}
+
+/// Decodes the escapes of a cookie's value into `decoded`. A value that is too long for an ID stays as it is.
+fn decode_cookie<'v>(value: &'v [u8], decoded: &'v mut Vec<u8>) -> &'v [u8] {
+    if value.len() > ANON_ID_COOKIE_BYTES_MAX || !value.contains(&b'%') {
+        return value;
+    }
+    decoded.clear();
+    percent::decode(value, decoded);
+    decoded
 }
 
 pub(super) fn is_tracking_id(id: &str) -> bool {

@@ -367,6 +367,7 @@ fn validate<'a, 'r: 'a>(
     *cors = Cors::for_events(request.headers.origin, origins).ok_or_else(|| {
         Problem::new(problem::ORIGIN_NOT_ALLOWED, "The origin is not listed in 'origins' of the site.")
     })?;
+    let Scratch { user_agent_parser, user_agent_cache, path, ids, cookie, .. } = scratch;
     let is_dry_run = params.flag(Param::DryRun).map_err(Problem::in_query)?;
     let context = EventContext {
         site: &published.site().site,
@@ -387,12 +388,11 @@ fn validate<'a, 'r: 'a>(
             .country
             .and_then(|code| std::str::from_utf8(code).ok())
             .and_then(country_code),
-        anon_id: anon_id(&params, request, published.site()).map_err(Problem::in_query)?,
+        anon_id: anon_id(&params, request, published.site(), cookie).map_err(Problem::in_query)?,
         peer: forwarded::client_address(meta.peer, &request.headers.forwarded, &settings.trusted_proxies)
             .unwrap_or(meta.peer),
     };
     submission.check_site(&context)?;
-    let Scratch { user_agent_parser, user_agent_cache, path, ids, .. } = scratch;
     let site = published.site();
     let mut environment = RequestEnvironment { user_agent_parser, user_agent_cache, path, ids, site };
     let PooledBuffers { mut records, results } = pool.pop().unwrap_or_default();
@@ -410,17 +410,18 @@ fn validate<'a, 'r: 'a>(
 
 /// Returns the anonymous ID that the request states beside its body. A placeholder in a parameter is an error of
 /// the page, which would lose its events silently.
-fn anon_id<'a>(
+fn anon_id<'v, 'a: 'v>(
     params: &Params<'a>,
     request: &Request<'a>,
     site: &ArchivedSite,
-) -> Result<Option<&'a str>, Problem<'a>> {
+    cookie: &'v mut Vec<u8>,
+) -> Result<Option<&'v str>, Problem<'a>> {
     match params.get(Param::AnonId).filter(|id| is_placeholder(id)) {
         Some(id) => {
             let sentence = "{} is a placeholder, not the ID of a visitor.";
             Err(Problem::with_value(problem::PLACEHOLDER_ID, sentence, id).at(Param::AnonId.name()))
         }
-        None => context::anon_id(params, request, site),
+        None => context::anon_id(params, request, site, cookie),
     }
 }
 

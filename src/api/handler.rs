@@ -178,8 +178,10 @@ impl Handler {
             let catalog = catalog_reader.load();
             let class = ResponseClass::of(endpoint, request.method, &params);
             let site = params.get(Param::Site).filter(|id| context::is_site_id(id));
+            let has_page = matches!(endpoint, Endpoint::Resolve | Endpoint::Variants);
+            let route = params.get(Param::Route).filter(|_| has_page);
             let audience = match class {
-                ResponseClass::Public => Audience::Public { site },
+                ResponseClass::Public => Audience::Public { site, route },
                 ResponseClass::Private => Audience::before_site_known(class, request.headers.origin),
             };
             problem_context = Some(audience.into());
@@ -300,7 +302,7 @@ impl Handler {
         let endpoint = match endpoint {
             Ok(endpoint) => endpoint,
             Err(problem) => {
-                let audience = Audience::Public { site: None };
+                let audience = Audience::Public { site: None, route: None };
                 write_problem(out, &problem, audience.into(), request, &self.date, &mut self.scratch);
                 return Outcome { endpoint: None, problem: Some(problem.kind) };
             }

@@ -30,14 +30,15 @@ pub(super) fn write_problem(
     let is_route = problem.kind == problem::ROUTE_NOT_FOUND;
     let ProblemContext { audience, version } = context;
     let cors = match audience {
-        Audience::Public { site } if is_route || problem.kind == problem::SITE_NOT_FOUND => {
+        Audience::Public { site, route } if is_route || problem.kind == problem::SITE_NOT_FOUND => {
             // The same bytes for the same canonical request, without data of the client.
             let actual = if is_route { Actual::Text(path.text()) } else { problem.actual };
             problem_document::write(body, &Problem { actual, ..*problem }, LocationStyle::Param, None);
             head.raw(b"Cache-Control: public, s-maxage=10\r\n");
             head.field("X-Request-Id: ", &new_id);
             if let Some(site) = site {
-                write_cache_tags(&mut head, site, is_route.then_some(CacheTag::Page(path)));
+                let is_page = is_route || route.is_some_and(|route| path.parse(route).is_ok());
+                write_cache_tags(&mut head, site, is_page.then_some(CacheTag::Page(path)));
             }
             Cors::Anyone
         }

@@ -6,10 +6,10 @@ use super::scratch::Scratch;
 use super::selection::{self, Selection};
 use crate::http::params::Param;
 use crate::json;
-use crate::problem::Problem;
+use crate::problem::{self, Problem};
 use crate::resolve::content::EmbeddedQueries;
 use crate::resolve::path::RoutePath;
-use crate::resolve::variants::ForcedVariants;
+use crate::resolve::route;
 use crate::site::snapshot::format::{ArchivedRedirect, ArchivedRoute, ArchivedRouteTarget};
 
 /// `Cache-Control` of a layout with an unknown pair. The pair comes from an older version of the page, so caches
@@ -22,10 +22,16 @@ pub(super) fn handle<'a>(
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'a>> {
     let explain = context.explain_requested()?;
+    let is_forced = has_forced_variants(context)?;
     let route = context.route(&mut scratch.path)?;
     match &route.target {
         ArchivedRouteTarget::Redirect(redirect) => {
-            write_redirect(context, route, redirect, explain, scratch, out)
+            let cache_policy = match is_forced {
+                _ if explain => CachePolicy::NoStore,
+                true => CachePolicy::Public(&context.site().cache_resolve),
+                false => CachePolicy::Private,
+            };
+            write_redirect(context, route, redirect, cache_policy, scratch, out)
         }
         ArchivedRouteTarget::Page(index) => {
             let page = &context.site().pages[index.to_native() as usize];
@@ -36,38 +42,40 @@ pub(super) fn handle<'a>(
     }
 }
 
+/// Returns whether the request has `variants`, even if empty.
+///
+/// # Errors
+/// `invalid_param`, if it has `override` too.
+fn has_forced_variants<'a>(context: &RequestContext<'a>) -> Result<bool, Problem<'a>> {
+    let is_forced = context.params.get_even_if_empty(Param::Variants).is_some();
+    if is_forced && context.params.get(Param::Override).is_some() {
+        let sentence = "The request has both 'variants' and 'override'; send only one of them.";
+        return Err(Problem::new(problem::INVALID_PARAM, sentence).at(Param::Override.name()));
+    }
+    Ok(is_forced)
+}
+
 fn build_layout(
     context: &RequestContext<'_>,
     route: &ArchivedRoute,
     selection: &Selection<'_>,
     scratch: &mut Scratch,
 ) {
-    let Scratch { plan, path, canonical, etag_input, query_runner, .. } = scratch;
+    let Scratch { plan, path, canonical, decision_buffers, etag_input, query_runner, .. } = scratch;
+    let experiments = decision_buffers.experiments.text();
     plan.clear();
     let out = &mut plan.text;
     out.extend_from_slice(b"{\"type\":\"layout\",");
     write_opening(context, &selection.page.path, path, out);
     out.push(b',');
-    selection.write_variants(canonical, out);
-    if let Some(forced) = &selection.forced {
-        write_warnings(forced, out);
-    }
-    selection.write_explanation(out);
+    selection.write_members(canonical, experiments, out);
     out.push(b',');
     let mut holes = EmbeddedQueries { search: query_runner, patterns: context.published.patterns(), path };
     plan.add_page(context.site(), selection.page, &selection.choice, &mut holes);
     plan.finish();
 
     response::write_etag_prefix(etag_input, b'r', route, path);
-    etag_input.extend_from_slice(selection.choice.as_bytes(selection.page));
-    if let Some(forced) = &selection.forced {
-        for (zone, key) in forced.unknown() {
-            etag_input.extend_from_slice(zone.as_bytes());
-            etag_input.push(b':');
-            etag_input.extend_from_slice(key.as_bytes());
-            etag_input.push(b',');
-        }
-    }
+    selection.write_etag_input(experiments, etag_input);
 }
 
 /// Appends `"site":...,"route":...,"pattern":...,"params":{...}`.
@@ -80,41 +88,28 @@ fn write_opening(context: &RequestContext<'_>, pattern: &str, path: &RoutePath, 
     out.push(b'}');
 }
 
-fn write_warnings(forced: &ForcedVariants<'_>, out: &mut Vec<u8>) {
-    for (i, (zone, key)) in forced.unknown().enumerate() {
-        out.extend_from_slice(if i == 0 { b",\"warnings\":[" } else { b"," });
-        // Zones and keys consist of letters, digits, '_' and '-', so they need no escapes.
-        out.extend_from_slice(b"{\"code\":\"unknown_variant\",\"zone\":\"");
-        out.extend_from_slice(zone.as_bytes());
-        out.extend_from_slice(b"\",\"key\":\"");
-        out.extend_from_slice(key.as_bytes());
-        out.extend_from_slice(b"\"}");
-    }
-    if forced.has_unknown() {
-        out.push(b']');
-    }
-}
-
 fn write_layout(
     context: &RequestContext<'_>,
     selection: &Selection<'_>,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'static>> {
-    let Scratch { plan, path, canonical, etag_input, location, ids, gzip, .. } = scratch;
-    let unknown = selection.forced.as_ref().is_some_and(|forced| forced.has_unknown());
+    let Scratch { plan, path, canonical, decision_buffers, etag_input, location, ids, gzip, .. } = scratch;
+    let is_decided = selection.is_decided;
+    let unknown = !is_decided && selection.has_unknown_pairs();
     if unknown {
         write_canonical_url(context, path, canonical, location);
     }
-    let cache_policy = match (&selection.explanation, &selection.forced) {
-        (Some(_), _) => CachePolicy::NoStore,
-        (None, None) => CachePolicy::Private,
-        (None, Some(_)) if unknown => CachePolicy::Public(CACHE_SHORT),
-        (None, Some(_)) => CachePolicy::Public(&context.site().cache_resolve),
+    let cache_policy = match selection.explanation {
+        Some(_) => CachePolicy::NoStore,
+        None if is_decided => CachePolicy::Private,
+        None if unknown => CachePolicy::Public(CACHE_SHORT),
+        None => CachePolicy::Public(&context.site().cache_resolve),
     };
     let fields = ResponseFields {
         cache_policy,
         variants: Some(canonical),
+        experiments: is_decided.then_some(decision_buffers.experiments.text()),
         tag: Some(CacheTag::Page(path)),
         location: unknown.then_some(&location[..]),
     };
@@ -161,7 +156,7 @@ pub(super) fn write_redirect(
     context: &RequestContext<'_>,
     route: &ArchivedRoute,
     redirect: &ArchivedRedirect,
-    explain: bool,
+    cache_policy: CachePolicy<'_>,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'static>> {
@@ -171,17 +166,11 @@ pub(super) fn write_redirect(
     body.extend_from_slice(b"{\"type\":\"redirect\",");
     write_opening(context, &route.path, path, body);
     body.extend_from_slice(b",\"to\":");
-    json::write_string(body, &redirect.to);
+    route::write_target(redirect, path, body);
     body.extend_from_slice(b",\"status\":");
     json::write_number(body, redirect.status.to_native());
     body.push(b'}');
     response::write_etag_prefix(etag_input, b'd', route, path);
-    let forced = context.params.get_even_if_empty(Param::Variants).is_some();
-    let cache_policy = match forced {
-        _ if explain => CachePolicy::NoStore,
-        true => CachePolicy::Public(&context.site().cache_resolve),
-        false => CachePolicy::Private,
-    };
     let fields = ResponseFields::new(cache_policy, Some(CacheTag::Page(path)));
     response::write_response(context, fields, &Body::Text(body), (etag_input, gzip), ids, out)
 }

@@ -33,6 +33,8 @@ pub(super) struct ResponseFields<'a> {
     pub(super) cache_policy: CachePolicy<'a>,
     /// The canonical `variants`.
     pub(super) variants: Option<&'a [u8]>,
+    /// The experiments that decided, if rules decided.
+    pub(super) experiments: Option<&'a [u8]>,
     /// The page or the query. Caches can purge by it.
     pub(super) tag: Option<CacheTag<'a>>,
     /// The canonical URL, if it differs from the URL of the request.
@@ -146,7 +148,7 @@ impl CacheTag<'_> {
 impl<'a> ResponseFields<'a> {
     /// Creates the fields of a response without variants, at its canonical URL.
     pub(super) fn new(cache_policy: CachePolicy<'a>, tag: Option<CacheTag<'a>>) -> Self {
-        Self { cache_policy, variants: None, tag, location: None }
+        Self { cache_policy, variants: None, experiments: None, tag, location: None }
     }
 
     fn write(
@@ -180,6 +182,9 @@ impl<'a> ResponseFields<'a> {
         write_version(head, context.site().version.to_native());
         if let Some(variants) = self.variants {
             head.field("X-Variants: ", variants);
+        }
+        if let Some(experiments) = self.experiments {
+            head.field("X-Experiments: ", experiments);
         }
         if let Some(location) = self.location {
             head.field("Content-Location: ", location);

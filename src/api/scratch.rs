@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use super::token_bucket::RateLimiter;
 use crate::http::gzip::GzipCompressor;
 use crate::ids::RequestIdGenerator;
-use crate::limits::{HEAD_BYTES_MAX, ROUTES_PAGE_BYTES_MAX, TARGET_BYTES_MAX};
+use crate::limits::{ANON_ID_COOKIE_BYTES_MAX, HEAD_BYTES_MAX, ROUTES_PAGE_BYTES_MAX, TARGET_BYTES_MAX};
 use crate::resolve::decide::DecisionBuffers;
 use crate::resolve::path::RoutePath;
 use crate::resolve::render::BodyPlan;
@@ -52,6 +52,8 @@ pub(super) struct Scratch {
     pub(super) user_agent_cache: UserAgentCache,
     pub(super) ids: RequestIdGenerator,
     pub(super) gzip: GzipCompressor,
+    /// A cookie's value without escapes.
+    pub(super) cookie: Vec<u8>,
     /// The canonical `variants` of the response.
     pub(super) canonical: Vec<u8>,
     /// The input of the ETag's hash.
@@ -95,6 +97,7 @@ impl Scratch {
             user_agent_cache: UserAgentCache::new(),
             ids: RequestIdGenerator::new(),
             gzip: GzipCompressor::new(),
+            cookie: Vec::with_capacity(ANON_ID_COOKIE_BYTES_MAX),
             canonical: Vec::with_capacity(HEAD_BYTES_MAX),
             etag_input: Vec::with_capacity(HEAD_BYTES_MAX),
             location: Vec::with_capacity(HEAD_BYTES_MAX),

@@ -13,54 +13,74 @@ use crate::resolve::path::RoutePath;
 use crate::resolve::variants::{Choice, ForcedVariants, VariantsError};
 use crate::resolve::visitor_context::Visitor;
 use crate::resolve::{decide, route};
-use crate::site::snapshot::format::ArchivedPage;
+use crate::site::snapshot::format::{ArchivedPage, ArchivedZone};
 
 /// A page and its selected variants.
 pub(super) struct Selection<'a> {
     pub(super) page: &'a ArchivedPage,
     pub(super) choice: Choice,
-    /// The forced variants, if the request has `variants`.
-    pub(super) forced: Option<ForcedVariants<'a>>,
+    /// True if rules decided, at least in the zones that `override` does not name.
+    pub(super) is_decided: bool,
+    pub(super) is_crawler: bool,
+    /// The pairs of `variants` or `override`.
+    forced: Option<ForcedVariants<'a>>,
     /// The members `decisions` and `visitor`, if the request has `explain=1`.
     pub(super) explanation: Option<(Json, Json)>,
 }
 
-/// Selects the forced variants, or decides for the visitor.
+/// Selects the variants of `variants`, or decides for the visitor.
 ///
 /// # Errors
-/// `invalid_variants`, `unknown_variant`, `invalid_anon_id`.
+/// `invalid_variants`, `unknown_variant`, `invalid_anon_id`, `invalid_param`.
 pub(super) fn select_variants<'a>(
     context: &RequestContext<'a>,
     page: &'a ArchivedPage,
     explain: bool,
     scratch: &mut Scratch,
 ) -> Result<Selection<'a>, Problem<'a>> {
-    let Some(forced) = parse_forced_variants(context, page)? else {
+    let Some(text) = context.params.get_even_if_empty(Param::Variants) else {
         return select_for_visitor(context, page, explain, scratch);
     };
+    let forced = parse_forced_variants(context, Param::Variants, text, page)?;
     let choice = decide::choose_forced(page, &forced);
     let explanation = explain.then(|| {
         with_visitor(context, scratch, |visitor, buffers| {
-            explain_choice(context, page, visitor, (&choice, true), buffers)
+            explain_choice(context, page, visitor, (&choice, &|_| true), buffers)
         })
     });
-    Ok(Selection { page, explanation: explanation.transpose()?, choice, forced: Some(forced) })
+    let explanation = explanation.transpose()?;
+    Ok(Selection { page, choice, is_decided: false, is_crawler: false, forced: Some(forced), explanation })
 }
 
-/// Decides for the visitor, and ignores `variants`.
+/// Decides for the visitor, except in the zones of `override`. Ignores `variants`.
 ///
 /// # Errors
-/// `invalid_anon_id`.
+/// `invalid_variants`, `unknown_variant`, `invalid_anon_id`, `invalid_param`.
 pub(super) fn select_for_visitor<'a>(
     context: &RequestContext<'a>,
     page: &'a ArchivedPage,
     explain: bool,
     scratch: &mut Scratch,
 ) -> Result<Selection<'a>, Problem<'a>> {
+    context.params.flag(Param::Strict)?;
+    let overrides = context.params.get(Param::Override);
+    let forced =
+        overrides.map(|text| parse_forced_variants(context, Param::Override, text, page)).transpose()?;
     with_visitor(context, scratch, |visitor, buffers| {
-        let choice = buffers.decide(context.site(), page, visitor, context.published.patterns());
-        let explanation = explain.then(|| explain_choice(context, page, visitor, (&choice, false), buffers));
-        Selection { page, choice, forced: None, explanation }
+        let patterns = context.published.patterns();
+        let choice = buffers.decide(context.site(), page, visitor, patterns, forced.as_ref());
+        let is_forced =
+            |zone: &ArchivedZone| forced.as_ref().is_some_and(|forced| forced.key(&zone.name).is_some());
+        let explanation =
+            explain.then(|| explain_choice(context, page, visitor, (&choice, &is_forced), buffers));
+        Selection {
+            page,
+            choice,
+            is_decided: true,
+            is_crawler: visitor.agent.is_crawler,
+            forced,
+            explanation,
+        }
     })
 }
 
@@ -70,16 +90,20 @@ fn with_visitor<'a, R>(
     scratch: &mut Scratch,
     then: impl FnOnce(&Visitor<'_>, &mut DecisionBuffers) -> R,
 ) -> Result<R, Problem<'a>> {
-    let Scratch { user_agent_parser, user_agent_cache, decision_buffers, profiles, .. } = scratch;
+    let Scratch { user_agent_parser, user_agent_cache, decision_buffers, profiles, cookie, .. } = scratch;
     let agent = context.user_agent().map(|agent| user_agent_cache.get_or_parse(user_agent_parser, agent));
-    let visitor = context.visitor(context.anon_id()?, agent.unwrap_or_default());
+    let visitor = context.visitor(context.visitor_ids(cookie)?, agent.unwrap_or_default());
     // A crawler gets the baseline, also with the ID of a visitor.
-    let profile_of = visitor.anon_id.filter(|_| !visitor.agent.is_crawler).zip(profiles.as_mut());
-    Ok(match profile_of {
+    let is_known = visitor.id().is_some() && !visitor.agent.is_crawler;
+    Ok(match profiles.as_mut().filter(|_| is_known) {
         None => then(&visitor, decision_buffers),
-        Some((anon_id, profiles)) => {
+        Some(profiles) => {
             let pinned = profiles.pin();
-            let profile = pinned.by_anon_id(&context.site().site, anon_id);
+            let site = &context.site().site;
+            let profile = match visitor.anon_id {
+                Some(anon_id) => pinned.by_anon_id(site, anon_id),
+                None => visitor.user_id.and_then(|user_id| pinned.by_user_id(site, user_id)),
+            };
             then(&Visitor { profile, ..visitor }, decision_buffers)
         }
     })
@@ -89,20 +113,19 @@ fn explain_choice(
     context: &RequestContext<'_>,
     page: &ArchivedPage,
     visitor: &Visitor<'_>,
-    choice: (&Choice, bool),
+    choice: (&Choice, &dyn Fn(&ArchivedZone) -> bool),
     buffers: &mut DecisionBuffers,
 ) -> (Json, Json) {
     explain(buffers, context.site(), page, visitor, choice, context.published.patterns())
 }
 
+/// Parses the pairs `text` of the parameter `param`.
 fn parse_forced_variants<'a>(
     context: &RequestContext<'a>,
+    param: Param,
+    text: &'a str,
     page: &ArchivedPage,
-) -> Result<Option<ForcedVariants<'a>>, Problem<'a>> {
-    let Some(text) = context.params.get_even_if_empty(Param::Variants) else {
-        return Ok(None);
-    };
-    let name = Param::Variants.name();
+) -> Result<ForcedVariants<'a>, Problem<'a>> {
     let forced = ForcedVariants::parse(text, page).map_err(|reason| {
         let expected = match reason {
             VariantsError::Malformed => {
@@ -111,30 +134,31 @@ fn parse_forced_variants<'a>(
             VariantsError::DuplicateZone => "each zone at most once",
             VariantsError::TooManyPairs => "at most 64 pairs",
         };
-        Problem::invalid_value(problem::INVALID_VARIANTS, expected, text).at(name)
+        Problem::invalid_value(problem::INVALID_VARIANTS, expected, text).at(param.name())
     })?;
-    let strict = context.params.flag(Param::Strict)?;
-    if strict && let Some(unknown) = forced.unknown().next() {
+    if context.params.flag(Param::Strict)?
+        && let Some(unknown) = forced.unknown().next()
+    {
         let pair = text.split(',').find(|pair| pair.split_once(':') == Some(unknown)).unwrap_or(unknown.1);
         let problem = Problem::with_value(problem::UNKNOWN_VARIANT, "The route has no variant {}.", pair);
-        return Err(problem.at(name));
+        return Err(problem.at(param.name()));
     }
-    Ok(Some(forced))
+    Ok(forced)
 }
 
 impl Selection<'_> {
-    /// Appends `,"decisions":[...],"visitor":{...}` if an explanation was requested.
-    pub(super) fn write_explanation(&self, out: &mut Vec<u8>) {
-        if let Some((decisions, visitor)) = &self.explanation {
-            out.extend_from_slice(b",\"decisions\":");
-            out.extend_from_slice(decisions.to_string().as_bytes());
-            out.extend_from_slice(b",\"visitor\":");
-            out.extend_from_slice(visitor.to_string().as_bytes());
-        }
+    /// Returns whether the page lacks the zone or the key of a requested pair.
+    pub(super) fn has_unknown_pairs(&self) -> bool {
+        self.forced.as_ref().is_some_and(ForcedVariants::has_unknown)
     }
 
-    /// Appends `"variants":...,"selected":{...}`, and writes the canonical string to `canonical`.
-    pub(super) fn write_variants(&self, canonical: &mut Vec<u8>, out: &mut Vec<u8>) {
+    fn unknown_pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.forced.iter().flat_map(ForcedVariants::unknown)
+    }
+
+    /// Appends `"variants":...,"selected":{...}` and the members after it: `experiments`, warnings and the explanation.
+    /// Writes the canonical string to `canonical`.
+    pub(super) fn write_members(&self, canonical: &mut Vec<u8>, experiments: &[u8], out: &mut Vec<u8>) {
         canonical.clear();
         self.choice.write_canonical(self.page, canonical);
         out.extend_from_slice(b"\"variants\":\"");
@@ -147,6 +171,54 @@ impl Selection<'_> {
             out.extend_from_slice(variant.selected.as_bytes());
         }
         out.push(b'}');
+        if self.is_decided {
+            out.extend_from_slice(b",\"experiments\":\"");
+            out.extend_from_slice(experiments);
+            out.push(b'"');
+        }
+        self.write_warnings(out);
+        self.write_explanation(out);
+    }
+
+    fn write_warnings(&self, out: &mut Vec<u8>) {
+        for (i, (zone, key)) in self.unknown_pairs().enumerate() {
+            out.extend_from_slice(if i == 0 { b",\"warnings\":[" } else { b"," });
+            // Zones and keys consist of letters, digits, '_' and '-', so they need no escapes.
+            out.extend_from_slice(b"{\"code\":\"unknown_variant\",\"zone\":\"");
+            out.extend_from_slice(zone.as_bytes());
+            out.extend_from_slice(b"\",\"key\":\"");
+            out.extend_from_slice(key.as_bytes());
+            out.extend_from_slice(b"\"}");
+        }
+        if self.has_unknown_pairs() {
+            out.push(b']');
+        }
+    }
+
+    /// Appends `,"decisions":[...],"visitor":{...}` if an explanation was requested.
+    fn write_explanation(&self, out: &mut Vec<u8>) {
+        if let Some((decisions, visitor)) = &self.explanation {
+            out.extend_from_slice(b",\"decisions\":");
+            out.extend_from_slice(decisions.to_string().as_bytes());
+            out.extend_from_slice(b",\"visitor\":");
+            out.extend_from_slice(visitor.to_string().as_bytes());
+        }
+    }
+
+    /// Appends the parts of the selection that change the body to the input of the ETag. A NUL precedes the experiments,
+    /// and no pair contains it.
+    pub(super) fn write_etag_input(&self, experiments: &[u8], etag_input: &mut Vec<u8>) {
+        etag_input.extend_from_slice(self.choice.as_bytes(self.page));
+        for (zone, key) in self.unknown_pairs() {
+            etag_input.extend_from_slice(zone.as_bytes());
+            etag_input.push(b':');
+            etag_input.extend_from_slice(key.as_bytes());
+            etag_input.push(b',');
+        }
+        if self.is_decided {
+            etag_input.push(0);
+            etag_input.extend_from_slice(experiments);
+        }
     }
 }
 

@@ -19,7 +19,12 @@ pub(super) fn handle<'a>(
     let route = context.route(&mut scratch.path)?;
     match &route.target {
         ArchivedRouteTarget::Redirect(redirect) => {
-            resolve::write_redirect(context, route, redirect, explain, scratch, out)
+            let cache_policy = match combinations {
+                true => CachePolicy::Public(&context.site().cache_routes),
+                false if explain => CachePolicy::NoStore,
+                false => CachePolicy::Private,
+            };
+            resolve::write_redirect(context, route, redirect, cache_policy, scratch, out)
         }
         ArchivedRouteTarget::Page(index) => {
             let page = &context.site().pages[index.to_native() as usize];
@@ -51,22 +56,27 @@ fn write_decision<'a>(
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'a>> {
     let selection = selection::select_for_visitor(context, page, explain, scratch)?;
-    let Scratch { plan, path, canonical, etag_input, ids, gzip, .. } = scratch;
+    let Scratch { plan, path, canonical, decision_buffers, etag_input, ids, gzip, .. } = scratch;
+    let experiments = decision_buffers.experiments.text();
     plan.clear();
     let body = &mut plan.text;
-    body.push(b'{');
+    body.extend_from_slice(b"{\"type\":\"decision\",");
     selection::write_site_and_route(context, path, body);
     body.push(b',');
-    selection.write_variants(canonical, body);
-    selection.write_explanation(body);
+    selection.write_members(canonical, experiments, body);
+    if selection.is_crawler {
+        body.extend_from_slice(b",\"crawler\":true");
+    }
     body.push(b'}');
     response::write_etag_prefix(etag_input, b'v', route, path);
-    etag_input.extend_from_slice(selection.choice.as_bytes(page));
+    selection.write_etag_input(experiments, etag_input);
+    etag_input.push(u8::from(selection.is_crawler));
     let cache_policy =
         if selection.explanation.is_some() { CachePolicy::NoStore } else { CachePolicy::Private };
     let fields = ResponseFields {
         cache_policy,
         variants: Some(canonical),
+        experiments: Some(experiments),
         tag: Some(CacheTag::Page(path)),
         location: None,
     };
@@ -83,7 +93,7 @@ fn write_combinations(
     let Scratch { plan, path, etag_input, ids, gzip, .. } = scratch;
     plan.clear();
     let body = &mut plan.text;
-    body.push(b'{');
+    body.extend_from_slice(b"{\"type\":\"combinations\",");
     selection::write_site_and_route(context, path, body);
     body.extend_from_slice(b",\"combinations\":");
     plan.push_piece(&context.site().pieces, page.combinations.to_native());

@@ -50,6 +50,8 @@ params! {
     Include = "include"
     DryRun = "dryRun"
     UserId = "userId"
+    Override = "override"
+    Personalize = "personalize"
 }
 
 impl Param {
@@ -136,8 +138,17 @@ impl<'a> Params<'a> {
     /// # Errors
     /// `invalid_param`, if the value is not `1`, `0` or empty.
     pub fn flag(&self, param: Param) -> Result<bool, Problem<'a>> {
+        self.flag_or(param, false)
+    }
+
+    /// Returns whether a switch is on. A missing or empty one has the value `default`.
+    ///
+    /// # Errors
+    /// `invalid_param`, if the value is not `1`, `0` or empty.
+    pub fn flag_or(&self, param: Param, default: bool) -> Result<bool, Problem<'a>> {
         match self.get(param) {
-            None | Some("0") => Ok(false),
+            None => Ok(default),
+            Some("0") => Ok(false),
             Some("1") => Ok(true),
             Some(actual) => {
                 let problem = Problem::invalid_value(problem::INVALID_PARAM, "1 or 0", actual);

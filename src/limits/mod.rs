@@ -42,6 +42,9 @@ pub(crate) const SITE_ID_BYTES_MAX: usize = 64;
 /// Length of an anon ID. A UUID has 36 bytes, the longest IDs of common libraries under 100. A longer one
 /// gets 400.
 pub(crate) const ANON_ID_BYTES_MAX: usize = 128;
+/// Length of the value of an anon ID's cookie: the longest ID, with all of its bytes escaped. A longer value counts as
+/// no ID.
+pub(crate) const ANON_ID_COOKIE_BYTES_MAX: usize = 3 * ANON_ID_BYTES_MAX;
 /// Length of the `route` parameter. It is longer than any URL that browsers and proxies agree on. A longer
 /// one gets 400.
 pub const ROUTE_BYTES_MAX: usize = 2 * 1024;
@@ -64,6 +67,9 @@ pub const NODE_NESTING_MAX: usize = 16;
 pub const CANONICAL_BYTES_MAX: usize = 2 * 1024;
 /// Number of pairs in one `variants` parameter. No route has more zones.
 pub const PAIRS_MAX: usize = ZONES_MAX;
+/// Length of the longest `experiments`: a pair for each zone of a page. It is sent in a header, and events send it
+/// back. The names of an experiment and of a variant are limited, so no text is longer.
+pub(crate) const EXPERIMENTS_BYTES_MAX: usize = ZONES_MAX * (2 * KEY_BYTES_MAX + 2);
 /// Size of a layout rendered with its largest variants. `compile` rejects a larger one.
 pub const BODY_RENDERED_BYTES_MAX: usize = 1024 * 1024;
 /// Largest number of combinations that `/v1/routes` reports for a route. A route with more reports this
@@ -115,6 +121,9 @@ pub const EMBEDDED_QUERIES_MAX: usize = 256;
 /// Number of routes of one site. The indices of the route table and the 32-bit offsets of the archive allow
 /// far more, but memory does not.
 pub(crate) const ROUTES_MAX: usize = 1_000_000;
+/// Number of redirects of one site that may follow each other. Browsers stop after 20 (Fetch standard, section
+/// 4.4). `compile` rejects a longer chain, and a circle.
+pub const REDIRECTS_IN_A_ROW_MAX: usize = 20;
 /// Number of experiments of one site. A rule stores their index as u16.
 pub const EXPERIMENTS_MAX: usize = 4_096;
 /// Size of a snapshot's payload. Its offsets are signed 32-bit numbers.
@@ -389,7 +398,9 @@ const _: () = assert!(VARIANTS_MAX < u8::MAX as usize);
 const _: () = assert!(ZONES_MAX < u8::MAX as usize);
 // A batch with the highest number of events fits in a body, if the events are small.
 const _: () = assert!(EVENTS_MAX * 100 < BODY_BYTES_MAX);
-const _: () = assert!(PAIRS_MAX * (2 * KEY_BYTES_MAX + 2) <= TEXT_BYTES_MAX && TEXT_BYTES_MAX < 0x5000);
+const _: () = assert!(EXPERIMENTS_BYTES_MAX <= TEXT_BYTES_MAX && TEXT_BYTES_MAX < 0x5000);
+// Events accept as many pairs as a response has.
+const _: () = assert!(ZONES_MAX <= PAIRS_MAX);
 // These lengths cannot read like a magic number: they are below 2^24, so the last byte of the little-endian
 // u32 is zero.
 const _: () = assert!(BATCH_BYTES_MAX < 1 << 24 && PAYLOAD_BYTES_MAX < 1 << 24);

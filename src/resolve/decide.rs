@@ -4,6 +4,7 @@
 //! Zones are decided from the outside in. A zone within a variant that is not shown is absent, and its rules
 //! are not tried. An audience is evaluated at most once per request.
 
+use super::experiments::DecidingExperiments;
 use super::variants::{Choice, ForcedVariants, find_variant};
 use super::visitor_context::{Visitor, VisitorContext};
 use crate::condition::{self, Audiences, Evaluator, Memo, Patterns};
@@ -20,24 +21,43 @@ pub(super) const DEFAULT_VARIANT: u8 = 0;
 #[derive(Debug, Default)]
 pub(crate) struct DecisionBuffers {
     url: PageUrl,
+    /// The experiments of the last decision.
+    pub experiments: DecidingExperiments,
 }
 
 impl DecisionBuffers {
     /// Creates buffers that are large enough for any request.
     pub(crate) fn new() -> Self {
-        Self { url: PageUrl::new() }
+        Self { url: PageUrl::new(), experiments: DecidingExperiments::default() }
     }
 
-    /// Selects the variants for `visitor`. `patterns` are the snapshot's regular expressions.
+    /// Selects the variants for `visitor`, except in the zones that `forced` names. `patterns` are the snapshot's
+    /// regular expressions.
     pub(crate) fn decide(
         &mut self,
         site: &ArchivedSite,
         page: &ArchivedPage,
         visitor: &Visitor<'_>,
         patterns: &Patterns,
+        forced: Option<&ForcedVariants<'_>>,
     ) -> Choice {
+        self.experiments.clear();
+        let choice = self.choose(site, page, visitor, patterns, forced);
+        self.experiments.write_text(site, page);
+        choice
+    }
+
+    fn choose(
+        &mut self,
+        site: &ArchivedSite,
+        page: &ArchivedPage,
+        visitor: &Visitor<'_>,
+        patterns: &Patterns,
+        forced: Option<&ForcedVariants<'_>>,
+    ) -> Choice {
+        let forced = |zone: &ArchivedZone| forced.and_then(|forced| forced_variant(forced, zone));
         if visitor.agent.is_crawler {
-            return choose_zones(page, |_| DEFAULT_VARIANT);
+            return choose_zones(page, |_, zone| forced(zone).unwrap_or(DEFAULT_VARIANT));
         }
         self.url.parse(visitor.url.filter(|_| site.sees_url));
         let document = VisitorContext::new(site, visitor, &self.url);
@@ -45,10 +65,11 @@ impl DecisionBuffers {
         let audiences = SiteAudiences(&site.audiences);
         let mut decider = Decider {
             site,
-            anon_id: visitor.anon_id,
+            id: visitor.id(),
             evaluator: Evaluator { document: &document, audiences: &audiences, patterns, memo: &mut memo },
+            experiments: &mut self.experiments,
         };
-        choose_zones(page, |zone| decider.decide_zone(zone))
+        choose_zones(page, |index, zone| forced(zone).unwrap_or_else(|| decider.decide_zone(index, zone)))
     }
 
     /// Returns the complete visitor context, for explanations. A decision parses the URL only if the site's
@@ -65,19 +86,22 @@ impl DecisionBuffers {
 
 /// Returns the forced variants that the page has, and `default` in the other zones.
 pub fn choose_forced(page: &ArchivedPage, forced: &ForcedVariants<'_>) -> Choice {
-    choose_zones(page, |zone| {
-        forced.key(&zone.name).and_then(|key| find_variant(zone, key)).unwrap_or(DEFAULT_VARIANT)
-    })
+    choose_zones(page, |_, zone| forced_variant(forced, zone).unwrap_or(DEFAULT_VARIANT))
 }
 
-/// Calls `decide` for every zone that is present.
-fn choose_zones(page: &ArchivedPage, mut decide: impl FnMut(&ArchivedZone) -> u8) -> Choice {
+/// Returns the forced variant of a zone, or `None` if the zone is not forced. An unknown key forces `default`.
+fn forced_variant(forced: &ForcedVariants<'_>, zone: &ArchivedZone) -> Option<u8> {
+    forced.key(&zone.name).map(|key| find_variant(zone, key).unwrap_or(DEFAULT_VARIANT))
+}
+
+/// Calls `decide` with the index of every zone that is present, and the zone.
+fn choose_zones(page: &ArchivedPage, mut decide: impl FnMut(u8, &ArchivedZone) -> u8) -> Choice {
     let mut choice = Choice::empty();
     choose_in_parts(page, &page.parts, &mut decide, &mut choice);
     choice
 }
 
-fn choose_in_parts<D: FnMut(&ArchivedZone) -> u8>(
+fn choose_in_parts<D: FnMut(u8, &ArchivedZone) -> u8>(
     page: &ArchivedPage,
     parts: &[ArchivedPart],
     decide: &mut D,
@@ -86,7 +110,7 @@ fn choose_in_parts<D: FnMut(&ArchivedZone) -> u8>(
     for part in parts {
         if let ArchivedPart::Zone(index) = part {
             let zone = &page.zones[usize::from(*index)];
-            let variant = decide(zone);
+            let variant = decide(*index, zone);
             choice.set(*index, variant);
             choose_in_parts(page, &zone.variants[usize::from(variant)].parts, decide, choice);
         }
@@ -98,38 +122,47 @@ pub(super) struct SiteAudiences<'a>(pub(super) &'a [ArchivedAudience]);
 
 impl Audiences for SiteAudiences<'_> {
     fn program(&self, index: u16) -> Option<&[u8]> {
-        Some(&self.0.get(usize::from(index))?.program)
+        Some(&self.0.get(usize::from(index))?.condition.program)
     }
 }
 
 struct Decider<'a, 'w> {
     site: &'a ArchivedSite,
-    anon_id: Option<&'a str>,
+    /// The ID that experiments hash.
+    id: Option<&'a str>,
     evaluator: Evaluator<'a, 'w, VisitorContext<'a>, SiteAudiences<'a>>,
+    experiments: &'w mut DecidingExperiments,
 }
 
 impl Decider<'_, '_> {
-    fn decide_zone(&mut self, zone: &ArchivedZone) -> u8 {
-        zone.rules.iter().find_map(|rule| self.match_rule(rule)).unwrap_or(DEFAULT_VARIANT)
+    fn decide_zone(&mut self, index: u8, zone: &ArchivedZone) -> u8 {
+        zone.rules.iter().find_map(|rule| self.match_rule(index, rule)).unwrap_or(DEFAULT_VARIANT)
     }
 
-    fn match_rule(&mut self, rule: &ArchivedRule) -> Option<u8> {
+    fn match_rule(&mut self, zone: u8, rule: &ArchivedRule) -> Option<u8> {
         match rule {
-            ArchivedRule::When { program, variant, .. } => self.evaluator.holds(program).then_some(*variant),
+            ArchivedRule::Audience { program, variant, .. } => {
+                self.evaluator.holds(program).then_some(*variant)
+            }
+            ArchivedRule::When { when, variant } => self.evaluator.holds(&when.program).then_some(*variant),
             ArchivedRule::Experiment { experiment, arms, when } => {
-                let id = self.anon_id?;
-                let experiment = &self.site.experiments[usize::from(experiment.to_native())];
-                let holds = when.as_ref().is_none_or(|when| self.evaluator.holds(when));
+                let id = self.id?;
+                let holds = when.as_ref().is_none_or(|when| self.evaluator.holds(&when.program));
                 if !holds {
                     return None;
                 }
-                Assignment::of(experiment, id).variant(arms)
+                let index = experiment.to_native();
+                let assignment = Assignment::of(&self.site.experiments[usize::from(index)], id);
+                let variant = assignment.variant(arms)?;
+                let arm = (assignment != Assignment::HeldOut).then_some(variant);
+                self.experiments.add(index, zone, arm);
+                Some(variant)
             }
         }
     }
 }
 
-/// The assignment of an anon ID in an experiment.
+/// The assignment of an ID in an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Assignment {
     /// Outside the experiment's namespace: the rule does not match.

@@ -10,16 +10,17 @@ use super::variants::Choice;
 use super::visitor_context::{Visitor, VisitorContext};
 use crate::condition::{DecidingTest, Evaluator, Memo, Patterns};
 use crate::site::snapshot::format::{
-    ArchivedExperiment, ArchivedPage, ArchivedRule, ArchivedSite, ArchivedZone,
+    ArchivedCondition, ArchivedExperiment, ArchivedPage, ArchivedRule, ArchivedSite, ArchivedZone,
 };
 
-/// Returns `decisions` and `visitor` of an explained response. `forced` means that no rule was tried.
+/// Returns `decisions` and `visitor` of an explained response. The rules of the zones that `is_forced` selects were not
+/// tried.
 pub(crate) fn explain(
     deciding: &mut DecisionBuffers,
     site: &ArchivedSite,
     page: &ArchivedPage,
     visitor: &Visitor<'_>,
-    (choice, forced): (&Choice, bool),
+    (choice, is_forced): (&Choice, &dyn Fn(&ArchivedZone) -> bool),
     patterns: &Patterns,
 ) -> (Json, Json) {
     let document = deciding.document(site, visitor);
@@ -27,12 +28,12 @@ pub(crate) fn explain(
     let mut memo = Memo::default();
     let mut explainer = Explainer {
         site,
-        anon_id: visitor.anon_id,
+        id: visitor.id(),
         evaluator: Evaluator { document: &document, audiences: &audiences, patterns, memo: &mut memo },
     };
     let decisions = choice.selected(page).map(|(zone, variant)| {
         let (source, rules) = match visitor.agent.is_crawler {
-            _ if forced => ("forced", Vec::new()),
+            _ if is_forced(zone) => ("forced", Vec::new()),
             true => ("crawler", Vec::new()),
             false => explainer.explain_zone(zone),
         };
@@ -43,7 +44,7 @@ pub(crate) fn explain(
 
 struct Explainer<'a, 'w> {
     site: &'a ArchivedSite,
-    anon_id: Option<&'a str>,
+    id: Option<&'a str>,
     evaluator: Evaluator<'a, 'w, VisitorContext<'a>, SiteAudiences<'a>>,
 }
 
@@ -52,7 +53,10 @@ impl<'a> Explainer<'a, '_> {
         let mut output = Vec::new();
         for (index, rule) in zone.rules.iter().enumerate() {
             let (matched, why, experiment) = self.explain_rule(rule);
-            output.push(json!({ "index": index, "matched": matched, "why": why, "experiment": experiment }));
+            output.push(
+                json!({ "index": index, "matched": matched, "condition": self.condition(rule), "why": why,
+                "experiment": experiment }),
+            );
             if matched {
                 return (decision_source(rule), output);
             }
@@ -60,16 +64,30 @@ impl<'a> Explainer<'a, '_> {
         ("default", output)
     }
 
+    /// Returns the authored condition of a rule, or of its audience.
+    fn condition(&self, rule: &ArchivedRule) -> Json {
+        let condition = match rule {
+            ArchivedRule::Audience { audience, .. } => {
+                Some(&self.site.audiences[usize::from(audience.to_native())].condition)
+            }
+            ArchivedRule::When { when, .. } => Some(when),
+            ArchivedRule::Experiment { when, .. } => when.as_ref(),
+        };
+        condition.and_then(|condition| serde_json::from_str(&condition.authored).ok()).unwrap_or_default()
+    }
+
     fn explain_rule(&mut self, rule: &'a ArchivedRule) -> (bool, Json, Json) {
         match rule {
-            ArchivedRule::When { program, .. } => {
+            ArchivedRule::Audience { program, .. }
+            | ArchivedRule::When { when: ArchivedCondition { program, .. }, .. } => {
                 let (holds, leaf) = self.evaluator.trace(program);
                 (holds, leaf_json(leaf), Json::Null)
             }
             ArchivedRule::Experiment { experiment, arms, when } => {
                 let experiment = &self.site.experiments[usize::from(experiment.to_native())];
-                let (holds, leaf) = when.as_ref().map_or((true, None), |when| self.evaluator.trace(when));
-                let Some(id) = self.anon_id else {
+                let (holds, leaf) =
+                    when.as_ref().map_or((true, None), |when| self.evaluator.trace(&when.program));
+                let Some(id) = self.id else {
                     let why =
                         json!({ "path": "anonId", "operator": "$exists", "expected": true, "actual": false });
                     return (false, why, Json::Null);
@@ -84,7 +102,7 @@ impl<'a> Explainer<'a, '_> {
 
 fn decision_source(rule: &ArchivedRule) -> &'static str {
     match rule {
-        ArchivedRule::When { audience: true, .. } => "audience",
+        ArchivedRule::Audience { .. } => "audience",
         ArchivedRule::When { .. } => "when",
         ArchivedRule::Experiment { .. } => "experiment",
     }

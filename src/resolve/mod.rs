@@ -2,11 +2,12 @@
 //! sockets, no clock.
 //!
 //! The steps: [`path`] parses the requested path. [`route`] finds the route. [`decide`] or [`variants`]
-//! selects a variant of each zone. [`render`] produces the bytes, with the items that [`content`] finds.
+//! selects a variant of each zone, and [`experiments`] lists the experiments that decided. [`render`] produces the bytes, with the items that [`content`] finds.
 //! [`explain`] gives the reasons.
 
 pub(crate) mod content;
 pub(crate) mod decide;
+pub(crate) mod experiments;
 pub(crate) mod explain;
 pub(crate) mod path;
 pub(crate) mod render;

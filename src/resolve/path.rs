@@ -124,11 +124,16 @@ impl RoutePath {
     /// Appends the path with all bytes escaped except the unreserved ones (RFC 3986 section 2.3) and the
     /// slashes between segments.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        if self.is_empty() {
-            out.push(b'/');
-        }
-        for i in 0..self.len() {
-            out.push(b'/');
+        out.push(b'/');
+        self.encode_rest(0, out);
+    }
+
+    /// Appends the segments from `first` on, escaped in the same way, with slashes between them.
+    pub fn encode_rest(&self, first: usize, out: &mut Vec<u8>) {
+        for i in first..self.len() {
+            if i > first {
+                out.push(b'/');
+            }
             crate::percent::encode(out, self.segment(i));
         }
     }

@@ -1,8 +1,11 @@
 //! Finds the route for a path. In each segment a literal precedes a parameter, and a parameter precedes `*`.
 
 use super::path::RoutePath;
+use crate::json;
+use crate::percent;
 use crate::site::snapshot::format::{
-    ArchivedBranch, ArchivedPage, ArchivedRoute, ArchivedRouteTarget, ArchivedSite,
+    ArchivedBranch, ArchivedPage, ArchivedRedirect, ArchivedRoute, ArchivedRouteTarget, ArchivedSite,
+    ArchivedTargetPart,
 };
 use crate::site::snapshot::hash_index;
 
@@ -45,6 +48,22 @@ pub(crate) fn page<'s>(site: &'s ArchivedSite, route: &ArchivedRoute) -> Option<
         ArchivedRouteTarget::Page(index) => Some(&site.pages[index.to_native() as usize]),
         ArchivedRouteTarget::Redirect(_) => None,
     }
+}
+
+/// Appends the target of a redirect as a JSON string. The segments of `path` that replace parameters are escaped. The
+/// path must match the pattern of the redirect.
+pub(crate) fn write_target(redirect: &ArchivedRedirect, path: &RoutePath, out: &mut Vec<u8>) {
+    out.push(b'"');
+    for part in redirect.parts.iter() {
+        match part {
+            ArchivedTargetPart::Text(text) => json::write_escaped(out, text),
+            ArchivedTargetPart::Segment(at) => {
+                percent::encode(out, path.segment(usize::from(at.to_native())));
+            }
+            ArchivedTargetPart::Rest(at) => path.encode_rest(usize::from(at.to_native()), out),
+        }
+    }
+    out.push(b'"');
 }
 
 /// Returns the names and values of the parameters of `pattern`, in order. The name of the rest is `*`. The

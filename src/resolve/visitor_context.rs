@@ -20,6 +20,8 @@ use crate::visitors::profile::touch::Touch;
 pub(crate) struct Visitor<'a> {
     /// Validated: 1 to 128 bytes of visible ASCII, not a placeholder.
     pub anon_id: Option<&'a str>,
+    /// Validated: 1 to 256 bytes, not a placeholder. `None` if there is an anon ID.
+    pub user_id: Option<&'a str>,
     /// The visitor profile from the log. `None` for a new visitor.
     pub profile: Option<Profile<'a>>,
     /// The parsed User-Agent.
@@ -34,6 +36,13 @@ pub(crate) struct Visitor<'a> {
     pub referrer: Option<&'a str>,
     /// Unix milliseconds.
     pub now_ms: i64,
+}
+
+impl<'a> Visitor<'a> {
+    /// Returns the ID that experiments hash.
+    pub(crate) fn id(&self) -> Option<&'a str> {
+        self.anon_id.or(self.user_id)
+    }
 }
 
 /// The visitor context of one request.
@@ -81,6 +90,11 @@ impl<'a> VisitorContext<'a> {
         self.request_touch().or_else(|| self.visitor.profile?.last_touch())
     }
 
+    /// Returns the user ID of the profile, or that of the request if the user is new.
+    fn user_id(&self) -> Option<&str> {
+        self.visitor.profile.and_then(|profile| profile.user_id()).or(self.visitor.user_id)
+    }
+
     fn visits(&self) -> u32 {
         visits(self.visitor.profile, self.visitor.now_ms)
     }
@@ -119,6 +133,7 @@ impl<'a> VisitorContext<'a> {
             self.url.params().map(|(name, value)| (name.to_owned(), value.into())).collect();
         let local = self.local();
         let mut document = profile_json(self.visitor.profile, self.visitor.now_ms);
+        document["visitor"]["userId"] = json!(self.user_id());
         document.extend([
             ("anonId".to_owned(), json!(self.visitor.anon_id)),
             ("firstTouch".to_owned(), json!(self.first_touch().map(touch_json))),
@@ -251,7 +266,7 @@ impl Document for VisitorContext<'_> {
             F::Events => number(profile.map_or(0, |profile| profile.events())),
             F::FirstSeen => time_or_null(profile.and_then(|profile| profile.first_seen_ms())),
             F::LastSeen => time_or_null(profile.and_then(|profile| profile.last_seen_ms())),
-            F::UserId => text(profile.and_then(|profile| profile.user_id())).or(Some(Value::Null)),
+            F::UserId => text(self.user_id()).or(Some(Value::Null)),
             F::Trait => self.trait_value(name),
             F::EventCount => number(self.event(name).count),
             F::EventFirst => self.event(name).first(),

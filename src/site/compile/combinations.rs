@@ -113,7 +113,7 @@ impl Search<'_> {
         let zone: &Zone = &page.zones[usize::from(index)];
         match zone.rules.get(rule) {
             None => self.try_variant(index, 0, tried, open, state, room),
-            Some(Rule::When { variant, .. }) => {
+            Some(Rule::Audience { variant, .. } | Rule::When { variant, .. }) => {
                 self.try_variant(index, *variant, tried, open, state, room);
                 self.try_rules(index, rule + 1, tried, open, state, room);
             }

@@ -8,7 +8,7 @@ use crate::condition::{self, Condition, ConditionError, Field, Vocabulary};
 use crate::limits::{AUDIENCE_CHAIN_MAX, AUDIENCES_MAX};
 use crate::nearest::nearest;
 use crate::site::profile_fields::{self, ProfileField};
-use crate::site::snapshot::format::Audience;
+use crate::site::snapshot::format::{self, Audience};
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 use crate::site::source::read::Source;
 use crate::site::source::types::{Audiences, Groups};
@@ -71,7 +71,7 @@ impl<'s> ConditionCompiler<'s> {
             self.audiences.push(Audience {
                 key: key.to_string(),
                 name: audience.name.clone().unwrap_or_default(),
-                program,
+                condition: format::Condition { program, authored: audience.when.to_string() },
             });
         }
     }
@@ -88,6 +88,11 @@ impl<'s> ConditionCompiler<'s> {
             Some(condition) => self.compile_parsed(file, pointer, &condition, mistakes),
             None => Vec::new(),
         }
+    }
+
+    /// Returns the index of an audience. An unknown audience has the index 0.
+    pub(super) fn audience_index(&self, key: &str) -> u16 {
+        self.vocabulary.audience(key).unwrap_or_default()
     }
 
     /// Compiles a reference to one audience, whose key is at `pointer`, to a program.

@@ -13,7 +13,7 @@ use crate::limits::{
     QUERY_EVALUATIONS_MAX, RULES_MAX, VARIANTS_MAX, ZONES_MAX,
 };
 use crate::nearest::nearest;
-use crate::site::snapshot::format::{Argument, Page, Part, QueryCall, Rule, Variant, Zone};
+use crate::site::snapshot::format::{Argument, Condition, Page, Part, QueryCall, Rule, Variant, Zone};
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 use crate::site::source::pattern::Name;
 use crate::site::source::types::{self, EmbeddedQuery, Layout, Members, Node, PersonalizedZone};
@@ -382,12 +382,13 @@ impl LayoutCompiler<'_, '_, '_> {
                     self.diagnostics,
                 );
                 let variant = self.key(variant, variants, &format!("{pointer}/variant"));
-                Rule::When { program, variant, audience: true }
+                let audience = self.page_compiler.conditions.audience_index(audience);
+                Rule::Audience { audience, program, variant }
             }
             types::Rule::When { when, variant } => {
-                let program = self.condition(when, pointer);
+                let when = self.condition(when, pointer);
                 let variant = self.key(variant, variants, &format!("{pointer}/variant"));
-                Rule::When { program, variant, audience: false }
+                Rule::When { when, variant }
             }
             types::Rule::Experiment { experiment, when } => {
                 let arms = experiment.variants.iter().enumerate();
@@ -404,9 +405,10 @@ impl LayoutCompiler<'_, '_, '_> {
         }
     }
 
-    fn condition(&mut self, when: &serde_json::Value, pointer: &str) -> Vec<u8> {
+    fn condition(&mut self, when: &serde_json::Value, pointer: &str) -> Condition {
         let pointer = format!("{pointer}/when");
-        self.page_compiler.conditions.compile(self.file, &pointer, when, self.diagnostics)
+        let program = self.page_compiler.conditions.compile(self.file, &pointer, when, self.diagnostics);
+        Condition { program, authored: when.to_string() }
     }
 
     /// Returns the index of a variant. An unknown variant is reported and replaced by `default`.

@@ -5,8 +5,8 @@
 //! [`conditions`] compiles audiences and conditions to programs. [`content`] compiles items and queries, and
 //! [`index`] precomputes query results. [`experiments`] checks that zones agree on an experiment. [`layout`]
 //! compiles pages to pieces, and [`embed`] inserts query results into them. [`each`] generates paths from
-//! items, [`combinations`] lists the combinations of variants, [`paths`] indexes the routes, and [`timezone`]
-//! writes the UTC offsets.
+//! items, [`combinations`] lists the combinations of variants, [`paths`] indexes the routes, [`redirects`]
+//! compiles the targets of redirects and finds circles, and [`timezone`] writes the UTC offsets.
 
 mod combinations;
 mod conditions;
@@ -19,8 +19,11 @@ mod layout;
 mod param_texts;
 mod paths;
 mod piece;
+mod redirects;
 mod routes;
 mod timezone;
+
+use std::net::Ipv6Addr;
 
 use rkyv::rancor::Error;
 use rkyv::vec::ArchivedVec;
@@ -108,6 +111,7 @@ fn compile_site(
     let layouts = PageCompiler::new(&mut conditions, &experiments, &mut contents, &mut pieces);
     let made = routes::compile_routes(source, layouts, &collections, mistakes, progress);
     let index = paths::build_index(&made.routes);
+    redirects::check_circles(&source.routes, &made.routes, &index.tree, mistakes);
     let site = source.site.as_ref()?;
     let clock_offsets = timezone::clock_offsets(&site.time_zone, mistakes);
     check_origins(site, mistakes);
@@ -173,10 +177,19 @@ fn is_origin(text: &str) -> bool {
     let Some(authority) = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")) else {
         return false;
     };
-    let (host, port) = authority.rsplit_once(':').unwrap_or((authority, "0"));
+    // The colons of an IPv6 address are within brackets.
+    let port = authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
+    let (host, port) = port.unwrap_or((authority, "0"));
     // At most one wildcard: the code that matches origins supports no more.
     let domain = host.strip_prefix("*.").filter(|_| port != "*").unwrap_or(host);
     let is_label = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-._".contains(&b);
     let is_port = port == "*" || !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
-    !domain.is_empty() && domain.bytes().all(is_label) && is_port
+    let is_host = !domain.is_empty() && domain.bytes().all(is_label) || is_ipv6_host(host);
+    is_host && is_port
+}
+
+/// Returns whether `host` is an IPv6 address in brackets, in the form of browsers: shortened and in lower case.
+fn is_ipv6_host(host: &str) -> bool {
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    address.is_some_and(|text| text.parse::<Ipv6Addr>().is_ok_and(|address| address.to_string() == text))
 }

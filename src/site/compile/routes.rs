@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::content::Collections;
 use super::each::{self, ConcretePath};
 use super::layout::PageCompiler;
-use super::paths;
+use super::{paths, redirects};
 use crate::checksum;
 use crate::ids;
 use crate::json;
@@ -79,10 +79,12 @@ impl RouteCompiler<'_, '_, '_> {
         let updated = parse_updated_at(file, route, self.diagnostics);
         match route {
             types::Route::Redirect(leads) => {
-                let leads = Redirect { to: leads.redirect.to.clone(), status: leads.redirect.status };
-                let content = self.content_id(path, format!("{leads:?}").as_bytes());
-                let listing = redirect_listing(path, &leads);
-                self.add_route(path.to_owned(), content, listing, RouteTarget::Redirect(leads));
+                let types::Redirect { to, status } = &leads.redirect;
+                let parts = redirects::compile_target(file, path, to, self.diagnostics);
+                let redirect = Redirect { to: to.clone(), parts, status: *status };
+                let content = self.content_id(path, format!("{redirect:?}").as_bytes());
+                let listing = redirect_listing(path, to, *status);
+                self.add_route(path.to_owned(), content, listing, RouteTarget::Redirect(redirect));
             }
             types::Route::Page(page) => self.compile_page(file, page, updated.map(|(_, text)| text)),
         }
@@ -158,13 +160,13 @@ fn parse_updated_at<'s>(
     }
 }
 
-fn redirect_listing(path: &str, leads: &Redirect) -> Vec<u8> {
+fn redirect_listing(path: &str, to: &str, status: u16) -> Vec<u8> {
     let mut listing = b"{\"from\":".to_vec();
     json::write_string(&mut listing, path);
     listing.extend_from_slice(b",\"to\":");
-    json::write_string(&mut listing, &leads.to);
+    json::write_string(&mut listing, to);
     listing.extend_from_slice(b",\"status\":");
-    json::write_number(&mut listing, leads.status);
+    json::write_number(&mut listing, status);
     listing
 }
 

@@ -49,6 +49,9 @@
 
 use rkyv::{Archive, Serialize};
 
+pub(crate) use super::zone_format::{ArchivedCondition, ArchivedRule, ArchivedVariant, ArchivedZone};
+pub use super::zone_format::{Condition, Rule, Variant, Zone};
+
 /// The first bytes of a snapshot file. UTF-8 never contains 0xFF, so no text file is mistaken for a snapshot.
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPRLXSNP";
 /// The format version that this release writes.
@@ -114,7 +117,7 @@ pub struct Site {
     pub cookie: String,
     /// Policy for crawlers' events: 0 drop, 1 flag, 2 keep like any other event.
     pub bots: u8,
-    /// True if events with `Sec-GPC: 1` are dropped.
+    /// True if `Sec-GPC: 1` drops events and personalization.
     pub honor_gpc: bool,
     /// Policy for the IP address of an event: 0 store nothing, 1 store it without its last part, 2 store all
     /// of it.
@@ -168,8 +171,8 @@ pub struct Audience {
     pub key: String,
     /// Display name. Empty if there is none.
     pub name: String,
-    /// The compiled condition.
-    pub program: Vec<u8>,
+    /// The visitors that belong to it.
+    pub condition: Condition,
 }
 
 /// An experiment. It is the same in every zone that uses it.
@@ -232,10 +235,23 @@ pub enum RouteTarget {
 /// A redirect to a path or URL.
 #[derive(Debug, Archive, Serialize)]
 pub struct Redirect {
-    /// Path or URL.
+    /// Path or URL, as authored.
     pub to: String,
+    /// `to`, split at its parameters.
+    pub parts: Vec<TargetPart>,
     /// 301, 302, 303, 307 or 308.
     pub status: u16,
+}
+
+/// A part of a redirect's target.
+#[derive(Debug, PartialEq, Eq, Archive, Serialize)]
+pub enum TargetPart {
+    /// Text as authored.
+    Text(String),
+    /// Index of the segment of the requested path that replaces a parameter.
+    Segment(u16),
+    /// Index of the first of the segments that replace `*`.
+    Rest(u16),
 }
 
 /// A layout: pieces of finished JSON, with placeholders for personalized zones.
@@ -437,53 +453,6 @@ pub struct ColumnBound {
     /// True if the parameter is the lower bound of the field. Otherwise it is the upper bound. Both are
     /// inclusive.
     pub is_lower: bool,
-}
-
-/// A personalized zone.
-#[derive(Debug, Archive, Serialize)]
-pub struct Zone {
-    /// Unique within its route.
-    pub name: String,
-    /// `default` first, then sorted by key.
-    pub variants: Vec<Variant>,
-    /// In the order in which they are tried.
-    pub rules: Vec<Rule>,
-}
-
-/// A variant of a zone.
-#[derive(Debug, Archive, Serialize)]
-pub struct Variant {
-    /// `default`, or as authored.
-    pub key: String,
-    /// `zone:key`. Empty for `default`, which canonical `variants` omit.
-    pub pair: String,
-    /// `"zone":"key"`
-    pub selected: String,
-    /// Its content, and the zones in it.
-    pub parts: Vec<Part>,
-}
-
-/// A rule: a test, and the variants that it selects. Variants are indices into the zone's variants.
-#[derive(Debug, Archive, Serialize)]
-pub enum Rule {
-    /// Matches if a condition holds.
-    When {
-        /// The condition.
-        program: Vec<u8>,
-        /// The selected variant.
-        variant: u8,
-        /// True if the author wrote an audience's key.
-        audience: bool,
-    },
-    /// Matches if the visitor is in the experiment.
-    Experiment {
-        /// Index of the site's experiment.
-        experiment: u16,
-        /// The variant of each arm.
-        arms: Vec<u8>,
-        /// A condition that must hold as well.
-        when: Option<Vec<u8>>,
-    },
 }
 
 /// A branch of the pattern tree. It represents the segments that lead to it.

@@ -4,3 +4,4 @@ pub(crate) mod format;
 pub(crate) mod hash_index;
 pub(crate) mod open;
 mod verify;
+mod zone_format;

@@ -3,11 +3,11 @@
 //!
 //! A file from `compile` always passes. A forged file with a correct hash may not.
 
-use rkyv::rend::u32_le;
+use rkyv::rend::{u16_le, u32_le};
 
 use super::format::{
-    ArchivedColumnBound, ArchivedPage, ArchivedPart, ArchivedQuery, ArchivedRouteTarget, ArchivedRule,
-    ArchivedScan, ArchivedSite,
+    ArchivedColumnBound, ArchivedPage, ArchivedPart, ArchivedQuery, ArchivedRedirect, ArchivedRouteTarget,
+    ArchivedRule, ArchivedScan, ArchivedSite, ArchivedTargetPart,
 };
 use super::hash_index;
 use crate::limits::{
@@ -36,6 +36,10 @@ pub(super) fn verify_site(site: &ArchivedSite) -> Result<(), &'static str> {
     if site.bots > POLICY_MAX || site.ip > POLICY_MAX {
         return Err("the policy for crawlers or addresses is not 0, 1 or 2");
     }
+    // Responses list experiments in this order, each once.
+    if !site.experiments.is_sorted_by(|a, b| a.key.as_str() < b.key.as_str()) {
+        return Err("the experiments are not sorted by key");
+    }
     verify_tree(site)?;
     for query in site.queries.iter() {
         verify_query(site, query)?;
@@ -47,16 +51,30 @@ pub(super) fn verify_site(site: &ArchivedSite) -> Result<(), &'static str> {
         if !route.path.starts_with('/') {
             return Err("a route's path does not begin with a slash");
         }
-        if let ArchivedRouteTarget::Page(index) = &route.target {
-            let page =
-                site.pages.get(index.to_native() as usize).ok_or("a route refers to a missing page")?;
-            // Parameters are located by their position in the path.
-            if !pattern_matches(&page.path, &route.path) {
-                return Err("a route refers to a page with another path");
+        // Parameters are located by their position in the path.
+        match &route.target {
+            ArchivedRouteTarget::Page(index) => {
+                let page =
+                    site.pages.get(index.to_native() as usize).ok_or("a route refers to a missing page")?;
+                if !pattern_matches(&page.path, &route.path) {
+                    return Err("a route refers to a page with another path");
+                }
             }
+            ArchivedRouteTarget::Redirect(redirect) => verify_redirect(&route.path, redirect)?,
         }
     }
     Ok(())
+}
+
+/// Verifies that each parameter in the target of a redirect is one of its path.
+fn verify_redirect(path: &str, redirect: &ArchivedRedirect) -> Result<(), &'static str> {
+    let segment = |at: &u16_le| path.split('/').nth(usize::from(at.to_native()) + 1).unwrap_or_default();
+    let is_valid = redirect.parts.iter().all(|part| match part {
+        ArchivedTargetPart::Text(_) => true,
+        ArchivedTargetPart::Segment(at) => segment(at).starts_with(':'),
+        ArchivedTargetPart::Rest(at) => segment(at) == "*",
+    });
+    if is_valid { Ok(()) } else { Err("a redirect refers to a missing parameter of its path") }
 }
 
 /// Verifies the pattern tree. Every branch has exactly one parent before it, so that a search ends and visits
@@ -96,6 +114,9 @@ fn verify_page(site: &ArchivedSite, page: &ArchivedPage) -> Result<(), &'static 
     for zone in page.zones.iter() {
         let is_variant = |index: u8| usize::from(index) < zone.variants.len();
         let rules_hold = zone.rules.iter().all(|rule| match rule {
+            ArchivedRule::Audience { audience, variant, .. } => {
+                usize::from(audience.to_native()) < site.audiences.len() && is_variant(*variant)
+            }
             ArchivedRule::When { variant, .. } => is_variant(*variant),
             ArchivedRule::Experiment { experiment, arms, .. } => {
                 let experiment = site.experiments.get(usize::from(experiment.to_native()));
@@ -104,7 +125,9 @@ fn verify_page(site: &ArchivedSite, page: &ArchivedPage) -> Result<(), &'static 
             }
         });
         if !is_variant(0) || !rules_hold {
-            return Err("a zone has no variants, or a rule refers to a missing variant or experiment");
+            return Err(
+                "a zone has no variants, or a rule refers to a missing variant, experiment or audience",
+            );
         }
     }
     for embedded in page.embedded.iter() {

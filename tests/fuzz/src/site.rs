@@ -34,7 +34,7 @@ pub const FILES: [(&str, &str); 8] = [
         "content/c.json",
         r#"[{"id":"1","type":"t","fields":{"s":"a","n":1}},{"id":"2","type":"t","fields":{"s":"b","n":2.5}}]"#,
     ),
-    ("routes/old.json", r#"{"path":"/old/*","redirect":{"to":"/","status":308}}"#),
+    ("routes/old.json", r#"{"path":"/old/*","redirect":{"to":"/blog/*","status":308}}"#),
 ];
 
 /// Compiles a site from `files`, as version `version`.

@@ -6,9 +6,9 @@ use parallax::testing::checksum;
 use parallax::testing::cli::inspect_snapshot;
 use parallax::testing::condition::encode;
 use parallax::testing::site::snapshot::format::{
-    Argument, Branch, Column, ColumnBound, Experiment, HEADER_BYTES, Header, Index, IndexParam, Item, Page,
-    Param, ParamKind, Part, Piece, Query, QueryCall, Range, Route, RouteTarget, Rule, Scan, Site, Variant,
-    Zone,
+    Argument, Branch, Column, ColumnBound, Condition, Experiment, HEADER_BYTES, Header, Index, IndexParam,
+    Item, Page, Param, ParamKind, Part, Piece, Query, QueryCall, Range, Redirect, Route, RouteTarget, Rule,
+    Scan, Site, TargetPart, Variant, Zone,
 };
 use parallax::testing::site::snapshot::hash_index;
 use parallax::testing::site::snapshot::open::{Snapshot, SnapshotError};
@@ -145,7 +145,8 @@ fn page(path: &str) -> Page {
         rules: vec![Rule::Experiment { experiment: 0, arms: vec![0, 1], when: None }],
     };
     let mut outer = zone("outer", vec![Part::Zone(0)]);
-    outer.rules = vec![Rule::When { program: Vec::new(), variant: 1, audience: false }, rule];
+    let when = Condition { program: Vec::new(), authored: "{}".to_owned() };
+    outer.rules = vec![Rule::When { when, variant: 1 }, rule];
     Page {
         path: path.to_owned(),
         parts: vec![Part::Piece(0), Part::Zone(1), Part::Query(0)],
@@ -240,6 +241,39 @@ fn a_path_without_a_leading_slash_is_refused() {
 }
 
 #[test]
+fn unsorted_experiments_are_refused() {
+    for key in ["e", "d"] {
+        let experiment = || Experiment {
+            key: key.to_owned(),
+            seed: "e".to_owned(),
+            ranges: Vec::new(),
+            namespace: None,
+            holdout: 0.0,
+        };
+        assert_refused(|site| site.experiments.push(experiment()), "the experiments are not sorted by key");
+    }
+}
+
+#[test]
+fn a_redirect_with_missing_parameters_is_refused() {
+    let redirect = |part| {
+        let parts = vec![TargetPart::Text("/a".to_owned()), part];
+        RouteTarget::Redirect(Redirect { to: "/a".to_owned(), parts, status: 301 })
+    };
+    let missing = "a redirect refers to a missing parameter of its path";
+    for (route, part) in [
+        (LITERAL, TargetPart::Segment as fn(u16) -> _),
+        (LITERAL, TargetPart::Rest),
+        (PATTERN, TargetPart::Rest),
+        (REST, TargetPart::Segment),
+    ] {
+        assert_refused(|site| site.routes[route].target = redirect(part(0)), missing);
+    }
+    assert_refused(|site| site.routes[PATTERN].target = redirect(TargetPart::Segment(1)), missing);
+    assert_refused(|site| site.routes[REST].target = redirect(TargetPart::Rest(u16::MAX)), missing);
+}
+
+#[test]
 fn a_layout_with_dangling_references_is_refused() {
     let nothing = "refers to a missing piece, zone or query";
     assert_page_refused(|page| page.parts.push(Part::Piece(2)), nothing);
@@ -250,7 +284,7 @@ fn a_layout_with_dangling_references_is_refused() {
     assert_page_refused(|page| page.combinations_array_bytes = 24, "its combinations are missing");
     assert_page_refused(
         |page| page.zones[0].variants.clear(),
-        "a rule refers to a missing variant or experiment",
+        "a rule refers to a missing variant, experiment or audience",
     );
 }
 
@@ -355,12 +389,17 @@ fn zones_nest_up_to_their_depth_limit() {
 
 #[test]
 fn a_rule_with_dangling_references_is_refused() {
-    let nothing = "a rule refers to a missing variant or experiment";
+    let nothing = "a rule refers to a missing variant, experiment or audience";
     let rule = |experiment, arms: &[u8]| Rule::Experiment { experiment, arms: arms.to_vec(), when: None };
     assert_page_refused(|page| page.zones[0].rules.push(rule(1, &[0, 1])), nothing);
     assert_page_refused(|page| page.zones[0].rules.push(rule(0, &[0, 2])), nothing);
     assert_page_refused(|page| page.zones[0].rules.push(rule(0, &[0])), nothing);
-    let when = |variant| Rule::When { program: Vec::new(), variant, audience: false };
+    let when = |variant| {
+        let when = Condition { program: Vec::new(), authored: "{}".to_owned() };
+        Rule::When { when, variant }
+    };
+    let of_audience = || Rule::Audience { audience: 0, program: Vec::new(), variant: 1 };
+    assert_page_refused(|page| page.zones[0].rules.push(of_audience()), nothing);
     assert_page_refused(|page| page.zones[0].rules.push(when(2)), nothing);
     assert_page_refused(|page| page.zones[0].rules.push(when(255)), nothing);
 }

@@ -62,6 +62,7 @@ const FENCES: &[(&str, &[&str])] = &[
             "site/compile/embed.rs",
             "site/compile/mod.rs",
             "site/snapshot/format.rs",
+            "site/snapshot/zone_format.rs",
             "site/snapshot/open.rs",
             "site/snapshot/verify.rs",
             "site/query/run.rs",

@@ -227,7 +227,7 @@ fn combinations(route: &str) -> Value {
 
 #[test]
 fn a_list_of_combinations_has_the_documented_members() {
-    let expected = json!({ "site": "acme", "route": "/odd", "truncated": false,
+    let expected = json!({ "type": "combinations", "site": "acme", "route": "/odd", "truncated": false,
         "combinations": ["", "one:a", "one:b", "two:a", "one:a,two:a", "one:b,two:a"] });
     assert_eq!(combinations("/odd"), expected);
 }
@@ -260,6 +260,8 @@ fn every_listed_combination_is_canonical() {
 #[test]
 fn a_redirect_is_returned_instead_of_combinations() {
     assert_eq!(combinations("/old")["to"], "/odd");
+    let response = SERVER.get().get("/v1/variants?site=acme&route=/old&include=combinations");
+    assert!(response.field("cache-control").is_some_and(|value| value.starts_with("public, ")));
 }
 
 #[test]

@@ -246,6 +246,40 @@ fn the_site_sets_the_name_of_the_cookie() {
 }
 
 #[test]
+fn the_escapes_of_a_cookie_are_decoded() {
+    let id_of = |value: &str| anon_id("", &[("Cookie", &format!("a=b; anon_id={value}; c=d"))]);
+    for (value, id) in [
+        ("a%7Cb", "a|b"),
+        ("%22quoted%22", "\"quoted\""),
+        ("\"a%2Fb\"", "a/b"),
+        ("a%2fb%2F", "a/b/"),
+        ("100%", "100%"),
+        ("%zz", "%zz"),
+        ("%zz%41", "%zzA"),
+        ("a+b", "a+b"),
+        ("%2541", "%41"),
+    ] {
+        assert_eq!(id_of(value), id, "{value}");
+    }
+    for unusable in ["a%20b", "%FF", "%C3%A4", "%6Eull", "%00"] {
+        assert_eq!(id_of(unusable), json!(null), "{unusable}");
+    }
+    // Only the cookie is decoded.
+    assert_eq!(anon_id("", &[("X-Anon-Id", "a%7Cb")]), "a%7Cb");
+}
+
+#[test]
+fn a_cookie_may_escape_each_byte_of_the_longest_id() {
+    for (length, id) in [(127, Some(127)), (128, Some(128)), (129, None)] {
+        let cookie = format!("anon_id={}", "%61".repeat(length));
+        let expected = id.map(|length| "a".repeat(length));
+        assert_eq!(anon_id("", &[("Cookie", &cookie)]), json!(expected), "{length}");
+    }
+    let beside = format!("anon_id={}aa%61", "%61".repeat(126));
+    assert_eq!(anon_id("", &[("Cookie", &beside)]), json!(null));
+}
+
+#[test]
 fn an_anon_id_has_1_to_128_bytes_of_visible_ascii() {
     for length in [1, 127, 128] {
         let id = "v".repeat(length);

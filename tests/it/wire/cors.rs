@@ -16,6 +16,8 @@ static SERVER: SharedServer = SharedServer::new(|| {
         "https://*.acme.example",
         "http://localhost:*",
         "https://shop.example:8443",
+        "http://[::1]:8080",
+        "https://[2001:db8::2]",
     ]);
     let closed = compile_site(&site_file("closed", json!({ "origins": origins })), &routes, 1);
     let open = compile_site(&site_file("open", json!({})), &routes, 1);
@@ -66,6 +68,8 @@ fn site_origins_may_read_private_responses_with_credentials() {
             "http://localhost:3000",
             "http://localhost:1",
             "https://shop.example:8443",
+            "http://[::1]:8080",
+            "https://[2001:db8::2]",
         ] {
             let response = get_from(origin, &target);
             assert_eq!(cors(&response), (Some(origin), Some("true"), Some("Origin")), "{origin}");
@@ -168,7 +172,10 @@ fn a_public_404_is_cached_briefly_with_the_tags_of_its_site() {
     for (target, tags) in [
         ("/v1/resolve?site=closed&route=/not/published&variants=", Some("closed,closed:/not/published")),
         ("/v1/variants?site=closed&route=/no&include=combinations", Some("closed,closed:/no")),
-        ("/v1/resolve?site=gamma&route=/&variants=", Some("gamma")),
+        ("/v1/resolve?site=gamma&route=/a%2520b/&variants=", Some("gamma,gamma:/a%20b")),
+        ("/v1/resolve?site=gamma&route=nowhere&variants=", Some("gamma")),
+        ("/v1/variants?site=gamma&route=/&include=combinations", Some("gamma,gamma:/")),
+        ("/v1/routes?site=gamma&route=/", Some("gamma")),
         ("/v1/routes?trackingId=track_gamma", None),
         ("/v1/query?site=gamma&query=q", Some("gamma")),
         ("/v1/routes?site=a%20b", None),
@@ -281,7 +288,14 @@ fn an_invalid_origin_does_not_compile() {
         let (source, diagnostics) = read(&files, &|_, _| {});
         compile(&source, diagnostics, 1, &|_, _| {}).err().map_or(0, |diagnostics| diagnostics.len())
     };
-    for origin in ["https://*.acme.example", "http://localhost:*", "https://acme.example:8443"] {
+    for origin in [
+        "https://*.acme.example",
+        "http://localhost:*",
+        "https://acme.example:8443",
+        "http://[::1]",
+        "http://[::1]:*",
+        "https://[2001:db8::2]:8443",
+    ] {
         assert_eq!(diagnostics(origin), 0, "{origin}");
     }
     for origin in

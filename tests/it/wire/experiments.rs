@@ -71,6 +71,19 @@ fn expected(id: &str, country: &str) -> Value {
     })
 }
 
+/// Returns the expected `experiments` of `/`: the deciding experiments by key, with `~` for the holdout.
+fn expected_experiments(id: &str, country: &str) -> String {
+    let selected = expected(id, country);
+    let is_held = hash(&["holdout:held"], id, 2).expect("version 2 hashes") < 0.3;
+    let pair = |key: &str| match (selected[key].as_str().expect("text"), key) {
+        ("rest", _) => None,
+        (_, "held") if is_held => Some("held:~".to_owned()),
+        (variant, _) => Some(format!("{key}:{variant}")),
+    };
+    let pairs = ["colour", "german", "held", "left", "right", "seeded"].into_iter().filter_map(pair);
+    pairs.collect::<Vec<_>>().join(",")
+}
+
 #[test]
 fn every_arm_matches_the_growthbook_hash() {
     let server = SERVER.get();
@@ -83,6 +96,12 @@ fn every_arm_matches_the_growthbook_hash() {
         let Some(id) = Some(id).filter(|id| !matches!(id.as_str(), "0" | "-" | "{}")) else { return Ok(()) };
         prop_assert_eq!(selected(client, "resolve", "/", &query), expected(&id, country));
         prop_assert_eq!(selected(client, "variants", "/", &query), expected(&id, country));
+        for endpoint in ["resolve", "variants"] {
+            let response = client.request("GET", &format!("/v1/{endpoint}?site=acme&route=/{query}"), &[]);
+            let experiments = expected_experiments(&id, country);
+            prop_assert_eq!(response.field("x-experiments"), Some(&*experiments));
+            prop_assert_eq!(&response.json()["experiments"], &experiments);
+        }
     });
 }
 
@@ -166,15 +185,20 @@ fn resolve_variants_explain_and_forced_variants_agree() {
         let canonical = resolved.field("x-variants").expect("a header").to_owned();
         prop_assert_eq!(&resolved.json()["variants"], &canonical);
         prop_assert_eq!(decided.field("x-variants"), Some(&*canonical));
-        for member in ["site", "route", "variants", "selected"] {
+        for member in ["site", "route", "variants", "selected", "experiments"] {
             prop_assert_eq!(&resolved.json()[member], &decided.json()[member]);
         }
-        prop_assert_eq!(decided.json().as_object().map(serde_json::Map::len), Some(4));
-        prop_assert_eq!(&get(format!("/v1/resolve{query}&variants={canonical}")).body, &resolved.body);
+        prop_assert_eq!(&decided.json()["type"], "decision");
+        prop_assert_eq!(decided.json().as_object().map(serde_json::Map::len), Some(6));
+        let forced = get(format!("/v1/resolve{query}&variants={canonical}"));
+        let mut shown = resolved.json();
+        shown.as_object_mut().expect("an object").remove("experiments");
+        prop_assert_eq!(forced.json(), shown);
         for endpoint in ["resolve", "variants"] {
             let target = format!("/v1/{endpoint}{query}&explain=1");
             let explained = admin.borrow_mut().request("GET", &target, &[]).json();
             prop_assert_eq!(&explained["selected"], &resolved.json()["selected"]);
+            prop_assert_eq!(&explained["experiments"], &resolved.json()["experiments"]);
             for decision in explained["decisions"].as_array().expect("an array") {
                 let zone = decision["zone"].as_str().expect("text");
                 prop_assert_eq!(&decision["key"], &resolved.json()["selected"][zone]);

@@ -62,7 +62,7 @@ fn decisions_list_every_present_zone_in_order() {
 
 #[test]
 fn a_matching_audience_ends_the_list_of_rules() {
-    let rule = json!({ "index": 0, "matched": true, "experiment": null,
+    let rule = json!({ "index": 0, "matched": true, "condition": { "locale": "de" }, "experiment": null,
         "why": { "path": "locale", "operator": "$eq", "expected": "de", "actual": "de" } });
     let expected = json!({ "zone": "hero", "key": "b", "source": "audience", "rules": [rule] });
     assert_eq!(hero("&locale=de&country=NO"), expected);
@@ -76,11 +76,13 @@ fn rules_that_do_not_match_have_a_reason() {
     let second = json!({ "path": "country", "operator": "$in", "expected": ["NO", "SE"], "actual": "SE" });
     assert_eq!(
         decision["rules"][0],
-        json!({ "index": 0, "matched": false, "why": first, "experiment": null })
+        json!({ "index": 0, "matched": false, "condition": { "locale": "de" }, "why": first,
+            "experiment": null })
     );
     assert_eq!(
         decision["rules"][1],
-        json!({ "index": 1, "matched": true, "why": second, "experiment": null })
+        json!({ "index": 1, "matched": true, "condition": { "country": { "$in": ["NO", "SE"] } },
+            "why": second, "experiment": null })
     );
     assert_eq!(decision["rules"].as_array().map(Vec::len), Some(2));
 }
@@ -105,11 +107,31 @@ fn an_experiment_reports_the_bucket_of_the_id() {
         let expected = json!({ "key": "colour", "hash": bucket, "ranges": [[0.0, 0.25], [0.5, 0.75]],
             "namespace": ["checkout", 0.0, 0.8], "seed": "s", "in": outcome });
         assert_eq!(*experiment, expected, "{id}");
+        assert_eq!(decision["rules"][2]["condition"], json!(null));
         assert_eq!((&decision["source"], &decision["key"]), (&json!(source), &json!(key)), "{id}");
         assert_eq!(decision["rules"][2]["matched"], source == "experiment");
         outcomes.insert(outcome);
     }
     assert_eq!(outcomes.len(), 4);
+}
+
+#[test]
+fn a_condition_is_explained_as_authored() {
+    let authored =
+        r#"{ "$or": [{ "country": "NO" }, { "visitor.lastSeen": { "$within": "24h" } }], "locale": "no" }"#;
+    let when: Value = serde_json::from_str(authored).expect("JSON");
+    let experiment = json!({ "key": "e", "variants": ["b"] });
+    let rules = json!([{ "when": when, "variant": "b" }, { "experiment": experiment, "when": when }]);
+    let site =
+        compile_site(&site_file("acme", json!({})), &[page("/", json!({ "z": zone(&["b"], rules) }))], 1);
+    let server = Server::start(&[("acme.snapshot", &site)], &[]);
+    let response = server.admin_get("/v1/variants?site=acme&route=/&explain=1&anonId=v1");
+    for rule in [0, 1] {
+        assert_eq!(response.json()["decisions"][0]["rules"][rule]["condition"], when);
+    }
+    // The members have the order of the author.
+    let minified = authored.replace(' ', "");
+    assert_eq!(response.text().matches(&minified).count(), 2, "{}", response.text());
 }
 
 #[test]

@@ -167,6 +167,10 @@ fn a_switch_must_be_1_or_0_even_without_effect() {
             "{variants}"
         );
     }
+    for endpoint in ["resolve", "variants"] {
+        let target = format!("/v1/{endpoint}?site=acme&route=/pricing&strict=yes");
+        assert_eq!(problem(&SERVER.get().get(&target)), (400, "invalid_param".into()), "{endpoint}");
+    }
     assert_eq!(problem(&resolve_forced("cta:b&explain=true")), (400, "invalid_param".into()));
 }
 
@@ -231,8 +235,8 @@ fn a_redirect_is_public_only_with_variants() {
     assert!(
         response.field("cache-control").is_some_and(|c| c.starts_with("public, max-age=0, s-maxage=300"))
     );
-    for endpoint in ["resolve", "variants"] {
-        let private = server.get(&resolve_target("/old", "").replace("resolve", endpoint));
+    for (endpoint, more) in [("resolve", ""), ("variants", ""), ("variants", "&variants=")] {
+        let private = server.get(&resolve_target("/old", more).replace("resolve", endpoint));
         assert_eq!((private.status, private.json()), (200, answer.clone()));
         assert_eq!(private.field("cache-control"), Some("private, no-store"));
     }

@@ -145,3 +145,48 @@ fn values_and_names_are_form_decoded_once() {
     assert_eq!(get_problem("/v1/resolve?site=acme&route=/a+b").1, "route_not_found");
     assert_eq!(get_problem("/v1/resolve?site=acme;route=/").1, "site_not_found");
 }
+
+#[test]
+fn the_reserved_parameter_v_changes_nothing() {
+    let server = SERVER.get();
+    for target in [
+        "/v1/resolve?site=acme&route=/",
+        "/v1/resolve?site=acme&route=/&variants=",
+        "/v1/resolve?site=acme&route=/&variants=no:such",
+        "/v1/resolve?site=acme&route=/nowhere&variants=",
+        "/v1/variants?site=acme&route=/",
+        "/v1/variants?site=acme&route=/&include=combinations",
+        "/v1/routes?site=acme",
+        "/v1/openapi.json?x",
+    ] {
+        let plain = comparable(server.get(target));
+        for v in ["v=1", "v=", "v", "v=1&v=2&v=3", "v=%FF", "%76=1&v=%zz"] {
+            assert_eq!(comparable(server.get(&format!("{target}&{v}"))), plain, "{target} {v}");
+        }
+    }
+}
+
+#[test]
+fn an_empty_parameter_counts_as_absent_except_variants_of_resolve() {
+    let server = SERVER.get();
+    let optional = ["anonId", "userId", "personalize", "override", "strict", "explain", "url", "referrer"];
+    let context = ["userAgent", "locale", "country"];
+    let empty: String = optional.iter().chain(&context).map(|name| format!("&{name}=")).collect();
+    for (target, more) in [
+        ("/v1/resolve?site=acme&route=/", "&include="),
+        ("/v1/variants?site=acme&route=/", "&include=&variants="),
+        ("/v1/resolve?site=acme&route=/&variants=", "&include="),
+        ("/v1/routes?site=acme", "&prefix=&since=&limit=&cursor=&include="),
+    ] {
+        let plain = comparable(server.get(target));
+        assert_eq!(plain.status, 200);
+        let with = server.get(&format!("{target}{more}{empty}&trackingId="));
+        assert_eq!(comparable(with), plain, "{target}");
+    }
+    let decided = server.get("/v1/resolve?site=acme&route=/");
+    assert_eq!(decided.field("cache-control"), Some("private, no-store"));
+    for variants in ["&variants=", "&variants"] {
+        let forced = server.get(&format!("/v1/resolve?site=acme&route=/{variants}"));
+        assert!(forced.field("cache-control").is_some_and(|value| value.starts_with("public, ")));
+    }
+}

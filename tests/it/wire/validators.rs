@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{SharedServer, comparable, page, redirect, start_server, zone};
 use crate::harness::{Client, Response};
 
-/// A response for `/n1023` has 1,023 bytes, and so on, with and without `variants`. `/large` is compressible.
+/// A public response for `/n1023` has 1,023 bytes, and so on. `/large` is compressible.
 static SERVER: SharedServer = SharedServer::new(|| {
     let sized = |bytes: usize| {
         let path = format!("/n{bytes}");
@@ -26,9 +26,14 @@ static SERVER: SharedServer = SharedServer::new(|| {
         sized(1023),
         sized(1024),
         sized(1025),
+        sized(1023 - EXPERIMENTS),
+        sized(1024 - EXPERIMENTS),
+        sized(1025 - EXPERIMENTS),
     ])
 });
 
+/// Length of the member that only private responses have.
+const EXPERIMENTS: usize = ",\"experiments\":\"\"".len();
 const LARGE: &str = "/v1/resolve?site=acme&route=/large&variants=";
 const SMALL: &str = "/v1/resolve?site=acme&route=/small&variants=";
 
@@ -218,8 +223,8 @@ fn gzip_is_sent_only_to_clients_that_accept_it() {
 #[test]
 fn only_bodies_above_1_kib_are_compressed() {
     for (bytes, coding) in [(1023, None), (1024, None), (1025, Some("gzip"))] {
-        for more in ["", "&variants="] {
-            let target = format!("/v1/resolve?site=acme&route=/n{bytes}{more}");
+        for (route, more) in [(bytes - EXPERIMENTS, ""), (bytes, "&variants=")] {
+            let target = format!("/v1/resolve?site=acme&route=/n{route}{more}");
             assert_eq!(get(&target, &[]).body.len(), bytes);
             for accept in ["gzip", "*"] {
                 let response = get(&target, &[("Accept-Encoding", accept)]);

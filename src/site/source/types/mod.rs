@@ -25,7 +25,7 @@ use serde_json::{Map, Value};
 use super::pattern::Name;
 pub(crate) use query::{Param, ParamKind, Query, Scalar};
 pub(crate) use route::{
-    EachItem, EmbeddedQuery, Experiment, ItemPath, Layout, Node, PageRoute, PersonalizedZone,
+    EachItem, EmbeddedQuery, Experiment, ItemPath, Layout, Node, PageRoute, PersonalizedZone, Redirect,
 };
 pub use route::{Route, Rule, Zone};
 pub use site::{Bots, CacheTimes, IpPolicy, Site};

@@ -124,7 +124,7 @@ impl AuthoredTimes {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Privacy {
-    /// Whether to drop events that are sent with `Sec-GPC: 1`.
+    /// Whether a request with `Sec-GPC: 1` is not personalized, and its events are dropped.
     #[serde(default)]
     pub honor_gpc: bool,
     /// Whether to store the IP addresses of visitors.

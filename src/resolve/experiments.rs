@@ -1,0 +1,66 @@
+//! The experiments that decided the zones of a request, and their text for the response: `key:variant` pairs, sorted by
+//! key.
+
+use crate::limits::{EXPERIMENTS_BYTES_MAX, ZONES_MAX};
+use crate::site::snapshot::format::{ArchivedPage, ArchivedSite};
+
+/// The variant of a visitor in the holdout of an experiment.
+const HOLDOUT: &str = "~";
+
+/// The experiments that decided zones, and the text of the last decision. The buffers are reused from request to
+/// request.
+#[derive(Debug)]
+pub(crate) struct DecidingExperiments {
+    /// One entry for each experiment, in the order of the site's experiments.
+    entries: Vec<Entry>,
+    text: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    experiment: u16,
+    zone: u8,
+    /// The variant of the zone, or `None` in the holdout.
+    variant: Option<u8>,
+}
+
+impl Default for DecidingExperiments {
+    fn default() -> Self {
+        Self { entries: Vec::with_capacity(ZONES_MAX), text: Vec::with_capacity(EXPERIMENTS_BYTES_MAX) }
+    }
+}
+
+impl DecidingExperiments {
+    /// Removes the experiments of the previous request.
+    pub(super) fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// Adds the experiment that decided `zone`. If it decided another zone too, the visitor has the same arm in both.
+    pub(super) fn add(&mut self, experiment: u16, zone: u8, variant: Option<u8>) {
+        let at = self.entries.partition_point(|entry| entry.experiment < experiment);
+        if self.entries.get(at).is_none_or(|entry| entry.experiment != experiment) {
+            self.entries.insert(at, Entry { experiment, zone, variant });
+        }
+    }
+
+    /// Writes the text of the added experiments.
+    pub(super) fn write_text(&mut self, site: &ArchivedSite, page: &ArchivedPage) {
+        self.text.clear();
+        for (i, entry) in self.entries.iter().enumerate() {
+            if i > 0 {
+                self.text.push(b',');
+            }
+            let zone = &page.zones[usize::from(entry.zone)];
+            let variant = entry.variant.map_or(HOLDOUT, |variant| &zone.variants[usize::from(variant)].key);
+            self.text.extend_from_slice(site.experiments[usize::from(entry.experiment)].key.as_bytes());
+            self.text.push(b':');
+            self.text.extend_from_slice(variant.as_bytes());
+        }
+    }
+
+    /// Returns the text. It consists of letters, digits, '_', '-', ':', ',' and '~', so it needs no escapes.
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.text
+    }
+}

@@ -1,0 +1,68 @@
+//! The part of the snapshot format that describes personalized zones, their variants and their rules.
+
+use rkyv::{Archive, Serialize};
+
+use super::format::Part;
+
+/// A personalized zone.
+#[derive(Debug, Archive, Serialize)]
+pub struct Zone {
+    /// Unique within its route.
+    pub name: String,
+    /// `default` first, then sorted by key.
+    pub variants: Vec<Variant>,
+    /// In the order in which they are tried.
+    pub rules: Vec<Rule>,
+}
+
+/// A variant of a zone.
+#[derive(Debug, Archive, Serialize)]
+pub struct Variant {
+    /// `default`, or as authored.
+    pub key: String,
+    /// `zone:key`. Empty for `default`, which canonical `variants` omit.
+    pub pair: String,
+    /// `"zone":"key"`
+    pub selected: String,
+    /// Its content, and the zones in it.
+    pub parts: Vec<Part>,
+}
+
+/// A rule: a test, and the variants that it selects. Variants are indices into the zone's variants.
+#[derive(Debug, Archive, Serialize)]
+pub enum Rule {
+    /// Matches if the visitor belongs to an audience.
+    Audience {
+        /// Index of the site's audience.
+        audience: u16,
+        /// The test of the audience.
+        program: Vec<u8>,
+        /// The selected variant.
+        variant: u8,
+    },
+    /// Matches if a condition holds.
+    When {
+        /// The condition.
+        when: Condition,
+        /// The selected variant.
+        variant: u8,
+    },
+    /// Matches if the visitor is in the experiment.
+    Experiment {
+        /// Index of the site's experiment.
+        experiment: u16,
+        /// The variant of each arm.
+        arms: Vec<u8>,
+        /// A condition that must hold as well.
+        when: Option<Condition>,
+    },
+}
+
+/// A condition of a rule or an audience.
+#[derive(Debug, Archive, Serialize)]
+pub struct Condition {
+    /// The compiled condition.
+    pub program: Vec<u8>,
+    /// The condition as authored, as JSON. Only explanations read it.
+    pub authored: String,
+}
