@@ -14,6 +14,7 @@ mod explain;
 mod fields;
 mod forced;
 mod gzip;
+mod histories;
 mod known;
 mod library_settings;
 mod listing;
