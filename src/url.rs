@@ -1,4 +1,5 @@
-//! The URL of a page as rules and profiles use it: path, query parameters, campaign, host.
+//! The URL of a page as rules and profiles use it: path, query parameters, campaign, host. The test for an
+//! external referrer.
 //!
 //! URLs are decoded into reused buffers, and only when a rule or a profile needs them.
 
@@ -107,6 +108,35 @@ pub(crate) fn host_of_authority(text: &str) -> Option<&str> {
 pub(crate) fn without_www(host: &str) -> &str {
     let has_www = host.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("www."));
     if has_www { &host[4..] } else { host }
+}
+
+/// Returns whether a referrer is external: its host differs from that of the page and from all hosts of the
+/// site. Without any known host of the site no referrer is external. A leading `www.` does not count.
+///
+/// `site_hosts` have no leading `www.`. The host `*.acme.example` is `acme.example` with all subdomains.
+pub(crate) fn is_external<'h>(
+    referrer: &str,
+    page_url: Option<&str>,
+    mut site_hosts: impl Iterator<Item = &'h str>,
+) -> bool {
+    let Some(other) = host(referrer).map(without_www) else { return false };
+    let page_host = page_url.and_then(host).map(without_www);
+    let mut has_known_host = page_host.is_some();
+    let is_listed = site_hosts.any(|own| {
+        has_known_host = true;
+        is_covered(other, own)
+    });
+    has_known_host && !is_listed && !page_host.is_some_and(|own| is_covered(other, own))
+}
+
+/// Returns whether `own`, a host or `*.` and a domain, covers `host`.
+fn is_covered(host: &str, own: &str) -> bool {
+    let Some(domain) = own.strip_prefix("*.") else { return own.eq_ignore_ascii_case(host) };
+    let subdomain_bytes = host.len().checked_sub(domain.len());
+    let end = subdomain_bytes.and_then(|at| Some((host.get(..at)?, host.get(at..)?)));
+    end.is_some_and(|(before, end)| {
+        end.eq_ignore_ascii_case(domain) && (before.is_empty() || before.ends_with('.'))
+    })
 }
 
 const UTM_PARAMS: [&str; 5] = ["utm_source", "utm_medium", "utm_campaign", "utm_term", "utm_content"];

@@ -62,13 +62,15 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 const SITE: [(&str, &str); 9] = [
     (
         "site.json",
-        r#"{"site":"acme","trackingId":"track_acme","name":"Acme","timeZone":"Europe/Oslo","origins":["https://acme.example"]}"#,
+        r#"{"site":"acme","trackingId":"track_acme","name":"Acme","timeZone":"Europe/Oslo","origins":["https://acme.example"],
+            "hosts":["shop.example"]}"#,
     ),
     (
         "audiences.json",
         r#"{"german":{"when":{"locale":{"$regex":"^de"}}},"tagged":{"when":{"url.query.tag":{"$regex":"^[a-z]+[0-9]{2,}$"}}},
             "known":{"when":{"$and":[{"visitor.isReturning":true},{"traits.company.size":{"$gt":10}},{"events.Bought.count":1},
-                {"pages./docs/*":{"$count":{"$gte":1,"within":"7d"}}},{"firstTouch.source":"letter"}]}},
+                {"pages./docs/*":{"$count":{"$gte":1,"within":"7d"}}},{"events.Bo*.last":{"$gt":"2026-01-01T00:00:00Z"}},
+                {"now.at":{"$gt":"2026-01-01T00:00:00Z"}},{"firstTouch.source":"letter"}]}},
             "letter":{"when":{"$or":[{"lastTouch.source":"letter"},{"country":{"$in":["NO","SE"]}}]}}}"#,
     ),
     (
@@ -169,6 +171,7 @@ const REQUESTS: &[(&str, &str, &str)] = &[
         "/v1/resolve?site=acme&route=/&anonId=ana&url=https://acme.example/?n=#",
         "Accept-Encoding: gzip\r\n",
     ),
+    ("GET", "/v1/variants?site=acme&route=/&anonId=ana&referrer=https://search.example/#", ""),
     ("GET", "/v1/variants?site=acme&route=/&include=combinations", ""),
     ("GET", "/v1/query?site=acme&query=posts", ""),
     ("GET", "/v1/query?site=acme&query=posts&params.kind=a", "Accept-Encoding: gzip\r\n"),

@@ -11,7 +11,6 @@ use super::problem::write_problem;
 use super::rate_limit;
 use super::receipt::{EventResponse, OwnedResponseParams, ResponseParams};
 use super::scratch::{DecodeBuffers, Scratch, Settings};
-use super::site_hosts;
 use crate::clock;
 use crate::http::authorization;
 use crate::http::body;
@@ -437,11 +436,11 @@ fn find_site<'a>(
     let body_tracking_id = submission.site_ref.tracking_id.map(|id| copy_into(id, tracking_id_buffer));
     let body_site = submission.site_ref.site.map(|site| copy_into(site, site_buffer));
     let (query_tracking_id, site) = (params.get(Param::TrackingId), params.get(Param::Site));
-    // If the site is already given, ignore a Basic user that is not a tracking ID. It belongs to a proxy in front of us,
-    // and browsers send it with every request.
-    let is_named = [query_tracking_id, body_tracking_id, site, body_site].iter().any(Option::is_some);
+    // If `site` is given, ignore a Basic user that is not a tracking ID. It belongs to a proxy in front of us, and
+    // browsers send it with every request.
+    let is_named = site.or(body_site).is_some();
     let user = user.filter(|user| !is_named || context::is_tracking_id(user));
-    let tracking_id = query_tracking_id.or(user).or(body_tracking_id);
+    let tracking_id = query_tracking_id.or(body_tracking_id).or(user);
     context::find_site(catalog, tracking_id, site.or(body_site)).map_err(|problem| match problem.location {
         Some(at) if at.name == Param::TrackingId.name() && tracking_id == body_tracking_id => problem,
         Some(at) if at.name == Param::Site.name() && site.is_none() => problem,
@@ -477,12 +476,8 @@ impl Environment for RequestEnvironment<'_> {
         self.user_agent_cache.get_or_parse(self.user_agent_parser, user_agent)
     }
 
-    fn has_site_hosts(&self) -> bool {
-        !self.site.origins.is_empty()
-    }
-
-    fn is_site_host(&self, host: &str) -> bool {
-        site_hosts::contains(self.site.origins.iter().map(|origin| origin.as_str()), host)
+    fn site_hosts(&self) -> impl Iterator<Item = &str> {
+        self.site.hosts.iter().map(|host| host.as_str())
     }
 
     fn page_path(&mut self, value: &str) -> Option<&str> {

@@ -22,7 +22,6 @@ mod response;
 mod routes;
 mod scratch;
 mod selection;
-mod site_hosts;
 mod static_document;
 pub(crate) mod token_bucket;
 mod variants;

@@ -85,7 +85,8 @@ impl Parser<'_> {
             Json::Number(_) | Json::Null => Some(source.clone()),
             _ => None,
         };
-        self.check(time.is_some(), "a time (RFC 3339), or milliseconds since 1970", source);
+        let expected = "a time with a UTC offset, such as \"2026-01-05T10:00:00Z\" (RFC 3339), or milliseconds since 1970";
+        self.check(time.is_some(), expected, source);
         time.unwrap_or_default()
     }
 

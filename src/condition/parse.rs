@@ -186,7 +186,11 @@ impl Parser<'_> {
             self.reject_operator(path);
             return Node::Never;
         }
-        let never = self.reject_with_hint("a path of a known field", path, nearest);
+        let expected = match path.contains('*') {
+            true => "a path of a known field, with `*` only at the end of the name of an event or page",
+            false => "a path of a known field",
+        };
+        let never = self.reject_with_hint(expected, path, nearest);
         self.parse_test(operand, Subject { path, kind: None });
         never
     }

@@ -317,7 +317,7 @@ pub const PROFILE_EVENT_NAMES_MAX: usize = 64;
 /// Number of pages in one profile. Rules seldom ask for old pages. Beyond it the least recent one is evicted.
 pub const PROFILE_PATHS_MAX: usize = 64;
 /// Length of a page's path in a profile. Of a longer path the profile keeps the hash, and no wildcard matches
-/// it.
+/// it, except the one that matches every page.
 pub const PROFILE_PATH_BYTES_MAX: usize = 256;
 /// Number of traits of one profile, deleted ones included. Beyond it the trait with the oldest write is
 /// evicted.

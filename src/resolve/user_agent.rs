@@ -57,7 +57,7 @@ impl UserAgentParser {
     pub fn parse(&self, user_agent: &str) -> UserAgentInfo {
         let agent = truncate(user_agent);
         if self.is_crawler(agent) {
-            return UserAgentInfo { is_crawler: true, device: Device::Bot, ..UserAgentInfo::default() };
+            return UserAgentInfo::CRAWLER;
         }
         UserAgentInfo {
             is_crawler: false,

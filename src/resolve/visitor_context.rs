@@ -10,7 +10,7 @@ use super::user_agent::UserAgentInfo;
 use crate::condition::{Document, Value};
 use crate::site::profile_fields::ProfileField;
 use crate::site::snapshot::format::{ArchivedClockOffset, ArchivedSite};
-use crate::url::PageUrl;
+use crate::url::{self, PageUrl};
 use crate::visitors::profile::history::History;
 use crate::visitors::profile::profile::Profile;
 use crate::visitors::profile::touch::Touch;
@@ -49,37 +49,44 @@ impl<'a> Visitor<'a> {
 pub(crate) struct VisitorContext<'a> {
     visitor: &'a Visitor<'a>,
     url: &'a PageUrl,
-    clock: &'a [ArchivedClockOffset],
+    site: &'a ArchivedSite,
     local: OnceCell<LocalTime>,
 }
 
 impl<'a> VisitorContext<'a> {
     /// Creates a context. `url` must hold the visitor's parsed URL if the site's rules read it.
     pub(crate) fn new(site: &'a ArchivedSite, visitor: &'a Visitor<'a>, url: &'a PageUrl) -> Self {
-        Self { visitor, url, clock: &site.clock_offsets, local: OnceCell::new() }
+        Self { visitor, url, site, local: OnceCell::new() }
     }
 
     fn local(&self) -> &LocalTime {
-        self.local.get_or_init(|| LocalTime::at(self.clock, self.visitor.now_ms))
+        self.local.get_or_init(|| LocalTime::at(&self.site.clock_offsets, self.visitor.now_ms))
     }
 
     fn country(&self) -> Option<&str> {
         std::str::from_utf8(self.visitor.country.as_ref()?).ok()
     }
 
-    /// Returns the touch of the request itself, if its URL has a campaign.
+    /// Returns the touch of the request itself, if its URL has a campaign or its referrer is external.
     fn request_touch(&self) -> Option<Touch<'_>> {
         let utm = |name| self.url.param(name).filter(|value| !value.is_empty());
-        self.url.has_campaign().then(|| Touch {
+        let referrer = self.external_referrer();
+        (referrer.is_some() || self.url.has_campaign()).then(|| Touch {
             source: utm("utm_source"),
             medium: utm("utm_medium"),
             campaign: utm("utm_campaign"),
             term: utm("utm_term"),
             content: utm("utm_content"),
-            referrer: self.visitor.referrer,
+            referrer,
             landing: self.url.path(),
             at_ms: self.visitor.now_ms,
         })
+    }
+
+    fn external_referrer(&self) -> Option<&str> {
+        let page_url = || std::str::from_utf8(self.visitor.url?).ok();
+        let hosts = || self.site.hosts.iter().map(|host| host.as_str());
+        self.visitor.referrer.filter(|referrer| url::is_external(referrer, page_url(), hosts()))
     }
 
     fn first_touch(&self) -> Option<Touch<'_>> {
@@ -107,24 +114,23 @@ impl<'a> VisitorContext<'a> {
         profile.trait_value(name).or_else(|| dots.into_iter().find_map(member))
     }
 
-    /// Returns the summary of an event.
-    fn event(&self, name: &str) -> ActivitySummary {
-        ActivitySummary::of(self.visitor.profile.and_then(|profile| profile.event_history(name)))
+    /// Iterates over the histories of the event with this name, or of all events with its prefix
+    /// (`Product*`).
+    fn events<'n>(&'n self, name: &'n str) -> impl Iterator<Item = History<'n>> {
+        let profile = self.visitor.profile;
+        let (exact, prefix) = split_prefix(name);
+        let one = profile.zip(exact).and_then(|(profile, name)| profile.event_history(name));
+        let many = profile.zip(prefix).into_iter();
+        one.into_iter().chain(many.flat_map(|(profile, prefix)| profile.event_histories_of_prefix(prefix)))
     }
 
-    /// Returns the summary of a page, or of all pages under a path (`/docs/*`).
-    fn page(&self, path: &str) -> ActivitySummary {
-        match wildcard_prefix(path) {
-            None => ActivitySummary::of(self.visitor.profile.and_then(|profile| profile.page_history(path))),
-            Some(dir) => self.pages_under(dir).fold(ActivitySummary::default(), ActivitySummary::merge),
-        }
-    }
-
-    fn pages_under<'p>(&'p self, dir: &'p str) -> impl Iterator<Item = History<'p>> {
-        let pages = self.visitor.profile.into_iter().flat_map(|profile| profile.page_histories());
-        pages
-            .filter(move |(path, _)| path.is_some_and(|path| path.starts_with(dir)))
-            .map(|(_, history)| history)
+    /// Iterates over the histories of the page with this path, or of all pages with its prefix (`/docs/*`).
+    fn pages<'n>(&'n self, path: &'n str) -> impl Iterator<Item = History<'n>> {
+        let profile = self.visitor.profile;
+        let (exact, prefix) = split_prefix(path);
+        let one = profile.zip(exact).and_then(|(profile, path)| profile.page_history(path));
+        let many = profile.zip(prefix).into_iter();
+        one.into_iter().chain(many.flat_map(|(profile, prefix)| profile.page_histories_of_prefix(prefix)))
     }
 
     /// Returns the context as JSON, for explanations.
@@ -148,7 +154,8 @@ impl<'a> VisitorContext<'a> {
             ("url".to_owned(), json!({ "path": self.url.path(), "query": query })),
             (
                 "now".to_owned(),
-                json!({ "hour": local.hour, "weekday": local.weekday, "date": local.format_civil_date() }),
+                json!({ "hour": local.hour, "weekday": local.weekday, "date": local.format_civil_date(),
+                    "at": self.visitor.now_ms }),
             ),
         ]);
         Json::Object(document)
@@ -159,7 +166,7 @@ impl<'a> VisitorContext<'a> {
 /// visitor.
 pub fn profile_json(profile: Option<Profile<'_>>, now_ms: i64) -> Map<String, Json> {
     let visits = visits(profile, now_ms);
-    let past = |history| ActivitySummary::of(Some(history)).to_json();
+    let past = |history| ActivitySummary::of(std::iter::once(history)).to_json();
     let known = profile.iter();
     let names = known
         .clone()
@@ -191,10 +198,12 @@ fn visits(profile: Option<Profile<'_>>, now_ms: i64) -> u32 {
     profile.map_or(1, |profile| profile.visits_at(now_ms))
 }
 
-/// Returns the prefix of a path that ends in `/*`, with its slash. Such a path means all pages under the
-/// prefix.
-fn wildcard_prefix(path: &str) -> Option<&str> {
-    path.strip_suffix('*').filter(|dir| dir.ends_with('/'))
+/// Splits the name of an event or page into an exact name, or the prefix before a final `*`.
+fn split_prefix(name: &str) -> (Option<&str>, Option<&str>) {
+    match name.strip_suffix('*') {
+        Some(prefix) => (None, Some(prefix)),
+        None => (Some(name), None),
+    }
 }
 
 /// The number of occurrences of an event or page, and the first and last time. Empty if there were none.
@@ -205,8 +214,8 @@ struct ActivitySummary {
 }
 
 impl ActivitySummary {
-    fn of(history: Option<History<'_>>) -> Self {
-        history.map_or(Self::default(), |history| Self::default().merge(history))
+    fn of<'h>(histories: impl Iterator<Item = History<'h>>) -> Self {
+        histories.fold(Self::default(), Self::merge)
     }
 
     fn merge(self, history: History<'_>) -> Self {
@@ -249,9 +258,14 @@ fn number(number: u64) -> Option<Value<'static>> {
     Some(Value::Number(number as f64))
 }
 
-/// Counts the kept times at or after `since_ms`.
-fn count_since(history: History<'_>, since_ms: i64) -> u64 {
-    history.times().take_while(|at_ms| *at_ms >= since_ms).count() as u64
+/// Counts the occurrences, or only the kept times at or after `since_ms`. With several names, that count is
+/// either exact or at least `TIMES_KEPT`, as with one name.
+fn count_all<'h>(histories: impl Iterator<Item = History<'h>>, since_ms: Option<i64>) -> u64 {
+    let kept =
+        |history: History<'h>, since_ms| history.times().take_while(|at_ms| *at_ms >= since_ms).count();
+    let counts =
+        histories.map(|history| since_ms.map_or(history.count, |since_ms| kept(history, since_ms) as u64));
+    counts.fold(0, u64::saturating_add)
 }
 
 impl Document for VisitorContext<'_> {
@@ -268,12 +282,12 @@ impl Document for VisitorContext<'_> {
             F::LastSeen => time_or_null(profile.and_then(|profile| profile.last_seen_ms())),
             F::UserId => text(self.user_id()).or(Some(Value::Null)),
             F::Trait => self.trait_value(name),
-            F::EventCount => number(self.event(name).count),
-            F::EventFirst => self.event(name).first(),
-            F::EventLast => self.event(name).last(),
-            F::PageCount => number(self.page(name).count),
-            F::PageFirst => self.page(name).first(),
-            F::PageLast => self.page(name).last(),
+            F::EventCount => number(ActivitySummary::of(self.events(name)).count),
+            F::EventFirst => ActivitySummary::of(self.events(name)).first(),
+            F::EventLast => ActivitySummary::of(self.events(name)).last(),
+            F::PageCount => number(ActivitySummary::of(self.pages(name)).count),
+            F::PageFirst => ActivitySummary::of(self.pages(name)).first(),
+            F::PageLast => ActivitySummary::of(self.pages(name)).last(),
             F::Event | F::Page => None,
             F::FirstTouchSource => text(self.first_touch()?.source),
             F::FirstTouchMedium => text(self.first_touch()?.medium),
@@ -299,20 +313,15 @@ impl Document for VisitorContext<'_> {
             F::Hour => number(u64::from(self.local().hour)),
             F::Weekday => number(u64::from(self.local().weekday)),
             F::Date => text(Some(self.local().format_civil_date())),
+            F::At => time_or_null(Some(self.visitor.now_ms)),
         }
     }
 
     fn count(&self, code: u16, name: &str, since_ms: Option<i64>) -> u64 {
-        let is_page = matches!(ProfileField::from_code(code), Some(ProfileField::Page));
-        let Some(since_ms) = since_ms else {
-            return if is_page { self.page(name).count } else { self.event(name).count };
-        };
-        let profile = self.visitor.profile;
-        let one = |history: Option<History<'_>>| history.map_or(0, |history| count_since(history, since_ms));
-        match wildcard_prefix(name).filter(|_| is_page) {
-            Some(dir) => self.pages_under(dir).map(|history| count_since(history, since_ms)).sum(),
-            None if is_page => one(profile.and_then(|profile| profile.page_history(name))),
-            None => one(profile.and_then(|profile| profile.event_history(name))),
+        match ProfileField::from_code(code) {
+            Some(ProfileField::Event) => count_all(self.events(name), since_ms),
+            Some(ProfileField::Page) => count_all(self.pages(name), since_ms),
+            _ => 0,
         }
     }
 

@@ -61,6 +61,7 @@ fields! {
     PageCount "pages.*.count" Any
     PageFirst "pages.*.first" Time
     PageLast "pages.*.last" Time
+    At "now.at" Time
 }
 
 impl ProfileField {
@@ -75,6 +76,23 @@ impl ProfileField {
         matches!(self, F::UrlPath | F::UrlQuery)
             || (F::FirstTouchSource as u16..=F::LastTouchLanding as u16).contains(&(self as u16))
     }
+
+    /// Returns whether the name is that of events or pages, in which a final `*` means every name that begins
+    /// with the text before it.
+    fn takes_prefix(self) -> bool {
+        use ProfileField as F;
+        matches!(
+            self,
+            F::Event
+                | F::EventCount
+                | F::EventFirst
+                | F::EventLast
+                | F::Page
+                | F::PageCount
+                | F::PageFirst
+                | F::PageLast
+        )
+    }
 }
 
 /// Iterates over the paths of all fields, in the order of their codes. A path covers every name in the
@@ -86,26 +104,26 @@ pub fn field_paths() -> impl Iterator<Item = (&'static str, FieldKind)> {
 /// Finds the field that `path` names.
 ///
 /// # Errors
-/// No field has this path. Returns the most similar path, if there is one.
+/// No field has this path, or the name of an event or page has a `*` before its end. Returns the most similar
+/// path, if there is one.
 pub fn find_field(path: &str) -> Result<Field, Option<String>> {
-    let found = TABLE.iter().rev().find_map(|(form, field, kind)| {
-        let name = extract_name(form, path)?;
-        Some(Field { code: *field as u16, name: name.to_owned(), kind: *kind })
-    });
-    found.ok_or_else(|| {
+    let found = TABLE.iter().rev().find_map(|entry| Some((entry, extract_name(entry.0, path)?)));
+    let Some(((_, field, kind), name)) = found else {
         let candidates = TABLE.iter().map(|(form, ..)| *form).filter(|f| !f.contains('*'));
-        crate::nearest::nearest(path, candidates)
-    })
+        return Err(crate::nearest::nearest(path, candidates));
+    };
+    if field.takes_prefix() && name.strip_suffix('*').unwrap_or(name).contains('*') {
+        return Err(None);
+    }
+    Ok(Field { code: *field as u16, name: name.to_owned(), kind: *kind })
 }
 
 /// Returns the name that `path` carries if it matches `form`. The name is empty for a form without a name.
 fn extract_name<'p>(form: &str, path: &'p str) -> Option<&'p str> {
-    if form == path && !form.ends_with('.') {
-        return Some("");
-    }
-    let (before, ending) = form.split_once('*').unwrap_or((form, ""));
-    if !before.ends_with('.') {
-        return None;
-    }
-    path.strip_prefix(before)?.strip_suffix(ending).filter(|name| !name.is_empty())
+    let name = match form.split_once('*') {
+        Some((before, ending)) => path.strip_prefix(before)?.strip_suffix(ending)?,
+        None if form.ends_with('.') => path.strip_prefix(form)?,
+        None => return (form == path).then_some(""),
+    };
+    Some(name).filter(|name| !name.is_empty())
 }

@@ -189,10 +189,24 @@ fn an_example_with_an_error_does_not_compile() {
         json!({ "visitor.visit": 3 }),
         json!({ "visitor.visits": { "$least": 3 } }),
         json!({ "visitor.firstSeen": { "$lt": "yesterday" } }),
+        json!({ "now.at": { "$gte": "2026-12-01" } }),
+        json!({ "now.at": { "$gte": "2026-12-01T08:30:00" } }),
+        json!({ "events.Pro*duct.count": 1 }),
+        json!({ "pages./docs/**": { "$count": { "$gte": 1 } } }),
+        json!({ "events.*Viewed.last": { "$exists": true } }),
+        json!({ "events.Product*": { "$count": { "$gte": 17, "within": "7d" } } }),
+        json!({ "pages./docs/*": { "$count": { "$eq": 16, "within": "7d" } } }),
         json!({ "$audience": "unknown" }),
     ] {
         assert_ne!(visitor_condition_errors(&condition), [""; 0], "{condition}");
     }
+    let at =
+        "a time with a UTC offset, such as \"2026-01-05T10:00:00Z\" (RFC 3339), or milliseconds since 1970";
+    let errors = visitor_condition_errors(&json!({ "now.at": { "$lt": "tomorrow" } }));
+    assert_eq!(errors, [format!("expected {at}, got \"tomorrow\"")]);
+    let path = "a path of a known field, with `*` only at the end of the name of an event or page";
+    let errors = visitor_condition_errors(&json!({ "pages./*/docs.count": 1 }));
+    assert_eq!(errors, [format!("expected {path}, got pages./*/docs.count")]);
     let unknown_param = json!({ "price": { "$lte": { "$param": "unknown" } } });
     assert_ne!(content_condition_errors(&unknown_param), [""; 0]);
 }

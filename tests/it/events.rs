@@ -77,12 +77,8 @@ impl Environment for TestEnvironment {
         }
     }
 
-    fn has_site_hosts(&self) -> bool {
-        !self.hosts.is_empty()
-    }
-
-    fn is_site_host(&self, host: &str) -> bool {
-        self.hosts.contains(&host)
+    fn site_hosts(&self) -> impl Iterator<Item = &str> {
+        self.hosts.iter().copied()
     }
 
     fn page_path(&mut self, value: &str) -> Option<&str> {

@@ -34,12 +34,8 @@ impl Environment for UnknownEnvironment {
         UserAgentInfo::default()
     }
 
-    fn has_site_hosts(&self) -> bool {
-        false
-    }
-
-    fn is_site_host(&self, _: &str) -> bool {
-        false
+    fn site_hosts(&self) -> impl Iterator<Item = &str> {
+        std::iter::empty()
     }
 
     fn page_path(&mut self, _: &str) -> Option<&str> {

@@ -45,6 +45,8 @@ mod fuzzed;
 mod golden;
 // Events as they are sent, and the records that they become.
 mod events;
+// Exposures from the answer to the export, computed again by published hash functions.
+mod exposed;
 // Real traffic, sent as page views.
 mod replayed;
 // Profiles after a restart.

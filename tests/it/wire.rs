@@ -15,6 +15,7 @@ mod exposures;
 mod fields;
 mod forced;
 mod gzip;
+mod histories;
 mod known;
 mod library_settings;
 mod listing;

@@ -23,6 +23,7 @@ mod redirects;
 mod routes;
 mod timezone;
 
+use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
 use rkyv::rancor::Error;
@@ -40,6 +41,7 @@ use super::source::read::Source;
 use super::source::types;
 use crate::condition::Patterns;
 use crate::limits::SNAPSHOT_BYTES_MAX;
+use crate::url;
 
 /// A compiled site.
 #[derive(Debug)]
@@ -122,6 +124,7 @@ fn compile_site(
         name: site.name.clone(),
         version,
         origins: site.origins.clone(),
+        hosts: collect_hosts(site),
         cookie: site.cookie.clone(),
         bots: site.bots as u8,
         honor_gpc: site.privacy.honor_gpc,
@@ -170,6 +173,13 @@ fn check_origins(site: &types::Site, mistakes: &mut Diagnostics) {
         let diagnostic = Diagnostic::at_value("site.json", pointer, expected, format!("{origin:?}"));
         mistakes.add(diagnostic.with_title(format!("invalid origin {origin:?}")));
     }
+}
+
+/// Returns the hosts of the site's `origins` and `hosts`, sorted, without a leading `www.`.
+fn collect_hosts(site: &types::Site) -> Vec<String> {
+    let hosts = site.origins.iter().filter_map(|origin| url::host(origin));
+    let hosts = hosts.chain(site.hosts.iter().map(String::as_str));
+    hosts.map(url::without_www).map(str::to_owned).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// Checks scheme, host and port in the form of browsers; `*` may replace the first labels or the port.

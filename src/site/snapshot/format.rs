@@ -1,9 +1,8 @@
 //! The snapshot file: everything that one site published. THE SPEC; there is no other.
 //!
-//! **Purpose.** `compile` writes the file once. A server copies, seals, maps, verifies and serves it.
-//! Removing it from the directory unpublishes the site. It is a build product: for an unknown format
-//! version the server asks to compile the site again. From format version 2 on a server also reads the
-//! version before its own.
+//! **Purpose.** `compile` writes the file once. A server copies, seals, maps, verifies and serves it. Removing it from
+//! the directory unpublishes the site. It is a build product: for an unknown format version the server asks to compile
+//! the site again. From format version 2 on a server also reads the version before its own.
 //!
 //! **Bounds.** The payload has at most 2^30 bytes (its offsets are signed 32-bit numbers). All numbers are
 //! little-endian, on every machine.
@@ -113,9 +112,11 @@ pub struct Site {
     pub version: u64,
     /// Origins whose pages may read private responses: exact, or with one `*`.
     pub origins: Vec<String>,
+    /// The hosts of the site without a leading `www.`, sorted. `*.acme.example` is a domain with all subdomains.
+    pub hosts: Vec<String>,
     /// Name of the cookie that contains the anon ID.
     pub cookie: String,
-    /// Policy for crawlers' events: 0 drop, 1 flag, 2 keep like any other event.
+    /// Policy for crawlers' events: 0 drop, 1 flag, 2 flag and fold into profiles.
     pub bots: u8,
     /// True if `Sec-GPC: 1` drops events and personalization.
     pub honor_gpc: bool,
@@ -130,8 +131,7 @@ pub struct Site {
     pub cache_query: String,
     /// The newest `updatedAt`, as authored.
     pub updated_at: Option<String>,
-    /// The site's offsets from UTC, sorted by the second at which they begin. The first one also applies
-    /// before it.
+    /// The offsets from UTC, sorted by the second at which they begin. The first one also applies before it.
     pub clock_offsets: Vec<ClockOffset>,
     /// Regular expressions. Programs refer to them by index.
     pub patterns: Vec<String>,

@@ -43,6 +43,17 @@ pub(crate) const COOKIE: Pattern = Pattern {
     },
 };
 
+/// The form of browsers: lower case, without scheme and port.
+pub(crate) const HOST: Pattern = Pattern {
+    regex: "^[a-z0-9_-]+(\\.[a-z0-9_-]+)*$",
+    description: "a host name in lower case such as `shop.example.com`, without scheme, port and path",
+    matches: |text| {
+        let is_letter =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
+        text.split('.').all(|label| !label.is_empty() && label.bytes().all(is_letter))
+    },
+};
+
 /// The compiler checks the rest of a path.
 pub(crate) const ROUTE_PATH: Pattern = Pattern {
     regex: "^/",
@@ -60,7 +71,7 @@ pub(crate) const ITEM_PATH: Pattern = Pattern {
 };
 
 /// All patterns that a schema can use.
-pub const PATTERNS: [Pattern; 6] = [NAME, VARIANT_KEY, TRACKING_ID, COOKIE, ROUTE_PATH, ITEM_PATH];
+pub const PATTERNS: [Pattern; 7] = [NAME, VARIANT_KEY, TRACKING_ID, COOKIE, HOST, ROUTE_PATH, ITEM_PATH];
 
 fn is_name(text: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';

@@ -89,11 +89,8 @@ pub trait Environment {
     /// Parses a User-Agent.
     fn parse_user_agent(&mut self, user_agent: &str) -> UserAgentInfo;
 
-    /// Returns whether the site lists any of its hosts.
-    fn has_site_hosts(&self) -> bool;
-
-    /// Returns whether `host`, without a leading `www.`, is one of the hosts that the site lists.
-    fn is_site_host(&self, host: &str) -> bool;
+    /// Iterates over the hosts that the site lists, without a leading `www.`. One may begin with `*.`.
+    fn site_hosts(&self) -> impl Iterator<Item = &str>;
 
     /// Returns the path in the form of routes, or `None` if it cannot be a route.
     fn page_path(&mut self, value: &str) -> Option<&str>;
@@ -242,9 +239,18 @@ fn apply_policy(
         return Err(DropReason::NoConsent);
     }
     let agent = event.context.user_agent.or(call.user_agent);
-    let agent = agent.map_or_else(UserAgentInfo::default, |agent| outside.parse_user_agent(agent));
+    let agent = agent.map_or_else(UserAgentInfo::default, |agent| parse_user_agent(agent, outside));
     match call.policy.bots {
         BotPolicy::Drop if agent.is_crawler => Err(DropReason::Bot),
         _ => Ok(agent),
+    }
+}
+
+/// Parses the User-Agent of an event. A headless browser is a crawler here. It gets pages like a visitor, because
+/// programs render pages with it for others, but its events are not those of a visitor.
+fn parse_user_agent(user_agent: &str, outside: &mut impl Environment) -> UserAgentInfo {
+    match user_agent.contains("HeadlessChrome") {
+        true => UserAgentInfo::CRAWLER,
+        false => outside.parse_user_agent(user_agent),
     }
 }

@@ -176,6 +176,10 @@ impl<'d> Value<'d> {
         }
     }
 
+    pub fn is_null(self) -> bool {
+        matches!(self.node(), Node::Static(StaticNode::Null))
+    }
+
     pub fn is_object(self) -> bool {
         matches!(self.node(), Node::Object { .. })
     }

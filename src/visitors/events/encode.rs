@@ -5,7 +5,7 @@ use super::decode::{BotPolicy, Environment, EventContext};
 use super::document::{Value, write_member_name};
 use super::event::Event;
 use super::members::{MemberName, Members};
-use super::{changes, page, touch};
+use super::{changes, exposure, page, touch};
 use crate::checksum;
 use crate::limits::USER_ID_BYTES_MAX;
 use crate::url::PageUrl;
@@ -17,6 +17,7 @@ use crate::visitors::log::{Record, RecordKind, UserAgentInfo};
 pub(super) struct EncodeBuffers {
     payload: String,
     page: String,
+    exposure: String,
     ip: String,
     url: PageUrl,
     fold_input: FoldInputBuilder,
@@ -35,6 +36,7 @@ impl EncodeBuffers {
         outside: &mut impl Environment,
     ) -> Record<'r> {
         let has_page = page::write(event, call.referer, outside, &mut self.page);
+        let has_exposure = event.experiments.is_none() && exposure::write(event, &mut self.exposure);
         let ip = event.context.ip;
         call.policy.ip.write_stored(ip, call.peer, &mut self.ip);
         self.payload.clear();
@@ -66,7 +68,7 @@ impl EncodeBuffers {
             path: has_page.then_some(&self.page),
             variants: event.variants,
             ip: Some(self.ip.as_str()).filter(|ip| !ip.is_empty()),
-            experiments: event.experiments,
+            experiments: event.experiments.or(has_exposure.then_some(&self.exposure)),
             device: agent.device,
             os: agent.os,
             browser: agent.browser,

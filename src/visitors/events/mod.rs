@@ -26,6 +26,7 @@ mod encode;
 pub(crate) mod endpoint;
 mod event;
 pub(crate) mod export;
+mod exposure;
 mod index;
 pub(crate) mod ip;
 mod kind;

@@ -1,13 +1,11 @@
 //! The touch of a page event: its campaign, and its referrer if that is external.
 //!
-//! A page event is a touch if it has a campaign, in its context or else in its URL, or an external referrer. A
-//! referrer is external if its host differs from the host of the page and from all hosts of the site. Without
-//! a known host of the site no referrer is external.
+//! A page event is a touch if it has a campaign, in its context or else in its URL, or an external referrer.
 
 use super::decode::{Environment, EventContext};
 use super::event::Event;
 use crate::limits::TOUCH_TEXT_BYTES_MAX;
-use crate::url::{PageUrl, host, without_www};
+use crate::url::{PageUrl, is_external};
 
 /// The members of `context.campaign`, and the URL parameters of a campaign, in the order of the texts.
 const CAMPAIGN_MEMBERS: [&str; 5] = ["source", "medium", "name", "term", "content"];
@@ -26,7 +24,8 @@ pub(super) fn find<'e>(
         property.or_else(|| page.get_str(name))
     };
     let page_url = member("url").or(call.referer);
-    let referrer = member("referrer").filter(|referrer| is_external(referrer, page_url, outside));
+    let referrer =
+        member("referrer").filter(|referrer| is_external(referrer, page_url, outside.site_hosts()));
     let campaign = event.context.campaign;
     let mut parts = CAMPAIGN_MEMBERS.map(|name| campaign.get_str(name));
     if parts.iter().all(Option::is_none)
@@ -39,14 +38,6 @@ pub(super) fn find<'e>(
     let [source, medium, campaign, term, content] = parts;
     let texts = [source, medium, campaign, term, content, referrer];
     texts.iter().any(Option::is_some).then(|| texts.map(|text| text.map(truncate)))
-}
-
-fn is_external(referrer: &str, page_url: Option<&str>, outside: &mut impl Environment) -> bool {
-    let Some(other) = host(referrer).map(without_www) else { return false };
-    let own = page_url.and_then(host).map(without_www);
-    let has_known_host = own.is_some() || outside.has_site_hosts();
-    let is_own = own.is_some_and(|own| own.eq_ignore_ascii_case(other)) || outside.is_site_host(other);
-    has_known_host && !is_own
 }
 
 /// Truncates a text to `TOUCH_TEXT_BYTES_MAX`, at a character boundary.

@@ -14,6 +14,12 @@ pub struct UserAgentInfo {
     pub browser: Browser,
 }
 
+impl UserAgentInfo {
+    /// The information about any crawler.
+    pub(crate) const CRAWLER: Self =
+        Self { is_crawler: true, device: Device::Bot, os: Os::Unknown, browser: Browser::Unknown };
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Device {

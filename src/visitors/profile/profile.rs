@@ -201,6 +201,33 @@ impl<'a> Profile<'a> {
         decode_histories(self.pages, self.base_ms())
     }
 
+    /// Iterates over the histories of the event names that begin with `prefix`.
+    pub(crate) fn event_histories_of_prefix<'p>(
+        &self,
+        prefix: &'p str,
+    ) -> impl Iterator<Item = History<'a>> + use<'a, 'p> {
+        self.find_prefix(self.names, prefix.as_bytes())
+    }
+
+    /// Iterates over the histories of the pages whose paths begin with `prefix`. Paths of which the profile
+    /// keeps only the hash begin with the empty prefix alone.
+    pub(crate) fn page_histories_of_prefix<'p>(
+        &self,
+        prefix: &'p str,
+    ) -> impl Iterator<Item = History<'a>> + use<'a, 'p> {
+        self.find_prefix(self.pages, prefix.as_bytes())
+    }
+
+    fn find_prefix<'p>(
+        &self,
+        section: &'a [u8],
+        prefix: &'p [u8],
+    ) -> impl Iterator<Item = History<'a>> + use<'a, 'p> {
+        let base_ms = self.base_ms();
+        let found = history::entries(section).filter(move |(name, _)| name.starts_with(prefix));
+        found.filter_map(move |(_, entry)| history::history(entry, base_ms))
+    }
+
     fn find(&self, section: &'a [u8], name: &[u8]) -> Option<History<'a>> {
         let (_, entry) = history::entries(section).find(|(found, _)| *found == name)?;
         history::history(entry, self.base_ms())

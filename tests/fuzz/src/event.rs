@@ -28,12 +28,8 @@ impl Environment for TestEnvironment {
         UserAgentInfo { is_crawler: user_agent.contains("bot"), ..UserAgentInfo::default() }
     }
 
-    fn has_site_hosts(&self) -> bool {
-        true
-    }
-
-    fn is_site_host(&self, host: &str) -> bool {
-        host == "acme.example"
+    fn site_hosts(&self) -> impl Iterator<Item = &str> {
+        std::iter::once("acme.example")
     }
 
     fn page_path(&mut self, value: &str) -> Option<&str> {

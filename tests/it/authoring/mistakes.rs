@@ -71,11 +71,23 @@ fn an_unknown_member_is_reported_at_its_name_with_the_nearest_name() {
 fn a_misspelt_required_member_is_not_missing_and_its_value_is_checked() {
     let site = r#"{"site":"a","trackingID":"acme","name":"A"}"#;
     let (_, report) = read_files(&files(&[("site.json", site)]));
-    let known = "one of `bots`, `cache`, `cookie`, `name`, `origins`, `privacy`, `site`, `timeZone`, `trackingId`, `version`";
+    let known = "one of `bots`, `cache`, `cookie`, `hosts`, `name`, `origins`, `privacy`, `site`, `timeZone`, `trackingId`, `version`";
     let expected = [
         format!("site.json:1:13 /trackingID | {known} | `trackingID` | trackingId"),
         r#"site.json:1:26 /trackingID | `track_` and 1 to 64 of A-Z a-z 0-9 _ - | the string "acme""#
             .to_owned(),
+    ];
+    assert_eq!(report.diagnostics.iter().map(line).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_host_of_the_site_is_a_name_without_scheme_and_port() {
+    let site = r#"{"site":"a","trackingId":"track_a","name":"A","hosts":["a.example","https://b.example","c.example:80"]}"#;
+    let (_, report) = read_files(&files(&[("site.json", site)]));
+    let name = "a host name in lower case such as `shop.example.com`, without scheme, port and path";
+    let expected = [
+        format!(r#"site.json:1:68 /hosts/1 | {name} | the string "https://b.example""#),
+        format!(r#"site.json:1:88 /hosts/2 | {name} | the string "c.example:80""#),
     ];
     assert_eq!(report.diagnostics.iter().map(line).collect::<Vec<_>>(), expected);
 }

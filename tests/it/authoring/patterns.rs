@@ -29,7 +29,7 @@ fn holds(regex: &str, text: &str) -> bool {
 
 #[test]
 fn patterns_reject_texts_that_do_not_match_their_regex() {
-    let [name, key, tracking, cookie, path, item] = PATTERNS.map(|pattern| pattern.regex);
+    let [name, key, tracking, cookie, host, path, item] = PATTERNS.map(|pattern| pattern.regex);
     for regex in [name, key, cookie] {
         let long = "x".repeat(64);
         assert!(holds(regex, &long[1..]) && holds(regex, &long) && holds(regex, "x"), "{regex}");
@@ -44,6 +44,14 @@ fn patterns_reject_texts_that_do_not_match_their_regex() {
     let tracked = |length: usize| format!("track_{}", "x".repeat(length));
     assert!(!holds(tracking, &tracked(0)) && holds(tracking, &tracked(1)) && holds(tracking, &tracked(64)));
     assert!(!holds(tracking, &tracked(65)) && !holds(tracking, "trackx") && !holds(tracking, "acme"));
+    for text in ["localhost", "shop.example.com", "a-b.c_d.e", "127.0.0.1", "xn--mnchen-3ya.example"] {
+        assert!(holds(host, text), "{text}");
+    }
+    for text in
+        ["", ".", "a.", ".a", "a..b", "A.example", "a.example:80", "https://a", "a/b", "*.a", "a b", "é.a"]
+    {
+        assert!(!holds(host, text), "{text}");
+    }
     assert!(holds(path, "/") && !holds(path, "") && !holds(path, "a/"));
     assert!(holds(item, "id") && holds(item, "type") && holds(item, "fields.a.b") && holds(item, "fields. "));
     assert!(

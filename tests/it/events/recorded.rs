@@ -69,6 +69,68 @@ fn experiments_of_page_and_track_events_are_recorded_as_they_were_sent() {
     assert_eq!(post("/v1/identify", identify).record()["experiments"], Value::Null);
 }
 
+/// Returns the column `experiments` of an `Experiment Viewed` event with these properties.
+fn exposure(properties: Value) -> Value {
+    let event = json!({"anonId": "v", "event": "Experiment Viewed", "properties": properties});
+    post("/v1/track", event.to_string()).record()["experiments"].clone()
+}
+
+#[test]
+fn an_experiment_viewed_event_is_an_exposure() {
+    for properties in [
+        json!({"experiment_id": "cta", "variation_id": "b"}),
+        json!({"experimentId": "cta", "variationId": "b"}),
+        json!({"experiment_id": "cta", "experiment_name": "CTA", "variation_name": "b"}),
+        json!({"experimentId": "x", "experiment_id": "cta", "variation_name": "y", "variationId": "z", "variation_id": "b"}),
+        json!({"experiment_id": null, "experimentId": "cta", "variation_id": null, "variationId": null, "variation_name": "b"}),
+    ] {
+        assert_eq!(exposure(properties.clone()), "cta:b", "{properties}");
+    }
+    assert_eq!(exposure(json!({"experiment_id": 7, "variation_id": 1})), "7:1");
+    assert_eq!(
+        exposure(json!({"experiment_id": "k".repeat(64), "variation_id": "b"})),
+        format!("{}:b", "k".repeat(64))
+    );
+}
+
+#[test]
+fn an_experiment_viewed_event_without_a_valid_pair_is_an_ordinary_event() {
+    for properties in [
+        json!({}),
+        json!({"experiment_id": "cta"}),
+        json!({"variation_id": "b"}),
+        json!({"experiment_id": "cta", "variation_id": null}),
+        json!({"experiment_id": "cta", "variation_id": ""}),
+        json!({"experiment_id": "cta", "variation_id": "", "variation_name": "b"}),
+        json!({"experiment_id": "cta", "variation_id": "~"}),
+        json!({"experiment_id": "cta", "variation_id": "a b"}),
+        json!({"experiment_id": "cta colour", "experimentId": "cta", "variation_id": "b"}),
+        json!({"experiment_id": "k".repeat(65), "variation_id": "b"}),
+        json!({"experiment_id": {"a": 1}, "variation_id": ["b"]}),
+        json!({"experiment_id": 1.5, "variation_id": "b"}),
+    ] {
+        assert_eq!(exposure(properties.clone()), Value::Null, "{properties}");
+    }
+    assert_eq!(exposure(Value::Null), Value::Null);
+    let named =
+        |event: &str| json!({"event": event, "properties": {"experiment_id": "cta", "variation_id": "b"}});
+    for other in ["Experiment viewed", "Experiment Viewed "] {
+        assert_eq!(post("/v1/track", track(named(other))).record()["experiments"], Value::Null, "{other}");
+    }
+    assert_eq!(post("/v1/page", page(named("Experiment Viewed"))).record()["experiments"], Value::Null);
+}
+
+#[test]
+fn experiments_of_an_event_win_over_those_of_experiment_viewed() {
+    for (own, recorded) in
+        [(json!("hero:~,cta:a"), "hero:~,cta:a"), (json!(""), "cta:b"), (Value::Null, "cta:b")]
+    {
+        let event = json!({"anonId": "v", "event": "Experiment Viewed", "experiments": own,
+            "properties": {"experiment_id": "cta", "variation_id": "b"}});
+        assert_eq!(post("/v1/track", event.to_string()).record()["experiments"], recorded, "{own}");
+    }
+}
+
 #[test]
 fn empty_variants_are_the_baseline_and_recorded_as_present() {
     for (sent, recorded) in [(json!(""), json!("")), (Value::Null, Value::Null), (json!("a:b"), json!("a:b"))]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{EventContext, REQUEST, Server, page};
+use super::{EventContext, REQUEST, Server, page, post, track};
 
 /// Posts a page event to a site that lists `hosts`. Returns referrer host, source, medium and campaign.
 fn touch_at(hosts: &[&'static str], request: &EventContext<'_>, members: Value) -> [Value; 4] {
@@ -27,6 +27,35 @@ fn a_referrer_is_external_if_it_is_on_no_host_of_the_site() {
     assert_eq!(referrer_host(&[], "https://www.acme.example/", "https://acme.example/"), Value::Null);
     assert_eq!(referrer_host(&["shop.example"], page, "https://www.shop.example/"), Value::Null);
     assert_eq!(referrer_host(&["shop.example"], page, "https://search.example/"), "search.example");
+}
+
+#[test]
+fn a_wildcard_covers_its_domain_and_all_subdomains() {
+    let page = "https://acme.example/x";
+    for own in
+        ["shop.example", "www.shop.example", "a.shop.example", "a.b.SHOP.example:81", "www.a.shop.example"]
+    {
+        let referrer = format!("https://{own}/");
+        assert_eq!(referrer_host(&["*.shop.example"], page, &referrer), Value::Null, "{own}");
+    }
+    for other in ["myshop.example", "shop.example.org", "example", "op.example", "ébshop.example"] {
+        let referrer = format!("https://{other}/");
+        assert_eq!(referrer_host(&["*.shop.example"], page, &referrer), other);
+    }
+}
+
+#[test]
+fn only_page_events_have_columns_of_a_touch() {
+    let context = json!({"campaign": {"source": "mail"}, "page": {"url": "https://acme.example/", "referrer": "https://b.example/"}});
+    for (path, event) in [
+        ("/v1/page", page(json!({ "context": context }))),
+        ("/v1/track", track(json!({ "context": context }))),
+    ] {
+        let record = post(path, event).record();
+        let is_page = path == "/v1/page";
+        assert_eq!(record["source"] == "mail", is_page, "{path}");
+        assert_eq!(record["referrerHost"] == "b.example", is_page, "{path}");
+    }
 }
 
 #[test]

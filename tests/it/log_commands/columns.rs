@@ -14,6 +14,7 @@ fn a_build_without_parquet_names_the_cargo_feature() {
 
 #[cfg(feature = "parquet")]
 mod built_in {
+    use std::collections::{BTreeMap, BTreeSet};
     use std::fs::File;
     use std::process::Stdio;
 
@@ -21,10 +22,12 @@ mod built_in {
     use parallax::testing::visitors::log::{Code, Device, Options, WriteOutcome};
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::Field;
+    use serde_json::{Value, json};
 
     use super::super::{Log, parallax};
     use super::{Row, as_arg, run, temporary_directory, write_sealed_log};
     use crate::dice::Dice;
+    use crate::harness::{Server, eventually};
 
     fn text(text: Option<&str>) -> Field {
         text.map_or(Field::Null, |text| Field::Str(text.to_owned()))
@@ -100,19 +103,81 @@ mod built_in {
         assert_eq!(empty.metadata().file_metadata().num_rows(), 0);
     }
 
+    /// Returns a member of a line as the column of the same name has it.
+    fn as_column(name: &str, member: &Value) -> Field {
+        match (name, member) {
+            (_, Value::Null) => Field::Null,
+            (_, Value::Bool(flag)) => Field::Bool(*flag),
+            ("payload", payload) => Field::Str(payload.to_string()),
+            ("seq", seq) => Field::Long(seq.as_str().and_then(|seq| seq.parse().ok()).expect("digits")),
+            ("receivedAt" | "timestamp", time) => {
+                let time: jiff::Timestamp = time.as_str().and_then(|time| time.parse().ok()).expect("a time");
+                Field::TimestampMicros(time.as_microsecond())
+            }
+            (_, member) => Field::Str(member.as_str().expect("a text").to_owned()),
+        }
+    }
+
+    #[test]
+    fn parquet_and_ndjson_have_the_same_columns_with_the_same_values() {
+        let demo = parallax::testing::cli::demo::compile_demo().1;
+        let server = Server::start(&[("demo.snapshot", &demo)], &[]);
+        let context = json!({ "country": "de", "locale": "de-AT", "campaign": { "name": "may", "medium": "letter" },
+            "userAgent": "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) Version/18.0 Mobile/15E148 Safari/604.1" });
+        let batch = json!({ "trackingId": "track_demo", "context": context, "batch": [
+            { "type": "page", "anonId": "v", "name": "Home", "variants": "", "experiments": "slow-front:~",
+                "properties": { "url": "https://fjell.example/?utm_source=x", "referrer": "https://search.example/" } },
+            { "type": "page", "anonId": "v", "properties": { "url": "https://fjell.example/?utm_source=mail" },
+                "context": { "campaign": { "source": "mail" } } },
+            { "type": "track", "anonId": "v", "userId": "u", "event": "Experiment Viewed",
+                "properties": { "experiment_id": "cta", "variation_id": "b" } },
+            { "type": "screen", "anonId": "v", "context": { "userAgent": "Googlebot" } },
+        ] });
+        let receipt = server.post("/v1/batch", &[], batch.to_string().as_bytes());
+        assert_eq!(receipt.json()["accepted"], 4, "{}", receipt.text());
+        let lines: Vec<Value> = eventually("the events are exported", || {
+            let output = run(&["export", as_arg(server.data())]);
+            let lines = output.out.lines().map(|line| serde_json::from_str(line).expect("JSON"));
+            Some(lines.collect::<Vec<_>>()).filter(|lines| lines.len() == 4)
+        });
+        let directory = temporary_directory();
+        let path = directory.path().join("a.parquet");
+        run(&["export", as_arg(server.data()), "--format", "parquet", "-o", as_arg(&path)])
+            .assert_exit(0, &[]);
+        let reader = SerializedFileReader::new(File::open(&path).expect("the file exists")).expect("Parquet");
+        let mut filled = BTreeSet::new();
+        for (line, row) in lines.iter().zip(reader.get_row_iter(None).expect("rows")) {
+            let row = row.expect("a row");
+            let mut columns: BTreeMap<_, _> =
+                row.get_column_iter().map(|(name, field)| (name.clone(), field.clone())).collect();
+            if let Some(Field::Str(payload)) = columns.get_mut("payload") {
+                *payload = serde_json::from_str::<Value>(payload).expect("JSON").to_string();
+            }
+            let members = line.as_object().expect("an object").iter();
+            let members: BTreeMap<_, _> =
+                members.map(|(name, member)| (name.clone(), as_column(name, member))).collect();
+            assert_eq!(columns, members);
+            filled
+                .extend(columns.into_iter().filter(|(_, field)| *field != Field::Null).map(|(name, _)| name));
+        }
+        let never: Vec<_> =
+            lines[0].as_object().expect("an object").keys().filter(|name| !filled.contains(*name)).collect();
+        assert_eq!(never, ["ip"], "every other column has a value in some row");
+    }
+
     #[test]
     fn a_row_group_has_a_limit_on_rows_and_on_bytes() {
         let directory = temporary_directory();
         let mut log = Log::open(directory.path(), Options::default());
         let small = vec![Row::of("a"); 4 * 1024];
         for _ in 0..ROW_GROUP_ROWS_MAX / small.len() {
-            assert_eq!(log.push(&small), Outcome::Durable);
+            assert_eq!(log.push(&small), WriteOutcome::Durable);
         }
         let mut large = Row::of("b");
         large.payload = format!("\"{}\"", "x".repeat(512 * 1024));
         let large_count = ROW_GROUP_BYTES_MAX / (512 * 1024) + 1;
         for _ in 0..large_count {
-            assert_eq!(log.push(std::slice::from_ref(&large)), Outcome::Durable);
+            assert_eq!(log.push(std::slice::from_ref(&large)), WriteOutcome::Durable);
         }
         log.close();
         let path = directory.path().join("a.parquet");

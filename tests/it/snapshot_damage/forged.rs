@@ -43,6 +43,7 @@ fn site() -> Site {
         name: text(),
         version: 1,
         origins: Vec::new(),
+        hosts: Vec::new(),
         cookie: "id".to_owned(),
         bots: 1,
         honor_gpc: false,

@@ -26,9 +26,13 @@ static SERVER: SharedServer = SharedServer::new(|| {
     );
     let mailed =
         json!({ "lastTouch.source": "mail", "firstTouch.source": "mail", "lastTouch.campaign": "may" });
+    let referred = json!({ "lastTouch.referrer": { "$exists": true }, "firstTouch.referrer": { "$regex": "^https://" } });
     let touched = compile_site(
-        &site_file("touched", json!({ "cookie": "vid" })),
-        &[page("/", json!({ "mailed": hit(mailed) }))],
+        &site_file(
+            "touched",
+            json!({ "cookie": "vid", "origins": ["https://*.shop.example"], "hosts": ["acme.example"] }),
+        ),
+        &[page("/", json!({ "mailed": hit(mailed), "referred": hit(referred) }))],
         1,
     );
     let snapshots = [("acme.snapshot", &*acme_snapshot(&[all])), ("touched.snapshot", &*touched)];
@@ -132,6 +136,68 @@ fn a_campaign_in_the_page_url_is_the_first_and_the_last_touch() {
     let touch = json!({ "source": "mail", "medium": "letter", "campaign": "may", "term": null, "content": null,
         "referrer": "https://search.example/", "landing": "/" });
     assert_eq!((&document["lastTouch"], &document["firstTouch"]), (&touch, &touch));
+}
+
+#[test]
+fn an_external_referrer_is_the_first_and_the_last_touch() {
+    let variants = |query: &str, fields: &[(&str, &str)]| {
+        let target = format!("/v1/variants?site=touched&route=/{query}");
+        SERVER.get().get_with(&target, fields).json()["variants"].clone()
+    };
+    let from = |referrer: &str| format!("&referrer={}", percent_encode(referrer));
+    let other = from("https://search.example/?q=x");
+    assert_eq!(variants(&other, &[]), "referred:hit");
+    assert_eq!(variants("", &[("Referer", "https://search.example/")]), "", "the header is the page itself");
+    for own in [
+        "https://acme.example/y",
+        "https://www.ACME.example:8443/",
+        "https://a.b.shop.example/",
+        "https://www.shop.example/",
+        "https://shop.example/",
+        "/y",
+        "search.example",
+    ] {
+        assert_eq!(variants(&from(own), &[]), "", "{own}");
+    }
+    let landing = format!("&url={}", percent_encode("https://www.landing.example/"));
+    assert_eq!(variants(&(landing.clone() + &from("https://landing.example/")), &[]), "");
+    assert_eq!(variants(&from("https://landing.example/"), &[("Referer", "https://landing.example/x")]), "");
+    assert_eq!(variants(&(landing + &other), &[]), "referred:hit");
+    // A campaign does not make a referrer external.
+    let campaign = format!("&url={}", percent_encode("https://acme.example/?utm_source=mail"));
+    let document = explain("touched", &(campaign + &from("https://acme.example/y")), &[]).json();
+    let touch = &document["visitor"]["lastTouch"];
+    assert_eq!((&touch["source"], &touch["referrer"]), (&json!("mail"), &Value::Null));
+}
+
+#[test]
+fn without_a_known_host_of_the_site_no_referrer_is_a_touch() {
+    let last_touch = |query: &str| {
+        let referrer = percent_encode("https://search.example/");
+        explain("acme", &format!("&referrer={referrer}{query}"), &[]).json()["visitor"]["lastTouch"].clone()
+    };
+    assert_eq!(last_touch(""), Value::Null);
+    assert_eq!(last_touch("&url=/x"), Value::Null);
+    assert_eq!(last_touch("&url=https://acme.example/x")["landing"], "/x");
+}
+
+#[test]
+fn an_external_referrer_replaces_the_recorded_last_touch_but_not_the_first() {
+    let event = json!({ "site": "touched", "anonId": "mailed", "properties": { "url": "https://acme.example/?utm_source=mail" } });
+    let receipt = SERVER.get().post("/v1/page", &[], event.to_string().as_bytes());
+    assert_eq!(receipt.status, 200, "{}", receipt.text());
+    let touches = |query: &str| {
+        let visitor = explain("touched", &format!("&anonId=mailed{query}"), &[]).json()["visitor"].clone();
+        ["firstTouch", "lastTouch"]
+            .map(|touch| [visitor[touch]["source"].clone(), visitor[touch]["referrer"].clone()])
+    };
+    let mail = [json!("mail"), Value::Null];
+    assert_eq!(touches(""), [mail.clone(), mail.clone()]);
+    assert_eq!(touches("&referrer=https://acme.example/"), [mail.clone(), mail.clone()]);
+    assert_eq!(
+        touches("&referrer=https://search.example/"),
+        [mail, [Value::Null, json!("https://search.example/")]]
+    );
 }
 
 #[test]

@@ -34,7 +34,10 @@ fn start_with_flags(flags: &[&str]) -> Server {
     let sites = [
         ("acme", json!({})),
         ("closed", json!({ "origins": ["https://www.acme.example", "http://localhost:*"], "cookie": "vid" })),
-        ("shops", json!({ "origins": ["https://www.acme.example", "https://*.shop.example"] })),
+        (
+            "shops",
+            json!({ "origins": ["https://www.acme.example", "https://*.shop.example"], "hosts": ["www.sister.example"] }),
+        ),
         ("dropping", json!({ "bots": "drop", "privacy": { "honorGpc": true, "ip": "truncated" } })),
         ("keeping", json!({ "bots": "keep", "privacy": { "ip": "full" } })),
     ];

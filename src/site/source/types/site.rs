@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::site::source::pattern::{COOKIE, Name, TRACKING_ID};
+use crate::site::source::pattern::{COOKIE, HOST, Name, TRACKING_ID};
 
 /// The settings of a site.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -25,6 +25,11 @@ pub struct Site {
     /// without credentials.
     #[serde(default)]
     pub origins: Vec<String>,
+    /// Further host names of the site, such as `shop.example.com`. A visitor who comes from one of them, or
+    /// from a host of `origins`, does not come from another site. A leading `www.` does not count.
+    #[serde(default)]
+    #[schemars(inner(regex(pattern = HOST.regex)))]
+    pub hosts: Vec<String>,
     /// The IANA time zone of `now` in conditions, such as `Europe/Berlin`.
     #[serde(default = "utc")]
     pub time_zone: String,
@@ -152,9 +157,9 @@ pub enum IpPolicy {
 pub enum Bots {
     /// Not recorded.
     Drop = 0,
-    /// Recorded with a flag, but not part of any profile.
+    /// Recorded with a flag. No profile changes.
     #[default]
     Flag = 1,
-    /// Recorded like the events of any visitor.
+    /// Recorded with a flag. Profiles change as with the events of any visitor.
     Keep = 2,
 }

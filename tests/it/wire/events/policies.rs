@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{counts, only_record, post_with, unique_id};
+use super::{SERVER, counts, only_record, post_with, unique_id};
 use crate::harness::Response;
 
 const CRAWLER: (&str, &str) =
@@ -62,6 +62,32 @@ fn a_crawler_is_dropped_flagged_or_kept() {
     let id = unique_id("passed");
     let response = send_event("acme", &id, &[CRAWLER], &json!({ "userAgent": "Mozilla/5.0 Firefox/140.0" }));
     assert_eq!(only_record(&response, &id)["bot"], false);
+}
+
+#[test]
+fn a_headless_chrome_is_a_crawler_for_events() {
+    let headless = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/126.0.0.0 Safari/537.36";
+    let (header, context) = ([("User-Agent", headless)], json!({ "userAgent": headless }));
+    assert_dropped(&send_event("dropping", "v1", &header, &json!({})), "bot");
+    assert_dropped(&send_event("dropping", "v1", &[], &context), "bot");
+    for (site, is_known) in [("acme", false), ("keeping", true)] {
+        let id = unique_id("headless");
+        let record = only_record(&send_event(site, &id, &header, &json!({})), &id);
+        let columns = ["bot", "device", "os", "browser"].map(|name| record[name].clone());
+        assert_eq!(columns, [json!(true), json!("bot"), Value::Null, Value::Null], "{site}");
+        let visitor = SERVER.get().admin_get(&format!("/visitors?site={site}&anonId={id}")).json();
+        assert_eq!(visitor["known"], is_known, "{site}");
+    }
+}
+
+#[test]
+fn events_of_crawlers_change_profiles_only_if_the_site_keeps_them() {
+    for (site, is_known) in [("acme", false), ("keeping", true)] {
+        let id = unique_id("folded");
+        only_record(&send_event(site, &id, &[CRAWLER], &json!({})), &id);
+        let visitor = SERVER.get().admin_get(&format!("/visitors?site={site}&anonId={id}")).json();
+        assert_eq!(visitor["known"], is_known, "{site}");
+    }
 }
 
 #[test]

@@ -17,16 +17,19 @@ fn page_after(site: &str, referrer: &str) -> Value {
 }
 
 #[test]
-fn a_referrer_on_an_origin_of_the_site_is_not_external() {
+fn a_referrer_on_a_host_of_the_site_is_not_external() {
     for own in [
         "https://acme.example/x",
         "https://WWW.acme.example",
         "https://a.shop.example/",
         "http://a.b.shop.example:81/",
+        "https://shop.example/",
+        "https://sister.example/",
+        "https://www.sister.example/",
     ] {
         assert_eq!(page_after("shops", own)["referrerHost"], Value::Null, "{own}");
     }
-    for other in ["https://search.example/x", "https://shop.example/", "https://notacme.example/"] {
+    for other in ["https://search.example/x", "https://a.sister.example/", "https://notacme.example/"] {
         let host = other.split('/').nth(2).expect("a host");
         assert_eq!(page_after("shops", other)["referrerHost"], host);
     }

@@ -98,14 +98,30 @@ fn ids_of_two_sites_are_a_mismatch() {
             "{target} {body}"
         );
     }
-    let response = as_user("track_acme:", "/v1/track", &event(json!({ "writeKey": "track_closed" })));
-    assert_eq!(problem_with_pointer(&response), expected_problem(400, "site_mismatch", "/writeKey"));
+    let response = as_user("track_acme:", "/v1/track", &event(json!({ "site": "closed" })));
+    assert_eq!(problem_with_pointer(&response), expected_problem(400, "site_mismatch", "/site"));
     let batch = json!({ "site": "acme", "batch": [
         event(json!({})), event(json!({ "writeKey": "track_acme", "site": "acme" })), event(json!({ "writeKey": "track_closed" })),
     ] });
     let receipt = post("/v1/batch", &batch);
     assert_eq!(counts(&receipt), [2, 0, 0, 1]);
     assert_eq!(receipt.json()["results"][0]["pointer"], "/batch/2/writeKey");
+}
+
+#[test]
+fn of_several_names_of_the_tracking_id_the_first_wins() {
+    let both = json!({ "trackingId": "track_closed", "writeKey": "track_acme" });
+    let id = unique_id("first");
+    assert_eq!(only_record(&post("/v1/track", &event_of(&id, &both)), &id)["site"], "closed");
+    for (target, body) in [
+        ("/v1/track", json!({ "trackingId": "track_closed" })),
+        ("/v1/track", json!({ "writeKey": "track_closed" })),
+        ("/v1/track?trackingId=track_closed", json!({})),
+    ] {
+        let id = unique_id("first");
+        let receipt = as_user("track_acme:", target, &event_of(&id, &body));
+        assert_eq!(only_record(&receipt, &id)["site"], "closed", "{target} {body}");
+    }
 }
 
 #[test]
