@@ -106,13 +106,13 @@ mod built_in {
         let mut log = Log::open(directory.path(), Options::default());
         let small = vec![Row::of("a"); 4 * 1024];
         for _ in 0..ROW_GROUP_ROWS_MAX / small.len() {
-            assert_eq!(log.push(&small), Outcome::Durable);
+            assert_eq!(log.push(&small), WriteOutcome::Durable);
         }
         let mut large = Row::of("b");
         large.payload = format!("\"{}\"", "x".repeat(512 * 1024));
         let large_count = ROW_GROUP_BYTES_MAX / (512 * 1024) + 1;
         for _ in 0..large_count {
-            assert_eq!(log.push(std::slice::from_ref(&large)), Outcome::Durable);
+            assert_eq!(log.push(std::slice::from_ref(&large)), WriteOutcome::Durable);
         }
         log.close();
         let path = directory.path().join("a.parquet");
