@@ -109,7 +109,7 @@ fn write_layout(
     let cache_policy = match (&selection.explanation, &selection.forced) {
         (Some(_), _) => CachePolicy::NoStore,
         (None, None) => CachePolicy::Private,
-        (None, Some(_)) if unknown => CachePolicy::Public(CACHE_SHORT),
+        (None, Some(_)) if unknown && context.site().preview.is_none() => CachePolicy::Public(CACHE_SHORT),
         (None, Some(_)) => CachePolicy::Public(&context.site().cache_resolve),
     };
     let fields = ResponseFields {
