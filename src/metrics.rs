@@ -249,7 +249,7 @@ impl EventCounters {
 
 /// Counters of the files in `snapshots/`. Clones share them: publishing is rare.
 #[derive(Debug, Clone, Default)]
-pub struct PublishCounters(Arc<[AtomicU64; 3]>);
+pub struct PublishCounters(Arc<[AtomicU64; 4]>);
 
 impl PublishCounters {
     /// Counts an activated snapshot.
@@ -263,8 +263,13 @@ impl PublishCounters {
         self.0[2].store(present as u64, Ordering::Relaxed);
     }
 
-    /// Returns the activated snapshots, all rejections, and the present rejections.
-    pub fn snapshot(&self) -> [u64; 3] {
+    /// Sets the number of files that are not served because of their lower version.
+    pub fn set_superseded(&self, present: usize) {
+        self.0[3].store(present as u64, Ordering::Relaxed);
+    }
+
+    /// Returns the activated snapshots, all rejections, the present rejections, and the superseded files.
+    pub fn snapshot(&self) -> [u64; 4] {
         std::array::from_fn(|i| self.0[i].load(Ordering::Relaxed))
     }
 }

@@ -76,10 +76,10 @@ pub mod limits {
         EXPERIMENTS_MAX, EXPORT_PAGE_BYTES_TARGET, FOLD_INPUT_BYTES_MAX, HEAD_BYTES_MAX, KEY_BYTES_MAX,
         NAME_BYTES_MAX, NODE_NESTING_MAX, ORDER_FIELDS_MAX, OUTSTANDING_REQUESTS_MAX, PAIRS_MAX,
         PATTERN_BYTES_MAX, PATTERN_DFA_BYTES_MAX, PATTERN_NFA_BYTES_MAX, PATTERNS_MAX, PAYLOAD_BYTES_MAX,
-        PROFILE_BYTES_MAX, PROFILE_EVENT_NAMES_MAX, PROFILE_PATH_BYTES_MAX, PROFILE_PATHS_MAX,
-        PROFILES_MEMORY_BYTES_DEFAULT, PROGRAM_BYTES_MAX, QUERIES_MAX, QUERY_EVALUATIONS_MAX,
-        QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, RATE_LIMIT_BUCKETS_MAX, READ_BUFFER_BYTES, READ_CHUNK_BYTES,
-        RECENT_TIES_MAX, REDIRECTS_IN_A_ROW_MAX, REQUEST_BYTES_MAX, RESERVED_BYTES_MAX, RETAIN_MS_MIN,
+        PREVIEW_NAME_CHARS_MAX, PROFILE_BYTES_MAX, PROFILE_EVENT_NAMES_MAX, PROFILE_PATH_BYTES_MAX,
+        PROFILE_PATHS_MAX, PROFILES_MEMORY_BYTES_DEFAULT, PROGRAM_BYTES_MAX, QUERIES_MAX,
+        QUERY_EVALUATIONS_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, RATE_LIMIT_BUCKETS_MAX, READ_BUFFER_BYTES,
+        READ_CHUNK_BYTES, RECENT_TIES_MAX, REDIRECTS_IN_A_ROW_MAX, REQUEST_BYTES_MAX, RESERVED_BYTES_MAX, RETAIN_MS_MIN,
         RETENTION_INTERVAL_MS, REWRITE_CHUNK_BYTES, ROUTE_BYTES_MAX, RULES_MAX, SEGMENT_BYTES_DEFAULT,
         SEGMENT_RECORDS_MAX, SEQ_MAX, SETTINGS_BYTES_MAX, SITE_IDS_KNOWN_MAX, SORT_KEY_BYTES_MAX,
         SOURCE_FILE_BYTES_MAX, SOURCE_FILES_MAX, SOURCE_NESTING_MAX, TARGET_BYTES_MAX, TEXT_BYTES_MAX,
@@ -146,6 +146,9 @@ pub mod site {
     pub mod profile_fields {
         pub use crate::site::profile_fields::{ProfileField, field_paths, find_field};
     }
+    pub mod profile_values {
+        pub use crate::site::profile_values::{FieldValues, ValueList, ValueType};
+    }
     pub mod query {
         pub mod cursor {
             pub use crate::site::query::cursor::{checksum_of, decode, encode};
@@ -185,7 +188,7 @@ pub mod site {
             pub use crate::site::source::read::{Source, read};
         }
         pub mod schema {
-            pub use crate::site::source::schema::{FileKind, schema};
+            pub use crate::site::source::schema::{FileKind, schema, structure};
         }
         pub mod types {
             pub use crate::site::source::types::{

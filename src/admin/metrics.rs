@@ -121,13 +121,19 @@ impl Metrics {
     }
 
     fn write_snapshots(&self, page: &mut MetricsText, handler: &mut Handler) {
-        let [activated, rejections, rejected_now] = self.publishing.snapshot();
+        let [activated, rejections, rejected_now, superseded] = self.publishing.snapshot();
         page.begin_family("parallax_snapshots_activated_total", "counter", "Snapshots activated");
         page.sample(&[], activated);
         page.begin_family("parallax_snapshots_refused_total", "counter", "Rejections of snapshot files");
         page.sample(&[], rejections);
         page.begin_family("parallax_snapshots_refused", "gauge", "Snapshot files currently rejected");
         page.sample(&[], rejected_now);
+        page.begin_family(
+            "parallax_snapshots_superseded",
+            "gauge",
+            "Snapshot files not served because of their lower version",
+        );
+        page.sample(&[], superseded);
         page.begin_family("parallax_site_version", "gauge", "Version of each served site");
         for site in handler.catalog().sites() {
             page.sample(&[("site", &site.site().site)], site.version());

@@ -89,11 +89,13 @@ pub(super) struct ProblemContext<'a> {
     pub(super) audience: Audience<'a>,
     /// The version of the site, if an Edge request has found it.
     pub(super) version: Option<u64>,
+    /// True if the site is a preview site, whose responses no shared cache keeps.
+    pub(super) is_preview: bool,
 }
 
 impl<'a> From<Audience<'a>> for ProblemContext<'a> {
     fn from(audience: Audience<'a>) -> Self {
-        Self { audience, version: None }
+        Self { audience, version: None, is_preview: false }
     }
 }
 

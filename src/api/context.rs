@@ -70,7 +70,11 @@ impl<'a> RequestContext<'a> {
             ResponseClass::Public => Audience::Public { site: Some(&self.site().site), route: None },
             ResponseClass::Private => Audience::Private(self.private_cors()),
         };
-        ProblemContext { audience, version: Some(self.site().version.to_native()) }
+        ProblemContext {
+            audience,
+            version: Some(self.site().version.to_native()),
+            is_preview: self.site().preview.is_some(),
+        }
     }
 
     pub(super) fn private_cors(&self) -> Cors<'a> {

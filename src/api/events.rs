@@ -373,7 +373,7 @@ fn validate<'a, 'r: 'a>(
         tracking_id: &published.site().tracking_id,
         policy: event_policy(published.site()),
         received_ms: clock::now_ms(),
-        is_preview: request.headers.preview == Some(b"1"),
+        is_preview: published.site().preview.is_some() || request.headers.preview == Some(b"1"),
         gpc: request.headers.gpc == Some(b"1"),
         referer: request.headers.referer.and_then(|value| std::str::from_utf8(value).ok()),
         user_agent: context::visitor_user_agent(&request.headers),

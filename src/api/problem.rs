@@ -28,13 +28,16 @@ pub(super) fn write_problem(
     let client_id = request.headers.request_id.filter(|id| is_request_id(id));
     let mut head = ResponseHead::begin(out, problem.kind.status, date);
     let is_route = problem.kind == problem::ROUTE_NOT_FOUND;
-    let ProblemContext { audience, version } = context;
+    let ProblemContext { audience, version, is_preview } = context;
     let cors = match audience {
         Audience::Public { site, route } if is_route || problem.kind == problem::SITE_NOT_FOUND => {
             // The same bytes for the same canonical request, without data of the client.
             let actual = if is_route { Actual::Text(path.text()) } else { problem.actual };
             problem_document::write(body, &Problem { actual, ..*problem }, LocationStyle::Param, None);
-            head.raw(b"Cache-Control: public, s-maxage=10\r\n");
+            head.field(
+                "Cache-Control: ",
+                if is_preview { b"public, s-maxage=0" } else { b"public, s-maxage=10" },
+            );
             head.field("X-Request-Id: ", &new_id);
             if let Some(site) = site {
                 let is_page = is_route || route.is_some_and(|route| path.parse(route).is_ok());

@@ -103,7 +103,7 @@ fn write_layout(
     let cache_policy = match selection.explanation {
         Some(_) => CachePolicy::NoStore,
         None if is_decided => CachePolicy::Private,
-        None if unknown => CachePolicy::Public(CACHE_SHORT),
+        None if unknown && context.site().preview.is_none() => CachePolicy::Public(CACHE_SHORT),
         None => CachePolicy::Public(&context.site().cache_resolve),
     };
     let fields = ResponseFields {

@@ -1,17 +1,18 @@
 //! `parallax compile`: compiles the directory of a site to a snapshot, or reports all its errors at once.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::progress::Progress;
+use super::site_directory::{
+    CompiledDirectory, compile_files, print_warnings, read_files, warn_about_higher_versions,
+};
 use super::{CliError, print_line};
 use crate::config::SNAPSHOTS_DIRECTORY_DEFAULT;
-use crate::site::compile::{CompiledSite, compile};
+use crate::limits::PREVIEW_NAME_CHARS_MAX;
 use crate::site::snapshot::format::VERSION_MAX;
-use crate::site::source::files::Files;
-use crate::site::source::read::{Source, read};
+use crate::site::source::pattern::is_name_byte;
+use crate::site::source::read::Source;
 use crate::{clock, storage};
 
 #[derive(Debug, Args)]
@@ -25,37 +26,46 @@ pub(super) struct CompileArgs {
     /// in site.json, else SOURCE_DATE_EPOCH, else the current Unix time in seconds].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=VERSION_MAX))]
     version: Option<u64>,
+    /// Compile a preview: a separate site for drafts, with the site ID SITE--NAME and the tracking ID
+    /// track_...--NAME. Its events are dropped, and no cache keeps its pages. Delete its file to end it.
+    #[arg(long, value_name = "NAME", value_parser = parse_preview_name)]
+    preview: Option<String>,
 }
 
 pub(super) fn compile_site(args: &CompileArgs) -> Result<(), CliError> {
-    let directory = &args.site;
-    let files = Files::from_directory(directory).map_err(|error| CliError::Input(error.to_string()))?;
-    let bar = Progress::on_terminal();
-    let (source, diagnostics) = read(&files, &|done, all| report_progress(&bar, "reading", done, all));
-    let (version, origin) = choose_version(args.version, &source)?;
-    let compiled =
-        compile(&source, diagnostics, version, &|done, all| report_progress(&bar, "compiling", done, all));
-    drop(bar);
-    let CompiledSite { bytes, routes, warnings } =
-        compiled.map_err(|diagnostics| CliError::Source(diagnostics.report(&files).to_string()))?;
-    if !warnings.is_empty() {
-        // Ignore the error: if standard error is closed, nobody can read the warning.
-        let _ = writeln!(std::io::stderr(), "{}\n", warnings.report(&files).as_warnings());
-    }
-    let site = source.site.as_ref().map_or("", |site| &site.site);
-    let default = || Path::new(SNAPSHOTS_DIRECTORY_DEFAULT).join(format!("{site}-{version}.snapshot"));
+    let files = read_files(&args.site)?;
+    let mut origin = "";
+    let mut directory = compile_files(&files, args.preview.as_deref(), |source| {
+        let (version, from) = choose_version(args.version, source)?;
+        origin = from;
+        Ok(version)
+    })?;
+    let default = || {
+        let name = format!("{}-{}.snapshot", directory.site, directory.version);
+        Path::new(SNAPSHOTS_DIRECTORY_DEFAULT).join(name)
+    };
     let path = args.output.clone().unwrap_or_else(default);
+    warn_about_higher_versions(&path, &mut directory);
+    let CompiledDirectory { site, version, compiled } = directory;
+    print_warnings(&compiled.warnings, &files);
     let created =
         if args.output.is_none() { std::fs::create_dir_all(SNAPSHOTS_DIRECTORY_DEFAULT) } else { Ok(()) };
-    created.and_then(|()| storage::write_atomic(&path, &bytes)).map_err(|error| {
+    created.and_then(|()| storage::write_atomic(&path, &compiled.bytes)).map_err(|error| {
         CliError::System(format!("cannot write {}: {error}; choose another file with -o", path.display()))
     })?;
     print_line(&format!(
         "{}: site {site}, version {version} ({origin}), {} routes, {} bytes",
         path.display(),
-        routes,
-        bytes.len(),
+        compiled.routes.len(),
+        compiled.bytes.len(),
     ))
+}
+
+/// Accepts the name of a preview.
+fn parse_preview_name(text: &str) -> Result<String, String> {
+    let is_valid = (1..=PREVIEW_NAME_CHARS_MAX).contains(&text.len()) && text.bytes().all(is_name_byte);
+    let expected = || format!("expected 1 to {PREVIEW_NAME_CHARS_MAX} of A-Z a-z 0-9 _ -");
+    is_valid.then(|| text.to_owned()).ok_or_else(expected)
 }
 
 fn choose_version(args: Option<u64>, source: &Source) -> Result<(u64, &'static str), CliError> {
@@ -72,11 +82,4 @@ fn choose_version(args: Option<u64>, source: &Source) -> Result<(u64, &'static s
     let wrong =
         || CliError::Input(format!("SOURCE_DATE_EPOCH is {epoch:?}, expected whole seconds since 1970"));
     Ok((seconds.ok_or_else(wrong)?, "from SOURCE_DATE_EPOCH"))
-}
-
-fn report_progress(bar: &Progress, what: &'static str, done: usize, all: usize) {
-    if done == 1 {
-        bar.start(what, all as u64);
-    }
-    bar.set_done(done as u64);
 }

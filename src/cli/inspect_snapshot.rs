@@ -36,7 +36,7 @@ pub(crate) fn to_json(snapshot: &Snapshot) -> String {
     });
     let document = json!({
         "kind": "snapshot", "site": site.site.as_str(), "trackingId": site.tracking_id.as_str(),
-        "name": site.name.as_str(), "version": snapshot.version().to_string(), "bytes": snapshot.file_bytes(),
+        "name": site.name.as_str(), "preview": site.preview.as_ref().map(|name| name.as_str()), "version": snapshot.version().to_string(), "bytes": snapshot.file_bytes(),
         "hash": hex(&snapshot.hash()), "updatedAt": site.updated_at.as_ref().map(|t| t.as_str()),
         "audiences": audiences.collect::<Vec<_>>(), "experiments": experiments.collect::<Vec<_>>(),
         "collections": collections(site).into_iter().map(|(name, items)| json!({ "name": name, "items": items }))
@@ -102,6 +102,9 @@ pub(crate) fn to_text(snapshot: &Snapshot) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = writeln!(out, "site         {} ({}), {}", site.site, site.tracking_id, site.name);
+    if let Some(name) = site.preview.as_ref() {
+        let _ = writeln!(out, "preview      {name}");
+    }
     let _ = writeln!(out, "version      {}, {} bytes", snapshot.version(), snapshot.file_bytes());
     let _ = writeln!(out, "hash         {}", hex(&snapshot.hash()));
     for audience in site.audiences.iter() {

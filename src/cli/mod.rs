@@ -8,21 +8,26 @@ mod checkpoints;
 mod compile;
 pub(crate) mod contains;
 pub(crate) mod demo;
+mod dev;
 mod export;
+mod init;
 mod inspect;
 pub(crate) mod inspect_snapshot;
+mod lint;
 pub(crate) mod print_config;
 mod progress;
 mod restore;
 mod schema;
 mod serve;
 pub(crate) mod settings;
+mod site_directory;
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use self::print_config::render_config;
@@ -47,6 +52,15 @@ enum Command {
     /// is a number of bytes, or a number with a unit, such as 512MiB: KiB, MiB, GiB, TiB (powers of 1024), KB,
     /// MB, GB, TB (powers of 1000).
     Serve(Box<serve::ServeArgs>),
+    /// Write a small site to start from, with schemas for your editor.
+    Init(init::InitArgs),
+    /// Serve the directory of a site, and compile it again after each change.
+    ///
+    /// The flags are those of serve. Other settings than flags do not apply.
+    #[command(after_help = dev::EXAMPLES)]
+    Dev(Box<dev::DevArgs>),
+    /// Report all errors and warnings of the directory of a site. Writes nothing.
+    Lint(lint::LintArgs),
     /// Compile the directory of a site to a snapshot. Reports all errors at once.
     #[command(after_help = "Publish by compiling into the snapshots directory of a running server:\n  \
         parallax compile site/ -o /srv/parallax/snapshots/site.snapshot")]
@@ -86,7 +100,7 @@ enum CliError {
 
 /// Runs the command of the process's arguments. Returns its exit code.
 pub fn run() -> ExitCode {
-    let words: Vec<_> = std::env::args_os().collect();
+    let words = with_command(std::env::args_os().collect());
     let (code, text) = match dispatch(&words) {
         Ok(()) => return ExitCode::SUCCESS,
         Err(CliError::Source(report)) => (1, report),
@@ -97,6 +111,16 @@ pub fn run() -> ExitCode {
     // Ignore the error: if standard error is closed, nobody can read the message.
     let _ = writeln!(std::io::stderr(), "{text}");
     ExitCode::from(code)
+}
+
+/// Inserts `serve` if the first argument is one of its flags: `parallax --flag` is `parallax serve --flag`.
+fn with_command(mut words: Vec<OsString>) -> Vec<OsString> {
+    let is_flag = |word: &OsString| word.as_encoded_bytes().starts_with(b"-");
+    let is_own = |word: &OsString| ["-h", "--help", "-V", "--version"].iter().any(|own| word == own);
+    if words.get(1).is_some_and(|word| is_flag(word) && !is_own(word)) {
+        words.insert(1, SERVE.into());
+    }
+    words
 }
 
 fn dispatch(words: &[OsString]) -> Result<(), CliError> {
@@ -124,6 +148,12 @@ fn dispatch(words: &[OsString]) -> Result<(), CliError> {
             })
         }
         Some(Command::Serve(args)) => serve::serve(*args),
+        Some(Command::Init(args)) => init::init(&args),
+        Some(Command::Dev(args)) => {
+            let dev = matches.subcommand_matches("dev").expect("the command was parsed");
+            dev::dev(*args, dev.value_source("data") == Some(ValueSource::CommandLine))
+        }
+        Some(Command::Lint(args)) => lint::lint(&args),
         Some(Command::Compile(args)) => compile::compile_site(&args),
         Some(Command::Inspect(args)) => inspect::inspect_file(&args),
         Some(Command::Check(args)) => check::check(&args),

@@ -2,6 +2,7 @@
 //! signal.
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use clap::Args;
@@ -23,10 +24,18 @@ pub(super) struct ServeArgs {
 pub(super) fn serve(args: ServeArgs) -> Result<(), CliError> {
     let config = args.config;
     init_logging(config.log_format);
-    let snapshots = config.snapshots_directory().to_owned();
     if config.snapshots.is_none() {
-        publish_demo_if_empty(&snapshots)?;
+        publish_demo_if_empty(config.snapshots_directory())?;
     }
+    run(config, |_| Ok(()))
+}
+
+/// Serves until a signal. Calls `started` with the public address when the server accepts requests.
+pub(super) fn run(
+    config: Config,
+    started: impl FnOnce(SocketAddr) -> Result<(), CliError>,
+) -> Result<(), CliError> {
+    let snapshots = config.snapshots_directory().to_owned();
     let running = server::start(config).map_err(|error| CliError::System(error.to_string()))?;
     if let Some(events) = running.addresses.events_listen {
         let url = format!("http://{events}");
@@ -35,10 +44,11 @@ pub(super) fn serve(args: ServeArgs) -> Result<(), CliError> {
     let url = format!("http://{}", running.addresses.listen);
     let (snapshots, workers, driver) = (snapshots.display(), running.workers, running.driver.name());
     tracing::info!(%url, %snapshots, workers, %driver, "serving");
+    started(running.addresses.listen)?;
     running.serve_until_signal().map_err(|lost| CliError::System(lost.to_string()))
 }
 
-fn init_logging(format: LogFormat) {
+pub(super) fn init_logging(format: LogFormat) {
     let log = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         // Otherwise a line that cannot be written panics: standard error may be a file on the full disk.

@@ -51,6 +51,10 @@ use serde_json::Value as Json;
 pub trait Vocabulary {
     /// Returns the field at a dotted path. The error is the most similar known path, if there is one.
     fn field(&self, path: &str) -> Result<Field, Option<String>>;
+    /// Describes the known paths, for the error of an unknown one that is similar to none of them.
+    fn expected_paths(&self, _unknown: &str) -> String {
+        "a path of a known field".to_owned()
+    }
     /// Returns the members of a group.
     fn group(&self, name: &str) -> Option<&[Json]>;
     fn group_names(&self) -> Vec<&str>;
@@ -91,6 +95,20 @@ pub enum FieldKind {
     Time,
     /// The times of an event or page. Accepts `$count`.
     History,
+}
+
+impl FieldKind {
+    fn accepts(self, operator: Operator) -> bool {
+        use Operator::{Count, Eq, Exists, Gt, Gte, In, LooseEq, Lt, Lte, Ne, Nin, Not, Type, Within};
+        match self {
+            FieldKind::Any => !matches!(operator, Within | Count),
+            FieldKind::History => matches!(operator, Count | Not),
+            FieldKind::Time => matches!(
+                operator,
+                LooseEq | Eq | Ne | Gt | Gte | Lt | Lte | In | Nin | Exists | Type | Not | Within
+            ),
+        }
+    }
 }
 
 /// A document over which conditions are evaluated.
@@ -201,6 +219,22 @@ impl Operator {
 pub fn operator_names() -> impl Iterator<Item = &'static str> {
     let on_values = Operator::NAMES[1..].iter().map(|(_, name)| *name);
     parse::CONDITION_OPERATORS.into_iter().chain(on_values)
+}
+
+/// Iterates over the names of the operators beside paths.
+pub(crate) fn condition_operators() -> impl Iterator<Item = &'static str> {
+    parse::CONDITION_OPERATORS.into_iter()
+}
+
+/// Iterates over the names of the operators that a field of this kind accepts.
+pub(crate) fn value_operators(kind: FieldKind) -> impl Iterator<Item = &'static str> {
+    let written = Operator::NAMES[1..].iter();
+    written.filter(move |(operator, _)| kind.accepts(*operator)).map(|(_, name)| *name)
+}
+
+/// Returns the type names that `$type` accepts.
+pub(crate) fn type_names() -> &'static [&'static str] {
+    &operand::TYPES
 }
 
 // The index of an operator in `NAMES` is its discriminant.

@@ -14,7 +14,7 @@ use crate::nearest::nearest;
 /// The members that a `$count` may have.
 const COUNT_MEMBERS: [&str; 7] = ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "within"];
 /// The type names for `$type`.
-const TYPES: [&str; 6] = ["null", "boolean", "number", "string", "array", "object"];
+pub(super) const TYPES: [&str; 6] = ["null", "boolean", "number", "string", "array", "object"];
 
 // Literals.
 impl Parser<'_> {

@@ -17,6 +17,10 @@ use crate::nearest::nearest;
 /// The operators that a condition may have beside paths.
 pub(super) const CONDITION_OPERATORS: [&str; 5] = ["$and", "$or", "$nor", "$not", "$audience"];
 
+/// The expected path in place of one that has a `*`.
+const STRAY_WILDCARD: &str =
+    "a path of a known field, with `*` only at the end of the name of an event or page";
+
 /// An author's error in a condition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.message())]
@@ -83,19 +87,16 @@ pub(super) struct Subject<'s> {
 
 impl Subject<'_> {
     fn accepts(self, operator: Operator) -> bool {
-        use Operator::{Count, Eq, Exists, Gt, Gte, In, LooseEq, Lt, Lte, Ne, Nin, Not, Type, Within};
-        match self.kind {
-            None => true,
-            Some(FieldKind::Any) => !matches!(operator, Within | Count),
-            Some(FieldKind::History) => matches!(operator, Count | Not),
-            Some(FieldKind::Time) => matches!(
-                operator,
-                LooseEq | Eq | Ne | Gt | Gte | Lt | Lte | In | Nin | Exists | Type | Not | Within
-            ),
-        }
+        self.kind.is_none_or(|kind| kind.accepts(operator))
     }
 
-    /// Describes the valid operators, for an error.
+    /// Lists the valid operators, for the error of an unknown one that is similar to none of them.
+    fn expected_names(self) -> String {
+        let names: Vec<&str> = super::value_operators(self.kind.unwrap_or(FieldKind::Any)).collect();
+        format!("an operator: one of {}", names.join(", "))
+    }
+
+    /// Describes the valid operators, for the error of one that the field does not accept.
     fn expected_operators(self) -> &'static str {
         match self.kind {
             None | Some(FieldKind::Any) => "an operator for a plain value",
@@ -186,11 +187,12 @@ impl Parser<'_> {
             self.reject_operator(path);
             return Node::Never;
         }
-        let expected = match path.contains('*') {
-            true => "a path of a known field, with `*` only at the end of the name of an event or page",
-            false => "a path of a known field",
+        let expected = match nearest {
+            _ if path.contains('*') => STRAY_WILDCARD.to_owned(),
+            Some(_) => "a path of a known field".to_owned(),
+            None => self.vocabulary.expected_paths(path),
         };
-        let never = self.reject_with_hint(expected, path, nearest);
+        let never = self.reject_with_hint(&expected, path, nearest);
         self.parse_test(operand, Subject { path, kind: None });
         never
     }
@@ -235,7 +237,10 @@ impl Parser<'_> {
     fn parse_operator(&mut self, name: &str, operand: &Json, subject: Subject) -> Node {
         let Some(operator) = Operator::from_name(name) else {
             let names = Operator::NAMES.iter().map(|(_, name)| *name);
-            return self.reject_with_hint("an operator", name, nearest(name, names));
+            let nearest = nearest(name, names);
+            let expected =
+                if nearest.is_some() { "an operator".to_owned() } else { subject.expected_names() };
+            return self.reject_with_hint(&expected, name, nearest);
         };
         if !subject.accepts(operator) {
             return self.reject_with_hint(subject.expected_operators(), name, None);

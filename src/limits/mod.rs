@@ -181,6 +181,10 @@ pub const PATTERN_DFA_BYTES_MAX: usize = 512 << 10;
 /// the memory for a site's patterns. A site with more is rejected.
 pub const PATTERNS_MAX: usize = 256;
 
+/// Length of the name of a preview, in characters. It is enough for the name of a branch, and leaves half of a site ID
+/// to the site. `compile --preview` refuses a longer one.
+pub const PREVIEW_NAME_CHARS_MAX: usize = 32;
+
 /// Length of the author's text that a diagnostic repeats, in characters. It is enough to recognise the text.
 pub const DIAGNOSTIC_TEXT_CHARS_MAX: usize = 60;
 

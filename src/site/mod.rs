@@ -10,6 +10,7 @@
 pub(crate) mod catalog;
 pub(crate) mod compile;
 pub(crate) mod profile_fields;
+pub(crate) mod profile_values;
 pub(crate) mod query;
 pub(crate) mod snapshot;
 pub(crate) mod source;

@@ -3,6 +3,8 @@
 //! A path such as `traits.plan` becomes a field code. Paths below `traits.`, `events.`, `pages.` and
 //! `url.query.` also carry a name (`plan`). `resolve` looks up the values by the same codes.
 
+use std::collections::BTreeSet;
+
 use crate::condition::{Field, FieldKind};
 
 macro_rules! fields {
@@ -73,8 +75,12 @@ impl ProfileField {
     /// Returns whether the field's value depends on the page URL.
     pub fn sees_url(self) -> bool {
         use ProfileField as F;
-        matches!(self, F::UrlPath | F::UrlQuery)
-            || (F::FirstTouchSource as u16..=F::LastTouchLanding as u16).contains(&(self as u16))
+        matches!(self, F::UrlPath | F::UrlQuery) || self.is_of_touch()
+    }
+
+    /// Returns whether the field is a member of the first or the last touch.
+    pub fn is_of_touch(self) -> bool {
+        (Self::FirstTouchSource as u16..=Self::LastTouchLanding as u16).contains(&(self as u16))
     }
 
     /// Returns whether the name is that of events or pages, in which a final `*` means every name that begins
@@ -116,6 +122,26 @@ pub fn find_field(path: &str) -> Result<Field, Option<String>> {
         return Err(None);
     }
     Ok(Field { code: *field as u16, name: name.to_owned(), kind: *kind })
+}
+
+/// Describes the paths that an author who wrote `unknown` can use: those with the same first part, else the
+/// first parts of all.
+pub(crate) fn describe_paths(unknown: &str) -> String {
+    let first_part = |path: &'static str| path.split_inclusive('.').next().unwrap_or(path);
+    let written = |path: &str| match path.strip_suffix('.') {
+        Some(before) => format!("{before}.<name>"),
+        None => path.replace('*', "<name>"),
+    };
+    let same: Vec<String> = field_paths()
+        .filter(|(path, _)| path.contains('.') && unknown.starts_with(first_part(path)))
+        .map(|(path, _)| written(path))
+        .collect();
+    if !same.is_empty() {
+        return format!("one of {}", same.join(", "));
+    }
+    let parts: BTreeSet<&str> = field_paths().map(|(path, _)| first_part(path)).collect();
+    let parts: Vec<&str> = parts.into_iter().collect();
+    format!("a path of a known field, which begins with one of {}", parts.join(", "))
 }
 
 /// Returns the name that `path` carries if it matches `form`. The name is empty for a form without a name.

@@ -78,8 +78,9 @@ pub(crate) fn restore(disk: &dyn Disk, backup: &Path, target: &Path) -> Result<R
     Ok(summary)
 }
 
+/// Returns a path beside `target`, also if it ends with a slash.
 fn unfinished_path(target: &Path) -> PathBuf {
-    let mut name = target.as_os_str().to_owned();
+    let mut name = target.components().as_path().as_os_str().to_owned();
     name.push(UNFINISHED);
     PathBuf::from(name)
 }

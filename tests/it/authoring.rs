@@ -2,15 +2,21 @@
 
 mod content;
 mod directory;
+mod experiments;
 mod limits;
 mod mistakes;
 mod patterns;
 mod properties;
 mod reading;
+mod schemas;
+mod warnings;
+
+use std::sync::LazyLock;
 
 use parallax::testing::site::source::diagnostics::{LocatedDiagnostic, Report};
 use parallax::testing::site::source::files::Files;
 use parallax::testing::site::source::read::{Source, read};
+use parallax::testing::site::source::schema::{FileKind, schema};
 
 const SITE: (&str, &str) = ("site.json", r#"{"site":"acme","trackingId":"track_acme","name":"Acme"}"#);
 
@@ -50,4 +56,14 @@ fn report_lines(texts: &[(&str, &str)]) -> Vec<String> {
 /// Returns the diagnostics of this one file.
 fn report_lines_of(file: &str, text: &str) -> Vec<String> {
     report_lines(&[(file, text)])
+}
+
+/// Returns the errors that an editor shows in a file of this kind, by its schema.
+pub fn editor_errors(kind: FileKind, file: &serde_json::Value) -> Vec<String> {
+    static VALIDATORS: LazyLock<Vec<jsonschema::Validator>> = LazyLock::new(|| {
+        let compile = |kind| jsonschema::validator_for(&schema(kind)).expect("a schema");
+        FileKind::ALL.into_iter().map(compile).collect()
+    });
+    let at = FileKind::ALL.iter().position(|known| *known == kind).expect("a kind of the list");
+    VALIDATORS[at].iter_errors(file).map(|error| format!("{}: {error}", error.instance_path())).collect()
 }

@@ -19,28 +19,28 @@ const SITE: &str = r#"{"site":"acme","trackingId":"track_acme","name":"Acme"}"#;
 const PAGE: &str = r#"{"path":"/","layout":{"root":{"props":{}},"zones":{}}}"#;
 
 /// A working directory with a valid site in `site/`.
-struct Workspace(TempDir);
+pub struct Workspace(TempDir);
 
 impl Workspace {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let workspace = Self(temporary_directory());
         workspace.write("site/site.json", SITE);
         workspace.write("site/routes/index.json", PAGE);
         workspace
     }
 
-    fn path(&self, path: &str) -> PathBuf {
+    pub fn path(&self, path: &str) -> PathBuf {
         self.0.path().join(path)
     }
 
-    fn write(&self, path: &str, text: &str) {
+    pub fn write(&self, path: &str, text: &str) {
         let path = self.path(path);
         fs::create_dir_all(path.parent().expect("a directory")).expect("created");
         fs::write(path, text).expect("written");
     }
 
     /// Returns the names of all entries in a directory, sorted, with dot files.
-    fn files(&self, directory: &str) -> Vec<String> {
+    pub fn files(&self, directory: &str) -> Vec<String> {
         let Ok(entries) = self.path(directory).read_dir() else { return Vec::new() };
         let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
         let mut names: Vec<_> = names.collect();
@@ -48,23 +48,23 @@ impl Workspace {
         names
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command.args(arguments).current_dir(self.0.path()).env_remove("SOURCE_DATE_EPOCH");
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> CommandResult {
+    pub fn run(&self, arguments: &[&str]) -> CommandResult {
         CommandResult::of(&self.command(arguments).output().expect("the program runs"))
     }
 }
 
 /// Exit code and output of a command.
 #[derive(Debug)]
-struct CommandResult {
-    code: i32,
-    out: String,
-    err: String,
+pub struct CommandResult {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
 }
 
 impl CommandResult {
@@ -76,7 +76,7 @@ impl CommandResult {
 
     /// Asserts the exit code, and that standard output (exit code 0) or standard error has these texts.
     #[track_caller]
-    fn assert_exit(&self, code: i32, texts: &[&str]) {
+    pub fn assert_exit(&self, code: i32, texts: &[&str]) {
         assert_eq!(self.code, code, "{self:?}");
         for text in texts {
             let output = if code == 0 { &self.out } else { &self.err };

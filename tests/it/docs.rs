@@ -9,11 +9,14 @@ use parallax::testing::condition::{FieldKind, operator_names};
 use parallax::testing::limits;
 use parallax::testing::site::compile::compile;
 use parallax::testing::site::profile_fields::{ProfileField, field_paths, find_field};
+use parallax::testing::site::profile_values::{FieldValues, ValueType};
 use parallax::testing::site::source::diagnostics::Diagnostic;
 use parallax::testing::site::source::files::Files;
 use parallax::testing::site::source::read::read;
+use parallax::testing::site::source::schema::FileKind;
 use serde_json::{Value as Json, json};
 
+use super::authoring::editor_errors;
 use super::condition::holds_leniently;
 
 /// Returns the text of the page. It is read at run time, so that a change of the page needs no build.
@@ -139,6 +142,14 @@ fn the_page_of_conditions_has_every_path_with_its_type_and_an_example() {
             other => panic!("{path}: the type {other} is not in the list of types"),
         };
         assert_eq!(field_paths().nth(at).map(|(_, kind)| kind), Some(kind), "{path}");
+        let values = ProfileField::from_code(at as u16).map(|field| FieldValues::of(field).value_type);
+        let documented_type = match code(row[1]) {
+            "boolean" => [ValueType::Boolean; 2],
+            "number" => [ValueType::Number; 2],
+            "string" => [ValueType::Text, ValueType::NumericText],
+            _ => [ValueType::Any; 2],
+        };
+        assert!(values.is_some_and(|known| documented_type.contains(&known)), "{path}: {values:?}");
         let example = example(row);
         let field = ProfileField::from_code(at as u16);
         let names_field =
@@ -171,6 +182,8 @@ fn every_example_of_a_condition_compiles() {
     let over_content = fenced_blocks(content);
     assert!(!over_content.is_empty());
     for condition in &over_content {
+        let queries = json!({ "example": { "collection": "items", "where": condition } });
+        assert_eq!(editor_errors(FileKind::Queries, &queries), [""; 0], "{condition}");
         assert_eq!(content_condition_errors(condition), [""; 0], "{condition}");
     }
     let without_content = page.replace(content, "");
@@ -179,6 +192,8 @@ fn every_example_of_a_condition_compiles() {
     over_visitors.extend(with_example.iter().flatten().filter(|row| row.len() == 4).map(|row| example(row)));
     assert!(over_visitors.len() > operator_names().count() + field_paths().count());
     for condition in &over_visitors {
+        let audiences = json!({ "example": { "when": condition } });
+        assert_eq!(editor_errors(FileKind::Audiences, &audiences), [""; 0], "{condition}");
         assert_eq!(visitor_condition_errors(condition), [""; 0], "{condition}");
     }
 }

@@ -107,7 +107,15 @@ mod settings;
 mod packaging;
 // The documentation, compared with the tables of the program.
 mod docs;
+// The documentation, command by command.
+mod documented;
 // The command line: arguments, output and written files.
 mod command_line;
+// The commands of authors: init, lint, previews, and the warnings of compile.
+mod site_commands;
+// The server that compiles a site again after each change.
+mod dev;
+// Preview sites on the wire.
+mod previews;
 // Commands on the log: export, inspect, check and search.
 mod log_commands;

@@ -310,3 +310,25 @@ fn a_snapshot_over_the_memory_limit_is_refused_and_the_old_one_stays() {
     fs::rename(server.path("aside"), server.path("acme.snapshot")).expect("renamed");
     server.wait_until_served("acme", Some("new"));
 }
+
+#[test]
+fn a_file_with_a_lower_version_is_logged_once_and_counted() {
+    let server = Server::start(&[("a.snapshot", &acme(2, "two")), ("b.snapshot", &acme(1, "one"))], &[]);
+    let superseded = || {
+        let metrics = server.admin_get("/metrics");
+        let line = metrics.text().lines().find(|line| line.starts_with("parallax_snapshots_superseded "));
+        line.expect("a metric").rsplit(' ').next().expect("a value").to_owned()
+    };
+    assert_eq!((superseded(), server.title_of("acme")), ("1".to_owned(), Some("two".to_owned())));
+    server.publish("c.snapshot", &acme(3, "three"));
+    server.wait_until_served("acme", Some("three"));
+    server.wait_for_scan();
+    assert_eq!(superseded(), "2");
+    assert_eq!(server.log_count("b.snapshot: version 1 of site acme is not served"), 1);
+    assert_eq!(server.log_count("a.snapshot: version 2 of site acme is not served"), 1);
+    fs::remove_file(server.path("c.snapshot")).expect("removed");
+    server.wait_until_served("acme", Some("two"));
+    fs::remove_file(server.path("b.snapshot")).expect("removed");
+    server.wait_for_scan();
+    assert_eq!(superseded(), "0");
+}

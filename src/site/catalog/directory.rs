@@ -40,6 +40,8 @@ pub struct SnapshotDirectory {
     versions: BTreeMap<String, Versions>,
     /// The rejections of the last scan. Used to log each one once.
     rejections: BTreeSet<String>,
+    /// The lines about the superseded files of the last scan. Used to log each one once.
+    superseded: BTreeSet<String>,
     metrics: PublishCounters,
 }
 
@@ -63,6 +65,7 @@ impl SnapshotDirectory {
             served,
             versions,
             rejections: BTreeSet::new(),
+            superseded: BTreeSet::new(),
             metrics: PublishCounters::default(),
         }
     }
@@ -107,6 +110,7 @@ impl SnapshotDirectory {
             let chosen = self.select(&mut output);
             if !self.activate(chosen, current) {
                 self.log_rejections(output);
+                self.log_superseded();
                 return Ok(());
             }
         }
@@ -188,6 +192,30 @@ impl SnapshotDirectory {
             };
             bytes -= most.forget_oldest();
         }
+    }
+
+    /// Logs the files that are not served because a file of their site has a higher version, each once.
+    fn log_superseded(&mut self) {
+        let mut superseded = BTreeSet::new();
+        for (name, snapshot) in self.files.iter().filter_map(|(n, k)| Some((n, k.last_valid.as_ref()?))) {
+            let served = self.served.get(snapshot.site().site.as_str());
+            if served.is_some_and(|served| served.version() > snapshot.version()) {
+                let (version, site) = (snapshot.version(), &snapshot.site().site);
+                superseded.insert(format!(
+                    "{}: version {version} of site {site} is not served, because a file with a higher version is; to serve it, publish it with a higher version or delete the other file",
+                    name.display(),
+                ));
+            }
+        }
+        let new: Vec<_> = superseded.difference(&self.superseded).collect();
+        for line in new.iter().take(REJECTIONS_LOGGED_MAX) {
+            tracing::info!("{line}");
+        }
+        if let Some(more) = new.len().checked_sub(REJECTIONS_LOGGED_MAX).filter(|n| *n > 0) {
+            tracing::info!(count = more, "more snapshot files have a lower version than the served one");
+        }
+        self.metrics.set_superseded(superseded.len());
+        self.superseded = superseded;
     }
 
     fn log_rejections(&mut self, complaints: BTreeSet<String>) {

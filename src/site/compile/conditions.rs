@@ -183,6 +183,10 @@ impl Vocabulary for ProfileVocabulary<'_> {
         Ok(field)
     }
 
+    fn expected_paths(&self, unknown: &str) -> String {
+        profile_fields::describe_paths(unknown)
+    }
+
     fn group(&self, name: &str) -> Option<&[Json]> {
         self.groups.map_or(Some(&[]), |groups| groups.get(name).map(Vec::as_slice))
     }

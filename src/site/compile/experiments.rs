@@ -101,10 +101,8 @@ impl<'s> ExperimentCollector<'s, '_> {
             return;
         };
         for (member, agrees) in [
-            (
-                "weights",
-                first.weights == experiment.weights && first.variants.len() == experiment.variants.len(),
-            ),
+            ("variants", first.variants == experiment.variants),
+            ("weights", first.weights == experiment.weights),
             ("coverage", first.coverage == experiment.coverage),
             ("seed", first.seed == experiment.seed),
             ("namespace", first.namespace == experiment.namespace),

@@ -6,7 +6,8 @@
 //! [`index`] precomputes query results. [`experiments`] checks that zones agree on an experiment. [`layout`]
 //! compiles pages to pieces, and [`embed`] inserts query results into them. [`each`] generates paths from
 //! items, [`combinations`] lists the combinations of variants, [`paths`] indexes the routes, [`redirects`]
-//! compiles the targets of redirects and finds circles, and [`timezone`] writes the UTC offsets.
+//! compiles the targets of redirects and finds circles, and [`timezone`] writes the UTC offsets. [`lints`]
+//! finds valid source that is probably a mistake.
 
 mod combinations;
 mod conditions;
@@ -16,6 +17,7 @@ mod embed;
 mod experiments;
 pub(crate) mod index;
 mod layout;
+mod lints;
 mod param_texts;
 mod paths;
 mod piece;
@@ -23,7 +25,7 @@ mod redirects;
 mod routes;
 mod timezone;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
 use rkyv::rancor::Error;
@@ -48,8 +50,8 @@ use crate::url;
 pub struct CompiledSite {
     /// The contents of the snapshot file.
     pub bytes: Vec<u8>,
-    /// The number of routes, including those generated from items.
-    pub routes: usize,
+    /// The content hash of each route, by path, including those generated from items.
+    pub routes: BTreeMap<String, [u8; 16]>,
     /// Diagnostics for valid source that is probably not intended.
     pub warnings: Diagnostics,
 }
@@ -71,6 +73,7 @@ pub fn compile(
     let Some(site) = site.filter(|_| mistakes.is_empty()) else {
         return Err(mistakes);
     };
+    lints::check(source, &site.routes, &mut warnings);
     let payload = rkyv::to_bytes::<Error>(&site).map_err(|error| snapshot_too_large(error.to_string()))?;
     if payload.len() as u64 > SNAPSHOT_BYTES_MAX {
         return Err(snapshot_too_large(format!("{} bytes", payload.len())));
@@ -78,7 +81,8 @@ pub fn compile(
     let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
     bytes.extend_from_slice(&Header::for_payload(&payload, version).to_bytes());
     bytes.extend_from_slice(&payload);
-    Ok(CompiledSite { bytes, routes: site.routes.len(), warnings })
+    let routes = site.routes.into_iter().map(|route| (route.path, route.content)).collect();
+    Ok(CompiledSite { bytes, routes, warnings })
 }
 
 fn snapshot_too_large(actual: String) -> Diagnostics {
@@ -122,6 +126,7 @@ fn compile_site(
         site: site.site.to_string(),
         tracking_id: site.tracking_id.clone(),
         name: site.name.clone(),
+        preview: site.preview.clone(),
         version,
         origins: site.origins.clone(),
         hosts: collect_hosts(site),

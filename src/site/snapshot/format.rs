@@ -108,6 +108,8 @@ pub struct Site {
     pub tracking_id: String,
     /// Display name.
     pub name: String,
+    /// The name of the preview, if the site is one. Its events are dropped, and its cache times are 0.
+    pub preview: Option<String>,
     /// Same as in the header, so that the archive is complete without it.
     pub version: u64,
     /// Origins whose pages may read private responses: exact, or with one `*`.
@@ -120,8 +122,7 @@ pub struct Site {
     pub bots: u8,
     /// True if `Sec-GPC: 1` drops events and personalization.
     pub honor_gpc: bool,
-    /// Policy for the IP address of an event: 0 store nothing, 1 store it without its last part, 2 store all
-    /// of it.
+    /// Policy for IP addresses of events: 0 store none, 1 store them without their last part, 2 store them.
     pub ip: u8,
     /// `Cache-Control` of resolves whose forced variants all exist.
     pub cache_resolve: String,
@@ -131,7 +132,7 @@ pub struct Site {
     pub cache_query: String,
     /// The newest `updatedAt`, as authored.
     pub updated_at: Option<String>,
-    /// The offsets from UTC, sorted by the second at which they begin. The first one also applies before it.
+    /// The site's offsets from UTC, sorted by their first second. The first one also applies before it.
     pub clock_offsets: Vec<ClockOffset>,
     /// Regular expressions. Programs refer to them by index.
     pub patterns: Vec<String>,

@@ -127,6 +127,14 @@ impl Snapshot {
     }
 }
 
+/// Returns the site version in the header of the file at `path`, or `None` if it is no snapshot that this release
+/// reads.
+pub(crate) fn read_version(path: &Path) -> Option<u64> {
+    let file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    parse_header(&read_header_bytes(&file).ok()?, length).ok().map(|header| header.version)
+}
+
 fn read_header_bytes(file: &File) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES);
     file.take(HEADER_BYTES as u64).read_to_end(&mut bytes)?;

@@ -1,8 +1,9 @@
 //! The authored files of one site, read from a directory or from memory (the binary embeds its demo site).
 //!
 //! Files are sorted by path. A path is relative to the site directory and written with `/`. Hidden files,
-//! names that do not end in `.json`, and directories other than `routes/` and `content/` are ignored. Nothing
-//! outside the site directory is read. A file that cannot be read stays in the list with its error, so that
+//! names that do not end in `.json`, and directories other than `routes/` and `content/` are ignored. Those that
+//! look as if the author expects them to be read are listed as skipped. Nothing outside the site directory is
+//! read. A file that cannot be read stays in the list with its error, so that
 //! the report shows it with the other diagnostics.
 
 use std::collections::BTreeMap;
@@ -11,13 +12,21 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use crate::limits::{CONTENT_FILE_BYTES_MAX, SOURCE_FILE_BYTES_MAX, SOURCE_FILES_MAX};
+use crate::nearest::nearest;
 
 /// The only directories that contain authored files.
 const DIRECTORIES: [&str; 2] = ["routes", "content"];
 
+/// The names of authored files outside of these directories, without their ending.
+const TOP_NAMES: [&str; 4] = ["site", "audiences", "groups", "queries"];
+
 /// The authored files of one site, by path.
-#[derive(Debug, Default)]
-pub struct Files(BTreeMap<String, Result<Vec<u8>, FileError>>);
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Files {
+    files: BTreeMap<String, Result<Vec<u8>, FileError>>,
+    /// The skipped files and directories, by path, with the expectation that each does not meet.
+    skipped: BTreeMap<String, &'static str>,
+}
 
 /// The reason why a file was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,34 +52,37 @@ impl Files {
     /// Uses files that are already in memory.
     pub fn from_memory<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Files {
         let authored = files.into_iter().filter(|(path, _)| is_authored(path));
-        Files(
-            authored
-                .map(|(path, bytes)| (path.to_owned(), check_size(bytes.to_vec(), bytes_max(path))))
-                .collect(),
-        )
+        let files =
+            authored.map(|(path, bytes)| (path.to_owned(), check_size(bytes.to_vec(), bytes_max(path))));
+        Files { files: files.collect(), skipped: BTreeMap::new() }
+    }
+
+    /// Returns the skipped files and directories, sorted by path, each with the expectation that it does not meet.
+    pub fn skipped(&self) -> impl Iterator<Item = (&str, &'static str)> {
+        self.skipped.iter().map(|(path, expected)| (path.as_str(), *expected))
     }
 
     /// Returns all files, sorted by path.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Result<&[u8], &FileError>)> {
-        self.0.iter().map(|(path, file)| (path.as_str(), file.as_deref()))
+        self.files.iter().map(|(path, file)| (path.as_str(), file.as_deref()))
     }
 
     /// Returns the bytes of a file, if it exists and was read.
     pub fn bytes(&self, path: &str) -> Option<&[u8]> {
-        self.0.get(path)?.as_deref().ok()
+        self.files.get(path)?.as_deref().ok()
     }
 
     /// Returns whether a file with this path exists, even if it could not be read.
     pub fn contains(&self, path: &str) -> bool {
-        self.0.contains_key(path)
+        self.files.contains_key(path)
     }
 
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.files.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.files.is_empty()
     }
 
     fn scan(&mut self, root: &Path, dir: &Path, prefix: &str) -> io::Result<()> {
@@ -88,16 +100,20 @@ impl Files {
     fn scan_entry(&mut self, root: &Path, entry: &DirEntry, path: String) -> io::Result<()> {
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            return if is_authored_directory(&path) {
-                self.scan(root, &entry.path(), &format!("{path}/"))
-            } else {
-                Ok(())
-            };
+            if is_authored_directory(&path) {
+                return self.scan(root, &entry.path(), &format!("{path}/"));
+            }
+            if nearest(&path, DIRECTORIES).is_some() {
+                self.skipped.insert(path, "a directory `routes` or `content`");
+            }
+            return Ok(());
         }
         let linked_folder = kind.is_symlink() && is_authored_directory(&path) && entry.path().is_dir();
         if is_authored(&path) || linked_folder {
             let taken = read_entry(root, entry, kind, bytes_max(&path))?;
-            self.0.insert(path, taken);
+            self.files.insert(path, taken);
+        } else if looks_authored(&path) {
+            self.skipped.insert(path, "a name that ends in `.json`");
         }
         Ok(())
     }
@@ -155,6 +171,13 @@ fn check_size(bytes: Vec<u8>, bytes_max: usize) -> Result<Vec<u8>, FileError> {
 fn is_authored(path: &str) -> bool {
     let dir = path.split_once('/').map(|(dir, _)| dir);
     path.ends_with(".json") && !is_hidden(path) && dir.is_none_or(|dir| DIRECTORIES.contains(&dir))
+}
+
+/// Returns whether a file without the ending of authored files is in their place or has the name of one.
+fn looks_authored(path: &str) -> bool {
+    let is_inside = path.split_once('/').is_some_and(|(dir, _)| DIRECTORIES.contains(&dir));
+    let is_named = path.split_once('.').is_some_and(|(stem, _)| TOP_NAMES.contains(&stem));
+    (is_inside || is_named) && !is_hidden(path)
 }
 
 fn is_authored_directory(path: &str) -> bool {

@@ -13,6 +13,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Number, Value as Json};
 
 use super::pattern::{PATTERNS, Pattern};
+use super::schema::SCHEMA_MEMBER;
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -172,7 +173,8 @@ impl Keywords {
         let mark = |name: &String| {
             if self.required.contains(name) { format!("`{name}`") } else { format!("`{name}`?") }
         };
-        format!("{{{}}}", self.properties.keys().map(mark).collect::<Vec<_>>().join(", "))
+        let names = self.properties.keys().filter(|name| *name != SCHEMA_MEMBER);
+        format!("{{{}}}", names.map(mark).collect::<Vec<_>>().join(", "))
     }
 }
 

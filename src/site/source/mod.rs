@@ -1,6 +1,7 @@
 //! The source of a site: authoring types, their JSON Schema, reading, validation, and diagnostics for the
 //! author.
 
+mod condition_schema;
 mod consistency;
 pub(crate) mod diagnostics;
 pub(crate) mod files;
@@ -11,3 +12,4 @@ pub(crate) mod schema;
 mod syntax;
 pub(crate) mod types;
 pub(crate) mod validate;
+pub(crate) mod watcher;

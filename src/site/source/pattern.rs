@@ -73,9 +73,16 @@ pub(crate) const ITEM_PATH: Pattern = Pattern {
 /// All patterns that a schema can use.
 pub const PATTERNS: [Pattern; 7] = [NAME, VARIANT_KEY, TRACKING_ID, COOKIE, HOST, ROUTE_PATH, ITEM_PATH];
 
+/// Length of a name, in characters, and of a tracking ID after `track_`. The patterns have the same number.
+pub(crate) const NAME_CHARS_MAX: usize = 64;
+
 fn is_name(text: &str) -> bool {
-    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-    (1..=64).contains(&text.len()) && text.bytes().all(is_letter)
+    (1..=NAME_CHARS_MAX).contains(&text.len()) && text.bytes().all(is_name_byte)
+}
+
+/// Returns whether a name can contain this byte.
+pub(crate) fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
 }
 
 /// A name of 1 to 64 letters, digits, `_` and `-`.

@@ -12,7 +12,7 @@ use super::consistency;
 use super::diagnostics::{Diagnostic, Diagnostics, Target};
 use super::files::{FileError, Files};
 use super::pattern::{NAME, Name};
-use super::schema::FileKind;
+use super::schema::{FileKind, SCHEMA_MEMBER};
 use super::syntax::{self, ParseError};
 use super::types::{Audiences, Content, Groups, Queries, Route, Site};
 use super::validate::Validator;
@@ -31,6 +31,8 @@ pub struct Source {
     pub routes: Vec<(String, Route)>,
     /// The collections, by name.
     pub content: BTreeMap<Name, Collection>,
+    /// The skipped files and directories, each with the expectation that it does not meet.
+    pub skipped: Vec<(String, &'static str)>,
 }
 
 /// The items of one collection, or `None` if its file has errors.
@@ -58,6 +60,7 @@ pub fn read(files: &Files, progress: &dyn Fn(usize, usize)) -> (Source, Diagnost
             progress(done + 1, files.len());
         }
         reader.require_site(files);
+        reader.source.skipped = files.skipped().map(|(path, expected)| (path.to_owned(), expected)).collect();
         consistency::check(&reader.source, &mut reader.diagnostics);
     }
     (reader.source, reader.diagnostics)
@@ -78,6 +81,7 @@ impl Reader {
             queries: Some(Queries::new()),
             routes: Vec::new(),
             content: BTreeMap::new(),
+            skipped: Vec::new(),
         };
         let validators = FileKind::ALL.into_iter().map(|kind| (kind, Validator::new(kind))).collect();
         Reader { validators, source, diagnostics: Diagnostics::default() }
@@ -159,8 +163,9 @@ impl Reader {
         if self.diagnostics.len() > before {
             return Ok(None);
         }
-        let value = serde_json::from_str(text);
-        value.map(Some).map_err(|error| syntax::parse_error(text, &error))
+        let text = syntax::blank_member(text, &tree, SCHEMA_MEMBER);
+        let value = serde_json::from_str(&text);
+        value.map(Some).map_err(|error| syntax::parse_error(&text, &error))
     }
 
     fn require_site(&mut self, files: &Files) {

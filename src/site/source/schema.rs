@@ -4,8 +4,9 @@
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::condition_schema;
 use super::types::{Audiences, Content, Groups, Queries, Route, Site};
 
 /// A kind of authored file.
@@ -53,8 +54,20 @@ impl FileKind {
     }
 }
 
-/// Returns the JSON Schema of a kind of file. Editors and the validator use the same schema.
+/// The member by which a file names its schema for editors. The reader ignores it.
+pub(super) const SCHEMA_MEMBER: &str = "$schema";
+
+/// Returns the JSON Schema of a kind of file for editors: its structure, and its conditions with all paths and
+/// operators.
 pub fn schema(kind: FileKind) -> Value {
+    let mut schema = structure(kind);
+    condition_schema::describe_conditions(&mut schema);
+    schema
+}
+
+/// Returns the JSON Schema that the validator uses. In it a condition is any object, because the parser of
+/// conditions has better diagnostics.
+pub fn structure(kind: FileKind) -> Value {
     let mut schema = match kind {
         FileKind::Site => generate::<Site>(),
         FileKind::Audiences => generate::<Audiences>(),
@@ -64,7 +77,26 @@ pub fn schema(kind: FileKind) -> Value {
         FileKind::Content => generate::<Content>(),
     };
     schema.insert("title".to_owned(), kind.title().into());
-    schema.to_value()
+    let mut schema = schema.to_value();
+    allow_schema_member(&mut schema);
+    schema
+}
+
+/// Allows the member `$schema` in each object that the whole file can be.
+fn allow_schema_member(schema: &mut Value) {
+    let forms = schema["anyOf"].as_array().into_iter().flatten();
+    let mut forms: Vec<String> =
+        forms.filter_map(|form| Some(form["$ref"].as_str()?.trim_start_matches('#').to_owned())).collect();
+    if forms.is_empty() {
+        forms.push(String::new());
+    }
+    for form in forms {
+        let form = schema.pointer_mut(&form).expect("a reference leads to a definition");
+        if form["type"] == "object" {
+            form["properties"][SCHEMA_MEMBER] =
+                json!({ "type": "string", "description": "The JSON Schema of this file, for editors." });
+        }
+    }
 }
 
 fn generate<T: JsonSchema>() -> Schema {

@@ -4,9 +4,11 @@
 //! bounded nesting). The tree of jsonc-parser adds the byte ranges. Parsing stops at the first error of a
 //! file.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use jsonc_parser::ast::Value;
+use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::error::Category;
 
@@ -73,6 +75,21 @@ pub(super) fn parse_tree(text: &str) -> Result<Value<'_>, ParseError> {
         not_json(range.start..range.end, error.kind().to_string())
     })?;
     parsed.value.ok_or_else(|| not_json(0..0, "an empty file".to_owned()))
+}
+
+/// Replaces a member of the root object, and the comma beside it, by spaces. All other bytes keep their
+/// place.
+pub(super) fn blank_member<'t>(text: &'t str, tree: &Value<'_>, name: &str) -> Cow<'t, str> {
+    let members = tree.as_object().map_or(&[][..], |object| &object.properties);
+    let Some(at) = members.iter().position(|member| member.name.as_str() == name) else {
+        return text.into();
+    };
+    let own = &members[at];
+    let (begin, end) = match at {
+        0 => (own.start(), members.get(1).map_or(own.end(), Ranged::start)),
+        _ => (members[at - 1].end(), own.end()),
+    };
+    format!("{}{}{}", &text[..begin], " ".repeat(end - begin), &text[end..]).into()
 }
 
 /// Converts an error of `serde_json`, with its place in the text.

@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 
 use super::diagnostics::{Diagnostic, Diagnostics, Target, escape_invisible, push_token, span_of, truncate};
 use super::json_schema::{ANYTHING, Keywords, NO_KEYWORDS, Schema, Type, equals, find_pattern};
-use super::schema::{FileKind, schema};
+use super::schema::{FileKind, SCHEMA_MEMBER, structure};
 use crate::nearest::nearest;
 
 /// Limits for repeating an author's text in a message: characters of a string, and members of an object. The
@@ -29,7 +29,7 @@ pub struct Validator {
 
 impl Validator {
     pub fn new(kind: FileKind) -> Validator {
-        let root = Schema::deserialize(schema(kind)).expect("every keyword of the schemas is supported");
+        let root = Schema::deserialize(structure(kind)).expect("every keyword of the schemas is supported");
         Validator { root }
     }
 
@@ -136,9 +136,10 @@ impl<'a> TreeValidator<'a> {
             self.diagnostics.add(diagnostic.with_title(format!("invalid name {}", quote(name.as_str()))));
             return Some((regex, schema));
         }
-        let known = forms.iter().flat_map(|form| &form.properties);
-        let known: BTreeMap<&'a str, &'a Schema> =
-            known.map(|(name, schema)| (name.as_str(), schema)).collect();
+        let known = forms
+            .iter()
+            .flat_map(|form| form.properties.iter().map(|(name, schema)| (name.as_str(), schema)));
+        let known: BTreeMap<&'a str, &'a Schema> = known.filter(|(name, _)| *name != SCHEMA_MEMBER).collect();
         let meant = nearest(name.as_str(), known.keys().copied());
         if !forms.is_empty() {
             let expected = list_alternatives(known.keys().copied());

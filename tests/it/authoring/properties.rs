@@ -6,7 +6,7 @@ use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use parallax::testing::nearest::nearest;
 use parallax::testing::site::source::diagnostics::{Diagnostic, Diagnostics, push_token};
 use parallax::testing::site::source::pattern::PATTERNS;
-use parallax::testing::site::source::schema::{FileKind, schema};
+use parallax::testing::site::source::schema::{FileKind, structure};
 use parallax::testing::site::source::types::{Audiences, Content, Groups, Queries, Route, Site};
 use parallax::testing::site::source::validate::Validator;
 use proptest::prelude::*;
@@ -19,16 +19,18 @@ use super::{files, report_lines_of};
 fn valid_files(kind: FileKind) -> Vec<Value> {
     match kind {
         FileKind::Site => vec![json!({
-            "site": "acme", "trackingId": "track_acme", "name": "Acme", "version": 1, "origins": ["https://a.example"],
+            "$schema": "./s.json", "site": "acme", "trackingId": "track_acme", "name": "Acme", "version": 1, "origins": ["https://a.example"],
             "hosts": ["b.example"],
             "timeZone": "UTC", "cookie": "c", "privacy": {"honorGpc": true, "ip": "full"}, "bots": "keep",
             "cache": {"resolve": {"sMaxAge": 1, "staleWhileRevalidate": 2, "staleIfError": 3}, "query": {}, "routes": {}},
         })],
         FileKind::Audiences => {
-            vec![json!({"pro": {"name": "Pro", "when": {"traits.plan": "pro"}}, "all": {"when": {}}})]
+            vec![
+                json!({"$schema": "s", "pro": {"name": "Pro", "when": {"traits.plan": "pro"}}, "all": {"when": {}}}),
+            ]
         }
-        FileKind::Groups => vec![json!({"a": [1, "b", null, {"c": []}], "b": []})],
-        FileKind::Queries => vec![json!({"q": {
+        FileKind::Groups => vec![json!({"$schema": "s", "a": [1, "b", null, {"c": []}], "b": []})],
+        FileKind::Queries => vec![json!({"$schema": "s", "q": {
             "collection": "posts", "where": {"a": {"$param": "s"}}, "orderBy": ["-a", "id"], "select": ["a"], "limit": 2,
             "params": {
                 "s": {"type": "string", "enum": ["a", "b"], "default": "a", "optional": true},
@@ -37,7 +39,7 @@ fn valid_files(kind: FileKind) -> Vec<Value> {
             },
         }})],
         FileKind::Route => vec![
-            json!({"path": "/old", "updatedAt": "2026-01-05T10:00:00Z", "redirect": {"to": "/new", "status": 308}}),
+            json!({"$schema": "s", "path": "/old", "updatedAt": "2026-01-05T10:00:00Z", "redirect": {"to": "/new", "status": 308}}),
             page(),
         ],
         FileKind::Content => vec![json!([{"id": "p1", "type": "post", "fields": {"a": {"b": [1]}}}])],
@@ -63,7 +65,7 @@ fn page() -> Value {
     let zones =
         json!({"main": [query_node], "hero": {"default": [node], "variants": {"b": []}, "rules": rules}});
     let each = json!({"collection": "posts", "slug": "fields.slug", "where": {"draft": {"$ne": true}}});
-    json!({"path": "/", "updatedAt": null, "each": each, "layout": {"root": {"props": {"title": "A"}}, "zones": zones}})
+    json!({"$schema": "s", "path": "/", "updatedAt": null, "each": each, "layout": {"root": {"props": {"title": "A"}}, "zones": zones}})
 }
 
 #[derive(Debug, Clone)]
@@ -164,7 +166,13 @@ fn validator_diagnostics(kind: FileKind, text: &str) -> Diagnostics {
     diagnostics
 }
 
+/// Returns whether serde accepts the file without `$schema`, which the reader removes.
 fn serde_accepts(kind: FileKind, text: &str) -> bool {
+    let mut file: Value = serde_json::from_str(text).expect("JSON");
+    if let Some(members) = file.as_object_mut() {
+        members.shift_remove("$schema");
+    }
+    let text = &file.to_string();
     match kind {
         FileKind::Site => serde_json::from_str::<Site>(text).is_ok(),
         FileKind::Audiences => serde_json::from_str::<Audiences>(text).is_ok(),
@@ -261,7 +269,7 @@ fn valid_files_are_accepted_by_the_schema_the_validator_and_serde() {
             let text = value.to_string();
             assert!(validator_diagnostics(kind, &text).is_empty(), "{kind:?}");
             assert!(serde_accepts(kind, &text), "{kind:?}");
-            assert!(is_valid(&schema(kind), &schema(kind), &value), "{kind:?}");
+            assert!(is_valid(&structure(kind), &structure(kind), &value), "{kind:?}");
         }
     }
 }
@@ -270,7 +278,7 @@ fn valid_files_are_accepted_by_the_schema_the_validator_and_serde() {
 fn the_valid_files_have_every_member_of_their_schema() {
     for kind in FileKind::ALL {
         let mut known = BTreeSet::new();
-        property_names(&schema(kind), &mut known);
+        property_names(&structure(kind), &mut known);
         let present: BTreeSet<String> = valid_files(kind).iter().flat_map(pointers).collect();
         let names: BTreeSet<&str> = present.iter().filter_map(|pointer| pointer.rsplit('/').next()).collect();
         let missing: Vec<&String> = known.iter().filter(|name| !names.contains(name.as_str())).collect();
@@ -290,11 +298,11 @@ fn property_names(schema: &Value, names: &mut BTreeSet<String>) {
 #[test]
 fn every_schema_has_a_title_and_the_site_schema_describes_its_members() {
     for kind in FileKind::ALL {
-        let schema = schema(kind);
+        let schema = structure(kind);
         assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
         assert!(schema["title"].as_str().is_some_and(|title| title.contains(".json: ")), "{kind:?}");
     }
-    let site = schema(FileKind::Site);
+    let site = structure(FileKind::Site);
     let members = site["properties"].as_object().expect("members");
     assert!(members.values().all(|member| member["description"].is_string()));
 }
@@ -314,7 +322,7 @@ proptest! {
         }
         let text = value.to_string();
         let accepted = validator_diagnostics(kind, &text).is_empty();
-        let schema = schema(kind);
+        let schema = structure(kind);
         prop_assert_eq!(accepted, is_valid(&schema, &schema, &value), "{}", text);
         prop_assert!(!accepted || serde_accepts(kind, &text), "{}", text);
     }

@@ -41,6 +41,7 @@ fn site() -> Site {
         site: "hand".to_owned(),
         tracking_id: "track_hand".to_owned(),
         name: text(),
+        preview: None,
         version: 1,
         origins: Vec::new(),
         hosts: Vec::new(),

@@ -20,7 +20,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("hmac", &["checksum.rs"]),
     ("httparse", &["http/chunked.rs", "http/request.rs"]),
     ("httpdate", &["http/date.rs"]),
-    ("include_dir", &["cli/demo.rs"]),
+    ("include_dir", &["cli/demo.rs", "cli/init.rs"]),
     ("indicatif", &["cli/progress.rs"]),
     ("io_uring", &["worker/runtime.rs"]),
     ("ipnet", &["api/scratch.rs", "config.rs", "http/forwarded.rs"]),
@@ -53,7 +53,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("monoio", &["worker/"]),
     ("libc", &["server/memory.rs"]),
     ("nix", &["worker/timeouts.rs"]),
-    ("notify", &["site/catalog/watcher.rs"]),
+    ("notify", &["site/catalog/watcher.rs", "site/source/watcher.rs"]),
     ("parquet", &["visitors/events/parquet.rs"]),
     ("regex_automata", &["condition/pattern.rs"]),
     (

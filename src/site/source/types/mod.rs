@@ -45,6 +45,14 @@ pub(crate) type RawJson = Box<RawValue>;
 /// A JSON object with any members, for the schema.
 type AnyObject = Map<String, Value>;
 
+/// A condition over visitors, for the schema. [`super::schema`] describes its paths and operators to editors.
+#[derive(JsonSchema)]
+struct VisitorCondition(#[expect(dead_code, reason = "only its schema is used")] AnyObject);
+
+/// A condition over content items, for the schema.
+#[derive(JsonSchema)]
+struct ItemCondition(#[expect(dead_code, reason = "only its schema is used")] AnyObject);
+
 /// A set of visitors, defined by a condition.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -52,7 +60,7 @@ pub struct Audience {
     /// A display name.
     pub name: Option<String>,
     /// A condition over the visitor's profile. Visitors that match belong to the audience.
-    #[schemars(with = "AnyObject")]
+    #[schemars(with = "VisitorCondition")]
     pub when: Value,
 }
 

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Number, Value};
 
-use super::AnyObject;
+use super::ItemCondition;
 use crate::site::source::pattern::Name;
 
 /// A content query.
@@ -23,7 +23,7 @@ pub struct Query {
     /// caller leaves an optional parameter out, the clauses that use it are removed. An alternative of an
     /// `$or`, or a `$not`, that becomes empty is removed too.
     #[serde(rename = "where")]
-    #[schemars(with = "Option<AnyObject>")]
+    #[schemars(with = "Option<ItemCondition>")]
     pub condition: Option<Value>,
     /// The fields to sort by; a leading `-` sorts in descending order. Items with equal values are sorted by
     /// `id`.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{AnyObject, Members, RawJson};
+use super::{AnyObject, ItemCondition, Members, RawJson, VisitorCondition};
 use crate::site::source::pattern::{ITEM_PATH, Name, ROUTE_PATH, VARIANT_KEY};
 
 /// A page or a redirect. `path` sets its URL path; the name of the file has no meaning.
@@ -45,7 +45,7 @@ pub struct EachItem {
     pub collection: Name,
     /// A condition over the items' fields that selects the items. Default: all.
     #[serde(rename = "where")]
-    #[schemars(with = "Option<AnyObject>")]
+    #[schemars(with = "Option<ItemCondition>")]
     pub condition: Option<Value>,
     /// The item field for each parameter of the pattern.
     #[serde(flatten)]
@@ -223,7 +223,7 @@ pub enum Rule {
     },
     When {
         /// A condition over the visitor's profile.
-        #[schemars(with = "AnyObject")]
+        #[schemars(with = "VisitorCondition")]
         when: Value,
         /// The key of the variant, or `default`.
         variant: Name,
@@ -232,7 +232,7 @@ pub enum Rule {
         /// The experiment that selects the variant.
         experiment: Experiment,
         /// A condition over the visitor's profile. Only visitors that match take part. Default: all visitors.
-        #[schemars(with = "Option<AnyObject>")]
+        #[schemars(with = "Option<VisitorCondition>")]
         when: Option<Value>,
     },
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::site::source::pattern::{COOKIE, HOST, Name, TRACKING_ID};
+use crate::site::source::pattern::{COOKIE, HOST, NAME_CHARS_MAX, Name, TRACKING_ID};
 
 /// The settings of a site.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -47,6 +47,25 @@ pub struct Site {
     #[serde(default)]
     #[schemars(extend("default" = "flag"))]
     pub bots: Bots,
+    /// The name of the preview, if this is a preview site. It is not authored.
+    #[serde(skip)]
+    pub preview: Option<String>,
+}
+
+impl Site {
+    /// Turns the site into its preview `name`: a site of its own, without cache times.
+    ///
+    /// # Errors
+    /// An ID of the preview site would be too long. Returns the member and the maximum length of its value.
+    pub fn into_preview(self, name: &str) -> Result<Site, (&'static str, usize)> {
+        let (site, tracking_id) = (format!("{}--{name}", self.site), format!("{}--{name}", self.tracking_id));
+        let added = name.len() + "--".len();
+        let site = Name::try_from(site).map_err(|_| ("site", NAME_CHARS_MAX - added))?;
+        if !(TRACKING_ID.matches)(&tracking_id) {
+            return Err(("trackingId", "track_".len() + NAME_CHARS_MAX - added));
+        }
+        Ok(Site { site, tracking_id, preview: Some(name.to_owned()), cache: Cache::none(), ..self })
+    }
 }
 
 fn utc() -> String {
@@ -102,6 +121,13 @@ pub struct CacheTimes {
 }
 
 impl Cache {
+    /// Returns cache times of 0.
+    fn none() -> Self {
+        let none =
+            AuthoredTimes { s_max_age: Some(0), stale_while_revalidate: Some(0), stale_if_error: Some(0) };
+        Self { resolve: none.clone(), query: none.clone(), routes: none }
+    }
+
     pub fn resolve(&self) -> CacheTimes {
         self.resolve.with_defaults(300, 3600, 86_400)
     }

@@ -1,0 +1,218 @@
+//! `parallax dev`: serves a site directory, and compiles it again after each change.
+//!
+//! The server is that of `parallax serve`. A thread of its own watches the directory and publishes each version
+//! without mistakes into the snapshots directory of the server. After a mistake the last version stays.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::site_directory::{CompiledDirectory, compile_files, print_warnings, read_files};
+use super::{CliError, print_line, serve};
+use crate::config::Config;
+use crate::site::compile::CompiledSite;
+use crate::site::source::files::Files;
+use crate::site::source::watcher::SourceWatcher;
+use crate::{clock, ids, percent, storage};
+
+pub(super) const EXAMPLES: &str = "\
+Write a site and serve it:
+  parallax init my-site
+  parallax dev my-site
+
+Each save compiles the site, prints errors and warnings, and prints the URL of each changed page. After an error
+the last version without errors stays. Snapshots and events are in a temporary directory, which is deleted at the
+end, unless --snapshots or --data name another one. Ctrl-C ends the server.";
+
+/// Longest time between two readings of the site directory. It finds changes that inotify does not report.
+const READ_INTERVAL: Duration = Duration::from_secs(1);
+/// Pause after a reading, as a multiple of the reading's time, so that a large site costs a tenth of a core.
+const REST_FACTOR: u32 = 9;
+/// Number of changed pages whose URLs are printed. The others are printed as a count.
+const URLS_SHOWN_MAX: usize = 10;
+/// Name of the snapshot file. There is one, so each version replaces the one before.
+const SNAPSHOT_NAME: &str = "dev.snapshot";
+
+#[derive(Debug, Args)]
+pub(super) struct DevArgs {
+    /// The directory of the site: site.json, audiences.json, routes/ ...
+    site: PathBuf,
+    #[command(flatten)]
+    config: Config,
+}
+
+/// Serves until a signal. `data_given` is true if the command line names the data directory.
+pub(super) fn dev(args: DevArgs, data_given: bool) -> Result<(), CliError> {
+    let DevArgs { site, mut config } = args;
+    serve::init_logging(config.log_format);
+    let temporary = TemporaryDirectory::create()?;
+    if !data_given {
+        config.data = temporary.0.join("data");
+    }
+    let snapshots = config.snapshots.get_or_insert_with(|| temporary.0.join("snapshots")).clone();
+    let failed = |error| CliError::System(format!("cannot create {}: {error}", snapshots.display()));
+    fs::create_dir_all(&snapshots).map_err(failed)?;
+    let mut publisher = SitePublisher::new(site, snapshots.join(SNAPSHOT_NAME));
+    let mut watcher = SourceWatcher::new(publisher.directory.clone());
+    watcher.watch();
+    publisher.publish(read_files(&publisher.directory)?);
+    serve::run(config, |address| {
+        publisher.set_address(address);
+        let watch = move || watch_site(&mut watcher, &mut publisher);
+        let started = thread::Builder::new().name("site-watcher".into()).spawn(watch);
+        started.map(drop).map_err(|error| CliError::System(format!("cannot start a thread: {error}")))
+    })
+}
+
+/// Publishes each change of the site, until the process ends.
+fn watch_site(watcher: &mut SourceWatcher, publisher: &mut SitePublisher) {
+    loop {
+        watcher.watch();
+        let begun = clock::instant();
+        publisher.read_and_publish();
+        watcher.wait(READ_INTERVAL.max((clock::instant() - begun) * REST_FACTOR));
+    }
+}
+
+/// A site directory that is being edited, and its last version without mistakes.
+struct SitePublisher {
+    directory: PathBuf,
+    /// The snapshot file to write.
+    snapshot: PathBuf,
+    /// The server's address, when it is known.
+    address: Option<SocketAddr>,
+    /// The files as they were read last, with or without mistakes.
+    files: Files,
+    /// The error of the last reading, so that it is printed once.
+    read_error: Option<String>,
+    site: String,
+    version: u64,
+    /// The content hash of each published route, by path.
+    routes: BTreeMap<String, [u8; 16]>,
+}
+
+impl SitePublisher {
+    fn new(directory: PathBuf, snapshot: PathBuf) -> Self {
+        let (files, routes) = Default::default();
+        let (address, read_error) = (None, None);
+        Self { directory, snapshot, address, files, read_error, site: String::new(), version: 0, routes }
+    }
+
+    /// Sets the address of the started server, and prints the URLs of the first version.
+    fn set_address(&mut self, address: SocketAddr) {
+        self.address = Some(address);
+        print_urls(address, &self.site, self.routes.keys());
+    }
+
+    fn read_and_publish(&mut self) {
+        match Files::from_directory(&self.directory) {
+            Ok(files) if files == self.files => self.read_error = None,
+            Ok(files) => {
+                self.read_error = None;
+                self.publish(files);
+            }
+            Err(error) => {
+                let text = format!("parallax: {error}; still serving version {}", self.version);
+                if self.read_error.as_ref() != Some(&text) {
+                    print_error(&text);
+                }
+                self.read_error = Some(text);
+            }
+        }
+    }
+
+    /// Compiles the files. Publishes them, or prints their mistakes.
+    fn publish(&mut self, files: Files) {
+        let begun = clock::instant();
+        let version = clock::now_s().max(self.version + 1);
+        match compile_files(&files, None, |_| Ok(version)) {
+            Ok(directory) => {
+                print_warnings(&directory.compiled.warnings, &files);
+                self.write(directory, clock::instant() - begun);
+            }
+            Err(CliError::Source(report)) if self.version == 0 => print_error(&report),
+            Err(CliError::Source(report)) => {
+                print_error(&format!("{report}; still serving version {}", self.version));
+            }
+            Err(CliError::Input(text) | CliError::Usage(text) | CliError::System(text)) => {
+                print_error(&format!("parallax: {text}"));
+            }
+        }
+        self.files = files;
+    }
+
+    fn write(&mut self, directory: CompiledDirectory, took: Duration) {
+        let CompiledDirectory { site, version, compiled: CompiledSite { bytes, routes, .. } } = directory;
+        if let Err(error) = storage::write_atomic(&self.snapshot, &bytes) {
+            return print_error(&format!("parallax: cannot write {}: {error}", self.snapshot.display()));
+        }
+        let summary =
+            format!("site {site}, version {version}, {} routes, {} ms", routes.len(), took.as_millis());
+        print_text(&format!("compiled: {summary}"));
+        let changed: Vec<&String> = routes
+            .iter()
+            .filter(|(path, hash)| self.routes.get(*path) != Some(hash))
+            .map(|(path, _)| path)
+            .collect();
+        if let Some(address) = self.address {
+            print_urls(address, &site, changed.into_iter());
+        }
+        (self.site, self.version, self.routes) = (site, version, routes);
+    }
+}
+
+/// Prints the URLs of changed pages.
+fn print_urls<'p>(address: SocketAddr, site: &str, paths: impl ExactSizeIterator<Item = &'p String>) {
+    let more = paths.len().saturating_sub(URLS_SHOWN_MAX);
+    for path in paths.take(URLS_SHOWN_MAX) {
+        let mut route = Vec::new();
+        for (number, segment) in path.split('/').enumerate() {
+            if number > 0 {
+                route.push(b'/');
+            }
+            percent::encode(&mut route, segment);
+        }
+        let route = String::from_utf8_lossy(&route);
+        print_text(&format!("  http://{address}/v1/resolve?site={site}&route={route}"));
+    }
+    if more > 0 {
+        print_text(&format!("  and {more} more"));
+    }
+}
+
+fn print_text(text: &str) {
+    // Ignore the error: the server also runs if nobody reads its output.
+    let _ = print_line(text);
+}
+
+fn print_error(text: &str) {
+    // Ignore the error: if standard error is closed, nobody can read the message.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// A directory that only this user can read. It is deleted when the value is dropped.
+struct TemporaryDirectory(PathBuf);
+
+impl TemporaryDirectory {
+    fn create() -> Result<Self, CliError> {
+        let suffix = ids::hex_u64(ids::random_u64());
+        let path = std::env::temp_dir().join(format!("parallax-dev-{}", String::from_utf8_lossy(&suffix)));
+        let failed = |error| CliError::System(format!("cannot create {}: {error}", path.display()));
+        DirBuilder::new().mode(0o700).create(&path).map_err(failed)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for TemporaryDirectory {
+    fn drop(&mut self) {
+        // A file that stays is no error of the site. The system deletes it with the other temporary files.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

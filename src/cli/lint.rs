@@ -1,0 +1,23 @@
+//! `parallax lint`: compiles the directory of a site without writing a file.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::site_directory::{compile_files, print_warnings, read_files};
+use super::{CliError, print_line};
+
+#[derive(Debug, Args)]
+pub(super) struct LintArgs {
+    /// The directory of the site: site.json, audiences.json, routes/ ...
+    site: PathBuf,
+}
+
+pub(super) fn lint(args: &LintArgs) -> Result<(), CliError> {
+    let files = read_files(&args.site)?;
+    let directory = compile_files(&files, None, |_| Ok(0))?;
+    let warnings = &directory.compiled.warnings;
+    print_warnings(warnings, &files);
+    let (site, routes) = (directory.site, directory.compiled.routes.len());
+    print_line(&format!("site {site}: {routes} routes, 0 errors, {} warnings", warnings.len()))
+}

@@ -1,0 +1,108 @@
+//! Compiles the directory of a site for the commands, and prints its diagnostics.
+
+use std::io::Write;
+use std::path::Path;
+
+use super::CliError;
+use super::inspect_snapshot::open_snapshot;
+use super::progress::Progress;
+use crate::site::catalog::directory::list_snapshot_names;
+use crate::site::compile::{CompiledSite, compile};
+use crate::site::snapshot::open::read_version;
+use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
+use crate::site::source::files::Files;
+use crate::site::source::read::{Source, read};
+
+/// A compiled site directory.
+pub(super) struct CompiledDirectory {
+    /// The site ID.
+    pub(super) site: String,
+    pub(super) version: u64,
+    pub(super) compiled: CompiledSite,
+}
+
+/// Reads the files of a site directory.
+pub(super) fn read_files(directory: &Path) -> Result<Files, CliError> {
+    Files::from_directory(directory).map_err(|error| CliError::Input(error.to_string()))
+}
+
+/// Compiles the files of a site, or of its preview with the name `preview`.
+pub(super) fn compile_files(
+    files: &Files,
+    preview: Option<&str>,
+    choose_version: impl FnOnce(&Source) -> Result<u64, CliError>,
+) -> Result<CompiledDirectory, CliError> {
+    let bar = Progress::on_terminal();
+    let (mut source, mut diagnostics) = read(files, &|done, all| report_progress(&bar, "reading", done, all));
+    if let Some(name) = preview {
+        turn_into_preview(&mut source, name, &mut diagnostics);
+    }
+    let version = choose_version(&source)?;
+    let compiled =
+        compile(&source, diagnostics, version, &|done, all| report_progress(&bar, "compiling", done, all));
+    drop(bar);
+    let compiled = compiled.map_err(|diagnostics| CliError::Source(diagnostics.report(files).to_string()))?;
+    let site = source.site.as_ref().map_or_else(String::new, |site| site.site.to_string());
+    Ok(CompiledDirectory { site, version, compiled })
+}
+
+fn turn_into_preview(source: &mut Source, name: &str, mistakes: &mut Diagnostics) {
+    let Some(site) = source.site.take() else { return };
+    match site.clone().into_preview(name) {
+        Ok(preview) => source.site = Some(preview),
+        Err((member, chars_max)) => {
+            let expected = format!("at most {chars_max} characters, because a preview adds `--{name}`");
+            let length = if member == "site" { site.site.len() } else { site.tracking_id.len() };
+            let diagnostic =
+                Diagnostic::at_value("site.json", format!("/{member}"), expected, format!("{length}"));
+            mistakes.add(diagnostic.with_title(format!("`{member}` is too long for the preview `{name}`")));
+            source.site = Some(site);
+        }
+    }
+}
+
+/// Prints warnings to standard error.
+pub(super) fn print_warnings(warnings: &Diagnostics, files: &Files) {
+    if !warnings.is_empty() {
+        // Ignore the error: if standard error is closed, nobody can read the warning.
+        let _ = writeln!(std::io::stderr(), "{}\n", warnings.report(files).as_warnings());
+    }
+}
+
+/// Adds a warning for each file beside `output` that has an equal or higher version of the site, so that the
+/// server does not serve `output`.
+pub(super) fn warn_about_higher_versions(output: &Path, directory: &mut CompiledDirectory) {
+    let parent = output.parent().unwrap_or(Path::new(""));
+    let listed = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    // A directory that cannot be read has a worse error later, when the file is written.
+    let names = list_snapshot_names(listed).unwrap_or_default();
+    for path in
+        names.iter().map(|name| parent.join(name)).filter(|path| path.file_name() != output.file_name())
+    {
+        if read_version(&path).is_none_or(|version| version < directory.version) {
+            continue;
+        }
+        let Ok(other) = open_snapshot(&path).map(|other| (other.version(), other.site().site.to_string()))
+        else {
+            continue;
+        };
+        if other.1 == directory.site {
+            let (version, site) = (directory.version, &directory.site);
+            let expected = format!("a version above {}, or no such file", other.0);
+            let diagnostic =
+                Diagnostic::at_value(&path.display().to_string(), "", expected, format!("version {version}"));
+            let title = format!(
+                "this file has version {} of site {site}, so version {version} may not be served",
+                other.0
+            );
+            directory.compiled.warnings.add(diagnostic.with_title(title));
+        }
+    }
+}
+
+fn report_progress(bar: &Progress, what: &'static str, done: usize, all: usize) {
+    if done == 1 {
+        bar.start(what, all as u64);
+    }
+    bar.set_done(done as u64);
+}

@@ -1,0 +1,76 @@
+//! Redirects to a path of the site that is not published.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use crate::nearest::nearest;
+use crate::percent;
+use crate::site::compile::paths::{is_pattern, param_name};
+use crate::site::snapshot::format::Route;
+use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
+
+/// The paths that the server answers.
+pub(super) struct PublishedPaths<'r> {
+    literals: HashSet<&'r str>,
+    patterns: Vec<&'r str>,
+}
+
+impl<'r> PublishedPaths<'r> {
+    pub(super) fn new(routes: &'r [Route]) -> Self {
+        let (patterns, literals): (Vec<&Route>, Vec<&Route>) =
+            routes.iter().partition(|route| route.is_pattern);
+        Self {
+            literals: literals.into_iter().map(|route| route.path.as_str()).collect(),
+            patterns: patterns.into_iter().map(|route| route.path.as_str()).collect(),
+        }
+    }
+
+    /// Adds a warning if `to` is a path of this site that is not published.
+    pub(super) fn check_target(&self, file: &str, to: &str, warnings: &mut Diagnostics) {
+        if !to.starts_with('/') || to.starts_with("//") {
+            return;
+        }
+        let path = decode_path(to);
+        if self.contains(&path) {
+            return;
+        }
+        let diagnostic =
+            Diagnostic::at_value(file, "/redirect/to", "a path that this site publishes", format!("{to:?}"));
+        let diagnostic =
+            diagnostic.with_title(format!("the redirect leads to {to:?}, which is not published"));
+        warnings.add(diagnostic.with_nearest(nearest(&path, self.literals.iter().copied())));
+    }
+
+    /// Returns whether the server answers `path`. A parameter in it can have any value.
+    fn contains(&self, path: &str) -> bool {
+        let fits = |route: &&str| overlap(&mut path[1..].split('/'), &mut route[1..].split('/'));
+        match is_pattern(path) {
+            true => self.patterns.iter().any(fits) || self.literals.iter().any(fits),
+            false => self.literals.contains(path) || self.patterns.iter().any(fits),
+        }
+    }
+}
+
+/// Returns the path of a redirect's target, as routes are written.
+fn decode_path(to: &str) -> Cow<'_, str> {
+    let path = to.split(['?', '#']).next().unwrap_or(to);
+    let path = if path.len() > 1 { path.trim_end_matches('/') } else { path };
+    if !path.contains('%') {
+        return path.into();
+    }
+    let mut decoded = Vec::new();
+    percent::decode(path.as_bytes(), &mut decoded);
+    String::from_utf8(decoded).map_or_else(|_| path.into(), Cow::from)
+}
+
+/// Returns whether some path matches both.
+fn overlap<'s>(a: &mut impl Iterator<Item = &'s str>, b: &mut impl Iterator<Item = &'s str>) -> bool {
+    loop {
+        match (a.next(), b.next()) {
+            (None, None) => return true,
+            (Some("*"), Some(_)) | (Some(_), Some("*")) => return true,
+            (Some(a), Some(b)) if a == b || param_name(a).is_some() || param_name(b).is_some() => {}
+            _ => return false,
+        }
+    }
+}

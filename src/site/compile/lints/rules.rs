@@ -1,0 +1,119 @@
+//! Rules that are never reached, conditions of rules, and node IDs that occur twice on a page.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value as Json;
+
+use super::values;
+use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
+use crate::site::source::pattern::Name;
+use crate::site::source::types::{Audiences, Layout, Members, Node, PersonalizedZone, Rule, Zone};
+
+/// The check of one page.
+pub(super) struct PageLint<'p> {
+    pub(super) file: &'p str,
+    pub(super) audiences: &'p Audiences,
+    pub(super) warnings: &'p mut Diagnostics,
+}
+
+/// The node IDs of a part of a page, each with the pointer to its node.
+type NodeIds<'s> = BTreeMap<&'s str, String>;
+
+impl PageLint<'_> {
+    pub(super) fn check(mut self, layout: &Layout) {
+        self.check_zones(&layout.zones, "/layout", &mut NodeIds::new());
+    }
+
+    fn check_zones<'s>(&mut self, zones: &'s Members<Name, Zone>, pointer: &str, ids: &mut NodeIds<'s>) {
+        for (name, zone) in &zones.0 {
+            let pointer = format!("{pointer}/zones/{name}");
+            match zone {
+                Zone::Plain(nodes) => self.check_nodes(nodes, &pointer, ids),
+                Zone::Personalized(zone) => self.check_personalized(zone, &pointer, ids),
+            }
+        }
+    }
+
+    /// Checks a personalized zone. A response has one of its alternatives, so they may share node IDs.
+    fn check_personalized<'s>(&mut self, zone: &'s PersonalizedZone, pointer: &str, ids: &mut NodeIds<'s>) {
+        let outside = ids.clone();
+        let variants = zone.variants.0.iter().map(|(key, nodes)| (format!("variants/{key}"), nodes));
+        for (place, nodes) in [("default".to_owned(), &zone.default)].into_iter().chain(variants) {
+            let mut own = outside.clone();
+            self.check_nodes(nodes, &format!("{pointer}/{place}"), &mut own);
+            ids.append(&mut own);
+        }
+        self.check_rules(&zone.rules, &format!("{pointer}/rules"));
+    }
+
+    fn check_nodes<'s>(&mut self, nodes: &'s [Node], pointer: &str, ids: &mut NodeIds<'s>) {
+        for (i, node) in nodes.iter().enumerate() {
+            let pointer = format!("{pointer}/{i}");
+            if let Some(first) = ids.insert(&node.id, pointer.clone()) {
+                let (id, expected) = (&*node.id, "an ID that no other node of the page has");
+                let diagnostic = Diagnostic::at_value(
+                    self.file,
+                    format!("{pointer}/id"),
+                    expected,
+                    format!("{id:?}, as at {first}"),
+                );
+                self.warnings.add(diagnostic.with_title(format!("node ID {id:?} occurs twice on this page")));
+            }
+            if let Some(zones) = &node.zones {
+                self.check_zones(zones, &pointer, ids);
+            }
+        }
+    }
+
+    fn check_rules(&mut self, rules: &[Rule], pointer: &str) {
+        for (i, rule) in rules.iter().enumerate() {
+            let pointer = format!("{pointer}/{i}");
+            if let Rule::When { when, .. } | Rule::Experiment { when: Some(when), .. } = rule {
+                values::check_condition(self.file, &format!("{pointer}/when"), when, self.warnings);
+            }
+            let always = rules[..i].iter().position(|earlier| self.always_matches(earlier));
+            let same = rules[..i].iter().position(|earlier| has_same_condition(earlier, rule));
+            let expected = match (always, same) {
+                (Some(at), _) => format!("no rule after rule {at}, which matches every visitor"),
+                (None, Some(at)) => format!("another condition than that of rule {at}"),
+                (None, None) => continue,
+            };
+            let diagnostic = Diagnostic::at_value(self.file, pointer, expected, format!("rule {i}"));
+            self.warnings.add(diagnostic.with_title(format!("rule {i} is never reached")));
+        }
+    }
+
+    fn always_matches(&self, rule: &Rule) -> bool {
+        match rule {
+            Rule::Audience { audience, .. } => audience_always_holds(audience, self.audiences),
+            Rule::When { when, .. } => always_holds(when, self.audiences),
+            // It does not match for a visitor without an ID.
+            Rule::Experiment { .. } => false,
+        }
+    }
+}
+
+fn audience_always_holds(key: &str, audiences: &Audiences) -> bool {
+    audiences.get(key).is_some_and(|audience| always_holds(&audience.when, audiences))
+}
+
+/// Returns whether a condition has no test, so that it holds for every visitor. The audiences have no cycle.
+fn always_holds(condition: &Json, audiences: &Audiences) -> bool {
+    let holds = |condition: &Json| always_holds(condition, audiences);
+    let holds_as = |(key, operand): (&String, &Json)| match (key.as_str(), operand) {
+        ("$and", Json::Array(all)) => all.iter().all(holds),
+        ("$or", Json::Array(any)) => any.is_empty() || any.iter().any(holds),
+        ("$audience", Json::String(key)) => audience_always_holds(key, audiences),
+        _ => false,
+    };
+    condition.as_object().is_some_and(|members| members.iter().all(holds_as))
+}
+
+/// Returns whether the second rule matches only visitors that the first one matches.
+fn has_same_condition(first: &Rule, second: &Rule) -> bool {
+    match (first, second) {
+        (Rule::Audience { audience: a, .. }, Rule::Audience { audience: b, .. }) => a == b,
+        (Rule::When { when: a, .. }, Rule::When { when: b, .. }) => a == b,
+        _ => false,
+    }
+}
