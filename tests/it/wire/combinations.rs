@@ -23,8 +23,8 @@ enum Rule {
     Experiment { key: usize, arms: Vec<usize>, has_when: bool },
 }
 
-/// The number of arms of each experiment.
-const ARMS: [usize; 3] = [2, 2, 3];
+/// The arms of each experiment, as indices into the keys of a zone. All zones of an experiment have the same arms.
+const ARMS: [&[usize]; 3] = [&[0, 1], &[2, 1], &[1, 0, 3]];
 
 /// A builder of zones from arbitrary numbers.
 struct Builder {
@@ -56,12 +56,11 @@ impl Builder {
     }
 
     fn rule(&mut self, variants: usize) -> Rule {
-        if self.below(2) == 0 {
+        let key = self.below(ARMS.len());
+        if self.below(2) == 0 || ARMS[key].iter().any(|arm| *arm >= variants) {
             return Rule::When(self.below(variants));
         }
-        let key = self.below(ARMS.len());
-        let arms = (0..ARMS[key]).map(|_| self.below(variants)).collect();
-        Rule::Experiment { key, arms, has_when: self.below(2) == 0 }
+        Rule::Experiment { key, arms: ARMS[key].to_vec(), has_when: self.below(2) == 0 }
     }
 }
 
@@ -101,7 +100,7 @@ type Arms = [Option<usize>; ARMS.len()];
 /// Returns all canonical strings, sorted by number of pairs and then by text.
 fn expected(zones: &[Zone]) -> Vec<String> {
     let mut all = BTreeSet::new();
-    let arms_of = |key: usize| (0..ARMS[key]).map(Some).chain([None]);
+    let arms_of = |key: usize| (0..ARMS[key].len()).map(Some).chain([None]);
     for first in arms_of(0) {
         for second in arms_of(1) {
             for third in arms_of(2) {
