@@ -24,6 +24,7 @@ mod parsing;
 mod paths;
 mod query;
 mod refused;
+mod site_settings;
 mod slow;
 mod validators;
 

@@ -20,6 +20,7 @@ mod param_texts;
 mod paths;
 mod piece;
 mod routes;
+mod settings;
 mod timezone;
 
 use rkyv::rancor::Error;
@@ -125,6 +126,7 @@ fn compile_site(
         cache_resolve: cache_control(site.cache.resolve()),
         cache_routes: cache_control(site.cache.routes()),
         cache_query: cache_control(site.cache.query()),
+        settings: settings::site_settings(site),
         updated_at: made.updated_at,
         clock_offsets,
         patterns,

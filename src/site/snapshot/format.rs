@@ -1,9 +1,8 @@
 //! The snapshot file: everything that one site published. THE SPEC; there is no other.
 //!
-//! **Purpose.** `compile` writes the file once. A server copies, seals, maps, verifies and serves it.
-//! Removing it from the directory unpublishes the site. It is a build product: for an unknown format
-//! version the server asks to compile the site again. From format version 2 on a server also reads the
-//! version before its own.
+//! **Purpose.** `compile` writes the file once. A server copies, seals, maps, verifies and serves it. Removing it from
+//! the directory unpublishes the site. It is a build product: for an unknown format version the server asks to compile
+//! the site again. From format version 2 on a server also reads the version before its own.
 //!
 //! **Bounds.** The payload has at most 2^30 bytes (its offsets are signed 32-bit numbers). All numbers are
 //! little-endian, on every machine.
@@ -31,13 +30,12 @@
 //! 2. The file has at least 64 bytes.
 //! 3. The format version.
 //! 4. The header length.
-//! 5. The payload length against the file's. A shorter file is incomplete and perhaps still being copied. A
-//!    longer file is damaged.
+//! 5. The payload length against the file's. A shorter file is incomplete, perhaps still copied. A longer one is damaged.
 //! 6. The hash.
 //! 7. The structure of the archive: every offset is inside, every text is UTF-8.
-//! 8. The references between its parts: every index is in range, every zone has exactly one place, every
-//!    branch of the pattern tree has exactly one parent, every route is as deep in the tree as its path has
-//!    segments, every list of a query is sorted.
+//! 8. The references between its parts: every index is in range, every zone has exactly one place, every branch of the
+//!    pattern tree has exactly one parent, every route is as deep in the tree as its path has segments, every list is
+//!    sorted.
 //!
 //! Only then does the server serve anything from the file.
 //!
@@ -116,8 +114,7 @@ pub struct Site {
     pub bots: u8,
     /// True if events with `Sec-GPC: 1` are dropped.
     pub honor_gpc: bool,
-    /// Policy for the IP address of an event: 0 store nothing, 1 store it without its last part, 2 store all
-    /// of it.
+    /// Policy for the IP address of an event: 0 store nothing, 1 store it without its last part, 2 store all of it.
     pub ip: u8,
     /// `Cache-Control` of resolves whose forced variants all exist.
     pub cache_resolve: String,
@@ -125,6 +122,8 @@ pub struct Site {
     pub cache_routes: String,
     /// `Cache-Control` of queries.
     pub cache_query: String,
+    /// The body of `/v1/site`.
+    pub settings: String,
     /// The newest `updatedAt`, as authored.
     pub updated_at: Option<String>,
     /// The site's offsets from UTC, sorted by the second at which they begin. The first one also applies
@@ -277,7 +276,9 @@ pub enum Part {
     Piece(u32),
     /// Index of a zone, whose chosen variant follows.
     Zone(u8),
-    /// Index of an embedded query. Its items follow, then `],"nextCursor":` and the cursor or null.
+    /// Index of an embedded query, and of one of its parameters. The value from the path follows, as JSON.
+    RouteValue(u16, u8),
+    /// Index of an embedded query. Its items follow, then `],"total":`, the total, `,"nextCursor":`, the cursor.
     Query(u16),
 }
 
@@ -374,9 +375,9 @@ pub struct Item {
 
 /// The items for every combination of values of the indexed parameters.
 ///
-/// A parameter's value has a number: 0 if it is absent, 1 if it is none of `values`, otherwise 2 plus its
-/// index in `values`. A combination's key consists of these numbers as digits, in the order of `params`, the
-/// most significant first. The base of a parameter's digit is the number of its values plus two.
+/// A parameter's value has a number: 0 if it is absent, 1 if it is none of `values`, otherwise 2 plus its index in
+/// `values`. A combination's key consists of these numbers as digits, in the order of `params`, the most significant
+/// first. The base of a parameter's digit is the number of its values plus two.
 #[derive(Debug, Archive, Serialize)]
 pub struct Index {
     /// The indexed parameters.
@@ -401,8 +402,8 @@ pub struct IndexParam {
 /// The residual condition: the part that the index does not cover. It is evaluated item by item.
 #[derive(Debug, Archive, Serialize)]
 pub struct Scan {
-    /// Indices of the parameters in the residual condition. If none of them has a value, no residual
-    /// condition is left. `None` if one is left for all values.
+    /// Indices of the parameters in the residual condition. If none of them has a value, no residual condition is
+    /// left. `None` if one is left for all values.
     pub params: Option<Vec<u16>>,
     /// Template of the whole condition on parameters, over an item's fields.
     pub program: Vec<u8>,
@@ -434,8 +435,7 @@ pub struct ColumnBound {
     pub column: u16,
     /// Index of the query's parameter.
     pub param: u16,
-    /// True if the parameter is the lower bound of the field. Otherwise it is the upper bound. Both are
-    /// inclusive.
+    /// True if the parameter is the lower bound of the field, else the upper bound. Both are inclusive.
     pub is_lower: bool,
 }
 
