@@ -14,6 +14,8 @@ pub enum Endpoint {
     Variants,
     /// `GET /v1/routes`
     Routes,
+    /// `GET /v1/site`
+    Site,
     /// `GET` and `POST /v1/query`
     Query,
     /// `GET /v1/openapi.json`
@@ -40,8 +42,32 @@ pub struct Outcome {
 pub enum Poll {
     /// The response was appended to the output buffer.
     Ready(Outcome),
-    /// The request waits for the log under this token.
+    /// The request waits for the log or for a publication, under the number of its [`PendingToken`].
     Pending(usize),
+}
+
+/// A pending request of one handler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PendingToken {
+    /// Its events wait for the log. The token of the event sink.
+    Events(usize),
+    /// It waits for a publication. The token of the held requests.
+    Held(usize),
+}
+
+impl PendingToken {
+    /// Returns a number that no other pending request of the handler has. The numbers stay small, because the
+    /// worker uses them as indices.
+    pub(super) fn number(self) -> usize {
+        match self {
+            Self::Events(token) => token << 1,
+            Self::Held(token) => token << 1 | 1,
+        }
+    }
+
+    pub(super) fn from_number(number: usize) -> Self {
+        if number & 1 == 0 { Self::Events(number >> 1) } else { Self::Held(number >> 1) }
+    }
 }
 
 impl Poll {
@@ -53,7 +79,7 @@ impl Poll {
 impl Endpoint {
     /// The endpoints that metrics and the access log distinguish, each at its [`Self::index`]. All event paths
     /// but those of page and track count as `/v1/batch`.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Resolve,
         Self::Variants,
         Self::Routes,
@@ -64,6 +90,7 @@ impl Endpoint {
         Self::Events(EventEndpoint::Batch),
         Self::Problem,
         Self::LibrarySettings,
+        Self::Site,
     ];
 
     /// Returns the endpoint of a path.
@@ -73,6 +100,7 @@ impl Endpoint {
             "/v1/variants" => Self::Variants,
             "/v1/routes" => Self::Routes,
             "/v1/query" => Self::Query,
+            "/v1/site" => Self::Site,
             "/v1/openapi.json" => Self::OpenApi,
             _ if path.starts_with(problem_page::PATH_PREFIX) => Self::Problem,
             _ if tracking_id_in_path(path).is_some() => Self::LibrarySettings,
@@ -93,6 +121,7 @@ impl Endpoint {
             Self::Events(_) => 7,
             Self::Problem => 8,
             Self::LibrarySettings => 9,
+            Self::Site => 10,
         }
     }
 
@@ -102,6 +131,7 @@ impl Endpoint {
             Self::Resolve => "/v1/resolve",
             Self::Variants => "/v1/variants",
             Self::Routes => "/v1/routes",
+            Self::Site => "/v1/site",
             Self::Query => "/v1/query",
             Self::OpenApi => "/v1/openapi.json",
             Self::Problem => "/v1/problems",
@@ -143,6 +173,7 @@ impl Endpoint {
             Self::Resolve
             | Self::Variants
             | Self::Routes
+            | Self::Site
             | Self::OpenApi
             | Self::Problem
             | Self::LibrarySettings => "GET, HEAD, OPTIONS",
@@ -180,12 +211,12 @@ fn unknown_endpoint<'a>(path: &'a str, surface: Surface) -> Problem<'a> {
     let sentence = match surface {
         Surface::Events => "{} is not an endpoint of this address, which serves /v1/page and /v1/track.",
         Surface::Edge | Surface::Admin => {
-            "{} is not an endpoint of this address, which serves /v1/resolve, /v1/variants, /v1/routes, /v1/query \
-             and /v1/openapi.json. Events have an address of their own."
+            "{} is not an endpoint of this address, which serves /v1/resolve, /v1/variants, /v1/routes, /v1/site, \
+             /v1/query and /v1/openapi.json. Events have an address of their own."
         }
         Surface::Public => {
-            "{} is not an endpoint; use /v1/resolve, /v1/variants, /v1/routes, /v1/query, /v1/page, /v1/track or \
-             /v1/openapi.json."
+            "{} is not an endpoint; use /v1/resolve, /v1/variants, /v1/routes, /v1/site, /v1/query, /v1/page, \
+             /v1/track or /v1/openapi.json."
         }
     };
     Problem::with_value(UNKNOWN_ENDPOINT, sentence, path)

@@ -4,20 +4,21 @@ use std::sync::Arc;
 
 use super::class::{Audience, ProblemContext, ResponseClass};
 use super::context::{self, RequestContext};
-use super::endpoint::{Endpoint, Outcome, Poll};
+use super::endpoint::{Endpoint, Outcome, PendingToken, Poll};
 use super::events::{EventHandler, EventRequest, EventSink};
+use super::held::HeldRequests;
 use super::library_settings::SettingsHandler;
 use super::problem::{write_problem, write_unframed_problem};
 use super::query::{self, QueryArguments};
 use super::scratch::{DecodeBuffers, Scratch, Settings};
-use super::{openapi, problem_page, rate_limit, resolve, routes, variants};
+use super::{openapi, problem_page, rate_limit, resolve, routes, site, variants};
 use crate::clock;
 use crate::http::body::{self, JsonObject};
 use crate::http::cors::{self, Cors};
 use crate::http::date::DateLine;
 use crate::http::params::{Param, Params};
 use crate::http::refused_head::RefusedHead;
-use crate::http::request::{BufferedRequest, Method, Request, RequestMeta, Surface};
+use crate::http::request::{Method, Request, RequestMeta, Surface};
 use crate::http::request_id::write_request_id;
 use crate::http::response::ResponseHead;
 use crate::problem::Problem;
@@ -28,12 +29,22 @@ use crate::visitors::lookup::ProfileReader;
 
 /// The request handler of one thread.
 pub struct Handler {
-    settings: Settings,
-    date: DateLine,
-    catalog_reader: CatalogReader,
+    pub(super) settings: Settings,
+    pub(super) date: DateLine,
+    pub(super) catalog_reader: CatalogReader,
     decode_buffers: DecodeBuffers,
-    scratch: Scratch,
-    event_sink: Option<EventSink>,
+    pub(super) scratch: Scratch,
+    pub(super) event_sink: Option<EventSink>,
+    /// The requests that wait for a publication; `None` if the handler holds none.
+    pub(super) held: Option<HeldRequests>,
+}
+
+/// An attempt to answer a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Attempt {
+    First,
+    /// The request has waited for a publication. It is within its rate limits, and is answered now.
+    AfterWait,
 }
 
 impl Handler {
@@ -48,6 +59,7 @@ impl Handler {
             decode_buffers: DecodeBuffers::new(),
             scratch: Scratch::new(agents),
             event_sink: None,
+            held: None,
         }
     }
 
@@ -60,6 +72,11 @@ impl Handler {
     /// Lets the handler record events.
     pub fn with_event_sink(self, event_sink: EventSink) -> Self {
         Self { event_sink: Some(event_sink), ..self }
+    }
+
+    /// Lets the handler hold requests that wait for a publication.
+    pub fn with_held_requests(self) -> Self {
+        Self { held: Some(HeldRequests::default()), ..self }
     }
 
     /// Updates the `Date` line and the cached catalog pointer. Called once a second, so that an idle thread keeps
@@ -91,7 +108,7 @@ impl Handler {
         match endpoint {
             Ok(Endpoint::Events(event_endpoint)) => self.submit_events(request, meta, event_endpoint, out),
             Ok(Endpoint::LibrarySettings) => Poll::Ready(self.handle_library_settings(request, meta, out)),
-            _ => Poll::Ready(self.handle_site(request, endpoint, meta, out)),
+            _ => self.handle_site(request, endpoint, meta, Attempt::First, out),
         }
     }
 
@@ -102,11 +119,14 @@ impl Handler {
         endpoint: EventEndpoint,
         out: &mut Vec<u8>,
     ) -> Poll {
-        let Self { settings, date, catalog_reader, decode_buffers, scratch, event_sink } = self;
+        let Self { settings, date, catalog_reader, decode_buffers, scratch, event_sink, .. } = self;
         let catalog = catalog_reader.load();
         let handler = EventHandler { settings, date, catalog, scratch };
         let event_request = EventRequest { request, meta, endpoint };
-        handler.submit(event_sink.as_mut(), decode_buffers, event_request, out)
+        match handler.submit(event_sink.as_mut(), decode_buffers, event_request, out) {
+            Poll::Pending(token) => Poll::Pending(PendingToken::Events(token).number()),
+            ready => ready,
+        }
     }
 
     fn handle_library_settings(
@@ -126,48 +146,22 @@ impl Handler {
         Outcome { endpoint: Some(Endpoint::LibrarySettings), problem: problem.map(|problem| problem.kind) }
     }
 
-    /// Returns the event sink; `None` if the handler records no events.
-    pub fn event_sink(&self) -> Option<&EventSink> {
-        self.event_sink.as_ref()
-    }
-
-    /// Returns the event sink for changes; `None` if the handler records no events.
-    pub fn event_sink_mut(&mut self) -> Option<&mut EventSink> {
-        self.event_sink.as_mut()
-    }
-
-    /// Appends the response to a request whose events were written or failed.
-    pub fn complete(
-        &mut self,
-        token: usize,
-        buffered: &BufferedRequest<'_>,
-        meta: &RequestMeta,
-        out: &mut Vec<u8>,
-    ) -> Outcome {
-        let Self { settings, date, catalog_reader, scratch, event_sink, .. } = self;
-        let Some(event_sink) = event_sink else { return Outcome::default() };
-        let handler = EventHandler { settings, date, catalog: catalog_reader.load(), scratch };
-        handler.complete(event_sink, token, (buffered, meta), out)
-    }
-
-    fn handle_site<'a>(
+    pub(super) fn handle_site<'a>(
         &'a mut self,
         request: &'a Request<'a>,
         endpoint: Result<Endpoint, Problem<'a>>,
         meta: &RequestMeta,
+        attempt: Attempt,
         out: &mut Vec<u8>,
-    ) -> Outcome {
-        let Self { settings, date, catalog_reader, decode_buffers, scratch, .. } = self;
+    ) -> Poll {
+        let Self { settings, date, catalog_reader, decode_buffers, scratch, held, .. } = self;
         let mut problem_context: Option<ProblemContext<'_>> = None;
         let (mut object, mut arguments) = (JsonObject::default(), QueryArguments::Missing);
         let (object, arguments) = (&mut object, &mut arguments);
         let matched = endpoint.as_ref().ok().copied();
         let result = endpoint.and_then(|endpoint| {
-            if endpoint == Endpoint::OpenApi {
-                return openapi::handle(request, date, &mut scratch.ids, out);
-            }
-            if endpoint == Endpoint::Problem {
-                return problem_page::handle(request, date, &mut scratch.ids, out);
+            if let Some(written) = handle_without_site(endpoint, request, date, scratch, out) {
+                return written.map(|()| None);
             }
             let params = if request.method == Method::Post {
                 *object = JsonObject::parse(body::decode_text(request, &mut decode_buffers.body)?)?;
@@ -177,21 +171,20 @@ impl Handler {
             };
             let catalog = catalog_reader.load();
             let class = ResponseClass::of(endpoint, request.method, &params);
-            let site = params.get(Param::Site).filter(|id| context::is_site_id(id));
-            let has_page = matches!(endpoint, Endpoint::Resolve | Endpoint::Variants);
-            let route = params.get(Param::Route).filter(|_| has_page);
-            let audience = match class {
-                ResponseClass::Public => Audience::Public { site, route },
-                ResponseClass::Private => Audience::before_site_known(class, request.headers.origin),
-            };
-            problem_context = Some(audience.into());
+            problem_context = Some(audience_of_params((endpoint, class), &params, request).into());
             let context = RequestContext::new(request, params, catalog, meta.surface, settings, date)?;
             problem_context = Some(context.problem_context(class));
-            rate_limit::check_site(settings, &context.site().site, request, meta)?;
+            if attempt == Attempt::First {
+                rate_limit::check_site(settings, &context.site().site, request, meta)?;
+            }
             match endpoint {
                 Endpoint::Resolve => resolve::handle(&context, scratch, out),
                 Endpoint::Variants => variants::handle(&context, scratch, out),
-                Endpoint::Routes => routes::handle(&context, scratch, out),
+                Endpoint::Routes => {
+                    let held = held.as_mut().filter(|_| attempt == Attempt::First);
+                    return routes::handle(&context, held, scratch, out);
+                }
+                Endpoint::Site => site::handle(&context, scratch, out),
                 Endpoint::Query => {
                     *arguments = match request.method {
                         Method::Post => QueryArguments::of_object(object)?,
@@ -203,7 +196,11 @@ impl Handler {
                     unreachable!("these endpoints are handled before the site is looked up")
                 }
             }
+            .map(|()| None)
         });
+        if let Ok(Some(token)) = result {
+            return Poll::Pending(PendingToken::Held(token).number());
+        }
         let problem = result.as_ref().err().map(|problem| problem.kind);
         if let Err(problem) = result {
             let before_params = || {
@@ -213,7 +210,7 @@ impl Handler {
             let context = problem_context.unwrap_or_else(before_params);
             write_problem(out, &problem, context, request, date, scratch);
         }
-        Outcome { endpoint: matched, problem }
+        Poll::Ready(Outcome { endpoint: matched, problem })
     }
 
     /// Appends a problem in place of the response of an endpoint.
@@ -317,5 +314,35 @@ impl Handler {
         write_request_id(&mut head, &mut self.scratch.ids, None);
         head.finish_without_body(request.close);
         Outcome { endpoint, problem: None }
+    }
+}
+
+/// Appends the response of an endpoint that belongs to no site. Returns `None` for other endpoints.
+fn handle_without_site<'a>(
+    endpoint: Endpoint,
+    request: &'a Request<'a>,
+    date: &DateLine,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) -> Option<Result<(), Problem<'a>>> {
+    match endpoint {
+        Endpoint::OpenApi => Some(openapi::handle(request, date, &mut scratch.ids, out)),
+        Endpoint::Problem => Some(problem_page::handle(request, date, &mut scratch.ids, out)),
+        _ => None,
+    }
+}
+
+/// Returns the audience of a problem with the site and the page that the parameters name.
+fn audience_of_params<'a>(
+    (endpoint, class): (Endpoint, ResponseClass),
+    params: &Params<'a>,
+    request: &'a Request<'a>,
+) -> Audience<'a> {
+    let site = params.get(Param::Site).filter(|id| context::is_site_id(id));
+    let has_page = matches!(endpoint, Endpoint::Resolve | Endpoint::Variants);
+    let route = params.get(Param::Route).filter(|_| has_page);
+    match class {
+        ResponseClass::Public => Audience::Public { site, route },
+        ResponseClass::Private => Audience::before_site_known(class, request.headers.origin),
     }
 }

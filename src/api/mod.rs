@@ -2,16 +2,19 @@
 //!
 //! A [`Handler`] belongs to one thread. `endpoint` matches the path of a request, `context` reads the site, the route
 //! and the visitor from it, and `response` and `problem` write heads and bodies. `events` handles the event endpoints in
-//! two steps, because the disk is between them: submit, then complete. All other requests are answered at once, from one
-//! catalog, into the buffer of the connection. A GET allocates nothing here, except for explanations.
+//! two steps, because the disk is between them: submit, then complete. `held` keeps the requests that wait for a
+//! publication. All other requests are answered at once, from one catalog, into the buffer of the connection. A GET
+//! allocates nothing here, except for explanations and held requests.
 
 mod class;
 mod context;
 mod endpoint;
 mod events;
 mod handler;
+mod held;
 mod library_settings;
 mod openapi;
+mod pending;
 mod problem;
 mod problem_page;
 mod query;
@@ -22,6 +25,7 @@ mod response;
 mod routes;
 mod scratch;
 mod selection;
+mod site;
 mod static_document;
 pub(crate) mod token_bucket;
 mod variants;

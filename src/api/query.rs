@@ -8,7 +8,7 @@ use super::response::{self, Body, CachePolicy, CacheTag, ResponseFields};
 use super::scratch::Scratch;
 use crate::condition::Value;
 use crate::http::body::{JsonObject, Member};
-use crate::http::params::{Param, ParamGroup};
+use crate::http::params::{Param, ParamGroup, names_with_values};
 use crate::http::request::Method;
 use crate::json;
 use crate::limits::{QUERY_LIMIT_MAX, QUERY_PARAMS_MAX};
@@ -20,17 +20,24 @@ use crate::site::snapshot::format::{ArchivedParam, ArchivedQuery};
 /// The group of the request's parameters that has the values of the query's parameters.
 const PARAMS: &str = "params";
 
+/// The names in a query string that have a meaning of their own, also if a query declares a parameter of this name.
+const NAMES_IN_USE: &[&str] = &["trackingId", "site", "query", "limit", "cursor", "v"];
+
 /// The arguments for the parameters of a query, as the client sent them.
 #[expect(clippy::large_enum_variant, reason = "it lives on one stack frame for one request")]
 pub(super) enum QueryArguments<'a> {
     Missing,
-    Url(ParamGroup<'a>),
+    Url {
+        group: ParamGroup<'a>,
+        /// The whole query string.
+        text: &'a str,
+    },
     Body(JsonObject<'a>),
 }
 
 impl<'a> QueryArguments<'a> {
     pub(super) fn of_query(query: &'a str, decoded: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
-        ParamGroup::parse(query, PARAMS, decoded).map(Self::Url)
+        ParamGroup::parse(query, PARAMS, decoded).map(|group| Self::Url { group, text: query })
     }
 
     pub(super) fn of_object(object: &'a JsonObject<'_>) -> Result<Self, Problem<'a>> {
@@ -78,6 +85,8 @@ pub(super) fn handle<'a>(
     json::write_number(&mut plan.text, query_runner.total);
     plan.text.extend_from_slice(b",\"nextCursor\":");
     query_runner.write_cursor(query, &mut plan.text);
+    let unused = unused_params(query, arguments);
+    write_warnings(query, unused, &mut plan.text);
     plan.text.push(b'}');
     plan.finish();
 
@@ -87,6 +96,7 @@ pub(super) fn handle<'a>(
     let (signature, position) = query_runner.signature();
     etag_input.extend_from_slice(signature);
     etag_input.extend_from_slice(&(limit as u64).to_le_bytes());
+    etag_input.extend_from_slice(&unused.to_le_bytes());
     etag_input.extend_from_slice(position);
     let cache_policy = match context.request.method {
         Method::Post => CachePolicy::NoStore,
@@ -116,10 +126,13 @@ fn bind_arguments<'a>(
     let mut values = NO_VALUES;
     match arguments {
         QueryArguments::Missing => {}
-        QueryArguments::Url(group) => {
+        QueryArguments::Url { group, .. } => {
             for (name, text) in group.pairs() {
                 let at = index_of_param(query, name)?;
                 let param = &query.params[at];
+                if text.is_empty() && params::may_be_absent(param) {
+                    continue;
+                }
                 values[at] = Some(params::parse(param, text).ok_or_else(|| invalid_value(param, text))?);
             }
         }
@@ -129,7 +142,8 @@ fn bind_arguments<'a>(
                 last[index_of_param(query, member.name())?] = Some(member);
             }
             for ((param, member), slot) in query.params.iter().zip(last).zip(&mut values) {
-                let Some(member) = member else { continue };
+                let is_absent = |member: &&Member<'_>| member.is_absent() && params::may_be_absent(param);
+                let Some(member) = member.filter(|member| !is_absent(member)) else { continue };
                 let value = value_of(member).filter(|value| params::accepts(param, *value));
                 *slot = Some(value.ok_or_else(|| invalid_value(param, member.raw()))?);
             }
@@ -158,6 +172,34 @@ fn value_of<'a>(member: &'a Member<'_>) -> Option<Value<'a>> {
         "false" => Some(Value::Bool(false)),
         raw if raw.starts_with('"') => member.string().map(Value::String),
         raw => serde_json::from_str(raw).ok().map(Value::Number),
+    }
+}
+
+/// Returns a bit for each parameter of the query that the query string names without `params.`, so that its value
+/// has no effect.
+fn unused_params(query: &ArchivedQuery, arguments: &QueryArguments<'_>) -> u32 {
+    let QueryArguments::Url { text, .. } = arguments else { return 0 };
+    let mut unused = 0;
+    for name in names_with_values(text) {
+        let declared = query.params.iter().position(|param| name.is(&param.name));
+        if let Some(at) = declared.filter(|at| !NAMES_IN_USE.contains(&query.params[*at].name.as_str())) {
+            unused |= 1 << at;
+        }
+    }
+    unused
+}
+
+fn write_warnings(query: &ArchivedQuery, unused: u32, out: &mut Vec<u8>) {
+    let mut separator: &[u8] = b",\"warnings\":[";
+    for (_, param) in query.params.iter().enumerate().filter(|(at, _)| unused >> at & 1 == 1) {
+        out.extend_from_slice(separator);
+        out.extend_from_slice(b"{\"code\":\"unused_parameter\",\"param\":");
+        json::write_string(out, &param.name);
+        out.push(b'}');
+        separator = b",";
+    }
+    if unused != 0 {
+        out.push(b']');
     }
 }
 

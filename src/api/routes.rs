@@ -1,36 +1,45 @@
 //! `GET /v1/routes`: the published routes, for static generation, or the changes since a version.
 //!
 //! Routes, redirects and removed paths are sorted by path in one order, so that a page of the list can end between any
-//! two paths.
+//! two paths. The first page also lists the queries. A request with `wait` may be held until a publication.
 
 use super::context::RequestContext;
+use super::held::HeldRequests;
 use super::response::{self, Body, CachePolicy, ResponseFields};
 use super::scratch::{RouteLists, Scratch};
 use crate::http::params::Param;
+use crate::ids;
 use crate::json;
 use crate::limits::{
     ROUTE_BYTES_MAX, ROUTES_LISTED_MAX, ROUTES_LISTED_WITH_VARIANTS_DEFAULT, ROUTES_PAGE_BYTES_MAX,
+    WAIT_S_MAX,
 };
 use crate::problem::{self, Problem};
 use crate::resolve::route;
-use crate::site::catalog::versions::{PathEntry, PublishedPaths};
+use crate::site::catalog::versions::{ContentEntry, PublishedVersion};
 use crate::site::query::cursor;
-use crate::site::snapshot::format::{ArchivedRoute, ArchivedRouteTarget, ArchivedSite, VERSION_MAX};
+use crate::site::snapshot::format::{
+    ArchivedQuery, ArchivedRoute, ArchivedRouteTarget, ArchivedSite, VERSION_MAX,
+};
 
 /// The parameters of the list.
 struct ListOptions<'a> {
     prefix: &'a str,
-    /// The version in `since`, and its published paths, if the server still knows them.
-    since: Option<(u64, Option<&'a PublishedPaths>)>,
+    /// The version in `since`, and its paths and queries, if the server knows them.
+    since: Option<(u64, Option<&'a PublishedVersion>)>,
+    /// The longest time to wait for another version, in seconds.
+    wait_s: Option<u64>,
     limit: usize,
     with_variants: bool,
 }
 
+/// Appends the list. Returns a token instead if the request is held by `held`.
 pub(super) fn handle<'a>(
     context: &RequestContext<'a>,
+    held: Option<&mut HeldRequests>,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
-) -> Result<(), Problem<'a>> {
+) -> Result<Option<usize>, Problem<'a>> {
     let options = parse_options(context)?;
     let Scratch { plan, etag_input, ids, gzip, route_lists: lists, .. } = scratch;
     plan.clear();
@@ -39,11 +48,23 @@ pub(super) fn handle<'a>(
     if let Some(cursor) = cursor {
         read_cursor(context, &options, cursor, &mut lists.after)?;
     }
+    if let Some(token) = held.and_then(|held| hold(context, &options, held)) {
+        return Ok(Some(token));
+    }
     write_list(context, &options, cursor.is_some(), lists, &mut plan.text);
     write_etag_prefix(context, &options, &lists.after, etag_input);
-    let cache_policy = CachePolicy::Public(&context.site().cache_routes);
-    let fields = ResponseFields::new(cache_policy, None);
-    response::write_response(context, fields, &Body::Text(&plan.text), (etag_input, gzip), ids, out)
+    // The same URL has another response when a version is published, and no cache may delay that.
+    let cache_control = if options.wait_s.is_some() { "no-store" } else { &context.site().cache_routes };
+    let fields = ResponseFields::new(CachePolicy::Public(cache_control), None);
+    response::write_response(context, fields, &Body::Text(&plan.text), (etag_input, gzip), ids, out)?;
+    Ok(None)
+}
+
+/// Holds a request whose client has the present version and waits for another one.
+fn hold(context: &RequestContext<'_>, options: &ListOptions<'_>, held: &mut HeldRequests) -> Option<usize> {
+    let (wait_s, (since, _)) = (options.wait_s?, options.since?);
+    let site = context.site();
+    if since == site.version.to_native() { held.hold(&site.site, since, wait_s) } else { None }
 }
 
 fn parse_options<'a>(context: &RequestContext<'a>) -> Result<ListOptions<'a>, Problem<'a>> {
@@ -70,8 +91,20 @@ fn parse_options<'a>(context: &RequestContext<'a>) -> Result<ListOptions<'a>, Pr
             Some((version, context.published.versions.get(version)))
         }
     };
+    let wait_s = parse_wait(context, since.is_some())?;
     let prefix = context.params.get(Param::Prefix).unwrap_or_default();
-    Ok(ListOptions { prefix, since, limit, with_variants })
+    Ok(ListOptions { prefix, since, wait_s, limit, with_variants })
+}
+
+fn parse_wait<'a>(context: &RequestContext<'a>, has_since: bool) -> Result<Option<u64>, Problem<'a>> {
+    let Some(text) = context.params.get(Param::Wait) else { return Ok(None) };
+    let wait_s = parse_digits(text).filter(|s| (1..=WAIT_S_MAX).contains(s));
+    let wait_s = wait_s.ok_or(invalid_param(Param::Wait, "a whole number from 1 to 30", text))?;
+    if !has_since {
+        let sentence = "The parameter 'wait' needs 'since'; add the version that the client has.";
+        return Err(Problem::new(problem::INVALID_PARAM, sentence).at(Param::Wait.name()));
+    }
+    Ok(Some(wait_s))
 }
 
 /// Parses a number that consists of digits only. `str::parse` accepts a sign too.
@@ -93,10 +126,16 @@ fn write_list(
     write_opening(context, options, body);
     lists.redirects.clear();
     lists.removed.clear();
+    lists.queries.clear();
+    lists.removed_queries.clear();
+    if !is_continued {
+        write_queries(context, options, &mut lists.queries, &mut lists.removed_queries);
+    }
+    let query_bytes = lists.queries.len() + lists.removed_queries.len();
     let after = std::str::from_utf8(&lists.after).unwrap_or_default();
     let (mut listed, mut last, mut more) = (0, "", false);
     for change in changes(context, options, after, is_continued) {
-        let bytes = body.len() + lists.redirects.len() + lists.removed.len();
+        let bytes = body.len() + lists.redirects.len() + lists.removed.len() + query_bytes;
         if listed == options.limit || bytes > ROUTES_PAGE_BYTES_MAX {
             more = true;
             break;
@@ -106,7 +145,13 @@ fn write_list(
         let variants_of = options.with_variants.then(|| context.site());
         change.write(variants_of, body, &mut lists.redirects, &mut lists.removed);
     }
-    for (name, list) in [("redirects", &lists.redirects), ("removed", &lists.removed)] {
+    let named = [
+        ("redirects", &lists.redirects),
+        ("removed", &lists.removed),
+        ("queries", &lists.queries),
+        ("removedQueries", &lists.removed_queries),
+    ];
+    for (name, list) in &named[..if is_continued { 2 } else { 4 }] {
         body.extend_from_slice(b"],\"");
         body.extend_from_slice(name.as_bytes());
         body.extend_from_slice(b"\":[");
@@ -141,6 +186,36 @@ fn write_opening(context: &RequestContext<'_>, options: &ListOptions<'_>, body: 
         }
     }
     body.extend_from_slice(b",\"routes\":[");
+}
+
+/// Writes the new and changed queries, and the IDs of those that are gone. Without `since`, all queries are new.
+fn write_queries(
+    context: &RequestContext<'_>,
+    options: &ListOptions<'_>,
+    queries: &mut Vec<u8>,
+    removed: &mut Vec<u8>,
+) {
+    let now: &[ArchivedQuery] = &context.site().queries;
+    let then = options.since.and_then(|(_, listed)| listed).map_or(&[][..], |listed| &listed.queries);
+    for query in now {
+        let known = then.binary_search_by(|entry| (*entry.key).cmp(query.key.as_str()));
+        if known.is_ok_and(|at| then[at].content == query.content) {
+            continue;
+        }
+        write_separator(queries);
+        queries.extend_from_slice(b"{\"id\":");
+        json::write_string(queries, &query.key);
+        queries.extend_from_slice(b",\"hash\":\"");
+        let [h0, h1, h2, h3, h4, h5, h6, h7, ..] = query.content;
+        queries.extend_from_slice(&ids::hex_u64(u64::from_be_bytes([h0, h1, h2, h3, h4, h5, h6, h7])));
+        queries.extend_from_slice(b"\"}");
+    }
+    let is_gone =
+        |entry: &&ContentEntry| now.binary_search_by(|query| query.key.as_str().cmp(&entry.key)).is_err();
+    for entry in then.iter().filter(is_gone) {
+        write_separator(removed);
+        json::write_string(removed, &entry.key);
+    }
 }
 
 /// An entry of the list.
@@ -214,21 +289,22 @@ fn changes<'a>(
     let routes = &context.site().routes;
     let now = &routes[routes.partition_point(|r| !is_after(&r.path))..];
     let then = options.since.and_then(|(_, listed)| listed).map_or(&[][..], |l| &l.paths);
-    let then = &then[then.partition_point(|p| !is_after(&p.path))..];
+    let then = &then[then.partition_point(|p| !is_after(&p.key))..];
     let mut now = now.iter().take_while(move |r| r.path.starts_with(prefix)).peekable();
-    let mut then = then.iter().take_while(move |p| p.path.starts_with(prefix)).peekable();
+    let mut then = then.iter().take_while(move |p| p.key.starts_with(prefix)).peekable();
     std::iter::from_fn(move || {
         loop {
-            let (route, listed): (Option<&&ArchivedRoute>, Option<&&PathEntry>) = (now.peek(), then.peek());
+            let (route, listed): (Option<&&ArchivedRoute>, Option<&&ContentEntry>) =
+                (now.peek(), then.peek());
             let order = match (route, listed) {
                 (None, None) => return None,
                 (Some(_), None) => std::cmp::Ordering::Less,
                 (None, Some(_)) => std::cmp::Ordering::Greater,
-                (Some(route), Some(listed)) => route.path.as_str().cmp(&listed.path),
+                (Some(route), Some(listed)) => route.path.as_str().cmp(&listed.key),
             };
             match order {
                 std::cmp::Ordering::Less => return now.next().map(Change::Published),
-                std::cmp::Ordering::Greater => return then.next().map(|p| Change::Removed(&p.path)),
+                std::cmp::Ordering::Greater => return then.next().map(|p| Change::Removed(&p.key)),
                 std::cmp::Ordering::Equal => {
                     let (route, listed) = (now.next()?, then.next()?);
                     if route.content != listed.content {

@@ -69,6 +69,8 @@ pub(super) struct Scratch {
 pub(super) struct RouteLists {
     pub(super) redirects: Vec<u8>,
     pub(super) removed: Vec<u8>,
+    pub(super) queries: Vec<u8>,
+    pub(super) removed_queries: Vec<u8>,
     /// The path in the cursor of the request.
     pub(super) after: Vec<u8>,
 }

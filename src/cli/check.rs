@@ -10,12 +10,13 @@ use super::contains::search_path;
 use super::inspect::FileKind;
 use super::{CliError, checkpoints, log_read_error, print_line};
 use crate::cli::inspect_snapshot;
+use crate::site::catalog::versions_file::{self, VERSIONS_FILE};
 use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::log::{self, CheckReport, DamageKind, LogError};
 
 pub(super) const EXAMPLES: &str = "\
-Verify every checksum of all snapshots, or of a log and its checkpoints (also beside a running server). Of the two newest
-checkpoints, the newer must be equal to the older plus the records between them:
+Verify every checksum of all snapshots, or of a log, its checkpoints and the served versions (also beside a running
+server). Of the two newest checkpoints, the newer must be equal to the older plus the records between them:
   parallax check snapshots/
   parallax check data/
 
@@ -43,7 +44,8 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), CliError> {
     }
     let unseen = |error| CliError::Input(format!("{}: {error}", path.display()));
     if path.metadata().map_err(unseen)?.is_dir() {
-        return check_directory(path);
+        let versions = check_versions(path);
+        return check_directory(path).and(versions);
     }
     match FileKind::detect(path)? {
         FileKind::Snapshot => summarize(check_snapshots(path)?, None, 0),
@@ -71,6 +73,21 @@ pub(super) fn check_directory(directory: &Path) -> Result<(), CliError> {
         )));
     }
     summarize(snapshots, log, checkpoints.unwrap_or_default())
+}
+
+/// Checks the file with the served versions of a data directory, if there is one, and prints a line for it.
+fn check_versions(directory: &Path) -> Result<(), CliError> {
+    let path = directory.join(VERSIONS_FILE);
+    match versions_file::check(&path) {
+        Ok(None) => Ok(()),
+        Ok(Some((sites, versions))) => {
+            print_line(&format!("{}: sound, {versions} versions of {sites} sites", path.display()))
+        }
+        Err(error) => Err(CliError::Input(format!(
+            "{}: {error}; delete it, and `since` knows no version that was served before",
+            path.display()
+        ))),
+    }
 }
 
 /// Checks the snapshots at `path` and prints a line for each. Returns the number of bad ones and of all.

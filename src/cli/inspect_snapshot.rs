@@ -173,7 +173,7 @@ fn page_sizes(site: &ArchivedSite, page: &ArchivedPage) -> (usize, usize) {
     let parts = page.parts.iter().chain(variants.flat_map(|variant| variant.parts.iter()));
     let pieces = parts.filter_map(|part| match part {
         ArchivedPart::Piece(index) => Some(&site.pieces[index.to_native() as usize]),
-        ArchivedPart::Zone(_) | ArchivedPart::Query(_) => None,
+        ArchivedPart::Zone(_) | ArchivedPart::RouteValue(..) | ArchivedPart::Query(_) => None,
     });
     pieces.fold((0, 0), |(text, deflate), p| (text + p.text.len(), deflate + p.deflate.len()))
 }

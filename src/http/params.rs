@@ -45,6 +45,7 @@ params! {
     Country = "country"
     Prefix = "prefix"
     Since = "since"
+    Wait = "wait"
     Limit = "limit"
     Cursor = "cursor"
     Include = "include"
@@ -156,6 +157,23 @@ impl<'a> Params<'a> {
             }
         }
     }
+}
+
+/// The name of a parameter in a query string, which may have escapes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EncodedName<'a>(&'a str);
+
+impl EncodedName<'_> {
+    /// Returns whether the name decodes to `plain`.
+    pub(crate) fn is(self, plain: &str) -> bool {
+        if is_escaped(self.0) { decodes_to(self.0, plain) } else { self.0 == plain }
+    }
+}
+
+/// Returns the names of the parameters that are not empty.
+pub(crate) fn names_with_values(query: &str) -> impl Iterator<Item = EncodedName<'_>> {
+    let pairs = query.split('&').map(|pair| split_at_byte(pair, b'='));
+    pairs.filter(|(_, value)| !value.is_empty()).map(|(name, _)| EncodedName(name))
 }
 
 /// The parameters `group.name` of a query string, in order.

@@ -85,8 +85,9 @@ pub(crate) fn terms(params: &MemoryParams) -> Vec<Term> {
         // Sealed copies of snapshots and the tables of their regular expressions. Beyond it a snapshot is
         // rejected.
         term("snapshots", params.snapshots_bytes),
-        // Paths and hashes of the last versions, for `since`.
-        term("versions", VERSIONS_BYTES_MAX as u64),
+        // Paths and hashes of the last versions, for `since`, and the content of their file while it is read or
+        // written.
+        term("versions", 2 * VERSIONS_BYTES_MAX as u64),
         // Idle connections with their read buffers.
         term("connections", (connections * CONNECTION_BYTES) as u64),
         // Request bodies being received, records waiting for the log, and responses not yet sent.

@@ -90,6 +90,14 @@ pub const VERSIONS_KEPT_MAX: usize = 16;
 /// the largest lists lose their oldest versions. A caller that asks for the changes since such a version gets
 /// the full list.
 pub(crate) const VERSIONS_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Size of the file `versions` in the data directory. The server writes no larger one, because its lists are smaller
+/// than in memory. A larger file is damage and is not read.
+pub const VERSIONS_FILE_BYTES_MAX: u64 = VERSIONS_BYTES_MAX as u64;
+/// Number of requests of one worker that wait for a publication (`wait` of `/v1/routes`). Each keeps a connection
+/// for up to 30 s. The clients are a few servers of each site. Beyond it the response is sent at once.
+pub const HELD_REQUESTS_MAX: usize = 256;
+/// Longest time that a request waits for a publication, in seconds. Common proxies give a response 60 s.
+pub const WAIT_S_MAX: u64 = 30;
 
 /// Number of parameters of one content query. Their values are kept in a fixed array.
 pub const QUERY_PARAMS_MAX: usize = 16;
@@ -114,9 +122,12 @@ pub const SORT_KEY_BYTES_MAX: usize = 1024;
 pub(crate) const ITEMS_MAX: usize = 1 << 20;
 /// Number of content queries of one site.
 pub const QUERIES_MAX: usize = 1_024;
-/// Number of queries that the nodes of one page embed with values from its path. A part stores their index as
-/// u16.
-pub const EMBEDDED_QUERIES_MAX: usize = 256;
+/// Number of queries that the nodes of one page embed with values from its path. Their cursors and values fit
+/// in a rendered layout. `compile` rejects a page with more.
+pub const EMBEDDED_QUERIES_MAX: usize = 64;
+/// Size of a value from the path as JSON: each byte may become an escape of six. `compile` counts it for each
+/// such value of a layout.
+pub(crate) const ROUTE_VALUE_BYTES_MAX: usize = 6 * ROUTE_BYTES_MAX + 2;
 
 /// Number of routes of one site. The indices of the route table and the 32-bit offsets of the archive allow
 /// far more, but memory does not.
@@ -395,6 +406,11 @@ pub const CHECKPOINT_STOP_MS: u64 = 8_000;
 const _: () = assert!(CANONICAL_BYTES_MAX + 2 * ROUTE_BYTES_MAX + 1024 <= TARGET_BYTES_MAX);
 // A cursor in hex fits in a target, and half of the target is left for parameters.
 const _: () = assert!(2 * SORT_KEY_BYTES_MAX + 16 <= TARGET_BYTES_MAX / 2);
+// A layout with the highest number of queries has room for a value and a cursor of each, and for itself.
+const _: () = assert!(
+    EMBEDDED_QUERIES_MAX * (ROUTE_VALUE_BYTES_MAX + 2 * SORT_KEY_BYTES_MAX + 64)
+        < BODY_RENDERED_BYTES_MAX - 65_536
+);
 // A target fits in a head.
 const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX);
 // A choice is one byte, and 255 means that the zone is absent.

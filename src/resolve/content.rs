@@ -5,7 +5,7 @@ use super::path::RoutePath;
 use super::render::BodyPlan;
 use super::route;
 use crate::condition::{Patterns, Value};
-use crate::limits::QUERY_PAGE_BYTES_MAX;
+use crate::json;
 use crate::site::query::params::{self, NO_VALUES, ParamValues};
 use crate::site::query::run::QueryRunner;
 use crate::site::snapshot::format::{
@@ -20,11 +20,9 @@ pub(crate) fn push_items(
     search: &mut QueryRunner,
     plan: &mut BodyPlan,
 ) {
-    let mut bytes = 0;
-    search.truncate_page(|at| {
+    search.limit_page_bytes(|at| {
         let piece = query.items[at as usize].piece.to_native() as usize;
-        bytes += site.pieces[piece].text.len() + 1;
-        bytes > QUERY_PAGE_BYTES_MAX
+        site.pieces[piece].text.len()
     });
     for (i, at) in search.positions.iter().enumerate() {
         if i > 0 {
@@ -45,8 +43,24 @@ pub(crate) struct EmbeddedQueries<'h> {
 }
 
 impl EmbeddedQueries<'_> {
-    /// Adds the items of the first page, `],"nextCursor":`, and the cursor or null. Finds nothing if a part
-    /// of the path is not a value that its parameter accepts.
+    /// Adds the value of a parameter that the path gives, as JSON.
+    pub(super) fn push_route_value(
+        &self,
+        site: &ArchivedSite,
+        page: &ArchivedPage,
+        (embedded, param): (&ArchivedQueryCall, usize),
+        plan: &mut BodyPlan,
+    ) {
+        let query = &site.queries[embedded.query.to_native() as usize];
+        let text = match &embedded.arguments[param] {
+            ArchivedArgument::Route(name) => route_text(page, self.path, name),
+            ArchivedArgument::Nothing | ArchivedArgument::Value(_) => None,
+        };
+        params::write_route_value(&query.params[param], text.unwrap_or_default(), &mut plan.text);
+    }
+
+    /// Adds the items of the first page, `],"total":`, their number on all pages, `,"nextCursor":`, and the
+    /// cursor or null. Finds nothing if a part of the path is not a value that its parameter accepts.
     pub(super) fn push_query(
         &mut self,
         site: &ArchivedSite,
@@ -64,12 +78,19 @@ impl EmbeddedQueries<'_> {
         if found {
             push_items(site, query, self.search, plan);
         }
-        plan.text.extend_from_slice(b"],\"nextCursor\":");
+        plan.text.extend_from_slice(b"],\"total\":");
+        json::write_number(&mut plan.text, if found { self.search.total } else { 0 });
+        plan.text.extend_from_slice(b",\"nextCursor\":");
         match found {
             true => self.search.write_cursor(query, &mut plan.text),
             false => plan.text.extend_from_slice(b"null"),
         }
     }
+}
+
+/// Returns the part of the path that the route's parameter `name` matches.
+fn route_text<'v>(page: &'v ArchivedPage, path: &'v RoutePath, name: &str) -> Option<&'v str> {
+    route::params(&page.path, path).find(|(known, _)| *known == name).map(|(_, text)| text)
 }
 
 fn bind_params<'v>(
@@ -83,10 +104,7 @@ fn bind_params<'v>(
         *value = match given {
             ArchivedArgument::Nothing => None,
             ArchivedArgument::Value(encoded) => Some(Value::decode(encoded)?),
-            ArchivedArgument::Route(name) => {
-                let (_, text) = route::params(&page.path, path).find(|(known, _)| *known == name.as_str())?;
-                Some(params::parse(param, text)?)
-            }
+            ArchivedArgument::Route(name) => Some(params::parse(param, route_text(page, path, name)?)?),
         };
     }
     params::apply_defaults(query, &mut values).ok()?;

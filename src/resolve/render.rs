@@ -79,6 +79,10 @@ impl BodyPlan {
                     let variant = &page.zones[usize::from(*zone)].variants[chosen];
                     self.add_parts(site, page, choice, &variant.parts, holes);
                 }
+                ArchivedPart::RouteValue(index, param) => {
+                    let embedded = &page.embedded[usize::from(index.to_native())];
+                    holes.push_route_value(site, page, (embedded, usize::from(*param)), self);
+                }
                 ArchivedPart::Query(index) => {
                     holes.push_query(site, page, &page.embedded[usize::from(index.to_native())], self);
                 }

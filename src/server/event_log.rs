@@ -19,6 +19,7 @@ use crate::config::Config;
 use crate::ids;
 use crate::limits::CHECKPOINT_STOP_MS;
 use crate::metrics::{EventCounters, JobCounters, SyncLatency};
+use crate::site::catalog::catalog::CurrentCatalog;
 use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::checkpoint::CheckpointMetrics;
 use crate::visitors::checkpoint::directory::{CheckpointDirectory, checkpoint_name};
@@ -28,7 +29,7 @@ use crate::visitors::erasure::Eraser;
 use crate::visitors::live::{ProfileReaders, ProfileTable};
 use crate::visitors::log::{
     ErasureSummary, LockedLog, LogConsumer, LogError, LogId, Options, Queue, Records, RecoveryReport,
-    SeqRange, VisitorIds, WriterThread,
+    SeqRange, VisitorIds, Wake, WriterThread,
 };
 use crate::visitors::ownership::OwnershipSource;
 
@@ -182,14 +183,16 @@ impl EventLog {
         })
     }
 
-    /// Returns a constructor of a worker's event sink, and the socket that wakes the worker when requests
-    /// complete.
+    /// Returns a constructor of a worker's event sink, and the socket that wakes the worker when requests complete,
+    /// and when `current` changes.
     pub(super) fn event_sink(
         &self,
+        current: &CurrentCatalog,
     ) -> Result<(impl FnOnce() -> EventSink + Send + 'static, UnixStream), BootError> {
         let (wakeup_tx, wakeup_rx) = wakeup_pair()?;
-        let wake = move || drop((&wakeup_tx).write(&[1]));
-        let (client, counters) = (self.queue.client(Arc::new(wake)), self.event_counters.clone());
+        let wake: Wake = Arc::new(move || drop((&wakeup_tx).write(&[1])));
+        current.on_change(Arc::clone(&wake));
+        let (client, counters) = (self.queue.client(wake), self.event_counters.clone());
         Ok((move || EventSink::new(client, counters), wakeup_rx))
     }
 

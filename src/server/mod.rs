@@ -3,8 +3,9 @@
 //! Startup:
 //! 1. Claim the addresses, so that a port in use is an error before any other work is done.
 //! 2. Start the admin thread. It reports the progress of steps 3 and 4.
-//! 3. Scan the snapshots and start the watcher.
-//! 4. Restore the visitor profiles, replay the log, and start the log writer and the checkpointer.
+//! 3. Read the served versions of earlier processes, and scan the snapshots.
+//! 4. Restore the visitor profiles, replay the log, and start the log writer and the checkpointer. Then start the
+//!    watcher of the snapshots, which writes to the locked data directory.
 //! 5. Give the admin thread the parts that need snapshots and log.
 //! 6. Start the workers. When [`start`] returns, every listener accepts.
 //!
@@ -46,6 +47,7 @@ use crate::metrics::{JobCounters, Totals};
 use crate::resolve::user_agent::UserAgentParser;
 use crate::site::catalog::catalog::CurrentCatalog;
 use crate::site::catalog::directory::SnapshotDirectory;
+use crate::site::catalog::versions_file::VersionsFile;
 use crate::site::catalog::watcher::{self, WatcherHandle};
 use crate::site::snapshot::open::SnapshotBudget;
 use crate::visitors::checkpoint::restore::RestoreError;
@@ -167,11 +169,12 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     let admin = AdminThread::start(driver, admin_connection_limits(&config), addresses.admin, make_service)?;
 
     // 3. Scan the snapshots.
-    let watcher = load_snapshots(&config, &current, snapshots)?;
+    let snapshots = scan_snapshots(&config, &current, snapshots)?;
     admin.progress.set_scanned();
 
     // 4. Restore the visitor profiles and replay the log.
     let event_log = EventLog::start(&config, &admin.progress)?;
+    let watcher = start_watcher(&config, &current, snapshots)?;
 
     // 5. Complete the admin thread.
     let cpus = worker::available_cpus();
@@ -191,7 +194,7 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     for i in 0..workers {
         let own = bind_public(&addresses)?;
         listeners.extend(clone_listeners(&own)?);
-        let (make_sink, wakeup_rx) = event_log.event_sink()?;
+        let (make_sink, wakeup_rx) = event_log.event_sink(&current)?;
         let make_handler = handler_with_profiles(&settings);
         start_thread(WorkerConfig {
             name: format!("worker-{i}"),
@@ -203,7 +206,7 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
             lifecycle: lifecycle.clone(),
             listeners: own,
             wakeup_rx: Some(wakeup_rx),
-            make_service: move || make_handler().with_event_sink(make_sink()),
+            make_service: move || make_handler().with_event_sink(make_sink()).with_held_requests(),
         })?;
     }
     lifecycle.start_accepting();
@@ -382,6 +385,7 @@ impl RunningServer {
         // 1. Stop accepting.
         tracing::info!(open_connections = self.lifecycle.open_connections(), "stopping");
         self.lifecycle.start_draining();
+        self.watcher.wake_workers();
         for listener in &self.listeners {
             if let Err(error) = worker::stop_listening(listener) {
                 tracing::warn!(%error, "failed to stop a listener");
@@ -439,13 +443,14 @@ fn claim_addresses(config: &Config) -> Result<(Addresses, Vec<worker::ReservedAd
     Ok((addresses, claims.map(keep).collect::<Result<_, _>>()?))
 }
 
-/// Scans the snapshots directory and starts its watcher.
-fn load_snapshots(
+/// Scans the snapshots directory for the first time, after reading the versions that earlier processes served.
+fn scan_snapshots(
     config: &Config,
     current: &CurrentCatalog,
     mut snapshots: SnapshotDirectory,
-) -> Result<WatcherHandle, BootError> {
+) -> Result<SnapshotDirectory, BootError> {
     let directory = config.snapshots_directory();
+    snapshots = snapshots.with_versions(VersionsFile::new(&config.data).load());
     let unreadable = |cause| BootError::Snapshots { directory: directory.to_owned(), cause };
     snapshots.scan(directory, &HashSet::new(), current).map_err(unreadable)?;
     if current.load().sites().is_empty() {
@@ -454,7 +459,18 @@ fn load_snapshots(
             "no valid snapshot found; every site gets 404 until one is published"
         );
     }
-    watcher::spawn(directory.to_owned(), snapshots, current.clone(), config.rescan_interval)
+    Ok(snapshots)
+}
+
+/// Starts the watcher of the snapshots directory.
+fn start_watcher(
+    config: &Config,
+    current: &CurrentCatalog,
+    snapshots: SnapshotDirectory,
+) -> Result<WatcherHandle, BootError> {
+    let directory = config.snapshots_directory().to_owned();
+    let versions_file = VersionsFile::new(&config.data);
+    watcher::spawn(directory, snapshots, current.clone(), config.rescan_interval, versions_file)
         .map_err(BootError::Thread)
 }
 

@@ -114,6 +114,10 @@ async fn run<S: Service>(
                     let Some(mut waiting) = waiting else { return };
                     watched.enter(Phase::Wait);
                     (&mut waiting).await;
+                    if waiting.is_timed() {
+                        // Restart the clock: the time that the client asked the server to wait is not our latency.
+                        meta.received_at = clock::instant();
+                    }
                     buffered = Some((waiting, wait));
                 }
                 NextStep::Read => break,

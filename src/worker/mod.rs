@@ -23,7 +23,7 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::mpsc::SyncSender;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -71,6 +71,14 @@ pub trait Service: 'static {
         let _ = token;
         true
     }
+    /// Returns the time at which the worker finishes the pending request with this token, even if it is not ready.
+    /// `None` if the request waits without a limit.
+    fn deadline(&self, token: usize) -> Option<Instant> {
+        let _ = token;
+        None
+    }
+    /// Makes all requests ready that need not wait longer, because the server is draining.
+    fn drain(&mut self) {}
     /// Notifies the other thread of the requests that became pending since the last call. The worker calls
     /// this once for all requests of an event loop iteration.
     fn flush(&mut self) {}
@@ -118,27 +126,31 @@ impl Service for Handler {
     }
 
     fn is_ready(&self, token: usize) -> bool {
-        self.event_sink().is_some_and(|sink| sink.is_complete(token))
+        Handler::is_ready(self, token)
+    }
+
+    fn deadline(&self, token: usize) -> Option<Instant> {
+        Handler::deadline(self, token)
     }
 
     fn flush(&mut self) {
-        if let Some(sink) = self.event_sink() {
-            sink.flush();
-        }
+        Handler::flush(self);
     }
 
     fn pending_bytes(&self, token: usize) -> usize {
-        self.event_sink().map_or(0, |sink| sink.pending_bytes(token))
+        Handler::pending_bytes(self, token)
     }
 
     fn take_completion(&mut self) -> Option<usize> {
-        self.event_sink_mut()?.take_completion()
+        Handler::take_completion(self)
     }
 
     fn cancel(&mut self, token: usize) {
-        if let Some(sink) = self.event_sink_mut() {
-            sink.cancel(token);
-        }
+        Handler::cancel(self, token);
+    }
+
+    fn drain(&mut self) {
+        Handler::drain(self);
     }
 
     fn reject(
@@ -257,6 +269,7 @@ async fn sweep<S: Service>(shared: Rc<WorkerState<S>>, period: Duration) {
     loop {
         monoio::time::sleep(period).await;
         shared.timeout_sweeper.sweep(shared.lifecycle.is_draining(), shared.memory.is_under_pressure());
+        pending::wake_ready(&shared);
         shared.bodies.sweep();
     }
 }

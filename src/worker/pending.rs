@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use monoio::io::AsyncReadRent;
+use monoio::time::{Sleep, sleep_until};
 
 use super::Service;
 use super::memory::Reservation;
@@ -22,6 +23,8 @@ pub(super) struct PendingResponse<'s, S: Service> {
     shared: &'s WorkerState<S>,
     token: usize,
     pub(super) is_done: bool,
+    /// Ends the wait of a request that is not ready in time.
+    timer: Option<Pin<Box<Sleep>>>,
     /// Memory of the request. A disk write is not the only reason to wait: the client may also have left
     /// earlier responses unread, for as long as its write timeout.
     _reservation: Reservation,
@@ -34,16 +37,24 @@ impl<'s, S: Service> PendingResponse<'s, S> {
         if let Some(waker) = &*shared.flush_waker.borrow() {
             waker.wake_by_ref();
         }
-        let held = shared.memory.reserve(shared.service.borrow().pending_bytes(token));
-        Self { shared, token, is_done: false, _reservation: held }
+        let service = shared.service.borrow();
+        let held = shared.memory.reserve(service.pending_bytes(token));
+        let timer = service.deadline(token).map(|deadline| Box::pin(sleep_until(deadline.into())));
+        Self { shared, token, is_done: false, timer, _reservation: held }
+    }
+
+    /// Returns whether the client asked the server to wait.
+    pub(super) fn is_timed(&self) -> bool {
+        self.timer.is_some()
     }
 }
 
 impl<S: Service> Future for PendingResponse<'_, S> {
     type Output = ();
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.shared.service.borrow().is_ready(self.token) {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let is_over = self.timer.as_mut().is_some_and(|timer| timer.as_mut().poll(context).is_ready());
+        if is_over || self.shared.service.borrow().is_ready(self.token) {
             return Poll::Ready(());
         }
         let mut wakers = self.shared.wakers.borrow_mut();
@@ -96,12 +107,20 @@ pub(super) async fn wake_completed<S: Service>(
             return;
         }
         shared.busy_poller.on_activity();
-        loop {
-            let Some(token) = shared.service.borrow_mut().take_completion() else { break };
-            let waker = shared.wakers.borrow_mut().get_mut(token).and_then(Option::take);
-            if let Some(waker) = waker {
-                waker.wake();
-            }
+        wake_ready(&shared);
+    }
+}
+
+/// Wakes the connections of all requests that are ready.
+pub(super) fn wake_ready<S: Service>(shared: &WorkerState<S>) {
+    if shared.lifecycle.is_draining() {
+        shared.service.borrow_mut().drain();
+    }
+    loop {
+        let Some(token) = shared.service.borrow_mut().take_completion() else { return };
+        let waker = shared.wakers.borrow_mut().get_mut(token).and_then(Option::take);
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 }

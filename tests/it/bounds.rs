@@ -191,11 +191,11 @@ fn site_with_path_queries(nodes: usize, items: usize, operator: &str) -> Site {
 }
 
 #[test]
-fn a_page_has_at_most_256_queries_that_use_its_path() {
+fn a_page_has_at_most_64_queries_that_use_its_path() {
     assert_limit(
         EMBEDDED_QUERIES_MAX,
         |nodes| site_with_path_queries(nodes, 1, "$eq"),
-        "at most 256 queries that use a part of the path",
+        "at most 64 queries that use a part of the path",
     );
 }
 

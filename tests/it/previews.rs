@@ -37,6 +37,7 @@ fn all_cache_times_of_a_preview_are_0() {
         ("routes?prefix=/", "s-maxage=60"),
         ("variants?route=/&include=combinations", "s-maxage=60"),
         ("query?query=q", "s-maxage=8"),
+        ("site?", "s-maxage=60"),
     ] {
         assert!(cache_control("acme", target).contains(of_site), "{target}");
         let of_preview = cache_control("acme--draft", target);
@@ -47,6 +48,13 @@ fn all_cache_times_of_a_preview_are_0() {
             "{target}: {of_preview}"
         );
     }
+}
+
+#[test]
+fn the_settings_of_a_preview_have_its_name() {
+    let server = serve_site_and_preview();
+    assert_eq!(server.get("/v1/site?site=acme--draft").json()["preview"], "draft");
+    assert_eq!(server.get("/v1/site?site=acme").json()["preview"], serde_json::Value::Null);
 }
 
 #[test]

@@ -5,6 +5,8 @@ mod choosing;
 mod files;
 mod since;
 mod told;
+mod versions;
+mod waiting;
 
 use std::fs;
 use std::time::{Duration, Instant};

@@ -118,8 +118,11 @@ impl Answer {
     }
 }
 
-/// Percent-encodes every byte of a value.
+/// Percent-encodes every byte of a value. `null` is an empty text.
 fn percent_encoded(value: &Json) -> String {
+    if value.is_null() {
+        return String::new();
+    }
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }

@@ -28,6 +28,7 @@ mod paths;
 mod query;
 mod redirects;
 mod refused;
+mod site_settings;
 mod slow;
 mod unpersonalized;
 mod user_ids;

@@ -4,7 +4,7 @@
 //! comparison per request. A request uses one catalog from start to end.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 
@@ -14,7 +14,7 @@ use super::versions::Versions;
 /// A served site: its snapshot, and the paths of its last versions.
 pub struct PublishedSite {
     snapshot: Arc<Snapshot>,
-    /// Paths of the site's last versions, the current one included.
+    /// Paths and queries of the site's last versions, the current one included.
     pub versions: Versions,
 }
 
@@ -33,6 +33,8 @@ pub struct Catalog {
     sites: Vec<PublishedSite>,
     /// Tracking IDs, sorted, each with the site's index in `sites`.
     tracking_ids: Vec<(Box<str>, usize)>,
+    /// The number of catalogs that were served before this one.
+    generation: u64,
 }
 
 impl Catalog {
@@ -46,7 +48,12 @@ impl Catalog {
             tracking_ids.push((Box::from(site.site().tracking_id.as_str()), index));
         }
         tracking_ids.sort();
-        Self { sites, tracking_ids }
+        Self { sites, tracking_ids, generation: 0 }
+    }
+
+    /// Returns a number that differs for each catalog of a process.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// Returns all sites, sorted by site ID.
@@ -69,22 +76,38 @@ impl Catalog {
 
 /// The shared pointer to the served catalog.
 #[derive(Clone, Default)]
-pub struct CurrentCatalog(Arc<ArcSwap<Catalog>>);
+pub struct CurrentCatalog {
+    catalog: Arc<ArcSwap<Catalog>>,
+    /// Wakes the threads whose requests wait for another catalog. Requests never take this lock.
+    wakes: Arc<Mutex<Vec<Arc<dyn Fn() + Send + Sync>>>>,
+}
 
 impl CurrentCatalog {
-    /// Replaces the served catalog.
-    pub fn swap(&self, catalog: Catalog) {
-        self.0.store(Arc::new(catalog));
+    /// Replaces the served catalog. Only one thread may call this.
+    pub fn swap(&self, mut catalog: Catalog) {
+        catalog.generation = self.catalog.load().generation + 1;
+        self.catalog.store(Arc::new(catalog));
+        self.wake_all();
+    }
+
+    /// Registers a function that is called after each change.
+    pub(crate) fn on_change(&self, wake: Arc<dyn Fn() + Send + Sync>) {
+        self.wakes.lock().unwrap_or_else(PoisonError::into_inner).push(wake);
+    }
+
+    /// Wakes all registered threads.
+    pub(crate) fn wake_all(&self) {
+        self.wakes.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|wake| wake());
     }
 
     /// Returns the served catalog.
     pub fn load(&self) -> Arc<Catalog> {
-        self.0.load_full()
+        self.catalog.load_full()
     }
 
     /// Returns a reader for one thread.
     pub fn reader(&self) -> CatalogReader {
-        let cache = arc_swap::Cache::new(Arc::clone(&self.0));
+        let cache = arc_swap::Cache::new(Arc::clone(&self.catalog));
         CatalogReader { cache }
     }
 }

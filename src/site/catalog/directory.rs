@@ -17,7 +17,8 @@ use std::sync::Arc;
 
 use super::super::snapshot::open::{Snapshot, SnapshotBudget, SnapshotError};
 use super::catalog::{Catalog, CurrentCatalog};
-use super::versions::Versions;
+use super::versions::{SiteVersions, Versions};
+use super::versions_file::VersionsFile;
 use crate::limits::{SNAPSHOT_NAMES_MAX, VERSIONS_BYTES_MAX};
 use crate::metrics::PublishCounters;
 use crate::storage::{self, FileStamp};
@@ -37,7 +38,9 @@ pub struct SnapshotDirectory {
     /// The served snapshots, by site ID.
     served: BTreeMap<String, Arc<Snapshot>>,
     /// By site ID. Unpublished sites keep their entry.
-    versions: BTreeMap<String, Versions>,
+    versions: SiteVersions,
+    /// True if `versions` differ from those in the data directory.
+    has_unsaved_versions: bool,
     /// The rejections of the last scan. Used to log each one once.
     rejections: BTreeSet<String>,
     /// The lines about the superseded files of the last scan. Used to log each one once.
@@ -64,10 +67,23 @@ impl SnapshotDirectory {
             files,
             served,
             versions,
+            has_unsaved_versions: false,
             rejections: BTreeSet::new(),
             superseded: BTreeSet::new(),
             metrics: PublishCounters::default(),
         }
+    }
+
+    /// Adds the versions that earlier processes served.
+    pub(crate) fn with_versions(self, versions: SiteVersions) -> Self {
+        let mut directory = Self { versions, ..self };
+        directory.trim_versions();
+        directory
+    }
+
+    /// Saves the versions if they have changed. The next call tries again if that fails.
+    pub(crate) fn save_versions(&mut self, file: &mut VersionsFile) {
+        self.has_unsaved_versions = self.has_unsaved_versions && !file.save(&self.versions);
     }
 
     /// Scans the directory and updates the served catalog. Reads `touched` files again even if their stamps
@@ -241,8 +257,11 @@ impl SnapshotDirectory {
         }
         for (site, snapshot) in &chosen {
             let versions = self.versions.entry(site.clone()).or_default();
-            *versions = versions.with_snapshot(snapshot);
-            self.trim_versions();
+            if !versions.ends_with(snapshot) {
+                *versions = versions.with_snapshot(snapshot);
+                self.has_unsaved_versions = true;
+                self.trim_versions();
+            }
         }
         let catalog = chosen.iter().map(|(site, snapshot)| {
             (Arc::clone(snapshot), self.versions.get(site).cloned().unwrap_or_default())

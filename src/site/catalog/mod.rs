@@ -4,4 +4,5 @@
 pub(crate) mod catalog;
 pub(crate) mod directory;
 pub(crate) mod versions;
+pub(crate) mod versions_file;
 pub(crate) mod watcher;

@@ -1,35 +1,47 @@
-//! The paths of a site's last versions, so that a caller that has one of them gets only the differences.
+//! The paths and queries of a site's last versions, so that a caller that has one of them gets only the differences.
 //!
-//! They are in memory only. After a restart all versions are unknown, and callers get the full list.
+//! [`super::versions_file`] keeps them in the data directory. A version that is in neither place is unknown, and the
+//! caller gets the full list.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::super::snapshot::open::Snapshot;
 use crate::limits::VERSIONS_KEPT_MAX;
 
-/// One path of a version and the hash of its content.
-#[derive(Debug, Clone)]
-pub struct PathEntry {
-    /// As authored. Shares its text with the same path of the previous version.
-    pub path: Arc<str>,
+/// The last versions of each site, by site ID.
+pub(crate) type SiteVersions = BTreeMap<String, Versions>;
+
+/// A path or a query of a version, and the hash of its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContentEntry {
+    /// The path as authored, or the ID of the query. Shares its text with the same key of other versions.
+    pub key: Arc<str>,
     /// Identifies the content.
     pub content: [u8; 16],
 }
 
-/// The paths of one version.
-#[derive(Debug)]
-pub struct PublishedPaths {
-    version: u64,
+/// The paths and queries of one version.
+#[derive(Debug, PartialEq, Eq)]
+pub struct PublishedVersion {
+    /// The site's version.
+    pub version: u64,
     /// The snapshot's hash.
     pub hash: [u8; 32],
     /// Sorted by path.
-    pub paths: Vec<PathEntry>,
+    pub paths: Vec<ContentEntry>,
+    /// Sorted by ID.
+    pub queries: Vec<ContentEntry>,
 }
 
-impl PublishedPaths {
+impl PublishedVersion {
     fn memory_bytes(&self) -> usize {
-        let texts: usize = self.paths.iter().map(|path| path.path.len() + SHARED_TEXT_BYTES).sum();
-        texts + self.paths.capacity() * size_of::<PathEntry>()
+        let lists = [&self.paths, &self.queries];
+        let bytes = |list: &Vec<ContentEntry>| {
+            let texts: usize = list.iter().map(|entry| entry.key.len() + SHARED_TEXT_BYTES).sum();
+            texts + list.capacity() * size_of::<ContentEntry>()
+        };
+        lists.into_iter().map(bytes).sum()
     }
 }
 
@@ -37,28 +49,43 @@ impl PublishedPaths {
 const SHARED_TEXT_BYTES: usize = 32;
 
 /// The last served versions of a site, oldest first.
-#[derive(Debug, Clone, Default)]
-pub struct Versions(Vec<Arc<PublishedPaths>>);
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Versions(Vec<Arc<PublishedVersion>>);
 
 impl Versions {
-    /// Returns these versions with `snapshot` added. Drops the oldest ones over the limit.
+    /// Creates a list of these versions, oldest first. Drops the oldest ones over the limit.
+    pub fn new(mut versions: Vec<Arc<PublishedVersion>>) -> Self {
+        let surplus = versions.len().saturating_sub(VERSIONS_KEPT_MAX);
+        versions.drain(..surplus);
+        Self(versions)
+    }
+
+    /// Returns these versions with `snapshot` as the newest one.
     pub fn with_snapshot(&self, snapshot: &Snapshot) -> Self {
-        let same = |listed: &&Arc<PublishedPaths>| listed.hash == snapshot.hash();
+        let same = |listed: &&Arc<PublishedVersion>| listed.hash == snapshot.hash();
         let listed = match self.0.iter().find(same) {
             Some(known) => Arc::clone(known),
-            None => Arc::new(list_paths(snapshot, self.0.last())),
+            None => Arc::new(list_content(snapshot, self.0.last())),
         };
         let others = self.0.iter().filter(|other| other.hash != listed.hash);
         let mut kept: Vec<_> = others.cloned().collect();
         kept.push(listed);
-        let surplus = kept.len().saturating_sub(VERSIONS_KEPT_MAX);
-        kept.drain(..surplus);
-        Self(kept)
+        Self::new(kept)
+    }
+
+    /// Returns whether the snapshot is the newest version.
+    pub fn ends_with(&self, snapshot: &Snapshot) -> bool {
+        self.0.last().is_some_and(|newest| newest.hash == snapshot.hash())
+    }
+
+    /// Returns the versions, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &PublishedVersion> {
+        self.0.iter().map(|version| &**version)
     }
 
     /// Returns the memory of all versions in bytes. A text that versions share counts for each of them.
     pub fn memory_bytes(&self) -> usize {
-        self.0.iter().map(|listed| listed.memory_bytes()).sum()
+        self.iter().map(PublishedVersion::memory_bytes).sum()
     }
 
     /// Drops the oldest version, as if it had never been served. Returns its memory in bytes.
@@ -66,25 +93,33 @@ impl Versions {
         if self.0.is_empty() { 0 } else { self.0.remove(0).memory_bytes() }
     }
 
-    /// Returns the paths of `version`. `None` if it is not kept, or if two snapshots with this version were
-    /// served.
-    pub fn get(&self, version: u64) -> Option<&PublishedPaths> {
-        let mut of_version = self.0.iter().filter(|listed| listed.version == version);
+    /// Returns the paths and queries of `version`. `None` if it is not kept, or if two snapshots with this version
+    /// were served.
+    pub fn get(&self, version: u64) -> Option<&PublishedVersion> {
+        let mut of_version = self.iter().filter(|listed| listed.version == version);
         let listed = of_version.next()?;
         of_version.next().is_none().then_some(listed)
     }
 }
 
-fn list_paths(snapshot: &Snapshot, before: Option<&Arc<PublishedPaths>>) -> PublishedPaths {
-    let known = before.map_or(&[][..], |listed| &listed.paths);
+fn list_content(snapshot: &Snapshot, before: Option<&Arc<PublishedVersion>>) -> PublishedVersion {
     let site = snapshot.site();
-    let paths = site.routes.iter().map(|route| {
-        let text = known.binary_search_by(|p| (*p.path).cmp(route.path.as_str()));
-        let path = match text {
-            Ok(at) => Arc::clone(&known[at].path),
-            Err(_) => Arc::from(route.path.as_str()),
-        };
-        PathEntry { path, content: route.content }
-    });
-    PublishedPaths { version: snapshot.version(), hash: snapshot.hash(), paths: paths.collect() }
+    let known = before.map_or((&[][..], &[][..]), |listed| (&listed.paths, &listed.queries));
+    let paths = site.routes.iter().map(|route| entry(known.0, &route.path, route.content));
+    let queries = site.queries.iter().map(|query| entry(known.1, &query.key, query.content));
+    PublishedVersion {
+        version: snapshot.version(),
+        hash: snapshot.hash(),
+        paths: paths.collect(),
+        queries: queries.collect(),
+    }
+}
+
+/// Creates an entry. Takes the text of its key from `known`, if it is there.
+fn entry(known: &[ContentEntry], key: &str, content: [u8; 16]) -> ContentEntry {
+    let key = match known.binary_search_by(|entry| (*entry.key).cmp(key)) {
+        Ok(at) => Arc::clone(&known[at].key),
+        Err(_) => Arc::from(key),
+    };
+    ContentEntry { key, content }
 }

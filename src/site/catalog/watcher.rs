@@ -14,6 +14,7 @@ use notify::{RecursiveMode, Watcher};
 
 use super::catalog::CurrentCatalog;
 use super::directory::SnapshotDirectory;
+use super::versions_file::VersionsFile;
 use crate::clock;
 
 /// Pause between an event and the scan, so that a burst of events causes one scan.
@@ -45,19 +46,27 @@ struct ScanRequest {
     rescan_all: bool,
 }
 
-/// A handle to send requests to the watcher.
-#[derive(Debug)]
-pub(crate) struct WatcherHandle(Sender<Message>);
+/// A handle to send requests to the watcher, and to wake the threads that it wakes.
+pub(crate) struct WatcherHandle {
+    messages: Sender<Message>,
+    current: CurrentCatalog,
+}
 
 impl WatcherHandle {
     /// Starts a scan now that reads every file again.
     pub(crate) fn rescan_all(&self) {
         // Sending fails only if the watcher panicked, which was logged then.
-        let _ = self.0.send(Message::Rescan);
+        let _ = self.messages.send(Message::Rescan);
+    }
+
+    /// Wakes the workers, as after a publication.
+    pub(crate) fn wake_workers(&self) {
+        self.current.wake_all();
     }
 }
 
-/// Starts the watcher of a directory, which runs until the process ends. The caller has made the first scan.
+/// Starts the watcher of a directory, which runs until the process ends. The caller has made the first scan. The
+/// watcher saves the served versions in `versions_file`, after it has published them.
 ///
 /// # Errors
 /// The thread cannot be started.
@@ -66,9 +75,11 @@ pub(crate) fn spawn(
     mut snapshots: SnapshotDirectory,
     current: CurrentCatalog,
     rescan: Duration,
+    mut versions_file: VersionsFile,
 ) -> std::io::Result<WatcherHandle> {
     let (sender, calls) = channel();
-    let events = sender.clone();
+    let handle = WatcherHandle { messages: sender.clone(), current: current.clone() };
+    let events = sender;
     let watcher = notify::recommended_watcher(move |event| {
         // Sending fails if the thread could not be started.
         let _ = events.send(Message::Event(event));
@@ -102,10 +113,11 @@ pub(crate) fn spawn(
                 false => POLL_INTERVAL.min(rescan),
             }
             .max((clock::instant() - begun) * REST_FACTOR);
+            snapshots.save_versions(&mut versions_file);
             buffered = wait_for_changes(&calls, pause);
         }
     })?;
-    Ok(WatcherHandle(sender))
+    Ok(handle)
 }
 
 /// Logs the error that prevents reading the directory, once for as long as it lasts.

@@ -55,7 +55,7 @@ pub(super) fn find_combinations(page: &Page) -> Combinations {
 fn zones_reversed(parts: &[Part]) -> Vec<u8> {
     let zone = |part: &Part| match part {
         Part::Zone(index) => Some(*index),
-        Part::Piece(_) | Part::Query(_) => None,
+        Part::Piece(_) | Part::RouteValue(..) | Part::Query(_) => None,
     };
     parts.iter().rev().filter_map(zone).collect()
 }

@@ -12,7 +12,8 @@ use serde_json::Value as Json;
 use super::paths;
 use super::piece::PieceBuilder;
 use crate::condition::{self, Patterns, Value};
-use crate::limits::{QUERY_EVALUATIONS_MAX, SORT_KEY_BYTES_MAX};
+use crate::json;
+use crate::limits::{QUERY_EVALUATIONS_MAX, QUERY_PAGE_BYTES_MAX, SORT_KEY_BYTES_MAX};
 use crate::nearest::nearest;
 use crate::site::query::params::{self, NO_VALUES, ParamValues};
 use crate::site::query::run::{QueryRunner, evaluations_max};
@@ -119,6 +120,9 @@ impl<'c> EmbeddedQueries<'c> {
             mistakes.add(diagnostic.with_nearest(nearest(text, known)));
             return Argument::Nothing;
         }
+        if params::may_be_absent(param) && (written.is_null() || written == "") {
+            return Argument::Nothing;
+        }
         let mut encoded = Vec::new();
         condition::encode(&written, &mut encoded);
         if !Value::decode(&encoded).is_some_and(|value| params::accepts(param, value)) {
@@ -132,8 +136,14 @@ impl<'c> EmbeddedQueries<'c> {
         Argument::Value(encoded)
     }
 
-    /// Appends the first page of a query that does not depend on the path: items, `],"nextCursor":` and the
-    /// cursor.
+    /// Returns the index of the parameter `name` if the path gives its value.
+    pub(super) fn route_argument(&self, embedded: &QueryCall, name: &str) -> Option<usize> {
+        let param = params::index_of(self.queries?.get(embedded.query as usize)?, name)?;
+        matches!(embedded.arguments[param], Argument::Route(_)).then_some(param)
+    }
+
+    /// Appends the first page of a query that does not depend on the path: items, `],"total":`, their number
+    /// on all pages, `,"nextCursor":` and the cursor.
     pub(super) fn write_first_page(
         &mut self,
         embedded: &QueryCall,
@@ -193,14 +203,17 @@ impl<'c> EmbeddedQueries<'c> {
         Some(query)
     }
 
-    fn write_items(&self, query: &ArchivedQuery, pieces: &PieceBuilder, out: &mut Vec<u8>) {
+    fn write_items(&mut self, query: &ArchivedQuery, pieces: &PieceBuilder, out: &mut Vec<u8>) {
+        self.search.limit_page_bytes(|at| pieces.text(query.items[at as usize].piece.to_native()).len());
         for (i, at) in self.search.positions.iter().enumerate() {
             if i > 0 {
                 out.push(b',');
             }
             out.extend_from_slice(pieces.text(query.items[*at as usize].piece.to_native()));
         }
-        out.extend_from_slice(b"],\"nextCursor\":");
+        out.extend_from_slice(b"],\"total\":");
+        json::write_number(out, self.search.total);
+        out.extend_from_slice(b",\"nextCursor\":");
         self.search.write_cursor(query, out);
     }
 
@@ -219,6 +232,8 @@ impl<'c> EmbeddedQueries<'c> {
             query.items.iter().map(|item| pieces.text(item.piece.to_native()).len() + 1).collect();
         items.sort_unstable_by(|a, b| b.cmp(a));
         let cursor = 2 * SORT_KEY_BYTES_MAX + 64;
-        items.iter().take(query.limit.to_native() as usize).sum::<usize>() + cursor
+        let first_page = items.iter().take(query.limit.to_native() as usize).sum::<usize>();
+        // A first item of the largest size stays, with its comma.
+        first_page.min(QUERY_PAGE_BYTES_MAX + 1) + cursor
     }
 }

@@ -1,22 +1,24 @@
 //! Compiles layouts to pieces of finished JSON, with gaps for personalized zones.
 
+mod queries;
+
 use std::collections::BTreeMap;
 
 use super::combinations;
 use super::conditions::ConditionCompiler;
-use super::embed::{EmbeddedQueries, QueryLocation};
+use super::embed::EmbeddedQueries;
 use super::experiments::Experiments;
 use super::piece::PieceBuilder;
 use crate::json;
 use crate::limits::{
-    BODY_RENDERED_BYTES_MAX, CANONICAL_BYTES_MAX, EMBEDDED_QUERIES_MAX, NODE_NESTING_MAX,
-    QUERY_EVALUATIONS_MAX, RULES_MAX, VARIANTS_MAX, ZONES_MAX,
+    BODY_RENDERED_BYTES_MAX, CANONICAL_BYTES_MAX, NODE_NESTING_MAX, ROUTE_VALUE_BYTES_MAX, RULES_MAX,
+    VARIANTS_MAX, ZONES_MAX,
 };
 use crate::nearest::nearest;
-use crate::site::snapshot::format::{Argument, Condition, Page, Part, QueryCall, Rule, Variant, Zone};
+use crate::site::snapshot::format::{Condition, Page, Part, QueryCall, Rule, Variant, Zone};
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 use crate::site::source::pattern::Name;
-use crate::site::source::types::{self, EmbeddedQuery, Layout, Members, Node, PersonalizedZone};
+use crate::site::source::types::{self, Layout, Members, Node, PersonalizedZone};
 
 /// A compiler for the layouts of a site, used for one page after the other.
 pub(super) struct PageCompiler<'a, 's> {
@@ -65,7 +67,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
         let parts = drafting.compile_layout(layout);
         let LayoutCompiler { zones, embedded, .. } = drafting;
         let (parts, zones) = sort_zones_by_name(parts, zones);
-        self.write_description(&parts, &zones);
+        self.write_description(&parts, &zones, &embedded);
         let mut page = Page {
             path: path.to_owned(),
             parts,
@@ -101,7 +103,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
         self.embedded_queries.write_found_items(embedded, route, self.pieces, out);
     }
 
-    fn write_description(&mut self, parts: &[Part], zones: &[CompiledZone]) {
+    fn write_description(&mut self, parts: &[Part], zones: &[CompiledZone], embedded: &[QueryCall]) {
         let Self { description, pieces, .. } = self;
         description.clear();
         let mut describe = |text: &[u8]| {
@@ -113,6 +115,10 @@ impl<'a, 's> PageCompiler<'a, 's> {
                 match part {
                     Part::Piece(index) => describe(pieces.text(*index)),
                     Part::Zone(index) => describe(zones[usize::from(*index)].zone.name.as_bytes()),
+                    Part::RouteValue(index, param) => {
+                        let argument = &embedded[usize::from(*index)].arguments[usize::from(*param)];
+                        describe(format!("{argument:?}").as_bytes());
+                    }
                     Part::Query(index) => describe(&index.to_le_bytes()),
                 }
             }
@@ -148,6 +154,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
         let bytes = |part: &Part| match part {
             Part::Piece(index) => self.pieces.text(*index).len(),
             Part::Zone(_) => 0,
+            Part::RouteValue(..) => ROUTE_VALUE_BYTES_MAX,
             Part::Query(index) => {
                 self.embedded_queries.bytes_max(&page.embedded[usize::from(*index)], self.pieces)
             }
@@ -264,49 +271,6 @@ impl LayoutCompiler<'_, '_, '_> {
             self.members(zones, pointer, parts, depth);
         }
         self.text.push(b'}');
-    }
-
-    /// Writes `,"query":{...},"items":[...],"nextCursor":...`.
-    fn query(&mut self, query: &EmbeddedQuery, pointer: &str, parts: &mut Vec<Part>) {
-        self.text.extend_from_slice(b",\"query\":{\"id\":");
-        json::write_string(&mut self.text, &query.id);
-        if let Some(params) = &query.params {
-            self.text.extend_from_slice(b",\"params\":{");
-            for (i, (name, value)) in params.0.iter().enumerate() {
-                if i > 0 {
-                    self.text.push(b',');
-                }
-                json::write_string(&mut self.text, name);
-                self.text.push(b':');
-                json::write_minified(&mut self.text, value.get());
-            }
-            self.text.push(b'}');
-        }
-        self.text.extend_from_slice(b"},\"items\":[");
-        let at = QueryLocation { file: self.file, pointer: &format!("{pointer}/query"), path: self.path };
-        let Some(embedded) = self.page_compiler.embedded_queries.embed(query, &at, self.diagnostics) else {
-            return;
-        };
-        if !embedded.arguments.iter().any(|given| matches!(given, Argument::Route(_))) {
-            let PageCompiler { embedded_queries: contents, pieces, .. } = &mut *self.page_compiler;
-            return contents.write_first_page(&embedded, &at, pieces, &mut self.text, self.diagnostics);
-        }
-        self.evaluations += self.page_compiler.embedded_queries.evaluations_max(&embedded);
-        if self.evaluations > QUERY_EVALUATIONS_MAX {
-            let expected = format!(
-                "queries with precomputed results, or queries that together evaluate at most {QUERY_EVALUATIONS_MAX} \
-                 items per request of this page"
-            );
-            let actual = format!("{} items up to here", self.evaluations);
-            return self.wrong(at.pointer, "the queries of this page are too expensive", expected, &actual);
-        }
-        if self.embedded.len() == EMBEDDED_QUERIES_MAX {
-            let expected = format!("at most {EMBEDDED_QUERIES_MAX} queries that use a part of the path");
-            return self.wrong(at.pointer, "too many queries in this page", expected, "one more");
-        }
-        self.end_piece(parts);
-        parts.push(Part::Query(self.embedded.len() as u16));
-        self.embedded.push(embedded);
     }
 
     fn personalized(
@@ -469,7 +433,7 @@ fn max_total(
     other: &dyn Fn(&Part) -> usize,
 ) -> usize {
     let part = |part: &Part| match part {
-        Part::Piece(_) | Part::Query(_) => other(part),
+        Part::Piece(_) | Part::RouteValue(..) | Part::Query(_) => other(part),
         Part::Zone(index) => {
             let variants = page.zones[usize::from(*index)].variants.iter();
             variants.map(|v| variant(v) + max_total(page, &v.parts, variant, other)).max().unwrap_or(0)

@@ -23,6 +23,7 @@ mod paths;
 mod piece;
 mod redirects;
 mod routes;
+mod settings;
 mod timezone;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,6 +138,7 @@ fn compile_site(
         cache_resolve: cache_control(site.cache.resolve()),
         cache_routes: cache_control(site.cache.routes()),
         cache_query: cache_control(site.cache.query()),
+        settings: settings::site_settings(site),
         updated_at: made.updated_at,
         clock_offsets,
         patterns,

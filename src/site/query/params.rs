@@ -4,6 +4,7 @@
 
 use super::super::snapshot::format::{ArchivedParam, ArchivedParamKind, ArchivedQuery};
 use crate::condition::Value;
+use crate::json;
 use crate::limits::QUERY_PARAMS_MAX;
 
 /// A value for each of a query's parameters, in order. `None` if the value is absent and has no default.
@@ -15,6 +16,21 @@ pub(crate) const NO_VALUES: ParamValues<'static> = [None; QUERY_PARAMS_MAX];
 /// Returns the index of a declared parameter.
 pub(crate) fn index_of(query: &ArchivedQuery, name: &str) -> Option<usize> {
     query.params.binary_search_by(|param| param.name.as_str().cmp(name)).ok()
+}
+
+/// Returns whether a caller may leave the parameter out. Then `null` and an empty text count as absent.
+pub(crate) fn may_be_absent(param: &ArchivedParam) -> bool {
+    param.optional || param.default.is_some()
+}
+
+/// Appends a text of a path as a JSON value of the parameter's type. A text that the parameter does not accept
+/// becomes a string.
+pub(crate) fn write_route_value(param: &ArchivedParam, text: &str, out: &mut Vec<u8>) {
+    match parse(param, text) {
+        // The text of an accepted number or boolean is JSON.
+        Some(Value::Number(_) | Value::Bool(_)) => out.extend_from_slice(text.as_bytes()),
+        _ => json::write_string(out, text),
+    }
 }
 
 /// Fills in the defaults of absent values.

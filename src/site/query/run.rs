@@ -12,7 +12,10 @@ use super::super::snapshot::hash_index;
 use super::order::number_key;
 use super::params::ParamValues;
 use crate::condition::{Document, Evaluator, Memo, Patterns, Value, bind, encode_scalar};
-use crate::limits::{HEAD_BYTES_MAX, ITEMS_MAX, QUERY_EVALUATIONS_MAX, QUERY_LIMIT_MAX, SORT_KEY_BYTES_MAX};
+use crate::limits::{
+    HEAD_BYTES_MAX, ITEMS_MAX, QUERY_EVALUATIONS_MAX, QUERY_LIMIT_MAX, QUERY_PAGE_BYTES_MAX,
+    SORT_KEY_BYTES_MAX,
+};
 use crate::site::query::cursor;
 
 /// The state of one query execution and its result. It is reused for the next one.
@@ -141,9 +144,14 @@ impl QueryRunner {
         }
     }
 
-    /// Ends the page before the first item for which `is_too_much` holds. The first item of the page always
-    /// stays.
-    pub(crate) fn truncate_page(&mut self, mut is_too_much: impl FnMut(u32) -> bool) {
+    /// Ends the page before the item with which it exceeds `QUERY_PAGE_BYTES_MAX`. The first item always stays.
+    /// `item_bytes` returns the size of the item at a position.
+    pub(crate) fn limit_page_bytes(&mut self, item_bytes: impl Fn(u32) -> usize) {
+        let mut bytes = 0;
+        let mut is_too_much = |at| {
+            bytes += item_bytes(at) + 1;
+            bytes > QUERY_PAGE_BYTES_MAX
+        };
         let mut found = self.positions.iter().enumerate();
         if let Some((fits, _)) = found.find(|(i, at)| is_too_much(**at) && *i > 0) {
             self.positions.truncate(fits);

@@ -30,13 +30,12 @@
 //! 2. The file has at least 64 bytes.
 //! 3. The format version.
 //! 4. The header length.
-//! 5. The payload length against the file's. A shorter file is incomplete and perhaps still being copied. A
-//!    longer file is damaged.
+//! 5. The payload length against the file's. A shorter file is incomplete, perhaps still copied. A longer one is damaged.
 //! 6. The hash.
 //! 7. The structure of the archive: every offset is inside, every text is UTF-8.
-//! 8. The references between its parts: every index is in range, every zone has exactly one place, every
-//!    branch of the pattern tree has exactly one parent, every route is as deep in the tree as its path has
-//!    segments, every list of a query is sorted.
+//! 8. The references between its parts: every index is in range, every zone has exactly one place, every branch of the
+//!    pattern tree has exactly one parent, every route is as deep in the tree as its path has segments, every list is
+//!    sorted.
 //!
 //! Only then does the server serve anything from the file.
 //!
@@ -130,6 +129,8 @@ pub struct Site {
     pub cache_routes: String,
     /// `Cache-Control` of queries.
     pub cache_query: String,
+    /// The body of `/v1/site`.
+    pub settings: String,
     /// The newest `updatedAt`, as authored.
     pub updated_at: Option<String>,
     /// The site's offsets from UTC, sorted by their first second. The first one also applies before it.
@@ -294,7 +295,9 @@ pub enum Part {
     Piece(u32),
     /// Index of a zone, whose chosen variant follows.
     Zone(u8),
-    /// Index of an embedded query. Its items follow, then `],"nextCursor":` and the cursor or null.
+    /// Index of an embedded query, and of one of its parameters. The value from the path follows, as JSON.
+    RouteValue(u16, u8),
+    /// Index of an embedded query. Its items follow, then `],"total":`, the total, `,"nextCursor":`, the cursor.
     Query(u16),
 }
 
@@ -391,9 +394,9 @@ pub struct Item {
 
 /// The items for every combination of values of the indexed parameters.
 ///
-/// A parameter's value has a number: 0 if it is absent, 1 if it is none of `values`, otherwise 2 plus its
-/// index in `values`. A combination's key consists of these numbers as digits, in the order of `params`, the
-/// most significant first. The base of a parameter's digit is the number of its values plus two.
+/// A parameter's value has a number: 0 if it is absent, 1 if it is none of `values`, otherwise 2 plus its index in
+/// `values`. A combination's key consists of these numbers as digits, in the order of `params`, the most significant
+/// first. The base of a parameter's digit is the number of its values plus two.
 #[derive(Debug, Archive, Serialize)]
 pub struct Index {
     /// The indexed parameters.
@@ -418,8 +421,8 @@ pub struct IndexParam {
 /// The residual condition: the part that the index does not cover. It is evaluated item by item.
 #[derive(Debug, Archive, Serialize)]
 pub struct Scan {
-    /// Indices of the parameters in the residual condition. If none of them has a value, no residual
-    /// condition is left. `None` if one is left for all values.
+    /// Indices of the parameters in the residual condition. If none of them has a value, no residual condition is
+    /// left. `None` if one is left for all values.
     pub params: Option<Vec<u16>>,
     /// Template of the whole condition on parameters, over an item's fields.
     pub program: Vec<u8>,
@@ -451,8 +454,7 @@ pub struct ColumnBound {
     pub column: u16,
     /// Index of the query's parameter.
     pub param: u16,
-    /// True if the parameter is the lower bound of the field. Otherwise it is the upper bound. Both are
-    /// inclusive.
+    /// True if the parameter is the lower bound of the field, else the upper bound. Both are inclusive.
     pub is_lower: bool,
 }
 

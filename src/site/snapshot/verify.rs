@@ -6,8 +6,8 @@
 use rkyv::rend::{u16_le, u32_le};
 
 use super::format::{
-    ArchivedColumnBound, ArchivedPage, ArchivedPart, ArchivedQuery, ArchivedRedirect, ArchivedRouteTarget,
-    ArchivedRule, ArchivedScan, ArchivedSite, ArchivedTargetPart,
+    ArchivedArgument, ArchivedColumnBound, ArchivedPage, ArchivedPart, ArchivedQuery, ArchivedRedirect,
+    ArchivedRouteTarget, ArchivedRule, ArchivedScan, ArchivedSite, ArchivedTargetPart,
 };
 use super::hash_index;
 use crate::limits::{
@@ -155,6 +155,7 @@ fn verify_parts(
         match part {
             ArchivedPart::Piece(index) if (index.to_native() as usize) < site.pieces.len() => {}
             ArchivedPart::Query(index) if usize::from(index.to_native()) < page.embedded.len() => {}
+            ArchivedPart::RouteValue(index, param) if is_route_argument(page, index.to_native(), *param) => {}
             ArchivedPart::Zone(index) if usize::from(*index) < page.zones.len() => {
                 // This check also finds cycles: a zone within itself would be visited twice.
                 let twice = std::mem::replace(&mut stood[usize::from(*index)], true);
@@ -165,10 +166,17 @@ fn verify_parts(
                     verify_parts(site, page, &variant.parts, stood, depth + 1)?;
                 }
             }
-            _ => return Err("a layout refers to a missing piece, zone or query"),
+            _ => return Err("a layout refers to a missing piece, zone, query or argument"),
         }
     }
     Ok(())
+}
+
+/// Returns whether the embedded query takes this parameter from the path.
+fn is_route_argument(page: &ArchivedPage, embedded: u16, param: u8) -> bool {
+    let embedded = page.embedded.get(usize::from(embedded));
+    let argument = embedded.and_then(|embedded| embedded.arguments.get(usize::from(param)));
+    matches!(argument, Some(ArchivedArgument::Route(_)))
 }
 
 /// Returns whether the path equals the pattern or matches it, segment by segment.

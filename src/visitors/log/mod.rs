@@ -71,6 +71,7 @@ pub use inspect::inspect;
 pub use log_clock::LOG_CLOCK_SAVE_MS;
 pub(crate) use metrics::LogMetrics;
 pub(crate) use offset_to_seq::SeqLocator;
+pub(crate) use queue::Wake;
 pub use queue::{Completion, LogClient, Queue, RecordResult, Request, SendError, WriteOutcome};
 pub use reader::{LogItem, LogReader, read_footer};
 pub use record::{Code, RECORD_BYTES_MIN, Record, RecordError, RecordKind};

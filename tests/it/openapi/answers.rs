@@ -108,9 +108,11 @@ fn the_demo_answers_as_described() {
     }
     assert!(demo.pages("/v1/routes?site=fjell&limit=7") > 10);
     assert!(demo.pages("/v1/query?site=fjell&query=products&limit=3") > 3);
-    for query in
-        ["latest-articles&params.section=workshop", "light&params.grams=900.5", "stores-in&params.country=NO"]
-    {
+    for query in [
+        "latest-articles&params.section=workshop&section=workshop",
+        "light&params.grams=900.5",
+        "stores-in&params.country=NO",
+    ] {
         demo.get(&format!("/v1/query?trackingId=track_demo&query={query}"));
     }
     let body = json!({ "trackingId": "track_demo", "query": "products", "params": { "inStock": true, "maxPrice": 3e9 },
@@ -141,6 +143,8 @@ fn the_header_fields_of_every_endpoint_are_as_described() {
         "/v1/variants?site=fjell&route=/",
         "/v1/variants?site=fjell&route=/&include=combinations",
         "/v1/routes?site=fjell",
+        "/v1/routes?site=fjell&since=7&wait=1",
+        "/v1/site?site=fjell",
         "/v1/query?site=fjell&query=products",
         "/v1/openapi.json",
         "/v1/problems/missing_route",

@@ -35,6 +35,7 @@ fn numbers_are_limited_as_described() {
         ("limitOfRoutes", "/v1/routes?site=fjell", "invalid_limit"),
         ("limitOfQuery", "/v1/query?site=fjell&query=products", "invalid_limit"),
         ("since", "/v1/routes?site=fjell", "invalid_param"),
+        ("wait", "/v1/routes?site=fjell&since=7", "invalid_param"),
     ] {
         let Value::Object(schema) = &parameters[key]["schema"] else { panic!("{key} is not described") };
         let name = parameters[key]["name"].as_str().expect("a name");

@@ -87,7 +87,7 @@ fn a_site_has_at_most_1024_queries() {
 }
 
 #[test]
-fn a_page_embeds_at_most_256_queries_that_use_its_path() {
+fn a_page_embeds_at_most_64_queries_that_use_its_path() {
     let params = json!({ "s": { "type": "string" } });
     let query = json!({ "collection": "c", "params": params, "where": { "s": { "$param": "s" } } });
     let page = |count: usize| {
@@ -99,7 +99,7 @@ fn a_page_embeds_at_most_256_queries_that_use_its_path() {
         site.push(("routes/post.json".to_owned(), json!({ "path": "/:slug", "layout": layout })));
         site
     };
-    assert_limit(EMBEDDED_QUERIES_MAX, page, "at most 256 queries that use a part of the path");
+    assert_limit(EMBEDDED_QUERIES_MAX, page, "at most 64 queries that use a part of the path");
 }
 
 #[test]

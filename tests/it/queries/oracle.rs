@@ -11,7 +11,10 @@ use crate::condition::oracle::holds;
 pub fn complete_params(declared: &Map<String, Json>, given: &Map<String, Json>) -> Option<Map<String, Json>> {
     let mut values = Map::new();
     for (name, param) in declared {
-        match given.get(name).or(param.get("default")) {
+        let default = param.get("default");
+        let may_be_absent = param["optional"] == true || default.is_some();
+        let is_absent = |value: &&Json| may_be_absent && (value.is_null() || **value == "");
+        match given.get(name).filter(|value| !is_absent(value)).or(default) {
             Some(value) if accepts(param, value) => values.insert(name.clone(), value.clone()),
             None if param["optional"] == true => None,
             _ => return None,

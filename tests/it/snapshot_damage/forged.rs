@@ -52,6 +52,7 @@ fn site() -> Site {
         cache_resolve: text(),
         cache_routes: text(),
         cache_query: text(),
+        settings: "{}".to_owned(),
         updated_at: None,
         clock_offsets: Vec::new(),
         patterns: vec!["a+".to_owned()],
@@ -277,11 +278,18 @@ fn a_redirect_with_missing_parameters_is_refused() {
 
 #[test]
 fn a_layout_with_dangling_references_is_refused() {
-    let nothing = "refers to a missing piece, zone or query";
+    let nothing = "refers to a missing piece, zone, query or argument";
     assert_page_refused(|page| page.parts.push(Part::Piece(2)), nothing);
     assert_page_refused(|page| page.parts.push(Part::Zone(2)), nothing);
     assert_page_refused(|page| page.zones[0].variants[1].parts = vec![Part::Piece(u32::MAX)], nothing);
     assert_page_refused(|page| page.parts.push(Part::Query(1)), nothing);
+    assert_page_refused(|page| page.parts.push(Part::RouteValue(1, 0)), nothing);
+    assert_page_refused(|page| page.parts.push(Part::RouteValue(0, 1)), nothing);
+    let fixed = |page: &mut Page| {
+        page.embedded[0].arguments[0] = Argument::Nothing;
+        page.parts.push(Part::RouteValue(0, 0));
+    };
+    assert_page_refused(fixed, nothing);
     assert_page_refused(|page| page.combinations = 2, "its combinations are missing");
     assert_page_refused(|page| page.combinations_array_bytes = 24, "its combinations are missing");
     assert_page_refused(

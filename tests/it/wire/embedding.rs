@@ -77,6 +77,11 @@ fn routes() -> Vec<String> {
             json!({ "main": [list_node("r", "by-category", json!({ "category": from_path("*") }))] }),
         ),
         page("/plain", json!({})),
+        page(
+            "/absent",
+            json!({ "main": [list_node("e", "by-category", json!({ "category": "a", "above": "" })),
+                list_node("n", "by-category", json!({ "category": "a", "above": null }))] }),
+        ),
         HAND_WRITTEN_ROUTE.to_owned(),
     ]
 }
@@ -99,15 +104,13 @@ fn compile_with_posts(posts: &Value, version: u64) -> Vec<u8> {
 static SERVER: SharedServer =
     SharedServer::new(|| Server::start(&[("acme.snapshot", &compile_with_posts(&posts(), 1))], &[]));
 
-/// Returns `"items":[...],"nextCursor":...` from the bytes of the first page that the query endpoint sends.
+/// Returns `"items":[...],"total":...,"nextCursor":...` from the first page that the query endpoint sends.
 fn endpoint_items(query: &str, params: &str) -> String {
     let response = SERVER.get().get(&format!("/v1/query?site=acme&query={query}{params}"));
     assert_eq!(response.status, 200, "{}", response.text());
     let text = response.text();
-    let (_, rest) = text.split_once("\"items\":[").expect("items");
-    let (items, rest) = rest.rsplit_once("],\"total\":").expect("a total");
-    let (_, cursor) = rest.split_once(",\"nextCursor\":").expect("a cursor");
-    format!("\"items\":[{items}],\"nextCursor\":{}", cursor.strip_suffix('}').expect("a closing brace"))
+    let (_, rest) = text.split_once("\"items\":").expect("items");
+    format!("\"items\":{}", rest.strip_suffix('}').expect("a closing brace"))
 }
 
 /// Returns the expected bytes of the node `id`.
@@ -155,6 +158,16 @@ fn the_query_parameters_of_a_node_keep_their_authored_tokens() {
 }
 
 #[test]
+fn null_and_an_empty_text_are_absent_for_an_optional_parameter_of_a_node() {
+    let found = endpoint_items("by-category", "&params.category=a");
+    let absent = resolve_target("/absent", "&variants=");
+    for written in [r#"{"category":"a","above":""}"#, r#"{"category":"a","above":null}"#] {
+        let members = format!(r#""query":{{"id":"by-category","params":{written}}},{found}}}"#);
+        assert_contains_node(&absent, &members);
+    }
+}
+
+#[test]
 fn query_nodes_in_variants_and_nested_zones_contain_items() {
     let deep = expected_node("deep", "by-shelf", &json!({ "shelf": 2 }), "&params.shelf=2");
     let forced = assert_contains_node(&resolve_target("/", "&variants=hero:other"), &deep);
@@ -171,7 +184,7 @@ fn a_path_parameter_may_be_a_query_parameter() {
         let node = expected_node(
             "q",
             "by-category",
-            &json!({ "category": from_path("slug") }),
+            &json!({ "category": category }),
             &format!("&params.category={category}"),
         );
         let response =
@@ -181,15 +194,9 @@ fn a_path_parameter_may_be_a_query_parameter() {
         let escaped = format!("/topics/%{:02X}", category.as_bytes()[0]);
         assert_eq!(assert_contains_node(&resolve_target(&escaped, "&variants="), &node).body, response.body);
     }
-    let slashed = expected_node(
-        "q",
-        "by-category",
-        &json!({ "category": from_path("slug") }),
-        "&params.category=d%2Fe",
-    );
+    let slashed = expected_node("q", "by-category", &json!({ "category": "d/e" }), "&params.category=d%2Fe");
     assert_contains_node(&resolve_target("/topics/d%2Fe", "&variants="), &slashed);
-    let rest =
-        expected_node("r", "by-category", &json!({ "category": from_path("*") }), "&params.category=d%2Fe");
+    let rest = expected_node("r", "by-category", &json!({ "category": "d/e" }), "&params.category=d%2Fe");
     assert_contains_node(&resolve_target("/rest/d/e", "&variants="), &rest);
 }
 
@@ -197,31 +204,34 @@ fn a_path_parameter_may_be_a_query_parameter() {
 fn an_invalid_parameter_value_finds_no_items() {
     let empty_node = |id: &str, query: &str, written: Value| {
         format!(
-            r#"{{"id":"{id}","type":"List","props":{{"id":"{id}"}},"query":{{"id":"{query}","params":{written}}},"items":[],"nextCursor":null}}"#
+            r#"{{"id":"{id}","type":"List","props":{{"id":"{id}"}},"query":{{"id":"{query}","params":{written}}},"items":[],"total":0,"nextCursor":null}}"#
         )
     };
-    let by_slug = empty_node("q", "by-category", json!({ "category": from_path("slug") }));
-    for slug in ["none", "z", "A", "a b", "größe", "1"] {
-        assert_contains_node(&resolve_target(&format!("/topics/{slug}"), "&variants="), &by_slug);
+    for slug in ["none", "z", "A", "a b", "größe", "1", "quo\"te\\"] {
+        let by_slug = empty_node("q", "by-category", json!({ "category": slug }));
+        let route = format!("/topics/{}", percent_encode(slug));
+        assert_contains_node(&resolve_target(&route, "&variants="), &by_slug);
     }
-    let by_n = empty_node("s", "by-shelf", json!({ "shelf": from_path("n") }));
-    for n in ["x", "4", "6", "-", "1,0", "01", "true", "%2B1"] {
+    for (n, written) in [("4", json!(4)), ("x", json!("x")), ("6", json!("6")), ("-", json!("-"))] {
+        let by_n = empty_node("s", "by-shelf", json!({ "shelf": written }));
+        assert_contains_node(&resolve_target(&format!("/shelves/{n}/a"), "&variants="), &by_n);
+    }
+    for (n, written) in [("1,0", "1,0"), ("01", "01"), ("true", "true"), ("%2B1", "+1")] {
+        let by_n = empty_node("s", "by-shelf", json!({ "shelf": written }));
         assert_contains_node(&resolve_target(&format!("/shelves/{n}/a"), "&variants="), &by_n);
     }
     assert_contains_node(
         &resolve_target("/rest/a/b", "&variants="),
-        &empty_node("r", "by-category", json!({ "category": from_path("*") })),
+        &empty_node("r", "by-category", json!({ "category": "a/b" })),
     );
 }
 
 #[test]
 fn a_number_in_the_path_is_parsed_as_a_number() {
     for (text, number) in [("0", "0"), ("2", "2"), ("2.0", "2"), ("1e0", "1"), ("-0", "0")] {
-        let node = expected_node(
-            "s",
-            "by-shelf",
-            &json!({ "shelf": from_path("n") }),
-            &format!("&params.shelf={number}"),
+        let found = endpoint_items("by-shelf", &format!("&params.shelf={number}"));
+        let node = format!(
+            r#"{{"id":"s","type":"List","props":{{"id":"s"}},"query":{{"id":"by-shelf","params":{{"shelf":{text}}}}},{found}}}"#
         );
         let second = expected_slug_node("c");
         let response =
@@ -234,14 +244,51 @@ fn expected_slug_node(category: &str) -> String {
     expected_node(
         "q",
         "by-category",
-        &json!({ "category": from_path("slug") }),
+        &json!({ "category": category }),
         &format!("&params.category={category}"),
     )
 }
 
+/// Returns all nodes of a layout that contain a query.
+fn query_nodes(layout: &Value) -> Vec<Value> {
+    match layout {
+        Value::Array(all) => all.iter().flat_map(query_nodes).collect(),
+        Value::Object(members) if members.contains_key("query") => vec![layout.clone()],
+        Value::Object(members) => members.values().flat_map(query_nodes).collect(),
+        _ => vec![],
+    }
+}
+
+#[test]
+fn a_client_can_post_the_query_of_a_node_to_get_the_next_page() {
+    let (server, mut pages) = (SERVER.get(), 0);
+    for route in ["/", "/large", "/topics/a", "/varied/b", "/shelves/1/a", "/rest/d/e", "/written"] {
+        let nodes = query_nodes(&server.get(&resolve_target(route, "&variants=")).json()["layout"]);
+        assert!(!nodes.is_empty(), "{route}");
+        for node in nodes {
+            let more = |cursor: &Value| {
+                let body = json!({ "site": "acme", "query": node["query"]["id"], "params": node["query"]["params"],
+                    "cursor": cursor });
+                server.post("/v1/query", &[], body.to_string().as_bytes()).json()
+            };
+            let first = more(&Value::Null);
+            for member in ["items", "total", "nextCursor"] {
+                assert_eq!(node[member], first[member], "{route}: {node}");
+            }
+            if !node["nextCursor"].is_null() {
+                let items = |page: &Value| page["items"].as_array().map_or(0, Vec::len);
+                let next = more(&node["nextCursor"]);
+                assert!(items(&next) > 0 && items(&node) + items(&next) <= 24, "{next}");
+                pages += 1;
+            }
+        }
+    }
+    assert!(pages > 3, "{pages}");
+}
+
 #[test]
 fn a_variant_may_combine_path_and_fixed_parameters() {
-    let above = json!({ "category": from_path("slug"), "above": 10 });
+    let above = json!({ "category": "a", "above": 10 });
     let above = expected_node("q", "by-category", &above, "&params.category=a&params.above=10");
     let default = assert_contains_node(&resolve_target("/varied/a", "&variants="), &above);
     let other =
@@ -282,6 +329,41 @@ fn compressed_bodies_inflate_to_the_same_bytes() {
         }
     }
     assert!(compressed > 20, "{compressed}");
+}
+
+/// Returns 20 items of about 40 KiB. The first page of a query ends before it has 512 KiB.
+fn large_items() -> Value {
+    let item = |n: usize| {
+        let fields = json!({ "group": "a", "text": "x".repeat(40 * 1024) });
+        json!({ "id": format!("i{n:02}"), "type": "t", "fields": fields })
+    };
+    (0..20).map(item).collect()
+}
+
+#[test]
+fn a_first_page_that_is_cut_at_512_kib_has_the_same_bytes_in_a_node() {
+    let by_group = json!({ "collection": "items", "limit": 100, "params": { "group": { "type": "string" } },
+        "where": { "group": { "$param": "group" } } });
+    let fixed = list_node("q", "by-group", json!({ "group": "a" }));
+    let from_slug = list_node("q", "by-group", json!({ "group": from_path("slug") }));
+    let files = [
+        ("site.json", site_file("acme", json!({}))),
+        ("queries.json", json!({ "by-group": by_group }).to_string()),
+        ("content/items.json", large_items().to_string()),
+        ("routes/fixed.json", page("/fixed", json!({ "main": [fixed] }))),
+        ("routes/slug.json", page("/slugs/:slug", json!({ "main": [from_slug] }))),
+    ];
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
+    let server = Server::start(&[("acme.snapshot", &snapshot(&files, 1))], &[]);
+    let endpoint = server.get("/v1/query?site=acme&query=by-group&params.group=a");
+    let (_, page_bytes) = endpoint.text().split_once("\"items\":").expect("items");
+    let answer = endpoint.json();
+    assert_eq!((answer["items"].as_array().map(Vec::len), &answer["total"]), (Some(12), &json!(20)));
+    assert!(answer["nextCursor"].is_string());
+    for route in ["/fixed", "/slugs/a"] {
+        let layout = server.get(&resolve_target(route, "&variants="));
+        assert!(layout.body_contains(page_bytes.strip_suffix('}').expect("a brace")), "{route}");
+    }
 }
 
 #[test]
@@ -339,7 +421,8 @@ fn etags_and_hashes_change_with_the_items_shown() {
     assert_eq!(changed(20, "title", json!("other")), [&["/"][..], &patterns].concat());
     assert_eq!(changed(0, "text", json!("other")), patterns);
     assert_eq!(changed(22, "text", json!("other")), patterns);
-    assert_eq!(changed(0, "category", json!("none")), patterns);
+    // The total of category a on `/` changes.
+    assert_eq!(changed(0, "category", json!("none")), [&["/"][..], &patterns].concat());
     // The last of four items becomes the first.
     assert_eq!(changed(8, "n", json!(100)), [&["/"][..], &patterns].concat());
 }

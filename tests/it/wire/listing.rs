@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     SharedServer, compile_site, page, percent_encode, problem, redirect, site_file, start_server, zone,
 };
-use crate::harness::{Client, Response, Server, eventually};
+use crate::harness::{Client, Response, Server, eventually, snapshot};
 
 fn with_updated_at(file: &str, updated_at: &str) -> String {
     let mut file: Value = serde_json::from_str(file).expect("JSON");
@@ -97,7 +97,7 @@ fn the_list_has_the_members_of_the_interface() {
     ]);
     answer["routes"].take();
     let expected = json!({ "site": "acme", "version": "42", "updatedAt": "2026-01-05T10:00:00Z", "routes": null,
-        "redirects": redirects, "removed": [], "nextCursor": null });
+        "redirects": redirects, "removed": [], "queries": [], "removedQueries": [], "nextCursor": null });
     assert_eq!(answer, expected);
 }
 
@@ -182,6 +182,40 @@ fn pages_of_any_limit_contain_every_path_once_in_order() {
         let first = all_paths(&list(&query)).len();
         prop_assert_eq!(first, limit.min(all_paths(&list(&format!("site=acme&prefix={prefix}"))).len()));
     });
+}
+
+/// 40 queries over one collection, and three pages.
+static QUERIES: SharedServer = SharedServer::new(|| {
+    let queries: serde_json::Map<String, Value> =
+        (0..40).map(|i| (format!("q{i:02}"), json!({ "collection": "c", "limit": 1 + i }))).collect();
+    let files = [
+        ("site.json", site_file("acme", json!({}))),
+        ("queries.json", Value::Object(queries).to_string()),
+        ("content/c.json", "[]".to_owned()),
+        ("routes/a.json", page("/a", json!({}))),
+        ("routes/b.json", page("/b", json!({}))),
+        ("routes/c.json", page("/c", json!({}))),
+    ];
+    let files = files.each_ref().map(|(path, text)| (*path, text.as_str()));
+    Server::start(&[("acme.snapshot", &snapshot(&files, 5))], &[])
+});
+
+#[test]
+fn only_the_first_page_lists_the_queries_sorted_and_without_a_limit() {
+    let server = QUERIES.get();
+    let list = |query: &str| server.get(&format!("/v1/routes?site=acme{query}")).json();
+    for first in [list("&limit=2"), list("&prefix=/b"), list("&include=variants"), list("&since=1&limit=1")] {
+        let ids = paths(&first, "queries", "id");
+        assert!(ids.len() == 40 && ids.is_sorted(), "{first}");
+        assert_eq!(first["removedQueries"], json!([]));
+        let hashes: std::collections::BTreeSet<String> =
+            paths(&first, "queries", "hash").into_iter().collect();
+        assert_eq!(hashes.len(), 40);
+    }
+    let cursor = list("&limit=2")["nextCursor"].as_str().expect("a cursor").to_owned();
+    let second = list(&format!("&limit=2&cursor={cursor}"));
+    assert_eq!(paths(&second, "routes", "path"), ["/c"]);
+    assert_eq!((second.get("queries"), second.get("removedQueries")), (None, None));
 }
 
 #[test]

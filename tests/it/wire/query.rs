@@ -184,10 +184,47 @@ fn null_and_empty_strings_count_as_absent_outside_params() {
 #[test]
 fn unknown_parameters_and_members_are_ignored() {
     let plain = get("latest", "&params.category=guides").body;
-    assert_eq!(get("latest", "&params.category=guides&x=1&x=2&category=news&paramsx.y=1").body, plain);
+    assert_eq!(get("latest", "&params.category=guides&x=1&x=2&paramsx.y=1&v=1&v=2&%FF=%FF").body, plain);
     let body = json!({ "site": "acme", "query": "latest", "params": { "category": "guides" },
         "category": "news", "more": { "params": {} }, "route": 7, "x": [null] });
     assert_eq!(post(&body).body, plain);
+}
+
+#[test]
+fn a_declared_parameter_without_its_prefix_only_adds_a_warning() {
+    let plain = get("latest", "&params.category=guides");
+    let warning = r#","warnings":[{"code":"unused_parameter","param":"category"}]}"#;
+    let warned = format!("{}{warning}", plain.text().strip_suffix('}').expect("a brace"));
+    for more in ["&category=news", "&category=x&category=y", "&c%61tegory=%FF"] {
+        let response = get("latest", &format!("&params.category=guides{more}"));
+        assert_eq!((response.status, response.text()), (200, &*warned), "{more}");
+        assert_ne!(response.field("etag"), plain.field("etag"));
+    }
+    let both = get("ranked", "&live=true&from=7").json();
+    let expected = ["from", "live"].map(|name| json!({ "code": "unused_parameter", "param": name }));
+    assert_eq!(both["warnings"], json!(expected));
+    // An empty parameter counts as absent. In a body, and for another query, the name has no meaning.
+    assert_eq!(get("latest", "&params.category=guides&category=&category").body, plain.body);
+    assert_eq!(get("all", "&category=news").json().get("warnings"), None);
+    let body =
+        json!({ "site": "acme", "query": "latest", "params": { "category": "guides" }, "category": "news" });
+    assert_eq!(post(&body).body, plain.body);
+}
+
+#[test]
+fn a_parameter_of_the_interface_is_never_reported_as_unused() {
+    let names = ["limit", "cursor", "site", "trackingId", "query", "v"];
+    let params: serde_json::Map<String, Value> = names
+        .map(|name| (name.to_owned(), json!({ "type": "string", "optional": true })))
+        .into_iter()
+        .collect();
+    let clauses: Vec<Value> =
+        names.iter().map(|name| json!({ "title": { "$ne": { "$param": name } } })).collect();
+    let queries = json!({ "q": { "collection": "posts", "params": params, "where": { "$and": clauses } } });
+    let server =
+        Server::start(&[("acme.snapshot", &compile_collections("acme", &[("posts", POSTS)], &queries))], &[]);
+    let response = server.get("/v1/query?site=acme&trackingId=track_acme&query=q&limit=3&v=7");
+    assert_eq!((ids(&response).len(), response.json().get("warnings")), (3, None));
 }
 
 #[test]

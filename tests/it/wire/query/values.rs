@@ -195,8 +195,25 @@ fn a_default_applies_only_to_an_absent_parameter() {
     assert_eq!(ids(&plain), ["hundred"]);
     assert_eq!(query_by_url_and_body(&server, "listed", &json!({ "n": 100 })).body, plain.body);
     assert_eq!(ids(&query_by_url_and_body(&server, "listed", &json!({ "n": 2.5 }))), ["half"]);
-    assert_eq!(problem(&by_url("listed", "&params.n=")), (400, "invalid_param".into()));
-    assert_eq!(problem(&by_body("listed", r#"{"n":null}"#)), (400, "invalid_param".into()));
+}
+
+#[test]
+fn null_and_an_empty_text_are_absent_for_a_parameter_that_may_be_left_out() {
+    let server = SERVER.get();
+    // A parameter with a default, and one that is optional.
+    let (listed, is) = (by_url("listed", "").body, by_url("is", "&params.b=kiel").body);
+    for more in ["&params.n=", "&params.n"] {
+        assert_eq!(by_url("listed", more).body, listed, "{more}");
+    }
+    assert_eq!(by_url("is", "&params.a=&params.b=kiel").body, is);
+    for absent in ["null", r#""""#] {
+        assert_eq!(by_body("listed", &format!(r#"{{"n":{absent}}}"#)).body, listed, "{absent}");
+        assert_eq!(by_body("is", &format!(r#"{{"a":{absent},"b":"kiel"}}"#)).body, is, "{absent}");
+    }
+    // A required text may be empty. Other values are refused.
+    assert_eq!(ids(&query_by_url_and_body(&server, "text", &json!({ "s": "" }))), ["empty"]);
+    assert_eq!(problem(&by_body("text", r#"{"s":null}"#)), (400, "invalid_param".into()));
+    assert_eq!(problem(&by_body("is", r#"{"a":[]}"#)), (400, "invalid_param".into()));
 }
 
 /// Returns the IDs of all posts except these.
