@@ -74,12 +74,15 @@ impl Catalog {
     }
 }
 
+/// A function that wakes a thread whose requests wait for another catalog.
+type WakeFunction = dyn Fn() + Send + Sync;
+
 /// The shared pointer to the served catalog.
 #[derive(Clone, Default)]
 pub struct CurrentCatalog {
     catalog: Arc<ArcSwap<Catalog>>,
-    /// Wakes the threads whose requests wait for another catalog. Requests never take this lock.
-    wakes: Arc<Mutex<Vec<Arc<dyn Fn() + Send + Sync>>>>,
+    /// The registered functions. Requests never take this lock.
+    wakes: Arc<Mutex<Vec<Arc<WakeFunction>>>>,
 }
 
 impl CurrentCatalog {
@@ -91,7 +94,7 @@ impl CurrentCatalog {
     }
 
     /// Registers a function that is called after each change.
-    pub(crate) fn on_change(&self, wake: Arc<dyn Fn() + Send + Sync>) {
+    pub(crate) fn on_change(&self, wake: Arc<WakeFunction>) {
         self.wakes.lock().unwrap_or_else(PoisonError::into_inner).push(wake);
     }
 
