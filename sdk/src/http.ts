@@ -27,7 +27,7 @@ export function call<T>(options: ClientOptions, url: string, body?: string, requ
 
   return new Promise<ApiResponse<T>>((resolve, reject) => {
     const cancel = () => reject(signal!.reason);
-    const timer = setTimeout(() => reject(new ParallaxError('timeout', `No response from ${url} within ${timeoutMs} ms`)), timeoutMs);
+    const timer = setTimeout(() => reject(new ParallaxError('timeout', `No response from ${url} in ${timeoutMs} ms`)), timeoutMs);
     abort.signal.addEventListener('abort', () => clearTimeout(timer));
     signal?.addEventListener('abort', cancel, { signal: abort.signal });
     if (signal?.aborted) cancel();

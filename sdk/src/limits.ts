@@ -24,6 +24,11 @@ export const PENDING_CHARS_MAX = 1_500;
 /** The next page of the visitor requests its document within this time. */
 export const PENDING_SECONDS = 5;
 
+/** Wait before a batch in Node, where many visitors share a queue. */
+export const NODE_FLUSH_MS = 100;
+/** Bound of the memory of a server. */
+export const NODE_QUEUE_EVENTS_MAX = 10_000;
+
 /** Deadline of a call of Edge, retries and waits included. */
 export const CALL_MS = 2_000;
 export const CALL_RETRIES = 2;
