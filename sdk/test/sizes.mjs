@@ -24,3 +24,4 @@ export async function sizeOf(code, external = []) {
 
 export const EVENTS = "export { createEvents } from './browser.js';";
 export const CLIENT = "export { createClient } from './client.js';";
+export const REACT = "export { ParallaxEvents, PageView, useMore, useParallax } from './react-client.js';";
