@@ -1,5 +1,6 @@
 // The browser part in Debian's Chromium, with a real server.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
@@ -29,10 +30,15 @@ async function bundle(): Promise<string> {
 /** Serves an empty page with the scripts at every path. */
 async function startSite() {
   const script = await bundle();
+  const tag = readFileSync(path.join(process.env.PARALLAX_SDK!, 'parallax.js'));
   const requests: { url: string; cookie: string }[] = [];
   const server = createServer(({ url, headers }, response) => {
     requests.push({ url: url!, cookie: headers.cookie ?? '' });
     if (url === '/app.js') return response.writeHead(200, { 'content-type': 'text/javascript' }).end(script);
+    if (url === '/parallax.js') return response.writeHead(200, { 'content-type': 'text/javascript' }).end(tag);
+    const attributes = new URL(url!, 'http://site').searchParams.get('attributes');
+    const tagged = `<!doctype html><title>Plain</title><link rel="icon" href="data:,"><script async src="/parallax.js" ${attributes}></script>`;
+    if (attributes) return response.writeHead(200, { 'content-type': 'text/html; charset=utf-8' }).end(tagged);
     const html = '<!doctype html><title>Shop</title><link rel="icon" href="data:,"><body><script src="/app.js"></script>';
     return response.writeHead(200, { 'content-type': 'text/html; charset=utf-8' }).end(html);
   });
@@ -215,6 +221,38 @@ describe('in Chromium', () => {
     assert.equal(receipt, null);
     assert.deepEqual(await context.cookies(), []);
     assert.equal(edge.records().some(({ event }) => event === 'Private' || event === 'Framed'), false);
+    await context.close();
+  });
+
+  test('one tag on a plain page records its views', async () => {
+    const context = await visitor();
+    const page = await context.newPage();
+    const attributes = `data-tracking-id="track_demo" data-events-url="${edge.url}" data-dev="send"`;
+    await page.goto(`${site.url}/plain?attributes=${encodeURIComponent(attributes)}`);
+    await inPage(page, `history.pushState({}, '', '/plain/2'), history.pushState({}, '', '/plain/2'), history.pushState({}, '', '/plain/2#part')`);
+    await inPage(page, `history.pushState({}, '', '/plain/2?sort=price'), history.back()`);
+    await page.waitForURL('**/plain/2#part');
+    await inPage(page, `dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true })), Parallax.events.track('Tagged')`);
+    const all = await edge.recorded((records) => records.some(({ event }) => event === 'Tagged'));
+    const { anonId } = all.find(({ event }) => event === 'Tagged')!;
+    const paths = all.filter((record) => record.anonId === anonId && record.type === 'page').map((record) => record.path);
+    assert.deepEqual(paths, ['/plain', '/plain/2', '/plain/2', '/plain/2', '/plain/2']); // load, push, query string, back, restore
+    await context.close();
+  });
+
+  test('a tag without a tracking ID defines createEvents alone, and a malformed one is an error that names it', async () => {
+    const context = await visitor();
+    const page = await context.newPage();
+    const errors: string[] = [];
+    page.on('console', (message) => message.type() === 'error' && errors.push(message.text()));
+    await page.goto(`${site.url}/plain?attributes=data-x`);
+    assert.deepEqual(await inPage(page, '[typeof Parallax.createEvents, typeof Parallax.events]'), ['function', 'undefined']);
+    assert.deepEqual(errors, []);
+    await page.goto(`${site.url}/plain?attributes=${encodeURIComponent('data-tracking-id="UA-1"')}`);
+    await inPage(page, '1');
+    assert.equal(errors.length, 1);
+    assert.match(errors[0]!, /data-tracking-id="UA-1" is no tracking ID/);
+    assert.deepEqual(await context.cookies(), []);
     await context.close();
   });
 

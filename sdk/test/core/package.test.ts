@@ -3,6 +3,7 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { gzipSync } from 'node:zlib';
 import { isUsableId, uuid } from '../../src/ids.js';
 import { VERSION } from '../../src/version.js';
 
@@ -10,11 +11,14 @@ const sdk = process.env.PARALLAX_SDK!;
 const manifest = JSON.parse(readFileSync(path.join(sdk, 'package.json'), 'utf8'));
 const sizes = await import(pathToFileURL(path.join(sdk, 'test/sizes.mjs')).href);
 
+const tag = await import(pathToFileURL(path.join(sdk, 'tag.mjs')).href);
+
 const SIZES: [string, number, () => Promise<number>][] = [
   ['events', 3072, () => sizes.sizeOf(sizes.EVENTS)],
   ['events and client', 4096, () => sizes.sizeOf(sizes.EVENTS + sizes.CLIENT)],
   ['react/client beyond events and client', 1024, async () =>
     (await sizes.sizeOf(sizes.EVENTS + sizes.CLIENT + sizes.REACT, ['react'])) - (await sizes.sizeOf(sizes.EVENTS + sizes.CLIENT))],
+  ['parallax.js', 4096, async () => gzipSync(readFileSync(tag.TAG_FILE), { level: 9 }).length],
 ];
 for (const [name, limit, measure] of SIZES) {
   test(`${name} take at most ${limit} bytes of a page`, async () => {
@@ -28,6 +32,10 @@ test('react/client begins with its directive, and does not import Next.js', () =
   const text = readFileSync(path.join(sdk, 'dist/react-client.js'), 'utf8');
   assert.match(text, /^["']use client["'];/);
   assert.doesNotMatch(text, /from "next/);
+});
+
+test('parallax.js is that of this source; `npm run tag` writes it', async () => {
+  assert.equal(readFileSync(tag.TAG_FILE, 'utf8'), await tag.buildTag());
 });
 
 test('the version constant is that of package.json', () => assert.equal(VERSION, manifest.version));
