@@ -1,6 +1,6 @@
 import type { Client } from './client.js';
 import { PAIRS_MAX, SEGMENT_BYTES_MAX } from './limits.js';
-import type { RequestOptions, Routes } from './types.js';
+import type { RequestOptions } from './types.js';
 
 const PAIR = /^[A-Za-z0-9_-]{1,64}:[A-Za-z0-9_-]{1,64}$/;
 
@@ -55,10 +55,7 @@ export interface StaticCombination {
 
 /** Returns the pages to render ahead. A pattern without concrete paths has none: its pages are rendered on demand. */
 export async function staticCombinations(client: Client<any>, request?: RequestOptions): Promise<StaticCombination[]> {
-  return combinationsOf(await client.routes({ include: 'variants' }, request));
-}
-
-export function combinationsOf({ routes }: Pick<Routes, 'routes'>): StaticCombination[] {
+  const { routes } = await client.routes({ include: 'variants' }, request);
   const concrete = routes.filter((route) => !route.pattern);
   return concrete.flatMap(({ path, variants = [''] }) => variants.map((text) => ({ path, variants: text })));
 }

@@ -42,6 +42,8 @@ export const REFERRER_CHARS_MAX = 1_000;
 export const USER_AGENT_CHARS_MAX = 500;
 /** Deadline of a decision for which a page waits. */
 export const DECISION_MS = 150;
+/** Deadline of the hand-over of pending events, for which a decision waits. */
+export const HAND_OVER_MS = 100;
 
 /** 400 days, the longest life of a cookie in Chromium. */
 export const LONG_SECONDS = 34_560_000;

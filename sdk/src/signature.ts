@@ -26,18 +26,3 @@ export async function isSignedPreview(secret: string | undefined, cookie: string
   const signature = Uint8Array.from(bytes, (character) => character.charCodeAt(0));
   return crypto.subtle.verify('HMAC', await keyOf(secret, 'verify'), signature, messageOf(Number(expiry)));
 }
-
-/** Returns whether the request has `Authorization: Bearer <secret>`. Compares hashes, so the time does not depend on the secret. */
-export async function isBearer(request: Request, secret: string | undefined): Promise<boolean> {
-  const given = request.headers.get('authorization') ?? '';
-  if (!secret || !given.startsWith('Bearer ')) return false;
-  return isSameText(given.slice(7), secret);
-}
-
-export async function isSameText(a: string, b: string): Promise<boolean> {
-  const hashes = await Promise.all([a, b].map((text) => crypto.subtle.digest('SHA-256', encoder.encode(text))));
-  const [left, right] = hashes.map((hash) => new Uint8Array(hash)) as [Uint8Array, Uint8Array];
-  let difference = 0;
-  for (const [i, byte] of left.entries()) difference |= byte ^ right[i]!;
-  return difference === 0;
-}

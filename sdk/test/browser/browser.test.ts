@@ -7,6 +7,7 @@ import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { build } from 'esbuild';
 import { type Browser, type BrowserContext, type Page, chromium } from 'playwright-core';
+import { createClient, handOver, visitorFrom } from '../../src/index.js';
 import { type TestServer, startServer } from '../server.js';
 
 const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
@@ -27,19 +28,31 @@ async function bundle(): Promise<string> {
   return outputFiles[0]!.text;
 }
 
-/** Serves an empty page with the scripts at every path. */
-async function startSite() {
+/** Renders the greeting of a visitor, as the server of a site does. */
+async function personalized(edgeUrl: string, request: Request): Promise<{ html: string; setCookie?: string }> {
+  const client = createClient({ edgeUrl, trackingId: 'track_demo' });
+  const visitor = await visitorFrom(request);
+  await handOver(client, request, visitor, 2000);
+  const { data } = await client.variants('/account/membership', visitor.visitor, visitor.request);
+  return { html: `<h1>${data.type === 'redirect' ? '' : data.variants}</h1>`, setCookie: visitor.setCookie?.header };
+}
+
+/** Serves an empty page with the scripts at every path. `/account/membership` is rendered for its visitor. */
+async function startSite(edge: { url: string }) {
   const script = await bundle();
   const tag = readFileSync(path.join(process.env.PARALLAX_SDK!, 'parallax.js'));
   const requests: { url: string; cookie: string }[] = [];
-  const server = createServer(({ url, headers }, response) => {
+  const server = createServer(async ({ url, headers }, response) => {
     requests.push({ url: url!, cookie: headers.cookie ?? '' });
     if (url === '/app.js') return response.writeHead(200, { 'content-type': 'text/javascript' }).end(script);
     if (url === '/parallax.js') return response.writeHead(200, { 'content-type': 'text/javascript' }).end(tag);
     const attributes = new URL(url!, 'http://site').searchParams.get('attributes');
     const tagged = `<!doctype html><title>Plain</title><link rel="icon" href="data:,"><script async src="/parallax.js" ${attributes}></script>`;
     if (attributes) return response.writeHead(200, { 'content-type': 'text/html; charset=utf-8' }).end(tagged);
-    const html = '<!doctype html><title>Shop</title><link rel="icon" href="data:,"><body><script src="/app.js"></script>';
+    const page = '<!doctype html><title>Shop</title><link rel="icon" href="data:,"><body><script src="/app.js"></script>';
+    const own = url === '/account/membership' ? await personalized(edge.url, new Request(`http://${headers.host}${url}`, { headers: headers as Record<string, string> })) : undefined;
+    const html = page + (own?.html ?? '');
+    if (own?.setCookie) response.setHeader('set-cookie', own.setCookie);
     return response.writeHead(200, { 'content-type': 'text/html; charset=utf-8' }).end(html);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -51,7 +64,8 @@ describe('in Chromium', () => {
   let site: Awaited<ReturnType<typeof startSite>>;
   let browser: Browser;
   before(async () => {
-    [edge, site] = await Promise.all([startServer(), startSite()]);
+    edge = await startServer();
+    site = await startSite(edge);
     browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: FLAGS });
   });
   after(async () => {
@@ -133,6 +147,23 @@ describe('in Chromium', () => {
       assert.ok(ids.includes(own.messageId) || ids.length === 0, `the cookie of navigation ${i} holds ${pending}`);
     }
     await context.close();
+  });
+
+  test('the page after `track()` without await shows the new variant in its first HTML, for 20 of 20 new visitors', async () => {
+    const shown: (string | null)[] = [];
+    const context = await visitor();
+    const page = await context.newPage();
+    for (let i = 0; i < 20; i++) {
+      await context.clearCookies();
+      await context.addCookies([{ name: 'anon_id', value: `racing-${i}`, url: site.url }]);
+      await visit(page, '/');
+      const next = page.waitForURL('**/account/membership');
+      await inPage(page, `void (events.track('Tent Bought'), location.href = '/account/membership')`);
+      await next;
+      shown.push(await page.textContent('h1'));
+    }
+    await context.close();
+    assert.deepEqual(shown, Array(20).fill('greeting:owner'));
   });
 
   test('two tabs offline, one closed: nothing is lost and nothing counts twice', async () => {
