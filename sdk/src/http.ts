@@ -7,7 +7,7 @@ import type { ApiResponse, ClientOptions, RequestOptions } from './types.js';
  * of the caller's signal.
  */
 export function call<T>(options: ClientOptions, url: string, body?: string, request: RequestOptions = {}): Promise<ApiResponse<T>> {
-  const { timeoutMs = options.timeoutMs ?? CALL_MS, retries = options.retries ?? CALL_RETRIES, signal } = request;
+  const { timeoutMs = CALL_MS, retries = CALL_RETRIES, signal } = { ...options, ...request };
   const endsAt = Date.now() + timeoutMs;
   const abort = new AbortController();
   const init = { ...request.init, method: body && 'POST', body, signal: abort.signal };
@@ -19,8 +19,9 @@ export function call<T>(options: ClientOptions, url: string, body?: string, requ
       } catch (error) {
         const { retryable, retryAfter } = error as ParallaxError;
         const waitMs = retryAfter! * 1000 || Math.random() * CALL_BACKOFF_MS * 2 ** n;
-        if (!retryable || n >= retries || Date.now() + waitMs >= endsAt || abort.signal.aborted) throw error;
+        if (!retryable || n >= retries || Date.now() + waitMs >= endsAt) throw error;
         await new Promise((resolve) => setTimeout(resolve, waitMs));
+        abort.signal.throwIfAborted();
       }
     }
   }

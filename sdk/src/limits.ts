@@ -11,7 +11,7 @@ export const QUEUE_EVENTS_MAX = 500;
 export const EVENT_AGE_MAX_MS = 86_400_000;
 /** A stored queue that no page has written for so long is adopted. */
 export const QUEUE_IDLE_MS = 30_000;
-/** A page with events stores them again at this interval, so that other pages see that it is alive. */
+/** A page stores its events again, and looks for idle queues, at this interval. Other pages see so that it is alive. */
 export const STORE_MS = 10_000;
 /** Deadline of a request with events. */
 export const SEND_MS = 10_000;

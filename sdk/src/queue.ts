@@ -23,25 +23,24 @@ export function createQueue(options: QueueOptions, maySend: () => boolean): Queu
 
   function changed() {
     const overflow = sender.queue.slice(0, -QUEUE_EVENTS_MAX);
-    if (overflow.length) return sender.drop(overflow, 'queue_overflow');
-    store();
-    writePendingCookie();
+    if (overflow.length) sender.drop(overflow, 'queue_overflow');
+    else store();
   }
 
-  /** Lets the next page of the site's server see the newest page and track events that are not acknowledged. */
-  function writePendingCookie() {
-    const newest = (maySend() ? sender.queue : []).filter(({ type }) => /^(page|track)$/.test(type)).slice(-PENDING_EVENTS_MAX);
+  /** Keeps the events for the next page. None after a refusal, which may come from another tab. */
+  function store() {
+    const queue = maySend() ? sender.queue : [];
+    try {
+      if (queue.length) storage[key] = JSON.stringify({ at: Date.now(), queue });
+      else delete storage[key];
+    } catch {} // the storage is full: the queue stays in memory
+
+    // The newest page and track events that are not acknowledged, for the site's server.
+    const newest = queue.filter(({ type }) => /^(page|track)$/.test(type)).slice(-PENDING_EVENTS_MAX);
     let value: string;
     do value = newest.length ? base64(bodyOf(options.trackingId, newest)) : '';
     while (value.length > PENDING_CHARS_MAX && newest.shift());
     document.cookie = cookieText('px_events', value, value ? PENDING_SECONDS : 0);
-  }
-
-  function store() {
-    try {
-      if (sender.queue.length) storage[key] = JSON.stringify({ at: Date.now(), queue: sender.queue });
-      else delete storage[key];
-    } catch {} // the storage is full: the queue stays in memory
   }
 
   function forEachStored(action: (name: string) => void) {
@@ -56,22 +55,22 @@ export function createQueue(options: QueueOptions, maySend: () => boolean): Queu
       try {
         stored = JSON.parse(storage[name]!);
       } catch {} // a malformed queue is empty and old
-      if (Math.abs(Date.now() - stored?.at!) < QUEUE_IDLE_MS) {
-        setTimeout(adopt, QUEUE_IDLE_MS);
-      } else {
-        sender.queue = [...[stored?.queue!].flat().filter((event) => event?.messageId), ...sender.queue];
-        changed();
-        delete storage[name];
-        void sender.flush();
-      }
+      if (Math.abs(Date.now() - stored?.at!) < QUEUE_IDLE_MS) return;
+      sender.queue = [...[stored?.queue!].flat().filter((event) => event?.messageId), ...sender.queue];
+      changed();
+      delete storage[name];
+      void sender.flush();
     });
   }
 
   addEventListener('pagehide', sender.beacon);
   addEventListener('visibilitychange', () => document.hidden && sender.beacon());
   addEventListener('online', () => sender.flush(true));
-  setInterval(store, STORE_MS);
   adopt();
+  setInterval(() => {
+    if (sender.queue.length) store();
+    adopt();
+  }, STORE_MS);
   return Object.assign(sender, {
     clear(everywhere?: boolean) {
       sender.drop(sender.queue);

@@ -201,6 +201,21 @@ describe('the event queue of a page', () => {
     assert.equal(keys().length, 1);
   });
 
+  test('a page looks for idle queues every 10 s, however many pages are alive', async () => {
+    let scans = 0;
+    Object.defineProperty(browser, 'storage', { value: new Proxy({} as Record<string, string>, { ownKeys: (all) => (scans++, Reflect.ownKeys(all)) }) });
+    const beat = () => {
+      for (const name of ['px:track_demo:0.1', 'px:track_demo:0.2', 'px:track_demo:0.3']) browser.storage[name] = JSON.stringify({ at: Date.now(), queue: [] });
+    };
+    beat();
+    browser.open();
+    for (let i = 0; i < 60; i++) {
+      await clock.pass(10_000);
+      beat();
+    }
+    assert.equal(scans, 61);
+  });
+
   for (const text of ['', '{', 'null', '[]', '{"at":1,"queue":7}', '{"queue":[null,{}]}', '{"at":"x","queue":[{"a":1}]}']) {
     test(`the malformed stored queue ${text} is deleted`, async () => {
       browser.storage['px:track_demo:0.5'] = text;
