@@ -68,7 +68,8 @@ export function createEvents(options: EventsOptions): Events {
   const queue = createQueue(options, () => !suppression());
 
   function consentNow(): Consent {
-    if (options.honorGpc && (navigator as { globalPrivacyControl?: boolean }).globalPrivacyControl) return { personalize: false, measure: false };
+    const { globalPrivacyControl } = navigator as { globalPrivacyControl?: boolean };
+    if (options.honorGpc && globalPrivacyControl) return { personalize: false, measure: false };
     return options.consent?.() ?? consentOf(document.cookie, consentAbsent);
   }
 

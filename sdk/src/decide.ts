@@ -21,13 +21,15 @@ export type Decide = (route: string, visitor: Visitor, request?: RequestOptions)
  * Returns a function that asks Edge once and within a deadline. It never throws: on a failure, and while the breaker is open, it
  * chooses the baseline.
  */
-export function createDecide(client: Client<any>, { timeoutMs = DECISION_MS, breaker = createBreaker() }: { timeoutMs?: number; breaker?: Breaker } = {}): Decide {
+export function createDecide(client: Client<any>, options: { timeoutMs?: number; breaker?: Breaker } = {}): Decide {
+  const { timeoutMs = DECISION_MS, breaker = createBreaker() } = options;
   return async (route, visitor, request) => {
     const report = breaker.enter();
     const baseline: Choice = { variants: '', decision: null, redirect: null, version: null, error: null };
     if (!report) return baseline;
     try {
-      const { data, version } = await client.variants(route, visitor, { retries: 0, ...request, timeoutMs: request?.timeoutMs ?? timeoutMs });
+      const once = { retries: 0, ...request, timeoutMs: request?.timeoutMs ?? timeoutMs };
+      const { data, version } = await client.variants(route, visitor, once);
       report(true);
       if (data.type === 'redirect') return { ...baseline, redirect: data, version };
       return { ...baseline, variants: data.variants, decision: data, version };

@@ -139,11 +139,19 @@ export interface More<F> {
   error?: ParallaxError;
 }
 
+interface Loaded<F> {
+  items: Item<F>[];
+  total?: number;
+  cursor: string | null;
+  isLoading?: boolean;
+  error?: ParallaxError;
+}
+
 /** Loads further pages of the query that a node embeds. */
 export function useMore<F>(node: Pick<NodeProps<any, F>, 'items' | 'total' | 'more'>): More<F> {
   const { edgeUrl, trackingId } = useShared();
   const first = { items: node.items ?? [], total: node.total, cursor: node.more?.cursor ?? null };
-  const [state, setState] = useState<{ items: Item<F>[]; total?: number; cursor: string | null; isLoading?: boolean; error?: ParallaxError }>(first);
+  const [state, setState] = useState<Loaded<F>>(first);
 
   async function load(): Promise<void> {
     const { query, params } = node.more!;

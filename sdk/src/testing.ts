@@ -27,105 +27,124 @@ export interface TestOptions {
   queries?: Record<string, Item[]>;
 }
 
-type Handler = (query: URLSearchParams, body: Record<string, any>) => Response;
+type Body = Record<string, any>;
+type Handler = (state: State, query: URLSearchParams, body: Body) => Response;
+
+interface State {
+  site: string;
+  trackingId: string;
+  version: number;
+  routes: Record<string, TestRoute>;
+  queries: Record<string, Item[]>;
+  events: Record<string, Json>[];
+  failures: ('network' | 'timeout' | number)[];
+}
 
 /** Makes a Parallax in memory for the tests of a site. It matches concrete paths only and evaluates no rules. */
-export function createTestParallax({ trackingId = 'track_test', routes: first, queries = {} }: TestOptions): TestParallax {
-  let routes = first;
-  let version = 1;
-  const events: Record<string, Json>[] = [];
-  const failures: ('network' | 'timeout' | number)[] = [];
+export function createTestParallax({ trackingId = 'track_test', routes, queries = {} }: TestOptions): TestParallax {
   const site = trackingId.replace('track_', '');
-
-  function reply(data: object): Response {
-    return Response.json(data, { headers: { 'x-version': String(version), 'x-request-id': 'test' } });
-  }
-
-  /** Answers resolve and variants. */
-  function decide(query: URLSearchParams, isLayout: boolean): Response {
-    const path = query.get('route') ?? '';
-    const route = Object.hasOwn(routes, path) ? routes[path]! : undefined;
-    if (!route) return problem(404, 'route_not_found', `The site has no route '${path}'.`);
-    const common = { site, route: path };
-    if (route.redirect) return reply({ type: 'redirect', ...common, pattern: path, params: {}, status: 308, ...route.redirect });
-    const forced = isLayout ? query.get('variants') : null;
-    const variants = forced ?? (query.get('personalize') === '0' ? '' : (route.choose?.(query) ?? ''));
-    const experiments = forced === null ? { experiments: route.experiments ?? '' } : {};
-    const chosen = { variants, selected: selectedOf(route, variants), ...experiments };
-    if (!isLayout) return reply({ type: 'decision', ...common, ...chosen });
-    return reply({ type: 'layout', ...common, pattern: path, params: {}, ...chosen, layout: { root: { props: {} }, zones: zonesOf(route, variants) } });
-  }
-
-  function list(): Response {
-    const entries = Object.entries(routes);
-    const pages = entries.filter(([, { redirect }]) => !redirect);
-    const redirects = entries.flatMap(([from, { redirect }]) => (redirect ? [{ from, to: redirect.to, status: redirect.status ?? 308 }] : []));
-    return reply({
-      site,
-      version: String(version),
-      updatedAt: null,
-      routes: pages.map(([path, route]) => ({ path, hash: hashOf(route), updatedAt: null, ...combinationsOf(route) })),
-      redirects,
-      removed: [],
-      queries: Object.entries(queries).map(([id, items]) => ({ id, hash: hashOf(items) })),
-      removedQueries: [],
-      nextCursor: null,
-    });
-  }
-
-  function find(id: string, limit = 12, cursor: string | null = null): Response {
-    const items = Object.hasOwn(queries, id) ? queries[id]! : undefined;
-    if (!items) return problem(404, 'query_not_found', `The site has no query '${id}'.`);
-    const begin = Number(cursor ?? 0);
-    const end = begin + limit;
-    return reply({ site, query: id, items: items.slice(begin, end), total: items.length, nextCursor: end < items.length ? String(end) : null });
-  }
-
-  function receive(body: Record<string, any>): Response {
-    const batch: Record<string, Json>[] = body.batch ?? [body];
-    const known = new Set(events.map(({ messageId }) => messageId));
-    const fresh = batch.filter(({ messageId }) => !known.has(messageId!));
-    events.push(...fresh);
-    const duplicates = batch.length - fresh.length;
-    return reply({ accepted: fresh.length, duplicates, dropped: 0, rejected: 0, durable: 'disk', seq: String(events.length), results: [] });
-  }
-
-  const settings = { site, trackingId, cookie: 'anon_id', origins: [], privacy: { honorGpc: false }, cache: {}, preview: null };
-  const endpoints: Record<string, Handler> = {
-    '/v1/resolve': (query) => decide(query, true),
-    '/v1/variants': (query) => decide(query, false),
-    '/v1/routes': list,
-    '/v1/site': () => reply(settings),
-    '/v1/query': (query, body) => find(body.query ?? query.get('query'), Number(body.limit ?? query.get('limit') ?? 12), body.cursor ?? query.get('cursor')),
-    '/v1/batch': (_, body) => receive(body),
-    '/v1/page': (_, body) => receive(body),
-    '/v1/track': (_, body) => receive(body),
-  };
-
-  async function answer(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
-    const request = new Request(input, init);
-    const failure = failures.shift();
-    if (failure === 'network') throw new TypeError('fetch failed');
-    if (failure === 'timeout') return await never(request.signal);
-    if (failure) return problem(failure, 'internal', 'A failure of the test.');
-    const url = new URL(request.url);
-    const text = await request.text();
-    const body = text ? JSON.parse(text) : {};
-    if ((body.trackingId ?? url.searchParams.get('trackingId')) !== trackingId) return problem(404, 'site_not_found', 'Another tracking ID.');
-    return endpoints[url.pathname]?.(url.searchParams, body) ?? problem(404, 'unknown_endpoint', `No endpoint ${url.pathname}.`);
-  }
-
+  const state: State = { site, trackingId, version: 1, routes, queries, events: [], failures: [] };
   return {
-    fetch: answer as typeof fetch,
-    events,
+    fetch: ((input, init) => answer(state, new Request(input, init))) as typeof fetch,
+    events: state.events,
     publish(next) {
-      routes = next;
-      return String(++version);
+      state.routes = next;
+      return String(++state.version);
     },
     fail(failure, times = 1) {
-      failures.push(...Array.from({ length: times }, () => failure));
+      state.failures.push(...Array.from({ length: times }, () => failure));
     },
   };
+}
+
+const ENDPOINTS: Record<string, Handler> = {
+  '/v1/resolve': (state, query) => decide(state, query, true),
+  '/v1/variants': (state, query) => decide(state, query, false),
+  '/v1/routes': list,
+  '/v1/site': settings,
+  '/v1/query': find,
+  '/v1/batch': receive,
+  '/v1/page': receive,
+  '/v1/track': receive,
+};
+
+async function answer(state: State, request: Request): Promise<Response> {
+  const failure = state.failures.shift();
+  if (failure === 'network') throw new TypeError('fetch failed');
+  if (failure === 'timeout') return await never(request.signal);
+  if (failure) return problem(failure, 'internal', 'A failure of the test.');
+  const { pathname, searchParams } = new URL(request.url);
+  const text = await request.text();
+  const body = text ? JSON.parse(text) : {};
+  const trackingId = body.trackingId ?? searchParams.get('trackingId');
+  if (trackingId !== state.trackingId) return problem(404, 'site_not_found', `No published site has tracking ID '${trackingId}'.`);
+  const handler = Object.hasOwn(ENDPOINTS, pathname) ? ENDPOINTS[pathname] : undefined;
+  return handler?.(state, searchParams, body) ?? problem(404, 'unknown_endpoint', `${pathname} is not an endpoint.`);
+}
+
+function reply({ version }: State, data: object): Response {
+  return Response.json(data, { headers: { 'x-version': String(version), 'x-request-id': 'test' } });
+}
+
+/** Answers resolve and variants. */
+function decide(state: State, query: URLSearchParams, isLayout: boolean): Response {
+  const path = query.get('route') ?? '';
+  const route = Object.hasOwn(state.routes, path) ? state.routes[path]! : undefined;
+  if (!route) return problem(404, 'route_not_found', `The site has no route '${path}'.`);
+  const common = { site: state.site, route: path };
+  if (route.redirect) return reply(state, { type: 'redirect', ...common, pattern: path, params: {}, status: 308, ...route.redirect });
+  const forced = isLayout ? query.get('variants') : null;
+  const variants = forced ?? (query.get('personalize') === '0' ? '' : (route.choose?.(query) ?? ''));
+  const experiments = forced === null ? { experiments: route.experiments ?? '' } : {};
+  const chosen = { variants, selected: selectedOf(route, variants), ...experiments };
+  if (!isLayout) return reply(state, { type: 'decision', ...common, ...chosen });
+  const layout = { root: { props: {} }, zones: zonesOf(route, variants) };
+  return reply(state, { type: 'layout', ...common, pattern: path, params: {}, ...chosen, layout });
+}
+
+function list(state: State): Response {
+  const { site, version, routes, queries } = state;
+  const entries = Object.entries(routes);
+  const pages = entries.filter(([, { redirect }]) => !redirect);
+  const moved = entries.flatMap(([from, { redirect }]) => (redirect ? [{ from, status: 308, ...redirect }] : []));
+  return reply(state, {
+    site,
+    version: String(version),
+    updatedAt: null,
+    routes: pages.map(([path, route]) => ({ path, hash: hashOf(route), updatedAt: null, ...combinationsOf(route) })),
+    redirects: moved,
+    removed: [],
+    queries: Object.entries(queries).map(([id, items]) => ({ id, hash: hashOf(items) })),
+    removedQueries: [],
+    nextCursor: null,
+  });
+}
+
+function settings(state: State): Response {
+  const { site, trackingId } = state;
+  const times = { sMaxAge: 0, staleWhileRevalidate: 0, staleIfError: 0 };
+  const cache = { resolve: times, query: times, routes: times };
+  return reply(state, { site, trackingId, cookie: 'anon_id', origins: [], privacy: { honorGpc: false }, cache, preview: null });
+}
+
+function find(state: State, query: URLSearchParams, body: Body): Response {
+  const member = (name: string) => body[name] ?? query.get(name);
+  const id: string = member('query');
+  const items = Object.hasOwn(state.queries, id) ? state.queries[id]! : undefined;
+  if (!items) return problem(404, 'query_not_found', `The site has no query '${id}'.`);
+  const begin = Number(member('cursor') ?? 0);
+  const end = begin + Number(member('limit') ?? 12);
+  const nextCursor = end < items.length ? String(end) : null;
+  return reply(state, { site: state.site, query: id, items: items.slice(begin, end), total: items.length, nextCursor });
+}
+
+function receive(state: State, _query: URLSearchParams, body: Body): Response {
+  const batch: Record<string, Json>[] = body.batch ?? [body];
+  const known = new Set(state.events.map(({ messageId }) => messageId));
+  const fresh = batch.filter(({ messageId }) => !known.has(messageId!));
+  state.events.push(...fresh);
+  const counts = { accepted: fresh.length, duplicates: batch.length - fresh.length, dropped: 0, rejected: 0 };
+  return reply(state, { ...counts, durable: 'disk', seq: String(state.events.length), results: [] });
 }
 
 function problem(status: number, code: string, detail: string): Response {

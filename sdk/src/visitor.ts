@@ -110,6 +110,8 @@ function copied(headers: Headers): Record<string, string> {
 }
 
 function idCookie(name: string, value: string, domain: string | undefined, secure: boolean): IdCookie {
-  const options = { path: '/', maxAge: LONG_SECONDS, sameSite: 'lax' as const, secure, httpOnly: false as const, ...(domain ? { domain } : {}) };
-  return { header: cookieText(name, encodeURIComponent(value), LONG_SECONDS, domain, secure), name, value, options };
+  const header = cookieText(name, encodeURIComponent(value), LONG_SECONDS, domain, secure);
+  const options: IdCookie['options'] = { path: '/', maxAge: LONG_SECONDS, sameSite: 'lax', secure, httpOnly: false };
+  if (domain) options.domain = domain;
+  return { header, name, value, options };
 }
