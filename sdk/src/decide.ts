@@ -1,0 +1,43 @@
+import { type Breaker, createBreaker } from './breaker.js';
+import type { Client } from './client.js';
+import { ParallaxError } from './errors.js';
+import { DECISION_MS } from './limits.js';
+import type { Decision, Redirect, RequestOptions, Visitor } from './types.js';
+
+/** The combination to show. Without a decision it is the baseline. */
+export interface Choice {
+  variants: string;
+  decision: Decision | null;
+  redirect: Redirect | null;
+  /** The version of the site that decided. */
+  version: string | null;
+  /** The reason why there is no decision. Null with one, and while the breaker is open. */
+  error: ParallaxError | null;
+}
+
+export type Decide = (route: string, visitor: Visitor, request?: RequestOptions) => Promise<Choice>;
+
+/**
+ * Returns a function that asks Edge once and within a deadline. It never throws: on a failure, and while the breaker is open, it
+ * chooses the baseline.
+ */
+export function createDecide(client: Client<any>, options: { timeoutMs?: number; breaker?: Breaker } = {}): Decide {
+  const { timeoutMs = DECISION_MS, breaker = createBreaker() } = options;
+  return async (route, visitor, request) => {
+    const report = breaker.enter();
+    const baseline: Choice = { variants: '', decision: null, redirect: null, version: null, error: null };
+    if (!report) return baseline;
+    try {
+      const once = { retries: 0, ...request, timeoutMs: request?.timeoutMs ?? timeoutMs };
+      const { data, version } = await client.variants(route, visitor, once);
+      report(true);
+      if (data.type === 'redirect') return { ...baseline, redirect: data, version };
+      return { ...baseline, variants: data.variants, decision: data, version };
+    } catch (error) {
+      // A refusal shows that Edge answers, and a visitor who goes away shows nothing. Neither may open the breaker for the others.
+      const failure = error instanceof ParallaxError ? error : new ParallaxError('aborted', String(error));
+      report(!failure.retryable);
+      return { ...baseline, error: failure };
+    }
+  };
+}

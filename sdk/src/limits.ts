@@ -1,0 +1,54 @@
+/** The limits of the package. */
+
+/** The bound of an event. The server refuses a larger one. */
+export const EVENT_BYTES_MAX = 32_768;
+/** Keepalive requests and beacons of a page share 64 KiB. Bytes, not characters. */
+export const BATCH_BYTES_MAX = 60_000;
+export const BATCH_EVENTS_MAX = 50;
+/** Bound of the memory and of the storage of a page. At the bound the oldest events are dropped. */
+export const QUEUE_EVENTS_MAX = 500;
+/** The server detects duplicates for 24 hours. It could record an older event twice. */
+export const EVENT_AGE_MAX_MS = 86_400_000;
+/** A stored queue that no page has written for so long is adopted. */
+export const QUEUE_IDLE_MS = 30_000;
+/** A page stores its events again, and looks for idle queues, at this interval. Other pages see so that it is alive. */
+export const STORE_MS = 10_000;
+/** Deadline of a request with events. */
+export const SEND_MS = 10_000;
+/** The bounds of the wait before events are sent again. The wait doubles from the first to the second, with full jitter. */
+export const SEND_BACKOFF_MIN_MS = 1_000;
+export const SEND_BACKOFF_MAX_MS = 30_000;
+/** Bounds of the cookie `px_events`. A browser sends it with each request to the site. */
+export const PENDING_EVENTS_MAX = 4;
+export const PENDING_CHARS_MAX = 1_500;
+/** The next page of the visitor requests its document within this time. */
+export const PENDING_SECONDS = 5;
+
+/** Wait before a batch in Node, where many visitors share a queue. */
+export const NODE_FLUSH_MS = 100;
+/** Bound of the memory of a server. */
+export const NODE_QUEUE_EVENTS_MAX = 10_000;
+
+/** Deadline of a call of Edge, retries and waits included. */
+export const CALL_MS = 2_000;
+export const CALL_RETRIES = 2;
+/** The upper bound of the wait before the first retry of a call. It doubles with each retry. */
+export const CALL_BACKOFF_MS = 100;
+/** A query over a longer URL is a POST. Caches and proxies accept URLs of this length. */
+export const QUERY_URL_CHARS_MAX = 2_048;
+/** The bounds that keep the target of a decision below the 8 KiB of Edge. */
+export const URL_CHARS_MAX = 2_000;
+export const REFERRER_CHARS_MAX = 1_000;
+export const USER_AGENT_CHARS_MAX = 500;
+/** Deadline of a decision for which a page waits. */
+export const DECISION_MS = 150;
+/** Deadline of the hand-over of pending events, for which a decision waits. */
+export const HAND_OVER_MS = 100;
+
+/** 400 days, the longest life of a cookie in Chromium. */
+export const LONG_SECONDS = 34_560_000;
+
+/** File systems allow 255 bytes for a name, and the file of a cached page has an ending. */
+export const SEGMENT_BYTES_MAX = 200;
+/** The bound of the server. */
+export const PAIRS_MAX = 64;

@@ -1,0 +1,92 @@
+// The parts of the contract that a server may not have yet. A test is skipped only if /v1/openapi.json does not list its feature.
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { type Client, createClient, visitorFrom } from '../../src/index.js';
+import { type TestServer, hasParameter, missing, startServer } from '../server.js';
+
+describe('the contract of the SDK', () => {
+  let server: TestServer;
+  let client: Client;
+  before(async () => {
+    server = await startServer();
+    client = createClient({ edgeUrl: server.url, trackingId: 'track_demo' });
+  });
+  after(() => server.stop());
+
+  /** Declares a test of a feature. */
+  function feature(name: string, isListed: (document: any) => boolean, check: () => Promise<void>) {
+    test(name, async (context) => {
+      const reason = await missing(server, name, isListed);
+      if (reason) return context.skip(reason);
+      await check();
+    });
+  }
+
+  feature('`type` of a decision', (document) => JSON.stringify(document.components.schemas.DecisionAlone ?? {}).includes('"decision"'), async () => {
+    assert.equal((await client.variants('/', {})).data.type, 'decision');
+  });
+
+  feature('`experiments` in resolve and variants', (document) => 'X-Experiments' in (document.paths['/v1/variants'].get.responses['200'].headers ?? {}), async () => {
+    const arms = new Set<string>();
+    for (let i = 0; i < 40; i++) {
+      const { data } = await client.variants('/', { anonId: `arm-${i}`, locale: 'en' });
+      const { experiments, selected } = data as { experiments: string; selected: Record<string, string> };
+      const arm = /(?:^|,)slow-front:([^,]+)/.exec(experiments)?.[1];
+      assert.equal(arm, selected.hero);
+      arms.add(arm!);
+    }
+    assert.deepEqual([...arms].sort(), ['default', 'slow']); // the control arm is named too
+    const layout = await client.resolve('/', { anonId: 'arm-1' });
+    assert.equal(typeof (layout.data as { experiments?: string }).experiments, 'string');
+    const forced = await client.resolve('/', { variants: '' });
+    assert.equal('experiments' in forced.data, false);
+    assert.equal(((await client.variants('/', {})).data as { experiments: string }).experiments, '');
+  });
+
+  feature('`override`', (document) => hasParameter(document, '/v1/variants', 'override'), async () => {
+    const { data } = await client.variants('/', { override: 'hero:welcome-back' });
+    assert.equal(data.type === 'decision' && data.selected.hero, 'welcome-back');
+  });
+
+  feature('`personalize=0`', (document) => hasParameter(document, '/v1/variants', 'personalize'), async () => {
+    const event = { trackingId: 'track_demo', anonId: 'owner-1', event: 'Tent Bought' };
+    await fetch(`${server.url}/v1/track`, { method: 'POST', body: JSON.stringify(event) });
+    const of = async (cookie: string) => {
+      const v = await visitorFrom(new Request('http://shop.example/', { headers: { cookie } }));
+      const { data } = await client.variants('/account/membership', { ...v.visitor, anonId: 'owner-1' }, v.request);
+      return data.type === 'redirect' ? '' : data.variants;
+    };
+    assert.deepEqual([await of('px_consent=1'), await of('px_consent=m')], ['greeting:owner', '']);
+  });
+
+  feature('`userId` of a decision', (document) => hasParameter(document, '/v1/variants', 'userId'), async () => {
+    const event = { trackingId: 'track_demo', userId: 'user-7', event: 'Tent Bought' };
+    await fetch(`${server.url}/v1/track`, { method: 'POST', body: JSON.stringify(event) });
+    const { data } = await client.variants('/account/membership', { userId: 'user-7' });
+    assert.equal(data.type !== 'redirect' && data.variants, 'greeting:owner');
+  });
+
+  feature('`GET /v1/site`', (document) => '/v1/site' in document.paths, async () => {
+    const { data, version } = await client.site();
+    assert.deepEqual([data.site, data.trackingId, data.cookie, data.privacy.honorGpc, data.preview], ['fjell', 'track_demo', 'anon_id', true, null]);
+    assert.match(version!, /^\d+$/);
+  });
+
+  feature('`total` of an embedded query', (document) => 'total' in (document.components.schemas.Node?.properties ?? {}), async () => {
+    const { data } = await client.resolve('/tents', { variants: '' });
+    const grid = Object.values((data as any).layout.zones).flat().find((node: any) => node.nextCursor) as any;
+    const { data: next } = await client.more(grid);
+    assert.equal(grid.total, next.total);
+  });
+
+  feature('`queries` of the list of routes', (document) => 'queries' in (document.components.schemas.Routes?.properties ?? {}), async () => {
+    const { queries } = await client.routes();
+    assert.ok(queries!.some(({ id, hash }) => id === 'products' && hash));
+  });
+
+  feature('`GET /v1/parallax.js`', (document) => '/v1/parallax.js' in document.paths, async () => {
+    const response = await fetch(`${server.url}/v1/parallax.js`);
+    assert.equal(response.status, 200);
+    assert.match(response.headers.get('content-type')!, /^text\/javascript/);
+  });
+});

@@ -1,0 +1,111 @@
+// A real server of the demo site on free ports.
+import { execFileSync, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+
+/** Bound of the start of a server. It takes under a second on a laptop. */
+const START_MS = 20_000;
+/** The server refuses unknown variables of its prefix, such as those of these tests. */
+const ENVIRONMENT = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('PARALLAX_')));
+const ROOT = path.resolve(process.env.PARALLAX_SDK!, '..');
+
+/** Returns the binary: that of PARALLAX_BIN, else the one that `cargo build` made. */
+function binary(): string {
+  const places = [process.env.PARALLAX_BIN, path.join(ROOT, 'target/debug/parallax'), path.join(ROOT, 'target/release/parallax')];
+  const found = places.find((place) => place && existsSync(place));
+  if (!found) throw new Error(`No server binary at ${places.filter(Boolean).join(', ')}; build one with cargo, or set PARALLAX_BIN.`);
+  return found;
+}
+
+export interface RecordedEvent {
+  type: string;
+  messageId: string;
+  anonId: string | null;
+  userId: string | null;
+  event: string | null;
+  path: string | null;
+  variants: string | null;
+  experiments: string | null;
+  payload: Record<string, any>;
+}
+
+export interface TestServer {
+  url: string;
+  admin: string;
+  /** The recorded events, by `parallax export` beside the running server. */
+  records(): RecordedEvent[];
+  /** Polls until the records satisfy the condition, and returns them. */
+  recorded(isComplete: (records: RecordedEvent[]) => boolean): Promise<RecordedEvent[]>;
+  stop(): Promise<void>;
+}
+
+export async function startServer(): Promise<TestServer> {
+  const parallax = binary();
+  const home = mkdtempSync(path.join(tmpdir(), 'parallax-sdk-'));
+  const [snapshots, data] = [path.join(home, 'snapshots'), path.join(home, 'data')];
+  mkdirSync(snapshots);
+  execFileSync(parallax, ['compile', path.join(ROOT, 'snapshots/demo'), '-o', path.join(snapshots, 'demo.snapshot')], { stdio: 'ignore', env: ENVIRONMENT });
+  const places = ['--snapshots', snapshots, '--data', data, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'];
+  const child = spawn(parallax, ['serve', ...places], { stdio: ['ignore', 'pipe', 'pipe'], env: ENVIRONMENT });
+  const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));
+  const kill = () => {
+    child.kill('SIGKILL');
+    rmSync(home, { recursive: true, force: true });
+  };
+  process.once('exit', kill);
+  const { url, admin } = await addresses(child);
+  const records = () => {
+    const text = execFileSync(parallax, ['export', data, '--format', 'ndjson'], { encoding: 'utf8', env: ENVIRONMENT });
+    return text.split('\n').filter(Boolean).map((line) => JSON.parse(line));
+  };
+  return {
+    url,
+    admin,
+    records,
+    async recorded(isComplete) {
+      for (const endsAt = Date.now() + START_MS; ; await new Promise((resolve) => setTimeout(resolve, 100))) {
+        const now = records();
+        if (isComplete(now)) return now;
+        if (Date.now() > endsAt) throw new Error(`Not recorded in time. The records: ${JSON.stringify(now)}`);
+      }
+    },
+    async stop() {
+      process.removeListener('exit', kill);
+      child.kill('SIGKILL');
+      await exited;
+      rmSync(home, { recursive: true, force: true });
+    },
+  };
+}
+
+function addresses(child: ReturnType<typeof spawn>): Promise<{ url: string; admin: string }> {
+  return new Promise((resolve, reject) => {
+    let log = '';
+    const fail = () => reject(new Error(`The server did not serve:\n${log}`));
+    const timer = setTimeout(fail, START_MS);
+    child.once('exit', fail);
+    const read = (bytes: Buffer) => {
+      log += bytes;
+      const url = / serving url=(http:\/\/\S+)/.exec(log)?.[1];
+      const admin = /admin address url=(http:\/\/\S+)/.exec(log)?.[1];
+      if (!url || !admin) return;
+      clearTimeout(timer);
+      resolve({ url, admin });
+    };
+    child.stdout!.on('data', read);
+    child.stderr!.on('data', read);
+  });
+}
+
+/** Returns the reason to skip a test of a feature that the OpenAPI document does not list, else false. */
+export async function missing(server: TestServer, feature: string, isListed: (document: any) => boolean): Promise<string | false> {
+  const document = await (await fetch(`${server.url}/v1/openapi.json`)).json();
+  return isListed(document) ? false : `the server's /v1/openapi.json does not list ${feature}`;
+}
+
+/** Returns whether an operation lists a parameter. */
+export function hasParameter(document: any, endpoint: string, name: string): boolean {
+  const parameters: { $ref?: string; name?: string }[] = document.paths[endpoint]?.get?.parameters ?? [];
+  return parameters.some((parameter) => parameter.name === name || parameter.$ref?.endsWith(`/${name}`));
+}
