@@ -49,6 +49,7 @@ fn decode_with(
 }
 
 /// Appends `text` with every byte escaped that is not unreserved (RFC 3986 section 2.3).
+#[inline]
 pub(crate) fn encode(out: &mut Vec<u8>, text: &str) {
     let is_unreserved = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~');
     let mut rest = text.as_bytes();

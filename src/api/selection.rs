@@ -153,7 +153,7 @@ impl Selection<'_> {
     }
 
     fn unknown_pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.forced.iter().flat_map(ForcedVariants::unknown)
+        self.forced.iter().filter(|forced| forced.has_unknown()).flat_map(ForcedVariants::unknown)
     }
 
     /// Appends `"variants":...,"selected":{...}` and the members after it: `experiments`, warnings and the explanation.
@@ -181,6 +181,9 @@ impl Selection<'_> {
     }
 
     fn write_warnings(&self, out: &mut Vec<u8>) {
+        if !self.has_unknown_pairs() {
+            return;
+        }
         for (i, (zone, key)) in self.unknown_pairs().enumerate() {
             out.extend_from_slice(if i == 0 { b",\"warnings\":[" } else { b"," });
             // Zones and keys consist of letters, digits, '_' and '-', so they need no escapes.
@@ -190,9 +193,7 @@ impl Selection<'_> {
             out.extend_from_slice(key.as_bytes());
             out.extend_from_slice(b"\"}");
         }
-        if self.has_unknown_pairs() {
-            out.push(b']');
-        }
+        out.push(b']');
     }
 
     /// Appends `,"decisions":[...],"visitor":{...}` if an explanation was requested.

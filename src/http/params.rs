@@ -159,21 +159,31 @@ impl<'a> Params<'a> {
     }
 }
 
-/// The name of a parameter in a query string, which may have escapes.
+/// The name of a parameter in a query string.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct EncodedName<'a>(&'a str);
+pub(crate) struct EncodedName<'a> {
+    text: &'a str,
+    is_escaped: bool,
+}
 
 impl EncodedName<'_> {
     /// Returns whether the name decodes to `plain`.
     pub(crate) fn is(self, plain: &str) -> bool {
-        if is_escaped(self.0) { decodes_to(self.0, plain) } else { self.0 == plain }
+        if self.is_escaped { decodes_to(self.text, plain) } else { self.text == plain }
     }
 }
 
 /// Returns the names of the parameters that are not empty.
 pub(crate) fn names_with_values(query: &str) -> impl Iterator<Item = EncodedName<'_>> {
-    let pairs = query.split('&').map(|pair| split_at_byte(pair, b'='));
-    pairs.filter(|(_, value)| !value.is_empty()).map(|(name, _)| EncodedName(name))
+    let has_escapes = memchr::memchr2(b'%', b'+', query.as_bytes()).is_some();
+    let mut rest = query;
+    let pairs = std::iter::from_fn(move || {
+        let pair;
+        (pair, rest) = (!rest.is_empty()).then(|| split_at_byte(rest, b'&'))?;
+        Some(split_at_byte(pair, b'='))
+    });
+    let names = pairs.filter(|(_, value)| !value.is_empty()).map(|(name, _)| name);
+    names.map(move |text| EncodedName { text, is_escaped: has_escapes && is_escaped(text) })
 }
 
 /// The parameters `group.name` of a query string, in order.

@@ -90,6 +90,7 @@ pub fn choose_forced(page: &ArchivedPage, forced: &ForcedVariants<'_>) -> Choice
 }
 
 /// Returns the forced variant of a zone, or `None` if the zone is not forced. An unknown key forces `default`.
+#[inline]
 fn forced_variant(forced: &ForcedVariants<'_>, zone: &ArchivedZone) -> Option<u8> {
     forced.key(&zone.name).map(|key| find_variant(zone, key).unwrap_or(DEFAULT_VARIANT))
 }
