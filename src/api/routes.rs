@@ -60,11 +60,16 @@ pub(super) fn handle<'a>(
     Ok(None)
 }
 
-/// Holds a request whose client has the present version and waits for another one.
+/// Holds a request whose client has the present version and waits for another one. A request with a body is not held,
+/// because its memory is that of the bodies that other clients send.
 fn hold(context: &RequestContext<'_>, options: &ListOptions<'_>, held: &mut HeldRequests) -> Option<usize> {
     let (wait_s, (since, _)) = (options.wait_s?, options.since?);
     let site = context.site();
-    if since == site.version.to_native() { held.hold(&site.site, since, wait_s) } else { None }
+    if since == site.version.to_native() && context.request.body.is_empty() {
+        held.hold(&site.site, since, wait_s)
+    } else {
+        None
+    }
 }
 
 fn parse_options<'a>(context: &RequestContext<'a>) -> Result<ListOptions<'a>, Problem<'a>> {

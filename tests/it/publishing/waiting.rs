@@ -175,6 +175,18 @@ fn a_request_beyond_the_limit_of_held_requests_is_answered_at_once() {
 }
 
 #[test]
+fn a_request_with_a_body_is_not_held() {
+    with_each_driver(|server| {
+        let (mut client, begun) = (Client::to(server.edge), Instant::now());
+        let head = format!("GET {} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n", target(1, WAIT_S_MAX));
+        client.send(head.as_bytes());
+        client.send(b"{}");
+        assert_eq!(client.response(false).status, 200);
+        assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    });
+}
+
+#[test]
 fn requests_behind_a_held_one_and_other_connections_are_answered() {
     let server = start(&["--workers", "1"]);
     let mut pipelined = Client::to(server.edge);
