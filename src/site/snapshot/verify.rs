@@ -25,10 +25,6 @@ pub(super) fn verify_site(site: &ArchivedSite) -> Result<(), &'static str> {
     if !hash_index::is_valid(&site.literals, site.routes.len()) {
         return Err("the index of literal paths is invalid or refers to a missing route");
     }
-    let is_id = |id: &str| {
-        (1..=SITE_ID_BYTES_MAX).contains(&id.len())
-            && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
-    };
     // Header fields and metrics contain them unescaped.
     if !is_id(&site.site) || !site.tracking_id.strip_prefix("track_").is_some_and(is_id) {
         return Err("the site ID or the tracking ID is malformed");
@@ -40,6 +36,7 @@ pub(super) fn verify_site(site: &ArchivedSite) -> Result<(), &'static str> {
     if !site.experiments.is_sorted_by(|a, b| a.key.as_str() < b.key.as_str()) {
         return Err("the experiments are not sorted by key");
     }
+    verify_header_texts(site)?;
     verify_tree(site)?;
     for query in site.queries.iter() {
         verify_query(site, query)?;
@@ -62,6 +59,39 @@ pub(super) fn verify_site(site: &ArchivedSite) -> Result<(), &'static str> {
             }
             ArchivedRouteTarget::Redirect(redirect) => verify_redirect(&route.path, redirect)?,
         }
+    }
+    // The file of the versions has the distances between entries. A list of differences compares two sorted lists.
+    if !site.routes.is_sorted_by(|a, b| a.path.as_str() < b.path.as_str())
+        || !site.queries.is_sorted_by(|a, b| a.key.as_str() < b.key.as_str())
+    {
+        return Err("the routes or the queries are not sorted, or one occurs twice");
+    }
+    Ok(())
+}
+
+/// Returns whether a text is an ID, or a key of an experiment, a zone or a variant.
+fn is_id(id: &str) -> bool {
+    (1..=SITE_ID_BYTES_MAX).contains(&id.len())
+        && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+}
+
+/// Verifies the other texts that header fields contain unescaped.
+fn verify_header_texts(site: &ArchivedSite) -> Result<(), &'static str> {
+    let is_printable = |text: &str| text.bytes().all(|b| (b' '..=b'~').contains(&b));
+    if ![&site.cache_resolve, &site.cache_query, &site.cache_routes]
+        .into_iter()
+        .all(|text| is_printable(text))
+    {
+        return Err("the text of a cache time is malformed");
+    }
+    let zones = || site.pages.iter().flat_map(|page| page.zones.iter());
+    let mut keys = zones().flat_map(|zone| zone.variants.iter()).map(|variant| &variant.key);
+    if !site.experiments.iter().map(|experiment| &experiment.key).all(|key| is_id(key))
+        || !zones().all(|zone| is_id(&zone.name))
+        || !keys.all(|key| is_id(key))
+        || !zones().flat_map(|zone| zone.variants.iter()).all(|variant| is_printable(&variant.pair))
+    {
+        return Err("the key of an experiment, a zone or a variant is malformed");
     }
     Ok(())
 }

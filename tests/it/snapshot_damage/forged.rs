@@ -22,8 +22,8 @@ use crate::harness::{snapshot, temporary_directory, times};
 
 /// Indices of the routes of the site below.
 const LITERAL: usize = 0;
-const PATTERN: usize = 1;
-const REST: usize = 2;
+const REST: usize = 1;
+const PATTERN: usize = 2;
 
 /// A small valid site: a literal route and two patterns, each with two zones, one inside the other.
 fn site() -> Site {
@@ -67,11 +67,11 @@ fn site() -> Site {
         sees_url: false,
         pieces: vec![piece("\"layout\":{}}"), piece("[\"\"],\"truncated\":false}")],
         queries: vec![query()],
-        pages: vec![page("/"), page("/:a"), page("/*")],
+        pages: vec![page("/"), page("/*"), page("/:a")],
         routes: vec![
             route("/", false, LITERAL as u32),
-            route("/:a", true, PATTERN as u32),
             route("/*", true, REST as u32),
+            route("/:a", true, PATTERN as u32),
         ],
         literals: literals("/"),
         tree: vec![root, branch],
@@ -255,6 +255,25 @@ fn unsorted_experiments_are_refused() {
         };
         assert_refused(|site| site.experiments.push(experiment()), "the experiments are not sorted by key");
     }
+}
+
+#[test]
+fn unsorted_routes_and_queries_are_refused() {
+    assert_refused(|forged| forged.routes.extend(site().routes.pop()), "not sorted, or one occurs twice");
+    assert_refused(|forged| forged.queries.push(query()), "not sorted, or one occurs twice");
+}
+
+#[test]
+fn a_text_that_would_break_a_header_field_is_refused() {
+    let text = || "a\r\nSet-Cookie: id=b".to_owned();
+    assert_refused(|site| site.cache_resolve = text(), "the text of a cache time");
+    assert_refused(|site| site.cache_routes = text(), "the text of a cache time");
+    assert_refused(|site| site.cache_query = text(), "the text of a cache time");
+    let why = "the key of an experiment, a zone or a variant";
+    assert_refused(|site| site.experiments[0].key = text(), why);
+    assert_page_refused(|page| page.zones[0].name = text(), why);
+    assert_page_refused(|page| page.zones[0].variants[1].key = text(), why);
+    assert_page_refused(|page| page.zones[0].variants[1].pair = text(), why);
 }
 
 #[test]
