@@ -74,8 +74,8 @@ pub(super) fn dev(args: DevArgs, data_given: bool) -> Result<(), CliError> {
 /// Publishes each change of the site, until the process ends.
 fn watch_site(watcher: &mut SourceWatcher, publisher: &mut SitePublisher) {
     loop {
-        watcher.watch();
         let begun = clock::instant();
+        watcher.watch();
         publisher.read_and_publish();
         watcher.wait(READ_INTERVAL.max((clock::instant() - begun) * REST_FACTOR));
     }
@@ -90,8 +90,8 @@ struct SitePublisher {
     address: Option<SocketAddr>,
     /// The files as they were read last, with or without mistakes.
     files: Files,
-    /// The error of the last reading, so that it is printed once.
-    read_error: Option<String>,
+    /// The error of the last reading or writing, so that it is printed once.
+    last_error: Option<String>,
     site: String,
     version: u64,
     /// The content hash of each published route, by path.
@@ -101,8 +101,8 @@ struct SitePublisher {
 impl SitePublisher {
     fn new(directory: PathBuf, snapshot: PathBuf) -> Self {
         let (files, routes) = Default::default();
-        let (address, read_error) = (None, None);
-        Self { directory, snapshot, address, files, read_error, site: String::new(), version: 0, routes }
+        let (address, last_error) = (None, None);
+        Self { directory, snapshot, address, files, last_error, site: String::new(), version: 0, routes }
     }
 
     /// Sets the address of the started server, and prints the URLs of the first version.
@@ -113,18 +113,9 @@ impl SitePublisher {
 
     fn read_and_publish(&mut self) {
         match Files::from_directory(&self.directory) {
-            Ok(files) if files == self.files => self.read_error = None,
-            Ok(files) => {
-                self.read_error = None;
-                self.publish(files);
-            }
-            Err(error) => {
-                let text = format!("parallax: {error}; still serving version {}", self.version);
-                if self.read_error.as_ref() != Some(&text) {
-                    print_error(&text);
-                }
-                self.read_error = Some(text);
-            }
+            Ok(files) if files == self.files => self.last_error = None,
+            Ok(files) => self.publish(files),
+            Err(error) => self.note_error(format!("parallax: {error}")),
         }
     }
 
@@ -134,8 +125,13 @@ impl SitePublisher {
         let version = clock::now_s().max(self.version + 1);
         match compile_files(&files, None, |_| Ok(version)) {
             Ok(directory) => {
+                if let Err(error) = storage::write_atomic(&self.snapshot, &directory.compiled.bytes) {
+                    // The next look at the directory tries again.
+                    let path = self.snapshot.display();
+                    return self.note_error(format!("parallax: cannot write {path}: {error}"));
+                }
                 print_warnings(&directory.compiled.warnings, &files);
-                self.write(directory, clock::instant() - begun);
+                self.report(directory, clock::instant() - begun);
             }
             Err(CliError::Source(report)) if self.version == 0 => print_error(&report),
             Err(CliError::Source(report)) => {
@@ -145,14 +141,21 @@ impl SitePublisher {
                 print_error(&format!("parallax: {text}"));
             }
         }
-        self.files = files;
+        (self.files, self.last_error) = (files, None);
     }
 
-    fn write(&mut self, directory: CompiledDirectory, took: Duration) {
-        let CompiledDirectory { site, version, compiled: CompiledSite { bytes, routes, .. } } = directory;
-        if let Err(error) = storage::write_atomic(&self.snapshot, &bytes) {
-            return print_error(&format!("parallax: cannot write {}: {error}", self.snapshot.display()));
+    /// Prints an error, unless it is the last one again.
+    fn note_error(&mut self, text: String) {
+        let text = format!("{text}; still serving version {}", self.version);
+        if self.last_error.as_ref() != Some(&text) {
+            print_error(&text);
         }
+        self.last_error = Some(text);
+    }
+
+    /// Prints the URLs of the changed pages of a new version.
+    fn report(&mut self, directory: CompiledDirectory, took: Duration) {
+        let CompiledDirectory { site, version, compiled: CompiledSite { routes, .. } } = directory;
         let summary =
             format!("site {site}, version {version}, {} routes, {} ms", routes.len(), took.as_millis());
         print_text(&format!("compiled: {summary}"));

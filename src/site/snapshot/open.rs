@@ -130,9 +130,8 @@ impl Snapshot {
 /// Returns the site version in the header of the file at `path`, or `None` if it is no snapshot that this release
 /// reads.
 pub(crate) fn read_version(path: &Path) -> Option<u64> {
-    let file = File::open(path).ok()?;
-    let length = file.metadata().ok()?.len();
-    parse_header(&read_header_bytes(&file).ok()?, length).ok().map(|header| header.version)
+    let (file, stamp) = storage::open_regular(path).ok()?;
+    parse_header(&read_header_bytes(&file).ok()?, stamp.length).ok().map(|header| header.version)
 }
 
 fn read_header_bytes(file: &File) -> std::io::Result<Vec<u8>> {

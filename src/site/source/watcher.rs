@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use notify::{RecommendedWatcher, RecursiveMode, Watcher};
+use notify::{Config, RecommendedWatcher, RecursiveMode, Watcher};
 
 use crate::clock;
 
@@ -29,10 +29,12 @@ pub(crate) struct SourceWatcher {
 impl SourceWatcher {
     pub(crate) fn new(directory: PathBuf) -> Self {
         let (sender, events) = channel();
-        let watcher = notify::recommended_watcher(move |event| {
+        let send = move |event| {
             // Sending fails only while the watcher is dropped.
             let _ = sender.send(event);
-        });
+        };
+        // A link can lead to a directory of any size. The reading of the files notices changes there.
+        let watcher = RecommendedWatcher::new(send, Config::default().with_follow_symlinks(false));
         Self { directory, watcher: watcher.ok(), events }
     }
 

@@ -65,6 +65,23 @@ fn a_rule_after_one_that_matches_every_visitor_is_never_reached() {
 }
 
 #[test]
+fn audiences_that_name_each_other_many_times_are_checked_in_a_moment() {
+    let when = |level: usize| match level {
+        0 => json!({}),
+        _ => json!({ "$and": vec![json!({ "$audience": format!("a{}", level - 1) }); 30] }),
+    };
+    let audiences = (0..8).map(|level| (format!("a{level}"), json!({ "when": when(level) })));
+    let audiences = serde_json::Value::Object(audiences.collect()).to_string();
+    let rules = json!([{ "audience": "a7", "variant": "a" }, { "audience": "a0", "variant": "a" }]);
+    let zone = json!({ "default": [], "variants": { "a": [] }, "rules": rules });
+    let route =
+        json!({ "path": "/x", "layout": { "root": { "props": {} }, "zones": { "z": zone } } }).to_string();
+    let lines = warnings_of(&[("audiences.json", &audiences), ("routes/x.json", &route)]);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("no rule after rule 0, which matches every visitor"), "{lines:?}");
+}
+
+#[test]
 fn a_rule_with_the_condition_of_an_earlier_one_is_never_reached() {
     let back = json!({ "audience": "back", "variant": "a" });
     let german = json!({ "when": { "country": "DE" }, "variant": "b" });
@@ -194,6 +211,11 @@ fn a_redirect_to_an_unpublished_internal_path_is_a_warning() {
     }
     assert_eq!(lines("/blog/:x", "/posts/:x"), [""; 0]);
     assert_eq!(lines("/blog/:x", "/articles/:x").len(), 1);
+    assert_eq!(
+        lines("/blog/:x", "/posts/post-:x"),
+        [""; 0],
+        "a segment with a parameter in it can be any of many"
+    );
 }
 
 #[test]

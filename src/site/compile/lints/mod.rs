@@ -8,7 +8,7 @@ mod rules;
 mod values;
 
 use self::redirects::PublishedPaths;
-use self::rules::PageLint;
+use self::rules::{PageLint, universal_audiences};
 use crate::site::snapshot::format;
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 use crate::site::source::read::Source;
@@ -30,10 +30,10 @@ pub(super) fn check(source: &Source, routes: &[format::Route], warnings: &mut Di
     for (key, audience) in audiences {
         values::check_condition("audiences.json", &format!("/{key}/when"), &audience.when, warnings);
     }
-    let published = PublishedPaths::new(routes);
+    let (published, universal) = (PublishedPaths::new(routes), universal_audiences(audiences));
     for (file, route) in &source.routes {
         match route {
-            Route::Page(page) => PageLint { file, audiences, warnings }.check(&page.layout),
+            Route::Page(page) => PageLint { file, universal: &universal, warnings }.check(&page.layout),
             Route::Redirect(route) => published.check_target(file, &route.redirect.to, warnings),
         }
     }

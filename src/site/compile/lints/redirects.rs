@@ -31,7 +31,7 @@ impl<'r> PublishedPaths<'r> {
             return;
         }
         let path = decode_path(to);
-        if self.contains(&path) {
+        if path.split('/').any(has_inner_param) || self.contains(&path) {
             return;
         }
         let diagnostic =
@@ -49,6 +49,12 @@ impl<'r> PublishedPaths<'r> {
             false => self.literals.contains(path) || self.patterns.iter().any(fits),
         }
     }
+}
+
+/// Returns whether a parameter is a part of a segment. Such a segment can be any of many.
+fn has_inner_param(segment: &str) -> bool {
+    let is_whole = segment == "*" || param_name(segment).is_some();
+    segment.contains([':', '*']) && !is_whole
 }
 
 /// Returns the path of a redirect's target, as routes are written.

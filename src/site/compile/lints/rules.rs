@@ -1,6 +1,6 @@
 //! Rules that are never reached, conditions of rules, and node IDs that occur twice on a page.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
 
@@ -12,7 +12,8 @@ use crate::site::source::types::{Audiences, Layout, Members, Node, PersonalizedZ
 /// The check of one page.
 pub(super) struct PageLint<'p> {
     pub(super) file: &'p str,
-    pub(super) audiences: &'p Audiences,
+    /// The audiences that every visitor belongs to.
+    pub(super) universal: &'p BTreeSet<&'p str>,
     pub(super) warnings: &'p mut Diagnostics,
 }
 
@@ -85,25 +86,34 @@ impl PageLint<'_> {
 
     fn always_matches(&self, rule: &Rule) -> bool {
         match rule {
-            Rule::Audience { audience, .. } => audience_always_holds(audience, self.audiences),
-            Rule::When { when, .. } => always_holds(when, self.audiences),
+            Rule::Audience { audience, .. } => self.universal.contains(&**audience),
+            Rule::When { when, .. } => always_holds(when, self.universal),
             // It does not match for a visitor without an ID.
             Rule::Experiment { .. } => false,
         }
     }
 }
 
-fn audience_always_holds(key: &str, audiences: &Audiences) -> bool {
-    audiences.get(key).is_some_and(|audience| always_holds(&audience.when, audiences))
+/// Returns the audiences that every visitor belongs to. Each pass finds those that name only ones found before.
+pub(super) fn universal_audiences(audiences: &Audiences) -> BTreeSet<&str> {
+    let mut universal = BTreeSet::new();
+    loop {
+        let found = audiences.iter().filter(|(_, audience)| always_holds(&audience.when, &universal));
+        let next: BTreeSet<&str> = found.map(|(key, _)| &**key).collect();
+        if next == universal {
+            return universal;
+        }
+        universal = next;
+    }
 }
 
-/// Returns whether a condition has no test, so that it holds for every visitor. The audiences have no cycle.
-fn always_holds(condition: &Json, audiences: &Audiences) -> bool {
-    let holds = |condition: &Json| always_holds(condition, audiences);
+/// Returns whether a condition has no test, so that it holds for every visitor.
+fn always_holds(condition: &Json, universal: &BTreeSet<&str>) -> bool {
+    let holds = |condition: &Json| always_holds(condition, universal);
     let holds_as = |(key, operand): (&String, &Json)| match (key.as_str(), operand) {
         ("$and", Json::Array(all)) => all.iter().all(holds),
         ("$or", Json::Array(any)) => any.is_empty() || any.iter().any(holds),
-        ("$audience", Json::String(key)) => audience_always_holds(key, audiences),
+        ("$audience", Json::String(key)) => universal.contains(key.as_str()),
         _ => false,
     };
     condition.as_object().is_some_and(|members| members.iter().all(holds_as))
