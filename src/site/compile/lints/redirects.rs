@@ -7,7 +7,7 @@ use crate::nearest::nearest;
 use crate::percent;
 use crate::site::compile::paths::{is_pattern, param_name};
 use crate::site::snapshot::format::Route;
-use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
+use crate::site::source::diagnostics::{DIAGNOSTICS_SHOWN_MAX, Diagnostic, Diagnostics};
 
 /// The paths that the server answers.
 pub(super) struct PublishedPaths<'r> {
@@ -38,7 +38,10 @@ impl<'r> PublishedPaths<'r> {
             Diagnostic::at_value(file, "/redirect/to", "a path that this site publishes", format!("{to:?}"));
         let diagnostic =
             diagnostic.with_title(format!("the redirect leads to {to:?}, which is not published"));
-        warnings.add(diagnostic.with_nearest(nearest(&path, self.literals.iter().copied())));
+        // The search compares all paths. A report shows no more warnings than these.
+        let is_shown = warnings.len() < DIAGNOSTICS_SHOWN_MAX;
+        let nearest = if is_shown { nearest(&path, self.literals.iter().copied()) } else { None };
+        warnings.add(diagnostic.with_nearest(nearest));
     }
 
     /// Returns whether the server answers `path`. A parameter in it can have any value.
