@@ -13,6 +13,8 @@ use crate::harness::{Client, Server, times, under_load};
 
 /// Events of a batch: 400 KB with their texts.
 const EVENTS: u64 = 1_000;
+/// Bytes that a record has beside its event: fields, texts, and the key in the footer of its segment.
+const RECORD_EXTRA_BYTES: u64 = 130;
 /// Clients that fill the log, each with its own visitors.
 const FILLERS: u64 = 4;
 /// Clients of the load during the erasure. Each sends a GET, then an event.
@@ -36,8 +38,7 @@ fn batch(number: u64) -> Vec<u8> {
 /// Sends batches until the log has `bytes`. Returns the number of batches.
 fn fill(server: &Server, bytes: u64) -> u64 {
     let next = AtomicU64::new(0);
-    // A record has its texts, the payload and 80 bytes more, about as many as its event.
-    let batches = bytes / batch(0).len() as u64;
+    let batches = bytes / (batch(0).len() as u64 + EVENTS * RECORD_EXTRA_BYTES);
     let send = || {
         let mut client = Client::to(server.edge);
         loop {
