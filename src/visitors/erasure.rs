@@ -27,8 +27,8 @@ const CHECKPOINT_POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Attempts to erase a visitor whose IDs change between their look-up and the tombstone. A look-up takes some
 /// milliseconds, or seconds with 10 million ties. After these attempts the request fails, and the client has to retry.
 const ERASE_ATTEMPTS_MAX: u32 = 20;
-/// Pause between two looks whether the log can be written. It is a sleep on the thread of the resumed erasure, for
-/// which nobody waits. The writer would have to signal its recovery for this thread alone.
+/// Pause between two looks whether the log can be written. It is a sleep on the thread of the resumed erasure: no
+/// client waits for it, and a signal of the writer's recovery would serve this thread alone.
 const DISK_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An error that ended an erasure before its end.

@@ -83,8 +83,8 @@ fn report_unknown_param(file: &str, path: &str, param: &str, mistakes: &mut Diag
     mistakes.add(diagnostic.with_nearest(known.map(|name| format!(":{name}"))));
 }
 
-/// Reports redirects that lead to each other in a circle, or in too long a chain. A redirect is followed for a path
-/// whose parameters have values that no other path has.
+/// Reports redirects that lead to each other in a circle, or in too long a chain. The check follows a
+/// redirect with parameter values that no published path contains.
 pub(super) fn check_circles(
     source: &[(String, types::Route)],
     routes: &[Route],

@@ -57,9 +57,8 @@ impl SourceWatcher {
                 until = (now + SETTLE_DELAY).min(*latest.get_or_insert(now + SETTLE_MAX));
             }
         }
-        if self.watcher.is_none() {
-            std::thread::sleep(until.saturating_duration_since(clock::instant()));
-        }
+        // Without inotify the channel is closed, so that only the time can end this wait. Otherwise no time is left.
+        std::thread::sleep(until.saturating_duration_since(clock::instant()));
     }
 }
 

@@ -9,8 +9,8 @@ const EVENT_NAME: &str = "Experiment Viewed";
 const KEY_PROPERTIES: [&str; 2] = ["experiment_id", "experimentId"];
 const VARIANT_PROPERTIES: [&str; 3] = ["variation_id", "variationId", "variation_name"];
 
-/// Writes the exposure of an event into `out` as `key:variant`. Returns whether the event has one. An event
-/// whose key or variant has another form than those of a site has none.
+/// Writes the exposure of an event into `out` as `key:variant`. Returns whether the event has one: key and
+/// variant must have the form of keys in a site.
 pub(super) fn write(event: &Event<'_>, out: &mut String) -> bool {
     out.clear();
     if event.event != Some(EVENT_NAME) {

@@ -25,8 +25,8 @@ pub struct Site {
     /// without credentials.
     #[serde(default)]
     pub origins: Vec<String>,
-    /// Further host names of the site, such as `shop.example.com`. A visitor who comes from one of them, or
-    /// from a host of `origins`, does not come from another site. A leading `www.` does not count.
+    /// Further host names of the site, such as `shop.example.com`. A referrer on one of them, or on a host of
+    /// `origins`, is not external. A leading `www.` does not count.
     #[serde(default)]
     #[schemars(inner(regex(pattern = HOST.regex)))]
     pub hosts: Vec<String>,
@@ -155,7 +155,7 @@ impl AuthoredTimes {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Privacy {
-    /// Whether a request with `Sec-GPC: 1` is not personalized, and its events are dropped.
+    /// True: a request with `Sec-GPC: 1` is not personalized, and its events are dropped.
     #[serde(default)]
     pub honor_gpc: bool,
     /// Whether to store the IP addresses of visitors.
