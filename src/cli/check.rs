@@ -10,13 +10,15 @@ use super::contains::search_path;
 use super::inspect::FileKind;
 use super::{CliError, checkpoints, log_read_error, print_line};
 use crate::cli::inspect_snapshot;
+use crate::site::catalog::phases_file::{self, PHASES_FILE};
 use crate::site::catalog::versions_file::{self, VERSIONS_FILE};
 use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::log::{self, CheckReport, DamageKind, LogError};
 
 pub(super) const EXAMPLES: &str = "\
-Verify every checksum of all snapshots, or of a log, its checkpoints and the served versions (also beside a running
-server). Of the two newest checkpoints, the newer must be equal to the older plus the records between them:
+Verify every checksum of all snapshots, or of a log, its checkpoints, the served versions and the phases of experiments
+(also beside a running server). Of the two newest checkpoints, the newer must be equal to the older plus the records
+between them:
   parallax check snapshots/
   parallax check data/
 
@@ -44,8 +46,8 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), CliError> {
     }
     let unseen = |error| CliError::Input(format!("{}: {error}", path.display()));
     if path.metadata().map_err(unseen)?.is_dir() {
-        let versions = check_versions(path);
-        return check_directory(path).and(versions);
+        let state = check_versions(path).and(check_phases(path));
+        return check_directory(path).and(state);
     }
     match FileKind::detect(path)? {
         FileKind::Snapshot => summarize(check_snapshots(path)?, None, 0),
@@ -77,7 +79,7 @@ pub(super) fn check_directory(directory: &Path) -> Result<(), CliError> {
 
 /// Checks the file with the served versions of a data directory, if there is one, and prints a line for it.
 fn check_versions(directory: &Path) -> Result<(), CliError> {
-    let path = directory.join(VERSIONS_FILE);
+    let path = directory.join(VERSIONS_FILE.name);
     match versions_file::check(&path) {
         Ok(None) => Ok(()),
         Ok(Some((sites, versions))) => {
@@ -85,6 +87,19 @@ fn check_versions(directory: &Path) -> Result<(), CliError> {
         }
         Err(error) => Err(CliError::Input(format!(
             "{}: {error}; delete it, and `since` knows no version that was served before",
+            path.display()
+        ))),
+    }
+}
+
+/// Checks the file with the phases of experiments of a data directory, if there is one, and prints a line for it.
+fn check_phases(directory: &Path) -> Result<(), CliError> {
+    let path = directory.join(PHASES_FILE.name);
+    match phases_file::check(&path) {
+        Ok(None) => Ok(()),
+        Ok(Some(phases)) => print_line(&format!("{}: sound, {phases} phases of experiments", path.display())),
+        Err(error) => Err(CliError::Input(format!(
+            "{}: {error}; delete it, and the phases of all experiments begin with the next start",
             path.display()
         ))),
     }

@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use super::progress::Progress;
 use super::{CliError, log_read_error, print_line};
 use crate::storage::AtomicFile;
-use crate::storage::disk::RealDisk;
+use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::events::export::write_line;
 #[cfg(feature = "parquet")]
 use crate::visitors::events::parquet::Table;
@@ -154,9 +154,10 @@ fn open_log(args: &ExportArgs) -> Result<(LogReader, Option<LogId>), CliError> {
             directory.display()
         )));
     }
-    let log = log::seq_range(Arc::new(RealDisk), directory).map_err(log_read_error)?;
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let log = log::seq_range(Arc::clone(&disk), directory).map_err(log_read_error)?;
     check_position(args.since, log)?;
-    let reader = LogReader::open(Arc::new(RealDisk), directory, args.since.seq).map_err(log_read_error)?;
+    let reader = LogReader::open_to_end(&disk, directory, args.since.seq).map_err(log_read_error)?;
     Ok((reader, log.log_id))
 }
 

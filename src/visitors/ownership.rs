@@ -391,6 +391,11 @@ impl EraseRule for OwnershipRule<'_> {
         self.visitors.iter().any(|visitor| visitor.may_be_in(filter))
     }
 
+    fn may_name(&self, hash: u64) -> bool {
+        let mut hashes = self.visitors.iter().map(|visitor| visitor.hashes.as_ref());
+        hashes.any(|hashes| hashes.is_none_or(|hashes| hashes.contains(&hash)))
+    }
+
     fn treatment(&mut self, seq: u64, record: &Record<'_>) -> Treatment {
         match self.relation(seq, record) {
             Ok(Relation::Owned) => Treatment::Void,

@@ -83,7 +83,7 @@ fn a_visitor_in_every_segment_is_erased_under_load() {
             "{}",
             response.text()
         );
-        assert!(erased["segments"].as_u64().is_some_and(|segments| segments > 8), "{erased}");
+        assert!(erased["segments"].as_u64().is_some_and(|segments| segments > 4), "{erased}");
         begun.elapsed().as_secs_f64()
     });
     eprintln!(

@@ -40,5 +40,5 @@ pub(crate) mod refusal;
 mod sanitize;
 pub(crate) mod time;
 mod touch;
-mod variants;
+pub(crate) mod variants;
 pub(crate) mod visitor;

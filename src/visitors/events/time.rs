@@ -162,7 +162,7 @@ const EPOCH_DAYS: i64 = 719_468;
 
 /// Returns the days since 1970-01-01. This is `days_from_civil` of Howard Hinnant, "`chrono`-Compatible
 /// Low-Level Date Algorithms".
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, year) = (year.div_euclid(400), year.rem_euclid(400));
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
@@ -170,7 +170,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
 }
 
 /// Returns year, month and day. This is `civil_from_days` of the same paper.
-fn civil_from_days(days_since_1970: i64) -> (i64, i64, i64) {
+pub(crate) fn civil_from_days(days_since_1970: i64) -> (i64, i64, i64) {
     let days = days_since_1970 + EPOCH_DAYS;
     let (era, day) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;

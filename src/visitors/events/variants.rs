@@ -42,7 +42,7 @@ fn is_pairs_of(text: &str, is_value: impl Fn(&str) -> bool) -> bool {
     true
 }
 
-pub(super) fn is_key(text: &str) -> bool {
+pub(crate) fn is_key(text: &str) -> bool {
     (1..=KEY_BYTES_MAX).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }

@@ -75,7 +75,7 @@ impl Device {
         }
     }
 
-    pub(super) fn from_byte(byte: u8) -> Option<Self> {
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
         Self::ALL.get(usize::from(byte)).copied()
     }
 
@@ -102,7 +102,7 @@ impl Os {
         }
     }
 
-    pub(super) fn from_byte(byte: u8) -> Option<Self> {
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
         Self::ALL.get(usize::from(byte)).copied()
     }
 
@@ -144,7 +144,7 @@ impl Browser {
         }
     }
 
-    pub(super) fn from_byte(byte: u8) -> Option<Self> {
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
         Self::ALL.get(usize::from(byte)).copied()
     }
 

@@ -21,7 +21,27 @@ const WORDS_MIN: usize = 1;
 #[derive(Debug)]
 pub(crate) struct BloomFilter {
     words: Vec<u64>,
-    scratch: Vec<u8>,
+    hasher: IdHasher,
+}
+
+/// A hasher of the IDs of encoded records. Reuses its buffer.
+#[derive(Debug, Default)]
+pub(crate) struct IdHasher(Vec<u8>);
+
+impl IdHasher {
+    /// Passes the hashes by which filters find an encoded record to `take`.
+    pub(crate) fn each(&mut self, record: &[u8], mut take: impl FnMut(u64)) {
+        let [site, anon_id, user_id] = record::ids(record);
+        let site = site.unwrap_or_default();
+        for (id_kind, id) in [(IdKind::Anon, anon_id), (IdKind::User, user_id)] {
+            id.into_iter().for_each(|id| take(hash(site, id_kind, id, &mut self.0)));
+        }
+        // A `previousId` may be an ID of either kind.
+        record::with_previous_id(record, |id| {
+            take(hash(site, IdKind::Anon, id.as_bytes(), &mut self.0));
+            take(hash(site, IdKind::User, id.as_bytes(), &mut self.0));
+        });
+    }
 }
 
 /// The kind of a visitor's ID.
@@ -36,26 +56,14 @@ pub enum IdKind {
 impl BloomFilter {
     /// Creates an empty filter.
     pub(crate) fn new() -> Self {
-        Self { words: vec![0; BLOOM_BITS_MAX / 64], scratch: Vec::new() }
+        Self { words: vec![0; BLOOM_BITS_MAX / 64], hasher: IdHasher::default() }
     }
 
     /// Adds the IDs of an encoded record.
     pub(crate) fn add(&mut self, record: &[u8]) {
-        let [site, anon_id, user_id] = record::ids(record);
-        let site = site.unwrap_or_default();
-        anon_id.into_iter().for_each(|id| self.add_id(site, IdKind::Anon, id));
-        user_id.into_iter().for_each(|id| self.add_id(site, IdKind::User, id));
-        // A `previousId` may be an ID of either kind.
-        record::with_previous_id(record, |id| {
-            self.add_id(site, IdKind::Anon, id.as_bytes());
-            self.add_id(site, IdKind::User, id.as_bytes());
-        });
-    }
-
-    fn add_id(&mut self, site: &[u8], id_kind: IdKind, id: &[u8]) {
-        let hash = hash(site, id_kind, id, &mut self.scratch);
-        let size = self.words.len() * 64;
-        probes(hash, size).for_each(|bit| self.words[bit / 64] |= 1 << (bit % 64));
+        let (size, words) = (self.words.len() * 64, &mut self.words);
+        let add = |hash| probes(hash, size).for_each(|bit| words[bit / 64] |= 1 << (bit % 64));
+        self.hasher.each(record, add);
     }
 
     /// Returns the filter's bytes, folded as long as at most half of the bits are set. If half of them are

@@ -19,6 +19,8 @@ pub(crate) const SECRET_FILE: &str = "secret";
 const NEW: &str = ".new";
 const REWRITTEN: &str = ".rewritten";
 const SUFFIX: &str = ".segment";
+/// Suffix of the column file of a segment, which `insights` derives from it.
+pub(crate) const COLUMNS_SUFFIX: &str = ".columns";
 const TORN: &str = ".torn-";
 
 /// Bytes that a probe writes. A disk without this much room holds no batch of usual size.
@@ -150,6 +152,12 @@ impl LogDirectory {
         let mut seqs: Vec<u64> = names.iter().filter_map(|name| parse_segment_name(name)).collect();
         seqs.sort_unstable();
         Ok(seqs)
+    }
+
+    /// Makes the content of the last segment durable.
+    pub(crate) fn sync_last_segment(&self) -> io::Result<()> {
+        let last = self.segments()?.pop();
+        last.map_or(Ok(()), |first_seq| self.open_file(&segment_name(first_seq))?.sync_data())
     }
 
     /// Opens a file for reading.
@@ -296,7 +304,16 @@ impl LogDirectory {
         for name in self.disk.list(&self.root)?.iter().filter(|name| name.starts_with(&torn)) {
             ignore_not_found(self.disk.unlink(&self.path(name)))?;
         }
+        ignore_not_found(self.disk.unlink(&self.path(&column_file_name(first_seq))))?;
         ignore_not_found(self.disk.unlink(&self.path(&segment_name(first_seq))))
+    }
+
+    /// Deletes the column file of a segment durably, if there is one.
+    pub(crate) fn delete_column_file(&self, first_seq: u64) -> io::Result<()> {
+        match self.disk.unlink(&self.path(&column_file_name(first_seq))) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other.and_then(|()| self.sync()),
+        }
     }
 
     /// Copies `range` of a segment to a new file and returns the name of that file.
@@ -335,6 +352,11 @@ pub(crate) fn is_erasing(disk: &dyn Disk, dir: &Path) -> io::Result<bool> {
 /// Returns the file name of the segment that begins with `first_seq`.
 pub fn segment_name(first_seq: u64) -> String {
     format!("{first_seq:020}{SUFFIX}")
+}
+
+/// Returns the name of the column file of the segment that begins with `first_seq`.
+pub(crate) fn column_file_name(first_seq: u64) -> String {
+    format!("{first_seq:020}{COLUMNS_SUFFIX}")
 }
 
 /// Parses the first seq in a segment's name. Returns `None` for other names.

@@ -117,7 +117,7 @@ impl<'a> FoldParts<'a> {
 
 /// A builder of fold inputs. Reuses its buffers.
 #[derive(Debug, Default)]
-pub(crate) struct FoldInputBuilder {
+pub struct FoldInputBuilder {
     content: Vec<u8>,
     words: Vec<u8>,
 }
@@ -129,7 +129,7 @@ impl FoldInputBuilder {
     }
 
     /// Adds a touch: source, medium, campaign, term, content and referrer.
-    pub(crate) fn add_touch(&mut self, texts: [Option<&str>; TOUCH_TEXTS]) {
+    pub fn add_touch(&mut self, texts: [Option<&str>; TOUCH_TEXTS]) {
         let bit = |(place, text): (usize, &Option<&str>)| u8::from(text.is_some()) << place;
         self.content.extend([TOUCH, texts.iter().enumerate().map(bit).sum()]);
         texts.iter().flatten().for_each(|text| put_sized(&mut self.content, text.as_bytes()));
@@ -152,7 +152,7 @@ impl FoldInputBuilder {
     }
 
     /// Packs the parts.
-    pub(crate) fn finish(&mut self) -> FoldInput<'_> {
+    pub fn finish(&mut self) -> FoldInput<'_> {
         self.words.clear();
         for content in self.content.chunks(CONTENT_BYTES) {
             self.words.push(0);

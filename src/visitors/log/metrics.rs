@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use super::generation::ErasureGeneration;
+
 /// The metrics of one log. Counters begin at the start of the process. Docs of gauges say *now*.
 #[derive(Debug, Default)]
 pub struct LogMetrics {
@@ -23,6 +25,7 @@ pub struct LogMetrics {
     pub(super) last_seq: AtomicU64,
     pub(super) durable_seq: AtomicU64,
     pub(super) damage_count: AtomicU64,
+    pub(super) generation: ErasureGeneration,
 }
 
 impl LogMetrics {
@@ -50,6 +53,11 @@ impl LogMetrics {
     /// Returns whether an erasure is in progress now.
     pub fn is_erasing(&self) -> bool {
         self.erasing.load(Ordering::Relaxed)
+    }
+
+    /// Returns the erasure generation.
+    pub fn generation(&self) -> &ErasureGeneration {
+        &self.generation
     }
 
     /// Returns the batches that were persisted.

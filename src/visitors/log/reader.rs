@@ -6,13 +6,16 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
-use super::LogError;
 use super::directory::LogDirectory;
 use super::footer::Footer;
 use super::format::{Batch, Records};
 use super::scan;
 use super::verify::{Damage, LogScan, SegmentEntry, SegmentItem, SegmentReader};
+use super::{LogError, recover};
+use crate::limits::WATERMARK_AFTER_MS;
 use crate::storage::disk::Disk;
 
 /// Reads the footer of the segment at `path`, which describes its content. Returns `None` if the segment is
@@ -23,6 +26,12 @@ use crate::storage::disk::Disk;
 pub fn read_footer(disk: &dyn Disk, path: &Path) -> std::io::Result<Option<Footer>> {
     scan::read_footer(&*disk.open(path)?)
 }
+
+/// Interval of the looks whether a running server has stated that its last records are durable. It is a sleep of a
+/// command: the server is another process, and its files are the only signal.
+const WATERMARK_POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Number of these looks: five times as long as an idle server needs. A server whose disk has failed never states it.
+const WATERMARK_POLLS_MAX: u64 = 5 * WATERMARK_AFTER_MS / WATERMARK_POLL_INTERVAL.as_millis() as u64;
 
 /// A function that says whether a sealed segment with a filter is read.
 type SegmentFilter = Box<dyn Fn(&[u8]) -> bool + Send>;
@@ -69,6 +78,29 @@ impl LogReader {
             may_match: Box::new(|_| true),
             batch: Vec::new(),
         })
+    }
+
+    /// Opens the log as [`open`](Self::open), with the last records that no file states to be durable yet. Waits until
+    /// a running server states it. Without a server, it makes them durable.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub fn open_to_end(disk: &Arc<dyn Disk>, dir: &Path, since: u64) -> Result<Self, LogError> {
+        let directory = LogDirectory::open_read_only(Arc::clone(disk), dir);
+        let last = recover::seq_range(&directory)?.last;
+        let mut polls = 0;
+        loop {
+            let reader = Self::open(Arc::clone(disk), dir, since)?;
+            if reader.last_seq() >= last || polls == WATERMARK_POLLS_MAX {
+                return Ok(reader);
+            }
+            if let Ok(_lock) = disk.lock(dir) {
+                directory.sync_last_segment().map_err(|error| LogError::io(dir, error))?;
+                return Ok(reader.with_durable_seq(last));
+            }
+            polls += 1;
+            thread::sleep(WATERMARK_POLL_INTERVAL);
+        }
     }
 
     /// Raises the watermark to `durable`. For the writing process, which knows more than its files state so

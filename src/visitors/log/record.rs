@@ -242,6 +242,9 @@ impl<'a> Record<'a> {
 
     /// Returns the `previousId` of an alias. `fold_input` is a reusable buffer.
     pub fn previous_id<'b>(&self, fold_input: &'b mut Vec<u8>) -> Option<&'b str> {
+        if self.kind != RecordKind::Alias {
+            return None;
+        }
         self.fold_input.unpack(fold_input);
         FoldParts::parse(fold_input).previous_id
     }

@@ -357,6 +357,17 @@ impl SegmentReader {
         }
     }
 
+    /// Continues at the batch at `offset`, which begins with `seq`.
+    pub(super) fn resume(&mut self, offset: u64, seq: u64) {
+        self.scan.seek(offset);
+        self.expected_seq = seq;
+    }
+
+    /// Returns the seq of the next record, if nothing is damaged.
+    pub(super) fn next_seq(&self) -> u64 {
+        self.expected_seq
+    }
+
     /// Reads the next item. Returns `None` at the end.
     ///
     /// # Errors

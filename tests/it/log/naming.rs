@@ -35,6 +35,10 @@ impl EraseRule for NameRule {
         true
     }
 
+    fn may_name(&self, _hash: u64) -> bool {
+        true
+    }
+
     fn treatment(&mut self, seq: u64, record: &Record<'_>) -> Treatment {
         let Some(site) = record.site else { return Treatment::Keep };
         let is_erased = |kind: IdKind, id: Option<&str>| {

@@ -110,6 +110,10 @@ impl EraseRule for VoidOf {
         true
     }
 
+    fn may_name(&self, _hash: u64) -> bool {
+        true
+    }
+
     fn treatment(&mut self, _seq: u64, record: &Record<'_>) -> Treatment {
         if record.anon_id == Some(self.0) { Treatment::Void } else { Treatment::Keep }
     }

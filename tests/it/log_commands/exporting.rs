@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{CommandOutput, Log, Row, as_arg, flip_bit, parallax, run, segments, write_sealed_log};
 use crate::dice::Dice;
-use crate::harness::{Server, eventually, temporary_directory, times};
+use crate::harness::{Server, temporary_directory, times};
 
 /// Returns the exported line of a row as JSON, with times in milliseconds.
 fn expected(seq: usize, row: &Row) -> Value {
@@ -106,23 +106,30 @@ fn an_export_beside_a_writer_contains_only_durable_records() {
 }
 
 #[test]
-fn an_export_beside_a_server_contains_the_acknowledged_events() {
+fn an_export_contains_the_last_acknowledged_event_of_a_running_and_of_a_killed_server() {
     let data = temporary_directory();
     let demo = parallax::testing::cli::demo::compile_demo().1;
     let server = Server::start_with_data(data.path(), &[("demo.snapshot", &demo)], &[]);
-    let body = br#"{"trackingId":"track_demo","anonId":"v1","event":"Viewed","properties":{"n":1}}"#;
-    let answer = server.post("/v1/track", &[("Content-Type", "application/json")], body);
-    assert_eq!((answer.status, &answer.json()["seq"]), (200, &json!("1")));
-    let line = eventually("the event is exported", || {
+    let post = |n: usize| {
+        let body = json!({ "trackingId": "track_demo", "anonId": "v1", "event": "Viewed", "properties": { "n": n } });
+        let body = body.to_string().into_bytes();
+        let answer = server.post("/v1/track", &[("Content-Type", "application/json")], &body);
+        assert_eq!((answer.status, answer.json()["seq"].clone()), (200, json!(n.to_string())));
+    };
+    let last_of_export = || {
         let output = run(&["export", as_arg(data.path())]);
         assert_eq!((output.code, &*output.err), (0, ""));
-        output.out.lines().next().map(parse_line)
-    });
-    assert_eq!(
-        (&line["anonId"], &line["event"], &line["site"]),
-        (&json!("v1"), &json!("Viewed"), &json!("fjell"))
-    );
-    assert_eq!(line["payload"]["properties"], json!({ "n": 1 }));
+        output.out.lines().last().map(parse_line).expect("a record")
+    };
+    for n in 1..=4 {
+        post(n);
+        let line = last_of_export();
+        assert_eq!([&line["anonId"], &line["event"], &line["site"]], ["v1", "Viewed", "fjell"]);
+        assert_eq!(line["payload"]["properties"], json!({ "n": n }));
+    }
+    post(5);
+    drop(server);
+    assert_eq!(last_of_export()["payload"]["properties"], json!({ "n": 5 }));
     run(&["check", as_arg(data.path())]).assert_exit(0, &["sound"]);
 }
 

@@ -95,12 +95,16 @@ impl ErasureLock {
     /// Acquires the lock. Returns `None` if another erasure holds it.
     pub(super) fn try_acquire(metrics: &Arc<LogMetrics>) -> Option<Arc<Self>> {
         let was_taken = metrics.erasing.swap(true, Ordering::SeqCst);
-        (!was_taken).then(|| Arc::new(Self(Arc::clone(metrics))))
+        (!was_taken).then(|| {
+            metrics.generation.advance();
+            Arc::new(Self(Arc::clone(metrics)))
+        })
     }
 }
 
 impl Drop for ErasureLock {
     fn drop(&mut self) {
+        self.0.generation.advance();
         self.0.erasing.store(false, Ordering::SeqCst);
     }
 }

@@ -6,11 +6,12 @@
 
 use std::io;
 
+use super::super::bloom::IdHasher;
 use super::super::dedup::seen_time;
 use super::super::directory::LogDirectory;
 use super::super::footer::FooterBuilder;
 use super::super::format::{BATCH_HEADER_BYTES, Batch, HEADER_BYTES, Header, LogId, end_batch};
-use super::super::record::{Record, record_length};
+use super::super::record::{Record, key_and_time};
 use super::super::scan::{self, BatchScanner, ScanItem};
 use super::super::verify::SegmentEntry;
 use super::redact::{RedactedIds, make_void, redact};
@@ -33,6 +34,9 @@ pub trait EraseRule {
     /// Returns whether a segment with this filter may hold a record that the rule changes.
     fn may_match(&self, filter: &[u8]) -> bool;
 
+    /// Returns whether the rule may change a record that has an ID with this hash. It changes no other record.
+    fn may_name(&self, hash: u64) -> bool;
+
     /// Returns the treatment of a record.
     fn treatment(&mut self, seq: u64, record: &Record<'_>) -> Treatment;
 
@@ -49,12 +53,36 @@ impl EraseRule for QuarantineRule<'_> {
         self.0.may_match(filter)
     }
 
+    fn may_name(&self, hash: u64) -> bool {
+        self.0.may_name(hash)
+    }
+
     fn treatment(&mut self, _seq: u64, record: &Record<'_>) -> Treatment {
         if self.names_visitor(record) { Treatment::Void } else { Treatment::Keep }
     }
 
     fn names_visitor(&mut self, record: &Record<'_>) -> bool {
         self.0.names_visitor(record)
+    }
+}
+
+/// A rule that decodes only the records that it may change.
+struct Treatments<'a> {
+    rule: &'a mut dyn EraseRule,
+    hasher: IdHasher,
+}
+
+impl<'a> Treatments<'a> {
+    fn new(rule: &'a mut dyn EraseRule) -> Self {
+        Self { rule, hasher: IdHasher::default() }
+    }
+
+    /// Returns the treatment of an encoded record.
+    fn of(&mut self, seq: u64, record: &[u8]) -> Treatment {
+        let mut may_change = false;
+        self.hasher.each(record, |hash| may_change |= self.rule.may_name(hash));
+        let record = Record::decode(record).filter(|_| may_change);
+        record.map_or(Treatment::Keep, |(record, _)| self.rule.treatment(seq, &record))
     }
 }
 
@@ -93,19 +121,21 @@ pub(super) fn rewrite_segment(
     }
     let header = scan::read_header(&*file)?;
     let end = footer.as_ref().map_or(file.length()?, |footer| footer.offset);
-    let mut scan = BatchScanner::new(file, end);
-    if header.is_ok() && !needs_rewrite(&mut scan, place.void_from_seq, rule)? {
+    let (mut scan, mut treatments) = (BatchScanner::new(file, end), Treatments::new(rule));
+    if header.is_ok() && !needs_rewrite(&mut scan, place.void_from_seq, &mut treatments)? {
         return Ok(None);
     }
     let header =
         header.unwrap_or(Header { first_seq: place.first_seq, created_ms: 0, log_id: options.log_id });
     let mut counts = RewriteCounts::default();
+    // The column file shows the records as they were.
+    directory.delete_column_file(place.named_seq)?;
     directory.install_rewritten(&place.file_name(), &mut |file| {
         scan.seek(HEADER_BYTES as u64);
         append_all(file, &header.to_bytes())?;
         let mut rewriting = SegmentRewriter::new(file, HEADER_BYTES as u64, place.first_seq, options);
         rewriting.times = (header.created_ms, closed_ms);
-        rewriting.copy_batches(&mut scan, place.void_from_seq, rule)?;
+        rewriting.copy_batches(&mut scan, place.void_from_seq, &mut treatments)?;
         counts = rewriting.counts;
         let next_seq = footer.as_ref().map_or(0, |footer| footer.last_seq + 1);
         rewriting.seal(next_seq.min(place.void_from_seq))
@@ -120,7 +150,8 @@ pub(super) fn rewrite_quarantined(
     rule: &mut dyn EraseRule,
     options: RewriteOptions,
 ) -> io::Result<()> {
-    let rule = &mut QuarantineRule(rule);
+    let mut rule = QuarantineRule(rule);
+    let mut treatments = Treatments::new(&mut rule);
     let file = directory.open_file(name)?;
     let end = file.length()?;
     let mut scan = BatchScanner::new(file, end);
@@ -129,12 +160,12 @@ pub(super) fn rewrite_quarantined(
         return directory.delete(name);
     }
     scan.seek(0);
-    if !needs_rewrite(&mut scan, u64::MAX, rule)? {
+    if !needs_rewrite(&mut scan, u64::MAX, &mut treatments)? {
         return Ok(());
     }
     directory.install_rewritten(name, &mut |file| {
         scan.seek(0);
-        SegmentRewriter::new(file, 0, 0, options).copy_batches(&mut scan, u64::MAX, rule)
+        SegmentRewriter::new(file, 0, 0, options).copy_batches(&mut scan, u64::MAX, &mut treatments)
     })
 }
 
@@ -148,12 +179,12 @@ fn has_batch(scan: &mut BatchScanner) -> io::Result<bool> {
 }
 
 /// Returns whether a file holds a record to change, damage that may be one, or a voided batch.
-fn needs_rewrite(scan: &mut BatchScanner, limit: u64, rule: &mut dyn EraseRule) -> io::Result<bool> {
+fn needs_rewrite(scan: &mut BatchScanner, limit: u64, treatments: &mut Treatments<'_>) -> io::Result<bool> {
     while let Some(item) = scan.next()? {
         let ScanItem::Batch { batch, .. } = item else { return Ok(true) };
-        let mut is_changed =
-            |(seq, record): (u64, Record<'_>)| rule.treatment(seq, &record) != Treatment::Keep;
-        if is_voided(&batch, limit) || batch.records.iter().any(&mut is_changed) {
+        let mut records = batch.records.seqs().zip(batch.records.iter_encoded());
+        let mut is_changed = |(seq, record): (u64, &[u8])| treatments.of(seq, record) != Treatment::Keep;
+        if is_voided(&batch, limit) || records.any(&mut is_changed) {
             return Ok(true);
         }
     }
@@ -194,7 +225,7 @@ impl<'a> SegmentRewriter<'a> {
         &mut self,
         scan: &mut BatchScanner,
         limit: u64,
-        rule: &mut dyn EraseRule,
+        treatments: &mut Treatments<'_>,
     ) -> io::Result<()> {
         // Damage becomes zeros when a batch follows it. Damage at the end is left out.
         let mut damaged = 0;
@@ -204,7 +235,7 @@ impl<'a> SegmentRewriter<'a> {
                 ScanItem::Batch { batch, .. } if is_voided(&batch, limit) => break,
                 ScanItem::Batch { batch, .. } => {
                     self.append_zeros(std::mem::take(&mut damaged))?;
-                    self.append_batch(&batch, rule);
+                    self.append_batch(&batch, treatments);
                     self.flush_from(REWRITE_CHUNK_BYTES)?;
                 }
             }
@@ -222,24 +253,24 @@ impl<'a> SegmentRewriter<'a> {
         Ok(())
     }
 
-    fn append_batch(&mut self, batch: &Batch<'_>, rule: &mut dyn EraseRule) {
+    fn append_batch(&mut self, batch: &Batch<'_>, treatments: &mut Treatments<'_>) {
         let start = self.pending.len();
         self.pending.extend_from_slice(batch.bytes);
         let mut at = start + BATCH_HEADER_BYTES;
         let before = self.counts;
-        for (seq, record) in batch.records.iter() {
-            let bytes = &mut self.pending[at..];
-            let length = record_length(bytes).unwrap_or(0);
-            at += length;
-            let seen_ms = seen_time(&mut self.received_ms, record.received_ms, self.times);
-            match rule.treatment(seq, &record) {
+        for (seq, record) in batch.records.seqs().zip(batch.records.iter_encoded()) {
+            let bytes = &mut self.pending[at..at + record.len()];
+            at += record.len();
+            let (_, received_ms) = key_and_time(record);
+            let seen_ms = seen_time(&mut self.received_ms, received_ms, self.times);
+            match treatments.of(seq, record) {
                 Treatment::Keep => {}
                 Treatment::Void => {
-                    make_void(&mut bytes[..length], seen_ms > self.options.keep_keys_after_ms);
+                    make_void(bytes, seen_ms > self.options.keep_keys_after_ms);
                     self.counts.voided += 1;
                 }
                 Treatment::Redact(ids) => {
-                    redact(&mut bytes[..length], ids);
+                    redact(bytes, ids);
                     self.counts.redacted += 1;
                 }
             }
