@@ -4,13 +4,15 @@
 //! site directory --source: read, validate--> authoring types --compile--> snapshot file
 //!                          `--> diagnostics (for the author)
 //! snapshot file --snapshot: seal, map, verify--> Snapshot --catalog: versions, directory--> CurrentCatalog --> workers
-//! content queries of a published site run in query/
+//! content queries of a published site run in query/; typescript/ writes the types of a source
 //! ```
 
 pub(crate) mod catalog;
 pub(crate) mod compile;
+pub(crate) mod experiment_metrics;
 pub(crate) mod profile_fields;
 pub(crate) mod profile_values;
 pub(crate) mod query;
 pub(crate) mod snapshot;
 pub(crate) mod source;
+pub(crate) mod typescript;

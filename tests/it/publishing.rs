@@ -3,6 +3,7 @@
 
 mod choosing;
 mod files;
+mod phases;
 mod since;
 mod told;
 mod versions;

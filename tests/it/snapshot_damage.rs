@@ -1,6 +1,7 @@
 //! A damaged snapshot is refused, and the previous content stays served (R8).
 
 mod forged;
+mod forged_experiments;
 
 use std::fs::File;
 use std::io::Write;

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 
 use super::super::snapshot::open::Snapshot;
+use super::phases::Phases;
 use super::versions::Versions;
 
 /// A served site: its snapshot, and the paths of its last versions.
@@ -33,6 +34,8 @@ pub struct Catalog {
     sites: Vec<PublishedSite>,
     /// Tracking IDs, sorted, each with the site's index in `sites`.
     tracking_ids: Vec<(Box<str>, usize)>,
+    /// The phases of experiments, also of unpublished sites.
+    phases: Arc<Phases>,
     /// The number of catalogs that were served before this one.
     generation: u64,
 }
@@ -48,7 +51,17 @@ impl Catalog {
             tracking_ids.push((Box::from(site.site().tracking_id.as_str()), index));
         }
         tracking_ids.sort();
-        Self { sites, tracking_ids, generation: 0 }
+        Self { sites, tracking_ids, phases: Arc::default(), generation: 0 }
+    }
+
+    /// Adds the phases of experiments.
+    pub(crate) fn with_phases(self, phases: Arc<Phases>) -> Self {
+        Self { phases, ..self }
+    }
+
+    /// Returns the phases of experiments.
+    pub fn phases(&self) -> &Phases {
+        &self.phases
     }
 
     /// Returns a number that differs for each catalog of a process.

@@ -17,8 +17,11 @@ use std::sync::Arc;
 
 use super::super::snapshot::open::{Snapshot, SnapshotBudget, SnapshotError};
 use super::catalog::{Catalog, CurrentCatalog};
+use super::phases::Phases;
+use super::state_file::StateFile;
 use super::versions::{SiteVersions, Versions};
-use super::versions_file::VersionsFile;
+use super::{phases_file, versions_file};
+use crate::clock;
 use crate::limits::{SNAPSHOT_NAMES_MAX, VERSIONS_BYTES_MAX};
 use crate::metrics::PublishCounters;
 use crate::storage::{self, FileStamp};
@@ -41,11 +44,33 @@ pub struct SnapshotDirectory {
     versions: SiteVersions,
     /// True if `versions` differ from those in the data directory.
     has_unsaved_versions: bool,
+    /// The phases of experiments, also of unpublished sites.
+    phases: Arc<Phases>,
+    /// True if `phases` differ from those in the data directory.
+    has_unsaved_phases: bool,
     /// The rejections of the last scan. Used to log each one once.
     rejections: BTreeSet<String>,
     /// The lines about the superseded files of the last scan. Used to log each one once.
     superseded: BTreeSet<String>,
     metrics: PublishCounters,
+}
+
+/// The files of the data directory that depend on publications.
+pub(crate) struct StateFiles {
+    /// The file `versions`.
+    pub versions: StateFile,
+    /// The file `phases`.
+    pub phases: StateFile,
+}
+
+impl StateFiles {
+    /// Returns the files of a data directory.
+    pub(crate) fn new(directory: &Path) -> Self {
+        Self {
+            versions: StateFile::new(&versions_file::VERSIONS_FILE, directory),
+            phases: StateFile::new(&phases_file::PHASES_FILE, directory),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -61,13 +86,15 @@ struct SnapshotFile {
 impl SnapshotDirectory {
     /// Creates the state of an empty directory.
     pub fn new(budget: SnapshotBudget) -> Self {
-        let (files, served, versions) = Default::default();
+        let (files, served, versions, phases) = Default::default();
         Self {
             budget,
             files,
             served,
             versions,
             has_unsaved_versions: false,
+            phases,
+            has_unsaved_phases: false,
             rejections: BTreeSet::new(),
             superseded: BTreeSet::new(),
             metrics: PublishCounters::default(),
@@ -81,9 +108,17 @@ impl SnapshotDirectory {
         directory
     }
 
-    /// Saves the versions if they have changed. The next call tries again if that fails.
-    pub(crate) fn save_versions(&mut self, file: &mut VersionsFile) {
-        self.has_unsaved_versions = self.has_unsaved_versions && !file.save(&self.versions);
+    /// Adds the phases of experiments that earlier processes served.
+    pub(crate) fn with_phases(self, phases: Phases) -> Self {
+        Self { phases: Arc::new(phases), ..self }
+    }
+
+    /// Saves the versions and the phases if they have changed. The next call tries again if that fails.
+    pub(crate) fn save_state(&mut self, files: &mut StateFiles) {
+        self.has_unsaved_versions =
+            self.has_unsaved_versions && !files.versions.save(|| versions_file::encode(&self.versions));
+        self.has_unsaved_phases =
+            self.has_unsaved_phases && !files.phases.save(|| phases_file::encode(&self.phases));
     }
 
     /// Scans the directory and updates the served catalog. Reads `touched` files again even if their stamps
@@ -263,10 +298,11 @@ impl SnapshotDirectory {
                 self.trim_versions();
             }
         }
+        self.observe_phases(&chosen);
         let catalog = chosen.iter().map(|(site, snapshot)| {
             (Arc::clone(snapshot), self.versions.get(site).cloned().unwrap_or_default())
         });
-        current.swap(Catalog::new(catalog));
+        current.swap(Catalog::new(catalog).with_phases(Arc::clone(&self.phases)));
         for (site, snapshot) in &chosen {
             if self.served.get(site).is_none_or(|old| old.hash() != snapshot.hash()) {
                 self.metrics.record_activation();
@@ -286,6 +322,18 @@ impl SnapshotDirectory {
             self.versions.retain(|site, _| self.served.contains_key(site));
         }
         true
+    }
+}
+
+impl SnapshotDirectory {
+    /// Begins phases for the experiments that are served next. No visitor has seen them before this time.
+    fn observe_phases(&mut self, chosen: &BTreeMap<String, Arc<Snapshot>>) {
+        let mut phases = Phases::clone(&self.phases);
+        phases.observe(chosen.values().map(|snapshot| snapshot.site()), clock::now_ms());
+        if phases != *self.phases {
+            self.phases = Arc::new(phases);
+            self.has_unsaved_phases = true;
+        }
     }
 }
 

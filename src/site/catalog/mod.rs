@@ -3,6 +3,9 @@
 
 pub(crate) mod catalog;
 pub(crate) mod directory;
+pub(crate) mod phases;
+pub(crate) mod phases_file;
+pub(crate) mod state_file;
 pub(crate) mod versions;
 pub(crate) mod versions_file;
 pub(crate) mod watcher;

@@ -83,6 +83,11 @@ impl Versions {
         self.0.iter().map(|version| &**version)
     }
 
+    /// Returns the version that was served before the newest one, if it is kept.
+    pub fn version_before_newest(&self) -> Option<u64> {
+        self.0.iter().rev().nth(1).map(|listed| listed.version)
+    }
+
     /// Returns the memory of all versions in bytes. A text that versions share counts for each of them.
     pub fn memory_bytes(&self) -> usize {
         self.iter().map(PublishedVersion::memory_bytes).sum()

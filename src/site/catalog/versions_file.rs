@@ -4,14 +4,10 @@
 //! **Purpose.** The watcher replaces the file after a publication. A start reads it. Nothing else depends on it: if
 //! it is missing or damaged, all older versions are unknown, and clients get the full list.
 //!
+//! The header is that of [`super::state_file`], with the magic FF 50 4C 58 56 45 52 53 ("\xFFPLXVERS").
+//!
 //! ```text
-//! OFFSET  SIZE  FIELD           MEANING
-//! 0       8     magic           FF 50 4C 58 56 45 52 53 ("\xFFPLXVERS")
-//! 8       4     format version  1
-//! 12      4     zero
-//! 16      8     payload length  bytes after the header; the file ends there
-//! 24      32    hash            BLAKE3 of bytes 0..24 and of the payload, in this order
-//! 56      n     payload         the number of sites, and the sites, sorted by ID
+//! payload   the number of sites, and the sites, sorted by ID
 //!
 //! site      the site ID; the number of entries, and the entries, sorted by key and content;
 //!           the number of versions, and the versions, oldest first
@@ -20,120 +16,33 @@
 //! list      the number of entries; for each one its index, minus the index of the one before (the first minus 0)
 //! ```
 //!
-//! Numbers of the header are little-endian. All other numbers are varints, and a text is its length and its bytes
-//! (`varint`). Versions share their entries, so the file grows only by the changes of a version and by one byte for
-//! each path.
-//!
-//! **Writing**: under a temporary name (a dot file), sync, rename, sync of the directory.
+//! Numbers are varints, and a text is its length and its bytes (`varint`). Versions share their entries, so the file grows
+//! only by the changes of a version and by one byte for each path.
 //!
 //! **The smallest file in hex** is `tests/golden/smallest.versions.hex`, a golden test.
 
-use std::io::{self, ErrorKind, Read};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
+use super::state_file::{FileDamage, FileKind, HEADER_BYTES, StateFile};
 use super::versions::{ContentEntry, PublishedVersion, SiteVersions, Versions};
-use crate::clock;
 use crate::limits::{VERSIONS_FILE_BYTES_MAX, VERSIONS_KEPT_MAX};
-use crate::storage;
 use crate::varint::{Decoder, put_number, put_sized};
 
-/// The name of the file.
-pub(crate) const VERSIONS_FILE: &str = "versions";
+/// The file `versions`.
+pub(crate) static VERSIONS_FILE: FileKind = FileKind {
+    name: "versions",
+    magic: *b"\xFFPLXVERS",
+    bytes_max: VERSIONS_FILE_BYTES_MAX,
+    content: "served versions",
+    if_unreadable: "`since` knows none of them",
+    if_unsaved: "after a restart `since` may not know them",
+};
 
-const MAGIC: [u8; 8] = *b"\xFFPLXVERS";
-const FORMAT_VERSION: u32 = 1;
-const HEADER_BYTES: usize = 56;
-const HASH_OFFSET: usize = 24;
-
-/// Pause after a failed attempt to write the file. The watcher scans more often.
-const RETRY_AFTER: Duration = Duration::from_secs(5);
-
-/// Damage of the file, or another format version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the file `versions` is damaged: {0}")]
-pub struct VersionsDamage(&'static str);
-
-/// The file in a data directory, and the state of the attempts to write it.
-#[derive(Debug)]
-pub(crate) struct VersionsFile {
-    path: PathBuf,
-    /// The last error, which was logged, and the time of the next attempt.
-    failure: Option<(String, Instant)>,
-    /// True if the temporary files of earlier processes are deleted.
-    is_clean: bool,
-}
-
-impl VersionsFile {
-    /// Returns the file of a data directory.
-    pub(crate) fn new(directory: &Path) -> Self {
-        Self { path: directory.join(VERSIONS_FILE), failure: None, is_clean: false }
-    }
-
-    /// Reads the file. A file that is damaged or cannot be read is logged. It counts as one without versions.
-    pub(crate) fn load(&self) -> SiteVersions {
-        let read = match read_bounded(&self.path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return SiteVersions::new(),
-            Err(error) => Err(error.to_string()),
-            Ok(bytes) => decode(&bytes).map_err(|damage| damage.to_string()),
-        };
-        read.unwrap_or_else(|error| {
-            let path = self.path.display();
-            tracing::warn!(%path, error, "cannot read the served versions; `since` knows none of them");
-            SiteVersions::new()
-        })
-    }
-
-    /// Replaces the file. Returns whether that is done. An error is logged once, and further attempts have a pause
-    /// between them.
-    pub(crate) fn save(&mut self, versions: &SiteVersions) -> bool {
-        let now = clock::instant();
-        if self.failure.as_ref().is_some_and(|(_, next)| now < *next) {
-            return false;
-        }
-        if !std::mem::replace(&mut self.is_clean, true) {
-            self.delete_temporary_files();
-        }
-        let written = storage::write_atomic(&self.path, &encode(versions)).map_err(|error| error.to_string());
-        let path = self.path.display();
-        match (&written, &self.failure) {
-            (Ok(()), Some(_)) => tracing::info!(%path, "the served versions can be saved again"),
-            (Err(error), before) if before.as_ref().is_none_or(|(known, _)| known != error) => {
-                tracing::warn!(%path, error, "cannot save the served versions; after a restart `since` may not know them");
-            }
-            _ => {}
-        }
-        self.failure = written.err().map(|error| (error, clock::instant() + RETRY_AFTER));
-        self.failure.is_none()
-    }
-
-    /// Deletes the temporary files of processes that were killed.
-    fn delete_temporary_files(&self) {
-        let Some(Ok(names)) = self.path.parent().map(std::fs::read_dir) else { return };
-        for entry in names.flatten() {
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            if name
-                .strip_prefix('.')
-                .is_some_and(|name| name.starts_with("versions.") && name.ends_with(".tmp"))
-            {
-                // Another attempt follows at the next start.
-                let _ = std::fs::remove_file(entry.path());
-            }
-        }
-    }
-}
-
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    let (file, stamp) = storage::open_regular(path)?;
-    if stamp.length > VERSIONS_FILE_BYTES_MAX {
-        let reason = format!("expected at most {VERSIONS_FILE_BYTES_MAX} bytes, got {}", stamp.length);
-        return Err(io::Error::new(ErrorKind::InvalidData, reason));
-    }
-    let mut bytes = Vec::with_capacity(stamp.length as usize);
-    file.take(VERSIONS_FILE_BYTES_MAX).read_to_end(&mut bytes)?;
-    Ok(bytes)
+/// Reads the file. A file that is damaged or cannot be read is logged. It counts as one without versions.
+pub(crate) fn load(file: &StateFile) -> SiteVersions {
+    file.load(decode)
 }
 
 /// Reads the file at `path` and returns the number of its sites and versions. `None` if there is no such file.
@@ -141,12 +50,9 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
 /// # Errors
 /// The file cannot be read, or it is damaged.
 pub fn check(path: &Path) -> io::Result<Option<(usize, usize)>> {
-    let bytes = match read_bounded(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        read => read?,
-    };
-    let sites = decode(&bytes).map_err(|damage| io::Error::new(ErrorKind::InvalidData, damage))?;
-    Ok(Some((sites.len(), sites.values().map(|versions| versions.iter().count()).sum())))
+    let count =
+        |sites: SiteVersions| (sites.len(), sites.values().map(|versions| versions.iter().count()).sum());
+    Ok(VERSIONS_FILE.read(path, decode)?.map(count))
 }
 
 /// Encodes the content of the file.
@@ -157,17 +63,7 @@ pub fn encode(sites: &SiteVersions) -> Vec<u8> {
         put_sized(&mut bytes, site.as_bytes());
         encode_site(versions, &mut bytes);
     }
-    bytes[..8].copy_from_slice(&MAGIC);
-    bytes[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-    let payload_bytes = (bytes.len() - HEADER_BYTES) as u64;
-    bytes[16..HASH_OFFSET].copy_from_slice(&payload_bytes.to_le_bytes());
-    let hash = hash_of(&bytes);
-    bytes[HASH_OFFSET..HEADER_BYTES].copy_from_slice(&hash);
-    bytes
-}
-
-fn hash_of(bytes: &[u8]) -> [u8; 32] {
-    crate::checksum::digest(&[&bytes[..HASH_OFFSET], &bytes[HEADER_BYTES..]])
+    VERSIONS_FILE.seal(bytes)
 }
 
 type EntryRef<'v> = (&'v str, &'v [u8; 16]);
@@ -215,24 +111,10 @@ fn distinct_entries(versions: &Versions) -> Vec<EntryRef<'_>> {
 ///
 /// # Errors
 /// The content is damaged, or of another format version.
-pub fn decode(bytes: &[u8]) -> Result<SiteVersions, VersionsDamage> {
-    let (header, payload) =
-        bytes.split_at_checked(HEADER_BYTES).ok_or(VersionsDamage("it is shorter than its header"))?;
-    if header[..8] != MAGIC {
-        return Err(VersionsDamage("it does not begin with its magic"));
-    }
-    if header[8..12] != FORMAT_VERSION.to_le_bytes() {
-        return Err(VersionsDamage("its format version is unknown"));
-    }
-    if header[16..HASH_OFFSET] != (payload.len() as u64).to_le_bytes() {
-        return Err(VersionsDamage("its length differs from the length in its header"));
-    }
-    if header[HASH_OFFSET..] != hash_of(bytes) {
-        return Err(VersionsDamage("its hash is wrong"));
-    }
-    let mut payload = Decoder(payload);
+pub fn decode(bytes: &[u8]) -> Result<SiteVersions, FileDamage> {
+    let mut payload = Decoder(VERSIONS_FILE.unseal(bytes)?);
     let sites = decode_sites(&mut payload).filter(|_| payload.0.is_empty());
-    sites.ok_or(VersionsDamage("its payload is malformed"))
+    sites.ok_or_else(|| VERSIONS_FILE.damage("its payload is malformed"))
 }
 
 fn decode_sites(payload: &mut Decoder<'_>) -> Option<SiteVersions> {

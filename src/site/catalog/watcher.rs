@@ -13,8 +13,7 @@ use std::time::Duration;
 use notify::{RecursiveMode, Watcher};
 
 use super::catalog::CurrentCatalog;
-use super::directory::SnapshotDirectory;
-use super::versions_file::VersionsFile;
+use super::directory::{SnapshotDirectory, StateFiles};
 use crate::clock;
 
 /// Pause between an event and the scan, so that a burst of events causes one scan.
@@ -66,7 +65,7 @@ impl WatcherHandle {
 }
 
 /// Starts the watcher of a directory, which runs until the process ends. The caller has made the first scan. The
-/// watcher saves the served versions in `versions_file`, after it has published them.
+/// watcher saves the served versions and the phases of experiments in `state_files`, after it has published them.
 ///
 /// # Errors
 /// The thread cannot be started.
@@ -75,7 +74,7 @@ pub(crate) fn spawn(
     mut snapshots: SnapshotDirectory,
     current: CurrentCatalog,
     rescan: Duration,
-    mut versions_file: VersionsFile,
+    mut state_files: StateFiles,
 ) -> std::io::Result<WatcherHandle> {
     let (sender, calls) = channel();
     let handle = WatcherHandle { messages: sender.clone(), current: current.clone() };
@@ -113,7 +112,7 @@ pub(crate) fn spawn(
                 false => POLL_INTERVAL.min(rescan),
             }
             .max((clock::instant() - begun) * REST_FACTOR);
-            snapshots.save_versions(&mut versions_file);
+            snapshots.save_state(&mut state_files);
             buffered = wait_for_changes(&calls, pause);
         }
     })?;

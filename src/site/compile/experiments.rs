@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::metrics::{self, CollectedMetrics};
 use crate::condition;
-use crate::limits::EXPERIMENTS_MAX;
+use crate::limits::{EXPERIMENTS_BYTES_MAX, EXPERIMENTS_MAX};
 use crate::site::snapshot::format::{Experiment, Namespace, Range};
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics, push_token};
+use crate::site::source::pattern::Name;
 use crate::site::source::types::{self, Node, Route, Rule, Zone};
 
 /// Allowed difference between 1 and the sum of the weights, so that thirds can be written with four digits. A
@@ -32,8 +34,8 @@ impl Experiments {
             let diagnostic = Diagnostic::at_value("site.json", "", expected, met.len().to_string());
             mistakes.add(diagnostic.with_title("too many experiments"));
         }
-        let by_key =
-            met.into_iter().map(|(key, (_, experiment))| (key.to_owned(), compile_experiment(experiment)));
+        met.values().for_each(|collected| collected.metrics.check_value(mistakes));
+        let by_key = met.into_iter().map(|(key, collected)| (key.to_owned(), compile_experiment(&collected)));
         Self { by_key: by_key.collect() }
     }
 
@@ -47,19 +49,77 @@ impl Experiments {
     }
 }
 
+/// Reports a page whose `experiments` could be longer than a header can be.
+pub(super) fn check_text_length(file: &str, layout: &types::Layout, mistakes: &mut Diagnostics) {
+    let mut pairs = BTreeMap::new();
+    let in_zones = longest_pairs_in_zones(&layout.zones, &mut pairs);
+    // A zone shows one of its experiments, and zones may share one. So the text is not longer than either sum.
+    let bytes = in_zones.min(pairs.values().sum()).saturating_sub(",".len());
+    if bytes > EXPERIMENTS_BYTES_MAX {
+        let expected = format!(
+            "experiment keys and variant keys whose longest list, as in `X-Experiments`, is at most {EXPERIMENTS_BYTES_MAX} bytes"
+        );
+        let diagnostic = Diagnostic::at_value(file, "/layout", expected, format!("{bytes} bytes"));
+        mistakes.add(diagnostic.with_title("the names of experiments and variants are too long"));
+    }
+}
+
+/// Returns the length of the longest pairs that the zones can show together, each with a comma. Adds the longest pair of each
+/// experiment to `pairs`.
+fn longest_pairs_in_zones<'s>(
+    zones: &'s types::Members<Name, Zone>,
+    pairs: &mut BTreeMap<&'s str, usize>,
+) -> usize {
+    let mut bytes = 0;
+    for (_, zone) in &zones.0 {
+        bytes += match zone {
+            Zone::Plain(nodes) => longest_pairs_in_nodes(nodes, pairs),
+            Zone::Personalized(zone) => {
+                let experiments = zone.rules.iter().filter_map(|rule| match rule {
+                    Rule::Experiment { experiment, .. } => Some(&**experiment),
+                    Rule::Audience { .. } | Rule::When { .. } => None,
+                });
+                let add = |experiment: &'s types::Experiment| {
+                    let longest = pairs.entry(&experiment.key).or_default();
+                    *longest = (*longest).max(longest_pair(experiment));
+                    longest_pair(experiment)
+                };
+                let own = experiments.map(add).max().unwrap_or(0);
+                let variants = zone.variants.0.iter().map(|(_, nodes)| nodes);
+                let variants = variants.chain([&zone.default]);
+                own + variants.map(|nodes| longest_pairs_in_nodes(nodes, pairs)).max().unwrap_or(0)
+            }
+        };
+    }
+    bytes
+}
+
+fn longest_pairs_in_nodes<'s>(nodes: &'s [Node], pairs: &mut BTreeMap<&'s str, usize>) -> usize {
+    let zones = nodes.iter().filter_map(|node| node.zones.as_ref());
+    zones.map(|zones| longest_pairs_in_zones(zones, pairs)).sum()
+}
+
+/// Returns the length of `key:variant,` with the longest variant. A holdout has the variant `~`.
+fn longest_pair(experiment: &types::Experiment) -> usize {
+    let variants = experiment.variants.iter().map(|variant| variant.len());
+    experiment.key.len() + ":,".len() + variants.max().unwrap_or(0)
+}
+
+/// An experiment of one or more zones.
+struct CollectedExperiment<'s> {
+    /// The file of the first zone, and its definition.
+    first: (&'s str, &'s types::Experiment),
+    metrics: CollectedMetrics<'s>,
+}
+
 struct ExperimentCollector<'s, 'm> {
     file: &'s str,
-    /// The first definition of each key, and its file.
-    by_key: &'m mut BTreeMap<&'s str, (&'s str, &'s types::Experiment)>,
+    by_key: &'m mut BTreeMap<&'s str, CollectedExperiment<'s>>,
     diagnostics: &'m mut Diagnostics,
 }
 
 impl<'s> ExperimentCollector<'s, '_> {
-    fn visit_zones(
-        &mut self,
-        zones: &'s types::Members<super::super::source::pattern::Name, Zone>,
-        pointer: &str,
-    ) {
+    fn visit_zones(&mut self, zones: &'s types::Members<Name, Zone>, pointer: &str) {
         for (name, zone) in &zones.0 {
             let pointer = format!("{pointer}/zones/{name}");
             match zone {
@@ -96,10 +156,14 @@ impl<'s> ExperimentCollector<'s, '_> {
             let expected = "a range whose start is not after its end".to_owned();
             self.report(pointer, "namespace", "invalid range of a namespace".to_owned(), expected, actual);
         }
-        let Some((file, first)) = self.by_key.get(&*experiment.key).copied() else {
-            self.by_key.insert(&experiment.key, (self.file, experiment));
-            return;
-        };
+        let collected = self.by_key.entry(&experiment.key).or_insert_with(|| CollectedExperiment {
+            first: (self.file, experiment),
+            metrics: CollectedMetrics::default(),
+        });
+        let diagnostics = &mut *self.diagnostics;
+        let mut zone = metrics::Zone { file: self.file, pointer, key: &experiment.key, diagnostics };
+        collected.metrics.add(&mut zone, experiment);
+        let (file, first) = collected.first;
         for (member, agrees) in [
             ("variants", first.variants == experiment.variants),
             ("weights", first.weights == experiment.weights),
@@ -141,7 +205,8 @@ impl<'s> ExperimentCollector<'s, '_> {
     }
 }
 
-fn compile_experiment(experiment: &types::Experiment) -> Experiment {
+fn compile_experiment(collected: &CollectedExperiment<'_>) -> Experiment {
+    let (_, experiment) = collected.first;
     let weights: Option<Vec<f64>> = experiment.weights.as_ref().map(|w| w.iter().map(|w| w.0).collect());
     let ranges =
         condition::bucket_ranges(experiment.variants.len(), experiment.coverage.0, weights.as_deref());
@@ -152,8 +217,10 @@ fn compile_experiment(experiment: &types::Experiment) -> Experiment {
     Experiment {
         key: experiment.key.to_string(),
         seed: experiment.seed.clone().unwrap_or_else(|| experiment.key.to_string()),
+        arms: experiment.variants.iter().map(|variant| variant.to_string()).collect(),
         ranges: ranges.map(|(from, to)| Range { from, to }).collect(),
         namespace,
         holdout: experiment.holdout.map_or(0.0, |h| h.0),
+        metrics: collected.metrics.compile(),
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::combinations;
 use super::conditions::ConditionCompiler;
 use super::embed::EmbeddedQueries;
-use super::experiments::Experiments;
+use super::experiments::{self, Experiments};
 use super::piece::PieceBuilder;
 use crate::json;
 use crate::limits::{
@@ -78,6 +78,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
             combinations_truncated: false,
         };
         self.check_sizes(file, &page, mistakes);
+        experiments::check_text_length(file, layout, mistakes);
         self.list_combinations(&mut page);
         page
     }

@@ -3,8 +3,8 @@
 //! All diagnostics are reported at once. The same source gives the same bytes.
 //!
 //! [`conditions`] compiles audiences and conditions to programs. [`content`] compiles items and queries, and
-//! [`index`] precomputes query results. [`experiments`] checks that zones agree on an experiment. [`layout`]
-//! compiles pages to pieces, and [`embed`] inserts query results into them. [`each`] generates paths from
+//! [`index`] precomputes query results. [`experiments`] checks that zones agree on an experiment, and [`metrics`]
+//! does so for the metrics of its result. [`layout`] compiles pages to pieces, and [`embed`] inserts query results into them. [`each`] generates paths from
 //! items, [`combinations`] lists the combinations of variants, [`paths`] indexes the routes, [`redirects`]
 //! compiles the targets of redirects and finds circles, and [`timezone`] writes the UTC offsets. [`lints`]
 //! finds valid source that is probably a mistake.
@@ -18,8 +18,9 @@ mod experiments;
 pub(crate) mod index;
 mod layout;
 mod lints;
+mod metrics;
 mod param_texts;
-mod paths;
+pub(super) mod paths;
 mod piece;
 mod redirects;
 mod routes;
@@ -140,6 +141,7 @@ fn compile_site(
         cache_query: cache_control(site.cache.query()),
         settings: settings::site_settings(site),
         updated_at: made.updated_at,
+        time_zone: site.time_zone.clone(),
         clock_offsets,
         patterns,
         audiences,

@@ -7,7 +7,7 @@ use crate::site::snapshot::format::{Branch, Route};
 use crate::site::snapshot::hash_index;
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 
-pub(super) fn is_pattern(path: &str) -> bool {
+pub(in crate::site) fn is_pattern(path: &str) -> bool {
     path.split('/').any(|segment| param_name(segment).is_some())
 }
 
@@ -17,7 +17,7 @@ pub(super) fn param_names(path: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the name of the parameter if the segment is one.
-pub(super) fn param_name(segment: &str) -> Option<&str> {
+pub(in crate::site) fn param_name(segment: &str) -> Option<&str> {
     segment.strip_prefix(':').or_else(|| (segment == "*").then_some(segment))
 }
 

@@ -47,6 +47,11 @@
 
 use rkyv::{Archive, Serialize};
 
+pub(crate) use super::experiment_format::Namespace;
+pub(crate) use super::experiment_format::{
+    ArchivedExperiment, ArchivedGuardrail, ArchivedMetrics, ArchivedRange,
+};
+pub use super::experiment_format::{Experiment, Guardrail, Metrics, Range};
 pub(crate) use super::zone_format::{ArchivedCondition, ArchivedRule, ArchivedVariant, ArchivedZone};
 pub use super::zone_format::{Condition, Rule, Variant, Zone};
 
@@ -133,6 +138,8 @@ pub struct Site {
     pub settings: String,
     /// The newest `updatedAt`, as authored.
     pub updated_at: Option<String>,
+    /// The IANA name of the site's time zone.
+    pub time_zone: String,
     /// The site's offsets from UTC, sorted by their first second. The first one also applies before it.
     pub clock_offsets: Vec<ClockOffset>,
     /// Regular expressions. Programs refer to them by index.
@@ -175,39 +182,6 @@ pub struct Audience {
     pub name: String,
     /// The visitors that belong to it.
     pub condition: Condition,
-}
-
-/// An experiment. It is the same in every zone that uses it.
-#[derive(Debug, Archive, Serialize)]
-pub struct Experiment {
-    /// The key that rules refer to.
-    pub key: String,
-    /// Hashed with the anon ID: the authored seed, or the key if there is none.
-    pub seed: String,
-    /// The range of each arm in [0, 1).
-    pub ranges: Vec<Range>,
-    /// The namespace and the experiment's range of it.
-    pub namespace: Option<Namespace>,
-    /// Fraction of all visitors that are held out. 0 for none.
-    pub holdout: f64,
-}
-
-/// A half-open range of numbers.
-#[derive(Debug, Clone, Copy, Archive, Serialize)]
-pub struct Range {
-    /// First value inside the range.
-    pub from: f64,
-    /// First value after the range.
-    pub to: f64,
-}
-
-/// A split of the visitors among experiments that must not overlap.
-#[derive(Debug, Archive, Serialize)]
-pub struct Namespace {
-    /// Hashed with the anon ID.
-    pub name: String,
-    /// The experiment's range of [0, 1).
-    pub range: Range,
 }
 
 /// A page path, literal or a pattern.

@@ -6,13 +6,16 @@
 use rkyv::rend::{u16_le, u32_le};
 
 use super::format::{
-    ArchivedArgument, ArchivedColumnBound, ArchivedPage, ArchivedPart, ArchivedQuery, ArchivedRedirect,
-    ArchivedRouteTarget, ArchivedRule, ArchivedScan, ArchivedSite, ArchivedTargetPart,
+    ArchivedArgument, ArchivedColumnBound, ArchivedExperiment, ArchivedGuardrail, ArchivedPage, ArchivedPart,
+    ArchivedQuery, ArchivedRedirect, ArchivedRouteTarget, ArchivedRule, ArchivedScan, ArchivedSite,
+    ArchivedTargetPart, VERSION_MAX,
 };
 use super::hash_index;
 use crate::limits::{
-    ITEMS_MAX, NODE_NESTING_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, SITE_ID_BYTES_MAX, ZONES_MAX,
+    GUARDRAILS_MAX, ITEMS_MAX, NODE_NESTING_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, SITE_ID_BYTES_MAX,
+    ZONES_MAX,
 };
+use crate::site::experiment_metrics::{Goal, PLANNED_MIN, VALUE_PROPERTIES, is_margin, parse_window_ms};
 
 /// Highest policy number for crawlers' events and for addresses. See [`super::format::Site`].
 const POLICY_MAX: u8 = 2;
@@ -37,6 +40,7 @@ pub(super) fn verify_site(site: &ArchivedSite) -> Result<(), &'static str> {
         return Err("the experiments are not sorted by key");
     }
     verify_header_texts(site)?;
+    site.experiments.iter().try_for_each(verify_experiment)?;
     verify_tree(site)?;
     for query in site.queries.iter() {
         verify_query(site, query)?;
@@ -96,6 +100,31 @@ fn verify_header_texts(site: &ArchivedSite) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// Verifies the arms and the metrics of an experiment.
+fn verify_experiment(experiment: &ArchivedExperiment) -> Result<(), &'static str> {
+    let arms = || experiment.arms.iter();
+    if experiment.arms.len() != experiment.ranges.len() || !arms().all(|arm| is_id(arm)) {
+        return Err("an experiment has a malformed arm, or another number of arms than of ranges");
+    }
+    let metrics = &experiment.metrics;
+    let goal = metrics.goal.as_ref().map(|goal| Goal::parse(goal));
+    let is_guardrail =
+        |rail: &ArchivedGuardrail| Goal::parse(&rail.goal).is_some() && is_margin(rail.margin.to_native());
+    let is_value =
+        |value: &str| VALUE_PROPERTIES.contains(&value) && matches!(goal, Some(Some(Goal::Event(_))));
+    let is_planned = |planned: u64| (PLANNED_MIN..=VERSION_MAX).contains(&planned);
+    if goal == Some(None)
+        || !metrics.value.as_ref().is_none_or(|value| is_value(value))
+        || metrics.guardrails.len() > GUARDRAILS_MAX
+        || !metrics.guardrails.iter().all(is_guardrail)
+        || !metrics.planned.as_ref().is_none_or(|planned| is_planned(planned.to_native()))
+        || metrics.window.as_ref().is_some_and(|window| parse_window_ms(window).is_none())
+    {
+        return Err("the metrics of an experiment are malformed");
+    }
+    Ok(())
+}
+
 /// Verifies that each parameter in the target of a redirect is one of its path.
 fn verify_redirect(path: &str, redirect: &ArchivedRedirect) -> Result<(), &'static str> {
     let segment = |at: &u16_le| path.split('/').nth(usize::from(at.to_native()) + 1).unwrap_or_default();
@@ -150,8 +179,10 @@ fn verify_page(site: &ArchivedSite, page: &ArchivedPage) -> Result<(), &'static 
             ArchivedRule::When { variant, .. } => is_variant(*variant),
             ArchivedRule::Experiment { experiment, arms, .. } => {
                 let experiment = site.experiments.get(usize::from(experiment.to_native()));
-                experiment.is_some_and(|e| e.ranges.len() == arms.len())
-                    && arms.iter().all(|arm| is_variant(*arm))
+                let key = |arm: &u8| zone.variants.get(usize::from(*arm)).map(|variant| variant.key.as_str());
+                // An exposure names the variant, and the result of the experiment names the arm.
+                experiment
+                    .is_some_and(|e| arms.iter().map(key).eq(e.arms.iter().map(|arm| Some(arm.as_str()))))
             }
         });
         if !is_variant(0) || !rules_hold {

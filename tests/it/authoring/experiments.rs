@@ -1,13 +1,21 @@
 //! An experiment key in several zones: all of them must have the same definition.
 
+use parallax::testing::limits::{EVENT_NAME_CHARS_MAX, GUARDRAILS_MAX, ROUTE_BYTES_MAX};
 use parallax::testing::site::compile::compile;
+use parallax::testing::site::experiment_metrics::Goal;
 use parallax::testing::site::source::read::read;
 use serde_json::{Value, json};
 
-use super::{SITE, files};
+use super::{SITE, files, line};
 
 /// Compiles a page with a zone for each experiment. Returns the titles of the errors.
 fn titles(experiments: &[Value]) -> Vec<String> {
+    compile_zones(experiments).0
+}
+
+/// Compiles a page with a zone for each experiment. Returns the errors and the warnings: the titles, and the lines of a
+/// report.
+fn compile_zones(experiments: &[Value]) -> (Vec<String>, Vec<String>) {
     let zone = |experiment: &Value| json!({ "default": [], "variants": { "b": [], "c": [] }, "rules": [{ "experiment": experiment }] });
     let zones: serde_json::Map<String, Value> =
         experiments.iter().enumerate().map(|(i, experiment)| (format!("z{i}"), zone(experiment))).collect();
@@ -15,8 +23,12 @@ fn titles(experiments: &[Value]) -> Vec<String> {
     let files = files(&[SITE, ("routes/index.json", &page)]);
     let (source, diagnostics) = read(&files, &|_, _| {});
     let compiled = compile(&source, diagnostics, 1, &|_, _| {});
-    let shown = compiled.err().map(|mistakes| mistakes.report(&files).diagnostics).unwrap_or_default();
-    shown.into_iter().map(|placed| placed.diagnostic.title.expect("a title")).collect()
+    let shown = match compiled {
+        Ok(compiled) => compiled.warnings.report(&files).diagnostics,
+        Err(mistakes) => mistakes.report(&files).diagnostics,
+    };
+    let lines = shown.iter().map(line).collect();
+    (shown.into_iter().map(|placed| placed.diagnostic.title.unwrap_or_default()).collect(), lines)
 }
 
 fn experiment(member: &str, value: Value) -> Value {
@@ -55,4 +67,174 @@ fn zones_of_one_experiment_have_the_same_number_of_variants() {
     let short = json!({ "key": "e", "variants": ["default", "b"] });
     let long = json!({ "key": "e", "variants": ["default", "b", "c"] });
     assert_eq!(titles(&[short, long]), ["conflicting `variants` of experiment `e`"]);
+}
+
+/// Returns an experiment with these metrics.
+fn measured(metrics: Value) -> Value {
+    let mut experiment = experiment("", Value::Null);
+    for (name, value) in metrics.as_object().expect("an object") {
+        experiment[name] = value.clone();
+    }
+    experiment
+}
+
+fn rails(count: usize) -> Value {
+    json!(vec![json!({ "goal": "Refund", "margin": 0.02 }); count])
+}
+
+#[test]
+fn valid_metrics_have_no_diagnostics() {
+    let name = "é".repeat(EVENT_NAME_CHARS_MAX);
+    for metrics in [
+        json!({}),
+        json!({ "goal": "Order Placed", "value": "revenue", "planned": 20_000, "window": "14d",
+            "guardrails": [{ "goal": "Refund Requested", "margin": 0.02, "lowerIsBetter": true }] }),
+        json!({ "goal": "page:/" }),
+        json!({ "goal": "event:page:/", "value": "quantity" }),
+        json!({ "goal": name }),
+        json!({ "planned": 2 }),
+        json!({ "window": "1s" }),
+        json!({ "guardrails": [] }),
+        json!({ "guardrails": rails(GUARDRAILS_MAX - 1) }),
+        json!({ "guardrails": rails(GUARDRAILS_MAX) }),
+        json!({ "guardrails": [{ "goal": "a", "margin": 1 }, { "goal": "b", "margin": 1e-9 }] }),
+        json!({ "goal": null, "value": null, "planned": null, "window": null, "guardrails": null }),
+    ] {
+        assert_eq!(titles(&[measured(metrics.clone())]), [""; 0], "{metrics}");
+    }
+}
+
+#[test]
+fn each_invalid_metric_is_reported_at_its_place() {
+    let goal = "the name of an event with 1 to 200 characters, or `page:` and a path such as `page:/thanks`";
+    for (metrics, pointer, expected, actual) in [
+        (json!({ "goal": "page:thanks" }), "/goal", goal, "\"page:thanks\""),
+        (json!({ "goal": "page:/thanks#a" }), "/goal", goal, "\"page:/thanks#a\""),
+        (json!({ "goal": "event:" }), "/goal", goal, "\"event:\""),
+        (
+            json!({ "guardrails": [{ "goal": "page:", "margin": 0.1 }] }),
+            "/guardrails/0/goal",
+            goal,
+            "\"page:\"",
+        ),
+        (
+            json!({ "guardrails": [{ "goal": "a", "margin": 0.1 }, { "goal": "a", "margin": 0 }] }),
+            "/guardrails/1/margin",
+            "a fraction above 0, such as 0.02 for two percent",
+            "0",
+        ),
+        (
+            json!({ "guardrails": [{ "goal": "a", "margin": 2 }] }),
+            "/guardrails/0/margin",
+            "0 to 1",
+            "the number 2",
+        ),
+        (
+            json!({ "guardrails": rails(GUARDRAILS_MAX + 1) }),
+            "/guardrails",
+            "up to 16 elements",
+            "an array of 17 elements",
+        ),
+        (
+            json!({ "window": "two weeks" }),
+            "/window",
+            "a whole number of s, m, h or d, such as \"14d\"",
+            "\"two weeks\"",
+        ),
+        (json!({ "window": "0d" }), "/window", "a whole number of s, m, h or d, such as \"14d\"", "\"0d\""),
+        (json!({ "planned": 1 }), "/planned", "2 to 9007199254740992", "the number 1"),
+        (
+            json!({ "value": "revenue" }),
+            "/value",
+            "an event as `goal`, because its property is added up",
+            "no `goal`",
+        ),
+        (
+            json!({ "goal": "page:/", "value": "revenue" }),
+            "/value",
+            "an event as `goal`, because its property is added up",
+            "\"page:/\"",
+        ),
+    ] {
+        let (_, lines) = compile_zones(&[measured(metrics.clone())]);
+        let suffix = format!("/layout/zones/z0/rules/0/experiment{pointer} | {expected} | {actual}");
+        assert_eq!(lines.len(), 1, "{metrics}: {lines:?}");
+        let place = lines[0].split(' ').next().unwrap_or_default();
+        assert!(lines[0].ends_with(&suffix), "{lines:?}, expected {suffix}");
+        assert!(place.starts_with("routes/index.json:1:") && place.len() > 20, "{place}");
+    }
+}
+
+#[test]
+fn a_misspelt_metric_is_reported_with_the_nearest_name() {
+    for (metrics, nearest) in [
+        (json!({ "gaol": "Order Placed" }), "| goal"),
+        (json!({ "goal": "Order Placed", "value": "revenu" }), "| revenue"),
+        (json!({ "guardrails": [{ "goal": "a", "margin": 0.1, "lowerisBetter": true }] }), "| lowerIsBetter"),
+    ] {
+        let (_, lines) = compile_zones(&[measured(metrics.clone())]);
+        assert!(lines.len() == 1 && lines[0].ends_with(nearest), "{metrics}: {lines:?}");
+    }
+}
+
+#[test]
+fn a_goal_on_a_page_that_is_not_published_is_a_warning_with_the_nearest_path() {
+    let experiments = [
+        measured(json!({ "goal": "page:/thanks", "guardrails": [{ "goal": "page:/x/y", "margin": 0.1 }] })),
+        measured(json!({})),
+    ];
+    let (titles, lines) = compile_zones(&experiments);
+    let pages =
+        ["/thanks", "/x/y"].map(|path| format!("the goal is the page {path:?}, which is not published"));
+    assert_eq!(titles, pages);
+    assert!(
+        lines[0].contains("/experiment/goal | a path that this site publishes | \"page:/thanks\""),
+        "{lines:?}"
+    );
+    assert!(lines[1].contains("/experiment/guardrails/0/goal | "), "{lines:?}");
+}
+
+#[test]
+fn each_zone_of_an_experiment_may_give_a_part_of_its_metrics_and_all_must_agree() {
+    let parts = [json!({ "goal": "Order Placed" }), json!({ "value": "revenue", "planned": 9 }), json!({})];
+    assert_eq!(titles(&parts.map(measured)), [""; 0]);
+    for (member, first, second) in [
+        ("goal", json!("a"), json!("b")),
+        ("value", json!("revenue"), json!("total")),
+        ("guardrails", rails(1), rails(2)),
+        ("planned", json!(10), json!(11)),
+        ("window", json!("1d"), json!("24h")),
+    ] {
+        let zone = |value: &Value| {
+            let mut zone = measured(json!({ "goal": "a" }));
+            zone[member] = value.clone();
+            zone
+        };
+        let title = format!("conflicting `{member}` of experiment `e`");
+        assert_eq!(titles(&[zone(&first), zone(&second)]), [title], "{member}");
+        assert_eq!(titles(&[zone(&first), zone(&first), zone(&Value::Null)]), [""; 0], "{member}");
+    }
+}
+
+#[test]
+fn a_goal_is_an_event_or_the_path_of_a_page() {
+    let longest = format!("page:/{}", "x".repeat(ROUTE_BYTES_MAX - 1));
+    for (text, goal) in [
+        ("Order Placed", Some(Goal::Event("Order Placed"))),
+        ("event:Order Placed", Some(Goal::Event("Order Placed"))),
+        ("event:page:/x", Some(Goal::Event("page:/x"))),
+        ("event:event:x", Some(Goal::Event("event:x"))),
+        ("page", Some(Goal::Event("page"))),
+        ("page:/", Some(Goal::Page("/"))),
+        ("page:/a b/ü", Some(Goal::Page("/a b/ü"))),
+        (&longest, Some(Goal::Page(&longest[5..]))),
+        (&format!("{longest}x"), None),
+        ("page:", None),
+        ("page:x", None),
+        ("page:/x?y", None),
+        ("event:", None),
+        ("", None),
+    ] {
+        assert_eq!(Goal::parse(text), goal, "{text}");
+    }
 }

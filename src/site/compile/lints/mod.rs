@@ -1,7 +1,8 @@
 //! Warnings: valid source that is probably a mistake. They do not stop a compilation.
 //!
 //! [`rules`] finds rules that are never reached and node IDs that occur twice on a page. [`values`] finds tests
-//! that compare a field with a value that it never has. [`redirects`] finds targets that are not published.
+//! that compare a field with a value that it never has. [`redirects`] finds targets and goals
+//! that are not published.
 
 mod redirects;
 mod rules;
@@ -33,7 +34,10 @@ pub(super) fn check(source: &Source, routes: &[format::Route], warnings: &mut Di
     let (published, universal) = (PublishedPaths::new(routes), universal_audiences(audiences));
     for (file, route) in &source.routes {
         match route {
-            Route::Page(page) => PageLint { file, universal: &universal, warnings }.check(&page.layout),
+            Route::Page(page) => {
+                let (universal, published) = (&universal, &published);
+                PageLint { file, universal, published, warnings }.check(&page.layout);
+            }
             Route::Redirect(route) => published.check_target(file, &route.redirect.to, warnings),
         }
     }

@@ -1,4 +1,4 @@
-//! Redirects to a path of the site that is not published.
+//! Redirects to a path of the site that is not published, and goals on such a path.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use crate::nearest::nearest;
 use crate::percent;
 use crate::site::compile::paths::{is_pattern, param_name};
+use crate::site::experiment_metrics::Goal;
 use crate::site::snapshot::format::Route;
 use crate::site::source::diagnostics::{DIAGNOSTICS_SHOWN_MAX, Diagnostic, Diagnostics};
 
@@ -34,13 +35,33 @@ impl<'r> PublishedPaths<'r> {
         if path.split('/').any(has_inner_param) || self.contains(&path) {
             return;
         }
+        let title = format!("the redirect leads to {to:?}, which is not published");
+        self.warn((file, "/redirect/to"), (to, &path), title, warnings);
+    }
+
+    /// Adds a warning if the goal at `place`, a file and a pointer, is a page that is not published.
+    pub(super) fn check_goal(&self, place: (&str, &str), goal: &str, warnings: &mut Diagnostics) {
+        let Some(Goal::Page(path)) = Goal::parse(goal) else { return };
+        if !self.contains(&decode_path(path)) {
+            let title = format!("the goal is the page {path:?}, which is not published");
+            self.warn(place, (goal, &decode_path(path)), title, warnings);
+        }
+    }
+
+    /// Adds a warning about an authored text with a path that is not published.
+    fn warn(
+        &self,
+        (file, pointer): (&str, &str),
+        (authored, path): (&str, &str),
+        title: String,
+        warnings: &mut Diagnostics,
+    ) {
+        let expected = "a path that this site publishes";
         let diagnostic =
-            Diagnostic::at_value(file, "/redirect/to", "a path that this site publishes", format!("{to:?}"));
-        let diagnostic =
-            diagnostic.with_title(format!("the redirect leads to {to:?}, which is not published"));
+            Diagnostic::at_value(file, pointer, expected, format!("{authored:?}")).with_title(title);
         // The search compares all paths. A report shows no more warnings than these.
         let is_shown = warnings.len() < DIAGNOSTICS_SHOWN_MAX;
-        let nearest = if is_shown { nearest(&path, self.literals.iter().copied()) } else { None };
+        let nearest = if is_shown { nearest(path, self.literals.iter().copied()) } else { None };
         warnings.add(diagnostic.with_nearest(nearest));
     }
 

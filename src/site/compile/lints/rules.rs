@@ -1,19 +1,23 @@
-//! Rules that are never reached, conditions of rules, and node IDs that occur twice on a page.
+//! Rules that are never reached, conditions of rules, goals of experiments, and node IDs that occur twice on a page.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value as Json;
 
+use super::redirects::PublishedPaths;
 use super::values;
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 use crate::site::source::pattern::Name;
-use crate::site::source::types::{Audiences, Layout, Members, Node, PersonalizedZone, Rule, Zone};
+use crate::site::source::types::{
+    Audiences, Experiment, Layout, Members, Node, PersonalizedZone, Rule, Zone,
+};
 
 /// The check of one page.
 pub(super) struct PageLint<'p> {
     pub(super) file: &'p str,
     /// The audiences that every visitor belongs to.
     pub(super) universal: &'p BTreeSet<&'p str>,
+    pub(super) published: &'p PublishedPaths<'p>,
     pub(super) warnings: &'p mut Diagnostics,
 }
 
@@ -72,6 +76,9 @@ impl PageLint<'_> {
             if let Rule::When { when, .. } | Rule::Experiment { when: Some(when), .. } = rule {
                 values::check_condition(self.file, &format!("{pointer}/when"), when, self.warnings);
             }
+            if let Rule::Experiment { experiment, .. } = rule {
+                self.check_goals(experiment, &format!("{pointer}/experiment"));
+            }
             let always = rules[..i].iter().position(|earlier| self.always_matches(earlier));
             let same = rules[..i].iter().position(|earlier| has_same_condition(earlier, rule));
             let expected = match (always, same) {
@@ -81,6 +88,15 @@ impl PageLint<'_> {
             };
             let diagnostic = Diagnostic::at_value(self.file, pointer, expected, format!("rule {i}"));
             self.warnings.add(diagnostic.with_title(format!("rule {i} is never reached")));
+        }
+    }
+
+    fn check_goals(&mut self, experiment: &Experiment, pointer: &str) {
+        let guardrails = experiment.guardrails.iter().flatten().enumerate();
+        let guardrails = guardrails.map(|(i, rail)| (format!("{pointer}/guardrails/{i}/goal"), &rail.goal));
+        let goal = experiment.goal.iter().map(|goal| (format!("{pointer}/goal"), goal));
+        for (pointer, goal) in goal.chain(guardrails) {
+            self.published.check_goal((self.file, &pointer), goal, self.warnings);
         }
     }
 

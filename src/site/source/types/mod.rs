@@ -7,6 +7,7 @@
 //! optional members. Deserialize these types only with `serde_json::from_str`, because only it can return the
 //! author's text of a value.
 
+mod experiment;
 mod query;
 mod route;
 mod site;
@@ -23,9 +24,10 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::pattern::Name;
+pub(crate) use experiment::{Experiment, Guardrail, ValueProperty};
 pub(crate) use query::{Param, ParamKind, Query, Scalar};
 pub(crate) use route::{
-    EachItem, EmbeddedQuery, Experiment, ItemPath, Layout, Node, PageRoute, PersonalizedZone, Redirect,
+    EachItem, EmbeddedQuery, ItemPath, Layout, Node, PageRoute, PersonalizedZone, Redirect,
 };
 pub use route::{Route, Rule, Zone};
 pub use site::{Bots, CacheTimes, IpPolicy, Site};

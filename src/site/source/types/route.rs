@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{AnyObject, ItemCondition, Members, RawJson, VisitorCondition};
+use super::{AnyObject, Experiment, ItemCondition, Members, RawJson, VisitorCondition};
 use crate::site::source::pattern::{ITEM_PATH, Name, ROUTE_PATH, VARIANT_KEY};
 
 /// A page or a redirect. `path` sets its URL path; the name of the file has no meaning.
@@ -230,44 +230,9 @@ pub enum Rule {
     },
     Experiment {
         /// The experiment that selects the variant.
-        experiment: Experiment,
+        experiment: Box<Experiment>,
         /// A condition over the visitor's profile. Only visitors that match take part. Default: all visitors.
         #[schemars(with = "Option<VisitorCondition>")]
         when: Option<Value>,
     },
 }
-
-/// An experiment. Zones whose experiments have the same key share one experiment: a visitor gets the same arm
-/// in all of them.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Experiment {
-    /// The key of the experiment. Zones with the same key share the experiment.
-    pub key: Name,
-    /// The variant key of each arm. `default` is the default content of the zone.
-    #[schemars(length(min = 1))]
-    pub variants: Vec<Name>,
-    /// The share of visitors in each arm, from 0 to 1. The sum must be 1. Default: equal shares.
-    pub weights: Option<Vec<Share>>,
-    /// The share of visitors that take part, from 0 to 1.
-    #[serde(default = "everyone")]
-    #[schemars(extend("default" = 1))]
-    pub coverage: Share,
-    /// The seed that is hashed with the visitor's ID to choose the arm. Default: the key of the experiment.
-    #[schemars(length(min = 1))]
-    pub seed: Option<String>,
-    /// The name of a namespace and the start and end of a range of its visitors, from 0 to 1. Only visitors
-    /// in the range take part. Experiments with disjoint ranges of one namespace never share a visitor.
-    pub namespace: Option<(Name, Share, Share)>,
-    /// The share of visitors that always get `default`, from 0 to 1. No later rule applies to them.
-    pub holdout: Option<Share>,
-}
-
-fn everyone() -> Share {
-    Share(1.0)
-}
-
-/// A share, from 0 to 1.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
-#[schemars(inline, extend("minimum" = 0, "maximum" = 1))]
-pub struct Share(pub f64);

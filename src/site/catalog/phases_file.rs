@@ -1,0 +1,125 @@
+//! The file `phases` of the data directory: the phases of experiments, so that a result after a restart covers the time
+//! since the last change. THE SPEC; there is no other.
+//!
+//! **Purpose.** The watcher replaces the file after a publication that begins a phase. A start reads it. If it is missing or
+//! damaged, the first phase of each experiment begins with the start, and the weights before it are unknown.
+//!
+//! The header is that of [`super::state_file`], with the magic FF 50 4C 58 50 48 41 53 ("\xFFPLXPHAS").
+//!
+//! ```text
+//! payload     the number of sites, and the sites, sorted by ID
+//!
+//! site        the site ID; the number of experiments, and the experiments, sorted by key
+//! experiment  the key; the number of phases, 1 to 16, and the phases, oldest first
+//! phase       the time when it was first served, in milliseconds since 1970; the seed; the number of arms, and the arms
+//! arm         the key of the variant; start and end of its range, each 8 bytes, a little-endian f64
+//! ```
+//!
+//! Numbers are varints, and a text is its length and its bytes (`varint`).
+//!
+//! **The smallest file in hex** is `tests/golden/smallest.phases.hex`, a golden test.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use super::phases::{ExperimentPhases, Phase, PhaseArm, Phases, is_range};
+use super::state_file::{FileDamage, FileKind, HEADER_BYTES, StateFile};
+use crate::limits::{PHASES_FILE_BYTES_MAX, PHASES_KEPT_MAX, PHASES_MAX};
+use crate::varint::{Decoder, put_number, put_sized};
+
+/// The file `phases`.
+pub(crate) static PHASES_FILE: FileKind = FileKind {
+    name: "phases",
+    magic: *b"\xFFPLXPHAS",
+    bytes_max: PHASES_FILE_BYTES_MAX,
+    content: "phases of experiments",
+    if_unreadable: "the first phase of each experiment begins now",
+    if_unsaved: "after a restart a phase may begin late",
+};
+
+/// Reads the file. A file that is damaged or cannot be read is logged. It counts as one without phases.
+pub(crate) fn load(file: &StateFile) -> Phases {
+    file.load(decode)
+}
+
+/// Reads the file at `path` and returns the number of its phases. `None` if there is no such file.
+///
+/// # Errors
+/// The file cannot be read, or it is damaged.
+pub fn check(path: &Path) -> io::Result<Option<usize>> {
+    Ok(PHASES_FILE.read(path, decode)?.map(|phases| phases.count()))
+}
+
+/// Encodes the content of the file.
+pub fn encode(phases: &Phases) -> Vec<u8> {
+    let mut bytes = vec![0; HEADER_BYTES];
+    put_number(&mut bytes, phases.by_site.len() as u64);
+    for (site, experiments) in &phases.by_site {
+        put_sized(&mut bytes, site.as_bytes());
+        put_number(&mut bytes, experiments.len() as u64);
+        for (key, phases) in experiments {
+            put_sized(&mut bytes, key.as_bytes());
+            put_number(&mut bytes, phases.len() as u64);
+            phases.iter().for_each(|phase| encode_phase(phase, &mut bytes));
+        }
+    }
+    PHASES_FILE.seal(bytes)
+}
+
+fn encode_phase(phase: &Phase, out: &mut Vec<u8>) {
+    put_number(out, phase.from_ms.cast_unsigned());
+    put_sized(out, phase.seed.as_bytes());
+    put_number(out, phase.arms.len() as u64);
+    for arm in &phase.arms {
+        put_sized(out, arm.key.as_bytes());
+        out.extend_from_slice(&arm.range.0.to_le_bytes());
+        out.extend_from_slice(&arm.range.1.to_le_bytes());
+    }
+}
+
+/// Decodes the content of the file.
+///
+/// # Errors
+/// The content is damaged, or of another format version.
+pub fn decode(bytes: &[u8]) -> Result<Phases, FileDamage> {
+    let mut payload = Decoder(PHASES_FILE.unseal(bytes)?);
+    let by_site = decode_sorted(&mut payload, decode_experiments).filter(|_| payload.0.is_empty());
+    let phases = by_site.map(|by_site| Phases { by_site }).filter(|phases| phases.count() <= PHASES_MAX);
+    phases.ok_or_else(|| PHASES_FILE.damage("its payload is malformed"))
+}
+
+/// Decodes a map: the number of its entries, and the entries, sorted by their keys.
+fn decode_sorted<'p, T>(
+    payload: &mut Decoder<'p>,
+    decode_value: impl Fn(&mut Decoder<'p>) -> Option<T>,
+) -> Option<BTreeMap<String, T>> {
+    let mut map: BTreeMap<String, T> = BTreeMap::new();
+    for _ in 0..payload.number()? {
+        let key = payload.text()?.to_owned();
+        let is_sorted = map.last_key_value().is_none_or(|(last, _)| *last < key);
+        let value = decode_value(payload)?;
+        is_sorted.then(|| map.insert(key, value))?;
+    }
+    Some(map)
+}
+
+fn decode_experiments(payload: &mut Decoder<'_>) -> Option<ExperimentPhases> {
+    decode_sorted(payload, |payload| {
+        let count = payload.number().filter(|count| (1..=PHASES_KEPT_MAX as u64).contains(count))?;
+        let phases = (0..count).map(|_| decode_phase(payload)).collect::<Option<Vec<_>>>()?;
+        phases.is_sorted_by_key(|phase| phase.from_ms).then_some(phases)
+    })
+}
+
+fn decode_phase(payload: &mut Decoder<'_>) -> Option<Phase> {
+    let from_ms = i64::try_from(payload.number()?).ok()?;
+    let seed = payload.text()?.to_owned();
+    let arms = (0..payload.number()?).map(|_| {
+        let key = payload.text()?.to_owned();
+        let mut end = || Some(f64::from_le_bytes(payload.take(8)?.try_into().ok()?));
+        let range = (end()?, end()?);
+        is_range(range).then_some(PhaseArm { key, range })
+    });
+    Some(Phase { from_ms, seed, arms: arms.collect::<Option<_>>()? })
+}

@@ -1,0 +1,139 @@
+//! The metrics of experiments: their syntax, and one definition per key, even if several zones give parts of it.
+
+use crate::limits::{EVENT_NAME_CHARS_MAX, GUARDRAILS_MAX};
+use crate::site::experiment_metrics::{Goal, is_margin, parse_window_ms};
+use crate::site::snapshot::format;
+use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
+use crate::site::source::types::{Experiment, Guardrail, ValueProperty};
+
+const _: () = assert!(GUARDRAILS_MAX == 16, "the schema of `guardrails` has the same number");
+
+/// A member of the first zone that gives it.
+type Given<'s, T> = Option<(&'s str, &'s T)>;
+
+/// The metrics of one experiment, each from the first zone that gives it.
+#[derive(Default)]
+pub(super) struct CollectedMetrics<'s> {
+    goal: Given<'s, String>,
+    value: Given<'s, ValueProperty>,
+    /// The pointer of `value`.
+    value_pointer: String,
+    guardrails: Given<'s, Vec<Guardrail>>,
+    planned: Given<'s, u64>,
+    window: Given<'s, String>,
+}
+
+/// The zone whose metrics are added, and the sink for its errors.
+pub(super) struct Zone<'s, 'd> {
+    pub file: &'s str,
+    /// The pointer of the experiment.
+    pub pointer: &'d str,
+    pub key: &'d str,
+    pub diagnostics: &'d mut Diagnostics,
+}
+
+impl Zone<'_, '_> {
+    fn report(&mut self, member: &str, title: &str, expected: String, actual: String) {
+        let pointer = format!("{}/{member}", self.pointer);
+        self.diagnostics.add(Diagnostic::at_value(self.file, pointer, expected, actual).with_title(title));
+    }
+
+    fn check_goal(&mut self, member: &str, goal: &str) {
+        if Goal::parse(goal).is_none() {
+            let expected = format!(
+                "the name of an event with 1 to {EVENT_NAME_CHARS_MAX} characters, or `page:` and a path such as `page:/thanks`"
+            );
+            self.report(member, "invalid goal", expected, format!("{goal:?}"));
+        }
+    }
+
+    /// Checks the syntax of the metrics that the zone gives.
+    fn check_syntax(&mut self, experiment: &Experiment) {
+        if let Some(goal) = &experiment.goal {
+            self.check_goal("goal", goal);
+        }
+        for (index, guardrail) in experiment.guardrails.iter().flatten().enumerate() {
+            self.check_goal(&format!("guardrails/{index}/goal"), &guardrail.goal);
+            if !is_margin(guardrail.margin.0) {
+                let expected = "a fraction above 0, such as 0.02 for two percent".to_owned();
+                let member = format!("guardrails/{index}/margin");
+                self.report(&member, "invalid margin", expected, guardrail.margin.0.to_string());
+            }
+        }
+        if let Some(window) = experiment.window.as_ref().filter(|window| parse_window_ms(window).is_none()) {
+            let expected = "a whole number of s, m, h or d, such as \"14d\"".to_owned();
+            self.report("window", "invalid window", expected, format!("{window:?}"));
+        }
+    }
+
+    /// Keeps the first value of a member, and reports another one.
+    fn agree<'s, T: PartialEq>(
+        &mut self,
+        member: &str,
+        known: &mut Given<'s, T>,
+        given: Option<(&'s str, &'s T)>,
+    ) {
+        let (Some((file, first)), Some((_, other))) = (&known, given) else {
+            *known = known.or(given);
+            return;
+        };
+        if *first != other {
+            let title = format!("conflicting `{member}` of experiment `{}`", self.key);
+            let expected = format!(
+                "the same `{member}` as in `{file}`, or none, because all zones of the experiment share it"
+            );
+            self.report(member, &title, expected, format!("another `{member}`"));
+        }
+    }
+}
+
+impl<'s> CollectedMetrics<'s> {
+    /// Adds the metrics that a zone gives. Reports invalid ones, and those that differ from another zone's.
+    pub(super) fn add(&mut self, zone: &mut Zone<'s, '_>, experiment: &'s Experiment) {
+        zone.check_syntax(experiment);
+        if self.value.is_none() && experiment.value.is_some() {
+            self.value_pointer = format!("{}/value", zone.pointer);
+        }
+        let file = zone.file;
+        zone.agree("goal", &mut self.goal, experiment.goal.as_ref().map(|goal| (file, goal)));
+        zone.agree("value", &mut self.value, experiment.value.as_ref().map(|value| (file, value)));
+        let guardrails = experiment.guardrails.as_ref();
+        zone.agree("guardrails", &mut self.guardrails, guardrails.map(|rails| (file, rails)));
+        zone.agree("planned", &mut self.planned, experiment.planned.as_ref().map(|planned| (file, planned)));
+        zone.agree("window", &mut self.window, experiment.window.as_ref().map(|window| (file, window)));
+    }
+
+    /// Reports a value without an event whose values could be added up.
+    pub(super) fn check_value(&self, diagnostics: &mut Diagnostics) {
+        let Some((file, _)) = self.value else { return };
+        let goal = self.goal.map(|(_, goal)| goal.as_str());
+        // An invalid goal is reported already.
+        let actual = match goal.map(Goal::parse) {
+            None => "no `goal`".to_owned(),
+            Some(Some(Goal::Page(_))) => format!("{:?}", goal.unwrap_or_default()),
+            _ => return,
+        };
+        let expected = "an event as `goal`, because its property is added up";
+        let diagnostic = Diagnostic::at_value(file, self.value_pointer.clone(), expected, actual);
+        diagnostics.add(diagnostic.with_title("`value` without an event"));
+    }
+
+    pub(super) fn compile(&self) -> format::Metrics {
+        let guardrails = self.guardrails.into_iter().flat_map(|(_, rails)| rails);
+        format::Metrics {
+            goal: self.goal.map(|(_, goal)| goal.clone()),
+            value: self.value.map(|(_, value)| value.name().to_owned()),
+            guardrails: guardrails.map(compile_guardrail).collect(),
+            planned: self.planned.map(|(_, planned)| *planned),
+            window: self.window.map(|(_, window)| window.clone()),
+        }
+    }
+}
+
+fn compile_guardrail(guardrail: &Guardrail) -> format::Guardrail {
+    format::Guardrail {
+        goal: guardrail.goal.clone(),
+        margin: guardrail.margin.0,
+        lower_is_better: guardrail.lower_is_better,
+    }
+}

@@ -1,0 +1,44 @@
+//! The syntax of the metrics of an experiment: goals, value properties, margins and windows.
+//!
+//! `compile`, the verification of a snapshot, and questions that choose other metrics share it.
+
+use crate::condition;
+use crate::limits::{EVENT_NAME_CHARS_MAX, ROUTE_BYTES_MAX};
+
+/// The properties of events whose amounts can be compared.
+pub(crate) const VALUE_PROPERTIES: [&str; 4] = ["revenue", "value", "total", "quantity"];
+
+/// Lowest planned number of visitors: one in each of two arms.
+pub(crate) const PLANNED_MIN: u64 = 2;
+
+/// An event or a page that a visitor should reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Goal<'t> {
+    /// The name of a track or screen event.
+    Event(&'t str),
+    /// The path of a page event.
+    Page(&'t str),
+}
+
+impl<'t> Goal<'t> {
+    /// Parses an event name, `event:` and an event name, or `page:` and a path. `None` if the text is none of them.
+    pub fn parse(text: &'t str) -> Option<Self> {
+        if let Some(path) = text.strip_prefix("page:") {
+            let is_path =
+                path.starts_with('/') && path.len() <= ROUTE_BYTES_MAX && !path.contains(['?', '#']);
+            return is_path.then_some(Self::Page(path));
+        }
+        let name = text.strip_prefix("event:").unwrap_or(text);
+        (!name.is_empty() && name.chars().count() <= EVENT_NAME_CHARS_MAX).then_some(Self::Event(name))
+    }
+}
+
+/// Returns whether a margin is a positive fraction.
+pub(crate) fn is_margin(margin: f64) -> bool {
+    margin > 0.0 && margin <= 1.0
+}
+
+/// Parses a window such as `14d`, of at least one second, to milliseconds.
+pub(crate) fn parse_window_ms(text: &str) -> Option<i64> {
+    condition::parse_duration_ms(text)
+}

@@ -1,0 +1,66 @@
+//! The part of the snapshot format that describes experiments: their arms, their ranges and the metrics of their results.
+
+use rkyv::{Archive, Serialize};
+
+/// An experiment. It is the same in every zone that uses it.
+#[derive(Debug, Archive, Serialize)]
+pub struct Experiment {
+    /// The key that rules refer to.
+    pub key: String,
+    /// Hashed with the anon ID: the authored seed, or the key if there is none.
+    pub seed: String,
+    /// The variant key of each arm.
+    pub arms: Vec<String>,
+    /// The range of each arm in [0, 1).
+    pub ranges: Vec<Range>,
+    /// The namespace and the experiment's range of it.
+    pub namespace: Option<Namespace>,
+    /// Fraction of all visitors that are held out. 0 for none.
+    pub holdout: f64,
+    /// The metrics of its result.
+    pub metrics: Metrics,
+}
+
+/// The metrics of an experiment, as authored. They change no decision. [`crate::site::experiment_metrics`] has the syntax.
+#[derive(Debug, Clone, Default, PartialEq, Archive, Serialize)]
+pub struct Metrics {
+    /// An event name, or `page:` and a path.
+    pub goal: Option<String>,
+    /// The property of the goal's events that is added up. Only with an event as goal.
+    pub value: Option<String>,
+    /// The goals that must not get worse, at most 16.
+    pub guardrails: Vec<Guardrail>,
+    /// The planned number of visitors of two compared arms together.
+    pub planned: Option<u64>,
+    /// The time after the first exposure in which a goal counts. `None` for no limit.
+    pub window: Option<String>,
+}
+
+/// A goal that must not get worse.
+#[derive(Debug, Clone, PartialEq, Archive, Serialize)]
+pub struct Guardrail {
+    /// An event name, or `page:` and a path.
+    pub goal: String,
+    /// The largest tolerated loss, as a positive fraction of the baseline.
+    pub margin: f64,
+    /// True if fewer visitors that reach the goal are better.
+    pub lower_is_better: bool,
+}
+
+/// A half-open range of numbers.
+#[derive(Debug, Clone, Copy, Archive, Serialize)]
+pub struct Range {
+    /// First value inside the range.
+    pub from: f64,
+    /// First value after the range.
+    pub to: f64,
+}
+
+/// A split of the visitors among experiments that must not overlap.
+#[derive(Debug, Archive, Serialize)]
+pub struct Namespace {
+    /// Hashed with the anon ID.
+    pub name: String,
+    /// The experiment's range of [0, 1).
+    pub range: Range,
+}

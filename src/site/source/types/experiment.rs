@@ -1,0 +1,91 @@
+//! The types of an experiment in a rule: its arms, and the metrics that its result is measured by.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::site::experiment_metrics::VALUE_PROPERTIES;
+use crate::site::source::pattern::Name;
+
+/// An experiment. Zones whose experiments have the same key share one experiment: a visitor gets the same arm
+/// in all of them.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// The key of the experiment. Zones with the same key share the experiment.
+    pub key: Name,
+    /// The variant key of each arm. `default` is the default content of the zone.
+    #[schemars(length(min = 1))]
+    pub variants: Vec<Name>,
+    /// The share of visitors in each arm, from 0 to 1. The sum must be 1. Default: equal shares.
+    pub weights: Option<Vec<Share>>,
+    /// The share of visitors that take part, from 0 to 1.
+    #[serde(default = "everyone")]
+    #[schemars(extend("default" = 1))]
+    pub coverage: Share,
+    /// The seed that is hashed with the visitor's ID to choose the arm. Default: the key of the experiment.
+    #[schemars(length(min = 1))]
+    pub seed: Option<String>,
+    /// The name of a namespace and the start and end of a range of its visitors, from 0 to 1. Only visitors
+    /// in the range take part. Experiments with disjoint ranges of one namespace never share a visitor.
+    pub namespace: Option<(Name, Share, Share)>,
+    /// The share of visitors that always get `default`, from 0 to 1. No later rule applies to them.
+    pub holdout: Option<Share>,
+    /// The goal of the experiment: an event name such as `Order Placed`, or `page:` and a path such as `page:/thanks`.
+    /// `event:` before a name allows a name that begins with `page:`. The result compares the shares of visitors that
+    /// reach the goal. It changes no decision.
+    #[schemars(length(min = 1))]
+    pub goal: Option<String>,
+    /// The property of the goal's events that is added up per visitor and compared too. Needs an event as goal.
+    pub value: Option<ValueProperty>,
+    /// Goals that must not get worse.
+    #[schemars(length(max = 16))]
+    pub guardrails: Option<Vec<Guardrail>>,
+    /// The planned number of visitors of two compared arms together. The result is most exact near this number, and
+    /// valid at every number. Default: 5,000.
+    #[schemars(range(min = 2, max = 9_007_199_254_740_992_u64))]
+    pub planned: Option<u64>,
+    /// The time after a visitor's first exposure in which a goal counts, such as `14d`: a whole number of `s`, `m`, `h`
+    /// or `d`. Default: no limit.
+    pub window: Option<String>,
+}
+
+/// A goal that must not get worse.
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Guardrail {
+    /// The goal: an event name, or `page:` and a path, as in the goal of the experiment.
+    #[schemars(length(min = 1))]
+    pub goal: String,
+    /// The largest loss that is tolerated, as a fraction of the baseline: above 0 and at most 1. `0.02` is two percent.
+    pub margin: Share,
+    /// True if fewer visitors that reach the goal are better.
+    #[serde(default)]
+    pub lower_is_better: bool,
+}
+
+/// A property of events with an amount, in the order of [`VALUE_PROPERTIES`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum ValueProperty {
+    Revenue,
+    Value,
+    Total,
+    Quantity,
+}
+
+impl ValueProperty {
+    /// Returns the name of the property in events.
+    pub(crate) fn name(self) -> &'static str {
+        VALUE_PROPERTIES[self as usize]
+    }
+}
+
+fn everyone() -> Share {
+    Share(1.0)
+}
+
+/// A share, from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize, JsonSchema)]
+#[schemars(inline, extend("minimum" = 0, "maximum" = 1))]
+pub struct Share(pub f64);

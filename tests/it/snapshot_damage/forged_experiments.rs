@@ -1,0 +1,84 @@
+//! Handmade experiments with a valid hash: their order, arms and metrics.
+
+use parallax::testing::limits::{EVENT_NAME_CHARS_MAX, GUARDRAILS_MAX};
+use parallax::testing::site::snapshot::format::{Experiment, Guardrail, Metrics};
+
+use super::forged::{assert_refused, open_site, site};
+use crate::fuzz::snapshot::request_everything;
+
+#[test]
+fn unsorted_experiments_are_refused() {
+    for key in ["e", "d"] {
+        let experiment = || Experiment {
+            key: key.to_owned(),
+            seed: "e".to_owned(),
+            arms: Vec::new(),
+            ranges: Vec::new(),
+            namespace: None,
+            holdout: 0.0,
+            metrics: Metrics::default(),
+        };
+        assert_refused(|site| site.experiments.push(experiment()), "the experiments are not sorted by key");
+    }
+}
+
+#[test]
+fn an_experiment_with_other_arms_than_its_ranges_or_its_rules_is_refused() {
+    let why = "a malformed arm, or another number of arms than of ranges";
+    assert_refused(|site| drop(site.experiments[0].arms.pop()), why);
+    assert_refused(|site| site.experiments[0].arms.push("c".to_owned()), why);
+    assert_refused(|site| site.experiments[0].arms[1] = "b,c".to_owned(), why);
+    let why = "a rule refers to a missing variant, experiment or audience";
+    assert_refused(|site| site.experiments[0].arms[1] = "c".to_owned(), why);
+    assert_refused(|site| site.experiments[0].arms.swap(0, 1), why);
+}
+
+#[test]
+fn malformed_metrics_of_an_experiment_are_refused() {
+    let with = |change: &dyn Fn(&mut Metrics)| {
+        let mut site = site();
+        change(&mut site.experiments[0].metrics);
+        site
+    };
+    let text = |text: &str| Some(text.to_owned());
+    let rail = |goal: &str, margin| Guardrail { goal: goal.to_owned(), margin, lower_is_better: true };
+    let valid: [&dyn Fn(&mut Metrics); 9] = [
+        &|metrics| metrics.goal = text("Order Placed"),
+        &|metrics| metrics.goal = text("page:/thanks"),
+        &|metrics| (metrics.goal, metrics.value) = (text("event:page:x"), text("revenue")),
+        &|metrics| metrics.guardrails = vec![rail("Refund", 1.0); GUARDRAILS_MAX - 1],
+        &|metrics| metrics.guardrails = vec![rail("Refund", f64::MIN_POSITIVE); GUARDRAILS_MAX],
+        &|metrics| metrics.planned = Some(2),
+        &|metrics| metrics.planned = Some(1 << 53),
+        &|metrics| metrics.window = text("1s"),
+        &|metrics| metrics.window = text("14d"),
+    ];
+    for change in valid {
+        request_everything(open_site(&with(change)).expect("the snapshot opens"));
+    }
+    let forged: [&dyn Fn(&mut Metrics); 17] = [
+        &|metrics| metrics.goal = text(""),
+        &|metrics| metrics.goal = text("event:"),
+        &|metrics| metrics.goal = text("page:thanks"),
+        &|metrics| metrics.goal = text("page:/thanks?a=1"),
+        &|metrics| metrics.goal = Some("x".repeat(EVENT_NAME_CHARS_MAX + 1)),
+        &|metrics| metrics.value = text("revenue"),
+        &|metrics| (metrics.goal, metrics.value) = (text("page:/a"), text("revenue")),
+        &|metrics| (metrics.goal, metrics.value) = (text("a"), text("price")),
+        &|metrics| metrics.guardrails = vec![rail("Refund", 0.1); GUARDRAILS_MAX + 1],
+        &|metrics| metrics.guardrails = vec![rail("", 0.1)],
+        &|metrics| metrics.guardrails = vec![rail("Refund", 0.0)],
+        &|metrics| metrics.guardrails = vec![rail("Refund", 1.1)],
+        &|metrics| metrics.guardrails = vec![rail("Refund", f64::NAN)],
+        &|metrics| metrics.planned = Some(1),
+        &|metrics| metrics.planned = Some((1 << 53) + 1),
+        &|metrics| metrics.window = text("0d"),
+        &|metrics| metrics.window = text("14 days"),
+    ];
+    for change in forged {
+        assert_refused(
+            |site| change(&mut site.experiments[0].metrics),
+            "the metrics of an experiment are malformed",
+        );
+    }
+}
