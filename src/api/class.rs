@@ -20,7 +20,11 @@ impl ResponseClass {
     pub(super) fn of(endpoint: Endpoint, method: Method, params: &Params<'_>) -> Self {
         let explains = || params.get(Param::Explain).is_some_and(|value| value != "0");
         let is_public = match endpoint {
-            Endpoint::Routes | Endpoint::Site | Endpoint::OpenApi | Endpoint::Problem => true,
+            Endpoint::Routes
+            | Endpoint::Site
+            | Endpoint::OpenApi
+            | Endpoint::BrowserScript
+            | Endpoint::Problem => true,
             Endpoint::Query => matches!(method, Method::Get | Method::Head),
             Endpoint::Resolve => {
                 let is_forced = params.get_even_if_empty(Param::Variants).is_some();
@@ -51,7 +55,14 @@ impl ResponseClass {
                 .find(|pair| pair.0 == name)
         };
         let is_public = match Endpoint::of(path) {
-            None | Some(Endpoint::Routes | Endpoint::Site | Endpoint::OpenApi | Endpoint::Problem) => true,
+            None => true,
+            Some(
+                Endpoint::Routes
+                | Endpoint::Site
+                | Endpoint::OpenApi
+                | Endpoint::BrowserScript
+                | Endpoint::Problem,
+            ) => true,
             Some(Endpoint::Query) => is_get,
             Some(Endpoint::Resolve) => {
                 let explains = value_of("explain").is_some_and(|(_, value)| !matches!(value, "" | "0"));

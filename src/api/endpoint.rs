@@ -20,6 +20,8 @@ pub enum Endpoint {
     Query,
     /// `GET /v1/openapi.json`
     OpenApi,
+    /// `GET /v1/parallax.js`
+    BrowserScript,
     /// `GET /v1/problems/<code>`
     Problem,
     /// `GET /v1/projects/<trackingId>/settings`
@@ -79,7 +81,7 @@ impl Poll {
 impl Endpoint {
     /// The endpoints that metrics and the access log distinguish, each at its [`Self::index`]. All event paths
     /// but those of page and track count as `/v1/batch`.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Resolve,
         Self::Variants,
         Self::Routes,
@@ -91,6 +93,7 @@ impl Endpoint {
         Self::Problem,
         Self::LibrarySettings,
         Self::Site,
+        Self::BrowserScript,
     ];
 
     /// Returns the endpoint of a path.
@@ -102,6 +105,7 @@ impl Endpoint {
             "/v1/query" => Self::Query,
             "/v1/site" => Self::Site,
             "/v1/openapi.json" => Self::OpenApi,
+            "/v1/parallax.js" => Self::BrowserScript,
             _ if path.starts_with(problem_page::PATH_PREFIX) => Self::Problem,
             _ if tracking_id_in_path(path).is_some() => Self::LibrarySettings,
             _ => Self::Events(EventEndpoint::from_path(path)?),
@@ -122,6 +126,7 @@ impl Endpoint {
             Self::Problem => 8,
             Self::LibrarySettings => 9,
             Self::Site => 10,
+            Self::BrowserScript => 11,
         }
     }
 
@@ -134,6 +139,7 @@ impl Endpoint {
             Self::Site => "/v1/site",
             Self::Query => "/v1/query",
             Self::OpenApi => "/v1/openapi.json",
+            Self::BrowserScript => "/v1/parallax.js",
             Self::Problem => "/v1/problems",
             Self::LibrarySettings => "/v1/projects",
             Self::Events(EventEndpoint::Page) => "/v1/page",
@@ -175,6 +181,7 @@ impl Endpoint {
             | Self::Routes
             | Self::Site
             | Self::OpenApi
+            | Self::BrowserScript
             | Self::Problem
             | Self::LibrarySettings => "GET, HEAD, OPTIONS",
             Self::Query => "GET, HEAD, POST, OPTIONS",
@@ -212,11 +219,11 @@ fn unknown_endpoint<'a>(path: &'a str, surface: Surface) -> Problem<'a> {
         Surface::Events => "{} is not an endpoint of this address, which serves /v1/page and /v1/track.",
         Surface::Edge | Surface::Admin => {
             "{} is not an endpoint of this address, which serves /v1/resolve, /v1/variants, /v1/routes, /v1/site, \
-             /v1/query and /v1/openapi.json. Events have an address of their own."
+             /v1/query, /v1/openapi.json and /v1/parallax.js. Events have an address of their own."
         }
         Surface::Public => {
             "{} is not an endpoint; use /v1/resolve, /v1/variants, /v1/routes, /v1/site, /v1/query, /v1/page, \
-             /v1/track or /v1/openapi.json."
+             /v1/track, /v1/openapi.json or /v1/parallax.js."
         }
     };
     Problem::with_value(UNKNOWN_ENDPOINT, sentence, path)

@@ -11,11 +11,12 @@ use super::library_settings::SettingsHandler;
 use super::problem::{write_problem, write_unframed_problem};
 use super::query::{self, QueryArguments};
 use super::scratch::{DecodeBuffers, Scratch, Settings};
-use super::{openapi, problem_page, rate_limit, resolve, routes, site, variants};
+use super::{browser_script, openapi, problem_page, rate_limit, resolve, routes, site, variants};
 use crate::clock;
 use crate::http::body::{self, JsonObject};
 use crate::http::cors::{self, Cors};
 use crate::http::date::DateLine;
+use crate::http::etag::Etag;
 use crate::http::params::{Param, Params};
 use crate::http::refused_head::RefusedHead;
 use crate::http::request::{Method, Request, RequestMeta, Surface};
@@ -51,6 +52,7 @@ impl Handler {
     /// Creates a handler that follows `current`. Allocates all buffers that a GET needs.
     pub fn new(settings: Settings, current: &CurrentCatalog, agents: Arc<UserAgentParser>) -> Self {
         openapi::prepare();
+        browser_script::prepare();
         problem_page::prepare();
         Self {
             settings,
@@ -169,6 +171,9 @@ impl Handler {
             } else {
                 Params::parse(request.query, &mut decode_buffers.params)?
             };
+            if endpoint == Endpoint::BrowserScript {
+                return browser_script::handle(request, &params, date, &mut scratch.ids, out).map(|()| None);
+            }
             let catalog = catalog_reader.load();
             let class = ResponseClass::of(endpoint, request.method, &params);
             problem_context = Some(audience_of_params((endpoint, class), &params, request).into());
@@ -192,9 +197,7 @@ impl Handler {
                     };
                     query::handle(&context, arguments, scratch, out)
                 }
-                Endpoint::OpenApi | Endpoint::Problem | Endpoint::LibrarySettings | Endpoint::Events(_) => {
-                    unreachable!("these endpoints are handled before the site is looked up")
-                }
+                _ => unreachable!("the other endpoints are handled before the site is looked up"),
             }
             .map(|()| None)
         });
@@ -243,6 +246,34 @@ impl Handler {
         out: &mut Vec<u8>,
     ) {
         self.write_no_store_response(request, 200, content_type, fields, text, out);
+    }
+
+    /// Appends a private response with a weak validator, or a 304 if the client has it. `text` is not called for a
+    /// 304. The representation depends on `Accept`.
+    pub(crate) fn write_validated<'t>(
+        &mut self,
+        request: &Request<'_>,
+        etag: &Etag,
+        content_type: &'static str,
+        out: &mut Vec<u8>,
+        text: impl FnOnce() -> &'t str,
+    ) {
+        let is_unchanged = etag.is_matched_by(&request.headers);
+        let mut head = ResponseHead::begin(out, if is_unchanged { 304 } else { 200 }, &self.date);
+        head.raw(b"Cache-Control: private, no-cache\r\nVary: Accept\r\nETag: W/");
+        head.raw(etag.as_bytes());
+        head.raw(b"\r\n");
+        write_request_id(&mut head, &mut self.scratch.ids, None);
+        if is_unchanged {
+            head.finish_without_body(request.close);
+            return;
+        }
+        head.field("Content-Type: ", content_type.as_bytes());
+        let text = text();
+        let out = head.finish(text.len(), request.close);
+        if request.method != Method::Head {
+            out.extend_from_slice(text.as_bytes());
+        }
     }
 
     fn write_no_store_response(

@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use super::static_document::StaticDocument;
+use super::static_document::{CACHE_AS_ROUTES, StaticDocument};
 use crate::http::date::DateLine;
 use crate::http::request::Request;
 use crate::ids::RequestIdGenerator;
@@ -29,5 +29,5 @@ pub(super) fn handle(
     ids: &mut RequestIdGenerator,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'static>> {
-    DOCUMENT.write(request, date, ids, out)
+    DOCUMENT.write(request, CACHE_AS_ROUTES, date, ids, out)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::static_document::StaticDocument;
+use super::static_document::{CACHE_AS_ROUTES, StaticDocument};
 use crate::http::date::DateLine;
 use crate::http::request::Request;
 use crate::ids::RequestIdGenerator;
@@ -41,5 +41,5 @@ pub(super) fn handle<'a>(
         let sentence = "No problem has the code {}; /v1/openapi.json lists all codes.";
         Problem::with_value(UNKNOWN_ENDPOINT, sentence, code)
     })?;
-    page.write(request, date, ids, out)
+    page.write(request, CACHE_AS_ROUTES, date, ids, out)
 }

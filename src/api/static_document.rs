@@ -11,9 +11,9 @@ use crate::http::response::ResponseHead;
 use crate::ids::RequestIdGenerator;
 use crate::problem::Problem;
 
-/// The body changes only with the program. The cache times are those of a site's list of routes.
-const CACHE_CONTROL: &str =
-    "public, max-age=0, s-maxage=60, stale-while-revalidate=600, stale-if-error=86400";
+/// Header line with the cache times of a site's list of routes, for a body that changes only with the program.
+pub(super) const CACHE_AS_ROUTES: &[u8] =
+    b"Cache-Control: public, max-age=0, s-maxage=60, stale-while-revalidate=600, stale-if-error=86400\r\n";
 
 /// A public body of fixed bytes.
 pub(super) struct StaticDocument {
@@ -30,17 +30,18 @@ impl StaticDocument {
             (bytes, etag)
         };
         let is_large = text.len() > GZIP_ABOVE_BYTES;
-        let gzip = is_large.then(|| with_etag(GzipCompressor::new().compress(&text).to_vec()));
+        let gzip = is_large.then(|| with_etag(GzipCompressor::for_static_body().compress(&text).to_vec()));
         Self { content_type, text: with_etag(text), gzip }
     }
 
-    /// Appends a response with the document, or 304 if the client has it.
+    /// Appends a response with the document, or 304 if the client has it. `fields` are complete header lines.
     ///
     /// # Errors
     /// `precondition_failed`, if `If-Match` excludes the document.
     pub(super) fn write(
         &self,
         request: &Request<'_>,
+        fields: &[u8],
         date: &DateLine,
         ids: &mut RequestIdGenerator,
         out: &mut Vec<u8>,
@@ -51,7 +52,7 @@ impl StaticDocument {
         etag.check_if_match(&request.headers)?;
         let unchanged = etag.is_matched_by(&request.headers);
         let mut head = ResponseHead::begin(out, if unchanged { 304 } else { 200 }, date);
-        head.field("Cache-Control: ", CACHE_CONTROL.as_bytes());
+        head.raw(fields);
         write_request_id(&mut head, ids, None);
         head.field("ETag: ", etag.as_bytes());
         if self.gzip.is_some() {

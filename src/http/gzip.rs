@@ -44,10 +44,19 @@ pub(crate) struct GzipCompressor {
 }
 
 impl GzipCompressor {
-    /// Allocates the tables.
+    /// Creates a compressor for the response to one request. Allocates the tables.
     pub(crate) fn new() -> Self {
         // The fastest level: caches keep the result, and the worker serves other requests after it.
-        Self { compress: Compress::new_gzip(Compression::fast(), WINDOW_BITS), body: Vec::new() }
+        Self::with_level(Compression::fast())
+    }
+
+    /// Creates a compressor for a body that is compressed once and sent often.
+    pub(crate) fn for_static_body() -> Self {
+        Self::with_level(Compression::best())
+    }
+
+    fn with_level(level: Compression) -> Self {
+        Self { compress: Compress::new_gzip(level, WINDOW_BITS), body: Vec::new() }
     }
 
     /// Compresses `text` to one gzip member.

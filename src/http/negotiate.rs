@@ -1,4 +1,4 @@
-//! Content negotiation, conditional requests and preferences: `Accept-Encoding`, `Accept-Language`, `If-Match`,
+//! Content negotiation, conditional requests and preferences: `Accept`, `Accept-Encoding`, `Accept-Language`, `If-Match`,
 //! `If-None-Match` and `Prefer`.
 
 /// The highest weight, in thousandths. An item without a weight has this one.
@@ -47,6 +47,16 @@ pub(crate) fn matches_etag(if_none_match: &[u8], etag: &[u8]) -> bool {
 /// Returns whether a line of `If-Match` matches `etag`, by the strong comparison of RFC 9110 section 13.1.1.
 pub(crate) fn matches_strong_etag(if_match: &[u8], etag: &[u8]) -> bool {
     if_match.trim_ascii() == b"*" || if_match.split(|b| *b == b',').any(|item| item.trim_ascii() == etag)
+}
+
+/// Returns whether `Accept` in a request head names CSV. Most endpoints have one media type, so the field is read from
+/// the head again.
+pub(crate) fn accepts_csv(head: &[u8]) -> bool {
+    let lines = head.split(|b| *b == b'\n').filter_map(|line| {
+        let (name, value) = line.split_at_checked(b"accept:".len())?;
+        name.eq_ignore_ascii_case(b"accept:").then_some(value)
+    });
+    lines.flat_map(weighted_items).any(|(name, weight)| weight > 0 && name.eq_ignore_ascii_case(b"text/csv"))
 }
 
 /// Returns whether a comma-separated list contains `token`, in any case.

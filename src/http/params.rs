@@ -53,6 +53,7 @@ params! {
     UserId = "userId"
     Override = "override"
     Personalize = "personalize"
+    ContentHash = "h"
 }
 
 impl Param {

@@ -127,7 +127,7 @@ impl<'a> BufferedRequest<'a> {
 #[derive(Debug, Default)]
 pub struct Headers<'a> {
     /// The head from the request line on.
-    head: &'a [u8],
+    pub(crate) head: &'a [u8],
     /// True if a known field is repeated.
     has_repeats: bool,
     pub host: Option<&'a [u8]>,

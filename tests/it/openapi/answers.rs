@@ -147,6 +147,8 @@ fn the_header_fields_of_every_endpoint_are_as_described() {
         "/v1/site?site=fjell",
         "/v1/query?site=fjell&query=products",
         "/v1/openapi.json",
+        "/v1/parallax.js",
+        "/v1/parallax.js?h=0",
         "/v1/problems/missing_route",
     ] {
         demo.get_with(target, &fields, 200);

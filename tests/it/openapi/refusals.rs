@@ -78,6 +78,8 @@ const GETS: &[(&str, &str)] = &[
     ("/v1/query?site=acme&query=from&params.n=1&cursor=zz", "invalid_cursor"),
     ("/v1/query?site=acme&query=from&params.n=0", "query_too_expensive"),
     ("/v1/query?query=from&trackingId=track_nobody", "site_not_found"),
+    ("/v1/parallax.js?h=1&h=1", "repeated_param"),
+    ("/v1/parallax.js?h=%FF", "invalid_query"),
     ("/v1/problems/nothing", "unknown_endpoint"),
     ("/v1/projects/track_nobody/settings", "site_not_found"),
     ("/v1/projects/acme/settings", "invalid_tracking_id"),
@@ -203,6 +205,7 @@ fn every_problem_is_described_at_its_operation() {
         for (method, path) in [
             ("GET", LAYOUT),
             ("GET", "/v1/openapi.json"),
+            ("GET", "/v1/parallax.js"),
             ("GET", "/v1/problems/timeout"),
             ("OPTIONS", "/v1/query"),
         ] {

@@ -1,5 +1,6 @@
 //! `experiments`: the experiments that decided the zones of a private response.
 
+use parallax::testing::limits::EXPERIMENTS_BYTES_MAX;
 use serde_json::{Value, json};
 
 use super::{SharedServer, node, page, start_server, zone};
@@ -123,21 +124,25 @@ fn the_etag_covers_the_experiments() {
 }
 
 #[test]
-fn the_longest_text_has_64_pairs_and_events_accept_it() {
+fn the_longest_text_has_64_pairs_or_2048_bytes_and_events_accept_it() {
     // With the control arm the canonical string is empty, so its limit does not count.
-    let controls = |count: usize| -> Value {
-        let zone = |n: usize| {
-            let experiment = json!({ "key": format!("e{n:063}"), "variants": ["default"] });
-            (format!("z{n:02}"), zone(&[], json!([{ "experiment": experiment }])))
-        };
-        Value::Object((0..count).map(zone).collect())
+    let control = |key: &str| zone(&[], json!([{ "experiment": { "key": key, "variants": ["default"] } }]));
+    let page_of = |path: &str, keys: &[String]| {
+        let zones = keys.iter().enumerate().map(|(n, key)| (format!("z{n:02}"), control(key)));
+        page(path, Value::Object(zones.collect()))
     };
-    let server = start_server(&[page("/63", controls(63)), page("/64", controls(64))]);
-    for count in [63, 64] {
-        let response = server.get(&format!("/v1/resolve?site=acme&route=/{count}&anonId=v1"));
-        let expected: Vec<String> = (0..count).map(|n| format!("e{n:063}:default")).collect();
-        assert_eq!(experiments(&response), expected.join(","));
-        let event = json!({ "anonId": "v1", "event": "e", "experiments": experiments(&response) });
+    // 64 pairs of 32 bytes with their commas, and one byte more.
+    let longest: Vec<String> =
+        (0..64).map(|n| if n == 0 { "e".repeat(24) } else { format!("f{n:022}") }).collect();
+    let most: Vec<String> = (0..64).map(|n| format!("e{n:02}")).collect();
+    let pages = [("/63", longest[1..].to_vec()), ("/longest", longest), ("/most", most)];
+    let server = start_server(&pages.each_ref().map(|(path, keys)| page_of(path, keys)));
+    for (path, keys) in pages {
+        let response = server.get(&format!("/v1/resolve?site=acme&route={path}&anonId=v1"));
+        let expected = keys.iter().map(|key| format!("{key}:default")).collect::<Vec<_>>().join(",");
+        assert_eq!(expected.len() == EXPERIMENTS_BYTES_MAX, path == "/longest");
+        assert_eq!(experiments(&response), expected);
+        let event = json!({ "anonId": "v1", "event": "e", "experiments": expected });
         let receipt = server.post("/v1/track?site=acme", &[], event.to_string().as_bytes());
         assert_eq!(receipt.json()["accepted"], 1, "{}", receipt.text());
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parallax::testing::admin::{AdminService, Metrics};
 use parallax::testing::api::{Handler, Settings};
 use parallax::testing::http::request::{ParseOutcome, parse};
-use parallax::testing::metrics::{PublishCounters, Totals};
+use parallax::testing::metrics::{PublishCounters, Totals, WebhookCounters};
 use parallax::testing::resolve::user_agent::UserAgentParser;
 use parallax::testing::site::catalog::catalog::CurrentCatalog;
 use parallax::testing::site::snapshot::open::SnapshotBudget;
@@ -262,13 +262,9 @@ fn the_admin_address_serves_no_other_endpoints() {
 fn status_for_peer(peer: &str, token: Option<&str>, fields: &str) -> String {
     let settings = Settings::default();
     let handler = Handler::new(settings, &CurrentCatalog::default(), Arc::new(UserAgentParser::new()));
-    let metrics = Metrics {
-        totals: Totals::new(ENDPOINT_COUNTERS),
-        publishing: PublishCounters::default(),
-        budget: SnapshotBudget::new(0),
-        started_s: 0,
-        server: None,
-    };
+    let totals = Totals::new(ENDPOINT_COUNTERS);
+    let counters = (PublishCounters::default(), WebhookCounters::default());
+    let metrics = Metrics::at_startup(&totals, counters.0, &counters.1, SnapshotBudget::new(0));
     let mut admin = AdminService::new(handler, token.map(str::to_owned), Lifecycle::default(), metrics);
     let head = format!("GET {EXPLAIN_TARGET} HTTP/1.1\r\nHost: 127.0.0.1\r\n{fields}\r\n");
     let ParseOutcome::Complete(request, _) = parse(head.as_bytes(), None) else {

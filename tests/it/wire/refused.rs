@@ -26,11 +26,12 @@ const PRIVATE: [(&str, &str); 5] = [
     ("GET", "/v1/resolve?site=acme&route=/"),
     ("GET", "/v1/variants?site=acme&route=/"),
 ];
-const PUBLIC: [(&str, &str); 4] = [
+const PUBLIC: [(&str, &str); 5] = [
     ("GET", "/v1/routes?site=acme"),
     ("GET", "/v1/resolve?site=acme&route=/&variants="),
     ("GET", "/v1/query?site=acme&query=q"),
     ("GET", "/v1/openapi.json?a=b"),
+    ("GET", "/v1/parallax.js?a=b"),
 ];
 
 /// A refused request: its status, and its text for a method, a target and an origin.
