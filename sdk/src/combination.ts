@@ -31,7 +31,8 @@ export function fromSegments(segments: readonly string[]): { variants: string; p
   return { variants, path: `/${segments.slice(last + 1).map(decodeOnce).join('/')}` };
 }
 
-function decodeOnce(segment: string): string {
+/** Decodes a segment of a path. One with an invalid escape stays as written. */
+export function decodeOnce(segment: string): string {
   try {
     return decodeURIComponent(segment);
   } catch {

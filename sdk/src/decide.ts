@@ -15,7 +15,8 @@ export interface Choice {
   error: ParallaxError | null;
 }
 
-export type Decide = (route: string, visitor: Visitor, request?: RequestOptions) => Promise<Choice>;
+/** `before` runs first, within the same deadline, and only if the call passes the breaker. It must not throw. */
+export type Decide = (route: string, visitor: Visitor, request?: RequestOptions, before?: () => Promise<void>) => Promise<Choice>;
 
 /**
  * Returns a function that asks Edge once and within a deadline. It never throws: on a failure, and while the breaker is open, it
@@ -23,20 +24,23 @@ export type Decide = (route: string, visitor: Visitor, request?: RequestOptions)
  */
 export function createDecide(client: Client<any>, options: { timeoutMs?: number; breaker?: Breaker } = {}): Decide {
   const { timeoutMs = DECISION_MS, breaker = createBreaker() } = options;
-  return async (route, visitor, request) => {
+  return async (route, visitor, request, before) => {
     const report = breaker.enter();
     const baseline: Choice = { variants: '', decision: null, redirect: null, version: null, error: null };
     if (!report) return baseline;
+    const endsAt = Date.now() + (request?.timeoutMs ?? timeoutMs);
     try {
-      const once = { retries: 0, ...request, timeoutMs: request?.timeoutMs ?? timeoutMs };
+      await before?.();
+      const once = { retries: 0, ...request, timeoutMs: endsAt - Date.now() };
       const { data, version } = await client.variants(route, visitor, once);
       report(true);
       if (data.type === 'redirect') return { ...baseline, redirect: data, version };
       return { ...baseline, variants: data.variants, decision: data, version };
     } catch (error) {
-      // A refusal shows that Edge answers, and a visitor who goes away shows nothing. Neither may open the breaker for the others.
+      // A refusal shows that Edge answers, also one for too many requests, and a visitor who goes away shows nothing. Neither may
+      // open the breaker for the others.
       const failure = error instanceof ParallaxError ? error : new ParallaxError('aborted', String(error));
-      report(!failure.retryable);
+      report(!failure.retryable || failure.status === 429);
       return { ...baseline, error: failure };
     }
   };

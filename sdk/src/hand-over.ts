@@ -17,7 +17,9 @@ type Pending = Record<string, unknown>;
 export async function handOver(client: Client<any>, request: Request, visitor: RequestVisitor, timeoutMs = HAND_OVER_MS): Promise<void> {
   const { anonId, consent, isKnown, isPreview } = visitor;
   if (!isKnown || !consent.measure || isPreview) return;
-  const pending = parse(cookieOf(request.headers.get('cookie') ?? '', 'px_events'));
+  const cookie = cookieOf(request.headers.get('cookie') ?? '', 'px_events');
+  if (!cookie) return; // nearly all requests
+  const pending = parse(cookie);
   // A sibling subdomain can set the cookie for the whole domain, but it does not know the visitor's ID.
   const events = pending.batch.filter((event) => (event.type === 'page' || event.type === 'track') && event.anonId === anonId);
   if (!events.length) return;
@@ -30,7 +32,7 @@ export async function handOver(client: Client<any>, request: Request, visitor: R
 }
 
 /** Reads the cookie. A malformed one holds no events. */
-function parse(value = ''): { sentAt?: string; batch: Pending[] } {
+function parse(value: string): { sentAt?: string; batch: Pending[] } {
   try {
     const bytes = Uint8Array.from(value.length <= PENDING_CHARS_MAX ? atob(value) : '', (character) => character.charCodeAt(0));
     const { sentAt, batch } = JSON.parse(new TextDecoder().decode(bytes));

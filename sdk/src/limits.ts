@@ -45,6 +45,29 @@ export const DECISION_MS = 150;
 /** Deadline of the hand-over of pending events, for which a decision waits. */
 export const HAND_OVER_MS = 100;
 
+/** Deadline of a decision in development, where the first compile of a page takes longer. */
+export const DECISION_DEVELOPMENT_MS = 2_000;
+/** Age of the route table at which the next request refreshes it. A publication is noticed after this time. */
+export const ROUTES_SECONDS = 5;
+/** `x-nextjs-stale-time`: the time for which Next.js may show a prefetched page. */
+export const EXPERIMENTS_SECONDS = 300;
+/** Browsers refuse a cookie over 4,096 bytes, and send all cookies of a page with each request for it. */
+export const EXPERIMENTS_CHARS_MAX = 1_000;
+/** Life of the cookie of a preview. */
+export const PREVIEW_SECONDS = 3_600;
+/** Next.js allows 256 characters for a tag. */
+export const TAG_CHARS_MAX = 200;
+/** Bound of the pages that are rendered ahead after a publication. The first visitor starts the render of each other page. */
+export const WARM_PAGES = 200;
+/** Pages that are rendered ahead at the same time, so that visitors keep most of the processor. */
+export const WARM_CONCURRENCY = 4;
+/** Deadline of the render of a page ahead of its visitors. */
+export const WARM_MS = 10_000;
+/** Comparisons of the stored list of routes in one call: publications may follow each other. */
+export const REVALIDATE_TURNS_MAX = 3;
+/** Life of a page without Cache Components, and without a call of the revalidation handler. */
+export const CLASSIC_PAGE_SECONDS = 3_600;
+
 /** 400 days, the longest life of a cookie in Chromium. */
 export const LONG_SECONDS = 34_560_000;
 

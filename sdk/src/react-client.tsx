@@ -5,6 +5,7 @@ import { createClient } from './client.js';
 import { cookieOf } from './cookies.js';
 import type { ParallaxError } from './errors.js';
 import { eventMethods } from './event.js';
+import { fnv1a } from './hash.js';
 import type { NodeProps } from './react.js';
 import type { Item, Receipt } from './types.js';
 
@@ -121,13 +122,6 @@ function experimentsOf(path: string, variants: string): string | undefined {
     if (found === hash && text) remembered.set(hash, text);
   }
   return remembered.get(hash);
-}
-
-/** FNV-1a, 32 bits, 8 hex digits, over UTF-16 units. */
-function fnv1a(text: string): string {
-  let hash = 0x811c9dc5;
-  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
-  return (hash >>> 0).toString(16).padStart(8, '0');
 }
 
 export interface More<F> {

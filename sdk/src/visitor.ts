@@ -99,7 +99,7 @@ function pageUrl(request: Request, siteUrl: string | undefined): URL {
   const scheme = first('x-forwarded-proto') || url.protocol.slice(0, -1);
   const host = first('x-forwarded-host') || headers.get('host') || url.host;
   const base = siteUrl ?? `${scheme}://${host}`;
-  if (!URL.canParse(base)) return url;
+  if (base === url.origin || !URL.canParse(base)) return url;
   // Not the two-argument form of `new URL`: for the path `//other.example/` it takes the host from the path.
   return Object.assign(new URL(base), { pathname: url.pathname, search: url.search });
 }

@@ -31,6 +31,6 @@ await build({
 const files = readdirSync(built, { recursive: true }).filter((name) => name.endsWith('.test.mjs'));
 const environment = { ...process.env, PARALLAX_SDK: sdk, NODE_OPTIONS: '--enable-source-maps' };
 // One file at a time: each starts a server.
-const flags = ['--test', '--test-concurrency=1', '--test-reporter=spec'];
+const flags = ['--test', '--test-concurrency=1', '--test-reporter=spec', '--import', path.join(sdk, 'test/next/async-storage.mjs')];
 const { status } = spawnSync(process.execPath, [...flags, ...files.map((name) => path.join(built, name)).sort()], { stdio: 'inherit', env: environment });
 process.exit(status ?? 1);

@@ -7,7 +7,7 @@ import path from 'node:path';
 /** Bound of the start of a server. It takes under a second on a laptop. */
 const START_MS = 20_000;
 /** The server refuses unknown variables of its prefix, such as those of these tests. */
-const ENVIRONMENT = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('PARALLAX_')));
+const ENVIRONMENT = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('PARALLAX_'))) as NodeJS.ProcessEnv;
 const ROOT = path.resolve(process.env.PARALLAX_SDK!, '..');
 
 /** Returns the binary: that of PARALLAX_BIN, else the one that `cargo build` made. */
@@ -16,6 +16,11 @@ function binary(): string {
   const found = places.find((place) => place && existsSync(place));
   if (!found) throw new Error(`No server binary at ${places.filter(Boolean).join(', ')}; build one with cargo, or set PARALLAX_BIN.`);
   return found;
+}
+
+/** Runs a command of the server's binary. Returns its standard output. */
+export function runParallax(...words: string[]): string {
+  return execFileSync(binary(), words, { encoding: 'utf8', env: ENVIRONMENT, stdio: ['ignore', 'pipe', 'pipe'] });
 }
 
 export interface RecordedEvent {
@@ -33,6 +38,12 @@ export interface RecordedEvent {
 export interface TestServer {
   url: string;
   admin: string;
+  /** The path of the program, the directory that it publishes, and the environment of its commands. */
+  binary: string;
+  snapshots: string;
+  environment: NodeJS.ProcessEnv;
+  /** Compiles the directory of a site into the directory that the server publishes. */
+  publish(source: string, name: string, flags?: string[]): void;
   /** The recorded events, by `parallax export` beside the running server. */
   records(): RecordedEvent[];
   /** Polls until the records satisfy the condition, and returns them. */
@@ -40,13 +51,25 @@ export interface TestServer {
   stop(): Promise<void>;
 }
 
-export async function startServer(): Promise<TestServer> {
+/** The source of the demo site. */
+export const DEMO = path.join(ROOT, 'snapshots/demo');
+
+/** Returns whether the server has a setting. */
+export function hasSetting(name: string): boolean {
+  return execFileSync(binary(), ['serve', '--help'], { encoding: 'utf8', env: ENVIRONMENT }).includes(`--${name} `);
+}
+
+/** `flags` are further flags of `parallax serve`. */
+export async function startServer(flags: string[] = []): Promise<TestServer> {
   const parallax = binary();
   const home = mkdtempSync(path.join(tmpdir(), 'parallax-sdk-'));
   const [snapshots, data] = [path.join(home, 'snapshots'), path.join(home, 'data')];
   mkdirSync(snapshots);
-  execFileSync(parallax, ['compile', path.join(ROOT, 'snapshots/demo'), '-o', path.join(snapshots, 'demo.snapshot')], { stdio: 'ignore', env: ENVIRONMENT });
-  const places = ['--snapshots', snapshots, '--data', data, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'];
+  const publish = (source: string, name: string, more: string[] = []) => {
+    execFileSync(parallax, ['compile', source, '-o', path.join(snapshots, `${name}.snapshot`), ...more], { stdio: 'ignore', env: ENVIRONMENT });
+  };
+  publish(DEMO, 'demo');
+  const places = ['--snapshots', snapshots, '--data', data, '--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0', ...flags];
   const child = spawn(parallax, ['serve', ...places], { stdio: ['ignore', 'pipe', 'pipe'], env: ENVIRONMENT });
   const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));
   const kill = () => {
@@ -62,6 +85,10 @@ export async function startServer(): Promise<TestServer> {
   return {
     url,
     admin,
+    binary: parallax,
+    snapshots,
+    environment: ENVIRONMENT,
+    publish,
     records,
     async recorded(isComplete) {
       for (const endsAt = Date.now() + START_MS; ; await new Promise((resolve) => setTimeout(resolve, 100))) {

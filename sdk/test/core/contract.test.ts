@@ -1,5 +1,8 @@
 // The parts of the contract that a server may not have yet. A test is skipped only if /v1/openapi.json does not list its feature.
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { type Client, createClient, visitorFrom } from '../../src/index.js';
 import { type TestServer, hasParameter, missing, startServer } from '../server.js';
@@ -86,7 +89,11 @@ describe('the contract of the SDK', () => {
 
   feature('`GET /v1/parallax.js`', (document) => '/v1/parallax.js' in document.paths, async () => {
     const response = await fetch(`${server.url}/v1/parallax.js`);
-    assert.equal(response.status, 200);
-    assert.match(response.headers.get('content-type')!, /^text\/javascript/);
+    const script = await response.text();
+    assert.deepEqual([response.status, response.headers.get('content-type')], [200, 'text/javascript; charset=utf-8']);
+    assert.equal(script, readFileSync(path.join(process.env.PARALLAX_SDK!, 'parallax.js'), 'utf8'));
+    const own = `/v1/parallax.js?h=${createHash('sha256').update(script).digest('hex').slice(0, 16)}`;
+    assert.equal(response.headers.get('content-location'), own);
+    assert.match((await fetch(server.url + own)).headers.get('cache-control')!, /immutable/);
   });
 });

@@ -80,6 +80,13 @@ test('refusals, and visitors who go away, do not open the breaker', async () => 
   assert.equal(count.requests, 6);
 });
 
+test('a visitor who sends too many requests does not open the breaker for the others', async () => {
+  const { client, count } = clientOf({ answer: () => Response.json({ code: 'rate_limited', status: 429 }, { status: 429 }) });
+  const decide = createDecide(client);
+  for (let i = 0; i < 5; i++) assert.equal((await decide('/', {})).error!.status, 429);
+  assert.equal(count.requests, 5);
+});
+
 test('a call that began before the breaker opened does not close it', () => {
   const breaker = createBreaker(2, [1000, 1000]);
   const early = breaker.enter()!;

@@ -18,10 +18,11 @@ const SIZES: [string, number, () => Promise<number>][] = [
   ['events and client', 4096, () => sizes.sizeOf(sizes.EVENTS + sizes.CLIENT)],
   ['react/client beyond events and client', 1024, async () =>
     (await sizes.sizeOf(sizes.EVENTS + sizes.CLIENT + sizes.REACT, ['react'])) - (await sizes.sizeOf(sizes.EVENTS + sizes.CLIENT))],
+  ['the proxy of Next.js', 8192, () => sizes.sizeOf(sizes.PROXY, ['next/server.js'])],
   ['parallax.js', 4096, async () => gzipSync(readFileSync(tag.TAG_FILE), { level: 9 }).length],
 ];
 for (const [name, limit, measure] of SIZES) {
-  test(`${name} take at most ${limit} bytes of a page`, async () => {
+  test(`${name} take at most ${limit} bytes`, async () => {
     const bytes = await measure();
     console.log(`${name}: ${bytes} bytes of ${limit}`);
     assert.ok(bytes <= limit, `${name}: ${bytes} bytes, the limit is ${limit}`);

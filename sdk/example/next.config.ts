@@ -1,0 +1,3 @@
+import { withParallaxConfig } from '@parallax/sdk/next';
+
+export default withParallaxConfig({});

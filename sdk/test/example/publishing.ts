@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { test } from 'node:test';
+import { hasSetting } from '../server.js';
+import { SECRET, type Site, get, until } from './site.js';
+
+/** The bound from a publication to its page without `--on-publish`. Not checked in CI, where other work may delay all. */
+const POLLED_SECONDS = 7;
+
+export function publishingCases(site: () => Site): void {
+  const file = (name: string) => path.join(site().source, 'routes', name);
+  const edit = (name: string, from: string, to: string) => {
+    const text = readFileSync(file(name), 'utf8');
+    assert.ok(text.includes(from), `${name} has no "${from}"`);
+    writeFileSync(file(name), text.replace(from, to));
+  };
+  const renders = (from: number) =>
+    new Set(site().gateway.requests.slice(from).filter((target) => target.includes('/v1/resolve')).map((target) => new URL(target.slice(4), 'http://edge').searchParams.get('route')));
+
+  /** Publishes and requests a page until it satisfies the condition. Returns the seconds. */
+  async function publishUntil(pathname: string, isNew: (page: Awaited<ReturnType<typeof get>>) => boolean): Promise<number> {
+    const begin = Date.now();
+    site().publish();
+    await until(async () => isNew(await get(site(), pathname)));
+    return (Date.now() - begin) / 1000;
+  }
+
+  test('a publication shows without a build, and untouched pages are not rendered again', async () => {
+    for (const pathname of ['/about', '/stoves', '/']) await get(site(), pathname);
+    const before = site().gateway.requests.length;
+    edit('tents.json', 'A roof you can carry', 'A roof for the third day');
+    const seconds = await publishUntil('/tents', ({ heading }) => heading === 'A roof for the third day');
+    console.log(`publication to page, ${hasSetting('on-publish') ? 'pushed' : 'polled'}: ${seconds.toFixed(1)} s`);
+    for (const pathname of ['/about', '/stoves', '/']) assert.equal((await get(site(), pathname)).headers.get('x-nextjs-cache'), 'HIT', pathname);
+    assert.deepEqual([...renders(before)], ['/tents']);
+    edit('about.json', 'In figures', 'In numbers');
+    await publishUntil('/about', ({ text }) => text.includes('In numbers'));
+    assert.deepEqual([...renders(before)].sort(), ['/about', '/tents']);
+    assert.equal((await get(site(), '/stoves')).headers.get('x-nextjs-cache'), 'HIT');
+    if (!process.env.CI) assert.ok(seconds <= POLLED_SECONDS, `${seconds} s`);
+  });
+
+  test('a publication is pushed within 2 s', { skip: hasSetting('on-publish') ? false : 'the server has no setting --on-publish' }, async () => {
+    edit('about.json', 'In numbers', 'In a few numbers');
+    const before = site().gateway.requests.length;
+    const begin = Date.now();
+    site().publish();
+    // Without a request for a page: only the server can have told the site.
+    await until(() => renders(before).has('/about'));
+    await until(async () => (await get(site(), '/about')).text.includes('In a few numbers'));
+    console.log(`publication to page, pushed: ${((Date.now() - begin) / 1000).toFixed(1)} s`);
+  });
+
+  test('a new route appears and a removed one disappears, also with letters beyond ASCII', async () => {
+    const page = { path: '/størrelser/ö å', layout: { root: { props: { title: 'New' } }, zones: { main: [{ id: 'n', type: 'Hero', props: { title: 'Sizes', text: 'All.' } }] } } };
+    const url = encodeURI(page.path);
+    assert.equal((await get(site(), url)).status, 404);
+    writeFileSync(file('new-page.json'), JSON.stringify(page));
+    await publishUntil(url, ({ status, heading }) => status === 200 && heading === 'Sizes');
+    rmSync(file('new-page.json'));
+    await publishUntil(url, ({ status }) => status === 404);
+  });
+
+  test('a combination of over 255 bytes has a page, and the page is cached', async () => {
+    const key = 'a-variant-with-a-rather-long-name';
+    const hero = (title: string) => [{ id: title, type: 'Hero', props: { title, text: '' } }];
+    const zone = { default: hero('plain'), variants: { [key]: hero('chosen') }, rules: [{ when: { locale: { $regex: '^de' } }, variant: key }] };
+    const zones = Object.fromEntries(Array.from({ length: 12 }, (_, i) => [`zone-${i}`, zone]));
+    writeFileSync(file('long.json'), JSON.stringify({ path: '/long', layout: { root: { props: { title: 'Long' } }, zones } }));
+    await publishUntil('/long', ({ heading }) => heading === 'plain');
+    const german = () => get(site(), '/long', { 'accept-language': 'de' });
+    assert.equal((await german()).heading, 'chosen');
+    await until(async () => (await german()).headers.get('x-nextjs-cache') === 'HIT');
+  });
+
+  test('after a restart the site shows the last publication and renders nothing again', async () => {
+    let before = 0;
+    // The server ends after the renders that the last publication began.
+    await site().restart(() => void (before = site().gateway.requests.length));
+    const paths = ['/tents', '/about', '/', '/account/membership'];
+    for (const pathname of paths) await get(site(), pathname);
+    await until(() => site().gateway.requests.slice(before).some((target) => target.includes('/v1/routes')));
+    const response = await fetch(`${site().url}/api/parallax/revalidate`, { method: 'POST', headers: { authorization: `Bearer ${SECRET}` } });
+    assert.deepEqual((await response.json()).revalidated, []);
+    for (const pathname of paths) assert.equal((await get(site(), pathname)).headers.get('x-nextjs-cache'), 'HIT', pathname);
+    assert.equal((await get(site(), '/tents')).heading, 'A roof for the third day');
+    assert.deepEqual([...renders(before)], []);
+  });
+
+  test('a publication while the site is down shows after its start', async () => {
+    edit('about.json', 'What we got wrong', 'What went wrong');
+    await site().restart(() => site().publish());
+    await until(async () => (await get(site(), '/about')).text.includes('What went wrong'));
+  });
+
+  test('a publication directly before Edge fails keeps the last good page, and the new one shows later', async () => {
+    const before = site().gateway.requests.length;
+    site().gateway.set('refuse', /v1\/resolve/);
+    edit('stoves.json', 'Half a litre, boiling', 'A litre, boiling');
+    site().publish();
+    await until(async () => {
+      const page = await get(site(), '/stoves');
+      assert.deepEqual([page.status, page.heading], [200, 'Half a litre, boiling']);
+      return renders(before).has('/stoves');
+    });
+    for (let i = 0; i < 3; i++) assert.equal((await get(site(), '/stoves')).heading, 'Half a litre, boiling');
+    site().gateway.set('open');
+    await until(async () => (await get(site(), '/stoves')).heading === 'A litre, boiling', 90_000);
+  });
+}
