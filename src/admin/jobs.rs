@@ -61,8 +61,8 @@ enum JobState {
 impl JobRunner {
     /// Creates a runner. It writes a byte to `wakeup` when a job is done, and counts panics in `counts`. If the
     /// socket is full, the write fails, but the admin thread wakes anyway.
-    pub fn new(wakeup: UnixStream, counts: JobCounters) -> Self {
-        Self { wakeup_tx: Arc::new(wakeup), result_channel: sync_channel(1), state: JobState::Idle, counts }
+    pub fn new(wakeup: impl Into<Arc<UnixStream>>, counts: JobCounters) -> Self {
+        Self { wakeup_tx: wakeup.into(), result_channel: sync_channel(1), state: JobState::Idle, counts }
     }
 
     /// Starts a job and returns its token.

@@ -1,14 +1,17 @@
 //! `GET /metrics` in the text format of Prometheus (version 0.0.4). It needs no token: the labels name sites
 //! and their versions, but never a visitor.
 
-use std::fmt::{Display, Write};
 use std::sync::Arc;
 
+use super::metrics_text::{CONTENT_TYPE, MetricsText};
 use crate::api::{Endpoint, Handler};
+use crate::clock;
 use crate::http::request::Request;
+use crate::insights::engine::InsightsMetrics;
 use crate::limits::memory_sum::Term;
 use crate::metrics::{
-    ConnectionEvent, Counters, EventCounters, Histogram, JobCounters, PublishCounters, SyncLatency, Totals,
+    ConnectionEvent, Counters, EventCounters, JobCounters, LatencyHistogram, PublishCounters, Totals,
+    WebhookCounters,
 };
 use crate::site::snapshot::open::SnapshotBudget;
 use crate::storage;
@@ -23,6 +26,7 @@ pub struct Metrics {
     pub totals: Totals,
     /// The counters of the snapshots directory.
     pub publishing: PublishCounters,
+    pub webhook: WebhookCounters,
     /// The memory budget of the snapshots.
     pub budget: SnapshotBudget,
     /// Start of the process, in seconds since 1970.
@@ -40,7 +44,7 @@ pub struct ServerMetrics {
     /// The log.
     pub log: Queue,
     /// The sync times of the log.
-    pub sync_latency: SyncLatency,
+    pub sync_latency: LatencyHistogram,
     /// The metrics of the checkpointer.
     pub checkpoints: Arc<checkpoint::CheckpointMetrics>,
     /// The counters of dropped and rejected events.
@@ -49,38 +53,24 @@ pub struct ServerMetrics {
     pub profiles: ProfileReaders,
     /// The counters of exports and erasures.
     pub jobs: JobCounters,
+    /// The metrics of Insights.
+    pub(crate) insights: Arc<InsightsMetrics>,
 }
 
 pub(super) const PATH: &str = "/metrics";
-const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// Upper bounds of the histogram buckets, in nanoseconds: 1 us to 10 s, three for each power of ten.
-const BUCKETS_NS: [u64; 22] = [
-    1_000,
-    2_000,
-    5_000,
-    10_000,
-    20_000,
-    50_000,
-    100_000,
-    200_000,
-    500_000,
-    1_000_000,
-    2_000_000,
-    5_000_000,
-    10_000_000,
-    20_000_000,
-    50_000_000,
-    100_000_000,
-    200_000_000,
-    500_000_000,
-    1_000_000_000,
-    2_000_000_000,
-    5_000_000_000,
-    10_000_000_000,
-];
 
 impl Metrics {
+    /// Returns the sources that exist before the log is read.
+    pub fn at_startup(
+        totals: &Totals,
+        publishing: PublishCounters,
+        webhook: &WebhookCounters,
+        budget: SnapshotBudget,
+    ) -> Self {
+        let (totals, webhook) = (totals.clone(), webhook.clone());
+        Self { totals, publishing, webhook, budget, started_s: clock::now_s(), server: None }
+    }
+
     /// Answers a request for `/metrics`. Returns whether it did.
     pub(super) fn handle(&self, handler: &mut Handler, request: &Request<'_>, out: &mut Vec<u8>) -> bool {
         let is_metrics = request.path == PATH;
@@ -134,6 +124,25 @@ impl Metrics {
             "Snapshot files not served because of their lower version",
         );
         page.sample(&[], superseded);
+        let [delivered, failed, pending] = self.webhook.snapshot();
+        page.begin_family(
+            "parallax_webhook_deliveries_total",
+            "counter",
+            "Messages of --on-publish that the receiver accepted",
+        );
+        page.sample(&[], delivered);
+        page.begin_family(
+            "parallax_webhook_failures_total",
+            "counter",
+            "Failed attempts to send a message of --on-publish",
+        );
+        page.sample(&[], failed);
+        page.begin_family(
+            "parallax_webhook_pending",
+            "gauge",
+            "Sites whose served version the receiver of --on-publish has not accepted yet",
+        );
+        page.sample(&[], pending);
         page.begin_family("parallax_site_version", "gauge", "Version of each served site");
         for site in handler.catalog().sites() {
             page.sample(&[("site", &site.site().site)], site.version());
@@ -175,6 +184,7 @@ impl ServerMetrics {
         self.write_visitors(page);
         self.write_jobs(page);
         self.write_checkpoints(page);
+        self.write_insights(page);
         page.begin_family("parallax_memory_max_bytes", "gauge", "Memory limit of each holder, in bytes");
         for Term { holder, bytes } in &self.memory {
             page.sample(&[("holder", holder)], bytes);
@@ -353,6 +363,21 @@ impl ServerMetrics {
         page.sample(&[], damaged);
     }
 
+    fn write_insights(&self, page: &mut MetricsText) {
+        page.begin_family(
+            "parallax_insights_segments_behind",
+            "gauge",
+            "Sealed segments of the log without a column file",
+        );
+        page.sample(&[], self.insights.segments_behind());
+        page.begin_family(
+            "parallax_insights_query_seconds",
+            "histogram",
+            "Duration of a question of Insights, from its request to its answer, in seconds",
+        );
+        page.histogram(&[], &self.insights.query_latency().snapshot());
+    }
+
     fn write_checkpoints(&self, page: &mut MetricsText) {
         let metrics = &self.checkpoints;
         for (name, kind, help, value) in [
@@ -404,48 +429,5 @@ fn write_requests(page: &mut MetricsText, counters: &Counters) {
             }
             page.histogram(&[("endpoint", name), ("status", status)], latency);
         }
-    }
-}
-
-/// A writer of the Prometheus text format.
-#[derive(Default)]
-struct MetricsText {
-    text: String,
-    family: &'static str,
-}
-
-impl MetricsText {
-    /// Starts a metric family. The samples that follow belong to it.
-    fn begin_family(&mut self, name: &'static str, kind: &str, help: &str) {
-        self.family = name;
-        // Writing to a String cannot fail.
-        let _ = writeln!(self.text, "# HELP {name} {help}.\n# TYPE {name} {kind}");
-    }
-
-    fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
-        self.write_sample("", labels, value);
-    }
-
-    fn histogram(&mut self, labels: &[(&str, &str)], values: &Histogram<u64>) {
-        let bounds = BUCKETS_NS.map(|ns| ((ns as f64 / 1e9).to_string(), values.count_between(0, ns)));
-        for (bound, count) in bounds.into_iter().chain([("+Inf".to_owned(), values.len())]) {
-            let labels: Vec<_> = labels.iter().copied().chain([("le", bound.as_str())]).collect();
-            self.write_sample("_bucket", &labels, count);
-        }
-        self.write_sample("_sum", labels, values.mean() * values.len() as f64 / 1e9);
-        self.write_sample("_count", labels, values.len());
-    }
-
-    /// Writes a sample. Label values need no escapes: they are our own words or names of sites, which consist
-    /// of letters, digits, '_' and '-'.
-    fn write_sample(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
-        self.text.push_str(self.family);
-        self.text.push_str(suffix);
-        for (i, (name, text)) in labels.iter().enumerate() {
-            let before = if i == 0 { '{' } else { ',' };
-            let _ = write!(self.text, "{before}{name}=\"{text}\"");
-        }
-        let after = if labels.is_empty() { "" } else { "}" };
-        let _ = writeln!(self.text, "{after} {value}");
     }
 }

@@ -5,11 +5,14 @@
 
 mod access;
 mod health;
+mod insights;
 pub(crate) mod jobs;
 mod metrics;
+mod metrics_text;
 pub(crate) mod startup;
 mod visitors;
 
+pub(crate) use insights::InsightsHandler;
 pub use metrics::Metrics;
 pub(crate) use metrics::ServerMetrics;
 pub(crate) use visitors::VisitorHandler;
@@ -29,6 +32,7 @@ pub struct AdminService {
     access: AccessRules,
     metrics: Metrics,
     visitors: Option<VisitorHandler>,
+    insights: Option<InsightsHandler>,
     /// `None` after startup.
     startup: Option<Startup>,
 }
@@ -38,7 +42,7 @@ impl AdminService {
     /// readiness.
     pub fn new(handler: Handler, token: Option<String>, lifecycle: Lifecycle, metrics: Metrics) -> Self {
         let access = AccessRules::new(token.as_deref());
-        Self { handler, lifecycle, access, metrics, visitors: None, startup: None }
+        Self { handler, lifecycle, access, metrics, visitors: None, insights: None, startup: None }
     }
 
     /// Reports the progress of startup until the remaining parts arrive.
@@ -50,8 +54,9 @@ impl AdminService {
     fn install_parts(&mut self) {
         let Some(Startup { parts, .. }) = &self.startup else { return };
         let Ok(DeferredParts { make, metrics: read }) = parts.try_recv() else { return };
-        let (desk, visitors) = make();
+        let (desk, visitors, insights) = make();
         self.handler = desk;
+        self.insights = Some(insights);
         self.visitors = Some(visitors);
         self.metrics.server = Some(read);
         self.startup = None;
@@ -94,13 +99,17 @@ impl Service for AdminService {
         {
             return visitors.handle(&mut self.handler, request, out);
         }
+        if let Some(insights) = self.insights.as_mut().filter(|_| InsightsHandler::matches_path(request.path))
+        {
+            return insights.handle(&mut self.handler, request, out);
+        }
         match Endpoint::of(request.path) {
             Some(Endpoint::Resolve | Endpoint::Variants | Endpoint::Routes) => {
                 self.handler.handle(request, meta, out)
             }
             _ => {
                 let sentence = "{} is not an endpoint of the admin address, which serves /healthz, /readyz, /metrics, \
-                                /visitors, /visitors/export, /v1/resolve, /v1/variants and /v1/routes.";
+                                /visitors, /visitors/export, /insights/overview, /insights/top, /insights/live, /insights/experiment, /v1/resolve, /v1/variants and /v1/routes.";
                 let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
                 Poll::Ready(self.handler.reject(request, &problem, out))
             }
@@ -109,26 +118,40 @@ impl Service for AdminService {
 
     fn finish(
         &mut self,
-        _token: usize,
+        token: usize,
         buffered: &BufferedRequest<'_>,
         _arrival: &RequestMeta,
         out: &mut Vec<u8>,
     ) -> Outcome {
+        if InsightsHandler::has_token(token) {
+            let asked = self.insights.as_mut().zip(buffered.request());
+            return asked.map_or_else(Outcome::default, |(insights, request)| {
+                insights.finish(&mut self.handler, token, &request, out)
+            });
+        }
         let asked = self.visitors.as_mut().zip(buffered.request());
         asked.map_or_else(Outcome::default, |(visitors, request)| {
             visitors.finish(&mut self.handler, &request, out)
         })
     }
 
-    fn is_ready(&self, _token: usize) -> bool {
+    fn is_ready(&self, token: usize) -> bool {
+        if InsightsHandler::has_token(token) {
+            return self.insights.as_ref().is_some_and(|insights| insights.is_ready(token));
+        }
         self.visitors.as_ref().is_some_and(VisitorHandler::is_complete)
     }
 
     fn take_completion(&mut self) -> Option<usize> {
-        self.visitors.as_mut()?.jobs().take_completion()
+        let job = self.visitors.as_mut().and_then(|visitors| visitors.jobs().take_completion());
+        job.or_else(|| self.insights.as_mut()?.take_completion())
     }
 
-    fn cancel(&mut self, _token: usize) {
+    fn cancel(&mut self, token: usize) {
+        if InsightsHandler::has_token(token) {
+            self.insights.iter_mut().for_each(|insights| insights.cancel(token));
+            return;
+        }
         if let Some(visitors) = &mut self.visitors {
             visitors.jobs().abandon();
         }

@@ -8,6 +8,7 @@ use std::sync::mpsc::Receiver;
 
 use serde_json::{Value as Json, json};
 
+use super::insights::InsightsHandler;
 use super::metrics::ServerMetrics;
 use super::visitors::VisitorHandler;
 use crate::api::Handler;
@@ -69,7 +70,7 @@ impl StartupProgress {
 /// The parts of the admin service that exist only after snapshots and log are read.
 pub struct DeferredParts {
     /// Creates the handlers, on the thread that uses them.
-    pub make: Box<dyn FnOnce() -> (Handler, VisitorHandler) + Send>,
+    pub make: Box<dyn FnOnce() -> (Handler, VisitorHandler, InsightsHandler) + Send>,
     /// More sources for `/metrics`.
     pub metrics: ServerMetrics,
 }

@@ -86,7 +86,7 @@ impl Action {
 
 impl VisitorHandler {
     /// Creates the handler. `wakeup` wakes the thread when a job is done, and `counts` counts panics and damage.
-    pub fn new(lookup: ProfileReader, eraser: Eraser, wakeup: UnixStream, counts: JobCounters) -> Self {
+    pub fn new(lookup: ProfileReader, eraser: Eraser, wakeup: Arc<UnixStream>, counts: JobCounters) -> Self {
         let jobs = JobRunner::new(wakeup, counts.clone());
         Self { lookup, eraser, jobs, counts, decoded: Vec::new() }
     }

@@ -1,0 +1,233 @@
+//! Answers as JSON, and as the lines of CSV and of tables.
+
+use std::ops::Range;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::ask::{Counted, Numbers, Series};
+use super::count::{GroupTotals, Totals};
+use super::question::Question;
+use super::site::SiteFacts;
+use super::sql;
+use crate::visitors::events::time;
+
+/// A cell of a line.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell {
+    Number(i64),
+    /// A number with decimals.
+    Decimal(f64),
+    /// An absent text is an empty cell.
+    Text(Option<String>),
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// The JSON document.
+    pub document: Json,
+    /// The names of the columns.
+    pub header: Vec<&'static str>,
+    pub lines: Vec<Vec<Cell>>,
+    /// The answer has all events up to this seq.
+    pub seq: u64,
+}
+
+/// The facts about the log that an answer states.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AnsweredLog {
+    /// The last seq that the answer has.
+    pub seq: u64,
+    /// The receipt time of the oldest kept record, in milliseconds.
+    pub since_ms: Option<i64>,
+    /// The time that the answer took, in milliseconds.
+    pub took_ms: u64,
+}
+
+/// Writes an answer.
+pub(crate) fn write(
+    question: &Question,
+    site: &SiteFacts,
+    counted: &Counted,
+    log: AnsweredLog,
+    now_ms: i64,
+) -> Answer {
+    let mut document = begin_document(&question.range, site, log);
+    let (header, lines) = add_numbers(&mut document, &counted.numbers);
+    if !counted.other.is_empty() {
+        let other: Map<_, _> =
+            counted.other.iter().map(|(column, rows)| (column.name().to_owned(), json!(rows))).collect();
+        document.insert("other".to_owned(), Json::Object(other));
+    }
+    document.insert("took".to_owned(), json!({ "ms": log.took_ms, "rows": counted.rows }));
+    document.insert("sql".to_owned(), json!(sql::query(question, site, now_ms)));
+    Answer { document: Json::Object(document), header, lines, seq: log.seq }
+}
+
+/// Begins the document of an answer with the members that all have.
+pub(super) fn begin_document(range: &Range<i64>, site: &SiteFacts, log: AnsweredLog) -> Map<String, Json> {
+    let mut document = Map::new();
+    document.insert("seq".to_owned(), json!(log.seq.to_string()));
+    document.insert("from".to_owned(), time_json(range.start));
+    document.insert("to".to_owned(), time_json(range.end));
+    document.insert("timeZone".to_owned(), json!(site.zone.name));
+    document.insert("since".to_owned(), log.since_ms.map_or(Json::Null, time_json));
+    document
+}
+
+fn add_numbers(document: &mut Map<String, Json>, numbers: &Numbers) -> (Vec<&'static str>, Vec<Vec<Cell>>) {
+    match numbers {
+        Numbers::Overview { totals, series, comparison, compared } => {
+            document.insert("totals".to_owned(), totals_json(totals));
+            let before = json!({
+                "from": time_json(comparison.before.start), "to": time_json(comparison.before.end),
+                "totals": totals_json(&compared[1]),
+            });
+            let compared = json!({
+                "to": time_json(comparison.range.end), "totals": totals_json(&compared[0]), "before": before,
+            });
+            document.insert("comparison".to_owned(), compared);
+            add_series(document, series, &[VISITORS, VISITS, VIEWS, EVENTS])
+        }
+        Numbers::Top { rows, total, more } => {
+            let row = |(value, group): &(Option<String>, GroupTotals)| {
+                let mut row = group_json(group);
+                row.shift_insert(0, "value".to_owned(), json!(value));
+                Json::Object(row)
+            };
+            document.insert("rows".to_owned(), rows.iter().map(row).collect());
+            document.insert("total".to_owned(), Json::Object(group_json(total)));
+            document.insert("more".to_owned(), json!(more));
+            let line = |(value, group): &(Option<String>, GroupTotals)| {
+                let numbers = [group.views, group.events, group.visitors, group.visits];
+                let numbers = numbers.map(|number| Cell::Number(number as i64));
+                [Cell::Text(value.clone())].into_iter().chain(numbers).collect()
+            };
+            (vec!["value", "views", "events", "visitors", "visits"], rows.iter().map(line).collect())
+        }
+        Numbers::Live { visitors, series, pages, more } => {
+            document.insert("visitors".to_owned(), json!(visitors));
+            let lines = add_series(document, series, &[VISITORS, VIEWS, EVENTS]);
+            let page = |(value, visitors): &(String, u64)| json!({ "value": value, "visitors": visitors });
+            document.insert("pages".to_owned(), pages.iter().map(page).collect());
+            document.insert("more".to_owned(), json!(more));
+            lines
+        }
+    }
+}
+
+/// A member of a series: its name, and its number in the totals of a bucket.
+type SeriesMember = (&'static str, fn(&Totals) -> u64);
+
+const VISITORS: SeriesMember = ("visitors", |totals| totals.visitors);
+const VISITS: SeriesMember = ("visits", |totals| totals.visits);
+const VIEWS: SeriesMember = ("views", |totals| totals.views);
+const EVENTS: SeriesMember = ("events", |totals| totals.events);
+
+fn add_series(
+    document: &mut Map<String, Json>,
+    series: &Series,
+    members: &[SeriesMember],
+) -> (Vec<&'static str>, Vec<Vec<Cell>>) {
+    let seconds: Vec<i64> = series.buckets.iter().map(|start_ms| start_ms.div_euclid(1_000)).collect();
+    let mut columns = Map::new();
+    columns.insert("t".to_owned(), json!(seconds));
+    for (name, number) in members {
+        columns.insert((*name).to_owned(), series.totals.iter().map(number).collect());
+    }
+    document.insert("series".to_owned(), Json::Object(columns));
+    let line = |(second, totals): (&i64, &Totals)| {
+        let numbers = members.iter().map(|(_, number)| Cell::Number(number(totals) as i64));
+        [Cell::Number(*second)].into_iter().chain(numbers).collect()
+    };
+    let header = ["t"].into_iter().chain(members.iter().map(|(name, _)| *name)).collect();
+    (header, seconds.iter().zip(&series.totals).map(line).collect())
+}
+
+fn totals_json(totals: &Totals) -> Json {
+    let Totals { visitors, visits, views, events, personalized } = totals;
+    json!({
+        "visitors": visitors, "visits": visits, "views": views, "events": events, "personalized": personalized,
+    })
+}
+
+fn group_json(group: &GroupTotals) -> Map<String, Json> {
+    let numbers = [
+        ("views", group.views),
+        ("events", group.events),
+        ("visitors", group.visitors),
+        ("visits", group.visits),
+    ];
+    numbers.into_iter().map(|(name, number)| (name.to_owned(), json!(number))).collect()
+}
+
+fn time_json(time_ms: i64) -> Json {
+    let mut out = Vec::new();
+    time::write(&mut out, time_ms);
+    Json::String(String::from_utf8_lossy(&out).into_owned())
+}
+
+impl Answer {
+    /// Returns the lines as CSV (RFC 4180).
+    pub fn to_csv(&self) -> String {
+        let mut out = self.header.join(",");
+        out.push_str("\r\n");
+        for line in &self.lines {
+            out.push_str(&line.iter().map(csv_cell).collect::<Vec<_>>().join(","));
+            out.push_str("\r\n");
+        }
+        out
+    }
+
+    /// Returns the lines as a table for people. Numbers are aligned to the right.
+    pub fn to_table(&self) -> String {
+        let texts: Vec<Vec<String>> =
+            self.lines.iter().map(|line| line.iter().map(table_cell).collect()).collect();
+        let width = |column: usize| {
+            let cells = texts.iter().map(|line| line[column].chars().count());
+            cells.chain([self.header[column].len()]).max().unwrap_or_default()
+        };
+        let widths: Vec<usize> = (0..self.header.len()).map(width).collect();
+        let mut out = String::new();
+        let header = self.header.iter().map(|name| (*name).to_owned()).collect();
+        for line in [header].iter().chain(&texts) {
+            let cells = line.iter().zip(&widths).enumerate().map(|(column, (text, width))| {
+                // The first column is the value or the time, the others are numbers.
+                if column > 0 { format!("{text:>width$}") } else { format!("{text:<width$}") }
+            });
+            out.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// Returns a cell of CSV. A text that a spreadsheet would run as a formula gets an apostrophe.
+fn csv_cell(cell: &Cell) -> String {
+    match cell {
+        Cell::Number(number) => number.to_string(),
+        Cell::Decimal(number) => number.to_string(),
+        Cell::Text(None) => String::new(),
+        Cell::Text(Some(text)) => {
+            let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+            let text = if is_formula { format!("'{text}") } else { text.clone() };
+            match text.contains([',', '"', '\r', '\n']) {
+                true => format!("\"{}\"", text.replace('"', "\"\"")),
+                false => text,
+            }
+        }
+    }
+}
+
+/// Returns a cell of a table. Control characters could change the terminal, so they are escaped.
+fn table_cell(cell: &Cell) -> String {
+    match cell {
+        Cell::Number(number) => number.to_string(),
+        Cell::Decimal(number) => number.to_string(),
+        Cell::Text(None) => "-".to_owned(),
+        Cell::Text(Some(text)) => text
+            .chars()
+            .flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] })
+            .collect(),
+    }
+}

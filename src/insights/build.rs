@@ -1,0 +1,291 @@
+//! The builder of a column file: it takes the records of one segment in the order of their seqs.
+
+use std::collections::HashMap;
+
+use super::amounts::{Amount, amounts_of};
+use super::format::{
+    AGENTS, AMOUNTS, CODE_ABSENT, CODE_FIRST, CODE_OTHER, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX,
+    HEADER_BYTES, Header, KIND_BOT, KIND_GPC, KINDS, OLDEST_RECEIPT, ROW_VISITORS, SECTIONS, TIES, TIMES,
+    TextColumn, VISITORS,
+};
+use super::packing::PackedWriter;
+use crate::checksum::{crc32c, hash128_parts};
+use crate::ids;
+use crate::limits::SEGMENT_RECORDS_MAX;
+use crate::url::host;
+use crate::visitors::log::fold_input::FoldParts;
+use crate::visitors::log::{Code, Record, RecordKind};
+
+/// The name of a screen event in answers.
+const SCREEN: &str = "screen";
+
+/// The key of visitor hashes.
+#[derive(Debug, Clone, Copy)]
+pub struct VisitorKey(pub [u8; 16]);
+
+impl VisitorKey {
+    /// Draws a key.
+    pub(crate) fn random() -> Self {
+        let [high, low] = [ids::random_u64(), ids::random_u64()].map(u64::to_le_bytes);
+        Self(std::array::from_fn(|at| if at < 8 { high[at] } else { low[at - 8] }))
+    }
+
+    /// Returns the ID of the key, which is in the column files.
+    pub(super) fn id(&self) -> u32 {
+        hash128_parts(&[&self.0]) as u32
+    }
+
+    /// Returns the hash of an anonymous ID, or of a user ID.
+    fn hash(&self, site: &str, kind: u8, id: &str) -> u64 {
+        hash128_parts(&[&self.0, site.as_bytes(), &[0, kind], id.as_bytes()]) as u64
+    }
+
+    /// Returns the hash of the visitor of a record.
+    fn hash_of(&self, record: &Record<'_>) -> Option<u64> {
+        let site = record.site.unwrap_or_default();
+        let anonymous = record.anon_id.map(|id| self.hash(site, b'a', id));
+        anonymous.or_else(|| Some(self.hash(site, b'u', record.user_id?)))
+    }
+}
+
+/// A builder of the column file of one segment, or of the columns of the active segment.
+#[derive(Debug, Clone)]
+pub struct ColumnBuilder {
+    key: VisitorKey,
+    first_seq: u64,
+    rows: u32,
+    times_ms: Option<(i64, i64)>,
+    oldest_receipt_ms: Option<i64>,
+    visitors: HashMap<u64, u32>,
+    times: PackedWriter,
+    kinds: PackedWriter,
+    agents: PackedWriter,
+    /// Indices into `visitors` plus 1, in the order of first rows.
+    row_visitors: Vec<u32>,
+    texts: [TextWriter; TextColumn::COUNT],
+    text_bytes: usize,
+    amounts: Vec<u8>,
+    /// Row and user, as an index in the order of first rows.
+    ties: Vec<(u32, u32)>,
+    /// A buffer for the unpacked fold input.
+    content: Vec<u8>,
+}
+
+/// A text column in the making.
+#[derive(Debug, Default, Clone)]
+struct TextWriter {
+    codes: PackedWriter,
+    codes_by_text: HashMap<Box<str>, u32>,
+    texts: Vec<u8>,
+    /// Code and place of the last text, since many rows repeat it.
+    last: Option<(u32, usize, usize)>,
+}
+
+impl TextWriter {
+    fn push(&mut self, text: Option<&str>, text_bytes: &mut usize) {
+        let code = text.map_or(CODE_ABSENT, |text| self.code_of(text, text_bytes));
+        self.codes.push(i64::from(code));
+    }
+
+    fn code_of(&mut self, text: &str, text_bytes: &mut usize) -> u32 {
+        if let Some((code, from, to)) = self.last
+            && self.texts[from..to] == *text.as_bytes()
+        {
+            return code;
+        }
+        if let Some(code) = self.codes_by_text.get(text) {
+            return *code;
+        }
+        if self.codes_by_text.len() == COLUMN_TEXTS_MAX || *text_bytes + text.len() > COLUMN_TEXT_BYTES_MAX {
+            return CODE_OTHER;
+        }
+        let code = CODE_FIRST + self.codes_by_text.len() as u32;
+        *text_bytes += text.len();
+        self.codes_by_text.insert(text.into(), code);
+        self.texts.extend_from_slice(&(text.len() as u16).to_le_bytes());
+        let from = self.texts.len();
+        self.texts.extend_from_slice(text.as_bytes());
+        self.last = Some((code, from, self.texts.len()));
+        code
+    }
+}
+
+impl ColumnBuilder {
+    /// Creates the builder of the segment that begins with `first_seq`.
+    pub fn new(first_seq: u64, key: VisitorKey) -> Self {
+        Self {
+            key,
+            first_seq,
+            rows: 0,
+            times_ms: None,
+            oldest_receipt_ms: None,
+            visitors: HashMap::new(),
+            times: PackedWriter::default(),
+            kinds: PackedWriter::default(),
+            agents: PackedWriter::default(),
+            row_visitors: Vec::new(),
+            texts: Default::default(),
+            text_bytes: 0,
+            amounts: Vec::new(),
+            ties: Vec::new(),
+            content: Vec::new(),
+        }
+    }
+
+    /// Returns the first seq of the segment.
+    pub(crate) fn first_seq(&self) -> u64 {
+        self.first_seq
+    }
+
+    /// Adds the next record. Void records and tombstones have no row.
+    pub fn add(&mut self, record: &Record<'_>) {
+        let has_row = !matches!(record.kind, RecordKind::Void | RecordKind::Tombstone);
+        if !has_row || u64::from(self.rows) >= SEGMENT_RECORDS_MAX {
+            return;
+        }
+        let (time, received) = (record.timestamp_ms, record.received_ms);
+        let (oldest, newest) = self.times_ms.unwrap_or((time, time));
+        self.times_ms = Some((oldest.min(time), newest.max(time)));
+        self.oldest_receipt_ms = Some(self.oldest_receipt_ms.unwrap_or(received).min(received));
+        self.times.push(time);
+        let visitor = self.key.hash_of(record).map(|hash| self.visitor_index(hash));
+        self.row_visitors.push(visitor.map_or(0, |index| index + 1));
+        let flags = i64::from(record.bot) * KIND_BOT + i64::from(record.gpc) * KIND_GPC;
+        self.kinds.push(i64::from(record.kind as u8) + flags);
+        let [device, os, browser] =
+            [record.device as u8, record.os as u8, record.browser as u8].map(i64::from);
+        self.agents.push(device + 5 * (os + 7 * browser));
+        self.add_texts(record);
+        if matches!(record.kind, RecordKind::Track | RecordKind::Screen) {
+            self.add_amounts(record.payload);
+        }
+        if let (RecordKind::Identify, Some(_), Some(user)) = (record.kind, record.anon_id, record.user_id) {
+            let user = self.key.hash(record.site.unwrap_or_default(), b'u', user);
+            let user = self.visitor_index(user);
+            self.ties.push((self.rows, user));
+        }
+        self.rows += 1;
+    }
+
+    fn visitor_index(&mut self, hash: u64) -> u32 {
+        let next = self.visitors.len() as u32;
+        *self.visitors.entry(hash).or_insert(next)
+    }
+
+    fn add_texts(&mut self, record: &Record<'_>) {
+        record.fold_input.unpack(&mut self.content);
+        let touch = FoldParts::parse(&self.content).touch.map(|touch| touch.texts()).unwrap_or_default();
+        let [source, medium, campaign, _, _, referrer] = touch;
+        let event = if record.kind == RecordKind::Screen { Some(SCREEN) } else { record.event };
+        let texts = [
+            record.site,
+            event,
+            record.path,
+            record.variants,
+            record.experiments,
+            referrer.and_then(host),
+            source,
+            medium,
+            campaign,
+            record.country.as_ref().map(Code::as_str),
+            record.language.as_ref().map(Code::as_str),
+        ];
+        for (column, text) in self.texts.iter_mut().zip(texts) {
+            column.push(text, &mut self.text_bytes);
+        }
+    }
+
+    fn add_amounts(&mut self, payload: &str) {
+        for (column, amount) in amounts_of(payload).into_iter().enumerate() {
+            let Some(amount) = amount else { continue };
+            let units = match amount {
+                Amount::Units(units) => units,
+                Amount::Ignored => i64::MIN,
+            };
+            self.amounts.extend_from_slice(&self.rows.to_le_bytes());
+            self.amounts.push(column as u8);
+            self.amounts.extend_from_slice(&units.to_le_bytes());
+        }
+    }
+
+    /// Returns the bytes of the column file. `last_seq` is the last seq of the segment.
+    pub fn to_bytes(&self, last_seq: u64) -> Vec<u8> {
+        let mut hashes: Vec<(u64, u32)> = self.visitors.iter().map(|(hash, index)| (*hash, *index)).collect();
+        hashes.sort_unstable();
+        let mut sorted_index = vec![0_u32; hashes.len()];
+        for (sorted, (_, index)) in hashes.iter().enumerate() {
+            sorted_index[*index as usize] = sorted as u32;
+        }
+        let mut file = FileWriter::new();
+        for section in 0..SECTIONS {
+            file.add_section(|out| self.write_section(section, (&hashes, &sorted_index), out));
+        }
+        let (oldest_ms, newest_ms) = self.times_ms.unwrap_or_default();
+        file.finish(Header {
+            first_seq: self.first_seq,
+            last_seq,
+            rows: self.rows,
+            visitors: hashes.len() as u32,
+            oldest_ms,
+            newest_ms,
+            key_id: self.key.id(),
+            sections: [(0, 0); SECTIONS],
+        })
+    }
+
+    fn write_section(&self, section: usize, (hashes, sorted): (&[(u64, u32)], &[u32]), out: &mut Vec<u8>) {
+        match section {
+            VISITORS => hashes.iter().for_each(|(hash, _)| out.extend_from_slice(&hash.to_le_bytes())),
+            TIMES => self.times.write(out),
+            ROW_VISITORS => {
+                let mut column = PackedWriter::default();
+                let sorted_plus_one =
+                    |index: &u32| index.checked_sub(1).map_or(0, |at| sorted[at as usize] + 1);
+                self.row_visitors.iter().for_each(|index| column.push(i64::from(sorted_plus_one(index))));
+                column.write(out);
+            }
+            KINDS => self.kinds.write(out),
+            AGENTS => self.agents.write(out),
+            AMOUNTS => out.extend_from_slice(&self.amounts),
+            TIES => self.ties.iter().for_each(|(row, user)| {
+                out.extend_from_slice(&row.to_le_bytes());
+                out.extend_from_slice(&sorted[*user as usize].to_le_bytes());
+            }),
+            OLDEST_RECEIPT => out.extend(self.oldest_receipt_ms.into_iter().flat_map(i64::to_le_bytes)),
+            _ => {
+                for (column, texts) in TextColumn::ALL.into_iter().zip(&self.texts) {
+                    match section {
+                        codes if codes == column.codes_section() => texts.codes.write(out),
+                        own if own == column.texts_section() => out.extend_from_slice(&texts.texts),
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A writer of the bytes of a file: header and sections.
+struct FileWriter {
+    bytes: Vec<u8>,
+    sections: Vec<(u32, u32)>,
+}
+
+impl FileWriter {
+    fn new() -> Self {
+        Self { bytes: vec![0; HEADER_BYTES], sections: Vec::with_capacity(SECTIONS) }
+    }
+
+    fn add_section(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        let section = &self.bytes[start..];
+        self.sections.push((section.len() as u32, crc32c(&[section])));
+    }
+
+    fn finish(mut self, mut header: Header) -> Vec<u8> {
+        header.sections.copy_from_slice(&self.sections);
+        self.bytes[..HEADER_BYTES].copy_from_slice(&header.to_bytes());
+        self.bytes
+    }
+}

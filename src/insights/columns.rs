@@ -1,0 +1,204 @@
+//! The reader of column files. It checks each part before its first use.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::build::VisitorKey;
+use super::format::{
+    AGENTS, AMOUNT_BYTES, AMOUNTS, CODE_FIRST, CODE_OTHER, ColumnFileError, HEADER_BYTES, Header, KINDS,
+    OLDEST_RECEIPT, OTHER, ROW_VISITORS, TIE_BYTES, TIES, TIMES, TextColumn, VISITORS, u32_at, u64_at,
+};
+use super::packing::PackedColumn;
+use crate::checksum::crc32c;
+use crate::storage::disk::{Disk, read_full};
+
+/// Numbers that device, operating system and browser have together.
+pub(crate) const AGENT_NUMBERS: usize = 5 * 7 * 11;
+pub(super) const OUT_OF_RANGE: ColumnFileError =
+    ColumnFileError::Damaged("a number in a section is out of range");
+
+/// A column file, or the same bytes in memory. The file is open only while a section is read, so that a log of many
+/// segments takes no descriptors.
+pub struct Columns {
+    header: Header,
+    content: Content,
+}
+
+enum Content {
+    File { disk: Arc<dyn Disk>, path: PathBuf },
+    Memory(Vec<u8>),
+}
+
+/// An amount in a column file.
+pub(crate) struct AmountEntry {
+    pub row: u32,
+    /// The index of its name in `AMOUNT_NAMES`.
+    pub column: u8,
+    /// The amount in units of 10^-4. `None` if it is ignored.
+    pub units: Option<i64>,
+}
+
+impl Columns {
+    /// Opens the column file at `path`. It must be of the segment with these seqs, and of this key.
+    ///
+    /// # Errors
+    /// The first check that fails.
+    pub fn open(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        seqs: (u64, u64),
+        key: VisitorKey,
+    ) -> Result<Self, ColumnFileError> {
+        let file = disk.open(path)?;
+        let mut bytes = [0; HEADER_BYTES];
+        let length = read_full(&*file, &mut bytes, 0)?;
+        let header = Header::from_bytes(&bytes[..length])?;
+        if (header.first_seq, header.last_seq) != seqs {
+            return Err(ColumnFileError::Damaged("the file is of another segment"));
+        }
+        if header.key_id != key.id() {
+            return Err(ColumnFileError::Damaged("the file has another key"));
+        }
+        if file.length()? != header.file_bytes() {
+            return Err(ColumnFileError::Damaged("the file has another length than its header says"));
+        }
+        let content = Content::File { disk: Arc::clone(disk), path: path.to_owned() };
+        Ok(Self { header, content })
+    }
+
+    /// Reads the bytes of a column file in memory.
+    ///
+    /// # Errors
+    /// The first check that fails.
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, ColumnFileError> {
+        let header = Header::from_bytes(&bytes)?;
+        if bytes.len() as u64 != header.file_bytes() {
+            return Err(ColumnFileError::Damaged("the file has another length than its header says"));
+        }
+        Ok(Self { header, content: Content::Memory(bytes) })
+    }
+
+    /// Returns the header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Returns whether a row has the site.
+    pub(crate) fn has_site(&self, site: &str) -> Result<bool, ColumnFileError> {
+        Ok(self.texts(TextColumn::Site)?.iter().skip(CODE_FIRST as usize).any(|other| other == site))
+    }
+
+    /// Returns the number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.header.rows as usize
+    }
+
+    /// Reads the bytes of a section and checks its checksum.
+    fn section(&self, section: usize) -> Result<Vec<u8>, ColumnFileError> {
+        let (length, crc) = self.header.sections[section];
+        let at = self.header.section_offset(section);
+        let bytes = match &self.content {
+            Content::File { disk, path } => {
+                let (file, mut bytes) = (disk.open(path)?, vec![0; length as usize]);
+                if read_full(&*file, &mut bytes, at)? < bytes.len() {
+                    return Err(ColumnFileError::Io(io::ErrorKind::UnexpectedEof.into()));
+                }
+                bytes
+            }
+            Content::Memory(bytes) => bytes[at as usize..][..length as usize].to_vec(),
+        };
+        match crc32c(&[&bytes]) == crc {
+            true => Ok(bytes),
+            false => Err(ColumnFileError::Damaged("the checksum of a section is wrong")),
+        }
+    }
+
+    /// Returns a packed column of numbers below `end`.
+    fn numbers(&self, section: usize, end: usize) -> Result<PackedColumn, ColumnFileError> {
+        Ok(PackedColumn::new(self.section(section)?, self.rows(), 0..=end as i64 - 1))
+    }
+
+    /// Returns the hashes of the visitors.
+    pub(crate) fn visitors(&self) -> Result<Vec<u64>, ColumnFileError> {
+        Ok(self.section(VISITORS)?.chunks_exact(8).map(|hash| u64_at(hash, 0)).collect())
+    }
+
+    /// Returns the timestamps.
+    pub(crate) fn times(&self) -> Result<PackedColumn, ColumnFileError> {
+        let bounds = self.header.oldest_ms..=self.header.newest_ms;
+        Ok(PackedColumn::new(self.section(TIMES)?, self.rows(), bounds))
+    }
+
+    /// Returns the visitor of each row: an index into the visitors plus 1, or 0.
+    pub(crate) fn row_visitors(&self) -> Result<PackedColumn, ColumnFileError> {
+        self.numbers(ROW_VISITORS, self.header.visitors as usize + 1)
+    }
+
+    /// Returns the kind of each row, with its flags.
+    pub(crate) fn kinds(&self) -> Result<PackedColumn, ColumnFileError> {
+        self.numbers(KINDS, 256)
+    }
+
+    /// Returns the numbers of device, operating system and browser of each row.
+    pub(crate) fn agents(&self) -> Result<PackedColumn, ColumnFileError> {
+        self.numbers(AGENTS, AGENT_NUMBERS)
+    }
+
+    /// Reads the texts of a column by their codes. Codes 0 and 1 have the texts "" and `(other)`.
+    pub(crate) fn texts(&self, column: TextColumn) -> Result<Vec<String>, ColumnFileError> {
+        let bytes = self.section(column.texts_section())?;
+        let (mut rest, mut texts) = (&bytes[..], vec![String::new(), OTHER.to_owned()]);
+        debug_assert_eq!((texts.len() as u32, CODE_OTHER), (CODE_FIRST, 1));
+        while !rest.is_empty() {
+            let (length, after) = rest.split_at_checked(2).ok_or(OUT_OF_RANGE)?;
+            let length = usize::from(u16::from_le_bytes([length[0], length[1]]));
+            let (text, after) = after.split_at_checked(length).ok_or(OUT_OF_RANGE)?;
+            texts.push(std::str::from_utf8(text).map_err(|_| OUT_OF_RANGE)?.to_owned());
+            rest = after;
+        }
+        Ok(texts)
+    }
+
+    /// Returns the codes of a column, which has `texts` codes.
+    pub(crate) fn codes(&self, column: TextColumn, texts: usize) -> Result<PackedColumn, ColumnFileError> {
+        self.numbers(column.codes_section(), texts)
+    }
+
+    /// Returns the amounts, in the order of their rows.
+    pub(crate) fn amounts(&self) -> Result<Vec<AmountEntry>, ColumnFileError> {
+        let bytes = self.section(AMOUNTS)?;
+        let entry = |bytes: &[u8]| {
+            let units = u64_at(bytes, 5) as i64;
+            let entry = AmountEntry {
+                row: u32_at(bytes, 0),
+                column: bytes[4],
+                units: (units != i64::MIN).then_some(units),
+            };
+            (entry.row < self.header.rows && entry.column < 4).then_some(entry).ok_or(OUT_OF_RANGE)
+        };
+        let entries: Result<_, _> = bytes.chunks_exact(AMOUNT_BYTES).map(entry).collect();
+        bytes.len().is_multiple_of(AMOUNT_BYTES).then_some(entries).ok_or(OUT_OF_RANGE)?
+    }
+
+    /// Returns the ties: the row of an identify event, and the user as an index into the visitors.
+    pub(crate) fn ties(&self) -> Result<Vec<(u32, u32)>, ColumnFileError> {
+        let bytes = self.section(TIES)?;
+        let entry = |bytes: &[u8]| {
+            let (row, user) = (u32_at(bytes, 0), u32_at(bytes, 4));
+            (row < self.header.rows && user < self.header.visitors).then_some((row, user)).ok_or(OUT_OF_RANGE)
+        };
+        let entries: Result<_, _> = bytes.chunks_exact(TIE_BYTES).map(entry).collect();
+        bytes.len().is_multiple_of(TIE_BYTES).then_some(entries).ok_or(OUT_OF_RANGE)?
+    }
+
+    /// Returns the smallest receipt time of a row, in milliseconds.
+    pub(crate) fn oldest_receipt_ms(&self) -> Result<Option<i64>, ColumnFileError> {
+        let bytes = self.section(OLDEST_RECEIPT)?;
+        match bytes.len() {
+            0 => Ok(None),
+            8 => Ok(Some(u64_at(&bytes, 0) as i64)),
+            _ => Err(OUT_OF_RANGE),
+        }
+    }
+}

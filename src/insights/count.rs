@@ -1,0 +1,196 @@
+//! The counts of the questions, from the rows of a scan.
+
+use std::ops::Range;
+
+use super::question::Group;
+use super::rows::{ACTION, NO_VALUE, PAGE, PERSONALIZED, Row};
+use super::visits::{Selection, each_visit};
+
+/// The numbers of a range or of a bucket.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub visitors: u64,
+    pub visits: u64,
+    pub views: u64,
+    pub events: u64,
+    pub personalized: u64,
+}
+
+/// The numbers of a range, and of its buckets.
+#[derive(Debug)]
+pub(crate) struct RangeCount {
+    range: Range<i64>,
+    selection: Selection,
+    /// The first instants of the buckets.
+    pub buckets: Vec<i64>,
+    pub totals: Totals,
+    pub series: Vec<Totals>,
+}
+
+impl RangeCount {
+    pub(crate) fn new(range: Range<i64>, selection: Selection, buckets: Vec<i64>) -> Self {
+        let series = vec![Totals::default(); buckets.len()];
+        Self { range, selection, buckets, totals: Totals::default(), series }
+    }
+
+    /// Counts the events of a visitor.
+    pub(crate) fn add_visitor(&mut self, rows: &[Row]) {
+        let Self { range, selection, buckets, totals, series } = self;
+        let (mut has_page, mut is_personalized, mut page_bucket) = (false, false, None);
+        each_visit(rows, range, *selection, &mut |visit| {
+            if let Some(began_ms) = visit.began_in_range_ms() {
+                totals.visits += 1;
+                bucket_of(buckets, began_ms).into_iter().for_each(|bucket| series[bucket].visits += 1);
+            }
+            for row in visit.events() {
+                let bucket = bucket_of(buckets, row.time_ms());
+                if row.has(PAGE) {
+                    has_page = true;
+                    is_personalized |= row.has(PERSONALIZED);
+                    totals.views += 1;
+                    if let Some(bucket) = bucket {
+                        series[bucket].views += 1;
+                        // Rows are in the order of their times, so each bucket is met once.
+                        series[bucket].visitors += u64::from(page_bucket != Some(bucket));
+                        page_bucket = Some(bucket);
+                    }
+                } else if row.has(ACTION) {
+                    totals.events += 1;
+                    bucket.into_iter().for_each(|bucket| series[bucket].events += 1);
+                }
+            }
+        });
+        totals.visitors += u64::from(has_page);
+        totals.personalized += u64::from(is_personalized);
+    }
+}
+
+fn bucket_of(buckets: &[i64], time_ms: i64) -> Option<usize> {
+    buckets.partition_point(|start| *start <= time_ms).checked_sub(1)
+}
+
+/// The numbers of a value.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct GroupTotals {
+    pub views: u64,
+    pub events: u64,
+    pub visitors: u64,
+    pub visits: u64,
+    last_visitor: u64,
+    last_visit: u64,
+}
+
+impl GroupTotals {
+    fn add(&mut self, row: Row, counts_visitor: bool, (visitor, visit): (u64, Option<u64>)) {
+        self.views += u64::from(row.has(PAGE));
+        self.events += u64::from(row.has(ACTION));
+        if counts_visitor && self.last_visitor != visitor {
+            (self.visitors, self.last_visitor) = (self.visitors + 1, visitor);
+        }
+        if let Some(visit) = visit.filter(|visit| self.last_visit != *visit) {
+            (self.visits, self.last_visit) = (self.visits + 1, visit);
+        }
+    }
+}
+
+/// The numbers of each value of a group.
+#[derive(Debug)]
+pub(crate) struct TopCount {
+    range: Range<i64>,
+    selection: Selection,
+    group: Group,
+    pub total: GroupTotals,
+    /// By value.
+    pub groups: Vec<GroupTotals>,
+    /// The group without a value.
+    pub absent: GroupTotals,
+    visitor: u64,
+    visit: u64,
+}
+
+impl TopCount {
+    pub(crate) fn new(range: Range<i64>, selection: Selection, group: Group) -> Self {
+        let (total, absent) = Default::default();
+        Self { range, selection, group, total, groups: Vec::new(), absent, visitor: 0, visit: 0 }
+    }
+
+    /// Counts the events of a visitor.
+    pub(crate) fn add_visitor(&mut self, rows: &[Row]) {
+        let group = self.group;
+        let Self { range, selection, total, groups, absent, visitor, visit: visit_number, .. } = self;
+        *visitor += 1;
+        each_visit(rows, range, *selection, &mut |visit| {
+            *visit_number += 1;
+            let of_visit = match group {
+                Group::Exit => Some(visit.last_page_value()),
+                group if group.is_of_visit() => Some(visit.first_page_value()),
+                _ => None,
+            };
+            let visit_id = visit.began_in_range_ms().map(|_| *visit_number);
+            for row in visit.events() {
+                let is_action = group == Group::Event;
+                if is_action && !row.has(ACTION) {
+                    continue;
+                }
+                let counts_visitor = is_action || row.has(PAGE);
+                total.add(row, counts_visitor, (*visitor, visit_id));
+                let value = of_visit.unwrap_or(row.value);
+                let of_value = if value == NO_VALUE { &mut *absent } else { entry(groups, value) };
+                of_value.add(row, counts_visitor, (*visitor, visit_id));
+            }
+        });
+    }
+
+    /// Returns whether rows are ordered by this number of theirs: events, visits or page views.
+    pub(crate) fn rank(&self, group: &GroupTotals) -> u64 {
+        match self.group {
+            Group::Event => group.events,
+            of_visit if of_visit.is_of_visit() => group.visits,
+            _ => group.views,
+        }
+    }
+}
+
+fn entry(groups: &mut Vec<GroupTotals>, value: u32) -> &mut GroupTotals {
+    let at = value as usize;
+    if groups.len() <= at {
+        groups.resize(at + 1, GroupTotals::default());
+    }
+    &mut groups[at]
+}
+
+/// The last pages of the visitors with a recent event.
+#[derive(Debug)]
+pub(crate) struct LastPages {
+    range: Range<i64>,
+    selection: Selection,
+    /// Visitors with an event since this time count.
+    since_ms: i64,
+    /// Visitors by value.
+    pub visitors: Vec<u64>,
+}
+
+impl LastPages {
+    pub(crate) fn new(range: Range<i64>, selection: Selection, since_ms: i64) -> Self {
+        Self { range, selection, since_ms, visitors: Vec::new() }
+    }
+
+    /// Counts the last page of a visitor.
+    pub(crate) fn add_visitor(&mut self, rows: &[Row]) {
+        let (mut last_page, mut is_recent) = (NO_VALUE, false);
+        let since_ms = self.since_ms;
+        each_visit(rows, &self.range, self.selection, &mut |visit| {
+            for row in visit.events() {
+                is_recent |= row.time_ms() >= since_ms;
+                if row.has(PAGE) {
+                    last_page = row.value;
+                }
+            }
+        });
+        if is_recent && last_page != NO_VALUE {
+            let at = last_page as usize;
+            self.visitors.resize(self.visitors.len().max(at + 1), 0);
+            self.visitors[at] += 1;
+        }
+    }
+}

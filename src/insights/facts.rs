@@ -1,0 +1,78 @@
+//! All facts of each row, for `parallax check` and tests.
+
+use super::amounts::{AMOUNT_NAMES, Amount};
+use super::columns::{Columns, OUT_OF_RANGE};
+use super::format::{CODE_ABSENT, ColumnFileError, TextColumn};
+use super::packing::PackedColumn;
+
+/// All facts of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowFacts {
+    pub time_ms: i64,
+    /// The hash of the visitor; `None` without an ID.
+    pub visitor: Option<u64>,
+    /// The kind with its flags.
+    pub kind: i64,
+    /// Device, operating system and browser.
+    pub agent: i64,
+    /// The texts of the columns, in their order.
+    pub texts: [Option<String>; TextColumn::COUNT],
+    /// The amounts in units of 10^-4, in the order of their names.
+    pub amounts: [Option<Amount>; AMOUNT_NAMES.len()],
+    /// The hash of the user that an identify event names beside an anonymous ID.
+    pub user: Option<u64>,
+}
+
+impl Columns {
+    /// Reads every section, and checks every number.
+    ///
+    /// # Errors
+    /// The first check that fails.
+    pub fn facts(&self) -> Result<Vec<RowFacts>, ColumnFileError> {
+        let visitors = self.visitors()?;
+        let hash = |number: i64| Some(visitors[usize::try_from(number).ok()?.checked_sub(1)?]);
+        let row_visitors = read_column(self.row_visitors()?)?;
+        let (times, kinds, agents) =
+            (read_column(self.times()?)?, read_column(self.kinds()?)?, read_column(self.agents()?)?);
+        let mut rows: Vec<RowFacts> = (0..self.rows())
+            .map(|row| RowFacts {
+                time_ms: times[row],
+                visitor: hash(row_visitors[row]),
+                kind: kinds[row],
+                agent: agents[row],
+                texts: Default::default(),
+                amounts: Default::default(),
+                user: None,
+            })
+            .collect();
+        for column in TextColumn::ALL {
+            let texts = self.texts(column)?;
+            let codes = read_column(self.codes(column, texts.len())?)?;
+            for (row, code) in rows.iter_mut().zip(codes) {
+                let is_present = code != i64::from(CODE_ABSENT);
+                row.texts[column as usize] = is_present.then(|| texts[code as usize].clone());
+            }
+        }
+        for entry in self.amounts()? {
+            let amount = entry.units.map_or(Amount::Ignored, Amount::Units);
+            rows[entry.row as usize].amounts[usize::from(entry.column)] = Some(amount);
+        }
+        for (row, user) in self.ties()? {
+            rows[row as usize].user = Some(visitors[user as usize]);
+        }
+        self.oldest_receipt_ms()?;
+        Ok(rows)
+    }
+}
+
+/// Reads a column of all rows.
+pub(super) fn read_column(mut column: PackedColumn) -> Result<Vec<i64>, ColumnFileError> {
+    let (mut all, mut numbers) = (Vec::new(), Vec::new());
+    loop {
+        column.next_block(&mut numbers).ok_or(OUT_OF_RANGE)?;
+        if numbers.is_empty() {
+            return Ok(all);
+        }
+        all.extend_from_slice(&numbers);
+    }
+}

@@ -1,0 +1,314 @@
+//! The format of column files. This module doc is the only specification.
+//!
+//! **Purpose.** A column file has the facts of one sealed segment that Insights counts, column by column. It is
+//! *derived*: a missing or damaged file is built again from the segment, and recovery never needs one. The thread
+//! `columns` and the thread `insights` of a server write column files, and `parallax insights` reads them. They are
+//! deleted with their segment, before an erasure rewrites it, and by `--insights-memory 0`.
+//!
+//! **Bounds.** All numbers are little-endian on every machine. A file has at most `SEGMENT_RECORDS_MAX` rows. A text
+//! column keeps at most `COLUMN_TEXTS_MAX` texts, and all columns together `COLUMN_TEXT_BYTES_MAX` bytes of text.
+//! Further texts become `(other)`.
+//!
+//! # Directory
+//!
+//! ```text
+//! NAME                            CONTENT
+//! 00000000000000000001.columns    the columns of the segment of this name
+//! columns-key                     the key of the visitor hashes: 16 random bytes; mode 0600
+//! .columns                        a file being written, not yet renamed; deleted at the next start
+//! ```
+//!
+//! # File
+//!
+//! ```text
+//! +--------+---------+---------+-- - - --+---------+
+//! | header | section | section |         | section |    30 sections without gaps, in the order of their numbers
+//! | (304)  |         |         |         |         |
+//! +--------+---------+---------+-- - - --+---------+
+//!
+//! HEADER
+//! OFFSET  SIZE  FIELD            MEANING
+//! 0       8     magic            FF 50 4C 58 43 4F 4C 53 ("\xFFPLXCOLS")
+//! 8       4     format version   1
+//! 12      4     header length    304; the first section begins here
+//! 16      8     first seq        of the segment
+//! 24      8     last seq         the seq before the next segment, so that a file of a longer or shorter log is noticed
+//! 32      4     rows
+//! 36      4     visitors
+//! 40      8     oldest time      smallest timestamp of a row, Unix milliseconds; 0 without rows
+//! 48      8     newest time      largest timestamp of a row
+//! 56      4     key ID           first 4 bytes of XXH3-128 of the key of the visitor hashes
+//! 60      240   sections         for each of the 30 sections: its length (4), CRC-32C of its bytes (4)
+//! 300     4     crc              CRC-32C of bytes 0..300
+//!
+//! SECTIONS
+//! NUMBER  CONTENT
+//! 0       visitors: their 64-bit hashes, sorted, 8 bytes each
+//! 1       packed column: timestamp, Unix milliseconds
+//! 2       packed column: visitor, as an index into section 0 plus 1; 0 for a record without an ID
+//! 3       packed column: kind of the record, plus 64 if a crawler sent it, plus 128 for `Sec-GPC: 1`
+//! 4       packed column: device + 5 * (operating system + 7 * browser), with the numbers of the segment
+//! 5..16   packed columns of codes: site, event, path, variants, experiments, referrer host, source, medium,
+//!         campaign, country, language
+//! 16..27  the texts of columns 5..16: for each text its length (2) and its bytes in UTF-8
+//! 27      amounts: row (4), column (1; 0 revenue, 1 value, 2 total, 3 quantity), amount (8) in units of 10^-4
+//!         or the smallest i64 for a value that is ignored
+//! 28      ties: row of an identify event with both IDs (4), user as an index into section 0 (4)
+//! 29      oldest receipt: the smallest receipt time of a row (8), Unix milliseconds; empty without rows
+//!
+//! PACKED COLUMN, in blocks of 1,024 rows, the last block with the rest
+//! OFFSET  SIZE  FIELD            MEANING
+//! 0       8     base             smallest number of the block
+//! 8       1     width            bits of a number, at most 56
+//! 9       n     numbers          number - base in `width` bits each, the lowest bit first, without gaps
+//! ```
+//!
+//! * A *row* is a record of the segment that is neither void nor a tombstone, in the order of their seqs.
+//! * A *visitor hash* is the lower half of XXH3-128 of (key, site, 00, `a` and the anonymous ID, or `u` and the user
+//!   ID of a record without one). Nobody can construct a collision without the key.
+//! * A *code* is 0 for an absent text, 1 for `(other)`, and 2 plus the index of the text. Texts are numbered in the
+//!   order of their first rows. `event` of a screen record is `screen`.
+//!
+//! **Order of checks on reading.** Length of the header, magic, checksum of the header, format version, header
+//! length, first and last seq against the segment, key ID, length of the file. The checksum of a section is checked before
+//! its first use, then its bounds. A file that fails a check is built again.
+//!
+//! **Order of writing.** All content under the name `.columns`, sync, rename, sync of the directory. The rename
+//! happens under the lock of `visitors::log::ErasureGeneration`, after a comparison of the generation. So no file shows records
+//! that an erasure has removed. The generation is not part of the file: an erasure deletes the column file of each
+//! segment before it rewrites the segment, and a start that finds an unfinished erasure deletes all.
+//!
+//! **Crashes.** A crash leaves `.columns`, or a column file without its segment. A start deletes both.
+//!
+//! **Changes.** A new version may change everything. The old files are then built again.
+//!
+//! # The smallest file
+//!
+//! `tests/golden/smallest.columns.hex` is the file of a segment with one page event.
+
+use crate::checksum::crc32c;
+use crate::limits::SEGMENT_RECORDS_MAX;
+use crate::visitors::log::{COLUMNS_SUFFIX, column_file_name};
+
+pub(crate) const MAGIC: [u8; 8] = *b"\xFFPLXCOLS";
+const FORMAT_VERSION: u32 = 1;
+/// Length of the header.
+pub(super) const HEADER_BYTES: usize = 304;
+const SECTIONS_OFFSET: usize = 60;
+const CRC_OFFSET: usize = HEADER_BYTES - 4;
+/// Number of sections.
+pub(super) const SECTIONS: usize = 30;
+
+/// Texts of one column of a file. They bound the memory of a question: a further text becomes `(other)`.
+pub const COLUMN_TEXTS_MAX: usize = 65_536;
+/// Bytes of the texts of all columns of a file. See [`COLUMN_TEXTS_MAX`].
+pub const COLUMN_TEXT_BYTES_MAX: usize = 4 << 20;
+
+/// The code of an absent text.
+pub(crate) const CODE_ABSENT: u32 = 0;
+/// The code of a text beyond the bounds.
+pub(crate) const CODE_OTHER: u32 = 1;
+/// The code of the first text.
+pub(crate) const CODE_FIRST: u32 = 2;
+/// The text of [`CODE_OTHER`] in answers.
+pub(crate) const OTHER: &str = "(other)";
+
+pub(super) const VISITORS: usize = 0;
+pub(super) const TIMES: usize = 1;
+pub(super) const ROW_VISITORS: usize = 2;
+pub(super) const KINDS: usize = 3;
+pub(super) const AGENTS: usize = 4;
+const CODES: usize = 5;
+pub(super) const AMOUNTS: usize = CODES + 2 * TextColumn::COUNT;
+pub(super) const TIES: usize = AMOUNTS + 1;
+pub(super) const OLDEST_RECEIPT: usize = AMOUNTS + 2;
+
+/// Bit of a row's kind that is set if a crawler sent the record.
+pub(crate) const KIND_BOT: i64 = 64;
+/// Bit of a row's kind that is set for `Sec-GPC: 1`.
+pub(crate) const KIND_GPC: i64 = 128;
+/// Length of an entry of the section of amounts.
+pub(super) const AMOUNT_BYTES: usize = 13;
+/// Length of an entry of the section of ties.
+pub(super) const TIE_BYTES: usize = 8;
+
+/// A text column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum TextColumn {
+    Site,
+    Event,
+    Path,
+    Variants,
+    Experiments,
+    ReferrerHost,
+    Source,
+    Medium,
+    Campaign,
+    Country,
+    Language,
+}
+
+impl TextColumn {
+    pub(crate) const COUNT: usize = 11;
+    /// All columns, in the order of their sections.
+    pub(crate) const ALL: [Self; Self::COUNT] = [
+        Self::Site,
+        Self::Event,
+        Self::Path,
+        Self::Variants,
+        Self::Experiments,
+        Self::ReferrerHost,
+        Self::Source,
+        Self::Medium,
+        Self::Campaign,
+        Self::Country,
+        Self::Language,
+    ];
+
+    /// Returns the name of the column in the export.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Site => "site",
+            Self::Event => "event",
+            Self::Path => "path",
+            Self::Variants => "variants",
+            Self::Experiments => "experiments",
+            Self::ReferrerHost => "referrerHost",
+            Self::Source => "source",
+            Self::Medium => "medium",
+            Self::Campaign => "campaign",
+            Self::Country => "country",
+            Self::Language => "language",
+        }
+    }
+
+    pub(super) fn codes_section(self) -> usize {
+        CODES + self as usize
+    }
+
+    pub(super) fn texts_section(self) -> usize {
+        CODES + Self::COUNT + self as usize
+    }
+}
+
+/// The header of a column file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// The first seq of the segment.
+    pub first_seq: u64,
+    /// The last seq of the segment.
+    pub last_seq: u64,
+    pub rows: u32,
+    pub visitors: u32,
+    /// The smallest timestamp of a row, in milliseconds.
+    pub oldest_ms: i64,
+    /// The largest timestamp of a row, in milliseconds.
+    pub newest_ms: i64,
+    /// Identifies the key of the visitor hashes.
+    pub key_id: u32,
+    /// Length and checksum of each section.
+    pub(super) sections: [(u32, u32); SECTIONS],
+}
+
+impl Header {
+    /// Encodes the header.
+    pub(super) fn to_bytes(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[0..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes[12..16].copy_from_slice(&(HEADER_BYTES as u32).to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.first_seq.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.last_seq.to_le_bytes());
+        bytes[32..36].copy_from_slice(&self.rows.to_le_bytes());
+        bytes[36..40].copy_from_slice(&self.visitors.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.oldest_ms.to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.newest_ms.to_le_bytes());
+        bytes[56..60].copy_from_slice(&self.key_id.to_le_bytes());
+        let entries = bytes[SECTIONS_OFFSET..CRC_OFFSET].chunks_exact_mut(8);
+        for (entry, (length, crc)) in entries.zip(self.sections) {
+            entry[..4].copy_from_slice(&length.to_le_bytes());
+            entry[4..].copy_from_slice(&crc.to_le_bytes());
+        }
+        let crc = crc32c(&[&bytes[..CRC_OFFSET]]);
+        bytes[CRC_OFFSET..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// Decodes the header at the start of a file.
+    ///
+    /// # Errors
+    /// The first check that fails.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, ColumnFileError> {
+        let bytes = bytes
+            .get(..HEADER_BYTES)
+            .ok_or(ColumnFileError::Damaged("the file is shorter than its header"))?;
+        if bytes[..8] != MAGIC {
+            return Err(ColumnFileError::Damaged("the magic number is wrong"));
+        }
+        if crc32c(&[&bytes[..CRC_OFFSET]]) != u32_at(bytes, CRC_OFFSET) {
+            return Err(ColumnFileError::Damaged("the checksum of the header is wrong"));
+        }
+        if u32_at(bytes, 8) != FORMAT_VERSION {
+            return Err(ColumnFileError::UnsupportedVersion(u32_at(bytes, 8)));
+        }
+        if u32_at(bytes, 12) as usize != HEADER_BYTES {
+            return Err(ColumnFileError::Damaged("the header has another length"));
+        }
+        let entry = |section: usize| {
+            let at = SECTIONS_OFFSET + 8 * section;
+            (u32_at(bytes, at), u32_at(bytes, at + 4))
+        };
+        let header = Self {
+            first_seq: u64_at(bytes, 16),
+            last_seq: u64_at(bytes, 24),
+            rows: u32_at(bytes, 32),
+            visitors: u32_at(bytes, 36),
+            oldest_ms: u64_at(bytes, 40) as i64,
+            newest_ms: u64_at(bytes, 48) as i64,
+            key_id: u32_at(bytes, 56),
+            sections: std::array::from_fn(entry),
+        };
+        let are_bounded = u64::from(header.rows) <= SEGMENT_RECORDS_MAX
+            && u64::from(header.visitors) <= 2 * u64::from(header.rows)
+            && header.sections[VISITORS].0 as usize == 8 * header.visitors as usize;
+        are_bounded
+            .then_some(header)
+            .ok_or(ColumnFileError::Damaged("a number in the header is out of range"))
+    }
+
+    /// Returns the offset of a section in the file.
+    pub(super) fn section_offset(&self, section: usize) -> u64 {
+        let before: u64 = self.sections[..section].iter().map(|(length, _)| u64::from(*length)).sum();
+        HEADER_BYTES as u64 + before
+    }
+
+    /// Returns the length of the file.
+    pub(super) fn file_bytes(&self) -> u64 {
+        self.section_offset(SECTIONS)
+    }
+}
+
+/// The reason why a column file is not used. It is then built again from its segment.
+#[derive(Debug, thiserror::Error)]
+pub enum ColumnFileError {
+    #[error("damaged: {0}; the server builds it again")]
+    Damaged(&'static str),
+    #[error("format version {0} is not supported; the server builds it again")]
+    UnsupportedVersion(u32),
+    #[error("cannot be read: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+}
+
+/// Parses the first seq in the name of a column file. Returns `None` for other names.
+pub(crate) fn parse_column_file_name(name: &str) -> Option<u64> {
+    let first_seq = name.strip_suffix(COLUMNS_SUFFIX)?.parse().ok()?;
+    (column_file_name(first_seq) == name).then_some(first_seq)
+}

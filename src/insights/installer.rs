@@ -1,0 +1,134 @@
+//! Writes column files into the data directory of a server.
+//!
+//! A file comes under its name complete, and only if no erasure has begun since its segment was read.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::build::VisitorKey;
+use super::format::parse_column_file_name;
+use super::key::{load_or_draw_key, store_key};
+use crate::storage::disk::{Disk, append_all};
+use crate::visitors::log::{Queue, column_file_name, is_erasing, segment_name};
+
+/// Temporary name of the files of the thread `insights`.
+const ASKED_FILE: &str = ".columns-asked";
+/// Temporary name of the files of the thread `columns`.
+const BUILT_FILE: &str = ".columns";
+
+/// A writer of column files.
+#[derive(Clone)]
+pub(crate) struct ColumnInstaller {
+    disk: Arc<dyn Disk>,
+    directory: PathBuf,
+    log: Queue,
+}
+
+impl ColumnInstaller {
+    pub(crate) fn new(disk: Arc<dyn Disk>, directory: &Path, log: Queue) -> Self {
+        Self { disk, directory: directory.to_owned(), log }
+    }
+
+    /// Returns the erasure generation, to be read before the segment.
+    pub(super) fn generation(&self) -> u64 {
+        self.log.metrics().generation().now()
+    }
+
+    /// Writes a column file on the thread `insights`. Returns false if an erasure may have changed the segment.
+    pub(super) fn write_and_install(
+        &self,
+        first_seq: u64,
+        generation: u64,
+        bytes: &[u8],
+    ) -> io::Result<bool> {
+        if !generation.is_multiple_of(2) {
+            // During an erasure no file gets its name.
+            return Ok(false);
+        }
+        self.write(ASKED_FILE, bytes)?;
+        self.install(ASKED_FILE, first_seq, generation)
+    }
+
+    /// Writes a file that [`install_built`](Self::install_built) gives its name.
+    pub(super) fn write_built(&self, bytes: &[u8]) -> io::Result<()> {
+        self.write(BUILT_FILE, bytes)
+    }
+
+    /// Gives the file of the thread `columns` its name. Returns false if an erasure may have changed the segment.
+    pub(super) fn install_built(&self, first_seq: u64, generation: u64) -> io::Result<bool> {
+        self.install(BUILT_FILE, first_seq, generation)
+    }
+
+    fn write(&self, temporary: &str, bytes: &[u8]) -> io::Result<()> {
+        let path = self.directory.join(temporary);
+        ignore_missing(self.disk.unlink(&path))?;
+        let mut file = self.disk.create_private(&path)?;
+        let written = append_all(&mut *file, bytes).and_then(|()| file.sync_data());
+        // A full disk gets its room back.
+        written.inspect_err(|_| self.discard(temporary))
+    }
+
+    fn install(&self, temporary: &str, first_seq: u64, generation: u64) -> io::Result<bool> {
+        let installed = self.rename(temporary, first_seq, generation);
+        if !matches!(installed, Ok(true)) {
+            // It may have records that were erased meanwhile.
+            self.discard(temporary);
+        }
+        installed
+    }
+
+    /// Deletes a temporary file.
+    fn discard(&self, temporary: &str) {
+        // The next file of this name, or the next start, deletes one that cannot be deleted.
+        let _ = self.disk.unlink(&self.directory.join(temporary));
+    }
+
+    fn rename(&self, temporary: &str, first_seq: u64, generation: u64) -> io::Result<bool> {
+        let (from, to) = (self.directory.join(temporary), self.directory.join(column_file_name(first_seq)));
+        if self.disk.identity(&self.directory.join(segment_name(first_seq))).is_err() {
+            // Retention has deleted the segment.
+            return Ok(false);
+        }
+        let rename = || self.disk.rename(&from, &to);
+        match self.log.metrics().generation().if_unchanged(generation, rename) {
+            Some(renamed) => renamed.and_then(|()| self.disk.sync_directory(&self.directory)).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Deletes the column file of a segment.
+    pub(super) fn delete(&self, first_seq: u64) {
+        // A file that cannot be deleted is found damaged again.
+        let _ = self.disk.unlink(&self.directory.join(column_file_name(first_seq)));
+    }
+}
+
+/// Prepares the data directory at a start: deletes the temporary files, and the column files that no segment or no
+/// setting needs any more. An erasure that is not finished may have left column files of erased records, so all are
+/// deleted. Returns the key of the visitor hashes.
+///
+/// # Errors
+/// The directory cannot be read or written.
+pub(crate) fn prepare_directory(disk: &dyn Disk, dir: &Path, is_on: bool) -> io::Result<VisitorKey> {
+    let names = disk.list(dir)?;
+    let keeps_files = is_on && !is_erasing(disk, dir)?;
+    for name in &names {
+        let is_temporary = [ASKED_FILE, BUILT_FILE].contains(&name.as_str());
+        let is_stale = parse_column_file_name(name)
+            .is_some_and(|first_seq| !keeps_files || !names.contains(&segment_name(first_seq)));
+        if is_temporary || is_stale {
+            ignore_missing(disk.unlink(&dir.join(name)))?;
+        }
+    }
+    disk.sync_directory(dir)?;
+    let (key, is_new) = load_or_draw_key(disk, dir)?;
+    if is_new && is_on {
+        store_key(disk, dir, key)?;
+    }
+    Ok(key)
+}
+
+fn ignore_missing(result: io::Result<()>) -> io::Result<()> {
+    result.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
+}

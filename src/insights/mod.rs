@@ -1,0 +1,55 @@
+//! Insights: counts the events of the log, exactly, and compares the arms of experiments.
+//!
+//! ```text
+//! segment --build--> column file --columns--> rows of a site, visitor by visitor --count--> numbers --answer--> JSON, CSV
+//! active segment --tail--> the same in memory
+//! ```
+//!
+//! [`question`] reads the parameters, [`store`] finds the columns of each segment, [`scan`] passes the rows of each
+//! visitor to [`count`], and [`sql`] writes the query that gives the same numbers over an export. [`mod@format`]
+//! specifies column files.
+//!
+//! Invariants: every number is exact. Nothing here is needed to recover the log. The threads of the log and of the
+//! requests do no work for this module. It knows no HTTP and no profiles.
+
+mod amounts;
+mod answer;
+mod ask;
+mod build;
+mod calendar;
+mod columns;
+mod comparison;
+mod count;
+pub(crate) mod engine;
+mod experiment;
+mod experiment_answer;
+mod experiment_sql;
+mod facts;
+mod format;
+pub(crate) mod installer;
+mod key;
+mod metrics;
+mod packing;
+pub(crate) mod question;
+mod rows;
+mod scan;
+mod site;
+mod sql;
+pub(crate) mod statistics;
+mod store;
+mod visits;
+
+pub use amounts::Amount;
+pub use answer::{Answer, Cell};
+pub use build::{ColumnBuilder, VisitorKey};
+pub use calendar::{BUCKETS_MAX, Comparison, Unit, Zone};
+pub use columns::Columns;
+pub use facts::RowFacts;
+pub use format::{COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, ColumnFileError};
+pub(crate) use key::load_or_draw_key;
+pub(crate) use metrics::EXPERIMENT_PARAM_NAMES;
+pub use metrics::{ExperimentQuestion, METRICS_MAX};
+pub use question::{Filters, Group, LIMIT_MAX, PARAM_NAMES, Query, Question, QuestionError, Subject};
+pub use scan::{Limits, ScanError};
+pub use site::SiteFacts;
+pub use store::{ColumnStore, StoreError, answer_over};

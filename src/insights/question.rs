@@ -1,0 +1,325 @@
+//! Questions: the parameters of a request or of the command line, checked and resolved.
+
+use std::ops::Range;
+
+use super::calendar::{Unit, Zone};
+use super::format::TextColumn;
+use super::metrics::ExperimentQuestion;
+use crate::problem::{self, Problem, ProblemKind};
+use crate::visitors::events::variants::is_key;
+
+/// Rows of a list without `limit`.
+const LIMIT_DEFAULT: usize = 10;
+/// Most rows of a list. A longer one is for `parallax export`.
+pub const LIMIT_MAX: usize = 1_000;
+/// Days of a range without `from` and `to`.
+const DAYS_DEFAULT: i64 = 30;
+/// Minutes of a live answer.
+const LIVE_MINUTES: i64 = 30;
+const MINUTE_MS: i64 = 60_000;
+
+/// All parameters of the questions, beside `site`.
+pub const PARAM_NAMES: [&str; 14] = [
+    "from", "to", "by", "bots", "of", "limit", "page", "source", "campaign", "country", "device", "language",
+    "event", "variant",
+];
+/// A question about a site.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Query {
+    Views(Question),
+    Experiment(ExperimentQuestion),
+}
+
+impl Query {
+    /// Returns the range in milliseconds, half open.
+    pub(crate) fn range(&self) -> &Range<i64> {
+        match self {
+            Self::Views(question) => &question.range,
+            Self::Experiment(question) => &question.range,
+        }
+    }
+
+    /// Reads the parameters of a question. Without a subject it is about an experiment.
+    ///
+    /// # Errors
+    /// The first parameter that is refused.
+    pub(crate) fn parse<'p>(
+        subject: Option<Subject>,
+        pairs: impl Iterator<Item = (&'p str, &'p str)>,
+        zone: &Zone,
+        now_ms: i64,
+    ) -> Result<Self, QuestionError> {
+        match subject {
+            Some(subject) => Question::parse(subject, pairs, zone, now_ms).map(Self::Views),
+            None => ExperimentQuestion::parse(pairs, zone, now_ms).map(Self::Experiment),
+        }
+    }
+}
+
+/// The subject of a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    Overview,
+    Top,
+    Live,
+}
+
+/// The values by which `top` groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    Page,
+    Entry,
+    Exit,
+    Referrer,
+    Source,
+    Campaign,
+    Country,
+    Language,
+    Device,
+    Os,
+    Browser,
+    Event,
+}
+
+impl Group {
+    const NAMES: [(&'static str, Self); 12] = [
+        ("page", Self::Page),
+        ("entry", Self::Entry),
+        ("exit", Self::Exit),
+        ("referrer", Self::Referrer),
+        ("source", Self::Source),
+        ("campaign", Self::Campaign),
+        ("country", Self::Country),
+        ("language", Self::Language),
+        ("device", Self::Device),
+        ("os", Self::Os),
+        ("browser", Self::Browser),
+        ("event", Self::Event),
+    ];
+
+    /// Returns whether the value is one of the visit and not of the event.
+    pub(crate) fn is_of_visit(self) -> bool {
+        matches!(self, Self::Entry | Self::Exit | Self::Source | Self::Campaign)
+    }
+}
+
+/// Filters. Values of one filter mean "or", different filters mean "and". An empty filter accepts everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filters {
+    pub page: Vec<String>,
+    pub source: Vec<String>,
+    pub campaign: Vec<String>,
+    pub country: Vec<String>,
+    pub device: Vec<String>,
+    pub language: Vec<String>,
+    pub event: Vec<String>,
+    /// `zone:key` of a shown variant.
+    pub variant: Vec<String>,
+}
+
+impl Filters {
+    fn by_name(&mut self, name: &str) -> Option<&mut Vec<String>> {
+        Some(match name {
+            "page" => &mut self.page,
+            "source" => &mut self.source,
+            "campaign" => &mut self.campaign,
+            "country" => &mut self.country,
+            "device" => &mut self.device,
+            "language" => &mut self.language,
+            "event" => &mut self.event,
+            "variant" => &mut self.variant,
+            _ => return None,
+        })
+    }
+
+    /// Returns the filters that select events by a text, with their columns.
+    pub(crate) fn event_filters(&self) -> [(TextColumn, &[String]); 3] {
+        [
+            (TextColumn::Path, &self.page),
+            (TextColumn::Country, &self.country),
+            (TextColumn::Language, &self.language),
+        ]
+    }
+
+    /// Returns whether a filter needs the first page event of each visit.
+    pub(crate) fn select_visits(&self) -> bool {
+        !self.source.is_empty() || !self.campaign.is_empty()
+    }
+}
+
+/// A question with all its parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    pub subject: Subject,
+    /// The range in milliseconds, half open.
+    pub range: Range<i64>,
+    pub by: Unit,
+    pub of: Group,
+    pub limit: usize,
+    /// True if records of crawlers count too.
+    pub bots: bool,
+    pub filters: Filters,
+}
+
+/// The reason why the parameters of a question are refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuestionError {
+    pub kind: &'static ProblemKind,
+    /// The parameter at fault.
+    pub param: String,
+    /// A noun phrase for the expected value. A sentence if there is no actual value.
+    pub expected: String,
+    pub actual: Option<String>,
+}
+
+impl QuestionError {
+    pub(super) fn invalid(param: &str, expected: &str, actual: &str) -> Self {
+        let kind = if param == "limit" { problem::INVALID_LIMIT } else { problem::INVALID_PARAM };
+        let (param, expected) = (param.to_owned(), expected.to_owned());
+        Self { kind, param, expected, actual: Some(actual.to_owned()) }
+    }
+
+    /// Returns the error as a problem of a request.
+    pub(crate) fn problem(&self) -> Problem<'_> {
+        let problem = match &self.actual {
+            Some(actual) => Problem::invalid_value(self.kind, &self.expected, actual),
+            None => Problem::new(self.kind, &self.expected),
+        };
+        problem.at(&self.param)
+    }
+}
+
+impl std::fmt::Display for QuestionError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.actual {
+            Some(actual) => write!(f, "{}: expected {}, got {actual:?}", self.param, self.expected),
+            None => write!(f, "{}: {}", self.param, self.expected),
+        }
+    }
+}
+
+impl Question {
+    /// Reads the parameters of a question. Unknown parameters are ignored, and so are empty ones.
+    ///
+    /// # Errors
+    /// The first parameter that is refused.
+    pub fn parse<'p>(
+        subject: Subject,
+        pairs: impl Iterator<Item = (&'p str, &'p str)>,
+        zone: &Zone,
+        now_ms: i64,
+    ) -> Result<Self, QuestionError> {
+        let mut filters = Filters::default();
+        let mut single: Vec<(&str, &str)> = Vec::new();
+        for (name, value) in pairs.filter(|(_, value)| !value.is_empty()) {
+            if let Some(filter) = filters.by_name(name) {
+                check_filter(name, value)?;
+                filter.push(value.to_owned());
+            } else if PARAM_NAMES.contains(&name) {
+                if single.iter().any(|(other, _)| *other == name) {
+                    let expected = "The parameter is given twice; give it once.".to_owned();
+                    let (kind, param) = (problem::REPEATED_PARAM, name.to_owned());
+                    return Err(QuestionError { kind, param, expected, actual: None });
+                }
+                single.push((name, value));
+            }
+        }
+        let value = |name: &str| single.iter().find(|(other, _)| *other == name).map(|(_, value)| *value);
+        let question = Self {
+            subject,
+            range: 0..0,
+            by: value("by").map_or(Ok(Unit::Day), parse_unit)?,
+            of: parse_group(subject, value("of"))?,
+            limit: value("limit").map_or(Ok(LIMIT_DEFAULT), parse_limit)?,
+            bots: value("bots").map_or(Ok(false), parse_bots)?,
+            filters,
+        };
+        question.with_range(value("from"), value("to"), zone, now_ms)
+    }
+
+    fn with_range(
+        mut self,
+        from: Option<&str>,
+        to: Option<&str>,
+        zone: &Zone,
+        now_ms: i64,
+    ) -> Result<Self, QuestionError> {
+        if self.subject == Subject::Live {
+            let minute = now_ms.div_euclid(MINUTE_MS) * MINUTE_MS;
+            self.range = minute - (LIVE_MINUTES - 1) * MINUTE_MS..minute + MINUTE_MS;
+            self.by = Unit::Minute;
+            return Ok(self);
+        }
+        let time = |name: &str, text: Option<&str>| {
+            let expected = "a date or a time, such as '2026-01-05' or '2026-01-05T10:00'";
+            text.map(|text| zone.parse(text).ok_or_else(|| QuestionError::invalid(name, expected, text)))
+                .transpose()
+        };
+        let end = time("to", to)?.unwrap_or_else(|| zone.last_days(now_ms, 1).end);
+        let start = time("from", from)?.unwrap_or_else(|| match to {
+            Some(_) => zone.midnight(zone.day_of(end) - DAYS_DEFAULT),
+            None => zone.last_days(now_ms, DAYS_DEFAULT).start,
+        });
+        if start >= end {
+            return Err(QuestionError::invalid(
+                "from",
+                "a time before 'to'",
+                from.unwrap_or("30 days before now"),
+            ));
+        }
+        self.range = start..end;
+        if self.subject == Subject::Overview && zone.buckets(&self.range, self.by).is_none() {
+            return Err(QuestionError::invalid(
+                "by",
+                "a longer unit, since a series has at most 10000 buckets",
+                "by",
+            ));
+        }
+        Ok(self)
+    }
+}
+
+fn parse_unit(text: &str) -> Result<Unit, QuestionError> {
+    match text {
+        "hour" => Ok(Unit::Hour),
+        "day" => Ok(Unit::Day),
+        "week" => Ok(Unit::Week),
+        "month" => Ok(Unit::Month),
+        _ => Err(QuestionError::invalid("by", "'hour', 'day', 'week' or 'month'", text)),
+    }
+}
+
+fn parse_group(subject: Subject, text: Option<&str>) -> Result<Group, QuestionError> {
+    if subject != Subject::Top {
+        return Ok(Group::Page);
+    }
+    let found = Group::NAMES.into_iter().find(|(name, _)| Some(*name) == text);
+    found.map(|(_, group)| group).ok_or_else(|| {
+        let names = Group::NAMES.map(|(name, _)| name).join(", ");
+        QuestionError::invalid("of", &format!("one of {names}"), text.unwrap_or_default())
+    })
+}
+
+fn parse_limit(text: &str) -> Result<usize, QuestionError> {
+    let limit = text.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
+    limit.ok_or_else(|| QuestionError::invalid("limit", "a number from 1 to 1000", text))
+}
+
+pub(super) fn parse_bots(text: &str) -> Result<bool, QuestionError> {
+    (text == "include").then_some(true).ok_or_else(|| QuestionError::invalid("bots", "'include'", text))
+}
+
+fn check_filter(name: &str, value: &str) -> Result<(), QuestionError> {
+    let is_variant = |text: &str| {
+        text.split_once(':').is_some_and(|(zone, key)| is_key(zone) && is_key(key) && key != "default")
+    };
+    match name {
+        "variant" if !is_variant(value) => {
+            Err(QuestionError::invalid(name, "'zone:key' with a key other than 'default'", value))
+        }
+        "device" if !["desktop", "mobile", "tablet", "bot"].contains(&value) => {
+            Err(QuestionError::invalid(name, "'desktop', 'mobile', 'tablet' or 'bot'", value))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,43 @@
+//! The facts of a site that questions depend on.
+
+use super::calendar::Zone;
+use crate::site::snapshot::format::ArchivedSite;
+use crate::url::{is_covered, without_www};
+
+/// The facts of a site that questions depend on.
+#[derive(Debug, Clone)]
+pub struct SiteFacts {
+    /// The site ID.
+    pub site: String,
+    pub zone: Zone,
+    /// The site's hosts without `www.`. `*.acme.example` is a domain with all subdomains.
+    pub own_hosts: Vec<String>,
+    /// The version of the published site; `None` if only the log knows the site.
+    pub version: Option<u64>,
+}
+
+impl SiteFacts {
+    /// Returns the facts of a published site.
+    pub(crate) fn of(site: &ArchivedSite) -> Self {
+        let offsets = site.clock_offsets.iter();
+        let offsets =
+            offsets.map(|offset| (offset.from_s.to_native(), i64::from(offset.offset_s.to_native())));
+        Self {
+            site: site.site.to_string(),
+            zone: Zone { name: site.time_zone.to_string(), offsets: offsets.collect() },
+            own_hosts: site.hosts.iter().map(|host| host.to_string()).collect(),
+            version: Some(site.version.to_native()),
+        }
+    }
+
+    /// Returns the facts of a site that is not published.
+    pub(crate) fn unpublished(site: &str) -> Self {
+        Self { site: site.to_owned(), zone: Zone::utc(), own_hosts: Vec::new(), version: None }
+    }
+
+    /// Returns whether a host is one of the site.
+    pub(crate) fn is_own_host(&self, host: &str) -> bool {
+        let host = without_www(host);
+        self.own_hosts.iter().any(|own| is_covered(host, own))
+    }
+}

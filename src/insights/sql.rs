@@ -1,0 +1,243 @@
+//! The query of an answer: DuckDB SQL over `parallax export` that gives the same numbers.
+
+use std::fmt::Write;
+use std::ops::Range;
+
+use super::ask::RECENT_MS;
+use super::question::{Filters, Group, Question, Subject};
+use super::site::SiteFacts;
+use crate::visitors::events::time;
+
+/// The part of each query that reads the export.
+const EVENTS: &str = "with events as (
+  select cast(seq as bigint) as seq, \"timestamp\"::timestamp as ts, type, anonId, userId,
+    coalesce('a:' || anonId, 'u:' || userId) as visitor, if(type = 'screen', 'screen', event) as event, path,
+    variants, experiments, referrerHost, source, medium, campaign, device, os, browser, country, language, payload
+  from read_json('events.ndjson', format = 'newline_delimited', columns = {seq: 'VARCHAR', \"timestamp\": 'VARCHAR',
+    site: 'VARCHAR', type: 'VARCHAR', anonId: 'VARCHAR', userId: 'VARCHAR', event: 'VARCHAR', path: 'VARCHAR',
+    bot: 'BOOLEAN', variants: 'VARCHAR', experiments: 'VARCHAR', referrerHost: 'VARCHAR', source: 'VARCHAR',
+    medium: 'VARCHAR', campaign: 'VARCHAR', device: 'VARCHAR', os: 'VARCHAR', browser: 'VARCHAR',
+    country: 'VARCHAR', language: 'VARCHAR', payload: 'JSON'})
+  where site = ";
+
+/// The numbers of a set of events that have the columns of `counted`.
+const TOTALS: &str = "count(distinct visitor) filter (where type = 'page') as visitors,
+  count(distinct (visitor, visit)) filter (where began >= :from) as visits,
+  count(*) filter (where type = 'page') as views, count(*) filter (where type in ('track', 'screen')) as events,
+  count(distinct visitor) filter (where type = 'page'
+    and regexp_replace(variants, '[A-Za-z0-9_-]+:default(,|$)', '', 'g') <> '') as personalized";
+
+/// Returns the query of a question.
+pub(crate) fn query(question: &Question, site: &SiteFacts, now_ms: i64) -> String {
+    let mut sql = begin_events(&site.site, question.bots);
+    let add = |sql: &mut String, name: &str, range: &Range<i64>| {
+        add_range(sql, name, range, &question.filters, site)
+    };
+    add(&mut sql, "range", &question.range);
+    match question.subject {
+        Subject::Overview => {
+            let comparison = site.zone.comparison(&question.range, now_ms);
+            add(&mut sql, "compared", &comparison.range);
+            add(&mut sql, "before", &comparison.before);
+            add_series(
+                &mut sql,
+                &site.zone.buckets(&question.range, question.by).unwrap_or_default(),
+                &question.range,
+            );
+            let ranges = [
+                ("totals", "range", &question.range),
+                ("comparison", "compared", &comparison.range),
+                ("before", "before", &comparison.before),
+            ];
+            for (part, name, range) in ranges {
+                let totals = TOTALS.replace(":from", &instant(range.start));
+                let _ = write!(
+                    sql,
+                    "\nselect '{part}' as part, null as t, {totals}\n  from counted_{name} union all"
+                );
+            }
+            sql.push_str(
+                "\nselect 'series', t, visitors, visits, views, events, null from series order by part, t",
+            );
+        }
+        Subject::Top => add_top(&mut sql, question, site),
+        Subject::Live => {
+            add_series(
+                &mut sql,
+                &site.zone.buckets(&question.range, question.by).unwrap_or_default(),
+                &question.range,
+            );
+            add_live(&mut sql, &question.range);
+        }
+    }
+    sql
+}
+
+/// Returns the beginning of a query: the table `events` with the events of a site.
+pub(super) fn begin_events(site: &str, bots: bool) -> String {
+    format!("{EVENTS}{}{}", text(site), if bots { ")" } else { " and not bot)" })
+}
+
+/// Returns a text literal.
+pub(super) fn text(value: &str) -> String {
+    format!("'{}'", value.replace('\'', "''"))
+}
+
+fn texts(values: &[String]) -> String {
+    values.iter().map(|value| text(value)).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns a literal of an instant.
+pub(super) fn instant(time_ms: i64) -> String {
+    let mut out = Vec::new();
+    time::write(&mut out, time_ms);
+    let written = String::from_utf8_lossy(&out).replace('T', " ");
+    format!("timestamp '{}'", written.trim_end_matches('Z'))
+}
+
+/// Returns the condition that the referrer host is not of the site.
+fn is_external(site: &SiteFacts) -> String {
+    let host = "regexp_replace(lower(referrerHost), '^www[.]', '')";
+    let (domains, hosts): (Vec<String>, Vec<String>) =
+        site.own_hosts.iter().map(|own| own.to_ascii_lowercase()).partition(|own| own.starts_with("*."));
+    let mut condition = "referrerHost is not null".to_owned();
+    if !hosts.is_empty() {
+        let _ = write!(condition, " and {host} not in ({})", texts(&hosts));
+    }
+    for domain in domains {
+        let domain = &domain[2..];
+        let _ = write!(
+            condition,
+            " and {host} <> {} and not ends_with({host}, {})",
+            text(domain),
+            text(&format!(".{domain}"))
+        );
+    }
+    condition
+}
+
+/// Adds the events of a range with their visits, as the table `counted_NAME`.
+fn add_range(sql: &mut String, name: &str, range: &Range<i64>, filters: &Filters, site: &SiteFacts) {
+    let (from, to, external) = (instant(range.start), instant(range.end), is_external(site));
+    let _ = write!(
+        sql,
+        ",
+numbered_{name} as (
+  select *, count(*) filter (where gap is null or gap > interval 30 minute) over w as visit
+  from (select *, ts - lag(ts) over (partition by visitor order by ts, seq) as gap
+    from events where type in ('page', 'track', 'screen', 'identify') and ts < {to})
+  window w as (partition by visitor order by ts, seq)),
+visits_{name} as (
+  select visitor, visit, min(ts) as began,
+    first(path order by ts, seq) filter (where type = 'page') as entry,
+    last(path order by ts, seq) filter (where type = 'page') as exit,
+    first(coalesce(source, if({external}, referrerHost, null), '(direct)') order by ts, seq)
+      filter (where type = 'page') as visit_source,
+    first(campaign order by ts, seq) filter (where type = 'page') as visit_campaign
+  from numbered_{name} group by visitor, visit),
+counted_{name} as (
+  select n.*, v.began, v.entry, v.exit, v.visit_source, v.visit_campaign
+  from numbered_{name} n join visits_{name} v using (visitor, visit) where n.ts >= {from}"
+    );
+    let lists = [
+        ("v.visit_source", &filters.source),
+        ("v.visit_campaign", &filters.campaign),
+        ("n.path", &filters.page),
+        ("n.country", &filters.country),
+        ("n.device", &filters.device),
+        ("n.language", &filters.language),
+    ];
+    for (column, values) in lists.into_iter().filter(|(_, values)| !values.is_empty()) {
+        let _ = write!(sql, "\n    and {column} in ({})", texts(values));
+    }
+    let visitors = format!("n.visitor in (select visitor from events where ts >= {from} and ts < {to}");
+    if !filters.event.is_empty() {
+        let names = texts(&filters.event);
+        let _ = write!(
+            sql,
+            "\n    and {visitors}\n      and type in ('track', 'screen') and event in ({names}))"
+        );
+    }
+    if !filters.variant.is_empty() {
+        let shown = filters.variant.iter();
+        let shown = shown.map(|pair| format!("list_contains(string_split(variants, ','), {})", text(pair)));
+        let shown = shown.collect::<Vec<_>>().join(" or ");
+        let _ = write!(sql, "\n    and {visitors}\n      and type = 'page' and ({shown}))");
+    }
+    sql.push(')');
+}
+
+/// Adds the table `series` with the numbers of each bucket.
+fn add_series(sql: &mut String, buckets: &[i64], range: &Range<i64>) {
+    let instants =
+        buckets.iter().map(|start| format!("({})", instant(*start))).collect::<Vec<_>>().join(", ");
+    let from = instant(range.start);
+    let _ = write!(
+        sql,
+        ",
+buckets as (select * from (values {instants}) b(t)),
+bucket_events as (
+  select b.t, count(distinct visitor) filter (where type = 'page') as visitors,
+    count(*) filter (where type = 'page') as views, count(*) filter (where type in ('track', 'screen')) as events
+  from counted_range c asof join buckets b on c.ts >= b.t group by 1),
+bucket_visits as (
+  select b.t, count(*) as visits
+  from (select distinct visitor, visit, began from counted_range where began >= {from}) v
+    asof join buckets b on v.began >= b.t group by 1),
+series as (
+  select cast(epoch(t) as bigint) as t, coalesce(visitors, 0) as visitors, coalesce(visits, 0) as visits,
+    coalesce(views, 0) as views, coalesce(events, 0) as events
+  from buckets left join bucket_events using (t) left join bucket_visits using (t))"
+    );
+}
+
+fn add_top(sql: &mut String, question: &Question, site: &SiteFacts) {
+    let value = match question.of {
+        Group::Page => "path".to_owned(),
+        Group::Entry => "entry".to_owned(),
+        Group::Exit => "exit".to_owned(),
+        Group::Referrer => format!("if({}, referrerHost, null)", is_external(site)),
+        Group::Source => "visit_source".to_owned(),
+        Group::Campaign => "visit_campaign".to_owned(),
+        Group::Country => "country".to_owned(),
+        Group::Language => "language".to_owned(),
+        Group::Device => "device".to_owned(),
+        Group::Os => "os".to_owned(),
+        Group::Browser => "browser".to_owned(),
+        Group::Event => "event".to_owned(),
+    };
+    let (visitors, events, rank) = match question.of {
+        Group::Event => ("count(distinct visitor)", " where type in ('track', 'screen')", "events"),
+        group => {
+            let rank = if group.is_of_visit() { "visits" } else { "views" };
+            ("count(distinct visitor) filter (where type = 'page')", "", rank)
+        }
+    };
+    let from = instant(question.range.start);
+    let numbers = format!(
+        "count(*) filter (where type = 'page') as views, count(*) filter (where type in ('track', 'screen')) as events,
+  {visitors} as visitors, count(distinct (visitor, visit)) filter (where began >= {from}) as visits"
+    );
+    let _ = write!(
+        sql,
+        ",
+top as (select {value} as value, {numbers}\n  from counted_range{events} group by 1)
+select 'rows' as part, * from top union all
+select 'total', null, {numbers}\n  from counted_range{events} order by part, {rank} desc, value nulls last"
+    );
+}
+
+fn add_live(sql: &mut String, range: &Range<i64>) {
+    let since = instant(range.end - RECENT_MS);
+    let _ = write!(
+        sql,
+        ",
+last_pages as (
+  select visitor, last(path order by ts, seq) filter (where type = 'page') as page, bool_or(ts >= {since}) as recent
+  from counted_range group by visitor)
+select 'live' as part, null as t, null as value, count(distinct visitor) filter (where type = 'page') as visitors,
+  null as views, null as events from counted_range union all
+select 'pages', null, page, count(*), null, null from last_pages where recent and page is not null group by 3 union all
+select 'series', t, null, visitors, views, events from series order by part, t, visitors desc, value"
+    );
+}

@@ -1,0 +1,174 @@
+//! The difference of two arms, its interval and its p-value, for one look or for any number of looks.
+//!
+//! The anytime-valid method is that of Waudby-Smith et al., arXiv 2103.06476v7, equations 9, 155 and 161. The interval of
+//! the relative change inverts the test of the absolute difference (Fieller). The delta method would give an interval that
+//! is too short where the compared mean is small by chance.
+
+use super::distributions::{t_quantile_upper, t_sf};
+use super::moments::Moments;
+
+/// Planned visitors of two compared arms together, if the experiment names none. The anytime-valid interval is tightest
+/// near this number and valid at every number.
+pub const PLANNED_DEFAULT: u64 = 5_000;
+
+/// An interval of numbers, its ends included.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Returns the interval if both ends are finite and in order.
+    pub(super) fn finite(low: f64, high: f64) -> Option<Self> {
+        (low.is_finite() && high.is_finite() && low <= high).then_some(Self { low, high })
+    }
+}
+
+/// The looks at which intervals and p-values are valid.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Method {
+    /// At one look, at the planned end (Welch).
+    Fixed,
+    /// At every look. `planned` is the planned number of visitors of both arms.
+    Anytime { planned: u64 },
+}
+
+/// The difference of two arms: the compared one minus the baseline.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Difference {
+    /// The difference.
+    pub estimate: f64,
+    /// Its variance.
+    pub variance: f64,
+    /// Degrees of freedom of the variance (Welch).
+    pub freedom: f64,
+    /// The visitors of both arms.
+    pub visitors: f64,
+}
+
+impl Difference {
+    /// Returns the difference of the means.
+    pub fn absolute(a: &Moments, b: &Moments) -> Self {
+        Self {
+            estimate: b.mean - a.mean,
+            variance: a.variance_of_mean() + b.variance_of_mean(),
+            freedom: freedom(a, b),
+            visitors: a.visitors + b.visitors,
+        }
+    }
+
+    /// Returns the difference as a fraction of the baseline's size, with the variance of the delta method. Answers use
+    /// [`RelativeChange`] instead.
+    pub fn relative(a: &Moments, b: &Moments) -> Self {
+        let ratio = b.level / a.level;
+        let variance = b.variance_of_mean() + a.variance_of_mean() * ratio * ratio;
+        Self {
+            estimate: (b.mean - a.mean) / a.level.abs(),
+            variance: variance / (a.level * a.level),
+            ..Self::absolute(a, b)
+        }
+    }
+
+    /// Returns the absolute value of the difference in standard errors. It is infinite for a difference without variance.
+    fn standard_errors(&self) -> f64 {
+        if self.estimate == 0.0 { 0.0 } else { self.estimate.abs() / self.variance.sqrt() }
+    }
+
+    /// Returns the two-sided p-value of a difference of 0.
+    pub fn p_value(&self, method: Method, alpha: f64) -> f64 {
+        match method {
+            Method::Fixed => 2.0 * t_sf(self.standard_errors(), self.freedom),
+            Method::Anytime { planned } => {
+                let size = self.visitors * mixture_variance(alpha, planned);
+                let evidence = self.standard_errors().powi(2) * size / (2.0 * (size + 1.0));
+                (size.ln_1p() / 2.0 - evidence).exp().min(1.0)
+            }
+        }
+    }
+
+    /// Returns the square of the number of standard errors on each side of the estimate.
+    fn squared_width(&self, method: Method, alpha: f64) -> f64 {
+        match method {
+            Method::Fixed => t_quantile_upper(alpha / 2.0, self.freedom).powi(2),
+            Method::Anytime { planned } => anytime_squared_width(self.visitors, alpha, planned),
+        }
+    }
+
+    /// Returns the interval of the difference with the error rate `alpha`.
+    pub fn interval(&self, method: Method, alpha: f64) -> Option<Interval> {
+        let half = (self.squared_width(method, alpha) * self.variance).sqrt();
+        Interval::finite(self.estimate - half, self.estimate + half)
+    }
+}
+
+/// Returns Welch's degrees of freedom of the absolute difference. Without variance there is no limit.
+fn freedom(a: &Moments, b: &Moments) -> f64 {
+    let total = a.variance_of_mean() + b.variance_of_mean();
+    let part = |arm: &Moments| {
+        let share = arm.variance_of_mean() / total;
+        if share > 0.0 { share * share / (arm.visitors - 1.0).max(1.0) } else { 0.0 }
+    };
+    let sum = part(a) + part(b);
+    if sum > 0.0 { 1.0 / sum } else { f64::INFINITY }
+}
+
+/// Returns the variance of the normal mixture (rho squared) that makes the interval tightest near `planned` visitors.
+pub fn mixture_variance(alpha: f64, planned: u64) -> f64 {
+    planned_size(alpha) / planned.max(1) as f64
+}
+
+/// Returns the product of `planned` and the variance of the mixture. It depends on `alpha` alone.
+fn planned_size(alpha: f64) -> f64 {
+    let log = -2.0 * alpha.ln();
+    log + log.ln_1p()
+}
+
+/// Returns the square of the half width of the anytime-valid interval, in standard errors.
+fn anytime_squared_width(visitors: f64, alpha: f64, planned: u64) -> f64 {
+    squared_width_of_size(visitors * mixture_variance(alpha, planned), alpha)
+}
+
+fn squared_width_of_size(size: f64, alpha: f64) -> f64 {
+    2.0 * (size + 1.0) / size * (size.ln_1p() / 2.0 - alpha.ln())
+}
+
+/// Returns the square of the half width of the anytime-valid interval at the planned number of visitors, in standard errors.
+pub(super) fn planned_squared_width(alpha: f64) -> f64 {
+    squared_width_of_size(planned_size(alpha), alpha)
+}
+
+/// The relative change from the baseline to the compared arm. Its sign is that of the difference, also if the baseline is
+/// negative.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RelativeChange {
+    /// The change as a fraction of the baseline's size. `None` for a baseline of 0.
+    pub estimate: Option<f64>,
+    /// The interval of the change (Fieller). `None` if the baseline is not told apart from 0.
+    pub interval: Option<Interval>,
+}
+
+impl RelativeChange {
+    /// Returns the change between two arms.
+    pub fn of(a: &Moments, b: &Moments, method: Method, alpha: f64) -> Self {
+        let ratio = b.mean / a.mean;
+        let width = Difference::absolute(a, b).squared_width(method, alpha);
+        // Squares of the coefficients of variation, relative to the baseline, so that no amount overflows.
+        let of_a = a.variance_of_mean() / a.mean / a.mean;
+        let of_b = b.variance_of_mean() / a.mean / a.mean;
+        let sign = a.mean.signum();
+        let estimate = Some(sign * (ratio - 1.0)).filter(|change| change.is_finite());
+        let leading = 1.0 - width * of_a;
+        let interval = estimate.filter(|_| leading > 0.0).and_then(|estimate| {
+            // The discriminant without a difference: B^2 - A C = q (v_b A + v_a m_b^2).
+            let root = (width * (of_b * leading + of_a * ratio * ratio)).sqrt();
+            let ends = [(ratio - root) / leading - 1.0, (ratio + root) / leading - 1.0];
+            let (low, high) = if sign > 0.0 { (ends[0], ends[1]) } else { (-ends[1], -ends[0]) };
+            // Rounding must not exclude the estimate from a short interval.
+            Interval::finite(low.min(estimate), high.max(estimate))
+        });
+        Self { estimate, interval }
+    }
+}

@@ -1,0 +1,39 @@
+//! Adjustment of p-values where several comparisons are made at once.
+
+/// Returns the p-values adjusted by Benjamini and Hochberg (1995), in the same order. Absent ones take no part.
+pub fn benjamini_hochberg(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
+    adjust(p_values, |sorted| {
+        let count = sorted.len() as f64;
+        let mut lowest: f64 = 1.0;
+        for (index, p) in sorted.iter_mut().enumerate().rev() {
+            lowest = lowest.min(*p * (count / (index + 1) as f64));
+            *p = lowest;
+        }
+    })
+}
+
+/// Returns the p-values adjusted by Holm (1979), in the same order. Absent ones take no part.
+pub fn holm(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
+    adjust(p_values, |sorted| {
+        let count = sorted.len();
+        let mut highest: f64 = 0.0;
+        for (index, p) in sorted.iter_mut().enumerate() {
+            highest = highest.max((*p * (count - index) as f64).min(1.0));
+            *p = highest;
+        }
+    })
+}
+
+/// Sorts the present p-values, adjusts them, and returns each at its place.
+fn adjust(p_values: &[Option<f64>], adjust_sorted: impl Fn(&mut [f64])) -> Vec<Option<f64>> {
+    let present = p_values.iter().enumerate().filter_map(|(at, p)| Some((at, (*p)?)));
+    let mut places: Vec<(usize, f64)> = present.collect();
+    places.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let mut sorted: Vec<f64> = places.iter().map(|(_, p)| *p).collect();
+    adjust_sorted(&mut sorted);
+    let mut adjusted = vec![None; p_values.len()];
+    for ((at, _), p) in places.iter().zip(sorted) {
+        adjusted[*at] = Some(p);
+    }
+    adjusted
+}

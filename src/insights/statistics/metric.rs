@@ -1,0 +1,215 @@
+//! The comparison of all arms of an experiment in one metric: summaries, "too early", changes and verdicts.
+
+use super::difference::{Difference, Interval, Method, RelativeChange};
+use super::distributions::t_quantile_upper;
+use super::moments::Moments;
+use super::rates::wilson;
+
+/// An arm with fewer visitors is not compared: the sums of few visitors are far from normal.
+pub const VISITORS_MIN: u64 = 100;
+/// An arm with fewer converted visitors, or with fewer visitors that did not convert, is not compared.
+pub const CONVERSIONS_MIN: u64 = 10;
+/// Highest share of exposed visitors in two arms, in percent. Above it the result is doubtful, and the answer has an alarm.
+const BOTH_PERCENT_MAX: u128 = 1;
+
+/// Sums over the visitors of one arm, for one metric.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ArmSums {
+    /// The visitors of the arm.
+    pub visitors: u64,
+    /// The visitors that reached the goal, or that have a value.
+    pub converted: u64,
+    /// The sum of the values.
+    pub sum: f64,
+    /// The sum of the squares of the values.
+    pub sum_of_squares: f64,
+}
+
+/// The kind of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricKind {
+    /// The share of visitors that converted.
+    Proportion,
+    /// The value per visitor. A visitor without a value has the value 0.
+    Mean,
+}
+
+impl MetricKind {
+    fn moments(self, sums: &ArmSums) -> Moments {
+        match self {
+            Self::Proportion => Moments::of_proportion(sums.visitors, sums.converted),
+            Self::Mean => Moments::of_mean(sums.visitors, sums.sum, sums.sum_of_squares),
+        }
+    }
+}
+
+/// The settings of a comparison.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// The error rate, above 0 and below 1.
+    pub alpha: f64,
+    /// The looks at which the result is valid.
+    pub method: Method,
+    /// Index of the baseline.
+    pub baseline: usize,
+}
+
+/// The reason why an arm is not compared yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TooEarly {
+    /// It has too few visitors.
+    Visitors,
+    /// It has too few converted visitors.
+    Conversions,
+    /// Too few of its visitors did not convert.
+    NonConversions,
+    /// The mean of the baseline is not told apart from 0, so that there is no bounded relative change.
+    Baseline,
+}
+
+/// The description of one arm, valid at one look.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ArmSummary {
+    /// The mean of the metric. `None` without visitors.
+    pub mean: Option<f64>,
+    /// The interval of the mean. `None` if there are too few visitors for one.
+    pub interval: Option<Interval>,
+}
+
+/// The comparison of an arm with the baseline.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Comparison {
+    /// Index of the compared arm.
+    pub arm: usize,
+    /// The relative change. `None` for a baseline of 0.
+    pub estimate: Option<f64>,
+    /// The interval of the change. `None` if it is too early.
+    pub interval: Option<Interval>,
+    /// The p-value of the absolute difference. `None` if it is too early.
+    pub p: Option<f64>,
+}
+
+/// The verdict about a goal or a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The arm is above the baseline.
+    Better,
+    /// The arm is below the baseline.
+    Worse,
+    /// The arms may be equal.
+    NotToldApart,
+    /// There are too few data.
+    TooEarly,
+}
+
+/// The verdict about a guardrail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GuardrailVerdict {
+    /// The arm is worse than the baseline, perhaps by more than the margin.
+    Harmed,
+    /// The arm may be worse by more than the margin.
+    NotToldApart,
+    /// The arm is not worse than the baseline by the margin.
+    NoWorse,
+    /// There are too few data.
+    TooEarly,
+}
+
+/// The comparison of all arms in one metric.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetricResult {
+    /// One summary for each arm.
+    pub arms: Vec<ArmSummary>,
+    /// The arms that are not compared, by index, with the reason.
+    pub too_early: Vec<(usize, TooEarly)>,
+    /// One comparison for each arm but the baseline.
+    pub against: Vec<Comparison>,
+}
+
+/// Compares all arms with the baseline. Without a baseline among the arms there are no comparisons.
+pub fn compare(kind: MetricKind, arms: &[ArmSums], settings: &Settings) -> MetricResult {
+    let moments: Vec<Moments> = arms.iter().map(|sums| kind.moments(sums)).collect();
+    let mut result = MetricResult {
+        arms: arms.iter().map(|sums| summarize(kind, sums, settings.alpha)).collect(),
+        too_early: Vec::new(),
+        against: Vec::new(),
+    };
+    let early: Vec<Option<TooEarly>> = arms.iter().map(too_early).collect();
+    result.too_early.extend(early.iter().enumerate().filter_map(|(arm, reason)| Some((arm, (*reason)?))));
+    let Some(baseline) = moments.get(settings.baseline) else { return result };
+    for (arm, compared) in moments.iter().enumerate().filter(|(arm, _)| *arm != settings.baseline) {
+        let change = RelativeChange::of(baseline, compared, settings.method, settings.alpha);
+        let mut comparison = Comparison { arm, estimate: change.estimate, interval: None, p: None };
+        if early[arm].is_none() && early[settings.baseline].is_none() {
+            comparison.interval = change.interval;
+            comparison.p = change
+                .interval
+                .map(|_| Difference::absolute(baseline, compared).p_value(settings.method, settings.alpha));
+            if change.interval.is_none() {
+                result.too_early.push((arm, TooEarly::Baseline));
+            }
+        }
+        result.against.push(comparison);
+    }
+    result
+}
+
+/// Returns the first reason why an arm is not compared yet.
+fn too_early(sums: &ArmSums) -> Option<TooEarly> {
+    [
+        (sums.visitors < VISITORS_MIN, TooEarly::Visitors),
+        (sums.converted < CONVERSIONS_MIN, TooEarly::Conversions),
+        (sums.visitors.saturating_sub(sums.converted) < CONVERSIONS_MIN, TooEarly::NonConversions),
+    ]
+    .into_iter()
+    .find_map(|(is_early, reason)| is_early.then_some(reason))
+}
+
+/// Describes one arm at one look: Wilson's interval for a proportion, Student's for a mean. The holdout gets the same
+/// description and is never compared.
+pub fn summarize(kind: MetricKind, sums: &ArmSums, alpha: f64) -> ArmSummary {
+    let moments = kind.moments(sums);
+    let interval = match kind {
+        MetricKind::Proportion => wilson(sums.visitors, sums.converted, alpha),
+        MetricKind::Mean if sums.visitors < 2 => None,
+        MetricKind::Mean => {
+            let width = t_quantile_upper(alpha / 2.0, moments.visitors - 1.0);
+            let half = width * moments.variance_of_mean().sqrt();
+            Interval::finite(moments.mean - half, moments.mean + half)
+        }
+    };
+    let mean = (sums.visitors > 0).then_some(moments.mean).filter(|mean| mean.is_finite());
+    ArmSummary { mean, interval }
+}
+
+impl Comparison {
+    /// Returns the verdict by the p-value. `p_adjusted` is that of a secondary metric, or `p` itself.
+    pub fn verdict(&self, p_adjusted: Option<f64>, alpha: f64) -> Verdict {
+        match (self.estimate, p_adjusted) {
+            (None, _) | (_, None) => Verdict::TooEarly,
+            (Some(estimate), Some(p)) if p < alpha && estimate > 0.0 => Verdict::Better,
+            (Some(estimate), Some(p)) if p < alpha && estimate < 0.0 => Verdict::Worse,
+            _ => Verdict::NotToldApart,
+        }
+    }
+
+    /// Returns the verdict about a guardrail by the interval. `margin` is the largest tolerated loss, as a positive fraction
+    /// of the baseline.
+    pub fn guardrail_verdict(&self, margin: f64, lower_is_better: bool) -> GuardrailVerdict {
+        let Some(interval) = self.interval else { return GuardrailVerdict::TooEarly };
+        let (low, high) =
+            if lower_is_better { (-interval.high, -interval.low) } else { (interval.low, interval.high) };
+        if low > -margin {
+            GuardrailVerdict::NoWorse
+        } else if high < 0.0 {
+            GuardrailVerdict::Harmed
+        } else {
+            GuardrailVerdict::NotToldApart
+        }
+    }
+}
+
+/// Returns whether too many visitors saw two arms. `exposed` counts all exposed visitors, those of `both` included.
+pub fn has_too_many_in_both(both: u64, exposed: u64) -> bool {
+    u128::from(both) * 100 > u128::from(exposed) * BOTH_PERCENT_MAX
+}

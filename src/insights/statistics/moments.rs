@@ -1,0 +1,123 @@
+//! The mean and the variance of a metric in one arm, from sums over the visitors of the arm.
+
+/// The mean and the variance of a metric in one arm.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Moments {
+    /// The visitors of the arm.
+    pub visitors: f64,
+    /// The mean of the metric per visitor.
+    pub mean: f64,
+    /// The variance of the metric per visitor.
+    pub variance: f64,
+    /// The mean that a relative change is divided by. It differs from `mean` only under CUPED, where it is not adjusted.
+    pub level: f64,
+}
+
+/// Sums over the visitors of an arm for a ratio of two amounts, such as revenue per page view.
+#[derive(Debug, Clone, Copy)]
+pub struct RatioSums {
+    /// The visitors of the arm.
+    pub visitors: u64,
+    /// The sum of the numerators.
+    pub numerator: f64,
+    /// The sum of the squares of the numerators.
+    pub numerator_squares: f64,
+    /// The sum of the denominators.
+    pub denominator: f64,
+    /// The sum of the squares of the denominators.
+    pub denominator_squares: f64,
+    /// The sum of the products of numerator and denominator.
+    pub products: f64,
+}
+
+/// Sums over the visitors of an arm for a metric and for the same metric in a period before the first exposure.
+#[derive(Debug, Clone, Copy)]
+pub struct CupedSums {
+    /// The visitors of the arm.
+    pub visitors: u64,
+    /// The sum of the metric.
+    pub after: f64,
+    /// The sum of its squares.
+    pub after_squares: f64,
+    /// The sum of the metric before the exposure.
+    pub before: f64,
+    /// The sum of its squares.
+    pub before_squares: f64,
+    /// The sum of the products of the two.
+    pub products: f64,
+}
+
+/// Returns the sample covariance of two amounts from their sums and the sum of their products. It is 0 for fewer than
+/// two visitors.
+fn covariance(visitors: f64, sums: (f64, f64), products: f64) -> f64 {
+    if visitors < 2.0 {
+        return 0.0;
+    }
+    (products - sums.0 * (sums.1 / visitors)) / (visitors - 1.0)
+}
+
+/// Returns the sample variance. Rounding may make the difference of the sums negative. It counts as 0 then.
+fn variance(visitors: f64, sum: f64, squares: f64) -> f64 {
+    covariance(visitors, (sum, sum), squares).max(0.0)
+}
+
+/// Returns the mean of a sum. It is 0 without visitors.
+fn mean(visitors: f64, sum: f64) -> f64 {
+    if visitors == 0.0 { 0.0 } else { sum / visitors }
+}
+
+impl Moments {
+    fn new(visitors: f64, mean: f64, variance: f64) -> Self {
+        Self { visitors, mean, variance, level: mean }
+    }
+
+    /// Returns the moments of a share of visitors. More converted visitors than visitors count as all of them.
+    pub fn of_proportion(visitors: u64, converted: u64) -> Self {
+        let mean = mean(visitors as f64, converted.min(visitors) as f64);
+        Self::new(visitors as f64, mean, mean * (1.0 - mean))
+    }
+
+    /// Returns the moments of an amount per visitor.
+    pub fn of_mean(visitors: u64, sum: f64, sum_of_squares: f64) -> Self {
+        let visitors = visitors as f64;
+        Self::new(visitors, mean(visitors, sum), variance(visitors, sum, sum_of_squares))
+    }
+
+    /// Returns the moments of a ratio by the delta method (Deng, Knoblich, Lu 2018).
+    pub fn of_ratio(sums: &RatioSums) -> Self {
+        let visitors = sums.visitors as f64;
+        let (over, under) = (mean(visitors, sums.numerator), mean(visitors, sums.denominator));
+        let ratio = over / under;
+        let of_over = variance(visitors, sums.numerator, sums.numerator_squares);
+        let of_under = variance(visitors, sums.denominator, sums.denominator_squares);
+        let of_both = covariance(visitors, (sums.numerator, sums.denominator), sums.products);
+        let variance = (of_over - 2.0 * ratio * of_both + ratio * ratio * of_under) / (under * under);
+        Self::new(visitors, ratio, variance.max(0.0))
+    }
+
+    /// Returns the moments of two arms, adjusted by the metric before the exposure (CUPED, Deng et al. 2013). The factor of the
+    /// adjustment is that of the added sums of both arms.
+    pub fn of_cuped(a: &CupedSums, b: &CupedSums) -> (Self, Self) {
+        let visitors = a.visitors as f64 + b.visitors as f64;
+        let before = a.before + b.before;
+        let common = covariance(visitors, (a.after + b.after, before), a.products + b.products);
+        let spread = variance(visitors, before, a.before_squares + b.before_squares);
+        let factor = if spread > 0.0 { common / spread } else { 0.0 };
+        (Self::adjusted(a, factor), Self::adjusted(b, factor))
+    }
+
+    fn adjusted(sums: &CupedSums, factor: f64) -> Self {
+        let visitors = sums.visitors as f64;
+        let level = mean(visitors, sums.after);
+        let after = variance(visitors, sums.after, sums.after_squares);
+        let before = variance(visitors, sums.before, sums.before_squares);
+        let common = covariance(visitors, (sums.after, sums.before), sums.products);
+        let variance = (after + factor * factor * before - 2.0 * factor * common).max(0.0);
+        Self { visitors, mean: level - factor * mean(visitors, sums.before), variance, level }
+    }
+
+    /// Returns the variance of the mean. It is 0 without visitors.
+    pub(super) fn variance_of_mean(&self) -> f64 {
+        mean(self.visitors, self.variance)
+    }
+}

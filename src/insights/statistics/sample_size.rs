@@ -1,0 +1,46 @@
+//! The number of visitors that an experiment needs, and the days until it has them.
+
+use super::difference::{Method, planned_squared_width};
+use super::distributions::normal_quantile;
+
+/// The smallest change that an experiment should find.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// The rate of the baseline.
+    pub rate: f64,
+    /// The relative change of the rate.
+    pub lift: f64,
+    /// The error rate.
+    pub alpha: f64,
+    /// The probability to find the change.
+    pub power: f64,
+}
+
+/// Returns the visitors that each arm needs. `None` if a rate is not between 0 and 1, or if there is no change to find.
+pub fn visitors_per_arm(target: &Target, method: Method) -> Option<u64> {
+    let (p1, p2) = (target.rate, target.rate * (1.0 + target.lift));
+    let is_rate = |p: f64| p > 0.0 && p <= 1.0;
+    if !is_rate(p1) || !is_rate(p2) || p1 == p2 {
+        return None;
+    }
+    let z = -normal_quantile(target.alpha / 2.0);
+    let sum = z + normal_quantile(target.power);
+    let variances = p1 * (1.0 - p1) + p2 * (1.0 - p2);
+    let factor = match method {
+        Method::Fixed => 1.0,
+        // The interval that is valid at every look is wider.
+        Method::Anytime { .. } => planned_squared_width(target.alpha) / (z * z),
+    };
+    let visitors = (sum * sum * variances / (p2 - p1).powi(2) * factor).ceil();
+    // A conversion from a float saturates.
+    (visitors.is_finite() && sum > 0.0).then_some(visitors as u64)
+}
+
+/// Returns the days until the smallest arm has the needed visitors, rounded up. `None` if it gets no new ones.
+pub fn days_left(needed_per_arm: u64, smallest_arm: u64, new_per_day: f64) -> Option<u64> {
+    let missing = needed_per_arm.saturating_sub(smallest_arm);
+    if missing == 0 {
+        return Some(0);
+    }
+    (new_per_day > 0.0).then(|| (missing as f64 / new_per_day).ceil() as u64)
+}

@@ -1,0 +1,89 @@
+//! Insights: column files, the numbers of each question, and the endpoints.
+
+// Column files: golden bytes, damage, bounds, and every column against the records.
+mod files;
+// Every number, compared with a naive count over all records.
+mod oracle;
+// Hours, days, weeks and months in time zones.
+mod calendar;
+// Experiments: exposed visitors, and the sums of their metrics.
+mod experiments;
+// Parameters that are refused.
+mod parameters;
+// The endpoints of a server, and the command.
+mod served;
+// Erasures, and columns that are damaged or missing.
+mod erased;
+
+use parallax::testing::insights::VisitorKey;
+use parallax::testing::visitors::log::{Code, Device, FoldInputBuilder, Record, RecordKind};
+
+const KEY: VisitorKey = VisitorKey([7; 16]);
+
+/// A record that owns its texts.
+#[derive(Debug, Clone)]
+pub(crate) struct Event {
+    kind: RecordKind,
+    bot: bool,
+    time_ms: i64,
+    site: &'static str,
+    anon_id: Option<&'static str>,
+    user_id: Option<&'static str>,
+    event: Option<&'static str>,
+    path: Option<&'static str>,
+    variants: Option<&'static str>,
+    experiments: Option<&'static str>,
+    /// Source, campaign and referrer of the touch.
+    touch: [Option<&'static str>; 3],
+    country: Option<&'static str>,
+    device: Device,
+    payload: String,
+}
+
+impl Event {
+    /// Returns a page event of the visitor `v` on `/`.
+    fn page(time_ms: i64) -> Self {
+        Self {
+            kind: RecordKind::Page,
+            bot: false,
+            time_ms,
+            site: "acme",
+            anon_id: Some("v"),
+            user_id: None,
+            event: None,
+            path: Some("/"),
+            variants: None,
+            experiments: None,
+            touch: [None; 3],
+            country: None,
+            device: Device::Unknown,
+            payload: "{}".to_owned(),
+        }
+    }
+
+    /// Passes the record of the event to `take`.
+    fn with_record<T>(&self, take: impl FnOnce(&Record<'_>) -> T) -> T {
+        let mut fold_input = FoldInputBuilder::default();
+        let [source, campaign, referrer] = self.touch;
+        if self.touch.iter().any(Option::is_some) {
+            fold_input.add_touch([source, None, campaign, None, None, referrer]);
+        }
+        take(&Record {
+            bot: self.bot,
+            received_ms: self.time_ms + 5,
+            timestamp_ms: self.time_ms,
+            site: Some(self.site),
+            anon_id: self.anon_id,
+            user_id: self.user_id,
+            event: self.event,
+            path: self.path,
+            variants: self.variants,
+            experiments: self.experiments,
+            country: self.country.and_then(|country| Code::new(country.as_bytes())),
+            device: self.device,
+            payload: &self.payload,
+            fold_input: fold_input.finish(),
+            ..Record::new(self.kind)
+        })
+    }
+}

@@ -1,0 +1,254 @@
+//! Experiments: exposed visitors, and the sums of their metrics.
+
+use parallax::testing::insights::{
+    ColumnBuilder, Columns, ExperimentQuestion, Limits, METRICS_MAX, Query, SiteFacts, Zone, answer_over,
+};
+use parallax::testing::visitors::log::RecordKind;
+use serde_json::{Value, json};
+
+use super::{Event, KEY};
+
+const HOUR_MS: i64 = 3_600_000;
+/// 2026-01-05 00:00 in UTC.
+const START_MS: i64 = 1_767_571_200_000;
+
+fn parse(query: &str) -> Result<ExperimentQuestion, (String, &'static str)> {
+    let pairs = query.split('&').map(|pair| pair.split_once('=').expect("a value"));
+    ExperimentQuestion::parse(pairs, &Zone::utc(), START_MS).map_err(|error| (error.param, error.kind.code))
+}
+
+/// Returns the answer over the events, in two files that are counted in passes of one visitor each.
+fn ask(events: &[Event], query: &str) -> Value {
+    let site = SiteFacts { site: "acme".to_owned(), zone: Zone::utc(), own_hosts: Vec::new(), version: None };
+    let files: Vec<Columns> = events
+        .chunks(events.len().div_ceil(2))
+        .map(|chunk| {
+            let mut builder = ColumnBuilder::new(1, KEY);
+            chunk.iter().for_each(|event| event.with_record(|record| builder.add(record)));
+            Columns::from_bytes(builder.to_bytes(9)).expect("an intact file")
+        })
+        .collect();
+    let files: Vec<&Columns> = files.iter().collect();
+    let query = Query::Experiment(
+        parse(&format!("key=cta&from=2026-01-05&to=2026-01-20&{query}")).expect("a question"),
+    );
+    let limits = Limits { memory_bytes: 1, is_over: &|| false };
+    answer_over(&files, 9, (&query, &site), START_MS, &limits).expect("an answer").document
+}
+
+fn exposure(visitor: &'static str, hours: i64, experiments: &'static str) -> Event {
+    let page = Event::page(START_MS + hours * HOUR_MS);
+    Event { anon_id: Some(visitor), experiments: Some(experiments), ..page }
+}
+
+fn order(anon_id: Option<&'static str>, user_id: Option<&'static str>, hours: i64, revenue: &str) -> Event {
+    let payload = format!(r#"{{"properties":{{"revenue":{revenue}}}}}"#);
+    let event = Some("Order Placed");
+    Event {
+        kind: RecordKind::Track,
+        event,
+        anon_id,
+        user_id,
+        payload,
+        ..Event::page(START_MS + hours * HOUR_MS)
+    }
+}
+
+#[test]
+fn a_visitor_counts_in_its_arm_from_its_first_exposure_on() {
+    let identify = Event { kind: RecordKind::Identify, ..exposure("a", 2, "") };
+    let events = [
+        exposure("a", 1, "other:x,cta:default"),
+        order(Some("a"), None, 0, "100"),
+        order(Some("a"), None, 1, "7.25"),
+        Event { user_id: Some("u"), experiments: None, ..identify },
+        // The server sends this order without the anonymous ID.
+        order(None, Some("u"), 3, "\"2.75\""),
+        order(Some("a"), None, 4, "\"free\""),
+        order(Some("a"), None, 26, "1000"),
+        exposure("b", 1, "cta:b"),
+        exposure("b", 5, "cta:b"),
+        // Two arms, an arm and the holdout, an exposure before the range, the holdout, no exposure.
+        exposure("both", 1, "cta:b"),
+        exposure("both", 2, "cta:default"),
+        exposure("held", 1, "cta:b"),
+        exposure("held", 2, "cta:~"),
+        exposure("early", -1, "cta:b"),
+        exposure("early", 1, "cta:b"),
+        exposure("out", 1, "cta:~"),
+        exposure("none", 1, "cta-2:b"),
+        order(Some("none"), None, 2, "5"),
+    ];
+    let answer = ask(&events, "goal=Order+Placed".replace('+', " ").as_str());
+    assert_eq!(answer["arms"], json!([{"key": "b", "exposed": 1}, {"key": "default", "exposed": 1}]));
+    assert_eq!(
+        [&answer["both"], &answer["earlier"], &answer["holdout"]["exposed"]],
+        [&json!(2), &json!(1), &json!(1)]
+    );
+    let answer = ask(&events, "goal=Order Placed&value=revenue&window=24h");
+    let sums = |metric: usize, arm: usize| {
+        let sums = &answer["metrics"][metric]["arms"][arm];
+        json!([sums["n"], sums["converted"], sums["sum"], sums["sumOfSquares"], sums["ignoredAmounts"]])
+    };
+    assert_eq!(sums(0, 1), json!([1, 1, 1.0, 1.0, 0]));
+    assert_eq!(sums(1, 1), json!([1, 1, 10.0, 100.0, 1]));
+    assert_eq!(sums(1, 0), json!([1, 0, 0.0, 0.0, 0]));
+    let capped = ask(&events, "goal=Order Placed&value=revenue&cap=12.5");
+    let sums = &capped["metrics"][1]["arms"][1];
+    assert_eq!([&sums["sum"], &sums["capped"]], [&json!(12.5), &json!(1)]);
+}
+
+#[test]
+fn a_tie_counts_until_the_anonymous_id_is_tied_to_another_user() {
+    let tie = |user_id, hours| Event {
+        kind: RecordKind::Identify,
+        user_id: Some(user_id),
+        experiments: None,
+        ..exposure("a", hours, "")
+    };
+    let events = [
+        exposure("a", 0, "cta:b"),
+        order(None, Some("u"), 1, "1"),
+        tie("u", 2),
+        order(None, Some("u"), 3, "20"),
+        tie("w", 4),
+        order(None, Some("u"), 5, "300"),
+        order(None, Some("w"), 6, "4000"),
+    ];
+    let answer = ask(&events, "goal=Order Placed&value=revenue");
+    assert_eq!(answer["metrics"][1]["arms"][0]["sum"], json!(4020.0));
+}
+
+#[test]
+fn goals_are_events_or_pages() {
+    let events = [
+        exposure("a", 0, "cta:b"),
+        Event { path: Some("/thanks"), anon_id: Some("a"), ..Event::page(START_MS + 1) },
+    ];
+    let converted =
+        |goal: &str| ask(&events, &format!("goal={goal}"))["metrics"][0]["arms"][0]["converted"].clone();
+    assert_eq!(converted("page:/thanks"), json!(1));
+    assert_eq!(converted("/thanks"), json!(0));
+    assert_eq!(converted("event:page:/thanks"), json!(0));
+    let guardrail = &ask(&events, "guardrail=page:/thanks:0.02:lower")["metrics"][0];
+    let members = ["role", "goal", "margin", "lowerIsBetter", "kind"].map(|name| &guardrail[name]);
+    assert_eq!(
+        members,
+        [&json!("guardrail"), &json!("page:/thanks"), &json!(0.02), &json!(true), &json!("proportion")]
+    );
+}
+
+#[test]
+fn wrong_parameters_are_refused() {
+    for (query, param, code) in [
+        ("goal=x", "key", "invalid_param"),
+        ("key=a:b", "key", "invalid_param"),
+        ("key=a&key=b", "key", "repeated_param"),
+        ("key=a&window=0d", "window", "invalid_param"),
+        ("key=a&window=14", "window", "invalid_param"),
+        ("key=a&cap=-1", "cap", "invalid_param"),
+        ("key=a&value=revenue", "value", "invalid_param"),
+        ("key=a&goal=x&value=price", "value", "invalid_param"),
+        ("key=a&goal=page:/x&value=revenue", "value", "invalid_param"),
+        ("key=a&guardrail=Refund", "guardrail", "invalid_param"),
+        ("key=a&guardrail=Refund:0", "guardrail", "invalid_param"),
+        ("key=a&guardrail=Refund:-1:lower", "guardrail", "invalid_param"),
+        ("key=a&from=2026-01-05&to=2026-01-05", "from", "invalid_param"),
+    ] {
+        assert_eq!(parse(query).err(), Some((param.to_owned(), code)), "{query}");
+    }
+}
+
+#[test]
+fn a_question_has_at_most_16_metrics() {
+    let query = |count: usize| format!("key=a{}", "&more=x".repeat(count));
+    assert!(parse(&query(METRICS_MAX - 1)).is_ok());
+    assert!(parse(&query(METRICS_MAX)).is_ok());
+    assert_eq!(parse(&query(METRICS_MAX + 1)).err(), Some(("more".to_owned(), "invalid_param")));
+}
+
+/// Names of visitors, which live as long as the tests.
+fn visitors(arm: &str, count: usize) -> Vec<&'static str> {
+    (0..count).map(|number| &*format!("{arm}{number}").leak()).collect()
+}
+
+/// Returns 400 visitors of each of two arms, of which 40 and 120 place an order.
+fn told_apart() -> Vec<Event> {
+    let mut events = Vec::new();
+    for (arm, experiments, buyers) in [("a", "cta:default", 40), ("b", "cta:b", 120)] {
+        for (number, visitor) in visitors(arm, 400).into_iter().enumerate() {
+            events.push(exposure(visitor, 1, experiments));
+            if number < buyers {
+                events.push(order(Some(visitor), None, 2, "10"));
+            }
+        }
+    }
+    events
+}
+
+#[test]
+fn the_arms_are_compared_with_the_baseline() {
+    let metrics = "goal=Order Placed&value=revenue&more=Order Placed&guardrail=Order Placed:0.1";
+    let answer = ask(&told_apart(), metrics);
+    assert_eq!(answer["alarms"], json!([]));
+    let [goal, value, more, guardrail] = std::array::from_fn(|at| &answer["metrics"][at]);
+    assert_eq!(goal["arms"][1]["mean"], json!(0.1));
+    let against = &goal["against"][0];
+    assert_eq!((&against["key"], &against["verdict"]), (&json!("b"), &json!("better")));
+    let number = |member: &str| against[member].as_f64().expect("a number");
+    assert!((number("estimate") - 2.0).abs() < 1e-9, "{against}");
+    assert!(0.0 < number("low") && number("low") < 2.0 && 2.0 < number("high"), "{against}");
+    assert_eq!(against["p"], against["pAdjusted"]);
+    // Two secondary metrics: the greater p-value stays, the smaller one is adjusted.
+    for secondary in [value, more] {
+        let arm = &secondary["against"][0];
+        assert!(arm["pAdjusted"].as_f64() >= arm["p"].as_f64(), "{arm}");
+        assert_eq!(arm["verdict"], "better");
+    }
+    assert_eq!(guardrail["against"][0]["verdict"], "no_worse");
+    let turned = ask(&told_apart(), &format!("{metrics}&baseline=b&method=fixed&alpha=0.01"));
+    assert_eq!(turned["metrics"][0]["against"][0]["verdict"], "worse");
+    assert_eq!(turned["metrics"][3]["against"][0]["verdict"], "harmed");
+    let unseen = ask(&told_apart(), &format!("{metrics}&baseline=c"));
+    assert_eq!(unseen["metrics"][0]["against"], json!([]));
+}
+
+#[test]
+fn few_visitors_are_too_early_and_many_in_two_arms_are_an_alarm() {
+    let mut events: Vec<Event> =
+        visitors("a", 5).into_iter().map(|visitor| exposure(visitor, 1, "cta:default")).collect();
+    events.extend(visitors("b", 5).into_iter().map(|visitor| exposure(visitor, 1, "cta:b")));
+    events.extend([exposure("both", 1, "cta:b"), exposure("both", 2, "cta:default")]);
+    let answer = ask(&events, "goal=Order Placed");
+    assert_eq!(answer["alarms"], json!(["both_arms"]));
+    let goal = &answer["metrics"][0];
+    let reasons = json!([{ "arm": "b", "reason": "visitors" }, { "arm": "default", "reason": "visitors" }]);
+    assert_eq!(goal["tooEarly"], reasons);
+    let against = &goal["against"][0];
+    let members = ["low", "high", "p", "pAdjusted"].map(|member| &against[member]);
+    assert_eq!(members, [&Value::Null; 4]);
+    assert_eq!(against["verdict"], "too_early");
+}
+
+#[test]
+fn the_parameters_of_a_comparison_are_checked_at_their_limits() {
+    for accepted in
+        ["alpha=0.001", "alpha=0.999", "planned=2", "planned=4294967295", "method=anytime", "method=fixed"]
+    {
+        assert!(parse(&format!("key=cta&{accepted}")).is_ok(), "{accepted}");
+    }
+    for refused in [
+        "alpha=0",
+        "alpha=1",
+        "alpha=NaN",
+        "planned=1",
+        "planned=4294967296",
+        "method=bayes",
+        "baseline=a b",
+        "baseline=~",
+    ] {
+        let (name, _) = refused.split_once('=').expect("a value");
+        let refusal = parse(&format!("key=cta&{refused}"));
+        assert_eq!(refusal.expect_err(refused), (name.to_owned(), "invalid_param"));
+    }
+}

@@ -1,0 +1,181 @@
+//! Column files: golden bytes, damage, bounds, and every column against the records.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use parallax::testing::insights::{
+    Amount, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, ColumnBuilder, Columns, RowFacts, VisitorKey,
+};
+use parallax::testing::storage::disk::{Disk, RealDisk};
+use parallax::testing::visitors::log::{Record, RecordKind};
+
+use super::oracle::{any_event, texts_of};
+use super::{Event, KEY};
+use crate::harness::temporary_directory;
+
+fn build(events: &[Event]) -> Vec<u8> {
+    let mut builder = ColumnBuilder::new(1, KEY);
+    events.iter().for_each(|event| event.with_record(|record| builder.add(record)));
+    builder.to_bytes(events.len() as u64)
+}
+
+fn facts(bytes: &[u8]) -> Option<Vec<RowFacts>> {
+    Columns::from_bytes(bytes.to_vec()).ok()?.facts().ok()
+}
+
+/// Formats bytes as the other golden files: 16 per line, in pairs of hex digits.
+fn hex(bytes: &[u8]) -> String {
+    let line =
+        |line: &[u8]| line.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ") + "\n";
+    bytes.chunks(16).map(line).collect()
+}
+
+#[test]
+fn the_smallest_column_file_equals_the_golden_file() {
+    let built = hex(&build(&[Event::page(1_767_225_600_000)]));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/smallest.columns.hex");
+    if std::env::var_os("PARALLAX_BLESS").is_some_and(|v| v == "1") {
+        fs::write(&path, &built).expect("the golden file is written");
+    }
+    assert_eq!(
+        fs::read_to_string(path).expect("the golden file"),
+        built,
+        "if a change of the format is meant, raise FORMAT_VERSION and run the test with PARALLAX_BLESS=1"
+    );
+}
+
+#[test]
+fn a_file_with_any_flipped_bit_or_any_other_length_is_refused() {
+    let mut order = Event { kind: RecordKind::Track, event: Some("Order Placed"), ..Event::page(5) };
+    order.payload = r#"{"properties":{"revenue":7.25}}"#.to_owned();
+    let identify = Event { kind: RecordKind::Identify, user_id: Some("u"), ..Event::page(9) };
+    let bytes = build(&[Event::page(0), order, identify]);
+    assert_eq!(facts(&bytes).expect("an intact file").len(), 3);
+    for bit in 0..bytes.len() * 8 {
+        let mut flipped = bytes.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(facts(&flipped), None, "bit {bit}");
+    }
+    for length in 0..bytes.len() {
+        assert_eq!(facts(&bytes[..length]), None, "{length} bytes");
+    }
+    assert_eq!(facts(&[&bytes[..], &[0]].concat()), None);
+}
+
+#[test]
+fn a_file_of_another_segment_or_key_is_refused() {
+    let directory = temporary_directory();
+    let path = directory.path().join("a.columns");
+    fs::write(&path, build(&[Event::page(0)])).expect("written");
+    let disk = Arc::new(RealDisk) as Arc<dyn Disk>;
+    assert!(Columns::open(&disk, &path, (1, 1), KEY).is_ok());
+    for (seqs, key) in [((1, 2), KEY), ((2, 1), KEY), ((1, 1), VisitorKey([8; 16]))] {
+        assert!(Columns::open(&disk, &path, seqs, key).is_err(), "{seqs:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_file_has_the_facts_of_every_record(
+        events in prop_oneof![
+            proptest::collection::vec(any_event(), 0..40),
+            proptest::collection::vec(any_event(), 1000..1100),
+        ],
+    ) {
+        let rows = facts(&build(&events)).expect("an intact file");
+        let has_row = |event: &&Event| !matches!(event.kind, RecordKind::Void | RecordKind::Tombstone);
+        let expected: Vec<&Event> = events.iter().filter(has_row).collect();
+        prop_assert_eq!(rows.len(), expected.len());
+        let mut visitors = std::collections::HashMap::new();
+        for (row, event) in rows.iter().zip(expected) {
+            prop_assert_eq!(row.time_ms, event.time_ms);
+            prop_assert_eq!(row.kind, event.kind as i64 + if event.bot { 64 } else { 0 });
+            prop_assert_eq!(row.agent, event.device as i64);
+            prop_assert_eq!(&row.texts, &texts_of(event));
+            let id = event.anon_id.map(|id| ("a", id)).or(event.user_id.map(|id| ("u", id)));
+            prop_assert_eq!(row.visitor.is_some(), id.is_some());
+            // Equal visitors have equal hashes, and different ones different hashes.
+            let id = id.map(|id| (event.site, id));
+            prop_assert_eq!(*visitors.entry(id).or_insert(row.visitor), row.visitor);
+        }
+        let hashes: std::collections::HashSet<_> = visitors.values().collect();
+        prop_assert_eq!(hashes.len(), visitors.len());
+    }
+}
+
+#[test]
+fn amounts_are_read_as_duckdb_casts_them() {
+    let amount = |text: &str| {
+        let payload = format!(r#"{{"event":"e","properties":{{"revenue":{text}}}}}"#);
+        let event = Event { kind: RecordKind::Track, payload, ..Event::page(0) };
+        facts(&build(&[event])).expect("an intact file")[0].amounts[0]
+    };
+    let units = |units: i64| Some(Amount::Units(units));
+    for (text, expected) in [
+        ("7", units(70_000)),
+        ("-7.25", units(-72_500)),
+        ("\"7.25\"", units(72_500)),
+        ("\"-0.00005\"", units(-1)),
+        ("0.00005", units(1)),
+        ("0.00004", units(0)),
+        ("1e3", units(10_000_000)),
+        ("99999999999.9999", units(999_999_999_999_999)),
+        ("99999999999.99995", Some(Amount::Ignored)),
+        ("100000000000", Some(Amount::Ignored)),
+        ("1e400", Some(Amount::Ignored)),
+        ("\"1e3\"", Some(Amount::Ignored)),
+        ("\"+1\"", Some(Amount::Ignored)),
+        ("\"1.\"", Some(Amount::Ignored)),
+        ("\"\"", Some(Amount::Ignored)),
+        ("true", Some(Amount::Ignored)),
+        ("{}", Some(Amount::Ignored)),
+        ("null", None),
+    ] {
+        assert_eq!(amount(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn only_properties_of_track_and_screen_events_have_amounts() {
+    let amounts = |kind: RecordKind, payload: &str| {
+        let event = Event { kind, payload: payload.to_owned(), ..Event::page(0) };
+        facts(&build(&[event])).expect("an intact file")[0].amounts
+    };
+    let payload = r#"{"revenue":1,"properties":{"total":2,"quantity":3,"sum":4}}"#;
+    let expected = [None, None, Some(Amount::Units(20_000)), Some(Amount::Units(30_000))];
+    assert_eq!(amounts(RecordKind::Track, payload), expected);
+    assert_eq!(amounts(RecordKind::Screen, payload), expected);
+    assert_eq!(amounts(RecordKind::Page, payload), [None; 4]);
+    assert_eq!(amounts(RecordKind::Track, r#"{"properties":"revenue"}"#), [None; 4]);
+}
+
+/// Builds a file with these paths, and returns how many of its rows have each of the texts `(other)` and none.
+fn others(paths: impl Iterator<Item = String>) -> usize {
+    let mut builder = ColumnBuilder::new(1, KEY);
+    for path in paths {
+        builder.add(&Record { site: Some("s"), path: Some(&path), ..Record::new(RecordKind::Page) });
+    }
+    let rows = facts(&builder.to_bytes(1)).expect("an intact file");
+    rows.iter().filter(|row| row.texts[2].as_deref() == Some("(other)")).count()
+}
+
+#[test]
+fn a_column_keeps_65536_texts_and_a_file_4_mib_of_them() {
+    let distinct = |count: usize| (0..count).map(|number| format!("{number:x}"));
+    assert_eq!(others(distinct(COLUMN_TEXTS_MAX - 1)), 0);
+    assert_eq!(others(distinct(COLUMN_TEXTS_MAX)), 0);
+    assert_eq!(others(distinct(COLUMN_TEXTS_MAX + 1).chain(distinct(3))), 1);
+    // The site takes one byte.
+    let long = |bytes: usize| {
+        let whole = (0..bytes / 8192).map(|number| format!("{number:08192}"));
+        whole.chain((!bytes.is_multiple_of(8192)).then(|| "x".repeat(bytes % 8192)))
+    };
+    assert_eq!(others(long(COLUMN_TEXT_BYTES_MAX - 2)), 0);
+    assert_eq!(others(long(COLUMN_TEXT_BYTES_MAX - 1)), 0);
+    assert_eq!(others(long(COLUMN_TEXT_BYTES_MAX)), 1);
+}
