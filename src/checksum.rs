@@ -1,6 +1,7 @@
 //! Checksums and hashes, and the arithmetic that combines CRCs.
 //!
 //! * [`digest`] (BLAKE3, 256 bits) verifies a whole snapshot.
+//! * [`sha256_prefix`] names the bytes of a file in a URL.
 //! * [`hmac_sha256`] gives a name to a text that only holders of the key can compute.
 //! * [`hash128`] and [`hash64`] (XXH3 without a seed) compute ETags and find routes. The values are the same
 //!   on every machine and in every release. They do not resist forgery.
@@ -9,7 +10,7 @@
 //!   the length of the second, so a body assembled from pieces is never read again: see [`crc32_combine`].
 
 use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
 
 /// Returns the BLAKE3 hash of the concatenation of `parts`.
@@ -19,6 +20,12 @@ pub(crate) fn digest(parts: &[&[u8]]) -> [u8; 32] {
         hasher.update(part);
     }
     *hasher.finalize().as_bytes()
+}
+
+/// Returns the first 8 bytes of the SHA-256 of `bytes`, as a big-endian number.
+pub fn sha256_prefix(bytes: &[u8]) -> u64 {
+    let digest: [u8; 32] = Sha256::digest(bytes).into();
+    u64::from_be_bytes(*digest.first_chunk().expect("a digest has 32 bytes"))
 }
 
 /// Returns the HMAC-SHA-256 (RFC 2104) of the concatenation of `parts`. It reveals nothing without `key`.

@@ -14,11 +14,14 @@ use std::time::Duration;
 use clap::builder::{RangedU64ValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use ipnet::IpNet;
+use ureq::http::Uri;
+use ureq::http::uri::Authority;
 
 use crate::limits::{
     ADMIN_CONNECTIONS_DEFAULT, BODIES_MEMORY_BYTES_DEFAULT, BODIES_MEMORY_BYTES_MIN, BUSY_POLL_US_MAX,
     CHECKPOINT_LOG_BYTES_DEFAULT, CONNECTIONS_MEMORY_BYTES_DEFAULT, CONNECTIONS_MEMORY_BYTES_MIN,
-    PROFILES_MEMORY_BYTES_DEFAULT, SEGMENT_BYTES_DEFAULT, SNAPSHOTS_MEMORY_BYTES_DEFAULT, WORKERS_MAX,
+    INSIGHTS_MEMORY_BYTES_DEFAULT, PROFILES_MEMORY_BYTES_DEFAULT, SEGMENT_BYTES_DEFAULT,
+    SNAPSHOTS_MEMORY_BYTES_DEFAULT, WORKERS_MAX,
 };
 
 /// The snapshots directory if none is set.
@@ -216,6 +219,10 @@ pub struct Config {
     /// single-visit visitors are evicted first, then the least recently seen.
     #[arg(long, value_name = "SIZE", help_heading = EVENTS, default_value_t = ByteSize(PROFILES_MEMORY_BYTES_DEFAULT), value_parser = size_parser(0..=1 << 48))]
     pub profiles_memory: ByteSize,
+    /// Memory limit of Insights, in bytes or with a unit. A question about more visitors than fit counts them in several
+    /// passes. 0 switches Insights off and deletes its column files.
+    #[arg(long, value_name = "SIZE", help_heading = EVENTS, default_value_t = ByteSize(INSIGHTS_MEMORY_BYTES_DEFAULT), value_parser = size_parser(0..=1 << 48))]
+    pub insights_memory: ByteSize,
     /// Size of new log after which visitor profiles are saved to a checkpoint, in bytes or with a unit. A
     /// start reads the checkpoint and only the log after it.
     #[arg(long, value_name = "SIZE", help_heading = EVENTS, default_value_t = ByteSize(CHECKPOINT_LOG_BYTES_DEFAULT), value_parser = size_parser(1..=1 << 40))]
@@ -254,6 +261,16 @@ pub struct Config {
     /// neither changes of a link's target nor changes that another machine makes on a network file system.
     #[arg(long = "rescan-ms", value_name = "MS", help_heading = SNAPSHOTS, default_value = "500", hide = true, value_parser = RangedU64ValueParser::<u64>::new().map(|ms| Duration::from_millis(ms.max(1))))]
     pub rescan_interval: Duration,
+    /// Send each new version of a site to this URL when the server begins to serve it: a POST with a JSON object
+    /// of site, trackingId, version and since. Sent again until the response is 2xx: after 1 s, doubled up to 60 s.
+    #[arg(long, value_name = "URL", help_heading = SNAPSHOTS, value_parser = parse_receiver_url)]
+    pub on_publish: Option<String>,
+    /// The Bearer token that the server sends to the URL of --on-publish.
+    #[arg(long, value_name = "TOKEN", help_heading = SNAPSHOTS, hide_env_values = true)]
+    pub on_publish_token: Option<String>,
+    /// Milliseconds that one POST to --on-publish may take.
+    #[arg(long = "on-publish-timeout-ms", value_name = "MS", help_heading = SNAPSHOTS, default_value = "10000", hide = true, value_parser = timeout_parser())]
+    pub on_publish_timeout: Duration,
     /// Format of log lines on standard error.
     #[arg(long, help_heading = LOG, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
@@ -264,6 +281,19 @@ pub struct Config {
 }
 
 impl Config {
+    /// Checks the secrets. A parser of the command line would print the value that it refuses.
+    ///
+    /// # Errors
+    /// The flag at fault, and the accepted values.
+    pub(crate) fn check_secrets(&self) -> Result<(), &'static str> {
+        let is_valid = |token: &String| token.bytes().all(|byte| byte.is_ascii_graphic());
+        match self.on_publish_token.as_ref().is_none_or(is_valid) {
+            true => Ok(()),
+            false => Err("--on-publish-token has a space or a character that is not ASCII; \
+                 choose a token of visible ASCII characters, such as the output of `openssl rand -hex 32`"),
+        }
+    }
+
     /// Returns the directory of the snapshots that are served.
     pub fn snapshots_directory(&self) -> &Path {
         self.snapshots.as_deref().unwrap_or(Path::new(SNAPSHOTS_DIRECTORY_DEFAULT))
@@ -315,6 +345,25 @@ fn parse_network(text: &str) -> Result<IpNet, String> {
     text.parse()
         .or_else(|_| alone())
         .map_err(|_| "expected a network such as 10.0.0.0/8, or an address".to_owned())
+}
+
+/// Accepts a URL of the schemes `http` and `https`. A password in it would be in the log of every proxy.
+fn parse_receiver_url(text: &str) -> Result<String, String> {
+    let uri: Option<Uri> = text.parse().ok();
+    let authority = uri.as_ref().filter(|uri| matches!(uri.scheme_str(), Some("http" | "https")));
+    match authority.and_then(Uri::authority) {
+        Some(authority) if authority.as_str().contains('@') => {
+            Err("expected a URL without user and password; use --on-publish-token".to_owned())
+        }
+        Some(authority) if is_host_with_port(authority) => Ok(text.to_owned()),
+        _ => Err("expected a URL such as http://localhost:3000/api/parallax/revalidate".to_owned()),
+    }
+}
+
+/// Returns whether the authority has a host, and no port or a valid one.
+fn is_host_with_port(authority: &Authority) -> bool {
+    let host = authority.host();
+    !host.is_empty() && (authority.as_str().len() == host.len() || authority.port_u16().is_some())
 }
 
 /// Converts the name of a header to lower case.

@@ -54,11 +54,16 @@ mod worker;
 mod api;
 // Floor 5: snapshot, visitor and request to bytes.
 mod resolve;
+// Floor 4: messages about publications to a receiver.
+mod webhook;
 // Floor 4: recorded events and the profiles folded from them. Three directories inside have floors of their own.
 // Floor 3: visitors::events
 // Floor 3: visitors::ties
 // Floor 2: visitors::log
 mod visitors;
+// Floor 4: counts of recorded events, and the statistics of experiments.
+mod insights;
+// Floor 4: counts of recorded events, and the statistics of experiments.
 // Floor 3: published sites.
 mod site;
 // Floor 2: parsing and evaluation.

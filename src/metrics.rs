@@ -164,18 +164,18 @@ impl Totals {
     }
 }
 
-/// A histogram of the log's sync times, in nanoseconds. Clones share it.
+/// A histogram of durations, in nanoseconds. Clones share it.
 #[derive(Debug, Clone)]
-pub struct SyncLatency(Arc<Mutex<Histogram<u64>>>);
+pub struct LatencyHistogram(Arc<Mutex<Histogram<u64>>>);
 
-impl Default for SyncLatency {
+impl Default for LatencyHistogram {
     fn default() -> Self {
         Self(Arc::new(Mutex::new(new_histogram())))
     }
 }
 
-impl SyncLatency {
-    /// Records the duration of one sync.
+impl LatencyHistogram {
+    /// Records a duration.
     pub fn record(&self, took: Duration) {
         let mut histogram = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         histogram.saturating_record(took.as_nanos() as u64);
@@ -270,6 +270,32 @@ impl PublishCounters {
 
     /// Returns the activated snapshots, all rejections, the present rejections, and the superseded files.
     pub fn snapshot(&self) -> [u64; 4] {
+        std::array::from_fn(|i| self.0[i].load(Ordering::Relaxed))
+    }
+}
+
+/// Counters of the messages about publications. Clones share them: publishing is rare.
+#[derive(Debug, Clone, Default)]
+pub struct WebhookCounters(Arc<[AtomicU64; 3]>);
+
+impl WebhookCounters {
+    /// Counts an acknowledged message.
+    pub fn record_delivery(&self) {
+        self.0[0].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a failed attempt.
+    pub fn record_failure(&self) {
+        self.0[1].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Sets the number of sites whose served version is not acknowledged.
+    pub fn set_pending(&self, sites: usize) {
+        self.0[2].store(sites as u64, Ordering::Relaxed);
+    }
+
+    /// Returns the acknowledged messages, the failed attempts, and the pending messages.
+    pub fn snapshot(&self) -> [u64; 3] {
         std::array::from_fn(|i| self.0[i].load(Ordering::Relaxed))
     }
 }

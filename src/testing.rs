@@ -15,7 +15,7 @@ pub mod api {
     }
 }
 pub mod checksum {
-    pub use crate::checksum::{crc32, crc32_shift, crc32c, hash64, hmac_sha256};
+    pub use crate::checksum::{crc32, crc32_shift, crc32c, hash64, hmac_sha256, sha256_prefix};
 }
 pub mod cli {
     pub mod byte_search {
@@ -64,6 +64,55 @@ pub mod http {
         pub use crate::http::request::{BodyFraming, Method, ParseOutcome, RequestMeta, Surface, parse};
     }
 }
+pub mod insights {
+    pub mod statistics {
+        pub mod bayesian {
+            pub use crate::insights::statistics::bayesian::{Posterior, Prior};
+        }
+        pub mod difference {
+            pub use crate::insights::statistics::difference::{
+                Difference, Interval, Method, PLANNED_DEFAULT, RelativeChange, mixture_variance,
+            };
+        }
+        pub mod distributions {
+            pub use crate::insights::statistics::distributions::{
+                chi_square_sf, ln_gamma, normal_quantile, normal_sf, t_quantile_upper, t_sf,
+            };
+        }
+        pub mod many {
+            pub use crate::insights::statistics::many::{benjamini_hochberg, holm};
+        }
+        pub mod metric {
+            pub use crate::insights::statistics::metric::{
+                ArmSummary, ArmSums, CONVERSIONS_MIN, Comparison, GuardrailVerdict, MetricKind, MetricResult,
+                Settings, TooEarly, VISITORS_MIN, Verdict, compare, has_too_many_in_both, summarize,
+            };
+        }
+        pub mod mismatch {
+            pub use crate::insights::statistics::mismatch::{
+                BAYES_FACTOR_MAX, ChiSquare, Mismatch, test_any_time, test_once,
+            };
+        }
+        pub mod moments {
+            pub use crate::insights::statistics::moments::{CupedSums, Moments, RatioSums};
+        }
+        pub mod msprt {
+            pub use crate::insights::statistics::msprt::{interval, likelihood_ratio, p_value};
+        }
+        pub mod rates {
+            pub use crate::insights::statistics::rates::{PooledTest, newcombe, test_pooled, wilson};
+        }
+        pub mod sample_size {
+            pub use crate::insights::statistics::sample_size::{Target, days_left, visitors_per_arm};
+        }
+    }
+    pub use crate::insights::{
+        Amount, Answer, BUCKETS_MAX, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, Cell, ColumnBuilder,
+        ColumnFileError, ColumnStore, Columns, Comparison, ExperimentQuestion, Filters, Group, LIMIT_MAX,
+        Limits, METRICS_MAX, PARAM_NAMES, Query, Question, QuestionError, RowFacts, ScanError, SiteFacts,
+        StoreError, Subject, Unit, VisitorKey, Zone, answer_over,
+    };
+}
 pub mod limits {
     pub use crate::cli::contains::MATCHES_SHOWN_MAX;
     pub use crate::condition::value::VALUE_NESTING_MAX;
@@ -73,10 +122,11 @@ pub mod limits {
         CHUNK_LINE_BYTES_MAX, CONDITION_NESTING_MAX, CONTENT_FILE_BYTES_MAX, CONTEXT_MEMBERS_MAX,
         CONTEXTS_BYTES_MAX, DEDUP_WINDOW_MS, DIAGNOSTIC_TEXT_CHARS_MAX, EMBEDDED_QUERIES_MAX,
         EVALUATION_DEPTH_MAX, EVENT_BYTES_MAX, EVENT_NAME_CHARS_MAX, EVENT_NESTING_MAX, EVENTS_MAX,
-        EXPERIMENTS_MAX, EXPORT_PAGE_BYTES_TARGET, FOLD_INPUT_BYTES_MAX, HEAD_BYTES_MAX, HELD_REQUESTS_MAX,
-        KEY_BYTES_MAX, NAME_BYTES_MAX, NODE_NESTING_MAX, ORDER_FIELDS_MAX, OUTSTANDING_REQUESTS_MAX,
-        PAIRS_MAX, PATTERN_BYTES_MAX, PATTERN_DFA_BYTES_MAX, PATTERN_NFA_BYTES_MAX, PATTERNS_MAX,
-        PAYLOAD_BYTES_MAX, PREVIEW_NAME_CHARS_MAX, PROFILE_BYTES_MAX, PROFILE_EVENT_NAMES_MAX,
+        EXPERIMENTS_BYTES_MAX, EXPERIMENTS_MAX, EXPORT_PAGE_BYTES_TARGET, FOLD_INPUT_BYTES_MAX,
+        GUARDRAILS_MAX, HEAD_BYTES_MAX, HELD_REQUESTS_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, NODE_NESTING_MAX,
+        ORDER_FIELDS_MAX, OUTSTANDING_REQUESTS_MAX, PAIRS_MAX, PATTERN_BYTES_MAX, PATTERN_DFA_BYTES_MAX,
+        PATTERN_NFA_BYTES_MAX, PATTERNS_MAX, PAYLOAD_BYTES_MAX, PHASES_FILE_BYTES_MAX, PHASES_KEPT_MAX,
+        PHASES_MAX, PREVIEW_NAME_CHARS_MAX, PROFILE_BYTES_MAX, PROFILE_EVENT_NAMES_MAX,
         PROFILE_PATH_BYTES_MAX, PROFILE_PATHS_MAX, PROFILES_MEMORY_BYTES_DEFAULT, PROGRAM_BYTES_MAX,
         QUERIES_MAX, QUERY_EVALUATIONS_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, RATE_LIMIT_BUCKETS_MAX,
         READ_BUFFER_BYTES, READ_CHUNK_BYTES, RECENT_TIES_MAX, REDIRECTS_IN_A_ROW_MAX, REQUEST_BYTES_MAX,
@@ -99,7 +149,7 @@ pub mod limits {
     pub use crate::worker::busy_poll::{IDLE_SPINS_MAX, SPIN_RETRY_INTERVAL};
 }
 pub mod metrics {
-    pub use crate::metrics::{JobCounters, PublishCounters, Totals};
+    pub use crate::metrics::{JobCounters, PublishCounters, Totals, WebhookCounters};
 }
 pub mod nearest {
     pub use crate::nearest::nearest;
@@ -137,6 +187,12 @@ pub mod site {
         pub mod directory {
             pub use crate::site::catalog::directory::SnapshotDirectory;
         }
+        pub mod phases {
+            pub use crate::site::catalog::phases::{Phase, PhaseArm, Phases};
+        }
+        pub mod phases_file {
+            pub use crate::site::catalog::phases_file::{check, decode, encode};
+        }
         pub mod versions {
             pub use crate::site::catalog::versions::{ContentEntry, PublishedVersion, Versions};
         }
@@ -146,6 +202,9 @@ pub mod site {
     }
     pub mod compile {
         pub use crate::site::compile::compile;
+    }
+    pub mod experiment_metrics {
+        pub use crate::site::experiment_metrics::Goal;
     }
     pub mod profile_fields {
         pub use crate::site::profile_fields::{ProfileField, field_paths, find_field};
@@ -165,8 +224,9 @@ pub mod site {
         pub mod format {
             pub use crate::site::snapshot::format::{
                 ArchivedPage, ArchivedQuery, Argument, Branch, Column, ColumnBound, Condition, Experiment,
-                HEADER_BYTES, Header, Index, IndexParam, Item, Page, Param, ParamKind, Part, Piece, Query,
-                QueryCall, Range, Redirect, Route, RouteTarget, Rule, Scan, Site, TargetPart, Variant, Zone,
+                Guardrail, HEADER_BYTES, Header, Index, IndexParam, Item, Metrics, Page, Param, ParamKind,
+                Part, Piece, Query, QueryCall, Range, Redirect, Route, RouteTarget, Rule, Scan, Site,
+                TargetPart, Variant, Zone,
             };
         }
         pub mod hash_index {
@@ -202,6 +262,9 @@ pub mod site {
         pub mod validate {
             pub use crate::site::source::validate::Validator;
         }
+    }
+    pub mod typescript {
+        pub use crate::site::typescript::{ValueType, declarations};
     }
 }
 pub mod storage {
@@ -279,12 +342,12 @@ pub mod visitors {
     pub mod log {
         pub use crate::visitors::log::{
             Ack, Browser, Code, Completion, DISK_RECOVERED_MS, DamageKind, DedupWindow, Device, EraseError,
-            EraseRule, Erasure, ErasureSummary, FinalPosition, FoldInput, IdTag, LOG_CLOCK_SAVE_MS,
-            LockedLog, LogClient, LogConsumer, LogError, LogId, LogItem, LogReader, LogWriter, Options, Os,
-            PLACE_CHECK_MS, Queue, Record, RecordError, RecordKind, RecordResult, Records, RecoveryReport,
-            RedactedIds, Request, SendError, TombstoneKey, Treatment, UserAgentInfo, VisitorIds,
-            WriteOutcome, WriterThread, check_directory, check_file, inspect, open, parse_segment_name,
-            read_footer, segment_name,
+            EraseRule, Erasure, ErasureSummary, FinalPosition, FoldInput, FoldInputBuilder, IdTag,
+            LOG_CLOCK_SAVE_MS, LockedLog, LogClient, LogConsumer, LogError, LogId, LogItem, LogReader,
+            LogWriter, Options, Os, PLACE_CHECK_MS, Queue, Record, RecordError, RecordKind, RecordResult,
+            Records, RecoveryReport, RedactedIds, Request, SendError, TombstoneKey, Treatment, UserAgentInfo,
+            VisitorIds, WriteOutcome, WriterThread, check_directory, check_file, inspect, open,
+            parse_segment_name, read_footer, segment_name,
         };
         pub mod bloom {
             pub use crate::visitors::log::bloom::{IdKind, may_contain};
@@ -348,6 +411,11 @@ pub mod visitors {
     }
     pub mod verify {
         pub use crate::visitors::verify::{CheckReport, check_directory};
+    }
+}
+pub mod webhook {
+    pub mod queue {
+        pub use crate::webhook::queue::{DeliveryQueue, Message, ServedSite};
     }
 }
 pub mod worker {

@@ -130,7 +130,7 @@ pub(crate) fn is_external<'h>(
 }
 
 /// Returns whether `own`, a host or `*.` and a domain, covers `host`.
-fn is_covered(host: &str, own: &str) -> bool {
+pub(crate) fn is_covered(host: &str, own: &str) -> bool {
     let Some(domain) = own.strip_prefix("*.") else { return own.eq_ignore_ascii_case(host) };
     let subdomain_bytes = host.len().checked_sub(domain.len());
     let end = subdomain_bytes.and_then(|at| Some((host.get(..at)?, host.get(at..)?)));

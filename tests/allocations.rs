@@ -190,6 +190,8 @@ const REQUESTS: &[(&str, &str, &str)] = &[
     ("GET", "/v1/openapi.json", ""),
     ("GET", "/v1/openapi.json", "If-None-Match: *\r\n"),
     ("GET", "/v1/openapi.json", "Accept-Encoding: gzip\r\n"),
+    ("GET", "/v1/parallax.js?h=%30", ""),
+    ("GET", "/v1/parallax.js", "Accept-Encoding: gzip\r\n"),
     ("GET", "/v1/problems/timeout", ""),
     ("HEAD", "/v1/problems/nothing", ""),
 ];
@@ -364,6 +366,8 @@ fn start(directory: &std::path::Path) -> SocketAddr {
         explain: false,
         country_header: Some("cf-ipcountry".to_owned()),
         profiles_memory: ByteSize(64 << 20),
+        // The thread that looks for missing column files allocates once a second.
+        insights_memory: ByteSize(0),
         checkpoint_bytes: ByteSize(256 << 20),
         snapshots_memory: ByteSize(1 << 30),
         connections: None,
@@ -373,6 +377,9 @@ fn start(directory: &std::path::Path) -> SocketAddr {
         trusted_proxy: Vec::new(),
         rate_limit_per_ip: Some(1_000_000),
         rate_limit_per_site: Some(1_000_000),
+        on_publish: None,
+        on_publish_token: None,
+        on_publish_timeout: long,
         log_format: LogFormat::Text,
         access_log: false,
         timeouts: Timeouts { head: long, body: long, idle: long, write: long },

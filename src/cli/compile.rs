@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::site_directory::{
-    CompiledDirectory, compile_files, print_warnings, read_files, warn_about_higher_versions,
+    CompiledDirectory, compile_files, counted, print_warnings, read_files, warn_about_higher_versions,
 };
 use super::{CliError, print_line};
 use crate::config::SNAPSHOTS_DIRECTORY_DEFAULT;
@@ -46,7 +46,7 @@ pub(super) fn compile_site(args: &CompileArgs) -> Result<(), CliError> {
     };
     let path = args.output.clone().unwrap_or_else(default);
     warn_about_higher_versions(&path, &mut directory);
-    let CompiledDirectory { site, version, compiled } = directory;
+    let CompiledDirectory { site, version, compiled, .. } = directory;
     print_warnings(&compiled.warnings, &files);
     let created =
         if args.output.is_none() { std::fs::create_dir_all(SNAPSHOTS_DIRECTORY_DEFAULT) } else { Ok(()) };
@@ -54,9 +54,9 @@ pub(super) fn compile_site(args: &CompileArgs) -> Result<(), CliError> {
         CliError::System(format!("cannot write {}: {error}; choose another file with -o", path.display()))
     })?;
     print_line(&format!(
-        "{}: site {site}, version {version} ({origin}), {} routes, {} bytes",
+        "{}: site {site}, version {version} ({origin}), {}, {} bytes",
         path.display(),
-        compiled.routes.len(),
+        counted(compiled.routes.len(), "route"),
         compiled.bytes.len(),
     ))
 }

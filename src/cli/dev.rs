@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::site_directory::{CompiledDirectory, compile_files, print_warnings, read_files};
+use super::site_directory::{CompiledDirectory, compile_files, counted, print_warnings, read_files};
 use super::{CliError, print_line, serve};
 use crate::config::Config;
 use crate::site::compile::CompiledSite;
@@ -155,9 +155,12 @@ impl SitePublisher {
 
     /// Prints the URLs of the changed pages of a new version.
     fn report(&mut self, directory: CompiledDirectory, took: Duration) {
-        let CompiledDirectory { site, version, compiled: CompiledSite { routes, .. } } = directory;
-        let summary =
-            format!("site {site}, version {version}, {} routes, {} ms", routes.len(), took.as_millis());
+        let CompiledDirectory { site, version, compiled: CompiledSite { routes, .. }, .. } = directory;
+        let summary = format!(
+            "site {site}, version {version}, {}, {} ms",
+            counted(routes.len(), "route"),
+            took.as_millis()
+        );
         print_text(&format!("compiled: {summary}"));
         let changed: Vec<&String> = routes
             .iter()

@@ -12,8 +12,8 @@ use crate::checksum;
 use crate::site::catalog::directory::list_snapshot_names;
 use crate::site::query::run::evaluations_max;
 use crate::site::snapshot::format::{
-    ArchivedPage, ArchivedPart, ArchivedPiece, ArchivedQuery, ArchivedRoute, ArchivedRouteTarget,
-    ArchivedSite,
+    ArchivedMetrics, ArchivedPage, ArchivedPart, ArchivedPiece, ArchivedQuery, ArchivedRoute,
+    ArchivedRouteTarget, ArchivedSite,
 };
 use crate::site::snapshot::open::{Snapshot, SnapshotBudget, SnapshotError};
 
@@ -31,8 +31,8 @@ pub(crate) fn to_json(snapshot: &Snapshot) -> String {
     let audiences = site.audiences.iter().map(|a| json!({ "key": a.key.as_str(), "name": a.name.as_str() }));
     let experiments = site.experiments.iter().map(|e| {
         let ranges = e.ranges.iter().map(|r| [r.from.to_native(), r.to.to_native()]);
-        json!({ "key": e.key.as_str(), "seed": e.seed.as_str(), "ranges": ranges.collect::<Vec<_>>(),
-            "holdout": e.holdout.to_native() })
+        json!({ "key": e.key.as_str(), "seed": e.seed.as_str(), "arms": e.arms.iter().map(|arm| arm.as_str()).collect::<Vec<_>>(),
+            "ranges": ranges.collect::<Vec<_>>(), "holdout": e.holdout.to_native(), "metrics": metrics_json(&e.metrics) })
     });
     let document = json!({
         "kind": "snapshot", "site": site.site.as_str(), "trackingId": site.tracking_id.as_str(),
@@ -45,6 +45,17 @@ pub(crate) fn to_json(snapshot: &Snapshot) -> String {
         "routes": site.routes.iter().map(|route| route_json(site, route)).collect::<Vec<_>>(),
     });
     format!("{document:#}")
+}
+
+/// Returns the metrics of an experiment, as authored.
+fn metrics_json(metrics: &ArchivedMetrics) -> serde_json::Value {
+    let guardrails = metrics.guardrails.iter().map(|rail| {
+        json!({ "goal": rail.goal.as_str(), "margin": rail.margin.to_native(), "lowerIsBetter": rail.lower_is_better })
+    });
+    json!({ "goal": metrics.goal.as_ref().map(|goal| goal.as_str()),
+        "value": metrics.value.as_ref().map(|value| value.as_str()), "guardrails": guardrails.collect::<Vec<_>>(),
+        "planned": metrics.planned.as_ref().map(|planned| planned.to_native()),
+        "window": metrics.window.as_ref().map(|window| window.as_str()) })
 }
 
 /// Returns the collections that queries use, each with the number of its items that some query can return.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::site_directory::{compile_files, print_warnings, read_files};
+use super::site_directory::{compile_files, counted, print_warnings, read_files};
 use super::{CliError, print_line};
 
 #[derive(Debug, Args)]
@@ -19,5 +19,6 @@ pub(super) fn lint(args: &LintArgs) -> Result<(), CliError> {
     let warnings = &directory.compiled.warnings;
     print_warnings(warnings, &files);
     let (site, routes) = (directory.site, directory.compiled.routes.len());
-    print_line(&format!("site {site}: {routes} routes, 0 errors, {} warnings", warnings.len()))
+    let (routes, warnings) = (counted(routes, "route"), counted(warnings.len(), "warning"));
+    print_line(&format!("site {site}: {routes}, 0 errors, {warnings}"))
 }

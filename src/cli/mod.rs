@@ -11,6 +11,7 @@ pub(crate) mod demo;
 mod dev;
 mod export;
 mod init;
+mod insights;
 mod inspect;
 pub(crate) mod inspect_snapshot;
 mod lint;
@@ -21,6 +22,7 @@ mod schema;
 mod serve;
 pub(crate) mod settings;
 mod site_directory;
+mod types;
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
@@ -65,6 +67,11 @@ enum Command {
     #[command(after_help = "Publish by compiling into the snapshots directory of a running server:\n  \
         parallax compile site/ -o /srv/parallax/snapshots/site.snapshot")]
     Compile(compile::CompileArgs),
+    /// Write the TypeScript types of the components, queries and paths of a site.
+    ///
+    /// The types describe the values that the site has. Generate them again after each change.
+    #[command(after_help = types::EXAMPLES)]
+    Types(types::TypesArgs),
     /// Show the content of a snapshot, a segment of the log, or a checkpoint.
     #[command(after_help = inspect::EXAMPLES)]
     Inspect(inspect::InspectArgs),
@@ -74,11 +81,16 @@ enum Command {
     Check(check::CheckArgs),
     /// Export recorded events as NDJSON or Parquet.
     ///
-    /// Works beside a running server. Exports the durable records in the order of their seq. The newest
-    /// records appear about 100 ms after their acknowledgement. Damage is reported on standard error with
-    /// file and offset. The records around it are exported, and the exit code is 1.
+    /// Works beside a running server. Exports the durable records in the order of their seq, up to the last one
+    /// that was acknowledged before the export began. It waits up to 0.5 s for the disk. Damage is reported on
+    /// standard error with file and offset. The records around it are exported, and the exit code is 1.
     #[command(after_help = export::EXAMPLES)]
     Export(export::ExportArgs),
+    /// Answer questions about recorded events: visitors, page views, sources and so on.
+    ///
+    /// Works beside a running server, and counts the durable records. It writes nothing into the data directory.
+    #[command(after_help = insights::EXAMPLES)]
+    Insights(insights::InsightsArgs),
     /// Verify a backup of a data directory and copy it.
     #[command(after_help = restore::EXAMPLES)]
     Restore(restore::RestoreArgs),
@@ -155,9 +167,11 @@ fn dispatch(words: &[OsString]) -> Result<(), CliError> {
         }
         Some(Command::Lint(args)) => lint::lint(&args),
         Some(Command::Compile(args)) => compile::compile_site(&args),
+        Some(Command::Types(args)) => types::write_types(&args),
         Some(Command::Inspect(args)) => inspect::inspect_file(&args),
         Some(Command::Check(args)) => check::check(&args),
         Some(Command::Export(args)) => export::export(&args),
+        Some(Command::Insights(args)) => insights::insights(&args),
         Some(Command::Restore(args)) => restore::restore(&args),
         Some(Command::Schema(args)) => schema::print_schema(&args),
     }

@@ -18,6 +18,7 @@ pub(super) struct CompiledDirectory {
     /// The site ID.
     pub(super) site: String,
     pub(super) version: u64,
+    pub(super) source: Source,
     pub(super) compiled: CompiledSite,
 }
 
@@ -43,7 +44,7 @@ pub(super) fn compile_files(
     drop(bar);
     let compiled = compiled.map_err(|diagnostics| CliError::Source(diagnostics.report(files).to_string()))?;
     let site = source.site.as_ref().map_or_else(String::new, |site| site.site.to_string());
-    Ok(CompiledDirectory { site, version, compiled })
+    Ok(CompiledDirectory { site, version, source, compiled })
 }
 
 fn turn_into_preview(source: &mut Source, name: &str, mistakes: &mut Diagnostics) {
@@ -59,6 +60,12 @@ fn turn_into_preview(source: &mut Source, name: &str, mistakes: &mut Diagnostics
             source.site = Some(site);
         }
     }
+}
+
+/// Returns a count with its noun, which gets an `s` unless the count is 1.
+pub(super) fn counted(count: usize, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
 }
 
 /// Prints warnings to standard error.

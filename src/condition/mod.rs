@@ -38,6 +38,7 @@ pub use bucket::{bucket_ranges, choose_variation, equal_weights, hash, in_namesp
 pub(crate) use compare::to_number;
 pub(crate) use evaluate::DecidingTest;
 pub use evaluate::{Audiences, EncodedDocument, Evaluator, Memo};
+pub(crate) use operand::parse_duration_ms;
 pub use parse::{ConditionError, parse_lenient, parse_strict};
 pub use pattern::Patterns;
 pub use template::bind;

@@ -198,7 +198,7 @@ fn display_text(source: &Json) -> String {
 }
 
 /// Parses a duration such as "24h", of at least one second, to milliseconds.
-fn parse_duration_ms(text: &str) -> Option<i64> {
+pub(crate) fn parse_duration_ms(text: &str) -> Option<i64> {
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let unit_ms = match unit {
         "s" => 1_000,

@@ -6,8 +6,8 @@
 use crate::limits::{
     BATCH_BYTES_MAX, BODIES_MEMORY_BYTES_MIN, CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS,
     CHECKPOINT_RUN_BYTES, CHECKPOINT_RUNS, CONNECTIONS_MEMORY_BYTES_MIN, DEDUP_IDS_MAX, FOLD_INPUT_BYTES_MAX,
-    FOOTER_BYTES_MAX, OUTPUT_POOL_BYTES_MAX, QUEUE_BYTES_MAX, RATE_LIMIT_BUCKETS_MAX, RECENT_TIES_MAX,
-    SITE_IDS_KNOWN_MAX, UNSYNCED_BYTES_MAX, VERSIONS_BYTES_MAX,
+    FOOTER_BYTES_MAX, OUTPUT_POOL_BYTES_MAX, PHASES_BYTES_MAX, QUEUE_BYTES_MAX, RATE_LIMIT_BUCKETS_MAX,
+    RECENT_TIES_MAX, SITE_IDS_KNOWN_MAX, UNSYNCED_BYTES_MAX, VERSIONS_BYTES_MAX,
 };
 
 /// Memory of an idle connection: its read buffer, its task and its timeout entry. We measured about 5 KiB.
@@ -69,6 +69,8 @@ pub(crate) struct MemoryParams {
     pub snapshots_bytes: u64,
     /// Memory limit for visitor profiles.
     pub profiles_bytes: u64,
+    /// Memory limit of Insights. 0 if it is switched off.
+    pub insights_bytes: u64,
     /// Most memory that a table of visitors with that limit takes.
     pub table_bytes: u64,
 }
@@ -88,6 +90,8 @@ pub(crate) fn terms(params: &MemoryParams) -> Vec<Term> {
         // Paths and hashes of the last versions, for `since`, and the content of their file while it is read or
         // written.
         term("versions", 2 * VERSIONS_BYTES_MAX as u64),
+        // Phases of experiments, those of the next publication, and the content of their file.
+        term("phases", 3 * PHASES_BYTES_MAX as u64),
         // Idle connections with their read buffers.
         term("connections", (connections * CONNECTION_BYTES) as u64),
         // Request bodies being received, records waiting for the log, and responses not yet sent.
@@ -103,6 +107,8 @@ pub(crate) fn terms(params: &MemoryParams) -> Vec<Term> {
         // Entries of ownership since the last checkpoint, once more while a checkpoint or an erasure sorts them, the
         // filter of lost aliases, once more while a checkpoint is written, and the known sites.
         term("ownership", (2 * RECENT_TIES_MAX * TIE_BYTES) as u64 + LOST_ALIASES_BYTES + SITES_BYTES),
+        // The events that a question counts, and the columns of the active segment.
+        term("insights", params.insights_bytes),
         // Message IDs of the last 24 hours: 24 bytes of ring and 7 of table each.
         term("dedup", DEDUP_IDS_MAX as u64 * 31),
         // Each worker's buffers for decoding events: their text four times, and an index entry for each value
@@ -112,8 +118,8 @@ pub(crate) fn terms(params: &MemoryParams) -> Vec<Term> {
         term("buffers", serving * OUTPUT_POOL_BYTES_MAX as u64),
         term("handlers", serving * HANDLER_BYTES),
         term("rate_limits", (params.rate_limits * RATE_LIMIT_BUCKETS_MAX) as u64 * BUCKET_BYTES),
-        // Stacks of the serving threads, the watcher, inotify and the main thread.
-        term("stacks", (serving + 2) * STACK_BYTES + MAIN_STACK_BYTES),
+        // Stacks of the serving threads, the watcher, inotify, the two threads of Insights and the main thread.
+        term("stacks", (serving + 4) * STACK_BYTES + MAIN_STACK_BYTES),
         term("program", PROGRAM_BYTES),
     ];
     // Memory that the allocator cannot give back at once, as a part of all that it allocates. Snapshots and

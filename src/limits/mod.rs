@@ -65,11 +65,11 @@ pub const RULES_MAX: usize = 64;
 pub const NODE_NESTING_MAX: usize = 16;
 /// Length of the longest canonical `variants` of a route. It is sent in a header and in URLs.
 pub const CANONICAL_BYTES_MAX: usize = 2 * 1024;
+/// Length of the longest `experiments` of a page. It is sent in a header, and proxies commonly accept 4 or 8 KiB for
+/// all header fields of a response. Events send it back. `compile` refuses a page beyond it.
+pub const EXPERIMENTS_BYTES_MAX: usize = 2 * 1024;
 /// Number of pairs in one `variants` parameter. No route has more zones.
 pub const PAIRS_MAX: usize = ZONES_MAX;
-/// Length of the longest `experiments`: a pair for each zone of a page. It is sent in a header, and events send it
-/// back. The names of an experiment and of a variant are limited, so no text is longer.
-pub(crate) const EXPERIMENTS_BYTES_MAX: usize = ZONES_MAX * (2 * KEY_BYTES_MAX + 2);
 /// Size of a layout rendered with its largest variants. `compile` rejects a larger one.
 pub const BODY_RENDERED_BYTES_MAX: usize = 1024 * 1024;
 /// Largest number of combinations that `/v1/routes` reports for a route. A route with more reports this
@@ -93,6 +93,16 @@ pub(crate) const VERSIONS_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Size of the file `versions` in the data directory. The server writes no larger one, because its lists are smaller
 /// than in memory. A larger file is damage and is not read.
 pub const VERSIONS_FILE_BYTES_MAX: u64 = VERSIONS_BYTES_MAX as u64;
+/// Number of phases of one experiment that are kept. A phase lasts days. Beyond it the oldest is dropped, and its
+/// weights are unknown.
+pub const PHASES_KEPT_MAX: usize = 16;
+/// Number of kept phases of all experiments of all sites. Beyond it the oldest phases that are not served are dropped.
+pub const PHASES_MAX: usize = 4_096;
+/// Memory of all kept phases, 1 KiB for each. Beyond it phases are dropped as over their number.
+pub(crate) const PHASES_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Size of the file `phases` in the data directory. The server writes no larger one, because phases are smaller there than
+/// in memory. A larger file is damage and is not read.
+pub const PHASES_FILE_BYTES_MAX: u64 = PHASES_BYTES_MAX as u64;
 /// Number of requests of one worker that wait for a publication (`wait` of `/v1/routes`). Each keeps a connection
 /// for up to 30 s. The clients are a few servers of each site. Beyond it the response is sent at once.
 pub const HELD_REQUESTS_MAX: usize = 256;
@@ -137,6 +147,8 @@ pub(crate) const ROUTES_MAX: usize = 1_000_000;
 pub const REDIRECTS_IN_A_ROW_MAX: usize = 20;
 /// Number of experiments of one site. A rule stores their index as u16.
 pub const EXPERIMENTS_MAX: usize = 4_096;
+/// Number of guardrails of one experiment. Each one is a metric that every answer counts. `compile` rejects more.
+pub const GUARDRAILS_MAX: usize = 16;
 /// Size of a snapshot's payload. Its offsets are signed 32-bit numbers.
 pub(crate) const SNAPSHOT_BYTES_MAX: u64 = 1 << 30;
 /// Default memory limit for sealed copies of snapshots, old and new ones together.
@@ -321,6 +333,8 @@ pub const DEDUP_WINDOW_MS: i64 = 24 * 60 * 60 * 1000;
 /// ID is dropped, and a counter shows that.
 pub(crate) const DEDUP_IDS_MAX: usize = 10_000_000;
 
+/// Memory of Insights, in bytes, unless `--insights-memory` says otherwise. It holds the events of about 4 million rows.
+pub(crate) const INSIGHTS_MEMORY_BYTES_DEFAULT: u64 = 128 << 20;
 /// Default memory limit for visitor profiles: two and a half million typical ones.
 pub const PROFILES_MEMORY_BYTES_DEFAULT: u64 = 1 << 30;
 /// Size of a stored profile. A typical one takes 200 bytes, and 10 million fit in 4 GiB. From a larger

@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::{BootError, bind, start_thread};
 use crate::admin::startup::{DeferredParts, Startup, StartupProgress};
 use crate::admin::{AdminService, ServerMetrics};
 use crate::api::Handler;
-use crate::config::ConnectionLimits;
+use crate::config::{Config, ConnectionLimits};
 use crate::http::request::Surface;
 use crate::metrics::Totals;
 use crate::worker::{Driver, ENDPOINT_COUNTERS, Lifecycle, WorkerConfig};
@@ -59,13 +60,17 @@ impl AdminThread {
     /// Sends the parts that exist only after snapshots and log are read.
     pub(super) fn finish_startup(
         self,
+        config: &Config,
         event_log: &EventLog,
         make_handler: impl FnOnce() -> Handler + Send + 'static,
         metrics: ServerMetrics,
-    ) {
-        let make_visitors = event_log.visitor_handler(self.wakeup_tx, metrics.jobs.clone());
-        let make = Box::new(move || (make_handler(), make_visitors()));
+    ) -> Result<(), BootError> {
+        let wakeup_tx = Arc::new(self.wakeup_tx);
+        let insights = event_log.insights_handler(config, Arc::clone(&wakeup_tx))?;
+        let make_visitors = event_log.visitor_handler(wakeup_tx, metrics.jobs.clone());
+        let make = Box::new(move || (make_handler(), make_visitors(), insights));
         // The channel has room for this one message. If the thread is gone, it panicked and logged that.
         let _ = self.parts_tx.try_send(DeferredParts { make, metrics });
+        Ok(())
     }
 }

@@ -11,14 +11,16 @@ use std::thread;
 use std::time::Duration;
 
 use super::{BootError, UnsyncedRecords};
-use crate::admin::VisitorHandler;
 use crate::admin::startup::StartupProgress;
+use crate::admin::{InsightsHandler, VisitorHandler};
 use crate::api::EventSink;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::ids;
+use crate::insights::engine::{self, InsightsMetrics};
+use crate::insights::{VisitorKey, installer};
 use crate::limits::CHECKPOINT_STOP_MS;
-use crate::metrics::{EventCounters, JobCounters, SyncLatency};
+use crate::metrics::{EventCounters, JobCounters, LatencyHistogram};
 use crate::site::catalog::catalog::CurrentCatalog;
 use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::checkpoint::CheckpointMetrics;
@@ -43,7 +45,7 @@ const LOCK_RETRY_PAUSE_MS: u64 = 20;
 /// The running event log.
 pub(super) struct EventLog {
     pub(super) queue: Queue,
-    pub(super) sync_latency: SyncLatency,
+    pub(super) sync_latency: LatencyHistogram,
     pub(super) event_counters: EventCounters,
     /// Read access to the visitor profiles.
     pub(super) profiles: ProfileReaders,
@@ -54,11 +56,19 @@ pub(super) struct EventLog {
     /// Time that the last checkpoint may take on shutdown, in milliseconds.
     checkpoint_stop_ms: Arc<AtomicU64>,
     writer: WriterThread,
+    insights: InsightsParts,
+}
+
+/// The parts that Insights needs from the start on.
+struct InsightsParts {
+    /// The key of the visitor hashes; `None` if Insights is switched off.
+    key: Option<VisitorKey>,
+    metrics: Arc<InsightsMetrics>,
 }
 
 /// A log consumer: it folds records into profiles, and measures syncs and recovery.
 struct LogObserver {
-    sync_latency: SyncLatency,
+    sync_latency: LatencyHistogram,
     profiles: ProfileTable,
     /// The progress of recovery and the last seq of the log; `None` when recovery is done.
     progress: Option<(StartupProgress, u64)>,
@@ -118,7 +128,7 @@ impl EventLog {
         let data_error = |cause: LogError| BootError::Data { directory: directory.clone(), cause };
         let (disk, clock) = (Arc::new(RealDisk) as Arc<dyn Disk>, Arc::new(SystemClock::new()));
         // 1. Lock the data directory and find the ends of the log.
-        let log = lock_with_retries(directory, &disk, &*clock).map_err(data_error)?;
+        let (log, insights) = lock_and_prepare(config, &disk, &*clock).map_err(data_error)?;
         let SeqRange { first, last, log_id } = log.seq_range().map_err(data_error)?;
         progress.set_log(0, last);
         // 2. Restore the profiles from a checkpoint.
@@ -143,7 +153,7 @@ impl EventLog {
             Arc::clone(&checkpoint_metrics),
         );
         // 3. Replay the log after the checkpoint.
-        let sync_latency = SyncLatency::default();
+        let sync_latency = LatencyHistogram::default();
         let tombstone_key = log.load_or_draw_key().map_err(data_error)?;
         progress.set_log(seq, last);
         let observer = LogObserver {
@@ -180,6 +190,7 @@ impl EventLog {
             checkpoint_metrics,
             checkpoint_stop_ms,
             writer,
+            insights,
         })
     }
 
@@ -200,11 +211,41 @@ impl EventLog {
     /// are done.
     pub(super) fn visitor_handler(
         &self,
-        wakeup_tx: UnixStream,
+        wakeup_tx: Arc<UnixStream>,
         counters: JobCounters,
     ) -> impl FnOnce() -> VisitorHandler + Send + 'static {
         let (profiles, eraser) = (self.profiles.clone(), self.eraser.clone());
         move || VisitorHandler::new(profiles.reader(), eraser, wakeup_tx, counters)
+    }
+
+    /// Returns the metrics of Insights.
+    pub(super) fn insights_metrics(&self) -> Arc<InsightsMetrics> {
+        Arc::clone(&self.insights.metrics)
+    }
+
+    /// Starts the threads of Insights, and returns the admin handler that asks them. They wake its thread through
+    /// `wakeup_tx`.
+    pub(super) fn insights_handler(
+        &self,
+        config: &Config,
+        wakeup_tx: Arc<UnixStream>,
+    ) -> Result<InsightsHandler, BootError> {
+        let source = &self.eraser.source;
+        let mut client = None;
+        if let Some(key) = self.insights.key {
+            let parts = engine::Parts {
+                disk: Arc::clone(&source.disk),
+                directory: source.directory.clone(),
+                key,
+                log: self.queue.clone(),
+                ack: config.ack,
+                memory_bytes: config.insights_memory.0,
+                metrics: Arc::clone(&self.insights.metrics),
+                wake: Box::new(move || drop((&*wakeup_tx).write(&[1]))),
+            };
+            client = Some(engine::start(parts).map_err(BootError::Thread)?);
+        }
+        Ok(InsightsHandler::new(client, self.queue.clone(), config.ack, source.known.clone()))
     }
 
     /// Completes the queued requests, syncs and seals the log, and writes a last checkpoint if that takes no
@@ -228,6 +269,23 @@ impl EventLog {
         }
         Ok(())
     }
+}
+
+/// Locks the data directory, and prepares the column files before an erasure can continue. On a disk that cannot be
+/// written, the files of another key are not used.
+fn lock_and_prepare(
+    config: &Config,
+    disk: &Arc<dyn Disk>,
+    clock: &dyn Clock,
+) -> Result<(LockedLog, InsightsParts), LogError> {
+    let log = lock_with_retries(&config.data, disk, clock)?;
+    let is_on = config.insights_memory.0 > 0;
+    let prepared = installer::prepare_directory(&**disk, &config.data, is_on);
+    let key = prepared.unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot prepare the column files of Insights");
+        VisitorKey::random()
+    });
+    Ok((log, InsightsParts { key: is_on.then_some(key), metrics: Arc::default() }))
 }
 
 /// Locks the data directory. Retries while another process holds the lock, because the kernel may release the

@@ -8,6 +8,7 @@
 //!    watcher of the snapshots, which writes to the locked data directory.
 //! 5. Give the admin thread the parts that need snapshots and log.
 //! 6. Start the workers. When [`start`] returns, every listener accepts.
+//! 7. Start the webhook, whose receiver may send requests to this server.
 //!
 //! Shutdown, at SIGTERM or SIGINT, in at most 10 s:
 //! 1. Stop accepting on the public addresses.
@@ -43,22 +44,22 @@ use crate::limits::{
     ADMIN_CONNECTIONS_MIN, BODIES_MEMORY_BYTES_MIN, CONNECTIONS_MAX_DEFAULT, CONNECTIONS_MEMORY_BYTES_MIN,
     LINGERING_REJECTIONS_MAX,
 };
-use crate::metrics::{JobCounters, Totals};
+use crate::metrics::{JobCounters, Totals, WebhookCounters};
 use crate::resolve::user_agent::UserAgentParser;
 use crate::site::catalog::catalog::CurrentCatalog;
-use crate::site::catalog::directory::SnapshotDirectory;
-use crate::site::catalog::versions_file::VersionsFile;
+use crate::site::catalog::directory::{SnapshotDirectory, StateFiles};
 use crate::site::catalog::watcher::{self, WatcherHandle};
+use crate::site::catalog::{phases_file, versions_file};
 use crate::site::snapshot::open::SnapshotBudget;
 use crate::visitors::checkpoint::restore::RestoreError;
 use crate::visitors::log::LogError;
 use crate::visitors::store::table::memory_bytes_max;
 use crate::worker::{self, Driver, ENDPOINT_COUNTERS, Lifecycle, WorkerConfig};
-use crate::{clock, ids, storage};
+use crate::{clock, ids, storage, webhook};
 
 /// File descriptors for everything else that is not yet open when serving begins: a snapshot and its copy,
-/// directories, a new segment, and the files that `/metrics` reads.
-const DESCRIPTORS_RESERVED: usize = 10;
+/// directories, a new segment, the files that `/metrics` reads, and the connection of the webhook.
+const DESCRIPTORS_RESERVED: usize = 12;
 
 /// File descriptors of a serving thread: two for its listener, its io_uring, its waker, two ends of a wakeup
 /// channel, and one in reserve.
@@ -155,13 +156,8 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     let (lifecycle, totals) = (Lifecycle::default(), Totals::new(ENDPOINT_COUNTERS));
     let (agents, settings) = (Arc::new(UserAgentParser::new()), handler_settings(&config));
     let admin_settings = Settings { rate_limit_per_ip: None, rate_limit_per_site: None, ..settings.clone() };
-    let metrics = Metrics {
-        totals: totals.clone(),
-        publishing: snapshots.metrics(),
-        budget,
-        started_s: clock::now_s(),
-        server: None,
-    };
+    let webhook_counters = WebhookCounters::default();
+    let metrics = Metrics::at_startup(&totals, snapshots.metrics(), &webhook_counters, budget);
     let make_handler = handler_factory(&admin_settings, &current, &agents);
     let token = config.admin_token.clone().filter(|token| !token.is_empty());
     let admin_lifecycle = lifecycle.clone();
@@ -186,7 +182,7 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
             (handler_factory(settings, &current, &agents), event_log.profiles.clone());
         move || make_handler().with_profiles(profiles.reader())
     };
-    admin.finish_startup(&event_log, handler_with_profiles(&admin_settings), metrics);
+    admin.finish_startup(&config, &event_log, handler_with_profiles(&admin_settings), metrics)?;
 
     // 6. Start the workers.
     let connections = connection_limits(&config, connections_max, workers);
@@ -210,6 +206,8 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
         })?;
     }
     lifecycle.start_accepting();
+    // 7. Start the webhook.
+    webhook::start(&config, &current, webhook_counters).map_err(BootError::Thread)?;
     Ok(RunningServer { addresses, workers, driver, signals, watcher, lifecycle, listeners, event_log })
 }
 
@@ -240,6 +238,7 @@ fn server_metrics(
         rate_limits: rate_limits.into_iter().flatten().count(),
         snapshots_bytes: config.snapshots_memory.0,
         profiles_bytes: config.profiles_memory.0,
+        insights_bytes: config.insights_memory.0,
         table_bytes: memory_bytes_max(config.profiles_memory.0),
     });
     log_memory_sum(&memory);
@@ -252,6 +251,7 @@ fn server_metrics(
         checkpoints: Arc::clone(&event_log.checkpoint_metrics),
         profiles: event_log.profiles.clone(),
         jobs: JobCounters::default(),
+        insights: event_log.insights_metrics(),
     }
 }
 
@@ -443,14 +443,16 @@ fn claim_addresses(config: &Config) -> Result<(Addresses, Vec<worker::ReservedAd
     Ok((addresses, claims.map(keep).collect::<Result<_, _>>()?))
 }
 
-/// Scans the snapshots directory for the first time, after reading the versions that earlier processes served.
+/// Scans the snapshots directory for the first time, after reading the versions and phases that earlier processes served.
 fn scan_snapshots(
     config: &Config,
     current: &CurrentCatalog,
     mut snapshots: SnapshotDirectory,
 ) -> Result<SnapshotDirectory, BootError> {
     let directory = config.snapshots_directory();
-    snapshots = snapshots.with_versions(VersionsFile::new(&config.data).load());
+    let files = StateFiles::new(&config.data);
+    snapshots = snapshots.with_versions(versions_file::load(&files.versions));
+    snapshots = snapshots.with_phases(phases_file::load(&files.phases));
     let unreadable = |cause| BootError::Snapshots { directory: directory.to_owned(), cause };
     snapshots.scan(directory, &HashSet::new(), current).map_err(unreadable)?;
     if current.load().sites().is_empty() {
@@ -469,8 +471,8 @@ fn start_watcher(
     snapshots: SnapshotDirectory,
 ) -> Result<WatcherHandle, BootError> {
     let directory = config.snapshots_directory().to_owned();
-    let versions_file = VersionsFile::new(&config.data);
-    watcher::spawn(directory, snapshots, current.clone(), config.rescan_interval, versions_file)
+    let state_files = StateFiles::new(&config.data);
+    watcher::spawn(directory, snapshots, current.clone(), config.rescan_interval, state_files)
         .map_err(BootError::Thread)
 }
 

@@ -1,9 +1,9 @@
 //! The limits of a site: each limit of `compile` at one below, at, and one above.
 
 use parallax::testing::limits::{
-    AUDIENCES_MAX, BODY_RENDERED_BYTES_MAX, CANONICAL_BYTES_MAX, EMBEDDED_QUERIES_MAX, EXPERIMENTS_MAX,
-    NODE_NESTING_MAX, QUERIES_MAX, QUERY_EVALUATIONS_MAX, ROUTE_BYTES_MAX, RULES_MAX, VARIANTS_MAX,
-    ZONES_MAX,
+    AUDIENCES_MAX, BODY_RENDERED_BYTES_MAX, CANONICAL_BYTES_MAX, EMBEDDED_QUERIES_MAX, EXPERIMENTS_BYTES_MAX,
+    EXPERIMENTS_MAX, NODE_NESTING_MAX, QUERIES_MAX, QUERY_EVALUATIONS_MAX, ROUTE_BYTES_MAX, RULES_MAX,
+    VARIANTS_MAX, ZONES_MAX,
 };
 use parallax::testing::site::compile::compile;
 use parallax::testing::site::source::files::Files;
@@ -102,6 +102,51 @@ fn the_longest_canonical_string_has_at_most_2048_bytes() {
         one_page(zones)
     };
     assert_limit(CANONICAL_BYTES_MAX, zones, "whose longest combination is at most 2048 bytes");
+}
+
+/// A zone with a rule for each experiment, given by its key.
+fn tested_zone(keys: &[String]) -> Value {
+    let rule = |key: &String| json!({ "experiment": { "key": key, "variants": ["default", "b"] } });
+    zone(json!({ "b": [] }), keys.iter().map(rule).collect())
+}
+
+#[test]
+fn the_longest_list_of_experiments_of_a_page_has_at_most_2048_bytes() {
+    // Zone i shows `<key>:default`. The last key makes up for the rest.
+    let zones = |bytes: usize| {
+        let whole = 50 + ":default,".len();
+        let full = (bytes - 10) / whole;
+        let rest = bytes + 1 - full * whole;
+        let mut zones = members(full, |i| format!("z{i}"), json!([]));
+        for i in 0..full {
+            zones[format!("z{i}")] = tested_zone(&[format!("{i:0>50}")]);
+        }
+        zones["last"] = tested_zone(&["k".repeat(rest - ":default,".len())]);
+        one_page(zones)
+    };
+    assert_limit(EXPERIMENTS_BYTES_MAX, zones, "`X-Experiments`, is at most 2048 bytes");
+}
+
+#[test]
+fn only_experiments_that_can_be_shown_together_count_for_the_list_of_a_page() {
+    let long = |i: usize| format!("{i:0>64}");
+    // One experiment in all zones, and many in one zone.
+    let shared = members(64, |i| format!("z{i}"), tested_zone(&[long(0)]));
+    assert_eq!(expected_texts(&one_page(shared)), "");
+    let alternatives: Vec<String> = (0..64).map(long).collect();
+    assert_eq!(expected_texts(&one_page(json!({ "z": tested_zone(&alternatives) }))), "");
+    // Variants of a zone, each with its own experiments inside.
+    let inner = |from: usize| {
+        let mut zones = members(20, |i| format!("z{}", from + i), json!([]));
+        for i in from..from + 20 {
+            zones[format!("z{i}")] = tested_zone(&[long(i)]);
+        }
+        json!([{ "id": "n", "type": "T", "props": {}, "zones": zones }])
+    };
+    let apart = zone(json!({ "a": inner(0), "b": inner(20) }), json!([]));
+    assert_eq!(expected_texts(&one_page(json!({ "z": apart }))), "");
+    let together = json!({ "y": inner(0), "z": zone(json!({ "b": inner(20) }), json!([])) });
+    assert!(expected_texts(&one_page(together)).contains("`X-Experiments`"));
 }
 
 #[test]

@@ -181,7 +181,7 @@ fn compile_prints_the_output_path_and_the_site() {
     let workspace = Workspace::new();
     workspace
         .run(&["compile", "site", "-o", "out.snapshot", "--version", "9007199254740992"])
-        .assert_exit(0, &["out.snapshot: site acme, version 9007199254740992 (from --version), 1 routes,"]);
+        .assert_exit(0, &["out.snapshot: site acme, version 9007199254740992 (from --version), 1 route,"]);
     let opened = Snapshot::open(&workspace.path("out.snapshot"), &SnapshotBudget::new(u64::MAX))
         .expect("a valid snapshot");
     assert_eq!(opened.version(), 1 << 53);

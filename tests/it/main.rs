@@ -25,6 +25,8 @@ mod bounds;
 mod busy_poll;
 // Conditions and buckets, compared with GrowthBook's cases and naive oracles.
 mod condition;
+// The statistics of experiments, compared with reference cases and in simulations.
+mod statistics;
 // Content queries, compared with a naive evaluation.
 mod queries;
 // Every response of the public address and of the admin address, compared with the interface.
@@ -66,6 +68,8 @@ mod checkpoints;
 mod snapshot_damage;
 // Snapshots that are published, replaced and removed while a server runs.
 mod publishing;
+// Messages about publications to a receiver.
+mod webhook;
 // Publications under load.
 mod reload;
 // Limits of connections, descriptors, memory and request rates.
@@ -113,9 +117,13 @@ mod documented;
 mod command_line;
 // The commands of authors: init, lint, previews, and the warnings of compile.
 mod site_commands;
+// The TypeScript types of a site.
+mod typescript;
 // The server that compiles a site again after each change.
 mod dev;
 // Preview sites on the wire.
 mod previews;
+// Insights: column files, questions and their answers.
+mod insights;
 // Commands on the log: export, inspect, check and search.
 mod log_commands;

@@ -49,10 +49,10 @@ fn init_refuses_a_directory_that_is_not_empty() {
 #[test]
 fn lint_writes_nothing_and_its_exit_code_is_the_result() {
     let workspace = Workspace::new();
-    workspace.run(&["lint", "site"]).assert_exit(0, &["site acme: 1 routes, 0 errors, 0 warnings"]);
+    workspace.run(&["lint", "site"]).assert_exit(0, &["site acme: 1 route, 0 errors, 0 warnings"]);
     workspace.write("site/audiences.json", r#"{"a":{"when":{"country":"de"}}}"#);
     let warned = workspace.run(&["lint", "site"]);
-    warned.assert_exit(0, &["0 errors, 1 warnings"]);
+    warned.assert_exit(0, &["0 errors, 1 warning"]);
     for text in
         ["warning: `country` is never \"de\"", "help: did you mean `DE`?", "warning: 1 warning emitted"]
     {

@@ -29,7 +29,7 @@ fn separate_addresses_serve_only_their_own_endpoints() {
     let mut events = Client::to(address);
     assert_eq!(events.post("/v1/track", &[], EVENT).status, 200);
     assert_eq!(events.post("/v1/p", &[], EVENT).status, 200);
-    for target in [PAGE, "/v1/openapi.json", "/v1/query?site=fjell&query=x"] {
+    for target in [PAGE, "/v1/openapi.json", "/v1/parallax.js", "/v1/query?site=fjell&query=x"] {
         assert_eq!(events.request("GET", target, &[]).code(), "unknown_endpoint", "{target}");
     }
     assert_eq!(events.request("GET", "/v1/track", &[]).code(), "method_not_allowed");

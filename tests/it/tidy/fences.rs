@@ -61,6 +61,7 @@ const FENCES: &[(&str, &[&str])] = &[
         &[
             "site/compile/embed.rs",
             "site/compile/mod.rs",
+            "site/snapshot/experiment_format.rs",
             "site/snapshot/format.rs",
             "site/snapshot/zone_format.rs",
             "site/snapshot/open.rs",
@@ -78,11 +79,13 @@ const FENCES: &[(&str, &[&str])] = &[
     ("simd_json", &["visitors/events/document.rs", "visitors/events/index.rs"]),
     ("simdutf8", &["http/body.rs", "visitors/log/record.rs"]),
     ("socket2", &["worker/listener.rs"]),
+    ("statrs", &["insights/statistics/distributions.rs"]),
     ("strsim", &["nearest.rs"]),
     ("thiserror", &[""]),
     ("toml", &["cli/print_config.rs", "cli/settings.rs"]),
     ("tracing", &[""]),
     ("tracing_subscriber", &["cli/serve.rs"]),
+    ("ureq", &["config.rs", "webhook/client.rs"]),
     ("xxhash_rust", &["checksum.rs"]),
 ];
 
