@@ -21,6 +21,8 @@ const REWRITTEN: &str = ".rewritten";
 const SUFFIX: &str = ".segment";
 /// Suffix of the column file of a segment, which `insights` derives from it.
 pub(crate) const COLUMNS_SUFFIX: &str = ".columns";
+/// Name of the file with the key of the visitor hashes in column files.
+pub(crate) const COLUMNS_KEY_FILE: &str = "columns-key";
 const TORN: &str = ".torn-";
 
 /// Bytes that a probe writes. A disk without this much room holds no batch of usual size.
