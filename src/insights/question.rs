@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::calendar::{Unit, Zone};
+use super::experiment::ExperimentQuestion;
 use super::format::TextColumn;
-use super::metrics::ExperimentQuestion;
 use crate::problem::{self, Problem, ProblemKind};
 use crate::visitors::events::variants::is_key;
 

@@ -2,15 +2,15 @@
 
 use serde_json::{Map, Value as Json, json};
 
-use super::amounts::{AMOUNT_NAMES, UNITS_PER_ONE};
-use super::answer::{Answer, AnsweredLog, Cell, begin_document};
 use super::comparison::{ComparedArm, ComparedMetric, arms, compare_arms};
-use super::experiment::{ExperimentCount, HOLDOUT, MetricSums};
-use super::experiment_sql::experiment_query;
-use super::metrics::{ExperimentQuestion, Metric};
-use super::site::SiteFacts;
-use super::statistics::difference::Interval;
-use super::statistics::metric::{ArmSummary, Comparison, has_too_many_in_both};
+use super::count::{ExperimentCount, HOLDOUT, MetricSums};
+use super::question::{ExperimentQuestion, Metric};
+use super::sql::experiment_query;
+use crate::insights::amounts::{AMOUNT_NAMES, UNITS_PER_ONE};
+use crate::insights::answer::{Answer, AnsweredLog, Cell, begin_document};
+use crate::insights::site::SiteFacts;
+use crate::insights::statistics::difference::Interval;
+use crate::insights::statistics::metric::{ArmSummary, Comparison, has_too_many_in_both};
 
 /// The columns of CSV and of tables.
 #[rustfmt::skip]
@@ -20,7 +20,7 @@ const HEADER: [&str; 16] = [
 ];
 
 /// Writes an answer.
-pub(super) fn write_experiment(
+pub(in crate::insights) fn write_experiment(
     question: &ExperimentQuestion,
     site: &SiteFacts,
     count: &ExperimentCount,

@@ -6,13 +6,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use super::amounts::UNITS_PER_ONE;
-use super::columns::{AmountEntry, Columns};
-use super::facts::read_column;
-use super::format::{CODE_FIRST, ColumnFileError, KIND_BOT, KIND_GPC, TextColumn};
-use super::metrics::{ExperimentQuestion, Goal, Metric};
-use super::rows::Row;
-use super::scan::{Gathered, Limits, ScanError, part_of, parts_of};
+use super::question::{ExperimentQuestion, Goal, Metric};
+use crate::insights::amounts::UNITS_PER_ONE;
+use crate::insights::columns::{AmountEntry, Columns};
+use crate::insights::facts::read_column;
+use crate::insights::format::{CODE_FIRST, ColumnFileError, KIND_BOT, KIND_GPC, TextColumn};
+use crate::insights::rows::Row;
+use crate::insights::scan::{Gathered, Limits, ScanError, part_of, parts_of};
 use crate::visitors::log::RecordKind;
 
 /// The arm of the holdout.

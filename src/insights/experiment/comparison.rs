@@ -1,10 +1,10 @@
 //! The comparison of the arms of an experiment in each metric, for the answer.
 
-use super::experiment::{ExperimentCount, HOLDOUT, MetricSums};
-use super::experiment_answer::sum_and_squares;
-use super::metrics::{ExperimentQuestion, Metric, Role};
-use super::statistics::many::benjamini_hochberg;
-use super::statistics::metric::{
+use super::answer::sum_and_squares;
+use super::count::{ExperimentCount, HOLDOUT, MetricSums};
+use super::question::{ExperimentQuestion, Metric, Role};
+use crate::insights::statistics::many::benjamini_hochberg;
+use crate::insights::statistics::metric::{
     ArmSummary, ArmSums, Comparison, GuardrailVerdict, MetricKind, MetricResult, Settings, TooEarly, Verdict,
     compare, summarize,
 };

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::amounts::{AMOUNT_NAMES, UNITS_PER_ONE};
-use super::calendar::Zone;
-use super::question::QuestionError;
-use super::statistics::difference::{Method, PLANNED_DEFAULT};
+use crate::insights::amounts::{AMOUNT_NAMES, UNITS_PER_ONE};
+use crate::insights::calendar::Zone;
+use crate::insights::question::QuestionError;
+use crate::insights::statistics::difference::{Method, PLANNED_DEFAULT};
 use crate::problem;
 use crate::site::experiment_metrics::PLANNED_MIN;
 use crate::visitors::events::variants::is_key;
@@ -137,7 +137,8 @@ impl ExperimentQuestion {
                 single("from")?.unwrap_or_default(),
             ));
         }
-        let bots = single("bots")?.map(super::question::parse_bots).transpose()?.unwrap_or_default();
+        let bots =
+            single("bots")?.map(crate::insights::question::parse_bots).transpose()?.unwrap_or_default();
         let window_ms = single("window")?.map(parse_window).transpose()?;
         let cap_units = single("cap")?.map(parse_cap).transpose()?;
         let alpha = single("alpha")?.map(parse_alpha).transpose()?.unwrap_or(ALPHA_DEFAULT);

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use super::amounts::AMOUNT_NAMES;
-use super::metrics::{ExperimentQuestion, Goal, Metric};
-use super::sql::{begin_events, instant, text};
+use super::question::{ExperimentQuestion, Goal, Metric};
+use crate::insights::amounts::AMOUNT_NAMES;
+use crate::insights::sql::{begin_events, instant, text};
 
 /// Returns the query of the sums of an experiment.
 pub(crate) fn experiment_query(question: &ExperimentQuestion, site: &str) -> String {
