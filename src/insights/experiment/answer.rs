@@ -1,16 +1,24 @@
-//! The answer about an experiment: exposed visitors by arm, and the sums of each metric.
+//! The answer about an experiment: its phases, the visitors of each arm, their split, and the sums of each metric.
 
 use serde_json::{Map, Value as Json, json};
 
-use super::comparison::{ComparedArm, ComparedMetric, arms, compare_arms};
-use super::count::{ExperimentCount, HOLDOUT, MetricSums};
-use super::question::{ExperimentQuestion, Metric};
+use super::arms::HOLDOUT;
+use super::comparison::{ComparedArm, ComparedMetric, baseline, compare_arms};
+use super::count::{ArmCount, ExperimentCount, MetricSums, count_experiment};
+use super::metrics::Metric;
+use super::question::ExperimentQuestion;
+use super::remaining::remaining_days;
+use super::split::Split;
 use super::sql::experiment_query;
-use crate::insights::amounts::{AMOUNT_NAMES, UNITS_PER_ONE};
-use crate::insights::answer::{Answer, AnsweredLog, Cell, begin_document};
+use crate::insights::amounts::UNITS_PER_ONE;
+use crate::insights::answer::{Answer, AnsweredLog, Cell, begin_document, end_document, time_json};
+use crate::insights::columns::Columns;
+use crate::insights::scan::{Limits, ScanError};
 use crate::insights::site::SiteFacts;
 use crate::insights::statistics::difference::Interval;
-use crate::insights::statistics::metric::{ArmSummary, Comparison, has_too_many_in_both};
+use crate::insights::statistics::metric::{ArmSummary, Comparison};
+use crate::insights::statistics::mismatch::Mismatch;
+use crate::site::catalog::phases::Phase;
 
 /// The columns of CSV and of tables.
 #[rustfmt::skip]
@@ -19,61 +27,117 @@ const HEADER: [&str; 16] = [
     "changeHigh", "p", "pAdjusted", "verdict",
 ];
 
-/// Writes an answer.
-pub(in crate::insights) fn write_experiment(
-    question: &ExperimentQuestion,
-    site: &SiteFacts,
+/// Answers a question about an experiment over columns.
+///
+/// # Errors
+/// A file is damaged, the key is unknown, or the question takes too much time or memory.
+pub(in crate::insights) fn answer_experiment(
+    columns: &[&Columns],
+    (question, site): (&ExperimentQuestion, &SiteFacts),
+    now_ms: i64,
+    limits: &Limits<'_>,
+    log: &dyn Fn() -> AnsweredLog,
+) -> Result<Answer, ScanError> {
+    let count = count_experiment(columns, question, site, limits)?;
+    let compared = compare_arms(question, &count, limits)?;
+    Ok(write_experiment((question, site), &count, &compared, now_ms, log()))
+}
+
+fn write_experiment(
+    (question, site): (&ExperimentQuestion, &SiteFacts),
     count: &ExperimentCount,
+    compared: &[ComparedMetric],
+    now_ms: i64,
     log: AnsweredLog,
 ) -> Answer {
+    let split = Split::of(question, count);
     let mut document = begin_document(&question.range, site, log);
-    document.insert("key".to_owned(), json!(question.key));
-    let seen = count.arms.iter().filter(|(arm, _)| *arm != HOLDOUT);
-    let seen = seen.map(|(arm, (exposed, _))| json!({ "key": arm, "exposed": exposed })).collect();
-    document.insert("arms".to_owned(), seen);
-    document.insert("both".to_owned(), json!(count.both));
-    document.insert("earlier".to_owned(), json!(count.earlier));
-    let exposed = count.arms.get(HOLDOUT).map_or(0, |(exposed, _)| *exposed);
-    document.insert("holdout".to_owned(), json!({ "exposed": exposed }));
-    let all_exposed = count.arms.values().map(|(exposed, _)| *exposed).sum::<u64>() + count.both;
-    let alarms: &[&str] = if has_too_many_in_both(count.both, all_exposed) { &["both_arms"] } else { &[] };
-    document.insert("alarms".to_owned(), json!(alarms));
-    let (metrics, compared) = (question.metrics(), compare_arms(question, count));
-    let numbered = || metrics.iter().zip(&compared).enumerate();
-    let written = numbered().map(|(number, (metric, compared))| metric_json(number, metric, count, compared));
-    document.insert("metrics".to_owned(), written.collect());
-    document.insert("took".to_owned(), json!({ "ms": log.took_ms, "rows": count.rows }));
-    document.insert("sql".to_owned(), json!(experiment_query(question, &site.site)));
+    let mut insert = |name: &str, value: Json| document.insert(name.to_owned(), value);
+    insert("key", json!(question.key()));
+    insert("published", json!(question.known.published.is_some()));
+    insert("exploratory", json!(is_exploratory(question, count)));
+    insert("phases", question.known.phases.iter().map(phase_json).collect());
+    insert("alarms", json!(split.alarms));
+    insert("arms", arms_json(count, split.weights.as_deref()));
+    insert("otherArms", json!({ "exposed": count.unnamed }));
+    insert("both", json!(count.both));
+    insert("earlier", json!(count.earlier));
+    insert("holdout", json!({ "exposed": count.holdout.exposed }));
+    insert("series", series_json(count));
+    insert("srm", split.mismatch.map_or(Json::Null, |mismatch| mismatch_json(&mismatch)));
+    insert("srmReason", json!(split.reason));
+    let numbered = || question.metrics.iter().zip(compared).enumerate();
+    insert(
+        "metrics",
+        numbered().map(|(number, (metric, compared))| metric_json(number, metric, count, compared)).collect(),
+    );
+    insert("daysLeft", json!(remaining_days(question, count, split.weights.as_deref(), now_ms)));
+    end_document(&mut document, &count.other, count.rows, log, experiment_query(question, site));
     let lines =
         numbered().flat_map(|(number, (metric, compared))| metric_lines(number, metric, count, compared));
     Answer { lines: lines.collect(), document: Json::Object(document), header: HEADER.to_vec(), seq: log.seq }
 }
 
+/// Returns whether a choice of the question differs from the published one, or from its default.
+fn is_exploratory(question: &ExperimentQuestion, count: &ExperimentCount) -> bool {
+    let named = question.baseline.as_deref();
+    question.is_exploratory || baseline(named, &count.arms) != baseline(None, &count.arms)
+}
+
+/// Returns the arms of a phase with their weights.
+pub(super) fn phase_arms_json(phase: &Phase) -> Json {
+    let arms = phase.arms.iter().zip(phase.weights());
+    arms.map(|(arm, weight)| json!({ "key": arm.key, "weight": weight })).collect()
+}
+
+fn phase_json(phase: &Phase) -> Json {
+    json!({
+        "from": time_json(phase.from_ms),
+        "arms": phase_arms_json(phase),
+        "coverage": phase.coverage(),
+        "seed": phase.seed,
+    })
+}
+
+fn arms_json(count: &ExperimentCount, weights: Option<&[f64]>) -> Json {
+    let arm = |(number, arm): (usize, &ArmCount)| json!({ "key": arm.key, "weight": weights.map(|weights| weights[number]), "exposed": arm.exposed });
+    count.arms.iter().enumerate().map(arm).collect()
+}
+
+fn series_json(count: &ExperimentCount) -> Json {
+    let seconds: Vec<i64> = count.buckets.iter().map(|start_ms| start_ms.div_euclid(1_000)).collect();
+    let exposed: Map<String, Json> =
+        count.arms.iter().map(|arm| (arm.key.clone(), json!(arm.series))).collect();
+    json!({ "t": seconds, "exposed": exposed })
+}
+
+fn mismatch_json(mismatch: &Mismatch) -> Json {
+    json!({ "p": mismatch.p, "bayesFactor": mismatch.bayes_factor(), "alarm": mismatch.is_alarm })
+}
+
 fn metric_json(number: usize, metric: &Metric, count: &ExperimentCount, compared: &ComparedMetric) -> Json {
-    let sums = |(_, (_, sums)): (&String, &(u64, Vec<MetricSums>))| sums[number];
-    let total = |number: fn(&MetricSums) -> u64| count.arms.iter().map(|arm| number(&sums(arm))).sum::<u64>();
-    let keys: Vec<&str> = arms(count).map(|(key, _)| key).collect();
-    let written = arms(count).zip(&compared.result.arms).map(|((key, sums), summary)| {
-        let mut written = sums_json(metric, &sums[number], summary);
-        written.shift_insert(0, "key".to_owned(), json!(key));
+    let sums = || count.arms.iter().chain([&count.holdout]).map(|arm| arm.sums[number]);
+    let written = count.arms.iter().zip(&compared.result.arms).map(|(arm, summary)| {
+        let mut written = sums_json(metric, &arm.sums[number], summary);
+        written.shift_insert(0, "key".to_owned(), json!(arm.key));
         Json::Object(written)
     });
-    let holdout = count.arms.get(HOLDOUT).map_or_else(MetricSums::default, |(_, sums)| sums[number]);
+    let key = |arm: usize| count.arms[arm].key.as_str();
     let early = compared.result.too_early.iter();
-    let early = early.map(|(arm, reason)| json!({ "arm": keys[*arm], "reason": reason.name() }));
-    let against = compared.against.iter().map(|arm| against_json(keys[arm.comparison.arm], arm));
+    let early = early.map(|(arm, reason)| json!({ "arm": key(*arm), "reason": reason.name() }));
+    let against = compared.against.iter().map(|arm| against_json(key(arm.comparison.arm), arm));
     json!({
         "role": metric.role.name(),
         "goal": metric.text,
-        "value": value_name(metric),
+        "value": metric.value_name(),
         "kind": if metric.column.is_some() { "mean" } else { "proportion" },
         "margin": metric.margin,
         "lowerIsBetter": metric.lower_is_better,
-        "ignoredAmounts": total(|sums| sums.ignored_amounts),
-        "capped": total(|sums| sums.capped),
+        "ignoredAmounts": sums().map(|sums| sums.ignored_amounts).sum::<u64>(),
+        "capped": sums().map(|sums| sums.capped).sum::<u64>(),
         "tooEarly": early.collect::<Json>(),
         "arms": written.collect::<Json>(),
-        "holdout": sums_json(metric, &holdout, &compared.holdout),
+        "holdout": sums_json(metric, &count.holdout.sums[number], &compared.holdout),
         "against": against.collect::<Json>(),
     })
 }
@@ -89,10 +153,6 @@ fn against_json(key: &str, arm: &ComparedArm) -> Json {
         "pAdjusted": arm.p_adjusted,
         "verdict": arm.verdict,
     })
-}
-
-fn value_name(metric: &Metric) -> Option<&'static str> {
-    metric.column.map(|column| AMOUNT_NAMES[usize::from(column)])
 }
 
 /// Returns the sum of a metric and the sum of its squares.
@@ -119,24 +179,27 @@ fn sums_json(metric: &Metric, sums: &MetricSums, summary: &ArmSummary) -> Map<St
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Returns a line for each arm, in the order of the count. The holdout is among them and is never compared.
+/// Returns a line for each arm, and one for the holdout if it has visitors.
 fn metric_lines(
     number: usize,
     metric: &Metric,
     count: &ExperimentCount,
     compared: &ComparedMetric,
 ) -> Vec<Vec<Cell>> {
-    let mut summaries = compared.result.arms.iter().enumerate();
-    let lines = count.arms.iter().map(|(key, (_, sums))| {
-        let found = if key == HOLDOUT { None } else { summaries.next() };
-        let summary = found.map_or(&compared.holdout, |(_, summary)| summary);
-        let arm = found.and_then(|(at, _)| compared.against.iter().find(|arm| arm.comparison.arm == at));
-        let mut line = sums_cells(metric, key, &sums[number]);
+    let line = |key: &str, sums: &MetricSums, summary: &ArmSummary, change: Vec<Cell>| {
+        let mut line = sums_cells(metric, key, sums);
         line.extend(summary_cells(summary));
-        line.extend(arm.map_or_else(|| vec![Cell::Text(None); 6], change_cells));
+        line.extend(change);
         line
+    };
+    let no_change = || vec![Cell::Text(None); 6];
+    let arms = count.arms.iter().zip(&compared.result.arms).enumerate().map(|(at, (arm, summary))| {
+        let change = compared.against.iter().find(|arm| arm.comparison.arm == at);
+        line(&arm.key, &arm.sums[number], summary, change.map_or_else(no_change, change_cells))
     });
-    lines.collect()
+    let holdout = Some(&count.holdout).filter(|holdout| holdout.exposed > 0);
+    let holdout = holdout.map(|arm| line(HOLDOUT, &arm.sums[number], &compared.holdout, no_change()));
+    arms.chain(holdout).collect()
 }
 
 fn sums_cells(metric: &Metric, arm: &str, sums: &MetricSums) -> Vec<Cell> {
@@ -145,7 +208,7 @@ fn sums_cells(metric: &Metric, arm: &str, sums: &MetricSums) -> Vec<Cell> {
     vec![
         text(metric.role.name()),
         text(&metric.text),
-        Cell::Text(value_name(metric).map(str::to_owned)),
+        Cell::Text(metric.value_name().map(str::to_owned)),
         text(arm),
         Cell::Number(sums.visitors as i64),
         Cell::Decimal(sum),

@@ -1,26 +1,26 @@
-//! Experiments: the visitors of each arm, and the sums of each metric over them.
+//! The visitors of the arms of an experiment, and the sums of each metric over them.
 //!
-//! A visitor is exposed at its first exposure in the range, and its goals count from then on. A goal without an
-//! anonymous ID is credited to the anonymous ID of the user's latest earlier identify event.
+//! A visitor is exposed at its first exposure in the range, and its goals count from then on. The visitors are divided into
+//! as many parts as the memory demands, and each part is read and counted alone.
 
-use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
+use std::collections::HashSet;
 
-use super::question::{ExperimentQuestion, Goal, Metric};
-use crate::insights::amounts::UNITS_PER_ONE;
-use crate::insights::columns::{AmountEntry, Columns};
-use crate::insights::facts::read_column;
-use crate::insights::format::{CODE_FIRST, ColumnFileError, KIND_BOT, KIND_GPC, TextColumn};
-use crate::insights::rows::Row;
-use crate::insights::scan::{Gathered, Limits, ScanError, part_of, parts_of};
-use crate::visitors::log::RecordKind;
+use super::arms::{ArmNumber, Arms};
+use super::question::ExperimentQuestion;
+use super::read::{EXPOSURE, GOAL, PartReader, RowGoal, VISIT, add_users_of_part};
+use super::ties::{Ties, USER_BYTES};
+use crate::insights::amounts::{Amount, UNITS_PER_ONE};
+use crate::insights::columns::Columns;
+use crate::insights::count::bucket_of;
+use crate::insights::format::TextColumn;
+use crate::insights::question::QuestionError;
+use crate::insights::rows::{REJECTED, Row};
+use crate::insights::scan::{Limits, ScanError};
+use crate::insights::site::SiteFacts;
+use crate::insights::visits::{Selection, visit_around};
 
-/// The arm of the holdout.
-pub(crate) const HOLDOUT: &str = "~";
-/// An exposure. The value of its row is the arm.
-const EXPOSURE: u16 = 1;
-/// A goal. The value of its row is an index into the goals of the scan.
-const GOAL: u16 = 1 << 1;
+/// Most parts of the visitors. Each is a pass over the log, so more would take longer than any question may.
+pub const PARTS_MAX: u64 = 1_024;
 
 /// The sums of a metric over the visitors of an arm.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
@@ -65,294 +65,225 @@ impl MetricSums {
     }
 }
 
+/// The visitors of an arm.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct ArmCount {
+    pub key: String,
+    pub exposed: u64,
+    /// One for each metric.
+    pub sums: Vec<MetricSums>,
+    /// Exposed visitors by the bucket of their first exposure. Empty if nobody was exposed.
+    pub series: Vec<u64>,
+    /// The first exposure of the first visitor, in milliseconds.
+    pub first_ms: Option<i64>,
+}
+
 /// The visitors of an experiment and their metrics.
 #[derive(Debug, Default)]
 pub(crate) struct ExperimentCount {
-    /// By arm: the exposed visitors, and the sums of each metric. The holdout is the arm `~`.
-    pub arms: BTreeMap<String, (u64, Vec<MetricSums>)>,
+    /// The arms of the phases and of the published site in their order, then the other arms by key.
+    pub arms: Vec<ArmCount>,
+    pub holdout: ArmCount,
+    /// Visitors of arms beyond the named ones.
+    pub unnamed: u64,
     /// Visitors with more than one arm.
     pub both: u64,
     /// Visitors with an exposure before the range and one in it.
     pub earlier: u64,
+    /// The first instants of the buckets of the series.
+    pub buckets: Vec<i64>,
     /// Rows that were read.
     pub rows: u64,
-}
-
-/// A goal of a row.
-#[derive(Debug, Clone, Copy)]
-struct RowGoal {
-    metric: usize,
-    /// The value of a metric with one: `None` without a value, or if it is ignored.
-    units: Option<i64>,
-    is_ignored: bool,
+    /// Rows by text columns whose text is `(other)`.
+    pub other: [u64; TextColumn::COUNT],
 }
 
 /// Counts the exposures and the metrics of an experiment.
 ///
 /// # Errors
-/// A file is damaged, or the time is over.
+/// A file is damaged, the time is over, or the visitors do not fit the memory in any number of parts.
 pub(crate) fn count_experiment(
     files: &[&Columns],
     question: &ExperimentQuestion,
-    site: &str,
+    site: &SiteFacts,
     limits: &Limits<'_>,
 ) -> Result<ExperimentCount, ScanError> {
-    let metrics = question.metrics();
-    let ties = Ties::read(files, site, question.bots, limits)?;
-    let mut count = ExperimentCount::default();
-    let parts = parts_of(files, limits);
-    let (mut gathered, mut arms) = (Gathered::default(), Vec::new());
-    for part in 0..parts {
-        gathered.clear();
-        let mut goals = Vec::new();
-        for (number, file) in files.iter().enumerate() {
-            if (limits.is_over)() {
-                return Err(ScanError::TooExpensive);
-            }
-            let mut reader =
-                ExperimentReader { question, site, metrics: &metrics, arms: &mut arms, goals: &mut goals };
-            reader.add_file(file, number as u64, &ties, &mut gathered, (part, parts))?;
-            count.rows += if part == 0 { file.rows() as u64 } else { 0 };
+    let mut parts = 1;
+    while parts <= PARTS_MAX {
+        match count_in_parts(files, question, site, limits, parts)? {
+            Counted::All(count) => return Ok(*count),
+            Counted::TooFewParts(surplus) => parts = parts.saturating_mul(surplus),
         }
-        gathered
-            .each_visitor(limits, &mut |rows| count.add_visitor(rows, question, &metrics, (&arms, &goals)))?;
     }
-    Ok(count)
+    Err(ScanError::TooLarge)
 }
 
-impl ExperimentCount {
-    fn add_visitor(
-        &mut self,
-        rows: &[Row],
-        question: &ExperimentQuestion,
-        metrics: &[Metric],
-        (arms, goals): (&[String], &[RowGoal]),
-    ) {
-        let mut exposures = rows.iter().filter(|row| row.has(EXPOSURE));
-        let Some(first) = exposures.next() else { return };
-        if first.time_ms() < question.range.start {
-            self.earlier +=
-                u64::from(rows.iter().any(|row| row.has(EXPOSURE) && row.time_ms() >= question.range.start));
+/// The result of a count.
+enum Counted {
+    All(Box<ExperimentCount>),
+    /// A part took more than its memory. There must be this many times more of them.
+    TooFewParts(u64),
+}
+
+fn count_in_parts(
+    files: &[&Columns],
+    question: &ExperimentQuestion,
+    site: &SiteFacts,
+    limits: &Limits<'_>,
+    parts: u64,
+) -> Result<Counted, ScanError> {
+    let mut arms = Arms::new(&question.known.arms_in(question.phases()));
+    let mut counter = Counter::new(question, site);
+    for part in 0..parts {
+        let Some(ties) = ties_of_part(files, limits, (part, parts))? else {
+            return Ok(Counted::TooFewParts(2));
+        };
+        let mut reader = PartReader::new(question, site, (arms, ties), (part, parts));
+        for file in files {
+            reader.add_file(file, limits)?;
+        }
+        if let Some(surplus) = reader.surplus(limits) {
+            return Ok(Counted::TooFewParts(surplus));
+        }
+        if part == 0 {
+            counter.count.other = reader.other;
+            check_key(question, reader.has_key)?;
+        }
+        counter.arms.resize_with(reader.arms.names().len(), ArmCount::default);
+        reader.gathered.each_visitor(limits, &mut |rows| counter.add_visitor(rows, &reader.goals))?;
+        arms = reader.into_arms();
+    }
+    let mut count = counter.finish(&arms);
+    count.rows = files.iter().map(|file| file.rows() as u64).sum();
+    Ok(Counted::All(Box::new(count)))
+}
+
+/// Refuses a key that is in no snapshot, no phase and no kept event.
+fn check_key(question: &ExperimentQuestion, has_event: bool) -> Result<(), ScanError> {
+    let known = &question.known;
+    if has_event || known.published.is_some() || !known.phases.is_empty() {
+        return Ok(());
+    }
+    let expected = "the key of an experiment that is published, was served, or is in an event";
+    Err(ScanError::Refused(QuestionError::invalid("key", expected, question.key())))
+}
+
+/// Returns empty ties of the users of a part. `None` if the users do not fit the memory.
+fn ties_of_part(
+    files: &[&Columns],
+    limits: &Limits<'_>,
+    (part, parts): (u64, u64),
+) -> Result<Option<Ties>, ScanError> {
+    if parts == 1 {
+        return Ok(Some(Ties::default()));
+    }
+    let mut users = HashSet::new();
+    for file in files {
+        if (limits.is_over)() {
+            return Err(ScanError::TooExpensive);
+        }
+        add_users_of_part(file, (part, parts), &mut users)?;
+        if users.len() as u64 * USER_BYTES > limits.memory_bytes {
+            return Ok(None);
+        }
+    }
+    Ok(Some(Ties::of_users(users)))
+}
+
+/// Adds up the visitors.
+struct Counter<'q> {
+    question: &'q ExperimentQuestion,
+    selection: Selection,
+    count: ExperimentCount,
+    /// By the number of the arm.
+    arms: Vec<ArmCount>,
+}
+
+impl<'q> Counter<'q> {
+    fn new(question: &'q ExperimentQuestion, site: &SiteFacts) -> Self {
+        let buckets = site.zone.buckets(&question.range, question.by).unwrap_or_default();
+        let count = ExperimentCount { buckets, ..ExperimentCount::default() };
+        Self { question, selection: Selection::new(&question.filters), count, arms: Vec::new() }
+    }
+
+    fn add_visitor(&mut self, rows: &[Row], goals: &[RowGoal]) {
+        let Some(at) = rows.iter().position(|row| row.has(EXPOSURE)) else { return };
+        let (first, since_ms) = (rows[at], self.question.range.start);
+        if !self.passes(rows, at) {
+            return;
+        }
+        let mut exposures = rows[at..].iter().filter(|row| row.has(EXPOSURE));
+        if first.time_ms() < since_ms {
+            self.count.earlier += u64::from(exposures.any(|row| row.time_ms() >= since_ms));
             return;
         }
         if exposures.any(|row| row.value != first.value) {
-            self.both += 1;
+            self.count.both += 1;
             return;
         }
-        let (exposed, sums) = self.arms.entry(arms[first.value as usize].clone()).or_default();
-        *exposed += 1;
-        sums.resize(metrics.len(), MetricSums::default());
-        let since_ms = first.time_ms();
-        let until_ms = question.window_ms.map_or(i64::MAX, |window_ms| since_ms.saturating_add(window_ms));
-        for (metric, sums) in sums.iter_mut().enumerate() {
-            let in_window =
-                rows.iter().filter(|row| row.has(GOAL) && (since_ms..until_ms).contains(&row.time_ms()));
+        match ArmNumber::from_bits(first.value).named() {
+            Some(number) => self.add_exposed(number, first.time_ms(), rows, goals),
+            None => self.count.unnamed += 1,
+        }
+    }
+
+    /// Returns whether the first exposure passes the filters.
+    fn passes(&self, rows: &[Row], at: usize) -> bool {
+        if rows[at].has(REJECTED) {
+            return false;
+        }
+        if !self.question.filters.select_visits() {
+            return true;
+        }
+        let events: Vec<Row> = rows.iter().copied().filter(|row| row.has(VISIT)).collect();
+        let first = events.iter().position(|row| row.has(EXPOSURE));
+        first.is_some_and(|first| self.selection.selects_visit(visit_around(&events, first)))
+    }
+
+    /// Adds a visitor to an arm, with the goals since its first exposure.
+    fn add_exposed(&mut self, number: usize, first_ms: i64, rows: &[Row], goals: &[RowGoal]) {
+        let (question, buckets) = (self.question, &self.count.buckets);
+        let arm = &mut self.arms[number];
+        arm.exposed += 1;
+        arm.first_ms = Some(arm.first_ms.map_or(first_ms, |earliest_ms| earliest_ms.min(first_ms)));
+        arm.series.resize(buckets.len(), 0);
+        arm.sums.resize(question.metrics.len(), MetricSums::default());
+        if let Some(bucket) = bucket_of(buckets, first_ms) {
+            arm.series[bucket] += 1;
+        }
+        let until_ms = question.window_ms.map_or(i64::MAX, |window_ms| first_ms.saturating_add(window_ms));
+        let in_window =
+            || rows.iter().filter(|row| row.has(GOAL) && (first_ms..until_ms).contains(&row.time_ms()));
+        for (number, (metric, sums)) in question.metrics.iter().zip(&mut arm.sums).enumerate() {
             let (mut reached, mut units) = (0, 0_i128);
-            for goal in in_window.map(|row| goals[row.value as usize]).filter(|goal| goal.metric == metric) {
-                reached += 1;
-                units += goal.units.map_or(0, i128::from);
-                sums.ignored_amounts += u64::from(goal.is_ignored);
-            }
-            sums.add(reached, units, question.cap_units.filter(|_| metrics[metric].column.is_some()));
-        }
-    }
-}
-
-/// A place in the order of seqs: the file, then the row.
-type Place = (u64, usize);
-
-/// A tie of an anonymous ID to a user.
-struct Tie {
-    at: Place,
-    /// The next tie of the anonymous ID.
-    until: Option<Place>,
-    anonymous: u64,
-}
-
-/// The ties of identify events, by the hash of the user.
-#[derive(Default)]
-struct Ties(HashMap<u64, Vec<Tie>>);
-
-impl Ties {
-    fn read(files: &[&Columns], site: &str, bots: bool, limits: &Limits<'_>) -> Result<Self, ScanError> {
-        let mut all: Vec<(Place, u64, u64)> = Vec::new();
-        for (number, file) in files.iter().enumerate() {
-            if (limits.is_over)() {
-                return Err(ScanError::TooExpensive);
-            }
-            let ties = file.ties()?;
-            if ties.is_empty() {
-                continue;
-            }
-            let Some(site) = code_of_site(file, site)? else { continue };
-            let (hashes, facts) = (file.visitors()?, RowColumns::read(file)?);
-            for (row, user) in ties {
-                let row = row as usize;
-                let is_counted = facts.sites[row] == site && (bots || facts.kinds[row] & KIND_BOT == 0);
-                if let Some(visitor) = facts.visitor(row).filter(|_| is_counted) {
-                    all.push(((number as u64, row), hashes[visitor], hashes[user as usize]));
-                }
-            }
-        }
-        let mut next: HashMap<u64, Place> = HashMap::new();
-        let mut by_user: HashMap<u64, Vec<Tie>> = HashMap::new();
-        for (at, anonymous, user) in all.into_iter().rev() {
-            let until = next.insert(anonymous, at);
-            by_user.entry(user).or_default().push(Tie { at, until, anonymous });
-        }
-        Ok(Self(by_user))
-    }
-
-    /// Returns the visitor to whom an event at this place is credited.
-    fn credited(&self, visitor: u64, at: Place) -> u64 {
-        let ties = self.0.get(&visitor).map_or(&[][..], Vec::as_slice);
-        // The latest tie is first.
-        let holds = |tie: &&Tie| tie.at < at && tie.until.is_none_or(|until| until > at);
-        ties.iter().find(holds).map_or(visitor, |tie| tie.anonymous)
-    }
-}
-
-/// The columns of all rows of a file that an experiment needs.
-struct RowColumns {
-    times: Vec<i64>,
-    visitors: Vec<i64>,
-    kinds: Vec<i64>,
-    sites: Vec<i64>,
-}
-
-impl RowColumns {
-    fn read(file: &Columns) -> Result<Self, ColumnFileError> {
-        let sites = file.texts(TextColumn::Site)?.len();
-        Ok(Self {
-            times: read_column(file.times()?)?,
-            visitors: read_column(file.row_visitors()?)?,
-            kinds: read_column(file.kinds()?)?,
-            sites: read_column(file.codes(TextColumn::Site, sites)?)?,
-        })
-    }
-
-    fn visitor(&self, row: usize) -> Option<usize> {
-        (self.visitors[row] as usize).checked_sub(1)
-    }
-}
-
-fn code_of_site(file: &Columns, site: &str) -> Result<Option<i64>, ColumnFileError> {
-    let texts = file.texts(TextColumn::Site)?;
-    let found = texts.iter().skip(CODE_FIRST as usize).position(|other| other == site);
-    Ok(found.map(|at| at as i64 + i64::from(CODE_FIRST)))
-}
-
-/// Adds the exposures and goals of files to the rows of a scan.
-struct ExperimentReader<'q> {
-    question: &'q ExperimentQuestion,
-    site: &'q str,
-    metrics: &'q [Metric],
-    /// The arms in the order in which they are found.
-    arms: &'q mut Vec<String>,
-    goals: &'q mut Vec<RowGoal>,
-}
-
-impl ExperimentReader<'_> {
-    fn add_file(
-        &mut self,
-        file: &Columns,
-        number: u64,
-        ties: &Ties,
-        gathered: &mut Gathered,
-        (part, parts): (u64, u64),
-    ) -> Result<(), ColumnFileError> {
-        let Some(site) = code_of_site(file, self.site)? else { return Ok(()) };
-        let (hashes, facts) = (file.visitors()?, RowColumns::read(file)?);
-        let arms = self.codes(file, TextColumn::Experiments, |reader, text| reader.arm_of(text))?;
-        let events = self.codes(file, TextColumn::Event, |reader, text| {
-            Some(reader.goals_of(|goal| goal.is_event(text)))
-        })?;
-        let pages = self
-            .codes(file, TextColumn::Path, |reader, text| Some(reader.goals_of(|goal| goal.is_page(text))))?;
-        let amounts = Amounts::read(file)?;
-        let range: Range<i64> = i64::MIN..self.question.range.end;
-        for row in 0..file.rows() {
-            let kind = facts.kinds[row];
-            let is_counted = facts.sites[row] == site
-                && (self.question.bots || kind & KIND_BOT == 0)
-                && range.contains(&facts.times[row]);
-            let Some(visitor) = facts.visitor(row).filter(|_| is_counted) else { continue };
-            let (hash, time) = (hashes[visitor], facts.times[row]);
-            let kind = kind & !(KIND_BOT | KIND_GPC);
-            let is = |other: RecordKind| kind == other as i64;
-            if let Some(arm) = arms[row].filter(|_| is(RecordKind::Page) || is(RecordKind::Track))
-                && part_of(hash, parts) == part
+            for goal in in_window()
+                .map(|row| goals[row.value as usize])
+                .filter(|goal| goal.metrics >> number & 1 == 1)
             {
-                gathered.push(hash, arm, time, EXPOSURE);
-            }
-            let reached = match () {
-                () if is(RecordKind::Page) => pages[row],
-                () if is(RecordKind::Track) || is(RecordKind::Screen) => events[row],
-                () => None,
-            };
-            let Some(reached) = reached.filter(|reached| *reached != 0) else { continue };
-            let credited = ties.credited(hash, (number, row));
-            if part_of(credited, parts) == part {
-                for metric in (0..self.metrics.len()).filter(|metric| reached >> metric & 1 == 1) {
-                    let goal = self.row_goal(metric, row, &amounts);
-                    gathered.push(credited, self.goals.len() as u32, time, GOAL);
-                    self.goals.push(goal);
+                reached += 1;
+                match goal.amount.filter(|_| metric.column.is_some()) {
+                    Some(Amount::Units(amount)) => units += i128::from(amount),
+                    Some(Amount::Ignored) => sums.ignored_amounts += 1,
+                    None => {}
                 }
             }
+            sums.add(reached, units, question.cap_units.filter(|_| metric.column.is_some()));
         }
-        Ok(())
     }
 
-    /// Returns a number for each row, which `find` derives from its text.
-    fn codes(
-        &mut self,
-        file: &Columns,
-        column: TextColumn,
-        mut find: impl FnMut(&mut Self, &str) -> Option<u32>,
-    ) -> Result<Vec<Option<u32>>, ColumnFileError> {
-        let texts = file.texts(column)?;
-        let mut by_code = vec![None; texts.len()];
-        for (code, text) in texts.iter().enumerate().skip(CODE_FIRST as usize) {
-            by_code[code] = find(self, text);
-        }
-        let codes = read_column(file.codes(column, texts.len())?)?;
-        Ok(codes.into_iter().map(|code| by_code[code as usize]).collect())
-    }
-
-    /// Returns the arm of the experiment in a text such as `key:arm,other:b`.
-    fn arm_of(&mut self, experiments: &str) -> Option<u32> {
-        let mut pairs = experiments.split(',').filter_map(|pair| pair.split_once(':'));
-        let (_, arm) = pairs.find(|(key, _)| *key == self.question.key)?;
-        let found = self.arms.iter().position(|other| other == arm);
-        let at = found.unwrap_or_else(|| {
-            self.arms.push(arm.to_owned());
-            self.arms.len() - 1
+    /// Returns the count with the arms in their order.
+    fn finish(self, arms: &Arms) -> ExperimentCount {
+        let Self { question, mut count, arms: counts, .. } = self;
+        let named = arms.names().iter().zip(counts).map(|(key, arm)| {
+            let mut arm = ArmCount { key: key.clone(), ..arm };
+            arm.series.resize(count.buckets.len(), 0);
+            arm.sums.resize(question.metrics.len(), MetricSums::default());
+            arm
         });
-        Some(at as u32)
-    }
-
-    /// Returns a bit for each metric whose goal is accepted.
-    fn goals_of(&self, accepts: impl Fn(&Goal) -> bool) -> u32 {
-        let bit = |(at, metric): (usize, &Metric)| u32::from(accepts(&metric.goal)) << at;
-        self.metrics.iter().enumerate().map(bit).sum()
-    }
-
-    fn row_goal(&self, metric: usize, row: usize, amounts: &Amounts) -> RowGoal {
-        let entry = self.metrics[metric].column.and_then(|column| amounts.find(row, column));
-        let units = entry.and_then(|entry| entry.units);
-        RowGoal { metric, units, is_ignored: entry.is_some() && units.is_none() }
-    }
-}
-
-/// The amounts of a file by row and column.
-struct Amounts(HashMap<(u32, u8), AmountEntry>);
-
-impl Amounts {
-    fn read(file: &Columns) -> Result<Self, ColumnFileError> {
-        Ok(Self(file.amounts()?.into_iter().map(|entry| ((entry.row, entry.column), entry)).collect()))
-    }
-
-    fn find(&self, row: usize, column: u8) -> Option<&AmountEntry> {
-        self.0.get(&(row as u32, column))
+        let mut named: Vec<ArmCount> = named.collect();
+        named[arms.known()..].sort_by(|a, b| a.key.cmp(&b.key));
+        count.holdout = named.remove(0);
+        count.arms = named;
+        count
     }
 }
