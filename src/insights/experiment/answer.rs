@@ -100,7 +100,10 @@ fn phase_json(phase: &Phase) -> Json {
 }
 
 fn arms_json(count: &ExperimentCount, weights: Option<&[f64]>) -> Json {
-    let arm = |(number, arm): (usize, &ArmCount)| json!({ "key": arm.key, "weight": weights.map(|weights| weights[number]), "exposed": arm.exposed });
+    let arm = |(number, arm): (usize, &ArmCount)| {
+        let weight = weights.map(|weights| weights[number]);
+        json!({ "key": arm.key, "weight": weight, "exposed": arm.exposed })
+    };
     count.arms.iter().enumerate().map(arm).collect()
 }
 
