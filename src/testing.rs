@@ -108,9 +108,10 @@ pub mod insights {
     }
     pub use crate::insights::{
         Amount, Answer, BUCKETS_MAX, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, Cell, ColumnBuilder,
-        ColumnFileError, ColumnStore, Columns, Comparison, ExperimentQuestion, Filters, Group, LIMIT_MAX,
-        Limits, METRICS_MAX, PARAM_NAMES, Query, Question, QuestionError, RowFacts, ScanError, SiteFacts,
-        StoreError, Subject, Unit, VisitorKey, Zone, answer_over,
+        ColumnFileError, ColumnStore, Columns, Comparison, ExperimentQuestion, ExperimentsQuestion, Filters,
+        Group, KnownExperiment, LIMIT_MAX, Limits, METRICS_MAX, PARAM_NAMES, PARTS_MAX, PLACES_SHOWN_MAX,
+        Places, PublishedExperiment, Query, Question, QuestionError, RowFacts, ScanError, SiteFacts,
+        StoreError, Subject, UNKNOWN_ARMS_MAX, Unit, VisitorKey, Zone, answer_over,
     };
 }
 pub mod limits {

@@ -1,5 +1,5 @@
-//! `GET /insights/overview`, `/insights/top`, `/insights/live` and `/insights/experiment`: answers as JSON, or as CSV with
-//! `Accept: text/csv`.
+//! `GET /insights/overview`, `/insights/top`, `/insights/live`, `/insights/experiments` and `/insights/experiment`: answers
+//! as JSON, or as CSV with `Accept: text/csv`.
 //!
 //! The thread `insights` answers. An unchanged answer is 304 at once, because its ETag depends on the question and on
 //! the last acknowledged seq alone.
@@ -12,7 +12,7 @@ use crate::http::negotiate;
 use crate::http::request::{Method, Request};
 use crate::ids;
 use crate::insights::engine::{AnswerError, InsightsClient, QUESTIONS_WAITING_MAX, Reply};
-use crate::insights::{Answer, Query, SiteFacts, Subject};
+use crate::insights::{Answer, KnownSite, Query, SiteFacts, Subject, Topic};
 use crate::limits::SITE_ID_BYTES_MAX;
 use crate::percent;
 use crate::problem::{self, Problem};
@@ -90,7 +90,7 @@ impl InsightsHandler {
     }
 
     fn ask<'a>(&mut self, request: &Request<'a>, catalog: &Catalog) -> Result<Asked, Refused<'a>> {
-        let subject = subject_of(request)?;
+        let topic = topic_of(request)?;
         let Some(client) = &self.client else {
             let sentence = "Insights is switched off by --insights-memory 0.";
             return Err(Problem::new(problem::UNKNOWN_ENDPOINT, sentence).into());
@@ -99,7 +99,9 @@ impl InsightsHandler {
         let site = self.find_site(&pairs, catalog)?;
         let now_ms = clock::now_ms();
         let named = pairs.iter().map(|(name, value)| (&**name, &**value));
-        let question = Query::parse(subject, named, &site.zone, now_ms).map_err(Refused::Question)?;
+        let published = catalog.by_site_id(&site.site).map(|published| published.site());
+        let known = KnownSite { id: &site.site, published, phases: catalog.phases() };
+        let question = Query::parse(topic, named, &site.zone, now_ms, known).map_err(Refused::Question)?;
         let metrics = self.log.metrics();
         // Everything beside the seq that changes an answer.
         let comparison = site.zone.comparison(question.range(), now_ms);
@@ -215,20 +217,20 @@ impl<'a> From<Problem<'a>> for Refused<'a> {
     }
 }
 
-/// Returns the subject of a question, or `None` for one about an experiment.
-fn subject_of<'a>(request: &Request<'a>) -> Result<Option<Subject>, Problem<'a>> {
-    let subject = match &request.path[PREFIX.len()..] {
-        "overview" => Some(Subject::Overview),
-        "top" => Some(Subject::Top),
-        "live" => Some(Subject::Live),
-        "experiment" => None,
+fn topic_of<'a>(request: &Request<'a>) -> Result<Topic, Problem<'a>> {
+    let topic = match &request.path[PREFIX.len()..] {
+        "overview" => Topic::Views(Subject::Overview),
+        "top" => Topic::Views(Subject::Top),
+        "live" => Topic::Views(Subject::Live),
+        "experiment" => Topic::Experiment,
+        "experiments" => Topic::Experiments,
         _ => {
-            let sentence = "{} is not an endpoint of Insights, which are overview, top, live and experiment.";
+            let sentence = "{} is not an endpoint of Insights, which are overview, top, live, experiments and experiment.";
             return Err(Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path));
         }
     };
     match request.method {
-        Method::Get | Method::Head => Ok(subject),
+        Method::Get | Method::Head => Ok(topic),
         _ => Err(Problem::method_not_allowed(request.method.subject(), "GET, HEAD")),
     }
 }
@@ -263,6 +265,11 @@ fn reject(handler: &mut Handler, request: &Request<'_>, error: &AnswerError, out
             let sentence = "The question takes more than 10 s; ask for a shorter range.";
             handler.reject(request, &Problem::new(problem::QUERY_TOO_EXPENSIVE, sentence), out)
         }
+        AnswerError::TooLarge => {
+            let sentence = "The question takes more memory than --insights-memory; ask for a shorter range.";
+            handler.reject(request, &Problem::new(problem::QUERY_TOO_EXPENSIVE, sentence), out)
+        }
+        AnswerError::Refused(error) => handler.reject(request, &error.problem(), out),
         AnswerError::Behind(files) => {
             let detail = format!("{files} segments of the log have no columns yet; retry later.");
             handler.reject(request, &Problem::new(problem::OVERLOADED, &detail), out)

@@ -109,7 +109,7 @@ impl Service for AdminService {
             }
             _ => {
                 let sentence = "{} is not an endpoint of the admin address, which serves /healthz, /readyz, /metrics, \
-                                /visitors, /visitors/export, /insights/overview, /insights/top, /insights/live, /insights/experiment, /v1/resolve, /v1/variants and /v1/routes.";
+                                /visitors, /visitors/export, /insights/overview, /insights/top, /insights/live, /insights/experiments, /insights/experiment, /v1/resolve, /v1/variants and /v1/routes.";
                 let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
                 Poll::Ready(self.handler.reject(request, &problem, out))
             }

@@ -9,12 +9,15 @@ use clap::{Args, ValueEnum};
 use super::{CliError, log_read_error, print_line};
 use crate::config::{ByteSize, SNAPSHOTS_DIRECTORY_DEFAULT};
 use crate::insights::{
-    Answer, ColumnStore, EXPERIMENT_PARAM_NAMES, Limits, PARAM_NAMES, Query, SiteFacts, StoreError, Subject,
-    load_or_draw_key,
+    Answer, ColumnStore, EXPERIMENT_PARAM_NAMES, EXPERIMENTS_PARAM_NAMES, KnownSite, Limits, PARAM_NAMES,
+    Query, ScanError, SiteFacts, StoreError, Subject, Topic, load_or_draw_key,
 };
 use crate::limits::INSIGHTS_MEMORY_BYTES_DEFAULT;
-use crate::site::catalog::catalog::CurrentCatalog;
+use crate::site::catalog::catalog::{Catalog, CurrentCatalog};
 use crate::site::catalog::directory::SnapshotDirectory;
+use crate::site::catalog::phases::Phases;
+use crate::site::catalog::phases_file::{self, PHASES_FILE};
+use crate::site::snapshot::format::ArchivedSite;
 use crate::site::snapshot::open::SnapshotBudget;
 use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::log::{self, LogError, LogReader};
@@ -27,6 +30,10 @@ Visitors, visits, page views and events of the last 30 days, then of one week by
 
 The pages with the most views by visitors from Germany, as CSV:
   parallax insights data top site=acme of=page country=DE limit=100 --format csv
+
+All experiments, then the result of one:
+  parallax insights data experiments site=acme
+  parallax insights data experiment site=acme key=cta-colour
 
 The last 30 minutes, as JSON:
   parallax insights data live site=acme --format json
@@ -44,7 +51,7 @@ pub(super) struct InsightsArgs {
     /// Parameters of the question, such as site=acme, from=2026-01-05 or by=hour. site is required.
     #[arg(value_name = "NAME=VALUE")]
     params: Vec<String>,
-    /// The directory of the snapshots, for the time zone and the hosts of the site. A site without a snapshot there
+    /// The directory of the snapshots, for the time zone, the hosts and the experiments of the site. A site without a snapshot there
     /// is counted in UTC [default: snapshots].
     #[arg(long, value_name = "DIR")]
     snapshots: Option<PathBuf>,
@@ -68,8 +75,22 @@ enum QuestionName {
     Top,
     /// The last 30 minutes, minute by minute.
     Live,
-    /// The visitors of each arm of an experiment, and the sums of its metrics.
+    /// All experiments, with their visitors since the last change of their arms.
+    Experiments,
+    /// The visitors of each arm of an experiment, their split, and the comparison of the arms in each metric.
     Experiment,
+}
+
+impl QuestionName {
+    fn topic(self) -> Topic {
+        match self {
+            Self::Overview => Topic::Views(Subject::Overview),
+            Self::Top => Topic::Views(Subject::Top),
+            Self::Live => Topic::Views(Subject::Live),
+            Self::Experiments => Topic::Experiments,
+            Self::Experiment => Topic::Experiment,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -92,15 +113,13 @@ pub(super) fn insights(args: &InsightsArgs) -> Result<(), CliError> {
     let site = pairs.iter().find(|(name, _)| *name == "site").map(|(_, value)| *value);
     let site =
         site.ok_or_else(|| CliError::Usage("the parameter site is missing, such as site=acme".to_owned()))?;
-    let (store, facts) = open_store(args, site)?;
+    let catalog = read_catalog(args.snapshots.as_deref())?;
+    let published = catalog.by_site_id(site).map(|published| published.site());
+    let (store, facts) = open_store(args, site, published)?;
+    let phases = read_phases(&args.directory)?;
+    let known = KnownSite { id: site, published, phases: &phases };
     let now_ms = clock::now_ms();
-    let subject = match args.question {
-        QuestionName::Overview => Some(Subject::Overview),
-        QuestionName::Top => Some(Subject::Top),
-        QuestionName::Live => Some(Subject::Live),
-        QuestionName::Experiment => None,
-    };
-    let query = Query::parse(subject, pairs.into_iter(), &facts.zone, now_ms)
+    let query = Query::parse(args.question.topic(), pairs.into_iter(), &facts.zone, now_ms, known)
         .map_err(|error| CliError::Usage(error.to_string()))?;
     let limits = Limits { memory_bytes: args.insights_memory.0, is_over: &|| false };
     let answer = store.answer(&query, &facts, now_ms, &limits).map_err(store_error)?;
@@ -116,6 +135,7 @@ pub(super) fn insights(args: &InsightsArgs) -> Result<(), CliError> {
 fn parse_pairs(question: QuestionName, params: &[String]) -> Result<Vec<(&str, &str)>, CliError> {
     let known: &[&str] = match question {
         QuestionName::Experiment => &EXPERIMENT_PARAM_NAMES,
+        QuestionName::Experiments => &EXPERIMENTS_PARAM_NAMES,
         QuestionName::Overview | QuestionName::Top | QuestionName::Live => &PARAM_NAMES,
     };
     params.iter().map(|param| parse_pair(param, known)).collect()
@@ -132,7 +152,11 @@ fn parse_pair<'p>(param: &'p str, known: &[&str]) -> Result<(&'p str, &'p str), 
 }
 
 /// Reads the columns of the log, and finds the facts of the site.
-fn open_store(args: &InsightsArgs, site: &str) -> Result<(ColumnStore, SiteFacts), CliError> {
+fn open_store(
+    args: &InsightsArgs,
+    site: &str,
+    published: Option<&ArchivedSite>,
+) -> Result<(ColumnStore, SiteFacts), CliError> {
     let (directory, disk) = (&args.directory, Arc::new(RealDisk) as Arc<dyn Disk>);
     let failed = |source| log_read_error(LogError::Io { path: directory.clone(), source });
     if !log::contains_log(&*disk, directory).map_err(failed)? {
@@ -147,28 +171,38 @@ fn open_store(args: &InsightsArgs, site: &str) -> Result<(ColumnStore, SiteFacts
     let (key, _) = load_or_draw_key(&*disk, directory).map_err(failed)?;
     let mut store = ColumnStore::new(disk, directory, key);
     store.refresh(last_seq, &|| false).map_err(store_error)?;
-    let published = published_site(args.snapshots.as_deref(), site)?;
     if published.is_none() && !store.knows_site(site).map_err(store_error)? {
         return Err(CliError::Input(format!("neither a snapshot nor the log has the site {site:?}")));
     }
-    Ok((store, published.unwrap_or_else(|| SiteFacts::unpublished(site))))
+    Ok((store, published.map_or_else(|| SiteFacts::unpublished(site), SiteFacts::of)))
 }
 
-/// Returns the facts of a published site. A missing default directory has no sites.
-fn published_site(snapshots: Option<&Path>, site: &str) -> Result<Option<SiteFacts>, CliError> {
+/// Reads the published sites. A missing default directory has none.
+fn read_catalog(snapshots: Option<&Path>) -> Result<Arc<Catalog>, CliError> {
     let directory = snapshots.unwrap_or(Path::new(SNAPSHOTS_DIRECTORY_DEFAULT));
-    if snapshots.is_none() && !directory.exists() {
-        return Ok(None);
-    }
     let current = CurrentCatalog::default();
-    let scanned =
-        SnapshotDirectory::new(SnapshotBudget::new(u64::MAX)).scan(directory, &HashSet::new(), &current);
-    scanned.map_err(|error| CliError::System(format!("cannot read {}: {error}", directory.display())))?;
-    Ok(current.load().by_site_id(site).map(|published| SiteFacts::of(published.site())))
+    if snapshots.is_some() || directory.exists() {
+        let scanned =
+            SnapshotDirectory::new(SnapshotBudget::new(u64::MAX)).scan(directory, &HashSet::new(), &current);
+        scanned.map_err(|error| CliError::System(format!("cannot read {}: {error}", directory.display())))?;
+    }
+    Ok(current.load())
+}
+
+/// Reads the phases that the server has kept in the data directory.
+fn read_phases(directory: &Path) -> Result<Phases, CliError> {
+    let path = directory.join(PHASES_FILE.name);
+    let phases = phases_file::read(&path);
+    let failed =
+        |error| CliError::System(format!("{}: {error}; `parallax check` verifies it", path.display()));
+    Ok(phases.map_err(failed)?.unwrap_or_default())
 }
 
 fn store_error(error: StoreError) -> CliError {
-    CliError::System(error.to_string())
+    match error {
+        StoreError::Scan(ScanError::Refused(refused)) => CliError::Usage(refused.to_string()),
+        error => CliError::System(error.to_string()),
+    }
 }
 
 fn render(answer: &Answer, format: Format) -> String {

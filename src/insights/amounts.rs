@@ -5,8 +5,8 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The properties with amounts, in the order of their numbers in a column file.
-pub(crate) const AMOUNT_NAMES: [&str; 4] = ["revenue", "value", "total", "quantity"];
+use crate::site::experiment_metrics::VALUE_PROPERTIES;
+
 /// Units of the amount 1.
 pub(crate) const UNITS_PER_ONE: f64 = 10_000.0;
 /// Digits after the decimal point.
@@ -45,12 +45,12 @@ struct Properties<'a> {
 
 /// Returns the amounts in the payload of an event, by the index of their name. Parses only a payload that has one
 /// of the names.
-pub(crate) fn amounts_of(payload: &str) -> [Option<Amount>; AMOUNT_NAMES.len()] {
-    if !AMOUNT_NAMES.iter().any(|name| has_name(payload, name)) {
-        return [None; AMOUNT_NAMES.len()];
+pub(crate) fn amounts_of(payload: &str) -> [Option<Amount>; VALUE_PROPERTIES.len()] {
+    if !VALUE_PROPERTIES.iter().any(|name| has_name(payload, name)) {
+        return [None; VALUE_PROPERTIES.len()];
     }
     let Ok(Payload { properties: Some(properties) }) = serde_json::from_str(payload) else {
-        return [None; AMOUNT_NAMES.len()];
+        return [None; VALUE_PROPERTIES.len()];
     };
     let Properties { revenue, value, total, quantity } = properties;
     [revenue, value, total, quantity].map(|raw| raw.map(|raw| parse_amount(raw.get())))

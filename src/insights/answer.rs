@@ -6,6 +6,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::ask::{Counted, Numbers, Series};
 use super::count::{GroupTotals, Totals};
+use super::format::TextColumn;
 use super::question::Question;
 use super::site::SiteFacts;
 use super::sql;
@@ -54,13 +55,8 @@ pub(crate) fn write(
 ) -> Answer {
     let mut document = begin_document(&question.range, site, log);
     let (header, lines) = add_numbers(&mut document, &counted.numbers);
-    if !counted.other.is_empty() {
-        let other: Map<_, _> =
-            counted.other.iter().map(|(column, rows)| (column.name().to_owned(), json!(rows))).collect();
-        document.insert("other".to_owned(), Json::Object(other));
-    }
-    document.insert("took".to_owned(), json!({ "ms": log.took_ms, "rows": counted.rows }));
-    document.insert("sql".to_owned(), json!(sql::query(question, site, now_ms)));
+    let sql = sql::query(question, site, now_ms);
+    end_document(&mut document, &counted.other, counted.rows, log, sql);
     Answer { document: Json::Object(document), header, lines, seq: log.seq }
 }
 
@@ -73,6 +69,24 @@ pub(super) fn begin_document(range: &Range<i64>, site: &SiteFacts, log: Answered
     document.insert("timeZone".to_owned(), json!(site.zone.name));
     document.insert("since".to_owned(), log.since_ms.map_or(Json::Null, time_json));
     document
+}
+
+/// Ends the document of an answer with the members that all have. `other` counts rows by text columns whose text is
+/// `(other)`.
+pub(super) fn end_document(
+    document: &mut Map<String, Json>,
+    other: &[u64; TextColumn::COUNT],
+    rows: u64,
+    log: AnsweredLog,
+    sql: String,
+) {
+    let met = TextColumn::ALL.into_iter().zip(other).filter(|(_, rows)| **rows > 0);
+    let met: Map<_, _> = met.map(|(column, rows)| (column.name().to_owned(), json!(rows))).collect();
+    if !met.is_empty() {
+        document.insert("other".to_owned(), Json::Object(met));
+    }
+    document.insert("took".to_owned(), json!({ "ms": log.took_ms, "rows": rows }));
+    document.insert("sql".to_owned(), json!(sql));
 }
 
 fn add_numbers(document: &mut Map<String, Json>, numbers: &Numbers) -> (Vec<&'static str>, Vec<Vec<Cell>>) {
@@ -161,7 +175,7 @@ fn group_json(group: &GroupTotals) -> Map<String, Json> {
     numbers.into_iter().map(|(name, number)| (name.to_owned(), json!(number))).collect()
 }
 
-fn time_json(time_ms: i64) -> Json {
+pub(super) fn time_json(time_ms: i64) -> Json {
     let mut out = Vec::new();
     time::write(&mut out, time_ms);
     Json::String(String::from_utf8_lossy(&out).into_owned())

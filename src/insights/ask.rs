@@ -39,7 +39,7 @@ pub(crate) struct Counted {
     /// Rows that were read.
     pub rows: u64,
     /// Rows of the range by text columns whose text is `(other)`.
-    pub other: Vec<(TextColumn, u64)>,
+    pub other: [u64; TextColumn::COUNT],
 }
 
 /// Counts the answer to a question over all rows of `files`, which are in the order of their seqs.
@@ -58,8 +58,7 @@ pub(crate) fn ask(
         Subject::Top => top(question, site, files, limits)?,
         Subject::Live => live(question, site, files, limits)?,
     };
-    let other = TextColumn::ALL.into_iter().zip(summary.other).filter(|(_, rows)| *rows > 0).collect();
-    Ok(Counted { numbers, rows: summary.rows, other })
+    Ok(Counted { numbers, rows: summary.rows, other: summary.other })
 }
 
 fn plan<'q>(question: &'q Question, site: &'q SiteFacts) -> Plan<'q> {

@@ -33,7 +33,7 @@ enum Content {
 /// An amount in a column file.
 pub(crate) struct AmountEntry {
     pub row: u32,
-    /// The index of its name in `AMOUNT_NAMES`.
+    /// The index of its name in `VALUE_PROPERTIES`.
     pub column: u8,
     /// The amount in units of 10^-4. `None` if it is ignored.
     pub units: Option<i64>,

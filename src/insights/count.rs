@@ -65,7 +65,8 @@ impl RangeCount {
     }
 }
 
-fn bucket_of(buckets: &[i64], time_ms: i64) -> Option<usize> {
+/// Returns the index of the bucket that holds a time.
+pub(super) fn bucket_of(buckets: &[i64], time_ms: i64) -> Option<usize> {
     buckets.partition_point(|start| *start <= time_ms).checked_sub(1)
 }
 

@@ -16,7 +16,7 @@ use super::answer::Answer;
 use super::build::{ColumnBuilder, VisitorKey};
 use super::columns::Columns;
 use super::installer::ColumnInstaller;
-use super::question::Query;
+use super::question::{Query, QuestionError};
 use super::scan::{Limits, ScanError};
 use super::site::SiteFacts;
 use super::store::{ColumnStore, StoreError};
@@ -43,6 +43,10 @@ const RESERVED_BYTES: u64 = 48 << 20;
 pub(crate) enum AnswerError {
     /// The question takes more than its time.
     TooExpensive,
+    /// The question takes more than its memory.
+    TooLarge,
+    /// The log does not know the experiment.
+    Refused(QuestionError),
     /// Columns are missing, this many files.
     Behind(usize),
     /// The log cannot be read.
@@ -207,6 +211,10 @@ impl InsightsThread {
             match answered {
                 Ok(answer) if is_same || attempts == ATTEMPTS_MAX => return Ok(answer),
                 Err(StoreError::Scan(ScanError::TooExpensive)) => return Err(AnswerError::TooExpensive),
+                Err(StoreError::Scan(ScanError::TooLarge)) => return Err(AnswerError::TooLarge),
+                Err(StoreError::Scan(ScanError::Refused(refused))) => {
+                    return Err(AnswerError::Refused(refused));
+                }
                 Err(StoreError::Behind(files)) => return Err(AnswerError::Behind(files)),
                 Err(error) if attempts == ATTEMPTS_MAX => {
                     return Err(AnswerError::Unreadable(error.to_string()));

@@ -1,9 +1,10 @@
 //! All facts of each row, for `parallax check` and tests.
 
-use super::amounts::{AMOUNT_NAMES, Amount};
+use super::amounts::Amount;
 use super::columns::{Columns, OUT_OF_RANGE};
 use super::format::{CODE_ABSENT, ColumnFileError, TextColumn};
 use super::packing::PackedColumn;
+use crate::site::experiment_metrics::VALUE_PROPERTIES;
 
 /// All facts of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub struct RowFacts {
     /// The texts of the columns, in their order.
     pub texts: [Option<String>; TextColumn::COUNT],
     /// The amounts in units of 10^-4, in the order of their names.
-    pub amounts: [Option<Amount>; AMOUNT_NAMES.len()],
+    pub amounts: [Option<Amount>; VALUE_PROPERTIES.len()],
     /// The hash of the user that an identify event names beside an anonymous ID.
     pub user: Option<u64>,
 }

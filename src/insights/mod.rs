@@ -18,17 +18,13 @@ mod ask;
 mod build;
 mod calendar;
 mod columns;
-mod comparison;
 mod count;
 pub(crate) mod engine;
 mod experiment;
-mod experiment_answer;
-mod experiment_sql;
 mod facts;
 mod format;
 pub(crate) mod installer;
 mod key;
-mod metrics;
 mod packing;
 pub(crate) mod question;
 mod rows;
@@ -44,11 +40,15 @@ pub use answer::{Answer, Cell};
 pub use build::{ColumnBuilder, VisitorKey};
 pub use calendar::{BUCKETS_MAX, Comparison, Unit, Zone};
 pub use columns::Columns;
+pub(crate) use experiment::{EXPERIMENT_PARAM_NAMES, EXPERIMENTS_PARAM_NAMES, KnownSite};
+pub use experiment::{
+    ExperimentQuestion, ExperimentsQuestion, KnownExperiment, METRICS_MAX, PARTS_MAX, PLACES_SHOWN_MAX,
+    Places, PublishedExperiment, UNKNOWN_ARMS_MAX,
+};
 pub use facts::RowFacts;
 pub use format::{COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, ColumnFileError};
 pub(crate) use key::load_or_draw_key;
-pub(crate) use metrics::EXPERIMENT_PARAM_NAMES;
-pub use metrics::{ExperimentQuestion, METRICS_MAX};
+pub(crate) use question::Topic;
 pub use question::{Filters, Group, LIMIT_MAX, PARAM_NAMES, Query, Question, QuestionError, Subject};
 pub use scan::{Limits, ScanError};
 pub use site::SiteFacts;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::calendar::{Unit, Zone};
+use super::experiment::{ExperimentQuestion, ExperimentsQuestion, KnownSite};
 use super::format::TextColumn;
-use super::metrics::ExperimentQuestion;
 use crate::problem::{self, Problem, ProblemKind};
 use crate::visitors::events::variants::is_key;
 
@@ -28,6 +28,17 @@ pub const PARAM_NAMES: [&str; 14] = [
 pub enum Query {
     Views(Question),
     Experiment(ExperimentQuestion),
+    Experiments(ExperimentsQuestion),
+}
+
+/// The endpoint of a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Topic {
+    Views(Subject),
+    /// One experiment.
+    Experiment,
+    /// The list of experiments.
+    Experiments,
 }
 
 impl Query {
@@ -36,22 +47,28 @@ impl Query {
         match self {
             Self::Views(question) => &question.range,
             Self::Experiment(question) => &question.range,
+            Self::Experiments(question) => &question.range,
         }
     }
 
-    /// Reads the parameters of a question. Without a subject it is about an experiment.
+    /// Reads the parameters of a question.
     ///
     /// # Errors
     /// The first parameter that is refused.
     pub(crate) fn parse<'p>(
-        subject: Option<Subject>,
+        topic: Topic,
         pairs: impl Iterator<Item = (&'p str, &'p str)>,
         zone: &Zone,
         now_ms: i64,
+        site: KnownSite<'_>,
     ) -> Result<Self, QuestionError> {
-        match subject {
-            Some(subject) => Question::parse(subject, pairs, zone, now_ms).map(Self::Views),
-            None => ExperimentQuestion::parse(pairs, zone, now_ms).map(Self::Experiment),
+        match topic {
+            Topic::Views(subject) => Question::parse(subject, pairs, zone, now_ms).map(Self::Views),
+            Topic::Experiment => ExperimentQuestion::parse(pairs, zone, now_ms, |key| site.experiment(key))
+                .map(Self::Experiment),
+            Topic::Experiments => {
+                ExperimentsQuestion::parse(pairs, zone, now_ms, site.experiments()).map(Self::Experiments)
+            }
         }
     }
 }
@@ -118,7 +135,7 @@ pub struct Filters {
 }
 
 impl Filters {
-    fn by_name(&mut self, name: &str) -> Option<&mut Vec<String>> {
+    pub(super) fn by_name(&mut self, name: &str) -> Option<&mut Vec<String>> {
         Some(match name {
             "page" => &mut self.page,
             "source" => &mut self.source,
@@ -179,6 +196,11 @@ impl QuestionError {
         Self { kind, param, expected, actual: Some(actual.to_owned()) }
     }
 
+    fn repeated(param: &str) -> Self {
+        let expected = "The parameter is given twice; give it once.".to_owned();
+        Self { kind: problem::REPEATED_PARAM, param: param.to_owned(), expected, actual: None }
+    }
+
     /// Returns the error as a problem of a request.
     pub(crate) fn problem(&self) -> Problem<'_> {
         let problem = match &self.actual {
@@ -217,9 +239,7 @@ impl Question {
                 filter.push(value.to_owned());
             } else if PARAM_NAMES.contains(&name) {
                 if single.iter().any(|(other, _)| *other == name) {
-                    let expected = "The parameter is given twice; give it once.".to_owned();
-                    let (kind, param) = (problem::REPEATED_PARAM, name.to_owned());
-                    return Err(QuestionError { kind, param, expected, actual: None });
+                    return Err(QuestionError::repeated(name));
                 }
                 single.push((name, value));
             }
@@ -250,11 +270,7 @@ impl Question {
             self.by = Unit::Minute;
             return Ok(self);
         }
-        let time = |name: &str, text: Option<&str>| {
-            let expected = "a date or a time, such as '2026-01-05' or '2026-01-05T10:00'";
-            text.map(|text| zone.parse(text).ok_or_else(|| QuestionError::invalid(name, expected, text)))
-                .transpose()
-        };
+        let time = |name: &str, text: Option<&str>| text.map(|text| parse_time(name, text, zone)).transpose();
         let end = time("to", to)?.unwrap_or_else(|| zone.last_days(now_ms, 1).end);
         let start = time("from", from)?.unwrap_or_else(|| match to {
             Some(_) => zone.midnight(zone.day_of(end) - DAYS_DEFAULT),
@@ -279,7 +295,22 @@ impl Question {
     }
 }
 
-fn parse_unit(text: &str) -> Result<Unit, QuestionError> {
+/// Returns the value of a parameter. A repeated one is refused.
+pub(super) fn single_value<'p>(
+    pairs: &[(&'p str, &'p str)],
+    name: &str,
+) -> Result<Option<&'p str>, QuestionError> {
+    let mut values = pairs.iter().filter(|(other, _)| *other == name).map(|(_, value)| *value);
+    let first = values.next();
+    if values.next().is_some() { Err(QuestionError::repeated(name)) } else { Ok(first) }
+}
+
+pub(super) fn parse_time(name: &str, text: &str, zone: &Zone) -> Result<i64, QuestionError> {
+    let expected = "a date or a time, such as '2026-01-05' or '2026-01-05T10:00'";
+    zone.parse(text).ok_or_else(|| QuestionError::invalid(name, expected, text))
+}
+
+pub(super) fn parse_unit(text: &str) -> Result<Unit, QuestionError> {
     match text {
         "hour" => Ok(Unit::Hour),
         "day" => Ok(Unit::Day),
@@ -309,7 +340,7 @@ pub(super) fn parse_bots(text: &str) -> Result<bool, QuestionError> {
     (text == "include").then_some(true).ok_or_else(|| QuestionError::invalid("bots", "'include'", text))
 }
 
-fn check_filter(name: &str, value: &str) -> Result<(), QuestionError> {
+pub(super) fn check_filter(name: &str, value: &str) -> Result<(), QuestionError> {
     let is_variant = |text: &str| {
         text.split_once(':').is_some_and(|(zone, key)| is_key(zone) && is_key(key) && key != "default")
     };

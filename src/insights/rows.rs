@@ -31,6 +31,8 @@ pub(crate) const CAMPAIGN_HIT: u16 = 1 << 7;
 pub(crate) const NO_VALUE: u32 = u32::MAX;
 /// The source of a visit without campaign and referrer.
 pub(crate) const DIRECT: &str = "(direct)";
+/// Memory of a text beside its bytes: a table entry and the allocation.
+const VALUE_BYTES: u64 = 64;
 /// Bits of a key below the time.
 const FLAG_BITS: u32 = 16;
 
@@ -53,6 +55,10 @@ impl Row {
         self.key >> FLAG_BITS
     }
 
+    pub(crate) fn flags(self) -> u16 {
+        self.key as u16
+    }
+
     /// Returns whether all of these flags are set.
     pub(crate) fn has(self, flags: u16) -> bool {
         self.key as u16 & flags == flags
@@ -64,6 +70,7 @@ impl Row {
 pub(crate) struct Values {
     numbers: HashMap<String, u32>,
     pub texts: Vec<String>,
+    text_bytes: u64,
 }
 
 impl Values {
@@ -74,7 +81,13 @@ impl Values {
         let number = self.texts.len() as u32;
         self.numbers.insert(text.to_owned(), number);
         self.texts.push(text.to_owned());
+        self.text_bytes += text.len() as u64;
         number
+    }
+
+    /// Returns the memory of the values, each of which has its text twice.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        2 * (self.text_bytes + self.texts.len() as u64 * VALUE_BYTES)
     }
 }
 
@@ -94,17 +107,17 @@ pub(crate) struct Plan<'q> {
 }
 
 /// A packed column and its present block.
-struct Block {
+pub(super) struct Block {
     column: PackedColumn,
-    numbers: Vec<i64>,
+    pub(super) numbers: Vec<i64>,
 }
 
 impl Block {
-    fn new(column: PackedColumn) -> Self {
+    pub(super) fn new(column: PackedColumn) -> Self {
         Self { column, numbers: Vec::new() }
     }
 
-    fn next(&mut self) -> Result<(), ColumnFileError> {
+    pub(super) fn next(&mut self) -> Result<(), ColumnFileError> {
         self.column.next_block(&mut self.numbers).ok_or(OUT_OF_RANGE)
     }
 }
@@ -345,6 +358,21 @@ impl FileReader {
     /// Returns the code of the site of a row.
     pub(super) fn site(&self, row: usize) -> i64 {
         self.sites.numbers[row]
+    }
+
+    /// Returns whether a crawler sent the record of a row.
+    pub(super) fn is_bot(&self, row: usize) -> bool {
+        self.kinds.numbers[row] & KIND_BOT != 0
+    }
+
+    /// Returns whether a row is of this kind.
+    pub(super) fn is_kind(&self, row: usize, kind: RecordKind) -> bool {
+        self.kinds.numbers[row] & !(KIND_BOT | KIND_GPC) == kind as i64
+    }
+
+    /// Returns the time of a row in milliseconds.
+    pub(super) fn time_ms(&self, row: usize) -> i64 {
+        self.times.numbers[row]
     }
 
     /// Reads a row of the present block. Returns `None` if the plan does not need it. Counts texts that are

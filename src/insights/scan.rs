@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use super::columns::Columns;
 use super::format::{ColumnFileError, TextColumn};
+use super::question::QuestionError;
 use super::rows::{FileReader, Plan, Row, Values};
 
 /// Memory of a row while its part is counted: the row, and its place in the order of visitors.
@@ -32,6 +33,10 @@ pub enum ScanError {
     Columns(#[from] ColumnFileError),
     #[error("the question takes more than its time")]
     TooExpensive,
+    #[error("the question takes more than its memory")]
+    TooLarge,
+    #[error("{0}")]
+    Refused(QuestionError),
 }
 
 /// The results of a scan, beside those of the question.
@@ -92,7 +97,7 @@ pub(crate) fn scan(
 }
 
 /// Returns the number of parts into which the visitors of files are divided.
-pub(super) fn parts_of(files: &[&Columns], limits: &Limits<'_>) -> u64 {
+fn parts_of(files: &[&Columns], limits: &Limits<'_>) -> u64 {
     let needed: u64 = files.iter().map(|file| memory_bytes(file)).sum();
     needed.div_ceil(limits.memory_bytes.max(1)).max(1)
 }
@@ -124,6 +129,11 @@ impl Gathered {
     pub(super) fn push(&mut self, visitor: u64, value: u32, time_ms: i64, flags: u16) {
         let number = number_of(&mut self.numbers, visitor);
         self.rows.push(Row::new(number, value, time_ms, flags));
+    }
+
+    /// Returns the memory of the rows and visitors while they are counted.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.rows.len() as u64 * ROW_BYTES + self.numbers.len() as u64 * VISITOR_BYTES
     }
 
     fn add_file(

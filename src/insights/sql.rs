@@ -116,9 +116,10 @@ fn is_external(site: &SiteFacts) -> String {
     condition
 }
 
-/// Adds the events of a range with their visits, as the table `counted_NAME`.
-fn add_range(sql: &mut String, name: &str, range: &Range<i64>, filters: &Filters, site: &SiteFacts) {
-    let (from, to, external) = (instant(range.start), instant(range.end), is_external(site));
+/// Adds the events before `to` with the numbers of their visits, and the visits, as the tables `numbered_NAME` and
+/// `visits_NAME`.
+pub(super) fn add_visits(sql: &mut String, name: &str, to_ms: i64, site: &SiteFacts) {
+    let (to, external) = (instant(to_ms), is_external(site));
     let _ = write!(
         sql,
         ",
@@ -134,11 +135,12 @@ visits_{name} as (
     first(coalesce(source, if({external}, referrerHost, null), '(direct)') order by ts, seq)
       filter (where type = 'page') as visit_source,
     first(campaign order by ts, seq) filter (where type = 'page') as visit_campaign
-  from numbered_{name} group by visitor, visit),
-counted_{name} as (
-  select n.*, v.began, v.entry, v.exit, v.visit_source, v.visit_campaign
-  from numbered_{name} n join visits_{name} v using (visitor, visit) where n.ts >= {from}"
+  from numbered_{name} group by visitor, visit)"
     );
+}
+
+/// Returns a condition for each filter that selects events or visits.
+pub(super) fn event_conditions(filters: &Filters) -> Vec<String> {
     let lists = [
         ("v.visit_source", &filters.source),
         ("v.visit_campaign", &filters.campaign),
@@ -147,8 +149,23 @@ counted_{name} as (
         ("n.device", &filters.device),
         ("n.language", &filters.language),
     ];
-    for (column, values) in lists.into_iter().filter(|(_, values)| !values.is_empty()) {
-        let _ = write!(sql, "\n    and {column} in ({})", texts(values));
+    let lists = lists.into_iter().filter(|(_, values)| !values.is_empty());
+    lists.map(|(column, values)| format!("{column} in ({})", texts(values))).collect()
+}
+
+/// Adds the events of a range with their visits, as the table `counted_NAME`.
+fn add_range(sql: &mut String, name: &str, range: &Range<i64>, filters: &Filters, site: &SiteFacts) {
+    add_visits(sql, name, range.end, site);
+    let (from, to) = (instant(range.start), instant(range.end));
+    let _ = write!(
+        sql,
+        ",
+counted_{name} as (
+  select n.*, v.began, v.entry, v.exit, v.visit_source, v.visit_campaign
+  from numbered_{name} n join visits_{name} v using (visitor, visit) where n.ts >= {from}"
+    );
+    for condition in event_conditions(filters) {
+        let _ = write!(sql, "\n    and {condition}");
     }
     let visitors = format!("n.visitor in (select visitor from events where ts >= {from} and ts < {to}");
     if !filters.event.is_empty() {
@@ -167,15 +184,19 @@ counted_{name} as (
     sql.push(')');
 }
 
+/// Returns the table `buckets` with the first instants of buckets.
+pub(super) fn buckets_table(buckets: &[i64]) -> String {
+    let instants = buckets.iter().map(|start| format!("({})", instant(*start))).collect::<Vec<_>>();
+    format!("buckets as (select * from (values {}) b(t))", instants.join(", "))
+}
+
 /// Adds the table `series` with the numbers of each bucket.
 fn add_series(sql: &mut String, buckets: &[i64], range: &Range<i64>) {
-    let instants =
-        buckets.iter().map(|start| format!("({})", instant(*start))).collect::<Vec<_>>().join(", ");
-    let from = instant(range.start);
+    let (from, buckets) = (instant(range.start), buckets_table(buckets));
     let _ = write!(
         sql,
         ",
-buckets as (select * from (values {instants}) b(t)),
+{buckets},
 bucket_events as (
   select b.t, count(distinct visitor) filter (where type = 'page') as visitors,
     count(*) filter (where type = 'page') as views, count(*) filter (where type in ('track', 'screen')) as events

@@ -9,8 +9,7 @@ use super::answer::{self, Answer, AnsweredLog};
 use super::ask::ask;
 use super::build::{ColumnBuilder, VisitorKey};
 use super::columns::Columns;
-use super::experiment::count_experiment;
-use super::experiment_answer::write_experiment;
+use super::experiment::{answer_experiment, answer_experiments};
 use super::format::ColumnFileError;
 use super::installer::ColumnInstaller;
 use super::question::Query;
@@ -271,8 +270,10 @@ pub fn answer_over(
             answer::write(question, site, &counted, log(took_ms()), now_ms)
         }
         Query::Experiment(question) => {
-            let counted = count_experiment(columns, question, &site.site, limits)?;
-            write_experiment(question, site, &counted, log(took_ms()))
+            answer_experiment(columns, (question, site), now_ms, limits, &|| log(took_ms()))?
+        }
+        Query::Experiments(question) => {
+            answer_experiments(columns, (question, site), limits, &|| log(took_ms()))?
         }
     })
 }

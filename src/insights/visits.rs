@@ -30,7 +30,8 @@ impl Selection {
             && (!self.has_variant || in_range.iter().any(|row| row.has(PAGE | VARIANT_HIT)))
     }
 
-    fn selects_visit(self, visit: &[Row]) -> bool {
+    /// Returns whether the filters of visits select these events of a visit.
+    pub(crate) fn selects_visit(self, visit: &[Row]) -> bool {
         if !self.has_source && !self.has_campaign {
             return true;
         }
@@ -92,6 +93,11 @@ pub(crate) fn each_visit(
         }
         start = end;
     }
+}
+
+/// Returns the events of the visit that has the event at `at`.
+pub(crate) fn visit_around(rows: &[Row], at: usize) -> &[Row] {
+    &rows[visit_start(rows, at)..visit_end(rows, at)]
 }
 
 /// Returns the start of the visit that has the event at `at`.

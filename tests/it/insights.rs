@@ -8,6 +8,14 @@ mod oracle;
 mod calendar;
 // Experiments: exposed visitors, and the sums of their metrics.
 mod experiments;
+// Experiments against a naive count over all records.
+mod experiment_oracle;
+// Experiments: phases, weights, the split among the arms, and published metrics.
+mod split;
+// Experiments: the limits of arms, memory and time.
+mod experiment_limits;
+// Experiments: the endpoints of a server, and the command.
+mod experiments_served;
 // Parameters that are refused.
 mod parameters;
 // The endpoints of a server, and the command.

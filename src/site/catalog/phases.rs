@@ -31,7 +31,7 @@ pub struct Phase {
 
 impl Phase {
     /// Returns the phase that begins with this definition. `None` for a forged one with a malformed range.
-    fn begin(experiment: &ArchivedExperiment, from_ms: i64) -> Option<Self> {
+    pub(crate) fn begin(experiment: &ArchivedExperiment, from_ms: i64) -> Option<Self> {
         let arms = experiment.arms.iter().zip(experiment.ranges.iter()).map(|(key, range)| {
             let range = (range.from.to_native(), range.to.to_native());
             is_range(range).then(|| PhaseArm { key: key.as_str().to_owned(), range })

@@ -43,12 +43,20 @@ pub(crate) fn load(file: &StateFile) -> Phases {
     file.load(decode)
 }
 
+/// Reads the file at `path`. `None` if there is no such file.
+///
+/// # Errors
+/// The file cannot be read, or it is damaged.
+pub(crate) fn read(path: &Path) -> io::Result<Option<Phases>> {
+    PHASES_FILE.read(path, decode)
+}
+
 /// Reads the file at `path` and returns the number of its phases. `None` if there is no such file.
 ///
 /// # Errors
 /// The file cannot be read, or it is damaged.
 pub fn check(path: &Path) -> io::Result<Option<usize>> {
-    Ok(PHASES_FILE.read(path, decode)?.map(|phases| phases.count()))
+    Ok(read(path)?.map(|phases| phases.count()))
 }
 
 /// Encodes the content of the file.

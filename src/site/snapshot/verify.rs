@@ -8,14 +8,14 @@ use rkyv::rend::{u16_le, u32_le};
 use super::format::{
     ArchivedArgument, ArchivedColumnBound, ArchivedExperiment, ArchivedGuardrail, ArchivedPage, ArchivedPart,
     ArchivedQuery, ArchivedRedirect, ArchivedRouteTarget, ArchivedRule, ArchivedScan, ArchivedSite,
-    ArchivedTargetPart, VERSION_MAX,
+    ArchivedTargetPart,
 };
 use super::hash_index;
 use crate::limits::{
     GUARDRAILS_MAX, ITEMS_MAX, NODE_NESTING_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, SEED_CHARS_MAX,
     SITE_ID_BYTES_MAX, ZONES_MAX,
 };
-use crate::site::experiment_metrics::{Goal, PLANNED_MIN, VALUE_PROPERTIES, is_margin, parse_window_ms};
+use crate::site::experiment_metrics::{Goal, VALUE_PROPERTIES, is_margin, is_planned, parse_window_ms};
 
 /// Highest policy number for crawlers' events and for addresses. See [`super::format::Site`].
 const POLICY_MAX: u8 = 2;
@@ -115,7 +115,6 @@ fn verify_experiment(experiment: &ArchivedExperiment) -> Result<(), &'static str
         |rail: &ArchivedGuardrail| Goal::parse(&rail.goal).is_some() && is_margin(rail.margin.to_native());
     let is_value =
         |value: &str| VALUE_PROPERTIES.contains(&value) && matches!(goal, Some(Some(Goal::Event(_))));
-    let is_planned = |planned: u64| (PLANNED_MIN..=VERSION_MAX).contains(&planned);
     if goal == Some(None)
         || !metrics.value.as_ref().is_none_or(|value| is_value(value))
         || metrics.guardrails.len() > GUARDRAILS_MAX

@@ -1,47 +1,81 @@
 //! Experiments: exposed visitors, and the sums of their metrics.
 
 use parallax::testing::insights::{
-    ColumnBuilder, Columns, ExperimentQuestion, Limits, METRICS_MAX, Query, SiteFacts, Zone, answer_over,
+    ColumnBuilder, Columns, ExperimentQuestion, KnownExperiment, Limits, METRICS_MAX, Query, ScanError,
+    SiteFacts, Zone, answer_over,
 };
 use parallax::testing::visitors::log::RecordKind;
 use serde_json::{Value, json};
 
 use super::{Event, KEY};
 
-const HOUR_MS: i64 = 3_600_000;
+pub(super) const HOUR_MS: i64 = 3_600_000;
 /// 2026-01-05 00:00 in UTC.
-const START_MS: i64 = 1_767_571_200_000;
+pub(super) const START_MS: i64 = 1_767_571_200_000;
+
+/// Returns an experiment that only events name.
+pub(super) fn unknown(key: &str) -> KnownExperiment {
+    KnownExperiment { key: key.to_owned(), ..KnownExperiment::default() }
+}
 
 fn parse(query: &str) -> Result<ExperimentQuestion, (String, &'static str)> {
-    let pairs = query.split('&').map(|pair| pair.split_once('=').expect("a value"));
-    ExperimentQuestion::parse(pairs, &Zone::utc(), START_MS).map_err(|error| (error.param, error.kind.code))
+    parse_known(query, unknown)
 }
 
-/// Returns the answer over the events, in two files that are counted in passes of one visitor each.
-fn ask(events: &[Event], query: &str) -> Value {
-    let site = SiteFacts { site: "acme".to_owned(), zone: Zone::utc(), own_hosts: Vec::new(), version: None };
-    let files: Vec<Columns> = events
-        .chunks(events.len().div_ceil(2))
-        .map(|chunk| {
-            let mut builder = ColumnBuilder::new(1, KEY);
-            chunk.iter().for_each(|event| event.with_record(|record| builder.add(record)));
-            Columns::from_bytes(builder.to_bytes(9)).expect("an intact file")
-        })
-        .collect();
+pub(super) fn parse_known(
+    query: &str,
+    find: impl FnOnce(&str) -> KnownExperiment,
+) -> Result<ExperimentQuestion, (String, &'static str)> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    let pairs = pairs.map(|pair| pair.split_once('=').expect("a value"));
+    ExperimentQuestion::parse(pairs, &Zone::utc(), START_MS + 20 * 24 * HOUR_MS, find)
+        .map_err(|error| (error.param, error.kind.code))
+}
+
+pub(super) fn site() -> SiteFacts {
+    SiteFacts { site: "acme".to_owned(), zone: Zone::utc(), own_hosts: Vec::new(), version: None }
+}
+
+/// Returns the columns of events, in files of at most this many.
+pub(super) fn columns(events: &[Event], per_file: usize) -> Vec<Columns> {
+    let file = |events: &[Event]| {
+        let mut builder = ColumnBuilder::new(1, KEY);
+        events.iter().for_each(|event| event.with_record(|record| builder.add(record)));
+        Columns::from_bytes(builder.to_bytes(9)).expect("an intact file")
+    };
+    events.chunks(per_file.max(1)).map(file).collect()
+}
+
+/// Asks over columns.
+pub(super) fn ask_columns(
+    files: &[Columns],
+    question: &ExperimentQuestion,
+    memory_bytes: u64,
+) -> Result<Value, ScanError> {
     let files: Vec<&Columns> = files.iter().collect();
-    let query = Query::Experiment(
-        parse(&format!("key=cta&from=2026-01-05&to=2026-01-20&{query}")).expect("a question"),
-    );
-    let limits = Limits { memory_bytes: 1, is_over: &|| false };
-    answer_over(&files, 9, (&query, &site), START_MS, &limits).expect("an answer").document
+    let limits = Limits { memory_bytes, is_over: &|| false };
+    let query = Query::Experiment(question.clone());
+    let answer = answer_over(&files, 9, (&query, &site()), START_MS + 20 * 24 * HOUR_MS, &limits);
+    answer.map(|answer| answer.document)
 }
 
-fn exposure(visitor: &'static str, hours: i64, experiments: &'static str) -> Event {
+/// Returns the answer over the events, in two files that are counted in several passes.
+fn ask(events: &[Event], query: &str) -> Value {
+    let question = parse(&format!("key=cta&from=2026-01-05&to=2026-01-20&{query}")).expect("a question");
+    ask_columns(&columns(events, events.len().div_ceil(2)), &question, 1_000).expect("an answer")
+}
+
+pub(super) fn exposure(visitor: &'static str, hours: i64, experiments: &'static str) -> Event {
     let page = Event::page(START_MS + hours * HOUR_MS);
     Event { anon_id: Some(visitor), experiments: Some(experiments), ..page }
 }
 
-fn order(anon_id: Option<&'static str>, user_id: Option<&'static str>, hours: i64, revenue: &str) -> Event {
+pub(super) fn order(
+    anon_id: Option<&'static str>,
+    user_id: Option<&'static str>,
+    hours: i64,
+    revenue: &str,
+) -> Event {
     let payload = format!(r#"{{"properties":{{"revenue":{revenue}}}}}"#);
     let event = Some("Order Placed");
     Event {
@@ -80,7 +114,10 @@ fn a_visitor_counts_in_its_arm_from_its_first_exposure_on() {
         order(Some("none"), None, 2, "5"),
     ];
     let answer = ask(&events, "goal=Order+Placed".replace('+', " ").as_str());
-    assert_eq!(answer["arms"], json!([{"key": "b", "exposed": 1}, {"key": "default", "exposed": 1}]));
+    assert_eq!(
+        answer["arms"],
+        json!([{"key": "b", "weight": null, "exposed": 1}, {"key": "default", "weight": null, "exposed": 1}])
+    );
     assert_eq!(
         [&answer["both"], &answer["earlier"], &answer["holdout"]["exposed"]],
         [&json!(2), &json!(1), &json!(1)]
@@ -146,12 +183,26 @@ fn wrong_parameters_are_refused() {
         ("key=a&key=b", "key", "repeated_param"),
         ("key=a&window=0d", "window", "invalid_param"),
         ("key=a&window=14", "window", "invalid_param"),
+        ("key=a&window=1w", "window", "invalid_param"),
+        ("key=a&goal=page:thanks", "goal", "invalid_param"),
+        ("key=a&goal=event:", "goal", "invalid_param"),
+        ("key=a&more=page:x", "more", "invalid_param"),
+        ("key=a&event=Order Placed", "event", "invalid_param"),
+        ("key=a&variant=hero:x", "variant", "invalid_param"),
+        ("key=a&device=phone", "device", "invalid_param"),
+        ("key=a&by=minute", "by", "invalid_param"),
+        ("key=a&by=hour&from=2020-01-01", "by", "invalid_param"),
+        ("key=a&from=2026-01-01&from=2026-01-02", "from", "repeated_param"),
+        ("key=a&lift=0", "lift", "invalid_param"),
+        ("key=a&lift=0.1&power=1", "power", "invalid_param"),
         ("key=a&cap=-1", "cap", "invalid_param"),
         ("key=a&value=revenue", "value", "invalid_param"),
         ("key=a&goal=x&value=price", "value", "invalid_param"),
         ("key=a&goal=page:/x&value=revenue", "value", "invalid_param"),
         ("key=a&guardrail=Refund", "guardrail", "invalid_param"),
         ("key=a&guardrail=Refund:0", "guardrail", "invalid_param"),
+        ("key=a&guardrail=Refund:1.01", "guardrail", "invalid_param"),
+        ("key=a&guardrail=page:x:0.1", "guardrail", "invalid_param"),
         ("key=a&guardrail=Refund:-1:lower", "guardrail", "invalid_param"),
         ("key=a&from=2026-01-05&to=2026-01-05", "from", "invalid_param"),
     ] {
@@ -160,7 +211,7 @@ fn wrong_parameters_are_refused() {
 }
 
 #[test]
-fn a_question_has_at_most_16_metrics() {
+fn a_question_has_at_most_32_metrics() {
     let query = |count: usize| format!("key=a{}", "&more=x".repeat(count));
     assert!(parse(&query(METRICS_MAX - 1)).is_ok());
     assert!(parse(&query(METRICS_MAX)).is_ok());
@@ -168,12 +219,12 @@ fn a_question_has_at_most_16_metrics() {
 }
 
 /// Names of visitors, which live as long as the tests.
-fn visitors(arm: &str, count: usize) -> Vec<&'static str> {
+pub(super) fn visitors(arm: &str, count: usize) -> Vec<&'static str> {
     (0..count).map(|number| &*format!("{arm}{number}").leak()).collect()
 }
 
 /// Returns 400 visitors of each of two arms, of which 40 and 120 place an order.
-fn told_apart() -> Vec<Event> {
+pub(super) fn told_apart() -> Vec<Event> {
     let mut events = Vec::new();
     for (arm, experiments, buyers) in [("a", "cta:default", 40), ("b", "cta:b", 120)] {
         for (number, visitor) in visitors(arm, 400).into_iter().enumerate() {
@@ -232,9 +283,14 @@ fn few_visitors_are_too_early_and_many_in_two_arms_are_an_alarm() {
 
 #[test]
 fn the_parameters_of_a_comparison_are_checked_at_their_limits() {
-    for accepted in
-        ["alpha=0.001", "alpha=0.999", "planned=2", "planned=4294967295", "method=anytime", "method=fixed"]
-    {
+    for accepted in [
+        "alpha=0.001",
+        "alpha=0.999",
+        "planned=2",
+        "planned=9007199254740992",
+        "method=anytime",
+        "method=fixed",
+    ] {
         assert!(parse(&format!("key=cta&{accepted}")).is_ok(), "{accepted}");
     }
     for refused in [
@@ -242,7 +298,7 @@ fn the_parameters_of_a_comparison_are_checked_at_their_limits() {
         "alpha=1",
         "alpha=NaN",
         "planned=1",
-        "planned=4294967296",
+        "planned=9007199254740993",
         "method=bayes",
         "baseline=a b",
         "baseline=~",

@@ -34,7 +34,7 @@ pub(super) fn column_files(server: &Server) -> Vec<String> {
 }
 
 /// Removes the members of an answer that differ between equal ones.
-fn without_time(mut answer: Value) -> Value {
+pub(super) fn without_time(mut answer: Value) -> Value {
     answer.as_object_mut().expect("an object").remove("took");
     answer
 }

@@ -1,10 +1,12 @@
 //! The comparison of the arms of an experiment in each metric, for the answer.
 
-use super::experiment::{ExperimentCount, HOLDOUT, MetricSums};
-use super::experiment_answer::sum_and_squares;
-use super::metrics::{ExperimentQuestion, Metric, Role};
-use super::statistics::many::benjamini_hochberg;
-use super::statistics::metric::{
+use super::answer::sum_and_squares;
+use super::count::{ArmCount, ExperimentCount, MetricSums};
+use super::metrics::{Metric, Role};
+use super::question::ExperimentQuestion;
+use crate::insights::scan::{Limits, ScanError};
+use crate::insights::statistics::many::benjamini_hochberg;
+use crate::insights::statistics::metric::{
     ArmSummary, ArmSums, Comparison, GuardrailVerdict, MetricKind, MetricResult, Settings, TooEarly, Verdict,
     compare, summarize,
 };
@@ -64,48 +66,49 @@ impl GuardrailVerdict {
 
 /// Compares the arms in each metric. The p-values of `value` and `more` are adjusted together, because each is another
 /// chance of a false alarm.
-pub(super) fn compare_arms(question: &ExperimentQuestion, count: &ExperimentCount) -> Vec<ComparedMetric> {
-    let metrics = question.metrics();
-    let settings =
-        Settings { alpha: question.alpha, method: question.method, baseline: baseline(question, count) };
-    let results: Vec<MetricResult> = metrics
-        .iter()
-        .enumerate()
-        .map(|(number, metric)| {
-            let arms: Vec<ArmSums> = arms(count).map(|(_, sums)| arm_sums(metric, &sums[number])).collect();
-            compare(kind(metric), &arms, &settings)
-        })
-        .collect();
+///
+/// # Errors
+/// The time is over.
+pub(super) fn compare_arms(
+    question: &ExperimentQuestion,
+    count: &ExperimentCount,
+    limits: &Limits<'_>,
+) -> Result<Vec<ComparedMetric>, ScanError> {
+    let baseline = baseline(question.baseline.as_deref(), &count.arms).unwrap_or(usize::MAX);
+    let settings = Settings { alpha: question.alpha, method: question.method, baseline };
+    let mut results = Vec::new();
+    for (number, metric) in question.metrics.iter().enumerate() {
+        if (limits.is_over)() {
+            return Err(ScanError::TooExpensive);
+        }
+        let arms: Vec<ArmSums> = count.arms.iter().map(|arm| arm_sums(metric, &arm.sums[number])).collect();
+        results.push(compare(kind(metric), &arms, &settings));
+    }
     let is_secondary = |metric: &Metric| matches!(metric.role, Role::Value | Role::More);
-    let secondary = metrics.iter().zip(&results).filter(|(metric, _)| is_secondary(metric));
+    let secondary = question.metrics.iter().zip(&results).filter(|(metric, _)| is_secondary(metric));
     let p_values: Vec<_> = secondary.flat_map(|(_, result)| result.against.iter().map(|arm| arm.p)).collect();
     let mut adjusted = benjamini_hochberg(&p_values).into_iter();
-    let compared = metrics.iter().zip(results).enumerate().map(|(number, (metric, result))| {
+    let compared = question.metrics.iter().zip(results).enumerate().map(|(number, (metric, result))| {
         let against = result.against.iter().map(|comparison| {
             let p_adjusted = if is_secondary(metric) { adjusted.next().flatten() } else { comparison.p };
             let verdict = verdict(metric, comparison, p_adjusted, question.alpha);
             ComparedArm { comparison: *comparison, p_adjusted, verdict }
         });
         let against = against.collect();
-        let holdout = count.arms.get(HOLDOUT).map_or_else(MetricSums::default, |(_, sums)| sums[number]);
-        let holdout = summarize(kind(metric), &arm_sums(metric, &holdout), question.alpha);
+        let holdout = arm_sums(metric, &count.holdout.sums[number]);
+        let holdout = summarize(kind(metric), &holdout, question.alpha);
         ComparedMetric { result, holdout, against }
     });
-    compared.collect()
+    Ok(compared.collect())
 }
 
-/// Returns the arms without the holdout.
-pub(super) fn arms(count: &ExperimentCount) -> impl Iterator<Item = (&str, &[MetricSums])> {
-    let arms = count.arms.iter().filter(|(arm, _)| *arm != HOLDOUT);
-    arms.map(|(arm, (_, sums))| (arm.as_str(), sums.as_slice()))
-}
-
-/// Returns the index of the baseline. An arm that nobody saw has none, and then nothing is compared.
-fn baseline(question: &ExperimentQuestion, count: &ExperimentCount) -> usize {
-    let find = |key: &str| arms(count).position(|(arm, _)| arm == key);
-    match &question.baseline {
-        Some(key) => find(key).unwrap_or(usize::MAX),
-        None => find(BASELINE_DEFAULT).unwrap_or(0),
+/// Returns the index of the baseline: the named arm, or by default the arm `default`, or the first one. An arm that nobody
+/// can see has no index, and then nothing is compared.
+pub(super) fn baseline(named: Option<&str>, arms: &[ArmCount]) -> Option<usize> {
+    let find = |key: &str| arms.iter().position(|arm| arm.key == key);
+    match named {
+        Some(key) => find(key),
+        None => find(BASELINE_DEFAULT).or(Some(0)),
     }
 }
 

@@ -1,0 +1,239 @@
+//! The answer about an experiment: its phases, the visitors of each arm, their split, and the sums of each metric.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::arms::HOLDOUT;
+use super::comparison::{ComparedArm, ComparedMetric, baseline, compare_arms};
+use super::count::{ArmCount, ExperimentCount, MetricSums, count_experiment};
+use super::metrics::Metric;
+use super::question::ExperimentQuestion;
+use super::remaining::remaining_days;
+use super::split::Split;
+use super::sql::experiment_query;
+use crate::insights::amounts::UNITS_PER_ONE;
+use crate::insights::answer::{Answer, AnsweredLog, Cell, begin_document, end_document, time_json};
+use crate::insights::columns::Columns;
+use crate::insights::scan::{Limits, ScanError};
+use crate::insights::site::SiteFacts;
+use crate::insights::statistics::difference::Interval;
+use crate::insights::statistics::metric::{ArmSummary, Comparison};
+use crate::insights::statistics::mismatch::Mismatch;
+use crate::site::catalog::phases::Phase;
+
+/// The columns of CSV and of tables.
+#[rustfmt::skip]
+const HEADER: [&str; 16] = [
+    "role", "goal", "value", "arm", "n", "sum", "sumOfSquares", "mean", "low", "high", "estimate", "changeLow",
+    "changeHigh", "p", "pAdjusted", "verdict",
+];
+
+/// Answers a question about an experiment over columns.
+///
+/// # Errors
+/// A file is damaged, the key is unknown, or the question takes too much time or memory.
+pub(in crate::insights) fn answer_experiment(
+    columns: &[&Columns],
+    (question, site): (&ExperimentQuestion, &SiteFacts),
+    now_ms: i64,
+    limits: &Limits<'_>,
+    log: &dyn Fn() -> AnsweredLog,
+) -> Result<Answer, ScanError> {
+    let count = count_experiment(columns, question, site, limits)?;
+    let compared = compare_arms(question, &count, limits)?;
+    Ok(write_experiment((question, site), &count, &compared, now_ms, log()))
+}
+
+fn write_experiment(
+    (question, site): (&ExperimentQuestion, &SiteFacts),
+    count: &ExperimentCount,
+    compared: &[ComparedMetric],
+    now_ms: i64,
+    log: AnsweredLog,
+) -> Answer {
+    let split = Split::of(question, count);
+    let mut document = begin_document(&question.range, site, log);
+    let mut insert = |name: &str, value: Json| document.insert(name.to_owned(), value);
+    insert("key", json!(question.key()));
+    insert("published", json!(question.known.published.is_some()));
+    insert("exploratory", json!(is_exploratory(question, count)));
+    insert("phases", question.known.phases.iter().map(phase_json).collect());
+    insert("alarms", json!(split.alarms));
+    insert("arms", arms_json(count, split.weights.as_deref()));
+    insert("otherArms", json!({ "exposed": count.unnamed }));
+    insert("both", json!(count.both));
+    insert("earlier", json!(count.earlier));
+    insert("holdout", json!({ "exposed": count.holdout.exposed }));
+    insert("series", series_json(count));
+    insert("srm", split.mismatch.map_or(Json::Null, |mismatch| mismatch_json(&mismatch)));
+    insert("srmReason", json!(split.reason));
+    let numbered = || question.metrics.iter().zip(compared).enumerate();
+    insert(
+        "metrics",
+        numbered().map(|(number, (metric, compared))| metric_json(number, metric, count, compared)).collect(),
+    );
+    insert("daysLeft", json!(remaining_days(question, count, split.weights.as_deref(), now_ms)));
+    end_document(&mut document, &count.other, count.rows, log, experiment_query(question, site));
+    let lines =
+        numbered().flat_map(|(number, (metric, compared))| metric_lines(number, metric, count, compared));
+    Answer { lines: lines.collect(), document: Json::Object(document), header: HEADER.to_vec(), seq: log.seq }
+}
+
+/// Returns whether a choice of the question differs from the published one, or from its default.
+fn is_exploratory(question: &ExperimentQuestion, count: &ExperimentCount) -> bool {
+    let named = question.baseline.as_deref();
+    question.is_exploratory || baseline(named, &count.arms) != baseline(None, &count.arms)
+}
+
+/// Returns the arms of a phase with their weights.
+pub(super) fn phase_arms_json(phase: &Phase) -> Json {
+    let arms = phase.arms.iter().zip(phase.weights());
+    arms.map(|(arm, weight)| json!({ "key": arm.key, "weight": weight })).collect()
+}
+
+fn phase_json(phase: &Phase) -> Json {
+    json!({
+        "from": time_json(phase.from_ms),
+        "arms": phase_arms_json(phase),
+        "coverage": phase.coverage(),
+        "seed": phase.seed,
+    })
+}
+
+fn arms_json(count: &ExperimentCount, weights: Option<&[f64]>) -> Json {
+    let arm = |(number, arm): (usize, &ArmCount)| {
+        let weight = weights.map(|weights| weights[number]);
+        json!({ "key": arm.key, "weight": weight, "exposed": arm.exposed })
+    };
+    count.arms.iter().enumerate().map(arm).collect()
+}
+
+fn series_json(count: &ExperimentCount) -> Json {
+    let seconds: Vec<i64> = count.buckets.iter().map(|start_ms| start_ms.div_euclid(1_000)).collect();
+    let exposed: Map<String, Json> =
+        count.arms.iter().map(|arm| (arm.key.clone(), json!(arm.series))).collect();
+    json!({ "t": seconds, "exposed": exposed })
+}
+
+fn mismatch_json(mismatch: &Mismatch) -> Json {
+    json!({ "p": mismatch.p, "bayesFactor": mismatch.bayes_factor(), "alarm": mismatch.is_alarm })
+}
+
+fn metric_json(number: usize, metric: &Metric, count: &ExperimentCount, compared: &ComparedMetric) -> Json {
+    let sums = || count.arms.iter().chain([&count.holdout]).map(|arm| arm.sums[number]);
+    let written = count.arms.iter().zip(&compared.result.arms).map(|(arm, summary)| {
+        let mut written = sums_json(metric, &arm.sums[number], summary);
+        written.shift_insert(0, "key".to_owned(), json!(arm.key));
+        Json::Object(written)
+    });
+    let key = |arm: usize| count.arms[arm].key.as_str();
+    let early = compared.result.too_early.iter();
+    let early = early.map(|(arm, reason)| json!({ "arm": key(*arm), "reason": reason.name() }));
+    let against = compared.against.iter().map(|arm| against_json(key(arm.comparison.arm), arm));
+    json!({
+        "role": metric.role.name(),
+        "goal": metric.text,
+        "value": metric.value_name(),
+        "kind": if metric.column.is_some() { "mean" } else { "proportion" },
+        "margin": metric.margin,
+        "lowerIsBetter": metric.lower_is_better,
+        "ignoredAmounts": sums().map(|sums| sums.ignored_amounts).sum::<u64>(),
+        "capped": sums().map(|sums| sums.capped).sum::<u64>(),
+        "tooEarly": early.collect::<Json>(),
+        "arms": written.collect::<Json>(),
+        "holdout": sums_json(metric, &count.holdout.sums[number], &compared.holdout),
+        "against": against.collect::<Json>(),
+    })
+}
+
+fn against_json(key: &str, arm: &ComparedArm) -> Json {
+    let Comparison { estimate, interval, p, .. } = arm.comparison;
+    json!({
+        "key": key,
+        "estimate": estimate,
+        "low": interval.map(|interval| interval.low),
+        "high": interval.map(|interval| interval.high),
+        "p": p,
+        "pAdjusted": arm.p_adjusted,
+        "verdict": arm.verdict,
+    })
+}
+
+/// Returns the sum of a metric and the sum of its squares.
+pub(super) fn sum_and_squares(metric: &Metric, sums: &MetricSums) -> (f64, f64) {
+    match metric.column {
+        Some(_) => (sums.sum_units as f64 / UNITS_PER_ONE, sums.squares()),
+        None => (sums.converted as f64, sums.converted as f64),
+    }
+}
+
+fn sums_json(metric: &Metric, sums: &MetricSums, summary: &ArmSummary) -> Map<String, Json> {
+    let (sum, squares) = sum_and_squares(metric, sums);
+    let members = [
+        ("n", json!(sums.visitors)),
+        ("converted", json!(sums.converted)),
+        ("sum", json!(sum)),
+        ("sumOfSquares", json!(squares)),
+        ("ignoredAmounts", json!(sums.ignored_amounts)),
+        ("capped", json!(sums.capped)),
+        ("mean", json!(summary.mean)),
+        ("low", json!(summary.interval.map(|interval| interval.low))),
+        ("high", json!(summary.interval.map(|interval| interval.high))),
+    ];
+    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Returns a line for each arm, and one for the holdout if it has visitors.
+fn metric_lines(
+    number: usize,
+    metric: &Metric,
+    count: &ExperimentCount,
+    compared: &ComparedMetric,
+) -> Vec<Vec<Cell>> {
+    let line = |key: &str, sums: &MetricSums, summary: &ArmSummary, change: Vec<Cell>| {
+        let mut line = sums_cells(metric, key, sums);
+        line.extend(summary_cells(summary));
+        line.extend(change);
+        line
+    };
+    let no_change = || vec![Cell::Text(None); 6];
+    let arms = count.arms.iter().zip(&compared.result.arms).enumerate().map(|(at, (arm, summary))| {
+        let change = compared.against.iter().find(|arm| arm.comparison.arm == at);
+        line(&arm.key, &arm.sums[number], summary, change.map_or_else(no_change, change_cells))
+    });
+    let holdout = Some(&count.holdout).filter(|holdout| holdout.exposed > 0);
+    let holdout = holdout.map(|arm| line(HOLDOUT, &arm.sums[number], &compared.holdout, no_change()));
+    arms.chain(holdout).collect()
+}
+
+fn sums_cells(metric: &Metric, arm: &str, sums: &MetricSums) -> Vec<Cell> {
+    let (sum, squares) = sum_and_squares(metric, sums);
+    let text = |text: &str| Cell::Text(Some(text.to_owned()));
+    vec![
+        text(metric.role.name()),
+        text(&metric.text),
+        Cell::Text(metric.value_name().map(str::to_owned)),
+        text(arm),
+        Cell::Number(sums.visitors as i64),
+        Cell::Decimal(sum),
+        Cell::Decimal(squares),
+    ]
+}
+
+fn summary_cells(summary: &ArmSummary) -> [Cell; 3] {
+    let bound = |bound: fn(&Interval) -> f64| summary.interval.as_ref().map(bound);
+    [summary.mean, bound(|interval| interval.low), bound(|interval| interval.high)].map(decimal)
+}
+
+fn change_cells(arm: &ComparedArm) -> Vec<Cell> {
+    let Comparison { estimate, interval, p, .. } = arm.comparison;
+    let bound = |bound: fn(&Interval) -> f64| interval.as_ref().map(bound);
+    let numbers =
+        [estimate, bound(|interval| interval.low), bound(|interval| interval.high), p, arm.p_adjusted];
+    let verdict = Cell::Text(Some(arm.verdict.to_owned()));
+    numbers.map(decimal).into_iter().chain([verdict]).collect()
+}
+
+/// An absent number is an empty cell.
+fn decimal(number: Option<f64>) -> Cell {
+    number.map_or(Cell::Text(None), Cell::Decimal)
+}

@@ -1,0 +1,146 @@
+//! Experiments as the server knows them: their published definitions and their phases.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::site::catalog::phases::{Phase, Phases};
+use crate::site::snapshot::format::{
+    ArchivedExperiment, ArchivedMetrics, ArchivedRule, ArchivedSite, Guardrail, Metrics,
+};
+
+/// Pages, and zones, of an experiment that an answer names. More would make a list unreadable. Further ones are counted.
+pub const PLACES_SHOWN_MAX: usize = 100;
+
+/// An experiment as the server knows it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct KnownExperiment {
+    pub key: String,
+    /// `None` if the site does not publish it now.
+    pub published: Option<PublishedExperiment>,
+    /// The kept phases, oldest first.
+    pub phases: Vec<Phase>,
+}
+
+/// The published definition of an experiment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PublishedExperiment {
+    /// Its arms, as a phase without a begin.
+    pub definition: Phase,
+    /// The share of all visitors that is held out.
+    pub holdout: f64,
+    pub metrics: Metrics,
+}
+
+/// The pages and the zones that use an experiment.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Places {
+    /// Paths of pages, as authored.
+    pub routes: Vec<String>,
+    /// Pages beyond [`PLACES_SHOWN_MAX`].
+    pub more_routes: usize,
+    /// Names of zones, sorted.
+    pub zones: BTreeSet<String>,
+}
+
+impl KnownExperiment {
+    /// Returns the arms that can be shown in a range: those of its phases, or the published ones without a phase.
+    pub(super) fn arms_in(&self, phases: &[Phase]) -> Vec<String> {
+        let published = self.published.iter().map(|published| &published.definition);
+        let phases: Vec<&Phase> =
+            if phases.is_empty() { published.collect() } else { phases.iter().collect() };
+        let mut arms: Vec<String> = Vec::new();
+        for arm in phases.into_iter().flat_map(|phase| &phase.arms) {
+            if !arms.contains(&arm.key) {
+                arms.push(arm.key.clone());
+            }
+        }
+        arms
+    }
+
+    /// Returns the newest phase, or the published definition without one.
+    pub(super) fn newest(&self) -> Option<&Phase> {
+        self.phases.last().or_else(|| Some(&self.published.as_ref()?.definition))
+    }
+}
+
+/// The experiments of a site.
+#[derive(Clone, Copy)]
+pub(crate) struct KnownSite<'c> {
+    /// The site ID.
+    pub id: &'c str,
+    /// `None` if the site is not published.
+    pub published: Option<&'c ArchivedSite>,
+    pub phases: &'c Phases,
+}
+
+impl KnownSite<'_> {
+    /// Returns the experiment with this key. It may be unknown.
+    pub(crate) fn experiment(&self, key: &str) -> KnownExperiment {
+        let experiments = self.published.map_or(&[][..], |site| &site.experiments);
+        let found = experiments.binary_search_by(|experiment| experiment.key.as_str().cmp(key));
+        let published = found.ok().and_then(|at| PublishedExperiment::of(&experiments[at]));
+        KnownExperiment { key: key.to_owned(), published, phases: self.phases.of(self.id, key).to_vec() }
+    }
+
+    /// Returns all experiments that are published or have a phase, by key, with their places.
+    pub(crate) fn experiments(&self) -> Vec<(KnownExperiment, Places)> {
+        let mut places = self.published.map(places).unwrap_or_default();
+        let published = self.published.iter().flat_map(|site| site.experiments.iter());
+        let keys: BTreeSet<&str> = published
+            .map(|experiment| experiment.key.as_str())
+            .chain(self.phases.experiments(self.id).map(|(key, _)| key))
+            .collect();
+        keys.into_iter().map(|key| (self.experiment(key), places.remove(key).unwrap_or_default())).collect()
+    }
+}
+
+impl PublishedExperiment {
+    fn of(experiment: &ArchivedExperiment) -> Option<Self> {
+        Some(Self {
+            definition: Phase::begin(experiment, 0)?,
+            holdout: experiment.holdout.to_native(),
+            metrics: metrics_of(&experiment.metrics),
+        })
+    }
+}
+
+fn metrics_of(metrics: &ArchivedMetrics) -> Metrics {
+    let guardrail = |rail: &crate::site::snapshot::format::ArchivedGuardrail| Guardrail {
+        goal: rail.goal.as_str().to_owned(),
+        margin: rail.margin.to_native(),
+        lower_is_better: rail.lower_is_better,
+    };
+    Metrics {
+        goal: metrics.goal.as_ref().map(|goal| goal.as_str().to_owned()),
+        value: metrics.value.as_ref().map(|value| value.as_str().to_owned()),
+        guardrails: metrics.guardrails.iter().map(guardrail).collect(),
+        planned: metrics.planned.as_ref().map(|planned| planned.to_native()),
+        window: metrics.window.as_ref().map(|window| window.as_str().to_owned()),
+    }
+}
+
+/// Returns the pages and zones of each experiment of a site, by key.
+fn places(site: &ArchivedSite) -> BTreeMap<&str, Places> {
+    let mut places: BTreeMap<&str, Places> = BTreeMap::new();
+    for page in site.pages.iter() {
+        let mut used = BTreeSet::new();
+        for zone in page.zones.iter() {
+            for rule in zone.rules.iter() {
+                let ArchivedRule::Experiment { experiment, .. } = rule else { continue };
+                let key = site.experiments[usize::from(experiment.to_native())].key.as_str();
+                used.insert(key);
+                let zones = &mut places.entry(key).or_default().zones;
+                if zones.len() < PLACES_SHOWN_MAX && !zones.contains(zone.name.as_str()) {
+                    zones.insert(zone.name.as_str().to_owned());
+                }
+            }
+        }
+        for key in used {
+            let Places { routes, more_routes, .. } = places.entry(key).or_default();
+            match routes.len() < PLACES_SHOWN_MAX {
+                true => routes.push(page.path.as_str().to_owned()),
+                false => *more_routes += 1,
+            }
+        }
+    }
+    places
+}

@@ -1,0 +1,155 @@
+//! The answer about all experiments of a site: their definitions, and their visitors over the newest phase.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::answer::phase_arms_json;
+use super::known::{KnownExperiment, Places};
+use super::list::{ExperimentsQuestion, List, ListedCount, count_experiments};
+use super::split::{Split, Visitors};
+use crate::insights::answer::{Answer, AnsweredLog, Cell, begin_document, end_document, time_json};
+use crate::insights::columns::Columns;
+use crate::insights::scan::{Limits, ScanError};
+use crate::insights::site::SiteFacts;
+use crate::insights::sql::{begin_events, instant, text};
+
+/// The columns of CSV and of tables.
+const HEADER: [&str; 8] =
+    ["key", "published", "phase", "firstExposure", "lastExposure", "exposed", "both", "alarms"];
+
+/// The numbers of an experiment in the list.
+struct Numbers {
+    phase: Option<String>,
+    first: Option<String>,
+    last: Option<String>,
+    exposed: u64,
+    both: u64,
+    alarms: Vec<&'static str>,
+}
+
+/// Answers the question about all experiments over columns.
+///
+/// # Errors
+/// A file is damaged, or the question takes too much time or memory.
+pub(in crate::insights) fn answer_experiments(
+    columns: &[&Columns],
+    (question, site): (&ExperimentsQuestion, &SiteFacts),
+    limits: &Limits<'_>,
+    log: &dyn Fn() -> AnsweredLog,
+) -> Result<Answer, ScanError> {
+    let List { counts, rows, other } = count_experiments(columns, question, site, limits)?;
+    let log = log();
+    let mut document = begin_document(&question.range, site, log);
+    let (mut experiments, mut lines) = (Vec::new(), Vec::new());
+    for ((known, places), count) in question.known.iter().zip(&counts) {
+        let numbers = numbers_of(question, known, count);
+        lines.push(line(known, &numbers));
+        experiments.push(experiment_json(known, places, numbers));
+    }
+    document.insert("experiments".to_owned(), Json::Array(experiments));
+    end_document(&mut document, &other, rows, log, list_query(question, site));
+    Ok(Answer { document: Json::Object(document), header: HEADER.to_vec(), lines, seq: log.seq })
+}
+
+fn numbers_of(question: &ExperimentsQuestion, known: &KnownExperiment, count: &ListedCount) -> Numbers {
+    let exposed = |number: usize| count.exposed.get(number).copied().unwrap_or_default();
+    let names = count.arms.names().iter().enumerate().skip(1);
+    let visitors = Visitors {
+        arms: names.map(|(number, name)| (name.as_str(), exposed(number))).collect(),
+        unnamed: count.unnamed,
+        both: count.both,
+        held_out: exposed(0),
+    };
+    let newest = &known.phases[known.phases.len().saturating_sub(1)..];
+    let in_arms = visitors.arms.iter().map(|(_, exposed)| exposed).sum::<u64>() + count.unnamed;
+    Numbers {
+        phase: newest.first().map(|phase| time_text(phase.from_ms)),
+        first: count.times_ms.map(|(first_ms, _)| time_text(first_ms)),
+        last: count.times_ms.map(|(_, last_ms)| time_text(last_ms)),
+        exposed: in_arms,
+        both: count.both,
+        alarms: Split::between(&visitors, newest, question.start_ms(known)).alarms,
+    }
+}
+
+fn time_text(time_ms: i64) -> String {
+    time_json(time_ms).as_str().unwrap_or_default().to_owned()
+}
+
+fn experiment_json(known: &KnownExperiment, places: &Places, numbers: Numbers) -> Json {
+    let published = known.published.as_ref();
+    let metrics = published.map(|published| &published.metrics);
+    let guardrails = metrics.into_iter().flat_map(|metrics| &metrics.guardrails).map(
+        |rail| json!({ "goal": rail.goal, "margin": rail.margin, "lowerIsBetter": rail.lower_is_better }),
+    );
+    let members = [
+        ("key", json!(known.key)),
+        ("published", json!(published.is_some())),
+        ("routes", json!(places.routes)),
+        ("moreRoutes", json!(places.more_routes)),
+        ("zones", json!(places.zones)),
+        ("arms", known.newest().map_or(Json::Null, phase_arms_json)),
+        ("coverage", json!(known.newest().map(|newest| newest.coverage()))),
+        ("holdout", json!(published.map(|published| published.holdout))),
+        ("goal", json!(metrics.and_then(|metrics| metrics.goal.as_ref()))),
+        ("value", json!(metrics.and_then(|metrics| metrics.value.as_ref()))),
+        ("guardrails", guardrails.collect()),
+        ("planned", json!(metrics.and_then(|metrics| metrics.planned))),
+        ("window", json!(metrics.and_then(|metrics| metrics.window.as_ref()))),
+        ("phase", json!(numbers.phase)),
+        ("firstExposure", json!(numbers.first)),
+        ("lastExposure", json!(numbers.last)),
+        ("exposed", json!(numbers.exposed)),
+        ("both", json!(numbers.both)),
+        ("alarms", json!(numbers.alarms)),
+    ];
+    Json::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
+}
+
+fn line(known: &KnownExperiment, numbers: &Numbers) -> Vec<Cell> {
+    let text = |text: &str| Cell::Text(Some(text.to_owned()));
+    vec![
+        text(&known.key),
+        text(if known.published.is_some() { "true" } else { "false" }),
+        Cell::Text(numbers.phase.clone()),
+        Cell::Text(numbers.first.clone()),
+        Cell::Text(numbers.last.clone()),
+        Cell::Number(numbers.exposed as i64),
+        Cell::Number(numbers.both as i64),
+        text(&numbers.alarms.join(" ")),
+    ]
+}
+
+/// Returns the query of the visitors of all experiments.
+fn list_query(question: &ExperimentsQuestion, site: &SiteFacts) -> String {
+    let mut sql = begin_events(&site.site, question.bots);
+    let begins = question
+        .known
+        .iter()
+        .map(|(known, _)| format!("({}, {})", text(&known.key), instant(question.start_ms(known))));
+    let begins = begins.collect::<Vec<_>>().join(", ");
+    // A site without experiments needs a table without rows.
+    let begins = if begins.is_empty() { "(null, null)".to_owned() } else { begins };
+    let _ = write!(
+        sql,
+        ",
+phases as (select * from (values {begins}) p(key, begin) where key is not null),
+pairs as (
+  select visitor, ts, unnest(string_split(experiments, ',')) as pair
+  from events where type in ('page', 'track') and visitor is not null and ts < {}),
+seen as (
+  select p.key, p.begin, e.visitor, e.ts, split_part(e.pair, ':', 2) as arm
+  from pairs e join phases p on split_part(e.pair, ':', 1) = p.key),
+visitors as (
+  select key, visitor, bool_or(ts < begin) as earlier, min(arm) as arm, count(distinct arm) as arms
+  from seen group by key, visitor)
+select key, (select min(ts) from seen s where s.key = p.key and ts >= begin) as first_exposure,
+  (select max(ts) from seen s where s.key = p.key and ts >= begin) as last_exposure,
+  (select count(*) from visitors v where v.key = p.key and not earlier and arms = 1 and arm <> '~') as exposed,
+  (select count(*) from visitors v where v.key = p.key and not earlier and arms > 1) as both
+from phases p order by key",
+        instant(question.range.end)
+    );
+    sql
+}

@@ -1,0 +1,171 @@
+//! The metrics of a question about an experiment: those of the published experiment, or others that the question names.
+
+use super::known::KnownExperiment;
+use crate::insights::question::QuestionError;
+use crate::limits::GUARDRAILS_MAX;
+use crate::site::experiment_metrics::{Goal, VALUE_PROPERTIES, is_margin};
+
+/// Goals of `more` beside the goal, its value and the guardrails of a published experiment.
+const MORE_MAX: usize = 14;
+/// Metrics of one question. Each is a row of the result, and a bit of an event.
+pub const METRICS_MAX: usize = 2 + GUARDRAILS_MAX + MORE_MAX;
+const _: () = assert!(METRICS_MAX <= u32::BITS as usize, "an event has a bit for each metric");
+
+/// The role of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Goal,
+    Value,
+    More,
+    Guardrail,
+}
+
+impl Role {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Goal => "goal",
+            Self::Value => "value",
+            Self::More => "more",
+            Self::Guardrail => "guardrail",
+        }
+    }
+}
+
+/// A metric.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Metric {
+    pub role: Role,
+    /// The goal as it was written.
+    pub text: String,
+    pub goal: Goal<String>,
+    /// The amount whose sum is compared, as an index into `VALUE_PROPERTIES`; `None` for the share of visitors that
+    /// reach the goal.
+    pub column: Option<u8>,
+    /// The margin of a guardrail.
+    pub margin: Option<f64>,
+    pub lower_is_better: bool,
+}
+
+impl Metric {
+    /// Returns the metric of a goal. `None` if the text is no goal.
+    fn of_goal(role: Role, text: &str) -> Option<Self> {
+        let goal = Goal::parse(text)?.to_owned();
+        Some(Self { role, text: text.to_owned(), goal, column: None, margin: None, lower_is_better: false })
+    }
+
+    /// Returns whether both measure the same.
+    fn is_same(&self, other: &Self) -> bool {
+        let choices = |metric: &Self| (metric.role, metric.column, metric.margin, metric.lower_is_better);
+        self.goal == other.goal && choices(self) == choices(other)
+    }
+
+    /// Returns the name of the amount that is added up.
+    pub(super) fn value_name(&self) -> Option<&'static str> {
+        self.column.map(|column| VALUE_PROPERTIES[usize::from(column)])
+    }
+}
+
+/// Metrics as texts: those of a question, or the published ones.
+#[derive(Debug, Default)]
+struct Texts<'t> {
+    goal: Option<&'t str>,
+    value: Option<&'t str>,
+    more: Vec<&'t str>,
+    /// The goal, the margin, and whether lower is better.
+    guardrails: Vec<(&'t str, f64, bool)>,
+}
+
+impl<'t> Texts<'t> {
+    fn published(known: &'t KnownExperiment) -> Self {
+        let Some(published) = &known.published else { return Self::default() };
+        let metrics = &published.metrics;
+        let guardrails = metrics.guardrails.iter();
+        Self {
+            goal: metrics.goal.as_deref(),
+            value: metrics.value.as_deref(),
+            more: Vec::new(),
+            guardrails: guardrails
+                .map(|rail| (rail.goal.as_str(), rail.margin, rail.lower_is_better))
+                .collect(),
+        }
+    }
+
+    /// Replaces the members that the question names. A question with another goal has no published value, because that is
+    /// a property of the published goal.
+    fn replaced(self, pairs: &[(&str, &'t str)]) -> Result<Self, QuestionError> {
+        let named =
+            |name: &'static str| pairs.iter().filter(move |(other, _)| *other == name).map(|(_, text)| *text);
+        let goal = named("goal").next();
+        let keeps_value = goal.is_none_or(|goal| self.goal == Some(goal));
+        let guardrails = named("guardrail").map(parse_guardrail).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            goal: goal.or(self.goal),
+            value: named("value").next().or(self.value.filter(|_| keeps_value)),
+            more: named("more").collect(),
+            guardrails: if guardrails.is_empty() { self.guardrails } else { guardrails },
+        })
+    }
+
+    fn metrics(&self) -> Result<Vec<Metric>, QuestionError> {
+        let goal = |role, name: &str, text: &str| {
+            let expected = "an event name, or 'page:' and a path";
+            Metric::of_goal(role, text).ok_or_else(|| QuestionError::invalid(name, expected, text))
+        };
+        let mut metrics = Vec::new();
+        if let Some(text) = self.goal {
+            metrics.push(goal(Role::Goal, "goal", text)?);
+        }
+        if let Some(value) = self.value {
+            metrics.push(value_metric(metrics.first(), value)?);
+        }
+        for text in &self.more {
+            metrics.push(goal(Role::More, "more", text)?);
+        }
+        for (text, margin, lower_is_better) in &self.guardrails {
+            let metric = goal(Role::Guardrail, "guardrail", text)?;
+            metrics.push(Metric { margin: Some(*margin), lower_is_better: *lower_is_better, ..metric });
+        }
+        Ok(metrics)
+    }
+}
+
+/// Returns the metric of a property of the goal's events.
+fn value_metric(goal: Option<&Metric>, value: &str) -> Result<Metric, QuestionError> {
+    let column = VALUE_PROPERTIES.iter().position(|name| *name == value);
+    let goal = goal.filter(|metric| matches!(metric.goal, Goal::Event(_)));
+    let (Some(column), Some(goal)) = (column, goal) else {
+        let expected = "'revenue', 'value', 'total' or 'quantity', together with an event as goal";
+        return Err(QuestionError::invalid("value", expected, value));
+    };
+    Ok(Metric { role: Role::Value, column: Some(column as u8), ..goal.clone() })
+}
+
+/// Returns the metrics of a question, and whether the goal, the value or the guardrails differ from the published ones.
+pub(super) fn metrics_of(
+    known: &KnownExperiment,
+    pairs: &[(&str, &str)],
+) -> Result<(Vec<Metric>, bool), QuestionError> {
+    // A forged snapshot could have malformed metrics. Then nothing counts as published.
+    let published = Texts::published(known).metrics().unwrap_or_default();
+    let metrics = Texts::published(known).replaced(pairs)?.metrics()?;
+    if metrics.len() > METRICS_MAX {
+        let (name, text) =
+            pairs.iter().rfind(|(name, _)| ["more", "guardrail"].contains(name)).unwrap_or(&("", ""));
+        return Err(QuestionError::invalid(name, &format!("at most {METRICS_MAX} metrics"), text));
+    }
+    let chosen: Vec<&Metric> = metrics.iter().filter(|metric| metric.role != Role::More).collect();
+    let is_same = chosen.len() == published.len()
+        && chosen.iter().zip(&published).all(|(chosen, published)| chosen.is_same(published));
+    Ok((metrics, !is_same))
+}
+
+/// Parses `GOAL:MARGIN[:lower]` from its end.
+fn parse_guardrail(text: &str) -> Result<(&str, f64, bool), QuestionError> {
+    let (rest, lower_is_better) = text.strip_suffix(":lower").map_or((text, false), |rest| (rest, true));
+    let parsed = rest.rsplit_once(':').and_then(|(goal, margin)| {
+        let margin = margin.parse::<f64>().ok().filter(|margin| is_margin(*margin))?;
+        Goal::parse(goal).map(|_| (goal, margin, lower_is_better))
+    });
+    let expected = "a goal and a margin above 0 and at most 1, such as 'Refund:0.02' or 'Refund:0.02:lower'";
+    parsed.ok_or_else(|| QuestionError::invalid("guardrail", expected, text))
+}

@@ -1,0 +1,226 @@
+//! The question about an experiment: its key, its metrics, its range, and the time in which goals count.
+
+use std::ops::Range;
+
+use super::known::KnownExperiment;
+use super::metrics::{Metric, metrics_of};
+use crate::insights::amounts::UNITS_PER_ONE;
+use crate::insights::calendar::{Unit, Zone};
+use crate::insights::question::{
+    Filters, QuestionError, check_filter, parse_bots, parse_time, parse_unit, single_value,
+};
+use crate::insights::statistics::difference::{Method, PLANNED_DEFAULT};
+use crate::site::catalog::phases::Phase;
+use crate::site::experiment_metrics::{is_planned, parse_window_ms};
+use crate::visitors::events::variants::is_key;
+
+const DAYS_DEFAULT: i64 = 30;
+/// The error rate of a comparison: one false alarm in twenty.
+const ALPHA_DEFAULT: f64 = 0.05;
+/// The probability to find the smallest interesting change.
+const POWER_DEFAULT: f64 = 0.8;
+
+/// The parameters of the question.
+#[rustfmt::skip]
+pub(crate) const EXPERIMENT_PARAM_NAMES: [&str; 23] = [
+    "key", "from", "to", "by", "bots", "page", "source", "campaign", "country", "device", "language", "goal", "value",
+    "more", "guardrail", "window", "cap", "planned", "alpha", "method", "baseline", "lift", "power",
+];
+
+/// A question about an experiment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExperimentQuestion {
+    /// The range in milliseconds, half open.
+    pub range: Range<i64>,
+    /// The length of a bucket of the series.
+    pub by: Unit,
+    pub bots: bool,
+    /// The filters that the first exposure of a visitor must pass.
+    pub filters: Filters,
+    /// Goals count for this long after the first exposure; `None` until the end of the range.
+    pub window_ms: Option<i64>,
+    /// Limit of the value of a visitor, in units of 10^-4.
+    pub cap_units: Option<i64>,
+    /// The error rate of the comparisons.
+    pub(super) alpha: f64,
+    /// The looks at which the comparisons are valid.
+    pub(super) method: Method,
+    /// The arm with which the others are compared; `None` for the arm `default`, or the first one.
+    pub(super) baseline: Option<String>,
+    /// The smallest interesting relative change of the goal, and the probability to find it.
+    pub(super) lift: Option<(f64, f64)>,
+    pub(super) metrics: Vec<Metric>,
+    /// True if a choice beside the baseline differs from the published one, or from its default.
+    pub(super) is_exploratory: bool,
+    pub(super) known: KnownExperiment,
+}
+
+impl ExperimentQuestion {
+    /// Reads the parameters of the question. `find` returns the experiment with a key. Unknown parameters are ignored, and so
+    /// are empty ones.
+    ///
+    /// # Errors
+    /// The first parameter that is refused.
+    pub fn parse<'p>(
+        pairs: impl Iterator<Item = (&'p str, &'p str)>,
+        zone: &Zone,
+        now_ms: i64,
+        find: impl FnOnce(&str) -> KnownExperiment,
+    ) -> Result<Self, QuestionError> {
+        let pairs: Vec<(&str, &str)> = pairs.filter(|(_, value)| !value.is_empty()).collect();
+        for name in EXPERIMENT_PARAM_NAMES {
+            if !["more", "guardrail"].contains(&name) && Filters::default().by_name(name).is_none() {
+                single_value(&pairs, name)?;
+            }
+        }
+        let single = |name: &str| pairs.iter().find(|(other, _)| *other == name).map(|(_, value)| *value);
+        let key = single("key").filter(|key| is_key(key));
+        let key = key.ok_or_else(|| {
+            QuestionError::invalid("key", "the key of an experiment", single("key").unwrap_or_default())
+        })?;
+        let known = find(key);
+        let (range, is_default_range) = range_of(single("from"), single("to"), zone, now_ms, &known.phases)?;
+        let (metrics, has_other_metrics) = metrics_of(&known, &pairs)?;
+        let published = known.published.as_ref().map(|published| &published.metrics);
+        let published_window_ms = published.and_then(|metrics| parse_window_ms(metrics.window.as_ref()?));
+        let window_ms = single("window").map(parse_window).transpose()?.or(published_window_ms);
+        let published_planned = published.and_then(|metrics| metrics.planned).unwrap_or(PLANNED_DEFAULT);
+        let planned = single("planned").map(parse_planned).transpose()?.unwrap_or(published_planned);
+        let alpha = single("alpha").map(parse_alpha).transpose()?.unwrap_or(ALPHA_DEFAULT);
+        let method = parse_method(single("method"), planned)?;
+        let mut question = Self {
+            by: single("by").map_or(Ok(Unit::Day), parse_unit)?,
+            bots: single("bots").map_or(Ok(false), parse_bots)?,
+            filters: parse_filters(&pairs)?,
+            window_ms,
+            cap_units: single("cap").map(parse_cap).transpose()?,
+            alpha,
+            method,
+            baseline: single("baseline").map(parse_baseline).transpose()?,
+            lift: parse_lift(single("lift"), single("power"))?,
+            metrics,
+            is_exploratory: false,
+            range,
+            known,
+        };
+        question.is_exploratory = has_other_metrics
+            || !is_default_range
+            || (window_ms, planned) != (published_window_ms, published_planned)
+            || question.has_other_choices();
+        question.check_series(zone)?;
+        Ok(question)
+    }
+
+    /// Returns the key of the experiment.
+    pub fn key(&self) -> &str {
+        &self.known.key
+    }
+
+    fn has_other_choices(&self) -> bool {
+        self.bots
+            || self.cap_units.is_some()
+            || self.alpha.to_bits() != ALPHA_DEFAULT.to_bits()
+            || self.method == Method::Fixed
+            || self.filters != Filters::default()
+    }
+
+    fn check_series(&self, zone: &Zone) -> Result<(), QuestionError> {
+        let expected = "a longer unit, since a series has at most 10000 buckets";
+        let has_series = zone.buckets(&self.range, self.by).is_some();
+        has_series.then_some(()).ok_or_else(|| QuestionError::invalid("by", expected, "by"))
+    }
+
+    /// Returns the phases that the range meets: the one that holds its begin, and those that begin in it.
+    pub(super) fn phases(&self) -> &[Phase] {
+        let phases = &self.known.phases;
+        let begun = |time_ms: i64| phases.partition_point(|phase| phase.from_ms <= time_ms);
+        &phases[begun(self.range.start).saturating_sub(1)..begun(self.range.end - 1)]
+    }
+}
+
+/// Returns the range of a question, and whether its begin is the default: that of the newest phase.
+fn range_of(
+    from: Option<&str>,
+    to: Option<&str>,
+    zone: &Zone,
+    now_ms: i64,
+    phases: &[Phase],
+) -> Result<(Range<i64>, bool), QuestionError> {
+    let end = to.map(|text| parse_time("to", text, zone)).transpose()?;
+    let end = end.unwrap_or_else(|| zone.last_days(now_ms, 1).end);
+    let newest = phases.iter().map(|phase| phase.from_ms).rfind(|from_ms| *from_ms < end);
+    let start_default = newest.unwrap_or_else(|| zone.midnight(zone.day_of(end) - DAYS_DEFAULT));
+    let start = from.map(|text| parse_time("from", text, zone)).transpose()?.unwrap_or(start_default);
+    if start >= end {
+        return Err(QuestionError::invalid("from", "a time before 'to'", from.unwrap_or_default()));
+    }
+    Ok((start..end, start == start_default))
+}
+
+fn parse_filters(pairs: &[(&str, &str)]) -> Result<Filters, QuestionError> {
+    let mut filters = Filters::default();
+    for (name, value) in pairs {
+        if ["event", "variant"].contains(name) {
+            let expected = "a filter of the first exposure, since this one selects visitors by later events";
+            return Err(QuestionError::invalid(name, expected, value));
+        }
+        if let Some(filter) = filters.by_name(name) {
+            check_filter(name, value)?;
+            filter.push((*value).to_owned());
+        }
+    }
+    Ok(filters)
+}
+
+fn parse_window(text: &str) -> Result<i64, QuestionError> {
+    let expected = "a whole number of s, m, h or d, such as '14d'";
+    parse_window_ms(text).ok_or_else(|| QuestionError::invalid("window", expected, text))
+}
+
+fn parse_alpha(text: &str) -> Result<f64, QuestionError> {
+    parse_probability("alpha", text)
+}
+
+/// Parses a number above 0 and below 1.
+fn parse_probability(name: &str, text: &str) -> Result<f64, QuestionError> {
+    let number = text.parse::<f64>().ok().filter(|number| *number > 0.0 && *number < 1.0);
+    number.ok_or_else(|| QuestionError::invalid(name, "a number above 0 and below 1, such as 0.05", text))
+}
+
+fn parse_planned(text: &str) -> Result<u64, QuestionError> {
+    let planned = text.parse::<u64>().ok().filter(|planned| is_planned(*planned));
+    planned.ok_or_else(|| QuestionError::invalid("planned", "a number of visitors, 2 or more", text))
+}
+
+fn parse_method(text: Option<&str>, planned: u64) -> Result<Method, QuestionError> {
+    match text {
+        None | Some("anytime") => Ok(Method::Anytime { planned }),
+        Some("fixed") => Ok(Method::Fixed),
+        Some(text) => Err(QuestionError::invalid("method", "'anytime' or 'fixed'", text)),
+    }
+}
+
+fn parse_baseline(text: &str) -> Result<String, QuestionError> {
+    let arm = is_key(text).then(|| text.to_owned());
+    arm.ok_or_else(|| QuestionError::invalid("baseline", "the key of an arm", text))
+}
+
+fn parse_cap(text: &str) -> Result<i64, QuestionError> {
+    let cap = text
+        .parse::<f64>()
+        .ok()
+        .map(|cap| (cap * UNITS_PER_ONE).round())
+        .filter(|cap| *cap >= 1.0 && *cap < 1e15);
+    cap.map(|cap| cap as i64).ok_or_else(|| QuestionError::invalid("cap", "a positive amount", text))
+}
+
+/// Parses the smallest interesting change and the probability to find it.
+fn parse_lift(lift: Option<&str>, power: Option<&str>) -> Result<Option<(f64, f64)>, QuestionError> {
+    let power = power.map_or(Ok(POWER_DEFAULT), |text| parse_probability("power", text))?;
+    let parse = |text: &str| {
+        let expected = "a change above 0, such as 0.05 for five percent";
+        let lift = text.parse::<f64>().ok().filter(|lift| lift.is_finite() && *lift > 0.0);
+        lift.map(|lift| (lift, power)).ok_or_else(|| QuestionError::invalid("lift", expected, text))
+    };
+    lift.map(parse).transpose()
+}

@@ -1,0 +1,39 @@
+//! The days until an experiment can find the smallest interesting change of its goal.
+
+use super::comparison::baseline;
+use super::count::{ArmCount, ExperimentCount};
+use super::metrics::Role;
+use super::question::ExperimentQuestion;
+use crate::insights::statistics::sample_size::{Target, days_left, visitors_per_arm};
+
+const DAY_MS: f64 = 86_400_000.0;
+/// Shortest time over which new visitors are counted. In the first minutes their number per day would be a guess.
+const ELAPSED_MS_MIN: i64 = 3_600_000;
+
+/// Returns the days until each arm has the visitors that it needs. `None` without a goal, without a change to find, or if an
+/// arm gets no new visitors. `weights` are those of the arms: an arm without a weight is not waited for.
+pub(super) fn remaining_days(
+    question: &ExperimentQuestion,
+    count: &ExperimentCount,
+    weights: Option<&[f64]>,
+    now_ms: i64,
+) -> Option<u64> {
+    let (lift, power) = question.lift?;
+    let goal = question.metrics.iter().position(|metric| metric.role == Role::Goal)?;
+    let sums = count.arms.get(baseline(question.baseline.as_deref(), &count.arms)?)?.sums[goal];
+    let rate = sums.converted as f64 / sums.visitors as f64;
+    let target = Target { rate, lift, alpha: question.alpha, power };
+    let needed = visitors_per_arm(&target, question.method)?;
+    let is_compared = |number: usize| weights.is_none_or(|weights| weights[number] > 0.0);
+    let arms = count.arms.iter().enumerate().filter(|(number, _)| is_compared(*number));
+    let smallest = arms.map(|(_, arm)| arm).min_by_key(|arm| arm.exposed)?;
+    let until_ms = now_ms.min(question.range.end);
+    days_left(needed, smallest.exposed, new_per_day(smallest, until_ms))
+}
+
+/// Returns the new visitors of an arm per day since its first one.
+fn new_per_day(arm: &ArmCount, until_ms: i64) -> f64 {
+    let Some(first_ms) = arm.first_ms else { return 0.0 };
+    let elapsed_ms = until_ms.saturating_sub(first_ms).max(ELAPSED_MS_MIN);
+    arm.exposed as f64 * DAY_MS / elapsed_ms as f64
+}

@@ -1,0 +1,86 @@
+//! The split of the visitors among the arms, against the weights of the phase, and the alarms about it.
+
+use super::count::ExperimentCount;
+use super::question::ExperimentQuestion;
+use crate::insights::statistics::metric::has_too_many_in_both;
+use crate::insights::statistics::mismatch::{Mismatch, test_any_time};
+use crate::site::catalog::phases::Phase;
+
+/// The split of the visitors among the arms.
+#[derive(Debug, Default)]
+pub(super) struct Split {
+    /// The planned share of each arm of the count. `None` if no phase holds the begin of the range.
+    pub weights: Option<Vec<f64>>,
+    /// `None` if the weights are unknown, change in the range, or leave one arm.
+    pub mismatch: Option<Mismatch>,
+    /// The reason why there is no test.
+    pub reason: Option<&'static str>,
+    pub alarms: Vec<&'static str>,
+}
+
+/// The numbers of visitors that the alarms depend on.
+pub(super) struct Visitors<'c> {
+    /// The arms and their exposed visitors.
+    pub arms: Vec<(&'c str, u64)>,
+    /// Visitors of arms without a name of their own.
+    pub unnamed: u64,
+    pub both: u64,
+    /// The visitors of the holdout.
+    pub held_out: u64,
+}
+
+impl Split {
+    /// Compares the split of a question with the weights.
+    pub(super) fn of(question: &ExperimentQuestion, count: &ExperimentCount) -> Self {
+        let visitors = Visitors {
+            arms: count.arms.iter().map(|arm| (arm.key.as_str(), arm.exposed)).collect(),
+            unnamed: count.unnamed,
+            both: count.both,
+            held_out: count.holdout.exposed,
+        };
+        Self::between(&visitors, question.phases(), question.range.start)
+    }
+
+    /// Compares the split in a range with the phases that meet it.
+    pub(super) fn between(visitors: &Visitors<'_>, phases: &[Phase], start_ms: i64) -> Self {
+        let first = phases.first().filter(|phase| phase.from_ms <= start_ms);
+        let weights = first.map(|phase| weights_of(phase, visitors));
+        // Without weights at the begin of the range, the first phase in it is no change.
+        let is_changed = phases.len() > 1;
+        let mismatch = weights.as_ref().filter(|_| !is_changed).and_then(|weights| {
+            let observed: Vec<u64> = visitors.arms.iter().map(|(_, exposed)| *exposed).collect();
+            test_any_time(&observed, weights)
+        });
+        let reason = match weights {
+            None => Some("weights_unknown"),
+            Some(_) if is_changed => Some("phase_changed"),
+            Some(_) => None,
+        };
+        let in_arms = visitors.arms.iter().map(|(_, exposed)| exposed).sum::<u64>();
+        let exposed = in_arms + visitors.unnamed + visitors.held_out + visitors.both;
+        let alarms = [
+            ("srm", mismatch.is_some_and(|mismatch| mismatch.is_alarm)),
+            ("both_arms", has_too_many_in_both(visitors.both, exposed)),
+            ("zero_weight", weights.is_some() && saw_zero_weight(visitors, phases)),
+            ("phase_changed", is_changed),
+        ];
+        let alarms = alarms.into_iter().filter(|(_, is_raised)| *is_raised).map(|(name, _)| name).collect();
+        Self { weights, mismatch, reason, alarms }
+    }
+}
+
+/// Returns the weight of each arm. An arm that the phase does not have has none.
+fn weights_of(phase: &Phase, visitors: &Visitors<'_>) -> Vec<f64> {
+    visitors.arms.iter().map(|(arm, _)| weight_of(phase, arm)).collect()
+}
+
+fn weight_of(phase: &Phase, arm: &str) -> f64 {
+    let arms = phase.arms.iter().zip(phase.weights());
+    arms.filter(|(own, _)| own.key == arm).map(|(_, weight)| weight).sum()
+}
+
+/// Returns whether a visitor saw an arm that no phase shows.
+fn saw_zero_weight(visitors: &Visitors<'_>, phases: &[Phase]) -> bool {
+    let is_shown = |arm: &str| phases.iter().any(|phase| weight_of(phase, arm) > 0.0);
+    visitors.unnamed > 0 || visitors.arms.iter().any(|(arm, exposed)| *exposed > 0 && !is_shown(arm))
+}

@@ -1,0 +1,121 @@
+//! The query of an experiment's answer.
+
+use std::fmt::Write;
+
+use super::metrics::Metric;
+use super::question::ExperimentQuestion;
+use crate::insights::site::SiteFacts;
+use crate::insights::sql::{add_visits, begin_events, buckets_table, event_conditions, instant, text};
+use crate::site::experiment_metrics::Goal;
+
+/// The empty columns of a line that is not about a metric.
+const NO_SUMS: &str =
+    "null as converted, null as sum, null as sum_of_squares, null as ignored, null as capped";
+
+/// Returns the query of the visitors and the sums of an experiment.
+pub(crate) fn experiment_query(question: &ExperimentQuestion, site: &SiteFacts) -> String {
+    let mut sql = begin_events(&site.site, question.bots);
+    add_exposures(&mut sql, question, site);
+    for (number, metric) in question.metrics.iter().enumerate() {
+        add_metric(&mut sql, number, metric, question);
+    }
+    let from = instant(question.range.start);
+    let buckets = site.zone.buckets(&question.range, question.by).unwrap_or_default();
+    let _ = write!(
+        sql,
+        ",
+{}
+select 'arms' as part, null as metric, arm, count(*) as n, {NO_SUMS} from exposed where arms = 1 group by arm union all
+select 'both', null, null, count(*), {NO_SUMS} from exposed where arms > 1 union all
+select 'earlier', null, null, count(*), {NO_SUMS}
+  from exposures where exposed < {from} and last_exposed >= {from} and passes union all
+select 'series', cast(epoch(b.t) as bigint), arm, count(*), {NO_SUMS}
+  from exposed e asof join buckets b on e.exposed >= b.t where arms = 1 and arm <> '~' group by b.t, arm",
+        buckets_table(&buckets)
+    );
+    for number in 0..question.metrics.len() {
+        let _ = write!(
+            sql,
+            " union all
+select 'metrics', {number}, arm, count(*), count(*) filter (where goals > 0), sum(value),
+  sum(cast(value as double) * cast(value as double)), cast(sum(ignored) as bigint), count(*) filter (where value <> uncapped)
+  from visitors_{number} group by arm"
+        );
+    }
+    sql.push_str(" order by part, metric, arm");
+    sql
+}
+
+/// Adds the tables of exposures and of ties.
+fn add_exposures(sql: &mut String, question: &ExperimentQuestion, site: &SiteFacts) {
+    let (from, to) = (instant(question.range.start), instant(question.range.end));
+    let pattern = text(&format!("(^|,){}:([A-Za-z0-9_-]+|~)", question.key()));
+    let source = match question.filters.select_visits() {
+        true => {
+            add_visits(sql, "range", question.range.end, site);
+            "numbered_range n join visits_range v using (visitor, visit)"
+        }
+        false => "events n",
+    };
+    let conditions = event_conditions(&question.filters);
+    let passes = if conditions.is_empty() { "true".to_owned() } else { conditions.join(" and ") };
+    let _ = write!(
+        sql,
+        ",
+seen as (
+  select n.visitor, n.ts, n.seq, regexp_extract(n.experiments, {pattern}, 2) as arm, coalesce({passes}, false) as passes
+  from {source} where n.type in ('page', 'track') and n.ts < {to}),
+exposures as (
+  select visitor, min(ts) as exposed, max(ts) as last_exposed, min(arm) as arm, count(distinct arm) as arms,
+    first(passes order by ts, seq) as passes
+  from seen where arm <> '' and visitor is not null group by 1),
+exposed as (select * from exposures where exposed >= {from} and passes),
+ties as (
+  select seq, anonId, userId, lead(seq) over (partition by anonId order by seq) as until
+  from events where type = 'identify' and anonId is not null and userId is not null)"
+    );
+}
+
+/// Adds the table `visitors_NUMBER`: the value of a metric for each exposed visitor.
+fn add_metric(sql: &mut String, number: usize, metric: &Metric, question: &ExperimentQuestion) {
+    let to = instant(question.range.end);
+    let condition = match &metric.goal {
+        Goal::Event(name) => format!("e.type in ('track', 'screen') and e.event = {}", text(name)),
+        Goal::Page(path) => format!("e.type = 'page' and e.path = {}", text(path)),
+    };
+    let (value, ignored, total) = match metric.value_name() {
+        None => ("null".to_owned(), "false".to_owned(), "if(count(g.ts) > 0, 1, 0)".to_owned()),
+        Some(name) => {
+            let path = format!("'$.properties.{name}'");
+            let amount = format!(
+                "try_cast(if(json_type(e.payload, {path}) in ('BIGINT', 'UBIGINT', 'DOUBLE')
+      or regexp_full_match(e.payload->>{path}, '-?[0-9]+([.][0-9]+)?'), e.payload->>{path}, null) as decimal(15,4))"
+            );
+            let ignored = format!("json_type(e.payload, {path}) <> 'NULL' and {amount} is null");
+            (amount, ignored, "coalesce(sum(g.value), 0)".to_owned())
+        }
+    };
+    let units = question.cap_units.filter(|_| metric.column.is_some());
+    let cap = units.map(|units| format!("{}.{:04}", units / 10_000, units % 10_000));
+    let capped = cap.map_or(total.clone(), |cap| format!("greatest(-{cap}, least({cap}, {total}))"));
+    // A window that is longer than the range is no limit, and could be more than an interval of SQL has.
+    let window_ms =
+        question.window_ms.filter(|window_ms| *window_ms <= question.range.end - question.range.start);
+    let window =
+        window_ms.map(|window_ms| format!(" and g.ts < e.exposed + interval {} second", window_ms / 1_000));
+    let _ = write!(
+        sql,
+        ",
+goals_{number} as (
+  select coalesce('a:' || e.anonId, (select max_by('a:' || t.anonId, t.seq) from ties t where t.userId = e.userId
+      and t.seq < e.seq and (t.until is null or t.until > e.seq)), 'u:' || e.userId) as visitor, e.ts,
+    {value} as value, {ignored} as ignored
+  from events e where {condition}),
+visitors_{number} as (
+  select e.visitor, e.arm, count(g.ts) as goals, {total} as uncapped, {capped} as value,
+    count(*) filter (where g.ignored) as ignored
+  from exposed e left join goals_{number} g on g.visitor = e.visitor and g.ts >= e.exposed and g.ts < {to}{}
+  where e.arms = 1 group by 1, 2)",
+        window.unwrap_or_default()
+    );
+}

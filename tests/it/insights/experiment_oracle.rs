@@ -1,0 +1,233 @@
+//! The visitors and sums of an experiment, compared with a naive count over all records.
+
+use std::collections::BTreeMap;
+
+use parallax::testing::insights::{ExperimentQuestion, Filters};
+use parallax::testing::visitors::log::RecordKind;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+
+use super::Event;
+use super::experiments::{HOUR_MS, START_MS, ask_columns, columns, parse_known, unknown};
+
+const HALF_HOUR_MS: i64 = HOUR_MS / 2;
+
+/// Generates events of few visitors and users, with and without an anonymous ID.
+fn any_event() -> impl Strategy<Value = Event> {
+    let kinds =
+        [RecordKind::Page, RecordKind::Page, RecordKind::Track, RecordKind::Screen, RecordKind::Identify];
+    let ids = (
+        select(vec![Some("1"), Some("2"), Some("3"), Some("4"), None]),
+        select(vec![None, None, Some("u"), Some("w")]),
+        select(vec!["acme", "acme", "acme", "other"]),
+        proptest::bool::weighted(0.1),
+    );
+    let texts = (
+        select(vec![None, Some("Order Placed"), Some("Viewed")]),
+        select(vec![None, Some("/"), Some("/a")]),
+        select(vec![
+            None,
+            None,
+            Some("cta:b"),
+            Some("cta:b,x:b"),
+            Some("cta:default"),
+            Some("cta:~"),
+            Some("x:b"),
+        ]),
+        select(vec![None, None, Some("news")]),
+        select(vec![None, Some("DE"), Some("NO")]),
+        select(vec!["{}", r#"{"properties":{"revenue":2}}"#, r#"{"properties":{"revenue":"x"}}"#]),
+    );
+    (select(kinds.to_vec()), -20..60_i64, ids, texts).prop_map(|(kind, step, ids, texts)| {
+        let (anon_id, user_id, site, bot) = ids;
+        let (event, path, experiments, source, country, payload) = texts;
+        let base = Event { site, anon_id, user_id, bot, ..Event::page(START_MS + step * HALF_HOUR_MS) };
+        let touch = [source, None, None];
+        Event { kind, event, path, experiments, touch, country, payload: payload.to_owned(), ..base }
+    })
+}
+
+fn any_query() -> impl Strategy<Value = String> {
+    let filters =
+        ["country=DE", "country=NO", "page=/", "page=/a", "source=news", "source=(direct)", "bots=include"];
+    let others =
+        ["window=2h", "window=1d", "cap=3", "by=hour", "more=page:/a", "more=Viewed", "more=event:screen"];
+    let some = |from: &[&'static str]| proptest::collection::btree_set(select(from.to_vec()), 0..3);
+    (some(&filters), some(&others)).prop_map(|(filters, others)| {
+        let named = filters.into_iter().chain(others).filter(|pair| !pair.is_empty());
+        let named: BTreeMap<&str, &str> = named.filter_map(|pair| pair.split_once('=')).collect();
+        let pairs = named.into_iter().map(|(name, value)| format!("&{name}={value}"));
+        pairs.collect()
+    })
+}
+
+/// The records that count, in the order of their seqs.
+struct Naive<'e> {
+    events: Vec<&'e Event>,
+    question: &'e ExperimentQuestion,
+}
+
+impl<'e> Naive<'e> {
+    fn new(events: &'e [Event], question: &'e ExperimentQuestion) -> Self {
+        let counts = |event: &&Event| event.site == "acme" && (question.bots || !event.bot);
+        Self { events: events.iter().filter(counts).collect(), question }
+    }
+
+    fn visitor(event: &Event) -> Option<String> {
+        event.anon_id.map(|id| format!("a:{id}")).or(event.user_id.map(|id| format!("u:{id}")))
+    }
+
+    /// Returns the visitor to whom the event at an index is credited.
+    fn credited(&self, at: usize) -> Option<String> {
+        let event = self.events[at];
+        let (None, Some(user)) = (event.anon_id, event.user_id) else { return Self::visitor(event) };
+        let is_tie = |event: &Event| {
+            event.kind == RecordKind::Identify && event.anon_id.is_some() && event.user_id.is_some()
+        };
+        // The latest identify event of each anonymous ID says to whom it is tied.
+        let mut latest: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
+        for (index, event) in self.events[..at].iter().enumerate().filter(|(_, event)| is_tie(event)) {
+            latest.insert(event.anon_id.expect("an ID"), (index, event.user_id.expect("an ID")));
+        }
+        let tied =
+            latest.into_iter().filter(|(_, (_, other))| *other == user).max_by_key(|(_, (index, _))| *index);
+        Some(tied.map_or(format!("u:{user}"), |(anonymous, _)| format!("a:{anonymous}")))
+    }
+
+    /// Returns the indices of a visitor's events before the end of the range, by time.
+    fn of_visitor(&self, visitor: &str) -> Vec<usize> {
+        let is_own = |at: &usize| {
+            let event = self.events[*at];
+            event.time_ms < self.question.range.end && Self::visitor(event).as_deref() == Some(visitor)
+        };
+        let mut own: Vec<usize> = (0..self.events.len()).filter(is_own).collect();
+        own.sort_by_key(|at| (self.events[*at].time_ms, *at));
+        own
+    }
+
+    fn arm(event: &Event) -> Option<&'static str> {
+        let is_kind = matches!(event.kind, RecordKind::Page | RecordKind::Track);
+        let experiments = event.experiments.filter(|_| is_kind)?;
+        experiments.split(',').find_map(|pair| pair.strip_prefix("cta:"))
+    }
+
+    fn passes(&self, own: &[usize], first: usize) -> bool {
+        let Filters { page, country, source, .. } = &self.question.filters;
+        let event = self.events[own[first]];
+        let accepts = |filter: &[String], text: Option<&str>| {
+            filter.is_empty() || text.is_some_and(|text| filter.iter().any(|value| value == text))
+        };
+        let time_ms = |at: usize| self.events[own[at]].time_ms;
+        let is_begin = |at: &usize| *at == 0 || time_ms(*at) - time_ms(*at - 1) > HALF_HOUR_MS;
+        let begin = (0..=first).rev().find(is_begin).expect("the first event begins a visit");
+        let end = (first + 1..own.len()).find(is_begin).unwrap_or(own.len());
+        let page_event = own[begin..end].iter().find(|at| self.events[**at].kind == RecordKind::Page);
+        let of_visit = page_event.map(|at| self.events[*at].touch[0].unwrap_or("(direct)"));
+        accepts(page, event.path) && accepts(country, event.country) && accepts(source, of_visit)
+    }
+
+    /// Returns the number of exposed visitors by arm, and of `both` and `earlier`, and the sums of each metric by arm.
+    fn count(&self, metrics: &[(String, bool)]) -> (BTreeMap<&'static str, u64>, BTreeMap<String, Value>) {
+        let (mut counts, mut sums) = (BTreeMap::new(), BTreeMap::new());
+        let visitors: std::collections::BTreeSet<String> =
+            self.events.iter().filter_map(|event| Self::visitor(event)).collect();
+        for visitor in visitors {
+            let own = self.of_visitor(&visitor);
+            let shown: Vec<usize> =
+                (0..own.len()).filter(|at| Self::arm(self.events[own[*at]]).is_some()).collect();
+            let Some(first) = shown.first().copied().filter(|first| self.passes(&own, *first)) else {
+                continue;
+            };
+            let event = |at: usize| self.events[own[at]];
+            let first_ms = event(first).time_ms;
+            if first_ms < self.question.range.start {
+                let is_in = shown.iter().any(|at| event(*at).time_ms >= self.question.range.start);
+                *counts.entry("earlier").or_default() += u64::from(is_in);
+                continue;
+            }
+            let arm = Self::arm(event(first)).expect("an arm");
+            if shown.iter().any(|at| Self::arm(event(*at)) != Some(arm)) {
+                *counts.entry("both").or_default() += 1;
+                continue;
+            }
+            *counts.entry(arm).or_default() += 1;
+            for (number, (goal, is_value)) in metrics.iter().enumerate() {
+                let sum = sums.entry(format!("{number} {arm}")).or_insert_with(|| [0_i64; 5]);
+                let added = self.sums(&visitor, first_ms, goal, *is_value);
+                sum.iter_mut().zip(added).for_each(|(sum, added)| *sum += added);
+            }
+        }
+        (counts, sums.into_iter().map(|(key, sums)| (key, json!(sums))).collect())
+    }
+
+    /// Returns the visitor, whether it converted, its value, the ignored amounts, and whether the cap limits it.
+    fn sums(&self, visitor: &str, first_ms: i64, goal: &str, is_value: bool) -> [i64; 5] {
+        let question = self.question;
+        let until_ms =
+            question.window_ms.map_or(i64::MAX, |window_ms| first_ms + window_ms).min(question.range.end);
+        let reached = |event: &Event| match goal.strip_prefix("page:") {
+            Some(path) => event.kind == RecordKind::Page && event.path == Some(path),
+            None => match event.kind {
+                RecordKind::Track => event.event == Some(goal),
+                RecordKind::Screen => goal == "event:screen",
+                _ => false,
+            },
+        };
+        let goals = (0..self.events.len()).filter(|at| {
+            let event = self.events[*at];
+            (first_ms..until_ms).contains(&event.time_ms)
+                && reached(event)
+                && self.credited(*at).as_deref() == Some(visitor)
+        });
+        let goals: Vec<&Event> = goals.map(|at| self.events[at]).collect();
+        let has = |text: &str| goals.iter().filter(|event| event.payload.contains(text)).count() as i64;
+        let (value, ignored) = if is_value { (2 * has(":2}"), has("\"x\"")) } else { (0, 0) };
+        let cap = question.cap_units.filter(|_| is_value).map_or(i64::MAX, |units| units / 10_000);
+        [1, i64::from(!goals.is_empty()), value.min(cap), ignored, i64::from(value > cap)]
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn an_experiment_equals_a_naive_count(
+        events in proptest::collection::vec(any_event(), 1..100),
+        per_file in 1..60_usize,
+        query in any_query(),
+        memory_bytes in select(vec![6_000, 40_000, 1 << 30]),
+    ) {
+        let named = Event { site: "acme", bot: true, experiments: Some("cta:b"), ..Event::page(START_MS - HOUR_MS * 99) };
+        let events: Vec<Event> = events.into_iter().chain([named]).collect();
+        let query = format!("key=cta&from=2026-01-05&to=2026-01-06&goal=Order Placed&value=revenue{query}");
+        let question = parse_known(&query, unknown).expect("a question");
+        let answer = ask_columns(&columns(&events, per_file), &question, memory_bytes).expect("an answer");
+        let metrics: Vec<(String, bool)> = answer["metrics"].as_array().expect("metrics").iter()
+            .map(|metric| (metric["goal"].as_str().expect("a goal").to_owned(), !metric["value"].is_null()))
+            .collect();
+        let (counts, sums) = Naive::new(&events, &question).count(&metrics);
+        let count = |key: &str| json!(counts.get(key).copied().unwrap_or_default());
+        prop_assert_eq!(&answer["both"], &count("both"), "{}", query);
+        prop_assert_eq!(&answer["earlier"], &count("earlier"), "{}", query);
+        prop_assert_eq!(&answer["holdout"]["exposed"], &count("~"), "{}", query);
+        for arm in answer["arms"].as_array().expect("arms") {
+            let key = arm["key"].as_str().expect("a key");
+            prop_assert_eq!(&arm["exposed"], &count(key), "{}", query);
+            let of_series: u64 = answer["series"]["exposed"][key].as_array().expect("a series").iter().filter_map(Value::as_u64).sum();
+            prop_assert_eq!(json!(of_series), count(key));
+        }
+        for (number, metric) in answer["metrics"].as_array().expect("metrics").iter().enumerate() {
+            let mut ignored = 0;
+            for arm in metric["arms"].as_array().expect("arms").iter().chain([&json!({"key": "~"})]) {
+                let arm = if arm["key"] == "~" { &metric["holdout"] } else { arm };
+                let key = arm["key"].as_str().unwrap_or("~");
+                let expected = sums.get(&format!("{number} {key}")).cloned().unwrap_or(json!([0, 0, 0, 0, 0]));
+                let value = if metric["value"].is_null() { 0 } else { arm["sum"].as_f64().expect("a sum") as i64 };
+                prop_assert_eq!(json!([arm["n"], arm["converted"], value, arm["ignoredAmounts"], arm["capped"]]), expected, "{} {}", key, query);
+                ignored += arm["ignoredAmounts"].as_u64().expect("a number");
+            }
+            prop_assert_eq!(&metric["ignoredAmounts"], &json!(ignored));
+        }
+    }
+}
