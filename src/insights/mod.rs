@@ -40,6 +40,7 @@ mod store;
 mod visits;
 
 pub use amounts::Amount;
+pub(crate) use answer::write_csv;
 pub use answer::{Answer, Cell};
 pub use build::{ColumnBuilder, VisitorKey};
 pub use calendar::{BUCKETS_MAX, Comparison, Unit, Zone};

@@ -30,6 +30,7 @@ mod query;
 mod redirects;
 mod refused;
 mod site_settings;
+mod sites;
 mod slow;
 mod unpersonalized;
 mod user_ids;
