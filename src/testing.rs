@@ -109,8 +109,8 @@ pub mod insights {
     pub use crate::insights::{
         Amount, Answer, BUCKETS_MAX, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, Cell, ColumnBuilder,
         ColumnFileError, ColumnStore, Columns, Comparison, ExperimentQuestion, Filters, Group, LIMIT_MAX,
-        Limits, METRICS_MAX, PARAM_NAMES, Query, Question, QuestionError, RowFacts, ScanError, SiteFacts,
-        StoreError, Subject, Unit, VisitorKey, Zone, answer_over,
+        Limits, METRICS_MAX, PARAM_NAMES, PublishedZone, Query, Question, QuestionError, RowFacts, ScanError,
+        SiteFacts, StoreError, Subject, Unit, VisitorKey, Zone, ZonesQuestion, answer_over,
     };
 }
 pub mod limits {

@@ -10,11 +10,13 @@ use super::{CliError, log_read_error, print_line};
 use crate::config::{ByteSize, SNAPSHOTS_DIRECTORY_DEFAULT};
 use crate::insights::{
     Answer, ColumnStore, EXPERIMENT_PARAM_NAMES, Limits, PARAM_NAMES, Query, SiteFacts, StoreError, Subject,
-    load_or_draw_key,
+    ZONES_PARAM_NAMES, ZonesQuestion, load_or_draw_key,
 };
 use crate::limits::INSIGHTS_MEMORY_BYTES_DEFAULT;
-use crate::site::catalog::catalog::CurrentCatalog;
+use crate::resolve::route::zones_of;
+use crate::site::catalog::catalog::{Catalog, CurrentCatalog};
 use crate::site::catalog::directory::SnapshotDirectory;
+use crate::site::snapshot::format::ArchivedSite;
 use crate::site::snapshot::open::SnapshotBudget;
 use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::log::{self, LogError, LogReader};
@@ -27,6 +29,9 @@ Visitors, visits, page views and events of the last 30 days, then of one week by
 
 The pages with the most views by visitors from Germany, as CSV:
   parallax insights data top site=acme of=page country=DE limit=100 --format csv
+
+The variants that the zones of the front page showed:
+  parallax insights data zones site=acme page=/
 
 The last 30 minutes, as JSON:
   parallax insights data live site=acme --format json
@@ -68,6 +73,8 @@ enum QuestionName {
     Top,
     /// The last 30 minutes, minute by minute.
     Live,
+    /// The variants that the zones of a page showed, and the events that followed. The parameter 'page' is the path.
+    Zones,
     /// The visitors of each arm of an experiment, and the sums of its metrics.
     Experiment,
 }
@@ -92,16 +99,22 @@ pub(super) fn insights(args: &InsightsArgs) -> Result<(), CliError> {
     let site = pairs.iter().find(|(name, _)| *name == "site").map(|(_, value)| *value);
     let site =
         site.ok_or_else(|| CliError::Usage("the parameter site is missing, such as site=acme".to_owned()))?;
-    let (store, facts) = open_store(args, site)?;
+    let catalog = read_catalog(args.snapshots.as_deref())?;
+    let published = catalog.by_site_id(site).map(|published| published.site());
+    let (store, facts) = open_store(args, site, published)?;
     let now_ms = clock::now_ms();
-    let subject = match args.question {
-        QuestionName::Overview => Some(Subject::Overview),
-        QuestionName::Top => Some(Subject::Top),
-        QuestionName::Live => Some(Subject::Live),
-        QuestionName::Experiment => None,
+    let pairs = pairs.into_iter();
+    let query = match args.question {
+        QuestionName::Overview => Query::parse(Some(Subject::Overview), pairs, &facts.zone, now_ms),
+        QuestionName::Top => Query::parse(Some(Subject::Top), pairs, &facts.zone, now_ms),
+        QuestionName::Live => Query::parse(Some(Subject::Live), pairs, &facts.zone, now_ms),
+        QuestionName::Experiment => Query::parse(None, pairs, &facts.zone, now_ms),
+        QuestionName::Zones => {
+            let zones = |page: &str| published.map(|site| zones_of(site, page)).unwrap_or_default();
+            ZonesQuestion::parse(pairs, zones, &facts.zone, now_ms).map(Query::Zones)
+        }
     };
-    let query = Query::parse(subject, pairs.into_iter(), &facts.zone, now_ms)
-        .map_err(|error| CliError::Usage(error.to_string()))?;
+    let query = query.map_err(|error| CliError::Usage(error.to_string()))?;
     let limits = Limits { memory_bytes: args.insights_memory.0, is_over: &|| false };
     let answer = store.answer(&query, &facts, now_ms, &limits).map_err(store_error)?;
     let text = render(&answer, args.format);
@@ -116,6 +129,7 @@ pub(super) fn insights(args: &InsightsArgs) -> Result<(), CliError> {
 fn parse_pairs(question: QuestionName, params: &[String]) -> Result<Vec<(&str, &str)>, CliError> {
     let known: &[&str] = match question {
         QuestionName::Experiment => &EXPERIMENT_PARAM_NAMES,
+        QuestionName::Zones => &ZONES_PARAM_NAMES,
         QuestionName::Overview | QuestionName::Top | QuestionName::Live => &PARAM_NAMES,
     };
     params.iter().map(|param| parse_pair(param, known)).collect()
@@ -132,7 +146,11 @@ fn parse_pair<'p>(param: &'p str, known: &[&str]) -> Result<(&'p str, &'p str), 
 }
 
 /// Reads the columns of the log, and finds the facts of the site.
-fn open_store(args: &InsightsArgs, site: &str) -> Result<(ColumnStore, SiteFacts), CliError> {
+fn open_store(
+    args: &InsightsArgs,
+    site: &str,
+    published: Option<&ArchivedSite>,
+) -> Result<(ColumnStore, SiteFacts), CliError> {
     let (directory, disk) = (&args.directory, Arc::new(RealDisk) as Arc<dyn Disk>);
     let failed = |source| log_read_error(LogError::Io { path: directory.clone(), source });
     if !log::contains_log(&*disk, directory).map_err(failed)? {
@@ -147,24 +165,22 @@ fn open_store(args: &InsightsArgs, site: &str) -> Result<(ColumnStore, SiteFacts
     let (key, _) = load_or_draw_key(&*disk, directory).map_err(failed)?;
     let mut store = ColumnStore::new(disk, directory, key);
     store.refresh(last_seq, &|| false).map_err(store_error)?;
-    let published = published_site(args.snapshots.as_deref(), site)?;
     if published.is_none() && !store.knows_site(site).map_err(store_error)? {
         return Err(CliError::Input(format!("neither a snapshot nor the log has the site {site:?}")));
     }
-    Ok((store, published.unwrap_or_else(|| SiteFacts::unpublished(site))))
+    Ok((store, published.map_or_else(|| SiteFacts::unpublished(site), SiteFacts::of)))
 }
 
-/// Returns the facts of a published site. A missing default directory has no sites.
-fn published_site(snapshots: Option<&Path>, site: &str) -> Result<Option<SiteFacts>, CliError> {
+/// Reads the published sites. A missing default directory has none.
+fn read_catalog(snapshots: Option<&Path>) -> Result<Arc<Catalog>, CliError> {
     let directory = snapshots.unwrap_or(Path::new(SNAPSHOTS_DIRECTORY_DEFAULT));
-    if snapshots.is_none() && !directory.exists() {
-        return Ok(None);
-    }
     let current = CurrentCatalog::default();
-    let scanned =
-        SnapshotDirectory::new(SnapshotBudget::new(u64::MAX)).scan(directory, &HashSet::new(), &current);
-    scanned.map_err(|error| CliError::System(format!("cannot read {}: {error}", directory.display())))?;
-    Ok(current.load().by_site_id(site).map(|published| SiteFacts::of(published.site())))
+    if snapshots.is_some() || directory.exists() {
+        let scanned =
+            SnapshotDirectory::new(SnapshotBudget::new(u64::MAX)).scan(directory, &HashSet::new(), &current);
+        scanned.map_err(|error| CliError::System(format!("cannot read {}: {error}", directory.display())))?;
+    }
+    Ok(current.load())
 }
 
 fn store_error(error: StoreError) -> CliError {

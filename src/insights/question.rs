@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::calendar::{Unit, Zone};
 use super::format::TextColumn;
 use super::metrics::ExperimentQuestion;
+use super::zones::ZonesQuestion;
 use crate::problem::{self, Problem, ProblemKind};
 use crate::visitors::events::variants::is_key;
 
@@ -28,6 +29,7 @@ pub const PARAM_NAMES: [&str; 14] = [
 pub enum Query {
     Views(Question),
     Experiment(ExperimentQuestion),
+    Zones(ZonesQuestion),
 }
 
 impl Query {
@@ -36,6 +38,7 @@ impl Query {
         match self {
             Self::Views(question) => &question.range,
             Self::Experiment(question) => &question.range,
+            Self::Zones(question) => &question.range,
         }
     }
 
@@ -173,10 +176,17 @@ pub struct QuestionError {
 }
 
 impl QuestionError {
-    pub(super) fn invalid(param: &str, expected: &str, actual: &str) -> Self {
+    /// Creates the error of a parameter with a wrong value.
+    pub(crate) fn invalid(param: &str, expected: &str, actual: &str) -> Self {
         let kind = if param == "limit" { problem::INVALID_LIMIT } else { problem::INVALID_PARAM };
         let (param, expected) = (param.to_owned(), expected.to_owned());
         Self { kind, param, expected, actual: Some(actual.to_owned()) }
+    }
+
+    /// Creates the error of a parameter that is given twice.
+    pub(crate) fn repeated(param: &str) -> Self {
+        let expected = "The parameter is given twice; give it once.".to_owned();
+        Self { kind: problem::REPEATED_PARAM, param: param.to_owned(), expected, actual: None }
     }
 
     /// Returns the error as a problem of a request.
@@ -217,9 +227,7 @@ impl Question {
                 filter.push(value.to_owned());
             } else if PARAM_NAMES.contains(&name) {
                 if single.iter().any(|(other, _)| *other == name) {
-                    let expected = "The parameter is given twice; give it once.".to_owned();
-                    let (kind, param) = (problem::REPEATED_PARAM, name.to_owned());
-                    return Err(QuestionError { kind, param, expected, actual: None });
+                    return Err(QuestionError::repeated(name));
                 }
                 single.push((name, value));
             }
