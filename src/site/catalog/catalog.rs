@@ -22,6 +22,13 @@ pub struct PublishedSite {
     pub served_since_ms: i64,
 }
 
+impl PublishedSite {
+    /// Returns the snapshot, for work that outlives the catalog.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.snapshot)
+    }
+}
+
 impl Deref for PublishedSite {
     type Target = Snapshot;
 
