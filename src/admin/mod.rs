@@ -4,11 +4,13 @@
 //! Only its port separates it from the public addresses, so it protects itself: `access` has the rules.
 
 mod access;
+mod audiences;
 mod health;
 mod insights;
 pub(crate) mod jobs;
 mod metrics;
 mod metrics_text;
+mod records;
 mod representation;
 mod sites;
 pub(crate) mod startup;
@@ -134,7 +136,7 @@ impl Service for AdminService {
             }
             _ => {
                 let sentence = "{} is not an endpoint of the admin address, which serves /healthz, /readyz, /metrics, \
-                                /visitors, /visitors/export, /sites, /insights/overview, /insights/top, /insights/live, /insights/experiment, /v1/resolve, /v1/variants and /v1/routes.";
+                                /visitors, /visitors/export, /visitors/records, /sites, /insights/overview, /insights/top, /insights/live, /insights/zones, /insights/audiences, /insights/experiment, /v1/resolve, /v1/variants and /v1/routes.";
                 let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
                 Poll::Ready(self.handler.reject(request, &problem, out))
             }
