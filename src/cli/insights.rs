@@ -143,7 +143,7 @@ fn open_store(args: &InsightsArgs, site: &str) -> Result<(ColumnStore, SiteFacts
     }
     let last_seq = LogReader::open(Arc::clone(&disk), directory, 0).map_err(log_read_error)?.last_seq();
     let (key, _) = load_or_draw_key(&*disk, directory).map_err(failed)?;
-    let mut store = ColumnStore::new(disk, directory, key);
+    let mut store = ColumnStore::new(disk, directory, key, args.insights_memory.0);
     store.refresh(last_seq, &|| false).map_err(store_error)?;
     let published = published_site(args.snapshots.as_deref(), site)?;
     if published.is_none() && !store.knows_site(site).map_err(store_error)? {

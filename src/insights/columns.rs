@@ -1,6 +1,5 @@
 //! The reader of column files. It checks each part before its first use.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,8 +9,10 @@ use super::format::{
     OLDEST_RECEIPT, OTHER, ROW_VISITORS, TIE_BYTES, TIES, TIMES, TextColumn, VISITORS, u32_at, u64_at,
 };
 use super::packing::PackedColumn;
+use super::unstored::UnstoredColumns;
 use crate::checksum::crc32c;
 use crate::storage::disk::{Disk, read_full};
+use crate::visitors::log::SegmentSpan;
 
 /// Numbers that device, operating system and browser have together.
 pub(crate) const AGENT_NUMBERS: usize = 5 * 7 * 11;
@@ -26,8 +27,13 @@ pub struct Columns {
 }
 
 enum Content {
-    File { disk: Arc<dyn Disk>, path: PathBuf },
+    File {
+        disk: Arc<dyn Disk>,
+        path: PathBuf,
+    },
     Memory(Vec<u8>),
+    /// A sealed segment without a column file.
+    Unstored(Arc<UnstoredColumns>, SegmentSpan),
 }
 
 /// An amount in a column file.
@@ -79,6 +85,22 @@ impl Columns {
         Ok(Self { header, content: Content::Memory(bytes) })
     }
 
+    /// Reads the columns of a sealed segment that has no column file.
+    pub(super) fn unstored(
+        source: Arc<UnstoredColumns>,
+        bytes: Vec<u8>,
+        span: SegmentSpan,
+    ) -> Result<Self, ColumnFileError> {
+        let header = Header::from_bytes(&bytes)?;
+        source.keep(span.first_seq, Arc::new(bytes));
+        Ok(Self { header, content: Content::Unstored(source, span) })
+    }
+
+    /// Returns whether a column file has the columns.
+    pub(super) fn is_stored(&self) -> bool {
+        matches!(self.content, Content::File { .. })
+    }
+
     /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.header
@@ -102,11 +124,16 @@ impl Columns {
             Content::File { disk, path } => {
                 let (file, mut bytes) = (disk.open(path)?, vec![0; length as usize]);
                 if read_full(&*file, &mut bytes, at)? < bytes.len() {
-                    return Err(ColumnFileError::Io(io::ErrorKind::UnexpectedEof.into()));
+                    return Err(ColumnFileError::Damaged("the file is shorter than its header says"));
                 }
                 bytes
             }
             Content::Memory(bytes) => bytes[at as usize..][..length as usize].to_vec(),
+            Content::Unstored(source, span) => {
+                let bytes = source.find_or_build(*span, self.header.last_seq)?;
+                let section = bytes.get(at as usize..).and_then(|rest| rest.get(..length as usize));
+                section.ok_or(ColumnFileError::Damaged("the segment has changed"))?.to_vec()
+            }
         };
         match crc32c(&[&bytes]) == crc {
             true => Ok(bytes),

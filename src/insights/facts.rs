@@ -24,6 +24,23 @@ pub struct RowFacts {
 }
 
 impl Columns {
+    /// Checks every section, without keeping its rows.
+    ///
+    /// # Errors
+    /// The first check that fails.
+    pub(super) fn check(&self) -> Result<(), ColumnFileError> {
+        self.visitors()?;
+        let columns = [self.times()?, self.row_visitors()?, self.kinds()?, self.agents()?];
+        columns.into_iter().try_for_each(check_column)?;
+        for column in TextColumn::ALL {
+            let texts = self.texts(column)?.len();
+            check_column(self.codes(column, texts)?)?;
+        }
+        self.amounts()?;
+        self.ties()?;
+        self.oldest_receipt_ms().map(drop)
+    }
+
     /// Reads every section, and checks every number.
     ///
     /// # Errors
@@ -63,6 +80,14 @@ impl Columns {
         self.oldest_receipt_ms()?;
         Ok(rows)
     }
+}
+
+fn check_column(mut column: PackedColumn) -> Result<(), ColumnFileError> {
+    let mut numbers = vec![0];
+    while !numbers.is_empty() {
+        column.next_block(&mut numbers).ok_or(OUT_OF_RANGE)?;
+    }
+    Ok(())
 }
 
 /// Reads a column of all rows.

@@ -299,6 +299,13 @@ pub enum ColumnFileError {
     Io(#[from] std::io::Error),
 }
 
+impl ColumnFileError {
+    /// Returns whether the content of the file is wrong. Otherwise it could not be read.
+    pub(super) fn is_damage(&self) -> bool {
+        !matches!(self, Self::Io(_))
+    }
+}
+
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }

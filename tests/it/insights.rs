@@ -12,6 +12,10 @@ mod experiments;
 mod parameters;
 // The endpoints of a server, and the command.
 mod served;
+// Column files on a disk that fails, is full, or changes meanwhile.
+mod failing;
+// A real disk whose calls a test can watch, delay and let fail.
+mod disk;
 // Erasures, and columns that are damaged or missing.
 mod erased;
 
