@@ -107,11 +107,11 @@ pub mod insights {
         }
     }
     pub use crate::insights::{
-        Amount, Answer, BUCKETS_MAX, BuiltFrom, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, Cell,
+        Amount, Answer, AnswerCache, BUCKETS_MAX, BuiltFrom, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, Cell,
         ColumnBuilder, ColumnFileError, ColumnInstaller, ColumnStore, Columns, Comparison,
         ExperimentQuestion, Filters, Group, LIMIT_MAX, Limits, METRICS_MAX, MissingFiles, PARAM_NAMES, Query,
         Question, QuestionError, RowFacts, ScanError, SiteFacts, StoreError, Subject, Unit, VisitorKey, Zone,
-        answer_over,
+        answer_cached, answer_over,
     };
 }
 pub mod limits {

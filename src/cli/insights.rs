@@ -92,7 +92,7 @@ pub(super) fn insights(args: &InsightsArgs) -> Result<(), CliError> {
     let site = pairs.iter().find(|(name, _)| *name == "site").map(|(_, value)| *value);
     let site =
         site.ok_or_else(|| CliError::Usage("the parameter site is missing, such as site=acme".to_owned()))?;
-    let (store, facts) = open_store(args, site)?;
+    let (mut store, facts) = open_store(args, site)?;
     let now_ms = clock::now_ms();
     let subject = match args.question {
         QuestionName::Overview => Some(Subject::Overview),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use super::amounts::UNITS_PER_ONE;
-use super::columns::{AmountEntry, Columns};
+use super::columns::{AmountEntry, Columns, FilePart};
 use super::facts::read_column;
 use super::format::{CODE_FIRST, ColumnFileError, KIND_BOT, KIND_GPC, TextColumn};
 use super::metrics::{ExperimentQuestion, Goal, Metric};
@@ -100,7 +100,7 @@ pub(crate) fn count_experiment(
     let metrics = question.metrics();
     let ties = Ties::read(files, site, question.bots, limits)?;
     let mut count = ExperimentCount::default();
-    let parts = parts_of(files, limits);
+    let parts = parts_of(files.iter().copied(), limits);
     let (mut gathered, mut arms) = (Gathered::default(), Vec::new());
     for part in 0..parts {
         gathered.clear();
@@ -114,8 +114,9 @@ pub(crate) fn count_experiment(
             reader.add_file(file, number as u64, &ties, &mut gathered, (part, parts))?;
             count.rows += if part == 0 { file.rows() as u64 } else { 0 };
         }
-        gathered
-            .each_visitor(limits, &mut |rows| count.add_visitor(rows, question, &metrics, (&arms, &goals)))?;
+        gathered.each_visitor(limits, &mut |_, rows| {
+            count.add_visitor(rows, question, &metrics, (&arms, &goals))
+        })?;
     }
     Ok(count)
 }
@@ -158,8 +159,8 @@ impl ExperimentCount {
     }
 }
 
-/// A place in the order of seqs: the file, then the row.
-type Place = (u64, usize);
+/// A place in the order of seqs: the file, then the position in it.
+type Place = (u64, i64);
 
 /// A tie of an anonymous ID to a user.
 struct Tie {
@@ -190,7 +191,7 @@ impl Ties {
                 let row = row as usize;
                 let is_counted = facts.sites[row] == site && (bots || facts.kinds[row] & KIND_BOT == 0);
                 if let Some(visitor) = facts.visitor(row).filter(|_| is_counted) {
-                    all.push(((number as u64, row), hashes[visitor], hashes[user as usize]));
+                    all.push(((number as u64, facts.positions[row]), hashes[visitor], hashes[user as usize]));
                 }
             }
         }
@@ -218,16 +219,19 @@ struct RowColumns {
     visitors: Vec<i64>,
     kinds: Vec<i64>,
     sites: Vec<i64>,
+    /// The positions in the order of seqs.
+    positions: Vec<i64>,
 }
 
 impl RowColumns {
     fn read(file: &Columns) -> Result<Self, ColumnFileError> {
         let sites = file.texts(TextColumn::Site)?.len();
         Ok(Self {
-            times: read_column(file.times()?)?,
-            visitors: read_column(file.row_visitors()?)?,
-            kinds: read_column(file.kinds()?)?,
-            sites: read_column(file.codes(TextColumn::Site, sites)?)?,
+            times: read_column(file.times(&FilePart::WHOLE)?)?,
+            visitors: read_column(file.row_visitors(&FilePart::WHOLE)?)?,
+            kinds: read_column(file.kinds(&FilePart::WHOLE)?)?,
+            sites: read_column(file.codes(TextColumn::Site, sites, &FilePart::WHOLE)?)?,
+            positions: read_column(file.positions(&FilePart::WHOLE)?)?,
         })
     }
 
@@ -291,7 +295,7 @@ impl ExperimentReader<'_> {
                 () => None,
             };
             let Some(reached) = reached.filter(|reached| *reached != 0) else { continue };
-            let credited = ties.credited(hash, (number, row));
+            let credited = ties.credited(hash, (number, facts.positions[row]));
             if part_of(credited, parts) == part {
                 for metric in (0..self.metrics.len()).filter(|metric| reached >> metric & 1 == 1) {
                     let goal = self.row_goal(metric, row, &amounts);
@@ -315,7 +319,7 @@ impl ExperimentReader<'_> {
         for (code, text) in texts.iter().enumerate().skip(CODE_FIRST as usize) {
             by_code[code] = find(self, text);
         }
-        let codes = read_column(file.codes(column, texts.len())?)?;
+        let codes = read_column(file.codes(column, texts.len(), &FilePart::WHOLE)?)?;
         Ok(codes.into_iter().map(|code| by_code[code as usize]).collect())
     }
 

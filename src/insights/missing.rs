@@ -55,7 +55,7 @@ impl MissingFiles {
         if generation != self.generation {
             (self.generation, self.built_up_to) = (generation, 0);
         }
-        let missing = self.missing()?;
+        let (missing, sealed_end) = self.missing()?;
         let mut behind = missing.len() as u64;
         note_behind(behind);
         let (mut failed, mut oldest_missing) = (Ok(()), None);
@@ -79,21 +79,22 @@ impl MissingFiles {
                     }
                 }
             }
-            self.built_up_to = oldest_missing.unwrap_or(last_seq + 1);
         }
+        self.built_up_to = oldest_missing.unwrap_or(sealed_end);
         failed
     }
 
-    /// Returns the sealed segments without a column file, with their last seqs.
-    fn missing(&self) -> io::Result<Vec<(SegmentSpan, u64)>> {
-        let spans = segment_spans(&self.disk, &self.directory)?.into_iter();
-        let sealed = spans.filter_map(|span| Some((span, span.next_seq? - 1)));
+    /// Returns the sealed segments without a column file, with their last seqs, and the seq after all sealed segments.
+    fn missing(&self) -> io::Result<(Vec<(SegmentSpan, u64)>, u64)> {
+        let spans = segment_spans(&self.disk, &self.directory)?;
+        let end = spans.iter().filter_map(|span| span.next_seq).max().unwrap_or(0);
+        let sealed = spans.into_iter().filter_map(|span| Some((span, span.next_seq? - 1)));
         let is_missing = |(span, last_seq): &(SegmentSpan, u64)| {
             let path = self.directory.join(column_file_name(span.first_seq));
             let seqs = (span.first_seq, *last_seq);
             span.first_seq >= self.built_up_to && Columns::open(&self.disk, &path, seqs, self.key).is_err()
         };
-        Ok(sealed.filter(is_missing).collect())
+        Ok((sealed.filter(is_missing).collect(), end))
     }
 
     fn build_file(

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::answer::{self, Answer, AnsweredLog};
-use super::ask::ask;
+use super::ask::{Source, ask};
 use super::build::{ColumnBuilder, VisitorKey};
 use super::columns::Columns;
 use super::experiment::count_experiment;
@@ -17,6 +17,7 @@ use super::installer::{BuiltFrom, ColumnInstaller};
 use super::packing::BLOCK_ROWS;
 use super::question::Query;
 use super::scan::{Limits, ScanError};
+use super::sealed::{AnswerCache, Files};
 use super::site::SiteFacts;
 use super::unstored::UnstoredColumns;
 use crate::clock;
@@ -50,6 +51,7 @@ pub struct ColumnStore {
     sealed: BTreeMap<u64, (u64, Columns)>,
     unstored: Arc<UnstoredColumns>,
     tail: Option<Tail>,
+    cache: AnswerCache,
     /// The last seq of the present columns.
     last_seq: u64,
     /// Writes the columns that a question needs first. `None` keeps them in memory.
@@ -90,6 +92,7 @@ impl ColumnStore {
             sealed: BTreeMap::new(),
             unstored: Arc::new(unstored),
             tail: None,
+            cache: AnswerCache::default(),
             last_seq: 0,
             installer: None,
         }
@@ -105,6 +108,7 @@ impl ColumnStore {
     pub fn clear(&mut self) {
         self.sealed.clear();
         self.unstored.clear();
+        self.cache.clear();
         self.tail = None;
     }
 
@@ -219,7 +223,7 @@ impl ColumnStore {
 
     fn columns_of(&self, tail: &Tail, last_seq: u64) -> Result<Columns, StoreError> {
         let path = self.directory.join(column_file_name(tail.builder.first_seq()));
-        Columns::from_bytes(tail.builder.to_bytes(last_seq))
+        Columns::from_bytes(tail.builder.to_tail_bytes(last_seq))
             .map_err(|source| StoreError::Columns { path, source })
     }
 
@@ -311,18 +315,27 @@ impl ColumnStore {
         Ok(false)
     }
 
-    /// Answers a question over the records of the last refresh.
+    /// Answers a question over the records of the last refresh. Keeps the counts over sealed segments for the next
+    /// answer to the same question.
     ///
     /// # Errors
     /// A column file is damaged, or the time is over.
     pub fn answer(
-        &self,
+        &mut self,
         query: &Query,
         site: &SiteFacts,
         now_ms: i64,
         limits: &Limits<'_>,
     ) -> Result<Answer, StoreError> {
-        Ok(answer_over(&self.columns(), self.last_seq, (query, site), now_ms, limits)?)
+        let Self { sealed, tail, cache, last_seq, .. } = self;
+        let sealed: Vec<&Columns> = sealed.values().map(|(_, columns)| columns).collect();
+        let tail = tail.as_ref().and_then(|tail| tail.columns.as_ref());
+        Ok(answer_cached((&sealed, tail), cache, *last_seq, (query, site), now_ms, limits)?)
+    }
+
+    /// Returns how often counts over sealed segments were used again.
+    pub fn cache_hits(&self) -> u64 {
+        self.cache.hits()
     }
 }
 
@@ -333,13 +346,42 @@ impl ColumnStore {
 pub fn answer_over(
     columns: &[&Columns],
     seq: u64,
+    asked: (&Query, &SiteFacts),
+    now_ms: i64,
+    limits: &Limits<'_>,
+) -> Result<Answer, ScanError> {
+    let source = Source { files: Files { sealed: columns, tail: None }, cache: None };
+    answer_from(source, seq, asked, now_ms, limits)
+}
+
+/// Answers a question over the columns of sealed segments, in the order of their seqs, and of the active segment. Uses
+/// and keeps the counts over the sealed ones.
+///
+/// # Errors
+/// A column file is damaged, or the time is over.
+pub fn answer_cached(
+    (sealed, tail): (&[&Columns], Option<&Columns>),
+    cache: &mut AnswerCache,
+    seq: u64,
+    asked: (&Query, &SiteFacts),
+    now_ms: i64,
+    limits: &Limits<'_>,
+) -> Result<Answer, ScanError> {
+    let source = Source { files: Files { sealed, tail }, cache: Some(cache) };
+    answer_from(source, seq, asked, now_ms, limits)
+}
+
+fn answer_from(
+    mut source: Source<'_>,
+    seq: u64,
     (query, site): (&Query, &SiteFacts),
     now_ms: i64,
     limits: &Limits<'_>,
 ) -> Result<Answer, ScanError> {
     let began = clock::instant();
+    let columns = source.files.all();
     let mut since_ms = None;
-    for columns in columns {
+    for columns in &columns {
         since_ms = columns.oldest_receipt_ms()?;
         if since_ms.is_some() {
             break;
@@ -349,11 +391,11 @@ pub fn answer_over(
     let took_ms = || clock::instant().duration_since(began).as_millis() as u64;
     Ok(match query {
         Query::Views(question) => {
-            let counted = ask(question, site, columns, now_ms, limits)?;
+            let counted = ask(question, site, &mut source, now_ms, limits)?;
             answer::write(question, site, &counted, log(took_ms()), now_ms)
         }
         Query::Experiment(question) => {
-            let counted = count_experiment(columns, question, &site.site, limits)?;
+            let counted = count_experiment(&columns, question, &site.site, limits)?;
             write_experiment(question, site, &counted, log(took_ms()))
         }
     })

@@ -4,6 +4,8 @@
 mod files;
 // Every number, compared with a naive count over all records.
 mod oracle;
+// Counts over sealed segments that are kept for the next answer, against a naive count.
+mod kept;
 // Hours, days, weeks and months in time zones.
 mod calendar;
 // Experiments: exposed visitors, and the sums of their metrics.
@@ -18,6 +20,8 @@ mod failing;
 mod disk;
 // Erasures, and columns that are damaged or missing.
 mod erased;
+// Processes that are killed while column files are built and while visitors are erased, and erasures under load.
+mod killed;
 
 use parallax::testing::insights::VisitorKey;
 use parallax::testing::visitors::log::{Code, Device, FoldInputBuilder, Record, RecordKind};

@@ -295,6 +295,40 @@ fn the_generation_is_read_without_waiting_for_a_file_that_gets_its_name() {
 }
 
 #[test]
+fn a_question_looks_at_its_deadline_after_each_1024_rows() {
+    const ROWS: usize = 20_000;
+    let mut builder = parallax::testing::insights::ColumnBuilder::new(1, KEY);
+    let event = Event::page(NOW_MS - 1_000);
+    (0..ROWS).for_each(|_| event.with_record(|record| builder.add(record)));
+    let columns = Columns::from_bytes(builder.to_bytes(ROWS as u64)).expect("an intact file");
+    let query = || {
+        let parse = |subject| Question::parse(subject, [("of", "page")].into_iter(), &Zone::utc(), NOW_MS);
+        [Subject::Overview, Subject::Top].map(|subject| Query::Views(parse(subject).expect("valid")))
+    };
+    for query in query() {
+        let looks = Cell::new(0);
+        let is_over = || {
+            looks.set(looks.get() + 1);
+            false
+        };
+        let ask = |is_over: &dyn Fn() -> bool| {
+            let limits = Limits { memory_bytes: MEMORY_BYTES, is_over };
+            parallax::testing::insights::answer_over(&[&columns], 1, (&query, &site()), NOW_MS, &limits)
+        };
+        ask(&is_over).expect("an answer");
+        // The rows are read once, and counted once.
+        assert!(looks.get() >= 2 * (ROWS / 1024), "{} looks", looks.get());
+        let left = Cell::new(3);
+        let end_soon = || {
+            left.set(left.get() - 1);
+            left.get() < 0
+        };
+        ask(&end_soon).expect_err("the time is over");
+        assert_eq!(left.get(), -1, "the first look that returns true ends the question");
+    }
+}
+
+#[test]
 fn a_refresh_that_takes_too_long_ends_and_continues_later() {
     let log = WatchedLog::with_segments(4);
     let mut store = log.store(MEMORY_BYTES);
