@@ -4,11 +4,14 @@ use std::collections::HashSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use parallax::testing::insights::{ColumnBuilder, Columns, VisitorKey};
-use parallax::testing::visitors::log::{Record, RecordKind};
+use parallax::testing::storage::disk::RealDisk;
+use parallax::testing::visitors::log::{LogReader, Record, RecordKind};
 use serde_json::{Value, json};
 
 use super::served::{column_files, page, send};
@@ -32,11 +35,15 @@ fn ask(server: &Server) -> Value {
 
 /// Returns the page views and the visitors of the records up to a seq.
 fn count_records(server: &Server, seq: u64) -> (u64, u64) {
-    let records = eventually("the records are marked durable", || {
-        let records = logged::records(server.data(), 0);
-        let last = records.last().map_or(0, |record| logged::parse_seq(&record["seq"]));
-        (last >= seq).then_some(records)
+    eventually("the records are marked durable", || {
+        let reader = LogReader::open(Arc::new(RealDisk), server.data(), 0).expect("the log is readable");
+        (reader.last_seq() >= seq).then_some(())
     });
+    let mut export = Command::new(env!("CARGO_BIN_EXE_parallax"));
+    let exported = export.arg("export").arg(server.data()).output().expect("the program runs");
+    assert!(exported.status.success(), "{}", String::from_utf8_lossy(&exported.stderr));
+    let lines = exported.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let records: Vec<Value> = lines.map(|line| serde_json::from_slice(line).expect("JSON")).collect();
     let is_counted = |record: &&Value| record["type"] == "page" && logged::parse_seq(&record["seq"]) <= seq;
     let pages: Vec<&Value> = records.iter().filter(is_counted).collect();
     let visitors: HashSet<&str> = pages.iter().filter_map(|page| page["anonId"].as_str()).collect();
