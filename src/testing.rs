@@ -107,11 +107,12 @@ pub mod insights {
         }
     }
     pub use crate::insights::{
-        Amount, Answer, BUCKETS_MAX, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, Cell, ColumnBuilder,
-        ColumnFileError, ColumnStore, Columns, Comparison, ExperimentQuestion, ExperimentsQuestion, Filters,
-        Group, KnownExperiment, LIMIT_MAX, Limits, METRICS_MAX, PARAM_NAMES, PARTS_MAX, PLACES_SHOWN_MAX,
-        Places, PublishedExperiment, PublishedZone, Query, Question, QuestionError, RowFacts, ScanError,
-        SiteFacts, StoreError, Subject, UNKNOWN_ARMS_MAX, Unit, VisitorKey, Zone, ZonesQuestion, answer_over,
+        Amount, Answer, AnswerCache, BUCKETS_MAX, BuiltFrom, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, Cell,
+        ColumnBuilder, ColumnFileError, ColumnInstaller, ColumnStore, Columns, Comparison,
+        ExperimentQuestion, ExperimentsQuestion, Filters, Group, KnownExperiment, LIMIT_MAX, Limits,
+        METRICS_MAX, MissingFiles, PARAM_NAMES, PARTS_MAX, PLACES_SHOWN_MAX, Places, PublishedExperiment,
+        PublishedZone, Query, Question, QuestionError, RowFacts, ScanError, SiteFacts, StoreError, Subject,
+        UNKNOWN_ARMS_MAX, Unit, VisitorKey, Zone, ZonesQuestion, answer_cached, answer_over,
     };
 }
 pub mod limits {
@@ -120,10 +121,10 @@ pub mod limits {
     pub use crate::limits::{
         AUDIENCE_CHAIN_MAX, AUDIENCES_MAX, BATCH_BYTES_TARGET, BODY_BYTES_MAX, BODY_RENDERED_BYTES_MAX,
         CANONICAL_BYTES_MAX, CHECKPOINT_BLOCK_BYTES, CHECKPOINT_RUNS_MAX, CHECKPOINT_STOP_MS,
-        CHUNK_LINE_BYTES_MAX, CONDITION_NESTING_MAX, CONTENT_FILE_BYTES_MAX, CONTEXT_MEMBERS_MAX,
-        CONTEXTS_BYTES_MAX, DEDUP_WINDOW_MS, DIAGNOSTIC_TEXT_CHARS_MAX, EMBEDDED_QUERIES_MAX,
-        EVALUATION_DEPTH_MAX, EVENT_BYTES_MAX, EVENT_NAME_CHARS_MAX, EVENT_NESTING_MAX, EVENTS_MAX,
-        EXPERIMENTS_BYTES_MAX, EXPERIMENTS_MAX, EXPORT_PAGE_BYTES_TARGET, FOLD_INPUT_BYTES_MAX,
+        CHUNK_LINE_BYTES_MAX, COLUMNS_FREE_BYTES_MIN, CONDITION_NESTING_MAX, CONTENT_FILE_BYTES_MAX,
+        CONTEXT_MEMBERS_MAX, CONTEXTS_BYTES_MAX, DEDUP_WINDOW_MS, DIAGNOSTIC_TEXT_CHARS_MAX,
+        EMBEDDED_QUERIES_MAX, EVALUATION_DEPTH_MAX, EVENT_BYTES_MAX, EVENT_NAME_CHARS_MAX, EVENT_NESTING_MAX,
+        EVENTS_MAX, EXPERIMENTS_BYTES_MAX, EXPERIMENTS_MAX, EXPORT_PAGE_BYTES_TARGET, FOLD_INPUT_BYTES_MAX,
         GUARDRAILS_MAX, HEAD_BYTES_MAX, HELD_REQUESTS_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, NODE_NESTING_MAX,
         ORDER_FIELDS_MAX, OUTSTANDING_REQUESTS_MAX, PAIRS_MAX, PATTERN_BYTES_MAX, PATTERN_DFA_BYTES_MAX,
         PATTERN_NFA_BYTES_MAX, PATTERNS_MAX, PAYLOAD_BYTES_MAX, PHASES_FILE_BYTES_MAX, PHASES_KEPT_MAX,

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
@@ -194,9 +195,13 @@ impl RecordsErrand {
                 match rule.exports(seq, &record) {
                     Ok(true) => found.push(seq, &record),
                     Ok(false) => {}
-                    Err(error) => failed = Some(error),
+                    Err(error) => {
+                        failed = Some(error);
+                        return ControlFlow::Break(());
+                    }
                 }
             }
+            ControlFlow::Continue(())
         })?;
         page.add(found);
         failed.map_or(Ok(()), |error| Err(error.into()))

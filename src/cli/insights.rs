@@ -122,7 +122,7 @@ pub(super) fn insights(args: &InsightsArgs) -> Result<(), CliError> {
         site.ok_or_else(|| CliError::Usage("the parameter site is missing, such as site=acme".to_owned()))?;
     let catalog = read_catalog(args.snapshots.as_deref())?;
     let published = catalog.by_site_id(site).map(|published| published.site());
-    let (store, facts) = open_store(args, site, published)?;
+    let (mut store, facts) = open_store(args, site, published)?;
     let phases = read_phases(&args.directory)?;
     let known = KnownSite { id: site, published, phases: &phases, zones_of };
     let now_ms = clock::now_ms();
@@ -177,7 +177,7 @@ fn open_store(
     let reader = LogReader::open_to_end(&disk, directory, 0, last).map_err(log_read_error)?;
     let last_seq = reader.last_seq();
     let (key, _) = load_or_draw_key(&*disk, directory).map_err(failed)?;
-    let mut store = ColumnStore::new(disk, directory, key);
+    let mut store = ColumnStore::new(disk, directory, key, args.insights_memory.0);
     store.refresh(last_seq, &|| false).map_err(store_error)?;
     if published.is_none() && !store.knows_site(site).map_err(store_error)? {
         return Err(CliError::Input(format!("neither a snapshot nor the log has the site {site:?}")));

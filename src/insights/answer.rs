@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::ask::{Counted, Numbers, Series};
+use super::ask::{CountedAnswer, Numbers, Series};
 use super::count::{GroupTotals, Totals};
 use super::format::TextColumn;
 use super::question::Question;
@@ -49,7 +49,7 @@ pub(super) struct AnsweredLog {
 pub(crate) fn write(
     question: &Question,
     site: &SiteFacts,
-    counted: &Counted,
+    counted: &CountedAnswer,
     log: AnsweredLog,
     now_ms: i64,
 ) -> Answer {

@@ -1,12 +1,14 @@
 //! Answers a question: chooses the times that are read, scans, and collects the numbers.
 
+use std::ops::Range;
+
 use super::calendar::{Comparison, Unit};
-use super::columns::Columns;
 use super::count::{GroupTotals, LastPages, RangeCount, TopCount, Totals};
 use super::format::TextColumn;
 use super::question::{Group, Question, Subject};
 use super::rows::{Plan, Row};
-use super::scan::{Limits, ScanError, ScanSummary, scan};
+use super::scan::{Limits, ScanError, ScanSummary};
+use super::sealed::{AnswerCache, Count, Counted, Files, count_all, count_cached};
 use super::site::SiteFacts;
 use super::visits::{Selection, may_begin_earlier};
 use crate::limits::VISIT_TIMEOUT_MS;
@@ -20,9 +22,12 @@ pub(crate) const RECENT_MS: i64 = 5 * 60_000;
 #[derive(Debug)]
 pub(crate) enum Numbers {
     Overview { totals: Totals, series: Series, comparison: Comparison, compared: [Totals; 2] },
-    Top { rows: Vec<(Option<String>, GroupTotals)>, total: GroupTotals, more: usize },
+    Top { rows: Vec<TopRow>, total: GroupTotals, more: usize },
     Live { visitors: u64, series: Series, pages: Vec<(String, u64)>, more: usize },
 }
+
+/// A value and its numbers.
+pub(crate) type TopRow = (Option<String>, GroupTotals);
 
 /// The numbers of each bucket.
 #[derive(Debug)]
@@ -34,7 +39,7 @@ pub(crate) struct Series {
 
 /// The numbers, and the facts about the scan that produced them.
 #[derive(Debug)]
-pub(crate) struct Counted {
+pub(crate) struct CountedAnswer {
     pub numbers: Numbers,
     /// Rows that were read.
     pub rows: u64,
@@ -42,23 +47,30 @@ pub(crate) struct Counted {
     pub other: [u64; TextColumn::COUNT],
 }
 
-/// Counts the answer to a question over all rows of `files`, which are in the order of their seqs.
+/// The source of the rows of a question.
+pub(crate) struct Source<'s> {
+    pub files: Files<'s>,
+    /// Keeps the counts over sealed segments for the next question. `None` to keep nothing.
+    pub cache: Option<&'s mut AnswerCache>,
+}
+
+/// Counts the answer to a question over all rows of the files.
 ///
 /// # Errors
 /// A file is damaged, or the time is over.
 pub(crate) fn ask(
     question: &Question,
     site: &SiteFacts,
-    files: &[&Columns],
+    source: &mut Source<'_>,
     now_ms: i64,
     limits: &Limits<'_>,
-) -> Result<Counted, ScanError> {
+) -> Result<CountedAnswer, ScanError> {
     let (numbers, summary) = match question.subject {
-        Subject::Overview => overview(question, site, files, now_ms, limits)?,
-        Subject::Top => top(question, site, files, limits)?,
-        Subject::Live => live(question, site, files, limits)?,
+        Subject::Overview => overview(question, site, source, now_ms, limits)?,
+        Subject::Top => top(question, site, source, limits)?,
+        Subject::Live => live(question, site, source.files, limits)?,
     };
-    Ok(Counted { numbers, rows: summary.rows, other: summary.other })
+    Ok(CountedAnswer { numbers, rows: summary.rows, other: summary.other })
 }
 
 fn plan<'q>(question: &'q Question, site: &'q SiteFacts) -> Plan<'q> {
@@ -69,14 +81,47 @@ fn plan<'q>(question: &'q Question, site: &'q SiteFacts) -> Plan<'q> {
         bots: question.bots,
         filters: &question.filters,
         group: None,
+        value_part: (0, 1),
         needs_variants: false,
+    }
+}
+
+/// The counts of an overview.
+struct OverviewCount {
+    counted: RangeCount,
+    /// The range of the comparison, if it is another one.
+    cut: Option<RangeCount>,
+    before: RangeCount,
+}
+
+impl Count for OverviewCount {
+    fn add_visitor(&mut self, rows: &[Row]) {
+        self.counted.add_visitor(rows);
+        self.before.add_visitor(rows);
+        self.cut.iter_mut().for_each(|cut| cut.add_visitor(rows));
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.counted.add(&other.counted);
+        self.before.add(&other.before);
+        self.cut.iter_mut().zip(&other.cut).for_each(|(cut, other)| cut.add(other));
+    }
+
+    fn subtract(&mut self, other: &Self) {
+        self.counted.subtract(&other.counted);
+        self.before.subtract(&other.before);
+        self.cut.iter_mut().zip(&other.cut).for_each(|(cut, other)| cut.subtract(other));
+    }
+
+    fn bytes(&self) -> u64 {
+        self.counted.bytes() + self.before.bytes() + self.cut.as_ref().map_or(0, Count::bytes)
     }
 }
 
 fn overview(
     question: &Question,
     site: &SiteFacts,
-    files: &[&Columns],
+    source: &mut Source<'_>,
     now_ms: i64,
     limits: &Limits<'_>,
 ) -> Result<(Numbers, ScanSummary), ScanError> {
@@ -85,91 +130,190 @@ fn overview(
     plan.window.start = plan.window.start.min(comparison.before.start - VISIT_TIMEOUT_MS);
     let selection = Selection::new(&question.filters);
     let buckets = site.zone.buckets(&question.range, question.by).unwrap_or_default();
-    let make = || {
-        [
-            (question.range.clone(), buckets.clone()),
-            (comparison.range.clone(), Vec::new()),
-            (comparison.before.clone(), Vec::new()),
-        ]
-        .map(|(range, buckets)| RangeCount::new(range, selection, buckets))
-    };
     let is_cut = comparison.range != question.range;
-    let (summary, [counted, cut, before]) = scan_visits(files, plan, limits, make, |counts, rows| {
-        let [counted, cut, before] = counts;
-        counted.add_visitor(rows);
-        before.add_visitor(rows);
-        if is_cut {
-            cut.add_visitor(rows);
+    let make = || {
+        let count =
+            |range: &Range<i64>, buckets: &[i64]| RangeCount::new(range.clone(), selection, buckets.to_vec());
+        OverviewCount {
+            counted: count(&question.range, &buckets),
+            cut: is_cut.then(|| count(&comparison.range, &[])),
+            before: count(&comparison.before, &[]),
         }
-    })?;
-    let compared = [if is_cut { cut.totals } else { counted.totals }, before.totals];
+    };
+    let key = format!("{question:?} {site:?} {comparison:?}");
+    let (summary, OverviewCount { counted, cut, before }) = scan_visits(source, &key, plan, limits, &make)?;
+    let compared = [cut.map_or(counted.totals, |cut| cut.totals), before.totals];
     let series = Series { buckets: counted.buckets, totals: counted.series };
     Ok((Numbers::Overview { totals: counted.totals, series, comparison, compared }, summary))
+}
+
+/// The most frequent values of one part of the values.
+struct TopPart {
+    rows: Vec<TopRow>,
+    /// Values beside `rows`.
+    more: usize,
+    total: GroupTotals,
+    summary: ScanSummary,
 }
 
 fn top(
     question: &Question,
     site: &SiteFacts,
-    files: &[&Columns],
+    source: &mut Source<'_>,
     limits: &Limits<'_>,
 ) -> Result<(Numbers, ScanSummary), ScanError> {
-    let plan = Plan { group: Some(question.of), ..plan(question, site) };
+    let parts = each_value_part(|part| top_part(question, site, source, limits, part))?;
+    let (mut all, mut more) = (Vec::new(), 0);
+    let mut first = None;
+    for part in parts {
+        all.extend(part.rows);
+        more += part.more;
+        first = first.or(Some((part.total, part.summary)));
+    }
+    more += keep_first(&mut all, question);
+    let (total, summary) = first.unwrap_or_default();
+    Ok((Numbers::Top { rows: all, total, more }, summary))
+}
+
+fn top_part(
+    question: &Question,
+    site: &SiteFacts,
+    source: &mut Source<'_>,
+    limits: &Limits<'_>,
+    value_part: (u64, u64),
+) -> Result<TopPart, ScanError> {
+    let plan = Plan { group: Some(question.of), value_part, ..plan(question, site) };
     let selection = Selection::new(&question.filters);
     let make = || TopCount::new(question.range.clone(), selection, question.of);
-    let (summary, counted) = scan_visits(files, plan, limits, make, TopCount::add_visitor)?;
+    // Counts of one part of the values are not kept.
+    let mut source =
+        Source { files: source.files, cache: source.cache.as_deref_mut().filter(|_| value_part.1 == 1) };
+    let key = format!("{question:?} {site:?}");
+    let (mut summary, counted) = scan_visits(&mut source, &key, plan, limits, &make)?;
     let is_met = |group: &GroupTotals| group.views + group.events + group.visitors + group.visits > 0;
-    let groups = counted.groups.iter().copied().zip(&summary.values.texts);
-    let mut rows: Vec<(Option<String>, GroupTotals)> = groups
-        .map(|(group, text)| (Some(text.clone()), group))
-        .chain([(None, counted.absent)])
-        .filter(|(_, group)| is_met(group))
-        .collect();
+    let texts = std::mem::take(&mut summary.values).texts;
+    let groups = texts.iter().zip(&counted.groups).map(|(text, group)| (Some(text.to_string()), *group));
+    // The group without a value is in the first part.
+    let absent = (value_part.0 == 0).then_some((None, counted.absent));
+    let mut rows: Vec<TopRow> = groups.chain(absent).filter(|(_, group)| is_met(group)).collect();
+    let more = keep_first(&mut rows, question);
+    Ok(TopPart { rows, more, total: counted.total, summary })
+}
+
+/// Orders the rows of a list, and drops those beyond the limit. Returns their number.
+fn keep_first(rows: &mut Vec<TopRow>, question: &Question) -> usize {
     // Ties are in the order of their values. The group without one is the last of them.
     rows.sort_by(|(a, a_totals), (b, b_totals)| {
-        let by_rank = counted.rank(b_totals).cmp(&counted.rank(a_totals));
+        let by_rank = b_totals.rank(question.of).cmp(&a_totals.rank(question.of));
         by_rank.then_with(|| (a.is_none(), a).cmp(&(b.is_none(), b)))
     });
     let more = rows.len().saturating_sub(question.limit);
     rows.truncate(question.limit);
-    Ok((Numbers::Top { rows, total: counted.total, more }, summary))
+    more
+}
+
+/// Asks for each part of the values. Divides them into more parts if those of one take too much memory.
+fn each_value_part<T>(mut ask: impl FnMut((u64, u64)) -> Result<T, ScanError>) -> Result<Vec<T>, ScanError> {
+    let mut parts = 1;
+    loop {
+        match (0..parts).map(|part| ask((part, parts))).collect() {
+            Err(ScanError::TooManyValues) => parts *= 2,
+            asked => return asked,
+        }
+    }
 }
 
 fn live(
     question: &Question,
     site: &SiteFacts,
-    files: &[&Columns],
+    files: Files<'_>,
     limits: &Limits<'_>,
 ) -> Result<(Numbers, ScanSummary), ScanError> {
-    let plan = Plan { group: Some(Group::Page), ..plan(question, site) };
-    let selection = Selection::new(&question.filters);
-    let buckets = site.zone.buckets(&question.range, Unit::Minute).unwrap_or_default();
-    let make = || {
-        let counted = RangeCount::new(question.range.clone(), selection, buckets.clone());
-        (counted, LastPages::new(question.range.clone(), selection, question.range.end - RECENT_MS))
-    };
-    let (summary, (counted, last)) = scan_visits(files, plan, limits, make, |(counted, last), rows| {
-        counted.add_visitor(rows);
-        last.add_visitor(rows);
-    })?;
-    let pages =
-        last.visitors.iter().copied().zip(&summary.values.texts).filter(|(visitors, _)| *visitors > 0);
-    let mut pages: Vec<(String, u64)> = pages.map(|(visitors, page)| (page.clone(), visitors)).collect();
-    pages.sort_by(|(a, a_visitors), (b, b_visitors)| b_visitors.cmp(a_visitors).then_with(|| a.cmp(b)));
-    let more = pages.len().saturating_sub(question.limit);
-    pages.truncate(question.limit);
+    let parts = each_value_part(|part| live_part(question, site, files, limits, part))?;
+    let (mut pages, mut more, mut first) = (Vec::new(), 0, None);
+    for (of_part, more_of_part, counted, summary) in parts {
+        pages.extend(of_part);
+        more += more_of_part;
+        first = first.or(Some((counted, summary)));
+    }
+    more += keep_first_pages(&mut pages, question);
+    let (counted, summary) = first.ok_or(ScanError::TooManyValues)?;
     let series = Series { buckets: counted.buckets, totals: counted.series };
     Ok((Numbers::Live { visitors: counted.totals.visitors, series, pages, more }, summary))
 }
 
-/// Scans, and reads more of the time before if the begin of a visit is needed and not found.
-fn scan_visits<C>(
-    files: &[&Columns],
+/// The counts of a live answer.
+struct LiveCount {
+    counted: RangeCount,
+    last: LastPages,
+}
+
+impl Count for LiveCount {
+    fn add_visitor(&mut self, rows: &[Row]) {
+        self.counted.add_visitor(rows);
+        self.last.add_visitor(rows);
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.counted.add(&other.counted);
+        self.last.add(&other.last);
+    }
+
+    fn subtract(&mut self, other: &Self) {
+        self.counted.subtract(&other.counted);
+        self.last.subtract(&other.last);
+    }
+
+    fn bytes(&self) -> u64 {
+        self.counted.bytes() + self.last.bytes()
+    }
+}
+
+/// The pages of one part of the values, the number of further pages, and the other numbers of a live answer.
+type LivePart = (Vec<(String, u64)>, usize, RangeCount, ScanSummary);
+
+fn live_part(
+    question: &Question,
+    site: &SiteFacts,
+    files: Files<'_>,
+    limits: &Limits<'_>,
+    value_part: (u64, u64),
+) -> Result<LivePart, ScanError> {
+    let plan = Plan { group: Some(Group::Page), value_part, ..plan(question, site) };
+    let selection = Selection::new(&question.filters);
+    let buckets = site.zone.buckets(&question.range, Unit::Minute).unwrap_or_default();
+    let make = || LiveCount {
+        counted: RangeCount::new(question.range.clone(), selection, buckets.clone()),
+        last: LastPages::new(question.range.clone(), selection, question.range.end - RECENT_MS),
+    };
+    // Few files meet the last minutes, so nothing is kept.
+    let mut source = Source { files, cache: None };
+    let (mut summary, LiveCount { counted, last }) = scan_visits(&mut source, "", plan, limits, &make)?;
+    let texts = std::mem::take(&mut summary.values).texts;
+    let pages = texts.iter().zip(&last.visitors).filter(|(_, visitors)| **visitors > 0);
+    let mut pages: Vec<(String, u64)> = pages.map(|(page, visitors)| (page.to_string(), *visitors)).collect();
+    let more = keep_first_pages(&mut pages, question);
+    Ok((pages, more, counted, summary))
+}
+
+/// Orders the pages of a live answer, and drops those beyond the limit. Returns their number.
+fn keep_first_pages(pages: &mut Vec<(String, u64)>, question: &Question) -> usize {
+    pages.sort_by(|(a, a_visitors), (b, b_visitors)| b_visitors.cmp(a_visitors).then_with(|| a.cmp(b)));
+    let more = pages.len().saturating_sub(question.limit);
+    pages.truncate(question.limit);
+    more
+}
+
+/// Scans, and reads more of the time before if the begin of a visit is needed and not found. `key` names the question.
+fn scan_visits<C: Count>(
+    source: &mut Source<'_>,
+    key: &str,
     mut plan: Plan<'_>,
     limits: &Limits<'_>,
-    make: impl Fn() -> C,
-    mut add: impl FnMut(&mut C, &[Row]),
+    make: &dyn Fn() -> C,
 ) -> Result<(ScanSummary, C), ScanError> {
     let needs_begin = plan.filters.select_visits() || plan.group.is_some_and(|group| group.is_of_visit());
+    let files = source.files.all();
     let oldest_ms =
         files.iter().filter(|file| file.header().rows > 0).map(|file| file.header().oldest_ms).min();
     let earliest_ms = plan.window.start;
@@ -178,13 +322,16 @@ fn scan_visits<C>(
         if needs_begin {
             plan.window.start = earliest_ms.saturating_sub(look_back_ms);
         }
-        let (mut counts, mut is_cut) = (make(), false);
         let range = earliest_ms + VISIT_TIMEOUT_MS..plan.window.end;
         let window_ms = plan.window.start;
-        let summary = scan(files, &plan, limits, &mut |rows| {
-            is_cut = is_cut || needs_begin && may_begin_earlier(rows, &range, window_ms);
-            add(&mut counts, rows);
-        })?;
+        let is_cut = |rows: &[Row]| needs_begin && may_begin_earlier(rows, &range, window_ms);
+        let Counted { summary, counts, is_cut } = match source.cache.as_deref_mut() {
+            Some(cache) => {
+                let key = format!("{key} {:?} {}", plan.window, source.files.sealed_name());
+                count_cached(source.files, &plan, limits, make, (cache, key), &is_cut)?
+            }
+            None => count_all(&files, &plan, limits, make(), &is_cut)?,
+        };
         if !is_cut || oldest_ms.is_none_or(|oldest_ms| window_ms <= oldest_ms) {
             return Ok((summary, counts));
         }

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use super::amounts::{Amount, amounts_of};
 use super::format::{
-    AGENTS, AMOUNTS, CODE_ABSENT, CODE_FIRST, CODE_OTHER, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX,
-    HEADER_BYTES, Header, KIND_BOT, KIND_GPC, KINDS, OLDEST_RECEIPT, ROW_VISITORS, SECTIONS, TIES, TIMES,
-    TextColumn, VISITORS,
+    AGENTS, AMOUNT_BYTES, AMOUNTS, CODE_ABSENT, CODE_FIRST, CODE_OTHER, COLUMN_TEXT_BYTES_MAX,
+    COLUMN_TEXTS_MAX, HEADER_BYTES, Header, KIND_BOT, KIND_GPC, KINDS, OLDEST_RECEIPT, POSITIONS,
+    ROW_VISITORS, SECTIONS, TIES, TIMES, TextColumn, VISITORS, u32_at,
 };
 use super::packing::PackedWriter;
 use crate::checksum::{crc32c, hash128_parts};
@@ -210,22 +210,33 @@ impl ColumnBuilder {
 
     /// Returns the bytes of the column file. `last_seq` is the last seq of the segment.
     pub fn to_bytes(&self, last_seq: u64) -> Vec<u8> {
-        let mut hashes: Vec<(u64, u32)> = self.visitors.iter().map(|(hash, index)| (*hash, *index)).collect();
-        hashes.sort_unstable();
-        let mut sorted_index = vec![0_u32; hashes.len()];
-        for (sorted, (_, index)) in hashes.iter().enumerate() {
-            sorted_index[*index as usize] = sorted as u32;
+        let visitors = SortedVisitors::new(&self.visitors);
+        let order = self.row_order(&visitors);
+        self.write_file(last_seq, &visitors, Some(&order))
+    }
+
+    /// Returns columns whose rows are in the order of their seqs. They need less work than a file, and a question
+    /// reads them as well.
+    pub(crate) fn to_tail_bytes(&self, last_seq: u64) -> Vec<u8> {
+        self.write_file(last_seq, &SortedVisitors::new(&self.visitors), None)
+    }
+
+    fn write_file(&self, last_seq: u64, visitors: &SortedVisitors, order: Option<&[u32]>) -> Vec<u8> {
+        let mut positions = vec![0; if order.is_some() { self.rows as usize } else { 0 }];
+        for (position, row) in order.unwrap_or_default().iter().enumerate() {
+            positions[*row as usize] = position as u32;
         }
+        let rows = RowOrder { order, positions };
         let mut file = FileWriter::new();
         for section in 0..SECTIONS {
-            file.add_section(|out| self.write_section(section, (&hashes, &sorted_index), out));
+            file.add_section(|out| self.write_section(section, visitors, &rows, out));
         }
         let (oldest_ms, newest_ms) = self.times_ms.unwrap_or_default();
         file.finish(Header {
             first_seq: self.first_seq,
             last_seq,
             rows: self.rows,
-            visitors: hashes.len() as u32,
+            visitors: visitors.hashes.len() as u32,
             oldest_ms,
             newest_ms,
             key_id: self.key.id(),
@@ -233,35 +244,117 @@ impl ColumnBuilder {
         })
     }
 
-    fn write_section(&self, section: usize, (hashes, sorted): (&[(u64, u32)], &[u32]), out: &mut Vec<u8>) {
+    /// Returns the rows in the order of their visitors, then of their times, then of their seqs.
+    fn row_order(&self, visitors: &SortedVisitors) -> Vec<u32> {
+        let mut ends = vec![0_u32; visitors.hashes.len() + 2];
+        let number = |row: usize| visitors.number_of(self.row_visitors[row]) as usize;
+        let rows = self.rows as usize;
+        (0..rows).for_each(|row| ends[number(row) + 1] += 1);
+        for visitor in 1..ends.len() {
+            ends[visitor] += ends[visitor - 1];
+        }
+        let (starts, mut order) = (ends.clone(), vec![0_u32; rows]);
+        for row in 0..rows {
+            let end = &mut ends[number(row)];
+            order[*end as usize] = row as u32;
+            *end += 1;
+        }
+        let times = self.times.numbers();
+        for span in starts.windows(2) {
+            let of_visitor = &mut order[span[0] as usize..span[1] as usize];
+            if !of_visitor.is_sorted_by_key(|row| times[*row as usize]) {
+                of_visitor.sort_by_key(|row| times[*row as usize]);
+            }
+        }
+        order
+    }
+
+    fn write_section(
+        &self,
+        section: usize,
+        visitors: &SortedVisitors,
+        rows: &RowOrder<'_>,
+        out: &mut Vec<u8>,
+    ) {
         match section {
-            VISITORS => hashes.iter().for_each(|(hash, _)| out.extend_from_slice(&hash.to_le_bytes())),
-            TIMES => self.times.write(out),
+            VISITORS => visitors.hashes.iter().for_each(|hash| out.extend_from_slice(&hash.to_le_bytes())),
+            TIMES => rows.write(&self.times, out),
             ROW_VISITORS => {
                 let mut column = PackedWriter::default();
-                let sorted_plus_one =
-                    |index: &u32| index.checked_sub(1).map_or(0, |at| sorted[at as usize] + 1);
-                self.row_visitors.iter().for_each(|index| column.push(i64::from(sorted_plus_one(index))));
-                column.write(out);
+                self.row_visitors.iter().for_each(|index| column.push(visitors.number_of(*index)));
+                rows.write(&column, out);
             }
-            KINDS => self.kinds.write(out),
-            AGENTS => self.agents.write(out),
-            AMOUNTS => out.extend_from_slice(&self.amounts),
+            KINDS => rows.write(&self.kinds, out),
+            AGENTS => rows.write(&self.agents, out),
+            AMOUNTS => self.amounts.chunks_exact(AMOUNT_BYTES).for_each(|entry| {
+                out.extend_from_slice(&rows.position(u32_at(entry, 0)).to_le_bytes());
+                out.extend_from_slice(&entry[4..]);
+            }),
             TIES => self.ties.iter().for_each(|(row, user)| {
-                out.extend_from_slice(&row.to_le_bytes());
-                out.extend_from_slice(&sorted[*user as usize].to_le_bytes());
+                out.extend_from_slice(&rows.position(*row).to_le_bytes());
+                out.extend_from_slice(&visitors.sorted_index[*user as usize].to_le_bytes());
             }),
             OLDEST_RECEIPT => out.extend(self.oldest_receipt_ms.into_iter().flat_map(i64::to_le_bytes)),
+            POSITIONS => {
+                let mut column = PackedWriter::default();
+                (0..self.rows).for_each(|row| column.push(i64::from(row)));
+                rows.write(&column, out);
+            }
             _ => {
                 for (column, texts) in TextColumn::ALL.into_iter().zip(&self.texts) {
                     match section {
-                        codes if codes == column.codes_section() => texts.codes.write(out),
+                        codes if codes == column.codes_section() => rows.write(&texts.codes, out),
                         own if own == column.texts_section() => out.extend_from_slice(&texts.texts),
                         _ => {}
                     }
                 }
             }
         }
+    }
+}
+
+/// The visitors of a file in the order of their hashes.
+struct SortedVisitors {
+    hashes: Vec<u64>,
+    /// By the number in the order of first rows.
+    sorted_index: Vec<u32>,
+}
+
+impl SortedVisitors {
+    fn new(visitors: &HashMap<u64, u32>) -> Self {
+        let mut hashes: Vec<(u64, u32)> = visitors.iter().map(|(hash, index)| (*hash, *index)).collect();
+        hashes.sort_unstable();
+        let mut sorted_index = vec![0_u32; hashes.len()];
+        for (sorted, (_, index)) in hashes.iter().enumerate() {
+            sorted_index[*index as usize] = sorted as u32;
+        }
+        Self { hashes: hashes.into_iter().map(|(hash, _)| hash).collect(), sorted_index }
+    }
+
+    /// Returns the number of a row's visitor in the file: 0 without a visitor.
+    fn number_of(&self, row_visitor: u32) -> i64 {
+        row_visitor.checked_sub(1).map_or(0, |index| i64::from(self.sorted_index[index as usize]) + 1)
+    }
+}
+
+/// The order of the rows of a file.
+struct RowOrder<'o> {
+    /// `None` for the order of the seqs.
+    order: Option<&'o [u32]>,
+    /// The positions of the rows in the file.
+    positions: Vec<u32>,
+}
+
+impl RowOrder<'_> {
+    fn position(&self, row: u32) -> u32 {
+        self.positions.get(row as usize).copied().unwrap_or(row)
+    }
+
+    fn write(&self, column: &PackedWriter, out: &mut Vec<u8>) {
+        let Some(order) = self.order else { return column.write(out) };
+        let (numbers, mut in_order) = (column.numbers(), PackedWriter::default());
+        order.iter().for_each(|row| in_order.push(numbers[*row as usize]));
+        in_order.write(out);
     }
 }
 

@@ -1,17 +1,21 @@
 //! The reader of column files. It checks each part before its first use.
 
-use std::io;
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::build::VisitorKey;
+use super::facts::read_column;
 use super::format::{
     AGENTS, AMOUNT_BYTES, AMOUNTS, CODE_FIRST, CODE_OTHER, ColumnFileError, HEADER_BYTES, Header, KINDS,
-    OLDEST_RECEIPT, OTHER, ROW_VISITORS, TIE_BYTES, TIES, TIMES, TextColumn, VISITORS, u32_at, u64_at,
+    OLDEST_RECEIPT, OTHER, POSITIONS, ROW_VISITORS, TIE_BYTES, TIES, TIMES, TextColumn, VISITORS, u32_at,
+    u64_at,
 };
-use super::packing::PackedColumn;
+use super::packing::{BlockHeaders, PackedColumn};
+use super::unstored::UnstoredColumns;
 use crate::checksum::crc32c;
 use crate::storage::disk::{Disk, read_full};
+use crate::visitors::log::SegmentSpan;
 
 /// Numbers that device, operating system and browser have together.
 pub(crate) const AGENT_NUMBERS: usize = 5 * 7 * 11;
@@ -25,9 +29,28 @@ pub struct Columns {
     content: Content,
 }
 
+/// The rows of a file that a reader needs.
+#[derive(Debug)]
+pub(crate) struct FilePart {
+    /// The blocks, in their order. `None` for all.
+    blocks: Option<Vec<usize>>,
+    /// True if the checksums of the sections were checked before.
+    is_checked: bool,
+}
+
+impl FilePart {
+    /// The whole file, which was not checked before.
+    pub(crate) const WHOLE: Self = Self { blocks: None, is_checked: false };
+}
+
 enum Content {
-    File { disk: Arc<dyn Disk>, path: PathBuf },
+    File {
+        disk: Arc<dyn Disk>,
+        path: PathBuf,
+    },
     Memory(Vec<u8>),
+    /// A sealed segment without a column file.
+    Unstored(Arc<UnstoredColumns>, SegmentSpan),
 }
 
 /// An amount in a column file.
@@ -79,6 +102,22 @@ impl Columns {
         Ok(Self { header, content: Content::Memory(bytes) })
     }
 
+    /// Reads the columns of a sealed segment that has no column file.
+    pub(super) fn unstored(
+        source: Arc<UnstoredColumns>,
+        bytes: Vec<u8>,
+        span: SegmentSpan,
+    ) -> Result<Self, ColumnFileError> {
+        let header = Header::from_bytes(&bytes)?;
+        source.keep(span.first_seq, Arc::new(bytes));
+        Ok(Self { header, content: Content::Unstored(source, span) })
+    }
+
+    /// Returns whether a column file has the columns.
+    pub(super) fn is_stored(&self) -> bool {
+        matches!(self.content, Content::File { .. })
+    }
+
     /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.header
@@ -89,6 +128,22 @@ impl Columns {
         Ok(self.texts(TextColumn::Site)?.iter().skip(CODE_FIRST as usize).any(|other| other == site))
     }
 
+    /// Counts the rows of a range whose site is `(other)`. They may be of any site.
+    pub(super) fn rows_of_other_sites(&self, range: &Range<i64>) -> Result<u64, ColumnFileError> {
+        let sites = self.texts(TextColumn::Site)?.len();
+        let mut codes = self.codes(TextColumn::Site, sites, &FilePart::WHOLE)?;
+        let other = i64::from(CODE_OTHER);
+        let blocks = codes.headers().blocks_within(other, other);
+        if blocks.is_empty() {
+            return Ok(0);
+        }
+        let part = FilePart { blocks: Some(blocks.clone()), is_checked: false };
+        codes.limit_to(blocks);
+        let (codes, times) = (read_column(codes)?, read_column(self.times(&part)?)?);
+        let is_counted = |(code, time): &(i64, i64)| *code == other && range.contains(time);
+        Ok(codes.into_iter().zip(times).filter(is_counted).count() as u64)
+    }
+
     /// Returns the number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.header.rows as usize
@@ -97,26 +152,68 @@ impl Columns {
     /// Reads the bytes of a section and checks its checksum.
     fn section(&self, section: usize) -> Result<Vec<u8>, ColumnFileError> {
         let (length, crc) = self.header.sections[section];
-        let at = self.header.section_offset(section);
-        let bytes = match &self.content {
-            Content::File { disk, path } => {
-                let (file, mut bytes) = (disk.open(path)?, vec![0; length as usize]);
-                if read_full(&*file, &mut bytes, at)? < bytes.len() {
-                    return Err(ColumnFileError::Io(io::ErrorKind::UnexpectedEof.into()));
-                }
-                bytes
-            }
-            Content::Memory(bytes) => bytes[at as usize..][..length as usize].to_vec(),
-        };
+        let bytes = self.read(self.header.section_offset(section), length as usize)?;
         match crc32c(&[&bytes]) == crc {
             true => Ok(bytes),
             false => Err(ColumnFileError::Damaged("the checksum of a section is wrong")),
         }
     }
 
-    /// Returns a packed column of numbers below `end`.
-    fn numbers(&self, section: usize, end: usize) -> Result<PackedColumn, ColumnFileError> {
-        Ok(PackedColumn::new(self.section(section)?, self.rows(), 0..=end as i64 - 1))
+    /// Reads a part of a section whose checksum was checked before.
+    fn part_of_section(&self, section: usize, range: Range<usize>) -> Result<Vec<u8>, ColumnFileError> {
+        if range.end > self.header.sections[section].0 as usize {
+            return Err(OUT_OF_RANGE);
+        }
+        self.read(self.header.section_offset(section) + range.start as u64, range.len())
+    }
+
+    fn read(&self, at: u64, length: usize) -> Result<Vec<u8>, ColumnFileError> {
+        match &self.content {
+            Content::File { disk, path } => {
+                let (file, mut bytes) = (disk.open(path)?, vec![0; length]);
+                if read_full(&*file, &mut bytes, at)? < bytes.len() {
+                    return Err(ColumnFileError::Damaged("the file is shorter than its header says"));
+                }
+                Ok(bytes)
+            }
+            Content::Memory(bytes) => Ok(bytes[at as usize..][..length].to_vec()),
+            Content::Unstored(source, span) => {
+                let bytes = source.find_or_build(*span, self.header.last_seq)?;
+                let part = bytes.get(at as usize..).and_then(|rest| rest.get(..length));
+                Ok(part.ok_or(ColumnFileError::Damaged("the segment has changed"))?.to_vec())
+            }
+        }
+    }
+
+    /// Reads a packed column of numbers within `bounds`.
+    fn packed(
+        &self,
+        section: usize,
+        bounds: RangeInclusive<i64>,
+        part: &FilePart,
+    ) -> Result<PackedColumn, ColumnFileError> {
+        let rows = self.rows();
+        if !part.is_checked {
+            let mut column = PackedColumn::new(self.section(section)?, rows, bounds)?;
+            if let Some(blocks) = &part.blocks {
+                column.limit_to(blocks.clone());
+            }
+            return Ok(column);
+        }
+        let headers = self.headers(section)?;
+        let blocks = part.blocks.clone().unwrap_or_else(|| headers.all());
+        let packed = self.part_of_section(section, headers.range_of(&blocks))?;
+        Ok(PackedColumn::of_blocks(headers, packed, blocks, bounds))
+    }
+
+    fn headers(&self, section: usize) -> Result<BlockHeaders, ColumnFileError> {
+        let bytes = self.part_of_section(section, 0..BlockHeaders::bytes(self.rows()))?;
+        BlockHeaders::parse(&bytes, self.rows())
+    }
+
+    /// Reads a packed column of numbers below `end`.
+    fn numbers(&self, section: usize, end: usize, part: &FilePart) -> Result<PackedColumn, ColumnFileError> {
+        self.packed(section, 0..=end as i64 - 1, part)
     }
 
     /// Returns the hashes of the visitors.
@@ -124,25 +221,57 @@ impl Columns {
         Ok(self.section(VISITORS)?.chunks_exact(8).map(|hash| u64_at(hash, 0)).collect())
     }
 
+    /// Returns the hashes of some visitors, after [`visitors`](Self::visitors) has checked all.
+    pub(super) fn some_visitors(&self, visitors: &Range<usize>) -> Result<Vec<u64>, ColumnFileError> {
+        let bytes = self.part_of_section(VISITORS, 8 * visitors.start..8 * visitors.end)?;
+        Ok(bytes.chunks_exact(8).map(|hash| u64_at(hash, 0)).collect())
+    }
+
+    /// Returns the part of the file with the rows of consecutive visitors. With `is_checked` all sections were read
+    /// before.
+    pub(super) fn part_of_visitors(
+        &self,
+        visitors: &Range<usize>,
+        is_checked: bool,
+    ) -> Result<FilePart, ColumnFileError> {
+        let (first, last) = (visitors.start as i64 + 1, visitors.end as i64);
+        let blocks = match is_checked {
+            true => self.headers(ROW_VISITORS)?.blocks_within(first, last),
+            false => self.row_visitors(&FilePart::WHOLE)?.headers().blocks_within(first, last),
+        };
+        Ok(FilePart { blocks: Some(blocks), is_checked })
+    }
+
+    /// Returns the part of the file with the rows of these visitors, which are sorted. All sections were read before.
+    pub(super) fn part_of_some(&self, visitors: &[usize]) -> Result<FilePart, ColumnFileError> {
+        let numbers: Vec<i64> = visitors.iter().map(|visitor| *visitor as i64 + 1).collect();
+        let blocks = self.headers(ROW_VISITORS)?.blocks_with(&numbers);
+        Ok(FilePart { blocks: Some(blocks), is_checked: true })
+    }
+
     /// Returns the timestamps.
-    pub(crate) fn times(&self) -> Result<PackedColumn, ColumnFileError> {
-        let bounds = self.header.oldest_ms..=self.header.newest_ms;
-        Ok(PackedColumn::new(self.section(TIMES)?, self.rows(), bounds))
+    pub(crate) fn times(&self, part: &FilePart) -> Result<PackedColumn, ColumnFileError> {
+        self.packed(TIMES, self.header.oldest_ms..=self.header.newest_ms, part)
     }
 
     /// Returns the visitor of each row: an index into the visitors plus 1, or 0.
-    pub(crate) fn row_visitors(&self) -> Result<PackedColumn, ColumnFileError> {
-        self.numbers(ROW_VISITORS, self.header.visitors as usize + 1)
+    pub(crate) fn row_visitors(&self, part: &FilePart) -> Result<PackedColumn, ColumnFileError> {
+        self.numbers(ROW_VISITORS, self.header.visitors as usize + 1, part)
     }
 
     /// Returns the kind of each row, with its flags.
-    pub(crate) fn kinds(&self) -> Result<PackedColumn, ColumnFileError> {
-        self.numbers(KINDS, 256)
+    pub(crate) fn kinds(&self, part: &FilePart) -> Result<PackedColumn, ColumnFileError> {
+        self.numbers(KINDS, 256, part)
     }
 
     /// Returns the numbers of device, operating system and browser of each row.
-    pub(crate) fn agents(&self) -> Result<PackedColumn, ColumnFileError> {
-        self.numbers(AGENTS, AGENT_NUMBERS)
+    pub(crate) fn agents(&self, part: &FilePart) -> Result<PackedColumn, ColumnFileError> {
+        self.numbers(AGENTS, AGENT_NUMBERS, part)
+    }
+
+    /// Returns the position of each row in the order of their seqs.
+    pub(crate) fn positions(&self, part: &FilePart) -> Result<PackedColumn, ColumnFileError> {
+        self.numbers(POSITIONS, self.rows(), part)
     }
 
     /// Reads the texts of a column by their codes. Codes 0 and 1 have the texts "" and `(other)`.
@@ -161,11 +290,16 @@ impl Columns {
     }
 
     /// Returns the codes of a column, which has `texts` codes.
-    pub(crate) fn codes(&self, column: TextColumn, texts: usize) -> Result<PackedColumn, ColumnFileError> {
-        self.numbers(column.codes_section(), texts)
+    pub(crate) fn codes(
+        &self,
+        column: TextColumn,
+        texts: usize,
+        part: &FilePart,
+    ) -> Result<PackedColumn, ColumnFileError> {
+        self.numbers(column.codes_section(), texts, part)
     }
 
-    /// Returns the amounts, in the order of their rows.
+    /// Returns the amounts.
     pub(crate) fn amounts(&self) -> Result<Vec<AmountEntry>, ColumnFileError> {
         let bytes = self.section(AMOUNTS)?;
         let entry = |bytes: &[u8]| {
@@ -181,7 +315,8 @@ impl Columns {
         bytes.len().is_multiple_of(AMOUNT_BYTES).then_some(entries).ok_or(OUT_OF_RANGE)?
     }
 
-    /// Returns the ties: the row of an identify event, and the user as an index into the visitors.
+    /// Returns the ties in the order of their seqs: the row of an identify event, and the user as an index into the
+    /// visitors.
     pub(crate) fn ties(&self) -> Result<Vec<(u32, u32)>, ColumnFileError> {
         let bytes = self.section(TIES)?;
         let entry = |bytes: &[u8]| {

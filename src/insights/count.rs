@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use super::question::Group;
-use super::rows::{ACTION, NO_VALUE, PAGE, PERSONALIZED, Row};
+use super::rows::{ACTION, ELSEWHERE, NO_VALUE, PAGE, PERSONALIZED, Row};
+use super::sealed::Count;
 use super::visits::{Selection, each_visit};
 
 /// The numbers of a range or of a bucket.
@@ -14,6 +15,17 @@ pub(crate) struct Totals {
     pub views: u64,
     pub events: u64,
     pub personalized: u64,
+}
+
+impl Totals {
+    fn combine(&mut self, other: &Self, combine: fn(u64, u64) -> u64) {
+        let Self { visitors, visits, views, events, personalized } = self;
+        *visitors = combine(*visitors, other.visitors);
+        *visits = combine(*visits, other.visits);
+        *views = combine(*views, other.views);
+        *events = combine(*events, other.events);
+        *personalized = combine(*personalized, other.personalized);
+    }
 }
 
 /// The numbers of a range, and of its buckets.
@@ -32,18 +44,20 @@ impl RangeCount {
         let series = vec![Totals::default(); buckets.len()];
         Self { range, selection, buckets, totals: Totals::default(), series }
     }
+}
 
-    /// Counts the events of a visitor.
-    pub(crate) fn add_visitor(&mut self, rows: &[Row]) {
+impl Count for RangeCount {
+    fn add_visitor(&mut self, rows: &[Row]) {
         let Self { range, selection, buckets, totals, series } = self;
         let (mut has_page, mut is_personalized, mut page_bucket) = (false, false, None);
+        let mut bucket_of = BucketFinder::new(buckets);
         each_visit(rows, range, *selection, &mut |visit| {
             if let Some(began_ms) = visit.began_in_range_ms() {
                 totals.visits += 1;
-                bucket_of(buckets, began_ms).into_iter().for_each(|bucket| series[bucket].visits += 1);
+                bucket_of.find(began_ms).into_iter().for_each(|bucket| series[bucket].visits += 1);
             }
             for row in visit.events() {
-                let bucket = bucket_of(buckets, row.time_ms());
+                let bucket = bucket_of.find(row.time_ms());
                 if row.has(PAGE) {
                     has_page = true;
                     is_personalized |= row.has(PERSONALIZED);
@@ -63,11 +77,53 @@ impl RangeCount {
         totals.visitors += u64::from(has_page);
         totals.personalized += u64::from(is_personalized);
     }
+
+    fn add(&mut self, other: &Self) {
+        self.totals.combine(&other.totals, u64::wrapping_add);
+        for (totals, other) in self.series.iter_mut().zip(&other.series) {
+            totals.combine(other, u64::wrapping_add);
+        }
+    }
+
+    fn subtract(&mut self, other: &Self) {
+        self.totals.combine(&other.totals, u64::wrapping_sub);
+        for (totals, other) in self.series.iter_mut().zip(&other.series) {
+            totals.combine(other, u64::wrapping_sub);
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        (size_of_val(&*self.series) + size_of_val(&*self.buckets)) as u64
+    }
 }
 
 /// Returns the index of the bucket that holds a time.
 pub(super) fn bucket_of(buckets: &[i64], time_ms: i64) -> Option<usize> {
     buckets.partition_point(|start| *start <= time_ms).checked_sub(1)
+}
+
+/// A search for the buckets of times that mostly ascend.
+struct BucketFinder<'b> {
+    buckets: &'b [i64],
+    /// The times of the bucket that was found last.
+    times: Range<i64>,
+    found: Option<usize>,
+}
+
+impl<'b> BucketFinder<'b> {
+    fn new(buckets: &'b [i64]) -> Self {
+        Self { buckets, times: 0..0, found: None }
+    }
+
+    fn find(&mut self, time_ms: i64) -> Option<usize> {
+        if !self.times.contains(&time_ms) {
+            let next = self.buckets.partition_point(|start| *start <= time_ms);
+            self.found = next.checked_sub(1);
+            let start = self.found.map_or(i64::MIN, |bucket| self.buckets[bucket]);
+            self.times = start..self.buckets.get(next).copied().unwrap_or(i64::MAX);
+        }
+        self.found
+    }
 }
 
 /// The numbers of a value.
@@ -90,6 +146,22 @@ impl GroupTotals {
         }
         if let Some(visit) = visit.filter(|visit| self.last_visit != *visit) {
             (self.visits, self.last_visit) = (self.visits + 1, visit);
+        }
+    }
+
+    fn combine(&mut self, other: &Self, combine: fn(u64, u64) -> u64) {
+        self.views = combine(self.views, other.views);
+        self.events = combine(self.events, other.events);
+        self.visitors = combine(self.visitors, other.visitors);
+        self.visits = combine(self.visits, other.visits);
+    }
+
+    /// Returns the number by which the values of a group are ordered: events, visits or page views.
+    pub(crate) fn rank(&self, group: Group) -> u64 {
+        match group {
+            Group::Event => self.events,
+            of_visit if of_visit.is_of_visit() => self.visits,
+            _ => self.views,
         }
     }
 }
@@ -115,8 +187,20 @@ impl TopCount {
         Self { range, selection, group, total, groups: Vec::new(), absent, visitor: 0, visit: 0 }
     }
 
-    /// Counts the events of a visitor.
-    pub(crate) fn add_visitor(&mut self, rows: &[Row]) {
+    fn combine(&mut self, other: &Self, combine: fn(u64, u64) -> u64) {
+        self.total.combine(&other.total, combine);
+        self.absent.combine(&other.absent, combine);
+        if self.groups.len() < other.groups.len() {
+            self.groups.resize(other.groups.len(), GroupTotals::default());
+        }
+        for (group, other) in self.groups.iter_mut().zip(&other.groups) {
+            group.combine(other, combine);
+        }
+    }
+}
+
+impl Count for TopCount {
+    fn add_visitor(&mut self, rows: &[Row]) {
         let group = self.group;
         let Self { range, selection, total, groups, absent, visitor, visit: visit_number, .. } = self;
         *visitor += 1;
@@ -136,19 +220,26 @@ impl TopCount {
                 let counts_visitor = is_action || row.has(PAGE);
                 total.add(row, counts_visitor, (*visitor, visit_id));
                 let value = of_visit.unwrap_or(row.value);
-                let of_value = if value == NO_VALUE { &mut *absent } else { entry(groups, value) };
+                let of_value = match value {
+                    NO_VALUE => &mut *absent,
+                    ELSEWHERE => continue,
+                    value => entry(groups, value),
+                };
                 of_value.add(row, counts_visitor, (*visitor, visit_id));
             }
         });
     }
 
-    /// Returns whether rows are ordered by this number of theirs: events, visits or page views.
-    pub(crate) fn rank(&self, group: &GroupTotals) -> u64 {
-        match self.group {
-            Group::Event => group.events,
-            of_visit if of_visit.is_of_visit() => group.visits,
-            _ => group.views,
-        }
+    fn add(&mut self, other: &Self) {
+        self.combine(other, u64::wrapping_add);
+    }
+
+    fn subtract(&mut self, other: &Self) {
+        self.combine(other, u64::wrapping_sub);
+    }
+
+    fn bytes(&self) -> u64 {
+        size_of_val(&*self.groups) as u64
     }
 }
 
@@ -176,8 +267,17 @@ impl LastPages {
         Self { range, selection, since_ms, visitors: Vec::new() }
     }
 
-    /// Counts the last page of a visitor.
-    pub(crate) fn add_visitor(&mut self, rows: &[Row]) {
+    fn combine(&mut self, other: &Self, combine: fn(u64, u64) -> u64) {
+        let length = self.visitors.len().max(other.visitors.len());
+        self.visitors.resize(length, 0);
+        for (visitors, other) in self.visitors.iter_mut().zip(&other.visitors) {
+            *visitors = combine(*visitors, *other);
+        }
+    }
+}
+
+impl Count for LastPages {
+    fn add_visitor(&mut self, rows: &[Row]) {
         let (mut last_page, mut is_recent) = (NO_VALUE, false);
         let since_ms = self.since_ms;
         each_visit(rows, &self.range, self.selection, &mut |visit| {
@@ -188,10 +288,22 @@ impl LastPages {
                 }
             }
         });
-        if is_recent && last_page != NO_VALUE {
+        if is_recent && ![NO_VALUE, ELSEWHERE].contains(&last_page) {
             let at = last_page as usize;
             self.visitors.resize(self.visitors.len().max(at + 1), 0);
             self.visitors[at] += 1;
         }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.combine(other, u64::wrapping_add);
+    }
+
+    fn subtract(&mut self, other: &Self) {
+        self.combine(other, u64::wrapping_sub);
+    }
+
+    fn bytes(&self) -> u64 {
+        size_of_val(&*self.visitors) as u64
     }
 }

@@ -17,9 +17,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::answer::Answer;
-use super::build::{ColumnBuilder, VisitorKey};
-use super::columns::Columns;
-use super::installer::ColumnInstaller;
+use super::build::VisitorKey;
+use super::installer::{BuiltFrom, ColumnInstaller};
+use super::missing::MissingFiles;
 use super::question::{Query, QuestionError};
 use super::scan::{Limits, ScanError};
 use super::site::SiteFacts;
@@ -29,7 +29,7 @@ use crate::config::Ack;
 use crate::metrics::LatencyHistogram;
 use crate::storage::disk::Disk;
 use crate::storage::lower_thread_priority;
-use crate::visitors::log::{Queue, SegmentRecords, SegmentSpan, column_file_name, segment_spans};
+use crate::visitors::log::Queue;
 
 /// Questions that wait. A further one is refused.
 pub(crate) const QUESTIONS_WAITING_MAX: usize = 16;
@@ -39,8 +39,6 @@ const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
 const ATTEMPTS_MAX: u32 = 8;
 /// Pause between two looks for sealed segments without columns.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Memory beside the events that are counted: the tail, dictionaries and the answer. At most half of the limit.
-const RESERVED_BYTES: u64 = 48 << 20;
 
 /// The reason why a question has no answer.
 #[derive(Debug)]
@@ -95,8 +93,8 @@ struct Asked {
 enum Message {
     Ask(Box<Asked>),
     Run(Running),
-    /// The thread `columns` has written the file of this segment, of this erasure generation.
-    Built(u64, u64, Sender<()>),
+    /// The thread `columns` has written the file of this segment. It waits for the result of the rename.
+    Built(BuiltFrom, Sender<io::Result<bool>>),
 }
 
 /// Asks questions and receives the answers.
@@ -175,17 +173,13 @@ pub(crate) fn start(parts: Parts) -> io::Result<InsightsClient> {
     let installer = ColumnInstaller::new(Arc::clone(&parts.disk), &parts.directory, parts.log.clone());
     let (stop_tx, stopped) = channel();
     let builder = ColumnsThread {
-        disk: Arc::clone(&parts.disk),
-        directory: parts.directory.clone(),
-        key: parts.key,
-        installer: installer.clone(),
+        files: MissingFiles::new(Arc::clone(&parts.disk), &parts.directory, parts.key, installer.clone()),
         insights: messages.clone(),
         stopped,
         metrics: Arc::clone(&parts.metrics),
-        built_up_to: 0,
         has_failed: false,
     };
-    let store = ColumnStore::new(Arc::clone(&parts.disk), &parts.directory, parts.key);
+    let store = ColumnStore::new(Arc::clone(&parts.disk), &parts.directory, parts.key, parts.memory_bytes);
     let store = store.with_installer(installer.clone());
     let is_on = parts.memory_bytes > 0;
     let errands = VecDeque::new();
@@ -245,12 +239,9 @@ impl InsightsThread {
                 self.reply(asked.token, replied, asked.asked_at);
             }
             Message::Run(running) => self.errands.push_back(running),
-            Message::Built(first_seq, generation, done) => {
-                if let Err(error) = self.installer.install_built(first_seq, generation) {
-                    tracing::warn!(%error, first_seq, "cannot rename a column file; it is built again");
-                }
+            Message::Built(built, done) => {
                 // The builder has ended if the server stops.
-                let _ = done.send(());
+                let _ = done.send(self.installer.install_built(built));
             }
         }
     }
@@ -295,8 +286,8 @@ impl InsightsThread {
                     return Err(AnswerError::Unreadable(error.to_string()));
                 }
                 Err(error) if is_same => {
-                    tracing::warn!(%error, "a question of Insights found a damaged column file; it is built again");
-                    self.store.delete_damaged();
+                    tracing::warn!(%error, "a question of Insights cannot read its columns; it is asked again");
+                    self.store.forget_unreadable();
                 }
                 Ok(_) | Err(_) => {}
             }
@@ -312,14 +303,8 @@ impl InsightsThread {
         };
         let is_over = || clock::instant().duration_since(asked.asked_at) > QUESTION_TIMEOUT;
         self.store.refresh(last_seq, &is_over)?;
-        let memory_bytes = self.parts.memory_bytes;
-        let memory_bytes = memory_bytes - RESERVED_BYTES.min(memory_bytes / 2);
-        self.store.answer(
-            &asked.question,
-            &asked.site,
-            asked.now_ms,
-            &Limits { memory_bytes, is_over: &is_over },
-        )
+        let limits = Limits { memory_bytes: self.parts.memory_bytes, is_over: &is_over };
+        self.store.answer(&asked.question, &asked.site, asked.now_ms, &limits)
     }
 }
 
@@ -330,16 +315,11 @@ fn panicked() -> AnswerError {
 
 /// The thread `columns`.
 struct ColumnsThread {
-    disk: Arc<dyn Disk>,
-    directory: PathBuf,
-    key: VisitorKey,
-    installer: ColumnInstaller,
+    files: MissingFiles,
     insights: SyncSender<Message>,
     /// Disconnected when the client is dropped.
     stopped: Receiver<()>,
     metrics: Arc<InsightsMetrics>,
-    /// All segments that begin before this seq have a column file, unless one was deleted.
-    built_up_to: u64,
     /// True after a failure, so that a broken disk gives one line in the log.
     has_failed: bool,
 }
@@ -347,12 +327,7 @@ struct ColumnsThread {
 impl ColumnsThread {
     fn run(mut self) {
         lower_thread_priority();
-        let mut generation = self.installer.generation();
         while let Err(RecvTimeoutError::Timeout) = self.stopped.recv_timeout(LOOK_INTERVAL) {
-            let now = self.installer.generation();
-            if now != generation {
-                (generation, self.built_up_to) = (now, 0);
-            }
             match self.build_missing() {
                 Ok(()) => self.has_failed = false,
                 Err(error) if self.has_failed => tracing::debug!(%error, "cannot build a column file"),
@@ -364,56 +339,16 @@ impl ColumnsThread {
         }
     }
 
-    /// Returns the sealed segments without a column file.
-    fn missing(&self) -> io::Result<Vec<SegmentSpan>> {
-        let mut spans = segment_spans(&self.disk, &self.directory)?;
-        spans.retain(|span| {
-            let last_seq = span.next_seq.map(|next_seq| next_seq - 1);
-            span.first_seq >= self.built_up_to
-                && last_seq.is_some_and(|last_seq| !self.has_columns(*span, last_seq))
-        });
-        Ok(spans)
-    }
-
-    /// Builds the missing column files, from the oldest on.
     fn build_missing(&mut self) -> io::Result<()> {
-        let missing = self.missing()?;
-        let mut behind = missing.len() as u64;
-        self.metrics.segments_behind.store(behind, Ordering::Relaxed);
-        for span in missing {
-            let generation = self.installer.generation();
-            let Some(next_seq) = span.next_seq.filter(|_| generation.is_multiple_of(2)) else {
-                return Ok(());
-            };
-            self.built_up_to = span.first_seq;
-            if !self.build(span, next_seq - 1, generation)? {
-                return Ok(());
-            }
-            behind -= 1;
-            self.metrics.segments_behind.store(behind, Ordering::Relaxed);
-        }
-        Ok(())
-    }
-
-    fn has_columns(&self, span: SegmentSpan, last_seq: u64) -> bool {
-        let path = self.directory.join(column_file_name(span.first_seq));
-        Columns::open(&self.disk, &path, (span.first_seq, last_seq), self.key).is_ok()
-    }
-
-    /// Builds a column file. Returns false if the thread has to end.
-    fn build(&mut self, span: SegmentSpan, last_seq: u64, generation: u64) -> io::Result<bool> {
-        let mut builder = ColumnBuilder::new(span.first_seq, self.key);
-        let mut records = match SegmentRecords::open(&self.disk, &self.directory, span, last_seq) {
-            // Retention has deleted the segment.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
-            other => other?,
+        let Self { files, insights, stopped, metrics, .. } = self;
+        let mut install = |built| {
+            let (done, installed) = channel();
+            // An error means that the thread `insights` has ended, because the server stops.
+            let sent = insights.send(Message::Built(built, done));
+            sent.ok().and_then(|()| installed.recv().ok()).unwrap_or(Ok(false))
         };
-        records.read(&mut |batch| batch.iter().for_each(|(_, record)| builder.add(&record)))?;
-        self.installer.write_built(&builder.to_bytes(last_seq))?;
-        let (done, is_done) = channel();
-        if self.insights.send(Message::Built(span.first_seq, generation, done)).is_err() {
-            return Ok(false);
-        }
-        Ok(is_done.recv().is_ok())
+        let note_behind = |files| metrics.segments_behind.store(files, Ordering::Relaxed);
+        let is_stopped = || matches!(stopped.try_recv(), Err(TryRecvError::Disconnected));
+        files.build(&mut install, &note_behind, &is_stopped)
     }
 }

@@ -1,7 +1,7 @@
 //! All facts of each row, for `parallax check` and tests.
 
 use super::amounts::Amount;
-use super::columns::{Columns, OUT_OF_RANGE};
+use super::columns::{Columns, FilePart, OUT_OF_RANGE};
 use super::format::{CODE_ABSENT, ColumnFileError, TextColumn};
 use super::packing::PackedColumn;
 use crate::site::experiment_metrics::VALUE_PROPERTIES;
@@ -25,16 +25,42 @@ pub struct RowFacts {
 }
 
 impl Columns {
-    /// Reads every section, and checks every number.
+    /// Checks every section, without keeping its rows.
+    ///
+    /// # Errors
+    /// The first check that fails.
+    pub(super) fn check(&self) -> Result<(), ColumnFileError> {
+        self.visitors()?;
+        let whole = &FilePart::WHOLE;
+        let columns = [
+            self.times(whole)?,
+            self.row_visitors(whole)?,
+            self.kinds(whole)?,
+            self.agents(whole)?,
+            self.positions(whole)?,
+        ];
+        columns.into_iter().try_for_each(check_column)?;
+        for column in TextColumn::ALL {
+            let texts = self.texts(column)?.len();
+            check_column(self.codes(column, texts, whole)?)?;
+        }
+        self.amounts()?;
+        self.ties()?;
+        self.oldest_receipt_ms().map(drop)
+    }
+
+    /// Reads every section, and checks every number. The rows are in the order of their seqs.
     ///
     /// # Errors
     /// The first check that fails.
     pub fn facts(&self) -> Result<Vec<RowFacts>, ColumnFileError> {
         let visitors = self.visitors()?;
         let hash = |number: i64| Some(visitors[usize::try_from(number).ok()?.checked_sub(1)?]);
-        let row_visitors = read_column(self.row_visitors()?)?;
-        let (times, kinds, agents) =
-            (read_column(self.times()?)?, read_column(self.kinds()?)?, read_column(self.agents()?)?);
+        let whole = &FilePart::WHOLE;
+        let row_visitors = read_column(self.row_visitors(whole)?)?;
+        let [times, kinds, agents] =
+            [self.times(whole)?, self.kinds(whole)?, self.agents(whole)?].map(read_column);
+        let (times, kinds, agents) = (times?, kinds?, agents?);
         let mut rows: Vec<RowFacts> = (0..self.rows())
             .map(|row| RowFacts {
                 time_ms: times[row],
@@ -48,7 +74,7 @@ impl Columns {
             .collect();
         for column in TextColumn::ALL {
             let texts = self.texts(column)?;
-            let codes = read_column(self.codes(column, texts.len())?)?;
+            let codes = read_column(self.codes(column, texts.len(), whole)?)?;
             for (row, code) in rows.iter_mut().zip(codes) {
                 let is_present = code != i64::from(CODE_ABSENT);
                 row.texts[column as usize] = is_present.then(|| texts[code as usize].clone());
@@ -62,8 +88,19 @@ impl Columns {
             rows[row as usize].user = Some(visitors[user as usize]);
         }
         self.oldest_receipt_ms()?;
-        Ok(rows)
+        let positions = read_column(self.positions(whole)?)?;
+        let mut in_order: Vec<(i64, RowFacts)> = positions.into_iter().zip(rows).collect();
+        in_order.sort_by_key(|(position, _)| *position);
+        Ok(in_order.into_iter().map(|(_, row)| row).collect())
     }
+}
+
+fn check_column(mut column: PackedColumn) -> Result<(), ColumnFileError> {
+    let mut numbers = vec![0];
+    while !numbers.is_empty() {
+        column.next_block(&mut numbers).ok_or(OUT_OF_RANGE)?;
+    }
+    Ok(())
 }
 
 /// Reads a column of all rows.

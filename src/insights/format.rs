@@ -22,15 +22,15 @@
 //!
 //! ```text
 //! +--------+---------+---------+-- - - --+---------+
-//! | header | section | section |         | section |    30 sections without gaps, in the order of their numbers
-//! | (304)  |         |         |         |         |
+//! | header | section | section |         | section |    31 sections without gaps, in the order of their numbers
+//! | (312)  |         |         |         |         |
 //! +--------+---------+---------+-- - - --+---------+
 //!
 //! HEADER
 //! OFFSET  SIZE  FIELD            MEANING
 //! 0       8     magic            FF 50 4C 58 43 4F 4C 53 ("\xFFPLXCOLS")
-//! 8       4     format version   1
-//! 12      4     header length    304; the first section begins here
+//! 8       4     format version   2
+//! 12      4     header length    312; the first section begins here
 //! 16      8     first seq        of the segment
 //! 24      8     last seq         the seq before the next segment, so that a file of a longer or shorter log is noticed
 //! 32      4     rows
@@ -38,8 +38,8 @@
 //! 40      8     oldest time      smallest timestamp of a row, Unix milliseconds; 0 without rows
 //! 48      8     newest time      largest timestamp of a row
 //! 56      4     key ID           first 4 bytes of XXH3-128 of the key of the visitor hashes
-//! 60      240   sections         for each of the 30 sections: its length (4), CRC-32C of its bytes (4)
-//! 300     4     crc              CRC-32C of bytes 0..300
+//! 60      248   sections         for each of the 31 sections: its length (4), CRC-32C of its bytes (4)
+//! 308     4     crc              CRC-32C of bytes 0..308
 //!
 //! SECTIONS
 //! NUMBER  CONTENT
@@ -53,17 +53,20 @@
 //! 16..27  the texts of columns 5..16: for each text its length (2) and its bytes in UTF-8
 //! 27      amounts: row (4), column (1; 0 revenue, 1 value, 2 total, 3 quantity), amount (8) in units of 10^-4
 //!         or the smallest i64 for a value that is ignored
-//! 28      ties: row of an identify event with both IDs (4), user as an index into section 0 (4)
+//! 28      ties: row of an identify event with both IDs (4), user as an index into section 0 (4); in the order of
+//!         their seqs
 //! 29      oldest receipt: the smallest receipt time of a row (8), Unix milliseconds; empty without rows
+//! 30      packed column: the position of the row in the order of the seqs, from 0
 //!
 //! PACKED COLUMN, in blocks of 1,024 rows, the last block with the rest
-//! OFFSET  SIZE  FIELD            MEANING
-//! 0       8     base             smallest number of the block
-//! 8       1     width            bits of a number, at most 56
-//! 9       n     numbers          number - base in `width` bits each, the lowest bit first, without gaps
+//! SIZE    FIELD            MEANING
+//! 9 each  block headers    smallest number of the block, the base (8); bits of a packed number, at most 56 (1)
+//! n each  blocks           number - base in that many bits each, the lowest bit first, without gaps; filled to a byte
 //! ```
 //!
-//! * A *row* is a record of the segment that is neither void nor a tombstone, in the order of their seqs.
+//! * A *row* is a record of the segment that is neither void nor a tombstone. Rows are in the order of their visitors,
+//!   then of their times, then of their seqs. So the rows of some visitors are in few blocks, and a question that
+//!   counts the visitors in several passes reads each block about once.
 //! * A *visitor hash* is the lower half of XXH3-128 of (key, site, 00, `a` and the anonymous ID, or `u` and the user
 //!   ID of a record without one). Nobody can construct a collision without the key.
 //! * A *code* is 0 for an absent text, 1 for `(other)`, and 2 plus the index of the text. Texts are numbered in the
@@ -91,13 +94,13 @@ use crate::limits::SEGMENT_RECORDS_MAX;
 use crate::visitors::log::{COLUMNS_SUFFIX, column_file_name};
 
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPLXCOLS";
-const FORMAT_VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 2;
 /// Length of the header.
-pub(super) const HEADER_BYTES: usize = 304;
+pub(super) const HEADER_BYTES: usize = 312;
 const SECTIONS_OFFSET: usize = 60;
 const CRC_OFFSET: usize = HEADER_BYTES - 4;
 /// Number of sections.
-pub(super) const SECTIONS: usize = 30;
+pub(super) const SECTIONS: usize = 31;
 
 /// Texts of one column of a file. They bound the memory of a question: a further text becomes `(other)`.
 pub const COLUMN_TEXTS_MAX: usize = 65_536;
@@ -122,6 +125,7 @@ const CODES: usize = 5;
 pub(super) const AMOUNTS: usize = CODES + 2 * TextColumn::COUNT;
 pub(super) const TIES: usize = AMOUNTS + 1;
 pub(super) const OLDEST_RECEIPT: usize = AMOUNTS + 2;
+pub(super) const POSITIONS: usize = AMOUNTS + 3;
 
 /// Bit of a row's kind that is set if a crawler sent the record.
 pub(crate) const KIND_BOT: i64 = 64;
@@ -297,6 +301,13 @@ pub enum ColumnFileError {
     UnsupportedVersion(u32),
     #[error("cannot be read: {0}")]
     Io(#[from] std::io::Error),
+}
+
+impl ColumnFileError {
+    /// Returns whether the content of the file is wrong. Otherwise it could not be read.
+    pub(super) fn is_damage(&self) -> bool {
+        !matches!(self, Self::Io(_))
+    }
 }
 
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {

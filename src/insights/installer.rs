@@ -1,6 +1,7 @@
 //! Writes column files into the data directory of a server.
 //!
-//! A file comes under its name complete, and only if no erasure has begun since its segment was read.
+//! A file comes under its name complete, and only if its segment still exists and no erasure has begun since it was
+//! read.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,8 @@ use std::sync::Arc;
 use super::build::VisitorKey;
 use super::format::parse_column_file_name;
 use super::key::{load_or_draw_key, store_key};
-use crate::storage::disk::{Disk, append_all};
+use crate::limits::COLUMNS_FREE_BYTES_MIN;
+use crate::storage::disk::{Disk, FileIdentity, append_all};
 use crate::visitors::log::{Queue, column_file_name, is_erasing, segment_name};
 
 /// Temporary name of the files of the thread `insights`.
@@ -17,16 +19,27 @@ const ASKED_FILE: &str = ".columns-asked";
 /// Temporary name of the files of the thread `columns`.
 const BUILT_FILE: &str = ".columns";
 
+/// The segment from which a column file was built.
+#[derive(Debug, Clone, Copy)]
+pub struct BuiltFrom {
+    pub first_seq: u64,
+    /// The segment file. Another one may have its name later.
+    pub segment: FileIdentity,
+    /// The erasure generation before the segment was read.
+    pub generation: u64,
+}
+
 /// A writer of column files.
 #[derive(Clone)]
-pub(crate) struct ColumnInstaller {
+pub struct ColumnInstaller {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
     log: Queue,
 }
 
 impl ColumnInstaller {
-    pub(crate) fn new(disk: Arc<dyn Disk>, directory: &Path, log: Queue) -> Self {
+    /// Creates the writer of the column files of a log.
+    pub fn new(disk: Arc<dyn Disk>, directory: &Path, log: Queue) -> Self {
         Self { disk, directory: directory.to_owned(), log }
     }
 
@@ -35,19 +48,15 @@ impl ColumnInstaller {
         self.log.metrics().generation().now()
     }
 
-    /// Writes a column file on the thread `insights`. Returns false if an erasure may have changed the segment.
-    pub(super) fn write_and_install(
-        &self,
-        first_seq: u64,
-        generation: u64,
-        bytes: &[u8],
-    ) -> io::Result<bool> {
-        if !generation.is_multiple_of(2) {
+    /// Writes a column file on the thread `insights`. Returns false if an erasure may have changed the segment, or
+    /// retention has deleted it.
+    pub(super) fn write_and_install(&self, built: BuiltFrom, bytes: &[u8]) -> io::Result<bool> {
+        if !built.generation.is_multiple_of(2) {
             // During an erasure no file gets its name.
             return Ok(false);
         }
         self.write(ASKED_FILE, bytes)?;
-        self.install(ASKED_FILE, first_seq, generation)
+        self.install(ASKED_FILE, built)
     }
 
     /// Writes a file that [`install_built`](Self::install_built) gives its name.
@@ -55,22 +64,39 @@ impl ColumnInstaller {
         self.write(BUILT_FILE, bytes)
     }
 
-    /// Gives the file of the thread `columns` its name. Returns false if an erasure may have changed the segment.
-    pub(super) fn install_built(&self, first_seq: u64, generation: u64) -> io::Result<bool> {
-        self.install(BUILT_FILE, first_seq, generation)
+    /// Gives the file of the thread `columns` its name. Returns false if an erasure may have changed the segment, or
+    /// retention has deleted it.
+    ///
+    /// # Errors
+    /// An I/O error.
+    pub fn install_built(&self, built: BuiltFrom) -> io::Result<bool> {
+        self.install(BUILT_FILE, built)
     }
 
     fn write(&self, temporary: &str, bytes: &[u8]) -> io::Result<()> {
         let path = self.directory.join(temporary);
         ignore_missing(self.disk.unlink(&path))?;
+        self.check_free_bytes(bytes.len() as u64)?;
         let mut file = self.disk.create_private(&path)?;
         let written = append_all(&mut *file, bytes).and_then(|()| file.sync_data());
         // A full disk gets its room back.
         written.inspect_err(|_| self.discard(temporary))
     }
 
-    fn install(&self, temporary: &str, first_seq: u64, generation: u64) -> io::Result<bool> {
-        let installed = self.rename(temporary, first_seq, generation);
+    /// Refuses a file that takes space which the log needs.
+    fn check_free_bytes(&self, file_bytes: u64) -> io::Result<()> {
+        let free_bytes = self.disk.free_bytes(&self.directory)?;
+        if free_bytes < COLUMNS_FREE_BYTES_MIN.saturating_add(file_bytes) {
+            let text = format!(
+                "{free_bytes} bytes are free; column files leave {COLUMNS_FREE_BYTES_MIN} bytes to the log"
+            );
+            return Err(io::Error::new(io::ErrorKind::StorageFull, text));
+        }
+        Ok(())
+    }
+
+    fn install(&self, temporary: &str, built: BuiltFrom) -> io::Result<bool> {
+        let installed = self.rename(temporary, built);
         if !matches!(installed, Ok(true)) {
             // It may have records that were erased meanwhile.
             self.discard(temporary);
@@ -84,22 +110,32 @@ impl ColumnInstaller {
         let _ = self.disk.unlink(&self.directory.join(temporary));
     }
 
-    fn rename(&self, temporary: &str, first_seq: u64, generation: u64) -> io::Result<bool> {
-        let (from, to) = (self.directory.join(temporary), self.directory.join(column_file_name(first_seq)));
-        if self.disk.identity(&self.directory.join(segment_name(first_seq))).is_err() {
-            // Retention has deleted the segment.
-            return Ok(false);
-        }
+    fn rename(&self, temporary: &str, built: BuiltFrom) -> io::Result<bool> {
+        let name = column_file_name(built.first_seq);
+        let (from, to) = (self.directory.join(temporary), self.directory.join(name));
         let rename = || self.disk.rename(&from, &to);
-        match self.log.metrics().generation().if_unchanged(generation, rename) {
-            Some(renamed) => renamed.and_then(|()| self.disk.sync_directory(&self.directory)).map(|()| true),
-            None => Ok(false),
+        match self.log.metrics().generation().if_unchanged(built.generation, rename) {
+            Some(renamed) => renamed?,
+            None => return Ok(false),
+        }
+        // Retention deletes a segment before its column file. So it deletes the file if the segment exists here.
+        let exists = self.has_segment(built);
+        if !matches!(exists, Ok(true)) {
+            self.delete(built.first_seq);
+        }
+        self.disk.sync_directory(&self.directory).and(exists)
+    }
+
+    fn has_segment(&self, built: BuiltFrom) -> io::Result<bool> {
+        match self.disk.identity(&self.directory.join(segment_name(built.first_seq))) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            other => other.map(|segment| segment == built.segment),
         }
     }
 
     /// Deletes the column file of a segment.
     pub(super) fn delete(&self, first_seq: u64) {
-        // A file that cannot be deleted is found damaged again.
+        // A file that cannot be deleted is found damaged again, or the next start deletes it.
         let _ = self.disk.unlink(&self.directory.join(column_file_name(first_seq)));
     }
 }

@@ -1,11 +1,14 @@
 //! Packed columns: blocks of 1,024 numbers, each with frame of reference and bit packing. [`super::format`]
 //! specifies the bytes.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
+
+use super::columns::OUT_OF_RANGE;
+use super::format::ColumnFileError;
 
 /// Numbers of a full block. A block that is full is packed at once, so a column in the making needs little memory.
 pub(crate) const BLOCK_ROWS: usize = 1024;
-/// Bytes of a block before its packed numbers.
+/// Bytes of a block's header: its base and its width.
 const BLOCK_HEADER_BYTES: usize = 9;
 /// Most bits of a packed number, so that eight bytes hold it together with the seven bits before it.
 const WIDTH_MAX: u32 = 56;
@@ -13,37 +16,59 @@ const WIDTH_MAX: u32 = 56;
 /// A writer of one packed column.
 #[derive(Debug, Default, Clone)]
 pub(super) struct PackedWriter {
+    headers: Vec<u8>,
     packed: Vec<u8>,
     pending: Vec<i64>,
+    rows: usize,
 }
 
 impl PackedWriter {
     /// Appends a number.
     pub(super) fn push(&mut self, number: i64) {
         self.pending.push(number);
+        self.rows += 1;
         if self.pending.len() == BLOCK_ROWS {
-            pack_block(&self.pending, &mut self.packed);
+            pack_block(&self.pending, &mut self.headers, &mut self.packed);
             self.pending.clear();
         }
     }
 
     /// Appends the packed column to `out`.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.packed);
+        let (mut headers, mut packed) = (Vec::new(), Vec::new());
         if !self.pending.is_empty() {
-            pack_block(&self.pending, out);
+            pack_block(&self.pending, &mut headers, &mut packed);
         }
+        for part in [&self.headers, &headers, &self.packed, &packed] {
+            out.extend_from_slice(part);
+        }
+    }
+
+    /// Returns all numbers.
+    pub(super) fn numbers(&self) -> Vec<i64> {
+        let (mut numbers, mut at) = (Vec::with_capacity(self.rows), 0);
+        for header in self.headers.as_chunks::<BLOCK_HEADER_BYTES>().0 {
+            let header = BlockHeader::parse(header);
+            let bytes = header.packed_bytes(BLOCK_ROWS);
+            unpack_block(&self.packed[at..at + bytes], BLOCK_ROWS, header, &mut numbers);
+            at += bytes;
+        }
+        numbers.extend_from_slice(&self.pending);
+        numbers
     }
 }
 
 /// Appends one block. `numbers` is not empty.
-fn pack_block(numbers: &[i64], out: &mut Vec<u8>) {
+fn pack_block(numbers: &[i64], headers: &mut Vec<u8>, out: &mut Vec<u8>) {
     let base = numbers.iter().copied().min().unwrap_or_default();
     let range = numbers.iter().map(|number| number.wrapping_sub(base) as u64).max().unwrap_or_default();
     let width = u64::BITS - range.leading_zeros();
     debug_assert!(width <= WIDTH_MAX, "times are within ±2^47, and codes are smaller");
-    out.extend_from_slice(&base.to_le_bytes());
-    out.push(width as u8);
+    headers.extend_from_slice(&base.to_le_bytes());
+    headers.push(width as u8);
+    if width == 0 {
+        return;
+    }
     let (mut word, mut bits) = (0_u64, 0);
     for number in numbers {
         word |= (number.wrapping_sub(base) as u64) << bits;
@@ -59,59 +84,189 @@ fn pack_block(numbers: &[i64], out: &mut Vec<u8>) {
     }
 }
 
-/// A packed column that is read block by block.
+/// The header of a block.
+#[derive(Debug, Clone, Copy)]
+struct BlockHeader {
+    /// The smallest number of the block.
+    base: i64,
+    width: u32,
+}
+
+impl BlockHeader {
+    fn parse(bytes: &[u8; BLOCK_HEADER_BYTES]) -> Self {
+        let [a, b, c, d, e, f, g, h, width] = *bytes;
+        Self { base: i64::from_le_bytes([a, b, c, d, e, f, g, h]), width: u32::from(width) }
+    }
+
+    /// Returns the largest number that the block can have.
+    fn largest(self) -> i64 {
+        self.base.saturating_add((1 << self.width) - 1)
+    }
+
+    fn packed_bytes(self, rows: usize) -> usize {
+        (rows * self.width as usize).div_ceil(8)
+    }
+}
+
+/// The headers of a packed column, and the places of its blocks.
+#[derive(Debug)]
+pub(super) struct BlockHeaders {
+    headers: Vec<BlockHeader>,
+    /// The offsets of the blocks in the column, and the end of the last one.
+    offsets: Vec<usize>,
+    rows: usize,
+}
+
+impl BlockHeaders {
+    /// Returns the bytes of the headers of a column of `rows` numbers.
+    pub(super) fn bytes(rows: usize) -> usize {
+        rows.div_ceil(BLOCK_ROWS) * BLOCK_HEADER_BYTES
+    }
+
+    /// Parses the headers at the begin of a column of `rows` numbers.
+    ///
+    /// # Errors
+    /// The column is too short, or a width is out of range.
+    pub(super) fn parse(column: &[u8], rows: usize) -> Result<Self, ColumnFileError> {
+        let bytes = column.get(..Self::bytes(rows)).ok_or(OUT_OF_RANGE)?;
+        let headers: Vec<_> =
+            bytes.as_chunks::<BLOCK_HEADER_BYTES>().0.iter().map(BlockHeader::parse).collect();
+        if headers.iter().any(|header| header.width > WIDTH_MAX) {
+            return Err(OUT_OF_RANGE);
+        }
+        let (mut offsets, mut end) = (vec![bytes.len()], bytes.len());
+        for (block, header) in headers.iter().enumerate() {
+            end += header.packed_bytes(rows_of(rows, block));
+            offsets.push(end);
+        }
+        Ok(Self { headers, offsets, rows })
+    }
+
+    /// Returns the blocks that can have one of these numbers, which are sorted.
+    pub(super) fn blocks_with(&self, numbers: &[i64]) -> Vec<usize> {
+        let meets = |block: &usize| {
+            let header = self.headers[*block];
+            let from = numbers.partition_point(|number| *number < header.base);
+            numbers.get(from).is_some_and(|number| *number <= header.largest())
+        };
+        (0..self.headers.len()).filter(meets).collect()
+    }
+
+    /// Returns the blocks that can have a number from `first` to `last`.
+    pub(super) fn blocks_within(&self, first: i64, last: i64) -> Vec<usize> {
+        let meets = |block: &usize| {
+            let header = self.headers[*block];
+            header.base <= last && header.largest() >= first
+        };
+        (0..self.headers.len()).filter(meets).collect()
+    }
+
+    /// Returns all blocks.
+    pub(super) fn all(&self) -> Vec<usize> {
+        (0..self.headers.len()).collect()
+    }
+
+    /// Returns the part of the column that has these blocks.
+    pub(super) fn range_of(&self, blocks: &[usize]) -> Range<usize> {
+        match (blocks.first(), blocks.last()) {
+            (Some(first), Some(last)) => self.offsets[*first]..self.offsets[*last + 1],
+            _ => 0..0,
+        }
+    }
+
+    fn column_bytes(&self) -> usize {
+        self.offsets[self.headers.len()]
+    }
+}
+
+/// Returns the rows of a block in a column of `rows` rows.
+fn rows_of(rows: usize, block: usize) -> usize {
+    (rows - block * BLOCK_ROWS).min(BLOCK_ROWS)
+}
+
+/// Blocks of a packed column that are read one after another.
 pub(crate) struct PackedColumn {
-    bytes: Vec<u8>,
-    at: usize,
-    rows_left: usize,
+    headers: BlockHeaders,
+    /// A part of the column, and its offset in it.
+    packed: Vec<u8>,
+    packed_offset: usize,
+    blocks: std::vec::IntoIter<usize>,
     bounds: RangeInclusive<i64>,
 }
 
 impl PackedColumn {
-    /// Creates the reader of a column of `rows` numbers within `bounds`.
-    pub(super) fn new(bytes: Vec<u8>, rows: usize, bounds: RangeInclusive<i64>) -> Self {
-        Self { bytes, at: 0, rows_left: rows, bounds }
+    /// Creates the reader of a whole column of `rows` numbers within `bounds`.
+    ///
+    /// # Errors
+    /// The bytes are not such a column.
+    pub(super) fn new(
+        column: Vec<u8>,
+        rows: usize,
+        bounds: RangeInclusive<i64>,
+    ) -> Result<Self, ColumnFileError> {
+        let headers = BlockHeaders::parse(&column, rows)?;
+        if headers.column_bytes() != column.len() {
+            return Err(OUT_OF_RANGE);
+        }
+        let blocks = headers.all();
+        Ok(Self { headers, packed: column, packed_offset: 0, blocks: blocks.into_iter(), bounds })
+    }
+
+    /// Creates the reader of some blocks. `packed` is their part of the column.
+    pub(super) fn of_blocks(
+        headers: BlockHeaders,
+        packed: Vec<u8>,
+        blocks: Vec<usize>,
+        bounds: RangeInclusive<i64>,
+    ) -> Self {
+        let packed_offset = headers.range_of(&blocks).start;
+        Self { headers, packed, packed_offset, blocks: blocks.into_iter(), bounds }
+    }
+
+    /// Leaves out the blocks that are not in `blocks`.
+    pub(super) fn limit_to(&mut self, blocks: Vec<usize>) {
+        self.blocks = blocks.into_iter();
+    }
+
+    pub(super) fn headers(&self) -> &BlockHeaders {
+        &self.headers
     }
 
     /// Unpacks the next block into `numbers`, which is cleared first. It is empty after the last block. Returns
-    /// `None` if the bytes are not such a column.
+    /// `None` if a number is out of range.
     pub(crate) fn next_block(&mut self, numbers: &mut Vec<i64>) -> Option<()> {
         numbers.clear();
-        let count = self.rows_left.min(BLOCK_ROWS);
-        if count == 0 {
-            return (self.at == self.bytes.len()).then_some(());
-        }
-        let (header, rest) = self.bytes[self.at..].split_at_checked(BLOCK_HEADER_BYTES)?;
-        let base = i64::from_le_bytes(header[..8].try_into().ok()?);
-        let width = u32::from(header[8]);
-        if width > WIDTH_MAX {
-            return None;
-        }
-        let packed_bytes = (count * width as usize).div_ceil(8);
-        unpack_block(rest.get(..packed_bytes)?, count, (base, width), numbers);
-        self.at += BLOCK_HEADER_BYTES + packed_bytes;
-        self.rows_left -= count;
-        numbers.iter().all(|number| self.bounds.contains(number)).then_some(())
+        let Some(block) = self.blocks.next() else { return Some(()) };
+        let (header, rows) = (self.headers.headers[block], rows_of(self.headers.rows, block));
+        let (from, to) = (self.headers.offsets[block], self.headers.offsets[block + 1]);
+        let packed = self.packed.get(from - self.packed_offset..to - self.packed_offset)?;
+        unpack_block(packed, rows, header, numbers);
+        let is_within = self.bounds.contains(&header.base) && self.bounds.contains(&header.largest());
+        (is_within || numbers.iter().all(|number| self.bounds.contains(number))).then_some(())
     }
 }
 
-fn unpack_block(packed: &[u8], count: usize, (base, width): (i64, u32), numbers: &mut Vec<i64>) {
+fn unpack_block(packed: &[u8], count: usize, header: BlockHeader, numbers: &mut Vec<i64>) {
+    let (base, width) = (header.base, header.width as usize);
     if width == 0 {
         return numbers.extend(std::iter::repeat_n(base, count));
     }
     let mask = (1_u64 << width) - 1;
+    let number_at = |bit: usize, word: u64| base.wrapping_add((word >> (bit % 8) & mask) as i64);
     // All words up to here have eight bytes.
-    let whole = ((packed.len().saturating_sub(8) * 8) / width as usize).min(count);
-    let number_at = |index: usize, bytes: &[u8]| {
-        let shift = (index * width as usize) % 8;
-        let word = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
-        base.wrapping_add((word >> shift & mask) as i64)
-    };
-    let offset = |index: usize| index * width as usize / 8;
-    numbers.extend((0..whole).map(|index| number_at(index, &packed[offset(index)..][..8])));
-    let last = &packed[offset(whole).min(packed.len())..];
+    let whole = ((packed.len().saturating_sub(8) * 8) / width).min(count);
+    numbers.extend((0..whole).map(|index| {
+        let (bit, mut word) = (index * width, [0; 8]);
+        word.copy_from_slice(&packed[bit / 8..bit / 8 + 8]);
+        number_at(bit, u64::from_le_bytes(word))
+    }));
+    let start = whole * width / 8;
+    let last = &packed[start.min(packed.len())..];
     let mut padded = [0; 24];
     padded[..last.len().min(24)].copy_from_slice(&last[..last.len().min(24)]);
-    let start = offset(whole);
-    numbers.extend((whole..count).map(|index| number_at(index, &padded[offset(index) - start..][..8])));
+    numbers.extend((whole..count).map(|index| {
+        let (bit, mut word) = (index * width, [0; 8]);
+        word.copy_from_slice(&padded[bit / 8 - start..][..8]);
+        number_at(bit, u64::from_le_bytes(word))
+    }));
 }

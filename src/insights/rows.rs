@@ -2,12 +2,15 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
-use super::columns::{AGENT_NUMBERS, Columns, OUT_OF_RANGE};
+use super::columns::{AGENT_NUMBERS, Columns, FilePart, OUT_OF_RANGE};
 use super::format::{CODE_FIRST, CODE_OTHER, ColumnFileError, KIND_BOT, KIND_GPC, TextColumn};
 use super::packing::PackedColumn;
 use super::question::{Filters, Group};
+use super::scan::part_of;
 use super::site::SiteFacts;
+use crate::checksum::hash64;
 use crate::visitors::log::{Browser, Device, Os, RecordKind};
 
 /// A page event.
@@ -29,10 +32,12 @@ pub(crate) const CAMPAIGN_HIT: u16 = 1 << 7;
 
 /// The value of a row without one.
 pub(crate) const NO_VALUE: u32 = u32::MAX;
+/// The value of a row whose value is in another part of the values.
+pub(crate) const ELSEWHERE: u32 = u32::MAX - 1;
+/// Memory of a value beside its text: its entries in two tables, and its counts.
+const VALUE_BYTES: u64 = 160;
 /// The source of a visit without campaign and referrer.
 pub(crate) const DIRECT: &str = "(direct)";
-/// Memory of a text beside its bytes: a table entry and the allocation.
-const VALUE_BYTES: u64 = 64;
 /// Bits of a key below the time.
 const FLAG_BITS: u32 = 16;
 
@@ -65,29 +70,45 @@ impl Row {
     }
 }
 
-/// The values of a question, numbered in the order in which they are found.
+/// The values of a question, or those of one part of them, numbered in the order in which they are found.
 #[derive(Debug, Default)]
 pub(crate) struct Values {
-    numbers: HashMap<String, u32>,
-    pub texts: Vec<String>,
-    text_bytes: u64,
+    numbers: HashMap<Arc<str>, u32>,
+    pub texts: Vec<Arc<str>>,
+    /// The part of the values and the number of parts.
+    part: Option<(u64, u64)>,
+    bytes: u64,
 }
 
 impl Values {
+    /// Creates the numbers of the values of one part.
+    pub(super) fn of_part(part: (u64, u64)) -> Self {
+        Self { part: Some(part).filter(|(_, parts)| *parts > 1), ..Self::default() }
+    }
+
+    /// Returns the memory of the values and of their counts.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Returns values with the same texts, which can find no number.
+    pub(super) fn copy_texts(&self) -> Self {
+        Self { texts: self.texts.clone(), ..Self::default() }
+    }
+
     fn number(&mut self, text: &str) -> u32 {
         if let Some(number) = self.numbers.get(text) {
             return *number;
         }
+        if self.part.is_some_and(|(part, parts)| part_of(hash64(text.as_bytes()), parts) != part) {
+            return ELSEWHERE;
+        }
         let number = self.texts.len() as u32;
-        self.numbers.insert(text.to_owned(), number);
-        self.texts.push(text.to_owned());
-        self.text_bytes += text.len() as u64;
+        let text: Arc<str> = text.into();
+        self.bytes += VALUE_BYTES + text.len() as u64;
+        self.numbers.insert(Arc::clone(&text), number);
+        self.texts.push(text);
         number
-    }
-
-    /// Returns the memory of the values, each of which has its text twice.
-    pub(super) fn memory_bytes(&self) -> u64 {
-        2 * (self.text_bytes + self.texts.len() as u64 * VALUE_BYTES)
     }
 }
 
@@ -102,9 +123,14 @@ pub(crate) struct Plan<'q> {
     pub bots: bool,
     pub filters: &'q Filters,
     pub group: Option<Group>,
+    /// The part of the values that the question counts, and the number of parts.
+    pub value_part: (u64, u64),
     /// True if the question counts personalized visitors.
     pub needs_variants: bool,
 }
+
+/// A file and the part of it that is read.
+pub(super) type PartOfFile<'f> = (&'f Columns, &'f FilePart);
 
 /// A packed column and its present block.
 pub(super) struct Block {
@@ -164,15 +190,17 @@ enum ValueRule {
     Source,
 }
 
+/// A source: its value, and the flags of an event with it.
+type Source = (u32, u16);
+
 /// The sources of page events.
 struct SourceRule {
     /// Indices into the text columns: source, referrer host.
     columns: [usize; 2],
-    by_source: Vec<u32>,
-    by_referrer: Vec<u32>,
-    direct: u32,
-    /// The values that the filter accepts.
-    hits: Vec<u32>,
+    /// By code. The value is [`NO_VALUE`] if the next rule decides.
+    by_source: Vec<Source>,
+    by_referrer: Vec<Source>,
+    direct: Source,
 }
 
 /// A reader of the columns of a file that a plan needs.
@@ -190,45 +218,53 @@ pub(super) struct FileReader {
 }
 
 impl FileReader {
-    pub(super) fn new(file: &Columns, plan: &Plan<'_>, values: &mut Values) -> Result<Self, ColumnFileError> {
-        let sites = file.texts(TextColumn::Site)?.len();
+    pub(super) fn new(
+        (file, part): PartOfFile<'_>,
+        sites: usize,
+        plan: &Plan<'_>,
+        values: &mut Values,
+    ) -> Result<Self, ColumnFileError> {
         let mut reader = Self {
-            times: Block::new(file.times()?),
-            visitors: Block::new(file.row_visitors()?),
-            sites: Block::new(file.codes(TextColumn::Site, sites)?),
-            kinds: Block::new(file.kinds()?),
+            times: Block::new(file.times(part)?),
+            visitors: Block::new(file.row_visitors(part)?),
+            sites: Block::new(file.codes(TextColumn::Site, sites, part)?),
+            kinds: Block::new(file.kinds(part)?),
             agents: None,
             texts: Vec::new(),
             sources: None,
             value: ValueRule::Nothing,
             kind_flags: std::array::from_fn(|kind| kind_flags(kind as i64, plan.bots)),
         };
-        reader.add_filters(file, plan)?;
-        reader.add_sources(file, plan, values)?;
-        reader.value = reader.value_rule(file, plan, values)?;
+        reader.add_filters((file, part), plan)?;
+        reader.add_sources((file, part), plan, values)?;
+        reader.value = reader.value_rule((file, part), plan, values)?;
         Ok(reader)
     }
 
     /// Returns the index of a text column, which is opened at the first call.
-    fn text_column(&mut self, file: &Columns, column: TextColumn) -> Result<usize, ColumnFileError> {
+    fn text_column(
+        &mut self,
+        (file, part): PartOfFile<'_>,
+        column: TextColumn,
+    ) -> Result<usize, ColumnFileError> {
         if let Some(at) = self.texts.iter().position(|text| text.column == column) {
             return Ok(at);
         }
         let texts = file.texts(column)?;
-        let block = Block::new(file.codes(column, texts.len())?);
+        let block = Block::new(file.codes(column, texts.len(), part)?);
         let flags = vec![0; texts.len()];
         self.texts.push(TextBlock { column, block, texts, flags });
         Ok(self.texts.len() - 1)
     }
 
-    fn open_agents(&mut self, file: &Columns) -> Result<(), ColumnFileError> {
+    fn open_agents(&mut self, (file, part): PartOfFile<'_>) -> Result<(), ColumnFileError> {
         if self.agents.is_none() {
-            self.agents = Some((Block::new(file.agents()?), vec![0; AGENT_NUMBERS]));
+            self.agents = Some((Block::new(file.agents(part)?), vec![0; AGENT_NUMBERS]));
         }
         Ok(())
     }
 
-    fn add_filters(&mut self, file: &Columns, plan: &Plan<'_>) -> Result<(), ColumnFileError> {
+    fn add_filters(&mut self, file: PartOfFile<'_>, plan: &Plan<'_>) -> Result<(), ColumnFileError> {
         let filters = plan.filters;
         for (column, accepted) in filters.event_filters() {
             if !accepted.is_empty() {
@@ -270,7 +306,7 @@ impl FileReader {
 
     fn add_sources(
         &mut self,
-        file: &Columns,
+        file: PartOfFile<'_>,
         plan: &Plan<'_>,
         values: &mut Values,
     ) -> Result<(), ColumnFileError> {
@@ -279,13 +315,24 @@ impl FileReader {
         }
         let columns =
             [self.text_column(file, TextColumn::Source)?, self.text_column(file, TextColumn::ReferrerHost)?];
+        let is_hit = |text: &str| plan.filters.source.iter().any(|source| source == text);
+        let source = |value: u32, text: &str| {
+            let flags = if value != NO_VALUE && is_hit(text) { SOURCE_HIT } else { 0 };
+            (value, flags)
+        };
+        let sources = |numbers: Vec<u32>, texts: &[String]| {
+            numbers.into_iter().zip(texts).map(|(value, text)| source(value, text)).collect()
+        };
+        // Without a list of sources only their presence matters.
+        let mut unused = Values::default();
+        let values = if plan.group == Some(Group::Source) { values } else { &mut unused };
         let by_referrer = self.external_referrers(columns[1], plan.site, values);
+        let by_source = self.texts[columns[0]].values(values);
         self.sources = Some(SourceRule {
             columns,
-            by_source: self.texts[columns[0]].values(values),
-            by_referrer,
-            direct: values.number(DIRECT),
-            hits: plan.filters.source.iter().map(|source| values.number(source)).collect(),
+            by_source: sources(by_source, &self.texts[columns[0]].texts),
+            by_referrer: sources(by_referrer, &self.texts[columns[1]].texts),
+            direct: source(values.number(DIRECT), DIRECT),
         });
         Ok(())
     }
@@ -304,7 +351,7 @@ impl FileReader {
 
     fn value_rule(
         &mut self,
-        file: &Columns,
+        file: PartOfFile<'_>,
         plan: &Plan<'_>,
         values: &mut Values,
     ) -> Result<ValueRule, ColumnFileError> {
@@ -399,10 +446,9 @@ impl FileReader {
         if let Some((agents, agent_flags)) = &self.agents {
             flags |= agent_flags[agents.numbers[row] as usize];
         }
-        let source = self.sources.as_ref().map_or(NO_VALUE, |rule| self.source(row, rule));
-        if self.sources.as_ref().is_some_and(|rule| rule.hits.contains(&source)) {
-            flags |= SOURCE_HIT;
-        }
+        let (source, source_flags) =
+            self.sources.as_ref().map_or((NO_VALUE, 0), |rule| self.source(row, rule));
+        flags |= source_flags;
         let value = match &self.value {
             ValueRule::Nothing => NO_VALUE,
             ValueRule::Text(at, values) => values[self.texts[*at].code(row)],
@@ -414,10 +460,10 @@ impl FileReader {
         Some(Row::new(visitor, value, time, flags))
     }
 
-    fn source(&self, row: usize, rule: &SourceRule) -> u32 {
+    fn source(&self, row: usize, rule: &SourceRule) -> Source {
         let [source, referrer] = rule.columns.map(|at| self.texts[at].code(row));
         let found = [rule.by_source[source], rule.by_referrer[referrer], rule.direct];
-        found.into_iter().find(|value| *value != NO_VALUE).unwrap_or(NO_VALUE)
+        found.into_iter().find(|(value, _)| *value != NO_VALUE).unwrap_or((NO_VALUE, 0))
     }
 }
 

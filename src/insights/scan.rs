@@ -8,19 +8,27 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
-use super::columns::Columns;
-use super::format::{ColumnFileError, TextColumn};
+use super::columns::{Columns, FilePart};
+use super::format::{CODE_FIRST, ColumnFileError, TextColumn};
+use super::packing::BLOCK_ROWS;
 use super::question::QuestionError;
 use super::rows::{FileReader, Plan, Row, Values};
 
 /// Memory of a row while its part is counted: the row, and its place in the order of visitors.
 const ROW_BYTES: u64 = 16 + 4;
-/// Memory of a visitor: two entries of tables, and the place of its rows.
-const VISITOR_BYTES: u64 = 40;
+/// Memory of a visitor: two entries of tables, its hash, and the place of its rows.
+const VISITOR_BYTES: u64 = 48;
+
+/// The part of the memory of Insights that holds the rows and visitors that are counted: one of this many. Beyond it
+/// the visitors are counted in several passes.
+const ROWS_SHARE: u64 = 2;
+/// The part of the memory that holds the values by which a question groups. Beyond it the values are counted in several
+/// passes.
+const VALUES_SHARE: u64 = 8;
 
 /// The limits of an answer.
 pub struct Limits<'l> {
-    /// Memory for the events that are counted. Beyond it the visitors are counted in several passes.
+    /// The memory of Insights.
     pub memory_bytes: u64,
     /// Returns true when the time of the question is over.
     pub is_over: &'l dyn Fn() -> bool,
@@ -37,6 +45,9 @@ pub enum ScanError {
     TooLarge,
     #[error("{0}")]
     Refused(QuestionError),
+    /// The question is asked again, for a smaller part of the values.
+    #[error("the values of the question take too much memory")]
+    TooManyValues,
 }
 
 /// The results of a scan, beside those of the question.
@@ -49,13 +60,13 @@ pub(crate) struct ScanSummary {
     pub other: [u64; TextColumn::COUNT],
 }
 
-/// A hasher of hashes.
+/// A hasher of hashes. The visitors of a part have the same upper bits, which the table would take for a tag.
 #[derive(Default)]
 pub(crate) struct IdentityHasher(u64);
 
 impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
-        self.0
+        self.0.rotate_left(32)
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -69,37 +80,89 @@ impl Hasher for IdentityHasher {
 
 type VisitorNumbers = HashMap<u64, u32, BuildHasherDefault<IdentityHasher>>;
 
-/// Passes the rows of each visitor to `count`, in the order of their times, then of their seqs.
+/// Takes the hash of a visitor and its rows, in the order of their times, then of their seqs.
+pub(super) type TakeVisitor<'t> = &'t mut dyn FnMut(u64, &[Row]);
+
+/// Passes the rows of each visitor to `count`.
 ///
 /// # Errors
-/// A file is damaged, or the time is over.
+/// A file is damaged, the time is over, or the values of the plan's part take too much memory.
 pub(crate) fn scan(
     files: &[&Columns],
     plan: &Plan<'_>,
     limits: &Limits<'_>,
-    count: &mut dyn FnMut(&[Row]),
+    count: TakeVisitor<'_>,
 ) -> Result<ScanSummary, ScanError> {
-    let mut summary = ScanSummary::default();
-    let met: Vec<&Columns> = files.iter().copied().filter(|file| meets(file, &plan.window)).collect();
-    let parts = parts_of(&met, limits);
-    let mut gathered = Gathered::default();
-    for part in 0..parts {
-        gathered.clear();
-        for file in &met {
-            if (limits.is_over)() {
-                return Err(ScanError::TooExpensive);
-            }
-            gathered.add_file(file, plan, (part, parts), &mut summary)?;
-        }
-        gathered.each_visitor(limits, count)?;
-    }
+    let mut summary = ScanSummary { values: Values::of_part(plan.value_part), ..ScanSummary::default() };
+    scan_into(files, plan, limits, &mut summary, count)?;
     Ok(summary)
 }
 
+/// Scans like [`scan`], and adds to a summary.
+pub(super) fn scan_into(
+    files: &[&Columns],
+    plan: &Plan<'_>,
+    limits: &Limits<'_>,
+    summary: &mut ScanSummary,
+    count: TakeVisitor<'_>,
+) -> Result<(), ScanError> {
+    let met = files.iter().copied().filter(|file| meets(file, &plan.window));
+    let mut met: Vec<FileParts<'_>> = met.map(FileParts::new).collect();
+    let parts = parts_of(met.iter().map(|file| file.file), limits);
+    let mut gathered = Gathered::default();
+    let rows: u64 = met.iter().map(|file| u64::from(file.file.header().rows)).sum();
+    for part in 0..parts {
+        gathered.clear();
+        // A vector that grows would take up to three times its memory while it moves.
+        gathered.rows.reserve(rows.div_ceil(parts) as usize);
+        for file in &mut met {
+            gathered.add_file(file, plan, (part, parts), limits, summary)?;
+            // A single value always fits.
+            if summary.values.bytes() > limits.memory_bytes / VALUES_SHARE && summary.values.texts.len() > 1 {
+                return Err(ScanError::TooManyValues);
+            }
+        }
+        gathered.each_visitor(limits, count)?;
+    }
+    Ok(())
+}
+
+/// Passes the rows of the visitors with these hashes to `count`. The hashes are sorted, and [`scan`] has read the files
+/// with the same plan before. Returns false, before any call, if there are more than `rows_max` rows.
+///
+/// # Errors
+/// As for [`scan`].
+pub(super) fn scan_visitors(
+    files: &[&Columns],
+    plan: &Plan<'_>,
+    limits: &Limits<'_>,
+    (visitors, rows_max): (&[u64], usize),
+    values: &mut Values,
+    count: TakeVisitor<'_>,
+) -> Result<bool, ScanError> {
+    if visitors.is_empty() {
+        return Ok(true);
+    }
+    let mut gathered = Gathered::default();
+    // Its rows and texts were counted before.
+    let mut summary = ScanSummary { values: std::mem::take(values), ..ScanSummary::default() };
+    let mut met = files.iter().copied().filter(|file| meets(file, &plan.window)).map(FileParts::new);
+    let read = met.try_for_each(|mut file| match gathered.rows.len() <= rows_max {
+        true => gathered.add_visitors(&mut file, plan, visitors, limits, &mut summary),
+        false => Ok(()),
+    });
+    *values = summary.values;
+    read?;
+    if gathered.rows.len() > rows_max {
+        return Ok(false);
+    }
+    gathered.each_visitor(limits, count).map(|()| true)
+}
+
 /// Returns the number of parts into which the visitors of files are divided.
-pub(super) fn parts_of(files: &[&Columns], limits: &Limits<'_>) -> u64 {
-    let needed: u64 = files.iter().map(|file| memory_bytes(file)).sum();
-    needed.div_ceil(limits.memory_bytes.max(1)).max(1)
+pub(super) fn parts_of<'f>(files: impl Iterator<Item = &'f Columns>, limits: &Limits<'_>) -> u64 {
+    let needed: u64 = files.map(memory_bytes).sum();
+    needed.div_ceil((limits.memory_bytes / ROWS_SHARE).max(1)).max(1)
 }
 
 /// Returns the memory that the rows and visitors of a file take.
@@ -112,75 +175,183 @@ fn meets(file: &Columns, window: &Range<i64>) -> bool {
     header.rows > 0 && header.oldest_ms < window.end && header.newest_ms >= window.start
 }
 
+/// A file, and the visitors of each part.
+struct FileParts<'f> {
+    file: &'f Columns,
+    /// The number of sites, and the code of the site of the question. `None` if no row has it.
+    site: Option<(usize, i64)>,
+    /// The first visitor of each part but the first one. Empty before the first part is read.
+    bounds: Vec<u32>,
+}
+
+impl<'f> FileParts<'f> {
+    fn new(file: &'f Columns) -> Self {
+        Self { file, site: None, bounds: Vec::new() }
+    }
+
+    /// Reads the sites and the visitors for the first part. Returns the hashes of its visitors.
+    fn begin(&mut self, site: &str, parts: u64) -> Result<Vec<u64>, ColumnFileError> {
+        let sites = self.file.texts(TextColumn::Site)?;
+        let first = CODE_FIRST as usize;
+        let code = sites.iter().skip(first).position(|other| other == site);
+        self.site = code.map(|at| (sites.len(), (at + first) as i64));
+        if code.is_none() {
+            return Ok(Vec::new());
+        }
+        let mut hashes = self.file.visitors()?;
+        let bound = |part: u64| hashes.partition_point(|hash| part_of(*hash, parts) < part) as u32;
+        self.bounds = (1..parts).map(bound).collect();
+        hashes.truncate(self.visitors(0, parts).end);
+        Ok(hashes)
+    }
+
+    /// Returns the visitors of a part.
+    fn visitors(&self, part: u64, parts: u64) -> Range<usize> {
+        let bound = |part: u64| self.bounds[part as usize - 1] as usize;
+        let start = if part == 0 { 0 } else { bound(part) };
+        let end = if part + 1 == parts { self.file.header().visitors as usize } else { bound(part + 1) };
+        start..end
+    }
+}
+
 /// The rows of one part of the visitors.
 #[derive(Default)]
 pub(super) struct Gathered {
     rows: Vec<Row>,
     numbers: VisitorNumbers,
+    /// The hashes by number.
+    hashes: Vec<u64>,
+}
+
+/// The visitors of a file whose rows are read.
+struct FileVisitors {
+    /// The index of the first one.
+    start: usize,
+    hashes: Vec<u64>,
+    /// The number of each one: [`UNSEEN`] before its first row, [`UNWANTED`] if its rows are not read.
+    numbers: Vec<u32>,
 }
 
 impl Gathered {
     pub(super) fn clear(&mut self) {
         self.rows.clear();
         self.numbers.clear();
+        self.hashes.clear();
     }
 
     /// Adds a row of the visitor with this hash.
     pub(super) fn push(&mut self, visitor: u64, value: u32, time_ms: i64, flags: u16) {
-        let number = number_of(&mut self.numbers, visitor);
+        let number = self.number_of(visitor);
         self.rows.push(Row::new(number, value, time_ms, flags));
     }
 
     /// Returns the memory of the rows and visitors while they are counted.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.rows.len() as u64 * ROW_BYTES + self.numbers.len() as u64 * VISITOR_BYTES
+        self.rows.len() as u64 * ROW_BYTES + self.hashes.len() as u64 * VISITOR_BYTES
     }
 
+    fn number_of(&mut self, hash: u64) -> u32 {
+        let next = self.hashes.len() as u32;
+        let number = *self.numbers.entry(hash).or_insert(next);
+        if number == next {
+            self.hashes.push(hash);
+        }
+        number
+    }
+
+    /// Adds the rows of a part of the visitors.
     fn add_file(
         &mut self,
-        file: &Columns,
+        file: &mut FileParts<'_>,
         plan: &Plan<'_>,
         (part, parts): (u64, u64),
+        limits: &Limits<'_>,
         summary: &mut ScanSummary,
-    ) -> Result<(), ColumnFileError> {
-        let sites = file.texts(TextColumn::Site)?;
-        let Some(site) = sites.iter().skip(2).position(|site| *site == plan.site.site) else { return Ok(()) };
-        let site = site as i64 + 2;
-        let hashes = file.visitors()?;
-        let mut visitors = vec![UNSEEN; hashes.len()];
-        let mut reader = FileReader::new(file, plan, &mut summary.values)?;
+    ) -> Result<(), ScanError> {
+        if (limits.is_over)() {
+            return Err(ScanError::TooExpensive);
+        }
+        let first = if part == 0 { Some(file.begin(&plan.site.site, parts)?) } else { None };
+        if part == 0 {
+            summary.rows += file.file.rows() as u64;
+            summary.other[TextColumn::Site as usize] += file.file.rows_of_other_sites(&plan.range)?;
+        }
+        if file.site.is_none() {
+            return Ok(());
+        }
+        let visitors = file.visitors(part, parts);
+        let hashes = first.map_or_else(|| file.file.some_visitors(&visitors), Ok)?;
+        let file_part = match parts {
+            1 => FilePart::WHOLE,
+            _ => file.file.part_of_visitors(&visitors, part > 0)?,
+        };
+        let numbers = vec![UNSEEN; hashes.len()];
+        let visitors = FileVisitors { start: visitors.start, hashes, numbers };
+        self.add_rows(file, &file_part, visitors, plan, limits, summary)
+    }
+
+    /// Adds the rows of the visitors with these hashes, which are sorted.
+    fn add_visitors(
+        &mut self,
+        file: &mut FileParts<'_>,
+        plan: &Plan<'_>,
+        wanted: &[u64],
+        limits: &Limits<'_>,
+        summary: &mut ScanSummary,
+    ) -> Result<(), ScanError> {
+        let hashes = file.begin(&plan.site.site, 1)?;
+        let found: Vec<usize> = wanted.iter().filter_map(|hash| hashes.binary_search(hash).ok()).collect();
+        if found.is_empty() {
+            return Ok(());
+        }
+        let mut numbers = vec![UNWANTED; hashes.len()];
+        found.iter().for_each(|visitor| numbers[*visitor] = UNSEEN);
+        let file_part = file.file.part_of_some(&found)?;
+        self.add_rows(file, &file_part, FileVisitors { start: 0, hashes, numbers }, plan, limits, summary)
+    }
+
+    fn add_rows(
+        &mut self,
+        file: &FileParts<'_>,
+        file_part: &FilePart,
+        mut visitors: FileVisitors,
+        plan: &Plan<'_>,
+        limits: &Limits<'_>,
+        summary: &mut ScanSummary,
+    ) -> Result<(), ScanError> {
+        let Some((sites, site)) = file.site else { return Ok(()) };
+        let mut reader = FileReader::new((file.file, file_part), sites, plan, &mut summary.values)?;
         while reader.next_block()? {
+            if (limits.is_over)() {
+                return Err(ScanError::TooExpensive);
+            }
             for row in 0..reader.len() {
-                let Some(visitor) = reader.visitor(row).filter(|_| reader.site(row) == site) else {
+                let Some(visitor) = reader.visitor(row).and_then(|at| at.checked_sub(visitors.start)) else {
                     continue;
                 };
-                let number = &mut visitors[visitor];
+                // A row of another part, or of another site.
+                let Some(number) = visitors.numbers.get_mut(visitor).filter(|number| **number != UNWANTED)
+                else {
+                    continue;
+                };
+                if reader.site(row) != site {
+                    continue;
+                }
                 if *number == UNSEEN {
-                    *number = match part_of(hashes[visitor], parts) == part {
-                        true => number_of(&mut self.numbers, hashes[visitor]),
-                        false => ELSEWHERE,
-                    };
+                    *number = self.number_of(visitors.hashes[visitor]);
                 }
-                if *number != ELSEWHERE
-                    && let Some(row) = reader.read_row(row, *number, plan, &mut summary.other)
-                {
-                    self.rows.push(row);
-                }
+                self.rows.extend(reader.read_row(row, *number, plan, &mut summary.other));
             }
-        }
-        if part == 0 {
-            summary.rows += file.rows() as u64;
         }
         Ok(())
     }
 
     /// Passes the rows of each visitor to `count`.
-    pub(super) fn each_visitor(
-        &self,
-        limits: &Limits<'_>,
-        count: &mut dyn FnMut(&[Row]),
-    ) -> Result<(), ScanError> {
-        let mut starts = vec![0_u32; self.numbers.len() + 1];
+    ///
+    /// # Errors
+    /// The time is over.
+    pub(super) fn each_visitor(&self, limits: &Limits<'_>, count: TakeVisitor<'_>) -> Result<(), ScanError> {
+        let mut starts = vec![0_u32; self.hashes.len() + 1];
         self.rows.iter().for_each(|row| starts[row.visitor as usize + 1] += 1);
         for visitor in 1..starts.len() {
             starts[visitor] += starts[visitor - 1];
@@ -191,35 +362,35 @@ impl Gathered {
             order[*end as usize] = at as u32;
             *end += 1;
         }
-        let mut rows = Vec::new();
-        for (visitor, span) in starts.windows(2).enumerate() {
-            if visitor % VISITORS_PER_LOOK == 0 && (limits.is_over)() {
-                return Err(ScanError::TooExpensive);
-            }
+        let (mut rows, mut since_look) = (Vec::new(), 0);
+        for (span, hash) in starts.windows(2).zip(&self.hashes) {
             rows.clear();
-            rows.extend(order[span[0] as usize..span[1] as usize].iter().map(|at| self.rows[*at as usize]));
+            for at in &order[span[0] as usize..span[1] as usize] {
+                since_look += 1;
+                if since_look == BLOCK_ROWS {
+                    since_look = 0;
+                    if (limits.is_over)() {
+                        return Err(ScanError::TooExpensive);
+                    }
+                }
+                rows.push(self.rows[*at as usize]);
+            }
             // Equal times keep the order of their seqs.
             if !rows.is_sorted_by_key(|row| row.time_ms()) {
                 rows.sort_by_key(|row| row.time_ms());
             }
             if !rows.is_empty() {
-                count(&rows);
+                count(*hash, &rows);
             }
         }
         Ok(())
     }
 }
 
-/// Visitors between two looks at the clock: about a millisecond of work.
-const VISITORS_PER_LOOK: usize = 4_096;
 const UNSEEN: u32 = u32::MAX;
-const ELSEWHERE: u32 = u32::MAX - 1;
+const UNWANTED: u32 = u32::MAX - 1;
 
+/// Returns the part of a hash. Parts are in the order of the hashes.
 pub(super) fn part_of(hash: u64, parts: u64) -> u64 {
     ((u128::from(hash) * u128::from(parts)) >> 64) as u64
-}
-
-fn number_of(numbers: &mut VisitorNumbers, hash: u64) -> u32 {
-    let next = numbers.len() as u32;
-    *numbers.entry(hash).or_insert(next)
 }

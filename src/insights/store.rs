@@ -2,25 +2,32 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::answer::{self, Answer, AnsweredLog};
-use super::ask::ask;
+use super::ask::{Source, ask};
 use super::build::{ColumnBuilder, VisitorKey};
 use super::columns::Columns;
 use super::experiment::{answer_experiment, answer_experiments};
 use super::format::ColumnFileError;
-use super::installer::ColumnInstaller;
+use super::installer::{BuiltFrom, ColumnInstaller};
+use super::packing::BLOCK_ROWS;
 use super::question::Query;
 use super::scan::{Limits, ScanError};
+use super::sealed::{AnswerCache, Files};
 use super::site::SiteFacts;
+use super::unstored::UnstoredColumns;
 use super::zones::{count_zones, write_zones};
 use crate::clock;
-use crate::storage::disk::Disk;
+use crate::storage::disk::{Disk, FileIdentity};
 use crate::visitors::log::{
     Records, SegmentPosition, SegmentRecords, SegmentSpan, column_file_name, segment_spans,
 };
+
+/// The part of the memory of Insights that holds columns without a column file: one of this many.
+const UNSTORED_SHARE: u64 = 8;
 
 /// The reason why a question has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -42,11 +49,26 @@ pub struct ColumnStore {
     key: VisitorKey,
     /// The columns of segments that are not written to any more, by first seq.
     sealed: BTreeMap<u64, (u64, Columns)>,
+    unstored: Arc<UnstoredColumns>,
     tail: Option<Tail>,
+    cache: AnswerCache,
     /// The last seq of the present columns.
     last_seq: u64,
     /// Writes the columns that a question needs first. `None` keeps them in memory.
     installer: Option<ColumnInstaller>,
+}
+
+/// Returns true when the time of the question is over.
+type IsOver<'l> = &'l dyn Fn() -> bool;
+
+/// The result of reading the records of a segment.
+enum TailRead {
+    /// The records were read to the end, from this file.
+    Complete(FileIdentity),
+    /// The time is over. A later call continues.
+    Over,
+    /// Retention has deleted the segment.
+    Deleted,
 }
 
 /// The columns of the active segment.
@@ -58,14 +80,19 @@ struct Tail {
 }
 
 impl ColumnStore {
-    /// Creates the store of the log in `directory`. It reads nothing before the first refresh.
-    pub fn new(disk: Arc<dyn Disk>, directory: &Path, key: VisitorKey) -> Self {
+    /// Creates the store of the log in `directory`. It reads nothing before the first refresh. `memory_bytes` is the
+    /// memory of Insights.
+    pub fn new(disk: Arc<dyn Disk>, directory: &Path, key: VisitorKey, memory_bytes: u64) -> Self {
+        let bytes_max = memory_bytes / UNSTORED_SHARE;
+        let unstored = UnstoredColumns::new(Arc::clone(&disk), directory, key, bytes_max);
         Self {
             disk,
             directory: directory.to_owned(),
             key,
             sealed: BTreeMap::new(),
+            unstored: Arc::new(unstored),
             tail: None,
+            cache: AnswerCache::default(),
             last_seq: 0,
             installer: None,
         }
@@ -73,14 +100,21 @@ impl ColumnStore {
 
     /// Writes the columns that it builds to column files.
     #[must_use]
-    pub(crate) fn with_installer(self, installer: ColumnInstaller) -> Self {
+    pub fn with_installer(self, installer: ColumnInstaller) -> Self {
         Self { installer: Some(installer), ..self }
     }
 
     /// Forgets everything that was read, because records were erased.
     pub fn clear(&mut self) {
         self.sealed.clear();
+        self.unstored.clear();
+        self.cache.clear();
         self.tail = None;
+    }
+
+    /// Returns the bytes of the columns in memory that have no column file.
+    pub fn unstored_bytes(&self) -> u64 {
+        self.unstored.kept_bytes()
     }
 
     /// Reads the records up to `last_seq`, which were acknowledged. Builds the columns of segments without a valid
@@ -93,12 +127,16 @@ impl ColumnStore {
         let spans = segment_spans(&self.disk, &path).map_err(|source| StoreError::Io { path, source })?;
         self.sealed.retain(|first_seq, _| spans.iter().any(|span| span.first_seq == *first_seq));
         for (at, span) in spans.iter().enumerate() {
+            let behind = || StoreError::Behind(spans.len() - at);
             if is_over() {
-                return Err(StoreError::Behind(spans.len() - at));
+                return Err(behind());
             }
-            match span.next_seq {
-                Some(next_seq) => self.refresh_sealed(*span, next_seq - 1)?,
-                None => self.refresh_tail(*span, last_seq)?,
+            let is_read = match span.next_seq {
+                Some(next_seq) => self.refresh_sealed(*span, next_seq - 1, is_over)?,
+                None => self.refresh_tail(*span, last_seq, is_over)?,
+            };
+            if !is_read {
+                return Err(behind());
             }
         }
         // Sealed segments are read to their ends.
@@ -106,61 +144,86 @@ impl ColumnStore {
         Ok(())
     }
 
-    fn refresh_sealed(&mut self, span: SegmentSpan, last_seq: u64) -> Result<(), StoreError> {
-        if self.sealed.get(&span.first_seq).is_some_and(|(last, _)| *last == last_seq) {
-            return Ok(());
+    /// Returns false if the time is over.
+    fn refresh_sealed(
+        &mut self,
+        span: SegmentSpan,
+        last_seq: u64,
+        is_over: IsOver,
+    ) -> Result<bool, StoreError> {
+        let known = self.sealed.get(&span.first_seq).filter(|(last, _)| *last == last_seq);
+        if known.is_some_and(|(_, columns)| columns.is_stored()) {
+            return Ok(true);
         }
+        let is_known = known.is_some();
         let path = self.directory.join(column_file_name(span.first_seq));
-        let opened = Columns::open(&self.disk, &path, (span.first_seq, last_seq), self.key);
-        let columns = match opened {
+        let columns = match Columns::open(&self.disk, &path, (span.first_seq, last_seq), self.key) {
             Ok(columns) => columns,
             // A missing or damaged file is built again.
-            Err(_) => self.build_sealed(span, last_seq)?,
+            Err(_) if is_known => return Ok(true),
+            Err(_) => match self.build_sealed(span, last_seq, is_over)? {
+                Some(columns) => columns,
+                None => return Ok(false),
+            },
         };
         self.sealed.insert(span.first_seq, (last_seq, columns));
-        Ok(())
+        Ok(true)
     }
 
-    /// Builds the columns of a sealed segment. If it is the tail, only its last records are read.
-    fn build_sealed(&mut self, span: SegmentSpan, last_seq: u64) -> Result<Columns, StoreError> {
+    /// Builds the columns of a sealed segment. If it is the tail, only its last records are read. Returns `None` if the
+    /// time is over.
+    fn build_sealed(
+        &mut self,
+        span: SegmentSpan,
+        last_seq: u64,
+        is_over: IsOver,
+    ) -> Result<Option<Columns>, StoreError> {
         let generation = self.installer.as_ref().map(ColumnInstaller::generation);
         let mut tail = self.take_tail(span);
-        if !self.read_records(&mut tail, span, last_seq)? {
-            // Retention has deleted the segment meanwhile.
-            tail = self.empty_tail(span);
-        }
         let path = self.directory.join(column_file_name(span.first_seq));
-        let bytes = tail.builder.to_bytes(last_seq);
-        if let (Some(installer), Some(generation)) = (&self.installer, generation) {
-            match installer.write_and_install(span.first_seq, generation, &bytes) {
+        let (bytes, segment) = match self.read_records(&mut tail, span, last_seq, is_over)? {
+            TailRead::Complete(segment) => (tail.builder.to_bytes(last_seq), Some(segment)),
+            TailRead::Deleted => (self.empty_tail(span).builder.to_bytes(last_seq), None),
+            TailRead::Over => {
+                self.tail = Some(tail);
+                return Ok(None);
+            }
+        };
+        if let (Some(installer), Some(generation), Some(segment)) = (&self.installer, generation, segment) {
+            let built = BuiltFrom { first_seq: span.first_seq, segment, generation };
+            match installer.write_and_install(built, &bytes) {
                 Ok(true) => {
                     let opened = Columns::open(&self.disk, &path, (span.first_seq, last_seq), self.key);
-                    return opened.map_err(|source| StoreError::Columns { path, source });
+                    return opened.map(Some).map_err(|source| StoreError::Columns { path, source });
                 }
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "cannot write a column file; its columns stay in memory")
+                    tracing::debug!(%error, "cannot write a column file; its columns stay in memory");
                 }
             }
         }
-        Columns::from_bytes(bytes).map_err(|source| StoreError::Columns { path, source })
+        let columns = Columns::unstored(Arc::clone(&self.unstored), bytes, span);
+        columns.map(Some).map_err(|source| StoreError::Columns { path, source })
     }
 
-    /// Checks every column file, and deletes the damaged ones. The next refresh builds them again.
-    pub(crate) fn delete_damaged(&mut self) {
-        let Some(installer) = &self.installer else { return };
+    /// Forgets the columns that cannot be read, so that the next refresh opens or builds them. Deletes a column file
+    /// only if its content is wrong.
+    pub fn forget_unreadable(&mut self) {
         self.sealed.retain(|first_seq, (_, columns)| {
-            let is_intact = columns.facts().is_ok();
-            if !is_intact {
+            let checked = columns.check();
+            if let (Err(error), Some(installer)) = (&checked, &self.installer)
+                && columns.is_stored()
+                && error.is_damage()
+            {
                 installer.delete(*first_seq);
             }
-            is_intact
+            checked.is_ok()
         });
     }
 
     fn columns_of(&self, tail: &Tail, last_seq: u64) -> Result<Columns, StoreError> {
         let path = self.directory.join(column_file_name(tail.builder.first_seq()));
-        Columns::from_bytes(tail.builder.to_bytes(last_seq))
+        Columns::from_bytes(tail.builder.to_tail_bytes(last_seq))
             .map_err(|source| StoreError::Columns { path, source })
     }
 
@@ -178,22 +241,37 @@ impl ColumnStore {
         Tail { builder: ColumnBuilder::new(span.first_seq, self.key), position: None, columns: None }
     }
 
-    fn refresh_tail(&mut self, span: SegmentSpan, last_seq: u64) -> Result<(), StoreError> {
+    /// Returns false if the time is over.
+    fn refresh_tail(
+        &mut self,
+        span: SegmentSpan,
+        last_seq: u64,
+        is_over: IsOver,
+    ) -> Result<bool, StoreError> {
         let mut tail = self.take_tail(span);
-        if self.read_records(&mut tail, span, last_seq)? {
-            if tail.columns.is_none() {
-                tail.columns = Some(self.columns_of(&tail, last_seq)?);
-            }
-            self.tail = Some(tail);
+        let is_read = match self.read_records(&mut tail, span, last_seq, is_over)? {
+            TailRead::Deleted => return Ok(true),
+            TailRead::Complete(_) => true,
+            TailRead::Over => false,
+        };
+        if is_read && tail.columns.is_none() {
+            tail.columns = Some(self.columns_of(&tail, last_seq)?);
         }
-        Ok(())
+        self.tail = Some(tail);
+        Ok(is_read)
     }
 
-    /// Adds the records up to `last_seq` to the tail. Returns false if the segment does not exist any more.
-    fn read_records(&self, tail: &mut Tail, span: SegmentSpan, last_seq: u64) -> Result<bool, StoreError> {
+    /// Adds the records up to `last_seq` to the tail.
+    fn read_records(
+        &self,
+        tail: &mut Tail,
+        span: SegmentSpan,
+        last_seq: u64,
+        is_over: IsOver,
+    ) -> Result<TailRead, StoreError> {
         let failed = |source| StoreError::Io { path: self.directory.clone(), source };
         let mut records = match SegmentRecords::open(&self.disk, &self.directory, span, last_seq) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(TailRead::Deleted),
             other => other.map_err(failed)?,
         };
         if let Some(position) = tail.position
@@ -201,13 +279,21 @@ impl ColumnStore {
         {
             *tail = self.empty_tail(span);
         }
+        let (mut since_look, mut is_cut) = (0, false);
         let mut add = |batch: Records<'_>| {
-            batch.iter().for_each(|(_, record)| tail.builder.add(&record));
+            for (_, record) in batch.iter() {
+                tail.builder.add(&record);
+                since_look += 1;
+            }
             tail.columns = None;
+            if since_look >= BLOCK_ROWS {
+                (since_look, is_cut) = (0, is_over());
+            }
+            if is_cut { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         records.read(&mut add).map_err(failed)?;
         tail.position = records.position().or(tail.position);
-        Ok(true)
+        Ok(if is_cut { TailRead::Over } else { TailRead::Complete(records.file()) })
     }
 
     /// Returns the columns of all segments, in the order of their seqs.
@@ -229,18 +315,27 @@ impl ColumnStore {
         Ok(false)
     }
 
-    /// Answers a question over the records of the last refresh.
+    /// Answers a question over the records of the last refresh. Keeps the counts over sealed segments for the next
+    /// answer to the same question.
     ///
     /// # Errors
     /// A column file is damaged, or the time is over.
     pub fn answer(
-        &self,
+        &mut self,
         query: &Query,
         site: &SiteFacts,
         now_ms: i64,
         limits: &Limits<'_>,
     ) -> Result<Answer, StoreError> {
-        Ok(answer_over(&self.columns(), self.last_seq, (query, site), now_ms, limits)?)
+        let Self { sealed, tail, cache, last_seq, .. } = self;
+        let sealed: Vec<&Columns> = sealed.values().map(|(_, columns)| columns).collect();
+        let tail = tail.as_ref().and_then(|tail| tail.columns.as_ref());
+        Ok(answer_cached((&sealed, tail), cache, *last_seq, (query, site), now_ms, limits)?)
+    }
+
+    /// Returns how often counts over sealed segments were used again.
+    pub fn cache_hits(&self) -> u64 {
+        self.cache.hits()
     }
 }
 
@@ -251,13 +346,42 @@ impl ColumnStore {
 pub fn answer_over(
     columns: &[&Columns],
     seq: u64,
+    asked: (&Query, &SiteFacts),
+    now_ms: i64,
+    limits: &Limits<'_>,
+) -> Result<Answer, ScanError> {
+    let source = Source { files: Files { sealed: columns, tail: None }, cache: None };
+    answer_from(source, seq, asked, now_ms, limits)
+}
+
+/// Answers a question over the columns of sealed segments, in the order of their seqs, and of the active segment. Uses
+/// and keeps the counts over the sealed ones.
+///
+/// # Errors
+/// A column file is damaged, or the time is over.
+pub fn answer_cached(
+    (sealed, tail): (&[&Columns], Option<&Columns>),
+    cache: &mut AnswerCache,
+    seq: u64,
+    asked: (&Query, &SiteFacts),
+    now_ms: i64,
+    limits: &Limits<'_>,
+) -> Result<Answer, ScanError> {
+    let source = Source { files: Files { sealed, tail }, cache: Some(cache) };
+    answer_from(source, seq, asked, now_ms, limits)
+}
+
+fn answer_from(
+    mut source: Source<'_>,
+    seq: u64,
     (query, site): (&Query, &SiteFacts),
     now_ms: i64,
     limits: &Limits<'_>,
 ) -> Result<Answer, ScanError> {
     let began = clock::instant();
+    let columns = source.files.all();
     let mut since_ms = None;
-    for columns in columns {
+    for columns in &columns {
         since_ms = columns.oldest_receipt_ms()?;
         if since_ms.is_some() {
             break;
@@ -267,17 +391,17 @@ pub fn answer_over(
     let took_ms = || clock::instant().duration_since(began).as_millis() as u64;
     Ok(match query {
         Query::Views(question) => {
-            let counted = ask(question, site, columns, now_ms, limits)?;
+            let counted = ask(question, site, &mut source, now_ms, limits)?;
             answer::write(question, site, &counted, log(took_ms()), now_ms)
         }
         Query::Experiment(question) => {
-            answer_experiment(columns, (question, site), now_ms, limits, &|| log(took_ms()))?
+            answer_experiment(&columns, (question, site), now_ms, limits, &|| log(took_ms()))?
         }
         Query::Experiments(question) => {
-            answer_experiments(columns, (question, site), limits, &|| log(took_ms()))?
+            answer_experiments(&columns, (question, site), limits, &|| log(took_ms()))?
         }
         Query::Zones(question) => {
-            let counts = count_zones(columns, question, &site.site, limits)?;
+            let counts = count_zones(&columns, question, &site.site, limits)?;
             write_zones(question, site, &counts, log(took_ms()))
         }
     })

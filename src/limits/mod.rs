@@ -336,6 +336,10 @@ pub const DEDUP_WINDOW_MS: i64 = 24 * 60 * 60 * 1000;
 /// ID is dropped, and a counter shows that.
 pub(crate) const DEDUP_IDS_MAX: usize = 10_000_000;
 
+/// Free bytes of the disk that column files leave to the log: the next segment, a segment that an erasure rewrites, and
+/// a checkpoint beside the old one. With less, column files are not written, and questions read the segments instead.
+pub const COLUMNS_FREE_BYTES_MIN: u64 = 4 * SEGMENT_BYTES_DEFAULT;
+
 /// Memory of Insights, in bytes, unless `--insights-memory` says otherwise. It holds the events of about 4 million rows.
 pub(crate) const INSIGHTS_MEMORY_BYTES_DEFAULT: u64 = 128 << 20;
 /// Default memory limit for visitor profiles: two and a half million typical ones.

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, fdatasync, flock, fsync};
+use rustix::fs::{FlockOperation, fdatasync, flock, fsync, statvfs};
 
 /// The identity of a file or a directory. While it is open, no other one of the disk gets the same identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +67,9 @@ pub trait Disk: Send + Sync {
 
     /// Makes the names in a directory durable.
     fn sync_directory(&self, dir: &Path) -> io::Result<()>;
+
+    /// Returns the bytes that this process may still write to the file system of a directory.
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
 }
 
 /// An open file.
@@ -227,6 +230,11 @@ impl Disk for RealDisk {
 
     fn sync_directory(&self, dir: &Path) -> io::Result<()> {
         Ok(fsync(File::open(dir)?)?)
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        let status = statvfs(dir)?;
+        Ok(status.f_bavail.saturating_mul(status.f_frsize))
     }
 }
 

@@ -6,6 +6,8 @@ mod files;
 mod oracle;
 // Zones: shown variants, and the events that followed.
 mod zones;
+// Counts over sealed segments that are kept for the next answer, against a naive count.
+mod kept;
 // Hours, days, weeks and months in time zones.
 mod calendar;
 // Experiments: exposed visitors, and the sums of their metrics.
@@ -22,8 +24,14 @@ mod experiments_served;
 mod parameters;
 // The endpoints of a server, and the command.
 mod served;
+// Column files on a disk that fails, is full, or changes meanwhile.
+mod failing;
+// A real disk whose calls a test can watch, delay and let fail.
+mod disk;
 // Erasures, and columns that are damaged or missing.
 mod erased;
+// Processes that are killed while column files are built and while visitors are erased, and erasures under load.
+mod killed;
 
 use parallax::testing::insights::VisitorKey;
 use parallax::testing::visitors::log::{Code, Device, FoldInputBuilder, Record, RecordKind};

@@ -150,7 +150,7 @@ fn count_in_parts(
             check_key(question, reader.has_key)?;
         }
         counter.arms.resize_with(reader.arms.names().len(), ArmCount::default);
-        reader.gathered.each_visitor(limits, &mut |rows| counter.add_visitor(rows, &reader.goals))?;
+        reader.gathered.each_visitor(limits, &mut |_, rows| counter.add_visitor(rows, &reader.goals))?;
         arms = reader.into_arms();
     }
     let mut count = counter.finish(&arms);

@@ -7,9 +7,9 @@ use std::ops::Range;
 use super::arms::{ArmNumber, Arms, pairs};
 use super::count::PARTS_MAX;
 use super::known::{KnownExperiment, Places};
-use super::read::code_of_site;
+use super::read::code_in;
 use crate::insights::calendar::Zone;
-use crate::insights::columns::Columns;
+use crate::insights::columns::{Columns, FilePart};
 use crate::insights::format::{CODE_OTHER, TextColumn};
 use crate::insights::question::{Filters, QuestionError, parse_bots, single_value};
 use crate::insights::rows::{Block, FileReader, Plan, Values};
@@ -164,6 +164,7 @@ impl<'q> ListReader<'q> {
             bots: question.bots,
             filters: &question.filters,
             group: None,
+            value_part: (0, 1),
             needs_variants: false,
         };
         Self { question, plan, by_key: by_key.collect(), list }
@@ -197,11 +198,13 @@ impl<'q> ListReader<'q> {
         limits: &Limits<'_>,
         visitors: &mut Visitors,
     ) -> Result<bool, ScanError> {
-        let Some(site) = code_of_site(file, &self.plan.site.site)? else { return Ok(true) };
+        let sites = file.texts(TextColumn::Site)?;
+        let Some(site) = code_in(&sites, &self.plan.site.site) else { return Ok(true) };
         let (texts, hashes) = (file.texts(TextColumn::Experiments)?, file.visitors()?);
-        let mut codes = Block::new(file.codes(TextColumn::Experiments, texts.len())?);
+        let mut codes = Block::new(file.codes(TextColumn::Experiments, texts.len(), &FilePart::WHOLE)?);
         let mut pairs_of: Vec<Option<Vec<(u16, ArmNumber)>>> = vec![None; texts.len()];
-        let mut reader = FileReader::new(file, &self.plan, &mut Values::default())?;
+        let mut reader =
+            FileReader::new((file, &FilePart::WHOLE), sites.len(), &self.plan, &mut Values::default())?;
         while reader.next_block()? {
             codes.next()?;
             if (limits.is_over)() {

@@ -7,7 +7,7 @@ use super::metrics::Metric;
 use super::question::ExperimentQuestion;
 use super::ties::Ties;
 use crate::insights::amounts::Amount;
-use crate::insights::columns::{AmountEntry, Columns};
+use crate::insights::columns::{AmountEntry, Columns, FilePart};
 use crate::insights::facts::read_column;
 use crate::insights::format::{CODE_FIRST, CODE_OTHER, ColumnFileError, TextColumn};
 use crate::insights::rows::{Block, FileReader, Plan, Row, Values};
@@ -32,6 +32,14 @@ pub(super) struct RowGoal {
     pub amount: Option<Amount>,
 }
 
+/// A step whose result depends on the order of the seqs. Visitors are hashes.
+enum Step {
+    /// An identify event ties an anonymous ID to a user.
+    Tie { anonymous: u64, user: u64 },
+    /// An event reaches goals.
+    Goal { visitor: u64, time_ms: i64, goal: RowGoal },
+}
+
 /// The reader of one part of the visitors.
 pub(super) struct PartReader<'q> {
     question: &'q ExperimentQuestion,
@@ -40,6 +48,8 @@ pub(super) struct PartReader<'q> {
     part: (u64, u64),
     pub arms: Arms,
     ties: Ties,
+    /// The steps of the present file, with the positions of their rows.
+    steps: Vec<(i64, Step)>,
     values: Values,
     pub gathered: Gathered,
     pub goals: Vec<RowGoal>,
@@ -67,11 +77,24 @@ impl<'q> PartReader<'q> {
             bots: question.bots,
             filters: &question.filters,
             group: None,
+            value_part: (0, 1),
             needs_variants: false,
         };
-        let (values, gathered, goals, other) = Default::default();
-        let (has_key, pushed, is_full) = Default::default();
-        Self { question, plan, part, arms, ties, values, gathered, goals, other, has_key, pushed, is_full }
+        Self {
+            question,
+            plan,
+            part,
+            arms,
+            ties,
+            steps: Vec::new(),
+            values: Values::default(),
+            gathered: Gathered::default(),
+            goals: Vec::new(),
+            other: [0; TextColumn::COUNT],
+            has_key: false,
+            pushed: (0, 0),
+            is_full: false,
+        }
     }
 
     /// Adds the rows of a file.
@@ -89,8 +112,10 @@ impl<'q> PartReader<'q> {
             }
             self.is_full |= self.memory_bytes() > limits.memory_bytes;
         }
+        self.take_steps();
+        self.is_full |= self.memory_bytes() > limits.memory_bytes;
         // Several parts do not make the values fewer.
-        let is_small = self.values.memory_bytes() <= limits.memory_bytes;
+        let is_small = self.values.bytes() <= limits.memory_bytes;
         is_small.then_some(()).ok_or(ScanError::TooLarge)
     }
 
@@ -104,7 +129,7 @@ impl<'q> PartReader<'q> {
         if let Some(user) = columns.tied_user(row).filter(|_| !self.is_full)
             && (self.question.bots || !columns.reader.is_bot(row))
         {
-            self.ties.tie(hash, user);
+            self.steps.push((columns.position(row), Step::Tie { anonymous: hash, user }));
         }
         let has_arm = columns.has_arm(row, self.question.key());
         self.has_key |= has_arm;
@@ -147,9 +172,27 @@ impl<'q> PartReader<'q> {
         if metrics == 0 {
             return;
         }
-        let credited = self.ties.credited(hash);
+        let goal = RowGoal { metrics, amount: columns.amount(row) };
+        self.steps.push((columns.position(row), Step::Goal { visitor: hash, time_ms, goal }));
+    }
+
+    /// Takes the steps of a file in the order of their seqs. Its rows are in the order of their visitors.
+    fn take_steps(&mut self) {
+        let mut steps = std::mem::take(&mut self.steps);
+        steps.sort_unstable_by_key(|(position, _)| *position);
+        for (_, step) in steps.drain(..) {
+            match step {
+                Step::Tie { anonymous, user } => self.ties.tie(anonymous, user),
+                Step::Goal { visitor, time_ms, goal } => self.credit(visitor, time_ms, goal),
+            }
+        }
+        // The next file uses the memory again.
+        self.steps = steps;
+    }
+
+    fn credit(&mut self, visitor: u64, time_ms: i64, goal: RowGoal) {
+        let credited = self.ties.credited(visitor);
         if part_of(credited, self.part.1) == self.part.0 {
-            let goal = RowGoal { metrics, amount: columns.amount(row) };
             self.push(credited, self.goals.len() as u32, time_ms, GOAL);
             if !self.is_full {
                 self.goals.push(goal);
@@ -209,7 +252,7 @@ impl<T> CodeColumn<T> {
         for (fact_of_code, text) in by_code.iter_mut().zip(&texts).skip(CODE_FIRST as usize) {
             *fact_of_code = fact(text);
         }
-        let block = Block::new(file.codes(column, texts.len())?);
+        let block = Block::new(file.codes(column, texts.len(), &FilePart::WHOLE)?);
         Ok((Self { block, by_code }, texts))
     }
 
@@ -242,6 +285,8 @@ struct FileColumns {
     /// Amounts of one column, and ties. Those of earlier rows are passed.
     amounts: std::iter::Peekable<std::vec::IntoIter<AmountEntry>>,
     ties: std::iter::Peekable<std::vec::IntoIter<(u32, u32)>>,
+    /// The positions of the rows in the order of their seqs.
+    positions: Block,
     /// The row of the file with which the present block begins, and the one after the block.
     rows: (usize, usize),
 }
@@ -267,10 +312,13 @@ impl FileColumns {
         let value = metrics.iter().find_map(|metric| metric.column);
         let mut amounts = if value.is_some() { file.amounts()? } else { Vec::new() };
         amounts.retain(|entry| Some(entry.column) == value);
-        let ties = if metrics.is_empty() { Vec::new() } else { file.ties()? };
+        amounts.sort_unstable_by_key(|entry| entry.row);
+        let mut ties = if metrics.is_empty() { Vec::new() } else { file.ties()? };
+        ties.sort_unstable();
+        let sites = file.texts(TextColumn::Site)?;
         Ok(Self {
-            reader: FileReader::new(file, plan, values)?,
-            site: code_of_site(file, &plan.site.site)?,
+            reader: FileReader::new((file, &FilePart::WHOLE), sites.len(), plan, values)?,
+            site: code_in(&sites, &plan.site.site),
             hashes: file.visitors()?,
             arms,
             experiments,
@@ -278,18 +326,24 @@ impl FileColumns {
             pages: has_page.then(|| goals(TextColumn::Path, is_page)).transpose()?,
             amounts: amounts.into_iter().peekable(),
             ties: ties.into_iter().peekable(),
+            positions: Block::new(file.positions(&FilePart::WHOLE)?),
             rows: (0, 0),
         })
     }
 
     fn next_block(&mut self) -> Result<bool, ColumnFileError> {
         self.arms.block.next()?;
+        self.positions.next()?;
         for goals in [&mut self.events, &mut self.pages].into_iter().flatten() {
             goals.block.next()?;
         }
         let has_rows = self.reader.next_block()?;
         self.rows = (self.rows.1, self.rows.1 + self.reader.len());
         Ok(has_rows)
+    }
+
+    fn position(&self, row: usize) -> i64 {
+        self.positions.numbers[row]
     }
 
     fn is_site(&self, row: usize) -> bool {
@@ -335,11 +389,10 @@ impl FileColumns {
     }
 }
 
-/// Returns the code of a site in a file.
-pub(super) fn code_of_site(file: &Columns, site: &str) -> Result<Option<i64>, ColumnFileError> {
-    let texts = file.texts(TextColumn::Site)?;
-    let found = texts.iter().zip(0..).skip(CODE_FIRST as usize).find(|(other, _)| *other == site);
-    Ok(found.map(|(_, code)| code))
+/// Returns the code of a text in a column with these texts.
+pub(super) fn code_in(texts: &[String], text: &str) -> Option<i64> {
+    let mut known = texts.iter().zip(0..).skip(CODE_FIRST as usize);
+    known.find(|(other, _)| *other == text).map(|(_, code)| code)
 }
 
 /// Returns a bit for each metric whose goal is accepted.
@@ -358,7 +411,7 @@ pub(super) fn add_users_of_part(
     if ties.is_empty() {
         return Ok(());
     }
-    let (hashes, visitors) = (file.visitors()?, read_column(file.row_visitors()?)?);
+    let (hashes, visitors) = (file.visitors()?, read_column(file.row_visitors(&FilePart::WHOLE)?)?);
     for (row, user) in ties {
         let anonymous = (visitors[row as usize] as usize).checked_sub(1).map(|visitor| hashes[visitor]);
         if anonymous.is_some_and(|anonymous| part_of(anonymous, parts) == part) {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::published::PublishedZone;
 use super::question::ZonesQuestion;
-use crate::insights::columns::Columns;
+use crate::insights::columns::{Columns, FilePart};
 use crate::insights::facts::read_column;
 use crate::insights::format::{
     CODE_ABSENT, CODE_FIRST, CODE_OTHER, ColumnFileError, KIND_BOT, KIND_GPC, TextColumn,
@@ -188,9 +188,7 @@ impl ZoneScan<'_> {
         with_actions: bool,
         count: &mut dyn FnMut(&[Row], &Texts),
     ) -> Result<(), ScanError> {
-        // The counts of the events take the other half.
-        let halved = Limits { memory_bytes: self.limits.memory_bytes / 2, is_over: self.limits.is_over };
-        let parts = parts_of(self.files, &halved);
+        let parts = parts_of(self.files.iter().copied(), self.limits);
         let mut gathered = Gathered::default();
         (self.rows, self.other) = (0, [0; TextColumn::COUNT]);
         for part in 0..parts {
@@ -202,7 +200,7 @@ impl ZoneScan<'_> {
                 self.add_file(file, with_actions, (part, parts), &mut gathered)?;
             }
             let texts = &self.texts;
-            gathered.each_visitor(self.limits, &mut |rows| count(rows, texts))?;
+            gathered.each_visitor(self.limits, &mut |_, rows| count(rows, texts))?;
         }
         Ok(())
     }
@@ -265,7 +263,7 @@ struct TextCodes {
 impl TextCodes {
     fn read(file: &Columns, column: TextColumn) -> Result<Self, ColumnFileError> {
         let texts = file.texts(column)?;
-        Ok(Self { column, codes: read_column(file.codes(column, texts.len())?)?, texts })
+        Ok(Self { column, codes: read_column(file.codes(column, texts.len(), &FilePart::WHOLE)?)?, texts })
     }
 
     fn code(&self, row: usize) -> usize {
@@ -305,9 +303,9 @@ impl ZoneColumns {
         let (sites, paths) =
             (TextCodes::read(file, TextColumn::Site)?, TextCodes::read(file, TextColumn::Path)?);
         Ok(Self {
-            times: read_column(file.times()?)?,
-            visitors: read_column(file.row_visitors()?)?,
-            kinds: read_column(file.kinds()?)?,
+            times: read_column(file.times(&FilePart::WHOLE)?)?,
+            visitors: read_column(file.row_visitors(&FilePart::WHOLE)?)?,
+            kinds: read_column(file.kinds(&FilePart::WHOLE)?)?,
             site: code_of(&sites, site),
             page: code_of(&paths, page),
             sites: sites.codes,

@@ -302,14 +302,15 @@ impl LogDirectory {
         self.install(OLDEST, &mut |file| append_all(file, &bytes)).map(drop)
     }
 
-    /// Deletes an expired segment and the tails that were cut from it.
+    /// Deletes an expired segment, its column file, and the tails that were cut from it.
     pub(crate) fn delete_segment(&self, first_seq: u64) -> io::Result<()> {
         let torn = torn_prefix(first_seq);
         for name in self.disk.list(&self.root)?.iter().filter(|name| name.starts_with(&torn)) {
             ignore_not_found(self.disk.unlink(&self.path(name)))?;
         }
-        ignore_not_found(self.disk.unlink(&self.path(&column_file_name(first_seq))))?;
-        ignore_not_found(self.disk.unlink(&self.path(&segment_name(first_seq))))
+        // The column file is last: a thread that installs one looks for its segment afterwards.
+        ignore_not_found(self.disk.unlink(&self.path(&segment_name(first_seq))))?;
+        ignore_not_found(self.disk.unlink(&self.path(&column_file_name(first_seq))))
     }
 
     /// Deletes the column files that are being written. Their writer gives them no name after the erasure has begun.

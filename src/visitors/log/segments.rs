@@ -3,6 +3,7 @@
 //! Unlike [`super::LogReader`], it surveys the directory by names alone, and continues in a segment where it stopped.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -92,18 +93,25 @@ impl SegmentRecords {
         is_same
     }
 
-    /// Passes the records from here on to `take`. Damaged places are skipped.
+    /// Returns the identity of the segment file.
+    pub(crate) fn file(&self) -> FileIdentity {
+        self.file
+    }
+
+    /// Passes the records from here on to `take`, batch by batch, until it breaks. Damaged places are skipped.
     ///
     /// # Errors
     /// An I/O error.
-    pub(crate) fn read(&mut self, take: &mut dyn FnMut(Records<'_>)) -> io::Result<()> {
+    pub(crate) fn read(&mut self, take: &mut dyn FnMut(Records<'_>) -> ControlFlow<()>) -> io::Result<()> {
         while self.reader.next_seq() <= self.last_seq {
             match self.reader.next()? {
                 Some(SegmentItem::Damage(_)) => {}
                 // A batch is acknowledged as a whole, so none is read in part.
                 Some(SegmentItem::Batch { at, batch }) if batch.records.seqs().start <= self.last_seq => {
                     self.offset = Some(at + batch.bytes.len() as u64);
-                    take(batch.records);
+                    if take(batch.records).is_break() {
+                        break;
+                    }
                 }
                 Some(SegmentItem::Batch { .. }) | None => break,
             }

@@ -4,6 +4,7 @@
 //! mutated seeds.
 
 pub mod body;
+pub mod columns;
 pub mod condition;
 pub mod event;
 pub mod head;
@@ -18,8 +19,9 @@ pub mod variants;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     ("body", body::body),
+    ("columns", columns::columns),
     ("condition", condition::condition),
     ("event", event::event),
     ("head", head::head),

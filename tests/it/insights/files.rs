@@ -7,7 +7,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use parallax::testing::insights::{
-    Amount, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, ColumnBuilder, Columns, RowFacts, VisitorKey,
+    Amount, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, ColumnBuilder, Columns, Limits, Query, Question,
+    RowFacts, SiteFacts, Subject, VisitorKey, Zone, answer_over,
 };
 use parallax::testing::storage::disk::{Disk, RealDisk};
 use parallax::testing::visitors::log::{Record, RecordKind};
@@ -178,4 +179,31 @@ fn a_column_keeps_65536_texts_and_a_file_4_mib_of_them() {
     assert_eq!(others(long(COLUMN_TEXT_BYTES_MAX - 2)), 0);
     assert_eq!(others(long(COLUMN_TEXT_BYTES_MAX - 1)), 0);
     assert_eq!(others(long(COLUMN_TEXT_BYTES_MAX)), 1);
+}
+
+#[test]
+fn an_answer_counts_the_rows_whose_site_is_beyond_the_bound() {
+    let ask = |sites: usize| {
+        let mut builder = ColumnBuilder::new(1, KEY);
+        let mut add = |site: &str, timestamp_ms: i64| {
+            let anon_id = Some("v");
+            builder.add(&Record { site: Some(site), anon_id, timestamp_ms, ..Record::new(RecordKind::Page) });
+        };
+        (0..sites).for_each(|number| add(&format!("{number:x}-site"), 500));
+        [0, 59_999, 60_000, 61_000].into_iter().for_each(|time_ms| add("acme", time_ms));
+        let columns = Columns::from_bytes(builder.to_bytes(1)).expect("an intact file");
+        let site =
+            SiteFacts { site: "acme".to_owned(), zone: Zone::utc(), own_hosts: Vec::new(), version: None };
+        let range = [("from", "1970-01-01T00:00"), ("to", "1970-01-01T00:01")];
+        let question =
+            Question::parse(Subject::Overview, range.into_iter(), &site.zone, 90_000_000).expect("valid");
+        let limits = Limits { memory_bytes: 1 << 30, is_over: &|| false };
+        let asked = (&Query::Views(question), &site);
+        let document = answer_over(&[&columns], 1, asked, 90_000_000, &limits).expect("an answer").document;
+        (document["totals"]["views"].as_u64(), document["other"]["site"].as_u64())
+    };
+    assert_eq!(ask(0), (Some(2), None));
+    assert_eq!(ask(COLUMN_TEXTS_MAX - 1), (Some(2), None));
+    assert_eq!(ask(COLUMN_TEXTS_MAX), (Some(0), Some(2)));
+    assert_eq!(ask(COLUMN_TEXTS_MAX + 1), (Some(0), Some(3)));
 }

@@ -87,6 +87,10 @@ impl Disk for InterleavedDisk {
     fn sync_directory(&self, _: &Path) -> io::Result<()> {
         unreachable!("a reader changes nothing")
     }
+
+    fn free_bytes(&self, _: &Path) -> io::Result<u64> {
+        unreachable!("a reader writes nothing")
+    }
 }
 
 /// A file whose calls count as calls on the disk.

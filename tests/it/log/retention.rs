@@ -181,3 +181,19 @@ fn a_damaged_oldest_file_is_reported_and_deletes_nothing() {
     let kinds: Vec<DamageKind> = log.report.damage.iter().map(|damage| damage.kind).collect();
     assert_eq!((kinds, log.consumed()), (vec![DamageKind::Oldest], vec![(4, 4), (5, 5)]));
 }
+
+#[test]
+fn a_segment_is_deleted_before_its_column_file() {
+    // A thread that installs a column file looks for the segment afterwards. In the other order it could find the
+    // segment, and the file would stay.
+    let (disk, clock) = (SimulatedDisk::new(1), Arc::<TestClock>::default());
+    let options = Options { segment_bytes: 1, retain_ms: Some(2 * DAY_MS as i64), ..options() };
+    let mut log = five_segments(&disk, &clock, &options);
+    disk.put(&Path::new(DIRECTORY).join("00000000000000000001.columns"), b"columns");
+    disk.take_log();
+    run_retention(&mut log, &clock, DAY_MS + 1);
+    let unlinked: Vec<String> =
+        disk.take_log().into_iter().filter(|line| line.starts_with("unlink")).collect();
+    let first: Vec<&str> = unlinked.iter().filter_map(|line| line.split("00001.").nth(1)).collect();
+    assert_eq!(first, ["segment", "columns"], "{unlinked:?}");
+}

@@ -336,6 +336,11 @@ impl Disk for SimulatedDisk {
         }
         fault.map_or(Ok(()), Err)
     }
+
+    fn free_bytes(&self, _: &Path) -> io::Result<u64> {
+        let is_full = matches!(self.state().plan, Plan::Full);
+        Ok(if is_full { 0 } else { u64::MAX })
+    }
 }
 
 /// The device number of all files, and that of all directories.
