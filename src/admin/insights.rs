@@ -307,7 +307,7 @@ fn queue_is_full() -> Problem<'static> {
 }
 
 /// Returns the parameter `site`.
-fn single_site<'p, 'a>(pairs: &'p [(String, String)]) -> Result<&'p str, Problem<'a>> {
+fn single_site<'a>(pairs: &[(String, String)]) -> Result<&str, Problem<'a>> {
     let mut sites = pairs.iter().filter(|(name, value)| name == "site" && !value.is_empty());
     let missing = Problem::new(problem::MISSING_SITE, "The parameter 'site' is missing.");
     let (_, site) = sites.next().ok_or(missing)?;

@@ -383,7 +383,7 @@ impl Views {
             })
             .collect();
         // A zone without a pair beside `default` is shown only if it is published.
-        let mut others: Vec<(u64, &str, Vec<(&str, ShownCount)>)> = by_zone
+        let mut others: Vec<(u64, &str, Vec<_>)> = by_zone
             .into_iter()
             .map(|(zone, found)| {
                 (found.iter().map(|(_, shown)| shown.views).sum(), &*texts.zones.names[zone as usize], found)
