@@ -24,7 +24,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
 
   /** Logs the first failure for a version. */
   function report(version: string, failure: string): void {
-    if (reported !== version) console.error(`Parallax: version ${version} may show late: ${failure}. The next refresh calls again.`);
+    if (reported !== version) console.error(`Parallax: version ${version} may show late. The next refresh calls the revalidation handler again. ${failure}`);
     reported = version;
   }
 
@@ -34,8 +34,9 @@ export function createNotifier(options: NotifierOptions): Notifier {
     const url = handlerUrl(req, options);
     try {
       const response = await fetch(url, { ...requestOf(version, options), signal: AbortSignal.timeout(NOTIFY_MS) });
-      if (response.ok && (await response.json()).to === version) announced = version;
-      else report(version, `${url} answered ${response.status}; check that it is the revalidation handler, and its \`secret\``);
+      const result = await response.json().catch(() => null);
+      if (response.ok && result?.to === version) announced = version;
+      else report(version, `${url} answered ${response.status}: ${result?.detail ?? 'check that it is the revalidation handler, and its `secret`'}`);
     } catch (error) {
       report(version, `no response from ${url}: ${(error as Error).message}; check \`instanceUrl\` and \`revalidate\``);
     } finally {
