@@ -56,6 +56,7 @@ describe('the quick starts of docs/sdk.md', () => {
 
   test('Plain HTML, personalized', async () => {
     const { heading, own } = await view(blockOf('Plain HTML, personalized'), 'de-DE');
-    assert.deepEqual([heading, own], ['Gemacht für den dritten Regentag', [['page', '/', 'hero:deutsch']]]);
+    assert.deepEqual([heading, own.length, own[0]!.slice(0, 2)], ['Gemacht für den dritten Regentag', 1, ['page', '/']]);
+    assert.match(own[0]![2]!, /^hero:deutsch(,|$)/); // an experiment may choose another zone
   });
 });
