@@ -11,7 +11,7 @@ export const client = createClient<Site>(site);
 export const previewClient = createClient<Site>({ ...site, trackingId: `${site.trackingId}--draft` });
 
 /** This instance of the site, and the secret that its parts share. */
-export const inside = { secret: process.env.SITE_SECRET, siteUrl: process.env.SITE_SECRET && (process.env.SITE_URL ?? 'http://localhost:3000') };
+export const instance = { secret: process.env.SITE_SECRET, instanceUrl: process.env.SITE_SECRET && (process.env.SITE_URL ?? 'http://localhost:3000') };
 
 /** Signs the cookie of a preview. Without it there are no previews. */
 export const previewSecret = process.env.PREVIEW_SECRET;

@@ -1,8 +1,8 @@
 import { withParallax } from '@parallax/sdk/next';
-import { client, consentDefault, inside, previewSecret } from './parallax';
+import { client, consentDefault, instance, previewSecret } from './parallax';
 
 export const proxy = withParallax(client, {
-  ...inside,
+  ...instance,
   previewSecret,
   consentDefault,
   timeoutMs: Number(process.env.DECISION_MS) || undefined,

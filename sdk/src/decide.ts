@@ -37,11 +37,17 @@ export function createDecide(client: Client<any>, options: { timeoutMs?: number;
       if (data.type === 'redirect') return { ...baseline, redirect: data, version };
       return { ...baseline, variants: data.variants, decision: data, version };
     } catch (error) {
-      // A refusal shows that Edge answers, also one for too many requests, and a visitor who goes away shows nothing. Neither may
-      // open the breaker for the others.
       const failure = error instanceof ParallaxError ? error : new ParallaxError('aborted', String(error));
-      report(!failure.retryable || failure.status === 429);
+      report(!isFailure(failure));
       return { ...baseline, error: failure };
     }
   };
+}
+
+/**
+ * Returns whether an error counts for the breaker. A refusal shows that Edge answers, also one for too many requests, and a visitor
+ * who goes away shows nothing. Neither may open the breaker for the others.
+ */
+export function isFailure(error: unknown): boolean {
+  return error instanceof ParallaxError && error.retryable && error.status !== 429;
 }

@@ -1,3 +1,4 @@
+import { cutSlashes } from './addresses.js';
 import type { Client } from './client.js';
 import { cookieOf } from './cookies.js';
 import { call } from './http.js';
@@ -27,7 +28,7 @@ export async function handOver(client: Client<any>, request: Request, visitor: R
   const { edgeUrl, eventsUrl = edgeUrl, trackingId } = client.options;
   const { userAgent, country } = visitor.visitor;
   const body = JSON.stringify({ trackingId, sentAt: pending.sentAt, context: { userAgent, country }, batch });
-  const url = `${eventsUrl.replace(/\/+$/, '')}/v1/batch`;
+  const url = `${cutSlashes(eventsUrl)}/v1/batch`;
   await call<Receipt>(client.options, url, body, { ...visitor.request, timeoutMs, retries: 0 }).catch(() => {});
 }
 

@@ -59,10 +59,14 @@ export const PREVIEW_SECONDS = 3_600;
 export const TAG_CHARS_MAX = 200;
 /** Bound of the pages that are rendered ahead after a publication. The first visitor starts the render of each other page. */
 export const WARM_PAGES = 200;
-/** Pages that are rendered ahead at the same time, so that visitors keep most of the processor. */
+/** Pages that are rendered ahead at the same time. The next page waits until the one before has been rendered, so that visitors keep most of the processor. */
 export const WARM_CONCURRENCY = 4;
 /** Deadline of the render of a page ahead of its visitors. */
 export const WARM_MS = 10_000;
+/** Wait between two requests for a page that Next.js renders in the background. */
+export const WARM_POLL_MS = 50;
+/** Deadline of a call of the revalidation handler. A handler that hangs must not end the calls for later versions. */
+export const NOTIFY_MS = 10_000;
 /** Comparisons of the stored list of routes in one call: publications may follow each other. */
 export const REVALIDATE_TURNS_MAX = 3;
 /** Life of a page without Cache Components, and without a call of the revalidation handler. */

@@ -44,16 +44,20 @@ export function ParallaxEvents({ edgeUrl, refreshOn, refresh, children, ...optio
   return createElement(Context.Provider, { value: shared }, children);
 }
 
-/** Calls `refresh` after a receipt that accepted an event other than a page view. */
+/**
+ * Calls `refresh` after a receipt for an event other than a page view, and after `reset`. A prefetch may have handed the event over
+ * before, so that the receipt counts it as a duplicate.
+ */
 function refreshing(events: Events, refresh: () => void): Events {
   const send = async (type: string, sent: Promise<Receipt | null>) => {
     const receipt = await sent;
-    if (type !== 'page' && receipt?.accepted) refresh();
+    if (type !== 'page' && receipt && receipt.accepted + receipt.duplicates) refresh();
     return receipt;
   };
   const names = ['track', 'identify', 'set', 'setOnce', 'unset', 'increment', 'append', 'union', 'remove'] as const;
   const methods = names.map((name) => [name, (...values: [any, any?]) => send(name, events[name](...values))]);
-  return Object.create(events, Object.getOwnPropertyDescriptors(Object.fromEntries(methods)));
+  const reset = () => (events.reset(), refresh());
+  return Object.create(events, Object.getOwnPropertyDescriptors(Object.fromEntries([...methods, ['reset', reset]])));
 }
 
 /** The events of a server render, which sends nothing. */

@@ -1,3 +1,4 @@
+import { fnv1a } from './hash.js';
 import type { Item, Json, LayoutNode, Properties } from './types.js';
 
 /** A route of a test. `variants` names the nodes of a zone for each key. */
@@ -175,7 +176,5 @@ function combinationsOf({ variants = {} }: TestRoute) {
 /** Returns a hash of the content: FNV-1a of its JSON, with functions by their source. */
 function hashOf(value: object): string {
   const text = JSON.stringify(value, (_, inner: Properties | (() => void)) => (typeof inner === 'function' ? String(inner) : inner));
-  let hash = 0x811c9dc5;
-  for (const character of text) hash = Math.imul(hash ^ character.codePointAt(0)!, 0x01000193);
-  return (hash >>> 0).toString(16).padStart(16, '0');
+  return fnv1a(text).padStart(16, '0');
 }

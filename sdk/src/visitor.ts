@@ -92,7 +92,7 @@ function consentFrom(request: Request, cookies: string, options: VisitorOptions)
 }
 
 /** Returns the URL that the visitor sees. After a reverse proxy, the URL of the request may name `localhost`. */
-function pageUrl(request: Request, siteUrl: string | undefined): URL {
+export function pageUrl(request: Request, siteUrl?: string): URL {
   const { headers } = request;
   const url = new URL(request.url);
   const first = (name: string) => headers.get(name)?.split(',')[0]!.trim();

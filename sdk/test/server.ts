@@ -54,11 +54,6 @@ export interface TestServer {
 /** The source of the demo site. */
 export const DEMO = path.join(ROOT, 'snapshots/demo');
 
-/** Returns whether the server has a setting. */
-export function hasSetting(name: string): boolean {
-  return execFileSync(binary(), ['serve', '--help'], { encoding: 'utf8', env: ENVIRONMENT }).includes(`--${name} `);
-}
-
 /** `flags` are further flags of `parallax serve`. */
 export async function startServer(flags: string[] = []): Promise<TestServer> {
   const parallax = binary();
@@ -123,16 +118,4 @@ function addresses(child: ReturnType<typeof spawn>): Promise<{ url: string; admi
     child.stdout!.on('data', read);
     child.stderr!.on('data', read);
   });
-}
-
-/** Returns the reason to skip a test of a feature that the OpenAPI document does not list, else false. */
-export async function missing(server: TestServer, feature: string, isListed: (document: any) => boolean): Promise<string | false> {
-  const document = await (await fetch(`${server.url}/v1/openapi.json`)).json();
-  return isListed(document) ? false : `the server's /v1/openapi.json does not list ${feature}`;
-}
-
-/** Returns whether an operation lists a parameter. */
-export function hasParameter(document: any, endpoint: string, name: string): boolean {
-  const parameters: { $ref?: string; name?: string }[] = document.paths[endpoint]?.get?.parameters ?? [];
-  return parameters.some((parameter) => parameter.name === name || parameter.$ref?.endsWith(`/${name}`));
 }

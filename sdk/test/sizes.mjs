@@ -1,4 +1,4 @@
-// Measures what a page downloads: bundled and minified by esbuild for ES2022, gzip -9.
+// Measures the bytes that a page downloads: bundled and minified by esbuild for ES2022, gzip -9.
 import { gzipSync } from 'node:zlib';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -25,7 +25,8 @@ struct BrowserScript {
     document: StaticDocument,
     /// The first 16 hex digits of the script's SHA-256.
     hash: [u8; 16],
-    /// Header lines of the response to a request without the hash. A new release reaches a page within an hour.
+    /// Header lines of the response to a request without the hash. A new release reaches a page within 25 hours: a browser may use
+    /// its copy for one hour without a request, and for 24 more while it loads the present script.
     changing: Vec<u8>,
 }
 

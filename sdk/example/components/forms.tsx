@@ -13,7 +13,7 @@ interface FormProps {
   children: ReactNode;
 }
 
-/** Records an event with what may leave the page. The demo site has no server for the rest. */
+/** Records an event with the properties that may leave the page. The demo site has no server for the other fields. */
 function EventForm({ event, properties, label, thanks, children }: FormProps) {
   const { track } = useParallax();
   const [isSent, setIsSent] = useState(false);

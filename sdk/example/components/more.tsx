@@ -3,8 +3,10 @@ import { useMore } from '@parallax/sdk/react/client';
 import { ProductCards } from './cards';
 import type { Node } from './types';
 
-/** The products of a query, with a button for the next page. */
-export function MoreProducts(node: Node<'ProductGrid'>) {
+type Products = Pick<Node<'ProductGrid'> | Node<'ProductStrip'>, 'items' | 'total' | 'more'>;
+
+/** The products of a query, with a button for the next page. The query may have parameters of the route. */
+export function MoreProducts({ label = 'Load more', ...node }: Products & { label?: string }) {
   const { items, total, more, isLoading, error } = useMore(node);
   return (
     <>
@@ -13,7 +15,7 @@ export function MoreProducts(node: Node<'ProductGrid'>) {
         {total !== undefined && <output>{`${items.length} of ${total}`}</output>}
         {more && (
           <button className="button quiet" onClick={() => void more()} disabled={isLoading}>
-            {node.props.more ?? 'Load more'}
+            {label}
           </button>
         )}
         {error && <span role="alert">The list did not load. Please try again.</span>}

@@ -7,6 +7,11 @@ import type { Node } from './types';
 import { BuyButton, Remember } from './visitor';
 import { price, weight } from './units';
 
+/** Returns the first page of a query, for a client component. */
+function pageOf({ items, total, more }: Node<'ProductGrid'> | Node<'ProductStrip'>) {
+  return { items, total, more };
+}
+
 /** The products that an author chose, or those of a query with a button for the next page. */
 export function ProductGrid(node: Node<'ProductGrid'>) {
   const { title, items = [] } = node.props;
@@ -19,16 +24,17 @@ export function ProductGrid(node: Node<'ProductGrid'>) {
   }));
   return (
     <Block title={title}>
-      {node.items ? <MoreProducts {...node} /> : <ProductCards products={authored} />}
+      {node.items ? <MoreProducts {...pageOf(node)} label={node.props.more} /> : <ProductCards products={authored} />}
     </Block>
   );
 }
 
-export function ProductStrip({ props, items = [] }: Node<'ProductStrip'>) {
+export function ProductStrip(node: Node<'ProductStrip'>) {
+  const { title, action } = node.props;
   return (
-    <Block title={props.title} className="strip">
-      <ProductCards products={items.map(({ id, fields }) => ({ id, href: `/products/${fields.slug}`, ...fields }))} />
-      {props.action && <Action {...props.action} />}
+    <Block title={title} className="strip">
+      <MoreProducts {...pageOf(node)} />
+      {action && <Action {...action} />}
     </Block>
   );
 }

@@ -3,24 +3,8 @@ import { useParallax } from '@parallax/sdk/react/client';
 import Link from 'next/link';
 import { useEffect, useState } from 'react';
 import { Block } from './blocks';
+import { readStored, writeStored } from './storage';
 import type { Node } from './types';
-
-/** What this browser keeps for its own pages. It is no part of the visitor's profile. */
-function read<T>(key: string, absent: T): T {
-  try {
-    return JSON.parse(localStorage.getItem(key) ?? 'null') ?? absent;
-  } catch {
-    return absent;
-  }
-}
-
-function write(key: string, value: unknown): void {
-  try {
-    localStorage.setItem(key, JSON.stringify(value));
-  } catch {
-    // Storage is blocked: the page works without it.
-  }
-}
 
 export interface BuyButtonProps {
   sku: string;
@@ -48,23 +32,23 @@ export function BuyButton({ sku, category, label, isBuy }: BuyButtonProps) {
   );
 }
 
-interface Visited {
+interface ViewedProduct {
   name: string;
   href: string;
 }
 
 /** Keeps a product for `RecentlyViewed`. */
-export function Remember({ name, href }: Visited) {
+export function Remember({ name, href }: ViewedProduct) {
   useEffect(() => {
-    const others = read<Visited[]>('recent', []).filter((other) => other.href !== href);
-    write('recent', [{ name, href }, ...others].slice(0, 8));
+    const others = readStored<ViewedProduct[]>('recent', []).filter((other) => other.href !== href);
+    writeStored('recent', [{ name, href }, ...others].slice(0, 8));
   }, [name, href]);
   return null;
 }
 
 export function RecentlyViewed({ props }: Node<'RecentlyViewed'>) {
-  const [recent, setRecent] = useState<Visited[]>([]);
-  useEffect(() => setRecent(read<Visited[]>('recent', [])), []);
+  const [recent, setRecent] = useState<ViewedProduct[]>([]);
+  useEffect(() => setRecent(readStored<ViewedProduct[]>('recent', [])), []);
   return (
     <Block title={props.title}>
       <ul className="chips reserve">
@@ -87,16 +71,16 @@ interface Member {
 export function MemberCard({ props }: Node<'MemberCard'>) {
   const events = useParallax();
   const [member, setMember] = useState<Member | null>(null);
-  useEffect(() => setMember(read<Member | null>('member', null)), []);
+  useEffect(() => setMember(readStored<Member | null>('member', null)), []);
 
   async function signIn(form: FormData) {
     const signedIn = { name: String(form.get('name')), plan: 'member' };
-    write('member', signedIn);
+    writeStored('member', signedIn);
     setMember(signedIn);
     await events.identify(`member-${signedIn.name.toLowerCase()}`, { plan: signedIn.plan });
   }
   function signOut() {
-    write('member', null);
+    writeStored('member', null);
     setMember(null);
     events.reset();
   }

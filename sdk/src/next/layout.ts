@@ -3,6 +3,7 @@ import { fromSegments, staticCombinations, toSegments } from '../combination.js'
 import { ParallaxError } from '../errors.js';
 import { CLASSIC_PAGE_SECONDS } from '../limits.js';
 import type { Layout, Redirect, RequestOptions, SiteTypes } from '../types.js';
+import { marksOf } from './marks.js';
 import { storedRoutes } from './stored-routes.js';
 import { encodePath, pathTag, siteTag } from './tags.js';
 
@@ -53,7 +54,9 @@ export async function getLayout<S extends SiteTypes>(
   const { path, variants } = fromSegments(segments);
   if (path === `/${PLACEHOLDER}`) return null;
   try {
-    return (await (preview ?? client).resolve(encodePath(path), { variants }, requestOf(client, path, !preview))).data;
+    const { data, version } = await (preview ?? client).resolve(encodePath(path), { variants }, requestOf(client, path, !preview));
+    if (!preview) marksOf(client).get(pathTag(client, path))?.rendered.set(variants, version);
+    return data;
   } catch (error) {
     if (error instanceof ParallaxError && error.code === 'route_not_found') return null;
     throw error;

@@ -9,7 +9,7 @@ import { DECISION_DEVELOPMENT_MS, DECISION_MS, EXPERIMENTS_CHARS_MAX, EXPERIMENT
 import type { Decision, Redirect } from '../types.js';
 import { type RequestVisitor, type VisitorOptions, visitorFrom } from '../visitor.js';
 import { createNotifier } from './notifier.js';
-import { createRouteTable, decodePath } from './route-table.js';
+import { createRouteTable, decodeSegments } from './route-table.js';
 import { isBearer } from './secret.js';
 
 export interface ProxyOptions extends VisitorOptions {
@@ -23,15 +23,18 @@ export interface ProxyOptions extends VisitorOptions {
   routesSeconds?: number;
   /** The path of the revalidation handler. Default `/api/parallax/revalidate`. */
   revalidate?: string;
-  /** Sent to `revalidate`, only to `siteUrl`. Also lets requests of the revalidation handler render internal pages. */
+  /** The address of this instance of the site, never of a load balancer, for example `http://localhost:3000`. */
+  instanceUrl?: string;
+  /** Sent to `revalidate`, only to `instanceUrl`. Also lets requests of the revalidation handler render internal pages. */
   secret?: string;
-  /** False: the proxy does not send pending events on before the decision. */
+  /** Default true: the proxy sends the events of the cookie `px_events` to Edge before it asks for the decision. */
   handOver?: boolean;
   /** True: pages without personalized zones are public and set no cookie. For a CDN in front of the site. */
   cacheUnpersonalized?: boolean;
 }
 
-export interface Handled {
+/** The response to a request, and the decision behind it, if there was one. */
+export interface ProxyResult {
   response: NextResponse;
   decision: Decision | null;
 }
@@ -39,27 +42,28 @@ export interface Handled {
 export interface Proxy {
   (request: NextRequest, event: NextFetchEvent): Promise<NextResponse>;
   /** Returns the decision too, for use together with sign-in or language code. */
-  handle(request: NextRequest, event: NextFetchEvent): Promise<Handled>;
+  handle(request: NextRequest, event: NextFetchEvent): Promise<ProxyResult>;
 }
 
 const SHARED = 'public, max-age=0, s-maxage=60, stale-while-revalidate=600';
 /** One URL has many bodies, and a cookie. A shared cache would give one visitor's page to all. */
 const PRIVATE = 'private, no-cache';
+/** `<hash of route and variants>.<experiments>`, for `PageView`. */
+const EXPERIMENTS_COOKIE = 'px_experiments';
+/** The cookie with which Next.js turns draft mode on. */
+const BYPASS_COOKIE = '__prerender_bypass';
 
 interface Settings extends ProxyOptions {
   prefix: string;
   revalidate: string;
   timeoutMs: number;
-  /** The path of the last rewrite, with which a rewritten request that comes back is recognized. */
-  lastRewrite: string;
-  isLoopReported: boolean;
 }
 
 function withDefaults(options: ProxyOptions): Settings {
-  if (options.secret && !options.siteUrl) throw new Error('withParallax: `secret` needs `siteUrl`, the address that it is sent to.');
+  if (options.secret && !options.instanceUrl) throw new Error('withParallax: `secret` needs `instanceUrl`, the address that it is sent to.');
   const timeoutMs = options.timeoutMs ?? (process.env.NODE_ENV === 'development' ? DECISION_DEVELOPMENT_MS : DECISION_MS);
   const { prefix = '/px', revalidate = '/api/parallax/revalidate' } = options;
-  return { ...options, prefix, revalidate, timeoutMs, lastRewrite: '', isLoopReported: false };
+  return { ...options, prefix, revalidate, timeoutMs };
 }
 
 /** Returns the proxy of a Next.js site: it rewrites a request to the static page of the visitor's combination. */
@@ -69,70 +73,102 @@ export function withParallax(client: Client<any>, options: ProxyOptions = {}): P
   const table = createRouteTable(client, { cookie: o.cookie ?? 'anon_id', seconds: o.routesSeconds ?? ROUTES_SECONDS, breaker });
   const notify = createNotifier(o);
   const decide = createDecide(client, { timeoutMs: o.timeoutMs, breaker });
+  let lastRewrite: string | null = null;
+  const answerInternal = createInternalAnswer(o, () => lastRewrite);
+  /** The versions of decisions since the table was due. Servers of Edge may differ for a time, and each version refreshes it once. */
+  const seenVersions = new Set<string>();
 
   /** No request waits for a refresh. */
   function refresh(req: NextRequest, event: NextFetchEvent): void {
     event.waitUntil(table.refresh().then(() => notify(req, table.version)));
   }
 
-  let seenVersion: string | null = null;
-  /** Asks Edge about a path. A new version in the answer refreshes the table, once: several servers of Edge may differ for a time. */
+  function refreshIfDue(req: NextRequest, event: NextFetchEvent): void {
+    if (!table.isStale) return;
+    seenVersions.clear();
+    refresh(req, event);
+  }
+
+  /** Asks Edge about a path. */
   async function decisionFor(req: NextRequest, event: NextFetchEvent, v: RequestVisitor): Promise<Choice> {
     const before = o.handOver === false ? undefined : () => handOver(client, req, v, (o.timeoutMs * 2) / 3);
     const choice = await decide(req.nextUrl.pathname, v.visitor, v.request, before);
-    if (choice.version !== null && choice.version !== table.version && choice.version !== seenVersion) refresh(req, event);
-    seenVersion = choice.version ?? seenVersion;
+    const { version } = choice;
+    if (version !== null && version !== table.version && !seenVersions.has(version)) {
+      seenVersions.add(version);
+      refresh(req, event);
+    }
     return choice;
   }
 
-  async function handle(req: NextRequest, event: NextFetchEvent): Promise<Handled> {
-    const { pathname } = req.nextUrl;
-    if (pathname === o.prefix || pathname.startsWith(`${o.prefix}/`)) return only(await internal(req, o));
-    const path = decodePath(pathname);
-    if (o.owns?.(path)) return only(NextResponse.next());
-    if (table.isStale) refresh(req, event);
-    // `siteUrl` is the address of this instance. The visitor's address is in the headers.
-    const v = await visitorFrom(req, { ...o, siteUrl: undefined, honorGpc: o.honorGpc ?? table.honorGpc });
-    const redirect = table.redirect(path);
-    if (redirect) return only(redirectTo(redirect, req));
-    const page = table.page(path);
-    if (v.isDraft) return { response: rewrite(req, o, wellFormed(req.nextUrl.searchParams.get('px-variants'))), decision: null };
-    if (table.version !== null && !page) return only(NextResponse.next());
+  async function answer(req: NextRequest, event: NextFetchEvent, segments: string[]): Promise<ProxyResult> {
+    const v = await visitorFrom(req, { ...o, honorGpc: o.honorGpc ?? table.honorGpc });
+    if (v.isDraft) return withoutDecision(rewrite(req, o, wellFormed(req.nextUrl.searchParams.get('px-variants')), true));
+    const redirect = table.redirect(segments);
+    if (redirect) return withoutDecision(redirectTo(redirect, req));
+    const page = table.page(segments);
+    if (table.version !== null && !page) return withoutDecision(NextResponse.next());
 
     const choice = page?.zones === 0 ? null : await decisionFor(req, event, v);
-    if (choice?.redirect) return only(redirectTo(choice.redirect, req));
-    if (choice?.error?.code === 'route_not_found') return only(NextResponse.next());
+    if (choice?.redirect) return withoutDecision(redirectTo(choice.redirect, req));
+    if (choice?.error?.code === 'route_not_found') return withoutDecision(NextResponse.next());
     const response = rewrite(req, o, choice?.variants ?? '');
     const decision = choice?.decision ?? null;
     if (o.cacheUnpersonalized && page?.zones === 0 && !v.isPreview) response.headers.set('cache-control', SHARED);
     else setCookies(response, req, v, decision);
     return { response, decision };
   }
+
+  async function handle(req: NextRequest, event: NextFetchEvent): Promise<ProxyResult> {
+    const segments = decodeSegments(req.nextUrl.pathname);
+    const path = `/${segments.join('/')}`;
+    if (path === o.prefix || path.startsWith(`${o.prefix}/`)) return withoutDecision(await answerInternal(req));
+    if (o.owns?.(path)) return withoutDecision(NextResponse.next());
+    const result = await answer(req, event, segments);
+    lastRewrite = result.response.headers.get('x-middleware-rewrite') ?? lastRewrite;
+    refreshIfDue(req, event); // after the decision, which the breaker may let through as its probe
+    return result;
+  }
   return Object.assign(async (req: NextRequest, event: NextFetchEvent) => (await handle(req, event)).response, { handle });
 }
 
-function only(response: NextResponse): Handled {
+function withoutDecision(response: NextResponse): ProxyResult {
   return { response, decision: null };
 }
 
-/** Answers a request for an internal page: visitors get 404, so that nobody can fill the page cache. */
-async function internal(req: NextRequest, o: Settings): Promise<NextResponse> {
-  if (await isBearer(req, o.secret)) return NextResponse.next();
-  if (req.nextUrl.pathname === o.lastRewrite && !o.isLoopReported) {
-    o.isLoopReported = true;
-    console.error(`Parallax: a rewritten request for ${o.prefix} reached the proxy again and is 404. If pages are 404, start Next.js with \`-H localhost\`.`);
-  }
-  return new NextResponse(null, { status: 404 });
+/**
+ * Returns a function that answers a request for an internal page: visitors get 404, so that nobody can fill the page cache.
+ * `lastRewrite` returns the URL of the last rewrite, with which a rewritten request that comes back is recognized.
+ */
+function createInternalAnswer({ secret, prefix }: Settings, lastRewrite: () => string | null): (req: NextRequest) => Promise<NextResponse> {
+  let isReported = false;
+  return async (req) => {
+    if (await isBearer(req, secret)) return NextResponse.next();
+    const url = lastRewrite();
+    if (url && new URL(url).pathname === req.nextUrl.pathname && !isReported) {
+      isReported = true;
+      console.error(`Parallax: a rewritten request for ${prefix} reached the proxy again and is 404. If pages are 404, start Next.js with \`-H localhost\`.`);
+    }
+    return new NextResponse(null, { status: 404 });
+  };
 }
 
-function rewrite(req: NextRequest, o: Settings, variants: string): NextResponse {
+function rewrite(req: NextRequest, { prefix }: Settings, variants: string, isDraft = false): NextResponse {
   const url = req.nextUrl.clone();
   const { pathname } = req.nextUrl;
-  url.pathname = [o.prefix, ...toSegments(variants)].join('/') + (pathname === '/' ? '' : pathname);
-  o.lastRewrite = url.pathname;
-  const response = NextResponse.rewrite(url);
+  url.pathname = [prefix, ...toSegments(variants)].join('/') + (pathname === '/' ? '' : pathname);
+  const response = NextResponse.rewrite(url, isDraft ? undefined : { request: { headers: withoutDraft(req) } });
   response.headers.set('cache-control', PRIVATE);
   return response;
+}
+
+/** Removes the cookie of Next.js from a request that is no draft, so that the page has the draft state of the proxy. */
+function withoutDraft(req: NextRequest): Headers | undefined {
+  if (!req.cookies.has(BYPASS_COOKIE)) return undefined;
+  const headers = new Headers(req.headers);
+  const pairs = headers.get('cookie')!.split(/;\s*/);
+  headers.set('cookie', pairs.filter((pair) => !pair.startsWith(`${BYPASS_COOKIE}=`)).join('; '));
+  return headers;
 }
 
 /** Browsers keep a 301 or 308 without `Cache-Control`. The query of the visitor stays, unless the target has one. */
@@ -144,22 +180,33 @@ function redirectTo({ to, status }: Pick<Redirect, 'to' | 'status'>, req: NextRe
 }
 
 function setCookies(response: NextResponse, req: NextRequest, v: RequestVisitor, decision: Decision | null): void {
+  if (v.isPreview) return;
   if (v.setCookie && !decision?.crawler) response.headers.append('set-cookie', v.setCookie.header);
-  if (!decision?.experiments || !v.consent.measure || v.isPreview) return;
-  const text = experimentsCookie(req, v, decision);
+  const value = decision && v.consent.measure ? experimentsOf(decision) : null;
+  if (value === null && !req.cookies.has(EXPERIMENTS_COOKIE)) return;
+  const text = experimentsCookie(req, v, value ?? '');
   if (text) response.headers.append('set-cookie', text);
 }
 
-/** Returns the cookie that tells the static page why it was chosen. Its path keeps a prefetch of another page from replacing it. */
-function experimentsCookie(req: NextRequest, v: RequestVisitor, { route, variants, experiments }: Decision): string | null {
+/** Returns the value of the cookie that tells the static page why it was chosen, or null for a decision without an experiment. */
+function experimentsOf({ route, variants, experiments }: Decision): string | null {
+  if (!experiments) return null;
   const value = encodeURIComponent(`${fnv1a(`${route}\n${variants}`)}.${experiments}`);
-  const { basePath, pathname } = req.nextUrl;
-  const path = (basePath + pathname).replace(/(?<=.)\/$/, '');
-  if (value.length > EXPERIMENTS_CHARS_MAX && process.env.NODE_ENV === 'development') {
+  if (value.length <= EXPERIMENTS_CHARS_MAX) return value;
+  if (process.env.NODE_ENV === 'development') {
     console.warn(`Parallax: the experiments of ${route} take ${value.length} characters; the limit is ${EXPERIMENTS_CHARS_MAX}.`);
   }
-  // A semicolon would end the attribute.
-  if (value.length > EXPERIMENTS_CHARS_MAX || path.includes(';')) return null;
+  return null;
+}
+
+/**
+ * Returns the cookie of the experiments. Without a value it expires an earlier one, whose experiment has ended. Its path keeps a
+ * prefetch of another page from replacing it.
+ */
+function experimentsCookie(req: NextRequest, v: RequestVisitor, value: string): string | null {
+  const { basePath, pathname } = req.nextUrl;
+  const path = (basePath + pathname).replace(/(?<=.)\/$/, '');
+  if (path.includes(';')) return null; // it would end the attribute
   const secure = v.visitor.url?.startsWith('https:') ? '; Secure' : '';
-  return `px_experiments=${value}; Path=${path}; SameSite=Lax; Max-Age=${EXPERIMENTS_SECONDS}${secure}`;
+  return `${EXPERIMENTS_COOKIE}=${value}; Path=${path}; SameSite=Lax; Max-Age=${value ? EXPERIMENTS_SECONDS : 0}${secure}`;
 }

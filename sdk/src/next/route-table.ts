@@ -1,6 +1,7 @@
 import type { Breaker } from '../breaker.js';
 import type { Client } from '../client.js';
 import { decodeOnce } from '../combination.js';
+import { isFailure } from '../decide.js';
 import type { Redirect, Routes } from '../types.js';
 import { encodePath } from './tags.js';
 
@@ -37,8 +38,9 @@ export interface RouteTable {
   readonly isStale: boolean;
   /** True while the site is unknown: until then `Sec-GPC` counts as a refusal. */
   readonly honorGpc: boolean;
-  page(path: string): { zones: number } | undefined;
-  redirect(path: string): Pick<Redirect, 'to' | 'status'> | undefined;
+  /** Both take the decoded segments of a path. */
+  page(segments: string[]): { zones: number } | undefined;
+  redirect(segments: string[]): Pick<Redirect, 'to' | 'status'> | undefined;
   /** Loads the changes. Never throws: a failure leaves the table as it is. */
   refresh(): Promise<void>;
 }
@@ -52,7 +54,7 @@ export interface RouteTableOptions {
 
 export function createRouteTable(client: Client<any>, { cookie, seconds, breaker }: RouteTableOptions): RouteTable {
   const entries = new Map<string, Entry>();
-  let tree = branch();
+  let tree = createBranch();
   let version: string | null = null;
   let honorGpc = true;
   let refreshedAt = -Infinity;
@@ -63,21 +65,18 @@ export function createRouteTable(client: Client<any>, { cookie, seconds, breaker
     if (!report) return;
     try {
       const once = { retries: 0, init: { cache: 'no-store' as const } };
-      const isFirst = version === null;
-      const [routes, site] = await Promise.all([
-        client.routes(version === null ? {} : { since: version }, once),
-        isFirst ? client.site(once) : null,
-      ]);
-      report(true);
-      if (site) {
-        honorGpc = site.data.privacy.honorGpc;
-        warnOfCookie(site.data.cookie, cookie);
+      const routes = await client.routes(version === null ? {} : { since: version }, once);
+      if (routes.version !== version) {
+        const { data } = await client.site(once);
+        honorGpc = data.privacy.honorGpc;
+        warnOfCookie(data.cookie, cookie);
+        applyChanges(entries, routes);
+        tree = treeOf(entries);
+        version = routes.version;
       }
-      applyChanges(entries, routes);
-      tree = treeOf(entries);
-      version = routes.version;
-    } catch {
-      report(false);
+      report(true);
+    } catch (error) {
+      report(!isFailure(error));
     }
   }
 
@@ -96,12 +95,11 @@ export function createRouteTable(client: Client<any>, { cookie, seconds, breaker
     get honorGpc() {
       return honorGpc;
     },
-    page(path) {
-      const entry = find(tree, path.slice(1).split('/'));
+    page(segments) {
+      const entry = find(tree, segments);
       return entry?.kind === 'page' ? entry : undefined;
     },
-    redirect(path) {
-      const segments = path.slice(1).split('/');
+    redirect(segments) {
       const entry = find(tree, segments);
       if (entry?.kind !== 'redirect') return undefined;
       return { to: targetOf(entry, segments), status: entry.status as Redirect['status'] };
@@ -115,7 +113,7 @@ function warnOfCookie(actual: string, expected: string): void {
   console.warn(`Parallax: the site's ID cookie is "${actual}", and this site uses "${expected}"; pass { cookie: '${actual}' }.`);
 }
 
-function branch(): Branch {
+function createBranch(): Branch {
   return { literals: new Map() };
 }
 
@@ -128,7 +126,7 @@ function applyChanges(entries: Map<string, Entry>, { since, routes, redirects, r
 }
 
 function treeOf(entries: Map<string, Entry>): Branch {
-  const root = branch();
+  const root = createBranch();
   for (const [path, entry] of entries) {
     let at = root;
     const segments = path.slice(1).split('/');
@@ -141,8 +139,8 @@ function treeOf(entries: Map<string, Entry>): Branch {
 }
 
 function next(at: Branch, segment: string): Branch {
-  if (segment.startsWith(':')) return (at.parameter ??= branch());
-  const known = at.literals.get(segment) ?? branch();
+  if (segment.startsWith(':')) return (at.parameter ??= createBranch());
+  const known = at.literals.get(segment) ?? createBranch();
   at.literals.set(segment, known);
   return known;
 }
@@ -163,8 +161,11 @@ function targetOf({ pattern, to }: TableRedirect, segments: string[]): string {
   return to.startsWith('/') ? target.replace(/^[/\\]+/, '/') : target;
 }
 
-/** Decodes a path as Edge does: segment by segment, without a closing `/`. An invalid escape stays as written. */
-export function decodePath(pathname: string): string {
+/**
+ * Returns the segments of a path as Edge decodes them: each by itself, so that `%2F` becomes part of its segment. A closing `/` is no
+ * segment, and an invalid escape stays as written.
+ */
+export function decodeSegments(pathname: string): string[] {
   const path = pathname.length > 1 && pathname.endsWith('/') ? pathname.slice(0, -1) : pathname;
-  return path.split('/').map(decodeOnce).join('/');
+  return path.slice(1).split('/').map(decodeOnce);
 }

@@ -22,6 +22,11 @@ export function routesTag(client: Client<any>): string {
   return tagOf(client, 'routes');
 }
 
+/** Returns the tag of the stored marks. A path begins with a slash, so no page has this tag. */
+export function marksTag(client: Client<any>): string {
+  return tagOf(client, 'marks');
+}
+
 /** Returns the tag of a decoded path or of a pattern. */
 export function pathTag(client: Client<any>, path: string): string {
   return tagOf(client, encodePath(path));

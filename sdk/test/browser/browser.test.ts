@@ -6,13 +6,10 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { build } from 'esbuild';
-import { type Browser, type BrowserContext, type Page, chromium } from 'playwright-core';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { createClient, handOver, visitorFrom } from '../../src/index.js';
+import { USER_AGENT, launchChromium } from '../chromium.js';
 import { type TestServer, startServer } from '../server.js';
-
-const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
-// The server counts HeadlessChrome as a crawler, whose events change no profile.
-const USER_AGENT = 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36';
 
 /** Bundles the scripts of the pages. */
 async function bundle(): Promise<string> {
@@ -66,7 +63,7 @@ describe('in Chromium', () => {
   before(async () => {
     edge = await startServer();
     site = await startSite(edge);
-    browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: FLAGS });
+    browser = await launchChromium();
   });
   after(async () => {
     await browser?.close();
@@ -304,8 +301,18 @@ describe('in Chromium', () => {
     assert.equal(await inPage(page, 'window.refreshes'), undefined);
     await inPage(page, `events.track('Clicked')`);
     await page.waitForFunction('window.refreshes === 1');
-    const own = (await edge.recorded((all) => all.some(({ event }) => event === 'Clicked'))).filter(({ anonId }) => anonId === id);
-    assert.deepEqual(own.map(({ type, path, variants }) => [type, path, variants]), [['page', '/tents', ''], ['track', '/tents', '']]);
+    // As if a prefetch of the next page had handed the event over before.
+    await page.route('**/v1/batch', async (route) => {
+      await route.fetch();
+      await route.continue();
+    }, { times: 1 });
+    const handedOver: any = await inPage(page, `events.track('Handed Over')`);
+    assert.deepEqual([handedOver.accepted, handedOver.duplicates], [0, 1]);
+    await page.waitForFunction('window.refreshes === 2');
+    await inPage(page, 'events.reset()');
+    assert.equal(await inPage(page, 'window.refreshes'), 3);
+    const own = (await edge.recorded((all) => all.some(({ event }) => event === 'Handed Over'))).filter(({ anonId }) => anonId === id);
+    assert.deepEqual(own.map(({ type, path, variants }) => [type, path, variants]), [['page', '/tents', ''], ['track', '/tents', ''], ['track', '/tents', '']]);
     assert.deepEqual(problems, []);
     await context.close();
   });

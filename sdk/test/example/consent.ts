@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Page } from 'playwright-core';
 import { type Site, PREVIEW_SECRET, get, open, visitor } from './site.js';
+
+const stored = (page: Page) => page.evaluate(() => Object.keys(localStorage));
 
 export function consentCases(site: () => Site): void {
   test('without an answer, where that means no, nothing is sent and nothing is set; consent given later counts the current page', async () => {
@@ -11,7 +14,7 @@ export function consentCases(site: () => Site): void {
     await page.goto(`${site().url}/about`);
     await page.locator('.consent').waitFor();
     await page.waitForLoadState('networkidle');
-    assert.deepEqual([requests, await context.cookies(), await page.evaluate(() => localStorage.length)], [[], [], 0]);
+    assert.deepEqual([requests, await context.cookies(), await stored(page)], [[], [], []]);
     const recorded = page.waitForResponse((response) => response.url().endsWith('/v1/batch'));
     await page.locator('.consent .button').first().click();
     await (await recorded).finished();
@@ -28,13 +31,19 @@ export function consentCases(site: () => Site): void {
     const requests: string[] = [];
     page.on('request', (request) => request.url().startsWith(site().gateway.url) && requests.push(request.url()));
     await page.goto(`${site().url}/products/rype-2`);
+    await page.locator('.consent').waitFor();
+    await page.waitForLoadState('networkidle');
+    assert.deepEqual([await context.cookies(), await stored(page)], [[], []]); // before the answer
     await page.locator('.consent .button.quiet').click();
     await page.locator('.product .button').click();
     await page.locator('.product output').waitFor();
     await page.goto(`${site().url}/account/membership`);
     await page.waitForLoadState('networkidle');
+    await page.locator('input[name=name]').fill('Ada');
+    await page.locator('form.card button').click();
+    await page.locator('.member h3').filter({ hasText: 'Ada', visible: true }).first().waitFor();
     assert.deepEqual((await context.cookies()).map(({ name, value }) => [name, value]), [['px_consent', '0']]);
-    assert.deepEqual(requests, []);
+    assert.deepEqual([requests, await stored(page)], [[], []]);
     await context.close();
   });
 
@@ -50,7 +59,10 @@ export function consentCases(site: () => Site): void {
     await page.waitForLoadState('networkidle');
     assert.ok(site().gateway.requests.some((target) => target.includes('trackingId=track_demo--draft')));
     assert.deepEqual(requests, []);
-    assert.ok(!(await context.cookies()).some(({ name }) => name === 'anon_id'));
+    const life = Object.fromEntries((await context.cookies()).map(({ name, expires }) => [name, expires]));
+    assert.deepEqual(life, { px_consent: -1, px_preview: -1, __prerender_bypass: -1 }); // all end with the browser, and no ID is set
+    await context.clearCookies({ name: 'px_preview' });
+    await open(site(), page, '/'); // the page is no draft either
     await page.goto(`${site().url}/api/parallax/preview?exit=1&to=/about`);
     await open(site(), page, '/');
     assert.ok((await context.cookies()).some(({ name }) => name === 'anon_id'));

@@ -5,9 +5,9 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { chromium } from 'playwright-core';
+import { USER_AGENT, launchChromium } from '../chromium.js';
 import { type TestServer, startServer } from '../server.js';
-import { FLAGS, type NextProcess, USER_AGENT, freePort, startNext, until } from './site.js';
+import { type NextProcess, type ReservedPort, reservePort, startNext, until } from './site.js';
 
 const ROOT = path.resolve(process.env.PARALLAX_SDK!, '..');
 
@@ -27,11 +27,11 @@ function stepsOf(page: string): Step[] {
 
 let edge: TestServer;
 let home: string;
-let port: number;
+let reserved: ReservedPort;
 let site: NextProcess | undefined;
 before(async () => {
   edge = await startServer();
-  port = await freePort();
+  reserved = await reservePort();
   home = mkdtempSync(path.join(tmpdir(), 'parallax-documented-'));
   symlinkSync(ROOT, path.join(home, 'parallax'));
 });
@@ -43,11 +43,11 @@ after(async () => {
 
 /** Replaces the addresses of the page by those of the test. */
 const actual = (text: string) =>
-  text.replaceAll('http://127.0.0.1:8080', edge.url).replaceAll('http://localhost:3000', `http://localhost:${port}`);
+  text.replaceAll('http://127.0.0.1:8080', edge.url).replaceAll('http://localhost:3000', `http://localhost:${reserved.port}`);
 
-/** Runs the commands of a block. `parallax` is that of the tests. */
+/** Runs the commands of a block with the program and the published directory of the tests. */
 function run(commands: string, directory: string): void {
-  const script = `parallax() { "${edge.binary}" "$@"; }\n${actual(commands).replace('snapshots/demo.snapshot', `${edge.snapshots}/demo.snapshot`)}`;
+  const script = actual(commands).replace('../parallax/target/release/parallax', `"${edge.binary}"`).replace('../parallax/snapshots/demo.snapshot', `"${edge.snapshots}/demo.snapshot"`);
   try {
     execFileSync('bash', ['-euo', 'pipefail', '-c', script], { cwd: directory, encoding: 'utf8', stdio: 'pipe', env: edge.environment });
   } catch (error) {
@@ -57,10 +57,10 @@ function run(commands: string, directory: string): void {
 }
 
 async function buyATent(): Promise<void> {
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: FLAGS });
+  const browser = await launchChromium();
   const page = await (await browser.newContext({ userAgent: USER_AGENT })).newPage();
   const viewed = page.waitForResponse((response) => response.url() === `${edge.url}/v1/batch`);
-  await page.goto(`http://localhost:${port}/account/membership`);
+  await page.goto(`http://localhost:${reserved.port}/account/membership`);
   await viewed;
   await page.locator('button').click();
   await page.reload();
@@ -88,10 +88,13 @@ test('docs/nextjs.md makes a personalized site', async () => {
       continue;
     }
     run(step.run, i ? shop : home);
-    if (step.run.includes('next build')) site = await startNext(shop, port, {});
+    if (step.run.includes('next build')) {
+      await reserved.release();
+      site = await startNext(shop, reserved.port, {});
+    }
     if (step.run.includes('curl')) await buyATent();
   }
-  await until(async () => (await (await fetch(`http://localhost:${port}/tents`)).text()).includes('A roof for the third day'));
+  await until(async () => (await (await fetch(`http://localhost:${reserved.port}/tents`)).text()).includes('A roof for the third day'));
   assert.equal(steps.filter((step) => 'write' in step).length, 8);
   console.log(`followed docs/nextjs.md in ${Math.round((Date.now() - begin) / 1000)} s`);
   if (process.env.PARALLAX_LONG) buildWithoutEdge(shop);

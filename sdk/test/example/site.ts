@@ -5,8 +5,9 @@ import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { type Browser, type BrowserContext, type BrowserContextOptions, type Page, chromium } from 'playwright-core';
-import { DEMO, type TestServer, hasSetting, startServer } from '../server.js';
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
+import { DEMO, type TestServer, startServer } from '../server.js';
+import { USER_AGENT, launchChromium } from '../chromium.js';
 import { type Gateway, startGateway } from './gateway.js';
 
 /** Bounds of a build and of a start on a busy machine. */
@@ -16,9 +17,6 @@ const START_MS = 60_000;
 const POLL_MS = 30_000;
 
 export const EXAMPLE = path.join(process.env.PARALLAX_SDK!, 'example');
-export const FLAGS = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
-/** The server counts HeadlessChrome as a crawler, whose events change no profile. */
-export const USER_AGENT = 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36';
 /** The routes that the build renders ahead. */
 const ROUTES = '/,/tents,/about,/account/membership,/products/rype-2,/stoves,/help';
 
@@ -29,6 +27,8 @@ export interface Site {
   url: string;
   edge: TestServer;
   gateway: Gateway;
+  /** Between `--on-publish` and the site. In the mode `refuse` the site hears of no publication. */
+  pushes: Gateway;
   browser: Browser;
   /** The settings of the Next.js server. */
   environment: Record<string, string>;
@@ -44,16 +44,17 @@ export interface Site {
 }
 
 export async function startSite(directory = EXAMPLE): Promise<Site> {
-  const port = await freePort();
+  const { port, release } = await reservePort();
   const url = `http://localhost:${port}`;
-  const pushed = hasSetting('on-publish') ? ['--on-publish', `${url}/api/parallax/revalidate`, '--on-publish-token', SECRET] : [];
-  const edge = await startServer(pushed);
+  const pushes = await startGateway(url);
+  const edge = await startServer(['--on-publish', `${pushes.url}/api/parallax/revalidate`, '--on-publish-token', SECRET]);
   const gateway = await startGateway(edge.url);
   // The machine of the tests is busy. Another test shows the deadline of 150 ms with a fake clock.
   const environment = { DECISION_MS: '1000', EDGE_URL: gateway.url, SITE_URL: url, SITE_SECRET: SECRET, PREVIEW_SECRET, EXAMPLE_ROUTES: process.env.EXAMPLE_ROUTES ?? ROUTES };
   await buildExample(directory, environment);
+  await release();
   let server = await startNext(directory, port, environment);
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: FLAGS });
+  const browser = await launchChromium();
   const home = mkdtempSync(path.join(tmpdir(), 'parallax-example-'));
   const source = path.join(home, 'site');
   cpSync(DEMO, source, { recursive: true });
@@ -61,6 +62,7 @@ export async function startSite(directory = EXAMPLE): Promise<Site> {
     url,
     edge,
     gateway,
+    pushes,
     browser,
     environment,
     source,
@@ -75,18 +77,24 @@ export async function startSite(directory = EXAMPLE): Promise<Site> {
       await browser.close();
       await server.stop();
       gateway.stop();
+      pushes.stop();
       await edge.stop();
       rmSync(home, { recursive: true, force: true });
     },
   };
 }
 
-export async function freePort(): Promise<number> {
-  const server = createServer();
+/** A port that no other process gets before `release`. Call it directly before the start of the server. */
+export interface ReservedPort {
+  port: number;
+  release(): Promise<void>;
+}
+
+export async function reservePort(): Promise<ReservedPort> {
+  const server = createServer((socket) => socket.destroy()); // an open connection would delay the release
   await new Promise<void>((resolve) => server.listen(0, 'localhost', resolve));
   const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  return { port, release: () => new Promise((resolve) => server.close(() => resolve())) };
 }
 
 export interface NextProcess {
@@ -159,8 +167,8 @@ export async function open(site: Site, page: Page, pathname: string): Promise<vo
   await recorded;
 }
 
-/** The answer to a request for a page without a browser. */
-export interface Fetched {
+/** The response to a request for a page without a browser. */
+export interface PageResponse {
   status: number;
   headers: Headers;
   text: string;
@@ -168,7 +176,7 @@ export interface Fetched {
 }
 
 /** Requests a page as a browser does. Its first visit has no cookies. */
-export async function get(site: { url: string }, pathname: string, headers: Record<string, string> = {}): Promise<Fetched> {
+export async function get(site: { url: string }, pathname: string, headers: Record<string, string> = {}): Promise<PageResponse> {
   const response = await fetch(site.url + pathname, { redirect: 'manual', headers: { 'user-agent': USER_AGENT, ...headers } });
   const text = await response.text();
   return { status: response.status, headers: response.headers, text, heading: /<h1[^>]*>([^<]*)/.exec(text)?.[1] };

@@ -1,19 +1,23 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, mock, test } from 'node:test';
 import { signPreview } from '../../src/signature.js';
-import { EXPERIMENTS_CHARS_MAX } from '../../src/limits.js';
+import { EXPERIMENTS_CHARS_MAX, NOTIFY_MS } from '../../src/limits.js';
 import { withParallax } from '../../src/next/proxy.js';
-import { HOST, fakeEdge, visit, warm } from './request.js';
+import { HOST, ROUTES, fakeEdge, visit, warm } from './request.js';
 
-/** The requests to the site itself: those of the revalidation handler. */
-let posts: { url: string; authorization: string | null }[];
+/** The calls of the revalidation handler. */
+let posts: { url: string; authorization: string | null; version: string }[];
 let isHandlerOk: boolean;
+/** The version that the handler reads. Undefined: the announced one. */
+let handlerVersion: string | undefined;
 beforeEach(() => {
   posts = [];
   isHandlerOk = true;
-  mock.method(globalThis, 'fetch', async (url: string, init?: RequestInit) => {
-    posts.push({ url, authorization: new Headers(init?.headers).get('authorization') });
-    return new Response(null, { status: isHandlerOk ? 200 : 503 });
+  handlerVersion = undefined;
+  mock.method(globalThis, 'fetch', async (url: string, init: RequestInit) => {
+    const { version } = JSON.parse(String(init.body));
+    posts.push({ url, authorization: new Headers(init.headers).get('authorization'), version });
+    return Response.json({ to: handlerVersion ?? version }, { status: isHandlerOk ? 200 : 503 });
   });
   mock.method(console, 'error', () => {});
   mock.method(console, 'warn', () => {});
@@ -32,8 +36,8 @@ test('a page is rewritten to the combination of its visitor, is private, and set
 
 test('the internal path is 404 without the secret', async () => {
   const { client, requests } = fakeEdge();
-  const proxy = withParallax(client, { secret: 'key', siteUrl: HOST });
-  for (const path of ['/px', '/px/', '/px/-/tents', '/px/x']) assert.equal((await visit(proxy, path)).status, 404);
+  const proxy = withParallax(client, { secret: 'key', instanceUrl: HOST });
+  for (const path of ['/px', '/px/', '/px/-/tents', '/px/x', '/%70x/-/tents', '/p%78', '/px%2F-']) assert.equal((await visit(proxy, path)).status, 404);
   assert.equal((await visit(proxy, '/px/-', { authorization: 'Bearer other' })).status, 404);
   assert.equal((await visit(proxy, '/px/-', { authorization: 'Bearer key' })).isNext, true);
   assert.equal((await visit(withParallax(client), '/px/-', { authorization: 'Bearer undefined' })).status, 404);
@@ -76,8 +80,9 @@ test('before the table has loaded, Edge is asked about each path, and no request
 test('until the site is known, Global Privacy Control counts as a refusal', async () => {
   const { client } = fakeEdge();
   const proxy = withParallax(client);
-  assert.deepEqual((await visit(proxy, '/', { 'sec-gpc': '1' })).cookies, []);
-  await warm(proxy);
+  const first = await visit(proxy, '/', { 'sec-gpc': '1' });
+  assert.deepEqual(first.cookies, []);
+  await first.after;
   assert.ok((await visit(proxy, '/', { 'sec-gpc': '1' })).cookies.length > 0);
 });
 
@@ -166,6 +171,22 @@ test('after 3 failures no request reaches Edge for 2 s, then one probe', async (
   }
 });
 
+test('the probe after failures is the decision, and not a refresh of the table', async () => {
+  const edge = fakeEdge();
+  const proxy = withParallax(edge.client, { routesSeconds: 0 });
+  await warm(proxy);
+  mock.timers.enable({ apis: ['Date'], now: Date.now() });
+  try {
+    edge.answer(() => Promise.reject(new TypeError('fetch failed')));
+    for (let i = 0; i < 5; i++) await (await visit(proxy, '/')).after;
+    edge.answer(undefined);
+    mock.timers.tick(3001);
+    assert.equal((await visit(proxy, '/', { cookie: 'anon_id=v1' })).rewritten, '/px/hero!de');
+  } finally {
+    mock.timers.reset();
+  }
+});
+
 test('a crawler gets no cookie', async () => {
   const edge = fakeEdge();
   const decision = { type: 'decision', site: 'test', route: '/', variants: '', selected: {}, experiments: '', crawler: true };
@@ -179,7 +200,7 @@ test('the experiments of a page are a cookie with the path of the page', async (
   const decide = (experiments: string) => Response.json({ type: 'decision', site: 't', route: '/ö', variants: 'hero:b', selected: {}, experiments });
   let experiments = 'front:b';
   edge.answer((url) => (url.pathname === '/v1/variants' ? decide(experiments) : undefined));
-  const proxy = withParallax(edge.client, { siteUrl: 'http://localhost:3000' });
+  const proxy = withParallax(edge.client, { instanceUrl: 'http://localhost:3000' });
   const named = async (path: string, headers = {}, options = {}) =>
     (await visit(proxy, path, { 'x-forwarded-proto': 'https', ...headers }, options)).cookies.find((text) => text.startsWith('px_experiments')) ?? null;
   assert.match((await named('/%C3%B6'))!, /^px_experiments=[0-9a-f]{8}\.front%3Ab; Path=\/%C3%B6; SameSite=Lax; Max-Age=300; Secure$/);
@@ -191,6 +212,21 @@ test('the experiments of a page are a cookie with the path of the page', async (
     experiments = 'e'.repeat(length - overhead);
     assert.equal((await named('/%C3%B6')) !== null, isSet, String(length));
   }
+});
+
+test('a page without an experiment expires the cookie of an earlier one', async () => {
+  const edge = fakeEdge({ ...ROUTES, '/': { ...ROUTES['/'], experiments: '' } });
+  const proxy = withParallax(edge.client, { honorGpc: false });
+  const earlier = { cookie: 'anon_id=v1; px_experiments=12345678.front%3Ab' };
+  const named = async (path: string, headers = earlier) => (await visit(proxy, path, headers)).cookies.filter((text) => text.startsWith('px_experiments'));
+  assert.deepEqual(await named('/'), ['px_experiments=; Path=/; SameSite=Lax; Max-Age=0']);
+  assert.deepEqual(await named('/about'), ['px_experiments=; Path=/about; SameSite=Lax; Max-Age=0']);
+  assert.deepEqual(await named('/', { cookie: 'anon_id=v1' }), []);
+  const running = withParallax(fakeEdge().client);
+  const { cookies } = await visit(running, '/', earlier);
+  assert.match(cookies.find((text) => text.startsWith('px_experiments'))!, /front%3Ade; Path=\/;.*Max-Age=300/);
+  const refused = await visit(running, '/', { cookie: `${earlier.cookie}; px_consent=0` });
+  assert.deepEqual(refused.cookies, ['px_experiments=; Path=/; SameSite=Lax; Max-Age=0']);
 });
 
 test('cacheUnpersonalized makes pages without zones public, without a cookie', async () => {
@@ -218,16 +254,32 @@ test('a draft is rewritten to a forced combination, without a decision and witho
   assert.equal(forged.isNext, true);
 });
 
+test('a draft wins over a published redirect', async () => {
+  const proxy = withParallax(fakeEdge().client, { previewSecret: 'key' });
+  await warm(proxy);
+  const cookie = `px_preview=${await signPreview('key', Math.floor(Date.now() / 1000) + 60)}`;
+  assert.equal((await visit(proxy, '/old', { cookie })).rewritten, '/px/-/old');
+});
+
+test('a page has the draft state of the proxy: without a valid signature it gets no cookie of Next.js', async () => {
+  const proxy = withParallax(fakeEdge().client, { previewSecret: 'key' });
+  const passed = async (cookie: string) => (await visit(proxy, '/about', { cookie })).headers.get('x-middleware-request-cookie');
+  assert.equal(await passed('a=1; __prerender_bypass=x; b=2'), 'a=1; b=2');
+  const valid = `px_preview=${await signPreview('key', Math.floor(Date.now() / 1000) + 60)}`;
+  assert.equal(await passed(`__prerender_bypass=x; ${valid}`), null);
+  assert.equal(await passed('a=1'), null);
+});
+
 test('the revalidation handler is called once for each version, and again after a failure', async () => {
   const { client, parallax } = fakeEdge();
-  const proxy = withParallax(client, { secret: 'key', siteUrl: 'http://localhost:3000', routesSeconds: 0 });
+  const proxy = withParallax(client, { secret: 'key', instanceUrl: 'http://localhost:3000', routesSeconds: 0 });
   isHandlerOk = false;
   await warm(proxy);
   isHandlerOk = true;
   await warm(proxy);
   await warm(proxy);
   assert.equal(posts.length, 2);
-  assert.deepEqual(posts[0], { url: 'http://localhost:3000/api/parallax/revalidate', authorization: 'Bearer key' });
+  assert.deepEqual(posts[0], { url: 'http://localhost:3000/api/parallax/revalidate', authorization: 'Bearer key', version: '1' });
   parallax.publish({ '/': {} });
   await warm(proxy);
   assert.equal(posts.length, 3);
@@ -237,6 +289,37 @@ test('the revalidation handler is called once for each version, and again after 
   await warm(proxy);
   assert.equal(posts.length, 5);
   assert.equal((console.error as any).mock.callCount(), 2); // once for each version
+});
+
+test('the handler is called again while it compares another version than the announced one', async () => {
+  const { client } = fakeEdge();
+  const proxy = withParallax(client, { routesSeconds: 0 });
+  handlerVersion = '0';
+  await warm(proxy);
+  await warm(proxy);
+  handlerVersion = undefined;
+  await warm(proxy);
+  await warm(proxy);
+  assert.deepEqual(posts.map(({ version }) => version), ['1', '1', '1']);
+});
+
+test('a handler that hangs ends at a deadline, and the next refresh calls again', async () => {
+  const { client } = fakeEdge();
+  const proxy = withParallax(client, { routesSeconds: 0 });
+  const timeout = mock.method(AbortSignal, 'timeout', () => AbortSignal.abort(new DOMException('too late', 'TimeoutError')));
+  mock.method(globalThis, 'fetch', (_url: string, { signal }: RequestInit) => {
+    posts.push({} as never);
+    return new Promise((_, reject) => (signal?.aborted ? reject(signal.reason) : undefined));
+  });
+  await warm(proxy);
+  await warm(proxy);
+  assert.deepEqual([posts.length, timeout.mock.calls[0]!.arguments], [2, [NOTIFY_MS]]);
+});
+
+test('without `instanceUrl` the handler on localhost is called over http, also if the visitor came over https', async () => {
+  const { client } = fakeEdge();
+  await (await visit(withParallax(client), '/about', {}, {}, 'https://localhost:3000')).after;
+  assert.equal(posts[0]!.url, 'http://localhost:3000/api/parallax/revalidate');
 });
 
 test('a decision of another version refreshes the table at once', async () => {
@@ -260,11 +343,28 @@ test('servers of Edge with different versions refresh the table once', async () 
   assert.equal(edge.requests.filter((path) => path === '/v1/routes').length, 1);
 });
 
-test('without `siteUrl` no secret is sent, and a secret without it is an error', async () => {
+test('decisions of two versions in turn refresh the table once for each, until it is due', async () => {
+  const edge = fakeEdge();
+  const proxy = withParallax(edge.client, { routesSeconds: 3600 });
+  await warm(proxy);
+  edge.requests.length = 0;
+  const decision = { type: 'decision', site: 'test', route: '/', variants: '', selected: {}, experiments: '' };
+  const list = { site: 'test', since: null, updatedAt: null, routes: [{ path: '/', hash: 'h', zones: ['hero'] }], redirects: [], removed: [], nextCursor: null };
+  let turn = 0;
+  edge.answer((url) => {
+    const version = ['2', '3'][turn++ % 2]!;
+    if (url.pathname === '/v1/variants') return Response.json(decision, { headers: { 'x-version': version } });
+    return url.pathname === '/v1/routes' ? Response.json({ ...list, version }) : undefined;
+  });
+  for (let i = 0; i < 10; i++) await (await visit(proxy, '/')).after;
+  assert.ok(edge.requests.filter((path) => path === '/v1/routes').length <= 2, String(edge.requests));
+});
+
+test('without `instanceUrl` no secret is sent, and a secret without it is an error', async () => {
   const { client } = fakeEdge();
   await warm(withParallax(client));
-  assert.deepEqual(posts, [{ url: `${HOST}/api/parallax/revalidate`, authorization: null }]);
-  assert.throws(() => withParallax(client, { secret: 'key' }), /siteUrl/);
+  assert.deepEqual(posts, [{ url: `${HOST}/api/parallax/revalidate`, authorization: null, version: '1' }]);
+  assert.throws(() => withParallax(client, { secret: 'key' }), /instanceUrl/);
 });
 
 test('another cookie name of the site is a warning', async () => {

@@ -51,10 +51,10 @@ export interface Visit {
 }
 
 /** Sends a request through a proxy. */
-export async function visit(proxy: Proxy, path: string, headers: Record<string, string> = {}, options: object = {}): Promise<Visit> {
+export async function visit(proxy: Proxy, path: string, headers: Record<string, string> = {}, options: object = {}, host = HOST): Promise<Visit> {
   const pending: Promise<unknown>[] = [];
   const event = { waitUntil: (promise: Promise<unknown>) => pending.push(promise) } as unknown as NextFetchEvent;
-  const request = new NextRequest(HOST + path, { headers: { host: 'shop.example', ...headers }, ...options });
+  const request = new NextRequest(host + path, { headers: { host: new URL(host).host, ...headers }, ...options });
   const response = await proxy(request, event);
   const rewrite = response.headers.get('x-middleware-rewrite');
   return {

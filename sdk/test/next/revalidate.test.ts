@@ -3,23 +3,60 @@ import { beforeEach, mock, test } from 'node:test';
 import { workAsyncStorage } from 'next/dist/server/app-render/work-async-storage.external.js';
 import { workUnitAsyncStorage } from 'next/dist/server/app-render/work-unit-async-storage.external.js';
 import { createClient } from '../../src/client.js';
+import { fromSegments } from '../../src/combination.js';
+import { marksOf } from '../../src/next/marks.js';
 import { revalidateHandler } from '../../src/next/revalidate.js';
 import { changesOf } from '../../src/next/stored-routes.js';
+import { pathTag } from '../../src/next/tags.js';
 import type { Routes } from '../../src/types.js';
+import { WARM_CONCURRENCY } from '../../src/limits.js';
 
 /** The state of a request inside Next.js. */
-let store: { pendingRevalidatedTags?: { tag: string; profile: unknown }[] };
+let store: { pendingRevalidatedTags?: { tag: string; profile: unknown; revalidatedAt: number }[] };
 const later: (() => unknown)[] = [];
 /** The list in the data cache of Next.js. */
 let stored: Routes | null;
 
+/** The data cache of Next.js, in which the handler stores its marks. */
+const dataCache = new Map<string, unknown>();
+const incrementalCache = {
+  generateSimpleCacheKey: async (key: string) => key,
+  get: async (key: string, { tags }: { tags: string[] }) => (tags.some((tag) => marks().some(([marked]) => marked === tag)) ? null : { value: dataCache.get(key) }),
+  set: async (key: string, value: unknown) => void dataCache.set(key, value),
+};
+
 /** Calls a handler as Next.js does. */
-function call(handler: (request: Request) => Promise<Response>, headers = {}): Promise<Response> {
-  const request = new Request('http://localhost/api/parallax/revalidate', { method: 'POST', headers });
-  const afterContext = { after: (work: () => unknown) => later.push(work) };
-  store = { route: '/', page: '/api/parallax/revalidate/route', incrementalCache: {}, cacheLifeProfiles: {}, afterContext } as typeof store;
-  const unit = { type: 'request', phase: 'action' };
-  return workAsyncStorage.run(store as never, () => workUnitAsyncStorage.run(unit as never, () => handler(request)));
+function call(handler: (request: Request) => Promise<Response>, headers = {}, body?: string): Promise<Response> {
+  const request = new Request('http://localhost/api/parallax/revalidate', { method: 'POST', headers, body });
+  const url = new URL(request.url);
+  const unit = { type: 'request', phase: 'action', url };
+  const run = <T>(work: () => T) => workAsyncStorage.run(store as never, () => workUnitAsyncStorage.run(unit as never, work));
+  const afterContext = { after: (work: () => unknown) => later.push(() => run(work)) };
+  store = { route: '/', page: '/api/parallax/revalidate/route', incrementalCache, cacheLifeProfiles: {}, afterContext } as typeof store;
+  return run(() => handler(request));
+}
+
+/** Ends the process in the memory: the marks of Next.js and of the SDK are gone. */
+function restart() {
+  marksOf(client).clear();
+  return revalidateHandler(client, OPTIONS);
+}
+const OPTIONS = { secret: 'key', instanceUrl: 'http://localhost:3000/' };
+const BEARER = { authorization: 'Bearer key' };
+
+/** A site whose server renders pages in the background, as Next.js does. Returns the requested URLs. */
+function fakeSite(answer: (url: string, attempt: number) => { cache?: string; version?: string | null } | null) {
+  const fetched: string[] = [];
+  const own = mock.method(globalThis, 'fetch', async (url: string, init: RequestInit) => {
+    fetched.push(`${url} ${new Headers(init.headers).get('authorization')}`);
+    const attempt = fetched.filter((each) => each.startsWith(`${url} `)).length;
+    const result = answer(url, attempt);
+    if (!result) throw new TypeError('fetch failed');
+    const { path, variants } = fromSegments(new URL(url).pathname.slice('/px/'.length).split('/'));
+    if (result.version) marksOf(client).get(pathTag(client, path))?.rendered.set(variants, result.version);
+    return new Response('page', { headers: result.cache ? { 'x-nextjs-cache': result.cache } : {} });
+  });
+  return { fetched, end: () => own.mock.restore() };
 }
 const marks = () => (store.pendingRevalidatedTags ?? []).map(({ tag, profile }) => [tag, profile]);
 
@@ -38,6 +75,8 @@ const list = (version: string, pages: Record<string, string>, rest: Partial<Rout
 let served: Routes[];
 beforeEach(() => {
   later.length = 0;
+  dataCache.clear();
+  marksOf(client).clear();
   stored = null;
 });
 
@@ -49,7 +88,7 @@ const fake = async (_url: unknown, init?: RequestInit & { next?: object }) => {
   return Response.json(now);
 };
 const client = createClient({ edgeUrl: 'http://edge', trackingId: 'track_s', retries: 0, fetch: fake as typeof fetch });
-const paths = () => marks().map(([tag]) => tag).filter((tag) => tag !== 'px:track_s:routes');
+const paths = () => marks().map(([tag]) => tag).filter((tag) => tag !== 'px:track_s:routes' && tag !== 'px:track_s:marks');
 
 test('changed, new and removed paths, redirects and queries are the differences, and nothing else', () => {
   const before = list('1', { '/same': 'a', '/changed': 'a', '/removed': 'a', '/p/:x': 'a' }, {
@@ -68,8 +107,8 @@ test('only changed pages are marked, for a render in the background', async () =
   stored = list('1', { '/a': '1', '/b': '1' });
   served = [list('2', { '/a': '2', '/b': '1' })];
   const response = await call(revalidateHandler(client));
-  assert.deepEqual(await response.json(), { from: '1', to: '2', revalidated: ['/a'] });
-  assert.deepEqual(marks(), [['px:track_s:/a', 'max'], ['px:track_s:routes', { expire: 0 }]]);
+  assert.deepEqual(await response.json(), { from: '1', to: '2', revalidated: ['/a'], unrendered: 1 });
+  assert.deepEqual(marks(), [['px:track_s:/a', 'max'], ['px:track_s:marks', { expire: 0 }], ['px:track_s:routes', { expire: 0 }]]);
 });
 
 test('the same version marks nothing, also after a restart', async () => {
@@ -94,7 +133,7 @@ test('a second publication is compared with the first, although Next.js has expi
   await call(handler);
   stored = null;
   served = [list('3', { '/a': '2', '/b': '2' })];
-  assert.deepEqual(await (await call(handler)).json(), { from: '2', to: '3', revalidated: ['/b'] });
+  assert.deepEqual(await (await call(handler)).json(), { from: '2', to: '3', revalidated: ['/b'], unrendered: 2 });
 });
 
 test('of more publications than turns in one call, the rest is compared in the next call', async () => {
@@ -103,7 +142,14 @@ test('of more publications than turns in one call, the rest is compared in the n
   const handler = revalidateHandler(client);
   const first = await (await call(handler)).json();
   assert.deepEqual([first.from, first.to], ['1', '4']);
-  assert.deepEqual(await (await call(handler)).json(), { from: '4', to: '5', revalidated: ['/a'] });
+  assert.deepEqual(await (await call(handler)).json(), { from: '4', to: '5', revalidated: ['/a'], unrendered: 1 });
+});
+
+test('a removed page and a redirect are marked for Next.js alone', async () => {
+  stored = list('1', { '/gone': '1', '/a': '1' });
+  served = [list('2', { '/a': '1' }, { redirects: [{ from: '/r', to: '/a', status: 308 }] })];
+  const { revalidated, unrendered } = await (await call(revalidateHandler(client))).json();
+  assert.deepEqual([revalidated, unrendered, paths()], [['/gone', '/r'], 0, ['px:track_s:/gone', 'px:track_s:/r']]);
 });
 
 test('the secret is compared, and a failure of Edge is 503', async () => {
@@ -116,20 +162,99 @@ test('the secret is compared, and a failure of Edge is 503', async () => {
   assert.deepEqual([failed.status, (await failed.json()).code], [503, 'network']);
 });
 
+const ADDRESS = 'http://localhost:3000/px';
+
 test('changed pages are rendered ahead with the secret, the baselines first, within the limit', async () => {
   stored = list('1', { '/a': '1', '/ö': '1', '/same': '1' });
   const now = list('2', { '/a': '2', '/ö': '2', '/same': '1' });
   now.routes = now.routes.map((route) => ({ ...route, variants: ['', 'z:b'] }));
   served = [now];
-  const fetched: string[] = [];
-  const own = mock.method(globalThis, 'fetch', async (url: string, init: RequestInit) => {
-    fetched.push(`${url} ${new Headers(init.headers).get('authorization')}`);
-    return new Response('page');
-  });
-  await call(revalidateHandler(client, { secret: 'key', siteUrl: 'http://localhost:3000/', warm: 3 }), { authorization: 'Bearer key' });
-  assert.deepEqual(fetched, []);
+  const site = fakeSite(() => ({ cache: 'MISS', version: '2' }));
+  await call(revalidateHandler(client, { ...OPTIONS, warm: 3 }), BEARER);
+  assert.deepEqual(site.fetched, []);
   await later[0]!();
-  own.mock.restore();
-  const address = 'http://localhost:3000/px';
-  assert.deepEqual(fetched, [`${address}/-/a Bearer key`, `${address}/-/%C3%B6 Bearer key`, `${address}/z!b/a Bearer key`]);
+  site.end();
+  assert.deepEqual(site.fetched, [`${ADDRESS}/-/a Bearer key`, `${ADDRESS}/-/%C3%B6 Bearer key`, `${ADDRESS}/z!b/a Bearer key`]);
+});
+
+test('the next page is requested only after a page has been rendered', async () => {
+  const names = Array.from({ length: WARM_CONCURRENCY + 1 }, (_, i) => `/p${i}`);
+  stored = list('1', Object.fromEntries(names.map((name) => [name, '1'])));
+  served = [list('2', Object.fromEntries(names.map((name) => [name, '2'])))];
+  let unrendered = 0;
+  const site = fakeSite((url, attempt) => {
+    if (attempt === 1) assert.ok(++unrendered <= WARM_CONCURRENCY, url);
+    if (attempt < 3) return { cache: 'STALE' };
+    unrendered--;
+    return { cache: 'HIT', version: '2' };
+  });
+  await call(revalidateHandler(client, OPTIONS), BEARER);
+  await later[0]!();
+  site.end();
+  assert.equal(site.fetched.length, 3 * names.length);
+});
+
+test('after a restart, pages that were not rendered again are marked again, and the others are not', async () => {
+  stored = list('1', { '/a': '1', '/b': '1', '/p/:x': '1' });
+  const now = list('2', { '/a': '2', '/b': '2', '/p/:x': '2' }, { queries: [{ id: 'q', hash: '1' }] });
+  now.routes[2]!.pattern = '/p/:x' as never;
+  served = [now];
+  const site = fakeSite((url) => (url.endsWith('/a') ? { cache: 'MISS', version: '2' } : null));
+  await call(revalidateHandler(client, OPTIONS), BEARER);
+  await later[0]!();
+  const restarted = restart();
+  const { revalidated } = await (await call(restarted, BEARER)).json();
+  assert.deepEqual(revalidated, ['/b', '/p/:x']);
+  assert.deepEqual(paths(), ['px:track_s:/b', 'px:track_s:/p/%3Ax', 'px:track_s:?q']);
+  site.end();
+  const working = fakeSite(() => ({ cache: 'MISS', version: '2' }));
+  await later[1]!();
+  working.end();
+  assert.deepEqual((await (await call(restart(), BEARER)).json()).revalidated, ['/p/:x']);
+});
+
+test('a restart directly after the marks loses none of them, also of a site that renders nothing ahead', async () => {
+  stored = list('1', { '/a': '1', '/b': '1' });
+  served = [list('2', { '/a': '2', '/b': '1' })];
+  await call(revalidateHandler(client));
+  marksOf(client).clear();
+  assert.deepEqual((await (await call(revalidateHandler(client))).json()).revalidated, ['/a']);
+});
+
+test('a page that an older server of Edge rendered keeps its mark, and is rendered again', async () => {
+  stored = list('1', { '/a': '1' });
+  served = [list('2', { '/a': '2' })];
+  const timeout = mock.method(AbortSignal, 'timeout', () => AbortSignal.abort());
+  const site = fakeSite(() => ({ cache: 'HIT', version: '1' }));
+  await call(revalidateHandler(client, OPTIONS), BEARER);
+  const [first] = store.pendingRevalidatedTags!;
+  const markedAt = first!.revalidatedAt;
+  await later[0]!();
+  site.end();
+  timeout.mock.restore();
+  assert.ok(store.pendingRevalidatedTags![0]!.revalidatedAt > markedAt);
+  assert.deepEqual([...marksOf(client).keys()], ['px:track_s:/a']);
+});
+
+test('a list that cannot be read for the renders is logged, and the marks stay', async () => {
+  stored = list('1', { '/a': '1' });
+  served = [list('2', { '/a': '2' })];
+  const handler = revalidateHandler(client, OPTIONS);
+  await call(handler, BEARER);
+  const error = mock.method(console, 'error', () => {});
+  served = [null as never];
+  await later[0]!();
+  assert.match(String(error.mock.calls[0]!.arguments[0]), /not rendered ahead/);
+  error.mock.restore();
+  assert.deepEqual([...marksOf(client).keys()], ['px:track_s:/a']);
+});
+
+test('the message of another version than that of Edge is 503, and marks the changes', async () => {
+  stored = list('1', { '/a': '1' });
+  served = [list('2', { '/a': '2' })];
+  const handler = revalidateHandler(client);
+  const early = await call(handler, {}, JSON.stringify({ version: '3' }));
+  assert.deepEqual([early.status, (await early.json()).code, paths()], [503, 'other_version', ['px:track_s:/a']]);
+  const equal = await call(handler, {}, JSON.stringify({ site: 's', version: '2', since: '1' }));
+  assert.deepEqual([equal.status, (await equal.json()).to], [200, '2']);
 });

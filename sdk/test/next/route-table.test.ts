@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { mock, test } from 'node:test';
 import { createBreaker } from '../../src/breaker.js';
 import { createClient } from '../../src/client.js';
-import { createRouteTable, decodePath } from '../../src/next/route-table.js';
+import { createRouteTable, decodeSegments } from '../../src/next/route-table.js';
 
 interface List {
   version: string;
@@ -12,16 +12,21 @@ interface List {
   removed?: string[];
 }
 
+const BREAKER_FAILURES = 3;
 const SITE = { site: 's', trackingId: 'track_s', cookie: 'anon_id', origins: [], privacy: { honorGpc: false }, cache: {}, preview: null };
 
-/** Makes a table of an Edge that answers with these lists, one after the other. */
-function tableOf(...lists: List[]) {
+/** Makes a table of an Edge that answers with these lists, one after the other. A number is a refusal with this status. */
+function tableOf(...lists: (List | number)[]) {
   const queries: string[] = [];
+  const site = { ...SITE };
+  const breaker = createBreaker(BREAKER_FAILURES);
   const fake = async (input: unknown) => {
     const url = new URL(String(input));
-    if (url.pathname === '/v1/site') return Response.json(SITE);
+    if (url.pathname === '/v1/site') return Response.json(site);
     queries.push(url.searchParams.get('since') ?? '');
-    const { routes = [], redirects = [], removed = [], ...rest } = lists.shift()!;
+    const list = lists.shift()!;
+    if (typeof list === 'number') return Response.json({ code: 'refused' }, { status: list });
+    const { routes = [], redirects = [], removed = [], ...rest } = list;
     return Response.json({
       ...rest,
       removed,
@@ -31,7 +36,14 @@ function tableOf(...lists: List[]) {
     });
   };
   const client = createClient({ edgeUrl: 'http://edge', trackingId: 'track_s', fetch: fake as typeof fetch });
-  return { queries, table: createRouteTable(client, { cookie: 'anon_id', seconds: 5, breaker: createBreaker() }) };
+  const table = createRouteTable(client, { cookie: 'anon_id', seconds: 5, breaker });
+  const byPath = {
+    refresh: table.refresh,
+    page: (path: string) => table.page(decodeSegments(path)),
+    redirect: (path: string) => table.redirect(decodeSegments(path)),
+    state: () => [table.version, table.isStale, table.honorGpc],
+  };
+  return { queries, site, breaker, table: byPath };
 }
 
 test('the first load replaces everything, and the next one asks for the differences', async () => {
@@ -40,9 +52,9 @@ test('the first load replaces everything, and the next one asks for the differen
     { version: '2', since: '1', routes: ['/new'], removed: ['/gone', '/a'] },
     { version: '9', since: null, routes: ['/only'] },
   );
-  assert.deepEqual([table.version, table.isStale, table.honorGpc], [null, true, true]);
+  assert.deepEqual(table.state(), [null, true, true]);
   await table.refresh();
-  assert.deepEqual([table.version, table.isStale, table.honorGpc], ['1', false, false]);
+  assert.deepEqual(table.state(), ['1', false, false]);
   assert.deepEqual([table.page('/')?.zones, table.page('/tents')?.zones, table.redirect('/a')], [0, 1, { to: '/b', status: 308 }]);
   await table.refresh();
   assert.deepEqual([table.page('/gone'), table.redirect('/a'), table.page('/new')?.zones, table.page('/tents')?.zones], [undefined, undefined, 1, 1]);
@@ -55,7 +67,47 @@ test('a failure leaves the table as it is, and the breaker keeps it from Edge', 
   const { table, queries } = tableOf({ version: '1', routes: ['/tents'] });
   await table.refresh();
   for (let i = 0; i < 5; i++) await table.refresh();
-  assert.deepEqual([table.version, table.page('/tents')?.zones, queries.length], ['1', 1, 4]);
+  assert.deepEqual([table.state()[0], table.page('/tents')?.zones, queries.length], ['1', 1, 4]);
+});
+
+test('a refusal counts as a response for the breaker, and a failure does not', async () => {
+  for (const status of [404, 429]) {
+    const { table, breaker } = tableOf(...Array(BREAKER_FAILURES).fill(status));
+    for (let i = 0; i < BREAKER_FAILURES; i++) await table.refresh();
+    assert.notEqual(breaker.enter(), null, String(status));
+  }
+  const { table, breaker } = tableOf(...Array(BREAKER_FAILURES).fill(503));
+  for (let i = 0; i < BREAKER_FAILURES; i++) await table.refresh();
+  assert.equal(breaker.enter(), null);
+});
+
+test('a new version brings the settings of the site again', async () => {
+  const { table, site } = tableOf({ version: '1' }, { version: '1', since: '1' }, { version: '2', since: '1' });
+  await table.refresh();
+  site.privacy = { honorGpc: true };
+  await table.refresh();
+  assert.deepEqual(table.state(), ['1', false, false]);
+  await table.refresh();
+  assert.deepEqual(table.state(), ['2', false, true]);
+});
+
+test('a refresh without a new version does not build the tree of patterns again', async () => {
+  const { table } = tableOf({ version: '1', routes: ['/tents'] }, { version: '1', since: '1' }, { version: '2', since: '1', routes: ['/new'] });
+  await table.refresh();
+  const set = mock.method(Map.prototype, 'set');
+  const count = () => set.mock.calls.filter((call) => call.arguments[0] === 'tents').length;
+  await table.refresh();
+  assert.equal(count(), 0);
+  await table.refresh();
+  assert.equal(count(), 1);
+  set.mock.restore();
+  assert.equal(table.page('/tents')?.zones, 1);
+});
+
+test('`%2F` is part of its segment, as for Edge', async () => {
+  const { table } = tableOf({ version: '1', routes: ['/docs/page', '/topics/:topic'] });
+  await table.refresh();
+  assert.deepEqual([table.page('/docs%2Fpage'), table.page('/docs/page')?.zones, table.page('/topics/a%2Fb')?.zones], [undefined, 1, 1]);
 });
 
 test('a page that becomes a redirect, and the other way', async () => {
@@ -114,7 +166,8 @@ test('patterns match as a search through all of them does', async () => {
 });
 
 test('paths are decoded as Edge does', () => {
-  assert.deepEqual(['/', '/a/', '/%C3%B6', '/100%', '/a+b', '/%ff'].map(decodePath), ['/', '/a', '/ö', '/100%', '/a+b', '/%ff']);
+  const decoded = ['/', '/a/', '/%C3%B6', '/100%', '/a+b', '/%ff', '/a%2Fb/c'].map((path) => decodeSegments(path));
+  assert.deepEqual(decoded, [[''], ['a'], ['ö'], ['100%'], ['a+b'], ['%ff'], ['a/b', 'c']]);
 });
 
 test('a redirect of a pattern never leads to another host', async () => {
@@ -122,7 +175,7 @@ test('a redirect of a pattern never leads to another host', async () => {
   const { table } = tableOf({ version: '1', redirects });
   await table.refresh();
   for (const path of ['/old/%2Fevil.example/x', '/old/%2F%2Fevil.example', '/x/%2Fevil.example', '/old/\\evil.example']) {
-    const to = table.redirect(decodePath(path))?.to ?? '/';
+    const to = table.redirect(path)?.to ?? '/';
     assert.equal(new URL(to, 'http://shop.example').host, 'shop.example', `${path} leads to ${to}`);
   }
   assert.equal(table.redirect('/y/z')?.to, 'https://other.example/z');

@@ -1,4 +1,4 @@
 import { revalidateHandler } from '@parallax/sdk/next';
-import { client, inside } from '../../../../parallax';
+import { client, instance } from '../../../../parallax';
 
-export const POST = revalidateHandler(client, inside);
+export const POST = revalidateHandler(client, instance);
