@@ -9,7 +9,7 @@ pub mod admin {
     }
 }
 pub mod api {
-    pub use crate::api::{Handler, Settings};
+    pub use crate::api::{EventSink, Handler, Poll, Settings};
     pub mod token_bucket {
         pub use crate::api::token_bucket::RateLimiter;
     }
@@ -61,7 +61,9 @@ pub mod http {
         pub use crate::http::refused_head::RefusedHead;
     }
     pub mod request {
-        pub use crate::http::request::{BodyFraming, Method, ParseOutcome, RequestMeta, Surface, parse};
+        pub use crate::http::request::{
+            BodyFraming, BufferedRequest, Method, ParseOutcome, RequestMeta, Surface, parse,
+        };
     }
 }
 pub mod insights {
@@ -149,7 +151,7 @@ pub mod limits {
     pub use crate::worker::busy_poll::{IDLE_SPINS_MAX, SPIN_RETRY_INTERVAL};
 }
 pub mod metrics {
-    pub use crate::metrics::{JobCounters, PublishCounters, Totals, WebhookCounters};
+    pub use crate::metrics::{EventCounters, JobCounters, PublishCounters, Totals, WebhookCounters};
 }
 pub mod nearest {
     pub use crate::nearest::nearest;
