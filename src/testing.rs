@@ -15,7 +15,10 @@ pub mod api {
     }
 }
 pub mod checksum {
-    pub use crate::checksum::{crc32, crc32_shift, crc32c, hash64, hmac_sha256, sha256_prefix};
+    pub use crate::checksum::{
+        COPIED_BYTES_MAX, crc32, crc32_shift, crc32c, hash64, hash128, hash128_parts, hmac_sha256,
+        sha256_prefix,
+    };
 }
 pub mod cli {
     pub mod byte_search {
