@@ -17,7 +17,7 @@ use crate::event::{DIGITS, event};
 use crate::folding::SECRET;
 use crate::served::TestHandler;
 
-/// A clock that stands still, so that no timed work of the log writer is due.
+/// A clock that does not move, so that no timed work of the log writer is due.
 pub struct FrozenClock;
 
 impl Clock for FrozenClock {
