@@ -5,6 +5,7 @@ mod decoding;
 
 use decoding::{DecodeBench, EVENT};
 use divan::{AllocProfiler, Bencher, counter::ItemsCount};
+use parallax::testing::visitors::events::endpoint::EventEndpoint;
 
 #[global_allocator]
 static ALLOCATOR: AllocProfiler = AllocProfiler::system();
@@ -20,7 +21,7 @@ fn decode(bencher: Bencher, events: usize) {
         0 => EVENT.to_owned(),
         _ => format!("{{\"batch\":[{}]}}", vec![EVENT; events].join(",")),
     };
-    let mut decoding = DecodeBench::new(body);
+    let mut decoding = DecodeBench::new(body, EventEndpoint::Track);
     bencher.counter(ItemsCount::new(events.max(1))).bench_local(|| {
         assert_eq!(decoding.decode(), (events.max(1), EVENT.len() * events.max(1)));
     });

@@ -1,5 +1,6 @@
 //! User-space instructions of a response (from request bytes to response bytes), of an event (from body to
-//! record) and of a record (until its profile is changed).
+//! record, and from request bytes to the acknowledgement of its durable record) and of a record (until its profile
+//! is changed, and in the recovery of a log).
 //!
 //! `cargo bench --bench instructions` runs each case under `valgrind --tool=callgrind` with two counts of
 //! repetitions. The difference is the cost of the case alone, and it does not depend on the load of the
@@ -22,10 +23,16 @@ mod compiled;
 mod content;
 #[path = "bench/decoding.rs"]
 mod decoding;
+#[path = "bench/event.rs"]
+mod event;
 #[path = "../tests/it/folded.rs"]
 mod folded;
 #[path = "bench/folding.rs"]
 mod folding;
+#[path = "bench/posting.rs"]
+mod posting;
+#[path = "bench/recovery.rs"]
+mod recovery;
 #[path = "bench/served.rs"]
 mod served;
 #[path = "bench/site.rs"]
@@ -39,14 +46,17 @@ use cases::cases;
 use compiled::compiled;
 use content::site_with_content;
 use decoding::{DecodeBench, EVENT};
-use folding::{FoldBench, SECRET, record};
+use folding::{FoldBench, PAGE_EVENT, SECRET, record};
 use parallax::testing::visitors::apply::ProfileUpdater;
+use parallax::testing::visitors::events::endpoint::EventEndpoint;
 use parallax::testing::visitors::live::ProfileTable;
 use parallax::testing::visitors::log::{Record, RecordKind};
 use parallax::testing::visitors::lookup::ProfileReader;
 use parallax::testing::visitors::profile::FoldCounts;
 use parallax::testing::visitors::store::table::Table;
 use parallax::testing::visitors::ties::known::FoldState;
+use posting::PostBench;
+use recovery::{RECORDS, RecoveryBench};
 use served::{Case, TestHandler};
 
 const REPETITIONS_LOW: usize = 1_000;
@@ -54,6 +64,8 @@ const REPETITIONS_HIGH: usize = 3_000;
 const DECIDED: &str = "resolve_decided";
 /// The same request, for a visitor with a history.
 const KNOWN: &str = "resolve_known";
+const DECIDED_GZIP: &str = "resolve_decided_gzip";
+const KNOWN_GZIP: &str = "resolve_known_gzip";
 /// The copy of that response alone, which every response needs.
 const COPY: &str = "copy";
 /// Anonymous ID of the visitor in the requests.
@@ -63,10 +75,18 @@ const VISITOR: &str = "0c9a4e6b-visitor";
 const COPY_CHUNK_BYTES: usize = 1024;
 /// From a body to its record.
 const DECODE: &str = "decode";
+/// From the body of a page view with a campaign to its record.
+const DECODE_PAGE: &str = "decode_page";
 /// From a page view with a campaign to its profile, which has a touch.
 const FOLD_PAGE: &str = "fold_page";
 /// From an event to its profile.
 const FOLD_TRACK: &str = "fold_track";
+/// From changes of traits to the profile.
+const FOLD_PROFILE: &str = "fold_profile";
+/// From the bytes of a POST to the response that acknowledges its durable record.
+const POST: &str = "post";
+/// From a record in a log to its profile, at the start of a server. Includes a thousandth of an empty table.
+const RECOVER: &str = "recover";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -93,13 +113,15 @@ fn main() -> ExitCode {
 }
 
 fn names() -> Vec<&'static str> {
-    cases().iter().map(|case| case.name).chain([KNOWN, COPY, DECODE, FOLD_PAGE, FOLD_TRACK]).collect()
+    let others = [KNOWN, KNOWN_GZIP, COPY, DECODE, DECODE_PAGE, FOLD_PAGE, FOLD_TRACK, FOLD_PROFILE];
+    cases().iter().map(|case| case.name).chain(others).chain([POST, RECOVER]).collect()
 }
 
 /// Returns the case of this name, and a handler for its request. Asserts the response.
 fn prepare(snapshot: &[u8], name: &str) -> (Case, TestHandler) {
     let (name, visitors) = match name {
         KNOWN => (DECIDED, Some(known_visitor())),
+        KNOWN_GZIP => (DECIDED_GZIP, Some(known_visitor())),
         name => (name, None),
     };
     let case = cases().into_iter().find(|case| case.name == name).expect("a case of this name");
@@ -125,12 +147,19 @@ fn known_visitor() -> ProfileReader {
 
 fn repeat(snapshot: &[u8], name: &str, count: usize) {
     match name {
-        DECODE => {
-            let mut decoding = DecodeBench::new(EVENT.to_owned());
-            (0..count).for_each(|_| assert_eq!(decoding.decode(), (1, EVENT.len())));
-        }
+        DECODE => decode(EVENT, EventEndpoint::Track, count),
+        DECODE_PAGE => decode(PAGE_EVENT, EventEndpoint::Page, count),
         FOLD_PAGE => fold(RecordKind::Page, count),
         FOLD_TRACK => fold(RecordKind::Track, count),
+        FOLD_PROFILE => fold(RecordKind::Profile, count),
+        POST => {
+            let mut posting = PostBench::new(snapshot);
+            (0..count).for_each(|_| assert!(posting.post().starts_with(b"HTTP/1.1 200 OK\r\n")));
+        }
+        RECOVER => {
+            let recovery = RecoveryBench::new();
+            (0..count.div_ceil(RECORDS)).for_each(|_| assert_eq!(recovery.recover(), RECORDS as u64));
+        }
         COPY => {
             let (case, mut served) = prepare(snapshot, DECIDED);
             let answer = served.answer(&case.request).to_vec();
@@ -148,6 +177,11 @@ fn repeat(snapshot: &[u8], name: &str, count: usize) {
             }
         }
     }
+}
+
+fn decode(body: &str, endpoint: EventEndpoint, count: usize) {
+    let mut decoding = DecodeBench::new(body.to_owned(), endpoint);
+    (0..count).for_each(|_| assert_eq!(decoding.decode(), (1, body.len())));
 }
 
 fn fold(kind: RecordKind, count: usize) {

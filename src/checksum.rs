@@ -39,15 +39,27 @@ pub fn hmac_sha256(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
 }
 
 /// Returns a 128-bit hash that identifies a content.
-pub(crate) fn hash128(bytes: &[u8]) -> u128 {
+pub fn hash128(bytes: &[u8]) -> u128 {
     xxh3_128(bytes)
 }
 
+/// Length in bytes up to which [`hash128_parts`] copies its parts together. A site ID and an anonymous ID of the
+/// longest kind fit. Longer texts take the streaming hasher, which prepares 576 bytes of state first.
+pub const COPIED_BYTES_MAX: usize = 256;
+
 /// Returns the [`hash128`] of the concatenation of `parts`.
-pub(crate) fn hash128_parts(parts: &[&[u8]]) -> u128 {
-    let mut hasher = Xxh3::new();
-    parts.iter().for_each(|part| hasher.update(part));
-    hasher.digest128()
+pub fn hash128_parts(parts: &[&[u8]]) -> u128 {
+    if parts.iter().map(|part| part.len()).sum::<usize>() > COPIED_BYTES_MAX {
+        let mut hasher = Xxh3::new();
+        parts.iter().for_each(|part| hasher.update(part));
+        return hasher.digest128();
+    }
+    let (mut text, mut end) = ([0; COPIED_BYTES_MAX], 0);
+    for part in parts {
+        text[end..end + part.len()].copy_from_slice(part);
+        end += part.len();
+    }
+    xxh3_128(&text[..end])
 }
 
 /// Returns a 64-bit hash for hash tables.

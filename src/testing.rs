@@ -9,13 +9,16 @@ pub mod admin {
     }
 }
 pub mod api {
-    pub use crate::api::{Handler, Settings};
+    pub use crate::api::{EventSink, Handler, Poll, Settings};
     pub mod token_bucket {
         pub use crate::api::token_bucket::RateLimiter;
     }
 }
 pub mod checksum {
-    pub use crate::checksum::{crc32, crc32_shift, crc32c, hash64, hmac_sha256, sha256_prefix};
+    pub use crate::checksum::{
+        COPIED_BYTES_MAX, crc32, crc32_shift, crc32c, hash64, hash128, hash128_parts, hmac_sha256,
+        sha256_prefix,
+    };
 }
 pub mod cli {
     pub mod byte_search {
@@ -61,7 +64,9 @@ pub mod http {
         pub use crate::http::refused_head::RefusedHead;
     }
     pub mod request {
-        pub use crate::http::request::{BodyFraming, Method, ParseOutcome, RequestMeta, Surface, parse};
+        pub use crate::http::request::{
+            BodyFraming, BufferedRequest, Method, ParseOutcome, RequestMeta, Surface, parse,
+        };
     }
 }
 pub mod insights {
@@ -151,7 +156,7 @@ pub mod limits {
     pub use crate::worker::busy_poll::{IDLE_SPINS_MAX, SPIN_RETRY_INTERVAL};
 }
 pub mod metrics {
-    pub use crate::metrics::{JobCounters, PublishCounters, Totals, WebhookCounters};
+    pub use crate::metrics::{EventCounters, JobCounters, PublishCounters, Totals, WebhookCounters};
 }
 pub mod nearest {
     pub use crate::nearest::nearest;

@@ -58,6 +58,7 @@ impl Environment for StubEnvironment {
 /// A body and the buffers for decoding it.
 pub struct DecodeBench {
     body: String,
+    endpoint: EventEndpoint,
     reader: JsonParser,
     judge: EventValidator,
     world: StubEnvironment,
@@ -65,10 +66,12 @@ pub struct DecodeBench {
 }
 
 impl DecodeBench {
-    pub fn new(body: String) -> Self {
+    /// Prepares the decoding of a body that was sent to `endpoint`.
+    pub fn new(body: String, endpoint: EventEndpoint) -> Self {
         let world = StubEnvironment(RoutePath::new());
         Self {
             body,
+            endpoint,
             reader: JsonParser::new(),
             judge: EventValidator::default(),
             world,
@@ -78,9 +81,9 @@ impl DecodeBench {
 
     /// Decodes the body. Returns the number of records and the bytes of their payloads.
     pub fn decode(&mut self) -> (usize, usize) {
-        let Self { body, reader, judge, world, used } = self;
+        let Self { body, endpoint, reader, judge, world, used } = self;
         let document = reader.parse(black_box(body)).expect("JSON");
-        let sent = Submission::parse(&document, EventEndpoint::Track).expect("events");
+        let sent = Submission::parse(&document, *endpoint).expect("events");
         let mut bytes = 0;
         let record = |record: &Record<'_>| bytes += record.payload.len();
         *used = judge.validate(&sent, &CONTEXT, world, std::mem::take(used), record);

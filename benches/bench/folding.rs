@@ -13,36 +13,52 @@ use crate::folded::with_fold_input;
 const NOW_MS: i64 = 1_767_607_200_000;
 /// The key for hashing visitor IDs.
 pub const SECRET: [u8; 16] = *b"secret of a test";
-const PAYLOAD: &str = r#"{"type":"page","anonymousId":"507f191e-810c-4972-9de8-60ea00000000","messageId":"ajs-022bb90c-bbac-11e4-8dfc-aa07a5b093db","timestamp":"2026-01-05T09:59:58.123Z","name":"Pricing","properties":{"path":"/pricing","referrer":"https://search.example/","search":"?utm_source=newsletter","title":"Pricing","url":"https://acme.example/pricing?utm_source=newsletter&utm_medium=email"},"context":{"locale":"de-DE","library":{"name":"analytics.js","version":"2.11.1"},"page":{"path":"/pricing","title":"Pricing"},"userAgent":"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 Chrome/140.0 Safari/537.36"}}"#;
+/// The body of a page event with a campaign.
+pub const PAGE_EVENT: &str = r#"{"type":"page","anonymousId":"507f191e-810c-4972-9de8-60ea00000000","messageId":"ajs-022bb90c-bbac-11e4-8dfc-aa07a5b093db","timestamp":"2026-01-05T09:59:58.123Z","name":"Pricing","properties":{"path":"/pricing","referrer":"https://search.example/","search":"?utm_source=newsletter","title":"Pricing","url":"https://acme.example/pricing?utm_source=newsletter&utm_medium=email"},"context":{"locale":"de-DE","library":{"name":"analytics.js","version":"2.11.1"},"page":{"path":"/pricing","title":"Pricing"},"userAgent":"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 Chrome/140.0 Safari/537.36"}}"#;
 const PATHS: [&str; 3] = ["/", "/pricing", "/docs/start"];
 const NAMES: [&str; 2] = ["Product Viewed", "Signed Up"];
 
+/// The changes of a profile event: four traits, one of which is counted up.
+const CHANGES: &str = r#"{"type":"profile","set":{"plan":"pro","company":"Acme Corporation","isTrial":false},"increment":{"logins":1}}"#;
+
 /// Returns one event of a visitor, with one of three pages and one of two event names.
 pub fn record(kind: RecordKind, anon_id: &str, number: usize) -> Record<'_> {
-    let is_page = kind == RecordKind::Page;
+    let (event, payload, fold_input) = match kind {
+        RecordKind::Page => (None, PAGE_EVENT, page_fold_input()),
+        RecordKind::Profile => (None, CHANGES, profile_fold_input()),
+        _ => (Some(NAMES[number % NAMES.len()]), PAGE_EVENT, FoldInput::EMPTY),
+    };
     Record {
         received_ms: NOW_MS,
         timestamp_ms: NOW_MS + number as i64,
         site: Some("acme"),
         anon_id: Some(anon_id),
-        event: (!is_page).then_some(NAMES[number % NAMES.len()]),
+        event,
         path: Some(PATHS[number % PATHS.len()]),
-        payload: PAYLOAD,
-        fold_input: if is_page { page_fold_input() } else { FoldInput::EMPTY },
+        payload,
+        fold_input,
         ..Record::new(kind)
     }
 }
 
-/// Returns the fold input of a page event with this payload, a touch.
+/// Returns the fold input of the page event, a touch.
 fn page_fold_input() -> FoldInput<'static> {
     static ENCODED: OnceLock<FoldInput<'static>> = OnceLock::new();
-    *ENCODED.get_or_init(|| {
-        let mut encoded = Vec::new();
-        let page = Record::new(RecordKind::Page);
-        with_fold_input(page.kind, PAYLOAD, |fold_input| Record { fold_input, ..page }.encode(&mut encoded))
-            .expect("within all bounds");
-        Record::decode(encoded.leak()).expect("a record").0.fold_input
-    })
+    *ENCODED.get_or_init(|| fold_input(RecordKind::Page, PAGE_EVENT))
+}
+
+/// Returns the fold input of the profile event, its changes.
+fn profile_fold_input() -> FoldInput<'static> {
+    static ENCODED: OnceLock<FoldInput<'static>> = OnceLock::new();
+    *ENCODED.get_or_init(|| fold_input(RecordKind::Profile, CHANGES))
+}
+
+fn fold_input(kind: RecordKind, payload: &str) -> FoldInput<'static> {
+    let mut encoded = Vec::new();
+    let record = Record::new(kind);
+    with_fold_input(kind, payload, |fold_input| Record { fold_input, ..record }.encode(&mut encoded))
+        .expect("within all bounds");
+    Record::decode(encoded.leak()).expect("a record").0.fold_input
 }
 
 /// Events per visitor before the measurement: as many page views as other events.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use parallax::testing::api::{Handler, Settings};
+use parallax::testing::api::{EventSink, Handler, Settings};
 use parallax::testing::http::request::{ParseOutcome, RequestMeta, Surface, parse};
 use parallax::testing::resolve::user_agent::UserAgentParser;
 use parallax::testing::site::catalog::catalog::CurrentCatalog;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 pub struct TestHandler {
     pub handler: Handler,
     pub out: Vec<u8>,
-    meta: RequestMeta,
+    pub meta: RequestMeta,
     _dir: TempDir,
 }
 
@@ -41,6 +41,11 @@ impl TestHandler {
             received_at: parallax::testing::clock::instant(),
         };
         Self { handler, out: Vec::with_capacity(64 * 1024), meta, _dir: dir }
+    }
+
+    /// Records events through `sink`.
+    pub fn with_event_sink(self, sink: EventSink) -> Self {
+        Self { handler: self.handler.with_event_sink(sink), ..self }
     }
 
     /// Parses the request bytes and returns the response bytes.

@@ -31,7 +31,8 @@ mod static_document;
 pub(crate) mod token_bucket;
 mod variants;
 
-pub(crate) use endpoint::{Endpoint, Outcome, Poll};
-pub(crate) use events::EventSink;
+pub use endpoint::Poll;
+pub(crate) use endpoint::{Endpoint, Outcome};
+pub use events::EventSink;
 pub use handler::Handler;
 pub use scratch::Settings;

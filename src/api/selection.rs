@@ -70,7 +70,7 @@ pub(super) fn select_for_visitor<'a>(
         let patterns = context.published.patterns();
         let choice = buffers.decide(context.site(), page, visitor, patterns, forced.as_ref());
         let is_forced =
-            |zone: &ArchivedZone| forced.as_ref().is_some_and(|forced| forced.key(&zone.name).is_some());
+            |zone: &ArchivedZone| forced.as_ref().is_some_and(|forced| forced.has_zone(&zone.name));
         let explanation =
             explain.then(|| explain_choice(context, page, visitor, (&choice, &is_forced), buffers));
         Selection {
@@ -137,7 +137,7 @@ fn parse_forced_variants<'a>(
         Problem::invalid_value(problem::INVALID_VARIANTS, expected, text).at(param.name())
     })?;
     if context.params.flag(Param::Strict)?
-        && let Some(unknown) = forced.unknown().next()
+        && let Some(unknown) = forced.unknown(page).next()
     {
         let pair = text.split(',').find(|pair| pair.split_once(':') == Some(unknown)).unwrap_or(unknown.1);
         let problem = Problem::with_value(problem::UNKNOWN_VARIANT, "The route has no variant {}.", pair);
@@ -153,7 +153,8 @@ impl Selection<'_> {
     }
 
     fn unknown_pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.forced.iter().filter(|forced| forced.has_unknown()).flat_map(ForcedVariants::unknown)
+        let forced = self.forced.iter().filter(|forced| forced.has_unknown());
+        forced.flat_map(|forced| forced.unknown(self.page))
     }
 
     /// Appends `"variants":...,"selected":{...}` and the members after it: `experiments`, warnings and the explanation.

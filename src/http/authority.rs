@@ -20,14 +20,22 @@ const IS_REG_NAME_BYTE: [bool; 256] = {
 
 /// Returns whether `text` is `uri-host [ ":" port ]` (RFC 9110 section 7.2) with a host that is not empty.
 pub(super) fn is_authority(text: &[u8]) -> bool {
-    let port_at = text.iter().rposition(|b| *b == b':').filter(|at| !text[*at..].contains(&b']'));
-    let (host, port) = text.split_at(port_at.unwrap_or(text.len()));
-    let is_name = |b: &u8| IS_REG_NAME_BYTE[usize::from(*b)];
-    let is_host = match host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]")) {
-        Some(address) => is_ip_literal(address),
-        None => !host.is_empty() && host.iter().all(is_name),
+    let Some(literal) = text.strip_prefix(b"[") else {
+        let is_name = |b: &u8| IS_REG_NAME_BYTE[usize::from(*b)];
+        let host_bytes = text.iter().position(|b| !is_name(b)).unwrap_or(text.len());
+        return host_bytes > 0 && is_port(&text[host_bytes..]);
     };
-    is_host && port.iter().skip(1).all(u8::is_ascii_digit)
+    let Some(end) = literal.iter().rposition(|b| *b == b']') else { return false };
+    is_ip_literal(&literal[..end]) && is_port(&literal[end + 1..])
+}
+
+/// Returns whether `text` is empty or a colon and digits.
+fn is_port(text: &[u8]) -> bool {
+    match text {
+        [] => true,
+        [b':', digits @ ..] => digits.iter().all(u8::is_ascii_digit),
+        _ => false,
+    }
 }
 
 /// Returns whether `text` is an IPv6 address, or one of a future version (RFC 3986 section 3.2.2).

@@ -12,6 +12,7 @@ pub(crate) mod forwarded;
 mod framing;
 pub(crate) mod gzip;
 pub(crate) mod input;
+mod line_ends;
 pub(crate) mod negotiate;
 pub(crate) mod params;
 pub(crate) mod problem_document;

@@ -12,6 +12,7 @@ use super::authority::is_authority;
 use super::forwarded::ForwardedFor;
 pub use super::framing::BodyFraming;
 use super::framing::{FramingHeaders, body_framing, check_expectation};
+use super::line_ends;
 use super::negotiate::has_token;
 use crate::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADER_FIELDS_MAX, TARGET_BYTES_MAX};
 use crate::problem::{self, Problem};
@@ -186,23 +187,12 @@ pub enum ParseOutcome<'a> {
 
 /// Parses the head at the start of `bytes`. `country_header` is lower case.
 pub fn parse<'a>(bytes: &'a [u8], country_header: Option<&str>) -> ParseOutcome<'a> {
-    let parsed = parse_head(bytes, country_header);
-    // httparse accepts a bare LF as a line end. A proxy in front of us may not (RFC 9112 section 2.2), so we
-    // reject it.
-    let head_bytes =
-        if let ParseOutcome::Complete(_, head_bytes) = parsed { head_bytes } else { bytes.len() };
-    match has_bare_lf(&bytes[..head_bytes]) {
-        true => ParseOutcome::Rejected(parse_problem(httparse::Error::NewLine)),
-        false => parsed,
+    match parse_head(bytes, country_header) {
+        ParseOutcome::Partial | ParseOutcome::Rejected(_) if line_ends::has_bare_lf(bytes) => {
+            ParseOutcome::Rejected(parse_problem(httparse::Error::NewLine))
+        }
+        outcome => outcome,
     }
-}
-
-fn has_bare_lf(head: &[u8]) -> bool {
-    let pairs = head.iter().zip(head.iter().skip(1));
-    // `fold` has no early return, so that the compiler can vectorize the loop.
-    let is_bare =
-        pairs.fold(false, |is_bare, (before, byte)| is_bare | (*byte == b'\n') & (*before != b'\r'));
-    is_bare || head.first() == Some(&b'\n')
 }
 
 fn parse_head<'a>(bytes: &'a [u8], country_header: Option<&str>) -> ParseOutcome<'a> {
@@ -210,7 +200,12 @@ fn parse_head<'a>(bytes: &'a [u8], country_header: Option<&str>) -> ParseOutcome
     let mut head = httparse::Request::new(&mut []);
     match head.parse_with_uninit_headers(bytes, &mut fields) {
         Ok(httparse::Status::Complete(length)) => {
-            match build_request(&head, &bytes[..length], country_header) {
+            let head_bytes = &bytes[..length];
+            let names = head.headers.iter().map(|field| field.name);
+            if !line_ends::are_crlf(head_bytes, head.method.unwrap_or_default(), names) {
+                return ParseOutcome::Rejected(parse_problem(httparse::Error::NewLine));
+            }
+            match build_request(&head, head_bytes, country_header) {
                 Ok(request) => ParseOutcome::Complete(request, length),
                 Err(problem) => ParseOutcome::Rejected(problem),
             }

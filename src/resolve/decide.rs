@@ -5,7 +5,7 @@
 //! are not tried. An audience is evaluated at most once per request.
 
 use super::experiments::DecidingExperiments;
-use super::variants::{Choice, ForcedVariants, find_variant};
+use super::variants::{Choice, DEFAULT_VARIANT, ForcedVariants};
 use super::visitor_context::{Visitor, VisitorContext};
 use crate::condition::{self, Audiences, Evaluator, Memo, Patterns};
 use crate::site::snapshot::format::{
@@ -13,9 +13,6 @@ use crate::site::snapshot::format::{
     ArchivedSite, ArchivedZone,
 };
 use crate::url::PageUrl;
-
-/// The index of `default`, which is the first of a zone's variants.
-pub(super) const DEFAULT_VARIANT: u8 = 0;
 
 /// Buffers for decisions, reused from request to request.
 #[derive(Debug, Default)]
@@ -55,9 +52,9 @@ impl DecisionBuffers {
         patterns: &Patterns,
         forced: Option<&ForcedVariants<'_>>,
     ) -> Choice {
-        let forced = |zone: &ArchivedZone| forced.and_then(|forced| forced_variant(forced, zone));
+        let forced = |zone: u8| forced.and_then(|forced| forced.variant(zone));
         if visitor.agent.is_crawler {
-            return choose_zones(page, |_, zone| forced(zone).unwrap_or(DEFAULT_VARIANT));
+            return choose_zones(page, |index, _| forced(index).unwrap_or(DEFAULT_VARIANT));
         }
         self.url.parse(visitor.url.filter(|_| site.sees_url));
         let document = VisitorContext::new(site, visitor, &self.url);
@@ -69,7 +66,7 @@ impl DecisionBuffers {
             evaluator: Evaluator { document: &document, audiences: &audiences, patterns, memo: &mut memo },
             experiments: &mut self.experiments,
         };
-        choose_zones(page, |index, zone| forced(zone).unwrap_or_else(|| decider.decide_zone(index, zone)))
+        choose_zones(page, |index, zone| forced(index).unwrap_or_else(|| decider.decide_zone(index, zone)))
     }
 
     /// Returns the complete visitor context, for explanations. A decision parses the URL only if the site's
@@ -86,13 +83,7 @@ impl DecisionBuffers {
 
 /// Returns the forced variants that the page has, and `default` in the other zones.
 pub fn choose_forced(page: &ArchivedPage, forced: &ForcedVariants<'_>) -> Choice {
-    choose_zones(page, |_, zone| forced_variant(forced, zone).unwrap_or(DEFAULT_VARIANT))
-}
-
-/// Returns the forced variant of a zone, or `None` if the zone is not forced. An unknown key forces `default`.
-#[inline]
-fn forced_variant(forced: &ForcedVariants<'_>, zone: &ArchivedZone) -> Option<u8> {
-    forced.key(&zone.name).map(|key| find_variant(zone, key).unwrap_or(DEFAULT_VARIANT))
+    choose_zones(page, |index, _| forced.variant(index).unwrap_or(DEFAULT_VARIANT))
 }
 
 /// Calls `decide` with the index of every zone that is present, and the zone.

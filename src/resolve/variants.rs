@@ -4,6 +4,8 @@
 use crate::limits::{KEY_BYTES_MAX, PAIRS_MAX, ZONES_MAX};
 use crate::site::snapshot::format::{ArchivedPage, ArchivedVariant, ArchivedZone};
 
+/// The index of `default`, which is the first of a zone's variants.
+pub(super) const DEFAULT_VARIANT: u8 = 0;
 /// Marks an absent zone, which is within a variant that was not chosen.
 const ABSENT: u8 = u8::MAX;
 
@@ -68,23 +70,13 @@ pub enum VariantsError {
     TooManyPairs,
 }
 
-/// The forced variants of a request: pairs sorted by zone, each zone once. The pairs are offsets into the
-/// text, so that the value is small enough to copy.
+/// The forced variants of a request: `zone:key` pairs, each zone once.
 #[derive(Debug, Clone, Copy)]
 pub struct ForcedVariants<'a> {
     text: &'a str,
-    pairs: [Pair; PAIRS_MAX],
-    length: usize,
-    /// One bit for each pair whose zone or key the page does not have.
-    unknown: u64,
-}
-
-/// The offsets of a pair: the zone's name, ':', the key. `begin <= colon < end`.
-#[derive(Debug, Clone, Copy, Default)]
-struct Pair {
-    begin: u16,
-    colon: u16,
-    end: u16,
+    /// The forced variants of the page's zones. An unknown key forces `default`.
+    choice: Choice,
+    has_unknown: bool,
 }
 
 impl<'a> ForcedVariants<'a> {
@@ -93,81 +85,103 @@ impl<'a> ForcedVariants<'a> {
     /// # Errors
     /// The reason why the string is not valid.
     pub fn parse(text: &'a str, page: &ArchivedPage) -> Result<Self, VariantsError> {
-        let mut forced = Self { text, pairs: [Pair::default(); PAIRS_MAX], length: 0, unknown: 0 };
-        let mut rest = text;
+        let mut forced = Self { text, choice: Choice::empty(), has_unknown: false };
+        let (mut rest, mut count, mut is_repeated) = (text, 0, false);
         while !rest.is_empty() {
-            let pair = memchr::memchr(b',', rest.as_bytes()).map_or(rest, |at| &rest[..at]);
-            forced.push(text.len() - rest.len(), pair)?;
-            rest = match rest[pair.len()..].strip_prefix(',') {
+            let before = &text[..text.len() - rest.len()];
+            let (pair, after) = split_pair(rest).ok_or(VariantsError::Malformed)?;
+            count += 1;
+            if count > PAIRS_MAX {
+                return Err(VariantsError::TooManyPairs);
+            }
+            is_repeated |= !forced.add(pair, before, page);
+            rest = match after.strip_prefix(',') {
                 Some("") => return Err(VariantsError::Malformed),
-                Some(behind) => behind,
-                None => "",
+                more => more.unwrap_or_default(),
             };
         }
-        let pairs = &mut forced.pairs[..forced.length];
-        pairs.sort_unstable_by_key(|pair| pair.zone(text));
-        if pairs.windows(2).any(|two| two[0].zone(text) == two[1].zone(text)) {
-            return Err(VariantsError::DuplicateZone);
-        }
-        for (i, pair) in pairs.iter().enumerate() {
-            let variant = find_zone(page, pair.zone(text)).and_then(|z| find_variant(z, pair.key(text)));
-            forced.unknown |= u64::from(variant.is_none()) << i;
-        }
-        Ok(forced)
+        if is_repeated { Err(VariantsError::DuplicateZone) } else { Ok(forced) }
     }
 
-    fn push(&mut self, begin: usize, text: &str) -> Result<(), VariantsError> {
-        let colon = memchr::memchr(b':', text.as_bytes()).ok_or(VariantsError::Malformed)?;
-        if !is_valid_key(&text[..colon]) || !is_valid_key(&text[colon + 1..]) {
-            return Err(VariantsError::Malformed);
-        }
-        let place = |at: usize| u16::try_from(begin + at).map_err(|_| VariantsError::TooManyPairs);
-        let pair = Pair { begin: place(0)?, colon: place(colon)?, end: place(text.len())? };
-        *self.pairs.get_mut(self.length).ok_or(VariantsError::TooManyPairs)? = pair;
-        self.length += 1;
-        Ok(())
+    /// Adds a pair after those in `before`. Returns whether they do not have its zone.
+    fn add(&mut self, (zone, key): (&str, &str), before: &str, page: &ArchivedPage) -> bool {
+        let Some(index) = find_zone(page, zone) else {
+            self.has_unknown = true;
+            return pairs(before).all(|(earlier, _)| earlier != zone);
+        };
+        let variant = find_variant(&page.zones[index], key);
+        self.has_unknown |= variant.is_none();
+        let is_first = self.choice.get(index as u8).is_none();
+        self.choice.set(index as u8, variant.unwrap_or(DEFAULT_VARIANT));
+        is_first
     }
 
-    /// Returns the forced key of `zone`.
-    pub fn key(&self, zone: &str) -> Option<&'a str> {
-        let pair = self.pairs[..self.length].iter().find(|pair| pair.zone(self.text) == zone)?;
-        Some(pair.key(self.text))
+    /// Returns the forced variant of a zone of the page, or `None` if the zone is not forced. An unknown key forces
+    /// `default`.
+    pub(super) fn variant(&self, zone: u8) -> Option<u8> {
+        self.choice.get(zone)
+    }
+
+    /// Returns whether `zone` is forced.
+    pub fn has_zone(&self, zone: &str) -> bool {
+        pairs(self.text).any(|(forced, _)| forced == zone)
     }
 
     /// Returns whether the page lacks the zone or the key of any pair.
     pub fn has_unknown(&self) -> bool {
-        self.unknown != 0
+        self.has_unknown
     }
 
-    /// Returns the pairs whose zone or key the page does not have, sorted by zone.
-    pub fn unknown(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let unknown = (0..self.length).filter(|i| self.unknown >> i & 1 == 1);
-        unknown.map(|i| (self.pairs[i].zone(self.text), self.pairs[i].key(self.text)))
-    }
-}
-
-impl Pair {
-    fn zone(self, text: &str) -> &str {
-        &text[usize::from(self.begin)..usize::from(self.colon)]
-    }
-
-    fn key(self, text: &str) -> &str {
-        &text[usize::from(self.colon) + 1..usize::from(self.end)]
+    /// Returns the pairs whose zone or key `page` does not have, sorted by zone.
+    pub fn unknown(&self, page: &ArchivedPage) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        let is_known = |zone: &str, key: &str| {
+            find_zone(page, zone).is_some_and(|zone| find_variant(&page.zones[zone], key).is_some())
+        };
+        let (mut unknown, mut count) = ([("", ""); PAIRS_MAX], 0);
+        for pair in pairs(self.text).filter(|(zone, key)| !is_known(zone, key)) {
+            unknown[count] = pair;
+            count += 1;
+        }
+        unknown[..count].sort_unstable();
+        unknown.into_iter().take(count)
     }
 }
 
-/// Returns whether `text` is a valid name of a zone or key of a variant.
-pub(crate) fn is_valid_key(text: &str) -> bool {
-    (1..=KEY_BYTES_MAX).contains(&text.len())
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+/// Iterates over the zones and keys of valid pairs.
+fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.split(',').filter_map(|pair| pair.split_once(':'))
 }
 
-fn find_zone<'p>(page: &'p ArchivedPage, name: &str) -> Option<&'p ArchivedZone> {
-    let at = page.zones.binary_search_by(|zone| zone.name.as_str().cmp(name)).ok()?;
-    Some(&page.zones[at])
+/// Returns the zone and the key at the start of `text`, and the text after them, which is empty or begins with a
+/// comma. `None` if no pair is there.
+fn split_pair(text: &str) -> Option<((&str, &str), &str)> {
+    let (zone, after) = split_key(text)?;
+    let (key, after) = split_key(after.strip_prefix(':')?)?;
+    (after.is_empty() || after.starts_with(',')).then_some(((zone, key), after))
+}
+
+/// Splits `text` after the name of a zone or the key of a variant. `None` if it does not begin with one.
+fn split_key(text: &str) -> Option<(&str, &str)> {
+    let end = text.bytes().position(|byte| !IS_KEY_BYTE[usize::from(byte)]).unwrap_or(text.len());
+    (1..=KEY_BYTES_MAX).contains(&end).then(|| text.split_at(end))
+}
+
+/// The bytes of the name of a zone or the key of a variant.
+const IS_KEY_BYTE: [bool; 256] = {
+    let (mut is_key, mut byte) = ([false; 256], 0);
+    while byte < 128 {
+        is_key[byte] = (byte as u8).is_ascii_alphanumeric() || byte as u8 == b'_' || byte as u8 == b'-';
+        byte += 1;
+    }
+    is_key
+};
+
+/// Returns the index of the zone with this name.
+fn find_zone(page: &ArchivedPage, name: &str) -> Option<usize> {
+    page.zones.binary_search_by(|zone| zone.name.as_str().cmp(name)).ok()
 }
 
 /// Returns the index of the variant with this key.
-pub(crate) fn find_variant(zone: &ArchivedZone, key: &str) -> Option<u8> {
+fn find_variant(zone: &ArchivedZone, key: &str) -> Option<u8> {
     zone.variants.iter().position(|v| v.key == *key).map(|at| at as u8)
 }

@@ -2,6 +2,7 @@
 //! the requests that must be rejected: we may reject more, never fewer.
 
 mod chunks;
+mod heads;
 mod smuggling;
 
 use serde_json::Value;

@@ -14,7 +14,7 @@
 use std::mem;
 
 use memchr::memchr2;
-use simd_json::{Buffers, Node, StaticNode, Tape};
+use simd_json::{Buffers, INPUT_PADDING, Node, StaticNode, Tape};
 
 use super::index::{Index, Span, node_count, node_text};
 use super::refusal::Refusal;
@@ -69,11 +69,11 @@ impl JsonParser {
         parsed.extend_from_slice(text.as_bytes());
         let mut tape = mem::replace(home, Tape(Vec::new())).reset();
         let (mut source, mut surrogates) = (text, 0);
-        if simd_json::fill_tape(parsed, buffers, &mut tape).is_err() {
+        if fill_tape(parsed, buffers, &mut tape).is_err() {
             // Rare: simd-json rejects some valid JSON. Sanitize the text and parse it again.
             surrogates = sanitize::sanitize(text, mended, tame);
             source = mended;
-            if simd_json::fill_tape(tame, buffers, &mut tape).is_err() {
+            if fill_tape(tame, buffers, &mut tape).is_err() {
                 *home = tape.reset();
                 return Err(malformed(source));
             }
@@ -92,6 +92,13 @@ impl Default for JsonParser {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// Parses `text`, after which it appends the padding that the parser reads.
+fn fill_tape<'t>(text: &'t mut Vec<u8>, buffers: &mut Buffers, tape: &mut Tape<'t>) -> simd_json::Result<()> {
+    let length = text.len();
+    text.resize(length + INPUT_PADDING, 0);
+    simd_json::fill_tape_padded(text, length, buffers, tape)
 }
 
 /// Returns the refusal of an invalid text. `serde_json` finds the position of the syntax error.

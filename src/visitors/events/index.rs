@@ -5,9 +5,6 @@
 //! every scalar and every container: a separator, or the end of the enclosing container. Nothing follows the
 //! root.
 
-use std::iter::Zip;
-use std::slice;
-
 use simd_json::Node;
 
 /// Number of members of an object up to which duplicates are found by comparing each pair. Larger objects are
@@ -37,8 +34,7 @@ impl Index {
         let Self { spans, superseded, names } = self;
         superseded.clear();
         spans.resize(nodes.len(), Span::default());
-        let ahead = nodes.iter().zip(spans);
-        Indexer { nodes, remaining: ahead, tokens: tokens.iter(), superseded, names }.visit_value();
+        Indexer { nodes, spans, tokens, superseded, names }.visit_value(0);
         superseded.sort_unstable();
     }
 
@@ -51,9 +47,10 @@ impl Index {
 /// A recursive pass over the tape. The parser's nesting limit bounds its depth.
 struct Indexer<'n, 't> {
     nodes: &'n [Node<'t>],
-    /// The unvisited nodes and the spans to fill in.
-    remaining: Zip<slice::Iter<'n, Node<'t>>, slice::IterMut<'n, Span>>,
-    tokens: slice::Iter<'n, u32>,
+    /// The span of each node, to fill in.
+    spans: &'n mut [Span],
+    /// The tokens that were not consumed.
+    tokens: &'n [u32],
     superseded: &'n mut Vec<u32>,
     names: &'n mut Vec<u32>,
 }
@@ -61,48 +58,75 @@ struct Indexer<'n, 't> {
 impl Indexer<'_, '_> {
     /// Consumes a token and returns its offset.
     fn next_token(&mut self) -> u32 {
-        self.tokens.next().copied().unwrap_or_default()
+        let [token, rest @ ..] = self.tokens else { return 0 };
+        self.tokens = rest;
+        *token
     }
 
-    /// Consumes a value and the token after it, and returns that token's offset. Inlined, since most values
-    /// are scalars.
-    #[inline(always)]
-    fn visit_value(&mut self) -> u32 {
-        let Some((node, span)) = self.remaining.next() else { return 0 };
-        span.start = self.next_token();
-        if let Node::Object { .. } | Node::Array { .. } = node {
-            span.end = self.visit_container(node) + 1;
+    /// Consumes the value at node index `at` and the token after it, and returns that token's offset.
+    fn visit_value(&mut self, at: usize) -> u32 {
+        let nodes = self.nodes;
+        let Some(node) = nodes.get(at) else { return 0 };
+        let start = self.next_token();
+        let (end, after) = match *node {
+            Node::Object { len, .. } => (self.visit_members(at + 1, len) + 1, self.next_token()),
+            Node::Array { len, .. } => (self.visit_elements(at + 1, len) + 1, self.next_token()),
+            _ => {
+                let end = self.next_token();
+                (end, end)
+            }
+        };
+        self.spans[at] = Span { start, end };
+        after
+    }
+
+    /// Consumes `len` elements from node index `at` on and the token after the last one, and returns that token's
+    /// offset.
+    fn visit_elements(&mut self, mut at: usize, len: usize) -> u32 {
+        if len == 0 {
             return self.next_token();
         }
-        span.end = self.next_token();
-        span.end
-    }
-
-    /// Consumes the contents of a container and its closing token, and returns that token's offset.
-    fn visit_container(&mut self, container: &Node<'_>) -> u32 {
-        match *container {
-            Node::Object { len, .. } if len > 0 => self.visit_members(len),
-            Node::Array { len, .. } if len > 0 => (0..len).fold(0, |_, _| self.visit_value()),
-            _ => self.next_token(),
-        }
-    }
-
-    /// Consumes `len` members of an object and the token after the last one, and returns that token's offset.
-    fn visit_members(&mut self, len: usize) -> u32 {
-        let first = self.nodes.len() - self.remaining.len();
-        let (mut seen, mut may_be_doubled, mut behind) = (0, false, 0);
+        let mut after = 0;
         for _ in 0..len {
-            let Some((name, span)) = self.remaining.next() else { return 0 };
-            *span = Span { start: self.next_token(), end: self.next_token() };
+            after = self.visit_value(at);
+            at += self.nodes.get(at).map_or(1, node_count);
+        }
+        after
+    }
+
+    /// Consumes `len` members from node index `first` on and the token after the last one, and returns that token's
+    /// offset.
+    fn visit_members(&mut self, first: usize, len: usize) -> u32 {
+        if len == 0 {
+            return self.next_token();
+        }
+        let (mut seen, mut may_be_doubled, mut after, mut at) = (0, false, 0, first);
+        for _ in 0..len {
+            let Some([name, value, ..]) = self.nodes.get(at..) else { return 0 };
+            let [name_start, colon, rest @ ..] = self.tokens else { return 0 };
+            let Some([name_span, value_span, ..]) = self.spans.get_mut(at..) else { return 0 };
+            *name_span = Span { start: *name_start, end: *colon };
             let mark = name_bit(node_text(name));
             may_be_doubled |= seen & mark != 0;
             seen |= mark;
-            behind = self.visit_value();
+            // Most values are scalars.
+            match (value, rest) {
+                (Node::String(_) | Node::Static(_), [start, end, rest @ ..]) => {
+                    *value_span = Span { start: *start, end: *end };
+                    (self.tokens, after) = (rest, *end);
+                    at += 2;
+                }
+                _ => {
+                    self.tokens = rest;
+                    after = self.visit_value(at + 1);
+                    at += 1 + node_count(value);
+                }
+            }
         }
         if may_be_doubled {
             self.find_superseded(first, len);
         }
-        behind
+        after
     }
 
     /// Records the superseded names of an object. It has `len` members, and its first name is at `first`.

@@ -112,6 +112,14 @@ impl BatchScanner {
         Ok((self.offset > at).then(|| ScanItem::Damage { at, bytes: self.offset - at }))
     }
 
+    /// Returns the batch at `at` with this length, which [`next`](Self::next) returned last.
+    ///
+    /// # Errors
+    /// An I/O error.
+    pub(super) fn last_batch(&mut self, at: u64, length: usize) -> io::Result<Batch<'_>> {
+        Ok(Batch::from_trusted(self.read_window(at, length)?))
+    }
+
     /// Returns the length of the batch at `at`, if it passes all checks.
     fn batch_at(&mut self, at: u64) -> io::Result<Option<usize>> {
         let Some(length) = batch_length(self.read_window(at, BATCH_HEADER_BYTES)?) else { return Ok(None) };

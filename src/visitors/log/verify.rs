@@ -374,7 +374,7 @@ impl SegmentReader {
     /// An I/O error.
     pub(super) fn next(&mut self) -> io::Result<Option<SegmentItem<'_>>> {
         while !self.is_ended {
-            let (at, seqs) = match self.scan.next()? {
+            let (at, length, seqs) = match self.scan.next()? {
                 None => return Ok(self.end_of_segment().map(SegmentItem::Damage)),
                 Some(ScanItem::Damage { at, bytes }) => {
                     if self.has_read_all_durable() {
@@ -384,7 +384,7 @@ impl SegmentReader {
                     self.pending_damage = Some((first_at, at + bytes - first_at));
                     continue;
                 }
-                Some(ScanItem::Batch { at, batch }) => (at, batch.records.seqs()),
+                Some(ScanItem::Batch { at, batch }) => (at, batch.bytes.len(), batch.records.seqs()),
             };
             if seqs.start >= self.void_from_seq && !seqs.is_empty() {
                 if self.pending_damage.is_some() || !self.has_read_all_durable() {
@@ -396,34 +396,25 @@ impl SegmentReader {
             if seqs.start != self.expected_seq && self.has_read_all_durable() {
                 return Ok(Some(SegmentItem::Damage(self.tail_damage(at, DamageKind::Torn)?)));
             }
-            self.scan.seek(at);
             if seqs.start > self.expected_seq || self.pending_damage.is_some() {
+                self.scan.seek(at);
                 return Ok(Some(SegmentItem::Damage(self.take_gap(at, seqs.start))));
             }
-            return self.take_batch(at, seqs);
+            return self.take_batch(at, length, seqs).map(Some);
         }
         Ok(None)
     }
 
-    /// Takes the batch at `at`, which was checked before. A batch that repeats seqs is damage.
-    fn take_batch(&mut self, at: u64, seqs: Range<u64>) -> io::Result<Option<SegmentItem<'_>>> {
-        let repeats = seqs.start < self.expected_seq;
-        if !repeats {
-            self.expected_seq = seqs.end.min(self.void_from_seq);
+    /// Takes the batch at `at`, which the scanner returned last. A batch that repeats seqs is damage.
+    fn take_batch(&mut self, at: u64, length: usize, seqs: Range<u64>) -> io::Result<SegmentItem<'_>> {
+        if seqs.start < self.expected_seq {
+            let repeated = damage_in(&self.file_name, at, length as u64, DamageKind::Batch, 0..0);
+            return Ok(SegmentItem::Damage(repeated));
         }
-        let Some(ScanItem::Batch { mut batch, .. }) = self.scan.next()? else { return Ok(None) };
-        if repeats {
-            let bytes = batch.bytes.len() as u64;
-            return Ok(Some(SegmentItem::Damage(damage_in(
-                &self.file_name,
-                at,
-                bytes,
-                DamageKind::Batch,
-                0..0,
-            ))));
-        }
+        self.expected_seq = seqs.end.min(self.void_from_seq);
+        let mut batch = self.scan.last_batch(at, length)?;
         batch.records = batch.records.before_seq(self.expected_seq);
-        Ok(Some(SegmentItem::Batch { at, batch }))
+        Ok(SegmentItem::Batch { at, batch })
     }
 
     /// Returns whether the reader has passed all seqs of this segment that are known to have been durable.

@@ -4,11 +4,11 @@
 //! a limit the least recent part is removed. Of two parts with the same time, the one whose name sorts first
 //! is removed.
 
-use std::borrow::Cow;
-
 use super::super::store::table::EvictionClass;
-use super::history::{self, HistoryEntry};
-use super::profile::{FLAG_LAST_TOUCH, FLAG_SEEN, FLAG_TOUCHED, FLAG_USER, Profile, TAG_PROFILE};
+use super::histories::BoundedHistories;
+use super::profile::{
+    FLAG_LAST_TOUCH, FLAG_SEEN, FLAG_TOUCHED, FLAG_USER, Profile, TAG_PROFILE, decode_anon_ids,
+};
 use super::sessions::Visits;
 use super::touch::EncodedTouch;
 use super::traits::Traits;
@@ -22,7 +22,7 @@ use crate::limits::{
 pub struct ProfileBuilder<'a> {
     site: &'a str,
     user_id: Option<&'a str>,
-    anon_ids: Vec<&'a str>,
+    anon_ids: AnonIds<'a>,
     /// First and last time of activity.
     pub(super) seen_ms: Option<(i64, i64)>,
     pub(super) page_views: u64,
@@ -41,7 +41,7 @@ impl<'a> ProfileBuilder<'a> {
         Self {
             site,
             user_id,
-            anon_ids,
+            anon_ids: AnonIds::Decoded(anon_ids),
             seen_ms: None,
             page_views: 0,
             events: 0,
@@ -72,13 +72,13 @@ impl<'a> ProfileBuilder<'a> {
         Some(Self {
             site: profile.site(),
             user_id: profile.user_id(),
-            anon_ids: profile.anon_ids().collect(),
+            anon_ids: AnonIds::Encoded(profile.encoded_anon_ids),
             seen_ms,
             page_views: profile.page_views(),
             events: profile.events(),
             visits: Visits::decode(&mut visits_kept, base_ms)?,
-            names: BoundedHistories(history::decode_entries(profile.names, base_ms)?),
-            pages: BoundedHistories(history::decode_entries(profile.pages, base_ms)?),
+            names: BoundedHistories::new(profile.names, base_ms),
+            pages: BoundedHistories::new(profile.pages, base_ms),
             touches: profile.touches(),
             traits: Traits::decode(profile.traits, base_ms),
         })
@@ -104,13 +104,14 @@ impl<'a> ProfileBuilder<'a> {
     /// removes it.
     pub fn link(&mut self, anon_id: &'a str) -> Option<&'a str> {
         self.unlink(anon_id);
-        self.anon_ids.push(anon_id);
-        (self.anon_ids.len() > USER_ANON_IDS_MAX).then(|| self.anon_ids.remove(0))
+        let anon_ids = self.anon_ids.decode();
+        anon_ids.push(anon_id);
+        (anon_ids.len() > USER_ANON_IDS_MAX).then(|| anon_ids.remove(0))
     }
 
     /// Removes the link of an anon ID to this user.
     pub fn unlink(&mut self, anon_id: &str) {
-        self.anon_ids.retain(|id| *id != anon_id);
+        self.anon_ids.decode().retain(|id| *id != anon_id);
     }
 
     /// Returns the eviction class: visitors with at most one visit are evicted first.
@@ -175,8 +176,7 @@ impl<'a> ProfileBuilder<'a> {
         out.extend_from_slice(&[TAG_PROFILE, self.flags()]);
         put_sized(out, self.site.as_bytes());
         self.user_id.iter().for_each(|id| put_sized(out, id.as_bytes()));
-        put_number(out, self.anon_ids.len() as u64);
-        self.anon_ids.iter().for_each(|id| put_sized(out, id.as_bytes()));
+        self.anon_ids.encode(out);
         if let Some((first_ms, last_ms)) = self.seen_ms {
             put_signed(out, last_ms);
             put_number(out, last_ms.wrapping_sub(first_ms) as u64);
@@ -199,53 +199,32 @@ impl<'a> ProfileBuilder<'a> {
     }
 }
 
-/// The histories of event names, or of pages, of a profile being modified. Sorted by name.
-#[derive(Debug, Clone, Default)]
-pub(super) struct BoundedHistories<'a>(Vec<HistoryEntry<'a>>);
+/// The anon IDs of a profile being modified. They stay encoded until one is linked or unlinked.
+#[derive(Debug, Clone)]
+enum AnonIds<'a> {
+    /// The count, and the IDs.
+    Encoded(&'a [u8]),
+    Decoded(Vec<&'a str>),
+}
 
-impl<'a> BoundedHistories<'a> {
-    /// Adds one occurrence of `name`.
-    pub(super) fn add(&mut self, name: Cow<'a, [u8]>, at_ms: i64) {
-        match self.search(&name) {
-            Ok(place) => self.0[place].add(at_ms),
-            Err(place) => self.0.insert(place, HistoryEntry::new(name, at_ms)),
+impl<'a> AnonIds<'a> {
+    fn decode(&mut self) -> &mut Vec<&'a str> {
+        if let Self::Encoded(encoded) = *self {
+            *self = Self::Decoded(decode_anon_ids(encoded).collect());
+        }
+        match self {
+            Self::Decoded(ids) => ids,
+            Self::Encoded(_) => unreachable!("the IDs were decoded"),
         }
     }
 
-    /// Merges the histories of another profile into these.
-    pub(super) fn merge(&mut self, other: Self) {
-        for theirs in other.0 {
-            match self.search(&theirs.name) {
-                Ok(place) => self.0[place].merge(&theirs),
-                Err(place) => self.0.insert(place, theirs),
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Encoded(encoded) => out.extend_from_slice(encoded),
+            Self::Decoded(ids) => {
+                put_number(out, ids.len() as u64);
+                ids.iter().for_each(|id| put_sized(out, id.as_bytes()));
             }
         }
-    }
-
-    fn search(&self, name: &[u8]) -> Result<usize, usize> {
-        self.0.binary_search_by(|found| (*found.name).cmp(name))
-    }
-
-    fn truncate(&mut self, max: usize) {
-        while self.0.len() > max
-            && let Some((place, ..)) = self.least_recent()
-        {
-            self.0.remove(place);
-        }
-    }
-
-    /// Returns the least recent history: its index, last time and name.
-    fn least_recent(&self) -> Option<(usize, i64, &[u8])> {
-        let recency = |(place, found): (usize, &'_ HistoryEntry<'a>)| (found.last_ms, place);
-        let (last_ms, place) = self.0.iter().enumerate().map(recency).min()?;
-        Some((place, last_ms, &self.0[place].name))
-    }
-
-    fn remove(&mut self, place: usize, base_ms: i64) -> usize {
-        self.0.remove(place).encoded_len(base_ms)
-    }
-
-    fn encode(&self, base_ms: i64, out: &mut Vec<u8>) {
-        self.0.iter().for_each(|entry| entry.encode(base_ms, out));
     }
 }

@@ -10,6 +10,7 @@
 //! profile, so unchanged entries are copied.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use super::varint::{Decoder, number_len, put_number, put_sized, sized_len};
 use crate::limits::TIMES_KEPT;
@@ -113,6 +114,12 @@ impl<'a> HistoryEntry<'a> {
         Self { name, count: 1, last_ms: at_ms, rest: Cow::Borrowed(&[]) }
     }
 
+    /// Decodes the part of an entry after its name.
+    fn decode(name: &'a [u8], mut entry: Decoder<'a>, base_ms: i64) -> Option<Self> {
+        let (count, last_ms) = (entry.number()?, base_ms.wrapping_sub(entry.number()? as i64));
+        Some(Self { name: Cow::Borrowed(name), count, last_ms, rest: Cow::Borrowed(entry.0) })
+    }
+
     fn decode_history(&self) -> History<'_> {
         History { count: self.count, first_ms: self.last_ms, last_ms: self.last_ms, rest: &self.rest }
     }
@@ -172,11 +179,53 @@ pub(super) fn history<'a>(mut entry: Decoder<'a>, base_ms: i64) -> Option<Histor
     Some(History::new(count, last_ms, entry.0))
 }
 
-/// Decodes all entries of a section for a profile being modified.
-pub(super) fn decode_entries<'a>(section: &'a [u8], base_ms: i64) -> Option<Vec<HistoryEntry<'a>>> {
-    let entry = |(name, mut entry): (&'a [u8], Decoder<'a>)| {
-        let (count, last_ms) = (entry.number()?, base_ms.wrapping_sub(entry.number()? as i64));
-        Some(HistoryEntry { name: Cow::Borrowed(name), count, last_ms, rest: Cow::Borrowed(entry.0) })
-    };
-    entries(section).map(entry).collect()
+/// Iterates over the entries of a section, decoded for a profile being modified.
+pub(super) fn decode_entries<'a>(section: &'a [u8], base_ms: i64) -> impl Iterator<Item = HistoryEntry<'a>> {
+    entries(section).map_while(move |(name, entry)| HistoryEntry::decode(name, entry, base_ms))
+}
+
+/// Finds the place of `name` in a section: the offset of its entry, or of the first entry that sorts after it. Returns
+/// the entry, if there is one, with the bytes after it.
+pub(super) fn find_place<'a>(
+    section: &'a [u8],
+    name: &[u8],
+    base_ms: i64,
+) -> (usize, Option<(HistoryEntry<'a>, &'a [u8])>) {
+    let mut rest = Decoder(section);
+    loop {
+        let at = section.len() - rest.0.len();
+        let Some(mut entry) = rest.sized().map(Decoder) else { return (at, None) };
+        let Some(found) = entry.sized() else { return (at, None) };
+        match found.cmp(name) {
+            Ordering::Less => {}
+            Ordering::Equal => {
+                let entry = HistoryEntry::decode(found, entry, base_ms);
+                return (at, entry.map(|entry| (entry, rest.0)));
+            }
+            Ordering::Greater => return (at, None),
+        }
+    }
+}
+
+/// Appends the entries of a section with other times: those of `section` count back from `from_ms`, the appended ones
+/// from `to_ms`.
+pub(super) fn rebase(section: &[u8], from_ms: i64, to_ms: i64, out: &mut Vec<u8>) {
+    if from_ms == to_ms {
+        return out.extend_from_slice(section);
+    }
+    let more_ms = to_ms.wrapping_sub(from_ms) as u64;
+    let mut section = Decoder(section);
+    while let Some(entry) = section.sized() {
+        let mut rest = Decoder(entry);
+        if rest.sized().and_then(|_name| rest.number()).is_none() {
+            return;
+        }
+        let head = &entry[..entry.len() - rest.0.len()];
+        let Some(back_ms) = rest.number() else { return };
+        let back_ms = back_ms.wrapping_add(more_ms);
+        put_number(out, (head.len() + number_len(back_ms) + rest.0.len()) as u64);
+        out.extend_from_slice(head);
+        put_number(out, back_ms);
+        out.extend_from_slice(rest.0);
+    }
 }

@@ -7,6 +7,7 @@
 pub(crate) mod builder;
 pub(crate) mod event;
 pub(crate) mod fold;
+mod histories;
 pub(crate) mod history;
 pub(crate) mod merge;
 pub(crate) mod profile;

@@ -76,8 +76,8 @@ pub(crate) fn decode_alias(value: &[u8]) -> Option<Key> {
 pub struct Profile<'a> {
     site: &'a str,
     user_id: Option<&'a str>,
-    id_count: u64,
-    ids: &'a [u8],
+    /// The count of anon IDs, and the IDs.
+    pub(super) encoded_anon_ids: &'a [u8],
     first_seen_ms: i64,
     last_seen_ms: Option<i64>,
     page_views: u64,
@@ -101,15 +101,14 @@ impl<'a> Profile<'a> {
         let flags = bytes.byte()?;
         let site = bytes.text()?;
         let user_id = if flags & FLAG_USER != 0 { Some(bytes.text()?) } else { None };
-        let (id_count, ids) = skip_ids(&mut bytes)?;
+        let encoded_anon_ids = take_anon_ids(&mut bytes)?;
         let (first_seen_ms, last_seen_ms) = decode_seen(flags, &mut bytes)?;
         let (page_views, events) = (bytes.number()?, bytes.number()?);
         let visits_kept = bytes;
         Some(Self {
             site,
             user_id,
-            id_count,
-            ids,
+            encoded_anon_ids,
             first_seen_ms,
             last_seen_ms,
             page_views,
@@ -137,8 +136,7 @@ impl<'a> Profile<'a> {
     /// Iterates over the anon IDs linked to a user, in the order in which they were linked. For an
     /// anonymous visitor this is its own ID.
     pub fn anon_ids(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        let mut ids = Decoder(self.ids);
-        (0..self.id_count).map_while(move |_| ids.text())
+        decode_anon_ids(self.encoded_anon_ids)
     }
 
     /// Returns the number of recorded visits.
@@ -267,13 +265,20 @@ impl<'a> Profile<'a> {
     }
 }
 
-fn skip_ids<'a>(bytes: &mut Decoder<'a>) -> Option<(u64, &'a [u8])> {
-    let count = bytes.number()?;
-    let ids = bytes.0;
-    for _ in 0..count {
+/// Takes the count of anon IDs, and the IDs.
+fn take_anon_ids<'a>(bytes: &mut Decoder<'a>) -> Option<&'a [u8]> {
+    let from = bytes.0;
+    for _ in 0..bytes.number()? {
         bytes.sized()?;
     }
-    Some((count, ids))
+    Some(&from[..from.len() - bytes.0.len()])
+}
+
+/// Iterates over the anon IDs in the part of a profile with their count.
+pub(super) fn decode_anon_ids<'a>(encoded: &'a [u8]) -> impl Iterator<Item = &'a str> + use<'a> {
+    let mut ids = Decoder(encoded);
+    let count = ids.number().unwrap_or_default();
+    (0..count).map_while(move |_| ids.text())
 }
 
 fn decode_seen(flags: u8, bytes: &mut Decoder<'_>) -> Option<(i64, Option<i64>)> {

@@ -32,7 +32,6 @@ const FENCES: &[(&str, &[&str])] = &[
             "http/params.rs",
             "http/request.rs",
             "resolve/path.rs",
-            "resolve/variants.rs",
             "visitors/events/document.rs",
             "percent.rs",
             "cli/byte_search.rs",

@@ -63,6 +63,18 @@ fn a_decoded_profile_encodes_to_the_same_bytes() {
     }
 }
 
+/// An event leaves the histories encoded that it does not change, and a merge decodes all of them.
+#[test]
+fn a_merge_with_an_empty_profile_changes_no_byte() {
+    for seed in 0..rounds(300) {
+        let value = full_profile(&mut Dice(seed));
+        let (mut merged, mut builder) = (Vec::new(), ProfileBuilder::decode(&value).expect("a profile"));
+        builder.merge(ProfileBuilder::for_user("acme", "u"));
+        builder.write(&mut merged);
+        assert_eq!(merged, value, "seed {seed}");
+    }
+}
+
 #[test]
 fn the_encoding_does_not_depend_on_the_order_of_arrival() {
     let mut sent: Vec<SentEvent> = typical().into_iter().map(|sent| sent.of_anon("v")).collect();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use parallax::testing::checksum::{COPIED_BYTES_MAX, hash128, hash128_parts};
 use parallax::testing::visitors::log::RecordKind;
 use serde_json::json;
 
@@ -229,4 +230,13 @@ fn an_event_that_names_another_user_than_its_device_is_folded_into_the_named_use
     let mut world = World::after(&[page("ben"), identify, page("ana"), page("ben")]);
     assert_eq!(world.profile_of_user("ana").expect("a profile").page_views(), 2);
     assert_eq!(world.profile_of_user("ben").expect("a profile").page_views(), 1);
+}
+
+#[test]
+fn the_hash_of_parts_is_that_of_their_concatenation() {
+    let text = [7; COPIED_BYTES_MAX + 1];
+    for length in [0, 1, COPIED_BYTES_MAX - 1, COPIED_BYTES_MAX, COPIED_BYTES_MAX + 1] {
+        let (before, after) = text[..length].split_at(length / 3);
+        assert_eq!(hash128_parts(&[before, b"", after]), hash128(&text[..length]), "{length}");
+    }
 }

@@ -1,0 +1,97 @@
+//! Request heads, parsed directly.
+
+use parallax::testing::http::request::{ParseOutcome, parse};
+
+use crate::dice::Dice;
+
+/// A head with a line of each kind: empty lines before it, fields with and without a value, white space after a
+/// value.
+const HEAD: &str = "\r\n\r\nGET /v1/site?site=a HTTP/1.1\r\nHost: a\r\nX-Empty:\r\nAccept: */* \r\n\r\n";
+
+fn is_complete(bytes: &[u8]) -> bool {
+    matches!(parse(bytes, None), ParseOutcome::Complete(..))
+}
+
+#[test]
+fn a_head_with_one_bare_lf_is_rejected() {
+    assert!(is_complete(HEAD.as_bytes()));
+    for (at, _) in HEAD.match_indices("\r\n") {
+        let bare = [&HEAD[..at], &HEAD[at + 1..]].concat();
+        assert!(matches!(parse(bare.as_bytes(), None), ParseOutcome::Rejected(_)), "{}", bare.escape_debug());
+    }
+    for first in ["\n", "\r\n\n", "\n\r\n"] {
+        assert!(matches!(parse(format!("{first}{HEAD}").as_bytes(), None), ParseOutcome::Rejected(_)));
+    }
+    assert!(matches!(parse(b"GET / HTTP/1.0\n\r\n", None), ParseOutcome::Rejected(_)));
+    assert!(matches!(parse(b"GET / HTTP/1.0\r\n\n", None), ParseOutcome::Rejected(_)));
+}
+
+#[test]
+fn no_mutated_head_with_a_bare_lf_is_complete() {
+    let has_bare_lf =
+        |head: &[u8]| (0..head.len()).any(|at| head[at] == b'\n' && !head[..at].ends_with(b"\r"));
+    let (mut complete, mut bare) = (0, 0);
+    for seed in 0..20_000 {
+        let mut dice = Dice(seed);
+        let mut bytes = HEAD.as_bytes().to_vec();
+        for _ in 0..=dice.below(2) {
+            let at = dice.below(bytes.len());
+            match dice.below(3) {
+                0 => drop(bytes.remove(at)),
+                1 => bytes.insert(at, *dice.pick(b"\r\n :a")),
+                _ => bytes[at] = *dice.pick(b"\r\n :a"),
+            }
+        }
+        bare += usize::from(has_bare_lf(&bytes));
+        if let ParseOutcome::Complete(_, head_bytes) = parse(&bytes, None) {
+            assert!(!has_bare_lf(&bytes[..head_bytes]), "{}", bytes.escape_ascii());
+            complete += 1;
+        }
+    }
+    assert!(complete > 1_000 && bare > 1_000, "{complete} complete, {bare} with a bare LF");
+}
+
+#[test]
+fn a_host_is_a_name_or_an_address_with_an_optional_port() {
+    let accepts = |host: &str| is_complete(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
+    for host in [
+        "a",
+        "a:",
+        "a:80",
+        "edge.example:8443",
+        "%41-._~!$&'()*+,;=",
+        "127.0.0.1:1",
+        "[::1]",
+        "[::1]:",
+        "[::1]:80",
+        "[v1.a:b]:80",
+    ] {
+        assert!(accepts(host), "{host}");
+    }
+    for host in [
+        "",
+        ":",
+        ":80",
+        "a:b",
+        "a:80:80",
+        "a b",
+        "a/b",
+        "a@b",
+        "a\u{e4}",
+        "[",
+        "]",
+        "[]",
+        "[::1",
+        "::1",
+        "[::1]x",
+        "[::1]x:80",
+        "[::1]80",
+        "[::1]:8:0",
+        "[a]",
+        "[[::1]]",
+        "a[::1]",
+        "[::1]]:80",
+    ] {
+        assert!(!accepts(host), "{host}");
+    }
+}
