@@ -287,11 +287,14 @@ impl Config {
     /// The flag at fault, and the accepted values.
     pub(crate) fn check_secrets(&self) -> Result<(), &'static str> {
         let is_valid = |token: &String| token.bytes().all(|byte| byte.is_ascii_graphic());
-        match self.on_publish_token.as_ref().is_none_or(is_valid) {
-            true => Ok(()),
-            false => Err("--on-publish-token has a space or a character that is not ASCII; \
-                 choose a token of visible ASCII characters, such as the output of `openssl rand -hex 32`"),
+        if !self.on_publish_token.as_ref().is_none_or(is_valid) {
+            return Err("--on-publish-token has a space or a character that is not ASCII; \
+                 choose a token of visible ASCII characters, such as the output of `openssl rand -hex 32`");
         }
+        if self.on_publish.as_ref().is_some_and(|url| has_userinfo(url)) {
+            return Err("--on-publish has a user or a password; use --on-publish-token");
+        }
+        Ok(())
     }
 
     /// Returns the directory of the snapshots that are served.
@@ -347,17 +350,20 @@ fn parse_network(text: &str) -> Result<IpNet, String> {
         .map_err(|_| "expected a network such as 10.0.0.0/8, or an address".to_owned())
 }
 
-/// Accepts a URL of the schemes `http` and `https`. A password in it would be in the log of every proxy.
+/// Accepts a URL of the schemes `http` and `https`. [`Config::check_secrets`] refuses one with a password.
 fn parse_receiver_url(text: &str) -> Result<String, String> {
     let uri: Option<Uri> = text.parse().ok();
     let authority = uri.as_ref().filter(|uri| matches!(uri.scheme_str(), Some("http" | "https")));
     match authority.and_then(Uri::authority) {
-        Some(authority) if authority.as_str().contains('@') => {
-            Err("expected a URL without user and password; use --on-publish-token".to_owned())
-        }
-        Some(authority) if is_host_with_port(authority) => Ok(text.to_owned()),
+        Some(authority) if has_userinfo(text) || is_host_with_port(authority) => Ok(text.to_owned()),
         _ => Err("expected a URL such as http://localhost:3000/api/parallax/revalidate".to_owned()),
     }
+}
+
+/// Returns whether a URL has a user or a password. Both would be in the log of every proxy.
+fn has_userinfo(url: &str) -> bool {
+    let uri: Option<Uri> = url.parse().ok();
+    uri.as_ref().and_then(Uri::authority).is_some_and(|authority| authority.as_str().contains('@'))
 }
 
 /// Returns whether the authority has a host, and no port or a valid one.

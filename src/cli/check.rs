@@ -1,5 +1,6 @@
 //! `parallax check`: verifies snapshots, the log and checkpoints.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use clap::builder::NonEmptyStringValueParser;
 
 use super::contains::search_path;
 use super::inspect::FileKind;
+use super::site_directory::counted;
 use super::{CliError, checkpoints, log_read_error, print_line};
 use crate::cli::inspect_snapshot;
 use crate::site::catalog::phases_file::{self, PHASES_FILE};
@@ -46,8 +48,11 @@ pub(super) fn check(args: &CheckArgs) -> Result<(), CliError> {
     }
     let unseen = |error| CliError::Input(format!("{}: {error}", path.display()));
     if path.metadata().map_err(unseen)?.is_dir() {
-        let state = check_versions(path).and(check_phases(path));
-        return check_directory(path).and(state);
+        let damaged = check_state_files(path)?;
+        return check_directory(path).and(match damaged {
+            0 => Ok(()),
+            n => Err(CliError::Input(format!("{n} of the files versions and phases are not sound"))),
+        });
     }
     match FileKind::detect(path)? {
         FileKind::Snapshot => summarize(check_snapshots(path)?, None, 0),
@@ -77,31 +82,30 @@ pub(super) fn check_directory(directory: &Path) -> Result<(), CliError> {
     summarize(snapshots, log, checkpoints.unwrap_or_default())
 }
 
-/// Checks the file with the served versions of a data directory, if there is one, and prints a line for it.
-fn check_versions(directory: &Path) -> Result<(), CliError> {
+/// Checks the files with the served versions and the phases of experiments of a data directory, and prints a line for
+/// each that exists. Returns the number of damaged ones.
+fn check_state_files(directory: &Path) -> Result<usize, CliError> {
     let path = directory.join(VERSIONS_FILE.name);
-    match versions_file::check(&path) {
-        Ok(None) => Ok(()),
-        Ok(Some((sites, versions))) => {
-            print_line(&format!("{}: sound, {versions} versions of {sites} sites", path.display()))
-        }
-        Err(error) => Err(CliError::Input(format!(
-            "{}: {error}; delete it, and `since` knows no version that was served before",
-            path.display()
-        ))),
-    }
+    let versions = versions_file::check(&path).map(|found| {
+        found.map(|(sites, versions)| {
+            format!("{} of {}", counted(versions, "version"), counted(sites, "site"))
+        })
+    });
+    let is_damaged = report(&path, versions, "`since` knows no version that was served before")?;
+    let path = directory.join(PHASES_FILE.name);
+    let phases = phases_file::check(&path).map(|found| found.map(|phases| counted(phases, "phase")));
+    let are_damaged = report(&path, phases, "the phases of all experiments begin with the next start")?;
+    Ok(usize::from(is_damaged) + usize::from(are_damaged))
 }
 
-/// Checks the file with the phases of experiments of a data directory, if there is one, and prints a line for it.
-fn check_phases(directory: &Path) -> Result<(), CliError> {
-    let path = directory.join(PHASES_FILE.name);
-    match phases_file::check(&path) {
-        Ok(None) => Ok(()),
-        Ok(Some(phases)) => print_line(&format!("{}: sound, {phases} phases of experiments", path.display())),
-        Err(error) => Err(CliError::Input(format!(
-            "{}: {error}; delete it, and the phases of all experiments begin with the next start",
-            path.display()
-        ))),
+/// Prints the result for a file: its content, its damage with the consequence of deleting it, or nothing if it is
+/// missing. Returns whether it is damaged.
+fn report(path: &Path, result: io::Result<Option<String>>, if_deleted: &str) -> Result<bool, CliError> {
+    let path = path.display();
+    match result {
+        Ok(None) => Ok(false),
+        Ok(Some(content)) => print_line(&format!("{path}: sound, {content}")).map(|()| false),
+        Err(error) => print_line(&format!("{path}: {error}; delete it, and {if_deleted}")).map(|()| true),
     }
 }
 

@@ -157,7 +157,16 @@ fn open_log(args: &ExportArgs) -> Result<(LogReader, Option<LogId>), CliError> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let log = log::seq_range(Arc::clone(&disk), directory).map_err(log_read_error)?;
     check_position(args.since, log)?;
-    let reader = LogReader::open_to_end(&disk, directory, args.since.seq).map_err(log_read_error)?;
+    let reader =
+        LogReader::open_to_end(&disk, directory, args.since.seq, log.last).map_err(log_read_error)?;
+    let missing = log.last.saturating_sub(reader.last_seq());
+    if missing > 0 {
+        // Ignore the error: if standard error is closed, nobody can read the warning.
+        let _ = writeln!(
+            io::stderr(),
+            "warning: the last {missing} records are not on disk yet and are left out; export again later"
+        );
+    }
     Ok((reader, log.log_id))
 }
 

@@ -165,7 +165,9 @@ fn open_store(
             directory.display()
         )));
     }
-    let last_seq = LogReader::open(Arc::clone(&disk), directory, 0).map_err(log_read_error)?.last_seq();
+    let last = log::seq_range(Arc::clone(&disk), directory).map_err(log_read_error)?.last;
+    let reader = LogReader::open_to_end(&disk, directory, 0, last).map_err(log_read_error)?;
+    let last_seq = reader.last_seq();
     let (key, _) = load_or_draw_key(&*disk, directory).map_err(failed)?;
     let mut store = ColumnStore::new(disk, directory, key);
     store.refresh(last_seq, &|| false).map_err(store_error)?;

@@ -5,9 +5,8 @@ use std::path::Path;
 
 use super::build::VisitorKey;
 use crate::storage::disk::{Disk, append_all, read_full};
+use crate::visitors::log::COLUMNS_KEY_FILE;
 
-/// Name of the file with the key.
-const KEY_FILE: &str = "columns-key";
 /// Temporary name of a file of this module. The log writer and an erasure have names of their own.
 const TEMPORARY_FILE: &str = ".columns";
 
@@ -17,7 +16,7 @@ const TEMPORARY_FILE: &str = ".columns";
 /// # Errors
 /// An I/O error.
 pub(crate) fn load_or_draw_key(disk: &dyn Disk, dir: &Path) -> io::Result<(VisitorKey, bool)> {
-    let file = match disk.open(&dir.join(KEY_FILE)) {
+    let file = match disk.open(&dir.join(COLUMNS_KEY_FILE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((VisitorKey::random(), true)),
         other => other?,
     };
@@ -35,6 +34,6 @@ pub(crate) fn store_key(disk: &dyn Disk, dir: &Path, key: VisitorKey) -> io::Res
     let mut file = disk.create_private(&dir.join(TEMPORARY_FILE))?;
     append_all(&mut *file, &key.0)?;
     file.sync_data()?;
-    disk.rename(&dir.join(TEMPORARY_FILE), &dir.join(KEY_FILE))?;
+    disk.rename(&dir.join(TEMPORARY_FILE), &dir.join(COLUMNS_KEY_FILE))?;
     disk.sync_directory(dir)
 }

@@ -118,8 +118,8 @@ pub(crate) fn terms(params: &MemoryParams) -> Vec<Term> {
         term("buffers", serving * OUTPUT_POOL_BYTES_MAX as u64),
         term("handlers", serving * HANDLER_BYTES),
         term("rate_limits", (params.rate_limits * RATE_LIMIT_BUCKETS_MAX) as u64 * BUCKET_BYTES),
-        // Stacks of the serving threads, the watcher, inotify, the two threads of Insights and the main thread.
-        term("stacks", (serving + 4) * STACK_BYTES + MAIN_STACK_BYTES),
+        // Stacks of the serving threads, the watcher, inotify, the webhook, the two threads of Insights and the main thread.
+        term("stacks", (serving + 5) * STACK_BYTES + MAIN_STACK_BYTES),
         term("program", PROGRAM_BYTES),
     ];
     // Memory that the allocator cannot give back at once, as a part of all that it allocates. Snapshots and

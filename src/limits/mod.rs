@@ -93,6 +93,9 @@ pub(crate) const VERSIONS_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Size of the file `versions` in the data directory. The server writes no larger one, because its lists are smaller
 /// than in memory. A larger file is damage and is not read.
 pub const VERSIONS_FILE_BYTES_MAX: u64 = VERSIONS_BYTES_MAX as u64;
+/// Length of the seed of an experiment, in characters: four keys. `compile` refuses a longer one, because every phase
+/// keeps its seed.
+pub const SEED_CHARS_MAX: usize = 256;
 /// Number of phases of one experiment that are kept. A phase lasts days. Beyond it the oldest is dropped, and its
 /// weights are unknown.
 pub const PHASES_KEPT_MAX: usize = 16;
@@ -432,7 +435,9 @@ const _: () = assert!(VARIANTS_MAX < u8::MAX as usize);
 const _: () = assert!(ZONES_MAX < u8::MAX as usize);
 // A batch with the highest number of events fits in a body, if the events are small.
 const _: () = assert!(EVENTS_MAX * 100 < BODY_BYTES_MAX);
-const _: () = assert!(EXPERIMENTS_BYTES_MAX <= TEXT_BYTES_MAX && TEXT_BYTES_MAX < 0x5000);
+const _: () = assert!(TEXT_BYTES_MAX < 0x5000);
+// The longest `experiments` of an event fits in its column: pairs of two keys, with `:` and `,`.
+const _: () = assert!(PAIRS_MAX * (2 * KEY_BYTES_MAX + 2) <= TEXT_BYTES_MAX);
 // Events accept as many pairs as a response has.
 const _: () = assert!(ZONES_MAX <= PAIRS_MAX);
 // These lengths cannot read like a magic number: they are below 2^24, so the last byte of the little-endian

@@ -128,8 +128,8 @@ impl EventLog {
         let data_error = |cause: LogError| BootError::Data { directory: directory.clone(), cause };
         let (disk, clock) = (Arc::new(RealDisk) as Arc<dyn Disk>, Arc::new(SystemClock::new()));
         // 1. Lock the data directory and find the ends of the log.
-        let (log, insights) = lock_and_prepare(config, &disk, &*clock).map_err(data_error)?;
-        let SeqRange { first, last, log_id } = log.seq_range().map_err(data_error)?;
+        let (log, range, insights) = lock_and_prepare(config, &disk, &*clock).map_err(data_error)?;
+        let SeqRange { first, last, log_id } = range;
         progress.set_log(0, last);
         // 2. Restore the profiles from a checkpoint.
         let checkpoints = CheckpointDirectory::new(Arc::clone(&disk), directory);
@@ -271,21 +271,23 @@ impl EventLog {
     }
 }
 
-/// Locks the data directory, and prepares the column files before an erasure can continue. On a disk that cannot be
-/// written, the files of another key are not used.
+/// Locks the data directory, finds the ends of its log, and prepares the column files before an erasure can continue.
+/// Nothing is written to a directory of another format version. On a disk that cannot be written, the files of another
+/// key are not used.
 fn lock_and_prepare(
     config: &Config,
     disk: &Arc<dyn Disk>,
     clock: &dyn Clock,
-) -> Result<(LockedLog, InsightsParts), LogError> {
+) -> Result<(LockedLog, SeqRange, InsightsParts), LogError> {
     let log = lock_with_retries(&config.data, disk, clock)?;
+    let range = log.seq_range()?;
     let is_on = config.insights_memory.0 > 0;
     let prepared = installer::prepare_directory(&**disk, &config.data, is_on);
     let key = prepared.unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot prepare the column files of Insights");
         VisitorKey::random()
     });
-    Ok((log, InsightsParts { key: is_on.then_some(key), metrics: Arc::default() }))
+    Ok((log, range, InsightsParts { key: is_on.then_some(key), metrics: Arc::default() }))
 }
 
 /// Locks the data directory. Retries while another process holds the lock, because the kernel may release the

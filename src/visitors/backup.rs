@@ -12,7 +12,7 @@ use crate::visitors::checkpoint::directory::seq_of;
 use crate::visitors::checkpoint::format::{self as checkpoint, trailer_to_bytes};
 use crate::visitors::checkpoint::reader::CheckpointReader;
 use crate::visitors::log::format as segment;
-use crate::visitors::log::{LogId, SECRET_FILE, parse_segment_name};
+use crate::visitors::log::{COLUMNS_KEY_FILE, COLUMNS_SUFFIX, LogId, SECRET_FILE, parse_segment_name};
 
 /// Suffix of the directory while it is being written.
 const UNFINISHED: &str = ".restoring";
@@ -67,8 +67,7 @@ pub(crate) fn restore(disk: &dyn Disk, backup: &Path, target: &Path) -> Result<R
         disk.unlink(&unfinished.join(&name)).map_err(failed(&unfinished))?;
     }
     let mut summary = RestoreSummary { log_id: LogId::random(), files: 0, bytes: 0 };
-    // Names that begin with a dot are files that were being written.
-    for name in disk.list(backup).map_err(failed(backup))?.iter().filter(|name| !name.starts_with('.')) {
+    for name in disk.list(backup).map_err(failed(backup))?.iter().filter(|name| is_needed(name)) {
         let copied = copy_file(disk, &backup.join(name), &unfinished.join(name), summary.log_id);
         summary.bytes += copied.map_err(failed(&backup.join(name)))?;
         summary.files += 1;
@@ -76,6 +75,12 @@ pub(crate) fn restore(disk: &dyn Disk, backup: &Path, target: &Path) -> Result<R
     let renamed = disk.sync_directory(&unfinished).and_then(|()| disk.rename(&unfinished, target));
     renamed.and_then(|()| disk.sync_directory(parent)).map_err(failed(target))?;
     Ok(summary)
+}
+
+/// Returns whether a file is part of a backup. Names that begin with a dot are files that were being written. The
+/// column files and their key are derived from the log.
+fn is_needed(name: &str) -> bool {
+    !name.starts_with('.') && !name.ends_with(COLUMNS_SUFFIX) && name != COLUMNS_KEY_FILE
 }
 
 /// Returns a path beside `target`, also if it ends with a slash.

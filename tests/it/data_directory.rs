@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use crate::harness::{Client, Server, eventually, temporary_directory};
 use crate::logged;
+use crate::publishing::acme;
 
 /// Time within which a server notices that its directory is gone, or that it can be written again.
 const NOTICE_TIME_MAX: Duration = Duration::from_secs(2);
@@ -58,6 +59,10 @@ fn a_removed_or_replaced_directory_stops_acknowledgements_within_two_seconds() {
         assert!(server.log().contains("was removed, moved or replaced"), "{}", server.log());
         assert!(server.admin_get("/metrics").text().contains("parallax_log_available 0\n"));
         assert_serves_pages(&server);
+        server.publish("acme.snapshot", &acme(1, "one"));
+        eventually("the versions cannot be saved", || {
+            server.log().contains("cannot save the served versions").then_some(())
+        });
         assert!(!replaces || data.read_dir().expect("a directory").next().is_none(), "it stays empty");
     }
 }

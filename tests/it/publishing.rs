@@ -17,7 +17,7 @@ use parallax::testing::site::snapshot::format::HEADER_BYTES;
 use crate::harness::{Client, Response, Server, eventually, snapshot, under_load};
 
 /// Compiles site `acme` as `version`. The title of its page `/` is `text`. Its page `/fixed` never changes.
-fn acme(version: u64, text: &str) -> Vec<u8> {
+pub(crate) fn acme(version: u64, text: &str) -> Vec<u8> {
     site("acme", "track_acme", version, text)
 }
 

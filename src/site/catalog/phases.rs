@@ -59,9 +59,10 @@ impl Phase {
         )
     }
 
-    fn memory_bytes(&self) -> usize {
+    /// Returns the memory of a phase of this experiment. Its part of the file is smaller.
+    fn memory_bytes(&self, site: &str, key: &str) -> usize {
         let arms: usize = self.arms.iter().map(|arm| arm.key.len() + size_of::<PhaseArm>()).sum();
-        arms + self.seed.len() + size_of::<Self>()
+        arms + self.seed.len() + size_of::<Self>() + site.len() + key.len()
     }
 }
 
@@ -134,7 +135,8 @@ impl Phases {
                 for (index, phase) in phases.iter().enumerate() {
                     let is_served = is_current && index + 1 == phases.len();
                     let age = if is_served { -phase.from_ms } else { phase.from_ms };
-                    order.push(((is_served, age), phase.memory_bytes(), (site.clone(), key.clone())));
+                    let bytes = phase.memory_bytes(site, key);
+                    order.push(((is_served, age), bytes, (site.clone(), key.clone())));
                 }
             }
         }

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use crate::clock;
 use crate::storage;
+use crate::storage::disk::{Disk, FileIdentity, RealDisk};
 
 const FORMAT_VERSION: u32 = 1;
 /// Length of the header. The payload follows it.
@@ -131,6 +132,8 @@ fn hash_of(bytes: &[u8]) -> [u8; 32] {
 pub(crate) struct StateFile {
     kind: &'static FileKind,
     path: PathBuf,
+    /// The directory at the first attempt. Another one at its path belongs to another server.
+    directory: Option<FileIdentity>,
     /// The last error, which was logged, and the time of the next attempt.
     failure: Option<(String, Instant)>,
     /// True if the temporary files of earlier processes are deleted.
@@ -140,7 +143,7 @@ pub(crate) struct StateFile {
 impl StateFile {
     /// Returns the file of a data directory.
     pub(crate) fn new(kind: &'static FileKind, directory: &Path) -> Self {
-        Self { kind, path: directory.join(kind.name), failure: None, is_clean: false }
+        Self { kind, path: directory.join(kind.name), directory: None, failure: None, is_clean: false }
     }
 
     /// Reads the file. A file that is damaged or cannot be read is logged. It counts as an empty one.
@@ -160,10 +163,7 @@ impl StateFile {
         if self.failure.as_ref().is_some_and(|(_, next)| now < *next) {
             return false;
         }
-        if !std::mem::replace(&mut self.is_clean, true) {
-            self.delete_temporary_files();
-        }
-        let written = storage::write_atomic(&self.path, &encode()).map_err(|error| error.to_string());
+        let written = self.replace(&encode()).map_err(|error| error.to_string());
         let (path, kind) = (self.path.display(), self.kind);
         match (&written, &self.failure) {
             (Ok(()), Some(_)) => tracing::info!(%path, "the {} can be saved again", kind.content),
@@ -174,6 +174,17 @@ impl StateFile {
         }
         self.failure = written.err().map(|error| (error, clock::instant() + RETRY_AFTER));
         self.failure.is_none()
+    }
+
+    fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let identity = RealDisk.identity(self.path.parent().unwrap_or(Path::new(".")))?;
+        if *self.directory.get_or_insert(identity) != identity {
+            return Err(io::Error::other("the data directory was replaced; restart the server"));
+        }
+        if !std::mem::replace(&mut self.is_clean, true) {
+            self.delete_temporary_files();
+        }
+        storage::write_atomic(&self.path, bytes)
     }
 
     /// Deletes the temporary files of processes that were killed.

@@ -1,12 +1,13 @@
 //! The metrics of experiments: their syntax, and one definition per key, even if several zones give parts of it.
 
-use crate::limits::{EVENT_NAME_CHARS_MAX, GUARDRAILS_MAX};
+use crate::limits::{EVENT_NAME_CHARS_MAX, GUARDRAILS_MAX, SEED_CHARS_MAX};
 use crate::site::experiment_metrics::{Goal, is_margin, parse_window_ms};
 use crate::site::snapshot::format;
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 use crate::site::source::types::{Experiment, Guardrail, ValueProperty};
 
 const _: () = assert!(GUARDRAILS_MAX == 16, "the schema of `guardrails` has the same number");
+const _: () = assert!(SEED_CHARS_MAX == 256, "the schema of `seed` has the same number");
 
 /// A member of the first zone that gives it.
 type Given<'s, T> = Option<(&'s str, &'s T)>;

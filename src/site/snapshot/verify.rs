@@ -12,8 +12,8 @@ use super::format::{
 };
 use super::hash_index;
 use crate::limits::{
-    GUARDRAILS_MAX, ITEMS_MAX, NODE_NESTING_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, SITE_ID_BYTES_MAX,
-    ZONES_MAX,
+    GUARDRAILS_MAX, ITEMS_MAX, NODE_NESTING_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, SEED_CHARS_MAX,
+    SITE_ID_BYTES_MAX, ZONES_MAX,
 };
 use crate::site::experiment_metrics::{Goal, VALUE_PROPERTIES, is_margin, is_planned, parse_window_ms};
 
@@ -105,6 +105,9 @@ fn verify_experiment(experiment: &ArchivedExperiment) -> Result<(), &'static str
     let arms = || experiment.arms.iter();
     if experiment.arms.len() != experiment.ranges.len() || !arms().all(|arm| is_id(arm)) {
         return Err("an experiment has a malformed arm, or another number of arms than of ranges");
+    }
+    if experiment.seed.chars().count() > SEED_CHARS_MAX {
+        return Err("an experiment has a seed that is too long");
     }
     let metrics = &experiment.metrics;
     let goal = metrics.goal.as_ref().map(|goal| Goal::parse(goal));

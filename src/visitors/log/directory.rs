@@ -21,6 +21,10 @@ const REWRITTEN: &str = ".rewritten";
 const SUFFIX: &str = ".segment";
 /// Suffix of the column file of a segment, which `insights` derives from it.
 pub(crate) const COLUMNS_SUFFIX: &str = ".columns";
+/// Temporary names of a column file: one that the thread `columns` built, and one that a question needs.
+pub(crate) const UNFINISHED_COLUMNS: [&str; 2] = [".columns", ".columns-asked"];
+/// Name of the file with the key of the visitor hashes in column files.
+pub(crate) const COLUMNS_KEY_FILE: &str = "columns-key";
 const TORN: &str = ".torn-";
 
 /// Bytes that a probe writes. A disk without this much room holds no batch of usual size.
@@ -306,6 +310,11 @@ impl LogDirectory {
         }
         ignore_not_found(self.disk.unlink(&self.path(&column_file_name(first_seq))))?;
         ignore_not_found(self.disk.unlink(&self.path(&segment_name(first_seq))))
+    }
+
+    /// Deletes the column files that are being written. Their writer gives them no name after the erasure has begun.
+    pub(super) fn delete_unfinished_columns(&self) -> io::Result<()> {
+        UNFINISHED_COLUMNS.iter().try_for_each(|name| ignore_not_found(self.disk.unlink(&self.path(name))))
     }
 
     /// Deletes the column file of a segment durably, if there is one.

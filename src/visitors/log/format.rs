@@ -217,8 +217,9 @@
 //! 3. The consumer deletes the profiles that the tombstones name. It makes everything durable that it knows from
 //!    records which become void.
 //! 4. The erasing thread examines each earlier segment whose filter may contain one of the visitor's IDs, or that
-//!    has no footer. It rewrites the segment if a rule of the caller changes one of its records, or if it holds
-//!    anything unreadable. Then it does the same with each quarantined tail. The writer continues meanwhile.
+//!    has no footer. If a rule of the caller changes one of its records, or if it holds anything unreadable, the
+//!    thread deletes its column file and then rewrites it. Then it does the same with each quarantined tail. The
+//!    writer continues meanwhile.
 //! 5. The consumer replaces all its files that have something of the visitor. The erasing thread deletes `erasing`.
 //!
 //! While an erasure runs, retention deletes nothing. Otherwise the rename of a rewritten segment could

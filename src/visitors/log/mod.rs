@@ -59,7 +59,9 @@ pub use agent::{Browser, Device, Os, UserAgentInfo};
 pub(crate) use check::CheckReport;
 pub use check::{check_directory, check_file};
 pub use dedup::DedupWindow;
-pub(crate) use directory::{COLUMNS_SUFFIX, SECRET_FILE, column_file_name, contains_log, is_erasing};
+pub(crate) use directory::{
+    COLUMNS_KEY_FILE, COLUMNS_SUFFIX, SECRET_FILE, column_file_name, contains_log, is_erasing,
+};
 pub use directory::{parse_segment_name, segment_name};
 pub(crate) use erase::secret::tombstone_tags;
 pub use erase::secret::{IdTag, TombstoneKey};

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use super::LogError;
 use super::directory::LogDirectory;
 use super::footer::Footer;
 use super::format::{Batch, Records};
 use super::scan;
 use super::verify::{Damage, LogScan, SegmentEntry, SegmentItem, SegmentReader};
-use super::{LogError, recover};
+use crate::clock;
 use crate::limits::WATERMARK_AFTER_MS;
 use crate::storage::disk::Disk;
 
@@ -30,8 +31,9 @@ pub fn read_footer(disk: &dyn Disk, path: &Path) -> std::io::Result<Option<Foote
 /// Interval of the looks whether a running server has stated that its last records are durable. It is a sleep of a
 /// command: the server is another process, and its files are the only signal.
 const WATERMARK_POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Number of these looks: five times as long as an idle server needs. A server whose disk has failed never states it.
-const WATERMARK_POLLS_MAX: u64 = 5 * WATERMARK_AFTER_MS / WATERMARK_POLL_INTERVAL.as_millis() as u64;
+/// Time for these looks: 50 times as long as an idle server needs, for a slow disk. A server whose disk has failed never
+/// states it.
+const WATERMARK_WAIT: Duration = Duration::from_millis(50 * WATERMARK_AFTER_MS);
 
 /// A function that says whether a sealed segment with a filter is read.
 type SegmentFilter = Box<dyn Fn(&[u8]) -> bool + Send>;
@@ -80,25 +82,24 @@ impl LogReader {
         })
     }
 
-    /// Opens the log as [`open`](Self::open), with the last records that no file states to be durable yet. Waits until
-    /// a running server states it. Without a server, it makes them durable.
+    /// Opens the log as [`open`](Self::open), with the last records up to seq `last` that no file states to be durable
+    /// yet. Waits until a running server states it, for [`WATERMARK_WAIT`] at most. Without a server, it makes them
+    /// durable.
     ///
     /// # Errors
     /// As for [`open`](Self::open).
-    pub fn open_to_end(disk: &Arc<dyn Disk>, dir: &Path, since: u64) -> Result<Self, LogError> {
+    pub fn open_to_end(disk: &Arc<dyn Disk>, dir: &Path, since: u64, last: u64) -> Result<Self, LogError> {
         let directory = LogDirectory::open_read_only(Arc::clone(disk), dir);
-        let last = recover::seq_range(&directory)?.last;
-        let mut polls = 0;
+        let end = clock::instant() + WATERMARK_WAIT;
         loop {
             let reader = Self::open(Arc::clone(disk), dir, since)?;
-            if reader.last_seq() >= last || polls == WATERMARK_POLLS_MAX {
+            if reader.last_seq() >= last || clock::instant() >= end {
                 return Ok(reader);
             }
             if let Ok(_lock) = disk.lock(dir) {
                 directory.sync_last_segment().map_err(|error| LogError::io(dir, error))?;
                 return Ok(reader.with_durable_seq(last));
             }
-            polls += 1;
             thread::sleep(WATERMARK_POLL_INTERVAL);
         }
     }

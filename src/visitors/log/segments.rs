@@ -82,7 +82,7 @@ impl SegmentRecords {
     }
 
     /// Continues at the position where an earlier reader of the same file stopped. Returns false, and reads from the
-    /// begin, if the file is another one.
+    /// start, if the file is another one.
     pub(crate) fn resume(&mut self, position: SegmentPosition) -> bool {
         let is_same = position.file == self.file;
         if is_same {

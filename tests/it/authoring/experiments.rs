@@ -1,6 +1,6 @@
 //! An experiment key in several zones: all of them must have the same definition.
 
-use parallax::testing::limits::{EVENT_NAME_CHARS_MAX, GUARDRAILS_MAX, ROUTE_BYTES_MAX};
+use parallax::testing::limits::{EVENT_NAME_CHARS_MAX, GUARDRAILS_MAX, ROUTE_BYTES_MAX, SEED_CHARS_MAX};
 use parallax::testing::site::compile::compile;
 use parallax::testing::site::experiment_metrics::Goal;
 use parallax::testing::site::source::read::read;
@@ -98,6 +98,8 @@ fn valid_metrics_have_no_diagnostics() {
         json!({ "guardrails": rails(GUARDRAILS_MAX - 1) }),
         json!({ "guardrails": rails(GUARDRAILS_MAX) }),
         json!({ "guardrails": [{ "goal": "a", "margin": 1 }, { "goal": "b", "margin": 1e-9 }] }),
+        json!({ "seed": "é".repeat(SEED_CHARS_MAX - 1) }),
+        json!({ "seed": "é".repeat(SEED_CHARS_MAX) }),
         json!({ "goal": null, "value": null, "planned": null, "window": null, "guardrails": null }),
     ] {
         assert_eq!(titles(&[measured(metrics.clone())]), [""; 0], "{metrics}");
@@ -134,6 +136,12 @@ fn each_invalid_metric_is_reported_at_its_place() {
             "/guardrails",
             "up to 16 elements",
             "an array of 17 elements",
+        ),
+        (
+            json!({ "seed": "é".repeat(SEED_CHARS_MAX + 1) }),
+            "/seed",
+            "1 to 256 characters",
+            &format!("the string \"{}…\"", "é".repeat(59)),
         ),
         (
             json!({ "window": "two weeks" }),

@@ -58,7 +58,7 @@ fn observe(phases: &mut Phases, bytes: &[u8], now_ms: i64) {
     phases.observe(std::iter::once(snapshot.site()), now_ms);
 }
 
-/// Returns the begin, the weights and the coverage of each phase, rounded.
+/// Returns the start, the weights and the coverage of each phase, rounded.
 fn summary(phases: &[Phase]) -> Vec<(i64, Vec<f64>, f64)> {
     let round = |number: f64| (number * 1e4).round() / 1e4;
     phases
@@ -67,7 +67,7 @@ fn summary(phases: &[Phase]) -> Vec<(i64, Vec<f64>, f64)> {
         .collect()
 }
 
-/// A phase of the encoded form: begin, seed, arms with their ranges.
+/// A phase of the encoded form: start, seed, arms with their ranges.
 type EncodedPhase = (u64, String, Vec<(String, f64, f64)>);
 type EncodedSites = Vec<(String, Vec<(String, Vec<EncodedPhase>)>)>;
 
@@ -313,24 +313,13 @@ fn the_oldest_phases_that_are_not_served_are_dropped_over_the_limit_of_all() {
         assert_eq!(phases.of("gone", "k00001").len(), 1);
     }
     // Their memory has a limit too: 41 seeds of 100,000 bytes fit it, and 42 do not.
-    for (count, is_dropped) in [(40, false), (41, true)] {
+    for (count, is_dropped) in [(41, false), (42, true)] {
         let mut phases = decode(&file(&strangers(count, &"s".repeat(100_000)))).expect("a sound file");
-        observe(&mut phases, &acme(1, &experiment([0.5, 0.5], &"t".repeat(100_000))), 9_000);
+        observe(&mut phases, &acme(1, &experiment([0.5, 0.5], "t")), 9_000);
         assert_eq!(phases.of("gone", "k00000").is_empty(), is_dropped, "{count}");
         assert_eq!((phases.of("gone", "k00001").len(), phases.of("acme", "e").len()), (1, 1));
         assert!(encode(&phases).len() as u64 <= PHASES_FILE_BYTES_MAX);
     }
-}
-
-#[test]
-fn a_seed_that_does_not_fit_is_not_kept_and_drops_all_that_is_not_served() {
-    let mut phases = Phases::default();
-    let small = acme(1, &experiment([0.5, 0.5], "s"));
-    observe(&mut phases, &small, 1_000);
-    observe(&mut phases, &acme(2, &experiment([0.5, 0.5], &"t".repeat(5 << 20))), 2_000);
-    assert_eq!(phases, Phases::default());
-    observe(&mut phases, &small, 3_000);
-    assert_eq!(summary(phases.of("acme", "e")), [(3_000, vec![0.5, 0.5], 1.0)]);
 }
 
 fn check(data: &Path) -> (Option<i32>, String) {
@@ -359,7 +348,7 @@ fn phases_survive_a_restart_and_begin_when_they_are_first_served() {
     let first = saved_phases(server.data(), 1);
     assert!((before..=now_ms()).contains(&first[0].from_ms), "{first:?}");
     let (code, text) = check(server.data());
-    assert!(code == Some(0) && text.contains("phases: sound, 1 phases of experiments"), "{text}");
+    assert!(code == Some(0) && text.contains("phases: sound, 1 phase\n"), "{text}");
     // The same definition goes on, also in a new version.
     let server = server.restart(&[]);
     server.publish("acme.snapshot", &acme(2, &experiment([0.5, 0.5], "s")));
@@ -419,5 +408,7 @@ fn a_file_that_cannot_be_written_does_not_stop_publishing_and_is_written_later()
     });
     fs::remove_dir(&path).expect("removed");
     saved_phases(server.data(), 2);
-    assert_eq!(server.log_count("the phases of experiments can be saved again"), 1, "{}", server.log());
+    eventually("the server says so", || {
+        (server.log_count("the phases of experiments can be saved again") == 1).then_some(())
+    });
 }

@@ -164,15 +164,23 @@ fn check_verifies_the_file_and_restore_copies_it() {
     let file = server.data().join("versions");
     eventually("the version is saved", || file.exists().then_some(()));
     let (code, text) = run(&[Path::new("check"), server.data()]);
-    assert!(code == Some(0) && text.contains("versions: sound, 1 versions of 1 sites"), "{text}");
+    assert!(code == Some(0) && text.contains("versions: sound, 1 version of 1 site\n"), "{text}");
     let parent = temporary_directory();
     let target = parent.path().join("data");
     let (code, text) = run(&[Path::new("restore"), server.data(), &target]);
     assert_eq!(code, Some(0), "{text}");
     assert_eq!(fs::read(target.join("versions")).expect("it is copied"), fs::read(&file).expect("a file"));
+    assert!(server.data().join("columns-key").exists() && !target.join("columns-key").exists());
     fs::write(&file, "damaged").expect("written");
     let (code, text) = run(&[Path::new("check"), server.data()]);
     assert!(code == Some(1) && text.contains("the file `versions` is damaged"), "{text}");
+    fs::write(server.data().join("phases"), "damaged").expect("written");
+    let (code, text) = run(&[Path::new("check"), server.data()]);
+    let names_all =
+        ["the file `versions` is damaged", "the file `phases` is damaged", "2 of the files versions"]
+            .iter()
+            .all(|part| text.contains(part));
+    assert!(code == Some(1) && names_all, "{text}");
     // A restore does not depend on the file.
     let (code, text) = run(&[Path::new("restore"), server.data(), &parent.path().join("other")]);
     assert_eq!(code, Some(0), "{text}");

@@ -1,7 +1,7 @@
 //! Handmade experiments with a valid hash: their order, arms and metrics.
 
-use parallax::testing::limits::{EVENT_NAME_CHARS_MAX, GUARDRAILS_MAX};
-use parallax::testing::site::snapshot::format::{Experiment, Guardrail, Metrics};
+use parallax::testing::limits::{EVENT_NAME_CHARS_MAX, GUARDRAILS_MAX, SEED_CHARS_MAX};
+use parallax::testing::site::snapshot::format::{Experiment, Guardrail, Metrics, Site};
 
 use super::forged::{assert_refused, open_site, site};
 use crate::fuzz::snapshot::request_everything;
@@ -31,6 +31,17 @@ fn an_experiment_with_other_arms_than_its_ranges_or_its_rules_is_refused() {
     let why = "a rule refers to a missing variant, experiment or audience";
     assert_refused(|site| site.experiments[0].arms[1] = "c".to_owned(), why);
     assert_refused(|site| site.experiments[0].arms.swap(0, 1), why);
+}
+
+#[test]
+fn a_seed_that_is_too_long_is_refused() {
+    for length in [SEED_CHARS_MAX - 1, SEED_CHARS_MAX] {
+        let mut site = site();
+        site.experiments[0].seed = "é".repeat(length);
+        request_everything(open_site(&site).expect("the snapshot opens"));
+    }
+    let with_longer = |site: &mut Site| site.experiments[0].seed = "é".repeat(SEED_CHARS_MAX + 1);
+    assert_refused(with_longer, "a seed that is too long");
 }
 
 #[test]

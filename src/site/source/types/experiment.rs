@@ -22,8 +22,9 @@ pub struct Experiment {
     #[serde(default = "everyone")]
     #[schemars(extend("default" = 1))]
     pub coverage: Share,
-    /// The seed that is hashed with the visitor's ID to choose the arm. Default: the key of the experiment.
-    #[schemars(length(min = 1))]
+    /// The seed that is hashed with the visitor's ID to choose the arm, at most 256 characters. Default: the key of the
+    /// experiment.
+    #[schemars(length(min = 1, max = 256))]
     pub seed: Option<String>,
     /// The name of a namespace and the start and end of a range of its visitors, from 0 to 1. Only visitors
     /// in the range take part. Experiments with disjoint ranges of one namespace never share a visitor.

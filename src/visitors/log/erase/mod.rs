@@ -241,6 +241,7 @@ impl ErasureStarted {
     pub fn rewrite(&self, rule: &mut dyn EraseRule) -> Result<ErasureSummary, LogError> {
         let directory = &self.directory;
         let failed = |error| LogError::io(&directory.path(""), error);
+        directory.delete_unfinished_columns().map_err(failed)?;
         delete_expired(directory, self.next_seq, &self.segments).map_err(failed)?;
         let mut erased = ErasureSummary { seq: self.next_seq, ..ErasureSummary::default() };
         for (place, closed_ms) in &self.segments {

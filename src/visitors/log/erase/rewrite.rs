@@ -81,8 +81,10 @@ impl<'a> Treatments<'a> {
     fn of(&mut self, seq: u64, record: &[u8]) -> Treatment {
         let mut may_change = false;
         self.hasher.each(record, |hash| may_change |= self.rule.may_name(hash));
-        let record = Record::decode(record).filter(|_| may_change);
-        record.map_or(Treatment::Keep, |(record, _)| self.rule.treatment(seq, &record))
+        if !may_change {
+            return Treatment::Keep;
+        }
+        Record::decode(record).map_or(Treatment::Keep, |(record, _)| self.rule.treatment(seq, &record))
     }
 }
 
