@@ -27,7 +27,7 @@ pub const PARAM_NAMES: [&str; 14] = [
 #[derive(Debug, Clone, PartialEq)]
 pub enum Query {
     Views(Question),
-    Experiment(ExperimentQuestion),
+    Experiment(Box<ExperimentQuestion>),
     Experiments(ExperimentsQuestion),
 }
 
@@ -65,7 +65,7 @@ impl Query {
         match topic {
             Topic::Views(subject) => Question::parse(subject, pairs, zone, now_ms).map(Self::Views),
             Topic::Experiment => ExperimentQuestion::parse(pairs, zone, now_ms, |key| site.experiment(key))
-                .map(Self::Experiment),
+                .map(|question| Self::Experiment(Box::new(question))),
             Topic::Experiments => {
                 ExperimentsQuestion::parse(pairs, zone, now_ms, site.experiments()).map(Self::Experiments)
             }
