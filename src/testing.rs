@@ -110,8 +110,8 @@ pub mod insights {
         Amount, Answer, BUCKETS_MAX, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX, Cell, ColumnBuilder,
         ColumnFileError, ColumnStore, Columns, Comparison, ExperimentQuestion, ExperimentsQuestion, Filters,
         Group, KnownExperiment, LIMIT_MAX, Limits, METRICS_MAX, PARAM_NAMES, PARTS_MAX, PLACES_SHOWN_MAX,
-        Places, PublishedExperiment, Query, Question, QuestionError, RowFacts, ScanError, SiteFacts,
-        StoreError, Subject, UNKNOWN_ARMS_MAX, Unit, VisitorKey, Zone, answer_over,
+        Places, PublishedExperiment, PublishedZone, Query, Question, QuestionError, RowFacts, ScanError,
+        SiteFacts, StoreError, Subject, UNKNOWN_ARMS_MAX, Unit, VisitorKey, Zone, ZonesQuestion, answer_over,
     };
 }
 pub mod limits {

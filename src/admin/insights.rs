@@ -1,28 +1,31 @@
-//! `GET /insights/overview`, `/insights/top`, `/insights/live`, `/insights/experiments` and `/insights/experiment`: answers
-//! as JSON, or as CSV with `Accept: text/csv`.
+//! `GET /insights/overview`, `/insights/top`, `/insights/live`, `/insights/zones`, `/insights/experiments` and
+//! `/insights/experiment`: answers as JSON, or as CSV with `Accept: text/csv`. Also passes `/insights/audiences` and
+//! `/visitors/records` to their thread.
 //!
 //! The thread `insights` answers. An unchanged answer is 304 at once, because its ETag depends on the question and on
 //! the last acknowledged seq alone.
 
+use super::audiences::{self, AudienceCount, SizeCache};
+use super::records::{self, RecordsRequest};
+use super::representation::Representation;
 use crate::api::{Handler, Outcome, Poll};
 use crate::clock;
 use crate::config::Ack;
 use crate::http::etag::Etag;
-use crate::http::negotiate;
 use crate::http::request::{Method, Request};
 use crate::ids;
-use crate::insights::engine::{AnswerError, InsightsClient, QUESTIONS_WAITING_MAX, Reply};
+use crate::insights::engine::{AnswerError, Errand, InsightsClient, QUESTIONS_WAITING_MAX, Replied};
 use crate::insights::{Answer, KnownSite, Query, SiteFacts, Subject, Topic};
 use crate::limits::SITE_ID_BYTES_MAX;
 use crate::percent;
 use crate::problem::{self, Problem};
+use crate::resolve::route::zones_of;
 use crate::site::catalog::catalog::Catalog;
+use crate::visitors::live::ProfileReaders;
 use crate::visitors::log::Queue;
-use crate::visitors::ties::known::KnownTies;
+use crate::visitors::ownership::OwnershipSource;
 
 const PREFIX: &str = "/insights/";
-const JSON: &str = "application/json";
-const CSV: &str = "text/csv; charset=utf-8";
 /// The first token of a question. The tokens below belong to jobs.
 const FIRST_TOKEN: usize = 1;
 /// Questions of which the handler keeps the state: those that wait, and the one that is answered.
@@ -30,11 +33,14 @@ const SLOTS: usize = QUESTIONS_WAITING_MAX + 1;
 
 /// The handler of the endpoints of Insights.
 pub struct InsightsHandler {
-    /// `None` if Insights is switched off.
-    client: Option<InsightsClient>,
+    client: InsightsClient,
+    /// False if Insights is switched off. Then only errands run.
+    is_on: bool,
     log: Queue,
     ack: Ack,
-    known: KnownTies,
+    source: OwnershipSource,
+    profiles: ProfileReaders,
+    sizes: SizeCache,
     slots: [Slot; SLOTS],
     /// A number of this process, so that an ETag of an earlier one matches nothing.
     salt: u64,
@@ -45,40 +51,58 @@ pub struct InsightsHandler {
 enum Slot {
     #[default]
     Free,
-    Waiting {
-        /// The beginning of the input of the ETag.
-        etag_input: String,
-    },
+    Waiting(Caching),
     /// The client is gone.
     Abandoned,
-    Done {
-        etag_input: String,
-        answered: Result<Answer, AnswerError>,
-    },
+    Done(Caching, Result<Replied, AnswerError>),
+}
+
+/// The rule for the caching of a response.
+enum Caching {
+    NoStore,
+    /// With an ETag. The text is the beginning of its input, before the seq.
+    Validated(String),
+    /// With an ETag of the text.
+    OfText,
 }
 
 /// The result of reading a request.
 enum Asked {
     Waiting(usize),
     Unchanged(Etag),
+    /// The answer is known at once.
+    Text(String),
 }
 
 impl InsightsHandler {
-    pub(crate) fn new(client: Option<InsightsClient>, log: Queue, ack: Ack, known: KnownTies) -> Self {
-        Self { client, log, ack, known, slots: Default::default(), salt: ids::random_u64() }
+    pub(crate) fn new(
+        client: InsightsClient,
+        is_on: bool,
+        log: Queue,
+        ack: Ack,
+        source: OwnershipSource,
+        profiles: ProfileReaders,
+    ) -> Self {
+        let (sizes, slots, salt) = (SizeCache::default(), Default::default(), ids::random_u64());
+        Self { client, is_on, log, ack, source, profiles, sizes, slots, salt }
     }
 
     /// Returns whether the path is one of the endpoints.
     pub(super) fn matches_path(path: &str) -> bool {
-        path.starts_with(PREFIX)
+        path.starts_with(PREFIX) || path == records::PATH
     }
 
     /// Answers a request, or passes its question to the thread `insights`.
     pub(super) fn handle(&mut self, handler: &mut Handler, request: &Request<'_>, out: &mut Vec<u8>) -> Poll {
-        let refused = match self.ask(request, handler.catalog()) {
+        let mut decoded = Vec::new();
+        let refused = match self.ask(request, &mut decoded, handler.catalog()) {
             Ok(Asked::Waiting(token)) => return Poll::Pending(token),
             Ok(Asked::Unchanged(etag)) => {
                 handler.write_validated(request, &etag, "", out, || "");
+                return Poll::Ready(Outcome::default());
+            }
+            Ok(Asked::Text(text)) => {
+                write_text(handler, request, &text, out);
                 return Poll::Ready(Outcome::default());
             }
             Err(refused) => refused,
@@ -89,26 +113,39 @@ impl InsightsHandler {
         }
     }
 
-    fn ask<'a>(&mut self, request: &Request<'a>, catalog: &Catalog) -> Result<Asked, Refused<'a>> {
+    /// `decoded` is a buffer.
+    fn ask<'a>(
+        &mut self,
+        request: &Request<'a>,
+        decoded: &'a mut Vec<u8>,
+        catalog: &Catalog,
+    ) -> Result<Asked, Refused<'a>> {
+        if request.path == records::PATH {
+            return self.ask_for_records(request, decoded, catalog);
+        }
+        if &request.path[PREFIX.len()..] == audiences::NAME {
+            return self.ask_for_audiences(request, catalog);
+        }
         let topic = topic_of(request)?;
-        let Some(client) = &self.client else {
+        check_method(request)?;
+        if !self.is_on {
             let sentence = "Insights is switched off by --insights-memory 0.";
             return Err(Problem::new(problem::UNKNOWN_ENDPOINT, sentence).into());
-        };
+        }
         let pairs = parse_pairs(request.query)?;
         let site = self.find_site(&pairs, catalog)?;
         let now_ms = clock::now_ms();
         let named = pairs.iter().map(|(name, value)| (&**name, &**value));
         let published = catalog.by_site_id(&site.site).map(|published| published.site());
-        let known = KnownSite { id: &site.site, published, phases: catalog.phases() };
+        let known = KnownSite { id: &site.site, published, phases: catalog.phases(), zones_of };
         let question = Query::parse(topic, named, &site.zone, now_ms, known).map_err(Refused::Question)?;
         let metrics = self.log.metrics();
         // Everything beside the seq that changes an answer.
         let comparison = site.zone.comparison(question.range(), now_ms);
         let (deleted, generation) = (metrics.deleted_segments(), metrics.generation().now());
-        let (version, csv) = (site.version, wants_csv(request));
+        let (version, representation) = (site.version, Representation::of(request));
         let etag_input = format!(
-            "{} {} {version:?} {csv} {deleted} {generation} {question:?} {comparison:?} ",
+            "{} {} {version:?} {representation:?} {deleted} {generation} {question:?} {comparison:?} ",
             self.salt, site.site
         );
         let seq = match self.ack {
@@ -119,35 +156,79 @@ impl InsightsHandler {
         if etag.is_matched_by(&request.headers) {
             return Ok(Asked::Unchanged(etag));
         }
-        let full =
-            || Problem::new(problem::OVERLOADED, "Too many questions wait for an answer; retry later.");
-        let slot = self.slots.iter().position(|slot| matches!(slot, Slot::Free)).ok_or_else(full)?;
-        if !client.ask(slot, question, site, now_ms) {
-            return Err(full().into());
+        let slot = self.free_slot()?;
+        if !self.client.ask(slot, question, site, now_ms) {
+            return Err(queue_is_full().into());
         }
-        self.slots[slot] = Slot::Waiting { etag_input };
-        Ok(Asked::Waiting(slot + FIRST_TOKEN))
+        Ok(self.wait(slot, Caching::Validated(etag_input)))
+    }
+
+    fn ask_for_records<'a>(
+        &mut self,
+        request: &Request<'a>,
+        decoded: &'a mut Vec<u8>,
+        catalog: &Catalog,
+    ) -> Result<Asked, Refused<'a>> {
+        let asked = RecordsRequest::parse(request, decoded)?;
+        self.check_site(&asked.site, catalog)?;
+        let errand = asked.errand(self.source.clone(), self.log.clone(), self.ack);
+        self.run(Box::new(errand), Caching::NoStore)
+    }
+
+    fn ask_for_audiences<'a>(
+        &mut self,
+        request: &Request<'a>,
+        catalog: &Catalog,
+    ) -> Result<Asked, Refused<'a>> {
+        check_method(request)?;
+        let pairs = parse_pairs(request.query)?;
+        let site = single_site(&pairs)?;
+        let representation = Representation::of(request);
+        let Some(published) = catalog.by_site_id(site) else {
+            self.check_site(site, catalog)?;
+            return Ok(Asked::Text(audiences::write_unpublished(representation)));
+        };
+        let (profiles, sizes) = (self.profiles.reader(), self.sizes.clone());
+        let count = AudienceCount::new(published.snapshot(), profiles, sizes, representation);
+        self.run(Box::new(count), Caching::OfText)
+    }
+
+    fn run<'a>(&mut self, errand: Box<dyn Errand>, caching: Caching) -> Result<Asked, Refused<'a>> {
+        let slot = self.free_slot()?;
+        if !self.client.run(slot, errand) {
+            return Err(queue_is_full().into());
+        }
+        Ok(self.wait(slot, caching))
+    }
+
+    fn free_slot<'a>(&self) -> Result<usize, Problem<'a>> {
+        self.slots.iter().position(|slot| matches!(slot, Slot::Free)).ok_or_else(queue_is_full)
+    }
+
+    fn wait(&mut self, slot: usize, caching: Caching) -> Asked {
+        self.slots[slot] = Slot::Waiting(caching);
+        Asked::Waiting(slot + FIRST_TOKEN)
+    }
+
+    /// Checks that a published site or the log has the site ID.
+    fn check_site<'a>(&self, site: &str, catalog: &Catalog) -> Result<(), Problem<'a>> {
+        let is_logged = || site.len() <= SITE_ID_BYTES_MAX && self.source.known.knows_site(site);
+        match catalog.by_site_id(site).is_some() || is_logged() {
+            true => Ok(()),
+            false => {
+                let sentence = "Neither a published site nor the log has this site ID.";
+                Err(Problem::new(problem::SITE_NOT_FOUND, sentence).at("site"))
+            }
+        }
     }
 
     fn find_site<'a>(&self, pairs: &[(String, String)], catalog: &Catalog) -> Result<SiteFacts, Refused<'a>> {
-        let mut sites = pairs.iter().filter(|(name, value)| name == "site" && !value.is_empty());
-        let missing = Problem::new(problem::MISSING_SITE, "The parameter 'site' is missing.");
-        let (_, site) = sites.next().ok_or(missing)?;
-        if sites.next().is_some() {
-            let repeated =
-                Problem::new(problem::REPEATED_PARAM, "The parameter 'site' is given twice; give it once.");
-            return Err(repeated.at("site").into());
-        }
+        let site = single_site(pairs)?;
         if let Some(published) = catalog.by_site_id(site) {
             return Ok(SiteFacts::of(published.site()));
         }
-        match site.len() <= SITE_ID_BYTES_MAX && self.known.knows_site(site) {
-            true => Ok(SiteFacts::unpublished(site)),
-            false => {
-                let sentence = "Neither a published site nor the log has this site ID.";
-                Err(Problem::new(problem::SITE_NOT_FOUND, sentence).at("site").into())
-            }
-        }
+        self.check_site(site, catalog)?;
+        Ok(SiteFacts::unpublished(site))
     }
 
     /// Returns whether the token is one of a question.
@@ -157,27 +238,26 @@ impl InsightsHandler {
 
     /// Takes the replies that have arrived. Returns the token of one.
     pub(super) fn take_completion(&mut self) -> Option<usize> {
-        let client = self.client.as_ref()?;
-        while let Some((slot, answered)) = client.next_reply() as Option<Reply> {
+        while let Some((slot, replied)) = self.client.next_reply() {
             match std::mem::take(&mut self.slots[slot]) {
-                Slot::Waiting { etag_input } => {
-                    self.slots[slot] = Slot::Done { etag_input, answered };
+                Slot::Waiting(caching) => {
+                    self.slots[slot] = Slot::Done(caching, replied);
                     return Some(slot + FIRST_TOKEN);
                 }
-                Slot::Free | Slot::Abandoned | Slot::Done { .. } => {}
+                Slot::Free | Slot::Abandoned | Slot::Done(..) => {}
             }
         }
         None
     }
 
     pub(super) fn is_ready(&self, token: usize) -> bool {
-        matches!(self.slots[token - FIRST_TOKEN], Slot::Done { .. })
+        matches!(self.slots[token - FIRST_TOKEN], Slot::Done(..))
     }
 
     /// Forgets the client of a question.
     pub(super) fn cancel(&mut self, token: usize) {
         let slot = &mut self.slots[token - FIRST_TOKEN];
-        *slot = if matches!(slot, Slot::Waiting { .. }) { Slot::Abandoned } else { Slot::Free };
+        *slot = if matches!(slot, Slot::Waiting(_)) { Slot::Abandoned } else { Slot::Free };
     }
 
     /// Writes the response of a question that is answered.
@@ -188,25 +268,59 @@ impl InsightsHandler {
         request: &Request<'_>,
         out: &mut Vec<u8>,
     ) -> Outcome {
-        let Slot::Done { etag_input, answered } = std::mem::take(&mut self.slots[token - FIRST_TOKEN]) else {
+        let Slot::Done(caching, replied) = std::mem::take(&mut self.slots[token - FIRST_TOKEN]) else {
             return Outcome::default();
         };
-        match answered {
-            Ok(answer) => {
-                let etag = etag_of(&etag_input, answer.seq);
-                let csv = wants_csv(request);
-                let content_type = if csv { CSV } else { JSON };
-                let text = if csv { answer.to_csv() } else { answer.document.to_string() };
-                handler.write_validated(request, &etag, content_type, out, || &text);
-                Outcome::default()
+        let representation = Representation::of(request);
+        let (text, seq) = match replied {
+            Ok(Replied::Answer(answer)) => (answer_text(&answer, representation), answer.seq),
+            Ok(Replied::Text(text)) => (text, 0),
+            Err(error) => return reject(handler, request, &error, out),
+        };
+        match caching {
+            Caching::NoStore => handler.write_varying(request, representation.media_type(), &text, out),
+            Caching::OfText => write_text(handler, request, &text, out),
+            Caching::Validated(input) => {
+                let etag = etag_of(&input, seq);
+                handler.write_validated(request, &etag, representation.media_type(), out, || &text);
             }
-            Err(error) => reject(handler, request, &error, out),
         }
+        Outcome::default()
     }
 }
 
+/// Writes a response with an ETag of its text.
+fn write_text(handler: &mut Handler, request: &Request<'_>, text: &str, out: &mut Vec<u8>) {
+    let etag = Etag::of(text.as_bytes());
+    handler.write_validated(request, &etag, Representation::of(request).media_type(), out, || text);
+}
+
+fn answer_text(answer: &Answer, representation: Representation) -> String {
+    match representation {
+        Representation::Csv => answer.to_csv(),
+        Representation::Json => answer.document.to_string(),
+    }
+}
+
+fn queue_is_full() -> Problem<'static> {
+    Problem::new(problem::OVERLOADED, "Too many questions wait for an answer; retry later.")
+}
+
+/// Returns the parameter `site`.
+fn single_site<'p, 'a>(pairs: &'p [(String, String)]) -> Result<&'p str, Problem<'a>> {
+    let mut sites = pairs.iter().filter(|(name, value)| name == "site" && !value.is_empty());
+    let missing = Problem::new(problem::MISSING_SITE, "The parameter 'site' is missing.");
+    let (_, site) = sites.next().ok_or(missing)?;
+    if sites.next().is_some() {
+        let repeated =
+            Problem::new(problem::REPEATED_PARAM, "The parameter 'site' is given twice; give it once.");
+        return Err(repeated.at("site"));
+    }
+    Ok(site)
+}
+
 /// The reason why a request has no question.
-enum Refused<'a> {
+pub(super) enum Refused<'a> {
     Problem(Problem<'a>),
     Question(crate::insights::QuestionError),
 }
@@ -224,19 +338,24 @@ fn topic_of<'a>(request: &Request<'a>) -> Result<Topic, Problem<'a>> {
         "live" => Topic::Views(Subject::Live),
         "experiment" => Topic::Experiment,
         "experiments" => Topic::Experiments,
+        "zones" => Topic::Zones,
         _ => {
-            let sentence = "{} is not an endpoint of Insights, which are overview, top, live, experiments and experiment.";
+            let sentence = "{} is not an endpoint of Insights, which are overview, top, live, zones, audiences, experiments and experiment.";
             return Err(Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path));
         }
     };
+    Ok(topic)
+}
+
+fn check_method<'a>(request: &Request<'a>) -> Result<(), Problem<'a>> {
     match request.method {
-        Method::Get | Method::Head => Ok(topic),
+        Method::Get | Method::Head => Ok(()),
         _ => Err(Problem::method_not_allowed(request.method.subject(), "GET, HEAD")),
     }
 }
 
 /// Decodes the parameters of a query. They may repeat.
-fn parse_pairs<'a>(query: &str) -> Result<Vec<(String, String)>, Problem<'a>> {
+pub(super) fn parse_pairs<'a>(query: &str) -> Result<Vec<(String, String)>, Problem<'a>> {
     let decode = |text: &str| {
         let mut decoded = Vec::new();
         percent::decode_form(text.as_bytes(), &mut decoded);
@@ -249,10 +368,6 @@ fn parse_pairs<'a>(query: &str) -> Result<Vec<(String, String)>, Problem<'a>> {
         Ok((decode(name)?, decode(value)?))
     };
     pairs.map(split).collect()
-}
-
-fn wants_csv(request: &Request<'_>) -> bool {
-    negotiate::accepts_csv(request.headers.head)
 }
 
 fn etag_of(input: &str, seq: u64) -> Etag {

@@ -4,11 +4,15 @@
 //! Only its port separates it from the public addresses, so it protects itself: `access` has the rules.
 
 mod access;
+mod audiences;
 mod health;
 mod insights;
 pub(crate) mod jobs;
 mod metrics;
 mod metrics_text;
+mod records;
+mod representation;
+mod sites;
 pub(crate) mod startup;
 mod visitors;
 
@@ -23,6 +27,7 @@ use crate::api::{Endpoint, Handler, Outcome, Poll};
 use crate::http::refused_head::RefusedHead;
 use crate::http::request::{BufferedRequest, Method, Request, RequestMeta};
 use crate::problem::{self, Problem};
+use crate::site::catalog::files::CurrentFiles;
 use crate::worker::{Lifecycle, Service};
 
 /// The service of the admin address.
@@ -33,6 +38,8 @@ pub struct AdminService {
     metrics: Metrics,
     visitors: Option<VisitorHandler>,
     insights: Option<InsightsHandler>,
+    /// The snapshot files as of the last scan.
+    files: CurrentFiles,
     /// `None` after startup.
     startup: Option<Startup>,
 }
@@ -42,7 +49,14 @@ impl AdminService {
     /// readiness.
     pub fn new(handler: Handler, token: Option<String>, lifecycle: Lifecycle, metrics: Metrics) -> Self {
         let access = AccessRules::new(token.as_deref());
-        Self { handler, lifecycle, access, metrics, visitors: None, insights: None, startup: None }
+        let (visitors, insights, files, startup) = Default::default();
+        Self { handler, lifecycle, access, metrics, visitors, insights, files, startup }
+    }
+
+    /// Lists these snapshot files in the answers of `/sites`.
+    #[must_use]
+    pub fn with_files(self, files: CurrentFiles) -> Self {
+        Self { files, ..self }
     }
 
     /// Reports the progress of startup until the remaining parts arrive.
@@ -60,6 +74,16 @@ impl AdminService {
         self.visitors = Some(visitors);
         self.metrics.server = Some(read);
         self.startup = None;
+    }
+
+    fn write_sites(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> Outcome {
+        match sites::write(request, self.handler.catalog(), &self.files.load()) {
+            Ok((representation, text)) => {
+                self.handler.write_varying(request, representation.media_type(), &text, out);
+                Outcome::default()
+            }
+            Err(problem) => self.handler.reject(request, &problem, out),
+        }
     }
 }
 
@@ -103,13 +127,16 @@ impl Service for AdminService {
         {
             return insights.handle(&mut self.handler, request, out);
         }
+        if request.path == sites::PATH {
+            return Poll::Ready(self.write_sites(request, out));
+        }
         match Endpoint::of(request.path) {
             Some(Endpoint::Resolve | Endpoint::Variants | Endpoint::Routes) => {
                 self.handler.handle(request, meta, out)
             }
             _ => {
                 let sentence = "{} is not an endpoint of the admin address, which serves /healthz, /readyz, /metrics, \
-                                /visitors, /visitors/export, /insights/overview, /insights/top, /insights/live, /insights/experiments, /insights/experiment, /v1/resolve, /v1/variants and /v1/routes.";
+                                /visitors, /visitors/export, /visitors/records, /sites, /insights/overview, /insights/top, /insights/live, /insights/zones, /insights/audiences, /insights/experiments, /insights/experiment, /v1/resolve, /v1/variants and /v1/routes.";
                 let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
                 Poll::Ready(self.handler.reject(request, &problem, out))
             }

@@ -29,7 +29,7 @@ use crate::visitors::events::visitor::{is_anon_id, is_placeholder};
 use crate::visitors::log::bloom::IdKind;
 use crate::visitors::log::{Damage, EraseError, LogItem, LogReader, Queue};
 use crate::visitors::lookup::{self, ProfileReader};
-use crate::visitors::ownership::{OwnershipRule, OwnershipSource, Relation};
+use crate::visitors::ownership::{OwnershipRule, OwnershipSource};
 use crate::visitors::profile::profile::Profile;
 
 const PATH: &str = "/visitors";
@@ -49,10 +49,10 @@ pub struct VisitorHandler {
 
 /// The visitor that a request names.
 #[derive(Debug, Clone, Copy)]
-struct VisitorQuery<'a> {
-    site: &'a str,
-    id_kind: IdKind,
-    id: &'a str,
+pub(super) struct VisitorQuery<'a> {
+    pub site: &'a str,
+    pub id_kind: IdKind,
+    pub id: &'a str,
     /// Export only records after this seq.
     since: u64,
 }
@@ -213,12 +213,7 @@ fn export_visitor(
             }
         };
         for (seq, record) in records.iter() {
-            let is_exported = match rule.relation(seq, &record).map_err(unreadable)? {
-                Relation::Owned => true,
-                Relation::Named(ids) => ids.previous_id,
-                Relation::Unrelated => false,
-            };
-            if !is_exported {
+            if !rule.exports(seq, &record).map_err(unreadable)? {
                 continue;
             }
             if lines.len() >= EXPORT_PAGE_BYTES_TARGET {
@@ -290,7 +285,10 @@ fn check_id(kind: IdKind, id: &str) -> Result<(), Problem<'_>> {
 
 impl<'a> VisitorQuery<'a> {
     fn parse(query: &'a str, decoded: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
-        let params = Params::parse(query, decoded)?;
+        Self::from_params(&Params::parse(query, decoded)?)
+    }
+
+    pub(super) fn from_params(params: &Params<'a>) -> Result<Self, Problem<'a>> {
         let site = params
             .get(Param::Site)
             .ok_or(Problem::new(problem::MISSING_SITE, "The parameter 'site' is missing."))?;

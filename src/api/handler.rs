@@ -276,6 +276,17 @@ impl Handler {
         }
     }
 
+    /// Appends a response that no cache may store. The representation depends on `Accept`.
+    pub(crate) fn write_varying(
+        &mut self,
+        request: &Request<'_>,
+        content_type: &'static str,
+        text: &str,
+        out: &mut Vec<u8>,
+    ) {
+        self.write_unstored(request, content_type, (200, b"Vary: Accept\r\n", &[]), text, out);
+    }
+
     fn write_no_store_response(
         &mut self,
         request: &Request<'_>,
@@ -285,8 +296,21 @@ impl Handler {
         text: &str,
         out: &mut Vec<u8>,
     ) {
+        self.write_unstored(request, content_type, (status, b"", fields), text, out);
+    }
+
+    /// Appends a response with a status, finished lines, and fields with numbers.
+    fn write_unstored(
+        &mut self,
+        request: &Request<'_>,
+        content_type: &'static str,
+        (status, lines, fields): (u16, &[u8], &[(&'static str, u64)]),
+        text: &str,
+        out: &mut Vec<u8>,
+    ) {
         let mut head = ResponseHead::begin(out, status, &self.date);
         head.raw(b"Cache-Control: no-store\r\n");
+        head.raw(lines);
         head.field("Content-Type: ", content_type.as_bytes());
         for (name, value) in fields {
             head.field(name, value.to_string().as_bytes());

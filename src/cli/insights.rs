@@ -10,9 +10,10 @@ use super::{CliError, log_read_error, print_line};
 use crate::config::{ByteSize, SNAPSHOTS_DIRECTORY_DEFAULT};
 use crate::insights::{
     Answer, ColumnStore, EXPERIMENT_PARAM_NAMES, EXPERIMENTS_PARAM_NAMES, KnownSite, Limits, PARAM_NAMES,
-    Query, ScanError, SiteFacts, StoreError, Subject, Topic, load_or_draw_key,
+    Query, ScanError, SiteFacts, StoreError, Subject, Topic, ZONES_PARAM_NAMES, load_or_draw_key,
 };
 use crate::limits::INSIGHTS_MEMORY_BYTES_DEFAULT;
+use crate::resolve::route::zones_of;
 use crate::site::catalog::catalog::{Catalog, CurrentCatalog};
 use crate::site::catalog::directory::SnapshotDirectory;
 use crate::site::catalog::phases::Phases;
@@ -34,6 +35,9 @@ The pages with the most views by visitors from Germany, as CSV:
 All experiments, then the result of one:
   parallax insights data experiments site=acme
   parallax insights data experiment site=acme key=cta-colour
+
+The variants that the zones of the front page showed:
+  parallax insights data zones site=acme page=/
 
 The last 30 minutes, as JSON:
   parallax insights data live site=acme --format json
@@ -75,6 +79,8 @@ enum QuestionName {
     Top,
     /// The last 30 minutes, minute by minute.
     Live,
+    /// The variants that the zones of a page showed, and the events that followed. The parameter 'page' is the path.
+    Zones,
     /// All experiments, with their visitors since the last change of their arms.
     Experiments,
     /// The visitors of each arm of an experiment, their split, and the comparison of the arms in each metric.
@@ -89,6 +95,7 @@ impl QuestionName {
             Self::Live => Topic::Views(Subject::Live),
             Self::Experiments => Topic::Experiments,
             Self::Experiment => Topic::Experiment,
+            Self::Zones => Topic::Zones,
         }
     }
 }
@@ -117,7 +124,7 @@ pub(super) fn insights(args: &InsightsArgs) -> Result<(), CliError> {
     let published = catalog.by_site_id(site).map(|published| published.site());
     let (store, facts) = open_store(args, site, published)?;
     let phases = read_phases(&args.directory)?;
-    let known = KnownSite { id: site, published, phases: &phases };
+    let known = KnownSite { id: site, published, phases: &phases, zones_of };
     let now_ms = clock::now_ms();
     let query = Query::parse(args.question.topic(), pairs.into_iter(), &facts.zone, now_ms, known)
         .map_err(|error| CliError::Usage(error.to_string()))?;
@@ -136,6 +143,7 @@ fn parse_pairs(question: QuestionName, params: &[String]) -> Result<Vec<(&str, &
     let known: &[&str] = match question {
         QuestionName::Experiment => &EXPERIMENT_PARAM_NAMES,
         QuestionName::Experiments => &EXPERIMENTS_PARAM_NAMES,
+        QuestionName::Zones => &ZONES_PARAM_NAMES,
         QuestionName::Overview | QuestionName::Top | QuestionName::Live => &PARAM_NAMES,
     };
     params.iter().map(|param| parse_pair(param, known)).collect()

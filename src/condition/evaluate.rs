@@ -58,6 +58,16 @@ impl<'a, D: Document + ?Sized, A: Audiences + ?Sized> Evaluator<'a, '_, D, A> {
         .evaluate(program)
     }
 
+    /// Returns whether a step holds. `None` if it is corrupt.
+    pub(super) fn step_holds(&mut self, step: Step<'a>, depth: usize) -> Option<bool> {
+        let Self { document, audiences, patterns, memo } = self;
+        Evaluation { document: *document, audiences: *audiences, patterns, observer: *memo }.evaluate_step(
+            step,
+            Subject::Document,
+            depth,
+        )
+    }
+
     /// Returns whether the condition holds, and the last test that was evaluated.
     ///
     /// No later test could change the result, and the earlier ones did not decide it. The test may belong to

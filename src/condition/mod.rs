@@ -27,6 +27,7 @@ mod bucket;
 mod compare;
 mod compile;
 mod evaluate;
+mod open;
 mod operand;
 mod parse;
 mod pattern;
@@ -38,6 +39,7 @@ pub use bucket::{bucket_ranges, choose_variation, equal_weights, hash, in_namesp
 pub(crate) use compare::to_number;
 pub(crate) use evaluate::DecidingTest;
 pub use evaluate::{Audiences, EncodedDocument, Evaluator, Memo};
+pub(crate) use open::{AudienceResults, OpenResult};
 pub(crate) use operand::parse_duration_ms;
 pub use parse::{ConditionError, parse_lenient, parse_strict};
 pub use pattern::Patterns;

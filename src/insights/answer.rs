@@ -184,13 +184,7 @@ pub(super) fn time_json(time_ms: i64) -> Json {
 impl Answer {
     /// Returns the lines as CSV (RFC 4180).
     pub fn to_csv(&self) -> String {
-        let mut out = self.header.join(",");
-        out.push_str("\r\n");
-        for line in &self.lines {
-            out.push_str(&line.iter().map(csv_cell).collect::<Vec<_>>().join(","));
-            out.push_str("\r\n");
-        }
-        out
+        write_csv(&self.header, &self.lines)
     }
 
     /// Returns the lines as a table for people. Numbers are aligned to the right.
@@ -214,6 +208,17 @@ impl Answer {
         }
         out
     }
+}
+
+/// Returns a header and lines as CSV (RFC 4180).
+pub(crate) fn write_csv(header: &[&str], lines: &[Vec<Cell>]) -> String {
+    let mut out = header.join(",");
+    out.push_str("\r\n");
+    for line in lines {
+        out.push_str(&line.iter().map(csv_cell).collect::<Vec<_>>().join(","));
+        out.push_str("\r\n");
+    }
+    out
 }
 
 /// Returns a cell of CSV. A text that a spreadsheet would run as a formula gets an apostrophe.

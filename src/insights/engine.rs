@@ -3,12 +3,16 @@
 //! `insights` answers questions one by one and renames finished column files. `columns` builds the column files of
 //! sealed segments at the lowest priority, and takes no lock.
 
+use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{
+    Receiver, RecvError, RecvTimeoutError, Sender, SyncSender, TryRecvError, TrySendError, channel,
+    sync_channel,
+};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -55,8 +59,29 @@ pub(crate) enum AnswerError {
     Panicked,
 }
 
-/// The answer to the question with a token.
-pub(crate) type Reply = (usize, Result<Answer, AnswerError>);
+/// A result for the client with a token.
+pub(crate) type Reply = (usize, Result<Replied, AnswerError>);
+
+/// The result of a question or of an errand.
+#[derive(Debug)]
+pub(crate) enum Replied {
+    Answer(Box<Answer>),
+    /// The text of an errand.
+    Text(String),
+}
+
+/// Work of the thread beside the questions. The thread answers a question that waits after each step.
+pub(crate) trait Errand: Send {
+    /// Does the next step. Returns the text after the last one.
+    fn step(&mut self) -> Option<Result<String, AnswerError>>;
+}
+
+/// An errand that is not done.
+struct Running {
+    token: usize,
+    errand: Box<dyn Errand>,
+    asked_at: Instant,
+}
 
 /// A question that waits.
 struct Asked {
@@ -69,6 +94,7 @@ struct Asked {
 
 enum Message {
     Ask(Box<Asked>),
+    Run(Running),
     /// The thread `columns` has written the file of this segment, of this erasure generation.
     Built(u64, u64, Sender<()>),
 }
@@ -85,7 +111,16 @@ impl InsightsClient {
     /// Asks a question. Its reply has the token. Returns false if too many questions wait.
     pub(crate) fn ask(&self, token: usize, question: Query, site: SiteFacts, now_ms: i64) -> bool {
         let asked = Asked { token, question, site, now_ms, asked_at: clock::instant() };
-        match self.messages.try_send(Message::Ask(Box::new(asked))) {
+        self.send(Message::Ask(Box::new(asked)))
+    }
+
+    /// Starts an errand. Its reply has the token. Returns false if too many questions wait.
+    pub(crate) fn run(&self, token: usize, errand: Box<dyn Errand>) -> bool {
+        self.send(Message::Run(Running { token, errand, asked_at: clock::instant() }))
+    }
+
+    fn send(&self, message: Message) -> bool {
+        match self.messages.try_send(message) {
             Ok(()) => true,
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
         }
@@ -123,13 +158,14 @@ pub(crate) struct Parts {
     pub key: VisitorKey,
     pub log: Queue,
     pub ack: Ack,
+    /// Memory for answers over columns. 0 if there are none: then no column file is built, and only errands run.
     pub memory_bytes: u64,
     pub metrics: Arc<InsightsMetrics>,
     /// Wakes the thread that asks.
     pub wake: Box<dyn Fn() + Send>,
 }
 
-/// Starts both threads. They end when the client is dropped.
+/// Starts the thread `insights`, and the thread `columns` if Insights is on. They end when the client is dropped.
 ///
 /// # Errors
 /// A thread cannot be created.
@@ -151,9 +187,14 @@ pub(crate) fn start(parts: Parts) -> io::Result<InsightsClient> {
     };
     let store = ColumnStore::new(Arc::clone(&parts.disk), &parts.directory, parts.key);
     let store = store.with_installer(installer.clone());
-    let engine = InsightsThread { parts, store, installer, generation: 0, asked, replies: replies_tx };
+    let is_on = parts.memory_bytes > 0;
+    let errands = VecDeque::new();
+    let engine =
+        InsightsThread { parts, store, installer, generation: 0, asked, errands, replies: replies_tx };
     thread::Builder::new().name("insights".to_owned()).spawn(move || engine.run())?;
-    thread::Builder::new().name("columns".to_owned()).spawn(move || builder.run())?;
+    if is_on {
+        thread::Builder::new().name("columns".to_owned()).spawn(move || builder.run())?;
+    }
     Ok(InsightsClient { messages, replies, _stop: stop_tx })
 }
 
@@ -165,36 +206,70 @@ struct InsightsThread {
     /// The erasure generation of the store.
     generation: u64,
     asked: Receiver<Message>,
+    /// The errands that are not done, oldest first.
+    errands: VecDeque<Running>,
     replies: Sender<Reply>,
 }
 
 impl InsightsThread {
     fn run(mut self) {
-        while let Ok(message) = self.asked.recv() {
-            match message {
-                Message::Ask(asked) => {
-                    let answered = catch_unwind(AssertUnwindSafe(|| self.answer(&asked)));
-                    let answered = answered.unwrap_or_else(|_| {
-                        tracing::error!("a question of Insights panicked; its client gets 500");
-                        self.store.clear();
-                        Err(AnswerError::Panicked)
-                    });
-                    let took = clock::instant().duration_since(asked.asked_at);
-                    self.parts.metrics.query_latency.record(took);
-                    if self.replies.send((asked.token, answered)).is_err() {
-                        return;
-                    }
-                    (self.parts.wake)();
+        while let Ok(message) = self.next_message() {
+            if let Some(message) = message {
+                self.handle(message);
+            }
+            self.step_errand();
+        }
+    }
+
+    /// Returns the next message. It waits for one only if there is no errand.
+    fn next_message(&self) -> Result<Option<Message>, RecvError> {
+        if self.errands.is_empty() {
+            return self.asked.recv().map(Some);
+        }
+        match self.asked.try_recv() {
+            Ok(message) => Ok(Some(message)),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(RecvError),
+        }
+    }
+
+    fn handle(&mut self, message: Message) {
+        match message {
+            Message::Ask(asked) => {
+                let answered = catch_unwind(AssertUnwindSafe(|| self.answer(&asked)));
+                let answered = answered.unwrap_or_else(|_| {
+                    self.store.clear();
+                    Err(panicked())
+                });
+                let replied = answered.map(|answer| Replied::Answer(Box::new(answer)));
+                self.reply(asked.token, replied, asked.asked_at);
+            }
+            Message::Run(running) => self.errands.push_back(running),
+            Message::Built(first_seq, generation, done) => {
+                if let Err(error) = self.installer.install_built(first_seq, generation) {
+                    tracing::warn!(%error, first_seq, "cannot rename a column file; it is built again");
                 }
-                Message::Built(first_seq, generation, done) => {
-                    if let Err(error) = self.installer.install_built(first_seq, generation) {
-                        tracing::warn!(%error, first_seq, "cannot rename a column file; it is built again");
-                    }
-                    // The builder has ended if the server stops.
-                    let _ = done.send(());
-                }
+                // The builder has ended if the server stops.
+                let _ = done.send(());
             }
         }
+    }
+
+    /// Does one step of the oldest errand.
+    fn step_errand(&mut self) {
+        let Some(running) = self.errands.front_mut() else { return };
+        let stepped = catch_unwind(AssertUnwindSafe(|| running.errand.step()));
+        let Some(done) = stepped.unwrap_or_else(|_| Some(Err(panicked()))) else { return };
+        let (token, asked_at) = (running.token, running.asked_at);
+        self.errands.pop_front();
+        self.reply(token, done.map(Replied::Text), asked_at);
+    }
+
+    fn reply(&self, token: usize, replied: Result<Replied, AnswerError>, asked_at: Instant) {
+        self.parts.metrics.query_latency.record(clock::instant().duration_since(asked_at));
+        // If the client is gone, the server stops, and the next message is the end.
+        let _ = self.replies.send((token, replied));
+        (self.parts.wake)();
     }
 
     /// Counts again if an erasure changes the log meanwhile.
@@ -246,6 +321,11 @@ impl InsightsThread {
             &Limits { memory_bytes, is_over: &is_over },
         )
     }
+}
+
+fn panicked() -> AnswerError {
+    tracing::error!("a question of Insights panicked; its client gets 500");
+    AnswerError::Panicked
 }
 
 /// The thread `columns`.

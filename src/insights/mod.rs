@@ -34,8 +34,10 @@ mod sql;
 pub(crate) mod statistics;
 mod store;
 mod visits;
+mod zones;
 
 pub use amounts::Amount;
+pub(crate) use answer::write_csv;
 pub use answer::{Answer, Cell};
 pub use build::{ColumnBuilder, VisitorKey};
 pub use calendar::{BUCKETS_MAX, Comparison, Unit, Zone};
@@ -53,3 +55,5 @@ pub use question::{Filters, Group, LIMIT_MAX, PARAM_NAMES, Query, Question, Ques
 pub use scan::{Limits, ScanError};
 pub use site::SiteFacts;
 pub use store::{ColumnStore, StoreError, answer_over};
+pub use zones::{PublishedZone, ZonesQuestion};
+pub(crate) use zones::{ZONES_PARAM_NAMES, published_zones};

@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::calendar::{Unit, Zone};
 use super::experiment::{ExperimentQuestion, ExperimentsQuestion, KnownSite};
 use super::format::TextColumn;
+use super::zones::ZonesQuestion;
 use crate::problem::{self, Problem, ProblemKind};
 use crate::visitors::events::variants::is_key;
 
@@ -28,6 +29,7 @@ pub const PARAM_NAMES: [&str; 14] = [
 pub enum Query {
     Views(Question),
     Experiment(Box<ExperimentQuestion>),
+    Zones(ZonesQuestion),
     Experiments(ExperimentsQuestion),
 }
 
@@ -39,6 +41,8 @@ pub(crate) enum Topic {
     Experiment,
     /// The list of experiments.
     Experiments,
+    /// The zones of a page.
+    Zones,
 }
 
 impl Query {
@@ -48,6 +52,7 @@ impl Query {
             Self::Views(question) => &question.range,
             Self::Experiment(question) => &question.range,
             Self::Experiments(question) => &question.range,
+            Self::Zones(question) => &question.range,
         }
     }
 
@@ -66,6 +71,10 @@ impl Query {
             Topic::Views(subject) => Question::parse(subject, pairs, zone, now_ms).map(Self::Views),
             Topic::Experiment => ExperimentQuestion::parse(pairs, zone, now_ms, |key| site.experiment(key))
                 .map(|question| Self::Experiment(Box::new(question))),
+            Topic::Zones => {
+                let zones = |page: &str| site.zones(page);
+                ZonesQuestion::parse(pairs, zones, zone, now_ms).map(Self::Zones)
+            }
             Topic::Experiments => {
                 ExperimentsQuestion::parse(pairs, zone, now_ms, site.experiments()).map(Self::Experiments)
             }
@@ -190,13 +199,15 @@ pub struct QuestionError {
 }
 
 impl QuestionError {
-    pub(super) fn invalid(param: &str, expected: &str, actual: &str) -> Self {
+    /// Creates the error of a parameter with a wrong value.
+    pub(crate) fn invalid(param: &str, expected: &str, actual: &str) -> Self {
         let kind = if param == "limit" { problem::INVALID_LIMIT } else { problem::INVALID_PARAM };
         let (param, expected) = (param.to_owned(), expected.to_owned());
         Self { kind, param, expected, actual: Some(actual.to_owned()) }
     }
 
-    fn repeated(param: &str) -> Self {
+    /// Creates the error of a parameter that is given twice.
+    pub(crate) fn repeated(param: &str) -> Self {
         let expected = "The parameter is given twice; give it once.".to_owned();
         Self { kind: problem::REPEATED_PARAM, param: param.to_owned(), expected, actual: None }
     }

@@ -97,7 +97,7 @@ pub(crate) fn scan(
 }
 
 /// Returns the number of parts into which the visitors of files are divided.
-fn parts_of(files: &[&Columns], limits: &Limits<'_>) -> u64 {
+pub(super) fn parts_of(files: &[&Columns], limits: &Limits<'_>) -> u64 {
     let needed: u64 = files.iter().map(|file| memory_bytes(file)).sum();
     needed.div_ceil(limits.memory_bytes.max(1)).max(1)
 }

@@ -15,6 +15,7 @@ use super::installer::ColumnInstaller;
 use super::question::Query;
 use super::scan::{Limits, ScanError};
 use super::site::SiteFacts;
+use super::zones::{count_zones, write_zones};
 use crate::clock;
 use crate::storage::disk::Disk;
 use crate::visitors::log::{
@@ -274,6 +275,10 @@ pub fn answer_over(
         }
         Query::Experiments(question) => {
             answer_experiments(columns, (question, site), limits, &|| log(took_ms()))?
+        }
+        Query::Zones(question) => {
+            let counts = count_zones(columns, question, &site.site, limits)?;
+            write_zones(question, site, &counts, log(took_ms()))
         }
     })
 }

@@ -119,7 +119,7 @@ fn choose_in_parts<D: FnMut(u8, &ArchivedZone) -> u8>(
 }
 
 /// The programs of the audiences, for `$audience`.
-pub(super) struct SiteAudiences<'a>(pub(super) &'a [ArchivedAudience]);
+pub(crate) struct SiteAudiences<'a>(pub(crate) &'a [ArchivedAudience]);
 
 impl Audiences for SiteAudiences<'_> {
     fn program(&self, index: u16) -> Option<&[u8]> {

@@ -162,6 +162,21 @@ impl<'a> VisitorContext<'a> {
     }
 }
 
+/// Returns whether the value of a field depends on the request of a visitor with this profile.
+pub(crate) fn is_of_request(code: u16, profile: &Profile<'_>) -> bool {
+    use ProfileField as F;
+    let Some(field) = F::from_code(code) else { return false };
+    match field {
+        F::DeviceType | F::DeviceOs | F::DeviceBrowser | F::Locale | F::Country => true,
+        F::UrlPath | F::UrlQuery => true,
+        // The touch of a request is newer than that of the profile.
+        field if field.is_of_touch() => {
+            field as u16 >= F::LastTouchSource as u16 || profile.first_touch().is_none()
+        }
+        _ => false,
+    }
+}
+
 /// Returns the part of the context that does not depend on a request: the visitor's past. `None` is a new
 /// visitor.
 pub fn profile_json(profile: Option<Profile<'_>>, now_ms: i64) -> Map<String, Json> {

@@ -61,8 +61,8 @@ pub(super) struct EventLog {
 
 /// The parts that Insights needs from the start on.
 struct InsightsParts {
-    /// The key of the visitor hashes; `None` if Insights is switched off.
-    key: Option<VisitorKey>,
+    /// The key of the visitor hashes. Nothing is hashed if Insights is off.
+    key: VisitorKey,
     metrics: Arc<InsightsMetrics>,
 }
 
@@ -230,22 +230,20 @@ impl EventLog {
         config: &Config,
         wakeup_tx: Arc<UnixStream>,
     ) -> Result<InsightsHandler, BootError> {
-        let source = &self.eraser.source;
-        let mut client = None;
-        if let Some(key) = self.insights.key {
-            let parts = engine::Parts {
-                disk: Arc::clone(&source.disk),
-                directory: source.directory.clone(),
-                key,
-                log: self.queue.clone(),
-                ack: config.ack,
-                memory_bytes: config.insights_memory.0,
-                metrics: Arc::clone(&self.insights.metrics),
-                wake: Box::new(move || drop((&*wakeup_tx).write(&[1]))),
-            };
-            client = Some(engine::start(parts).map_err(BootError::Thread)?);
-        }
-        Ok(InsightsHandler::new(client, self.queue.clone(), config.ack, source.known.clone()))
+        let source = self.eraser.source.clone();
+        let parts = engine::Parts {
+            disk: Arc::clone(&source.disk),
+            directory: source.directory.clone(),
+            key: self.insights.key,
+            log: self.queue.clone(),
+            ack: config.ack,
+            memory_bytes: config.insights_memory.0,
+            metrics: Arc::clone(&self.insights.metrics),
+            wake: Box::new(move || drop((&*wakeup_tx).write(&[1]))),
+        };
+        let is_on = parts.memory_bytes > 0;
+        let client = engine::start(parts).map_err(BootError::Thread)?;
+        Ok(InsightsHandler::new(client, is_on, self.queue.clone(), config.ack, source, self.profiles.clone()))
     }
 
     /// Completes the queued requests, syncs and seals the log, and writes a last checkpoint if that takes no
@@ -287,7 +285,7 @@ fn lock_and_prepare(
         tracing::warn!(%error, "cannot prepare the column files of Insights");
         VisitorKey::random()
     });
-    Ok((log, range, InsightsParts { key: is_on.then_some(key), metrics: Arc::default() }))
+    Ok((log, range, InsightsParts { key, metrics: Arc::default() }))
 }
 
 /// Locks the data directory. Retries while another process holds the lock, because the kernel may release the

@@ -161,7 +161,9 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     let make_handler = handler_factory(&admin_settings, &current, &agents);
     let token = config.admin_token.clone().filter(|token| !token.is_empty());
     let admin_lifecycle = lifecycle.clone();
-    let make_service = || AdminService::new(make_handler(), token, admin_lifecycle, metrics);
+    let files = snapshots.files();
+    let make_service =
+        || AdminService::new(make_handler(), token, admin_lifecycle, metrics).with_files(files);
     let admin = AdminThread::start(driver, admin_connection_limits(&config), addresses.admin, make_service)?;
 
     // 3. Scan the snapshots.

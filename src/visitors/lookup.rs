@@ -47,6 +47,16 @@ impl PinnedProfiles<'_> {
         self.profile(self.hasher.key(site, IdKind::User, user_id))
     }
 
+    /// Passes the profiles of a shard to `visit`. Returns the number of entries, or `None` after the last shard.
+    pub(crate) fn visit_shard(&self, shard: usize, visit: &mut dyn FnMut(&Profile<'_>)) -> Option<usize> {
+        let mut entries = 0;
+        for value in self.table.values(shard)? {
+            entries += 1;
+            Profile::decode(value).iter().for_each(&mut *visit);
+        }
+        Some(entries)
+    }
+
     fn profile(&self, key: Key) -> Option<Profile<'_>> {
         match self.entry(key)? {
             TableEntry::Profile(profile) => Some(profile),

@@ -316,6 +316,18 @@ impl<'a> OwnershipRule<'a> {
         Ok(if named == RedactedIds::default() { Relation::Unrelated } else { Relation::Named(named) })
     }
 
+    /// Returns whether the exports of the visitors have the record.
+    ///
+    /// # Errors
+    /// The entries of an anonymous ID cannot be read.
+    pub(crate) fn exports(&mut self, seq: u64, record: &Record<'_>) -> Result<bool, OwnershipError> {
+        Ok(match self.relation(seq, record)? {
+            Relation::Owned => true,
+            Relation::Named(ids) => ids.previous_id,
+            Relation::Unrelated => false,
+        })
+    }
+
     fn relation_to(&mut self, at: usize, seq: u64, record: &Record<'_>) -> Result<Relation, OwnershipError> {
         let visitor = &self.visitors[at];
         if seq >= visitor.end_seq {

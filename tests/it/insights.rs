@@ -4,6 +4,8 @@
 mod files;
 // Every number, compared with a naive count over all records.
 mod oracle;
+// Zones: shown variants, and the events that followed.
+mod zones;
 // Hours, days, weeks and months in time zones.
 mod calendar;
 // Experiments: exposed visitors, and the sums of their metrics.

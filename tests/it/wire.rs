@@ -2,6 +2,7 @@
 //!
 //! Sites are compiled in memory. The tests of one topic share a server.
 
+mod audiences;
 mod basics;
 mod browser_script;
 mod combinations;
@@ -27,13 +28,16 @@ mod owners;
 mod parsing;
 mod paths;
 mod query;
+mod records;
 mod redirects;
 mod refused;
 mod site_settings;
+mod sites;
 mod slow;
 mod unpersonalized;
 mod user_ids;
 mod validators;
+mod zones;
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

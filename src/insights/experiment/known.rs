@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::insights::zones::PublishedZone;
 use crate::site::catalog::phases::{Phase, Phases};
 use crate::site::snapshot::format::{
     ArchivedExperiment, ArchivedMetrics, ArchivedRule, ArchivedSite, Guardrail, Metrics,
@@ -70,9 +71,16 @@ pub(crate) struct KnownSite<'c> {
     /// `None` if the site is not published.
     pub published: Option<&'c ArchivedSite>,
     pub phases: &'c Phases,
+    /// Returns the zones of a page.
+    pub zones_of: fn(&ArchivedSite, &str) -> Vec<PublishedZone>,
 }
 
 impl KnownSite<'_> {
+    /// Returns the published zones of a page.
+    pub(crate) fn zones(&self, page: &str) -> Vec<PublishedZone> {
+        self.published.map(|site| (self.zones_of)(site, page)).unwrap_or_default()
+    }
+
     /// Returns the experiment with this key. It may be unknown.
     pub(crate) fn experiment(&self, key: &str) -> KnownExperiment {
         let experiments = self.published.map_or(&[][..], |site| &site.experiments);

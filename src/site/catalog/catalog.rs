@@ -11,12 +11,22 @@ use arc_swap::ArcSwap;
 use super::super::snapshot::open::Snapshot;
 use super::phases::Phases;
 use super::versions::Versions;
+use crate::clock;
 
 /// A served site: its snapshot, and the paths of its last versions.
 pub struct PublishedSite {
     snapshot: Arc<Snapshot>,
     /// Paths and queries of the site's last versions, the current one included.
     pub versions: Versions,
+    /// When this process began to serve the snapshot, in milliseconds.
+    pub served_since_ms: i64,
+}
+
+impl PublishedSite {
+    /// Returns the snapshot, for work that outlives the catalog.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.snapshot)
+    }
 }
 
 impl Deref for PublishedSite {
@@ -43,8 +53,10 @@ pub struct Catalog {
 impl Catalog {
     /// Creates a catalog of these snapshots. No two of them may have the same site ID or tracking ID.
     pub fn new(snapshots: impl Iterator<Item = (Arc<Snapshot>, Versions)>) -> Self {
-        let mut sites: Vec<PublishedSite> =
-            snapshots.map(|(snapshot, versions)| PublishedSite { snapshot, versions }).collect();
+        let served_since_ms = clock::now_ms();
+        let mut sites: Vec<PublishedSite> = snapshots
+            .map(|(snapshot, versions)| PublishedSite { snapshot, versions, served_since_ms })
+            .collect();
         sites.sort_by(|a, b| a.site().site.as_str().cmp(&b.site().site));
         let mut tracking_ids = Vec::with_capacity(sites.len());
         for (index, site) in sites.iter().enumerate() {
@@ -101,7 +113,12 @@ pub struct CurrentCatalog {
 impl CurrentCatalog {
     /// Replaces the served catalog. Only one thread may call this.
     pub fn swap(&self, mut catalog: Catalog) {
-        catalog.generation = self.catalog.load().generation + 1;
+        let before = self.catalog.load();
+        catalog.generation = before.generation + 1;
+        for site in &mut catalog.sites {
+            let same = before.by_site_id(&site.site().site).filter(|old| old.hash() == site.hash());
+            site.served_since_ms = same.map_or(site.served_since_ms, |old| old.served_since_ms);
+        }
         self.catalog.store(Arc::new(catalog));
         self.wake_all();
     }

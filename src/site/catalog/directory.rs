@@ -15,16 +15,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::super::snapshot::open::{Snapshot, SnapshotBudget, SnapshotError};
+use super::super::snapshot::open::{Snapshot, SnapshotBudget};
 use super::catalog::{Catalog, CurrentCatalog};
+use super::files::{CurrentFiles, FILES_LISTED_MAX, FileList, FileState, FileStatus};
 use super::phases::Phases;
+use super::snapshot_file::SnapshotFile;
 use super::state_file::StateFile;
 use super::versions::{SiteVersions, Versions};
 use super::{phases_file, versions_file};
 use crate::clock;
 use crate::limits::{SNAPSHOT_NAMES_MAX, VERSIONS_BYTES_MAX};
 use crate::metrics::PublishCounters;
-use crate::storage::{self, FileStamp};
 
 /// Number of sites whose last versions are kept, unpublished sites included. Beyond it the versions of
 /// unpublished sites are dropped. If such a site comes back, `since` does not know its versions.
@@ -52,7 +53,17 @@ pub struct SnapshotDirectory {
     rejections: BTreeSet<String>,
     /// The lines about the superseded files of the last scan. Used to log each one once.
     superseded: BTreeSet<String>,
+    list: CurrentFiles,
     metrics: PublishCounters,
+}
+
+/// The faults that a selection finds.
+#[derive(Default, Clone)]
+struct Faults {
+    /// The lines for the server log.
+    lines: BTreeSet<String>,
+    /// The reason of each valid file that is refused.
+    reasons: BTreeMap<OsString, String>,
 }
 
 /// The files of the data directory that depend on publications.
@@ -73,16 +84,6 @@ impl StateFiles {
     }
 }
 
-#[derive(Default)]
-struct SnapshotFile {
-    /// Stamp of the content that was read last. `None` makes the next scan read the file again.
-    stamp: Option<FileStamp>,
-    last_valid: Option<Arc<Snapshot>>,
-    rejection: Option<String>,
-    /// Stamp of a file that was incomplete at the last scan. It may still be being copied.
-    incomplete: Option<FileStamp>,
-}
-
 impl SnapshotDirectory {
     /// Creates the state of an empty directory.
     pub fn new(budget: SnapshotBudget) -> Self {
@@ -97,6 +98,7 @@ impl SnapshotDirectory {
             has_unsaved_phases: false,
             rejections: BTreeSet::new(),
             superseded: BTreeSet::new(),
+            list: CurrentFiles::default(),
             metrics: PublishCounters::default(),
         }
     }
@@ -134,7 +136,7 @@ impl SnapshotDirectory {
     ) -> io::Result<()> {
         let present = self.list_present(dir, touched)?;
         self.files.retain(|name, _| present.contains(name));
-        let (mut complaints, mut surplus) = (BTreeSet::new(), 0_usize);
+        let (mut faults, mut surplus) = (Faults::default(), 0_usize);
         for name in present {
             if self.files.len() >= SNAPSHOT_NAMES_MAX && !self.files.contains_key(&name) {
                 surplus += 1;
@@ -146,21 +148,22 @@ impl SnapshotDirectory {
             }
             known.refresh(&dir.join(&name), &self.budget);
             if let Some(refusal) = &known.rejection {
-                complaints.insert(format!("{}: {refusal}", name.display()));
+                faults.lines.insert(format!("{}: {refusal}", name.display()));
             }
         }
         if surplus > 0 {
-            complaints.insert(format!(
+            faults.lines.insert(format!(
                 "{surplus} files are ignored: the limit is {SNAPSHOT_NAMES_MAX} snapshot files"
             ));
         }
         // A site that changes its tracking ID frees the old one for sites that wait for it, so the selection
         // is repeated. The loop ends, because no site ever falls back to a lower snapshot.
         loop {
-            let mut output = complaints.clone();
-            let chosen = self.select(&mut output);
+            let mut found = faults.clone();
+            let chosen = self.select(&mut found);
             if !self.activate(chosen, current) {
-                self.log_rejections(output);
+                self.list.set(self.list_files(&found.reasons));
+                self.log_rejections(found.lines);
                 self.log_superseded();
                 return Ok(());
             }
@@ -188,6 +191,11 @@ impl SnapshotDirectory {
         self.metrics.clone()
     }
 
+    /// Returns the files with their states, as of the last scan.
+    pub fn files(&self) -> CurrentFiles {
+        self.list.clone()
+    }
+
     /// Makes the next scan read every file again, even if its stamp is the same.
     pub fn invalidate_stamps(&mut self) {
         self.files.values_mut().for_each(|name| name.stamp = None);
@@ -204,7 +212,7 @@ impl SnapshotDirectory {
     }
 
     /// Selects for each site the best snapshot whose tracking ID no other site holds.
-    fn select(&self, complaints: &mut BTreeSet<String>) -> BTreeMap<String, Arc<Snapshot>> {
+    fn select(&self, faults: &mut Faults) -> BTreeMap<String, Arc<Snapshot>> {
         let mut contents: BTreeMap<&str, Vec<(&OsString, &Arc<Snapshot>)>> = BTreeMap::new();
         for (name, snapshot) in self.files.iter().filter_map(|(n, k)| Some((n, k.last_valid.as_ref()?))) {
             contents.entry(&snapshot.site().site).or_default().push((name, snapshot));
@@ -220,14 +228,15 @@ impl SnapshotDirectory {
                 let tracking_id = snapshot.site().tracking_id.as_str();
                 let holder = *holders.entry(tracking_id).or_insert(site);
                 if holder == site {
-                    report_version_conflicts(&contents[i..], complaints);
+                    report_version_conflicts(&contents[i..], faults);
                     chosen.insert(site.to_owned(), Arc::clone(snapshot));
                     break;
                 }
-                complaints.insert(format!(
-                    "{}: site {site} has tracking ID {tracking_id}, which belongs to site {holder}; change one of them",
-                    name.display(),
-                ));
+                let reason = format!(
+                    "site {site} has tracking ID {tracking_id}, which belongs to site {holder}; change one of them"
+                );
+                faults.lines.insert(format!("{}: {reason}", name.display()));
+                faults.reasons.insert((*name).clone(), reason);
             }
         }
         chosen
@@ -326,6 +335,46 @@ impl SnapshotDirectory {
 }
 
 impl SnapshotDirectory {
+    /// Lists the files with their states. `reasons` has those of valid files.
+    fn list_files(&self, reasons: &BTreeMap<OsString, String>) -> FileList {
+        let mut files: Vec<_> =
+            self.files.iter().map(|(name, file)| (self.state_of(name, file, reasons), name, file)).collect();
+        files.sort_by_key(|(state, name, _)| (*state, *name));
+        let more = files.len().saturating_sub(FILES_LISTED_MAX);
+        files.truncate(FILES_LISTED_MAX);
+        let status = |(state, name, file): (FileState, &OsString, &SnapshotFile)| {
+            let is_shown = file.rejection.is_none() || state == FileState::Served;
+            let snapshot = file.last_valid.as_ref().filter(|_| is_shown);
+            FileStatus {
+                name: name.display().to_string(),
+                site: snapshot.map(|snapshot| (snapshot.site().site.to_string(), snapshot.version())),
+                bytes: file.bytes,
+                state,
+                reason: file.refusal().or_else(|| reasons.get(name).map(String::as_str)).map(str::to_owned),
+            }
+        };
+        FileList { files: files.into_iter().map(status).collect(), more }
+    }
+
+    fn state_of(
+        &self,
+        name: &OsString,
+        file: &SnapshotFile,
+        reasons: &BTreeMap<OsString, String>,
+    ) -> FileState {
+        let is_served = |snapshot: &Arc<Snapshot>| {
+            let served = self.served.get(snapshot.site().site.as_str());
+            served.is_some_and(|served| served.hash() == snapshot.hash())
+        };
+        if file.last_valid.as_ref().is_some_and(is_served) {
+            FileState::Served
+        } else if file.refusal().is_some() || reasons.contains_key(name) {
+            FileState::Refused
+        } else {
+            FileState::Superseded
+        }
+    }
+
     /// Begins phases for the experiments that are served next. No visitor has seen them before this time.
     fn observe_phases(&mut self, chosen: &BTreeMap<String, Arc<Snapshot>>) {
         let mut phases = Phases::clone(&self.phases);
@@ -339,72 +388,26 @@ impl SnapshotDirectory {
 
 /// Reports the snapshots that have the same version as the first of `contents`, which is served, and another
 /// hash.
-fn report_version_conflicts(contents: &[(&OsString, &Arc<Snapshot>)], complaints: &mut BTreeSet<String>) {
+fn report_version_conflicts(contents: &[(&OsString, &Arc<Snapshot>)], faults: &mut Faults) {
     let (name, served) = contents[0];
     let (site, version) = (&served.site().site, served.version());
     let conflicts = contents.iter().take_while(|(_, other)| other.version() == version);
     for (other, _) in conflicts.filter(|(_, other)| other.hash() != served.hash()) {
-        complaints.insert(format!(
+        faults.lines.insert(format!(
             "{} and {} have different content for version {version} of site {site}; the first is served, because its hash is greater; publish with a higher version",
             name.display(),
             other.display(),
         ));
+        let reason = format!(
+            "{} has other content for version {version} of site {site} and is served, because its hash is greater; publish with a higher version",
+            name.display(),
+        );
+        faults.reasons.insert((*other).clone(), reason);
     }
 }
 
 fn precedence(snapshot: &Snapshot) -> (u64, [u8; 32]) {
     (snapshot.version(), snapshot.hash())
-}
-
-impl SnapshotFile {
-    fn refresh(&mut self, path: &Path, budget: &SnapshotBudget) {
-        let stamp = match storage::read_stamp(path) {
-            Ok(stamp) => stamp,
-            // A dangling link, or a file that was removed after the listing.
-            Err(error) => {
-                self.stamp = None;
-                return self.reject(format!("cannot be read: {error}"));
-            }
-        };
-        if self.stamp == Some(stamp) {
-            return;
-        }
-        let opened = storage::open_regular(path)
-            .map_err(SnapshotError::from)
-            .and_then(|(mut file, opened)| Snapshot::open_file(&mut file, opened.length, budget));
-        let grows = self.incomplete.take() != Some(stamp);
-        self.stamp = Some(stamp);
-        match opened {
-            Ok(snapshot) => {
-                self.rejection = None;
-                let is_known = self.last_valid.as_ref().is_some_and(|kept| kept.hash() == snapshot.hash());
-                if !is_known {
-                    self.last_valid = Some(Arc::new(snapshot));
-                }
-            }
-            Err(SnapshotError::Incomplete { .. }) if grows => {
-                self.incomplete = Some(stamp);
-                self.stamp = None;
-            }
-            // The same content is already in memory, and there is no memory for a second copy. It needs none.
-            Err(SnapshotError::BudgetExceeded { .. })
-                if self.last_valid.as_ref().is_some_and(|kept| kept.matches_header_at(path)) =>
-            {
-                self.rejection = None;
-            }
-            Err(refusal) => {
-                if matches!(refusal, SnapshotError::BudgetExceeded { .. } | SnapshotError::Unreadable(_)) {
-                    // The content is not at fault, so every scan tries again.
-                    self.stamp = None;
-                }
-                self.reject(refusal.to_string());
-            }
-        }
-    }
-
-    fn reject(&mut self, refusal: String) {
-        self.rejection = Some(refusal);
-    }
 }
 
 /// Returns the names of the snapshot files in a directory.

@@ -25,6 +25,36 @@ impl<'a> TouchColumns<'a> {
     }
 }
 
+/// The members of a line, in their order. The last one is JSON, the others are texts, booleans or null.
+pub(crate) const COLUMNS: [&str; 26] = [
+    "seq",
+    "receivedAt",
+    "timestamp",
+    "site",
+    "type",
+    "messageId",
+    "anonId",
+    "userId",
+    "event",
+    "name",
+    "path",
+    "bot",
+    "gpc",
+    "variants",
+    "experiments",
+    "referrerHost",
+    "source",
+    "medium",
+    "campaign",
+    "device",
+    "os",
+    "browser",
+    "country",
+    "language",
+    "ip",
+    "payload",
+];
+
 /// Appends a record and its sequence number as one line.
 pub fn write_line(out: &mut Vec<u8>, seq: u64, record: &Record<'_>) {
     out.extend_from_slice(b"{\"seq\":\"");

@@ -86,6 +86,11 @@ pub(super) fn entries(words: &[AtomicU64]) -> impl Iterator<Item = u64> {
     words.iter().map(|word| word.load(Ordering::Relaxed)).filter(|word| *word > DELETED)
 }
 
+/// Iterates over the words of the entries that a concurrent reader finds.
+pub(super) fn found(words: &[AtomicU64]) -> impl Iterator<Item = u64> {
+    words.iter().map(|word| word.load(Ordering::Acquire)).filter(|word| *word > DELETED)
+}
+
 /// Iterates over the slots in the order in which a tag is searched.
 fn probe_sequence(words: &[AtomicU64], tag: u64) -> impl Iterator<Item = usize> + use<> {
     let home = (tag as usize * words.len()) >> TAG_BITS;

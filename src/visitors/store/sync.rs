@@ -3,6 +3,8 @@
 //! Under `--cfg loom` they are the types of loom, which runs a test in every order of their operations, within a
 //! bound. In all other builds this file adds nothing: [`AccessTracker`] is empty.
 
+use std::sync::PoisonError;
+
 #[cfg(loom)]
 pub(super) use loom::sync::{
     Arc, Mutex, MutexGuard,
@@ -25,6 +27,11 @@ loom::lazy_static! {
 pub(super) fn fence(ordering: Ordering) {
     FENCES.fetch_add(1, Ordering::Relaxed);
     loom::sync::atomic::fence(ordering);
+}
+
+/// Locks a list, also after a panic of another thread: every change of a list is complete.
+pub(super) fn lock<T>(list: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
+    list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Tracks that index words are freed.

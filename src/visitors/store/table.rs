@@ -16,7 +16,6 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{NonNull, null_mut, with_exposed_provenance_mut};
-use std::sync::PoisonError;
 
 use super::entry::cost;
 pub use super::entry::{ENTRY_COST, EvictionClass, Key, TABLE_ENTRY_BYTES_MAX, memory_bytes_max};
@@ -27,7 +26,7 @@ use super::index::{self, DELETED, EMPTY, SHARD_COUNT, shard_of};
 use super::slab::{RECORDS_MOVED_MAX, REGION_BYTES, SLOT_ALIGN_BYTES, SlabAllocator};
 pub use super::snapshot_copy::COPY_PRESERVED_BYTES_MAX;
 use super::snapshot_copy::SnapshotCopy;
-use super::sync::{self, AccessTracker, Arc, AtomicPtr, AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
+use super::sync::{self, AccessTracker, Arc, AtomicPtr, AtomicU32, AtomicU64, Mutex, Ordering, lock};
 
 /// The table, with write access.
 pub struct Table {
@@ -317,6 +316,13 @@ impl PinnedReader<'_> {
         // the value keeps it pinned.
         self.shared.find(key).map(|record| unsafe { record.value() })
     }
+
+    /// Iterates over the values of a shard. An entry that changes meanwhile may be left out. `None` after the last one.
+    pub fn values(&self, shard: usize) -> Option<impl Iterator<Item = &[u8]>> {
+        let words = (shard < SHARD_COUNT).then(|| self.shared.words(shard).unwrap_or_default())?;
+        // SAFETY: as in `get`: the words are loaded while the reader is pinned.
+        Some(index::found(words).map(|word| unsafe { RecordPtr::at(index::address(word)).value() }))
+    }
 }
 
 /// The part of the table that the writer and the readers share.
@@ -328,10 +334,6 @@ struct Shared {
     regions: Mutex<Vec<Region>>,
     /// Retired memory of a writer that was dropped. It is freed together with the last reader.
     leftover: Mutex<Vec<Garbage>>,
-}
-
-fn lock<T>(list: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
-    list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {

@@ -397,7 +397,7 @@ fn naive_top(events: &[Event], question: &Question, of: &str) -> Value {
 }
 
 /// Returns the columns of the events, in files of these lengths.
-fn columns(events: &[Event], lengths: &[usize]) -> Vec<Columns> {
+pub(super) fn columns(events: &[Event], lengths: &[usize]) -> Vec<Columns> {
     let (mut files, mut rest, mut seq) = (Vec::new(), events, 1);
     for length in lengths.iter().copied().chain([usize::MAX]) {
         let (of_file, after) = rest.split_at(length.min(rest.len()));

@@ -225,7 +225,7 @@ fn with_a_token_any_host_is_accepted() {
 fn a_malformed_or_placeholder_id_of_a_visitor_is_refused() {
     let user_id = "u".repeat(257);
     let anon_id = "a".repeat(129);
-    for path in ["/visitors", "/visitors/export"] {
+    for path in ["/visitors", "/visitors/export", "/visitors/records"] {
         for (id, code) in [
             ("anonId=a%20b", "invalid_anon_id"),
             (&*format!("anonId={anon_id}"), "invalid_anon_id"),

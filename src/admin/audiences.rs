@@ -1,0 +1,206 @@
+//! `GET /insights/audiences`: the sizes of a site's audiences now, over the table of profiles.
+//!
+//! The thread `insights` visits the table in slices and answers other questions between them. A condition may read the
+//! request, such as the country. So two numbers are given: the profiles for which it holds with every request, and
+//! those for which it can hold.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value as Json, json};
+
+use super::representation::Representation;
+use crate::clock;
+use crate::condition::{AudienceResults, Evaluator, Memo, OpenResult};
+use crate::insights::engine::{AnswerError, Errand};
+use crate::insights::{Cell, write_csv};
+use crate::resolve::decide::SiteAudiences;
+use crate::resolve::visitor_context::{Visitor, VisitorContext, is_of_request};
+use crate::site::snapshot::open::Snapshot;
+use crate::url::PageUrl;
+use crate::visitors::events::time;
+use crate::visitors::log::UserAgentInfo;
+use crate::visitors::lookup::ProfileReader;
+use crate::visitors::profile::profile::Profile;
+
+/// The path below `/insights/`.
+pub(super) const NAME: &str = "audiences";
+
+/// Entries of a slice, about a millisecond of work. A slice ends after the shard with this entry.
+const SLICE_ENTRIES: usize = 1_024;
+/// Time for which sizes are kept, so that a page that polls costs little.
+const SIZES_KEPT: Duration = Duration::from_secs(60);
+
+const HEADER: [&str; 3] = ["name", "atLeast", "atMost"];
+
+/// The sizes of a site's audiences.
+#[derive(Debug)]
+struct Sizes {
+    /// The hash of the snapshot with the conditions.
+    hash: [u8; 32],
+    /// When the count began, and the same moment as a time in milliseconds.
+    began: Instant,
+    at_ms: i64,
+    profiles: u64,
+    /// For each audience the profiles for which it holds with every request, and those for which it can hold.
+    counts: Vec<(u64, u64)>,
+}
+
+/// The last sizes of each site. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SizeCache(Arc<Mutex<HashMap<String, Arc<Sizes>>>>);
+
+impl SizeCache {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Sizes>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn get(&self, site: &str, hash: [u8; 32], now: Instant) -> Option<Arc<Sizes>> {
+        let sizes = self.lock().get(site).cloned()?;
+        (sizes.hash == hash && now - sizes.began < SIZES_KEPT).then_some(sizes)
+    }
+
+    fn put(&self, site: &str, sizes: &Arc<Sizes>) {
+        let mut kept = self.lock();
+        kept.retain(|_, other| sizes.began - other.began < SIZES_KEPT);
+        kept.insert(site.to_owned(), Arc::clone(sizes));
+    }
+}
+
+/// The count of a site's audiences.
+pub(super) struct AudienceCount {
+    snapshot: Arc<Snapshot>,
+    profiles: ProfileReader,
+    cache: SizeCache,
+    representation: Representation,
+    next_shard: usize,
+    sizes: Sizes,
+    url: PageUrl,
+}
+
+impl AudienceCount {
+    /// Creates the count of a published site.
+    pub(super) fn new(
+        snapshot: Arc<Snapshot>,
+        profiles: ProfileReader,
+        cache: SizeCache,
+        representation: Representation,
+    ) -> Self {
+        let counts = vec![(0, 0); snapshot.site().audiences.len()];
+        let (hash, began, at_ms) = (snapshot.hash(), clock::instant(), clock::now_ms());
+        let sizes = Sizes { hash, began, at_ms, profiles: 0, counts };
+        Self { snapshot, profiles, cache, representation, next_shard: 0, sizes, url: PageUrl::new() }
+    }
+}
+
+impl Errand for AudienceCount {
+    fn step(&mut self) -> Option<Result<String, AnswerError>> {
+        let (site, now) = (self.snapshot.site(), clock::instant());
+        if self.next_shard == 0
+            && let Some(sizes) = self.cache.get(&site.site, self.sizes.hash, now)
+        {
+            return Some(Ok(write(&self.snapshot, &sizes, self.representation)));
+        }
+        if !self.count_slice() {
+            return None;
+        }
+        let Sizes { hash, began, at_ms, profiles, .. } = self.sizes;
+        let counts = std::mem::take(&mut self.sizes.counts);
+        let sizes = Arc::new(Sizes { hash, began, at_ms, profiles, counts });
+        self.cache.put(&self.snapshot.site().site, &sizes);
+        Some(Ok(write(&self.snapshot, &sizes, self.representation)))
+    }
+}
+
+impl AudienceCount {
+    /// Counts the profiles of the next shards. Returns true after the last one.
+    fn count_slice(&mut self) -> bool {
+        let Self { snapshot, profiles, next_shard, sizes, url, .. } = self;
+        let (pinned, mut entries) = (profiles.pin(), 0);
+        while entries < SLICE_ENTRIES {
+            let mut add = |profile: &Profile<'_>| sizes.add(snapshot, profile, url);
+            let Some(visited) = pinned.visit_shard(*next_shard, &mut add) else { return true };
+            entries += visited;
+            *next_shard += 1;
+        }
+        false
+    }
+}
+
+impl Sizes {
+    fn add(&mut self, snapshot: &Snapshot, profile: &Profile<'_>, url: &PageUrl) {
+        let site = snapshot.site();
+        if profile.site() != site.site.as_str() {
+            return;
+        }
+        self.profiles += 1;
+        let visitor = Visitor {
+            anon_id: None,
+            user_id: None,
+            profile: Some(*profile),
+            agent: UserAgentInfo::default(),
+            locale: None,
+            country: None,
+            url: None,
+            referrer: None,
+            now_ms: self.at_ms,
+        };
+        let (document, audiences) =
+            (VisitorContext::new(site, &visitor, url), SiteAudiences(&site.audiences));
+        let mut memo = Memo::default();
+        let mut evaluator = Evaluator {
+            document: &document,
+            audiences: &audiences,
+            patterns: snapshot.patterns(),
+            memo: &mut memo,
+        };
+        let mut results: AudienceResults = vec![None; self.counts.len()];
+        for (index, count) in self.counts.iter_mut().enumerate() {
+            let program = &site.audiences[index].condition.program;
+            let known = results[index];
+            let is_open = |code| is_of_request(code, profile);
+            let result = known.unwrap_or_else(|| evaluator.holds_while_open(program, &is_open, &mut results));
+            results[index] = Some(result);
+            count.0 += u64::from(result == OpenResult::Yes);
+            count.1 += u64::from(result != OpenResult::No);
+        }
+    }
+}
+
+fn write(snapshot: &Snapshot, sizes: &Sizes, representation: Representation) -> String {
+    let audiences = snapshot.site().audiences.iter().zip(&sizes.counts);
+    match representation {
+        Representation::Csv => {
+            let line = |(key, (at_least, at_most)): (&str, &(u64, u64))| {
+                vec![
+                    Cell::Text(Some(key.to_owned())),
+                    Cell::Number(*at_least as i64),
+                    Cell::Number(*at_most as i64),
+                ]
+            };
+            let lines: Vec<_> =
+                audiences.map(|(audience, counts)| line((audience.key.as_str(), counts))).collect();
+            write_csv(&HEADER, &lines)
+        }
+        Representation::Json => {
+            let audiences = audiences.map(|(audience, (at_least, at_most))| {
+                let condition: Json = serde_json::from_str(&audience.condition.authored).unwrap_or_default();
+                json!({ "name": audience.key.as_str(), "condition": condition, "atLeast": at_least, "atMost": at_most })
+            });
+            let mut at = Vec::new();
+            time::write(&mut at, sizes.at_ms);
+            let at = String::from_utf8_lossy(&at);
+            json!({ "at": at, "profiles": sizes.profiles, "audiences": audiences.collect::<Json>() })
+                .to_string()
+        }
+    }
+}
+
+/// Returns the answer of a site without a snapshot, which has no audiences.
+pub(super) fn write_unpublished(representation: Representation) -> String {
+    match representation {
+        Representation::Csv => write_csv(&HEADER, &[]),
+        Representation::Json => json!({ "at": null, "profiles": null, "audiences": [] }).to_string(),
+    }
+}

@@ -1,0 +1,302 @@
+//! `GET /visitors/records`: the records of `/visitors/export`, newest first, page by page.
+//!
+//! The thread `insights` reads them, so a page does not wait for an export or an erasure. It reads the segments from
+//! the newest on. The filter in the footer excludes a segment without a record of the visitor. The others are scanned:
+//! column files name only IDs whose text is known, and ownership is a matter of digests.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use serde_json::{Map, Value as Json};
+
+use super::insights::{Refused, parse_pairs};
+use super::representation::Representation;
+use super::visitors::VisitorQuery;
+use crate::clock;
+use crate::config::Ack;
+use crate::http::params::{Param, Params};
+use crate::http::request::{Method, Request};
+use crate::insights::engine::{AnswerError, Errand};
+use crate::insights::{Cell, QuestionError, write_csv};
+use crate::problem::{self, Problem};
+use crate::visitors::events::export;
+use crate::visitors::log::bloom::IdKind;
+use crate::visitors::log::{
+    Queue, Record, SegmentRecords, SegmentSpan, read_footer, segment_name, segment_spans,
+};
+use crate::visitors::ownership::{OwnershipError, OwnershipRule, OwnershipSource};
+
+pub(super) const PATH: &str = "/visitors/records";
+
+/// Records of a page without `limit`.
+const LIMIT_DEFAULT: usize = 50;
+/// Most records of a page. More are for `/visitors/export`.
+const LIMIT_MAX: usize = 500;
+/// Size of a page, so that it fits the output of a connection. A page has at least one record.
+const PAGE_BYTES_MAX: usize = 1 << 20;
+/// Time of a page. It ends after the segment that is read then.
+const PAGE_TIME_MAX: Duration = Duration::from_secs(10);
+/// Attempts to read a page while erasures change the log.
+const ATTEMPTS_MAX: u32 = 8;
+
+/// A request for a page.
+pub(super) struct RecordsRequest {
+    pub site: String,
+    id: (IdKind, String),
+    limit: usize,
+    /// The page has only records below this seq.
+    before: u64,
+    representation: Representation,
+}
+
+impl RecordsRequest {
+    /// Reads the parameters. `decoded` is a buffer.
+    pub(super) fn parse<'a>(request: &Request<'a>, decoded: &'a mut Vec<u8>) -> Result<Self, Refused<'a>> {
+        if !matches!(request.method, Method::Get | Method::Head) {
+            return Err(Problem::method_not_allowed(request.method.subject(), "GET, HEAD").into());
+        }
+        let params = Params::parse(request.query, decoded)?;
+        let visitor = VisitorQuery::from_params(&params)?;
+        let limit = params.get(Param::Limit).map_or(Ok(LIMIT_DEFAULT), |text| {
+            let limit = text.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
+            let expected = "a whole number from 1 to 500";
+            let wrong = Problem::invalid_value(problem::INVALID_LIMIT, expected, text);
+            limit.ok_or(wrong.at(Param::Limit.name()))
+        })?;
+        Ok(Self {
+            site: visitor.site.to_owned(),
+            id: (visitor.id_kind, visitor.id.to_owned()),
+            limit,
+            before: parse_before(request.query)?,
+            representation: Representation::of(request),
+        })
+    }
+
+    /// Returns the work of reading the page.
+    pub(super) fn errand(self, source: OwnershipSource, log: Queue, ack: Ack) -> impl Errand + use<> {
+        RecordsErrand { request: self, source, log, ack }
+    }
+}
+
+/// Reads the parameter `before`. Only this endpoint has it.
+fn parse_before<'a>(query: &str) -> Result<u64, Refused<'a>> {
+    let pairs = parse_pairs(query)?;
+    let mut texts = pairs.iter().filter(|(name, text)| name == "before" && !text.is_empty());
+    let Some((name, text)) = texts.next() else { return Ok(u64::MAX) };
+    if texts.next().is_some() {
+        return Err(Refused::Question(QuestionError::repeated(name)));
+    }
+    let seq = text.parse().ok().filter(|seq| *seq > 0);
+    seq.ok_or_else(|| Refused::Question(QuestionError::invalid(name, "the seq of a record", text)))
+}
+
+/// The reading of a page.
+struct RecordsErrand {
+    request: RecordsRequest,
+    source: OwnershipSource,
+    log: Queue,
+    ack: Ack,
+}
+
+impl Errand for RecordsErrand {
+    /// Reads the page, again if an erasure changes the log meanwhile.
+    fn step(&mut self) -> Option<Result<String, AnswerError>> {
+        let mut attempts = 1;
+        loop {
+            let generation = self.log.metrics().generation().now();
+            let page = self.read_page();
+            if attempts == ATTEMPTS_MAX || self.log.metrics().generation().now() == generation {
+                let text = page.map(|page| page.write(self.request.representation));
+                return Some(text.map_err(|error| AnswerError::Unreadable(error.to_string())));
+            }
+            attempts += 1;
+        }
+    }
+}
+
+/// The reason why a page cannot be read.
+#[derive(Debug, thiserror::Error)]
+enum PageError {
+    #[error(transparent)]
+    Ownership(#[from] OwnershipError),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl RecordsErrand {
+    fn read_page(&self) -> Result<Page, PageError> {
+        let (began, end_seq) = (clock::instant(), self.end_seq());
+        let (source, (id_kind, id)) = (&self.source, &self.request.id);
+        let ownership = source.open()?;
+        let visitor = ownership.visitor(&self.request.site, *id_kind, id)?;
+        let may_match = visitor.segment_filter();
+        let mut rule = OwnershipRule::new(&ownership, vec![visitor]);
+        let mut page = Page::new(self.request.limit);
+        let spans = segment_spans(&source.disk, &source.directory)?;
+        let mut older = spans.iter().rev().filter(|span| span.first_seq < end_seq).peekable();
+        while let Some(span) = older.next() {
+            if !self.may_have_records(*span, &may_match)? {
+                continue;
+            }
+            if page.is_full() {
+                page.end();
+            } else {
+                self.read_segment(*span, end_seq - 1, &mut rule, &mut page)?;
+            }
+            if page.next.is_none() && older.peek().is_some() && clock::instant() - began > PAGE_TIME_MAX {
+                page.next = Some(span.first_seq);
+            }
+            if page.next.is_some() {
+                break;
+            }
+        }
+        Ok(page)
+    }
+
+    /// Returns the seq before which records are read: all of them were acknowledged.
+    fn end_seq(&self) -> u64 {
+        let metrics = self.log.metrics();
+        let last_seq = match self.ack {
+            Ack::Disk => metrics.durable_seq(),
+            Ack::Written => metrics.last_seq(),
+        };
+        self.request.before.min(last_seq + 1)
+    }
+
+    /// Returns whether a segment may have records of the visitor. One without a footer may.
+    fn may_have_records(&self, span: SegmentSpan, may_match: &dyn Fn(&[u8]) -> bool) -> io::Result<bool> {
+        let path = self.source.directory.join(segment_name(span.first_seq));
+        match read_footer(&*self.source.disk, &path) {
+            Ok(footer) => Ok(footer.is_none_or(|footer| may_match(&footer.filter))),
+            // Retention has deleted the segment meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Adds the records of a segment up to a seq to the page.
+    fn read_segment(
+        &self,
+        span: SegmentSpan,
+        last_seq: u64,
+        rule: &mut OwnershipRule<'_>,
+        page: &mut Page,
+    ) -> Result<(), PageError> {
+        let OwnershipSource { disk, directory, .. } = &self.source;
+        let mut records = match SegmentRecords::open(disk, directory, span, last_seq) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            other => other?,
+        };
+        let (mut found, mut failed) = (NewestRecords::new(page), None);
+        records.read(&mut |batch| {
+            for (seq, record) in batch.iter().take_while(|(seq, _)| *seq <= last_seq) {
+                match rule.exports(seq, &record) {
+                    Ok(true) => found.push(seq, &record),
+                    Ok(false) => {}
+                    Err(error) => failed = Some(error),
+                }
+            }
+        })?;
+        page.add(found);
+        failed.map_or(Ok(()), |error| Err(error.into()))
+    }
+}
+
+/// A page: records as lines of an export, newest first.
+struct Page {
+    limit: usize,
+    lines: Vec<(u64, String)>,
+    bytes: usize,
+    /// The value of `before` for the next page. `None` if there is none.
+    next: Option<u64>,
+}
+
+impl Page {
+    fn new(limit: usize) -> Self {
+        Self { limit, lines: Vec::new(), bytes: 0, next: None }
+    }
+
+    fn is_full(&self) -> bool {
+        self.lines.len() >= self.limit || self.bytes >= PAGE_BYTES_MAX
+    }
+
+    /// Ends the page at its oldest record: there may be older ones.
+    fn end(&mut self) {
+        self.next = self.lines.last().map(|(seq, _)| *seq);
+    }
+
+    /// Adds the records of the next older segment.
+    fn add(&mut self, newest: NewestRecords) {
+        self.bytes += newest.bytes;
+        self.lines.extend(newest.lines.into_iter().rev());
+        if newest.is_cut {
+            self.end();
+        }
+    }
+
+    fn write(&self, representation: Representation) -> String {
+        match representation {
+            Representation::Csv => {
+                let lines: Vec<_> = self.lines.iter().map(|(_, line)| csv_line(line)).collect();
+                write_csv(&export::COLUMNS, &lines)
+            }
+            Representation::Json => {
+                let records: Vec<&str> = self.lines.iter().map(|(_, line)| line.trim_end()).collect();
+                let next = self.next.map_or("null".to_owned(), |seq| format!("\"{seq}\""));
+                format!("{{\"records\":[{}],\"next\":{next}}}", records.join(","))
+            }
+        }
+    }
+}
+
+/// The newest records of a segment that fit a page, oldest first.
+struct NewestRecords {
+    /// The room in the page.
+    limit: usize,
+    bytes_max: usize,
+    /// Records that are kept even if they are too large.
+    kept: usize,
+    lines: VecDeque<(u64, String)>,
+    bytes: usize,
+    /// True if older records were left out.
+    is_cut: bool,
+}
+
+impl NewestRecords {
+    fn new(page: &Page) -> Self {
+        Self {
+            limit: page.limit - page.lines.len(),
+            bytes_max: PAGE_BYTES_MAX - page.bytes,
+            kept: usize::from(page.lines.is_empty()),
+            lines: VecDeque::new(),
+            bytes: 0,
+            is_cut: false,
+        }
+    }
+
+    fn push(&mut self, seq: u64, record: &Record<'_>) {
+        let mut line = Vec::new();
+        export::write_line(&mut line, seq, record);
+        self.bytes += line.len();
+        self.lines.push_back((seq, String::from_utf8(line).unwrap_or_default()));
+        while self.lines.len() > self.limit || self.bytes > self.bytes_max && self.lines.len() > self.kept {
+            let oldest = self.lines.pop_front();
+            self.bytes -= oldest.map_or(0, |(_, line)| line.len());
+            self.is_cut = true;
+        }
+    }
+}
+
+/// Returns a line of an export as cells. The payload keeps its text.
+fn csv_line(line: &str) -> Vec<Cell> {
+    let (texts, payload) = line.trim_end().split_once(",\"payload\":").unwrap_or((line, "}"));
+    let texts: Map<String, Json> = serde_json::from_str(&format!("{texts}}}")).unwrap_or_default();
+    let cell = |value: &Json| match value {
+        Json::Null => Cell::Text(None),
+        Json::String(text) => Cell::Text(Some(text.clone())),
+        other => Cell::Text(Some(other.to_string())),
+    };
+    let payload = payload.strip_suffix('}').unwrap_or_default().to_owned();
+    texts.values().map(cell).chain([Cell::Text(Some(payload))]).collect()
+}

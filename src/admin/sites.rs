@@ -1,0 +1,76 @@
+//! `GET /sites`: the published sites with their versions, and the snapshot files with their states.
+
+use serde_json::{Value as Json, json};
+
+use super::representation::Representation;
+use crate::http::request::{Method, Request};
+use crate::insights::{Cell, write_csv};
+use crate::problem::Problem;
+use crate::site::catalog::catalog::{Catalog, PublishedSite};
+use crate::site::catalog::files::{FileList, FileStatus};
+use crate::visitors::events::time;
+
+pub(super) const PATH: &str = "/sites";
+
+const HEADER: [&str; 6] = ["name", "site", "version", "bytes", "state", "reason"];
+
+/// Returns the response body.
+pub(super) fn write<'a>(
+    request: &Request<'_>,
+    catalog: &Catalog,
+    files: &FileList,
+) -> Result<(Representation, String), Problem<'a>> {
+    if !matches!(request.method, Method::Get | Method::Head) {
+        return Err(Problem::method_not_allowed(request.method.subject(), "GET, HEAD"));
+    }
+    let representation = Representation::of(request);
+    let text = match representation {
+        Representation::Csv => write_csv(&HEADER, &files.files.iter().map(file_line).collect::<Vec<_>>()),
+        Representation::Json => {
+            let sites: Vec<Json> = catalog.sites().iter().map(site_json).collect();
+            let listed: Vec<Json> = files.files.iter().map(file_json).collect();
+            json!({ "sites": sites, "files": listed, "more": files.more }).to_string()
+        }
+    };
+    Ok((representation, text))
+}
+
+fn site_json(published: &PublishedSite) -> Json {
+    let site = published.site();
+    let mut versions: Vec<String> =
+        published.versions.iter().map(|listed| listed.version.to_string()).collect();
+    versions.reverse();
+    json!({
+        "site": site.site.as_str(), "trackingId": site.tracking_id.as_str(), "name": site.name.as_str(),
+        "timeZone": site.time_zone.as_str(), "preview": site.preview.as_deref(),
+        "version": published.version().to_string(), "servedSince": time_text(published.served_since_ms),
+        "versions": versions, "routes": site.routes.len(),
+    })
+}
+
+fn file_json(file: &FileStatus) -> Json {
+    let FileStatus { name, site, bytes, state, reason } = file;
+    let (site, version) = site.as_ref().map(|(site, version)| (site, version.to_string())).unzip();
+    json!({
+        "name": name, "site": site, "version": version, "bytes": bytes, "state": state.name(), "reason": reason,
+    })
+}
+
+fn file_line(file: &FileStatus) -> Vec<Cell> {
+    let (site, version) = file.site.clone().unzip();
+    let number = |number: Option<u64>| number.map_or(Cell::Text(None), |number| Cell::Number(number as i64));
+    vec![
+        Cell::Text(Some(file.name.clone())),
+        Cell::Text(site),
+        number(version),
+        number(file.bytes),
+        Cell::Text(Some(file.state.name().to_owned())),
+        Cell::Text(file.reason.clone()),
+    ]
+}
+
+fn time_text(time_ms: i64) -> String {
+    let mut out = Vec::new();
+    time::write(&mut out, time_ms);
+    String::from_utf8_lossy(&out).into_owned()
+}

@@ -1,0 +1,69 @@
+//! The zones of a published page, with their rules.
+
+use serde_json::{Value as Json, json};
+
+use crate::site::snapshot::format::{
+    ArchivedCondition, ArchivedPage, ArchivedPart, ArchivedRule, ArchivedSite, ArchivedZone,
+};
+
+/// A published zone of a page.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PublishedZone {
+    pub zone: String,
+    /// True if the zone is in a variant of another zone.
+    pub nested: bool,
+    /// The rules with their conditions as authored. An experiment has its key and its variants.
+    pub rules: Vec<Json>,
+    /// True if chance alone chose the variants.
+    pub comparable: bool,
+    /// The keys of the variants, `default` first.
+    pub variants: Vec<String>,
+}
+
+/// Returns the zones of a page.
+pub(crate) fn published_zones(site: &ArchivedSite, page: &ArchivedPage) -> Vec<PublishedZone> {
+    let is_nested = |at: usize| {
+        !page.parts.iter().any(|part| matches!(part, ArchivedPart::Zone(index) if usize::from(*index) == at))
+    };
+    let zones = page.zones.iter().enumerate();
+    zones
+        .map(|(at, zone)| PublishedZone {
+            zone: zone.name.to_string(),
+            nested: is_nested(at),
+            rules: zone.rules.iter().map(|rule| rule_json(site, zone, rule)).collect(),
+            comparable: !zone.rules.is_empty() && zone.rules.iter().all(is_chance),
+            variants: zone.variants.iter().map(|variant| variant.key.to_string()).collect(),
+        })
+        .collect()
+}
+
+/// Returns whether chance alone decides the rule. A condition of an experiment decides who gets `default`.
+fn is_chance(rule: &ArchivedRule) -> bool {
+    matches!(rule, ArchivedRule::Experiment { when, .. } if when.is_none())
+}
+
+fn rule_json(site: &ArchivedSite, zone: &ArchivedZone, rule: &ArchivedRule) -> Json {
+    let variant = |index: &u8| zone.variants[usize::from(*index)].key.as_str();
+    match rule {
+        ArchivedRule::Audience { audience, variant: index, .. } => {
+            let audience = site.audiences[usize::from(audience.to_native())].key.as_str();
+            json!({ "audience": audience, "variant": variant(index) })
+        }
+        ArchivedRule::When { when, variant: index } => {
+            json!({ "when": authored_json(when), "variant": variant(index) })
+        }
+        ArchivedRule::Experiment { experiment, arms, when } => {
+            let key = site.experiments[usize::from(experiment.to_native())].key.as_str();
+            let variants: Vec<&str> = arms.iter().map(variant).collect();
+            let mut rule = json!({ "experiment": { "key": key, "variants": variants } });
+            if let Some(when) = when.as_ref() {
+                rule["when"] = authored_json(when);
+            }
+            rule
+        }
+    }
+}
+
+fn authored_json(condition: &ArchivedCondition) -> Json {
+    serde_json::from_str(&condition.authored).unwrap_or_default()
+}

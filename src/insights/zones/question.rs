@@ -1,0 +1,50 @@
+//! The question about the zones of a page.
+
+use std::ops::Range;
+
+use super::published::PublishedZone;
+use crate::insights::calendar::Zone;
+use crate::insights::question::{Question, QuestionError, Subject};
+
+/// The parameters of the question, beside `site`.
+pub(crate) const ZONES_PARAM_NAMES: [&str; 5] = ["page", "from", "to", "bots", "limit"];
+
+/// A question about the zones of a page.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ZonesQuestion {
+    /// The path of the page events.
+    pub page: String,
+    /// The zones of the published route.
+    pub zones: Vec<PublishedZone>,
+    /// The range in milliseconds, half open.
+    pub range: Range<i64>,
+    /// True if records of crawlers count too.
+    pub bots: bool,
+    /// Rows of each list that have no published key: events, variants, zones.
+    pub limit: usize,
+}
+
+impl ZonesQuestion {
+    /// Reads the parameters of the question. `zones` returns the published zones of a path. Unknown parameters are
+    /// ignored, and so are empty ones.
+    ///
+    /// # Errors
+    /// The first parameter that is refused.
+    pub fn parse<'p>(
+        pairs: impl Iterator<Item = (&'p str, &'p str)>,
+        zones: impl FnOnce(&str) -> Vec<PublishedZone>,
+        zone: &Zone,
+        now_ms: i64,
+    ) -> Result<Self, QuestionError> {
+        let own = pairs.filter(|(name, _)| ZONES_PARAM_NAMES.contains(name));
+        // A list of pages has the same parameters.
+        let question = Question::parse(Subject::Top, own.chain([("of", "page")]), zone, now_ms)?;
+        let Question { range, bots, limit, filters, .. } = question;
+        let page = match &filters.page[..] {
+            [page] => page.clone(),
+            [] => return Err(QuestionError::invalid("page", "the path of a page, such as '/'", "")),
+            _ => return Err(QuestionError::repeated("page")),
+        };
+        Ok(Self { zones: zones(&page), page, range, bots, limit })
+    }
+}

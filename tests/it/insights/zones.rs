@@ -1,0 +1,181 @@
+//! Zones: the variants that a page showed, and the events that followed, compared with a naive count.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Value, json};
+
+use parallax::testing::insights::{
+    Columns, LIMIT_MAX, Limits, PublishedZone, Query, QuestionError, SiteFacts, Zone, ZonesQuestion,
+    answer_over,
+};
+use parallax::testing::visitors::log::RecordKind;
+
+use super::Event;
+use super::oracle::{any_event, columns};
+
+const NOW_MS: i64 = 1_767_571_200_000 + 10 * 24 * 60 * 60_000;
+
+fn published() -> Vec<PublishedZone> {
+    let zone = |zone: &str, nested, variants: &[&str]| PublishedZone {
+        zone: zone.to_owned(),
+        nested,
+        rules: Vec::new(),
+        comparable: true,
+        variants: variants.iter().map(|key| (*key).to_owned()).collect(),
+    };
+    vec![zone("hero", false, &["default", "x", "unseen"]), zone("inner", true, &["default", "b"])]
+}
+
+fn parse(params: &[(&str, &str)]) -> Result<ZonesQuestion, QuestionError> {
+    let zones = |page: &str| if page == "/" { published() } else { Vec::new() };
+    ZonesQuestion::parse(params.iter().copied(), zones, &Zone::utc(), NOW_MS)
+}
+
+fn ask(events: &[Event], question: &ZonesQuestion, lengths: &[usize], memory_bytes: u64) -> Value {
+    let site = SiteFacts { site: "acme".to_owned(), zone: Zone::utc(), own_hosts: Vec::new(), version: None };
+    let files = columns(events, lengths);
+    let files: Vec<&Columns> = files.iter().collect();
+    let limits = Limits { memory_bytes, is_over: &|| false };
+    let query = Query::Zones(question.clone());
+    answer_over(&files, 9, (&query, &site), NOW_MS, &limits).expect("an answer").document
+}
+
+/// The variant of a zone that a page event showed.
+fn shown<'e>(variants: &'e str, zone: &str) -> &'e str {
+    let mut pairs = variants.split(',').filter_map(|pair| pair.split_once(':'));
+    pairs.find(|(other, _)| *other == zone).map_or("default", |(_, key)| key)
+}
+
+/// Returns views, visitors, and the visitors of each event that followed.
+fn naive(events: &[&Event], page: &str, zone: &str, key: &str) -> (usize, usize, BTreeMap<String, usize>) {
+    let visitor = |event: &Event| (event.anon_id, event.user_id.filter(|_| event.anon_id.is_none()));
+    let is_view = |event: &&&Event| {
+        event.kind == RecordKind::Page
+            && event.path == Some(page)
+            && event.variants.is_some_and(|variants| shown(variants, zone) == key)
+    };
+    let views: Vec<_> = events.iter().filter(is_view).collect();
+    let visitors: BTreeSet<_> = views.iter().map(|event| visitor(event)).collect();
+    let mut followed = BTreeMap::<String, BTreeSet<_>>::new();
+    for event in events.iter().filter(|event| matches!(event.kind, RecordKind::Track | RecordKind::Screen)) {
+        let name = if event.kind == RecordKind::Screen { Some("screen") } else { event.event };
+        let is_later =
+            views.iter().any(|view| visitor(view) == visitor(event) && view.time_ms <= event.time_ms);
+        if let Some(name) = name.filter(|_| is_later) {
+            followed.entry(name.to_owned()).or_default().insert(visitor(event));
+        }
+    }
+    (views.len(), visitors.len(), followed.into_iter().map(|(name, of)| (name, of.len())).collect())
+}
+
+/// Returns views, visitors and events of a variant of an answer.
+fn found(variant: &Value) -> (usize, usize, BTreeMap<String, usize>) {
+    let number = |value: &Value| value.as_u64().expect("a number") as usize;
+    let followed = variant["followed"].as_array().expect("events").iter();
+    let followed =
+        followed.map(|row| (row["event"].as_str().expect("a name").to_owned(), number(&row["visitors"])));
+    (number(&variant["views"]), number(&variant["visitors"]), followed.collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn every_number_of_zones_equals_a_naive_count(
+        events in proptest::collection::vec(any_event(), 0..120),
+        lengths in proptest::collection::vec(0..60_usize, 0..4),
+        page in select(vec!["/", "/a"]),
+        bots in select(vec!["", "include"]),
+        days in (3..8_i64, 1..9_i64),
+        memory_bytes in select(vec![1, 500, 1 << 30]),
+    ) {
+        let (from, to) = (format!("2026-01-{:02}", days.0), format!("2026-01-{:02}", days.0 + days.1));
+        let params = [("page", page), ("bots", bots), ("from", &from), ("to", &to), ("limit", "9")];
+        let question = parse(&params).expect("valid parameters");
+        let answer = ask(&events, &question, &lengths, memory_bytes);
+        let counted: Vec<&Event> = events.iter().filter(|event| {
+            event.site == "acme" && question.range.contains(&event.time_ms) && (question.bots || !event.bot)
+                && (event.anon_id.is_some() || event.user_id.is_some())
+        }).collect();
+        let zones = answer["zones"].as_array().expect("zones");
+        // Every zone and key of the events is in the answer, or published.
+        let in_events: BTreeSet<(&str, &str)> = counted.iter()
+            .filter(|event| event.kind == RecordKind::Page && event.path == Some(page))
+            .flat_map(|event| event.variants.unwrap_or_default().split(',').filter_map(|pair| pair.split_once(':')))
+            .filter(|(_, key)| *key != "default").collect();
+        let in_answer: BTreeSet<(&str, &str)> = zones.iter().flat_map(|zone| {
+            let variants = zone["variants"].as_array().expect("variants").iter();
+            variants.map(|variant| (zone["zone"].as_str().expect("a zone"), variant["key"].as_str().expect("a key")))
+        }).collect();
+        prop_assert!(in_events.is_subset(&in_answer), "{:?} {:?}", in_events, in_answer);
+        for zone in zones {
+            let name = zone["zone"].as_str().expect("a zone");
+            let is_top = page == "/" && name == "hero";
+            for variant in zone["variants"].as_array().expect("variants") {
+                let key = variant["key"].as_str().expect("a key");
+                if key == "default" && !is_top {
+                    prop_assert_eq!(variant, &json!({"key": key, "views": null, "visitors": null, "followed": null, "more": null}));
+                } else {
+                    prop_assert_eq!(found(variant), naive(&counted, page, name, key), "{} {}", name, key);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn published_zones_come_first_and_lists_are_cut_at_their_limit() {
+    let view = |variants: &'static str| Event { variants: Some(variants), ..Event::page(NOW_MS - 1_000) };
+    let track = |event: &'static str| Event {
+        kind: RecordKind::Track,
+        event: Some(event),
+        ..Event::page(NOW_MS - 500)
+    };
+    let events = [view("hero:x,z1:a"), view("hero:q,z2:b"), view("hero:r,z2:b"), track("One"), track("Two")];
+    let question = parse(&[("page", "/"), ("limit", "1")]).expect("valid parameters");
+    let answer = ask(&events, &question, &[], 1 << 30);
+    let names = |list: &Value, member: &str| -> Vec<String> {
+        list.as_array()
+            .expect("a list")
+            .iter()
+            .map(|one| one[member].as_str().expect("a text").to_owned())
+            .collect()
+    };
+    assert_eq!(names(&answer["zones"], "zone"), ["hero", "inner", "z2"]);
+    assert_eq!(answer["more"], 1);
+    let hero = &answer["zones"][0];
+    assert_eq!(names(&hero["variants"], "key"), ["default", "x", "unseen", "q"]);
+    assert_eq!(hero["more"], 1);
+    assert_eq!(hero["variants"][1]["followed"], json!([{"event": "One", "visitors": 1}]));
+    assert_eq!(hero["variants"][1]["more"], 1);
+    assert_eq!(
+        hero["variants"][2],
+        json!({"key": "unseen", "views": 0, "visitors": 0, "followed": [], "more": 0})
+    );
+    assert_eq!(
+        (&answer["zones"][2]["nested"], &answer["zones"][2]["comparable"]),
+        (&json!(null), &json!(false))
+    );
+}
+
+#[test]
+fn wrong_parameters_of_zones_are_refused_by_name() {
+    let long = (LIMIT_MAX + 1).to_string();
+    for (params, param, code) in [
+        (&[][..], "page", "invalid_param"),
+        (&[("page", "")], "page", "invalid_param"),
+        (&[("page", "/"), ("page", "/a")], "page", "repeated_param"),
+        (&[("page", "/"), ("limit", "0")], "limit", "invalid_limit"),
+        (&[("page", "/"), ("limit", &long)], "limit", "invalid_limit"),
+        (&[("page", "/"), ("bots", "yes")], "bots", "invalid_param"),
+        (&[("page", "/"), ("from", "today")], "from", "invalid_param"),
+        (&[("page", "/"), ("to", "1970-01-01"), ("from", "1970-01-02")], "from", "invalid_param"),
+    ] {
+        let refused = parse(params).expect_err("a refusal");
+        assert_eq!((&*refused.param, refused.kind.code), (param, code), "{params:?}");
+    }
+    let ignored = parse(&[("page", "/"), ("country", "DE"), ("of", "x"), ("by", "x")]).expect("a question");
+    assert_eq!((ignored.page, ignored.limit), ("/".to_owned(), 10));
+}
