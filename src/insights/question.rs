@@ -28,7 +28,7 @@ pub const PARAM_NAMES: [&str; 14] = [
 #[derive(Debug, Clone, PartialEq)]
 pub enum Query {
     Views(Question),
-    Experiment(ExperimentQuestion),
+    Experiment(Box<ExperimentQuestion>),
     Zones(ZonesQuestion),
     Experiments(ExperimentsQuestion),
 }
@@ -70,7 +70,7 @@ impl Query {
         match topic {
             Topic::Views(subject) => Question::parse(subject, pairs, zone, now_ms).map(Self::Views),
             Topic::Experiment => ExperimentQuestion::parse(pairs, zone, now_ms, |key| site.experiment(key))
-                .map(Self::Experiment),
+                .map(|question| Self::Experiment(Box::new(question))),
             Topic::Zones => {
                 let zones = |page: &str| site.zones(page);
                 ZonesQuestion::parse(pairs, zones, zone, now_ms).map(Self::Zones)

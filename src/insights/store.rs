@@ -395,7 +395,7 @@ fn answer_from(
             answer::write(question, site, &counted, log(took_ms()), now_ms)
         }
         Query::Experiment(question) => {
-            answer_experiment(&columns, (question, site), now_ms, limits, &|| log(took_ms()))?
+            answer_experiment(&columns, (&**question, site), now_ms, limits, &|| log(took_ms()))?
         }
         Query::Experiments(question) => {
             answer_experiments(&columns, (question, site), limits, &|| log(took_ms()))?

@@ -96,7 +96,7 @@ impl<'t> Texts<'t> {
         let named =
             |name: &'static str| pairs.iter().filter(move |(other, _)| *other == name).map(|(_, text)| *text);
         let goal = named("goal").next();
-        let keeps_value = goal.is_none_or(|goal| self.goal == Some(goal));
+        let keeps_value = goal.is_none_or(|goal| Goal::parse(goal) == self.goal.and_then(Goal::parse));
         let guardrails = named("guardrail").map(parse_guardrail).collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
             goal: goal.or(self.goal),

@@ -131,7 +131,7 @@ fn the_time_is_looked_at_in_each_block_and_before_each_comparison() {
     let files: Vec<&Columns> = files.iter().collect();
     let question =
         parse_known("key=cta&from=2026-01-05&goal=Order Placed&more=x", unknown).expect("a question");
-    let query = Query::Experiment(question);
+    let query = Query::Experiment(Box::new(question));
     let run = |looks: usize| {
         let seen = Cell::new(0);
         let is_over = || {
