@@ -8,6 +8,7 @@ mod checkpoints;
 mod compile;
 pub(crate) mod contains;
 pub(crate) mod demo;
+mod demo_traffic;
 mod dev;
 mod export;
 mod init;
@@ -91,6 +92,12 @@ enum Command {
     /// Works beside a running server, and counts the durable records. It writes nothing into the data directory.
     #[command(after_help = insights::EXAMPLES)]
     Insights(insights::InsightsArgs),
+    /// Send the events of invented visitors to a running server, so that its numbers are not empty.
+    ///
+    /// The events count like those of real visitors and cannot be told apart from them. So use a data directory that you can
+    /// delete. The server decides the variants of each visitor.
+    #[command(after_help = demo_traffic::EXAMPLES)]
+    DemoTraffic(demo_traffic::DemoTrafficArgs),
     /// Verify a backup of a data directory and copy it.
     #[command(after_help = restore::EXAMPLES)]
     Restore(restore::RestoreArgs),
@@ -172,6 +179,7 @@ fn dispatch(words: &[OsString]) -> Result<(), CliError> {
         Some(Command::Check(args)) => check::check(&args),
         Some(Command::Export(args)) => export::export(&args),
         Some(Command::Insights(args)) => insights::insights(&args),
+        Some(Command::DemoTraffic(args)) => demo_traffic::demo_traffic(&args),
         Some(Command::Restore(args)) => restore::restore(&args),
         Some(Command::Schema(args)) => schema::print_schema(&args),
     }

@@ -119,6 +119,7 @@ fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let docs = fs::read_dir(root.join("docs")).expect("a directory");
     let mut pages: Vec<_> = docs.map(|entry| entry.expect("an entry").path()).collect();
+    pages.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
     pages.push(root.join("README.md"));
     pages.sort();
     pages

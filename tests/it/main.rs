@@ -113,6 +113,8 @@ mod packaging;
 mod docs;
 // The documentation, command by command.
 mod documented;
+// Invented visitors for the demo site.
+mod demo_traffic;
 // The command line: arguments, output and written files.
 mod command_line;
 // The commands of authors: init, lint, previews, and the warnings of compile.
