@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use crate::checksum;
+use crate::http::negotiate;
 use crate::http::request::{Headers, Method, Request, RequestMeta};
 use crate::problem::{self, Problem};
 
@@ -35,6 +36,26 @@ impl AccessRules {
             Some(token_hash) => self.check_token(token_hash, &request.headers, meta.received_at),
             None => check_without_token(request, meta),
         }
+    }
+
+    /// Checks that the client may fetch a static file. `is_shell` says whether it is the page itself. The files hold no
+    /// data and need no token. Without a token, they obey the rules against web pages of other origins.
+    ///
+    /// # Errors
+    /// `origin_not_allowed`, `host_not_allowed`.
+    pub(super) fn check_static<'a>(&self, request: &Request<'a>, is_shell: bool) -> Result<(), Problem<'a>> {
+        if self.token_hash.is_some() {
+            return Ok(());
+        }
+        let headers = &request.headers;
+        // A link in a chat or a wiki opens the page. Nothing can read the result but the page itself.
+        let is_link = is_shell && headers.origin.is_none() && is_top_level_navigation(headers);
+        // A browser names the origin of the page when the page imports its modules.
+        let is_own_page = headers.origin.is_some_and(|origin| is_own_origin(origin, headers.host));
+        if !is_link && !is_own_page {
+            check_origin(headers)?;
+        }
+        check_host(headers)
     }
 
     fn check_token<'a>(
@@ -72,13 +93,11 @@ impl AccessRules {
 
 fn check_without_token<'a>(request: &Request<'a>, meta: &RequestMeta) -> Result<(), Problem<'a>> {
     let headers = &request.headers;
-    if let Some(origin) = headers.origin {
-        return Err(origin_not_allowed(origin));
-    }
-    if headers.fetch_site.is_some_and(|site| matches!(site, b"cross-site" | b"same-site")) {
-        let sentence =
-            "The request comes from a page of another origin; the admin address does not serve web pages.";
-        return Err(Problem::new(problem::ORIGIN_NOT_ALLOWED, sentence));
+    // A browser names its origin when the console erases. The answer then says which setting is missing.
+    let is_own_erasure = request.method == Method::Delete
+        && headers.origin.is_some_and(|origin| is_own_origin(origin, headers.host));
+    if !is_own_erasure {
+        check_origin(headers)?;
     }
     let refusal = match request.method {
         Method::Get | Method::Head if !meta.peer.to_canonical().is_loopback() => Some(
@@ -96,6 +115,30 @@ fn check_without_token<'a>(request: &Request<'a>, meta: &RequestMeta) -> Result<
     if let Some(sentence) = refusal {
         return Err(Problem::new(problem::UNAUTHORIZED, sentence));
     }
+    check_host(headers)
+}
+
+/// Returns whether a browser opens the response as a page in a tab.
+fn is_top_level_navigation(headers: &Headers<'_>) -> bool {
+    headers.fetch_mode == Some(b"navigate")
+        && negotiate::field(headers.head, b"sec-fetch-dest:") == Some(b"document")
+}
+
+/// Refuses a request that a browser marks as one of another origin.
+fn check_origin<'a>(headers: &Headers<'a>) -> Result<(), Problem<'a>> {
+    if let Some(origin) = headers.origin {
+        return Err(origin_not_allowed(origin));
+    }
+    if headers.fetch_site.is_some_and(|site| matches!(site, b"cross-site" | b"same-site")) {
+        let sentence =
+            "The request comes from a page of another origin; the admin address serves only its own page.";
+        return Err(Problem::new(problem::ORIGIN_NOT_ALLOWED, sentence));
+    }
+    Ok(())
+}
+
+/// Refuses a name that is not an IP address or localhost, because the DNS of a web page can point it to loopback.
+fn check_host<'a>(headers: &Headers<'a>) -> Result<(), Problem<'a>> {
     let host = headers.host.and_then(|host| std::str::from_utf8(host).ok()).unwrap_or_default();
     if !is_ip_or_localhost(host) {
         let sentence = "The Host {} is not an IP address or localhost.";
@@ -106,7 +149,7 @@ fn check_without_token<'a>(request: &Request<'a>, meta: &RequestMeta) -> Result<
 
 fn origin_not_allowed(origin: &[u8]) -> Problem<'_> {
     let origin = std::str::from_utf8(origin).unwrap_or("(not UTF-8)");
-    let sentence = "The request has the origin {}; the admin address does not serve web pages.";
+    let sentence = "The request has the origin {}; the admin address serves only its own page.";
     Problem::with_value(problem::ORIGIN_NOT_ALLOWED, sentence, origin)
 }
 

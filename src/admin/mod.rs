@@ -1,10 +1,11 @@
-//! The admin address: health, metrics, visitor data, and explanations of decisions. It answers from the first
-//! moment of a start.
+//! The admin address: health, metrics, visitor data, explanations of decisions, and the console. It answers from the
+//! first moment of a start.
 //!
 //! Only its port separates it from the public addresses, so it protects itself: `access` has the rules.
 
 mod access;
 mod audiences;
+mod console;
 mod health;
 mod insights;
 pub(crate) mod jobs;
@@ -12,6 +13,7 @@ mod metrics;
 mod metrics_text;
 mod records;
 mod representation;
+mod security_headers;
 mod sites;
 pub(crate) mod startup;
 mod visitors;
@@ -19,6 +21,7 @@ mod visitors;
 pub(crate) use insights::InsightsHandler;
 pub use metrics::Metrics;
 pub(crate) use metrics::ServerMetrics;
+pub(crate) use security_headers::WithSecurityHeaders;
 pub(crate) use visitors::VisitorHandler;
 
 use self::access::AccessRules;
@@ -48,6 +51,7 @@ impl AdminService {
     /// Creates the service. `handler` answers with explanations, `token` admits clients, and `stopping` decides
     /// readiness.
     pub fn new(handler: Handler, token: Option<String>, lifecycle: Lifecycle, metrics: Metrics) -> Self {
+        console::prepare();
         let access = AccessRules::new(token.as_deref());
         let (visitors, insights, files, startup) = Default::default();
         Self { handler, lifecycle, access, metrics, visitors, insights, files, startup }
@@ -111,6 +115,12 @@ impl Service for AdminService {
         if Endpoint::of(request.path) == Some(Endpoint::Problem) {
             return self.handler.handle(request, meta, out);
         }
+        if console::matches_path(request.path) {
+            return Poll::Ready(match self.access.check_static(request, console::is_shell(request)) {
+                Ok(()) => console::handle(&mut self.handler, request, out),
+                Err(problem) => self.handler.reject(request, &problem, out),
+            });
+        }
         if let Err(problem) = self.access.check(request, meta) {
             return Poll::Ready(self.handler.reject(request, &problem, out));
         }
@@ -135,7 +145,7 @@ impl Service for AdminService {
                 self.handler.handle(request, meta, out)
             }
             _ => {
-                let sentence = "{} is not an endpoint of the admin address, which serves /healthz, /readyz, /metrics, \
+                let sentence = "{} is not an endpoint of the admin address, which serves /, /healthz, /readyz, /metrics, \
                                 /visitors, /visitors/export, /visitors/records, /sites, /insights/overview, /insights/top, /insights/live, /insights/zones, /insights/audiences, /insights/experiments, /insights/experiment, /v1/resolve, /v1/variants and /v1/routes.";
                 let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
                 Poll::Ready(self.handler.reject(request, &problem, out))

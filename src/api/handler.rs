@@ -11,6 +11,7 @@ use super::library_settings::SettingsHandler;
 use super::problem::{write_problem, write_unframed_problem};
 use super::query::{self, QueryArguments};
 use super::scratch::{DecodeBuffers, Scratch, Settings};
+use super::static_document::StaticDocument;
 use super::{browser_script, openapi, problem_page, rate_limit, resolve, routes, site, variants};
 use crate::clock;
 use crate::http::body::{self, JsonObject};
@@ -221,6 +222,21 @@ impl Handler {
         let audience = Audience::Private(Cors::Nobody);
         write_problem(out, problem, audience.into(), request, &self.date, &mut self.scratch);
         Outcome { endpoint: None, problem: Some(problem.kind) }
+    }
+
+    /// Appends a response with a document of the program, or 304 if the client has it. `fields` are complete header
+    /// lines.
+    pub(crate) fn write_document(
+        &mut self,
+        request: &Request<'_>,
+        document: &StaticDocument,
+        fields: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        match document.write(request, fields, &self.date, &mut self.scratch.ids, out) {
+            Ok(()) => Outcome::default(),
+            Err(problem) => self.reject(request, &problem, out),
+        }
     }
 
     /// Appends a response of the media type `content_type` that no cache may store.

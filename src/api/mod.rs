@@ -36,3 +36,4 @@ pub(crate) use endpoint::{Endpoint, Outcome};
 pub use events::EventSink;
 pub use handler::Handler;
 pub use scratch::Settings;
+pub(crate) use static_document::StaticDocument;

@@ -15,23 +15,34 @@ use crate::problem::Problem;
 pub(super) const CACHE_AS_ROUTES: &[u8] =
     b"Cache-Control: public, max-age=0, s-maxage=60, stale-while-revalidate=600, stale-if-error=86400\r\n";
 
-/// A public body of fixed bytes.
-pub(super) struct StaticDocument {
+/// A body of fixed bytes.
+pub(crate) struct StaticDocument {
     content_type: &'static str,
+    cors: Cors<'static>,
     text: (Vec<u8>, Etag),
     /// The body in gzip coding, if it is large enough.
     gzip: Option<(Vec<u8>, Etag)>,
 }
 
 impl StaticDocument {
+    /// Creates a public document: pages of every origin may read it.
     pub(super) fn new(content_type: &'static str, text: Vec<u8>) -> Self {
+        Self::with_cors(Cors::Anyone, content_type, text)
+    }
+
+    /// Creates a document that only pages of its own origin may read.
+    pub(crate) fn for_own_origin(content_type: &'static str, text: Vec<u8>) -> Self {
+        Self::with_cors(Cors::Nobody, content_type, text)
+    }
+
+    fn with_cors(cors: Cors<'static>, content_type: &'static str, text: Vec<u8>) -> Self {
         let with_etag = |bytes: Vec<u8>| {
             let etag = Etag::of(&bytes);
             (bytes, etag)
         };
         let is_large = text.len() > GZIP_ABOVE_BYTES;
         let gzip = is_large.then(|| with_etag(GzipCompressor::for_static_body().compress(&text).to_vec()));
-        Self { content_type, text: with_etag(text), gzip }
+        Self { content_type, cors, text: with_etag(text), gzip }
     }
 
     /// Appends a response with the document, or 304 if the client has it. `fields` are complete header lines.
@@ -58,7 +69,7 @@ impl StaticDocument {
         if self.gzip.is_some() {
             head.raw(b"Vary: Accept-Encoding\r\n");
         }
-        Cors::Anyone.write(&mut head);
+        self.cors.write(&mut head);
         if unchanged {
             head.finish_without_body(request.close);
             return Ok(());

@@ -52,11 +52,22 @@ pub(crate) fn matches_strong_etag(if_match: &[u8], etag: &[u8]) -> bool {
 /// Returns whether `Accept` in a request head names CSV. Most endpoints have one media type, so the field is read from
 /// the head again.
 pub(crate) fn accepts_csv(head: &[u8]) -> bool {
-    let lines = head.split(|b| *b == b'\n').filter_map(|line| {
-        let (name, value) = line.split_at_checked(b"accept:".len())?;
-        name.eq_ignore_ascii_case(b"accept:").then_some(value)
-    });
-    lines.flat_map(weighted_items).any(|(name, weight)| weight > 0 && name.eq_ignore_ascii_case(b"text/csv"))
+    field_lines(head, b"accept:")
+        .flat_map(weighted_items)
+        .any(|(name, weight)| weight > 0 && name.eq_ignore_ascii_case(b"text/csv"))
+}
+
+/// Returns the value of the first field of a head with this name. `name` is in lower case and ends in a colon. This is for
+/// fields that only the admin address reads, so that the parser does not compare the names of all requests with them.
+pub(crate) fn field<'a>(head: &'a [u8], name: &'static [u8]) -> Option<&'a [u8]> {
+    field_lines(head, name).next().map(<[u8]>::trim_ascii)
+}
+
+fn field_lines<'a>(head: &'a [u8], name: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
+    head.split(|b| *b == b'\n').filter_map(move |line| {
+        let (found, value) = line.split_at_checked(name.len())?;
+        found.eq_ignore_ascii_case(name).then_some(value)
+    })
 }
 
 /// Returns whether a comma-separated list contains `token`, in any case.

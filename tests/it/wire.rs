@@ -6,6 +6,7 @@ mod audiences;
 mod basics;
 mod browser_script;
 mod combinations;
+mod console;
 mod context;
 mod cors;
 mod each;

@@ -84,7 +84,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("toml", &["cli/print_config.rs", "cli/settings.rs"]),
     ("tracing", &[""]),
     ("tracing_subscriber", &["cli/serve.rs"]),
-    ("ureq", &["config.rs", "webhook/client.rs"]),
+    ("ureq", &["cli/demo_traffic/client.rs", "config.rs", "webhook/client.rs"]),
     ("xxhash_rust", &["checksum.rs"]),
 ];
 

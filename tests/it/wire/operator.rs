@@ -249,7 +249,7 @@ fn a_malformed_or_placeholder_id_of_a_visitor_is_refused() {
 #[test]
 fn the_admin_address_serves_no_other_endpoints() {
     let server = OPEN.get();
-    for target in ["/", "/v1/query?site=acme", "/v1/nothing", "/healthz/", "/readyz/x"] {
+    for target in ["/console", "/v1/query?site=acme", "/v1/nothing", "/healthz/", "/readyz/x"] {
         let response = send(&server, "GET", target, "Host: localhost\r\n");
         assert_eq!(problem(&response), (404, "unknown_endpoint".into()), "{target}");
     }

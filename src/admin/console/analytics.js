@@ -1,0 +1,331 @@
+// Overview: how many came, what they looked at, where they came from, and how many are here now.
+import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
+import { FILTERS, change, clockTime, count, download, named, percent, toggleFilter, url, useAnswer } from './core.js';
+import { capital, conditionInWords } from './explain.js';
+import {
+  Answer,
+  Bars,
+  Card,
+  Chart,
+  Code,
+  Details,
+  Empty,
+  Footer,
+  Json,
+  Notice,
+  Pill,
+  Scroll,
+  Select,
+  Stranger,
+  Table,
+  Tile,
+} from './parts.js';
+
+const LIVE_MS = 5000;
+const HOUR_MS = 3_600_000;
+const BUCKETS = [
+  ['hour', 'By hour'],
+  ['day', 'By day'],
+  ['week', 'By week'],
+  ['month', 'By month'],
+];
+
+// Returns the parameters that all questions of a page share.
+export function questionOf(site, query, range) {
+  const filters = Object.fromEntries(FILTERS.map((name) => [name, query.getAll(name)]));
+  return { site: site.site, ...range, bots: query.get('bots'), ...filters };
+}
+
+// Hours up to two days, days up to a quarter, else weeks.
+function bucketOf(query, range) {
+  if (query.has('by')) return query.get('by');
+  const hours = (Date.parse(range.to) - Date.parse(range.from)) / HOUR_MS;
+  if (hours <= 48) return 'hour';
+  return hours <= 24 * 100 ? 'day' : 'week';
+}
+
+export function Overview({ site, query, range }) {
+  const question = questionOf(site, query, range);
+  const by = bucketOf(query, range);
+  const address = url('insights/overview', { ...question, by });
+  const answer = useAnswer(address);
+  const csv = () => download(address, `overview-${site.site}.csv`, 'text/csv');
+  return html`
+    <${Live} question=${question} />
+    <${Answer} of=${answer}>${(data) => html`<${Numbers} data=${data} site=${site} by=${by} csv=${csv} />`}<//>
+    <div class="cards">${TOPS.map((top) => html`<${Top} key=${top.of} ...${top} question=${question} query=${query} />`)}</div>
+  `;
+}
+
+const TILES = [
+  ['visitors', 'Visitors'],
+  ['visits', 'Visits'],
+  ['views', 'Page views'],
+  ['events', 'Events'],
+  ['personalized', 'Saw a variant'],
+];
+
+// The range of a running day ends at midnight, and its hours to come have no numbers.
+function pastOf(series) {
+  const past = series.t.filter((t) => t * 1000 <= Date.now()).length;
+  return Object.fromEntries(Object.entries(series).map(([name, values]) => [name, values.slice(0, past)]));
+}
+
+function Numbers({ data, site, by, csv }) {
+  const { totals, comparison } = data;
+  const series = pastOf(data.series);
+  const isRunning = Date.parse(data.to) > Date.now();
+  const lines = [
+    { name: 'Visitors', values: series.visitors },
+    { name: 'Page views', values: series.views },
+  ];
+  const shareOf = (key) =>
+    key === 'personalized' && totals.visitors > 0 ? `${percent(totals.personalized / totals.visitors)} of visitors` : undefined;
+  return html`
+    <div class="tiles">
+      ${TILES.map(
+        ([key, label]) => html`
+        <${Tile} key=${key} label=${label} value=${totals[key]} note=${shareOf(key)}
+          change=${comparison && { now: comparison.totals[key], before: comparison.before.totals[key] }} />
+      `,
+      )}
+    </div>
+    <${Card} title="Visitors and page views" wide
+      actions=${html`<${Select} label="Time step" value=${by} options=${BUCKETS} onChange=${(step) => change({ by: step })} />`}>
+      <${Chart} key=${by} isFilled label="Visitors and page views" t=${series.t} series=${lines} by=${by} timeZone=${site.timeZone} isRunning=${isRunning} />
+    <//>
+    <${Footer} data=${data} csv=${csv} />
+  `;
+}
+
+function Live({ question }) {
+  const answer = useAnswer(url('insights/live', { ...question, from: null, to: null, limit: 3 }), { every: LIVE_MS });
+  const live = answer.data;
+  if (!live) return html`<div class="live dim">${answer.error ? answer.error.message : 'Loading …'}</div>`;
+  return html`
+    <section class="live" aria-label="Now">
+      <span class=${live.visitors > 0 ? 'dot on' : 'dot'} aria-hidden="true"></span>
+      <span><b>${count(live.visitors)}</b> ${live.visitors === 1 ? 'visitor' : 'visitors'} in the last 30 minutes</span>
+      <${Minutes} values=${live.series.visitors} />
+      <span class="live-pages">
+        ${live.pages.map(
+          ({ value, visitors }) => html`
+          <button key=${value} type="button" class="quiet" onClick=${() => toggleFilter('page', value)}><bdi>${value}</bdi> <b>${count(visitors)}</b></button>
+        `,
+        )}
+      </span>
+    </section>
+  `;
+}
+
+// One bar for each minute. The number beside it is its text.
+function Minutes({ values }) {
+  const most = Math.max(1, ...values);
+  return html`
+    <svg class="minutes" viewBox=${`0 0 ${values.length * 4} 20`} aria-hidden="true">
+      ${values.map((value, at) => html`<rect x=${at * 4} width="3" y=${20 - Math.max(1, (20 * value) / most)} height=${Math.max(1, (20 * value) / most)} />`)}
+    </svg>
+  `;
+}
+
+// The first column orders the rows. Without `filter` no parameter selects such a value.
+const TOPS = [
+  { of: 'page', title: 'Pages', unit: 'Path', filter: 'page' },
+  { of: 'source', title: 'Sources', unit: 'Source', filter: 'source', by: 'visits' },
+  { of: 'referrer', title: 'Referrers', unit: 'Host' },
+  { of: 'campaign', title: 'Campaigns', unit: 'Campaign', filter: 'campaign', by: 'visits' },
+  { of: 'country', title: 'Countries', unit: 'Country', filter: 'country', text: (code) => named('country', code) },
+  { of: 'language', title: 'Languages', unit: 'Language', filter: 'language', text: (code) => named('language', code) },
+  { of: 'device', title: 'Devices', unit: 'Device', filter: 'device' },
+  { of: 'browser', title: 'Browsers', unit: 'Browser' },
+  { of: 'event', title: 'Events', unit: 'Event', filter: 'event', by: 'events' },
+];
+
+const UNKNOWN = { referrer: '(no referrer)', campaign: '(no campaign)' };
+const COLUMNS = { views: 'Views', visits: 'Visits', events: 'Count' };
+
+function Top({ title, limit = 8, question, children, ...list }) {
+  const answer = useAnswer(url('insights/top', { ...question, of: list.of, limit }));
+  return html`
+    <${Card} title=${title}>
+      <${Answer} of=${answer}>
+        ${({ rows, more }) => html`
+          <${TopRows} ...${list} title=${title} rows=${rows} />
+          ${children ? children(more) : more > 0 && html`<p class="dim small more">and ${count(more)} more</p>`}
+        `}
+      <//>
+    <//>
+  `;
+}
+
+// `by` is the number that orders the rows. An event without a page is in no number of the pages.
+function TopRows({ of, title, unit, filter, text = (value) => value, by = 'views', rows, query, onPick }) {
+  const row = ({ value, visitors, ...numbers }) => ({
+    value,
+    text: value === null ? (UNKNOWN[of] ?? '(unknown)') : text(value),
+    numbers: [numbers[by], visitors],
+    isPressed: filter && query.getAll(filter).includes(value),
+    isFixed: value === null || value === '(other)',
+  });
+  const shown = rows.map(row).filter(({ numbers: [first] }) => first > 0);
+  if (shown.length === 0) return html`<${Empty}>None in this range.<//>`;
+  const pick = onPick ?? (filter && ((value) => toggleFilter(filter, value)));
+  return html`<${Bars} label=${title} unit=${unit} columns=${[COLUMNS[by], 'Visitors']} rows=${shown} onPick=${pick} />`;
+}
+
+// Pages: which are seen, where visits begin and end, and which variants of its zones a page showed.
+
+const FIRST_ROWS = 25;
+const MORE_ROWS = 200;
+// The largest limit of the API.
+const MOST_ROWS = 1000;
+
+export function Pages({ site, query, range }) {
+  const question = questionOf(site, query, range);
+  const path = query.get('path');
+  const heading = useRef(null);
+  useEffect(() => path !== null && heading.current?.focus(), [path]);
+  const pick = (value) => change({ path: value === path ? null : value });
+  return html`
+    <div class="gap-top">
+      ${path !== null && html`<section aria-label="Zones of the page"><h2 class="page-title" tabindex="-1" ref=${heading}><bdi>${path}</bdi></h2><${Zones} site=${site} path=${path} range=${range} query=${query} /></section>`}
+      <p class="dim lead small">Choose a page to see the variants that it showed.</p>
+      <div class="cards">
+        ${[
+          ['page', 'Pages'],
+          ['entry', 'Entry pages'],
+          ['exit', 'Exit pages'],
+        ].map(([of, title]) => html`<${List} key=${of} ...${{ of, title, question, query, path, pick }} />`)}
+      </div>
+    </div>
+  `;
+}
+
+function List({ of, title, question, query, path, pick }) {
+  const [limit, setLimit] = useState(FIRST_ROWS);
+  const next = limit < MORE_ROWS ? MORE_ROWS : MOST_ROWS;
+  return html`
+    <${Top} of=${of} title=${title} unit="Path" by=${of === 'page' ? 'views' : 'visits'} limit=${limit} question=${question} query=${pressed(query, path)} filter="path" onPick=${pick}>
+      ${(more) =>
+        more > 0 &&
+        (limit < MOST_ROWS
+          ? html`<button type="button" class="quiet" onClick=${() => setLimit(next)}>Show up to ${count(next)}</button> <span class="dim small">${count(more)} more</span>`
+          : html`<p class="dim small more">${count(more)} more. Filter, or take the CSV of the API.</p>`)}
+    <//>
+  `;
+}
+
+const pressed = (query, path) => ({ getAll: (name) => (name === 'path' ? [path] : query.getAll(name)) });
+
+function Zones({ site, path, range, query }) {
+  const address = url('insights/zones', { site: site.site, page: path, ...range, bots: query.get('bots') });
+  const answer = useAnswer(address);
+  return html`
+    <${Answer} of=${answer}>
+      ${(data) => html`
+        ${data.zones.length === 0 && html`<${Empty}>This page has no zone with variants.<//>`}
+        <div class="cards two">${data.zones.map((zone) => html`<${Zone} key=${zone.zone} zone=${zone} />`)}</div>
+        <${Footer} data=${data} csv=${() => download(address, 'zones.csv', 'text/csv')} />
+      `}
+    <//>
+  `;
+}
+
+function Zone({ zone: { zone, nested, rules, comparable, variants } }) {
+  const known = variants.filter(({ visitors }) => visitors !== null);
+  const all = known.reduce((total, { visitors }) => total + visitors, 0);
+  const columns = [
+    { name: 'Variant', isHead: true, of: ({ key }) => html`<${Stranger} text=${key} />` },
+    { name: 'Visitors', isNumber: true, of: ({ visitors }) => count(visitors) },
+    { name: 'Views', isNumber: true, of: ({ views }) => count(views) },
+    { name: 'Share', isNumber: true, of: ({ visitors }) => percent(all > 0 && visitors !== null ? visitors / all : null) },
+  ];
+  return html`
+    <${Card} title=${html`Zone <bdi>${zone}</bdi>`}
+      actions=${html`<${Pill} tone=${comparable ? 'good' : 'neutral'}>${comparable ? 'an experiment' : 'not comparable'}<//>`}>
+      ${nested && html`<p class="dim small">This zone is inside of a variant. An event does not say whether its default was shown.</p>`}
+      <${Scroll} label=${`Variants of ${zone}`}><${Table} label=${`Variants of ${zone}`} columns=${columns} rows=${variants} keyOf=${({ key }) => key} /><//>
+      <${Details} summary="What visitors did afterwards">${() => variants.map((variant) => html`<${Followed} key=${variant.key} variant=${variant} />`)}<//>
+      ${!comparable && html`<${Experiment} zone=${zone} rules=${rules} variants=${variants} />`}
+    <//>
+  `;
+}
+
+// The default of a nested zone has no numbers.
+function Followed({ variant: { key, followed, more } }) {
+  const rows = (followed ?? []).map(({ event, visitors }) => ({ value: event, numbers: [visitors] }));
+  return html`
+    <h3 class="gap-top">After <bdi>${key}</bdi></h3>
+    ${rows.length > 0 && html`<${Bars} label=${`Events after ${key}`} unit="Event" columns=${['Visitors']} rows=${rows} />`}
+    ${rows.length === 0 && html`<p class="dim small">${followed ? 'No event.' : 'Not known.'}</p>`}
+    ${more > 0 && html`<p class="dim small more">and ${count(more)} more events</p>`}
+  `;
+}
+
+const TREATED = 0.9;
+
+// Returns the rule that makes the first chosen variant of a zone an experiment among the visitors that the rule selects.
+function experimentRule(zone, rules, variants) {
+  const rule = (rules ?? []).find((one) => one.variant && (one.audience || one.when));
+  const variant = rule?.variant ?? variants.find(({ key }) => key !== 'default')?.key;
+  if (!variant) return null;
+  const experiment = {
+    key: `${zone}-${variant}`.slice(0, 64),
+    variants: ['default', variant],
+    weights: [Number((1 - TREATED).toFixed(2)), TREATED],
+  };
+  const when = rule?.audience ? { $audience: rule.audience } : rule?.when;
+  return when && Object.keys(when).length > 0 ? { experiment, when } : { experiment };
+}
+
+function Experiment({ zone, rules, variants }) {
+  const rule = experimentRule(zone, rules, variants);
+  return html`
+    <${Notice}>
+      The visitors of these variants differed before they saw them, so their numbers are <b>not comparable</b>.
+      ${rule && html` To measure a variant, replace its rule by this one. It shows the default to every tenth visitor of the same audience.`}
+    <//>
+    ${rule && html`<${Code} label="Rule of an experiment" text=${JSON.stringify(rule, null, 1).replace(/\n\s*/g, ' ')} />`}
+  `;
+}
+
+// Audiences: each with its condition in words and its size now.
+
+export function Audiences({ site }) {
+  const address = url('insights/audiences', { site: site.site });
+  const answer = useAnswer(address);
+  return html`
+    <div class="gap-top">
+      <${Answer} of=${answer}>
+        ${(data) => html`
+          <p class="dim lead">
+            ${count(data.profiles)} profiles are in memory, counted at ${clockTime(data.at, site.timeZone)}. A size is a range if the condition
+            asks for the request too, such as its country: the smaller number is in the audience with every request, the larger one with some.
+            <button type="button" class="quiet" onClick=${() => download(address, `audiences-${site.site}.csv`, 'text/csv')}>CSV</button>
+          </p>
+          ${data.audiences.length === 0 && html`<${Empty}>The site has no audiences.<//>`}
+          <div class="cards">${data.audiences.map((audience) => html`<${Audience} key=${audience.name} audience=${audience} profiles=${data.profiles} />`)}</div>
+        `}
+      <//>
+    </div>
+  `;
+}
+
+const sizeInWords = (least, most) => (least === most ? count(least) : `${count(least)} – ${count(most)}`);
+
+function Audience({ audience: { name, condition, atLeast, atMost }, profiles }) {
+  const share = (value) => (profiles > 0 ? value / profiles : 0);
+  const shares = atLeast === atMost ? percent(share(atMost)) : `${percent(share(atLeast))} – ${percent(share(atMost))}`;
+  return html`
+    <${Card} title=${html`<${Stranger} text=${name} />`}>
+      <div class="audience-size"><b>${sizeInWords(atLeast, atMost)}</b> <span class="dim small">${shares} of profiles</span></div>
+      <svg class="size" aria-hidden="true" viewBox="0 0 100 6" preserveAspectRatio="none">
+        <rect class="track" width="100" height="6" />
+        <rect class="most" width=${100 * share(atMost)} height="6" />
+        <rect class="least" width=${100 * share(atLeast)} height="6" />
+      </svg>
+      <p class="small"><bdi>${capital(conditionInWords(condition))}.</bdi></p>
+      <${Details} summary="As written">${() => html`<${Json} label=${`Condition of ${name}`} value=${condition} />`}<//>
+    <//>
+  `;
+}

@@ -1,0 +1,196 @@
+// The console: its header, its pages, and the question for the token.
+import { html, render, useEffect, useErrorBoundary, useState } from './vendor/preact-htm.js';
+import { Audiences, Overview, Pages } from './analytics.js';
+import {
+  FILTERS,
+  Problem,
+  change,
+  hasToken,
+  isoDate,
+  onTokenNeeded,
+  pageUrl,
+  signIn,
+  signOut,
+  toggleFilter,
+  useAnswer,
+  useLocation,
+} from './core.js';
+import { Experiments } from './experiments.js';
+import { Health, Publishing } from './operations.js';
+import { Answer, Empty, Notice, Select } from './parts.js';
+import { Visitors } from './visitors.js';
+
+const PAGES = {
+  overview: ['Overview', Overview, { hasRange: true, hasFilters: true }],
+  pages: ['Pages', Pages, { hasRange: true, hasFilters: true }],
+  experiments: ['Experiments', Experiments, {}],
+  audiences: ['Audiences', Audiences, {}],
+  visitors: ['Visitors', Visitors, {}],
+  publishing: ['Publishing', Publishing, {}],
+  health: ['Health', Health, { needsNoSite: true }],
+};
+
+const RANGES = [
+  ['1', 'Today'],
+  ['7', 'Last 7 days'],
+  ['30', 'Last 30 days'],
+  ['90', 'Last 90 days'],
+  ['365', 'Last 365 days'],
+  ['dates', 'Dates …'],
+];
+
+const DAY_MS = 86_400_000;
+const DEFAULT_DAYS = '30';
+
+// Returns the parameters of a question for the range, as the API takes them. Whole days are compared with as many before.
+function rangeOf(query, timeZone) {
+  if (query.has('from') || query.has('to')) return { from: query.get('from'), to: query.get('to') };
+  const days = Number(query.get('days') ?? DEFAULT_DAYS);
+  const tomorrow = isoDate(Date.now() + DAY_MS, timeZone);
+  const from = new Date(Date.parse(tomorrow) - days * DAY_MS).toISOString().slice(0, 10);
+  return { from, to: tomorrow };
+}
+
+// A date field is closed at both ends for a person, and `to` is not part of the range of the API.
+const shiftDate = (date, days) => new Date(Date.parse(date) + days * DAY_MS).toISOString().slice(0, 10);
+
+function RangePicker({ query, range }) {
+  const isOpen = query.has('from') || query.has('to');
+  const pick = (days) =>
+    change(days === 'dates' ? { ...range, days: null } : { from: null, to: null, days: days === DEFAULT_DAYS ? null : days });
+  const set = (name, days) => (event) =>
+    event.currentTarget.value && change({ ...range, [name]: shiftDate(event.currentTarget.value, days) });
+  return html`
+    <${Select} label="Range" value=${isOpen ? 'dates' : (query.get('days') ?? DEFAULT_DAYS)} options=${RANGES} onChange=${pick} />
+    ${
+      isOpen &&
+      html`
+      <label class="field"><span class="hidden">First day</span><input type="date" value=${range.from?.slice(0, 10)} onChange=${set('from', 0)} /></label>
+      <label class="field"><span class="hidden">Last day</span><input type="date" value=${range.to && shiftDate(range.to.slice(0, 10), -1)} onChange=${set('to', 1)} /></label>
+    `
+    }
+  `;
+}
+
+function Chips({ query }) {
+  const set = FILTERS.flatMap((name) => query.getAll(name).map((value) => [name, value]));
+  if (set.length === 0) return null;
+  return html`
+    <ul class="chips" aria-label="Filters">
+      ${set.map(
+        ([name, value]) => html`
+        <li key=${`${name} ${value}`}>
+          <button type="button" class="chip" onClick=${() => toggleFilter(name, value)} aria-label=${`Remove the filter ${name}: ${value}`}>
+            <span class="dim">${name}</span> <bdi>${value}</bdi> <span aria-hidden="true">×</span>
+          </button>
+        </li>
+      `,
+      )}
+    </ul>
+  `;
+}
+
+function Header({ page, query, sites, site, range }) {
+  const { hasRange, hasFilters } = PAGES[page][2];
+  return html`
+    <header>
+      <div class="bar-top">
+        <a class="brand" href=${pageUrl('overview')}>Parallax</a>
+        ${sites.length > 0 && html`<${Select} label="Site" value=${site?.site} options=${sites.map((one) => [one.site, one.name ?? one.site])} onChange=${(id) => change({ site: id })} />`}
+        ${site?.version && html`<span class="dim small version">version ${site.version}</span>`}
+        <span class="spring"></span>
+        ${hasRange && site && html`<${RangePicker} query=${query} range=${range} />`}
+        ${hasToken() && html`<button type="button" class="quiet" onClick=${() => (signOut(), location.reload())}>Sign out</button>`}
+      </div>
+      <nav aria-label="Pages">
+        ${Object.entries(PAGES).map(([key, [name]]) => html`<a key=${key} href=${pageUrl(key)} aria-current=${key === page ? 'page' : undefined}>${name}</a>`)}
+      </nav>
+      ${hasFilters && html`<${Chips} query=${query} />`}
+    </header>
+  `;
+}
+
+function TokenForm({ reason, onSignedIn }) {
+  const [error, setError] = useState(null);
+  const submit = (event) => {
+    event.preventDefault();
+    const token = new FormData(event.currentTarget).get('token').trim();
+    signIn(token).then(onSignedIn, (problem) => setError(problem instanceof Problem ? problem.message : 'The server does not answer.'));
+  };
+  return html`
+    <main class="sign-in">
+      <form class="card" onSubmit=${submit}>
+        <h1>Parallax</h1>
+        <p>${error ? '' : reason}</p>
+        ${error && html`<${Notice} tone="bad">${error}<//>`}
+        <label class="field">
+          <span class="field-label">Token of --admin-token</span>
+          <input name="token" type="password" autocomplete="off" required autofocus ref=${(input) => input?.focus()} />
+        </label>
+        <button type="submit" class="primary">Open the console</button>
+        <p class="dim small">This tab keeps the token until you close it. Nothing else is stored.</p>
+      </form>
+    </main>
+  `;
+}
+
+const ABSENT = /^No admin token is configured/;
+
+// Shows one page. The range is computed again when the state changes, and not while a page is looked at.
+function Console() {
+  const { page: named, query } = useLocation();
+  const page = Object.hasOwn(PAGES, named) ? named : 'overview';
+  const answer = useAnswer('sites');
+  const sites = answer.data?.sites ?? [];
+  const site = query.has('site') ? sites.find((one) => one.site === query.get('site')) : sites[0];
+  const range = site && rangeOf(query, site.timeZone);
+  useEffect(() => {
+    document.title = `${PAGES[page][0]} – Parallax`;
+  }, [page]);
+  const [title, Page, { needsNoSite }] = PAGES[page];
+  return html`
+    <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
+    <${Header} ...${{ page, query, sites, site, range }} />
+    <main id="main" tabindex="-1">
+      <h1 class="hidden">${title}</h1>
+      ${
+        needsNoSite || site
+          ? html`<${Guarded} key=${`${page} ${site?.site}`} page=${Page} site=${site} query=${query} range=${range} />`
+          : html`<${Answer} of=${answer}>${() => html`<${NoSite} id=${query.get('site')} />`}<//>`
+      }
+    </main>
+  `;
+}
+
+// Shows a page. A fault of the console in it leaves the other pages usable.
+function Guarded({ page: Page, ...props }) {
+  const [error] = useErrorBoundary();
+  if (error) return html`<${Notice} tone="bad"><strong>The console failed to show this page. </strong><bdi>${error.message}</bdi><//>`;
+  return html`<${Page} ...${props} />`;
+}
+
+// A link to a fragment would change the state.
+function skip(event) {
+  event.preventDefault();
+  document.getElementById('main').focus();
+}
+
+const NoSite = ({ id }) => html`
+  <${Empty}>
+    ${id ? html`No published site has the ID <bdi>${id}</bdi>.` : 'No site is published. Compile one into the snapshots directory:'}
+    ${!id && html`<pre>parallax compile my-site -o snapshots/my-site.snapshot</pre>`}
+  <//>
+`;
+
+// Asks for the token when the server does, and then shows the same state again.
+function App() {
+  const [{ reason, session }, setSession] = useState({ reason: null, session: 0 });
+  useEffect(() => onTokenNeeded((sentence) => setSession((last) => ({ ...last, reason: sentence }))), []);
+  if (reason && ABSENT.test(reason))
+    return html`<main class="sign-in"><div class="card"><h1>Parallax</h1><${Notice}>${reason}<//></div></main>`;
+  if (reason)
+    return html`<${TokenForm} reason=${reason} onSignedIn=${() => setSession((last) => ({ reason: null, session: last.session + 1 }))} />`;
+  return html`<${Console} key=${session} />`;
+}
+
+render(html`<${App} />`, document.getElementById('console'));

@@ -1,0 +1,286 @@
+// The state of the console, requests to the server, and numbers in words.
+//
+// The state is in the fragment of the URL, as `#page?name=value`. A fragment never reaches a server, so the link that a person
+// opens or shares leaves no visitor ID in the log of a proxy or in a referrer.
+import { useEffect, useState } from './vendor/preact-htm.js';
+
+export const FILTERS = ['page', 'source', 'campaign', 'country', 'device', 'language', 'event', 'variant'];
+
+// Parameters that stay when the page changes.
+const SHARED = ['site', 'days', 'from', 'to', 'by', 'bots', ...FILTERS];
+
+function parse(fragment) {
+  const [page, query] = fragment.replace(/^#/, '').split(/\?(.*)/s);
+  return { page: page || 'overview', query: new URLSearchParams(query ?? '') };
+}
+
+export const readState = () => parse(location.hash);
+
+// Returns the URL of a page with the shared parameters. `changes` sets parameters, null removes one, and an array repeats it.
+export function pageUrl(page, changes = {}) {
+  const now = readState();
+  const query = new URLSearchParams([...now.query].filter(([name]) => page === now.page || SHARED.includes(name)));
+  for (const [name, value] of Object.entries(changes)) {
+    query.delete(name);
+    for (const item of [value ?? []].flat()) query.append(name, item);
+  }
+  const text = query.toString();
+  return `#${page}${text && `?${text}`}`;
+}
+
+// Changes parameters of the present page.
+export function change(changes) {
+  location.hash = pageUrl(readState().page, changes);
+}
+
+// Adds the filter, or removes it if it is set.
+export function toggleFilter(name, value) {
+  const present = readState().query.getAll(name);
+  change({ [name]: present.includes(value) ? present.filter((one) => one !== value) : [...present, value] });
+}
+
+// Returns the state, and renders again when it changes.
+export function useLocation() {
+  const [state, setState] = useState(readState);
+  useEffect(() => {
+    const read = () => setState(readState());
+    addEventListener('hashchange', read);
+    return () => removeEventListener('hashchange', read);
+  }, []);
+  return state;
+}
+
+// Requests: all URLs are relative to the page, so that a proxy can mount the console below a path.
+
+// A session of the tab keeps the token. There is no cookie, so no other page can make the browser send it.
+const TOKEN_KEY = 'parallax.token';
+
+let askForToken = () => {};
+
+// Sets the function that is called with the server's sentence when a token is missing or wrong.
+export function onTokenNeeded(listener) {
+  askForToken = listener;
+}
+
+export class Problem extends Error {
+  constructor(status, { code, detail, title } = {}) {
+    super(detail ?? title ?? `The server answered with status ${status}.`);
+    Object.assign(this, { status, code });
+  }
+}
+
+const storedToken = () => sessionStorage.getItem(TOKEN_KEY);
+
+// Without another rate limit, 429 on the admin address means too many wrong tokens.
+const isTokenProblem = (status) => status === 401 || status === 429;
+
+function send(url, token, init) {
+  // The language of the operator's browser must not decide for the visitor of an explained page.
+  const headers = { 'Accept-Language': '*', ...init.headers };
+  if (token) headers.Authorization = `Bearer ${token}`;
+  return fetch(new URL(url, document.baseURI), { cache: 'no-cache', credentials: 'omit', ...init, headers });
+}
+
+async function problemOf(response) {
+  return new Problem(response.status, await response.json().catch(() => undefined));
+}
+
+// Fetches a URL with the token. Throws a Problem if the response is one.
+export async function request(url, init = {}) {
+  const token = storedToken();
+  const response = await send(url, token, init);
+  if (response.ok) return response;
+  const problem = await problemOf(response);
+  const isRead = (init.method ?? 'GET') === 'GET';
+  if (isTokenProblem(response.status) && isRead && token === storedToken()) {
+    sessionStorage.removeItem(TOKEN_KEY);
+    askForToken(token ? 'The token is not valid any more, for example because the server was started with another one.' : problem.message);
+  }
+  throw problem;
+}
+
+// Keeps the token if the server accepts it. Throws a Problem if not.
+export async function signIn(token) {
+  const response = await send('sites', token, {});
+  if (isTokenProblem(response.status)) throw await problemOf(response);
+  sessionStorage.setItem(TOKEN_KEY, token);
+}
+
+export const hasToken = () => storedToken() !== null;
+
+export function signOut() {
+  sessionStorage.removeItem(TOKEN_KEY);
+}
+
+// Returns a URL with these parameters. An array repeats a parameter. Null and '' leave it out.
+export function url(path, params) {
+  const pairs = Object.entries(params).flatMap(([name, value]) => [value].flat().map((item) => [name, item]));
+  const query = new URLSearchParams(pairs.filter(([, value]) => value !== null && value !== undefined && value !== ''));
+  return `${path}?${query}`;
+}
+
+// Saves the body of a response as a file.
+export async function download(address, name, accept) {
+  const response = await request(address, accept ? { headers: { Accept: accept } } : {});
+  saveAs(name, [await response.blob()]);
+  return response;
+}
+
+export function saveAs(name, parts) {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob(parts));
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+const parsers = { json: (response) => response.json(), text: (response) => response.text() };
+const EMPTY = { data: undefined, error: undefined, isLoading: true, address: undefined };
+
+// Fetches a URL and returns { data, error, isLoading }. While the next answer loads, `data` is the last one. `every` polls after as
+// many milliseconds, but not while the tab is hidden. `address` null fetches nothing.
+export function useAnswer(address, { every, as = 'json' } = {}) {
+  const [state, setState] = useState(EMPTY);
+  useEffect(() => {
+    if (address === null) {
+      setState({ ...EMPTY, isLoading: false });
+      return undefined;
+    }
+    const abort = new AbortController();
+    const load = () =>
+      request(address, { signal: abort.signal })
+        .then(parsers[as])
+        .then((data) => setState({ data, error: undefined, isLoading: false, address }))
+        .catch((error) => {
+          if (!abort.signal.aborted) setState((last) => ({ ...last, error: describe(error), isLoading: false, address }));
+        });
+    setState((last) => ({ ...last, error: undefined, isLoading: true }));
+    const timer = every && setInterval(() => document.hidden || load(), every);
+    load();
+    return () => {
+      abort.abort();
+      clearInterval(timer);
+    };
+  }, [address, every, as]);
+  return state;
+}
+
+// A failed fetch has only the browser's words, such as "Failed to fetch".
+function describe(error) {
+  if (error instanceof Problem) return error;
+  return Object.assign(new Error('The server does not answer. Is it running, and is the network up?'), { status: 0 });
+}
+
+// Words: the texts are English, so numbers and dates are too.
+
+const LOCALE = 'en-GB';
+const whole = new Intl.NumberFormat(LOCALE);
+const short = new Intl.NumberFormat(LOCALE, { notation: 'compact', maximumFractionDigits: 1 });
+
+export const count = (value) => (value === null || value === undefined ? '–' : whole.format(value));
+export const shortCount = (value) => (Math.abs(value) < 10_000 ? whole.format(value) : short.format(value));
+
+// Returns one number with its noun: "1 visitor", "2 visitors".
+export const counted = (value, noun) => `${count(value)} ${noun}${value === 1 ? '' : 's'}`;
+
+// Rounds first, so that a small negative change is "0.0 %" and not "-0.0 %".
+export function percent(share, digits = 1) {
+  if (share === null || share === undefined || !Number.isFinite(share)) return '–';
+  const rounded = Number((share * 100).toFixed(digits));
+  return `${(rounded === 0 ? 0 : rounded).toFixed(digits).replace('-', '−')} %`;
+}
+
+// Returns a change with its sign, and the direction as 1, 0 or -1.
+export function relativeChange(now, before) {
+  if (!before) return { text: now ? 'new' : '–', direction: 0 };
+  const text = percent(now / before - 1);
+  const direction = text === '0.0 %' ? 0 : Math.sign(now - before);
+  return { text: direction > 0 ? `+${text}` : text, direction };
+}
+
+export const signedPercent = (share) => {
+  const text = percent(share);
+  return share > 0 && text !== '0.0 %' ? `+${text}` : text;
+};
+
+const SIZES = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+export function bytes(value) {
+  const power = Math.min(Math.floor(Math.log2(Math.max(value, 1)) / 10), SIZES.length - 1);
+  const scaled = value / 1024 ** power;
+  return `${power === 0 || scaled >= 100 ? Math.round(scaled) : scaled.toFixed(1)} ${SIZES[power]}`;
+}
+
+export function seconds(value) {
+  if (value === null || value === undefined || Number.isNaN(value)) return '–';
+  if (value < 0.001) return `${Math.round(value * 1e6)} µs`;
+  if (value < 1) return `${(value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms`;
+  return `${value.toFixed(1)} s`;
+}
+
+const formats = new Map();
+
+function formatter(timeZone, options) {
+  const key = `${timeZone} ${JSON.stringify(options)}`;
+  if (!formats.has(key)) formats.set(key, new Intl.DateTimeFormat(LOCALE, { timeZone, ...options }));
+  return formats.get(key);
+}
+
+const DAY = { day: 'numeric', month: 'short', year: 'numeric' };
+const MINUTE = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' };
+const BUCKETS = {
+  hour: { weekday: 'short', day: 'numeric', month: 'short', ...MINUTE },
+  day: { weekday: 'short', ...DAY },
+  week: DAY,
+  month: { month: 'long', year: 'numeric' },
+};
+
+export const day = (time, timeZone) => formatter(timeZone, DAY).format(new Date(time));
+export const dateTime = (time, timeZone) => formatter(timeZone, { ...DAY, ...MINUTE, second: '2-digit' }).format(new Date(time));
+export const clockTime = (time, timeZone) => formatter(timeZone, MINUTE).format(new Date(time));
+
+// Returns the name of a bucket that begins at `t`, in seconds since 1970.
+export function bucketName(t, by, timeZone) {
+  const text = formatter(timeZone, BUCKETS[by] ?? BUCKETS.day).format(new Date(t * 1000));
+  return by === 'week' ? `Week of ${text}` : text;
+}
+
+const HOUR_S = 3600;
+const DAY_S = 24 * HOUR_S;
+const MONTH_S = 28 * DAY_S;
+
+// Returns the text at a tick of a time axis whose ticks have the distance `step`. All are in seconds.
+export function axisTime(t, step, timeZone) {
+  const time = new Date(t * 1000);
+  if (step >= MONTH_S) return formatter(timeZone, { month: 'short', year: '2-digit' }).format(time);
+  const text = clockTime(time, timeZone);
+  return step >= DAY_S || text === '00:00' ? formatter(timeZone, { day: 'numeric', month: 'short' }).format(time) : text;
+}
+
+// Returns the date of an instant as the API takes it, such as 2026-01-05.
+export function isoDate(time, timeZone) {
+  return new Intl.DateTimeFormat('en-CA', { timeZone, year: 'numeric', month: '2-digit', day: '2-digit' }).format(new Date(time));
+}
+
+export function ago(time) {
+  const passed = (Date.now() - new Date(time)) / 1000;
+  const [size, unit] = [
+    [86400, 'day'],
+    [3600, 'hour'],
+    [60, 'minute'],
+    [1, 'second'],
+  ].find(([size]) => passed >= size) ?? [1, 'second'];
+  return `${counted(Math.max(0, Math.floor(passed / size)), unit)} ago`;
+}
+
+const regions = new Intl.DisplayNames([LOCALE], { type: 'region' });
+const languages = new Intl.DisplayNames([LOCALE], { type: 'language' });
+
+// Names a country or a language. A code that the browser does not know stays a code.
+export function named(kind, code) {
+  try {
+    return (kind === 'country' ? regions : languages).of(code) ?? code;
+  } catch {
+    return code;
+  }
+}

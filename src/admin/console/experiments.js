@@ -1,0 +1,289 @@
+// Experiments: a list, and one experiment with its exposures, alarms and metrics.
+import { html } from './vendor/preact-htm.js';
+import { ago, change, count, counted, day, download, isoDate, pageUrl, percent, signedPercent, url, useAnswer } from './core.js';
+import { Answer, Card, Chart, Details, Empty, Footer, Notice, Pill, Scroll, Select, Stranger, Table, Tile } from './parts.js';
+
+const ALARMS = {
+  srm: 'The visitors are not split as planned. Something loses or moves visitors of one arm.',
+  both_arms: 'More than 1 % of the visitors saw two arms.',
+  zero_weight: 'A visitor saw an arm that has no weight.',
+  phase_changed: 'The arms, weights or the seed changed within the range. Use a new key instead of a change.',
+};
+
+export function Experiments({ site, query }) {
+  const key = query.get('key');
+  return key === null
+    ? html`<div class="gap-top"><${List} site=${site} /></div>`
+    : html`<p class="crumb"><a href=${pageUrl('experiments', { key: null })}>All experiments</a></p><${One} key=${key} site=${site} query=${query} name=${key} />`;
+}
+
+function List({ site }) {
+  const address = url('insights/experiments', { site: site.site });
+  const answer = useAnswer(address);
+  return html`
+    <${Answer} of=${answer}>
+      ${(data) => html`
+        ${data.experiments.length === 0 && html`<${Empty}>Neither the published site nor an event names an experiment.<//>`}
+        <div class="cards two">${data.experiments.map((one) => html`<${Summary} key=${one.key} experiment=${one} site=${site} />`)}</div>
+        <${Footer} data=${data} csv=${() => download(address, `experiments-${site.site}.csv`, 'text/csv')} />
+      `}
+    <//>
+  `;
+}
+
+const armsInWords = (arms) => (arms ?? []).map(({ key, weight }) => `${key} ${percent(weight, 0)}`).join(', ');
+
+function Summary({ experiment, site }) {
+  const { key, published, routes, arms, goal, planned, phase, lastExposure, exposed, both, alarms } = experiment;
+  const state = !published ? 'not published' : lastExposure ? 'running' : 'no exposure yet';
+  return html`
+    <${Card} title=${html`<a href=${pageUrl('experiments', { key })}><bdi>${key}</bdi></a>`}
+      actions=${html`<${Pill} tone=${alarms.length > 0 ? 'bad' : state === 'running' ? 'good' : 'neutral'}>${alarms.length > 0 ? counted(alarms.length, 'alarm') : state}<//>`}>
+      ${alarms.map((alarm) => html`<p key=${alarm} class="down small">${ALARMS[alarm] ?? alarm}</p>`)}
+      <div class="exposed"><b>${count(exposed)}</b> <span class="dim small">${planned ? `of ${count(planned)} planned visitors` : 'visitors exposed'}</span></div>
+      ${planned && html`<svg class="size" aria-hidden="true" viewBox="0 0 100 6" preserveAspectRatio="none"><rect class="track" width="100" height="6" /><rect class="least" width=${Math.min(100, (100 * exposed) / planned)} height="6" /></svg>`}
+      <dl class="gap-top">
+        <dt>goal</dt><dd><bdi>${goal ?? 'none'}</bdi></dd>
+        <dt>arms</dt><dd><bdi>${armsInWords(arms)}</bdi></dd>
+        <dt>pages</dt><dd><bdi>${(routes ?? []).join(', ') || '–'}</bdi>${experiment.moreRoutes > 0 && ` and ${count(experiment.moreRoutes)} more`}</dd>
+        <dt>since</dt><dd>${phase ? `${day(phase, site.timeZone)} (${ago(phase)})` : 'unknown'}</dd>
+        <dt>in two arms</dt><dd>${count(both)}</dd>
+      </dl>
+    <//>
+  `;
+}
+
+const LIFTS = [
+  ['', 'no estimate'],
+  ['0.02', '2 %'],
+  ['0.05', '5 %'],
+  ['0.1', '10 %'],
+  ['0.2', '20 %'],
+];
+const SINCE = [
+  ['', 'the begin of the phase'],
+  ['7', '7 days ago'],
+  ['30', '30 days ago'],
+  ['90', '90 days ago'],
+];
+const DAY_MS = 86_400_000;
+// A longer time is no plan.
+const DAYS_LEFT_MAX = 365;
+
+// Parameters of the question that a person can write into the URL.
+const ASKED = ['goal', 'value', 'window', 'planned', 'cap', 'alpha', 'method', 'baseline', 'power', 'bots'];
+
+function questionOf(site, query, key, choice) {
+  const params = Object.fromEntries(ASKED.map((param) => [param, query.get(param)]));
+  const lists = Object.fromEntries(['more', 'guardrail'].map((param) => [param, query.getAll(param)]));
+  const from = choice.since && isoDate(Date.now() - Number(choice.since) * DAY_MS, site.timeZone);
+  return { site: site.site, key, ...params, ...lists, from, by: 'day', lift: choice.lift };
+}
+
+function One({ site, query, name }) {
+  const choice = { lift: query.get('lift') ?? '0.05', since: query.get('since') ?? '' };
+  const address = url('insights/experiment', questionOf(site, query, name, choice));
+  const answer = useAnswer(address);
+  const csv = () => download(address, `experiment-${name}.csv`, 'text/csv');
+  return html`
+    <h2 class="page-title"><bdi>${name}</bdi></h2>
+    <${Answer} of=${answer}>${(data) => html`<${Result} ...${{ data, site, choice, csv }} />`}<//>
+  `;
+}
+
+function Result({ data, site, choice, csv }) {
+  const isAlarmed = data.alarms.length > 0;
+  return html`
+    ${data.alarms.map((alarm) => html`<${Notice} key=${alarm} tone="bad"><strong>Do not trust this result. </strong>${ALARMS[alarm] ?? alarm}<//>`)}
+    ${isEmpty(data) && html`<${NoExposure} choice=${choice} />`}
+    ${!data.published && html`<${Notice}>The published site does not have this experiment any more.<//>`}
+    <div class="tiles">
+      ${data.arms.map(({ key, weight, exposed }) => html`<${Tile} key=${key} label=${html`Visitors saw <bdi>${key}</bdi>`} value=${exposed} note=${weight === null ? 'planned share unknown' : `${percent(weight)} planned, ${percent(shareOf(exposed, data.arms))} seen`} />`)}
+      <${Tile} label="Shares as planned" ...${srmInWords(data)} />
+      <${Tile} label="In both arms" value=${data.both} note=${`${percent(shareOf(data.both, data.arms, data.both), 2)} of visitors, left out`} />
+      ${data.daysLeft !== undefined && html`<${Tile} label="Days left" value=${daysInWords(data.daysLeft)} note=${choice.lift ? `to find a change of ${percent(Number(choice.lift), 0)}` : 'choose a change below'} />`}
+    </div>
+    ${data.exploratory && html`<p class="gap"><${Pill}>exploratory<//> <span class="dim small">These choices differ from those that were published before the result was known.</span></p>`}
+    <div class=${isAlarmed ? 'greyed' : undefined}><${Metrics} data=${data} /></div>
+    <${Exposures} data=${data} site=${site} />
+    <${Card} title="Details" wide><${More} data=${data} site=${site} choice=${choice} /><//>
+    <${Footer} data=${data} csv=${csv} />
+  `;
+}
+
+const isEmpty = (data) => data.arms.every(({ exposed }) => exposed === 0);
+
+// The events of demo-traffic, or of an import, are older than the phase, which begins when the server first serves the experiment.
+const NoExposure = ({ choice }) => html`
+  <${Notice}>
+    Nobody was exposed in this time.
+    ${!choice.since && html` Visitors whose events are older than the phase are left out. <button type="button" class="quiet" onClick=${() => change({ since: '30' })}>Count the last 30 days</button>`}
+  <//>
+`;
+
+function daysInWords(days) {
+  if (days === null) return '–';
+  return days > DAYS_LEFT_MAX ? `> ${DAYS_LEFT_MAX}` : Math.ceil(days);
+}
+
+function shareOf(part, arms, others = 0) {
+  const all = arms.reduce((total, { exposed }) => total + exposed, others);
+  return all > 0 ? part / all : null;
+}
+
+const REASONS = { weights_unknown: 'the weights are not known', phase_changed: 'the range holds a change of phase' };
+
+function srmInWords({ srm, srmReason }) {
+  if (!srm) return { value: '–', note: REASONS[srmReason] ?? srmReason ?? 'not tested' };
+  return { value: srm.alarm ? 'no' : 'yes', note: `p ${srm.p < 0.001 ? srm.p.toExponential(1) : srm.p.toFixed(3)}` };
+}
+
+function Exposures({ data, site }) {
+  const { series, phases, arms } = data;
+  if (isEmpty(data)) return null;
+  const lines = arms.filter(({ key }) => series.exposed[key]).map(({ key }) => ({ name: key, values: series.exposed[key] }));
+  const marks = phases.map(({ from }) => Date.parse(from) / 1000);
+  return html`
+    <${Card} title="New visitors of each arm" wide>
+      <${Chart} label="New visitors of each arm" t=${series.t} series=${lines} marks=${marks} by="day" timeZone=${site.timeZone} isRunning=${Date.parse(data.to) > Date.now()} />
+      ${phases.map((phase) => html`<p key=${phase.from} class="dim small">Phase since ${day(phase.from, site.timeZone)}: <bdi>${armsInWords(phase.arms)}</bdi>, coverage ${percent(phase.coverage, 0)}.</p>`)}
+    <//>
+  `;
+}
+
+const VERDICTS = {
+  better: ['good', 'better'],
+  no_worse: ['good', 'no worse'],
+  worse: ['bad', 'worse'],
+  harmed: ['bad', 'harmed'],
+  not_told_apart: ['neutral', 'not told apart'],
+  too_early: ['neutral', 'too early'],
+};
+
+const EARLY = {
+  visitors: 'fewer than 100 visitors',
+  conversions: 'fewer than 10 that reached the goal',
+  non_conversions: 'fewer than 10 that did not',
+  baseline: 'a baseline that is not told apart from 0',
+};
+
+const ROLES = { goal: 'goal', value: 'value', more: 'secondary', guardrail: 'guardrail' };
+
+// One row for each metric and compared arm.
+const rowsOf = (data) =>
+  data.metrics.flatMap((metric) => {
+    const compared = metric.against.map(({ key }) => key);
+    const baseline = metric.arms.find(({ key }) => !compared.includes(key));
+    return metric.against.map((against) => ({ metric, baseline, against, arm: metric.arms.find(({ key }) => key === against.key) }));
+  });
+
+// All intervals share one scale, so that their widths can be compared.
+function scaleOf(rows) {
+  const ends = rows.flatMap(({ against, metric }) => [against.low, against.high, against.estimate, metric.margin && -metric.margin]);
+  const most = Math.max(0.02, ...ends.filter((end) => typeof end === 'number').map(Math.abs));
+  return Math.min(most * 1.1, 2);
+}
+
+const meanOf = (metric, arm) => (arm ? (metric.kind === 'proportion' ? percent(arm.mean, 2) : (arm.mean?.toFixed(2) ?? '–')) : '–');
+
+function Metrics({ data }) {
+  const rows = rowsOf(data);
+  if (rows.length === 0) {
+    return html`<${Notice}>No goal is published with this experiment. Add <code>"goal"</code> beside its key, or name one in the URL: <code>&goal=Order+Placed</code>.<//>`;
+  }
+  const scale = scaleOf(rows);
+  const columns = [
+    { name: 'Metric', isHead: true, of: ({ metric }) => html`<${MetricName} metric=${metric} />` },
+    {
+      name: 'Baseline',
+      isNumber: true,
+      of: ({ metric, baseline }) => html`${meanOf(metric, baseline)}<div class="dim small"><bdi>${baseline?.key}</bdi></div>`,
+    },
+    {
+      name: 'Arm',
+      isNumber: true,
+      of: ({ metric, arm }) => html`${meanOf(metric, arm)}<div class="dim small"><bdi>${arm?.key}</bdi></div>`,
+    },
+    {
+      name: 'Change',
+      isNumber: true,
+      of: ({ against }) => html`<b>${against.estimate === null ? '–' : signedPercent(against.estimate)}</b>`,
+    },
+    { name: 'Interval', of: (row) => html`<${Interval} row=${row} scale=${scale} />` },
+    { name: 'Verdict', of: (row) => html`<${Verdict} row=${row} />` },
+  ];
+  return html`
+    <${Card} title="Result" wide>
+      <${Scroll} label="Metrics"><${Table} stacks label="Metrics" columns=${columns} rows=${rows} /><//>
+      <p class="dim small gap-top">The intervals of 95 % stay valid however often you look. Secondary metrics are adjusted together.</p>
+    <//>
+  `;
+}
+
+const MetricName = ({ metric }) => html`
+  <bdi>${metric.goal}</bdi>${metric.value && html`, <bdi>${metric.value}</bdi> per visitor`}
+  <div class="dim small">${ROLES[metric.role]}${metric.margin ? `, margin ${percent(metric.margin)}` : ''}${metric.lowerIsBetter ? ', lower is better' : ''}</div>
+`;
+
+function intervalInWords({ low, high, estimate }) {
+  return low === null ? 'no interval yet' : `${signedPercent(low)} to ${signedPercent(high)}, estimate ${signedPercent(estimate)}`;
+}
+
+// The half width of the picture stands for `scale`.
+function Interval({ row: { against, metric }, scale }) {
+  if (against.low === null) return html`<span class="dim small">${intervalInWords(against)}</span>`;
+  const x = (change) => 100 + (100 * Math.max(-scale, Math.min(scale, change))) / scale;
+  const margin = metric.margin && (metric.lowerIsBetter ? metric.margin : -metric.margin);
+  return html`
+    <svg class="interval" viewBox="0 0 200 24" role="img" aria-label=${intervalInWords(against)}>
+      <line class="zero" x1="100" x2="100" y1="1" y2="23" />
+      ${margin && html`<line class="margin" x1=${x(margin)} x2=${x(margin)} y1="1" y2="23" />`}
+      <rect x=${x(against.low)} width=${Math.max(2, x(against.high) - x(against.low))} y="8" height="8" rx="4" />
+      <line class="tick" x1=${x(against.estimate)} x2=${x(against.estimate)} y1="4" y2="20" />
+    </svg>
+    <div class="dim small">${signedPercent(against.low)} to ${signedPercent(against.high)}</div>
+  `;
+}
+
+function Verdict({ row: { metric, against, baseline } }) {
+  const [tone, words] = VERDICTS[against.verdict] ?? ['neutral', against.verdict];
+  const early = metric.tooEarly.filter(({ arm }) => arm === against.key || arm === baseline?.key);
+  return html`
+    <${Pill} tone=${tone}>${words}<//>
+    ${early.map(({ arm, reason }) => html`<div key=${`${arm} ${reason}`} class="dim small"><bdi>${arm}</bdi>: ${EARLY[reason] ?? reason}</div>`)}
+  `;
+}
+
+function More({ data, site, choice }) {
+  return html`
+    <div class="row">
+      <${Select} label="Exposed since" isHidden=${false} value=${choice.since} options=${SINCE} onChange=${(since) => change({ since: since || null })} />
+      <${Select} label="Smallest interesting change" isHidden=${false} value=${choice.lift} options=${LIFTS} onChange=${(lift) => change({ lift })} />
+    </div>
+    <p class="dim small gap-top">
+      Visitors exposed before ${day(data.from, site.timeZone)} are left out: ${count(data.earlier)}.
+      In the holdout, described and not compared: ${count(data.holdout?.exposed ?? 0)}.
+    </p>
+    <${Details} summary="Sums and p-values">${() => html`<${Sums} data=${data} />`}<//>
+  `;
+}
+
+function Sums({ data }) {
+  const arms = data.metrics.flatMap((metric) => {
+    const rows = metric.arms.map((arm) => ({ metric, arm, against: metric.against.find(({ key }) => key === arm.key) }));
+    return metric.holdout ? [...rows, { metric, arm: { ...metric.holdout, key: 'holdout' } }] : rows;
+  });
+  const raw = (value) => (value === null || value === undefined ? '–' : String(value));
+  const columns = [
+    {
+      name: 'Metric',
+      isHead: true,
+      of: ({ metric }) => html`<${Stranger} text=${[metric.goal, metric.value].filter(Boolean).join(', ')} />`,
+    },
+    { name: 'Arm', of: ({ arm }) => html`<${Stranger} text=${arm.key} />` },
+    ...['n', 'sum', 'sumOfSquares', 'mean'].map((name) => ({ name, isNumber: true, of: ({ arm }) => raw(arm[name]) })),
+    { name: 'p', isNumber: true, of: ({ against }) => raw(against?.p?.toPrecision(3)) },
+    { name: 'adjusted p', isNumber: true, of: ({ against }) => raw(against?.pAdjusted?.toPrecision(3)) },
+  ];
+  return html`<${Scroll} label="Sums"><${Table} stacks label="Sums" columns=${columns} rows=${arms} /><//>`;
+}

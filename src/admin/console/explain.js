@@ -1,0 +1,295 @@
+// Resolves a route as one visitor, and shows the decision zone by zone and the page as an outline.
+import { html, useState } from './vendor/preact-htm.js';
+import { change, url, useAnswer } from './core.js';
+import { Answer, Card, Details, Field, Json, Notice, Pill, Scroll, Select, Stranger } from './parts.js';
+
+// The browser of the operator is not the one of the visitor, so the request always names a user agent.
+const AGENTS = {
+  '': 'unknown',
+  desktop: 'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36',
+  mobile:
+    'Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.0 Mobile/15E148 Safari/604.1',
+  tablet: 'Mozilla/5.0 (iPad; CPU OS 18_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.0 Mobile/15E148 Safari/604.1',
+};
+const DEVICES = [
+  ['', 'unknown'],
+  ['desktop', 'desktop'],
+  ['mobile', 'phone'],
+  ['tablet', 'tablet'],
+];
+
+export function Explain({ site, visitor, query }) {
+  const routes = useAnswer(url('v1/routes', { site: site.site, limit: 200 }));
+  const [route, setRoute] = useState(query.get('route') ?? '/');
+  const [context, setContext] = useState({
+    locale: query.get('locale') ?? '',
+    country: query.get('country') ?? '',
+    device: query.get('device') ?? '',
+    url: query.get('url') ?? '',
+  });
+  const set = (name) => (event) => setContext({ ...context, [name]: event.currentTarget.value });
+  const submit = (event) => {
+    event.preventDefault();
+    change({ route, ...Object.fromEntries(Object.entries(context).map(([name, value]) => [name, value || null])) });
+  };
+  return html`
+    <${Card} title="The page that this visitor gets now" wide>
+      <form class="row" onSubmit=${submit}>
+        <div class="grow">
+          <${Field} label="Path" value=${route} list="routes" required pattern="/.*" onInput=${(event) => setRoute(event.currentTarget.value)} />
+          <datalist id="routes">${(routes.data?.routes ?? []).map(({ path }) => html`<option key=${path} value=${path} />`)}</datalist>
+        </div>
+        <${Select} label="Device" isHidden=${false} value=${context.device} options=${DEVICES} onChange=${(device) => setContext({ ...context, device })} />
+        <${Field} label="Language" size="6" value=${context.locale} placeholder="any" onInput=${set('locale')} />
+        <${Field} label="Country" size="6" value=${context.country} placeholder="any" maxlength="2" onInput=${set('country')} />
+        <${Field} label="URL with its campaign" value=${context.url} placeholder="none" onInput=${set('url')} />
+        <button type="submit" class="primary">Explain</button>
+      </form>
+      ${query.has('route') && html`<${Explanation} site=${site} visitor=${visitor} query=${query} />`}
+    <//>
+  `;
+}
+
+function Explanation({ site, visitor, query }) {
+  const context = {
+    locale: query.get('locale'),
+    country: query.get('country'),
+    userAgent: AGENTS[query.get('device') ?? ''] ?? AGENTS[''],
+    url: query.get('url') ?? query.get('route'),
+  };
+  const answer = useAnswer(url('v1/resolve', { site: site.site, route: query.get('route'), ...visitor, ...context, explain: '1' }));
+  return html`<div class="gap-top"><${Answer} of=${answer}>${(data) => html`<${Decisions} data=${data} />`}<//></div>`;
+}
+
+function Decisions({ data }) {
+  if (data.type === 'redirect') {
+    return html`<${Notice}>This path redirects to <bdi>${data.to}</bdi> (status ${data.status}).<//>`;
+  }
+  return html`
+    ${data.decisions.length === 0 && html`<p class="dim">No zone of this page has rules. Everybody gets the same page.</p>`}
+    <div class="split">
+      <div class="stack">
+        ${data.decisions.map((decision) => html`<${Decision} key=${decision.zone} decision=${decision} />`)}
+        <${Details} summary="The visitor as the rules saw it">${() => html`<${Json} label="The visitor as the rules saw it" value=${data.visitor} />`}<//>
+      </div>
+      <div>
+        <h3>Outline of the page</h3>
+        <p class="dim small">${data.layout.root?.props?.title ?? data.route}</p>
+        <${Scroll} label="Outline of the page"><${Zones} zones=${data.layout.zones} decisions=${data.decisions} /><//>
+      </div>
+    </div>
+  `;
+}
+
+const SOURCES = {
+  audience: 'an audience',
+  when: 'a condition',
+  experiment: 'an experiment',
+  default: 'no rule matched',
+  forced: 'forced',
+  crawler: 'a crawler gets the default',
+};
+
+function Decision({ decision: { zone, key, source, rules } }) {
+  return html`
+    <div class="decision">
+      <h3>Zone <bdi>${zone}</bdi> shows <${Pill} tone=${key === 'default' ? 'neutral' : 'good'}><${Stranger} text=${key} /><//> <span class="dim">– ${SOURCES[source] ?? source}</span></h3>
+      <ol class="rules">
+        ${rules.map(
+          (rule) => html`
+          <li key=${rule.index} class=${rule.matched ? 'matched' : undefined}>
+            <span class="verdict">${rule.matched ? 'matched' : 'did not match'}</span>
+            <span><b>Rule ${rule.index + 1}:</b> <bdi>${ruleInWords(rule)}.</bdi></span>
+            ${rule.why && html`<span class="dim small"><bdi>${reasonInWords(rule.why)}</bdi></span>`}
+            ${rule.experiment && html`<span class="dim small"><bdi>${experimentInWords(rule)}</bdi></span>`}
+          </li>
+        `,
+        )}
+        ${source === 'default' && html`<li class="matched"><span class="verdict">default</span><span>No rule matched, so the zone shows its default.</span></li>`}
+      </ol>
+    </div>
+  `;
+}
+
+function ruleInWords({ condition, experiment }) {
+  const words = condition && capital(conditionInWords(condition));
+  if (!experiment) return words ?? 'Always';
+  return words ? `Experiment “${experiment.key}”, if ${conditionInWords(condition)}` : `Experiment “${experiment.key}”`;
+}
+
+const PLACES = {
+  range: 'in the range of an arm',
+  coverage: 'outside of the ranges of all arms',
+  namespace: 'outside of the namespace',
+  holdout: 'in the holdout',
+};
+
+function experimentInWords({ experiment }) {
+  const ranges = experiment.ranges.map(([low, high]) => `${low}–${high}`).join(', ');
+  return `The bucket of this visitor is ${experiment.hash}: ${PLACES[experiment.in] ?? experiment.in}. Ranges of the arms: ${ranges}.`;
+}
+
+// A zone that has a decision shows its variant. Other zones hold what everybody sees.
+const Zones = ({ zones, decisions }) => html`
+  <ul class="outline">
+    ${Object.entries(zones ?? {}).map(
+      ([name, nodes]) => html`
+      <li key=${name} class="zone">
+        <span class="zone-name"><bdi>${name}</bdi> <${ZoneVariant} decision=${decisions.find(({ zone }) => zone === name)} /></span>
+        ${nodes.length === 0 ? html`<p class="dim small">empty</p>` : html`<ul class="outline">${nodes.map((node, at) => html`<${Node} key=${at} node=${node} decisions=${decisions} />`)}</ul>`}
+      </li>
+    `,
+    )}
+  </ul>
+`;
+
+const ZoneVariant = ({ decision }) =>
+  decision && html`<${Pill} tone=${decision.key === 'default' ? 'neutral' : 'good'}><${Stranger} text=${decision.key} /><//>`;
+
+const LABELS = ['title', 'heading', 'text', 'label', 'name'];
+
+function Node({ node, decisions }) {
+  const label = LABELS.map((name) => node.props?.[name]).find((text) => typeof text === 'string');
+  return html`
+    <li class="node">
+      <span class="node-type"><bdi>${node.type}</bdi></span>
+      ${label && html` <span class="node-label"><bdi>${label}</bdi></span>`}
+      ${node.query && html` <span class="dim small">query <bdi>${node.query.id}</bdi>, ${node.items?.length ?? 0} of ${node.total ?? 0} items</span>`}
+      ${node.zones && html`<${Zones} zones=${node.zones} decisions=${decisions} />`}
+    </li>
+  `;
+}
+
+// Conditions in words. An operator or a form that has no words is shown as its JSON, so that nothing is hidden.
+
+const WORDS = {
+  $eq: 'is',
+  $ne: 'is not',
+  $gt: 'is more than',
+  $gte: 'is at least',
+  $lt: 'is less than',
+  $lte: 'is at most',
+  $in: 'is one of',
+  $nin: 'is none of',
+  $regex: 'matches',
+  $regexi: 'matches, in any case,',
+  $notRegex: 'does not match',
+  $notRegexi: 'does not match, in any case,',
+  $inGroup: 'is in the group',
+  $notInGroup: 'is not in the group',
+  $all: 'has all of',
+  $size: 'has the size',
+  $type: 'has the type',
+  $veq: 'is the version',
+  $vne: 'is not the version',
+  $vgt: 'is a later version than',
+  $vgte: 'is at least the version',
+  $vlt: 'is an earlier version than',
+  $vlte: 'is at most the version',
+};
+
+const PATHS = {
+  'visitor.isNew': 'the visitor is new',
+  'visitor.isReturning': 'the visitor came before',
+  'visitor.visits': 'the number of visits',
+  'visitor.pageViews': 'the number of page views',
+  'visitor.lastSeen': 'the last event',
+  'visitor.firstSeen': 'the first event',
+  'now.hour': 'the hour',
+  'now.weekday': 'the day of the week',
+  'now.date': 'the date',
+  'now.at': 'the time',
+  'url.path': 'the path of the page',
+  'device.type': 'the device',
+  'device.os': 'the operating system',
+  'device.browser': 'the browser',
+  locale: 'the language',
+  country: 'the country',
+};
+
+const DAYS = ['Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday', 'Sunday'];
+
+function pathInWords(path) {
+  if (PATHS[path]) return PATHS[path];
+  const [, kind, rest] = /^(traits|events|pages|firstTouch|lastTouch|url\.query)\.(.+)$/s.exec(path) ?? [];
+  const name = rest?.replace(/\.count$/, '');
+  switch (kind) {
+    case 'traits':
+      return `the trait “${rest}”`;
+    case 'events':
+      return `the number of events “${name}”`;
+    case 'pages':
+      return `the number of views of ${name}`;
+    case 'firstTouch':
+      return `the ${rest} of the first touch`;
+    case 'lastTouch':
+      return `the ${rest} of the last touch`;
+    case 'url.query':
+      return `the parameter ${rest} of the URL`;
+    default:
+      return path;
+  }
+}
+
+const valueInWords = (path, value) => {
+  if (Array.isArray(value)) return value.map((item) => valueInWords(path, item)).join(', ');
+  if (path === 'now.weekday' && DAYS[value - 1]) return DAYS[value - 1];
+  if (path === 'now.hour' && typeof value === 'number') return `${value}:00`;
+  return typeof value === 'string' ? `“${value}”` : JSON.stringify(value);
+};
+
+function operatorInWords(path, operator, operand) {
+  const subject = pathInWords(path);
+  if (operator === '$exists') return `${subject} is ${operand ? 'known' : 'not known'}`;
+  if (operator === '$within') return `${subject} was within ${operand}`;
+  if (operator === '$not') return `not (${memberInWords(path, operand)})`;
+  if (operator === '$count') {
+    const { within, ...bounds } = operand;
+    return `${memberInWords(path, bounds)}${within ? ` within ${within}` : ''}`;
+  }
+  if (!WORDS[operator]) return `${subject} ${operator} ${JSON.stringify(operand)}`;
+  return `${subject} ${WORDS[operator]} ${valueInWords(path, operand)}`;
+}
+
+function memberInWords(path, test) {
+  if (path === 'visitor.isNew' || path === 'visitor.isReturning') {
+    if (typeof test === 'boolean') return test ? PATHS[path] : `not (${PATHS[path]})`;
+  }
+  const isOperators =
+    test !== null && typeof test === 'object' && !Array.isArray(test) && Object.keys(test).every((key) => key.startsWith('$'));
+  if (!isOperators) return operatorInWords(path, '$eq', test);
+  return Object.entries(test)
+    .map(([operator, operand]) => operatorInWords(path, operator, operand))
+    .join(' and ');
+}
+
+const group = (conditions, word) => {
+  const parts = conditions.map(conditionInWords);
+  return parts.length === 1 ? parts[0] : parts.map((part) => (/ (and|or) /.test(part) ? `(${part})` : part)).join(` ${word} `);
+};
+
+// Returns a condition as an English clause without a full stop.
+export function conditionInWords(condition) {
+  const members = Object.entries(condition ?? {});
+  if (members.length === 0) return 'always';
+  const parts = members.map(([path, test]) => {
+    if (path === '$and') return group(test, 'and');
+    if (path === '$or') return group(test, 'or');
+    if (path === '$nor') return `none of: ${group(test, 'or')}`;
+    if (path === '$not') return `not (${conditionInWords(test)})`;
+    if (path === '$audience') return `the visitor is in the audience “${test}”`;
+    return memberInWords(path, test);
+  });
+  return parts.length === 1 ? parts[0] : parts.map((part) => (/ or /.test(part) ? `(${part})` : part)).join(' and ');
+}
+
+// Returns the reason that explain gives for a rule.
+export function reasonInWords({ path, operator, expected, actual }) {
+  const subject = capital(pathInWords(path));
+  if (typeof actual === 'boolean') return `${subject}: ${actual ? 'yes' : 'no'}.`;
+  const found = actual === null || actual === undefined ? 'is not known' : `is ${valueInWords(path, actual)}`;
+  const wanted = WORDS[operator] ? ` The rule asks that it ${WORDS[operator]} ${valueInWords(path, expected)}.` : '';
+  return `${subject} ${found}.${wanted}`;
+}
+
+export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -1,0 +1,307 @@
+// The parts that the pages share. Texts that strangers choose become text nodes inside `bdi`, so that a right-to-left mark in
+// one cannot reorder the words around it.
+import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
+import { axisTime, bucketName, count, relativeChange, shortCount } from './core.js';
+
+export const Stranger = ({ text }) => html`<bdi>${text}</bdi>`;
+
+export const Card = ({ title, note, actions, children, wide }) => html`
+  <section class=${wide ? 'card wide' : 'card'} aria-label=${typeof title === 'string' ? title : undefined}>
+    ${title && html`<div class="card-head"><h2>${title}</h2>${note && html`<span class="dim">${note}</span>`}${actions}</div>`}
+    ${children}
+  </section>
+`;
+
+export const Pill = ({ tone = 'neutral', children }) => html`<span class=${`pill ${tone}`}>${children}</span>`;
+
+export const Notice = ({ tone = 'neutral', children }) => html`
+  <div class=${`notice ${tone}`} role=${tone === 'bad' ? 'alert' : undefined}>${children}</div>
+`;
+
+export const Empty = ({ children }) => html`<p class="empty">${children}</p>`;
+
+// Shows `children` of an answer, or why there is none. An old answer stays, greyed, while the next one loads.
+export function Answer({ of, children }) {
+  if (of.error) {
+    return html`<${Notice} tone="bad"><strong>${of.error.status === 404 ? 'Not available. ' : 'No answer. '}</strong>${of.error.message}<//>`;
+  }
+  if (of.data === undefined) return of.isLoading ? html`<p class="empty" role="status">Loading …</p>` : null;
+  return html`<div class=${of.isLoading ? 'stale' : undefined} aria-busy=${of.isLoading}>${children(of.data)}</div>`;
+}
+
+const isLong = (value) => typeof value === 'string' && value.length > 8;
+
+// A large number with its label and, below, its change or a note.
+export const Tile = ({ label, value, note, change }) => html`
+  <div class="tile">
+    <div class="tile-label">${label}</div>
+    <div class=${isLong(value) ? 'tile-value words' : 'tile-value'} title=${typeof value === 'number' ? count(value) : undefined}>${typeof value === 'number' ? shortCount(value) : value}</div>
+    ${change && html`<${Change} ...${change} />`}
+    ${note && html`<div class="dim small">${note}</div>`}
+  </div>
+`;
+
+const ARROWS = { 1: '▲', 0: '', '-1': '▼' };
+
+export function Change({ now, before }) {
+  const { text, direction } = relativeChange(now, before);
+  const tone = direction > 0 ? 'up' : direction < 0 ? 'down' : 'dim';
+  return html`<div class=${`small ${tone}`} title=${`${count(before)} before`}>
+    <span aria-hidden="true">${ARROWS[direction]} </span>${text}
+  </div>`;
+}
+
+// A region that scrolls must take the focus, so that the keyboard can scroll it.
+export const Scroll = ({ label, children }) => html`<div class="scroll" role="region" aria-label=${label} tabindex="0">${children}</div>`;
+
+// A table. A column is { name, of, isNumber }. `of` returns the content of a cell for a row. With `stacks` a phone shows each row as
+// a list. The roles are named, because a row that is displayed as a list loses its own.
+export const Table = ({ label, columns, rows, keyOf, stacks }) => html`
+  <table aria-label=${label} role="table" class=${stacks && 'stacks'}>
+    <thead role="rowgroup">
+      <tr role="row">${columns.map(({ name, isNumber }) => html`<th scope="col" role="columnheader" class=${isNumber && 'number'}>${name}</th>`)}</tr>
+    </thead>
+    <tbody role="rowgroup">
+      ${rows.map((row, at) => html`<tr key=${keyOf ? keyOf(row) : at} role="row">${columns.map((column) => cell(column, row))}</tr>`)}
+    </tbody>
+  </table>
+`;
+
+const cell = ({ name, of, isNumber, isHead }, row) =>
+  isHead
+    ? html`<th scope="row" role="rowheader">${of(row)}</th>`
+    : html`<td role="cell" class=${isNumber && 'number'} data-name=${name}><div>${of(row)}</div></td>`;
+
+// A closed section. Its content is made when it is opened first, because a table can be long.
+export function Details({ summary, children }) {
+  const [isOpen, setOpen] = useState(false);
+  return html`
+    <details open=${isOpen} onToggle=${(event) => setOpen(event.currentTarget.open)}>
+      <summary>${summary}</summary>
+      ${isOpen && children()}
+    </details>
+  `;
+}
+
+// A list of values with bars. A row is { value, numbers, text, note, isPressed }. With `onPick` a row is a button.
+export function Bars({ label, unit, columns, rows, onPick }) {
+  const most = Math.max(1, ...rows.map((row) => row.numbers[0]));
+  return html`
+    <table class="bars" aria-label=${label}>
+      <thead><tr><th scope="col">${unit}</th>${columns.map((name) => html`<th scope="col" class="number">${name}</th>`)}</tr></thead>
+      <tbody>
+        ${rows.map(
+          (row) => html`
+          <tr key=${row.value} class=${row.isPressed && 'pressed'}>
+            <th scope="row">
+              <${Bar} share=${row.numbers[0] / most} />
+              <${BarLabel} row=${row} onPick=${row.isFixed ? undefined : onPick} />
+            </th>
+            ${row.numbers.map((number) => html`<td class="number">${count(number)}</td>`)}
+          </tr>
+        `,
+        )}
+      </tbody>
+    </table>
+  `;
+}
+
+const Bar = ({ share }) => html`
+  <svg class="bar" aria-hidden="true" viewBox="0 0 100 1" preserveAspectRatio="none"><rect width=${100 * share} height="1" /></svg>
+`;
+
+function BarLabel({ row, onPick }) {
+  const text = row.text ?? row.value;
+  const content = html`<bdi>${text}</bdi>${row.note && html` <span class="dim">${row.note}</span>`}`;
+  if (!onPick) return html`<span class="bar-label" title=${text}>${content}</span>`;
+  return html`<button type="button" class="bar-label" title=${text} aria-pressed=${!!row.isPressed} onClick=${() => onPick(row.value)}>${content}</button>`;
+}
+
+export const Select = ({ label, value, options, onChange, isHidden = true }) => html`
+  <label class="field">
+    <span class=${isHidden ? 'hidden' : 'field-label'}>${label}</span>
+    <select value=${value} onChange=${(event) => onChange(event.currentTarget.value)}>
+      ${options.map(([key, text]) => html`<option key=${key} value=${key} selected=${key === value}>${text}</option>`)}
+    </select>
+  </label>
+`;
+
+export const Field = ({ label, ...props }) => html`
+  <label class="field"><span class="field-label">${label}</span><input ...${props} /></label>
+`;
+
+// Copies a text. The button says when it did.
+export function Copy({ text, label = 'Copy' }) {
+  const [isDone, setDone] = useState(false);
+  useEffect(() => setDone(false), [text]);
+  const copy = () => navigator.clipboard?.writeText(text).then(() => setDone(true));
+  return html`<button type="button" class="quiet" onClick=${copy}><span role="status">${isDone ? 'Copied' : label}</span></button>`;
+}
+
+export const Code = ({ label, text }) => html`
+  <div class="code"><${Copy} text=${text} /><${Scroll} label=${label}><pre><bdi>${text}</bdi></pre><//></div>
+`;
+
+// A modal dialog. Escape closes it, and the focus returns to the element that opened it.
+export function Dialog({ title, onClose, children }) {
+  const dialog = useRef(null);
+  useEffect(() => {
+    dialog.current.showModal();
+  }, []);
+  return html`
+    <dialog ref=${dialog} aria-label=${title} onClose=${onClose}>
+      <h2>${title}</h2>
+      ${children}
+    </dialog>
+  `;
+}
+
+// A value of JSON as text. Long documents scroll.
+export const Json = ({ value, label }) => html`<${Scroll} label=${label}><pre><bdi>${JSON.stringify(value, null, 2)}</bdi></pre><//>`;
+
+// The line below the numbers: up to where they are exact, and how to get them elsewhere.
+export const Footer = ({ data, csv, children }) => html`
+  <footer class="footer dim">
+    <span>Exact, up to event ${count(Number(data.seq))}</span>
+    ${data.took && html`<span>${count(data.took.rows)} records in ${count(Math.round(data.took.ms))} ms</span>`}
+    ${data.timeZone && html`<span>${data.timeZone}</span>`}
+    ${data.since && html`<span>kept since ${new Date(data.since).toISOString().slice(0, 10)}</span>`}
+    ${children}
+    ${csv && html`<button type="button" class="quiet" onClick=${csv}>CSV</button>`}
+    ${data.sql && html`<${Details} summary="SQL">${() => html`<${Code} label="The query over parallax export" text=${data.sql} />`}<//>`}
+  </footer>
+`;
+
+// A line chart over time by uPlot, with its values as a table below.
+
+const HEIGHT_PX = 240;
+const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const color = (at) => token(`--series-${(at % 6) + 1}`);
+const DASHES = [[], [], [6, 3], [2, 3], [8, 3, 2, 3], [1, 2]];
+
+// The last bucket of a running day is not complete, and its line would look like a drop. It is drawn as dots.
+function splitRunning(values, isRunning) {
+  const last = values.length - 1;
+  if (!isRunning || last < 1) return [values];
+  return [values.map((value, at) => (at === last ? null : value)), values.map((value, at) => (at < last - 1 ? null : value))];
+}
+
+function lines({ series, isRunning, isFilled }) {
+  return series.flatMap(({ name, values }, at) =>
+    splitRunning(values, isRunning).map((part, isLast) => ({
+      values: part,
+      options: {
+        label: name,
+        stroke: color(at),
+        width: 2,
+        fill: at === 0 && isFilled && !isLast ? token('--fill-1') : undefined,
+        dash: isLast ? [2, 4] : DASHES[at % DASHES.length],
+        points: { show: values.length < 3 },
+      },
+    })),
+  );
+}
+
+const axis = (extra) => ({
+  stroke: token('--dim'),
+  grid: { stroke: token('--line'), width: 1 },
+  ticks: { show: false },
+  font: '12px system-ui, sans-serif',
+  ...extra,
+});
+
+// Draws a vertical line at each marked instant, such as the begin of a phase.
+const drawMarks = (marks) => (plot) => {
+  const { ctx, bbox } = plot;
+  ctx.save();
+  ctx.strokeStyle = token('--bad');
+  ctx.setLineDash([4, 4]);
+  for (const t of marks) {
+    const x = plot.valToPos(t, 'x', true);
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+  }
+  ctx.restore();
+};
+
+// A single instant is in the middle of a day.
+const HALF_DAY_S = 43_200;
+const timeRange = (_, first, last) => (first === last ? [first - HALF_DAY_S, last + HALF_DAY_S] : [first, last]);
+
+function options(props, parts, width, setCursor) {
+  return {
+    width,
+    height: HEIGHT_PX,
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), props.timeZone),
+    legend: { show: false },
+    cursor: { drag: { x: false, y: false }, points: { size: 7 } },
+    scales: { x: { range: timeRange }, y: { range: (_, __, most) => [0, Math.max(most * 1.08, 1)] } },
+    axes: [
+      axis({ space: 72, size: 34, values: (_, ticks, __, ___, step) => ticks.map((tick) => axisTime(tick, step, props.timeZone)) }),
+      axis({ size: 56, values: (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? shortCount(tick) : '')) }),
+    ],
+    series: [{}, ...parts.map((part) => part.options)],
+    hooks: { setCursor: [({ cursor }) => setCursor(cursor.idx ?? null)], draw: [drawMarks(props.marks ?? [])] },
+  };
+}
+
+// Makes the plot again if data, width or colour scheme change.
+function usePlot(box, props, setCursor) {
+  useEffect(() => {
+    const parts = lines(props);
+    let plot;
+    const draw = () => {
+      plot?.destroy();
+      plot = new uPlot(
+        options(props, parts, box.current.clientWidth, setCursor),
+        [props.t, ...parts.map((part) => part.values)],
+        box.current,
+      );
+    };
+    const resized = new ResizeObserver(
+      () => plot && plot.width !== box.current.clientWidth && plot.setSize({ width: box.current.clientWidth, height: HEIGHT_PX }),
+    );
+    const scheme = matchMedia('(prefers-color-scheme: dark)');
+    draw();
+    resized.observe(box.current);
+    scheme.addEventListener('change', draw);
+    return () => {
+      resized.disconnect();
+      scheme.removeEventListener('change', draw);
+      plot.destroy();
+    };
+  }, [props.t, props.series, props.timeZone, props.isRunning]);
+}
+
+// `series` is a list of { name, values }. `marks` are instants with a line.
+export function Chart(props) {
+  const { label, t, series, by, timeZone, isRunning } = props;
+  const box = useRef(null);
+  const [at, setAt] = useState(null);
+  usePlot(box, props, setAt);
+  const shown = Math.min(at ?? Infinity, t.length - 1);
+  const name = (index) => bucketName(t[index], by, timeZone) + (isRunning && index === t.length - 1 ? ' (so far)' : '');
+  const columns = [
+    { name: 'Time', isHead: true, of: (index) => name(index) },
+    ...series.map((one) => ({ name: one.name, isNumber: true, of: (index) => count(one.values[index]) })),
+  ];
+  return html`
+    <div class="legend">
+      ${series.map((one, index) => html`<span><${Swatch} at=${index} /><bdi>${one.name}</bdi> <b>${count(one.values[shown])}</b></span>`)}
+      <span class="dim">${name(shown)}</span>
+    </div>
+    <div class="plot" ref=${box} aria-hidden="true"></div>
+    <${Details} summary="As a table">
+      ${() => html`<${Scroll} label=${`${label}, as a table`}><${Table} label=${label} columns=${columns} rows=${[...t.keys()].reverse()} /><//>`}
+    <//>
+  `;
+}
+
+const Swatch = ({ at }) => html`
+  <svg class=${`swatch series-${(at % 6) + 1}`} viewBox="0 0 18 8" aria-hidden="true">
+    <line x1="0" x2="18" y1="4" y2="4" stroke-width="2.5" stroke-dasharray=${DASHES[at % DASHES.length].join(' ')} />
+  </svg>
+`;

@@ -1,0 +1,226 @@
+// Visitors: one visitor's profile, records, explained pages, export and erasure.
+import { html, useEffect, useState } from './vendor/preact-htm.js';
+import { ago, change, count, counted, dateTime, named, request, saveAs, url, useAnswer } from './core.js';
+import { Explain } from './explain.js';
+import { Answer, Card, Details, Dialog, Empty, Field, Json, Notice, Pill, Scroll, Select, Stranger, Table, Tile } from './parts.js';
+
+const KINDS = [
+  ['anonId', 'Anonymous ID'],
+  ['userId', 'User ID'],
+];
+const RECORDS_PER_PAGE = 50;
+
+// Returns the parameters that name the visitor of the state, or null.
+const visitorOf = (query) => KINDS.map(([kind]) => query.get(kind) && { [kind]: query.get(kind) }).find(Boolean) ?? null;
+
+export function Visitors({ site, query }) {
+  const visitor = visitorOf(query);
+  const key = JSON.stringify(visitor);
+  return html`
+    <${Find} key=${`find ${key}`} visitor=${visitor} />
+    ${visitor ? html`<${Visitor} key=${key} site=${site} visitor=${visitor} query=${query} />` : html`<${Empty}>Enter the ID of a visitor, as your pages send it.<//>`}
+  `;
+}
+
+function Find({ visitor }) {
+  const [present] = Object.keys(visitor ?? {});
+  const [kind, setKind] = useState(present ?? 'anonId');
+  const submit = (event) => {
+    event.preventDefault();
+    const id = new FormData(event.currentTarget).get('id').trim();
+    change({ anonId: null, userId: null, [kind]: id });
+  };
+  return html`
+    <form class="row find" role="search" onSubmit=${submit}>
+      <${Select} label="Kind of ID" isHidden=${false} value=${kind} options=${KINDS} onChange=${setKind} />
+      <div class="grow"><${Field} label="ID" name="id" type="search" required autocomplete="off" spellcheck="false" defaultValue=${visitor?.[present]} /></div>
+      <button type="submit" class="primary">Find</button>
+    </form>
+  `;
+}
+
+function Visitor({ site, visitor, query }) {
+  const [erased, setErased] = useState(null);
+  const answer = useAnswer(url('visitors', { site: site.site, ...visitor, v: erased ? erased.seq : null }));
+  return html`
+    ${erased && html`<${Notice} tone="good">Erased: ${counted(erased.erased.records, 'record')}, and ${counted(erased.erased.redacted, 'record')} of other visitors redacted. Nothing of the visitor is left on disk.<//>`}
+    <${Answer} of=${answer}>
+      ${(data) => html`
+        <${Profile} data=${data} site=${site} visitor=${visitor} onErased=${setErased} />
+        <${Explain} site=${site} visitor=${visitor} query=${query} />
+        <${Timeline} key=${erased?.seq ?? 0} site=${site} visitor=${visitor} />
+      `}
+    <//>
+  `;
+}
+
+function Profile({ data, site, visitor, onErased }) {
+  const { profile, known, aliases } = data;
+  const facts = profile.visitor;
+  const [isErasing, setErasing] = useState(false);
+  const [id] = Object.values(visitor);
+  return html`
+    <div class="row profile-head">
+      <h2 class="grow"><bdi>${id}</bdi> ${!known && html`<${Pill}>no profile<//>`}</h2>
+      <${Export} site=${site} visitor=${visitor} />
+      <button type="button" class="danger" onClick=${() => setErasing(true)}>Erase …</button>
+    </div>
+    ${isErasing && html`<${Erase} ...${{ site, visitor, id, onErased }} onClose=${() => setErasing(false)} />`}
+    ${
+      known &&
+      html`
+      <div class="tiles">
+        <${Tile} label="Visits" value=${facts.visits} />
+        <${Tile} label="Page views" value=${facts.pageViews} />
+        <${Tile} label="Events" value=${facts.events} />
+        <${Tile} label="Last seen" value=${ago(facts.lastSeen)} note=${dateTime(facts.lastSeen, site.timeZone)} />
+        <${Tile} label="First seen" value=${ago(facts.firstSeen)} note=${dateTime(facts.firstSeen, site.timeZone)} />
+      </div>
+      <div class="cards bottom">
+        <${Card} title="IDs and traits"><${Facts} rows=${factsOf(facts, aliases, profile)} /><//>
+        <${Card} title="Pages"><${Counts} unit="Path" label="Pages of the visitor" counts=${profile.pages} site=${site} /><//>
+        <${Card} title="Events"><${Counts} unit="Event" label="Events of the visitor" counts=${profile.events} site=${site} /><//>
+      </div>
+    `
+    }
+  `;
+}
+
+const touchInWords = (touch) =>
+  touch &&
+  Object.entries(touch)
+    .filter(([, value]) => value !== null && value !== '')
+    .map(([name, value]) => `${name}: ${value}`)
+    .join(', ');
+
+function factsOf(facts, aliases, profile) {
+  const traits = Object.entries(profile.traits).map(([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)]);
+  return [
+    ['user ID', facts.userId],
+    ['anonymous IDs', aliases.join(', ')],
+    ['first touch', touchInWords(profile.firstTouch)],
+    ['last touch', touchInWords(profile.lastTouch)],
+    ...traits,
+  ].filter(([, value]) => value);
+}
+
+const Facts = ({ rows }) => html`
+  <${Scroll} label="IDs and traits"><dl>${rows.map(([name, value]) => html`<dt key=${name}><bdi>${name}</bdi></dt><dd><bdi>${value}</bdi></dd>`)}</dl><//>
+`;
+
+function Counts({ unit, label, counts, site }) {
+  const rows = Object.entries(counts).sort(([, a], [, b]) => b.count - a.count || b.last - a.last);
+  if (rows.length === 0) return html`<${Empty}>None.<//>`;
+  const columns = [
+    { name: unit, isHead: true, of: ([name]) => html`<${Stranger} text=${name} />` },
+    { name: 'Count', isNumber: true, of: ([, one]) => count(one.count) },
+    { name: 'Last', isNumber: true, of: ([, one]) => html`<span title=${dateTime(one.last, site.timeZone)}>${ago(one.last)}</span>` },
+  ];
+  return html`<${Scroll} label=${label}><${Table} label=${label} columns=${columns} rows=${rows} keyOf=${([name]) => name} /><//>`;
+}
+
+function Export({ site, visitor }) {
+  const [state, setState] = useState('');
+  const run = async () => {
+    setState('Exporting …');
+    try {
+      const lines = await readExport(site, visitor);
+      saveAs('visitor.ndjson', lines);
+      setState('');
+    } catch (problem) {
+      setState(problem.message);
+    }
+  };
+  return html`<span class="dim small" role="status">${state}</span><button type="button" onClick=${run}>Export</button>`;
+}
+
+// A long export has several parts. Each names the place where the next one begins.
+async function readExport(site, visitor) {
+  const parts = [];
+  for (let since = null; ;) {
+    const response = await request(url('visitors/export', { site: site.site, ...visitor, since }));
+    parts.push(await response.text());
+    since = response.headers.get('X-Next-Since');
+    if (since === null) return parts;
+  }
+}
+
+function Erase({ site, visitor, id, onErased, onClose }) {
+  const [typed, setTyped] = useState('');
+  const [state, setState] = useState({ isRunning: false, problem: null });
+  const submit = async (event) => {
+    event.preventDefault();
+    setState({ isRunning: true, problem: null });
+    try {
+      const response = await request(url('visitors', { site: site.site, ...visitor }), { method: 'DELETE' });
+      onErased(await response.json());
+      onClose();
+    } catch (problem) {
+      setState({ isRunning: false, problem: problem.message });
+    }
+  };
+  return html`
+    <${Dialog} title="Erase this visitor" onClose=${onClose}>
+      <p>This deletes every record of the visitor from the disk, and the profile. It cannot be undone, and all numbers change.</p>
+      <form class="stack" onSubmit=${submit}>
+        <p class="small">Type the ID to confirm: <code><bdi>${id}</bdi></code></p>
+        <${Field} label="ID of the visitor" value=${typed} autocomplete="off" spellcheck="false" autofocus onInput=${(event) => setTyped(event.currentTarget.value)} />
+        ${state.problem && html`<${Notice} tone="bad">${state.problem}<//>`}
+        <div class="row">
+          <button type="submit" class="danger" disabled=${typed !== id || state.isRunning}>${state.isRunning ? 'Erasing …' : 'Erase for ever'}</button>
+          <button type="button" onClick=${(event) => event.currentTarget.closest('dialog').close()}>Cancel</button>
+        </div>
+      </form>
+    <//>
+  `;
+}
+
+// The records, newest first. `pages` holds the pages that were asked for.
+function Timeline({ site, visitor }) {
+  const [before, setBefore] = useState(null);
+  const [records, setRecords] = useState([]);
+  const answer = useAnswer(url('visitors/records', { site: site.site, ...visitor, limit: RECORDS_PER_PAGE, before }));
+  useEffect(() => {
+    if (answer.data)
+      setRecords((last) => [
+        ...last.filter(({ seq }) => !answer.data.records.some((record) => record.seq === seq)),
+        ...answer.data.records,
+      ]);
+  }, [answer.data]);
+  return html`
+    <${Card} title="Records" note="newest first">
+      <${Answer} of=${answer}>
+        ${(data) => html`
+          ${records.length === 0 && html`<${Empty}>No record is kept.<//>`}
+          <ol class="timeline">${records.map((record) => html`<${Entry} key=${record.seq} record=${record} site=${site} />`)}</ol>
+          ${data.next && html`<button type="button" onClick=${() => setBefore(data.next)}>Earlier records</button>`}
+        `}
+      <//>
+    <//>
+  `;
+}
+
+const isPresent = (value) => value !== null && value !== undefined;
+
+const Entry = ({ record, site }) => html`
+  <li>
+    <time class="dim small" datetime=${record.timestamp}>${dateTime(record.timestamp, site.timeZone)}</time>
+    <div>
+      <${Pill}>${record.type}<//> <b><bdi>${record.type === 'page' ? record.path : (record.event ?? record.name ?? record.userId ?? '')}</bdi></b>
+      ${record.bot && html` <${Pill}>crawler<//>`}
+      <div class="dim small"><bdi>${detailsOf(record).join(' · ')}</bdi></div>
+      <${Details} summary="Record">${() => html`<${Json} label=${`Record ${record.seq}`} value=${record} />`}<//>
+    </div>
+  </li>
+`;
+
+const detailsOf = (record) =>
+  [
+    record.type !== 'page' && record.path,
+    isPresent(record.variants) && `saw ${record.variants || 'the default page'}`,
+    record.experiments && `experiments ${record.experiments}`,
+    record.source ?? record.referrerHost,
+    record.campaign,
+    [record.device, record.browser, record.os].filter(Boolean).join(', '),
+    record.country && named('country', record.country),
+  ].filter(Boolean);

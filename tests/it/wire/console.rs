@@ -1,0 +1,291 @@
+//! The console: its files over HTTP, its headers, its access rules, its libraries and its size.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::Path;
+
+use flate2::read::GzDecoder;
+use sha2::{Digest, Sha256};
+
+use super::SharedServer;
+use crate::harness::{Client, Response, Server};
+
+static OPEN: SharedServer = SharedServer::new(Server::demo);
+static LOCKED: SharedServer = SharedServer::new(|| {
+    let demo = parallax::testing::cli::demo::compile_demo().1;
+    Server::start(&[("demo.snapshot", &demo)], &["--admin-token", "open-sesame"])
+});
+
+const DIRECTORY: &str = "src/admin/console";
+
+/// The header fields of section 3.7 of the design, with their values.
+const SECURITY: [(&str, &str); 6] = [
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+         base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
+         trusted-types 'none'",
+    ),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("x-frame-options", "DENY"),
+];
+
+/// The vendored files with their SHA-256, as `sha256sum` prints them. They are those of npm.
+const VENDORED: [(&str, &str); 6] = [
+    ("LICENSE-htm", "740725f7252e750af735d0028cc534970772f513331e9f68150fede8fb3ce00f"),
+    ("LICENSE-preact", "1fe6958409c8c257a70c587a18b6f7f412b179b456630790d30b2ec9a8e4b7d4"),
+    ("LICENSE-uplot", "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd"),
+    ("preact-htm.js", "72284e8e9079c87817145df1110f74e8a2aa040b2fc384922e18dfcb46fc1fd7"),
+    ("uplot.css", "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04"),
+    ("uplot.js", "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f"),
+];
+
+/// All bodies in gzip coding together, in bytes. A newcomer on a slow line waits for them once.
+const BYTES_MAX: usize = 64 * 1024;
+
+/// Sends a request with these header lines to the admin address.
+fn send(server: &Server, method: &str, target: &str, lines: &str) -> Response {
+    let mut client = Client::to(server.admin);
+    client.send(format!("{method} {target} HTTP/1.1\r\n{lines}\r\n").as_bytes());
+    client.response(method == "HEAD")
+}
+
+fn text(name: &str) -> String {
+    std::fs::read_to_string(Path::new(DIRECTORY).join(name)).expect("a file of the console")
+}
+
+/// Returns the files that the console serves, by their paths below `/console/`.
+fn files() -> Vec<String> {
+    let names = |directory: &str, prefix: &str| -> Vec<String> {
+        let entries = std::fs::read_dir(Path::new(DIRECTORY).join(directory)).expect("a directory");
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        names
+            .filter(|name| name.ends_with(".js") || name.ends_with(".css"))
+            .map(|name| format!("{prefix}{name}"))
+            .collect()
+    };
+    let all = [names("", ""), names("vendor", "vendor/")].concat();
+    assert!(all.len() > 8, "{all:?}");
+    all
+}
+
+fn own_scripts() -> Vec<String> {
+    files().into_iter().filter(|name| name.ends_with(".js") && !name.starts_with("vendor/")).collect()
+}
+
+#[test]
+fn every_file_is_served_in_both_codings_and_validated() {
+    let server = OPEN.get();
+    let targets = files().into_iter().map(|name| format!("/console/{name}")).chain(["/".to_owned()]);
+    for target in targets {
+        let plain = server.admin_get(&target);
+        assert_eq!((plain.status, plain.field("cache-control")), (200, Some("no-cache")), "{target}");
+        let expected = match target.rsplit('.').next() {
+            Some("js") => "text/javascript; charset=utf-8",
+            Some("css") => "text/css; charset=utf-8",
+            _ => "text/html; charset=utf-8",
+        };
+        assert_eq!(plain.field("content-type"), Some(expected), "{target}");
+        let gzip = send(&server, "GET", &target, "Host: localhost\r\nAccept-Encoding: gzip\r\n");
+        let mut unpacked = Vec::new();
+        if gzip.field("content-encoding") == Some("gzip") {
+            GzDecoder::new(&*gzip.body).read_to_end(&mut unpacked).expect("gzip");
+        } else {
+            unpacked.clone_from(&gzip.body);
+        }
+        assert!(unpacked == plain.body, "{target}");
+        let etag = plain.field("etag").expect("an ETag");
+        let again = send(&server, "GET", &target, &format!("Host: localhost\r\nIf-None-Match: {etag}\r\n"));
+        assert_eq!((again.status, again.body.len()), (304, 0), "{target}");
+        assert_eq!(plain.field("access-control-allow-origin"), None, "{target}");
+        assert_eq!(send(&server, "HEAD", &target, "Host: localhost\r\n").status, 200, "{target}");
+        assert_eq!(send(&server, "POST", &target, "Host: localhost\r\n").code(), "method_not_allowed");
+    }
+    assert_eq!(server.admin_get("/console/").code(), "unknown_endpoint");
+    assert_eq!(server.admin_get("/console/mod.rs").code(), "unknown_endpoint");
+    assert_eq!(server.get("/").code(), "unknown_endpoint");
+}
+
+#[test]
+fn the_bytes_of_a_library_are_served_unchanged_and_own_lines_keep_their_numbers() {
+    let server = OPEN.get();
+    for name in files() {
+        let (source, served) = (text(&name), server.admin_get(&format!("/console/{name}")));
+        if name.starts_with("vendor/") {
+            assert!(served.text() == source, "{name}");
+        } else {
+            assert_eq!(served.text().lines().count(), source.lines().count(), "{name}");
+            assert!(!served.text().contains("\n//"), "{name}");
+        }
+    }
+}
+
+#[test]
+fn every_url_of_the_page_is_relative_and_served() {
+    let page = text("index.html");
+    let urls: BTreeSet<&str> = ["href=\"", "src=\""]
+        .into_iter()
+        .flat_map(|attribute| page.split(attribute).skip(1).filter_map(|rest| rest.split('"').next()))
+        .filter(|url| *url != "data:,")
+        .collect();
+    let served: BTreeSet<String> = files().into_iter().map(|name| format!("console/{name}")).collect();
+    assert_eq!(urls.iter().map(|url| (*url).to_owned()).collect::<BTreeSet<_>>(), served);
+    assert!(!page.contains("<style") && !page.contains(" style=") && !page.contains("<script>"));
+}
+
+#[test]
+fn scripts_import_each_other_by_relative_urls_and_write_no_markup() {
+    for name in own_scripts() {
+        let script = text(&name);
+        let imports = script.lines().filter_map(|line| line.split(" from '").nth(1));
+        for import in imports {
+            let file = import.trim_end_matches("';").strip_prefix("./").expect("a relative URL");
+            assert!(files().contains(&file.to_owned()), "{name} imports {file}");
+        }
+        for forbidden in
+            ["innerHTML", "outerHTML", "insertAdjacentHTML", "eval(", "document.cookie", "localStorage"]
+        {
+            assert!(!script.contains(forbidden), "{name} has {forbidden}");
+        }
+        let lines = script.lines().count();
+        assert!(lines <= 500, "{name} has {lines} lines");
+    }
+}
+
+#[test]
+fn libraries_have_their_hashes_and_licences() {
+    let directory = Path::new(DIRECTORY).join("vendor");
+    for (name, hash) in VENDORED {
+        let bytes = std::fs::read(directory.join(name)).expect("a vendored file");
+        let found: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(found, hash, "{name}");
+    }
+    let entries = std::fs::read_dir(&directory).expect("a directory");
+    let names: BTreeSet<String> =
+        entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    let listed = VENDORED.iter().map(|(name, _)| (*name).to_owned()).chain(["README.md".to_owned()]);
+    assert_eq!(names, listed.collect());
+    for (licence, words) in [
+        ("LICENSE-htm", "Apache License"),
+        ("LICENSE-preact", "MIT License"),
+        ("LICENSE-uplot", "MIT License"),
+    ] {
+        assert!(text(&format!("vendor/{licence}")).contains(words), "{licence}");
+    }
+}
+
+#[test]
+fn all_files_together_are_within_the_size_budget() {
+    let server = OPEN.get();
+    let targets = files().into_iter().map(|name| format!("/console/{name}")).chain(["/".to_owned()]);
+    let sizes: Vec<(usize, String)> = targets
+        .map(|target| {
+            let lines = "Host: localhost\r\nAccept-Encoding: gzip\r\n";
+            (send(&server, "GET", &target, lines).body.len(), target)
+        })
+        .collect();
+    let total: usize = sizes.iter().map(|(bytes, _)| bytes).sum();
+    assert!(total <= BYTES_MAX, "{total} bytes: {sizes:?}");
+}
+
+#[test]
+fn every_response_of_the_admin_address_has_the_security_headers() {
+    let (open, locked) = (OPEN.get(), LOCKED.get());
+    let local = "Host: localhost\r\n";
+    let responses = [
+        send(&open, "GET", "/", local),
+        send(&open, "GET", "/console/console.js", local),
+        send(&open, "GET", "/healthz", local),
+        send(&open, "GET", "/readyz", local),
+        send(&open, "GET", "/metrics", local),
+        send(&open, "GET", "/insights/overview?site=fjell", local),
+        send(&open, "GET", "/visitors?site=fjell&anonId=v1", local),
+        send(&open, "GET", "/visitors/export?site=fjell&anonId=v1", local),
+        send(&open, "GET", "/v1/resolve?site=fjell&route=/", local),
+        send(&open, "GET", "/v1/problems/timeout", local),
+        send(&open, "GET", "/nowhere", local),
+        send(&open, "DELETE", "/visitors?site=fjell&anonId=v1", local),
+        send(&open, "GET", "/visitors", "Host: evil.example\r\n"),
+        send(&locked, "GET", "/visitors", local),
+        send(&locked, "GET", "/visitors", "Host: localhost\r\nAuthorization: Bearer no\r\n"),
+        send(&open, "GET", "/ space", local),
+    ];
+    for response in responses {
+        for (name, value) in SECURITY {
+            assert_eq!(response.field(name), Some(value), "{response:?}");
+        }
+    }
+    let public = open.get("/v1/resolve?site=fjell&route=/&variants=");
+    for (name, _) in SECURITY {
+        assert_eq!(public.field(name), None, "{name}");
+    }
+}
+
+#[test]
+fn pipelined_responses_have_the_security_headers_once_each() {
+    let mut client = Client::to(OPEN.get().admin);
+    let request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    client.send([request, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", request].concat().as_bytes());
+    for _ in 0..3 {
+        let response = client.response(false);
+        assert_eq!((response.status, response.field("x-frame-options")), (200, Some("DENY")));
+    }
+}
+
+#[test]
+fn the_files_need_no_token_and_no_loopback_name_with_one() {
+    for lines in ["Host: console.example\r\n", "Host: console.example\r\nX-Forwarded-For: 192.0.2.1\r\n"] {
+        assert_eq!(send(&LOCKED.get(), "GET", "/", lines).status, 200, "{lines}");
+        assert_eq!(send(&LOCKED.get(), "GET", "/console/core.js", lines).status, 200, "{lines}");
+    }
+    assert_eq!(send(&OPEN.get(), "GET", "/", "Host: console.example\r\n").code(), "host_not_allowed");
+}
+
+#[test]
+fn without_a_token_only_a_link_to_the_page_may_come_from_another_site() {
+    let server = OPEN.get();
+    let navigation = "Sec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n";
+    for site in ["cross-site", "same-site"] {
+        let from = format!("Host: localhost\r\nSec-Fetch-Site: {site}\r\n");
+        assert_eq!(send(&server, "GET", "/", &format!("{from}{navigation}")).status, 200, "{site}");
+        for (target, fields) in [
+            ("/", ""),
+            ("/", "Sec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: iframe\r\n"),
+            ("/", "Sec-Fetch-Mode: navigate\r\n"),
+            ("/", "Sec-Fetch-Mode: no-cors\r\nSec-Fetch-Dest: document\r\n"),
+            ("/", "Origin: https://evil.example\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n"),
+            ("/console/console.js", navigation),
+            ("/visitors?site=fjell&anonId=v1", navigation),
+            ("/insights/overview?site=fjell", navigation),
+        ] {
+            let response = send(&server, "GET", target, &format!("{from}{fields}"));
+            assert_eq!(response.code(), "origin_not_allowed", "{site} {target} {fields}");
+        }
+    }
+    let own = "Host: localhost\r\nSec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: cors\r\n";
+    assert_eq!(send(&server, "GET", "/console/console.js", own).status, 200);
+    // Chromium names the origin of the page with each of its modules.
+    let own_module =
+        "Host: localhost:9090\r\nOrigin: http://localhost:9090\r\nSec-Fetch-Site: same-origin\r\n";
+    assert_eq!(send(&server, "GET", "/console/console.js", own_module).status, 200);
+    let other = own_module.replace("http://localhost:9090", "http://localhost:9091");
+    assert_eq!(send(&server, "GET", "/console/console.js", &other).code(), "origin_not_allowed");
+}
+
+#[test]
+fn without_a_token_an_erasure_by_the_console_learns_which_flag_is_missing() {
+    let target = "/visitors?site=fjell&anonId=v1";
+    let answer = |origin: &str| {
+        let lines = format!("Host: localhost:9090\r\nOrigin: {origin}\r\nSec-Fetch-Site: same-origin\r\n");
+        send(&OPEN.get(), "DELETE", target, &lines)
+    };
+    let own = answer("http://localhost:9090");
+    assert_eq!((own.status, own.code().as_str()), (401, "unauthorized"));
+    assert!(own.body_contains("--admin-token TOKEN"), "{}", own.text());
+    for other in ["http://localhost:9091", "http://evil.example", "null", "http://localhost"] {
+        assert_eq!(answer(other).code(), "origin_not_allowed", "{other}");
+    }
+}
