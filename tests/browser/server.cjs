@@ -7,6 +7,8 @@ const path = require('node:path');
 
 // Bound of the start of a server and of a poll, in milliseconds. Each takes under a second on a laptop.
 const STEP_MS = 10_000;
+// Bound of an export. Those of the tests are a tenth of it.
+const EXPORT_BYTES_MAX = 256 * 1024 * 1024;
 
 // Compiles the demo site as `site` with these origins into `snapshots`.
 function compileSite({ parallax, demo, directory }, site, origins) {
@@ -25,7 +27,7 @@ function compileSite({ parallax, demo, directory }, site, origins) {
 class Server {
   static async start({ parallax, directory }, snapshots, name, flags = []) {
     const data = path.join(directory, `data-${name}`);
-    const addresses = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0'];
+    const addresses = ['--listen', '--admin'].flatMap((flag) => (flags.includes(flag) ? [] : [flag, '127.0.0.1:0']));
     const command = [parallax, 'serve', '--snapshots', snapshots, '--data', data, ...addresses, ...flags];
     // The server inherits the ignored signal. Otherwise `failWrites` would end it.
     const shell = ['-c', 'trap "" XFSZ; exec "$@"', 'sh', ...command];
@@ -58,9 +60,22 @@ class Server {
     });
   }
 
+  // The address of the console and of the questions.
+  get adminUrl() {
+    return / admin address url=(http:\/\/\S+)/.exec(this.log)[1];
+  }
+
+  // Ends the server, so that another one can have its address.
+  stop() {
+    return new Promise((ended) => {
+      this.process.once('exit', ended);
+      this.process.kill('SIGTERM');
+    });
+  }
+
   // Returns the recorded events, by `parallax export` beside the running server.
   records() {
-    const text = execFileSync(this.parallax, ['export', this.data, '--format', 'ndjson'], { encoding: 'utf8' });
+    const text = execFileSync(this.parallax, ['export', this.data, '--format', 'ndjson'], { encoding: 'utf8', maxBuffer: EXPORT_BYTES_MAX });
     return text.split('\n').filter(Boolean).map((line) => JSON.parse(line));
   }
 

@@ -1,0 +1,93 @@
+// Every page, in both colour schemes and on a phone: no message of the browser, no request elsewhere, nothing wider than the screen,
+// and no violation of the accessibility rules.
+'use strict';
+const { readFileSync, mkdirSync } = require('node:fs');
+const path = require('node:path');
+const { SITE, go, settled } = require('./bench.cjs');
+
+const LOOKS = [
+  ['light', { colorScheme: 'light' }],
+  ['dark', { colorScheme: 'dark' }],
+  ['phone', { colorScheme: 'light', viewport: { width: 400, height: 800 } }],
+  ['dark phone', { colorScheme: 'dark', viewport: { width: 400, height: 800 } }],
+];
+const BACKGROUNDS = { light: 'rgb(251, 251, 250)', dark: 'rgb(20, 23, 27)' };
+const AXE_TAGS = ['wcag2a', 'wcag2aa', 'wcag21aa'];
+// With this variable, each page is also written there as a picture.
+const PICTURES = process.env.CONSOLE_PICTURES;
+
+// The pages, and a text that each must show.
+function pagesOf(anonId) {
+  return [
+    ['overview', '', 'Visitors and page views'],
+    ['pages', '', 'Entry pages'],
+    ['pages', '&path=%2F', 'Zone hero'],
+    ['experiments', '', 'slow-front'],
+    ['experiments', '&key=slow-front&since=30', 'New visitors of each arm'],
+    ['audiences', '', 'german-speaking'],
+    ['visitors', '', 'Enter the ID'],
+    ['visitors', `&anonId=${anonId}&route=%2F&country=NO`, 'Outline of the page'],
+    ['publishing', '', 'Changed routes'],
+    ['health', '', 'Memory limits'],
+  ];
+}
+
+module.exports = async function pages(at) {
+  const [record] = at.server.records().filter(({ site, userId }) => site === SITE && userId !== null);
+  const list = pagesOf(record.anonId);
+  await Promise.all(LOOKS.slice(0, 2).map((look) => visitAll(at, look, list)));
+  await Promise.all(LOOKS.slice(2).map((look) => visitAll(at, look, list)));
+  for (const [look, options] of LOOKS.slice(0, 2)) await checkAccess(at, look, options, list);
+};
+
+async function visitAll(at, [look, options], list) {
+  const tab = await at.open(`#health?site=${SITE}`, options);
+  for (const [name, params, text] of list) {
+    const label = `${look}: ${name}${params}`;
+    await go(tab.page, `#${name}?site=${SITE}${params}`);
+    await tab.page.getByText(text).first().waitFor();
+    at.check(`no failed answer, ${label}`, await settled(tab.page), []);
+    const width = await tab.page.evaluate(() => document.documentElement.scrollWidth);
+    at.check(`nothing is wider than the screen, ${label}`, width <= (options.viewport?.width ?? 1200), true);
+    await picture(tab.page, `${name}${params ? '-one' : ''}-${look.replace(' ', '-')}`);
+  }
+  const background = await tab.page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  at.check(`the background, ${look}`, background, BACKGROUNDS[options.colorScheme]);
+  at.check(`no message of the browser, ${look}`, tab.messages, []);
+  at.check(`no request to other hosts, ${look}`, at.foreignRequests(tab), []);
+  await tab.context.close();
+}
+
+async function picture(page, name) {
+  if (!PICTURES) return;
+  mkdirSync(PICTURES, { recursive: true });
+  await page.screenshot({ path: path.join(PICTURES, `${name}.png`), fullPage: true });
+}
+
+// axe is injected, which the policy of the console forbids. So it runs in a tab without the policy.
+async function checkAccess(at, look, options, list) {
+  const axe = readFileSync(path.join(at.bench.places.modules, 'axe-core/axe.min.js'), 'utf8');
+  const tab = await at.open(`#health?site=${SITE}`, { ...options, bypassCSP: true, reducedMotion: 'reduce' });
+  await tab.page.evaluate(axe);
+  for (const [name, params, text] of list) {
+    await go(tab.page, `#${name}?site=${SITE}${params}`);
+    await tab.page.getByText(text).first().waitFor();
+    await settled(tab.page);
+    await openDetails(tab.page);
+    const found = await tab.page.evaluate(async (tags) => {
+      const { violations } = await globalThis.axe.run(document, { runOnly: tags });
+      return violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map(({ html }) => html.slice(0, 160))}`);
+    }, AXE_TAGS);
+    at.check(`axe, ${look}: ${name}${params}`, found, []);
+  }
+  await go(tab.page, `#overview?site=${SITE}`);
+  const motion = await tab.page.locator('.dot').evaluate((dot) => getComputedStyle(dot).animationName);
+  at.check(`no message of the browser with all tables open, ${look}`, tab.messages, []);
+  at.check(`nothing moves with reduced motion, ${look}`, motion, 'none');
+  await tab.context.close();
+}
+
+// Opens the tables, so that they are checked too.
+async function openDetails(page) {
+  for (const summary of (await page.$$('main details:not([open]) > summary')).slice(0, 6)) await summary.click();
+}

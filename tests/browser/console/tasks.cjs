@@ -1,0 +1,117 @@
+// Every task by keyboard alone: sign in, choose a page, filter, read the table of a chart, find a visitor, explain a page, erase.
+'use strict';
+const { SITE, settled } = require('./bench.cjs');
+
+module.exports = async function tasks(at) {
+  await at.send([
+    { type: 'page', anonId: 'keyboard', properties: { path: '/tents' } },
+    { type: 'track', anonId: 'keyboard', event: 'Product Viewed' },
+  ]);
+  const tab = await at.open(`#overview?site=${SITE}`, { token: null });
+  await signIn(at, tab);
+  await filter(at, tab.page);
+  await readTable(at, tab.page);
+  await findVisitor(at, tab.page);
+  await explain(at, tab.page);
+  await erase(at, tab.page);
+  await tab.context.close();
+};
+
+// Presses Tab until the focused element has this name, as a person would.
+async function tabTo(page, name, key = 'Tab') {
+  const focused = () =>
+    page.evaluate(() => {
+      const element = document.activeElement;
+      return (element.getAttribute('aria-label') ?? element.labels?.[0]?.textContent ?? element.textContent).trim();
+    });
+  for (let presses = 0; presses < 150; presses += 1) {
+    if ((await focused()) === name) return;
+    await page.keyboard.press(key);
+  }
+  throw new Error(`no element "${name}" takes the focus`);
+}
+
+async function signIn(at, { page }) {
+  await page.locator('input[name=token]').waitFor();
+  const focused = await page.evaluate(() => document.activeElement.name);
+  at.check('the token has the focus', focused, 'token');
+  await page.keyboard.type(at.token);
+  await page.keyboard.press('Enter');
+  await page.locator('.plot canvas').waitFor();
+  at.check('a token opens the page that was asked for', await page.title(), 'Overview – Parallax');
+}
+
+async function filter(at, page) {
+  await settled(page);
+  await tabTo(page, '(direct)');
+  await page.keyboard.press('Enter');
+  await page.locator('.chip').waitFor();
+  at.check('Enter on a row filters', await page.locator('.chip bdi').textContent(), '(direct)');
+  await tabTo(page, 'Remove the filter source: (direct)', 'Shift+Tab');
+  const ring = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
+  at.check('the focus is visible', ring, 'solid');
+  await page.keyboard.press('Enter');
+  await page.locator('.chip').waitFor({ state: 'detached' });
+}
+
+async function readTable(at, page) {
+  await settled(page);
+  await tabTo(page, 'As a table');
+  await page.keyboard.press('Enter');
+  await tabTo(page, 'Visitors and page views, as a table');
+  const before = await page.evaluate(() => document.activeElement.scrollTop);
+  await page.keyboard.press('End');
+  await page.waitForFunction((before) => document.activeElement.scrollTop > before, before);
+  at.check('the keys scroll the table of a chart', true, true);
+}
+
+async function findVisitor(at, page) {
+  await tabTo(page, 'Visitors', 'Shift+Tab');
+  await page.keyboard.press('Enter');
+  await page.locator('input[name=id]').waitFor();
+  await tabTo(page, 'ID');
+  await page.keyboard.type('keyboard');
+  await page.keyboard.press('Enter');
+  await page.getByText('Product Viewed').first().waitFor();
+  const asked = (await page.evaluate(() => performance.getEntriesByType('navigation')[0].name)).includes('keyboard');
+  at.check('the ID is only in the fragment', [asked, page.url().split('#')[1].includes('anonId=keyboard')], [false, true]);
+}
+
+async function explain(at, page) {
+  await tabTo(page, 'Explain');
+  await page.keyboard.press('Enter');
+  await page.getByText('Outline of the page').first().waitFor();
+  await settled(page);
+  const decided = (
+    await at.ask('v1/variants', { route: '/', anonId: 'keyboard', userAgent: 'unknown', url: '/' }, { headers: { 'Accept-Language': '*' } })
+  ).selected;
+  const shown = await page.$$eval('.decision h3', (heads) =>
+    Object.fromEntries(heads.map((head) => [...head.querySelectorAll('bdi')].map((text) => text.textContent))),
+  );
+  at.check('the explained variants are those of the server', shown, decided);
+  const outlined = await page.$$eval('.outline .zone-name .pill', (pills) => pills.length);
+  at.check('the outline names the variant of each zone', outlined, Object.keys(decided).length);
+}
+
+async function erase(at, page) {
+  await tabTo(page, 'Erase …', 'Shift+Tab');
+  await page.keyboard.press('Enter');
+  await page.locator('dialog[open]').waitFor();
+  await page.keyboard.press('Escape');
+  await page.locator('dialog[open]').waitFor({ state: 'detached' });
+  at.check('Escape erases nothing', (await at.ask('visitors', { anonId: 'keyboard' })).known, true);
+  await tabTo(page, 'Erase …', 'Shift+Tab');
+  await page.keyboard.press('Enter');
+  await page.locator('dialog[open]').waitFor();
+  const button = page.getByText('Erase for ever');
+  await tabTo(page, 'ID of the visitor');
+  await page.keyboard.type('keyboar');
+  at.check('another ID does not confirm', await button.isDisabled(), true);
+  await page.keyboard.type('d');
+  at.check('the ID confirms', await button.isEnabled(), true);
+  await page.keyboard.press('Enter');
+  await page.getByText('Nothing of the visitor is left on disk.').waitFor();
+  at.check('an erased visitor is not known', (await at.ask('visitors', { anonId: 'keyboard' })).known, false);
+  const left = at.server.records().filter(({ anonId }) => anonId === 'keyboard').length;
+  at.check('an erased visitor has no records', left, 0);
+}

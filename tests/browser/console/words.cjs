@@ -1,0 +1,85 @@
+// Conditions, numbers and metrics in words, by the modules of the console themselves.
+'use strict';
+
+const CONDITIONS = [
+  [{}, 'always'],
+  [{ 'visitor.isReturning': true }, 'the visitor came before'],
+  [{ 'visitor.isNew': false }, 'not (the visitor is new)'],
+  [{ locale: { $regex: '^de' } }, 'the language matches “^de”'],
+  [{ 'now.weekday': { $in: [6, 7] } }, 'the day of the week is one of Saturday, Sunday'],
+  [{ 'now.hour': { $gte: 12, $lt: 18 } }, 'the hour is at least 12:00 and the hour is less than 18:00'],
+  [{ 'pages./tents': { $count: { $gte: 3, within: '7d' } } }, 'the number of views of /tents is at least 3 within 7d'],
+  [{ $not: { 'visitor.lastSeen': { $within: '60d' } } }, 'not (the last event was within 60d)'],
+  [
+    { $and: [{ $audience: 'member' }, { $or: [{ country: 'NO' }, { country: 'SE' }] }] },
+    'the visitor is in the audience “member” and (the country is “NO” or the country is “SE”)',
+  ],
+  [{ 'traits.plan': { $exists: true } }, 'the trait “plan” is known'],
+  [{ 'traits.plan': { $other: 1 } }, 'the trait “plan” $other 1'],
+];
+
+const PERCENTS = [
+  [-0.0004, '0.0 %'],
+  [0.0004, '0.0 %'],
+  [-0.05, '−5.0 %'],
+  [null, '–'],
+];
+
+const CHANGES = [
+  [[110, 100], { text: '+10.0 %', direction: 1 }],
+  [[90, 100], { text: '−10.0 %', direction: -1 }],
+  [[100_001, 100_000], { text: '0.0 %', direction: 0 }],
+  [[5, 0], { text: 'new', direction: 0 }],
+  [[0, 0], { text: '–', direction: 0 }],
+];
+
+// Bucket bounds and the requests up to each, now and at the reading before.
+const NOW = [
+  [0.001, 90],
+  [0.01, 99],
+  [Infinity, 100],
+];
+const QUANTILES = [
+  [[NOW, [], 0.5], 0.001],
+  [[NOW, [], 0.9], 0.001],
+  [[NOW, [], 0.99], 0.01],
+  [[NOW, [[0.001, 90]], 0.5], 0.01],
+  [[NOW, NOW, 0.5], null],
+];
+
+const METRICS = 'a_total 3\n# HELP b text\nb{code="x\\"y",le="+Inf"} 1.5\n\nwrong line here\n';
+
+module.exports = async function words(at) {
+  const { page, context } = await at.open('#health');
+  const run = (module, name, cases) =>
+    page.evaluate(
+      async ([module, name, cases]) => {
+        const { [name]: call } = await import(new URL(`console/${module}.js`, document.baseURI));
+        return cases.map((values) => call(...values));
+      },
+      [module, name, cases],
+    );
+  const compare = async (label, module, name, cases) => {
+    const found = await run(
+      module,
+      name,
+      cases.map(([values]) => (Array.isArray(values) ? values : [values])),
+    );
+    at.check(
+      label,
+      found,
+      cases.map(([, expected]) => expected),
+    );
+  };
+  await compare('conditions in words', 'explain', 'conditionInWords', CONDITIONS);
+  await compare('shares in words', 'core', 'percent', PERCENTS);
+  await compare('changes in words', 'core', 'relativeChange', CHANGES);
+  await compare('quantiles of a histogram', 'operations', 'quantile', QUANTILES);
+  const [samples] = await run('operations', 'parseMetrics', [[METRICS]]);
+  const expected = [
+    { name: 'a_total', labels: {}, value: 3 },
+    { name: 'b', labels: { code: 'x\\"y', le: '+Inf' }, value: 1.5 },
+  ];
+  at.check('the text of the metrics', samples, expected);
+  await context.close();
+};
