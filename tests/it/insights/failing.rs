@@ -71,7 +71,7 @@ impl WatchedLog {
                 let key = 1 + number as u128 * 2 + u128::from(anon_id == "b");
                 let received_ms = self.clock.now_ms();
                 request
-                    .push(&log::Record { key, received_ms, ..record.clone() })
+                    .push(&log::Record { key, received_ms, ..*record })
                     .expect("a record within the limits");
             });
         }
