@@ -44,6 +44,7 @@ impl TestHandler {
     }
 
     /// Records events through `sink`.
+    #[allow(dead_code, reason = "not all benchmarks post events")]
     pub fn with_event_sink(self, sink: EventSink) -> Self {
         Self { handler: self.handler.with_event_sink(sink), ..self }
     }
