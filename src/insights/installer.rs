@@ -12,12 +12,12 @@ use super::format::parse_column_file_name;
 use super::key::{load_or_draw_key, store_key};
 use crate::limits::COLUMNS_FREE_BYTES_MIN;
 use crate::storage::disk::{Disk, FileIdentity, append_all};
-use crate::visitors::log::{Queue, column_file_name, is_erasing, segment_name};
+use crate::visitors::log::{Queue, UNFINISHED_COLUMNS, column_file_name, is_erasing, segment_name};
 
+/// Temporary name of the files of the thread `columns`. An erasure deletes both.
+const BUILT_FILE: &str = UNFINISHED_COLUMNS[0];
 /// Temporary name of the files of the thread `insights`.
-const ASKED_FILE: &str = ".columns-asked";
-/// Temporary name of the files of the thread `columns`.
-const BUILT_FILE: &str = ".columns";
+const ASKED_FILE: &str = UNFINISHED_COLUMNS[1];
 
 /// The segment from which a column file was built.
 #[derive(Debug, Clone, Copy)]
@@ -51,17 +51,13 @@ impl ColumnInstaller {
     /// Writes a column file on the thread `insights`. Returns false if an erasure may have changed the segment, or
     /// retention has deleted it.
     pub(super) fn write_and_install(&self, built: BuiltFrom, bytes: &[u8]) -> io::Result<bool> {
-        if !built.generation.is_multiple_of(2) {
-            // During an erasure no file gets its name.
-            return Ok(false);
-        }
-        self.write(ASKED_FILE, bytes)?;
-        self.install(ASKED_FILE, built)
+        Ok(self.write(ASKED_FILE, built, bytes)? && self.install(ASKED_FILE, built)?)
     }
 
-    /// Writes a file that [`install_built`](Self::install_built) gives its name.
-    pub(super) fn write_built(&self, bytes: &[u8]) -> io::Result<()> {
-        self.write(BUILT_FILE, bytes)
+    /// Writes a file that [`install_built`](Self::install_built) gives its name. Returns false as
+    /// [`write_and_install`](Self::write_and_install) does.
+    pub(super) fn write_built(&self, built: BuiltFrom, bytes: &[u8]) -> io::Result<bool> {
+        self.write(BUILT_FILE, built, bytes)
     }
 
     /// Gives the file of the thread `columns` its name. Returns false if an erasure may have changed the segment, or
@@ -73,14 +69,28 @@ impl ColumnInstaller {
         self.install(BUILT_FILE, built)
     }
 
-    fn write(&self, temporary: &str, bytes: &[u8]) -> io::Result<()> {
+    fn write(&self, temporary: &str, built: BuiltFrom, bytes: &[u8]) -> io::Result<bool> {
+        if !self.is_current(built)? {
+            return Ok(false);
+        }
         let path = self.directory.join(temporary);
         ignore_missing(self.disk.unlink(&path))?;
         self.check_free_bytes(bytes.len() as u64)?;
         let mut file = self.disk.create_private(&path)?;
+        // An erasure that begins after this look deletes the file.
+        if !self.is_current(built)? {
+            self.discard(temporary);
+            return Ok(false);
+        }
         let written = append_all(&mut *file, bytes).and_then(|()| file.sync_data());
         // A full disk gets its room back.
-        written.inspect_err(|_| self.discard(temporary))
+        written.map(|()| true).inspect_err(|_| self.discard(temporary))
+    }
+
+    /// Returns whether no erasure has begun since the segment was read, and it is still in the directory.
+    fn is_current(&self, built: BuiltFrom) -> io::Result<bool> {
+        let is_same = built.generation.is_multiple_of(2) && self.generation() == built.generation;
+        Ok(is_same && self.has_segment(built)?)
     }
 
     /// Refuses a file that takes space which the log needs.

@@ -119,8 +119,8 @@ impl MissingFiles {
         if is_useless() {
             return Ok(Built::Useless);
         }
-        self.installer.write_built(&builder.to_bytes(last_seq))?;
         let built = BuiltFrom { first_seq: span.first_seq, segment: records.file(), generation };
-        Ok(if install(built)? { Built::Installed } else { Built::Useless })
+        let is_written = self.installer.write_built(built, &builder.to_bytes(last_seq))?;
+        Ok(if is_written && install(built)? { Built::Installed } else { Built::Useless })
     }
 }

@@ -74,11 +74,17 @@ const storedToken = () => sessionStorage.getItem(TOKEN_KEY);
 // Without another rate limit, 429 on the admin address means too many wrong tokens.
 const isTokenProblem = (status) => status === 401 || status === 429;
 
+// A failed fetch has only the browser's words, such as "Failed to fetch".
+function nameLostServer(error) {
+  if (error.name === 'AbortError') throw error;
+  throw Object.assign(new Error('The server does not answer. Is it running, and is the network up?'), { status: 0 });
+}
+
 function send(url, token, init) {
   // The language of the operator's browser must not decide for the visitor of an explained page.
   const headers = { 'Accept-Language': '*', ...init.headers };
   if (token) headers.Authorization = `Bearer ${token}`;
-  return fetch(new URL(url, document.baseURI), { cache: 'no-cache', credentials: 'omit', ...init, headers });
+  return fetch(new URL(url, document.baseURI), { cache: 'no-cache', credentials: 'omit', ...init, headers }).catch(nameLostServer);
 }
 
 async function problemOf(response) {
@@ -152,7 +158,7 @@ export function useAnswer(address, { every, as = 'json' } = {}) {
         .then(parsers[as])
         .then((data) => setState({ data, error: undefined, isLoading: false, address }))
         .catch((error) => {
-          if (!abort.signal.aborted) setState((last) => ({ ...last, error: describe(error), isLoading: false, address }));
+          if (!abort.signal.aborted) setState((last) => ({ ...last, error, isLoading: false, address }));
         });
     setState((last) => ({ ...last, error: undefined, isLoading: true }));
     const timer = every && setInterval(() => document.hidden || load(), every);
@@ -163,12 +169,6 @@ export function useAnswer(address, { every, as = 'json' } = {}) {
     };
   }, [address, every, as]);
   return state;
-}
-
-// A failed fetch has only the browser's words, such as "Failed to fetch".
-function describe(error) {
-  if (error instanceof Problem) return error;
-  return Object.assign(new Error('The server does not answer. Is it running, and is the network up?'), { status: 0 });
 }
 
 // Words: the texts are English, so numbers and dates are too.

@@ -60,7 +60,8 @@ pub(crate) use check::CheckReport;
 pub use check::{check_directory, check_file};
 pub use dedup::DedupWindow;
 pub(crate) use directory::{
-    COLUMNS_KEY_FILE, COLUMNS_SUFFIX, SECRET_FILE, column_file_name, contains_log, is_erasing,
+    COLUMNS_KEY_FILE, COLUMNS_SUFFIX, SECRET_FILE, UNFINISHED_COLUMNS, column_file_name, contains_log,
+    is_erasing,
 };
 pub use directory::{parse_segment_name, segment_name};
 pub(crate) use erase::secret::tombstone_tags;
