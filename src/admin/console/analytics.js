@@ -8,6 +8,7 @@ import {
   Card,
   Chart,
   Code,
+  Csv,
   Details,
   Empty,
   Footer,
@@ -101,7 +102,8 @@ function Numbers({ data, site, by, csv }) {
 function Live({ question }) {
   const answer = useAnswer(url('insights/live', { ...question, from: null, to: null, limit: 3 }), { every: LIVE_MS });
   const live = answer.data;
-  if (!live) return html`<div class="live dim">${answer.error ? answer.error.message : 'Loading …'}</div>`;
+  if (!live || answer.error)
+    return html`<div class="live dim"><span class="dot" aria-hidden="true"></span> ${answer.error?.message ?? 'Loading …'}</div>`;
   return html`
     <section class="live" aria-label="Now">
       <span class=${live.visitors > 0 ? 'dot on' : 'dot'} aria-hidden="true"></span>
@@ -243,7 +245,7 @@ function Zone({ zone: { zone, nested, rules, comparable, variants } }) {
   return html`
     <${Card} title=${html`Zone <bdi>${zone}</bdi>`}
       actions=${html`<${Pill} tone=${comparable ? 'good' : 'neutral'}>${comparable ? 'an experiment' : 'not comparable'}<//>`}>
-      ${nested && html`<p class="dim small">This zone is inside of a variant. An event does not say whether its default was shown.</p>`}
+      ${nested && html`<p class="dim small">This zone is part of a variant. An event does not say whether its default was shown.</p>`}
       <${Scroll} label=${`Variants of ${zone}`}><${Table} label=${`Variants of ${zone}`} columns=${columns} rows=${variants} keyOf=${({ key }) => key} /><//>
       <${Details} summary="What visitors did afterwards">${() => variants.map((variant) => html`<${Followed} key=${variant.key} variant=${variant} />`)}<//>
       ${!comparable && html`<${Experiment} zone=${zone} rules=${rules} variants=${variants} />`}
@@ -301,7 +303,7 @@ export function Audiences({ site }) {
           <p class="dim lead">
             ${count(data.profiles)} profiles are in memory, counted at ${clockTime(data.at, site.timeZone)}. A size is a range if the condition
             asks for the request too, such as its country: the smaller number is in the audience with every request, the larger one with some.
-            <button type="button" class="quiet" onClick=${() => download(address, `audiences-${site.site}.csv`, 'text/csv')}>CSV</button>
+            <${Csv} run=${() => download(address, `audiences-${site.site}.csv`, 'text/csv')} />
           </p>
           ${data.audiences.length === 0 && html`<${Empty}>The site has no audiences.<//>`}
           <div class="cards">${data.audiences.map((audience) => html`<${Audience} key=${audience.name} audience=${audience} profiles=${data.profiles} />`)}</div>

@@ -2,16 +2,18 @@
 import { html, render, useEffect, useErrorBoundary, useState } from './vendor/preact-htm.js';
 import { Audiences, Overview, Pages } from './analytics.js';
 import {
+  ABSENT,
   FILTERS,
   Problem,
   change,
   hasToken,
-  isoDate,
   onTokenNeeded,
   pageUrl,
+  shiftDate,
   signIn,
   signOut,
   toggleFilter,
+  tomorrow,
   useAnswer,
   useLocation,
 } from './core.js';
@@ -26,7 +28,7 @@ const PAGES = {
   experiments: ['Experiments', Experiments, {}],
   audiences: ['Audiences', Audiences, {}],
   visitors: ['Visitors', Visitors, {}],
-  publishing: ['Publishing', Publishing, {}],
+  publishing: ['Publishing', Publishing, { needsNoSite: true }],
   health: ['Health', Health, { needsNoSite: true }],
 };
 
@@ -39,34 +41,35 @@ const RANGES = [
   ['dates', 'Dates …'],
 ];
 
-const DAY_MS = 86_400_000;
 const DEFAULT_DAYS = '30';
 
-// Returns the parameters of a question for the range, as the API takes them. Whole days are compared with as many before.
+// A person can write another number of days into the URL.
+const daysOf = (query) => (/^[1-9]\d{0,3}$/.test(query.get('days')) ? query.get('days') : DEFAULT_DAYS);
+
+// Returns the parameters of a question for the range, as the API takes them, which refuses wrong dates. Whole days are
+// compared with as many before.
 function rangeOf(query, timeZone) {
   if (query.has('from') || query.has('to')) return { from: query.get('from'), to: query.get('to') };
-  const days = Number(query.get('days') ?? DEFAULT_DAYS);
-  const tomorrow = isoDate(Date.now() + DAY_MS, timeZone);
-  const from = new Date(Date.parse(tomorrow) - days * DAY_MS).toISOString().slice(0, 10);
-  return { from, to: tomorrow };
+  const to = tomorrow(Date.now(), timeZone);
+  return { from: shiftDate(to, -daysOf(query)), to };
 }
 
 // A date field is closed at both ends for a person, and `to` is not part of the range of the API.
-const shiftDate = (date, days) => new Date(Date.parse(date) + days * DAY_MS).toISOString().slice(0, 10);
-
 function RangePicker({ query, range }) {
   const isOpen = query.has('from') || query.has('to');
+  const days = daysOf(query);
+  const ranges = RANGES.some(([key]) => key === days) ? RANGES : [...RANGES, [days, `Last ${days} days`]];
   const pick = (days) =>
     change(days === 'dates' ? { ...range, days: null } : { from: null, to: null, days: days === DEFAULT_DAYS ? null : days });
   const set = (name, days) => (event) =>
     event.currentTarget.value && change({ ...range, [name]: shiftDate(event.currentTarget.value, days) });
   return html`
-    <${Select} label="Range" value=${isOpen ? 'dates' : (query.get('days') ?? DEFAULT_DAYS)} options=${RANGES} onChange=${pick} />
+    <${Select} label="Range" value=${isOpen ? 'dates' : days} options=${ranges} onChange=${pick} />
     ${
       isOpen &&
       html`
       <label class="field"><span class="hidden">First day</span><input type="date" value=${range.from?.slice(0, 10)} onChange=${set('from', 0)} /></label>
-      <label class="field"><span class="hidden">Last day</span><input type="date" value=${range.to && shiftDate(range.to.slice(0, 10), -1)} onChange=${set('to', 1)} /></label>
+      <label class="field"><span class="hidden">Last day</span><input type="date" value=${shiftDate(range.to?.slice(0, 10), -1)} onChange=${set('to', 1)} /></label>
     `
     }
   `;
@@ -128,13 +131,11 @@ function TokenForm({ reason, onSignedIn }) {
           <input name="token" type="password" autocomplete="off" required autofocus ref=${(input) => input?.focus()} />
         </label>
         <button type="submit" class="primary">Open the console</button>
-        <p class="dim small">This tab keeps the token until you close it. Nothing else is stored.</p>
+        <p class="dim small">This tab keeps the token until you close it. The token is not stored elsewhere.</p>
       </form>
     </main>
   `;
 }
-
-const ABSENT = /^No admin token is configured/;
 
 // Shows one page. The range is computed again when the state changes, and not while a page is looked at.
 function Console() {
@@ -162,9 +163,10 @@ function Console() {
   `;
 }
 
-// Shows a page. A fault of the console in it leaves the other pages usable.
+// Shows a page. A fault of the console in it leaves the other pages usable, and the page itself with another state.
 function Guarded({ page: Page, ...props }) {
-  const [error] = useErrorBoundary();
+  const [error, reset] = useErrorBoundary();
+  useEffect(() => error && reset(), [props.query]);
   if (error) return html`<${Notice} tone="bad"><strong>The console failed to show this page. </strong><bdi>${error.message}</bdi><//>`;
   return html`<${Page} ...${props} />`;
 }

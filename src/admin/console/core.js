@@ -91,14 +91,18 @@ async function problemOf(response) {
   return new Problem(response.status, await response.json().catch(() => undefined));
 }
 
-// Fetches a URL with the token. Throws a Problem if the response is one.
+// The server has no token, so none can be asked for.
+export const ABSENT = /^No admin token is configured/;
+
+// Fetches a URL with the token. Throws a Problem if the response is one, but returns one with the status `accept`.
 export async function request(url, init = {}) {
   const token = storedToken();
   const response = await send(url, token, init);
-  if (response.ok) return response;
+  if (response.ok || response.status === init.accept) return response;
   const problem = await problemOf(response);
-  const isRead = (init.method ?? 'GET') === 'GET';
-  if (isTokenProblem(response.status) && isRead && token === storedToken()) {
+  // The dialog of an erasure shows that the server has no token.
+  const canAsk = !init.method || !ABSENT.test(problem.message);
+  if (isTokenProblem(response.status) && canAsk && token === storedToken()) {
     sessionStorage.removeItem(TOKEN_KEY);
     askForToken(token ? 'The token is not valid any more, for example because the server was started with another one.' : problem.message);
   }
@@ -144,31 +148,31 @@ const parsers = { json: (response) => response.json(), text: (response) => respo
 const EMPTY = { data: undefined, error: undefined, isLoading: true, address: undefined };
 
 // Fetches a URL and returns { data, error, isLoading }. While the next answer loads, `data` is the last one. `every` polls after as
-// many milliseconds, but not while the tab is hidden. `address` null fetches nothing.
-export function useAnswer(address, { every, as = 'json' } = {}) {
+// many milliseconds, but not while the tab is hidden or an answer is awaited.
+export function useAnswer(address, { every, as = 'json', accept } = {}) {
   const [state, setState] = useState(EMPTY);
   useEffect(() => {
-    if (address === null) {
-      setState({ ...EMPTY, isLoading: false });
-      return undefined;
-    }
     const abort = new AbortController();
-    const load = () =>
-      request(address, { signal: abort.signal })
+    let awaited;
+    const load = () => {
+      awaited ??= request(address, { signal: abort.signal, accept })
         .then(parsers[as])
         .then((data) => setState({ data, error: undefined, isLoading: false, address }))
         .catch((error) => {
           if (!abort.signal.aborted) setState((last) => ({ ...last, error, isLoading: false, address }));
+        })
+        .finally(() => {
+          awaited = undefined;
         });
-    setState((last) => ({ ...last, error: undefined, isLoading: true }));
+    };
     const timer = every && setInterval(() => document.hidden || load(), every);
     load();
     return () => {
       abort.abort();
       clearInterval(timer);
     };
-  }, [address, every, as]);
-  return state;
+  }, [address, every, as, accept]);
+  return state.address === address ? state : { ...state, error: undefined, isLoading: true };
 }
 
 // Words: the texts are English, so numbers and dates are too.
@@ -178,7 +182,7 @@ const whole = new Intl.NumberFormat(LOCALE);
 const short = new Intl.NumberFormat(LOCALE, { notation: 'compact', maximumFractionDigits: 1 });
 
 export const count = (value) => (value === null || value === undefined ? '–' : whole.format(value));
-export const shortCount = (value) => (Math.abs(value) < 10_000 ? whole.format(value) : short.format(value));
+export const shortCount = (value) => (Math.abs(value) < 100_000 ? whole.format(value) : short.format(value));
 
 // Returns one number with its noun: "1 visitor", "2 visitors".
 export const counted = (value, noun) => `${count(value)} ${noun}${value === 1 ? '' : 's'}`;
@@ -215,7 +219,7 @@ export function seconds(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return '–';
   if (value < 0.001) return `${Math.round(value * 1e6)} µs`;
   if (value < 1) return `${(value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms`;
-  return `${value.toFixed(1)} s`;
+  return `${value.toFixed(value < 10 ? 1 : 0)} s`;
 }
 
 const formats = new Map();
@@ -261,6 +265,17 @@ export function axisTime(t, step, timeZone) {
 export function isoDate(time, timeZone) {
   return new Intl.DateTimeFormat('en-CA', { timeZone, year: 'numeric', month: '2-digit', day: '2-digit' }).format(new Date(time));
 }
+
+const DAY_MS = 1000 * DAY_S;
+
+// Returns the date so many days after a date, or undefined if it is none.
+export function shiftDate(date, days) {
+  const time = Date.parse(date);
+  return Number.isNaN(time) ? undefined : new Date(time + days * DAY_MS).toISOString().slice(0, 10);
+}
+
+// A day has 23 or 25 hours when the clock changes, so the date is shifted and not the time.
+export const tomorrow = (time, timeZone) => shiftDate(isoDate(time, timeZone), 1);
 
 export function ago(time) {
   const passed = (Date.now() - new Date(time)) / 1000;

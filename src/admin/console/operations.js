@@ -22,11 +22,11 @@ function Published({ data, site }) {
     `,
     )}
     <${Card} title="Sites" wide><${Sites} sites=${data.sites} /><//>
-    <${Changes} site=${data.sites.find((one) => one.site === site.site) ?? site} />
+    ${site && html`<${Changes} site=${data.sites.find((one) => one.site === site.site) ?? site} />`}
     <${Card} title="Files" note="of the snapshots directory" wide><${Files} files=${data.files} /><//>
     <${Card} title="Publish a new version">
       <p class="dim small">Compile into the snapshots directory. The server serves the file within a second. Delete the newest file to roll back.</p>
-      <${Code} label="Command" text=${`parallax compile my-site -o snapshots/${site.site}.snapshot`} />
+      <${Code} label="Command" text=${`parallax compile my-site -o snapshots/${site?.site ?? 'my-site'}.snapshot`} />
     <//>
   `;
 }
@@ -45,6 +45,7 @@ function Sites({ sites }) {
     { name: 'Tracking ID', of: (one) => html`<code>${one.trackingId}</code>` },
     { name: 'Routes', isNumber: true, of: (one) => count(one.routes) },
   ];
+  if (sites.length === 0) return html`<${Empty}>No site is published.<//>`;
   return html`<${Scroll} label="Sites"><${Table} stacks label="Sites" columns=${columns} rows=${sites} keyOf=${(one) => one.site} /><//>`;
 }
 
@@ -136,12 +137,22 @@ function buckets(samples, name, labels) {
   return [...added].map(([le, value]) => [le === '+Inf' ? Infinity : Number(le), value]).sort(([a], [b]) => a - b);
 }
 
-// Returns the upper bound of the bucket that holds the quantile, without the requests of an earlier reading.
+const totalOf = (buckets) => buckets.at(-1)?.[1] ?? 0;
+
+// Returns the upper bound of the bucket that holds the quantile, without the requests of an earlier reading. After a restart the
+// counters have fallen, so the reading is the first one.
 export function quantile(now, before, share) {
-  const earlier = new Map(before);
+  const earlier = new Map(totalOf(before) > totalOf(now) ? [] : before);
   const passed = now.map(([bound, value]) => [bound, value - (earlier.get(bound) ?? 0)]);
-  const total = passed.at(-1)?.[1] ?? 0;
+  const total = totalOf(passed);
   return total > 0 ? passed.find(([, value]) => value >= share * total)[0] : null;
+}
+
+// Returns the quantile since the earlier reading in words, or since the start if nothing passed. The last bucket has no upper bound.
+export function quantileInWords(now, before, share) {
+  const bound = quantile(now, before, share) ?? quantile(now, [], share);
+  if (bound === null) return '–';
+  return bound === Infinity ? `> ${seconds(now.at(-2)?.[0])}` : `≤ ${seconds(bound)}`;
 }
 
 // Keeps the reading before the present one, with the time between them in seconds.
@@ -160,7 +171,7 @@ function useReadings(text) {
 
 export function Health() {
   const metrics = useAnswer('metrics', { every: POLL_MS, as: 'text' });
-  const ready = useAnswer('readyz', { every: POLL_MS });
+  const ready = useAnswer('readyz', { every: POLL_MS, accept: 503 });
   const readings = useReadings(metrics.data);
   return html`
     <${Readiness} ready=${ready} />
@@ -176,20 +187,27 @@ const STATES = {
   not_recording: ['bad', 'not recording'],
 };
 
+const progressInWords = ({ done, of }) => `${count(done)} of ${count(of)}`;
+
 function Readiness({ ready }) {
-  if (ready.error) return html`<${Notice} tone="bad">${ready.error.status === 503 ? 'The server is not ready.' : ready.error.message}<//>`;
+  if (ready.error) return html`<${Notice} tone="bad">${ready.error.message}<//>`;
   if (!ready.data) return null;
-  const [tone, words] = STATES[ready.data.status] ?? ['bad', ready.data.status];
+  const { status, recording, reading } = ready.data;
+  const [tone, words] = STATES[status] ?? ['bad', status];
   return html`
     <div class="row gap">
       <${Pill} tone=${tone}>${words}<//>
-      <${Pill} tone=${ready.data.recording ? 'good' : 'bad'}>${ready.data.recording ? 'recording events' : 'not recording events'}<//>
+      <${Pill} tone=${recording ? 'good' : 'bad'}>${!recording && 'not '}recording events<//>
+      ${reading && html`<span class="dim">read: ${progressInWords(reading.visitors)} visitors, ${progressInWords(reading.log)} events</span>`}
     </div>
   `;
 }
 
 function Numbers({ now, before, passed, isFirst }) {
-  const rate = (name, labels) => (isFirst || passed === 0 ? null : (sum(now, name, labels) - sum(before, name, labels)) / passed);
+  const rate = (name) => {
+    const grown = sum(now, name) - sum(before, name);
+    return isFirst || passed === 0 || grown < 0 ? null : grown / passed;
+  };
   const perSecond = (value) => (value === null ? '…' : `${value < 10 ? value.toFixed(1) : shortCount(Math.round(value))}/s`);
   const sync = buckets(now, 'parallax_sync_seconds');
   const syncBefore = buckets(before, 'parallax_sync_seconds');
@@ -198,7 +216,7 @@ function Numbers({ now, before, passed, isFirst }) {
       <${Tile} label="Requests" value=${perSecond(rate('parallax_http_request_duration_seconds_count'))} note=${`${count(sum(now, 'parallax_http_request_duration_seconds_count'))} since the start`} />
       <${Tile} label="Events recorded" value=${perSecond(rate('parallax_events_accepted_total'))} note=${`${count(one(now, 'parallax_events_accepted_total'))} since the start`} />
       <${Tile} label="Waiting for the disk" value=${one(now, 'parallax_queue_requests') ?? '–'} note=${bytes(one(now, 'parallax_queue_bytes') ?? 0)} />
-      <${Tile} label="Sync, p99" value=${seconds(quantile(sync, syncBefore, 0.99) ?? quantile(sync, [], 0.99))} note=${`p50 ${seconds(quantile(sync, syncBefore, 0.5) ?? quantile(sync, [], 0.5))}`} />
+      <${Tile} label="Sync, p99" value=${quantileInWords(sync, syncBefore, 0.99)} note=${`p50 ${quantileInWords(sync, syncBefore, 0.5)}`} />
       <${Tile} label="Visitors in memory" value=${one(now, 'parallax_visitors') ?? '–'} note=${bytes(one(now, 'parallax_visitors_bytes') ?? 0)} />
     </div>
     <${Alarms} now=${now} />
@@ -238,7 +256,7 @@ function Latency({ now, before }) {
   if (endpoints.length === 0) return html`<${Empty}>No request yet.<//>`;
   const row = (endpoint) => {
     const [all, early] = [now, before].map((samples) => buckets(samples, name, { endpoint }));
-    const of = (share) => seconds(quantile(all, early, share) ?? quantile(all, [], share));
+    const of = (share) => quantileInWords(all, early, share);
     return {
       endpoint,
       requests: sum(now, `${name}_count`, { endpoint }),
@@ -252,7 +270,7 @@ function Latency({ now, before }) {
     { name: 'Endpoint', isHead: true, of: ({ endpoint }) => endpoint },
     { name: 'Requests', isNumber: true, of: ({ requests }) => count(requests) },
     { name: '5xx', isNumber: true, of: ({ failed }) => count(failed) },
-    ...['p50', 'p90', 'p99'].map((key) => ({ name: key, isNumber: true, of: (line) => `≤ ${line[key]}` })),
+    ...['p50', 'p90', 'p99'].map((key) => ({ name: key, isNumber: true, of: (line) => line[key] })),
   ];
   const rows = endpoints.map(row).sort((a, b) => b.requests - a.requests);
   return html`<${Scroll} label="Latency"><${Table} stacks label="Latency by endpoint" columns=${columns} rows=${rows} keyOf=${({ endpoint }) => endpoint} /><//>`;
@@ -291,7 +309,7 @@ const serverFacts = (now) => [
   ['open files', count(one(now, 'process_open_fds'))],
   ['snapshots', bytes(one(now, 'parallax_snapshots_memory_bytes') ?? 0)],
   ['sent', bytes(one(now, 'parallax_http_response_bytes_total') ?? 0)],
-  ['questions, p99', seconds(quantile(buckets(now, 'parallax_insights_query_seconds'), [], 0.99))],
+  ['questions, p99', quantileInWords(buckets(now, 'parallax_insights_query_seconds'), [], 0.99)],
 ];
 
 function Labelled({ samples, label, unit }) {

@@ -1,7 +1,7 @@
 // The parts that the pages share. Texts that strangers choose become text nodes inside `bdi`, so that a right-to-left mark in
 // one cannot reorder the words around it.
 import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
-import { axisTime, bucketName, count, relativeChange, shortCount } from './core.js';
+import { axisTime, bucketName, count, day, relativeChange, shortCount } from './core.js';
 
 export const Stranger = ({ text }) => html`<bdi>${text}</bdi>`;
 
@@ -15,7 +15,7 @@ export const Card = ({ title, note, actions, children, wide }) => html`
 export const Pill = ({ tone = 'neutral', children }) => html`<span class=${`pill ${tone}`}>${children}</span>`;
 
 export const Notice = ({ tone = 'neutral', children }) => html`
-  <div class=${`notice ${tone}`} role=${tone === 'bad' ? 'alert' : undefined}>${children}</div>
+  <div class=${`notice ${tone}`} role=${{ bad: 'alert', good: 'status' }[tone]}>${children}</div>
 `;
 
 export const Empty = ({ children }) => html`<p class="empty">${children}</p>`;
@@ -130,26 +130,34 @@ export const Field = ({ label, ...props }) => html`
   <label class="field"><span class="field-label">${label}</span><input ...${props} /></label>
 `;
 
-// Copies a text. The button says when it did.
-export function Copy({ text, label = 'Copy' }) {
-  const [isDone, setDone] = useState(false);
-  useEffect(() => setDone(false), [text]);
-  const copy = () => navigator.clipboard?.writeText(text).then(() => setDone(true));
-  return html`<button type="button" class="quiet" onClick=${copy}><span role="status">${isDone ? 'Copied' : label}</span></button>`;
+// A text with a button that copies it. Without HTTPS a browser has no clipboard, so the button selects the text.
+export function Code({ label, text }) {
+  const [done, setDone] = useState('Copy');
+  const shown = useRef(null);
+  useEffect(() => setDone('Copy'), [text]);
+  const select = () => {
+    getSelection().selectAllChildren(shown.current);
+    setDone('Selected');
+  };
+  const copy = () => (navigator.clipboard ? navigator.clipboard.writeText(text).then(() => setDone('Copied'), select) : select());
+  return html`
+    <div class="code">
+      <button type="button" class="quiet" onClick=${copy}><span role="status">${done}</span></button>
+      <${Scroll} label=${label}><pre ref=${shown}><bdi>${text}</bdi></pre><//>
+    </div>
+  `;
 }
 
-export const Code = ({ label, text }) => html`
-  <div class="code"><${Copy} text=${text} /><${Scroll} label=${label}><pre><bdi>${text}</bdi></pre><//></div>
-`;
-
-// A modal dialog. Escape closes it, and the focus returns to the element that opened it.
-export function Dialog({ title, onClose, children }) {
+// A modal dialog. Escape closes it unless `isBusy`, and the focus returns to the element that opened it.
+export function Dialog({ title, isBusy, onClose, children }) {
   const dialog = useRef(null);
   useEffect(() => {
-    dialog.current.showModal();
+    const element = dialog.current;
+    element.showModal();
+    return () => element.close();
   }, []);
   return html`
-    <dialog ref=${dialog} aria-label=${title} onClose=${onClose}>
+    <dialog ref=${dialog} aria-label=${title} onCancel=${(event) => isBusy && event.preventDefault()} onClose=${onClose}>
       <h2>${title}</h2>
       ${children}
     </dialog>
@@ -159,15 +167,25 @@ export function Dialog({ title, onClose, children }) {
 // A value of JSON as text. Long documents scroll.
 export const Json = ({ value, label }) => html`<${Scroll} label=${label}><pre><bdi>${JSON.stringify(value, null, 2)}</bdi></pre><//>`;
 
+// Saves a CSV. `run` returns a promise.
+export function Csv({ run }) {
+  const [problem, setProblem] = useState('');
+  const save = () => {
+    setProblem('');
+    run().catch(({ message }) => setProblem(message));
+  };
+  return html`<button type="button" class="quiet" onClick=${save}>CSV</button><span class="down" role="status">${problem}</span>`;
+}
+
 // The line below the numbers: up to where they are exact, and how to get them elsewhere.
 export const Footer = ({ data, csv, children }) => html`
   <footer class="footer dim">
     <span>Exact, up to event ${count(Number(data.seq))}</span>
     ${data.took && html`<span>${count(data.took.rows)} records in ${count(Math.round(data.took.ms))} ms</span>`}
     ${data.timeZone && html`<span>${data.timeZone}</span>`}
-    ${data.since && html`<span>kept since ${new Date(data.since).toISOString().slice(0, 10)}</span>`}
+    ${data.since && html`<span>received since ${day(data.since, data.timeZone)}</span>`}
     ${children}
-    ${csv && html`<button type="button" class="quiet" onClick=${csv}>CSV</button>`}
+    ${csv && html`<${Csv} run=${csv} />`}
     ${data.sql && html`<${Details} summary="SQL">${() => html`<${Code} label="The query over parallax export" text=${data.sql} />`}<//>`}
   </footer>
 `;
@@ -276,8 +294,11 @@ function usePlot(box, props, setCursor) {
   }, [props.t, props.series, props.timeZone, props.isRunning]);
 }
 
-// `series` is a list of { name, values }. `marks` are instants with a line.
-export function Chart(props) {
+// `series` is a list of { name, values }. `marks` are instants with a line. A range in the future has no times.
+export const Chart = (props) =>
+  props.t.length > 0 ? html`<${Plot} ...${props} />` : html`<${Empty}>None in this range.<//>`;
+
+function Plot(props) {
   const { label, t, series, by, timeZone, isRunning } = props;
   const box = useRef(null);
   const [at, setAt] = useState(null);

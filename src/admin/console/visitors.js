@@ -124,9 +124,9 @@ function Export({ site, visitor }) {
   const run = async () => {
     setState('Exporting …');
     try {
-      const lines = await readExport(site, visitor);
-      saveAs('visitor.ndjson', lines);
-      setState('');
+      const { parts, damaged } = await readExport(site, visitor);
+      saveAs('visitor.ndjson', parts);
+      setState(damaged > 0 ? `Incomplete: ${counted(damaged, 'damaged place')} of the log. Run parallax check.` : '');
     } catch (problem) {
       setState(problem.message);
     }
@@ -137,11 +137,13 @@ function Export({ site, visitor }) {
 // A long export has several parts. Each names the place where the next one begins.
 async function readExport(site, visitor) {
   const parts = [];
+  let damaged = 0;
   for (let since = null; ;) {
     const response = await request(url('visitors/export', { site: site.site, ...visitor, since }));
     parts.push(await response.text());
+    damaged += Number(response.headers.get('X-Damaged'));
     since = response.headers.get('X-Next-Since');
-    if (since === null) return parts;
+    if (since === null) return { parts, damaged };
   }
 }
 
@@ -160,15 +162,16 @@ function Erase({ site, visitor, id, onErased, onClose }) {
     }
   };
   return html`
-    <${Dialog} title="Erase this visitor" onClose=${onClose}>
+    <${Dialog} title="Erase this visitor" isBusy=${state.isRunning} onClose=${onClose}>
       <p>This deletes every record of the visitor from the disk, and the profile. It cannot be undone, and all numbers change.</p>
       <form class="stack" onSubmit=${submit}>
         <p class="small">Type the ID to confirm: <code><bdi>${id}</bdi></code></p>
         <${Field} label="ID of the visitor" value=${typed} autocomplete="off" spellcheck="false" autofocus onInput=${(event) => setTyped(event.currentTarget.value)} />
         ${state.problem && html`<${Notice} tone="bad">${state.problem}<//>`}
         <div class="row">
-          <button type="submit" class="danger" disabled=${typed !== id || state.isRunning}>${state.isRunning ? 'Erasing …' : 'Erase for ever'}</button>
-          <button type="button" onClick=${(event) => event.currentTarget.closest('dialog').close()}>Cancel</button>
+          <button type="submit" class="danger" disabled=${typed !== id || state.isRunning}>Erase for ever</button>
+          <button type="button" disabled=${state.isRunning} onClick=${(event) => event.currentTarget.closest('dialog').close()}>Cancel</button>
+          <span class="dim" role="status">${state.isRunning && 'Erasing …'}</span>
         </div>
       </form>
     <//>
@@ -189,10 +192,10 @@ function Timeline({ site, visitor }) {
   }, [answer.data]);
   return html`
     <${Card} title="Records" note="newest first">
+      <ol class="timeline">${records.map((record) => html`<${Entry} key=${record.seq} record=${record} site=${site} />`)}</ol>
       <${Answer} of=${answer}>
         ${(data) => html`
-          ${records.length === 0 && html`<${Empty}>No record is kept.<//>`}
-          <ol class="timeline">${records.map((record) => html`<${Entry} key=${record.seq} record=${record} site=${site} />`)}</ol>
+          ${records.length + data.records.length === 0 && !data.next && html`<${Empty}>No record is kept.<//>`}
           ${data.next && html`<button type="button" onClick=${() => setBefore(data.next)}>Earlier records</button>`}
         `}
       <//>
