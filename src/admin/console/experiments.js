@@ -1,6 +1,6 @@
 // Experiments: a list, and one experiment with its exposures, alarms and metrics.
 import { html } from './vendor/preact-htm.js';
-import { ago, change, count, counted, day, download, isoDate, pageUrl, percent, signedPercent, url, useAnswer } from './core.js';
+import { ago, change, count, counted, day, download, isoDate, pageUrl, percent, shiftDate, signedPercent, url, useAnswer } from './core.js';
 import { Answer, Card, Chart, Details, Empty, Footer, Notice, Pill, Scroll, Select, Stranger, Table, Tile } from './parts.js';
 
 const ALARMS = {
@@ -66,9 +66,10 @@ const SINCE = [
   ['30', '30 days ago'],
   ['90', '90 days ago'],
 ];
-const DAY_MS = 86_400_000;
 // A longer time is no plan.
 const DAYS_LEFT_MAX = 365;
+// The error rate of the API without the parameter.
+const ALPHA_DEFAULT = 0.05;
 
 // Parameters of the question that a person can write into the URL.
 const ASKED = ['goal', 'value', 'window', 'planned', 'cap', 'alpha', 'method', 'baseline', 'power', 'bots'];
@@ -76,12 +77,17 @@ const ASKED = ['goal', 'value', 'window', 'planned', 'cap', 'alpha', 'method', '
 function questionOf(site, query, key, choice) {
   const params = Object.fromEntries(ASKED.map((param) => [param, query.get(param)]));
   const lists = Object.fromEntries(['more', 'guardrail'].map((param) => [param, query.getAll(param)]));
-  const from = choice.since && isoDate(Date.now() - Number(choice.since) * DAY_MS, site.timeZone);
+  const from = choice.since && shiftDate(isoDate(Date.now(), site.timeZone), -choice.since);
   return { site: site.site, key, ...params, ...lists, from, by: 'day', lift: choice.lift };
 }
 
 function One({ site, query, name }) {
-  const choice = { lift: query.get('lift') ?? '0.05', since: query.get('since') ?? '' };
+  const choice = {
+    lift: query.get('lift') ?? '0.05',
+    since: query.get('since') ?? '',
+    alpha: Number(query.get('alpha') || ALPHA_DEFAULT),
+    isFixed: query.get('method') === 'fixed',
+  };
   const address = url('insights/experiment', questionOf(site, query, name, choice));
   const answer = useAnswer(address);
   const csv = () => download(address, `experiment-${name}.csv`, 'text/csv');
@@ -104,7 +110,7 @@ function Result({ data, site, choice, csv }) {
       ${data.daysLeft !== undefined && html`<${Tile} label="Days left" value=${daysInWords(data.daysLeft)} note=${choice.lift ? `to find a change of ${percent(Number(choice.lift), 0)}` : 'choose a change below'} />`}
     </div>
     ${data.exploratory && html`<p class="gap"><${Pill}>exploratory<//> <span class="dim small">These choices differ from those that were published before the result was known.</span></p>`}
-    <div class=${isAlarmed ? 'greyed' : undefined}><${Metrics} data=${data} /></div>
+    <div class=${isAlarmed ? 'greyed' : undefined}><${Metrics} data=${data} choice=${choice} /></div>
     <${Exposures} data=${data} site=${site} />
     <${Card} title="Details" wide><${More} data=${data} site=${site} choice=${choice} /><//>
     <${Footer} data=${data} csv=${csv} />
@@ -186,7 +192,13 @@ function scaleOf(rows) {
 
 const meanOf = (metric, arm) => (arm ? (metric.kind === 'proportion' ? percent(arm.mean, 2) : (arm.mean?.toFixed(2) ?? '–')) : '–');
 
-function Metrics({ data }) {
+// The URL can set the error rate and the method.
+export function validityInWords({ alpha, isFixed }) {
+  const validity = isFixed ? 'are valid for one look only' : 'stay valid however often you look';
+  return `The intervals of ${Number((100 * (1 - alpha)).toFixed(2))} % ${validity}.`;
+}
+
+function Metrics({ data, choice }) {
   const rows = rowsOf(data);
   if (rows.length === 0) {
     return html`<${Notice}>No goal is published with this experiment. Add <code>"goal"</code> beside its key, or name one in the URL: <code>&goal=Order+Placed</code>.<//>`;
@@ -215,7 +227,7 @@ function Metrics({ data }) {
   return html`
     <${Card} title="Result" wide>
       <${Scroll} label="Metrics"><${Table} stacks label="Metrics" columns=${columns} rows=${rows} /><//>
-      <p class="dim small gap-top">The intervals of 95 % stay valid however often you look. Secondary metrics are adjusted together.</p>
+      <p class="dim small gap-top">${validityInWords(choice)} Secondary metrics are adjusted together.</p>
     <//>
   `;
 }
