@@ -45,6 +45,28 @@ const QUANTILES = [
   [[NOW, [], 0.99], 0.01],
   [[NOW, [[0.001, 90]], 0.5], 0.01],
   [[NOW, NOW, 0.5], null],
+  [[NOW, [[Infinity, 200]], 0.5], 0.001],
+];
+const SLOW = [
+  [10, 1],
+  [Infinity, 5],
+];
+const QUANTILES_IN_WORDS = [
+  [[NOW, [], 0.99], '≤ 10 ms'],
+  [[SLOW, [], 0.99], '> 10 s'],
+  [[[], [], 0.99], '–'],
+];
+
+// Half an hour after the begin of a day of 25 hours, and half an hour before the begin of a day of 23 hours.
+const TOMORROWS = [
+  [[Date.UTC(2026, 9, 24, 22, 30), 'Europe/Oslo'], '2026-10-26'],
+  [[Date.UTC(2026, 2, 28, 22, 30), 'Europe/Oslo'], '2026-03-29'],
+  [[Date.UTC(2026, 11, 31, 12), 'UTC'], '2027-01-01'],
+];
+
+const VALIDITIES = [
+  [{ alpha: 0.05, isFixed: false }, 'The intervals of 95 % stay valid however often you look.'],
+  [{ alpha: 0.001, isFixed: true }, 'The intervals of 99.9 % are valid for one look only.'],
 ];
 
 const METRICS = 'a_total 3\n# HELP b text\nb{code="x\\"y",le="+Inf"} 1.5\n\nwrong line here\n';
@@ -75,6 +97,9 @@ module.exports = async function words(at) {
   await compare('shares in words', 'core', 'percent', PERCENTS);
   await compare('changes in words', 'core', 'relativeChange', CHANGES);
   await compare('quantiles of a histogram', 'operations', 'quantile', QUANTILES);
+  await compare('quantiles in words', 'operations', 'quantileInWords', QUANTILES_IN_WORDS);
+  await compare('the date of tomorrow', 'core', 'tomorrow', TOMORROWS);
+  await compare('the validity of intervals', 'experiments', 'validityInWords', VALIDITIES);
   const [samples] = await run('operations', 'parseMetrics', [[METRICS]]);
   const expected = [
     { name: 'a_total', labels: {}, value: 3 },
