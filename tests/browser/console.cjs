@@ -7,7 +7,7 @@ const { ConsoleBench } = require('./console/bench.cjs');
 // Visitors of the quick form. They are enough for an interval in the result of the experiment.
 const VISITORS = process.env.PARALLAX_LONG ? '3000' : '800';
 
-const PARTS = ['pages', 'numbers', 'words', 'tasks', 'hostile', 'tokens', 'limits'];
+const PARTS = ['pages', 'numbers', 'words', 'tasks', 'hostile', 'tokens', 'faults', 'limits'];
 
 module.exports = async function console_(bench) {
   const server = await bench.startServer('console', ['--admin-token', 'open-sesame']);

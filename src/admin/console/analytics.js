@@ -102,8 +102,8 @@ function Numbers({ data, site, by, csv }) {
 function Live({ question }) {
   const answer = useAnswer(url('insights/live', { ...question, from: null, to: null, limit: 3 }), { every: LIVE_MS });
   const live = answer.data;
-  if (!live || answer.error)
-    return html`<div class="live dim"><span class="dot" aria-hidden="true"></span> ${answer.error?.message ?? 'Loading …'}</div>`;
+  if (answer.error) return html`<div class="live dim"><span class="dot" aria-hidden="true"></span> ${answer.error.message}</div>`;
+  if (!live) return html`<div class="live dim">Loading …</div>`;
   return html`
     <section class="live" aria-label="Now">
       <span class=${live.visitors > 0 ? 'dot on' : 'dot'} aria-hidden="true"></span>

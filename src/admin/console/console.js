@@ -2,7 +2,6 @@
 import { html, render, useEffect, useErrorBoundary, useState } from './vendor/preact-htm.js';
 import { Audiences, Overview, Pages } from './analytics.js';
 import {
-  ABSENT,
   FILTERS,
   Problem,
   change,
@@ -136,6 +135,8 @@ function TokenForm({ reason, onSignedIn }) {
     </main>
   `;
 }
+
+const ABSENT = /^No admin token is configured/;
 
 // Shows one page. The range is computed again when the state changes, and not while a page is looked at.
 function Console() {
