@@ -24,7 +24,7 @@ module.exports = async function limits(at) {
 
 const median = (values) => values.sort((a, b) => a - b)[values.length >> 1];
 
-// Both times begin with the navigation of an open tab and end with a painted frame. The empty page is a document of the same server.
+// Both times begin with the navigation of a new tab and end with a painted frame. The empty page is a document of the same server.
 async function firstChart(at) {
   const times = { empty: [], chart: [] };
   for (let run = 0; run < RUNS; run += 1) {
@@ -39,8 +39,8 @@ async function firstChart(at) {
 async function timed(at, hash, url, selector) {
   const context = await at.bench.browser.newContext({ viewport: { width: 1200, height: 900 } });
   await context.addInitScript((token) => sessionStorage.setItem('parallax.token', token), at.token);
-  const page = await context.newPage();
   const began = performance.now();
+  const page = await context.newPage();
   await page.goto(url ?? `${at.url}/${hash}`);
   await page.locator(selector).first().waitFor();
   await page.evaluate(() => new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted))));
