@@ -20,8 +20,8 @@ use ureq::http::uri::Authority;
 use crate::limits::{
     ADMIN_CONNECTIONS_DEFAULT, BODIES_MEMORY_BYTES_DEFAULT, BODIES_MEMORY_BYTES_MIN, BUSY_POLL_US_MAX,
     CHECKPOINT_LOG_BYTES_DEFAULT, CONNECTIONS_MEMORY_BYTES_DEFAULT, CONNECTIONS_MEMORY_BYTES_MIN,
-    INSIGHTS_MEMORY_BYTES_DEFAULT, PROFILES_MEMORY_BYTES_DEFAULT, SEGMENT_BYTES_DEFAULT,
-    SNAPSHOTS_MEMORY_BYTES_DEFAULT, WORKERS_MAX,
+    INSIGHTS_MEMORY_BYTES_DEFAULT, INSIGHTS_MEMORY_BYTES_MIN, PROFILES_MEMORY_BYTES_DEFAULT,
+    SEGMENT_BYTES_DEFAULT, SNAPSHOTS_MEMORY_BYTES_DEFAULT, WORKERS_MAX,
 };
 
 /// The snapshots directory if none is set.
@@ -219,9 +219,9 @@ pub struct Config {
     /// single-visit visitors are evicted first, then the least recently seen.
     #[arg(long, value_name = "SIZE", help_heading = EVENTS, default_value_t = ByteSize(PROFILES_MEMORY_BYTES_DEFAULT), value_parser = size_parser(0..=1 << 48))]
     pub profiles_memory: ByteSize,
-    /// Memory limit of Insights, in bytes or with a unit. A question about more visitors than fit counts them in several
-    /// passes. 0 switches Insights off and deletes its column files.
-    #[arg(long, value_name = "SIZE", help_heading = EVENTS, default_value_t = ByteSize(INSIGHTS_MEMORY_BYTES_DEFAULT), value_parser = size_parser(0..=1 << 48))]
+    /// Memory limit of Insights, in bytes or with a unit, at least 64MiB. A question about more visitors than fit counts
+    /// them in several passes. 0 switches Insights off and deletes its column files.
+    #[arg(long, value_name = "SIZE", help_heading = EVENTS, default_value_t = ByteSize(INSIGHTS_MEMORY_BYTES_DEFAULT), value_parser = insights_memory_parser())]
     pub insights_memory: ByteSize,
     /// Size of new log after which visitor profiles are saved to a checkpoint, in bytes or with a unit. A
     /// start reads the checkpoint and only the log after it.
@@ -327,6 +327,16 @@ fn size_parser(range: RangeInclusive<u64>) -> impl TypedValueParser<Value = Byte
             Err(format!("{bytes} is not in {}..={}", range.start(), range.end()))
         }
         size => Ok(size),
+    }
+}
+
+/// Accepts 0, and sizes from [`INSIGHTS_MEMORY_BYTES_MIN`] on.
+fn insights_memory_parser() -> impl TypedValueParser<Value = ByteSize> {
+    |text: &str| match ByteSize::parse(text)? {
+        ByteSize(bytes) if bytes == 0 || (INSIGHTS_MEMORY_BYTES_MIN..=1 << 48).contains(&bytes) => {
+            Ok(ByteSize(bytes))
+        }
+        _ => Err("expected 0, or a size from 64MiB to 256TiB".to_owned()),
     }
 }
 

@@ -143,10 +143,10 @@ impl InsightsHandler {
         // Everything beside the seq that changes an answer.
         let comparison = site.zone.comparison(question.range(), now_ms);
         let (deleted, generation) = (metrics.deleted_segments(), metrics.generation().now());
-        let (version, representation) = (site.version, Representation::of(request));
+        let representation = Representation::of(request);
         let etag_input = format!(
-            "{} {} {version:?} {representation:?} {deleted} {generation} {question:?} {comparison:?} ",
-            self.salt, site.site
+            "{} {site:?} {representation:?} {deleted} {generation} {question:?} {comparison:?} ",
+            self.salt
         );
         let seq = match self.ack {
             Ack::Disk => metrics.durable_seq(),

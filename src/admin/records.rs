@@ -36,8 +36,8 @@ const LIMIT_DEFAULT: usize = 50;
 const LIMIT_MAX: usize = 500;
 /// Size of a page, so that it fits the output of a connection. A page has at least one record.
 const PAGE_BYTES_MAX: usize = 1 << 20;
-/// Time of a page. It ends after the segment that is read then.
-const PAGE_TIME_MAX: Duration = Duration::from_secs(10);
+/// Time of a page, because questions wait meanwhile. It ends after the segment that is read then.
+const PAGE_TIME_MAX: Duration = Duration::from_secs(1);
 /// Attempts to read a page while erasures change the log.
 const ATTEMPTS_MAX: u32 = 8;
 
@@ -58,6 +58,10 @@ impl RecordsRequest {
             return Err(Problem::method_not_allowed(request.method.subject(), "GET, HEAD").into());
         }
         let params = Params::parse(request.query, decoded)?;
+        if params.get(Param::Since).is_some() {
+            let sentence = "The parameter 'since' is one of /visitors/export; use 'before'.";
+            return Err(Problem::new(problem::INVALID_PARAM, sentence).at(Param::Since.name()).into());
+        }
         let visitor = VisitorQuery::from_params(&params)?;
         let limit = params.get(Param::Limit).map_or(Ok(LIMIT_DEFAULT), |text| {
             let limit = text.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
@@ -137,12 +141,10 @@ impl RecordsErrand {
         let spans = segment_spans(&source.disk, &source.directory)?;
         let mut older = spans.iter().rev().filter(|span| span.first_seq < end_seq).peekable();
         while let Some(span) = older.next() {
-            if !self.may_have_records(*span, &may_match)? {
-                continue;
-            }
-            if page.is_full() {
+            let may_have_records = self.may_have_records(*span, &may_match)?;
+            if may_have_records && page.is_full() {
                 page.end();
-            } else {
+            } else if may_have_records {
                 self.read_segment(*span, end_seq - 1, &mut rule, &mut page)?;
             }
             if page.next.is_none() && older.peek().is_some() && clock::instant() - began > PAGE_TIME_MAX {

@@ -15,7 +15,8 @@
 //! NAME                            CONTENT
 //! 00000000000000000001.columns    the columns of the segment of this name
 //! columns-key                     the key of the visitor hashes: 16 random bytes; mode 0600
-//! .columns                        a file being written, not yet renamed; deleted at the next start
+//! .columns                        a file of the thread `columns`, or the key, being written; deleted at the next start
+//! .columns-asked                  a file of the thread `insights` being written; the same
 //! ```
 //!
 //! # File
@@ -65,8 +66,8 @@
 //! ```
 //!
 //! * A *row* is a record of the segment that is neither void nor a tombstone. Rows are in the order of their visitors,
-//!   then of their times, then of their seqs. So the rows of some visitors are in few blocks, and a question that
-//!   counts the visitors in several passes reads each block about once.
+//!   then of their times, then of their seqs. So the rows of some visitors are in few blocks, and a list or an
+//!   overview that counts the visitors in several passes reads each block about once.
 //! * A *visitor hash* is the lower half of XXH3-128 of (key, site, 00, `a` and the anonymous ID, or `u` and the user
 //!   ID of a record without one). Nobody can construct a collision without the key.
 //! * A *code* is 0 for an absent text, 1 for `(other)`, and 2 plus the index of the text. Texts are numbered in the
@@ -76,7 +77,7 @@
 //! length, first and last seq against the segment, key ID, length of the file. The checksum of a section is checked before
 //! its first use, then its bounds. A file that fails a check is built again.
 //!
-//! **Order of writing.** All content under the name `.columns`, sync, rename, sync of the directory. The rename
+//! **Order of writing.** All content under a temporary name, sync, rename, sync of the directory. The rename
 //! happens under the lock of `visitors::log::ErasureGeneration`, after a comparison of the generation. So no file shows records
 //! that an erasure has removed. The generation is not part of the file: an erasure deletes the column file of each
 //! segment before it rewrites the segment, and a start that finds an unfinished erasure deletes all.

@@ -24,7 +24,7 @@ const VISITOR_BYTES: u64 = 48;
 const ROWS_SHARE: u64 = 2;
 /// The part of the memory that holds the values by which a question groups. Beyond it the values are counted in several
 /// passes.
-const VALUES_SHARE: u64 = 8;
+pub(super) const VALUES_SHARE: u64 = 8;
 
 /// The limits of an answer.
 pub struct Limits<'l> {
@@ -32,6 +32,13 @@ pub struct Limits<'l> {
     pub memory_bytes: u64,
     /// Returns true when the time of the question is over.
     pub is_over: &'l dyn Fn() -> bool,
+}
+
+impl Limits<'_> {
+    /// Returns limits whose memory is the part for the rows and visitors that are counted.
+    pub(super) fn for_rows(&self) -> Limits<'_> {
+        Limits { memory_bytes: self.memory_bytes / ROWS_SHARE, is_over: self.is_over }
+    }
 }
 
 /// The reason why a scan ended early.

@@ -395,10 +395,10 @@ fn answer_from(
             answer::write(question, site, &counted, log(took_ms()), now_ms)
         }
         Query::Experiment(question) => {
-            answer_experiment(&columns, (&**question, site), now_ms, limits, &|| log(took_ms()))?
+            answer_experiment(&columns, (&**question, site), now_ms, &limits.for_rows(), &|| log(took_ms()))?
         }
         Query::Experiments(question) => {
-            answer_experiments(&columns, (question, site), limits, &|| log(took_ms()))?
+            answer_experiments(&columns, (question, site), &limits.for_rows(), &|| log(took_ms()))?
         }
         Query::Zones(question) => {
             let counts = count_zones(&columns, question, &site.site, limits)?;

@@ -342,6 +342,8 @@ pub const COLUMNS_FREE_BYTES_MIN: u64 = 4 * SEGMENT_BYTES_DEFAULT;
 
 /// Memory of Insights, in bytes, unless `--insights-memory` says otherwise. It holds the events of about 4 million rows.
 pub(crate) const INSIGHTS_MEMORY_BYTES_DEFAULT: u64 = 128 << 20;
+/// Least memory of Insights that is not 0. An eighth of it holds the columns of the active segment.
+pub(crate) const INSIGHTS_MEMORY_BYTES_MIN: u64 = 64 << 20;
 /// Default memory limit for visitor profiles: two and a half million typical ones.
 pub const PROFILES_MEMORY_BYTES_DEFAULT: u64 = 1 << 30;
 /// Size of a stored profile. A typical one takes 200 bytes, and 10 million fit in 4 GiB. From a larger

@@ -171,6 +171,13 @@ fn a_size_out_of_range_exits_with_2() {
             workspace.run(&["serve", &flag_with(allowed), "--print-config"]).assert_exit(0, &[allowed]);
         }
     }
+    let insights = |size: &str| format!("--insights-memory={size}");
+    for allowed in ["0", "67108864", "67108865", "281474976710656"] {
+        workspace.run(&["serve", &insights(allowed), "--print-config"]).assert_exit(0, &[allowed]);
+    }
+    for refused in ["1", "67108863", "281474976710657"] {
+        workspace.run(&["serve", &insights(refused)]).assert_exit(2, &["from 64MiB to 256TiB"]);
+    }
     workspace.run(&["serve", "--retain-bytes=16777216TiB"]).assert_exit(2, &["--retain-bytes", "exceeds"]);
     workspace.run(&["serve", "--retain-bytes=9XB"]).assert_exit(2, &["unknown unit \"XB\"", "KiB"]);
     workspace.run(&["serve", "--retain-bytes=0", "--print-config"]).assert_exit(0, &["retain-bytes = 0"]);

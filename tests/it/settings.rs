@@ -205,6 +205,10 @@ fn a_wrong_type_or_range_is_refused_with_expected_and_actual_value() {
             "segment-bytes = 1.5",
             "`segment-bytes` is the number 1.5, expected a number of bytes or a string such",
         ),
+        (
+            "insights-memory = 67108863",
+            "`insights-memory` is the number 67108863, expected SIZE (expected 0, or a size from 64MiB to 256TiB)",
+        ),
         ("retain-days = 0", "`retain-days` is the number 0, expected N (0 is not in 1..=36500)"),
         ("explain = \"true\"", "`explain` is the string \"true\", expected true or false"),
         ("listen = 8080", "`listen` is the number 8080, expected a string"),

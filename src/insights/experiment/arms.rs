@@ -39,7 +39,8 @@ impl ArmNumber {
 /// The named arms.
 #[derive(Debug, Clone)]
 pub(super) struct Arms {
-    /// The holdout, the known arms in their order, and the others in the order of their first exposures.
+    /// The holdout, the known arms in their order, and the others in the order in which they are found: by segment, and
+    /// within one by visitor.
     names: Vec<String>,
     numbers: HashMap<String, u32>,
     known: usize,

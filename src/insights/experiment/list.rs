@@ -179,6 +179,9 @@ impl<'q> ListReader<'q> {
     ) -> Result<bool, ScanError> {
         let mut visitors: Visitors = HashMap::new();
         for file in files {
+            if part == 0 {
+                self.list.other[TextColumn::Site as usize] += file.rows_of_other_sites(&self.plan.range)?;
+            }
             if !self.read_file(file, (part, parts), limits, &mut visitors)? {
                 return Ok(false);
             }

@@ -48,7 +48,7 @@ pub(super) struct PartReader<'q> {
     part: (u64, u64),
     pub arms: Arms,
     ties: Ties,
-    /// The steps of the present file, with the positions of their rows.
+    /// The steps of the present file, with the positions of their rows: at most one for each of its rows.
     steps: Vec<(i64, Step)>,
     values: Values,
     pub gathered: Gathered,
@@ -171,7 +171,11 @@ impl<'q> PartReader<'q> {
             return;
         }
         let goal = RowGoal { metrics, amount: columns.amount(row) };
-        self.steps.push((columns.position(row), Step::Goal { visitor: hash, time_ms, goal }));
+        if self.ties.has_user(hash) || columns.users.contains(&hash) {
+            self.steps.push((columns.position(row), Step::Goal { visitor: hash, time_ms, goal }));
+        } else {
+            self.credit(hash, time_ms, goal);
+        }
     }
 
     /// Takes the steps of a file in the order of their seqs. Its rows are in the order of their visitors.
@@ -283,6 +287,8 @@ struct FileColumns {
     /// Amounts of one column, and ties. Those of earlier rows are passed.
     amounts: std::iter::Peekable<std::vec::IntoIter<AmountEntry>>,
     ties: std::iter::Peekable<std::vec::IntoIter<(u32, u32)>>,
+    /// The hashes of the users of the ties.
+    users: HashSet<u64>,
     /// The positions of the rows in the order of their seqs.
     positions: Block,
     /// The row of the file with which the present block begins, and the one after the block.
@@ -313,11 +319,12 @@ impl FileColumns {
         amounts.sort_unstable_by_key(|entry| entry.row);
         let mut ties = if metrics.is_empty() { Vec::new() } else { file.ties()? };
         ties.sort_unstable();
-        let sites = file.texts(TextColumn::Site)?;
+        let (sites, hashes) = (file.texts(TextColumn::Site)?, file.visitors()?);
         Ok(Self {
             reader: FileReader::new((file, &FilePart::WHOLE), sites.len(), plan, values)?,
             site: code_in(&sites, &plan.site.site),
-            hashes: file.visitors()?,
+            users: ties.iter().map(|(_, user)| hashes[*user as usize]).collect(),
+            hashes,
             arms,
             experiments,
             events: has_event.then(|| goals(TextColumn::Event, is_event)).transpose()?,

@@ -66,6 +66,11 @@ impl Ties {
         self.kept = self.by_user.values().map(Vec::len).sum();
     }
 
+    /// Returns whether a visitor is a user with ties.
+    pub(super) fn has_user(&self, visitor: u64) -> bool {
+        self.by_user.contains_key(&visitor)
+    }
+
     /// Returns the visitor to whom an event of `visitor` is credited at this place.
     pub(super) fn credited(&mut self, visitor: u64) -> u64 {
         let Some(ties) = self.by_user.get_mut(&visitor) else { return visitor };

@@ -13,7 +13,7 @@ use crate::insights::format::{
     CODE_ABSENT, CODE_FIRST, CODE_OTHER, ColumnFileError, KIND_BOT, KIND_GPC, TextColumn,
 };
 use crate::insights::rows::{ACTION, PAGE, Row};
-use crate::insights::scan::{Gathered, Limits, ScanError, part_of, parts_of};
+use crate::insights::scan::{Gathered, Limits, ScanError, VALUES_SHARE, part_of, parts_of};
 use crate::visitors::log::RecordKind;
 
 /// The variant of a zone that no pair of an event names.
@@ -119,11 +119,17 @@ fn add_followed(variant: &mut VariantCount, counts: &[u64], texts: &Texts, limit
     shown.followed = followed;
 }
 
+/// Memory that the texts of a question may take also if the memory of Insights is small.
+const TEXTS_BYTES_MIN: u64 = 1 << 20;
+/// Memory of a text beside its bytes: its entries in two tables, and its counts.
+const TEXT_BYTES: u64 = 160;
+
 /// Texts with numbers in the order in which they are found.
 #[derive(Default)]
 struct Numbered {
     numbers: HashMap<String, u32>,
     names: Vec<String>,
+    bytes: u64,
 }
 
 impl Numbered {
@@ -134,6 +140,7 @@ impl Numbered {
         let number = self.names.len() as u32;
         self.numbers.insert(text.to_owned(), number);
         self.names.push(text.to_owned());
+        self.bytes += TEXT_BYTES + 2 * text.len() as u64;
         number
     }
 }
@@ -163,6 +170,11 @@ impl Texts {
             self.pairs.push(chosen);
         }
         number
+    }
+
+    /// Returns the memory of the texts. The pairs of `variants` are shorter than their text.
+    fn bytes(&self) -> u64 {
+        self.zones.bytes + self.keys.bytes + self.events.bytes + 2 * self.variants.bytes
     }
 
     fn pairs_of(&self, row: &Row) -> &[(u32, u32)] {
@@ -198,6 +210,10 @@ impl ZoneScan<'_> {
                     return Err(ScanError::TooExpensive);
                 }
                 self.add_file(file, with_actions, (part, parts), &mut gathered)?;
+                // Anyone can send any texts.
+                if self.texts.bytes() > (self.limits.memory_bytes / VALUES_SHARE).max(TEXTS_BYTES_MIN) {
+                    return Err(ScanError::TooLarge);
+                }
             }
             let texts = &self.texts;
             gathered.each_visitor(self.limits, &mut |_, rows| count(rows, texts))?;
@@ -214,10 +230,9 @@ impl ZoneScan<'_> {
     ) -> Result<(), ColumnFileError> {
         if part == 0 {
             self.rows += file.rows() as u64;
+            self.other[TextColumn::Site as usize] += file.rows_of_other_sites(&self.question.range)?;
         }
-        let columns = ZoneColumns::read(file, self.site, &self.question.page)?;
-        let shown = columns.variants.numbers(|text| self.texts.shown(text));
-        let events = columns.events.numbers(|text| self.texts.events.number(text));
+        let mut columns = ZoneColumns::read(file, self.site, &self.question.page)?;
         let hashes = file.visitors()?;
         for row in 0..file.rows() {
             let Some(visitor) = columns.visitor(row, self.question) else { continue };
@@ -228,12 +243,17 @@ impl ZoneScan<'_> {
             if is_page || is_action {
                 self.count_other(&columns, row);
             }
-            let (number, flags) = match (is_page, is_action && with_actions) {
-                (true, _) if columns.is_on_page(row) => (shown[columns.variants.code(row)], PAGE),
-                (_, true) => (events[columns.events.code(row)], ACTION),
-                _ => continue,
+            let (number, flags) = match () {
+                () if is_page && columns.is_on_page(row) => {
+                    (columns.variants.number(row, |text| self.texts.shown(text)), PAGE)
+                }
+                () if is_action => {
+                    (columns.events.number(row, |text| self.texts.events.number(text)), ACTION)
+                }
+                () => continue,
             };
-            if let Some(number) = number {
+            // The first scan numbers the texts of all events.
+            if let Some(number) = number.filter(|_| with_actions || flags == PAGE) {
                 gathered.push(hashes[visitor], number, columns.times[row], flags);
             }
         }
@@ -258,25 +278,27 @@ struct TextCodes {
     column: TextColumn,
     codes: Vec<i64>,
     texts: Vec<String>,
+    /// The numbers of the texts that a row has had.
+    numbers: Vec<Option<u32>>,
 }
 
 impl TextCodes {
     fn read(file: &Columns, column: TextColumn) -> Result<Self, ColumnFileError> {
         let texts = file.texts(column)?;
-        Ok(Self { column, codes: read_column(file.codes(column, texts.len(), &FilePart::WHOLE)?)?, texts })
+        let codes = read_column(file.codes(column, texts.len(), &FilePart::WHOLE)?)?;
+        Ok(Self { column, codes, numbers: vec![None; texts.len()], texts })
     }
 
     fn code(&self, row: usize) -> usize {
         self.codes[row] as usize
     }
 
-    /// Returns the number of each code. The absent text has none, and neither have variants that are `(other)`.
-    fn numbers(&self, mut number: impl FnMut(&str) -> u32) -> Vec<Option<u32>> {
-        let has_number = |code: usize| {
-            code != CODE_ABSENT as usize && (code >= CODE_FIRST as usize || self.column == TextColumn::Event)
-        };
-        let texts = self.texts.iter().enumerate();
-        texts.map(|(code, text)| has_number(code).then(|| number(text))).collect()
+    /// Returns the number of the text of a row. The absent text has none, and neither have variants that are `(other)`.
+    fn number(&mut self, row: usize, number: impl FnOnce(&str) -> u32) -> Option<u32> {
+        let code = self.code(row);
+        let has_number =
+            code != CODE_ABSENT as usize && (code >= CODE_FIRST as usize || self.column == TextColumn::Event);
+        has_number.then(|| *self.numbers[code].get_or_insert_with(|| number(&self.texts[code])))
     }
 }
 

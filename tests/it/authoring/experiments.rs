@@ -20,7 +20,8 @@ fn compile_zones(experiments: &[Value]) -> (Vec<String>, Vec<String>) {
     let zones: serde_json::Map<String, Value> =
         experiments.iter().enumerate().map(|(i, experiment)| (format!("z{i}"), zone(experiment))).collect();
     let page = json!({ "path": "/", "layout": { "root": { "props": {} }, "zones": zones } }).to_string();
-    let files = files(&[SITE, ("routes/index.json", &page)]);
+    let other = r#"{"path":"/café","layout":{"root":{"props":{}},"zones":{}}}"#;
+    let files = files(&[SITE, ("routes/index.json", &page), ("routes/other.json", other)]);
     let (source, diagnostics) = read(&files, &|_, _| {});
     let compiled = compile(&source, diagnostics, 1, &|_, _| {});
     let shown = match compiled {
@@ -200,6 +201,19 @@ fn a_goal_on_a_page_that_is_not_published_is_a_warning_with_the_nearest_path() {
         "{lines:?}"
     );
     assert!(lines[1].contains("/experiment/guardrails/0/goal | "), "{lines:?}");
+}
+
+#[test]
+fn a_goal_on_a_path_that_no_event_has_is_a_warning() {
+    assert_eq!(titles(&[measured(json!({ "goal": "page:/café" }))]), [""; 0]);
+    for (path, title) in [
+        ("/café/", "the goal is the page \"/café/\", whose events have the path \"/café\""),
+        ("/caf%C3%A9", "the goal is the page \"/caf%C3%A9\", whose events have the path \"/café\""),
+        ("/:slug", "the goal is the pattern \"/:slug\"; choose the path of one page"),
+        ("/a/*", "the goal is the pattern \"/a/*\"; choose the path of one page"),
+    ] {
+        assert_eq!(titles(&[measured(json!({ "goal": format!("page:{path}") }))]), [title]);
+    }
 }
 
 #[test]

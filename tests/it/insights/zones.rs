@@ -7,8 +7,8 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use parallax::testing::insights::{
-    Columns, LIMIT_MAX, Limits, PublishedZone, Query, QuestionError, SiteFacts, Zone, ZonesQuestion,
-    answer_over,
+    Columns, LIMIT_MAX, Limits, PublishedZone, Query, QuestionError, ScanError, SiteFacts, Zone,
+    ZonesQuestion, answer_over,
 };
 use parallax::testing::visitors::log::RecordKind;
 
@@ -34,12 +34,21 @@ fn parse(params: &[(&str, &str)]) -> Result<ZonesQuestion, QuestionError> {
 }
 
 fn ask(events: &[Event], question: &ZonesQuestion, lengths: &[usize], memory_bytes: u64) -> Value {
+    try_ask(events, question, lengths, memory_bytes).expect("an answer")
+}
+
+fn try_ask(
+    events: &[Event],
+    question: &ZonesQuestion,
+    lengths: &[usize],
+    memory_bytes: u64,
+) -> Result<Value, ScanError> {
     let site = SiteFacts { site: "acme".to_owned(), zone: Zone::utc(), own_hosts: Vec::new(), version: None };
     let files = columns(events, lengths);
     let files: Vec<&Columns> = files.iter().collect();
     let limits = Limits { memory_bytes, is_over: &|| false };
     let query = Query::Zones(question.clone());
-    answer_over(&files, 9, (&query, &site), NOW_MS, &limits).expect("an answer").document
+    answer_over(&files, 9, (&query, &site), NOW_MS, &limits).map(|answer| answer.document)
 }
 
 /// The variant of a zone that a page event showed.
@@ -123,6 +132,29 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn the_texts_of_a_page_take_an_eighth_of_the_memory_and_those_of_other_pages_none() {
+    let forged = |path: &'static str| {
+        let event = move |number: usize| Event {
+            variants: Some(format!("z:k{number}").leak()),
+            path: Some(path),
+            ..Event::page(NOW_MS - 1_000)
+        };
+        (0..5_000).map(event).collect::<Vec<Event>>()
+    };
+    let question = parse(&[("page", "/")]).expect("valid parameters");
+    let is_answered = |path, memory_bytes| match try_ask(&forged(path), &question, &[], memory_bytes) {
+        Ok(_) => true,
+        Err(error) => {
+            assert!(matches!(error, ScanError::TooLarge), "{error}");
+            false
+        }
+    };
+    assert!(is_answered("/", 64 << 20));
+    assert!(!is_answered("/", 8 << 20));
+    assert!(is_answered("/other", 8 << 20));
 }
 
 #[test]

@@ -238,6 +238,7 @@ fn wrong_parameters_are_refused_by_name() {
         ("anonId=v1&limit=501", 400, "invalid_limit", Some("limit")),
         ("anonId=v1&limit=x", 400, "invalid_limit", Some("limit")),
         ("anonId=v1&limit=1&limit=2", 400, "repeated_param", Some("limit")),
+        ("anonId=v1&since=1", 400, "invalid_param", Some("since")),
         ("anonId=v1&before=0", 400, "invalid_param", Some("before")),
         ("anonId=v1&before=-1", 400, "invalid_param", Some("before")),
         ("anonId=v1&before=1&before=2", 400, "repeated_param", Some("before")),

@@ -39,13 +39,23 @@ impl<'r> PublishedPaths<'r> {
         self.warn((file, "/redirect/to"), (to, &path), title, warnings);
     }
 
-    /// Adds a warning if the goal at `place`, a file and a pointer, is a page that is not published.
+    /// Adds a warning if the goal at `place`, a file and a pointer, is a page that is not published, or a path that no
+    /// event has.
     pub(super) fn check_goal(&self, place: (&str, &str), goal: &str, warnings: &mut Diagnostics) {
         let Some(Goal::Page(path)) = Goal::parse(goal) else { return };
-        if !self.contains(&decode_path(path)) {
-            let title = format!("the goal is the page {path:?}, which is not published");
-            self.warn(place, (goal, &decode_path(path)), title, warnings);
-        }
+        let recorded = decode_path(path);
+        let is_pattern = path.split('/').any(|segment| segment == "*" || param_name(segment).is_some());
+        let title = match () {
+            () if is_pattern => format!("the goal is the pattern {path:?}; choose the path of one page"),
+            () if !self.contains(&recorded) => {
+                format!("the goal is the page {path:?}, which is not published")
+            }
+            () if *path != *recorded => {
+                format!("the goal is the page {path:?}, whose events have the path {recorded:?}")
+            }
+            () => return,
+        };
+        self.warn(place, (goal, &recorded), title, warnings);
     }
 
     /// Adds a warning about an authored text with a path that is not published.
