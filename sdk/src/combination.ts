@@ -9,6 +9,7 @@ const PAIR = /^[A-Za-z0-9_-]{1,64}:[A-Za-z0-9_-]{1,64}$/;
  * Next.js takes a segment with a dot for a file. A segment that ends with `~` is continued by the next one.
  */
 export function toSegments(variants: string): string[] {
+  if (variants.length < SEGMENT_BYTES_MAX) return [variants.replaceAll(':', '!').replaceAll(',', '~') || '-'];
   const segments: string[] = [];
   let current = '';
   for (const pair of variants === '' ? [] : variants.split(',')) {

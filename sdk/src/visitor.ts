@@ -57,7 +57,7 @@ export async function visitorFrom(request: Request, options: VisitorOptions = {}
   const url = pageUrl(request, options.siteUrl);
   const consent = consentFrom(request, cookies, options);
   const isDraft = await isSignedPreview(options.previewSecret, cookieOf(cookies, PREVIEW_COOKIE));
-  const isPreview = isDraft || url.searchParams.has('px-preview');
+  const isPreview = isDraft || (url.search !== '' && url.searchParams.has('px-preview'));
   const isDocument = (headers.get('sec-fetch-dest') ?? 'document') === 'document';
   const mayHaveId = consent.personalize || consent.measure;
 

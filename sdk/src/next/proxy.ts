@@ -154,10 +154,11 @@ function createInternalAnswer({ secret, prefix }: Settings, lastRewrite: () => s
 }
 
 function rewrite(req: NextRequest, { prefix }: Settings, variants: string, isDraft = false): NextResponse {
-  const url = req.nextUrl.clone();
-  const { pathname } = req.nextUrl;
-  url.pathname = [prefix, ...toSegments(variants)].join('/') + (pathname === '/' ? '' : pathname);
-  const response = NextResponse.rewrite(url, isDraft ? undefined : { request: { headers: withoutDraft(req) } });
+  // Not a clone of the URL: that would parse it again, which takes longer than the rest of the rewrite.
+  const { origin, basePath, pathname, search } = req.nextUrl;
+  const path = [prefix, ...toSegments(variants)].join('/') + (pathname === '/' ? '' : pathname);
+  const target = origin + basePath + path + search;
+  const response = NextResponse.rewrite(target, isDraft ? undefined : { request: { headers: withoutDraft(req) } });
   response.headers.set('cache-control', PRIVATE);
   return response;
 }

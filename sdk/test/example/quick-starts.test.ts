@@ -54,6 +54,17 @@ const QUICK_STARTS: QuickStart[] = [
     build: 'npx astro build',
     serve: 'HOST=localhost node dist/server/entry.mjs',
   },
+  {
+    section: 'Remix (React Router in framework mode)',
+    // `create-react-router` downloads its template from GitHub. The packages need Node 22, and all of them the same version.
+    create: 'mkdir my-website',
+    prepare: `npm init --yes && npm pkg set type=module
+      npm install node@22 react@19 react-dom@19 isbot@5 vite@8 react-router@8.4.0 @react-router/{dev,node,serve}@8.4.0
+      echo "import { reactRouter } from '@react-router/dev/vite'; export default { plugins: [reactRouter()] };" > vite.config.ts`,
+    types: 'app/site.ts',
+    build: 'npx react-router build',
+    serve: 'npx react-router-serve build/server/index.js',
+  },
 ];
 
 /** Returns the files of a section: a block after a paragraph that is the name of the file. */
