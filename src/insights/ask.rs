@@ -13,8 +13,10 @@ use super::site::SiteFacts;
 use super::visits::{Selection, may_begin_earlier};
 use crate::limits::VISIT_TIMEOUT_MS;
 
-/// Time before a range that is read first to find the begin of a visit. It is doubled until it is enough.
+/// Time before a range that is read first to find the begin of a visit.
 const LOOK_BACK_MS: i64 = 24 * 60 * 60 * 1000;
+/// The time before a range is multiplied by this until it is enough. A smaller number would read a long log more often.
+const LOOK_BACK_GROWTH: i64 = 8;
 /// The pages of a live answer are those of the visitors with an event in its last minutes, this long.
 pub(crate) const RECENT_MS: i64 = 5 * 60_000;
 
@@ -335,6 +337,6 @@ fn scan_visits<C: Count>(
         if !is_cut || oldest_ms.is_none_or(|oldest_ms| window_ms <= oldest_ms) {
             return Ok((summary, counts));
         }
-        look_back_ms *= 2;
+        look_back_ms *= LOOK_BACK_GROWTH;
     }
 }

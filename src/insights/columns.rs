@@ -1,6 +1,6 @@
 //! The reader of column files. It checks each part before its first use.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::{Deref, Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::format::{
 use super::packing::{BlockHeaders, PackedColumn};
 use super::unstored::UnstoredColumns;
 use crate::checksum::crc32c;
-use crate::storage::disk::{Disk, read_full};
+use crate::storage::disk::{Disk, DiskFile, read_full};
 use crate::visitors::log::SegmentSpan;
 
 /// Numbers that device, operating system and browser have together.
@@ -22,8 +22,8 @@ pub(crate) const AGENT_NUMBERS: usize = 5 * 7 * 11;
 pub(super) const OUT_OF_RANGE: ColumnFileError =
     ColumnFileError::Damaged("a number in a section is out of range");
 
-/// A column file, or the same bytes in memory. The file is open only while a section is read, so that a log of many
-/// segments takes no descriptors.
+/// A column file, or the same bytes in memory. The file is open only while it is read, so that a log of many segments
+/// takes no descriptors.
 pub struct Columns {
     header: Header,
     content: Content,
@@ -48,9 +48,28 @@ enum Content {
         disk: Arc<dyn Disk>,
         path: PathBuf,
     },
+    OpenFile(Box<dyn DiskFile>),
     Memory(Vec<u8>),
     /// A sealed segment without a column file.
     Unstored(Arc<UnstoredColumns>, SegmentSpan),
+}
+
+/// Columns whose file is open.
+pub(super) enum OpenColumns<'c> {
+    File(Box<Columns>),
+    /// Columns without a file.
+    Other(&'c Columns),
+}
+
+impl Deref for OpenColumns<'_> {
+    type Target = Columns;
+
+    fn deref(&self) -> &Columns {
+        match self {
+            Self::File(columns) => columns,
+            Self::Other(columns) => columns,
+        }
+    }
 }
 
 /// An amount in a column file.
@@ -113,6 +132,13 @@ impl Columns {
         Ok(Self { header, content: Content::Unstored(source, span) })
     }
 
+    /// Opens the file for several reads.
+    pub(super) fn opened(&self) -> Result<OpenColumns<'_>, ColumnFileError> {
+        let Content::File { disk, path } = &self.content else { return Ok(OpenColumns::Other(self)) };
+        let content = Content::OpenFile(disk.open(path)?);
+        Ok(OpenColumns::File(Box::new(Self { header: self.header.clone(), content })))
+    }
+
     /// Returns whether a column file has the columns.
     pub(super) fn is_stored(&self) -> bool {
         matches!(self.content, Content::File { .. })
@@ -169,13 +195,8 @@ impl Columns {
 
     fn read(&self, at: u64, length: usize) -> Result<Vec<u8>, ColumnFileError> {
         match &self.content {
-            Content::File { disk, path } => {
-                let (file, mut bytes) = (disk.open(path)?, vec![0; length]);
-                if read_full(&*file, &mut bytes, at)? < bytes.len() {
-                    return Err(ColumnFileError::Damaged("the file is shorter than its header says"));
-                }
-                Ok(bytes)
-            }
+            Content::File { disk, path } => read_from(&*disk.open(path)?, at, length),
+            Content::OpenFile(file) => read_from(&**file, at, length),
             Content::Memory(bytes) => Ok(bytes[at as usize..][..length].to_vec()),
             Content::Unstored(source, span) => {
                 let bytes = source.find_or_build(*span, self.header.last_seq)?;
@@ -335,5 +356,13 @@ impl Columns {
             8 => Ok(Some(u64_at(&bytes, 0) as i64)),
             _ => Err(OUT_OF_RANGE),
         }
+    }
+}
+
+fn read_from(file: &dyn DiskFile, at: u64, length: usize) -> Result<Vec<u8>, ColumnFileError> {
+    let mut bytes = vec![0; length];
+    match read_full(file, &mut bytes, at)? < length {
+        true => Err(ColumnFileError::Damaged("the file is shorter than its header says")),
+        false => Ok(bytes),
     }
 }

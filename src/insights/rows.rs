@@ -44,7 +44,6 @@ const FLAG_BITS: u32 = 16;
 /// An event of a visitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Row {
-    pub visitor: u32,
     /// The value that the question groups by, as an index into [`Values`].
     pub value: u32,
     /// Time and flags.
@@ -52,8 +51,8 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    pub(crate) fn new(visitor: u32, value: u32, time_ms: i64, flags: u16) -> Self {
-        Self { visitor, value, key: time_ms << FLAG_BITS | i64::from(flags) }
+    pub(crate) fn new(value: u32, time_ms: i64, flags: u16) -> Self {
+        Self { value, key: time_ms << FLAG_BITS | i64::from(flags) }
     }
 
     pub(crate) fn time_ms(self) -> i64 {
@@ -427,7 +426,6 @@ impl FileReader {
     pub(super) fn read_row(
         &self,
         row: usize,
-        visitor: u32,
         plan: &Plan<'_>,
         other: &mut [u64; TextColumn::COUNT],
     ) -> Option<Row> {
@@ -457,7 +455,7 @@ impl FileReader {
             }
             ValueRule::Source => source,
         };
-        Some(Row::new(visitor, value, time, flags))
+        Some(Row::new(value, time, flags))
     }
 
     fn source(&self, row: usize, rule: &SourceRule) -> Source {

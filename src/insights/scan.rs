@@ -4,8 +4,6 @@
 //! parts as the memory limit demands, by their hashes. Each part is read, grouped and counted alone, and the results
 //! are exact.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
 use super::columns::{Columns, FilePart};
@@ -14,10 +12,10 @@ use super::packing::BLOCK_ROWS;
 use super::question::QuestionError;
 use super::rows::{FileReader, Plan, Row, Values};
 
-/// Memory of a row while its part is counted: the row, and its place in the order of visitors.
-const ROW_BYTES: u64 = 16 + 4;
-/// Memory of a visitor: two entries of tables, its hash, and the place of its rows.
-const VISITOR_BYTES: u64 = 48;
+/// Memory of a row while its part is counted.
+const ROW_BYTES: u64 = size_of::<Row>() as u64;
+/// Memory of a run of rows: the run, and its share of the buffer in which runs are sorted.
+const RUN_BYTES: u64 = size_of::<Run>() as u64 * 3 / 2;
 
 /// The part of the memory of Insights that holds the rows and visitors that are counted: one of this many. Beyond it
 /// the visitors are counted in several passes.
@@ -66,26 +64,6 @@ pub(crate) struct ScanSummary {
     /// Rows of the range by text columns whose text is `(other)`.
     pub other: [u64; TextColumn::COUNT],
 }
-
-/// A hasher of hashes. The visitors of a part have the same upper bits, which the table would take for a tag.
-#[derive(Default)]
-pub(crate) struct IdentityHasher(u64);
-
-impl Hasher for IdentityHasher {
-    fn finish(&self) -> u64 {
-        self.0.rotate_left(32)
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = self.0 << 8 | u64::from(*byte));
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-}
-
-type VisitorNumbers = HashMap<u64, u32, BuildHasherDefault<IdentityHasher>>;
 
 /// Takes the hash of a visitor and its rows, in the order of their times, then of their seqs.
 pub(super) type TakeVisitor<'t> = &'t mut dyn FnMut(u64, &[Row]);
@@ -174,7 +152,7 @@ pub(super) fn parts_of<'f>(files: impl Iterator<Item = &'f Columns>, limits: &Li
 
 /// Returns the memory that the rows and visitors of a file take.
 fn memory_bytes(file: &Columns) -> u64 {
-    u64::from(file.header().rows) * ROW_BYTES + u64::from(file.header().visitors) * VISITOR_BYTES
+    u64::from(file.header().rows) * ROW_BYTES + u64::from(file.header().visitors) * RUN_BYTES
 }
 
 fn meets(file: &Columns, window: &Range<i64>) -> bool {
@@ -197,15 +175,15 @@ impl<'f> FileParts<'f> {
     }
 
     /// Reads the sites and the visitors for the first part. Returns the hashes of its visitors.
-    fn begin(&mut self, site: &str, parts: u64) -> Result<Vec<u64>, ColumnFileError> {
-        let sites = self.file.texts(TextColumn::Site)?;
+    fn begin(&mut self, columns: &Columns, site: &str, parts: u64) -> Result<Vec<u64>, ColumnFileError> {
+        let sites = columns.texts(TextColumn::Site)?;
         let first = CODE_FIRST as usize;
         let code = sites.iter().skip(first).position(|other| other == site);
         self.site = code.map(|at| (sites.len(), (at + first) as i64));
         if code.is_none() {
             return Ok(Vec::new());
         }
-        let mut hashes = self.file.visitors()?;
+        let mut hashes = columns.visitors()?;
         let bound = |part: u64| hashes.partition_point(|hash| part_of(*hash, parts) < part) as u32;
         self.bounds = (1..parts).map(bound).collect();
         hashes.truncate(self.visitors(0, parts).end);
@@ -225,9 +203,16 @@ impl<'f> FileParts<'f> {
 #[derive(Default)]
 pub(super) struct Gathered {
     rows: Vec<Row>,
-    numbers: VisitorNumbers,
-    /// The hashes by number.
-    hashes: Vec<u64>,
+    runs: Vec<Run>,
+}
+
+/// Consecutive rows of a visitor. The rows of a file are in the order of visitors, so a visitor has one run in each
+/// file.
+#[derive(Clone, Copy)]
+struct Run {
+    visitor: u64,
+    start: u32,
+    end: u32,
 }
 
 /// The visitors of a file whose rows are read.
@@ -235,35 +220,29 @@ struct FileVisitors {
     /// The index of the first one.
     start: usize,
     hashes: Vec<u64>,
-    /// The number of each one: [`UNSEEN`] before its first row, [`UNWANTED`] if its rows are not read.
-    numbers: Vec<u32>,
+    /// False for a visitor whose rows are not read.
+    are_wanted: Vec<bool>,
 }
 
 impl Gathered {
     pub(super) fn clear(&mut self) {
         self.rows.clear();
-        self.numbers.clear();
-        self.hashes.clear();
+        self.runs.clear();
     }
 
     /// Adds a row of the visitor with this hash.
-    pub(super) fn push(&mut self, visitor: u64, value: u32, time_ms: i64, flags: u16) {
-        let number = self.number_of(visitor);
-        self.rows.push(Row::new(number, value, time_ms, flags));
+    pub(super) fn push(&mut self, visitor: u64, row: Row) {
+        let at = self.rows.len() as u32;
+        match self.runs.last_mut() {
+            Some(run) if run.visitor == visitor => run.end += 1,
+            _ => self.runs.push(Run { visitor, start: at, end: at + 1 }),
+        }
+        self.rows.push(row);
     }
 
     /// Returns the memory of the rows and visitors while they are counted.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.rows.len() as u64 * ROW_BYTES + self.hashes.len() as u64 * VISITOR_BYTES
-    }
-
-    fn number_of(&mut self, hash: u64) -> u32 {
-        let next = self.hashes.len() as u32;
-        let number = *self.numbers.entry(hash).or_insert(next);
-        if number == next {
-            self.hashes.push(hash);
-        }
-        number
+        self.rows.len() as u64 * ROW_BYTES + self.runs.len() as u64 * RUN_BYTES
     }
 
     /// Adds the rows of a part of the visitors.
@@ -278,23 +257,24 @@ impl Gathered {
         if (limits.is_over)() {
             return Err(ScanError::TooExpensive);
         }
-        let first = if part == 0 { Some(file.begin(&plan.site.site, parts)?) } else { None };
+        let columns = file.file.opened()?;
+        let first = if part == 0 { Some(file.begin(&columns, &plan.site.site, parts)?) } else { None };
         if part == 0 {
-            summary.rows += file.file.rows() as u64;
-            summary.other[TextColumn::Site as usize] += file.file.rows_of_other_sites(&plan.range)?;
+            summary.rows += columns.rows() as u64;
+            summary.other[TextColumn::Site as usize] += columns.rows_of_other_sites(&plan.range)?;
         }
         if file.site.is_none() {
             return Ok(());
         }
         let visitors = file.visitors(part, parts);
-        let hashes = first.map_or_else(|| file.file.some_visitors(&visitors), Ok)?;
+        let hashes = first.map_or_else(|| columns.some_visitors(&visitors), Ok)?;
         let file_part = match parts {
             1 => FilePart::WHOLE,
-            _ => file.file.part_of_visitors(&visitors, part > 0)?,
+            _ => columns.part_of_visitors(&visitors, part > 0)?,
         };
-        let numbers = vec![UNSEEN; hashes.len()];
-        let visitors = FileVisitors { start: visitors.start, hashes, numbers };
-        self.add_rows(file, &file_part, visitors, plan, limits, summary)
+        let are_wanted = vec![true; hashes.len()];
+        let visitors = FileVisitors { start: visitors.start, hashes, are_wanted };
+        self.add_rows((&columns, &file_part), file.site, visitors, plan, limits, summary)
     }
 
     /// Adds the rows of the visitors with these hashes, which are sorted.
@@ -306,28 +286,30 @@ impl Gathered {
         limits: &Limits<'_>,
         summary: &mut ScanSummary,
     ) -> Result<(), ScanError> {
-        let hashes = file.begin(&plan.site.site, 1)?;
+        let columns = file.file.opened()?;
+        let hashes = file.begin(&columns, &plan.site.site, 1)?;
         let found: Vec<usize> = wanted.iter().filter_map(|hash| hashes.binary_search(hash).ok()).collect();
         if found.is_empty() {
             return Ok(());
         }
-        let mut numbers = vec![UNWANTED; hashes.len()];
-        found.iter().for_each(|visitor| numbers[*visitor] = UNSEEN);
-        let file_part = file.file.part_of_some(&found)?;
-        self.add_rows(file, &file_part, FileVisitors { start: 0, hashes, numbers }, plan, limits, summary)
+        let mut are_wanted = vec![false; hashes.len()];
+        found.iter().for_each(|visitor| are_wanted[*visitor] = true);
+        let file_part = columns.part_of_some(&found)?;
+        let visitors = FileVisitors { start: 0, hashes, are_wanted };
+        self.add_rows((&columns, &file_part), file.site, visitors, plan, limits, summary)
     }
 
     fn add_rows(
         &mut self,
-        file: &FileParts<'_>,
-        file_part: &FilePart,
-        mut visitors: FileVisitors,
+        file: (&Columns, &FilePart),
+        site: Option<(usize, i64)>,
+        visitors: FileVisitors,
         plan: &Plan<'_>,
         limits: &Limits<'_>,
         summary: &mut ScanSummary,
     ) -> Result<(), ScanError> {
-        let Some((sites, site)) = file.site else { return Ok(()) };
-        let mut reader = FileReader::new((file.file, file_part), sites, plan, &mut summary.values)?;
+        let Some((sites, site)) = site else { return Ok(()) };
+        let mut reader = FileReader::new(file, sites, plan, &mut summary.values)?;
         while reader.next_block()? {
             if (limits.is_over)() {
                 return Err(ScanError::TooExpensive);
@@ -337,17 +319,12 @@ impl Gathered {
                     continue;
                 };
                 // A row of another part, or of another site.
-                let Some(number) = visitors.numbers.get_mut(visitor).filter(|number| **number != UNWANTED)
-                else {
-                    continue;
-                };
-                if reader.site(row) != site {
+                if visitors.are_wanted.get(visitor) != Some(&true) || reader.site(row) != site {
                     continue;
                 }
-                if *number == UNSEEN {
-                    *number = self.number_of(visitors.hashes[visitor]);
+                if let Some(read) = reader.read_row(row, plan, &mut summary.other) {
+                    self.push(visitors.hashes[visitor], read);
                 }
-                self.rows.extend(reader.read_row(row, *number, plan, &mut summary.other));
             }
         }
         Ok(())
@@ -357,45 +334,36 @@ impl Gathered {
     ///
     /// # Errors
     /// The time is over.
-    pub(super) fn each_visitor(&self, limits: &Limits<'_>, count: TakeVisitor<'_>) -> Result<(), ScanError> {
-        let mut starts = vec![0_u32; self.hashes.len() + 1];
-        self.rows.iter().for_each(|row| starts[row.visitor as usize + 1] += 1);
-        for visitor in 1..starts.len() {
-            starts[visitor] += starts[visitor - 1];
-        }
-        let (mut order, mut ends) = (vec![0_u32; self.rows.len()], starts.clone());
-        for (at, row) in self.rows.iter().enumerate() {
-            let end = &mut ends[row.visitor as usize];
-            order[*end as usize] = at as u32;
-            *end += 1;
-        }
+    pub(super) fn each_visitor(
+        &mut self,
+        limits: &Limits<'_>,
+        count: TakeVisitor<'_>,
+    ) -> Result<(), ScanError> {
+        // The runs of each file are sorted already. A stable sort merges them, and keeps the order of the files.
+        self.runs.sort_by_key(|run| run.visitor);
         let (mut rows, mut since_look) = (Vec::new(), 0);
-        for (span, hash) in starts.windows(2).zip(&self.hashes) {
+        for runs in self.runs.chunk_by(|a, b| a.visitor == b.visitor) {
             rows.clear();
-            for at in &order[span[0] as usize..span[1] as usize] {
-                since_look += 1;
-                if since_look == BLOCK_ROWS {
+            let spans = runs.iter().map(|run| &self.rows[run.start as usize..run.end as usize]);
+            for chunk in spans.flat_map(|span| span.chunks(BLOCK_ROWS)) {
+                rows.extend_from_slice(chunk);
+                since_look += chunk.len();
+                if since_look >= BLOCK_ROWS {
                     since_look = 0;
                     if (limits.is_over)() {
                         return Err(ScanError::TooExpensive);
                     }
                 }
-                rows.push(self.rows[*at as usize]);
             }
             // Equal times keep the order of their seqs.
             if !rows.is_sorted_by_key(|row| row.time_ms()) {
                 rows.sort_by_key(|row| row.time_ms());
             }
-            if !rows.is_empty() {
-                count(*hash, &rows);
-            }
+            count(runs[0].visitor, &rows);
         }
         Ok(())
     }
 }
-
-const UNSEEN: u32 = u32::MAX;
-const UNWANTED: u32 = u32::MAX - 1;
 
 /// Returns the part of a hash. Parts are in the order of the hashes.
 pub(super) fn part_of(hash: u64, parts: u64) -> u64 {

@@ -7,12 +7,12 @@
 
 use std::any::Any;
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::hash::BuildHasherDefault;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use super::columns::Columns;
 use super::format::TextColumn;
 use super::rows::{Plan, Row, Values};
-use super::scan::{IdentityHasher, Limits, ScanError, ScanSummary, scan, scan_into, scan_visitors};
+use super::scan::{Limits, ScanError, ScanSummary, scan, scan_into, scan_visitors};
 use crate::checksum::hash128;
 
 /// The part of the memory of Insights that holds counts over sealed segments: one of this many. Beyond it those that
@@ -56,6 +56,24 @@ impl<'f> Files<'f> {
         let seqs = self.sealed.iter().flat_map(|file| [file.header().first_seq, file.header().last_seq]);
         let bytes: Vec<u8> = seqs.flat_map(u64::to_le_bytes).collect();
         format!("{:032x}", hash128(&bytes))
+    }
+}
+
+/// A hasher of hashes. The visitors of a part have the same upper bits, which the table would take for a tag.
+#[derive(Default)]
+struct IdentityHasher(u64);
+
+impl Hasher for IdentityHasher {
+    fn finish(&self) -> u64 {
+        self.0.rotate_left(32)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0 << 8 | u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
     }
 }
 

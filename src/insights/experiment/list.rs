@@ -201,6 +201,7 @@ impl<'q> ListReader<'q> {
         limits: &Limits<'_>,
         visitors: &mut Visitors,
     ) -> Result<bool, ScanError> {
+        let file = &*file.opened()?;
         let sites = file.texts(TextColumn::Site)?;
         let Some(site) = code_in(&sites, &self.plan.site.site) else { return Ok(true) };
         let (texts, hashes) = (file.texts(TextColumn::Experiments)?, file.visitors()?);
@@ -240,7 +241,7 @@ impl<'q> ListReader<'q> {
 
     /// Returns the time of a row that counts.
     fn counted_ms(&self, reader: &FileReader, row: usize) -> Option<i64> {
-        let event = reader.read_row(row, 0, &self.plan, &mut [0; TextColumn::COUNT]);
+        let event = reader.read_row(row, &self.plan, &mut [0; TextColumn::COUNT]);
         event.map(|event| event.time_ms())
     }
 

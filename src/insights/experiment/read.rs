@@ -131,7 +131,7 @@ impl<'q> PartReader<'q> {
         }
         let has_arm = columns.has_arm(row, self.question.key());
         self.has_key |= has_arm;
-        let Some(event) = columns.reader.read_row(row, 0, &self.plan, &mut self.other) else { return };
+        let Some(event) = columns.reader.read_row(row, &self.plan, &mut self.other) else { return };
         self.add_event(columns, row, (hash, event), has_arm);
         self.add_goal(columns, row, hash);
     }
@@ -206,7 +206,7 @@ impl<'q> PartReader<'q> {
         self.pushed.0 += 1;
         if !self.is_full {
             self.pushed.1 += 1;
-            self.gathered.push(hash, value, time_ms, flags);
+            self.gathered.push(hash, Row::new(value, time_ms, flags));
         }
     }
 
@@ -302,6 +302,7 @@ impl FileColumns {
         plan: &Plan<'_>,
         values: &mut Values,
     ) -> Result<Self, ColumnFileError> {
+        let file = &*file.opened()?;
         let (arms, experiments) =
             CodeColumn::open(file, TextColumn::Experiments, |_| ArmCode::Unread, ArmCode::Absent)?;
         let metrics = &question.metrics;
@@ -412,6 +413,7 @@ pub(super) fn add_users_of_part(
     (part, parts): (u64, u64),
     users: &mut HashSet<u64>,
 ) -> Result<(), ColumnFileError> {
+    let file = &*file.opened()?;
     let ties = file.ties()?;
     if ties.is_empty() {
         return Ok(());

@@ -228,6 +228,7 @@ impl ZoneScan<'_> {
         (part, parts): (u64, u64),
         gathered: &mut Gathered,
     ) -> Result<(), ColumnFileError> {
+        let file = &*file.opened()?;
         if part == 0 {
             self.rows += file.rows() as u64;
             self.other[TextColumn::Site as usize] += file.rows_of_other_sites(&self.question.range)?;
@@ -254,7 +255,7 @@ impl ZoneScan<'_> {
             };
             // The first scan numbers the texts of all events.
             if let Some(number) = number.filter(|_| with_actions || flags == PAGE) {
-                gathered.push(hashes[visitor], number, columns.times[row], flags);
+                gathered.push(hashes[visitor], Row::new(number, columns.times[row], flags));
             }
         }
         Ok(())
