@@ -153,6 +153,7 @@ impl Sizes {
             document: &document,
             audiences: &audiences,
             patterns: snapshot.patterns(),
+            params: &[],
             memo: &mut memo,
         };
         let mut results: AudienceResults = vec![None; self.counts.len()];

@@ -386,7 +386,9 @@ fn reject(handler: &mut Handler, request: &Request<'_>, error: &AnswerError, out
         }
         AnswerError::Refused(error) => handler.reject(request, &error.problem(), out),
         AnswerError::Behind(files) => {
-            let detail = format!("{files} segments of the log have no columns yet; retry later.");
+            let detail = format!(
+                "The server still prepares {files} segments of its log for questions; retry in some seconds."
+            );
             handler.reject(request, &Problem::new(problem::OVERLOADED, &detail), out)
         }
         AnswerError::Unreadable(cause) => {

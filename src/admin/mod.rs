@@ -16,6 +16,7 @@ mod representation;
 mod security_headers;
 mod sites;
 pub(crate) mod startup;
+mod visitor_header;
 mod visitors;
 
 pub(crate) use insights::InsightsHandler;
@@ -80,6 +81,32 @@ impl AdminService {
         self.startup = None;
     }
 
+    /// Answers a request for data whose client has access.
+    fn answer(&mut self, request: &Request<'_>, meta: &RequestMeta, out: &mut Vec<u8>) -> Poll {
+        if let Some(visitors) = self.visitors.as_mut().filter(|_| VisitorHandler::matches_path(request.path))
+        {
+            return visitors.handle(&mut self.handler, request, out);
+        }
+        if let Some(insights) = self.insights.as_mut().filter(|_| InsightsHandler::matches_path(request.path))
+        {
+            return insights.handle(&mut self.handler, request, out);
+        }
+        if request.path == sites::PATH {
+            return Poll::Ready(self.write_sites(request, out));
+        }
+        match Endpoint::of(request.path) {
+            Some(Endpoint::Resolve | Endpoint::Variants | Endpoint::Routes) => {
+                self.handler.handle(request, meta, out)
+            }
+            _ => {
+                let sentence = "{} is not an endpoint of the admin address, which serves /, /healthz, /readyz, /metrics, \
+                                /visitors, /visitors/export, /visitors/records, /sites, /insights/overview, /insights/top, /insights/live, /insights/zones, /insights/audiences, /insights/experiments, /insights/experiment, /v1/resolve, /v1/variants and /v1/routes.";
+                let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
+                Poll::Ready(self.handler.reject(request, &problem, out))
+            }
+        }
+    }
+
     fn write_sites(&mut self, request: &Request<'_>, out: &mut Vec<u8>) -> Outcome {
         match sites::write(request, self.handler.catalog(), &self.files.load()) {
             Ok((representation, text)) => {
@@ -129,27 +156,10 @@ impl Service for AdminService {
             let problem = Problem::new(problem::STARTING, sentence);
             return Poll::Ready(self.handler.reject(request, &problem, out));
         }
-        if let Some(visitors) = self.visitors.as_mut().filter(|_| VisitorHandler::matches_path(request.path))
-        {
-            return visitors.handle(&mut self.handler, request, out);
-        }
-        if let Some(insights) = self.insights.as_mut().filter(|_| InsightsHandler::matches_path(request.path))
-        {
-            return insights.handle(&mut self.handler, request, out);
-        }
-        if request.path == sites::PATH {
-            return Poll::Ready(self.write_sites(request, out));
-        }
-        match Endpoint::of(request.path) {
-            Some(Endpoint::Resolve | Endpoint::Variants | Endpoint::Routes) => {
-                self.handler.handle(request, meta, out)
-            }
-            _ => {
-                let sentence = "{} is not an endpoint of the admin address, which serves /, /healthz, /readyz, /metrics, \
-                                /visitors, /visitors/export, /visitors/records, /sites, /insights/overview, /insights/top, /insights/live, /insights/zones, /insights/audiences, /insights/experiments, /insights/experiment, /v1/resolve, /v1/variants and /v1/routes.";
-                let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
-                Poll::Ready(self.handler.reject(request, &problem, out))
-            }
+        match visitor_header::add_to_query(request) {
+            Ok(None) => self.answer(request, meta, out),
+            Ok(Some(query)) => self.answer(&Request { query: &query, ..request.clone() }, meta, out),
+            Err(problem) => Poll::Ready(self.handler.reject(request, &problem, out)),
         }
     }
 

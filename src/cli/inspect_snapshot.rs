@@ -12,10 +12,11 @@ use crate::checksum;
 use crate::site::catalog::directory::list_snapshot_names;
 use crate::site::query::run::evaluations_max;
 use crate::site::snapshot::format::{
-    ArchivedMetrics, ArchivedPage, ArchivedPart, ArchivedPiece, ArchivedQuery, ArchivedRoute,
-    ArchivedRouteTarget, ArchivedSite,
+    ArchivedMetrics, ArchivedPage, ArchivedPart, ArchivedQuery, ArchivedRoute, ArchivedRouteTarget,
+    ArchivedSite,
 };
 use crate::site::snapshot::open::{Snapshot, SnapshotBudget, SnapshotError};
+use crate::site::snapshot::pieces::Pieces;
 
 /// Opens the snapshot at `path`, without a memory limit.
 ///
@@ -39,7 +40,7 @@ pub(crate) fn to_json(snapshot: &Snapshot) -> String {
         "name": site.name.as_str(), "preview": site.preview.as_ref().map(|name| name.as_str()), "version": snapshot.version().to_string(), "bytes": snapshot.file_bytes(),
         "hash": hex(&snapshot.hash()), "updatedAt": site.updated_at.as_ref().map(|t| t.as_str()),
         "audiences": audiences.collect::<Vec<_>>(), "experiments": experiments.collect::<Vec<_>>(),
-        "collections": collections(site).into_iter().map(|(name, items)| json!({ "name": name, "items": items }))
+        "collections": collections(site, snapshot.pieces()).into_iter().map(|(name, items)| json!({ "name": name, "items": items }))
             .collect::<Vec<_>>(),
         "queries": site.queries.iter().map(query_json).collect::<Vec<_>>(),
         "routes": site.routes.iter().map(|route| route_json(site, route)).collect::<Vec<_>>(),
@@ -59,10 +60,10 @@ fn metrics_json(metrics: &ArchivedMetrics) -> serde_json::Value {
 }
 
 /// Returns the collections that queries use, each with the number of its items that some query can return.
-fn collections(site: &ArchivedSite) -> BTreeMap<&str, usize> {
+fn collections<'s>(site: &'s ArchivedSite, pieces: Pieces<'s>) -> BTreeMap<&'s str, usize> {
     let mut found: BTreeMap<&str, BTreeSet<&[u8]>> = BTreeMap::new();
     for query in site.queries.iter() {
-        let ids = query.items.iter().map(|item| item_id(&site.pieces[item.piece.to_native() as usize].text));
+        let ids = query.items.iter().map(|item| item_id(pieces.text(item.piece.to_native())));
         found.entry(&query.collection).or_default().extend(ids);
     }
     found.into_iter().map(|(name, ids)| (name, ids.len())).collect()
@@ -125,7 +126,7 @@ pub(crate) fn to_text(snapshot: &Snapshot) -> String {
         let ranges = experiment.ranges.iter().map(|r| format!("{}-{}", r.from, r.to));
         let _ = writeln!(out, "experiment   {}  {}", experiment.key, ranges.collect::<Vec<_>>().join(" "));
     }
-    for (name, items) in collections(site) {
+    for (name, items) in collections(site, snapshot.pieces()) {
         let _ = writeln!(out, "collection   {name}: {items} items that queries can return");
     }
     for query in site.queries.iter() {
@@ -186,7 +187,9 @@ fn page_sizes(site: &ArchivedSite, page: &ArchivedPage) -> (usize, usize) {
         ArchivedPart::Piece(index) => Some(&site.pieces[index.to_native() as usize]),
         ArchivedPart::Zone(_) | ArchivedPart::RouteValue(..) | ArchivedPart::Query(_) => None,
     });
-    pieces.fold((0, 0), |(text, deflate), p| (text + p.text.len(), deflate + p.deflate.len()))
+    pieces.fold((0, 0), |(text, deflate), piece| {
+        (text + piece.text_bytes.to_native() as usize, deflate + piece.deflate_bytes.to_native() as usize)
+    })
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -216,19 +219,20 @@ pub fn check(path: &Path) -> io::Result<Vec<CheckedFile>> {
 
 fn check_file(path: &Path) -> Result<String, String> {
     let snapshot = open_snapshot(path).map_err(|refusal| refusal.to_string())?;
-    if let Some(at) = snapshot.site().pieces.iter().position(|piece| !is_intact(piece)) {
+    let pieces = snapshot.pieces();
+    if let Some(at) = (0..pieces.len()).find(|at| !is_intact(pieces, *at)) {
         return Err(format!("piece {at} does not inflate to its text"));
     }
     Ok(format!("sound, site {} version {}", snapshot.site().site, snapshot.version()))
 }
 
 /// Returns whether the deflated form of a piece inflates to its text, and its CRC and shift match the text.
-fn is_intact(piece: &ArchivedPiece) -> bool {
-    let mut inflated = Vec::with_capacity(piece.text.len());
+fn is_intact(pieces: Pieces<'_>, at: u32) -> bool {
+    let (piece, text) = (pieces.get(at), pieces.text(at));
+    let mut inflated = Vec::with_capacity(text.len());
     // The run of blocks has no last block, so the decoder reports "unexpected end" after the text.
-    let _ =
-        DeflateDecoder::new(&piece.deflate[..]).take(piece.text.len() as u64 + 1).read_to_end(&mut inflated);
-    inflated == piece.text[..]
-        && checksum::crc32(&piece.text) == piece.crc
-        && checksum::crc32_shift(piece.text.len()) == piece.crc_shift
+    let _ = DeflateDecoder::new(pieces.deflate(at)).take(text.len() as u64 + 1).read_to_end(&mut inflated);
+    inflated == text
+        && checksum::crc32(text) == piece.crc
+        && checksum::crc32_shift(text.len()) == piece.crc_shift
 }

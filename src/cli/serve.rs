@@ -25,7 +25,7 @@ pub(super) fn serve(args: ServeArgs) -> Result<(), CliError> {
     let config = args.config;
     init_logging(config.log_format);
     if config.snapshots.is_none() {
-        publish_demo_if_empty(config.snapshots_directory())?;
+        publish_demo_if_empty(config.snapshots_directory(), &config.data)?;
     }
     run(config, |_| Ok(()))
 }
@@ -63,8 +63,9 @@ pub(super) fn init_logging(format: LogFormat) {
     }
 }
 
-/// Writes the demo site to `directory` if it has no snapshot, for users who run `parallax` to try it.
-fn publish_demo_if_empty(directory: &Path) -> Result<(), CliError> {
+/// Writes the demo site to `directory` if it has no snapshot, for users who run `parallax` to try it. `data` is the data
+/// directory.
+fn publish_demo_if_empty(directory: &Path, data: &Path) -> Result<(), CliError> {
     let failed = |action: &str, error: std::io::Error| {
         CliError::System(format!("cannot {action} {}: {error}", directory.display()))
     };
@@ -77,5 +78,8 @@ fn publish_demo_if_empty(directory: &Path) -> Result<(), CliError> {
     let path = directory.join(name);
     storage::write_atomic(&path, &bytes).map_err(|error| failed("write the demo site to", error))?;
     tracing::info!(path = %path.display(), "no snapshot is published; compiled the demo site");
+    if let Err(error) = demo::begin_phases(&path, data) {
+        tracing::warn!(%error, "the experiments of the demo site begin now and not in the past");
+    }
     Ok(())
 }

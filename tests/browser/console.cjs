@@ -3,15 +3,16 @@
 'use strict';
 const { execFileSync } = require('node:child_process');
 const { ConsoleBench } = require('./console/bench.cjs');
+const { Server } = require('./server.cjs');
 
 // Visitors of the quick form. They are enough for an interval in the result of the experiment.
-const VISITORS = process.env.PARALLAX_LONG ? '3000' : '800';
+const VISITORS = process.env.PARALLAX_LONG ? '5000' : '2000';
 
-const PARTS = ['pages', 'numbers', 'words', 'tasks', 'hostile', 'tokens', 'faults', 'limits'];
+const PARTS = ['pages', 'numbers', 'words', 'tasks', 'hostile', 'tokens', 'privacy', 'faults', 'limits'];
 
 module.exports = async function console_(bench) {
-  const server = await bench.startServer('console', ['--admin-token', 'open-sesame']);
-  const traffic = ['demo-traffic', '--to', server.url, '--tracking-id', 'track_open', '--visitors', VISITORS];
+  const server = await Server.startDemo(bench.places, 'console', ['--admin-token', 'open-sesame']);
+  const traffic = ['demo-traffic', '--to', server.url, '--visitors', VISITORS];
   execFileSync(bench.places.parallax, traffic, { stdio: 'ignore' });
   const at = new ConsoleBench(bench, server, 'open-sesame');
   for (const part of PARTS) {

@@ -11,27 +11,43 @@ const STEP_MS = 10_000;
 const EXPORT_BYTES_MAX = 256 * 1024 * 1024;
 
 // Compiles the demo site as `site` with these origins into `snapshots`.
-function compileSite({ parallax, demo, directory }, site, origins) {
-  const source = path.join(directory, site);
+function compileSite(places, site, origins) {
+  const snapshots = path.join(places.directory, 'snapshots');
+  mkdirSync(snapshots, { recursive: true });
+  compileDemo(places, { site, trackingId: `track_${site}`, origins }, path.join(snapshots, `${site}.snapshot`));
+  return snapshots;
+}
+
+// Compiles the demo site with other settings to a file.
+function compileDemo({ parallax, demo, directory }, changes, output) {
+  const source = path.join(directory, `source of ${path.basename(output)}`);
   cpSync(demo, source, { recursive: true });
   const file = path.join(source, 'site.json');
-  const settings = { ...JSON.parse(readFileSync(file)), site, trackingId: `track_${site}`, origins };
-  writeFileSync(file, JSON.stringify(settings));
-  const snapshots = path.join(directory, 'snapshots');
-  mkdirSync(snapshots, { recursive: true });
-  execFileSync(parallax, ['compile', source, '-o', path.join(snapshots, `${site}.snapshot`)], { stdio: 'ignore' });
-  return snapshots;
+  writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file)), ...changes }));
+  execFileSync(parallax, ['compile', source, '-o', output], { stdio: 'ignore' });
 }
 
 // A running server with a data directory of its own.
 class Server {
   static async start({ parallax, directory }, snapshots, name, flags = []) {
     const data = path.join(directory, `data-${name}`);
+    return Server.run(parallax, data, ['--snapshots', snapshots, '--data', data, ...flags], directory);
+  }
+
+  // Starts a server in an empty directory of its own. It serves the demo site, as for a newcomer.
+  static async startDemo({ parallax, directory }, name, flags = []) {
+    const home = path.join(directory, name);
+    mkdirSync(home);
+    const server = await Server.run(parallax, path.join(home, 'data'), flags, home);
+    return Object.assign(server, { snapshots: path.join(home, 'snapshots') });
+  }
+
+  static async run(parallax, data, flags, cwd) {
     const addresses = ['--listen', '--admin'].flatMap((flag) => (flags.includes(flag) ? [] : [flag, '127.0.0.1:0']));
-    const command = [parallax, 'serve', '--snapshots', snapshots, '--data', data, ...addresses, ...flags];
+    const command = [parallax, 'serve', ...addresses, ...flags];
     // The server inherits the ignored signal. Otherwise `failWrites` would end it.
     const shell = ['-c', 'trap "" XFSZ; exec "$@"', 'sh', ...command];
-    const server = new Server(parallax, data, spawn('sh', shell, { stdio: ['ignore', 'pipe', 'pipe'] }));
+    const server = new Server(parallax, data, spawn('sh', shell, { stdio: ['ignore', 'pipe', 'pipe'], cwd }));
     // Before the directory is removed.
     process.prependListener('exit', () => server.process.kill('SIGKILL'));
     server.url = await server.listeningUrl();
@@ -123,4 +139,4 @@ function startRelay(serverUrl, { changeHead = (head) => head, bodyBytes = Infini
   });
 }
 
-module.exports = { STEP_MS, Server, compileSite, startRelay };
+module.exports = { STEP_MS, Server, compileDemo, compileSite, startRelay };

@@ -1,6 +1,20 @@
 // Overview: how many came, what they looked at, where they came from, and how many are here now.
 import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
-import { FILTERS, change, clockTime, count, download, named, percent, toggleFilter, url, useAnswer } from './core.js';
+import {
+  FILTERS,
+  POLL_MS,
+  change,
+  clockTime,
+  count,
+  daysBetween,
+  download,
+  named,
+  pageUrl,
+  percent,
+  toggleFilter,
+  url,
+  useAnswer,
+} from './core.js';
 import { capital, conditionInWords } from './explain.js';
 import {
   Answer,
@@ -22,9 +36,8 @@ import {
   Tile,
 } from './parts.js';
 
-const LIVE_MS = 5000;
 const HOUR_MS = 3_600_000;
-const BUCKETS = [
+const STEPS = [
   ['hour', 'By hour'],
   ['day', 'By day'],
   ['week', 'By week'],
@@ -32,7 +45,7 @@ const BUCKETS = [
 ];
 
 // Returns the parameters that all questions of a page share.
-export function questionOf(site, query, range) {
+function questionOf(site, query, range) {
   const filters = Object.fromEntries(FILTERS.map((name) => [name, query.getAll(name)]));
   return { site: site.site, ...range, bots: query.get('bots'), ...filters };
 }
@@ -53,7 +66,8 @@ export function Overview({ site, query, range }) {
   const csv = () => download(address, `overview-${site.site}.csv`, 'text/csv');
   return html`
     <${Live} question=${question} />
-    <${Answer} of=${answer}>${(data) => html`<${Numbers} data=${data} site=${site} by=${by} csv=${csv} />`}<//>
+    <${Answer} of=${answer}>${(data) => html`<${Totals} data=${data} site=${site} by=${by} csv=${csv} />`}<//>
+    <p class="dim lead small">Choose a row to filter all numbers of this page by it.</p>
     <div class="cards">${TOPS.map((top) => html`<${Top} key=${top.of} ...${top} question=${question} query=${query} />`)}</div>
   `;
 }
@@ -72,7 +86,7 @@ function pastOf(series) {
   return Object.fromEntries(Object.entries(series).map(([name, values]) => [name, values.slice(0, past)]));
 }
 
-function Numbers({ data, site, by, csv }) {
+function Totals({ data, site, by, csv }) {
   const { totals, comparison } = data;
   const series = pastOf(data.series);
   const isRunning = Date.parse(data.to) > Date.now();
@@ -91,8 +105,9 @@ function Numbers({ data, site, by, csv }) {
       `,
       )}
     </div>
+    ${comparison && html`<p class="dim small lead">The changes are against ${daysBetween(comparison.before.from, Date.parse(comparison.before.to) - 1, site.timeZone)}.</p>`}
     <${Card} title="Visitors and page views" wide
-      actions=${html`<${Select} label="Time step" value=${by} options=${BUCKETS} onChange=${(step) => change({ by: step })} />`}>
+      actions=${html`<${Select} label="Time step" value=${by} options=${STEPS} onChange=${(step) => change({ by: step })} />`}>
       <${Chart} key=${by} isFilled label="Visitors and page views" t=${series.t} series=${lines} by=${by} timeZone=${site.timeZone} isRunning=${isRunning} />
     <//>
     <${Footer} data=${data} csv=${csv} />
@@ -100,7 +115,7 @@ function Numbers({ data, site, by, csv }) {
 }
 
 function Live({ question }) {
-  const answer = useAnswer(url('insights/live', { ...question, from: null, to: null, limit: 3 }), { every: LIVE_MS });
+  const answer = useAnswer(url('insights/live', { ...question, from: null, to: null, limit: 3 }), { every: POLL_MS });
   const live = answer.data;
   if (answer.error) return html`<div class="live dim"><span class="dot" aria-hidden="true"></span> ${answer.error.message}</div>`;
   if (!live) return html`<div class="live dim">Loading …</div>`;
@@ -190,20 +205,20 @@ export function Pages({ site, query, range }) {
   const pick = (value) => change({ path: value === path ? null : value });
   return html`
     <div class="gap-top">
-      ${path !== null && html`<section aria-label="Zones of the page"><h2 class="page-title" tabindex="-1" ref=${heading}><bdi>${path}</bdi></h2><${Zones} site=${site} path=${path} range=${range} query=${query} /></section>`}
+      ${path !== null && html`<section aria-label="Zones of the page"><h2 class="page-title" tabindex="-1" ref=${heading}><bdi>${path}</bdi></h2>${FILTERS.some((name) => query.has(name)) && html`<${Notice}>The filters do not apply to zones. These are the numbers of all visitors.<//>`}<${PageZones} site=${site} path=${path} range=${range} query=${query} /></section>`}
       <p class="dim lead small">Choose a page to see the variants that it showed.</p>
       <div class="cards">
         ${[
           ['page', 'Pages'],
           ['entry', 'Entry pages'],
           ['exit', 'Exit pages'],
-        ].map(([of, title]) => html`<${List} key=${of} ...${{ of, title, question, query, path, pick }} />`)}
+        ].map(([of, title]) => html`<${PageList} key=${of} ...${{ of, title, question, query, path, pick }} />`)}
       </div>
     </div>
   `;
 }
 
-function List({ of, title, question, query, path, pick }) {
+function PageList({ of, title, question, query, path, pick }) {
   const [limit, setLimit] = useState(FIRST_ROWS);
   const next = limit < MORE_ROWS ? MORE_ROWS : MOST_ROWS;
   return html`
@@ -219,7 +234,7 @@ function List({ of, title, question, query, path, pick }) {
 
 const pressed = (query, path) => ({ getAll: (name) => (name === 'path' ? [path] : query.getAll(name)) });
 
-function Zones({ site, path, range, query }) {
+function PageZones({ site, path, range, query }) {
   const address = url('insights/zones', { site: site.site, page: path, ...range, bots: query.get('bots') });
   const answer = useAnswer(address);
   return html`
@@ -249,9 +264,13 @@ function Zone({ zone: { zone, nested, rules, comparable, variants } }) {
       <${Scroll} label=${`Variants of ${zone}`}><${Table} label=${`Variants of ${zone}`} columns=${columns} rows=${variants} keyOf=${({ key }) => key} /><//>
       <${Details} summary="What visitors did afterwards">${() => variants.map((variant) => html`<${Followed} key=${variant.key} variant=${variant} />`)}<//>
       ${!comparable && html`<${Experiment} zone=${zone} rules=${rules} variants=${variants} />`}
+      ${keysOf(rules).map((key) => html`<p key=${key} class="small gap-top"><a href=${pageUrl('experiments', { key })}>Result of the experiment <bdi>${key}</bdi></a></p>`)}
     <//>
   `;
 }
+
+// Returns the keys of the experiments that decide some visitors of a zone.
+const keysOf = (rules) => [...new Set((rules ?? []).flatMap(({ experiment }) => experiment?.key ?? []))];
 
 // The default of a nested zone has no numbers.
 function Followed({ variant: { key, followed, more } }) {
@@ -313,14 +332,16 @@ export function Audiences({ site }) {
   `;
 }
 
-const sizeInWords = (least, most) => (least === most ? count(least) : `${count(least)} – ${count(most)}`);
+const rangeInWords = (least, most, words) => (least === most ? words(least) : `${words(least)} – ${words(most)}`);
 
 function Audience({ audience: { name, condition, atLeast, atMost }, profiles }) {
   const share = (value) => (profiles > 0 ? value / profiles : 0);
-  const shares = atLeast === atMost ? percent(share(atMost)) : `${percent(share(atLeast))} – ${percent(share(atMost))}`;
+  // The profiles say nothing: each one is in the audience with some requests and not with others.
+  const isOpen = atLeast === 0 && atMost === profiles && profiles > 0;
+  const size = rangeInWords(atLeast, atMost, count);
   return html`
     <${Card} title=${html`<${Stranger} text=${name} />`}>
-      <div class="audience-size"><b>${sizeInWords(atLeast, atMost)}</b> <span class="dim small">${shares} of profiles</span></div>
+      <div class="audience-size"><b>${isOpen ? 'Any profile' : size}</b> <span class="dim small">${isOpen ? 'the request decides' : `${rangeInWords(share(atLeast), share(atMost), percent)} of profiles`}</span></div>
       <svg class="size" aria-hidden="true" viewBox="0 0 100 6" preserveAspectRatio="none">
         <rect class="track" width="100" height="6" />
         <rect class="most" width=${100 * share(atMost)} height="6" />

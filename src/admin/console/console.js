@@ -3,6 +3,7 @@ import { html, render, useEffect, useErrorBoundary, useState } from './vendor/pr
 import { Audiences, Overview, Pages } from './analytics.js';
 import {
   FILTERS,
+  POLL_MS,
   Problem,
   change,
   hasToken,
@@ -142,7 +143,7 @@ const ABSENT = /^No admin token is configured/;
 function Console() {
   const { page: named, query } = useLocation();
   const page = Object.hasOwn(PAGES, named) ? named : 'overview';
-  const answer = useAnswer('sites');
+  const answer = useAnswer('sites', { every: POLL_MS });
   const sites = answer.data?.sites ?? [];
   const site = query.has('site') ? sites.find((one) => one.site === query.get('site')) : sites[0];
   const range = site && rangeOf(query, site.timeZone);
@@ -157,7 +158,7 @@ function Console() {
       <h1 class="hidden">${title}</h1>
       ${
         needsNoSite || site
-          ? html`<${Guarded} key=${`${page} ${site?.site}`} page=${Page} site=${site} query=${query} range=${range} />`
+          ? html`<${Guarded} key=${needsNoSite ? page : `${page} ${site.site}`} page=${Page} ...${{ site, query, range, sites: answer }} />`
           : html`<${Answer} of=${answer}>${() => html`<${NoSite} id=${query.get('site')} />`}<//>`
       }
     </main>

@@ -80,10 +80,16 @@ function nameLostServer(error) {
   throw Object.assign(new Error('The server does not answer. Is it running, and is the network up?'), { status: 0 });
 }
 
-function send(url, token, init) {
+// The part of an address after '#' names a visitor. It is sent as a header, because the log of a proxy has the URLs.
+function send(address, token, { accept, ...init }) {
+  const [url, visitor] = address.split('#');
   // The language of the operator's browser must not decide for the visitor of an explained page.
-  const headers = { 'Accept-Language': '*', ...init.headers };
-  if (token) headers.Authorization = `Bearer ${token}`;
+  const headers = {
+    'Accept-Language': '*',
+    ...(visitor && { 'X-Visitor': visitor }),
+    ...(token && { Authorization: `Bearer ${token}` }),
+    ...init.headers,
+  };
   return fetch(new URL(url, document.baseURI), { cache: 'no-cache', credentials: 'omit', ...init, headers }).catch(nameLostServer);
 }
 
@@ -97,10 +103,8 @@ export async function request(url, init = {}) {
   const response = await send(url, token, init);
   if (response.ok || response.status === init.accept) return response;
   const problem = await problemOf(response);
-  const isRead = !init.method;
-  // With the Origin of an erasure, the server answers a wrong token with 403. A read finds it, and asks for another one.
-  if (response.status === 403 && !isRead) await request('sites');
-  if (isTokenProblem(response.status) && isRead && token === storedToken()) {
+  // A server without a token answers reads, and says in the answer to an erasure which flag is missing.
+  if (isTokenProblem(response.status) && (token || !init.method) && token === storedToken()) {
     sessionStorage.removeItem(TOKEN_KEY);
     askForToken(token ? 'The token is not valid any more, for example because the server was started with another one.' : problem.message);
   }
@@ -120,11 +124,12 @@ export function signOut() {
   sessionStorage.removeItem(TOKEN_KEY);
 }
 
-// Returns a URL with these parameters. An array repeats a parameter. Null and '' leave it out.
-export function url(path, params) {
+// Returns a URL with these parameters. An array repeats a parameter. Null and '' leave it out. `visitor` has the parameter that
+// names a visitor.
+export function url(path, params, visitor) {
   const pairs = Object.entries(params).flatMap(([name, value]) => [value].flat().map((item) => [name, item]));
   const query = new URLSearchParams(pairs.filter(([, value]) => value !== null && value !== undefined && value !== ''));
-  return `${path}?${query}`;
+  return `${path}?${query}${visitor ? `#${new URLSearchParams(visitor)}` : ''}`;
 }
 
 // Saves the body of a response as a file.
@@ -142,34 +147,53 @@ export function saveAs(name, parts) {
   URL.revokeObjectURL(link.href);
 }
 
-const parsers = { json: (response) => response.json(), text: (response) => response.text() };
-const EMPTY = { data: undefined, error: undefined, isLoading: true, address: undefined };
+function parseJson(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error('The answer is not from Parallax. Does the proxy in front send requests to the admin address?');
+  }
+}
+
+export const POLL_MS = 5000;
+
+// The server is not ready, or cannot be reached. It may answer later.
+export const isTemporary = ({ status }) => status === 503 || status === 0;
 
 // Fetches a URL and returns { data, error, isLoading }. While the next answer loads, `data` is the last one. `every` polls after as
-// many milliseconds, but not while the tab is hidden or an answer is awaited.
-export function useAnswer(address, { every, as = 'json', accept } = {}) {
-  const [state, setState] = useState(EMPTY);
+// many milliseconds, but not while the tab is hidden or an answer is awaited. Without it, only a temporary error is asked again.
+export function useAnswer(address, { every, isText, accept } = {}) {
+  const [state, setState] = useState({});
   useEffect(() => {
     const abort = new AbortController();
     let awaited;
+    let hasFailed = false;
     const load = () => {
       awaited ??= request(address, { signal: abort.signal, accept })
-        .then(parsers[as])
-        .then((data) => setState({ data, error: undefined, isLoading: false, address }))
+        .then((response) => response.text())
+        .then((text) => {
+          hasFailed = false;
+          // The same answer changes nothing, so that nothing is drawn again.
+          setState((last) =>
+            last.text === text && last.address === address && !last.error ? last : { data: isText ? text : parseJson(text), text, address },
+          );
+        })
         .catch((error) => {
-          if (!abort.signal.aborted) setState((last) => ({ ...last, error, isLoading: false, address }));
+          if (abort.signal.aborted) return;
+          hasFailed = isTemporary(error);
+          setState((last) => ({ ...last, error, address }));
         })
         .finally(() => {
           awaited = undefined;
         });
     };
-    const timer = every && setInterval(() => document.hidden || load(), every);
+    const timer = setInterval(() => document.hidden || ((every || hasFailed) && load()), every ?? POLL_MS);
     load();
     return () => {
       abort.abort();
       clearInterval(timer);
     };
-  }, [address, every, as, accept]);
+  }, [address, every, isText, accept]);
   return state.address === address ? state : { ...state, error: undefined, isLoading: true };
 }
 
@@ -238,6 +262,8 @@ const BUCKETS = {
 };
 
 export const day = (time, timeZone) => formatter(timeZone, DAY).format(new Date(time));
+// Returns the first and the last day, without what both share.
+export const daysBetween = (first, last, timeZone) => formatter(timeZone, DAY).formatRange(new Date(first), new Date(last));
 export const dateTime = (time, timeZone) => formatter(timeZone, { ...DAY, ...MINUTE, second: '2-digit' }).format(new Date(time));
 export const clockTime = (time, timeZone) => formatter(timeZone, MINUTE).format(new Date(time));
 
@@ -254,7 +280,7 @@ const MONTH_S = 28 * DAY_S;
 // Returns the text at a tick of a time axis whose ticks have the distance `step`. All are in seconds.
 export function axisTime(t, step, timeZone) {
   const time = new Date(t * 1000);
-  if (step >= MONTH_S) return formatter(timeZone, { month: 'short', year: '2-digit' }).format(time);
+  if (step >= MONTH_S) return formatter(timeZone, { month: 'short', year: 'numeric' }).format(time);
   const text = clockTime(time, timeZone);
   return step >= DAY_S || text === '00:00' ? formatter(timeZone, { day: 'numeric', month: 'short' }).format(time) : text;
 }

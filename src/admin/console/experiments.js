@@ -13,11 +13,11 @@ const ALARMS = {
 export function Experiments({ site, query }) {
   const key = query.get('key');
   return key === null
-    ? html`<div class="gap-top"><${List} site=${site} /></div>`
+    ? html`<div class="gap-top"><${ExperimentList} site=${site} /></div>`
     : html`<p class="crumb"><a href=${pageUrl('experiments', { key: null })}>All experiments</a></p><${One} key=${key} site=${site} query=${query} name=${key} />`;
 }
 
-function List({ site }) {
+function ExperimentList({ site }) {
   const address = url('insights/experiments', { site: site.site });
   const answer = useAnswer(address);
   return html`
@@ -74,7 +74,7 @@ const ALPHA_DEFAULT = 0.05;
 // Parameters of the question that a person can write into the URL.
 const ASKED = ['goal', 'value', 'window', 'planned', 'cap', 'alpha', 'method', 'baseline', 'power', 'bots'];
 
-function questionOf(site, query, key, choice) {
+function experimentQuestion(site, query, key, choice) {
   const params = Object.fromEntries(ASKED.map((param) => [param, query.get(param)]));
   const lists = Object.fromEntries(['more', 'guardrail'].map((param) => [param, query.getAll(param)]));
   const from = choice.since && shiftDate(isoDate(Date.now(), site.timeZone), -choice.since);
@@ -88,7 +88,7 @@ function One({ site, query, name }) {
     alpha: Number(query.get('alpha') || ALPHA_DEFAULT),
     isFixed: query.get('method') === 'fixed',
   };
-  const address = url('insights/experiment', questionOf(site, query, name, choice));
+  const address = url('insights/experiment', experimentQuestion(site, query, name, choice));
   const answer = useAnswer(address);
   const csv = () => download(address, `experiment-${name}.csv`, 'text/csv');
   return html`
@@ -170,7 +170,7 @@ const EARLY = {
   visitors: 'fewer than 100 visitors',
   conversions: 'fewer than 10 that reached the goal',
   non_conversions: 'fewer than 10 that did not',
-  baseline: 'a baseline that is not told apart from 0',
+  baseline: 'the baseline may still be 0',
 };
 
 const ROLES = { goal: 'goal', value: 'value', more: 'secondary', guardrail: 'guardrail' };

@@ -57,7 +57,7 @@ function Explanation({ site, visitor, query }) {
     userAgent: AGENTS[query.get('device') ?? ''] ?? AGENTS[''],
     url: query.get('url') ?? query.get('route'),
   };
-  const answer = useAnswer(url('v1/resolve', { site: site.site, route: query.get('route'), ...visitor, ...context, explain: '1' }));
+  const answer = useAnswer(url('v1/resolve', { site: site.site, route: query.get('route'), ...context, explain: '1' }, visitor));
   return html`<div class="gap-top"><${Answer} of=${answer}>${(data) => html`<${Decisions} data=${data} />`}<//></div>`;
 }
 

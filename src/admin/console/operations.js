@@ -1,12 +1,9 @@
 // Publishing: the served versions, the files of the snapshots directory, and what changed between versions.
 import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
-import { ago, bytes, count, counted, dateTime, seconds, shortCount, url, useAnswer } from './core.js';
+import { POLL_MS, ago, bytes, count, counted, dateTime, seconds, shortCount, url, useAnswer } from './core.js';
 import { Answer, Bars, Card, Code, Empty, Notice, Pill, Scroll, Select, Stranger, Table, Tile } from './parts.js';
 
-const POLL_MS = 5000;
-
-export function Publishing({ site }) {
-  const answer = useAnswer('sites', { every: POLL_MS });
+export function Publishing({ site, sites: answer }) {
   return html`<div class="gap-top"><${Answer} of=${answer}>${(data) => html`<${Published} data=${data} site=${site} />`}<//></div>`;
 }
 
@@ -170,7 +167,7 @@ function useReadings(text) {
 }
 
 export function Health() {
-  const metrics = useAnswer('metrics', { every: POLL_MS, as: 'text' });
+  const metrics = useAnswer('metrics', { every: POLL_MS, isText: true });
   const ready = useAnswer('readyz', { every: POLL_MS, accept: 503 });
   const readings = useReadings(metrics.data);
   return html`
@@ -219,7 +216,7 @@ function Numbers({ now, before, passed, isFirst }) {
       <${Tile} label="Sync, p99" value=${quantileInWords(sync, syncBefore, 0.99)} note=${`p50 ${quantileInWords(sync, syncBefore, 0.5)}`} />
       <${Tile} label="Visitors in memory" value=${one(now, 'parallax_visitors') ?? '–'} note=${bytes(one(now, 'parallax_visitors_bytes') ?? 0)} />
     </div>
-    <${Alarms} now=${now} />
+    <${Warnings} now=${now} />
     <${Card} title="Latency" note=${isFirst ? 'since the start' : 'of the last seconds, or since the start'} wide><${Latency} now=${now} before=${before} /><//>
     <div class="cards loose">
       <${Card} title="Log"><${Facts} rows=${logFacts(now)} /><//>
@@ -234,7 +231,7 @@ function Numbers({ now, before, passed, isFirst }) {
 }
 
 // Each is 0 in a healthy server, or the sentence tells what to do.
-const ALARMS = [
+const WARNINGS = [
   ['parallax_log_write_errors_total', 'disk operations of the log failed. Look at the disk and at the server log.'],
   ['parallax_log_damaged', 'places of the log are damaged. Run parallax check on the data directory.'],
   ['parallax_snapshots_refused', 'snapshot files are refused. The page Publishing has the reasons.'],
@@ -245,8 +242,8 @@ const ALARMS = [
   ['parallax_webhook_pending', 'sites wait for the receiver of --on-publish.'],
 ];
 
-const Alarms = ({ now }) =>
-  ALARMS.filter(([name]) => one(now, name) > 0).map(
+const Warnings = ({ now }) =>
+  WARNINGS.filter(([name]) => one(now, name) > 0).map(
     ([name, sentence]) => html`<${Notice} key=${name} tone="bad"><b>${count(one(now, name))}</b> ${sentence}<//>`,
   );
 
@@ -285,7 +282,7 @@ function Memory({ now }) {
   const total = terms.reduce((all, [, value]) => all + value, 0);
   return html`
     <p class="dim small">${bytes(one(now, 'process_resident_memory_bytes') ?? 0)} resident now, at most ${bytes(total)} in all.</p>
-    <${Scroll} label="Memory limits"><${Table} label="Memory limits" columns=${columns} rows=${terms} keyOf=${([holder]) => holder} /><//>
+    <${Table} label="Memory limits" columns=${columns} rows=${terms} keyOf=${([holder]) => holder} />
   `;
 }
 

@@ -1,13 +1,13 @@
 // The parts that the pages share. Texts that strangers choose become text nodes inside `bdi`, so that a right-to-left mark in
 // one cannot reorder the words around it.
 import { html, useEffect, useRef, useState } from './vendor/preact-htm.js';
-import { axisTime, bucketName, count, day, relativeChange, shortCount } from './core.js';
+import { axisTime, bucketName, count, day, isTemporary, relativeChange, shortCount } from './core.js';
 
 export const Stranger = ({ text }) => html`<bdi>${text}</bdi>`;
 
 export const Card = ({ title, note, actions, children, wide }) => html`
   <section class=${wide ? 'card wide' : 'card'} aria-label=${typeof title === 'string' ? title : undefined}>
-    ${title && html`<div class="card-head"><h2>${title}</h2>${note && html`<span class="dim">${note}</span>`}${actions}</div>`}
+    ${title && html`<div class="card-head"><h2>${title}</h2>${note && html`<span class="dim small">${note}</span>`}${actions}</div>`}
     ${children}
   </section>
 `;
@@ -22,8 +22,10 @@ export const Empty = ({ children }) => html`<p class="empty">${children}</p>`;
 
 // Shows `children` of an answer, or why there is none. An old answer stays, greyed, while the next one loads.
 export function Answer({ of, children }) {
-  if (of.error) {
-    return html`<${Notice} tone="bad"><strong>${of.error.status === 404 ? 'Not available. ' : 'No answer. '}</strong>${of.error.message}<//>`;
+  const { error } = of;
+  if (error) {
+    const title = error.status === 404 ? 'Not available. ' : 'No answer. ';
+    return html`<${Notice} tone="bad"><strong>${title}</strong>${error.message}${isTemporary(error) && ' The console asks again every few seconds.'}<//>`;
   }
   if (of.data === undefined) return of.isLoading ? html`<p class="empty" role="status">Loading …</p>` : null;
   return html`<div class=${of.isLoading ? 'stale' : undefined} aria-busy=${of.isLoading}>${children(of.data)}</div>`;
@@ -249,17 +251,20 @@ const drawMarks = (marks) => (plot) => {
 const HALF_DAY_S = 43_200;
 const timeRange = (_, first, last) => (first === last ? [first - HALF_DAY_S, last + HALF_DAY_S] : [first, last]);
 
+// Distances of the ticks of a number: 1, 2, 5, 10, 20 and so on. Visitors and views have no fractions.
+const STEPS_OF_COUNTS = Array.from({ length: 45 }, (_, at) => [1, 2, 5][at % 3] * 10 ** Math.floor(at / 3));
+
 function options(props, parts, width, setCursor) {
   return {
     width,
     height: HEIGHT_PX,
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), props.timeZone),
     legend: { show: false },
-    cursor: { drag: { x: false, y: false }, points: { size: 7 } },
+    cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
     scales: { x: { range: timeRange }, y: { range: (_, __, most) => [0, Math.max(most * 1.08, 1)] } },
     axes: [
       axis({ space: 72, size: 34, values: (_, ticks, __, ___, step) => ticks.map((tick) => axisTime(tick, step, props.timeZone)) }),
-      axis({ size: 56, values: (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? shortCount(tick) : '')) }),
+      axis({ size: 56, incrs: STEPS_OF_COUNTS, values: (_, ticks) => ticks.map(shortCount) }),
     ],
     series: [{}, ...parts.map((part) => part.options)],
     hooks: { setCursor: [({ cursor }) => setCursor(cursor.idx ?? null)], draw: [drawMarks(props.marks ?? [])] },

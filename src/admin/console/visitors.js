@@ -18,7 +18,7 @@ export function Visitors({ site, query }) {
   const key = JSON.stringify(visitor);
   return html`
     <${Find} key=${`find ${key}`} visitor=${visitor} />
-    ${visitor ? html`<${Visitor} key=${key} site=${site} visitor=${visitor} query=${query} />` : html`<${Empty}>Enter the ID of a visitor, as your pages send it.<//>`}
+    ${visitor ? html`<${Visitor} key=${key} site=${site} visitor=${visitor} query=${query} />` : html`<${Empty}>Enter the ID of a visitor, as your pages send it. Your own anonymous ID is in a cookie of your website, or in its requests.<//>`}
   `;
 }
 
@@ -41,7 +41,7 @@ function Find({ visitor }) {
 
 function Visitor({ site, visitor, query }) {
   const [erased, setErased] = useState(null);
-  const answer = useAnswer(url('visitors', { site: site.site, ...visitor, v: erased ? erased.seq : null }));
+  const answer = useAnswer(url('visitors', { site: site.site, v: erased?.seq }, visitor));
   return html`
     ${erased && html`<${Notice} tone="good">Erased: ${counted(erased.erased.records, 'record')}, and ${counted(erased.erased.redacted, 'record')} of other visitors redacted. Nothing of the visitor is left on disk.<//>`}
     <${Answer} of=${answer}>
@@ -77,7 +77,7 @@ function Profile({ data, site, visitor, onErased }) {
         <${Tile} label="First seen" value=${ago(facts.firstSeen)} note=${dateTime(facts.firstSeen, site.timeZone)} />
       </div>
       <div class="cards bottom">
-        <${Card} title="IDs and traits"><${Facts} rows=${factsOf(facts, aliases, profile)} /><//>
+        <${Card} title="IDs and traits"><${VisitorFacts} rows=${factsOf(facts, aliases, profile)} /><//>
         <${Card} title="Pages"><${Counts} unit="Path" label="Pages of the visitor" counts=${profile.pages} site=${site} /><//>
         <${Card} title="Events"><${Counts} unit="Event" label="Events of the visitor" counts=${profile.events} site=${site} /><//>
       </div>
@@ -104,7 +104,7 @@ function factsOf(facts, aliases, profile) {
   ].filter(([, value]) => value);
 }
 
-const Facts = ({ rows }) => html`
+const VisitorFacts = ({ rows }) => html`
   <${Scroll} label="IDs and traits"><dl>${rows.map(([name, value]) => html`<dt key=${name}><bdi>${name}</bdi></dt><dd><bdi>${value}</bdi></dd>`)}</dl><//>
 `;
 
@@ -139,7 +139,7 @@ async function readExport(site, visitor) {
   const parts = [];
   let damaged = 0;
   for (let since = null; ;) {
-    const response = await request(url('visitors/export', { site: site.site, ...visitor, since }));
+    const response = await request(url('visitors/export', { site: site.site, since }, visitor));
     parts.push(await response.text());
     damaged += Number(response.headers.get('X-Damaged'));
     since = response.headers.get('X-Next-Since');
@@ -154,7 +154,7 @@ function Erase({ site, visitor, id, onErased, onClose }) {
     event.preventDefault();
     setState({ isRunning: true, problem: null });
     try {
-      const response = await request(url('visitors', { site: site.site, ...visitor }), { method: 'DELETE' });
+      const response = await request(url('visitors', { site: site.site }, visitor), { method: 'DELETE' });
       onErased(await response.json());
       onClose();
     } catch (problem) {
@@ -182,7 +182,7 @@ function Erase({ site, visitor, id, onErased, onClose }) {
 function Timeline({ site, visitor }) {
   const [before, setBefore] = useState(null);
   const [records, setRecords] = useState([]);
-  const answer = useAnswer(url('visitors/records', { site: site.site, ...visitor, limit: RECORDS_PER_PAGE, before }));
+  const answer = useAnswer(url('visitors/records', { site: site.site, limit: RECORDS_PER_PAGE, before }, visitor));
   useEffect(() => {
     if (answer.data)
       setRecords((last) => [

@@ -6,11 +6,14 @@
 mod client;
 mod visitors;
 
+use std::net::IpAddr;
+
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 
 use self::client::Client;
 use self::visitors::{Chance, Visit, plan_visits};
+use super::demo::DEMO_DAYS;
 use super::{CliError, print_line};
 use crate::clock;
 
@@ -24,9 +27,13 @@ const VISITS_PER_BATCH: usize = 100;
 
 #[derive(Debug, Args)]
 pub(super) struct DemoTrafficArgs {
-    /// The address of the server that gets the events, as its log names it. Nothing is sent elsewhere.
+    /// The address of the server that gets the events, as its log names it. Nothing is sent elsewhere. Its host is localhost
+    /// or an IP address of loopback, unless `--to-another-machine` is set.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", value_parser = parse_url)]
     to: String,
+    /// Accept another machine as the receiver. Its numbers then count the invented visitors for ever.
+    #[arg(long)]
+    to_another_machine: bool,
     /// The tracking ID of the site. Without the flag, the events go to the demo site.
     #[arg(long, value_name = "ID", default_value = "track_demo")]
     tracking_id: String,
@@ -34,7 +41,7 @@ pub(super) struct DemoTrafficArgs {
     #[arg(long, value_name = "N", default_value_t = 5000, value_parser = RangedU64ValueParser::<u32>::new().range(1..=100_000))]
     visitors: u32,
     /// The days before now in which the visits begin, 1 to 365. The default is a month and the month before it.
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = RangedU64ValueParser::<u32>::new().range(1..=365))]
+    #[arg(long, value_name = "N", default_value_t = DEMO_DAYS, value_parser = RangedU64ValueParser::<u32>::new().range(1..=365))]
     days: u32,
     /// The choice of visitors. The same number gives the same visitors and message IDs, so that a second run within 24 hours
     /// adds hardly anything.
@@ -53,7 +60,24 @@ fn parse_url(text: &str) -> Result<String, String> {
     }
 }
 
+/// Returns whether the URL names this machine. Another name than localhost may lead anywhere.
+fn is_loopback(url: &str) -> bool {
+    let authority = url.strip_prefix("http://").unwrap_or(url);
+    let without_port =
+        authority.rsplit_once(':').filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()));
+    let host = without_port.map_or(authority, |(host, _)| host);
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    bare.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
 pub(super) fn demo_traffic(args: &DemoTrafficArgs) -> Result<(), CliError> {
+    if !args.to_another_machine && !is_loopback(&args.to) {
+        return Err(CliError::Usage(format!(
+            "{} is not on this machine, and invented visitors cannot be taken back; to send them there, add \
+             --to-another-machine",
+            args.to
+        )));
+    }
     let client = Client::new(&args.to, &args.tracking_id);
     let routes = client.routes()?;
     if routes.is_empty() {

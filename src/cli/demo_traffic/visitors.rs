@@ -153,8 +153,8 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// Returns whether an experiment shows another arm than the default. Such visitors buy a little more often, so that a
-    /// result has something to find.
+    /// Returns whether an experiment shows another arm than the default. Such visitors buy more often, so that the
+    /// default number of visitors decides the result.
     fn is_treated(&self) -> bool {
         let arms = self.experiments.split(',').filter_map(|pair| pair.split_once(':'));
         arms.into_iter().any(|(_, arm)| arm != "default" && arm != "~")
@@ -247,7 +247,7 @@ impl Visit {
         if products > 0 {
             list.track("Product Viewed", json!({ "products": products }));
         }
-        let interest = if products > 0 { 0.2 } else { 0.05 } * if shown.is_treated() { 1.3 } else { 1.0 };
+        let interest = if products > 0 { 0.25 } else { 0.08 } * if shown.is_treated() { 1.5 } else { 1.0 };
         if chance.is(interest) {
             list.track("Product Added", json!({ "quantity": 1 + chance.below(2) }));
             list.order(chance);
@@ -309,7 +309,7 @@ impl EventList<'_> {
         if revenue > 4_000 {
             self.track("Tent Bought", json!({ "revenue": revenue }));
         }
-        if chance.is(0.06) {
+        if chance.is(0.12) {
             self.track("Order Refunded", json!({ "revenue": revenue }));
         }
         if chance.is(0.3) {

@@ -2,7 +2,8 @@
 'use strict';
 const { STEP_MS } = require('../server.cjs');
 
-const SITE = 'open';
+const SITE = 'fjell';
+const TRACKING_ID = 'track_demo';
 
 class ConsoleBench {
   constructor(bench, server, token) {
@@ -23,7 +24,7 @@ class ConsoleBench {
 
   // Records events.
   async send(events) {
-    const body = JSON.stringify({ trackingId: `track_${SITE}`, batch: events });
+    const body = JSON.stringify({ trackingId: TRACKING_ID, batch: events });
     const response = await fetch(`${this.server.url}/v1/batch`, { method: 'POST', body });
     const receipt = await response.json();
     if (receipt.accepted !== events.length) throw new Error(`not recorded: ${JSON.stringify(receipt)}`);

@@ -1,6 +1,11 @@
 // Wrong URLs, failed polls, a server that is not ready, a refused first snapshot, and an erasure with a wrong token.
 'use strict';
-const { SITE, go } = require('./bench.cjs');
+const path = require('node:path');
+const { compileDemo } = require('../server.cjs');
+const { SITE, go, settled } = require('./bench.cjs');
+
+// More than the console waits between two polls, in milliseconds.
+const POLL_MS = 6000;
 
 module.exports = async function faults(at) {
   await wrongUrls(at);
@@ -8,6 +13,10 @@ module.exports = async function faults(at) {
   await notReady(at);
   await refusedFirstSnapshot(at);
   await wrongTokenOfErasure(at);
+  await startingServer(at);
+  await preparingServer(at);
+  await newVersion(at);
+  await filtersOfZones(at);
 };
 
 async function wrongUrls(at) {
@@ -67,5 +76,86 @@ async function wrongTokenOfErasure(at) {
   await page.getByText('Erase for ever').click();
   await page.locator('input[name=token]').waitFor();
   at.check('an erasure with a wrong token asks for the token', await page.title(), 'Visitors – Parallax');
+  await context.close();
+}
+
+// The first answers are those of a server that reads its log. The page must appear without a reload.
+async function startingServer(at) {
+  const { page, context } = await at.open('', { token: null });
+  await page.clock.install();
+  let isStarting = true;
+  const starting = { status: 503, json: { code: 'starting', detail: 'The server is starting; /readyz shows the progress.' } };
+  await page.route('**/sites', (route) => (isStarting ? route.fulfill(starting) : route.continue()));
+  await page.evaluate((token) => sessionStorage.setItem('parallax.token', token), at.token);
+  await page.reload();
+  const alert = page.getByRole('alert').first();
+  await alert.waitFor();
+  const said = 'No answer. The server is starting; /readyz shows the progress. The console asks again every few seconds.';
+  at.check('a server that starts is named', (await alert.textContent()).trim(), said);
+  isStarting = false;
+  await page.clock.runFor(POLL_MS);
+  await page.locator('.plot canvas').waitFor();
+  at.check('a server that has started is shown without a reload', await page.getByLabel('Site').inputValue(), SITE);
+  await context.close();
+}
+
+// A question whose column files are not built yet is answered some seconds later.
+async function preparingServer(at) {
+  const { page, context } = await at.open('#health');
+  await page.clock.install();
+  const detail = 'The server still prepares 3 segments of its log for questions; retry in some seconds.';
+  await page.route('**/insights/overview*', (route) => route.fulfill({ status: 503, json: { code: 'overloaded', detail } }));
+  await go(page, `#overview?site=${SITE}`);
+  const alert = page.getByRole('alert').first();
+  await alert.waitFor();
+  at.check('a log that is prepared is named', (await alert.textContent()).includes(detail), true);
+  await page.unroute('**/insights/overview*');
+  await page.clock.runFor(POLL_MS);
+  await page.locator('.plot canvas').waitFor();
+  at.check('its numbers are shown without a reload', await page.getByRole('alert').count(), 0);
+  await page.route('**/insights/overview*', (route) => route.fulfill({ status: 200, contentType: 'text/html', body: '<p>Sign in' }));
+  await go(page, `#overview?site=${SITE}&days=7`);
+  await page.getByText('The answer is not from Parallax.').waitFor();
+  await context.close();
+}
+
+// A version that is published while the page is open. Polls without a change draw nothing again.
+async function newVersion(at) {
+  const { page, context } = await at.open(`#overview?site=${SITE}`);
+  await page.clock.install();
+  await page.reload();
+  await page.locator('.plot canvas').waitFor();
+  await settled(page);
+  const drawn = await page.locator('.plot canvas').elementHandle();
+  for (let poll = 0; poll < 3; poll += 1) {
+    const answer = page.waitForResponse('**/sites');
+    await page.clock.runFor(POLL_MS);
+    await (await answer).finished();
+  }
+  at.check('a poll without a change keeps the chart', await drawn.evaluate((canvas) => canvas.isConnected), true);
+  compileDemo(at.bench.places, { version: 2 }, path.join(at.server.snapshots, 'fjell-2.snapshot'));
+  while ((await at.ask('sites')).sites[0].version !== '2');
+  await page.clock.runFor(POLL_MS);
+  await page.getByText('version 2').waitFor();
+  at.check('a new version is shown without a reload', await page.locator('.version').textContent(), 'version 2');
+  await go(page, `#publishing?site=${SITE}`);
+  await page.getByText('fjell-2.snapshot').waitFor();
+  await context.close();
+}
+
+async function filtersOfZones(at) {
+  const { page, context } = await at.open(`#pages?site=${SITE}&path=%2F`);
+  const words = page.getByText('The filters do not apply to zones.');
+  await page.getByText('Zone hero').waitFor();
+  at.check('without a filter there is no word about filters', await words.count(), 0);
+  await go(page, `#pages?site=${SITE}&path=%2F&country=NO`);
+  await words.waitFor();
+  await settled(page);
+  const { zones } = await at.ask('insights/zones', { page: '/' });
+  const shown = await page.$$eval('table[aria-label="Variants of hero"] tbody td:nth-child(2)', (cells) =>
+    cells.map(({ textContent }) => Number(textContent.replaceAll(',', ''))),
+  );
+  const expected = zones.find(({ zone }) => zone === 'hero').variants.map(({ visitors }) => visitors);
+  at.check('the zones have the numbers of all visitors', shown, expected);
   await context.close();
 }

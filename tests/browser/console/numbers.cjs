@@ -72,10 +72,11 @@ async function filtered(at, page) {
 }
 
 async function experiment(at, page) {
-  await go(page, `#experiments?site=${SITE}&key=slow-front&since=30`);
+  await go(page, `#experiments?site=${SITE}&key=slow-front`);
   await page.getByText('New visitors of each arm').first().waitFor();
   await settled(page);
   const result = await at.ask('insights/experiment', await askedOf(page, 'insights/experiment?'));
+  at.check('the demo has a known phase', [result.exploratory, result.earlier, result.srm?.alarm], [false, 0, false]);
   const tiles = await tilesOf(page);
   const shown = result.arms.map(({ key }) => withoutSeparators(tiles[`Visitors saw ${key}`]));
   at.check(

@@ -12,7 +12,7 @@ const LOOKS = [
   ['dark phone', { colorScheme: 'dark', viewport: { width: 400, height: 800 } }],
 ];
 const BACKGROUNDS = { light: 'rgb(251, 251, 250)', dark: 'rgb(20, 23, 27)' };
-const AXE_TAGS = ['wcag2a', 'wcag2aa', 'wcag21aa'];
+const AXE_TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'];
 // With this variable, each page is also written there as a picture.
 const PICTURES = process.env.CONSOLE_PICTURES;
 
@@ -23,7 +23,7 @@ function pagesOf(anonId) {
     ['pages', '', 'Entry pages'],
     ['pages', '&path=%2F', 'Zone hero'],
     ['experiments', '', 'slow-front'],
-    ['experiments', '&key=slow-front&since=30', 'New visitors of each arm'],
+    ['experiments', '&key=slow-front', 'New visitors of each arm'],
     ['audiences', '', 'german-speaking'],
     ['visitors', '', 'Enter the ID'],
     ['visitors', `&anonId=${anonId}&route=%2F&country=NO`, 'Outline of the page'],
@@ -37,7 +37,7 @@ module.exports = async function pages(at) {
   const list = pagesOf(record.anonId);
   await Promise.all(LOOKS.slice(0, 2).map((look) => visitAll(at, look, list)));
   await Promise.all(LOOKS.slice(2).map((look) => visitAll(at, look, list)));
-  for (const [look, options] of LOOKS.slice(0, 2)) await checkAccess(at, look, options, list);
+  for (const look of LOOKS) await Promise.all([checkAccess(at, look, list), checkStates(at, look, record.anonId)]);
 };
 
 async function visitAll(at, [look, options], list) {
@@ -65,26 +65,69 @@ async function picture(page, name) {
 }
 
 // axe is injected, which the policy of the console forbids. So it runs in a tab without the policy.
-async function checkAccess(at, look, options, list) {
+async function openWithAxe(at, hash, options) {
   const axe = readFileSync(path.join(at.bench.places.modules, 'axe-core/axe.min.js'), 'utf8');
-  const tab = await at.open(`#health?site=${SITE}`, { ...options, bypassCSP: true, reducedMotion: 'reduce' });
+  const tab = await at.open(hash, { ...options, bypassCSP: true, reducedMotion: 'reduce' });
   await tab.page.evaluate(axe);
+  return tab;
+}
+
+async function checkRules(at, page, label) {
+  const found = await page.evaluate(async (tags) => {
+    const { violations } = await globalThis.axe.run(document, { runOnly: tags });
+    return violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map(({ html }) => html.slice(0, 160))}`);
+  }, AXE_TAGS);
+  at.check(`axe, ${label}`, found, []);
+}
+
+async function checkAccess(at, [look, options], list) {
+  const tab = await openWithAxe(at, `#health?site=${SITE}`, options);
   for (const [name, params, text] of list) {
     await go(tab.page, `#${name}?site=${SITE}${params}`);
     await tab.page.getByText(text).first().waitFor();
     await settled(tab.page);
     await openDetails(tab.page);
-    const found = await tab.page.evaluate(async (tags) => {
-      const { violations } = await globalThis.axe.run(document, { runOnly: tags });
-      return violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map(({ html }) => html.slice(0, 160))}`);
-    }, AXE_TAGS);
-    at.check(`axe, ${look}: ${name}${params}`, found, []);
+    await checkRules(at, tab.page, `${look}: ${name}${params}`);
   }
   await go(tab.page, `#overview?site=${SITE}`);
   const motion = await tab.page.locator('.dot').evaluate((dot) => getComputedStyle(dot).animationName);
   at.check(`no message of the browser with all tables open, ${look}`, tab.messages, []);
   at.check(`nothing moves with reduced motion, ${look}`, motion, 'none');
   await tab.context.close();
+}
+
+// The states that a page has only for a while: the question for the token, a dialog, filters, and answers that fail.
+async function checkStates(at, [look, options], anonId) {
+  const { page, context } = await openWithAxe(at, `#overview?site=${SITE}`, { ...options, token: null });
+  await page.locator('input[name=token]').waitFor();
+  await checkRules(at, page, `${look}: the question for the token`);
+  await page.locator('input[name=token]').fill('wrong');
+  await page.keyboard.press('Enter');
+  await page.getByRole('alert').waitFor();
+  await checkRules(at, page, `${look}: a wrong token`);
+  await page.locator('input[name=token]').fill(at.token);
+  await page.keyboard.press('Enter');
+  await page.locator('.plot canvas').waitFor();
+  for (const [label, params, open] of [
+    ['a dialog', `visitors?site=${SITE}&anonId=${anonId}`, () => page.getByText('Erase …').click()],
+    ['filters', `overview?site=${SITE}&country=NO&event=Order+Placed`, () => page.locator('.chip').first().waitFor()],
+    ['filters of zones', `pages?site=${SITE}&path=%2F&country=NO`, () => page.getByText('The filters do not apply').waitFor()],
+    ['a site that is not published', 'overview?site=nobody', () => page.getByText('No published site').waitFor()],
+    ['dates', `overview?site=${SITE}&from=2026-01-01&to=2026-01-03`, () => page.getByLabel('Last day').waitFor()],
+    ['an experiment that is not known', `experiments?site=${SITE}&key=nobody`, () => page.getByRole('alert').waitFor()],
+    ['answers that fail', `overview?site=${SITE}&days=7`, () => page.getByRole('alert').nth(3).waitFor()],
+  ]) {
+    if (label === 'answers that fail') await page.route('**/insights/**', (route) => route.abort());
+    await go(page, `#${params}`);
+    await open();
+    await settled(page);
+    const width = await page.evaluate(() => document.documentElement.scrollWidth);
+    at.check(`nothing is wider than the screen, ${look}: ${label}`, width <= (options.viewport?.width ?? 1200), true);
+    await checkRules(at, page, `${look}: ${label}`);
+    await picture(page, `${label.replaceAll(' ', '-')}-${look.replace(' ', '-')}`);
+    if (label === 'a dialog') await page.keyboard.press('Escape');
+  }
+  await context.close();
 }
 
 // Opens the tables, so that they are checked too.

@@ -2,6 +2,9 @@
 'use strict';
 const { SITE, ConsoleBench, go } = require('./bench.cjs');
 
+// A site of the servers that all areas share.
+const SHARED_SITE = 'open';
+
 module.exports = async function tokens(at) {
   await wrongToken(at);
   await changedToken(at);
@@ -28,23 +31,23 @@ async function changedToken(at) {
   const address = `127.1.${(process.pid >> 8) & 255}.${process.pid & 255 || 1}:9090`;
   const start = (name, token) => at.bench.startServer(name, ['--admin', address, '--admin-token', token]);
   const server = await start('changed-1', 'first');
-  const tab = await new ConsoleBench(at.bench, server, 'first').open(`#health?site=${SITE}`);
+  const tab = await new ConsoleBench(at.bench, server, 'first').open(`#health?site=${SHARED_SITE}`);
   await tab.page.getByText('Memory limits').waitFor();
   await server.stop();
   await start('changed-2', 'second');
-  await go(tab.page, `#publishing?site=${SITE}`);
+  await go(tab.page, `#publishing?site=${SHARED_SITE}`);
   await tab.page.locator('input[name=token]').waitFor();
   at.check('a changed token is asked for', /not valid any more/.test(await tab.page.locator('form').textContent()), true);
   await tab.page.locator('input[name=token]').fill('second');
   await tab.page.keyboard.press('Enter');
   await tab.page.getByText('Changed routes').waitFor();
-  at.check('the state is kept', tab.page.url().split('#')[1], `publishing?site=${SITE}`);
+  at.check('the state is kept', tab.page.url().split('#')[1], `publishing?site=${SHARED_SITE}`);
   await tab.context.close();
 }
 
 async function withoutToken(at) {
   const open = new ConsoleBench(at.bench, at.bench.server, null);
-  const { page, context } = await open.open(`#visitors?site=${SITE}&anonId=nobody`, { token: null });
+  const { page, context } = await open.open(`#visitors?site=${SHARED_SITE}&anonId=nobody`, { token: null });
   await page.getByText('Erase …').click();
   await page.getByLabel('ID of the visitor').fill('nobody');
   await page.getByText('Erase for ever').click();
