@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
 
 /// Returns the BLAKE3 hash of the concatenation of `parts`.
-pub(crate) fn digest(parts: &[&[u8]]) -> [u8; 32] {
+pub fn digest(parts: &[&[u8]]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     for part in parts {
         hasher.update(part);

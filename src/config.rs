@@ -21,7 +21,7 @@ use crate::limits::{
     ADMIN_CONNECTIONS_DEFAULT, BODIES_MEMORY_BYTES_DEFAULT, BODIES_MEMORY_BYTES_MIN, BUSY_POLL_US_MAX,
     CHECKPOINT_LOG_BYTES_DEFAULT, CONNECTIONS_MEMORY_BYTES_DEFAULT, CONNECTIONS_MEMORY_BYTES_MIN,
     INSIGHTS_MEMORY_BYTES_DEFAULT, INSIGHTS_MEMORY_BYTES_MIN, PROFILES_MEMORY_BYTES_DEFAULT,
-    SEGMENT_BYTES_DEFAULT, SNAPSHOTS_MEMORY_BYTES_DEFAULT, WORKERS_MAX,
+    SEGMENT_BYTES_DEFAULT, WORKERS_MAX,
 };
 
 /// The snapshots directory if none is set.
@@ -212,9 +212,9 @@ pub struct Config {
     #[arg(long, value_name = "HEADER", help_heading = RESPONSES, value_parser = parse_header_name)]
     pub country_header: Option<String>,
     /// Memory limit for snapshots, old and new versions together, in bytes or with a unit. A snapshot beyond
-    /// it is rejected.
-    #[arg(long, value_name = "SIZE", help_heading = SNAPSHOTS, default_value_t = ByteSize(SNAPSHOTS_MEMORY_BYTES_DEFAULT), value_parser = size_parser(0..=1 << 48))]
-    pub snapshots_memory: ByteSize,
+    /// it is rejected [default: half of the memory that this process may use].
+    #[arg(long, value_name = "SIZE", help_heading = SNAPSHOTS, value_parser = size_parser(0..=1 << 48))]
+    pub snapshots_memory: Option<ByteSize>,
     /// Memory limit for visitor profiles (about 400 bytes each), in bytes or with a unit. When full,
     /// single-visit visitors are evicted first, then the least recently seen.
     #[arg(long, value_name = "SIZE", help_heading = EVENTS, default_value_t = ByteSize(PROFILES_MEMORY_BYTES_DEFAULT), value_parser = size_parser(0..=1 << 48))]

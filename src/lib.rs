@@ -81,6 +81,7 @@ mod clock;
 mod json;
 mod limits;
 mod nearest;
+mod parallel;
 mod percent;
 mod problem;
 mod varint;

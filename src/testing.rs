@@ -16,7 +16,7 @@ pub mod api {
 }
 pub mod checksum {
     pub use crate::checksum::{
-        COPIED_BYTES_MAX, crc32, crc32_shift, crc32c, hash64, hash128, hash128_parts, hmac_sha256,
+        COPIED_BYTES_MAX, crc32, crc32_shift, crc32c, digest, hash64, hash128, hash128_parts, hmac_sha256,
         sha256_prefix,
     };
 }
@@ -46,9 +46,13 @@ pub mod clock {
 pub mod condition {
     pub use crate::condition::{
         Audiences, Condition, ConditionError, Document, EncodedDocument, Evaluator, Field, FieldKind, Memo,
-        Patterns, Value, Vocabulary, bind, bucket_ranges, choose_variation, encode, equal_weights,
-        find_overlong_chain, hash, in_namespace, operator_names, parse_lenient, parse_strict,
+        NoAudiences, Operator, Patterns, References, Value, Vocabulary, bucket_ranges, choose_variation,
+        encode, equal_weights, find_overlong_chain, hash, in_namespace, operator_names, parse_lenient,
+        parse_strict, verify, verify_audiences,
     };
+    pub mod program {
+        pub use crate::condition::program::*;
+    }
 }
 pub mod config {
     pub use crate::config::{Ack, ByteSize, Config, DriverChoice, LogFormat, Timeouts};
@@ -128,8 +132,8 @@ pub mod limits {
         CANONICAL_BYTES_MAX, CHECKPOINT_BLOCK_BYTES, CHECKPOINT_RUNS_MAX, CHECKPOINT_STOP_MS,
         CHUNK_LINE_BYTES_MAX, COLUMNS_FREE_BYTES_MIN, CONDITION_NESTING_MAX, CONTENT_FILE_BYTES_MAX,
         CONTEXT_MEMBERS_MAX, CONTEXTS_BYTES_MAX, DEDUP_WINDOW_MS, DIAGNOSTIC_TEXT_CHARS_MAX,
-        EMBEDDED_QUERIES_MAX, EVALUATION_DEPTH_MAX, EVENT_BYTES_MAX, EVENT_NAME_CHARS_MAX, EVENT_NESTING_MAX,
-        EVENTS_MAX, EXPERIMENTS_BYTES_MAX, EXPERIMENTS_MAX, EXPORT_PAGE_BYTES_TARGET, FOLD_INPUT_BYTES_MAX,
+        EMBEDDED_QUERIES_MAX, EVENT_BYTES_MAX, EVENT_NAME_CHARS_MAX, EVENT_NESTING_MAX, EVENTS_MAX,
+        EXPERIMENTS_BYTES_MAX, EXPERIMENTS_MAX, EXPORT_PAGE_BYTES_TARGET, FOLD_INPUT_BYTES_MAX,
         GUARDRAILS_MAX, HEAD_BYTES_MAX, HELD_REQUESTS_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, NODE_NESTING_MAX,
         ORDER_FIELDS_MAX, OUTSTANDING_REQUESTS_MAX, PAIRS_MAX, PATTERN_BYTES_MAX, PATTERN_DFA_BYTES_MAX,
         PATTERN_NFA_BYTES_MAX, PATTERNS_MAX, PAYLOAD_BYTES_MAX, PHASES_FILE_BYTES_MAX, PHASES_KEPT_MAX,
@@ -230,10 +234,10 @@ pub mod site {
     pub mod snapshot {
         pub mod format {
             pub use crate::site::snapshot::format::{
-                ArchivedPage, ArchivedQuery, Argument, Branch, Column, ColumnBound, Condition, Experiment,
-                Guardrail, HEADER_BYTES, Header, Index, IndexParam, Item, Metrics, Page, Param, ParamKind,
-                Part, Piece, Query, QueryCall, Range, Redirect, Route, RouteTarget, Rule, Scan, Site,
-                TargetPart, Variant, Zone,
+                ARCHIVE_ALIGNMENT, ArchivedPage, ArchivedQuery, Argument, Audience, Branch, Column,
+                ColumnBound, Condition, Experiment, Guardrail, HEADER_BYTES, Header, Index, IndexParam, Item,
+                Metrics, Page, Param, ParamKind, Part, Piece, Query, QueryCall, Range, Redirect, Route,
+                RouteTarget, Rule, Scan, Site, TargetPart, Variant, Zone,
             };
         }
         pub mod hash_index {

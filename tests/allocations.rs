@@ -369,7 +369,7 @@ fn start(directory: &std::path::Path) -> SocketAddr {
         // The thread that looks for missing column files allocates once a second.
         insights_memory: ByteSize(0),
         checkpoint_bytes: ByteSize(256 << 20),
-        snapshots_memory: ByteSize(1 << 30),
+        snapshots_memory: Some(ByteSize(1 << 30)),
         connections: None,
         admin_connections: 8,
         connections_memory: ByteSize(64 << 20),

@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[cfg(feature = "compare")]
 use crate::compare::CompareArgs;
 use crate::floor::{self, ExtraWork};
+use crate::prepared;
 #[cfg(feature = "compare")]
 use crate::prove::ProveArgs;
 use crate::turns::{ROUNDS_MIN, RunError};
@@ -90,6 +91,9 @@ pub enum Command {
     Compare(CompareArgs),
     /// Run the bare server, the reference of the other plans: it sends the same bytes to every request.
     Floor(FloorArgs),
+    /// Run the prepared monoio server, the second reference of `compare`: the runtime of Parallax with a fixed
+    /// response.
+    Prepared(PreparedArgs),
     /// Check the harness with loads of known cost and with other load generators; fails if a figure is out of
     /// its bounds.
     #[cfg(feature = "compare")]
@@ -168,6 +172,27 @@ impl FloorArgs {
         };
         let extra_work = ExtraWork { delay: Duration::from_micros(self.delay_us), sums: self.sums };
         floor::run(self.listen, response.leak(), extra_work)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[derive(Args, Clone, Debug)]
+pub struct PreparedArgs {
+    /// Address to listen on.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub listen: SocketAddr,
+    /// File with the complete response, including the status line.
+    #[arg(long, value_name = "FILE")]
+    pub response: PathBuf,
+    /// Use epoll in place of io_uring.
+    #[arg(long)]
+    pub epoll: bool,
+}
+
+impl PreparedArgs {
+    /// Serves until the process ends.
+    pub fn serve(&self) -> Result<ExitCode, RunError> {
+        prepared::run(self.listen, std::fs::read(&self.response)?.leak(), self.epoll)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -86,8 +86,7 @@ struct FloorServer<'r> {
 struct Connection {
     /// Closes the socket when the connection is dropped.
     _socket: OwnedFd,
-    /// Received bytes of an incomplete request.
-    partial_request: Vec<u8>,
+    counter: RequestCounter,
     /// Requests without a complete response.
     pending_responses: usize,
     /// Sent bytes of the current response.
@@ -117,8 +116,12 @@ impl FloorServer<'_> {
         }
         // SAFETY: the kernel has just accepted this descriptor, and nothing else owns it.
         let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
-        self.connections[at] =
-            Some(Connection { _socket: socket, partial_request: Vec::new(), pending_responses: 0, sent: 0 });
+        self.connections[at] = Some(Connection {
+            _socket: socket,
+            counter: RequestCounter::default(),
+            pending_responses: 0,
+            sent: 0,
+        });
         self.receive(descriptor)
     }
 
@@ -127,7 +130,7 @@ impl FloorServer<'_> {
         let Some(connection) = &mut self.connections[descriptor as usize] else { return Ok(()) };
         if result > 0 {
             let buffer = buffer_select(flags).expect("it was received into one");
-            let requests = connection.requests(&self.buffers.bytes(buffer)[..result as usize]);
+            let requests = connection.counter.count(&self.buffers.bytes(buffer)[..result as usize]);
             self.buffers.provide(buffer);
             if self.extra_work.delay.is_zero() {
                 self.send_responses(descriptor, requests)?;
@@ -222,9 +225,16 @@ impl FloorServer<'_> {
     }
 }
 
-impl Connection {
+/// A counter of the requests on a connection.
+#[derive(Default)]
+pub struct RequestCounter {
+    /// Received bytes of an incomplete request.
+    partial_request: Vec<u8>,
+}
+
+impl RequestCounter {
     /// Counts the requests that end in `received`.
-    fn requests(&mut self, received: &[u8]) -> usize {
+    pub fn count(&mut self, received: &[u8]) -> usize {
         let partial = std::mem::take(&mut self.partial_request);
         let joined = if partial.is_empty() { Vec::new() } else { [&partial, received].concat() };
         let mut rest = if partial.is_empty() { received } else { &joined };

@@ -14,6 +14,7 @@ mod floor;
 mod load;
 mod outcome;
 mod plans;
+mod prepared;
 mod process;
 mod progress;
 #[cfg(feature = "compare")]
@@ -63,6 +64,7 @@ fn run(command: &Command) -> Result<ExitCode, RunError> {
         #[cfg(feature = "compare")]
         Command::Compare(args) => print_report(&compare::compare(args)?),
         Command::Floor(bare) => bare.serve(),
+        Command::Prepared(prepared) => prepared.serve(),
         #[cfg(feature = "compare")]
         Command::Prove(args) => prove::prove(args),
     }

@@ -18,12 +18,13 @@ use crate::resolve::user_agent::UserAgentInfo;
 use crate::resolve::visitor_context::Visitor;
 use crate::site::catalog::catalog::{Catalog, PublishedSite};
 use crate::site::snapshot::format::{ArchivedRoute, ArchivedSite};
+use crate::site::snapshot::pieces::Pieces;
 use crate::visitors::events::visitor::{is_anon_id, is_placeholder};
 
 /// A request to an endpoint of a published site.
 pub(super) struct RequestContext<'a> {
     pub(super) request: &'a Request<'a>,
-    pub(super) params: Params<'a>,
+    pub(super) params: &'a Params<'a>,
     pub(super) published: &'a PublishedSite,
     pub(super) date: &'a DateLine,
     pub(super) started: Option<std::time::Instant>,
@@ -40,7 +41,7 @@ pub(super) struct VisitorIds<'v> {
 impl<'a> RequestContext<'a> {
     pub(super) fn new(
         request: &'a Request<'a>,
-        params: Params<'a>,
+        params: &'a Params<'a>,
         catalog: &'a Catalog,
         surface: Surface,
         settings: &Settings,
@@ -60,6 +61,11 @@ impl<'a> RequestContext<'a> {
         self.published.site()
     }
 
+    /// Returns the texts of the site.
+    pub(super) fn pieces(&self) -> Pieces<'a> {
+        self.published.pieces()
+    }
+
     pub(super) fn is_head(&self) -> bool {
         self.request.method == Method::Head
     }
@@ -68,7 +74,7 @@ impl<'a> RequestContext<'a> {
     pub(super) fn problem_context(&self, class: ResponseClass) -> ProblemContext<'a> {
         let audience = match class {
             ResponseClass::Public => Audience::Public { site: Some(&self.site().site), route: None },
-            ResponseClass::Private => Audience::Private(self.private_cors()),
+            ResponseClass::Private => Audience::Private(self.cors(class)),
         };
         ProblemContext {
             audience,
@@ -77,9 +83,19 @@ impl<'a> RequestContext<'a> {
         }
     }
 
-    pub(super) fn private_cors(&self) -> Cors<'a> {
-        let origins = self.site().origins.iter().map(|origin| origin.as_str());
-        Cors::for_private(self.request.headers.origin, origins)
+    /// Returns the permission of a response of this class. Whether it varies by origin depends on the site alone.
+    pub(super) fn cors(&self, class: ResponseClass) -> Cors<'a> {
+        match class {
+            ResponseClass::Public => Cors::Anyone,
+            ResponseClass::Private => {
+                let origins = self.site().origins.iter().map(|origin| origin.as_str());
+                Cors::for_private(self.request.headers.origin, origins)
+            }
+        }
+    }
+
+    pub(super) fn accepts_gzip(&self) -> bool {
+        negotiate::accepts_gzip(self.request.headers.accept_encoding_lines())
     }
 
     /// Returns whether `explain=1` is requested.
@@ -95,11 +111,11 @@ impl<'a> RequestContext<'a> {
         Ok(is_requested)
     }
 
-    /// Parses `route` into `path`, and finds the route of the site.
+    /// Parses `route` into `path`, and finds the route of the site and its index.
     ///
     /// # Errors
     /// `missing_route`, `invalid_route`, `route_not_found`.
-    pub(super) fn route(&self, path: &mut RoutePath) -> Result<&'a ArchivedRoute, Problem<'a>> {
+    pub(super) fn route(&self, path: &mut RoutePath) -> Result<(u32, &'a ArchivedRoute), Problem<'a>> {
         let name = Param::Route.name();
         let missing =
             Problem::new(problem::MISSING_ROUTE, "The query parameter 'route' is missing.").at(name);
@@ -127,7 +143,7 @@ impl<'a> RequestContext<'a> {
         'a: 'v,
     {
         let user_id = self.user_id()?;
-        let anon_id = anon_id(&self.params, self.request, self.site(), cookie)?;
+        let anon_id = anon_id(self.params, self.request, self.site(), cookie)?;
         let has_gpc = self.request.headers.gpc == Some(b"1") && self.site().honor_gpc;
         if !self.params.flag_or(Param::Personalize, true)? || has_gpc {
             return Ok(VisitorIds::default());

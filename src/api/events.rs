@@ -10,7 +10,7 @@ use super::endpoint::{Endpoint, Outcome, Poll};
 use super::problem::write_problem;
 use super::rate_limit;
 use super::receipt::{EventResponse, OwnedResponseParams, ResponseParams};
-use super::scratch::{DecodeBuffers, Scratch, Settings};
+use super::scratch::{DecodeBuffers, ResponseBuffers, Scratch, Settings};
 use crate::clock;
 use crate::http::authorization;
 use crate::http::body;
@@ -366,7 +366,14 @@ fn validate<'a, 'r: 'a>(
     *cors = Cors::for_events(request.headers.origin, origins).ok_or_else(|| {
         Problem::new(problem::ORIGIN_NOT_ALLOWED, "The origin is not listed in 'origins' of the site.")
     })?;
-    let Scratch { user_agent_parser, user_agent_cache, path, ids, cookie, .. } = scratch;
+    let Scratch {
+        user_agent_parser,
+        user_agent_cache,
+        path,
+        response: ResponseBuffers { ids, .. },
+        cookie,
+        ..
+    } = scratch;
     let is_dry_run = params.flag(Param::DryRun).map_err(Problem::in_query)?;
     let context = EventContext {
         site: &published.site().site,

@@ -140,7 +140,7 @@ impl Handler {
     ) -> Outcome {
         let Self { settings, date, catalog_reader, scratch, .. } = self;
         let mut cors = Cors::before_site_known(request.headers.origin);
-        let (ids, text) = (&mut scratch.ids, &mut scratch.plan.text);
+        let (ids, text) = (&mut scratch.response.ids, &mut scratch.plan.text);
         let handler = SettingsHandler { settings, date, catalog: catalog_reader.load(), ids, text };
         let problem = handler.handle(request, meta, &mut cors, out).err();
         if let Some(problem) = &problem {
@@ -159,25 +159,28 @@ impl Handler {
     ) -> Poll {
         let Self { settings, date, catalog_reader, decode_buffers, scratch, held, .. } = self;
         let mut problem_context: Option<ProblemContext<'_>> = None;
-        let (mut object, mut arguments) = (JsonObject::default(), QueryArguments::Missing);
-        let (object, arguments) = (&mut object, &mut arguments);
+        let (mut object, mut arguments, mut params) =
+            (JsonObject::default(), QueryArguments::Missing, Params::default());
+        let (object, arguments, params) = (&mut object, &mut arguments, &mut params);
         let matched = endpoint.as_ref().ok().copied();
         let result = endpoint.and_then(|endpoint| {
             if let Some(written) = handle_without_site(endpoint, request, date, scratch, out) {
                 return written.map(|()| None);
             }
-            let params = if request.method == Method::Post {
+            if request.method == Method::Post {
                 *object = JsonObject::parse(body::decode_text(request, &mut decode_buffers.body)?)?;
-                Params::from_object(object)
+                *params = Params::from_object(object);
             } else {
-                Params::parse(request.query, &mut decode_buffers.params)?
-            };
+                params.read(request.query, &mut decode_buffers.params)?;
+            }
+            let params = &*params;
             if endpoint == Endpoint::BrowserScript {
-                return browser_script::handle(request, &params, date, &mut scratch.ids, out).map(|()| None);
+                return browser_script::handle(request, params, date, &mut scratch.response.ids, out)
+                    .map(|()| None);
             }
             let catalog = catalog_reader.load();
-            let class = ResponseClass::of(endpoint, request.method, &params);
-            problem_context = Some(audience_of_params((endpoint, class), &params, request).into());
+            let class = ResponseClass::of(endpoint, request.method, params);
+            problem_context = Some(audience_of_params((endpoint, class), params, request).into());
             let context = RequestContext::new(request, params, catalog, meta.surface, settings, date)?;
             problem_context = Some(context.problem_context(class));
             if attempt == Attempt::First {
@@ -233,7 +236,7 @@ impl Handler {
         fields: &[u8],
         out: &mut Vec<u8>,
     ) -> Outcome {
-        match document.write(request, fields, &self.date, &mut self.scratch.ids, out) {
+        match document.write(request, fields, &self.date, &mut self.scratch.response.ids, out) {
             Ok(()) => Outcome::default(),
             Err(problem) => self.reject(request, &problem, out),
         }
@@ -279,7 +282,7 @@ impl Handler {
         head.raw(b"Cache-Control: private, no-cache\r\nVary: Accept\r\nETag: W/");
         head.raw(etag.as_bytes());
         head.raw(b"\r\n");
-        write_request_id(&mut head, &mut self.scratch.ids, None);
+        write_request_id(&mut head, &mut self.scratch.response.ids, None);
         if is_unchanged {
             head.finish_without_body(request.close);
             return;
@@ -331,7 +334,7 @@ impl Handler {
         for (name, value) in fields {
             head.field(name, value.to_string().as_bytes());
         }
-        write_request_id(&mut head, &mut self.scratch.ids, None);
+        write_request_id(&mut head, &mut self.scratch.response.ids, None);
         let out = head.finish(text.len(), request.close);
         if request.method != Method::Head {
             out.extend_from_slice(text.as_bytes());
@@ -357,7 +360,7 @@ impl Handler {
                 ResponseClass::of_refused(head).cors_before_site_known(head.origin)
             }
         };
-        write_unframed_problem(out, problem, cors, &self.date, &mut self.scratch.ids);
+        write_unframed_problem(out, problem, cors, &self.date, &mut self.scratch.response.ids);
     }
 
     fn handle_options(&mut self, request: &Request<'_>, surface: Surface, out: &mut Vec<u8>) -> Outcome {
@@ -382,7 +385,7 @@ impl Handler {
             let methods = endpoint.map_or("GET, HEAD, OPTIONS", Endpoint::methods);
             head.field("Allow: ", methods.as_bytes());
         }
-        write_request_id(&mut head, &mut self.scratch.ids, None);
+        write_request_id(&mut head, &mut self.scratch.response.ids, None);
         head.finish_without_body(request.close);
         Outcome { endpoint, problem: None }
     }
@@ -397,8 +400,8 @@ fn handle_without_site<'a>(
     out: &mut Vec<u8>,
 ) -> Option<Result<(), Problem<'a>>> {
     match endpoint {
-        Endpoint::OpenApi => Some(openapi::handle(request, date, &mut scratch.ids, out)),
-        Endpoint::Problem => Some(problem_page::handle(request, date, &mut scratch.ids, out)),
+        Endpoint::OpenApi => Some(openapi::handle(request, date, &mut scratch.response.ids, out)),
+        Endpoint::Problem => Some(problem_page::handle(request, date, &mut scratch.response.ids, out)),
         _ => None,
     }
 }

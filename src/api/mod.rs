@@ -6,6 +6,7 @@
 //! publication. All other requests are answered at once, from one catalog, into the buffer of the connection. A GET
 //! allocates nothing here, except for explanations and held requests.
 
+mod answer_table;
 mod browser_script;
 mod class;
 mod context;

@@ -2,7 +2,7 @@
 
 use super::class::{Audience, ProblemContext};
 use super::response::{CacheTag, write_cache_tags, write_version};
-use super::scratch::Scratch;
+use super::scratch::{ResponseBuffers, Scratch};
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::problem_document::{self, LocationStyle};
@@ -22,7 +22,7 @@ pub(super) fn write_problem(
     date: &DateLine,
     scratch: &mut Scratch,
 ) {
-    let Scratch { ids, plan, path, .. } = scratch;
+    let Scratch { response: ResponseBuffers { ids, .. }, plan, path, .. } = scratch;
     let body = &mut plan.text;
     let new_id = ids.next_id();
     let client_id = request.headers.request_id.filter(|id| is_request_id(id));
@@ -41,7 +41,7 @@ pub(super) fn write_problem(
             head.field("X-Request-Id: ", &new_id);
             if let Some(site) = site {
                 let is_page = is_route || route.is_some_and(|route| path.parse(route).is_ok());
-                write_cache_tags(&mut head, site, is_page.then_some(CacheTag::Page(path)));
+                write_cache_tags(head.buffer(), site, is_page.then_some(CacheTag::Page(path)));
             }
             Cors::Anyone
         }
@@ -61,7 +61,7 @@ pub(super) fn write_problem(
     }
     cors.write(&mut head);
     if let Some(version) = version {
-        write_version(&mut head, version);
+        write_version(head.buffer(), version);
     }
     write_status_headers(&mut head, problem);
     head.raw(b"Content-Type: application/problem+json\r\n");

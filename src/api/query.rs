@@ -57,7 +57,7 @@ pub(super) fn handle<'a>(
     let query = find_query(context)?;
     let values = bind_arguments(query, arguments)?;
     let limit = parse_limit(context, query)?;
-    let Scratch { plan, query_runner, etag_input, ids, gzip, .. } = scratch;
+    let Scratch { plan, query_runner, response: buffers, .. } = scratch;
     query_runner.set_query(&context.site().site, query, &values);
     if let Some(cursor) = context.params.get(Param::Cursor)
         && !query_runner.resume_at(cursor)
@@ -90,6 +90,7 @@ pub(super) fn handle<'a>(
     plan.text.push(b'}');
     plan.finish();
 
+    let etag_input = &mut buffers.etag_input;
     etag_input.clear();
     etag_input.push(b'q');
     etag_input.extend_from_slice(&query.content);
@@ -103,8 +104,8 @@ pub(super) fn handle<'a>(
         _ => CachePolicy::Public(&context.site().cache_query),
     };
     let fields = ResponseFields::new(cache_policy, Some(CacheTag::Query(&query.key)));
-    let body = Body::Planned(plan, &context.site().pieces);
-    response::write_response(context, fields, &body, (etag_input, gzip), ids, out)
+    let body = Body::Planned(plan, context.pieces());
+    response::write_response(context, &fields, &body, buffers, out)
 }
 
 fn find_query<'a>(context: &RequestContext<'a>) -> Result<&'a ArchivedQuery, Problem<'a>> {

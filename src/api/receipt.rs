@@ -86,7 +86,7 @@ impl EventResponse<'_> {
     fn begin<'o>(&self, status: u16, scratch: &mut Scratch, out: &'o mut Vec<u8>) -> ResponseHead<'o> {
         let mut head = ResponseHead::begin(out, status, self.date);
         head.raw(b"Cache-Control: no-store\r\n");
-        write_request_id(&mut head, &mut scratch.ids, self.params.request_id);
+        write_request_id(&mut head, &mut scratch.response.ids, self.params.request_id);
         if self.cors.varies_by_origin() {
             head.raw(b"Vary: Origin\r\n");
         }

@@ -1,5 +1,6 @@
 //! `GET /v1/resolve`: the layout of a route, decided or forced, or its redirect.
 
+use super::answer_table::{AnswerKey, AnswerKind};
 use super::context::RequestContext;
 use super::response::{self, Body, CachePolicy, CacheTag, ResponseFields};
 use super::scratch::Scratch;
@@ -23,7 +24,7 @@ pub(super) fn handle<'a>(
 ) -> Result<(), Problem<'a>> {
     let explain = context.explain_requested()?;
     let is_forced = has_forced_variants(context)?;
-    let route = context.route(&mut scratch.path)?;
+    let (route_index, route) = context.route(&mut scratch.path)?;
     match &route.target {
         ArchivedRouteTarget::Redirect(redirect) => {
             let cache_policy = match is_forced {
@@ -36,8 +37,19 @@ pub(super) fn handle<'a>(
         ArchivedRouteTarget::Page(index) => {
             let page = &context.site().pages[index.to_native() as usize];
             let selection = selection::select_variants(context, page, explain, scratch)?;
+            let experiments = scratch.decision_buffers.experiments.text();
+            let (kind, experiments) = match selection.is_decided {
+                true => (AnswerKind::DecidedLayout, experiments),
+                false => (AnswerKind::ForcedLayout, &[][..]),
+            };
+            let key = selection.answer_key(context, kind, (route_index, route), experiments);
+            if let Some(key) = &key
+                && response::write_stored(context, key, &mut scratch.response, out)?
+            {
+                return Ok(());
+            }
             build_layout(context, route, &selection, scratch);
-            write_layout(context, &selection, scratch, out)
+            write_layout(context, &selection, key.as_ref(), scratch, out)
         }
     }
 }
@@ -61,7 +73,7 @@ fn build_layout(
     selection: &Selection<'_>,
     scratch: &mut Scratch,
 ) {
-    let Scratch { plan, path, canonical, decision_buffers, etag_input, query_runner, .. } = scratch;
+    let Scratch { plan, path, canonical, decision_buffers, response, query_runner, .. } = scratch;
     let experiments = decision_buffers.experiments.text();
     plan.clear();
     let out = &mut plan.text;
@@ -74,8 +86,8 @@ fn build_layout(
     plan.add_page(context.site(), selection.page, &selection.choice, &mut holes);
     plan.finish();
 
-    response::write_etag_prefix(etag_input, b'r', route, path);
-    selection.write_etag_input(experiments, etag_input);
+    response::write_etag_prefix(&mut response.etag_input, b'r', route, path);
+    selection.write_etag_input(experiments, &mut response.etag_input);
 }
 
 /// Appends `"site":...,"route":...,"pattern":...,"params":{...}`.
@@ -91,10 +103,11 @@ fn write_opening(context: &RequestContext<'_>, pattern: &str, path: &RoutePath, 
 fn write_layout(
     context: &RequestContext<'_>,
     selection: &Selection<'_>,
+    answer_key: Option<&AnswerKey>,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'static>> {
-    let Scratch { plan, path, canonical, decision_buffers, etag_input, location, ids, gzip, .. } = scratch;
+    let Scratch { plan, path, canonical, decision_buffers, response: buffers, location, .. } = scratch;
     let is_decided = selection.is_decided;
     let unknown = !is_decided && selection.has_unknown_pairs();
     if unknown {
@@ -112,15 +125,10 @@ fn write_layout(
         experiments: is_decided.then_some(decision_buffers.experiments.text()),
         tag: Some(CacheTag::Page(path)),
         location: unknown.then_some(&location[..]),
+        answer_key,
     };
-    response::write_response(
-        context,
-        fields,
-        &Body::Planned(plan, &context.site().pieces),
-        (etag_input, gzip),
-        ids,
-        out,
-    )
+    let body = Body::Planned(plan, context.pieces());
+    response::write_response(context, &fields, &body, buffers, out)
 }
 
 /// Writes the URL under which the same content has its full cache time.
@@ -160,7 +168,7 @@ pub(super) fn write_redirect(
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'static>> {
-    let Scratch { plan, path, etag_input, ids, gzip, .. } = scratch;
+    let Scratch { plan, path, response: buffers, .. } = scratch;
     plan.clear();
     let body = &mut plan.text;
     body.extend_from_slice(b"{\"type\":\"redirect\",");
@@ -170,7 +178,7 @@ pub(super) fn write_redirect(
     body.extend_from_slice(b",\"status\":");
     json::write_number(body, redirect.status.to_native());
     body.push(b'}');
-    response::write_etag_prefix(etag_input, b'd', route, path);
+    response::write_etag_prefix(&mut buffers.etag_input, b'd', route, path);
     let fields = ResponseFields::new(cache_policy, Some(CacheTag::Page(path)));
-    response::write_response(context, fields, &Body::Text(body), (etag_input, gzip), ids, out)
+    response::write_response(context, &fields, &Body::Text(body), buffers, out)
 }

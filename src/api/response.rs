@@ -2,20 +2,23 @@
 
 use std::time::Instant;
 
+use super::answer_table::{AnswerKey, AnswerTable, PreparedAnswer};
+use super::class::ResponseClass;
 use super::context::RequestContext;
+use super::scratch::ResponseBuffers;
 use crate::clock;
-use crate::http::cors::Cors;
 use crate::http::etag::Etag;
 use crate::http::gzip::{GZIP_ABOVE_BYTES, GzipCompressor};
-use crate::http::negotiate;
 use crate::http::request_id::write_request_id;
-use crate::http::response::ResponseHead;
+use crate::http::response::{ResponseHead, write_field};
 use crate::ids::RequestIdGenerator;
 use crate::json;
+use crate::limits::{ANSWER_BYTES_MAX, ANSWER_PIECES_MAX};
 use crate::problem::Problem;
 use crate::resolve::path::RoutePath;
 use crate::resolve::render::BodyPlan;
-use crate::site::snapshot::format::{ArchivedPiece, ArchivedRoute};
+use crate::site::snapshot::format::ArchivedRoute;
+use crate::site::snapshot::pieces::Pieces;
 
 /// The caches that may store a response.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +42,8 @@ pub(super) struct ResponseFields<'a> {
     pub(super) tag: Option<CacheTag<'a>>,
     /// The canonical URL, if it differs from the URL of the request.
     pub(super) location: Option<&'a [u8]>,
+    /// The key under which the answer is stored for later requests.
+    pub(super) answer_key: Option<&'a AnswerKey>,
 }
 
 /// The content of a response, beside its site, by which caches can purge.
@@ -52,7 +57,7 @@ pub(super) enum CacheTag<'a> {
 /// A body that is not written yet.
 pub(super) enum Body<'a> {
     /// Pieces of the site and the texts between them. It is available in both codings.
-    Planned(&'a BodyPlan, &'a [ArchivedPiece]),
+    Planned(&'a BodyPlan, Pieces<'a>),
     /// Text. It is compressed for the request.
     Text(&'a [u8]),
 }
@@ -81,56 +86,183 @@ impl Body<'_> {
         match self {
             Self::Text(text) if gzip => Body::Text(compressor.compress(text)),
             Self::Text(text) => Body::Text(text),
-            Self::Planned(plan, pieces) => Body::Planned(plan, pieces),
+            Self::Planned(plan, pieces) => Body::Planned(plan, *pieces),
         }
     }
 
     fn write(&self, gzip: bool, out: &mut Vec<u8>) {
         match self {
-            Self::Planned(plan, pieces) if gzip => plan.write_gzip(pieces, out),
-            Self::Planned(plan, pieces) => plan.write_identity(pieces, out),
+            Self::Planned(plan, pieces) if gzip => plan.write_gzip(*pieces, out),
+            Self::Planned(plan, pieces) => plan.write_identity(*pieces, out),
             Self::Text(text) => out.extend_from_slice(text),
         }
     }
 }
 
-/// Appends a 200 with `body`, or a 304 if the client already has it.
+/// Appends a 200 with `body`, or a 304 if the client already has it. Stores the answer if `fields` have a key.
 ///
 /// # Errors
 /// `precondition_failed`, if `If-Match` excludes the response.
 pub(super) fn write_response(
     context: &RequestContext<'_>,
-    fields: ResponseFields<'_>,
+    fields: &ResponseFields<'_>,
     body: &Body<'_>,
-    (etag_input, compressor): (&mut Vec<u8>, &mut GzipCompressor),
-    ids: &mut RequestIdGenerator,
+    buffers: &mut ResponseBuffers,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'static>> {
-    let headers = &context.request.headers;
+    let ResponseBuffers { etag_input, prepared, gzip: compressor, ids, answers } = buffers;
     let two_codings = body.has_two_codings();
-    let gzip = two_codings && negotiate::accepts_gzip(headers.accept_encoding_lines());
+    let gzip = two_codings && context.accepts_gzip();
     let mut etag = None;
     if !matches!(fields.cache_policy, CachePolicy::NoStore) {
         etag_input.push(u8::from(gzip));
-        etag.insert(Etag::of(etag_input)).check_if_match(headers)?;
+        etag = Some(Etag::of(etag_input));
     }
-    let is_unchanged = etag.as_ref().is_some_and(|etag| etag.is_matched_by(headers));
-    let mut head = ResponseHead::begin(out, if is_unchanged { 304 } else { 200 }, context.date);
-    fields.write(&mut head, context, ids, (etag, two_codings));
-    if is_unchanged {
-        head.finish_without_body(context.request.close);
+    prepared.clear();
+    fields.write(context, etag.as_ref(), two_codings, prepared);
+    let shared_bytes = prepared.len();
+    if let Some(key) = fields.answer_key {
+        store_answer(key, body, gzip, prepared, answers);
+    }
+    let class = fields.cache_policy.class();
+    let Some(mut head) = begin_head(context, class, etag.as_ref(), &prepared[..shared_bytes], ids, out)?
+    else {
         return Ok(());
-    }
-    head.raw(b"Content-Type: application/json\r\n");
-    if gzip {
-        head.raw(b"Content-Encoding: gzip\r\n");
-    }
+    };
     let body = body.encode(gzip, compressor);
-    let out = head.finish(body.bytes(gzip), context.request.close);
+    write_content_fields(gzip, body.bytes(gzip), head.buffer());
+    let out = head.finish_without_body(context.request.close);
     if !context.is_head() {
         body.write(gzip, out);
     }
     Ok(())
+}
+
+/// Appends a 200 with the stored answer of `key`, or a 304 if the client already has it. Returns false if no answer is stored.
+///
+/// # Errors
+/// `precondition_failed`, if `If-Match` excludes the response.
+pub(super) fn write_stored(
+    context: &RequestContext<'_>,
+    key: &AnswerKey,
+    buffers: &mut ResponseBuffers,
+    out: &mut Vec<u8>,
+) -> Result<bool, Problem<'static>> {
+    let ResponseBuffers { answers, ids, .. } = buffers;
+    let Some(answer) = answers.get(key) else { return Ok(false) };
+    let (class, etag) = (key.class(), answer.etag());
+    let Some(mut head) = begin_head(context, class, Some(&etag), answer.shared_fields, ids, out)? else {
+        return Ok(true);
+    };
+    head.raw(answer.content_fields);
+    let out = head.finish_without_body(context.request.close);
+    if !context.is_head() {
+        answer.write_body(context.pieces(), out);
+    }
+    Ok(true)
+}
+
+/// Stores the answer whose shared fields are in `prepared`. A body that must be compressed, and one with text after a
+/// piece, are not stored.
+fn store_answer(
+    key: &AnswerKey,
+    body: &Body<'_>,
+    gzip: bool,
+    prepared: &mut Vec<u8>,
+    answers: &mut AnswerTable,
+) {
+    let mut indices = [0; ANSWER_PIECES_MAX];
+    let mut count = 0;
+    let shared_end = prepared.len();
+    write_content_fields(gzip, body.bytes(gzip), prepared);
+    let content_end = prepared.len();
+    let text_bytes = match body {
+        Body::Planned(plan, _) => plan.text.len(),
+        Body::Text(text) => text.len(),
+    };
+    // An answer that is too large is not copied, and its checksum is not computed twice.
+    if content_end + text_bytes > ANSWER_BYTES_MAX {
+        return;
+    }
+    let start_end;
+    match body {
+        Body::Text(_) if gzip => return,
+        Body::Text(text) => {
+            prepared.extend_from_slice(text);
+            start_end = prepared.len();
+        }
+        Body::Planned(plan, pieces) => {
+            let Some(used) = plan.pieces_after_text() else { return };
+            for index in used {
+                let Some(place) = indices.get_mut(count) else { return };
+                (*place, count) = (index, count + 1);
+            }
+            plan.write_start(gzip, prepared);
+            start_end = prepared.len();
+            plan.write_end(*pieces, gzip, prepared);
+        }
+    }
+    let answer = PreparedAnswer {
+        shared_fields: &prepared[..shared_end],
+        content_fields: &prepared[shared_end..content_end],
+        gzip,
+        start: &prepared[content_end..start_end],
+        pieces: &indices[..count],
+        end: &prepared[start_end..],
+    };
+    answers.insert(key, &answer);
+}
+
+/// Begins the head of a 200: the fields of the request and the shared fields. If the client already has the content, appends
+/// a whole 304 and returns `None`.
+///
+/// # Errors
+/// `precondition_failed`, if `If-Match` excludes the response.
+fn begin_head<'o>(
+    context: &RequestContext<'_>,
+    class: ResponseClass,
+    etag: Option<&Etag>,
+    shared_fields: &[u8],
+    ids: &mut RequestIdGenerator,
+    out: &'o mut Vec<u8>,
+) -> Result<Option<ResponseHead<'o>>, Problem<'static>> {
+    let headers = &context.request.headers;
+    etag.map_or(Ok(()), |etag| etag.check_if_match(headers))?;
+    let is_unchanged = etag.is_some_and(|etag| etag.is_matched_by(headers));
+    let mut head = ResponseHead::begin(out, if is_unchanged { 304 } else { 200 }, context.date);
+    match class {
+        ResponseClass::Public => write_request_id(&mut head, ids, None),
+        ResponseClass::Private => {
+            write_request_id(&mut head, ids, context.request_id());
+            write_server_timing(&mut head, context.started);
+        }
+    }
+    context.cors(class).write(&mut head);
+    head.raw(shared_fields);
+    if is_unchanged {
+        head.finish_without_body(context.request.close);
+        return Ok(None);
+    }
+    Ok(Some(head))
+}
+
+/// Appends the fields of a body of `length` bytes.
+fn write_content_fields(gzip: bool, length: usize, out: &mut Vec<u8>) {
+    out.extend_from_slice(match gzip {
+        true => b"Content-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: ",
+        false => b"Content-Type: application/json\r\nContent-Length: ",
+    });
+    json::write_number(out, length);
+    out.extend_from_slice(b"\r\n");
+}
+
+impl CachePolicy<'_> {
+    fn class(self) -> ResponseClass {
+        match self {
+            Self::Public(_) => ResponseClass::Public,
+            Self::Private | Self::NoStore => ResponseClass::Private,
+        }
+    }
 }
 
 impl CacheTag<'_> {
@@ -148,49 +280,36 @@ impl CacheTag<'_> {
 impl<'a> ResponseFields<'a> {
     /// Creates the fields of a response without variants, at its canonical URL.
     pub(super) fn new(cache_policy: CachePolicy<'a>, tag: Option<CacheTag<'a>>) -> Self {
-        Self { cache_policy, variants: None, experiments: None, tag, location: None }
+        Self { cache_policy, variants: None, experiments: None, tag, location: None, answer_key: None }
     }
 
-    fn write(
-        &self,
-        head: &mut ResponseHead<'_>,
-        context: &RequestContext<'_>,
-        ids: &mut RequestIdGenerator,
-        (etag, two_codings): (Option<Etag>, bool),
-    ) {
-        let cors = match self.cache_policy {
-            CachePolicy::Public(_) => Cors::Anyone,
-            CachePolicy::Private | CachePolicy::NoStore => context.private_cors(),
-        };
+    /// Appends the fields that a 304 has too. They depend on the content and on the class of the response, and on no
+    /// other part of the request.
+    fn write(&self, context: &RequestContext<'_>, etag: Option<&Etag>, two_codings: bool, out: &mut Vec<u8>) {
+        if let Some(etag) = etag {
+            etag.write(out);
+        }
         match self.cache_policy {
             CachePolicy::Public(cache_control) => {
-                head.field("Cache-Control: ", cache_control.as_bytes());
-                write_request_id(head, ids, None);
+                write_field(out, "Cache-Control: ", cache_control.as_bytes());
             }
-            CachePolicy::Private => head.raw(b"Cache-Control: private, no-store\r\n"),
-            CachePolicy::NoStore => head.raw(b"Cache-Control: no-store\r\n"),
+            CachePolicy::Private => out.extend_from_slice(b"Cache-Control: private, no-store\r\n"),
+            CachePolicy::NoStore => out.extend_from_slice(b"Cache-Control: no-store\r\n"),
         }
-        if !matches!(self.cache_policy, CachePolicy::Public(_)) {
-            write_request_id(head, ids, context.request_id());
-            write_server_timing(head, context.started);
-        }
-        if let Some(etag) = &etag {
-            head.field("ETag: ", etag.as_bytes());
-        }
-        head.raw(vary(two_codings, cors.varies_by_origin()));
-        cors.write(head);
-        write_version(head, context.site().version.to_native());
+        let varies_by_origin = context.cors(self.cache_policy.class()).varies_by_origin();
+        out.extend_from_slice(vary(two_codings, varies_by_origin));
+        write_version(out, context.site().version.to_native());
         if let Some(variants) = self.variants {
-            head.field("X-Variants: ", variants);
+            write_field(out, "X-Variants: ", variants);
         }
         if let Some(experiments) = self.experiments {
-            head.field("X-Experiments: ", experiments);
+            write_field(out, "X-Experiments: ", experiments);
         }
         if let Some(location) = self.location {
-            head.field("Content-Location: ", location);
+            write_field(out, "Content-Location: ", location);
         }
-        if matches!(self.cache_policy, CachePolicy::Public(_)) {
-            write_cache_tags(head, &context.site().site, self.tag);
+        if self.cache_policy.class() == ResponseClass::Public {
+            write_cache_tags(out, &context.site().site, self.tag);
         }
     }
 }
@@ -217,16 +336,15 @@ pub(super) fn write_server_timing(head: &mut ResponseHead<'_>, started: Option<I
 }
 
 /// Writes the version of the site.
-pub(super) fn write_version(head: &mut ResponseHead<'_>, version: u64) {
-    head.raw(b"X-Version: ");
-    json::write_number(head.buffer(), version);
-    head.raw(b"\r\n");
+pub(super) fn write_version(out: &mut Vec<u8>, version: u64) {
+    out.extend_from_slice(b"X-Version: ");
+    json::write_number(out, version);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// Writes the tags by which caches purge: the site, and the page or the query. `Cache-Tag` separates them with a
 /// comma, `Surrogate-Key` with a space.
-pub(super) fn write_cache_tags(head: &mut ResponseHead<'_>, site: &str, tag: Option<CacheTag<'_>>) {
-    let out = head.buffer();
+pub(super) fn write_cache_tags(out: &mut Vec<u8>, site: &str, tag: Option<CacheTag<'_>>) {
     out.extend_from_slice(b"Cache-Tag: ");
     let from = out.len();
     out.extend_from_slice(site.as_bytes());

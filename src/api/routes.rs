@@ -21,6 +21,7 @@ use crate::site::query::cursor;
 use crate::site::snapshot::format::{
     ArchivedQuery, ArchivedRoute, ArchivedRouteTarget, ArchivedSite, VERSION_MAX,
 };
+use crate::site::snapshot::pieces::Pieces;
 
 /// The parameters of the list.
 struct ListOptions<'a> {
@@ -41,7 +42,7 @@ pub(super) fn handle<'a>(
     out: &mut Vec<u8>,
 ) -> Result<Option<usize>, Problem<'a>> {
     let options = parse_options(context)?;
-    let Scratch { plan, etag_input, ids, gzip, route_lists: lists, .. } = scratch;
+    let Scratch { plan, response: buffers, route_lists: lists, .. } = scratch;
     plan.clear();
     let cursor = context.params.get(Param::Cursor);
     lists.after.clear();
@@ -52,11 +53,11 @@ pub(super) fn handle<'a>(
         return Ok(Some(token));
     }
     write_list(context, &options, cursor.is_some(), lists, &mut plan.text);
-    write_etag_prefix(context, &options, &lists.after, etag_input);
+    write_etag_prefix(context, &options, &lists.after, &mut buffers.etag_input);
     // The same URL has another response when a version is published, and no cache may delay that.
     let cache_control = if options.wait_s.is_some() { "no-store" } else { &context.site().cache_routes };
     let fields = ResponseFields::new(CachePolicy::Public(cache_control), None);
-    response::write_response(context, fields, &Body::Text(&plan.text), (etag_input, gzip), ids, out)?;
+    response::write_response(context, &fields, &Body::Text(&plan.text), buffers, out)?;
     Ok(None)
 }
 
@@ -147,7 +148,7 @@ fn write_list(
         }
         listed += 1;
         last = change.path();
-        let variants_of = options.with_variants.then(|| context.site());
+        let variants_of = options.with_variants.then(|| (context.site(), context.pieces()));
         change.write(variants_of, body, &mut lists.redirects, &mut lists.removed);
     }
     let named = [
@@ -240,7 +241,7 @@ impl<'a> Change<'a> {
     /// Appends the entry to its list. With `variants_of`, the entry has its variants.
     fn write(
         &self,
-        variants_of: Option<&ArchivedSite>,
+        variants_of: Option<(&ArchivedSite, Pieces<'_>)>,
         routes: &mut Vec<u8>,
         redirects: &mut Vec<u8>,
         removed: &mut Vec<u8>,
@@ -265,16 +266,16 @@ fn write_separator(list: &mut Vec<u8>) {
     }
 }
 
-fn write_entry(route: &ArchivedRoute, variants_of: Option<&ArchivedSite>, list: &mut Vec<u8>) {
+fn write_entry(route: &ArchivedRoute, variants_of: Option<(&ArchivedSite, Pieces<'_>)>, list: &mut Vec<u8>) {
     write_separator(list);
     list.extend_from_slice(route.listing.as_bytes());
-    if let Some(site) = variants_of
+    if let Some((site, pieces)) = variants_of
         && let Some(page) = route::page(site, route)
     {
-        let piece = &site.pieces[page.combinations.to_native() as usize];
+        let text = pieces.text(page.combinations.to_native());
         let array = page.combinations_array_bytes.to_native() as usize;
         list.extend_from_slice(b",\"variants\":");
-        list.extend_from_slice(&piece.text[..array]);
+        list.extend_from_slice(&text[..array]);
         if page.combinations_truncated {
             list.extend_from_slice(b",\"truncated\":true");
         }

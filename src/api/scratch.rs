@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
+use super::answer_table::AnswerTable;
 use super::token_bucket::RateLimiter;
 use crate::http::gzip::GzipCompressor;
 use crate::ids::RequestIdGenerator;
@@ -50,18 +51,39 @@ pub(super) struct Scratch {
     pub(super) profiles: Option<ProfileReader>,
     pub(super) user_agent_parser: Arc<UserAgentParser>,
     pub(super) user_agent_cache: UserAgentCache,
-    pub(super) ids: RequestIdGenerator,
-    pub(super) gzip: GzipCompressor,
+    pub(super) response: ResponseBuffers,
     /// A cookie's value without escapes.
     pub(super) cookie: Vec<u8>,
     /// The canonical `variants` of the response.
     pub(super) canonical: Vec<u8>,
-    /// The input of the ETag's hash.
-    pub(super) etag_input: Vec<u8>,
     /// The value of `Content-Location`.
     pub(super) location: Vec<u8>,
     pub(super) query_runner: QueryRunner,
     pub(super) route_lists: RouteLists,
+}
+
+/// Buffers and tables for the head and the coding of a response.
+pub(super) struct ResponseBuffers {
+    /// The input of the ETag's hash.
+    pub(super) etag_input: Vec<u8>,
+    /// The parts of an answer that do not depend on the request.
+    pub(super) prepared: Vec<u8>,
+    pub(super) answers: AnswerTable,
+    pub(super) gzip: GzipCompressor,
+    pub(super) ids: RequestIdGenerator,
+}
+
+impl ResponseBuffers {
+    fn new() -> Self {
+        Self {
+            etag_input: Vec::with_capacity(HEAD_BYTES_MAX),
+            // Two lists of cache tags with an escaped path take more than a head.
+            prepared: Vec::with_capacity(2 * HEAD_BYTES_MAX),
+            answers: AnswerTable::new(),
+            gzip: GzipCompressor::new(),
+            ids: RequestIdGenerator::new(),
+        }
+    }
 }
 
 /// Buffers for the parts of a `/v1/routes` response that are not written directly into the body.
@@ -97,11 +119,9 @@ impl Scratch {
             profiles: None,
             user_agent_parser,
             user_agent_cache: UserAgentCache::new(),
-            ids: RequestIdGenerator::new(),
-            gzip: GzipCompressor::new(),
+            response: ResponseBuffers::new(),
             cookie: Vec::with_capacity(ANON_ID_COOKIE_BYTES_MAX),
             canonical: Vec::with_capacity(HEAD_BYTES_MAX),
-            etag_input: Vec::with_capacity(HEAD_BYTES_MAX),
             location: Vec::with_capacity(HEAD_BYTES_MAX),
             query_runner: QueryRunner::new(),
             route_lists: RouteLists::default(),

@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 
+use super::answer_table::{AnswerKey, AnswerKind};
 use super::context::RequestContext;
 use super::scratch::Scratch;
 use crate::http::params::Param;
@@ -13,7 +14,7 @@ use crate::resolve::path::RoutePath;
 use crate::resolve::variants::{Choice, ForcedVariants, VariantsError};
 use crate::resolve::visitor_context::Visitor;
 use crate::resolve::{decide, route};
-use crate::site::snapshot::format::{ArchivedPage, ArchivedZone};
+use crate::site::snapshot::format::{ArchivedPage, ArchivedRoute, ArchivedZone};
 
 /// A page and its selected variants.
 pub(super) struct Selection<'a> {
@@ -205,6 +206,26 @@ impl Selection<'_> {
             out.extend_from_slice(b",\"visitor\":");
             out.extend_from_slice(visitor.to_string().as_bytes());
         }
+    }
+
+    /// Returns the key of the answer with this selection. Returns `None` if the answer depends on more than a key.
+    /// `experiments` are empty if no rules decided.
+    pub(super) fn answer_key(
+        &self,
+        context: &RequestContext<'_>,
+        kind: AnswerKind,
+        (index, route): (u32, &ArchivedRoute),
+        experiments: &[u8],
+    ) -> Option<AnswerKey> {
+        let has_key = self.explanation.is_none()
+            && !self.has_unknown_pairs()
+            && !route.is_pattern
+            && self.page.embedded.is_empty();
+        if !has_key {
+            return None;
+        }
+        let (choice, hash) = (self.choice.as_bytes(self.page), context.published.hash());
+        AnswerKey::new((kind, context.accepts_gzip()), &hash, index, choice, experiments)
     }
 
     /// Appends the parts of the selection that change the body to the input of the ETag. A NUL precedes the experiments,

@@ -10,11 +10,11 @@ pub(super) fn handle(
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'static>> {
-    let Scratch { etag_input, ids, gzip, .. } = scratch;
+    let buffers = &mut scratch.response;
     let settings = context.site().settings.as_bytes();
-    etag_input.clear();
-    etag_input.push(b's');
-    etag_input.extend_from_slice(settings);
+    buffers.etag_input.clear();
+    buffers.etag_input.push(b's');
+    buffers.etag_input.extend_from_slice(settings);
     let fields = ResponseFields::new(CachePolicy::Public(&context.site().cache_routes), None);
-    response::write_response(context, fields, &Body::Text(settings), (etag_input, gzip), ids, out)
+    response::write_response(context, &fields, &Body::Text(settings), buffers, out)
 }

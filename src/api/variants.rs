@@ -1,6 +1,7 @@
 //! `GET /v1/variants`: the decision without the layout, for a middleware that rewrites to a rendered combination. With
 //! `include=combinations`, all combinations of a route.
 
+use super::answer_table::AnswerKind;
 use super::context::RequestContext;
 use super::response::{self, Body, CachePolicy, CacheTag, ResponseFields};
 use super::scratch::Scratch;
@@ -16,7 +17,7 @@ pub(super) fn handle<'a>(
 ) -> Result<(), Problem<'a>> {
     let explain = context.explain_requested()?;
     let combinations = includes_combinations(context)?;
-    let route = context.route(&mut scratch.path)?;
+    let (route_index, route) = context.route(&mut scratch.path)?;
     match &route.target {
         ArchivedRouteTarget::Redirect(redirect) => {
             let cache_policy = match combinations {
@@ -30,7 +31,7 @@ pub(super) fn handle<'a>(
             let page = &context.site().pages[index.to_native() as usize];
             match combinations {
                 true => write_combinations(context, route, page, scratch, out),
-                false => write_decision(context, route, page, explain, scratch, out),
+                false => write_decision(context, (route_index, route), page, explain, scratch, out),
             }
         }
     }
@@ -49,15 +50,22 @@ fn includes_combinations<'a>(context: &RequestContext<'a>) -> Result<bool, Probl
 
 fn write_decision<'a>(
     context: &RequestContext<'a>,
-    route: &ArchivedRoute,
+    (route_index, route): (u32, &ArchivedRoute),
     page: &'a ArchivedPage,
     explain: bool,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'a>> {
     let selection = selection::select_for_visitor(context, page, explain, scratch)?;
-    let Scratch { plan, path, canonical, decision_buffers, etag_input, ids, gzip, .. } = scratch;
+    let Scratch { plan, path, canonical, decision_buffers, response: buffers, .. } = scratch;
     let experiments = decision_buffers.experiments.text();
+    let kind = if selection.is_crawler { AnswerKind::CrawlerDecision } else { AnswerKind::Decision };
+    let key = selection.answer_key(context, kind, (route_index, route), experiments);
+    if let Some(key) = &key
+        && response::write_stored(context, key, buffers, out)?
+    {
+        return Ok(());
+    }
     plan.clear();
     let body = &mut plan.text;
     body.extend_from_slice(b"{\"type\":\"decision\",");
@@ -68,9 +76,9 @@ fn write_decision<'a>(
         body.extend_from_slice(b",\"crawler\":true");
     }
     body.push(b'}');
-    response::write_etag_prefix(etag_input, b'v', route, path);
-    selection.write_etag_input(experiments, etag_input);
-    etag_input.push(u8::from(selection.is_crawler));
+    response::write_etag_prefix(&mut buffers.etag_input, b'v', route, path);
+    selection.write_etag_input(experiments, &mut buffers.etag_input);
+    buffers.etag_input.push(u8::from(selection.is_crawler));
     let cache_policy =
         if selection.explanation.is_some() { CachePolicy::NoStore } else { CachePolicy::Private };
     let fields = ResponseFields {
@@ -79,8 +87,9 @@ fn write_decision<'a>(
         experiments: Some(experiments),
         tag: Some(CacheTag::Page(path)),
         location: None,
+        answer_key: key.as_ref(),
     };
-    response::write_response(context, fields, &Body::Text(body), (etag_input, gzip), ids, out)
+    response::write_response(context, &fields, &Body::Text(body), buffers, out)
 }
 
 fn write_combinations(
@@ -90,7 +99,7 @@ fn write_combinations(
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<(), Problem<'static>> {
-    let Scratch { plan, path, etag_input, ids, gzip, .. } = scratch;
+    let Scratch { plan, path, response: buffers, .. } = scratch;
     plan.clear();
     let body = &mut plan.text;
     body.extend_from_slice(b"{\"type\":\"combinations\",");
@@ -98,15 +107,9 @@ fn write_combinations(
     body.extend_from_slice(b",\"combinations\":");
     plan.push_piece(&context.site().pieces, page.combinations.to_native());
     plan.finish();
-    response::write_etag_prefix(etag_input, b'c', route, path);
+    response::write_etag_prefix(&mut buffers.etag_input, b'c', route, path);
     let cache_policy = CachePolicy::Public(&context.site().cache_routes);
     let fields = ResponseFields::new(cache_policy, Some(CacheTag::Page(path)));
-    response::write_response(
-        context,
-        fields,
-        &Body::Planned(plan, &context.site().pieces),
-        (etag_input, gzip),
-        ids,
-        out,
-    )
+    let body = Body::Planned(plan, context.pieces());
+    response::write_response(context, &fields, &body, buffers, out)
 }

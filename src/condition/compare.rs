@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 use std::fmt::{self, Write};
 
 use super::Operator;
-use super::value::{Array, Value};
+use super::program::ArchivedConstant;
+use super::value::Value;
 
 /// Returns whether `actual <operator> expected` holds. Operators that need more than two values never hold
 /// here.
@@ -17,12 +18,6 @@ pub(super) fn compare(operator: Operator, actual: Value, expected: Value) -> boo
         Operator::Gte => order(actual, expected).is_some_and(Ordering::is_ge),
         Operator::Lt => order(actual, expected).is_some_and(Ordering::is_lt),
         Operator::Lte => order(actual, expected).is_some_and(Ordering::is_le),
-        Operator::In => in_list(actual, expected, same) == Some(true),
-        Operator::Nin => in_list(actual, expected, same) == Some(false),
-        Operator::Ini => in_list(actual, expected, same_caseless) == Some(true),
-        Operator::Nini => in_list(actual, expected, same_caseless) == Some(false),
-        Operator::All => has_all(actual, expected, loosely_equal),
-        Operator::Alli => has_all(actual, expected, loosely_equal_caseless),
         Operator::Exists => Value::Bool(actual != Value::Null) == expected,
         Operator::Type => Value::String(type_name(actual)) == expected,
         Operator::Veq => version_order(actual, expected).is_eq(),
@@ -35,31 +30,46 @@ pub(super) fn compare(operator: Operator, actual: Value, expected: Value) -> boo
     }
 }
 
+/// Returns whether `actual <operator> list` holds, for the operators that take a list.
+pub(super) fn compare_with_list(operator: Operator, actual: Value, list: &[ArchivedConstant]) -> bool {
+    match operator {
+        Operator::In => is_in(actual, list),
+        Operator::Nin => !is_in(actual, list),
+        Operator::Ini => is_in_caseless(actual, list),
+        Operator::Nini => !is_in_caseless(actual, list),
+        Operator::All => has_all(actual, list, loosely_equal),
+        Operator::Alli => has_all(actual, list, loosely_equal_caseless),
+        _ => false,
+    }
+}
+
 /// Returns whether the value, or any item if it is an array, is in the list.
-pub(super) fn is_in(actual: Value, list: Array) -> bool {
-    overlaps(actual, list, same)
+pub(super) fn is_in(actual: Value, list: &[ArchivedConstant]) -> bool {
+    any_item(actual, |item| match item {
+        // Lists of texts are common and may be long, so their items are compared in place.
+        Value::String(text) => {
+            list.iter().any(|known| matches!(known, ArchivedConstant::Text(known) if **known == *text))
+        }
+        item => list.iter().any(|known| item == known.value()),
+    })
 }
 
-fn in_list(actual: Value, expected: Value, same: fn(Value, Value) -> bool) -> Option<bool> {
-    match expected {
-        Value::Array(list) => Some(overlaps(actual, list, same)),
-        _ => None,
-    }
+fn is_in_caseless(actual: Value, list: &[ArchivedConstant]) -> bool {
+    any_item(actual, |item| list.iter().any(|expected| same_caseless(item, expected.value())))
 }
 
-fn overlaps(actual: Value, list: Array, same: fn(Value, Value) -> bool) -> bool {
-    let listed = |item| list.iter().any(|expected| same(item, expected));
+fn any_item(actual: Value, passes: impl Fn(Value) -> bool) -> bool {
     match actual {
-        Value::Array(items) => items.iter().any(listed),
-        single => listed(single),
+        Value::Array(items) => items.iter().any(passes),
+        single => passes(single),
     }
 }
 
-fn has_all(actual: Value, expected: Value, is: fn(Value, Value) -> bool) -> bool {
-    let (Value::Array(items), Value::Array(list)) = (actual, expected) else {
+fn has_all(actual: Value, list: &[ArchivedConstant], is: fn(Value, Value) -> bool) -> bool {
+    let Value::Array(items) = actual else {
         return false;
     };
-    list.iter().all(|expected| items.iter().any(|item| is(item, expected)))
+    list.iter().all(|expected| items.iter().any(|item| is(item, expected.value())))
 }
 
 /// Compares a value with a literal by JavaScript's loose equality. The type of the literal decides.
@@ -79,10 +89,6 @@ fn loosely_equal_caseless(actual: Value, expected: Value) -> bool {
         }
         _ => loosely_equal(actual, expected),
     }
-}
-
-fn same(actual: Value, expected: Value) -> bool {
-    actual == expected
 }
 
 fn same_caseless(actual: Value, expected: Value) -> bool {

@@ -1,46 +1,55 @@
 //! Evaluation of a program over a document.
 //!
-//! The input is a program, the document, and the site's audiences and patterns. The result is whether the
-//! condition holds. For explanations it also has the last test that was evaluated. Only explanations
-//! allocate. Recursion has a limit, every loop ends with the program's bytes, and a corrupt program never
-//! holds.
+//! The input is a verified program, the document, and the site's audiences and patterns. The result is whether
+//! the condition holds. For explanations it also has the last test that was evaluated. Only explanations
+//! allocate.
 
 use std::collections::HashMap;
 
-use super::compare::{Text, compare, is_in};
-use super::compile::{Check, CountBounds, Step, Steps};
-use super::value::RawText;
+use serde_json::Value as Json;
+
+use super::compare::{Text, compare, compare_with_list, is_in};
+use super::program::{
+    ArchivedAccessor, ArchivedCheck, ArchivedCountBound, ArchivedOperation, ArchivedProgram, ArchivedTest,
+    FAILS, HOLDS,
+};
 use super::{Document, Operator, Patterns, Value};
-use crate::limits::{AUDIENCES_MAX, EVALUATION_DEPTH_MAX};
+use crate::limits::AUDIENCES_MAX;
 
 /// The compiled audiences of a site.
 pub trait Audiences {
-    fn program(&self, index: u16) -> Option<&[u8]>;
+    /// Returns the program of an audience. The index is that of an operation in a verified program.
+    fn program(&self, index: u16) -> &ArchivedProgram;
 }
 
-impl<P: AsRef<[u8]>> Audiences for [P] {
-    fn program(&self, index: u16) -> Option<&[u8]> {
-        self.get(usize::from(index)).map(AsRef::as_ref)
+/// The audiences of conditions that name none.
+pub struct NoAudiences;
+
+impl Audiences for NoAudiences {
+    fn program(&self, _: u16) -> &ArchivedProgram {
+        unreachable!("a verified program names only audiences of its site")
     }
 }
 
-/// An evaluator for the conditions of one request.
+/// An evaluator for the conditions of one request. All programs must be verified.
 pub struct Evaluator<'a, 'w, D: ?Sized, A: ?Sized> {
     pub document: &'a D,
     pub audiences: &'a A,
     pub patterns: &'a Patterns,
+    /// The values of a query's parameters. Empty for other conditions.
+    pub params: &'a [Option<Value<'a>>],
     /// The request's own memo, empty at its start.
     pub memo: &'w mut Memo,
 }
 
 /// The test that decided a condition.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DecidingTest<'a> {
     /// The path as the author wrote it. Inside an `$elemMatch` it begins with the path of the array.
     pub path: &'a str,
     pub operator: &'static str,
     /// The operand as the author wrote it, with times in milliseconds.
-    pub expected: Value<'a>,
+    pub expected: Json,
     /// The value in the document, or `None` if it is missing.
     pub actual: Option<Value<'a>>,
 }
@@ -48,24 +57,28 @@ pub struct DecidingTest<'a> {
 impl<'a, D: Document + ?Sized, A: Audiences + ?Sized> Evaluator<'a, '_, D, A> {
     /// Returns whether the program's condition holds. Each audience is evaluated once, when it is first
     /// needed.
-    pub fn holds(&mut self, program: &[u8]) -> bool {
+    pub fn holds(&mut self, program: &ArchivedProgram) -> bool {
+        self.evaluation().run(&program.operations, 0, Value::Null)
+    }
+
+    /// Returns whether the visitor belongs to the audience.
+    pub(crate) fn is_in_audience(&mut self, index: u16) -> bool {
+        self.evaluation().audience_holds(index)
+    }
+
+    /// Returns whether the test of an operation outside of a body holds.
+    pub(super) fn test_holds(&mut self, operations: &[ArchivedOperation], at: usize) -> bool {
+        self.evaluation().test_holds(operations, at, Value::Null)
+    }
+
+    fn evaluation(&mut self) -> Evaluation<'_, '_, D, A, Memo> {
         Evaluation {
             document: self.document,
             audiences: self.audiences,
             patterns: self.patterns,
+            params: self.params,
             observer: self.memo,
         }
-        .evaluate(program)
-    }
-
-    /// Returns whether a step holds. `None` if it is corrupt.
-    pub(super) fn step_holds(&mut self, step: Step<'a>, depth: usize) -> Option<bool> {
-        let Self { document, audiences, patterns, memo } = self;
-        Evaluation { document: *document, audiences: *audiences, patterns, observer: *memo }.evaluate_step(
-            step,
-            Subject::Document,
-            depth,
-        )
     }
 
     /// Returns whether the condition holds, and the last test that was evaluated.
@@ -73,17 +86,33 @@ impl<'a, D: Document + ?Sized, A: Audiences + ?Sized> Evaluator<'a, '_, D, A> {
     /// No later test could change the result, and the earlier ones did not decide it. The test may belong to
     /// an audience, so `memo`, which has no tests, is not used. The test is `None` if the condition has no
     /// tests at all.
-    pub fn trace(&mut self, program: &'a [u8]) -> (bool, Option<DecidingTest<'a>>) {
+    pub fn trace(&mut self, program: &'a ArchivedProgram) -> (bool, Option<DecidingTest<'a>>) {
         let mut trace = Trace { last: None, audiences: HashMap::new() };
         let holds = Evaluation {
             document: self.document,
             audiences: self.audiences,
             patterns: self.patterns,
+            params: self.params,
             observer: &mut trace,
         }
-        .evaluate(program);
-        (holds, trace.last)
+        .run(&program.operations, 0, Value::Null);
+        (holds, trace.last.and_then(|(test, actual)| explain(test, actual)))
     }
+}
+
+/// Returns the description of an evaluated test. `None` for a test that is no author's.
+fn explain<'a>(test: &'a ArchivedTest, actual: Option<Value<'a>>) -> Option<DecidingTest<'a>> {
+    let (operator, check, source) = match test {
+        ArchivedTest::Value { operator, check, source, .. } => (*operator, Some(check), source),
+        ArchivedTest::Count { source, .. } => (Operator::Count, None, source),
+        _ => return None,
+    };
+    let expected = match check {
+        Some(ArchivedCheck::Constant(constant)) => constant.value().to_json(),
+        Some(ArchivedCheck::List(list)) => list.iter().map(|item| item.value().to_json()).collect(),
+        _ => Value::decode(&source.operand).map_or(Json::Null, Value::to_json),
+    };
+    Some(DecidingTest { path: &source.path, operator: operator.name(), expected, actual })
 }
 
 /// The audiences that a request has already evaluated, with their results.
@@ -101,13 +130,13 @@ impl Default for Memo {
 
 /// An observer of an evaluation, which also remembers the results of audiences.
 trait Observer<'a> {
-    fn on_test(&mut self, leaf: impl FnOnce() -> DecidingTest<'a>);
+    fn on_test(&mut self, test: &'a ArchivedTest, actual: Option<Value<'a>>);
     fn recall(&mut self, audience: u16) -> Option<bool>;
     fn remember(&mut self, audience: u16, holds: bool);
 }
 
 impl<'a> Observer<'a> for Memo {
-    fn on_test(&mut self, _: impl FnOnce() -> DecidingTest<'a>) {}
+    fn on_test(&mut self, _: &'a ArchivedTest, _: Option<Value<'a>>) {}
 
     fn recall(&mut self, audience: u16) -> Option<bool> {
         let (word, bit) = memo_bit(audience);
@@ -117,30 +146,32 @@ impl<'a> Observer<'a> for Memo {
     fn remember(&mut self, audience: u16, holds: bool) {
         let (word, bit) = memo_bit(audience);
         self.decided[word] |= bit;
-        self.holds[word] = if holds { self.holds[word] | bit } else { self.holds[word] & !bit };
+        self.holds[word] |= if holds { bit } else { 0 };
     }
 }
 
-/// Returns the word and the bit of an audience. The index must be below [`AUDIENCES_MAX`], which the
-/// evaluation checks.
+/// Returns the word and the bit of an audience. Its index is below [`AUDIENCES_MAX`].
 fn memo_bit(audience: u16) -> (usize, u64) {
     (usize::from(audience) / 64, 1 << (audience % 64))
 }
 
+/// A test that was evaluated, and the document's value.
+type EvaluatedTest<'a> = (&'a ArchivedTest, Option<Value<'a>>);
+
 /// The trace of one explained evaluation.
 struct Trace<'a> {
-    last: Option<DecidingTest<'a>>,
-    audiences: HashMap<u16, (bool, Option<DecidingTest<'a>>)>,
+    last: Option<EvaluatedTest<'a>>,
+    audiences: HashMap<u16, (bool, Option<EvaluatedTest<'a>>)>,
 }
 
 impl<'a> Observer<'a> for Trace<'a> {
-    fn on_test(&mut self, leaf: impl FnOnce() -> DecidingTest<'a>) {
-        self.last = Some(leaf());
+    fn on_test(&mut self, test: &'a ArchivedTest, actual: Option<Value<'a>>) {
+        self.last = Some((test, actual));
     }
 
     fn recall(&mut self, audience: u16) -> Option<bool> {
-        let (holds, leaf) = *self.audiences.get(&audience)?;
-        self.last = leaf;
+        let (holds, last) = *self.audiences.get(&audience)?;
+        self.last = last;
         Some(holds)
     }
 
@@ -149,19 +180,12 @@ impl<'a> Observer<'a> for Trace<'a> {
     }
 }
 
-/// The subject of a step.
-#[derive(Clone, Copy)]
-enum Subject<'a> {
-    Document,
-    Field { path: RawText<'a>, code: u16, name: RawText<'a> },
-    Value { path: RawText<'a>, value: Option<Value<'a>> },
-}
-
-/// One evaluation. Its functions return `None` if the program is corrupt.
+/// One evaluation.
 struct Evaluation<'a, 'w, D: ?Sized, A: ?Sized, W> {
     document: &'a D,
     audiences: &'a A,
     patterns: &'a Patterns,
+    params: &'a [Option<Value<'a>>],
     observer: &'w mut W,
 }
 
@@ -171,176 +195,119 @@ where
     A: Audiences + ?Sized,
     W: Observer<'a>,
 {
-    fn evaluate(&mut self, program: &'a [u8]) -> bool {
-        self.evaluate_one(Steps::new(program), Subject::Document, 0).unwrap_or(false)
-    }
-
-    fn evaluate_one(&mut self, mut steps: Steps<'a>, subject: Subject<'a>, depth: usize) -> Option<bool> {
-        self.evaluate_step(steps.read()?, subject, depth)
-    }
-
-    fn evaluate_step(&mut self, step: Step<'a>, subject: Subject<'a>, depth: usize) -> Option<bool> {
-        if depth == EVALUATION_DEPTH_MAX {
-            return None;
-        }
-        let depth = depth + 1;
-        match step {
-            // A template is bound before it is evaluated.
-            Step::Param => None,
-            Step::Never => Some(false),
-            Step::All(steps) => self.evaluate_until(false, steps, subject, depth),
-            Step::Any(steps) => self.evaluate_until(true, steps, subject, depth),
-            Step::Not(steps) => self.evaluate_one(steps, subject, depth).map(|holds| !holds),
-            Step::Audience(index) => self.evaluate_audience(index, depth),
-            Step::Field { path, code, name, test } => {
-                self.evaluate_one(test, Subject::Field { path, code, name }, depth)
-            }
-            Step::Member { path, name, test } => {
-                let value = self.subject_value(subject)?.and_then(|value| value.get_path(name));
-                self.evaluate_one(test, Subject::Value { path, value }, depth)
-            }
-            Step::Size { path, test } => self.evaluate_size(path, test, subject, depth),
-            Step::Element(test) => self.evaluate_element(test, subject, depth),
-            Step::Test { operator, operand, check } => self.evaluate_test(operator, operand, &check, subject),
-        }
-    }
-
-    /// Evaluates the steps until one has the result `end`, and returns `end`. Returns the opposite if none
-    /// has it.
-    fn evaluate_until(
-        &mut self,
-        end: bool,
-        mut steps: Steps<'a>,
-        subject: Subject<'a>,
-        depth: usize,
-    ) -> Option<bool> {
-        while !steps.is_empty() {
-            if self.evaluate_step(steps.read()?, subject, depth)? == end {
-                return Some(end);
+    /// Evaluates the operations from `start` to the end of a condition, or of a body for one element.
+    fn run(&mut self, operations: &'a [ArchivedOperation], start: usize, element: Value<'a>) -> bool {
+        let mut at = start;
+        loop {
+            let holds = self.test_holds(operations, at, element);
+            let next = &operations[at].next;
+            match if holds { next.holds.to_native() } else { next.fails.to_native() } {
+                HOLDS => return true,
+                FAILS => return false,
+                next => at = next as usize,
             }
         }
-        Some(!end)
     }
 
-    fn evaluate_audience(&mut self, index: u16, depth: usize) -> Option<bool> {
-        if usize::from(index) >= AUDIENCES_MAX {
-            return None;
+    fn test_holds(&mut self, operations: &'a [ArchivedOperation], at: usize, element: Value<'a>) -> bool {
+        let test = &operations[at].test;
+        match test {
+            ArchivedTest::Always => true,
+            ArchivedTest::Audience(index) => self.audience_holds(index.to_native()),
+            ArchivedTest::HasParam(bits) => self.has_param(bits.to_native()),
+            ArchivedTest::IsArray(of) => matches!(self.value(of, element), Some(Value::Array(_))),
+            ArchivedTest::AnyElement { array, .. } => match self.value(array, element) {
+                Some(Value::Array(items)) => items.iter().any(|item| self.run(operations, at + 1, item)),
+                _ => false,
+            },
+            ArchivedTest::Value { of, is_length, operator, check, .. } => {
+                let mut actual = self.value(of, element);
+                if *is_length {
+                    actual = actual.and_then(length);
+                }
+                self.observer.on_test(test, actual);
+                self.passes(check, *operator, actual.unwrap_or(Value::Null))
+            }
+            ArchivedTest::Count { code, name, within_ms, bounds, .. } => {
+                let within_ms = Some(within_ms.to_native()).filter(|ms| *ms != 0);
+                let since_ms = within_ms.map(|ms| self.document.now_ms().saturating_sub(ms));
+                let count = self.document.count(code.to_native(), name, since_ms);
+                self.observer.on_test(test, Some(Value::Number(count as f64)));
+                bounds.iter().all(|bound| is_within_bound(count, bound))
+            }
         }
+    }
+
+    fn audience_holds(&mut self, index: u16) -> bool {
         if let Some(holds) = self.observer.recall(index) {
-            return Some(holds);
+            return holds;
         }
-        let program = self.audiences.program(index)?;
-        // Until it is evaluated, the audience does not hold. This ends a loop of audiences.
-        self.observer.remember(index, false);
-        let holds = self.evaluate_one(Steps::new(program), Subject::Document, depth)?;
+        let holds = self.run(&self.audiences.program(index).operations, 0, Value::Null);
         self.observer.remember(index, holds);
-        Some(holds)
+        holds
     }
 
-    fn evaluate_size(
-        &mut self,
-        path: RawText<'a>,
-        test: Steps<'a>,
-        subject: Subject<'a>,
-        depth: usize,
-    ) -> Option<bool> {
-        let Some(Value::Array(array)) = self.subject_value(subject)? else {
-            return Some(false);
-        };
-        let value = Some(Value::Number(array.len() as f64));
-        self.evaluate_one(test, Subject::Value { path, value }, depth)
+    fn has_param(&self, mut bits: u64) -> bool {
+        while bits != 0 {
+            if self.params.get(bits.trailing_zeros() as usize).is_some_and(Option::is_some) {
+                return true;
+            }
+            bits &= bits - 1;
+        }
+        false
     }
 
-    fn evaluate_element(&mut self, test: Steps<'a>, subject: Subject<'a>, depth: usize) -> Option<bool> {
-        let (path, Some(Value::Array(array))) = (subject.path(), self.subject_value(subject)?) else {
-            return Some(false);
-        };
-        for value in array.iter() {
-            if self.evaluate_one(test, Subject::Value { path, value: Some(value) }, depth)? {
-                return Some(true);
+    fn value(&self, of: &'a ArchivedAccessor, element: Value<'a>) -> Option<Value<'a>> {
+        match of {
+            ArchivedAccessor::Field { code, name } => self.document.get(code.to_native(), name),
+            ArchivedAccessor::Member(name) => element.get_path(name),
+            ArchivedAccessor::Element => Some(element),
+        }
+    }
+
+    fn passes(&self, check: &ArchivedCheck, operator: Operator, actual: Value<'_>) -> bool {
+        let asks_for_it = matches!(operator, Operator::Regex | Operator::Regexi | Operator::InGroup);
+        match check {
+            ArchivedCheck::Constant(expected) => compare(operator, actual, expected.value()),
+            ArchivedCheck::List(list) => compare_with_list(operator, actual, list),
+            ArchivedCheck::Pattern(index) => self.matches(index.to_native() as usize, actual) == asks_for_it,
+            ArchivedCheck::Group(members) => is_in(actual, members) == asks_for_it,
+            ArchivedCheck::Within(ms) => self.is_within(actual, ms.to_native()),
+            ArchivedCheck::Param(index) => {
+                let expected = self.params.get(usize::from(index.to_native())).copied().flatten();
+                expected.is_some_and(|expected| compare(operator, actual, expected))
             }
         }
-        Some(false)
     }
 
-    fn evaluate_test(
-        &mut self,
-        operator: Operator,
-        expected: Value<'a>,
-        check: &Check<'a>,
-        subject: Subject<'a>,
-    ) -> Option<bool> {
-        if let Check::Count { within_ms, bounds } = check {
-            return self.evaluate_count(expected, *within_ms, *bounds, subject);
-        }
-        let actual = self.subject_value(subject)?;
-        self.report_test(subject, operator, expected, actual);
-        let actual = actual.unwrap_or(Value::Null);
-        let asks_for_it = matches!(operator, Operator::Regex | Operator::Regexi | Operator::InGroup);
-        Some(match check {
-            Check::Pattern { index } => self.matches(*index, actual) == asks_for_it,
-            Check::Group { members } => is_in(actual, *members) == asks_for_it,
-            Check::Within { ms } => self.is_within(actual, *ms),
-            Check::Compare | Check::Count { .. } => compare(operator, actual, expected),
-        })
-    }
-
-    fn evaluate_count(
-        &mut self,
-        expected: Value<'a>,
-        within_ms: Option<i64>,
-        bounds: CountBounds<'a>,
-        subject: Subject<'a>,
-    ) -> Option<bool> {
-        let Subject::Field { code, name, .. } = subject else {
-            return None;
-        };
-        let since_ms = within_ms.map(|ms| self.document.now_ms().saturating_sub(ms));
-        let count = self.document.count(code, name.as_str(), since_ms);
-        let actual = Some(Value::Number(count as f64));
-        self.report_test(subject, Operator::Count, expected, actual);
-        bounds.are_met_by(count)
-    }
-
-    fn matches(&self, index: usize, actual: Value) -> bool {
+    fn matches(&self, index: usize, actual: Value<'_>) -> bool {
         Text::from_value(actual).is_some_and(|text| self.patterns.is_match(index, text.as_str()))
     }
 
     /// Returns whether a time is at most `ms` ago. Times in the future count as within.
-    fn is_within(&self, actual: Value, ms: i64) -> bool {
+    fn is_within(&self, actual: Value<'_>, ms: i64) -> bool {
         let since_ms = self.document.now_ms().saturating_sub(ms);
         matches!(actual, Value::Number(time_ms) if time_ms >= since_ms as f64)
     }
+}
 
-    fn report_test(
-        &mut self,
-        subject: Subject<'a>,
-        operator: Operator,
-        expected: Value<'a>,
-        actual: Option<Value<'a>>,
-    ) {
-        let leaf =
-            || DecidingTest { path: subject.path().as_str(), operator: operator.name(), expected, actual };
-        self.observer.on_test(leaf);
-    }
-
-    /// Returns the value of the subject. The inner `None` means that it is missing.
-    fn subject_value(&self, subject: Subject<'a>) -> Option<Option<Value<'a>>> {
-        match subject {
-            // Only a corrupt program tests the document itself.
-            Subject::Document => None,
-            Subject::Field { code, name, .. } => Some(self.document.get(code, name.as_str())),
-            Subject::Value { value, .. } => Some(value),
-        }
+fn length(array: Value<'_>) -> Option<Value<'_>> {
+    match array {
+        Value::Array(items) => Some(Value::Number(items.len() as f64)),
+        _ => None,
     }
 }
 
-impl<'a> Subject<'a> {
-    fn path(self) -> RawText<'a> {
-        match self {
-            Subject::Document => RawText::default(),
-            Subject::Field { path, .. } | Subject::Value { path, .. } => path,
-        }
+fn is_within_bound(count: u64, bound: &ArchivedCountBound) -> bool {
+    let limit = bound.count.to_native();
+    match bound.operator {
+        Operator::Eq => count == limit,
+        Operator::Ne => count != limit,
+        Operator::Gt => count > limit,
+        Operator::Gte => count >= limit,
+        Operator::Lt => count < limit,
+        Operator::Lte => count <= limit,
+        _ => false,
     }
 }
 

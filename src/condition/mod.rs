@@ -2,18 +2,16 @@
 //!
 //! A condition is a Mongo-style JSON document in GrowthBook's dialect. It is evaluated over another document.
 //! The result is whether it holds, and on request the test that decided. The steps are: JSON > `parse_strict`
-//! or `parse_lenient` > [`Condition`] > [`Condition::compile`] > a program of flat bytes > [`Evaluator`]. The
-//! module also has the hashing that assigns visitors to the shares of an experiment ([`hash`],
-//! [`bucket_ranges`]).
-//!
-//! A condition of a content query may name parameters. Its program is a template. [`bind`] turns the template
-//! into a program when the values of the parameters are known.
+//! or `parse_lenient` > [`Condition`] > [`Condition::compile`] > [`program::Program`] in a snapshot file >
+//! [`verify()`] > [`Evaluator`]. The module also has the hashing that assigns visitors to the shares of an
+//! experiment ([`hash`], [`bucket_ranges`]).
 //!
 //! Invariants:
 //!
 //! * Evaluation allocates nothing, except for explanations.
 //! * It takes time linear in the size of the program times the size of the document.
-//! * It accepts any bytes as a program without a panic.
+//! * It decodes nothing: the constants, names and texts of a program are used where they are in the file.
+//! * Verification refuses every program with which evaluation would not end or would panic.
 //!
 //! The module knows neither profiles nor content. A [`Vocabulary`] defines the paths, and a [`Document`] has
 //! the values.
@@ -29,24 +27,28 @@ mod compile;
 mod evaluate;
 mod open;
 mod operand;
+mod operator;
+mod params;
 mod parse;
 mod pattern;
-mod template;
+pub(crate) mod program;
 mod tree;
 pub(crate) mod value;
+mod verify;
 
 pub use bucket::{bucket_ranges, choose_variation, equal_weights, hash, in_namespace};
 pub(crate) use compare::to_number;
 pub(crate) use evaluate::DecidingTest;
-pub use evaluate::{Audiences, EncodedDocument, Evaluator, Memo};
+pub use evaluate::{Audiences, EncodedDocument, Evaluator, Memo, NoAudiences};
 pub(crate) use open::{AudienceResults, OpenResult};
 pub(crate) use operand::parse_duration_ms;
+pub use operator::Operator;
 pub use parse::{ConditionError, parse_lenient, parse_strict};
 pub use pattern::Patterns;
-pub use template::bind;
 pub use tree::{Condition, find_overlong_chain};
 pub(crate) use value::encode_scalar;
 pub use value::{Value, encode};
+pub use verify::{References, verify, verify_audiences};
 
 use serde_json::Value as Json;
 
@@ -126,98 +128,6 @@ pub trait Document {
     fn now_ms(&self) -> i64;
 }
 
-/// An operator on a value. Programs contain the discriminants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum Operator {
-    /// No operator: the condition has the value itself, which is compared with JavaScript's loose equality.
-    LooseEq,
-    Eq,
-    Ne,
-    Gt,
-    Gte,
-    Lt,
-    Lte,
-    In,
-    Nin,
-    Ini,
-    Nini,
-    All,
-    Alli,
-    Exists,
-    Type,
-    Veq,
-    Vne,
-    Vgt,
-    Vgte,
-    Vlt,
-    Vlte,
-    Regex,
-    Regexi,
-    NotRegex,
-    NotRegexi,
-    InGroup,
-    NotInGroup,
-    Within,
-    Count,
-    Not,
-    ElemMatch,
-    Size,
-}
-
-impl Operator {
-    /// Every operator at the index of its discriminant, with its name in the dialect.
-    const NAMES: [(Operator, &'static str); 32] = [
-        (Operator::LooseEq, "$eq"),
-        (Operator::Eq, "$eq"),
-        (Operator::Ne, "$ne"),
-        (Operator::Gt, "$gt"),
-        (Operator::Gte, "$gte"),
-        (Operator::Lt, "$lt"),
-        (Operator::Lte, "$lte"),
-        (Operator::In, "$in"),
-        (Operator::Nin, "$nin"),
-        (Operator::Ini, "$ini"),
-        (Operator::Nini, "$nini"),
-        (Operator::All, "$all"),
-        (Operator::Alli, "$alli"),
-        (Operator::Exists, "$exists"),
-        (Operator::Type, "$type"),
-        (Operator::Veq, "$veq"),
-        (Operator::Vne, "$vne"),
-        (Operator::Vgt, "$vgt"),
-        (Operator::Vgte, "$vgte"),
-        (Operator::Vlt, "$vlt"),
-        (Operator::Vlte, "$vlte"),
-        (Operator::Regex, "$regex"),
-        (Operator::Regexi, "$regexi"),
-        (Operator::NotRegex, "$notRegex"),
-        (Operator::NotRegexi, "$notRegexi"),
-        (Operator::InGroup, "$inGroup"),
-        (Operator::NotInGroup, "$notInGroup"),
-        (Operator::Within, "$within"),
-        (Operator::Count, "$count"),
-        (Operator::Not, "$not"),
-        (Operator::ElemMatch, "$elemMatch"),
-        (Operator::Size, "$size"),
-    ];
-
-    fn from_code(code: u8) -> Option<Self> {
-        Self::NAMES.get(usize::from(code)).map(|(operator, _)| *operator)
-    }
-
-    /// Returns the operator with this name. Never returns [`Operator::LooseEq`], which has no name of its
-    /// own.
-    fn from_name(name: &str) -> Option<Self> {
-        let written = &Self::NAMES[1..];
-        written.iter().find(|(_, known)| *known == name).map(|(operator, _)| *operator)
-    }
-
-    fn name(self) -> &'static str {
-        Self::NAMES[self as usize].1
-    }
-}
-
 /// Iterates over the names of all operators: first those beside paths, then those on values. `$not` is both.
 pub fn operator_names() -> impl Iterator<Item = &'static str> {
     let on_values = Operator::NAMES[1..].iter().map(|(_, name)| *name);
@@ -239,12 +149,3 @@ pub(crate) fn value_operators(kind: FieldKind) -> impl Iterator<Item = &'static 
 pub(crate) fn type_names() -> &'static [&'static str] {
     &operand::TYPES
 }
-
-// The index of an operator in `NAMES` is its discriminant.
-const _: () = {
-    let mut code = 0;
-    while code < Operator::NAMES.len() {
-        assert!(Operator::NAMES[code].0 as usize == code);
-        code += 1;
-    }
-};

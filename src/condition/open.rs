@@ -1,15 +1,15 @@
 //! Evaluation of a condition while the values of some fields are open.
 //!
-//! It is the three-valued logic of Kleene: a test of an open field is open. So a condition that names an open field
-//! twice may count as open although every value gives the same result.
+//! A test of an open field may hold or fail, so both operations after it are reached. The condition is open if both of
+//! its ends are reached. Each test counts alone, as in the three-valued logic of Kleene: a condition that names an open
+//! field twice may count as open although every value gives the same result.
 
 use super::Document;
-use super::compile::{Step, Steps};
 use super::evaluate::{Audiences, Evaluator};
-use crate::limits::EVALUATION_DEPTH_MAX;
+use super::program::{ArchivedAccessor, ArchivedOperation, ArchivedProgram, ArchivedTest, FAILS, HOLDS};
 
 /// The result of a condition for all values of the open fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpenResult {
     /// It does not hold with any values.
     No,
@@ -17,16 +17,6 @@ pub(crate) enum OpenResult {
     Open,
     /// It holds with all values.
     Yes,
-}
-
-impl OpenResult {
-    fn negated(self) -> Self {
-        match self {
-            Self::No => Self::Yes,
-            Self::Open => Self::Open,
-            Self::Yes => Self::No,
-        }
-    }
 }
 
 impl From<bool> for OpenResult {
@@ -38,7 +28,6 @@ impl From<bool> for OpenResult {
 /// The results of the audiences of a site, by index. `None` for those that are not evaluated yet.
 pub(crate) type AudienceResults = Vec<Option<OpenResult>>;
 
-/// One evaluation. Its functions return `None` if the program is corrupt.
 struct OpenEvaluation<'e, 'a, 'w, D: ?Sized, A: ?Sized> {
     evaluator: &'e mut Evaluator<'a, 'w, D, A>,
     is_open: &'e dyn Fn(u16) -> bool,
@@ -50,60 +39,70 @@ impl<'a, D: Document + ?Sized, A: Audiences + ?Sized> Evaluator<'a, '_, D, A> {
     /// are open. `audiences` keeps the results of the audiences, which are evaluated once.
     pub(crate) fn holds_while_open(
         &mut self,
-        program: &'a [u8],
+        program: &'a ArchivedProgram,
         is_open: &dyn Fn(u16) -> bool,
         audiences: &mut AudienceResults,
     ) -> OpenResult {
-        let mut evaluation = OpenEvaluation { evaluator: self, is_open, audiences };
-        evaluation.evaluate_one(Steps::new(program), 0).unwrap_or(OpenResult::No)
+        OpenEvaluation { evaluator: self, is_open, audiences }.evaluate(&program.operations)
     }
 }
 
 impl<'a, D: Document + ?Sized, A: Audiences + ?Sized> OpenEvaluation<'_, 'a, '_, D, A> {
-    fn evaluate_one(&mut self, mut steps: Steps<'a>, depth: usize) -> Option<OpenResult> {
-        self.evaluate_step(steps.read()?, depth)
-    }
-
-    fn evaluate_step(&mut self, step: Step<'a>, depth: usize) -> Option<OpenResult> {
-        if depth == EVALUATION_DEPTH_MAX {
-            return None;
-        }
-        let depth = depth + 1;
-        match step {
-            Step::All(steps) => self.evaluate_all(steps, depth),
-            Step::Any(mut steps) => {
-                let mut result = OpenResult::No;
-                while !steps.is_empty() && result < OpenResult::Yes {
-                    result = result.max(self.evaluate_step(steps.read()?, depth)?);
-                }
-                Some(result)
+    fn evaluate(&mut self, operations: &'a [ArchivedOperation]) -> OpenResult {
+        let mut is_reached = vec![false; operations.len()];
+        is_reached[0] = true;
+        let (mut may_hold, mut may_fail) = (false, false);
+        // Every operation comes after those that lead to it.
+        for (at, operation) in operations.iter().enumerate() {
+            if !is_reached[at] {
+                continue;
             }
-            Step::Not(steps) => self.evaluate_one(steps, depth).map(OpenResult::negated),
-            Step::Audience(index) => self.evaluate_audience(index, depth),
-            Step::Field { code, .. } if (self.is_open)(code) => Some(OpenResult::Open),
-            // The steps inside a field test its value, which is known.
-            step => self.evaluator.step_holds(step, depth).map(OpenResult::from),
+            let result = self.test(operations, at);
+            let holds = (result != OpenResult::No).then(|| operation.next.holds.to_native());
+            let fails = (result != OpenResult::Yes).then(|| operation.next.fails.to_native());
+            for next in [holds, fails].into_iter().flatten() {
+                match next {
+                    HOLDS => may_hold = true,
+                    FAILS => may_fail = true,
+                    next => is_reached[next as usize] = true,
+                }
+            }
+        }
+        match (may_hold, may_fail) {
+            (true, true) => OpenResult::Open,
+            (holds, _) => OpenResult::from(holds),
         }
     }
 
-    fn evaluate_all(&mut self, mut steps: Steps<'a>, depth: usize) -> Option<OpenResult> {
-        let mut result = OpenResult::Yes;
-        while !steps.is_empty() && result > OpenResult::No {
-            result = result.min(self.evaluate_step(steps.read()?, depth)?);
+    fn test(&mut self, operations: &'a [ArchivedOperation], at: usize) -> OpenResult {
+        match &operations[at].test {
+            ArchivedTest::Audience(index) => self.audience(index.to_native()),
+            test if field_code(test).is_some_and(self.is_open) => OpenResult::Open,
+            // The body of an `$elemMatch` tests the elements of a known value.
+            _ => self.evaluator.test_holds(operations, at).into(),
         }
-        Some(result)
     }
 
-    fn evaluate_audience(&mut self, index: u16, depth: usize) -> Option<OpenResult> {
-        let at = usize::from(index);
-        if let Some(result) = *self.audiences.get(at)? {
-            return Some(result);
+    fn audience(&mut self, index: u16) -> OpenResult {
+        if let Some(result) = self.audiences[usize::from(index)] {
+            return result;
         }
-        let program = self.evaluator.audiences.program(index)?;
-        // Until it is evaluated, the audience does not hold. This ends a loop of audiences.
-        self.audiences[at] = Some(OpenResult::No);
-        let result = self.evaluate_one(Steps::new(program), depth)?;
-        self.audiences[at] = Some(result);
-        Some(result)
+        let result = self.evaluate(&self.evaluator.audiences.program(index).operations);
+        self.audiences[usize::from(index)] = Some(result);
+        result
+    }
+}
+
+/// Returns the code of the field that a test outside of a body reads.
+fn field_code(test: &ArchivedTest) -> Option<u16> {
+    match test {
+        ArchivedTest::IsArray(of)
+        | ArchivedTest::AnyElement { array: of, .. }
+        | ArchivedTest::Value { of, .. } => match of {
+            ArchivedAccessor::Field { code, .. } => Some(code.to_native()),
+            ArchivedAccessor::Member(_) | ArchivedAccessor::Element => None,
+        },
+        ArchivedTest::Count { code, .. } => Some(code.to_native()),
+        ArchivedTest::Always | ArchivedTest::Audience(_) | ArchivedTest::HasParam(_) => None,
     }
 }

@@ -89,13 +89,19 @@ impl Node {
 /// [`AUDIENCE_CHAIN_MAX`] audiences, including itself. `conditions` are those of all audiences of a site, by
 /// index.
 pub fn find_overlong_chain(conditions: &[Condition]) -> Option<usize> {
+    let named = conditions.iter().map(|condition| condition.audiences.iter().copied().collect());
+    find_overlong(&named.collect::<Vec<_>>())
+}
+
+/// Does the same with the audiences that each audience names.
+pub(super) fn find_overlong(named: &[Vec<u16>]) -> Option<usize> {
     // After n rounds, chains of up to n + 1 audiences have their full length. On a loop the lengths keep
     // growing.
-    let mut lengths = vec![1; conditions.len()];
+    let mut lengths = vec![1; named.len()];
     for _ in 0..AUDIENCE_CHAIN_MAX {
         let length = |index: &u16| lengths.get(usize::from(*index)).copied().unwrap_or(0);
-        let longest = |condition: &Condition| 1 + condition.audiences.iter().map(length).max().unwrap_or(0);
-        lengths = conditions.iter().map(longest).collect();
+        let longest = |named: &Vec<u16>| 1 + named.iter().map(length).max().unwrap_or(0);
+        lengths = named.iter().map(longest).collect();
     }
     lengths.iter().position(|length| *length > AUDIENCE_CHAIN_MAX)
 }

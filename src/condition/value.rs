@@ -1,4 +1,4 @@
-//! The binary encoding of values: literals in programs, traits in profiles, fields of content.
+//! The binary encoding of values: traits in profiles, fields of content, arrays and objects in programs.
 //!
 //! JSON is encoded as little-endian bytes. Values are read in place, without allocation:
 //!
@@ -101,12 +101,12 @@ fn encode_members(members: &Map<String, Json>, out: &mut Vec<u8>) {
     }
 }
 
-pub(super) fn encode_text(text: &str, out: &mut Vec<u8>) {
+fn encode_text(text: &str, out: &mut Vec<u8>) {
     out.extend(encode_length(text.len()));
     out.extend(text.as_bytes());
 }
 
-pub(super) fn encode_length(bytes: usize) -> [u8; 4] {
+fn encode_length(bytes: usize) -> [u8; 4] {
     let bytes = u32::try_from(bytes).expect("sources of values are bounded far below 4 GiB");
     bytes.to_le_bytes()
 }
@@ -217,24 +217,13 @@ impl<'a> Object<'a> {
     }
 }
 
-/// A text whose UTF-8 is not validated yet, since most callers do not read it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RawText<'a>(&'a [u8]);
-
-impl<'a> RawText<'a> {
-    /// Returns the text, or `""` if it is not UTF-8.
-    pub(super) fn as_str(self) -> &'a str {
-        std::str::from_utf8(self.0).unwrap_or_default()
-    }
-}
-
 /// A decoder of little-endian data. Its methods consume the front of the buffer and return `None` if it is
 /// too short.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Decoder<'a>(pub(super) &'a [u8]);
+struct Decoder<'a>(&'a [u8]);
 
 impl<'a> Decoder<'a> {
-    pub(super) fn value(&mut self) -> Option<Value<'a>> {
+    fn value(&mut self) -> Option<Value<'a>> {
         Some(match self.u8()? {
             NULL => Value::Null,
             FALSE => Value::Bool(false),
@@ -259,42 +248,20 @@ impl<'a> Decoder<'a> {
         Some((count, self.take(bytes as usize)?))
     }
 
-    pub(super) fn text(&mut self) -> Option<&'a str> {
+    fn text(&mut self) -> Option<&'a str> {
         let bytes = self.u32()?;
         std::str::from_utf8(self.take(bytes as usize)?).ok()
     }
 
-    /// Decodes a text without validating its UTF-8.
-    pub(super) fn raw_text(&mut self) -> Option<RawText<'a>> {
-        let bytes = self.u32()?;
-        self.take(bytes as usize).map(RawText)
-    }
-
-    pub(super) fn is_empty(self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(super) fn u8(&mut self) -> Option<u8> {
+    fn u8(&mut self) -> Option<u8> {
         self.array().map(u8::from_le_bytes)
     }
 
-    pub(super) fn u16(&mut self) -> Option<u16> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    pub(super) fn u32(&mut self) -> Option<u32> {
+    fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    pub(super) fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    pub(super) fn i64(&mut self) -> Option<i64> {
-        self.array().map(i64::from_le_bytes)
-    }
-
-    pub(super) fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
+    fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(bytes)?;
         self.0 = rest;
         Some(taken)

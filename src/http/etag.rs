@@ -2,9 +2,12 @@
 
 use super::negotiate;
 use super::request::Headers;
+use super::response::write_field;
 use crate::checksum;
 use crate::ids;
 use crate::problem::{self, Problem};
+
+const FIELD_NAME: &str = "ETag: ";
 
 /// A strong entity tag, with its quotes.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +22,19 @@ impl Etag {
         text[1..17].copy_from_slice(&ids::hex_u64((hash >> 64) as u64));
         text[17..33].copy_from_slice(&ids::hex_u64(hash as u64));
         Self(text)
+    }
+
+    /// Returns the tag in a field that [`Self::write`] wrote.
+    ///
+    /// # Panics
+    /// On another field.
+    pub(crate) fn from_field(field: &[u8]) -> Self {
+        Self(*field[FIELD_NAME.len()..].first_chunk().expect("the field holds a tag"))
+    }
+
+    /// Appends the field with the tag.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        write_field(out, FIELD_NAME, &self.0);
     }
 
     /// Returns the tag as it is in a header field.
@@ -41,6 +57,7 @@ impl Etag {
 
     /// Returns whether `If-None-Match` contains the tag.
     pub(crate) fn is_matched_by(&self, headers: &Headers<'_>) -> bool {
-        headers.if_none_match_lines().any(|list| negotiate::matches_etag(list, &self.0))
+        headers.if_none_match.is_some()
+            && headers.if_none_match_lines().any(|list| negotiate::matches_etag(list, &self.0))
     }
 }

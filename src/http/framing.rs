@@ -12,7 +12,7 @@ pub enum BodyFraming {
 }
 
 /// The header fields that decide the end of a request.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct FramingHeaders<'a> {
     pub(super) host_count: usize,
     pub(super) content_length: Option<&'a [u8]>,

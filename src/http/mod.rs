@@ -20,3 +20,4 @@ pub(crate) mod refused_head;
 pub(crate) mod request;
 pub(crate) mod request_id;
 pub(crate) mod response;
+mod target;

@@ -64,7 +64,7 @@ impl Param {
 }
 
 /// The parameter values of a request.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Params<'a> {
     values: [Option<&'a str>; NAMES.len()],
 }
@@ -75,10 +75,19 @@ impl<'a> Params<'a> {
     /// # Errors
     /// `repeated_param`, `invalid_query`.
     pub fn parse(query: &'a str, decoded: &'a mut Vec<u8>) -> Result<Self, Problem<'a>> {
+        let mut params = Self::default();
+        params.read(query, decoded)?;
+        Ok(params)
+    }
+
+    /// Parses `query` like [`Self::parse`], in place: the values of a request are not moved. `self` must be empty.
+    ///
+    /// # Errors
+    /// `repeated_param`, `invalid_query`.
+    pub(crate) fn read(&mut self, query: &'a str, decoded: &'a mut Vec<u8>) -> Result<(), Problem<'a>> {
         decoded.clear();
         // Many queries have no escape at all. Then names and values need no check for escapes.
         let has_escapes = memchr::memchr2(b'%', b'+', query.as_bytes()).is_some();
-        let mut read = Self { values: [None; NAMES.len()] };
         let mut escaped = 0;
         let mut rest = query;
         while !rest.is_empty() {
@@ -86,15 +95,15 @@ impl<'a> Params<'a> {
             (pair, rest) = split_at_byte(rest, b'&');
             let (name, value) = split_at_byte(pair, b'=');
             let Some(param) = (if has_escapes { param_by_name(name) } else { named(name) }) else { continue };
-            if read.values[param as usize].replace(value).is_some() {
+            if self.values[param as usize].replace(value).is_some() {
                 return Err(repeated_param(param));
             }
             escaped |= u32::from(has_escapes && is_escaped(value)) << param as u32;
         }
         if escaped != 0 {
-            read.decode(escaped, decoded)?;
+            self.decode(escaped, decoded)?;
         }
-        Ok(read)
+        Ok(())
     }
 
     /// Decodes the values of the parameters whose bits are set.

@@ -14,6 +14,7 @@ pub use super::framing::BodyFraming;
 use super::framing::{FramingHeaders, body_framing, check_expectation};
 use super::line_ends;
 use super::negotiate::has_token;
+use super::target::target_parts;
 use crate::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADER_FIELDS_MAX, TARGET_BYTES_MAX};
 use crate::problem::{self, Problem};
 
@@ -78,7 +79,7 @@ pub struct RequestMeta {
 }
 
 /// A parsed request. All texts borrow from the read buffer.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Request<'a> {
     pub method: Method,
     /// The path of the target, as sent. "*" for `OPTIONS *`.
@@ -125,7 +126,7 @@ impl<'a> BufferedRequest<'a> {
 
 /// The header fields that the server uses. Of a repeated field, the first one counts. Of some lists all lines
 /// count, which methods return.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Headers<'a> {
     /// The head from the request line on.
     pub(crate) head: &'a [u8],
@@ -422,13 +423,15 @@ impl<'a> Headers<'a> {
     /// Returns the value of the first field and then those of its repetitions, which are rare: they are read
     /// from the head again.
     fn lines(&self, first: Option<&'a [u8]>, name: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
-        let again: &'a [u8] = if self.has_repeats { self.head } else { &[] };
-        let lines = again.split(|b| *b == b'\n').filter_map(move |line| {
-            let (field, value) = line.split_at_checked(name.len())?;
-            let value = value.strip_prefix(b":")?;
-            field.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
-        });
-        first.into_iter().chain(lines.skip(1))
+        let all_lines = || {
+            self.head.split(|b| *b == b'\n').filter_map(move |line| {
+                let (field, value) = line.split_at_checked(name.len())?;
+                let value = value.strip_prefix(b":")?;
+                field.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
+            })
+        };
+        let repetitions = self.has_repeats.then(|| all_lines().skip(1));
+        first.into_iter().chain(repetitions.into_iter().flatten())
     }
 }
 
@@ -467,29 +470,4 @@ fn parse_method<'a>(name: &'a str) -> Result<Method, Problem<'a>> {
             ));
         }
     })
-}
-
-/// Returns the path and the query of an origin-form, an absolute-form, or `OPTIONS *` (RFC 9112 section 3.2).
-fn target_parts(target: &str, method: Method) -> Result<(&str, &str), Problem<'_>> {
-    let absolute = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://"));
-    let (authority, origin_form) = match absolute {
-        Some(rest) => {
-            let end = rest.find(['/', '?']).unwrap_or(rest.len());
-            (Some(&rest[..end]), if end < rest.len() { &rest[end..] } else { "/" })
-        }
-        None => (None, target),
-    };
-    let (path, query) = match memchr::memchr(b'?', origin_form.as_bytes()) {
-        Some(at) => (&origin_form[..at], &origin_form[at + 1..]),
-        None => (origin_form, ""),
-    };
-    let path = if path.is_empty() && absolute.is_some() { "/" } else { path };
-    let is_form = path.starts_with('/') || path == "*" && method == Method::Options;
-    // `fold` has no early return, so that the compiler can vectorize the loop.
-    let is_plain = target.bytes().fold(true, |is_plain, b| is_plain & b.is_ascii_graphic() & (b != b'#'));
-    if is_form && is_plain && authority.is_none_or(|authority| is_authority(authority.as_bytes())) {
-        return Ok((path, query));
-    }
-    let expected = "a request target such as '/path?query' in visible ASCII, without '#'";
-    Err(Problem::invalid_value(problem::MALFORMED_REQUEST, expected, target))
 }

@@ -22,10 +22,7 @@ impl<'o> ResponseHead<'o> {
     /// request or from us.
     #[inline]
     pub(crate) fn field(&mut self, name: &'static str, value: &[u8]) {
-        debug_assert!(name.ends_with(": "));
-        self.out.extend_from_slice(name.as_bytes());
-        self.out.extend_from_slice(value);
-        self.out.extend_from_slice(b"\r\n");
+        write_field(self.out, name, value);
     }
 
     /// Writes complete lines, or a part of one, as they are.
@@ -48,11 +45,20 @@ impl<'o> ResponseHead<'o> {
         self.finish_without_body(close)
     }
 
-    /// Finishes the head of a response that never has a body (204, 304).
+    /// Finishes the head of a response that never has a body (204, 304), or whose length is written.
     pub(crate) fn finish_without_body(mut self, close: bool) -> &'o mut Vec<u8> {
         self.raw(if close { b"Connection: close\r\n\r\n" } else { b"\r\n" });
         self.out
     }
+}
+
+/// Appends one field, as [`ResponseHead::field`] does.
+#[inline]
+pub(crate) fn write_field(out: &mut Vec<u8>, name: &'static str, value: &[u8]) {
+    debug_assert!(name.ends_with(": "));
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
 }
 
 fn status_line(status: u16) -> &'static [u8] {

@@ -4,10 +4,11 @@
 //! memory for sockets and rings is not part of it.
 
 use crate::limits::{
-    BATCH_BYTES_MAX, BODIES_MEMORY_BYTES_MIN, CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS,
-    CHECKPOINT_RUN_BYTES, CHECKPOINT_RUNS, CONNECTIONS_MEMORY_BYTES_MIN, DEDUP_IDS_MAX, FOLD_INPUT_BYTES_MAX,
-    FOOTER_BYTES_MAX, OUTPUT_POOL_BYTES_MAX, PHASES_BYTES_MAX, QUEUE_BYTES_MAX, RATE_LIMIT_BUCKETS_MAX,
-    RECENT_TIES_MAX, SITE_IDS_KNOWN_MAX, UNSYNCED_BYTES_MAX, VERSIONS_BYTES_MAX,
+    ANSWER_BYTES_MAX, ANSWER_PIECES_MAX, ANSWERS_PREPARED, BATCH_BYTES_MAX, BODIES_MEMORY_BYTES_MIN,
+    CHECKPOINT_CHUNK_BYTES, CHECKPOINT_CHUNKS, CHECKPOINT_RUN_BYTES, CHECKPOINT_RUNS,
+    CONNECTIONS_MEMORY_BYTES_MIN, DEDUP_IDS_MAX, FOLD_INPUT_BYTES_MAX, FOOTER_BYTES_MAX,
+    OUTPUT_POOL_BYTES_MAX, PHASES_BYTES_MAX, QUEUE_BYTES_MAX, RATE_LIMIT_BUCKETS_MAX, RECENT_TIES_MAX,
+    SITE_IDS_KNOWN_MAX, UNSYNCED_BYTES_MAX, VERSIONS_BYTES_MAX,
 };
 
 /// Memory of an idle connection: its read buffer, its task and its timeout entry. We measured about 5 KiB.
@@ -30,6 +31,8 @@ const MAIN_STACK_BYTES: u64 = 8 << 20;
 /// doubled while the buffer grows), buffers for a page of routes and its lists (5 MiB), histograms (0.9 MiB),
 /// the cache of User-Agents (0.5 MiB), an inflated body (1 MiB), and smaller things.
 const HANDLER_BYTES: u64 = 24 << 20;
+/// A table of prepared answers: for each its bytes, the indices of its pieces, and 12 bytes of lengths.
+const ANSWERS_BYTES: u64 = (ANSWERS_PREPARED * (ANSWER_BYTES_MAX + 4 * ANSWER_PIECES_MAX + 12)) as u64;
 /// The program, its libraries, the demo site, log lines, and the scan of a directory of 100,000 names, which
 /// needs about 1 KB for each.
 const PROGRAM_BYTES: u64 = 160 << 20;
@@ -117,6 +120,8 @@ pub(crate) fn terms(params: &MemoryParams) -> Vec<Term> {
         // Pooled output buffers.
         term("buffers", serving * OUTPUT_POOL_BYTES_MAX as u64),
         term("handlers", serving * HANDLER_BYTES),
+        // Prepared answers of resolve and variants.
+        term("answers", serving * ANSWERS_BYTES),
         term("rate_limits", (params.rate_limits * RATE_LIMIT_BUCKETS_MAX) as u64 * BUCKET_BYTES),
         // Stacks of the serving threads, the watcher, inotify, the webhook, the two threads of Insights and the main thread.
         term("stacks", (serving + 5) * STACK_BYTES + MAIN_STACK_BYTES),

@@ -55,6 +55,15 @@ pub const URL_PARAMS_MAX: usize = 32;
 
 /// Length of a zone's name and of a variant's key. Both are part of URLs, unescaped.
 pub const KEY_BYTES_MAX: usize = 64;
+/// Number of answers that a worker prepares. A site with thousands of pages has a few thousand pairs of page and variants that
+/// most of its visitors see. A further answer replaces another one, and is planned again at its next request.
+pub(crate) const ANSWERS_PREPARED: usize = 4096;
+/// Size of a prepared answer without the pieces of its body: key, header fields, and the body's own text. Most are half as
+/// large. A larger answer is not prepared.
+pub(crate) const ANSWER_BYTES_MAX: usize = 1024;
+/// Number of pieces in the body of a prepared answer: those of a page with about ten personalized zones. An answer with
+/// more is not prepared.
+pub(crate) const ANSWER_PIECES_MAX: usize = 24;
 /// Number of personalized zones of a route. The choice for a request has one byte for each, in a fixed array.
 pub const ZONES_MAX: usize = 64;
 /// Number of variants of a zone besides `default`.
@@ -152,9 +161,13 @@ pub const REDIRECTS_IN_A_ROW_MAX: usize = 20;
 pub const EXPERIMENTS_MAX: usize = 4_096;
 /// Number of guardrails of one experiment. Each one is a metric that every answer counts. `compile` rejects more.
 pub const GUARDRAILS_MAX: usize = 16;
-/// Size of a snapshot's payload. Its offsets are signed 32-bit numbers.
-pub(crate) const SNAPSHOT_BYTES_MAX: u64 = 1 << 30;
-/// Default memory limit for sealed copies of snapshots, old and new ones together.
+/// Size of a snapshot's archive: everything except the texts of bodies. Its offsets are signed 32-bit numbers.
+/// `compile` refuses a larger one.
+pub(crate) const ARCHIVE_BYTES_MAX: u64 = 1 << 30;
+/// Size of a snapshot's piece data: the texts of bodies, plain and compressed. No server has memory for more.
+pub(crate) const PIECE_DATA_BYTES_MAX: u64 = 1 << 40;
+/// Default memory limit for sealed copies of snapshots, old and new ones together, on a machine that does not tell its
+/// memory. Otherwise the default is half of the memory.
 pub(crate) const SNAPSHOTS_MEMORY_BYTES_DEFAULT: u64 = 4 << 30;
 /// Number of file names in `snapshots/` that are tracked, about 200 bytes each. Beyond it tracked names stay,
 /// and new ones are ignored with a warning.
@@ -178,15 +191,9 @@ pub const AUDIENCES_MAX: usize = 1024;
 /// chains and loops. The limit bounds recursion.
 pub const AUDIENCE_CHAIN_MAX: usize = 8;
 
-/// Nesting depth of the steps of a program during evaluation, audiences included. A nesting operator takes at
-/// most four steps (`$elemMatch`: field, its operators, the element, its members), every innermost test adds
-/// four more, and a rule precedes the longest chain of audiences. A compiled program never reaches the limit.
-/// The evaluation of a corrupt program ends there.
-pub const EVALUATION_DEPTH_MAX: usize = 4 * (CONDITION_NESTING_MAX + 1) * (AUDIENCE_CHAIN_MAX + 1);
-
-/// Size of one compiled condition, the groups in it included: a group of about 40,000 IDs. A larger one is
+/// Size of one compiled condition, the groups in it included: a group of about 40,000 UUIDs. A larger one is
 /// rejected, because each evaluation may read all of it.
-pub const PROGRAM_BYTES_MAX: usize = 1 << 20;
+pub const PROGRAM_BYTES_MAX: usize = 2 << 20;
 
 /// Number of times of one event or page that a visitor's profile keeps. `$count` with `within` cannot count
 /// further, so strict parsing rejects a condition that needs more times to decide.

@@ -22,7 +22,7 @@ pub(crate) fn push_items(
 ) {
     search.limit_page_bytes(|at| {
         let piece = query.items[at as usize].piece.to_native() as usize;
-        site.pieces[piece].text.len()
+        site.pieces[piece].text_bytes.to_native() as usize
     });
     for (i, at) in search.positions.iter().enumerate() {
         if i > 0 {

@@ -7,6 +7,7 @@
 use super::experiments::DecidingExperiments;
 use super::variants::{Choice, DEFAULT_VARIANT, ForcedVariants};
 use super::visitor_context::{Visitor, VisitorContext};
+use crate::condition::program::ArchivedProgram;
 use crate::condition::{self, Audiences, Evaluator, Memo, Patterns};
 use crate::site::snapshot::format::{
     ArchivedAudience, ArchivedExperiment, ArchivedPage, ArchivedPart, ArchivedRange, ArchivedRule,
@@ -63,7 +64,13 @@ impl DecisionBuffers {
         let mut decider = Decider {
             site,
             id: visitor.id(),
-            evaluator: Evaluator { document: &document, audiences: &audiences, patterns, memo: &mut memo },
+            evaluator: Evaluator {
+                document: &document,
+                audiences: &audiences,
+                patterns,
+                params: &[],
+                memo: &mut memo,
+            },
             experiments: &mut self.experiments,
         };
         choose_zones(page, |index, zone| forced(index).unwrap_or_else(|| decider.decide_zone(index, zone)))
@@ -113,8 +120,8 @@ fn choose_in_parts<D: FnMut(u8, &ArchivedZone) -> u8>(
 pub(crate) struct SiteAudiences<'a>(pub(crate) &'a [ArchivedAudience]);
 
 impl Audiences for SiteAudiences<'_> {
-    fn program(&self, index: u16) -> Option<&[u8]> {
-        Some(&self.0.get(usize::from(index))?.condition.program)
+    fn program(&self, index: u16) -> &ArchivedProgram {
+        &self.0[usize::from(index)].condition.program
     }
 }
 
@@ -133,8 +140,8 @@ impl Decider<'_, '_> {
 
     fn match_rule(&mut self, zone: u8, rule: &ArchivedRule) -> Option<u8> {
         match rule {
-            ArchivedRule::Audience { program, variant, .. } => {
-                self.evaluator.holds(program).then_some(*variant)
+            ArchivedRule::Audience { audience, variant } => {
+                self.evaluator.is_in_audience(audience.to_native()).then_some(*variant)
             }
             ArchivedRule::When { when, variant } => self.evaluator.holds(&when.program).then_some(*variant),
             ArchivedRule::Experiment { experiment, arms, when } => {

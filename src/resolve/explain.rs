@@ -29,7 +29,13 @@ pub(crate) fn explain(
     let mut explainer = Explainer {
         site,
         id: visitor.id(),
-        evaluator: Evaluator { document: &document, audiences: &audiences, patterns, memo: &mut memo },
+        evaluator: Evaluator {
+            document: &document,
+            audiences: &audiences,
+            patterns,
+            params: &[],
+            memo: &mut memo,
+        },
     };
     let decisions = choice.selected(page).map(|(zone, variant)| {
         let (source, rules) = match visitor.agent.is_crawler {
@@ -53,10 +59,10 @@ impl<'a> Explainer<'a, '_> {
         let mut output = Vec::new();
         for (index, rule) in zone.rules.iter().enumerate() {
             let (matched, why, experiment) = self.explain_rule(rule);
-            output.push(
-                json!({ "index": index, "matched": matched, "condition": self.condition(rule), "why": why,
-                "experiment": experiment }),
-            );
+            let authored = self.condition(rule).and_then(|when| serde_json::from_str(&when.authored).ok());
+            let condition: Json = authored.unwrap_or_default();
+            output.push(json!({ "index": index, "matched": matched, "condition": condition, "why": why,
+                "experiment": experiment }));
             if matched {
                 return (decision_source(rule), output);
             }
@@ -64,29 +70,24 @@ impl<'a> Explainer<'a, '_> {
         ("default", output)
     }
 
-    /// Returns the authored condition of a rule, or of its audience.
-    fn condition(&self, rule: &ArchivedRule) -> Json {
-        let condition = match rule {
+    /// Returns the condition of a rule, or of its audience.
+    fn condition(&self, rule: &'a ArchivedRule) -> Option<&'a ArchivedCondition> {
+        match rule {
             ArchivedRule::Audience { audience, .. } => {
                 Some(&self.site.audiences[usize::from(audience.to_native())].condition)
             }
             ArchivedRule::When { when, .. } => Some(when),
             ArchivedRule::Experiment { when, .. } => when.as_ref(),
-        };
-        condition.and_then(|condition| serde_json::from_str(&condition.authored).ok()).unwrap_or_default()
+        }
     }
 
     fn explain_rule(&mut self, rule: &'a ArchivedRule) -> (bool, Json, Json) {
+        let condition = self.condition(rule);
+        let (holds, leaf) = condition.map_or((true, None), |when| self.evaluator.trace(&when.program));
         match rule {
-            ArchivedRule::Audience { program, .. }
-            | ArchivedRule::When { when: ArchivedCondition { program, .. }, .. } => {
-                let (holds, leaf) = self.evaluator.trace(program);
-                (holds, leaf_json(leaf), Json::Null)
-            }
-            ArchivedRule::Experiment { experiment, arms, when } => {
+            ArchivedRule::Audience { .. } | ArchivedRule::When { .. } => (holds, leaf_json(leaf), Json::Null),
+            ArchivedRule::Experiment { experiment, arms, .. } => {
                 let experiment = &self.site.experiments[usize::from(experiment.to_native())];
-                let (holds, leaf) =
-                    when.as_ref().map_or((true, None), |when| self.evaluator.trace(&when.program));
                 let Some(id) = self.id else {
                     let why =
                         json!({ "path": "anonId", "operator": "$exists", "expected": true, "actual": false });
@@ -112,7 +113,7 @@ fn decision_source(rule: &ArchivedRule) -> &'static str {
 fn leaf_json(leaf: Option<DecidingTest<'_>>) -> Json {
     leaf.map_or(Json::Null, |leaf| {
         json!({
-            "path": leaf.path, "operator": leaf.operator, "expected": leaf.expected.to_json(),
+            "path": leaf.path, "operator": leaf.operator, "expected": leaf.expected,
             "actual": leaf.actual.map(|value| value.to_json()),
         })
     })

@@ -63,6 +63,9 @@ impl RoutePath {
             self.text.push('/');
             return Ok(());
         }
+        if !inner.contains('%') {
+            return self.push_plain_segments(inner);
+        }
         for segment in inner.split('/') {
             if segment.is_empty() {
                 return Err(PathError::EmptySegment);
@@ -70,6 +73,24 @@ impl RoutePath {
             self.text.push('/');
             self.push_segment(segment);
             self.ends.push(self.text.len() as u16);
+        }
+        Ok(())
+    }
+
+    /// Adds the segments of a path without escapes, which is copied as a whole.
+    fn push_plain_segments(&mut self, inner: &str) -> Result<(), PathError> {
+        self.text.push('/');
+        self.text.push_str(inner);
+        let mut start = 0;
+        for (end, byte) in inner.bytes().chain([b'/']).enumerate() {
+            if byte == b'/' {
+                if end == start {
+                    return Err(PathError::EmptySegment);
+                }
+                // The offset in `text`, which begins with a slash.
+                self.ends.push(end as u16 + 1);
+                start = end + 1;
+            }
         }
         Ok(())
     }

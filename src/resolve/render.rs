@@ -6,6 +6,7 @@
 
 use crate::checksum;
 use crate::site::snapshot::format::{ArchivedPage, ArchivedPart, ArchivedPiece, ArchivedSite};
+use crate::site::snapshot::pieces::Pieces;
 
 use super::content::EmbeddedQueries;
 use super::variants::Choice;
@@ -95,8 +96,8 @@ impl BodyPlan {
         self.flush_text();
         let piece = &pieces[index as usize];
         self.steps.push(Step::Piece(index));
-        self.piece_bytes += piece.text.len();
-        self.deflate_bytes += piece.deflate.len();
+        self.piece_bytes += piece.text_bytes.to_native() as usize;
+        self.deflate_bytes += piece.deflate_bytes.to_native() as usize;
     }
 
     fn flush_text(&mut self) {
@@ -128,8 +129,54 @@ impl BodyPlan {
             + TRAILER_BYTES
     }
 
+    /// Returns the pieces of a body whose text precedes all of them. Returns `None` for another body.
+    pub(crate) fn pieces_after_text(&self) -> Option<impl Iterator<Item = u32>> {
+        let (first, rest) = self.steps.split_first()?;
+        let piece = |step: &Step| match step {
+            Step::Piece(index) => Some(*index),
+            Step::Text { .. } => None,
+        };
+        let is_split = piece(first).is_none() && rest.iter().all(|step| piece(step).is_some());
+        is_split.then(|| rest.iter().filter_map(piece))
+    }
+
+    /// Appends the bytes before the pieces, for a body with [`Self::pieces_after_text`].
+    pub(crate) fn write_start(&self, gzip: bool, out: &mut Vec<u8>) {
+        if gzip {
+            out.extend_from_slice(&GZIP_HEADER);
+            write_stored_blocks(&self.text, out);
+        } else {
+            out.extend_from_slice(&self.text);
+        }
+    }
+
+    /// Appends the bytes after the last piece.
+    pub(crate) fn write_end(&self, pieces: Pieces<'_>, gzip: bool, out: &mut Vec<u8>) {
+        if gzip {
+            out.extend_from_slice(&LAST_BLOCK);
+            out.extend_from_slice(&self.crc(pieces).to_le_bytes());
+            out.extend_from_slice(&(self.identity_bytes() as u32).to_le_bytes());
+        }
+    }
+
+    /// Computes the CRC-32 of the body.
+    fn crc(&self, pieces: Pieces<'_>) -> u32 {
+        let mut from = 0;
+        self.steps.iter().fold(0, |crc, step| match *step {
+            Step::Text { end } => {
+                let text = &self.text[from..end];
+                from = end;
+                checksum::crc32_append(crc, text)
+            }
+            Step::Piece(index) => {
+                let piece = pieces.get(index);
+                checksum::crc32_combine(crc, piece.crc.to_native(), piece.crc_shift.to_native())
+            }
+        })
+    }
+
     /// Appends the body in identity coding.
-    pub(crate) fn write_identity(&self, pieces: &[ArchivedPiece], out: &mut Vec<u8>) {
+    pub(crate) fn write_identity(&self, pieces: Pieces<'_>, out: &mut Vec<u8>) {
         out.reserve(self.identity_bytes());
         let mut from = 0;
         for step in &self.steps {
@@ -138,33 +185,26 @@ impl BodyPlan {
                     out.extend_from_slice(&self.text[from..end]);
                     from = end;
                 }
-                Step::Piece(index) => out.extend_from_slice(&pieces[index as usize].text),
+                Step::Piece(index) => out.extend_from_slice(pieces.text(index)),
             }
         }
     }
 
     /// Appends the body in gzip coding.
-    pub(crate) fn write_gzip(&self, pieces: &[ArchivedPiece], out: &mut Vec<u8>) {
+    pub(crate) fn write_gzip(&self, pieces: Pieces<'_>, out: &mut Vec<u8>) {
         out.reserve(self.gzip_bytes());
         out.extend_from_slice(&GZIP_HEADER);
-        let (mut from, mut crc) = (0, 0);
+        let mut from = 0;
         for step in &self.steps {
             match *step {
                 Step::Text { end } => {
                     write_stored_blocks(&self.text[from..end], out);
-                    crc = checksum::crc32_append(crc, &self.text[from..end]);
                     from = end;
                 }
-                Step::Piece(index) => {
-                    let piece = &pieces[index as usize];
-                    out.extend_from_slice(&piece.deflate);
-                    crc = checksum::crc32_combine(crc, piece.crc.to_native(), piece.crc_shift.to_native());
-                }
+                Step::Piece(index) => out.extend_from_slice(pieces.deflate(index)),
             }
         }
-        out.extend_from_slice(&LAST_BLOCK);
-        out.extend_from_slice(&crc.to_le_bytes());
-        out.extend_from_slice(&(self.identity_bytes() as u32).to_le_bytes());
+        self.write_end(pieces, true, out);
     }
 }
 

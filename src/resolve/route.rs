@@ -10,13 +10,13 @@ use crate::site::snapshot::format::{
 };
 use crate::site::snapshot::hash_index;
 
-/// Finds the route for `path`.
-pub(crate) fn find<'s>(site: &'s ArchivedSite, path: &RoutePath) -> Option<&'s ArchivedRoute> {
+/// Finds the route for `path`. Returns its index, too.
+pub(crate) fn find<'s>(site: &'s ArchivedSite, path: &RoutePath) -> Option<(u32, &'s ArchivedRoute)> {
     let index = path
         .literal()
         .and_then(|text| find_literal(site, text))
         .or_else(|| find_pattern(site, 0, path, 0))?;
-    site.routes.get(index as usize)
+    Some((index, site.routes.get(index as usize)?))
 }
 
 /// Finds a literal route by the whole path. The pattern tree would find the same route, because a literal
@@ -55,7 +55,7 @@ pub(crate) fn page<'s>(site: &'s ArchivedSite, route: &ArchivedRoute) -> Option<
 pub(crate) fn zones_of(site: &ArchivedSite, path: &str) -> Vec<PublishedZone> {
     let mut parsed = RoutePath::new();
     let found = parsed.parse(path).ok().and_then(|()| find(site, &parsed));
-    found.and_then(|route| page(site, route)).map_or_else(Vec::new, |page| published_zones(site, page))
+    found.and_then(|(_, route)| page(site, route)).map_or_else(Vec::new, |page| published_zones(site, page))
 }
 
 /// Appends the target of a redirect as a JSON string. The segments of `path` that replace parameters are escaped. The

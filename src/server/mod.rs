@@ -151,7 +151,8 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     let driver = choose_driver(config.driver)?;
 
     // 2. Start the admin thread.
-    let (current, budget) = (CurrentCatalog::default(), SnapshotBudget::new(config.snapshots_memory.0));
+    let (current, budget) =
+        (CurrentCatalog::default(), SnapshotBudget::new(memory::snapshots_memory_bytes(&config)));
     let snapshots = SnapshotDirectory::new(budget.clone());
     let (lifecycle, totals) = (Lifecycle::default(), Totals::new(ENDPOINT_COUNTERS));
     let (agents, settings) = (Arc::new(UserAgentParser::new()), handler_settings(&config));
@@ -238,7 +239,7 @@ fn server_metrics(
         budgets_bytes: workers
             * (config.memory_bytes_per_worker(workers) + config.body_memory_bytes_per_worker(workers)),
         rate_limits: rate_limits.into_iter().flatten().count(),
-        snapshots_bytes: config.snapshots_memory.0,
+        snapshots_bytes: memory::snapshots_memory_bytes(config),
         profiles_bytes: config.profiles_memory.0,
         insights_bytes: config.insights_memory.0,
         table_bytes: memory_bytes_max(config.profiles_memory.0),

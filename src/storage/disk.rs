@@ -73,7 +73,7 @@ pub trait Disk: Send + Sync {
 }
 
 /// An open file.
-pub trait DiskFile: Send {
+pub trait DiskFile: Send + Sync {
     /// Writes at most `bytes` after the appended bytes, over the reserved ones there. Returns the number of
     /// written bytes. `Interrupted` means that none were written.
     fn append(&mut self, bytes: &[u8]) -> io::Result<usize>;

@@ -4,15 +4,18 @@ mod bounds;
 mod bucket;
 mod cases;
 mod faults;
+mod forged;
 pub mod oracle;
 mod properties;
 mod sites;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
+use parallax::testing::condition::program::{ArchivedProgram, Program, ProgramBuffer};
 use parallax::testing::condition::{
-    Condition, ConditionError, Document, EncodedDocument, Evaluator, Field, FieldKind, Memo, Patterns, Value,
-    Vocabulary, encode, parse_lenient, parse_strict,
+    Audiences, Condition, ConditionError, Document, EncodedDocument, Evaluator, Field, FieldKind, Memo,
+    NoAudiences, Patterns, References, Value, Vocabulary, encode, parse_lenient, parse_strict, verify,
 };
 use parallax::testing::nearest::nearest;
 use serde_json::{Value as Json, json};
@@ -26,28 +29,29 @@ pub fn holds_leniently(condition: &Json, document: &Json, groups: &Groups) -> bo
     let mut patterns = Vec::new();
     let condition = parse_lenient(condition, groups);
     let program = condition.compile(&mut patterns).expect("the program is small");
-    run(&program, &patterns, document)
+    run(&program, &patterns, document).expect("a compiled program is valid")
 }
 
-/// Runs a program, which may be corrupt, over a JSON document. Asserts that the trace gives the same result.
-fn run(program: &[u8], sources: &[String], document: &Json) -> bool {
+/// Verifies a program and runs it over a JSON document. Asserts that the trace gives the same result.
+fn run(program: &Program, sources: &[String], document: &Json) -> Result<bool, &'static str> {
+    let program = ProgramBuffer::new(program);
+    let references = References { fields: 1, audiences: 0, patterns: sources.len(), params: 0 };
+    verify(program.get(), &references)?;
     let bytes = encoded(document);
     let document = EncodedDocument { root: Value::decode(&bytes).expect("just encoded"), now_ms: 0 };
     let patterns = Patterns::new(sources).expect("the parser checked the patterns");
     let mut evaluator = Evaluator {
         document: &document,
-        audiences: &[[0_u8; 0]; 0][..],
+        audiences: &NoAudiences,
         patterns: &patterns,
+        params: &[],
         memo: &mut Memo::default(),
     };
-    let holds = evaluator.holds(program);
-    let (traced, leaf) = evaluator.trace(program);
+    let holds = evaluator.holds(program.get());
+    let (traced, leaf) = evaluator.trace(program.get());
     assert_eq!(holds, traced);
-    if let Some(leaf) = leaf {
-        leaf.expected.to_json();
-        leaf.actual.map(Value::to_json);
-    }
-    holds
+    leaf.and_then(|leaf| leaf.actual).map(Value::to_json);
+    Ok(holds)
 }
 
 pub fn encoded(json: &Json) -> Vec<u8> {
@@ -67,6 +71,8 @@ const VISITS: u16 = 1;
 const LAST_SEEN: u16 = 2;
 const TRAITS: u16 = 3;
 const EVENTS: u16 = 4;
+/// The number of codes.
+const FIELDS: usize = 5;
 
 impl Site {
     fn new(audiences: &[(&'static str, Json)]) -> Self {
@@ -94,25 +100,58 @@ impl Site {
     /// Returns whether it holds, and the deciding test as `[path, operator, expected, actual]`.
     fn explain(&self, condition: &Json, visitor: &Visitor) -> (bool, Option<Json>) {
         let mut sources = Vec::new();
-        let program = self.read(condition).compile(&mut sources).expect("the program is small");
-        let conditions = self.conditions();
-        let compile = |condition: &Condition| condition.compile(&mut sources).expect("the program is small");
-        let audiences: Vec<Vec<u8>> = conditions.iter().map(compile).collect();
+        let program = compiled(&self.read(condition), &mut sources);
+        let audiences = CompiledAudiences::new(&self.conditions(), &mut sources);
         let patterns = Patterns::new(&sources).expect("the parser checked the patterns");
+        let references = References {
+            fields: FIELDS,
+            audiences: audiences.programs.len(),
+            patterns: sources.len(),
+            params: 0,
+        };
+        for program in audiences.programs.iter().chain([&program]) {
+            assert_eq!(verify(program.get(), &references), Ok(()));
+        }
         let mut evaluator = Evaluator {
             document: visitor,
-            audiences: &audiences[..],
+            audiences: &audiences,
             patterns: &patterns,
+            params: &[],
             memo: &mut Memo::default(),
         };
-        let holds = evaluator.holds(&program);
-        let (traced, leaf) = evaluator.trace(&program);
+        let holds = evaluator.holds(program.get());
+        let (traced, leaf) = evaluator.trace(program.get());
         assert_eq!(holds, traced);
         let leaf = leaf.map(|leaf| {
             let actual = leaf.actual.map(Value::to_json);
-            json!([leaf.path, leaf.operator, leaf.expected.to_json(), actual])
+            json!([leaf.path, leaf.operator, leaf.expected, actual])
         });
         (holds, leaf)
+    }
+}
+
+fn compiled(condition: &Condition, sources: &mut Vec<String>) -> ProgramBuffer {
+    ProgramBuffer::new(&condition.compile(sources).expect("the program is small"))
+}
+
+/// The programs of a site's audiences. Counts how often each is evaluated.
+struct CompiledAudiences {
+    programs: Vec<ProgramBuffer>,
+    lookups: Vec<Cell<u32>>,
+}
+
+impl CompiledAudiences {
+    fn new(conditions: &[Condition], sources: &mut Vec<String>) -> Self {
+        let programs: Vec<_> = conditions.iter().map(|condition| compiled(condition, sources)).collect();
+        Self { lookups: vec![Cell::new(0); programs.len()], programs }
+    }
+}
+
+impl Audiences for CompiledAudiences {
+    fn program(&self, index: u16) -> &ArchivedProgram {
+        let lookups = &self.lookups[usize::from(index)];
+        lookups.set(lookups.get() + 1);
+        self.programs[usize::from(index)].get()
     }
 }
 

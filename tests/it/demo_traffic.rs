@@ -1,8 +1,9 @@
 //! `parallax demo-traffic`: invented visitors for the demo site.
 
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
 
-use crate::harness::Server;
+use crate::harness::{Client, Server};
 
 fn run(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_parallax"));
@@ -43,6 +44,63 @@ fn invented_visitors_fill_every_view() {
     assert_eq!(experiment["both"], 0, "{experiment}");
 }
 
+/// A server that was started without flags for its directories, as a newcomer does it.
+struct FirstServer {
+    child: Child,
+    public: String,
+    admin: String,
+    _directory: tempfile::TempDir,
+}
+
+impl FirstServer {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_parallax"))
+            .current_dir(directory.path())
+            .envs([("PARALLAX_LISTEN", "127.0.0.1:0"), ("PARALLAX_ADMIN", "127.0.0.1:0")])
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+        let (mut admin, mut public) = (String::new(), String::new());
+        for line in lines {
+            for (words, url) in [(" admin address url=", &mut admin), (" serving url=", &mut public)] {
+                if let Some((_, rest)) = line.split_once(words) {
+                    *url = rest.split(' ').next().expect("a word").to_owned();
+                }
+            }
+            if !public.is_empty() {
+                break;
+            }
+        }
+        Self { child, public, admin, _directory: directory }
+    }
+}
+
+impl Drop for FirstServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_experiment_of_the_demo_has_a_phase_with_all_invented_visitors() {
+    let server = FirstServer::start();
+    let output = run(&["--to", &server.public, "--visitors", "300"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let admin = server.admin.strip_prefix("http://").expect("a URL").parse().expect("an address");
+    let target = "/insights/experiment?site=fjell&key=slow-front";
+    let result = Client::to(admin).request("GET", target, &[]).json();
+    let number = |value: &serde_json::Value| value.as_f64().unwrap_or_else(|| panic!("{result}"));
+    for arm in result["arms"].as_array().expect("arms") {
+        assert!(number(&arm["exposed"]) > 20.0, "{result}");
+        assert!((number(&arm["weight"]) - 0.5).abs() < 1e-9, "{result}");
+    }
+    assert_eq!((&result["exploratory"], &result["earlier"]), (&false.into(), &0.into()), "{result}");
+    assert_eq!(result["srm"]["alarm"], false, "{result}");
+}
+
 #[test]
 fn the_same_seed_gives_the_same_visitors() {
     let server = Server::demo();
@@ -74,6 +132,31 @@ fn numbers_at_their_limits_are_accepted_and_others_refused() {
         // An accepted value reaches the address, where nobody answers.
         assert_eq!(output.status.code(), Some(if is_accepted { 3 } else { 2 }), "{flag} {value}");
     }
+}
+
+#[test]
+fn another_machine_gets_events_only_with_a_flag() {
+    for (url, is_refused) in [
+        ("http://127.0.0.1:1", false),
+        ("http://127.9.9.9:1/", false),
+        ("http://[::1]:1", false),
+        ("http://LOCALHOST:1", false),
+        ("http://192.0.2.1:1", true),
+        ("http://192.0.2.1", true),
+        ("http://[2001:db8::1]:1", true),
+        ("http://0.0.0.0:1", true),
+        ("http://127.0.0.1.example:1", true),
+        ("http://localhost.example:1", true),
+        ("http://www.example", true),
+    ] {
+        let output = run(&["--to", url]);
+        // A receiver on this machine is asked, and nobody answers.
+        assert_eq!(output.status.code(), Some(if is_refused { 2 } else { 3 }), "{url}");
+        assert_eq!(stderr(&output).contains("add --to-another-machine"), is_refused, "{url}");
+    }
+    // The resolver knows no name of this top-level domain.
+    let output = run(&["--to", "http://nobody.invalid:1", "--to-another-machine"]);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
 }
 
 #[test]

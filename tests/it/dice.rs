@@ -20,8 +20,4 @@ impl Dice {
     pub fn pick<'s, T>(&mut self, items: &'s [T]) -> &'s T {
         &items[self.below(items.len())]
     }
-
-    pub fn byte(&mut self) -> u8 {
-        self.next_u64() as u8
-    }
 }

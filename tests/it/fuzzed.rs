@@ -33,7 +33,7 @@ fn every_target_holds_for_its_seeds_and_their_mutations() {
         let mut dice = Dice(20_260_105);
         for _ in 0..times(2_000, 1_000_000) {
             assert_holds(&mutant(&seeds, &mut dice));
-            let noise: Vec<u8> = (0..dice.below(64)).map(|_| dice.byte()).collect();
+            let noise: Vec<u8> = (0..dice.below(64)).map(|_| dice.next_u64() as u8).collect();
             assert_holds(&noise);
         }
     }

@@ -29,6 +29,8 @@ mod condition;
 mod statistics;
 // Content queries, compared with a naive evaluation.
 mod queries;
+// Prepared answers, compared with first ones.
+mod answers;
 // Every response of the public address and of the admin address, compared with the interface.
 mod wire;
 // The OpenAPI document, compared with the responses of the server.

@@ -1,6 +1,7 @@
 //! A damaged snapshot is refused, and the previous content stays served (R8).
 
 mod forged;
+mod forged_conditions;
 mod forged_experiments;
 
 use std::fs::File;
@@ -73,9 +74,9 @@ fn foreign_files_and_other_format_versions_have_their_own_errors() {
     let refusal = |bytes: &[u8]| open_bytes(bytes).err().expect("refused").to_string();
     assert!(refusal(b"{\"site\":\"acme\"}").starts_with("not a snapshot"));
     assert!(refusal(b"\x1f\x8b\x08").starts_with("not a snapshot"));
-    assert_eq!(refusal(b""), "incomplete: 0 of 64 bytes; copy the file again");
+    assert_eq!(refusal(b""), "incomplete: 0 of 80 bytes; copy the file again");
     let whole = snapshot(&FILES, 1);
-    for format_version in [0, 2, u32::MAX] {
+    for format_version in [0, 1, 3, u32::MAX] {
         let other = [&whole[..8], &format_version.to_le_bytes(), &whole[12..]].concat();
         let refusal = refusal(&other);
         assert!(refusal.contains("compile the site again"), "{refusal}");
@@ -84,7 +85,7 @@ fn foreign_files_and_other_format_versions_have_their_own_errors() {
     let other_header = [&whole[..12], &128u32.to_le_bytes(), &whole[16..]].concat();
     assert_eq!(
         refusal(&other_header),
-        "damaged: the header length is not 64; copy the file again, or compile the site again"
+        "damaged: the header length is not 80; copy the file again, or compile the site again"
     );
 }
 

@@ -77,7 +77,7 @@ fn value(dice: &mut Dice) -> Vec<u8> {
         2..4 => 17,
         _ => dice.below(400),
     };
-    let first = dice.byte();
+    let first = dice.next_u64() as u8;
     (0..bytes).map(|at| first.wrapping_add(at as u8)).collect()
 }
 
@@ -149,7 +149,7 @@ fn records_that_are_moved_to_save_memory_do_not_change() {
     for (round, bytes) in [150, 300, 600].into_iter().enumerate() {
         for _ in 0..keys {
             let (key, class) = (key(dice.below(keys) as u64), *dice.pick(&CLASSES));
-            let value = vec![dice.byte(); bytes];
+            let value = vec![dice.next_u64() as u8; bytes];
             table.put(key, &value, class);
             model.put(key, &value, class);
         }
@@ -390,7 +390,7 @@ fn a_value_may_have_any_size_up_to_its_bound() {
     let (mut dice, mut table, mut model) = (Dice(9), Table::new(), TableModel::default());
     let largest = TABLE_ENTRY_BYTES_MAX - HEADER_BYTES;
     for bytes in (0..largest).step_by(61).chain([largest - 1, largest]) {
-        let (key, value) = (key(bytes as u64), vec![dice.byte(); bytes]);
+        let (key, value) = (key(bytes as u64), vec![dice.next_u64() as u8; bytes]);
         table.put(key, &value, EvictionClass::Returning);
         model.put(key, &value, EvictionClass::Returning);
     }

@@ -37,7 +37,7 @@ pub enum ComparisonKind {
     /// A page with forced variants, also sent by static servers: at full load, on one connection, at half
     /// load.
     Pages,
-    /// A page decided for known visitors.
+    /// A page decided for known visitors, also sent by the prepared monoio server.
     Decided,
     /// An event on disk, with the bare server, on 256 connections.
     Durable,
@@ -48,7 +48,7 @@ pub enum ComparisonKind {
 /// Window length and rounds with `--quick`: too few for figures to believe.
 const QUICK_SECONDS: f64 = 0.5;
 const QUICK_ROUNDS: usize = 2;
-/// The servers that Parallax is compared with, besides the bare server.
+/// The servers that Parallax is compared with, besides those of this program.
 const PEERS: [&str; 6] = ["nginx", "h2o", "haproxy", "webdis", "workerd", "unleash-edge"];
 
 impl CompareArgs {
@@ -93,7 +93,7 @@ mod tests {
     use crate::cli::{Cli, Command};
 
     #[test]
-    fn a_comparison_has_the_selected_peers_and_always_the_floor() {
+    fn a_comparison_has_the_selected_peers_and_always_the_servers_of_this_program() {
         let parse = |words: &str| {
             let cli = Cli::try_parse_from(words.split(' ')).expect("good words");
             let Command::Compare(args) = cli.command else { panic!("{words}") };
@@ -101,8 +101,8 @@ mod tests {
         };
         let args = parse("loadtest compare events pages --only nginx,h2o --quick");
         assert_eq!(args.comparisons().collect::<Vec<_>>(), [ComparisonKind::Pages, ComparisonKind::Events]);
-        let included = ["floor", "nginx", "h2o", "webdis"].map(|name| args.includes(name));
-        assert_eq!((included, args.visitors()), ([true, true, true, false], 10_000));
+        let included = ["floor", "prepared", "nginx", "h2o", "webdis"].map(|name| args.includes(name));
+        assert_eq!((included, args.visitors()), ([true, true, true, true, false], 10_000));
         assert!(args.validate().is_ok() && parse("loadtest compare --depth 2").validate().is_err());
         let args = parse("loadtest compare");
         assert!(args.comparisons().count() == 4 && args.includes("webdis") && args.visitors() == 1_000_000);

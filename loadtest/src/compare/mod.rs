@@ -162,6 +162,10 @@ impl CompareRun<'_> {
             floor::start(&context.launch, &responses[0].bytes)
                 .map(|server| Contender::new(server, exact.clone()))
         });
+        contenders.add("prepared", || {
+            floor::start_prepared(&context.launch, &responses[0].bytes, self.args.common.driver.as_deref())
+                .map(|server| Contender::new(server, exact.clone()))
+        });
         let sends = ReferenceResponses { responses: &responses[..1], ..reference };
         contenders.add("nginx", || nginx::start(&context, sends).map(|server| Contender::new(server, exact)));
         contenders.add("workerd", || {
@@ -176,8 +180,10 @@ impl CompareRun<'_> {
         );
         let mut contest = contenders.contest("decided", &about, READ_CONNECTIONS);
         contest.notes.push(
-            "floor and nginx send fixed bytes; unleash-edge and workerd have no visitor profiles".to_owned(),
+            "floor, prepared and nginx send fixed bytes; unleash-edge and workerd have no visitor profiles"
+                .to_owned(),
         );
+        contest.notes.push("prepared has the runtime of Parallax and no routing".to_owned());
         contest.measure(&self.plan_run)
     }
 

@@ -1,4 +1,5 @@
-//! The bare server of this program as a separate process, the reference for all others.
+//! The servers of this program, each as a separate process: the bare server, which is the reference for all others, and the
+//! prepared monoio server.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -11,23 +12,38 @@ const START_MAX: Duration = Duration::from_secs(30);
 
 /// Starts the bare server, which sends these bytes for every request.
 pub fn start(context: &LaunchContext, response: &[u8]) -> Result<Server, StartError> {
-    let failed = |source| StartError::File { name: "floor", source };
-    let file = context.write("floor", "floor-response", response)?;
+    start_fixed(context, "floor", response, &[])
+}
+
+/// Starts the prepared monoio server, which sends these bytes for every request. `driver` is the `--driver` of Parallax.
+#[cfg(feature = "compare")]
+pub fn start_prepared(
+    context: &LaunchContext,
+    response: &[u8],
+    driver: Option<&str>,
+) -> Result<Server, StartError> {
+    let flags: &[&str] = if driver == Some("epoll") { &["--epoll"] } else { &[] };
+    start_fixed(context, "prepared", response, flags)
+}
+
+/// Starts a server of this program. `name` is its subcommand.
+fn start_fixed(
+    context: &LaunchContext,
+    name: &'static str,
+    response: &[u8],
+    flags: &[&str],
+) -> Result<Server, StartError> {
+    let failed = |source| StartError::File { name, source };
+    let file = context.write(name, &format!("{name}-response"), response)?;
     let program = std::env::current_exe().map_err(failed)?;
     let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).to_string();
-    let mut arguments = arguments(&["floor", "--listen", &any_port, "--response"]);
-    arguments.push(file.into());
-    let mut process = context.start("floor", &program, &arguments)?;
+    let mut words = arguments(&[name, "--listen", &any_port, "--response"]);
+    words.push(file.into());
+    words.extend(arguments(flags));
+    let mut process = context.start(name, &program, &words)?;
     let mark = "listening on ";
     let log = process.wait_for_log(mark, START_MAX)?;
-    let address = address(&log, mark).ok_or_else(|| StartError::Failed {
-        name: "floor",
-        reason: format!("no address in its output: {log}"),
-    })?;
-    Ok(Server {
-        name: "floor",
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        address,
-        processes: vec![process],
-    })
+    let address = address(&log, mark)
+        .ok_or_else(|| StartError::Failed { name, reason: format!("no address in its output: {log}") })?;
+    Ok(Server { name, version: env!("CARGO_PKG_VERSION").to_owned(), address, processes: vec![process] })
 }

@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use serde_json::{Value as Json, json};
 
+use crate::condition::program::Program;
 use crate::condition::{self, Condition, ConditionError, Field, Vocabulary};
 use crate::limits::{AUDIENCE_CHAIN_MAX, AUDIENCES_MAX};
 use crate::nearest::nearest;
@@ -83,35 +84,30 @@ impl<'s> ConditionCompiler<'s> {
         pointer: &str,
         when: &Json,
         mistakes: &mut Diagnostics,
-    ) -> Vec<u8> {
+    ) -> Program {
         match self.parse(file, pointer, when, mistakes) {
             Some(condition) => self.compile_parsed(file, pointer, &condition, mistakes),
-            None => Vec::new(),
+            None => Program::constant(false),
         }
     }
 
-    /// Returns the index of an audience. An unknown audience has the index 0.
-    pub(super) fn audience_index(&self, key: &str) -> u16 {
-        self.vocabulary.audience(key).unwrap_or_default()
-    }
-
-    /// Compiles a reference to one audience, whose key is at `pointer`, to a program.
-    pub(super) fn compile_audience_reference(
-        &mut self,
+    /// Returns the index of an audience, whose key is at `pointer`. An unknown audience is reported and replaced by the
+    /// first one.
+    pub(super) fn audience_index(
+        &self,
         file: &str,
         pointer: &str,
         key: &str,
         mistakes: &mut Diagnostics,
-    ) -> Vec<u8> {
-        if self.vocabulary.audience(key).is_none() {
+    ) -> u16 {
+        self.vocabulary.audience(key).unwrap_or_else(|| {
             let known = self.vocabulary.audience_names();
             let diagnostic =
                 Diagnostic::at_value(file, pointer, "an audience of `audiences.json`", format!("{key:?}"));
             let diagnostic = diagnostic.with_title(format!("unknown audience {key:?}"));
             mistakes.add(diagnostic.with_nearest(nearest(key, known)));
-            return Vec::new();
-        }
-        self.compile(file, pointer, &json!({ "$audience": key }), mistakes)
+            0
+        })
     }
 
     fn parse(&self, file: &str, pointer: &str, when: &Json, mistakes: &mut Diagnostics) -> Option<Condition> {
@@ -125,12 +121,12 @@ impl<'s> ConditionCompiler<'s> {
         pointer: &str,
         condition: &Condition,
         mistakes: &mut Diagnostics,
-    ) -> Vec<u8> {
+    ) -> Program {
         condition.compile(&mut self.patterns).unwrap_or_else(|too_large| {
             let expected = "a smaller condition, or smaller groups";
             let diagnostic = Diagnostic::at_value(file, pointer, expected, too_large.to_string());
             mistakes.add(diagnostic.with_title("the condition is too large"));
-            Vec::new()
+            Program::constant(false)
         })
     }
 

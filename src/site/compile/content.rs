@@ -181,7 +181,7 @@ impl<'s> ItemWriter<'_, 's> {
     fn write_item(&mut self, query: &'s types::Query, number: usize, item: &types::Item) -> u32 {
         let selection = query.select.as_deref();
         let pieces = &mut self.pieces;
-        let write = || pieces.add(item_json(item, selection));
+        let write = || pieces.add(&item_json(item, selection));
         *self.pieces_by_item.entry((&query.collection, selection, number)).or_insert_with(write)
     }
 }
@@ -359,10 +359,10 @@ impl<'s> QueryCompiler<'_, 's, '_> {
                 return Vec::new();
             }
         };
-        let mut scratch = Vec::new();
+        let filter = filter.open();
         let mut placed = Vec::new();
         for (number, entry) in entries.iter().enumerate() {
-            if !filter.holds(entry.root(), &[], &mut scratch) {
+            if !filter.holds(entry.root(), &[]) {
                 continue;
             }
             let mut place = Vec::new();

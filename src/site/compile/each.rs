@@ -44,9 +44,9 @@ pub(super) fn make_paths(
     };
     let mut makers: BTreeMap<String, &str> = BTreeMap::new();
     let mut made = Vec::new();
-    let mut scratch = Vec::new();
+    let filter = condition.as_ref().map(Filter::open);
     for (number, entry) in entries.iter().enumerate() {
-        if !condition.as_ref().is_none_or(|filter| filter.holds(entry.root(), &[], &mut scratch)) {
+        if !filter.as_ref().is_none_or(|filter| filter.holds(entry.root(), &[])) {
             continue;
         }
         let concrete = match make_path(pattern, each, entry) {

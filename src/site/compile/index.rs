@@ -14,7 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value as Json;
 
 use super::content::Entry;
-use crate::condition::{self, Condition, EncodedDocument, Evaluator, Memo, Patterns, Value, to_number};
+use crate::condition::program::{ArchivedProgram, ProgramBuffer};
+use crate::condition::{
+    self, Condition, EncodedDocument, Evaluator, Memo, NoAudiences, Patterns, Value, to_number,
+};
 use crate::site::query::order;
 use crate::site::snapshot::format::{Column, ColumnBound, Index, IndexParam, Param, ParamKind};
 use crate::site::snapshot::hash_index;
@@ -28,8 +31,14 @@ pub const INDEX_COMBINATIONS_MAX: usize = 1_024;
 
 /// A condition with its own regular expressions, for evaluation during compilation.
 pub(super) struct Filter {
-    template: Vec<u8>,
+    program: ProgramBuffer,
     patterns: Patterns,
+}
+
+/// A filter in use.
+pub(super) struct OpenFilter<'f> {
+    program: &'f ArchivedProgram,
+    patterns: &'f Patterns,
 }
 
 impl Filter {
@@ -37,20 +46,22 @@ impl Filter {
     /// The condition is larger than the limits of a site.
     pub(super) fn new(condition: &Condition) -> Result<Self, String> {
         let mut patterns = Vec::new();
-        let template = condition.compile(&mut patterns).map_err(|error| error.to_string())?;
+        let program = condition.compile(&mut patterns).map_err(|error| error.to_string())?;
         let patterns = Patterns::new(&patterns).map_err(|error| error.to_string())?;
-        Ok(Self { template, patterns })
+        Ok(Self { program: ProgramBuffer::new(&program), patterns })
     }
 
-    /// Returns whether the condition matches these fields and parameters. `scratch` holds the bound program.
-    pub(super) fn holds(&self, root: Value<'_>, values: &[Option<Value<'_>>], scratch: &mut Vec<u8>) -> bool {
-        if condition::bind(&self.template, values, scratch).is_none() {
-            return false;
-        }
-        let document = EncodedDocument { root, now_ms: 0 };
-        let audiences: &[&[u8]] = &[];
-        let mut memo = Memo::default();
-        Evaluator { document: &document, audiences, patterns: &self.patterns, memo: &mut memo }.holds(scratch)
+    pub(super) fn open(&self) -> OpenFilter<'_> {
+        OpenFilter { program: self.program.get(), patterns: &self.patterns }
+    }
+}
+
+impl OpenFilter<'_> {
+    /// Returns whether the condition holds for these fields and parameters.
+    pub(super) fn holds(&self, root: Value<'_>, params: &[Option<Value<'_>>]) -> bool {
+        let document = &EncodedDocument { root, now_ms: 0 };
+        let (patterns, memo) = (self.patterns, &mut Memo::default());
+        Evaluator { document, audiences: &NoAudiences, patterns, params, memo }.holds(self.program)
     }
 }
 
@@ -246,9 +257,9 @@ impl<'q> IndexBuilder<'q> {
     fn build_lists(&self, entries: &[&Entry<'_>]) -> Result<BTreeMap<u64, Vec<u32>>, TooLarge> {
         let mut bases = self.params.iter().map(IndexedParam::base);
         bases.try_fold(1u64, |product, base| product.checked_mul(base)).ok_or(TooLarge)?;
-        let filter = self.filter.as_ref().ok_or(TooLarge)?;
+        let filter = self.filter.as_ref().ok_or(TooLarge)?.open();
         let mut lists: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
-        let (mut positions, mut scratch) = (0, Vec::new());
+        let mut positions = 0;
         let mut values = vec![None; self.input.params.len()];
         for (at, entry) in entries.iter().enumerate() {
             let choices = self.choices(entry);
@@ -261,7 +272,7 @@ impl<'q> IndexBuilder<'q> {
                 for (numbered, choice) in self.params.iter().zip(&chosen) {
                     values[usize::from(numbered.param)] = choice.value.and_then(Value::decode);
                 }
-                if !filter.holds(entry.root(), &values, &mut scratch) {
+                if !filter.holds(entry.root(), &values) {
                     continue;
                 }
                 positions += chosen.iter().map(|choice| choice.digits.count()).product::<usize>();

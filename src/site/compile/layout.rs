@@ -148,7 +148,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
         page.combinations_array_bytes = text.len() as u32;
         page.combinations_truncated = listed.truncated;
         text.extend_from_slice(format!(",\"truncated\":{}}}", listed.truncated).as_bytes());
-        page.combinations = self.pieces.add(text);
+        page.combinations = self.pieces.add(&text);
     }
 
     fn check_sizes(&self, file: &str, page: &Page, mistakes: &mut Diagnostics) {
@@ -214,7 +214,7 @@ impl LayoutCompiler<'_, '_, '_> {
     fn end_piece(&mut self, parts: &mut Vec<Part>) {
         if !self.text.is_empty() {
             let text = std::mem::take(&mut self.text);
-            parts.push(Part::Piece(self.page_compiler.pieces.add(text)));
+            parts.push(Part::Piece(self.page_compiler.pieces.add(&text)));
         }
     }
 
@@ -340,15 +340,10 @@ impl LayoutCompiler<'_, '_, '_> {
         match rule {
             types::Rule::Audience { audience, variant } => {
                 let at = format!("{pointer}/audience");
-                let program = self.page_compiler.conditions.compile_audience_reference(
-                    file,
-                    &at,
-                    audience,
-                    self.diagnostics,
-                );
+                let audience =
+                    self.page_compiler.conditions.audience_index(file, &at, audience, self.diagnostics);
                 let variant = self.key(variant, variants, &format!("{pointer}/variant"));
-                let audience = self.page_compiler.conditions.audience_index(audience);
-                Rule::Audience { audience, program, variant }
+                Rule::Audience { audience, variant }
             }
             types::Rule::When { when, variant } => {
                 let when = self.condition(when, pointer);

@@ -7,8 +7,10 @@
 //! does so for the metrics of its result. [`layout`] compiles pages to pieces, and [`embed`] inserts query results into them. [`each`] generates paths from
 //! items, [`combinations`] lists the combinations of variants, [`paths`] indexes the routes, [`redirects`]
 //! compiles the targets of redirects and finds circles, and [`timezone`] writes the UTC offsets. [`lints`]
-//! finds valid source that is probably a mistake.
+//! finds valid source that is probably a mistake. [`piece`] compresses the texts on all CPUs, and [`archive`] writes
+//! the file.
 
+mod archive;
 mod combinations;
 mod conditions;
 mod content;
@@ -38,13 +40,12 @@ use self::content::{Collections, DiagnosticSink};
 use self::embed::EmbeddedQueries;
 use self::experiments::Experiments;
 use self::layout::PageCompiler;
-use self::piece::PieceBuilder;
-use super::snapshot::format::{ArchivedQuery, HEADER_BYTES, Header, Query, Site};
+use self::piece::{FinishedPieces, PieceBuilder};
+use super::snapshot::format::{ArchivedQuery, Query, Site};
 use super::source::diagnostics::{Diagnostic, Diagnostics};
 use super::source::read::Source;
 use super::source::types;
 use crate::condition::Patterns;
-use crate::limits::SNAPSHOT_BYTES_MAX;
 use crate::url;
 
 /// A compiled site.
@@ -58,8 +59,8 @@ pub struct CompiledSite {
     pub warnings: Diagnostics,
 }
 
-/// Compiles the source of a site as `version`. Calls `progress` after each route with the number of routes
-/// done and the total.
+/// Compiles the source of a site as `version`. Calls `progress` with the number of steps done and the total. Each
+/// authored route has two steps: its compilation, and its part of the compression.
 ///
 /// # Errors
 /// The diagnostics of the reading step and those of the compilation.
@@ -71,28 +72,18 @@ pub fn compile(
 ) -> Result<CompiledSite, Diagnostics> {
     let mut warnings = Diagnostics::default();
     let mut sink = DiagnosticSink { errors: &mut mistakes, warnings: &mut warnings };
-    let site = compile_site(source, &mut sink, version, progress);
-    let Some(site) = site.filter(|_| mistakes.is_empty()) else {
+    let routes = source.routes.len();
+    let site = compile_site(source, &mut sink, version, &|done, _| progress(done, 2 * routes));
+    let Some((mut site, pieces)) = site.filter(|_| mistakes.is_empty()) else {
         return Err(mistakes);
     };
     lints::check(source, &site.routes, &mut warnings);
-    let payload = rkyv::to_bytes::<Error>(&site).map_err(|error| snapshot_too_large(error.to_string()))?;
-    if payload.len() as u64 > SNAPSHOT_BYTES_MAX {
-        return Err(snapshot_too_large(format!("{} bytes", payload.len())));
-    }
-    let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
-    bytes.extend_from_slice(&Header::for_payload(&payload, version).to_bytes());
-    bytes.extend_from_slice(&payload);
+    let FinishedPieces { table, file } =
+        pieces.finish(&|done, all| progress(routes + routes * done / all, 2 * routes));
+    site.pieces = table;
+    let bytes = archive::archive_site(&site, file, version)?;
     let routes = site.routes.into_iter().map(|route| (route.path, route.content)).collect();
     Ok(CompiledSite { bytes, routes, warnings })
-}
-
-fn snapshot_too_large(actual: String) -> Diagnostics {
-    let expected = format!("a site whose snapshot takes at most {SNAPSHOT_BYTES_MAX} bytes");
-    let mut mistakes = Diagnostics::default();
-    mistakes
-        .add(Diagnostic::at_value("site.json", "", expected, actual).with_title("the snapshot is too large"));
-    mistakes
 }
 
 fn compile_site(
@@ -100,7 +91,7 @@ fn compile_site(
     sink: &mut DiagnosticSink<'_>,
     version: u64,
     progress: &dyn Fn(usize, usize),
-) -> Option<Site> {
+) -> Option<(Site, PieceBuilder)> {
     let mut pieces = PieceBuilder::new();
     let mut conditions = ConditionCompiler::new(source, sink.errors);
     let collections = Collections::new(source, sink.errors);
@@ -124,7 +115,7 @@ fn compile_site(
     let clock_offsets = timezone::clock_offsets(&site.time_zone, mistakes);
     check_origins(site, mistakes);
     let (patterns, audiences, sees_url) = conditions.finish(mistakes);
-    Some(Site {
+    let site = Site {
         site: site.site.to_string(),
         tracking_id: site.tracking_id.clone(),
         name: site.name.clone(),
@@ -147,13 +138,14 @@ fn compile_site(
         audiences,
         experiments: experiments.finish(),
         sees_url,
-        pieces: pieces.finish(),
+        pieces: Vec::new(),
         queries,
         pages: made.pages,
         routes: made.routes,
         literals: index.literals,
         tree: index.tree,
-    })
+    };
+    Some((site, pieces))
 }
 
 /// Archives the queries in the form that a server runs.

@@ -11,7 +11,8 @@ use super::super::snapshot::format::{ArchivedColumn, ArchivedIndex, ArchivedQuer
 use super::super::snapshot::hash_index;
 use super::order::number_key;
 use super::params::ParamValues;
-use crate::condition::{Document, Evaluator, Memo, Patterns, Value, bind, encode_scalar};
+use crate::condition::program::ArchivedProgram;
+use crate::condition::{Document, Evaluator, Memo, NoAudiences, Patterns, Value, encode_scalar};
 use crate::limits::{
     HEAD_BYTES_MAX, ITEMS_MAX, QUERY_EVALUATIONS_MAX, QUERY_LIMIT_MAX, QUERY_PAGE_BYTES_MAX,
     SORT_KEY_BYTES_MAX,
@@ -29,8 +30,6 @@ pub(crate) struct QueryRunner {
     pub has_more: bool,
     /// Identifies the query and the values of its parameters.
     signature: Vec<u8>,
-    /// The program with these values.
-    program: Vec<u8>,
     /// A value as it is encoded in the index and the columns.
     key: Vec<u8>,
     /// A bit for each position to evaluate. Used if the candidates are not in the query's order.
@@ -69,8 +68,6 @@ impl QueryRunner {
             total: 0,
             has_more: false,
             signature: Vec::with_capacity(HEAD_BYTES_MAX),
-            // Large groups can make a program longer. Then the buffer grows once.
-            program: Vec::with_capacity(HEAD_BYTES_MAX),
             key: Vec::with_capacity(HEAD_BYTES_MAX),
             marks: Vec::with_capacity(ITEMS_MAX / u64::BITS as usize),
             cursor_key: Vec::with_capacity(SORT_KEY_BYTES_MAX),
@@ -219,11 +216,9 @@ impl QueryRunner {
         if evaluations > QUERY_EVALUATIONS_MAX {
             return Err(EvaluationLimitError { evaluations });
         }
-        let template = if shortest.is_some() { &scan.program } else { &scan.residual };
-        if bind(template, &values[..query.params.len()], &mut self.program).is_none() {
-            return Ok(());
-        }
-        let mut matching = ItemMatcher { query, program: &self.program, patterns, memo: Memo::default() };
+        let program = if shortest.is_some() { &scan.program } else { &scan.residual };
+        let params = &values[..query.params.len()];
+        let mut matching = ItemMatcher { query, program, params, patterns, memo: Memo::default() };
         let (found, total, more) = (&mut self.positions, &mut self.total, &mut self.has_more);
         let mut look_at = |at: u32| {
             if !matching.matches(at) {
@@ -291,7 +286,8 @@ impl Default for QueryRunner {
 
 struct ItemMatcher<'s> {
     query: &'s ArchivedQuery,
-    program: &'s [u8],
+    program: &'s ArchivedProgram,
+    params: &'s [Option<Value<'s>>],
     patterns: &'s Patterns,
     /// Conditions on content refer to no audience.
     memo: Memo,
@@ -300,10 +296,8 @@ struct ItemMatcher<'s> {
 impl ItemMatcher<'_> {
     fn matches(&mut self, at: u32) -> bool {
         let document = ItemDocument(&self.query.items[at as usize].fields);
-        let audiences: &[&[u8]] = &[];
-        let mut evaluator =
-            Evaluator { document: &document, audiences, patterns: self.patterns, memo: &mut self.memo };
-        evaluator.holds(self.program)
+        let (patterns, params, memo) = (self.patterns, self.params, &mut self.memo);
+        Evaluator { document: &document, audiences: &NoAudiences, patterns, params, memo }.holds(self.program)
     }
 }
 

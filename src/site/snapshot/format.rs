@@ -2,40 +2,53 @@
 //!
 //! **Purpose.** `compile` writes the file once. A server copies, seals, maps, verifies and serves it. Removing it from
 //! the directory unpublishes the site. It is a build product: for an unknown format version the server asks to compile
-//! the site again. From format version 2 on a server also reads the version before its own.
+//! the site again. From the first release on a server also reads the version before its own. Version 1 was never released.
 //!
-//! **Bounds.** The payload has at most 2^30 bytes (its offsets are signed 32-bit numbers). All numbers are
-//! little-endian, on every machine.
+//! **Bounds.** The archive has at most 2^30 bytes (its offsets are signed 32-bit numbers). The piece data has at most
+//! 2^40 bytes. The limit in practice is the memory of the server (`--snapshots-memory`). All numbers are little-endian,
+//! on every machine.
 //!
 //! ```text
-//! +--------+---------+--------+----------------+--------------+-----------+ - - - - - +
-//! | magic  | format  | header | payload length | site version | hash (32) |  payload  |
-//! | (8)    | v. (4)  | l. (4) | (8)            | (8)          |           |           |
-//! +--------+---------+--------+----------------+--------------+-----------+ - - - - - +
-//! 0        8         12       16               24             32          64
+//! +--------+---------+--------+----------------+--------------+------------+----------+-----------+
+//! | magic  | format  | header | payload length | site version | piece data | reserved | hash (32) |
+//! | (8)    | v. (4)  | l. (4) | (8)            | (8)          | length (8) | (8)      |           |
+//! +--------+---------+--------+----------------+--------------+------------+----------+-----------+
+//! 0        8         12       16               24             32           40         48          80
+//!
+//! +- - - - - - - +- - - - - +
+//! |  piece data  |  archive |
+//! +- - - - - - - +- - - - - +
+//! 80
 //!
 //! OFFSET  SIZE  FIELD           MEANING
 //! 0       8     magic           FF 50 52 4C 58 53 4E 50 ("\xFFPRLXSNP")
-//! 8       4     format version  1
-//! 12      4     header length   64; the payload begins here, at a multiple of 16
+//! 8       4     format version  2
+//! 12      4     header length   80; the payload begins here: piece data, then archive
 //! 16      8     payload length  bytes after the header; the file ends there
 //! 24      8     site version    as published, at most 2^53
-//! 32      32    hash            BLAKE3 of bytes 0..32 and of the payload, in this order
-//! 64      n     payload         an rkyv 0.8 archive of [`Site`], its root at the end
+//! 32      8     piece data len. a multiple of 16, at most the payload length
+//! 40      8     reserved        0
+//! 48      32    hash            BLAKE3 of bytes 0..48 and of the payload, in this order
+//! 80      n     piece data      the texts of all pieces, then their deflated forms, then up to 15 bytes of 0
+//! 80 + n  m     archive         an rkyv 0.8 archive of [`Site`], its root at the end
 //! ```
+//!
+//! The piece data is not part of the archive, because it is most of a large site, and the offsets of an archive end at
+//! 2^31. A [`Piece`] refers to it with 64-bit offsets.
 //!
 //! **Checks on reading**, in this order:
 //!
 //! 1. The magic.
-//! 2. The file has at least 64 bytes.
+//! 2. The file has at least 80 bytes.
 //! 3. The format version.
 //! 4. The header length.
 //! 5. The payload length against the file's. A shorter file is incomplete, perhaps still copied. A longer one is damaged.
+//!    Then the length of the piece data.
 //! 6. The hash.
 //! 7. The structure of the archive: every offset is inside, every text is UTF-8.
-//! 8. The references between its parts: every index is in range, every zone has exactly one place, every branch of the
-//!    pattern tree has exactly one parent, every route is as deep in the tree as its path has segments, every list is
-//!    sorted.
+//! 8. The references between its parts: every index is in range, every piece is within the piece data, every zone has
+//!    exactly one place, every branch of the pattern tree has exactly one parent, every route is as deep in the tree as
+//!    its path has segments, every list is sorted, every condition is a valid program (`condition::verify`).
 //!
 //! Only then does the server serve anything from the file.
 //!
@@ -45,8 +58,6 @@
 //! **The smallest file in hex** is `tests/golden/smallest.snapshot.hex`, a golden test. The same source and
 //! version give the same bytes: maps are sorted, and the file contains no time and no trace of the machine.
 
-use rkyv::{Archive, Serialize};
-
 pub(crate) use super::experiment_format::Namespace;
 pub(crate) use super::experiment_format::{
     ArchivedExperiment, ArchivedGuardrail, ArchivedMetrics, ArchivedRange,
@@ -54,15 +65,19 @@ pub(crate) use super::experiment_format::{
 pub use super::experiment_format::{Experiment, Guardrail, Metrics, Range};
 pub(crate) use super::zone_format::{ArchivedCondition, ArchivedRule, ArchivedVariant, ArchivedZone};
 pub use super::zone_format::{Condition, Rule, Variant, Zone};
+use crate::condition::program::Program;
+use rkyv::{Archive, Serialize};
 
 /// The first bytes of a snapshot file. UTF-8 never contains 0xFF, so no text file is mistaken for a snapshot.
 pub(crate) const MAGIC: [u8; 8] = *b"\xFFPRLXSNP";
 /// The format version that this release writes.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 2;
 /// Length of the header. The payload follows it.
-pub const HEADER_BYTES: usize = 64;
+pub const HEADER_BYTES: usize = 80;
 /// Offset of the hash, which covers all other bytes.
-pub(crate) const HASH_OFFSET: usize = 32;
+pub(crate) const HASH_OFFSET: usize = 48;
+/// Alignment of the archive in the file, in bytes. No archived type needs more.
+pub const ARCHIVE_ALIGNMENT: usize = 16;
 /// Highest site version: the highest integer that a JSON number represents exactly.
 pub(crate) const VERSION_MAX: u64 = 1 << 53;
 
@@ -71,6 +86,8 @@ pub(crate) const VERSION_MAX: u64 = 1 << 53;
 pub struct Header {
     /// Bytes after the header.
     pub payload_length: u64,
+    /// Bytes of the piece data, which the archive follows.
+    pub piece_data_length: u64,
     /// The site's version.
     pub version: u64,
     /// Hash of all other bytes in the file.
@@ -78,9 +95,14 @@ pub struct Header {
 }
 
 impl Header {
-    /// Returns the header of a payload.
-    pub fn for_payload(payload: &[u8], version: u64) -> Self {
-        let mut header = Self { payload_length: payload.len() as u64, version, hash: [0; 32] };
+    /// Returns the header of a payload that begins with `piece_data_length` bytes of piece data.
+    pub fn for_payload(payload: &[u8], piece_data_length: usize, version: u64) -> Self {
+        let mut header = Self {
+            payload_length: payload.len() as u64,
+            piece_data_length: piece_data_length as u64,
+            version,
+            hash: [0; 32],
+        };
         header.hash = header.compute_hash(payload);
         header
     }
@@ -98,6 +120,7 @@ impl Header {
         bytes[12..16].copy_from_slice(&(HEADER_BYTES as u32).to_le_bytes());
         bytes[16..24].copy_from_slice(&self.payload_length.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.version.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.piece_data_length.to_le_bytes());
         bytes[HASH_OFFSET..].copy_from_slice(&self.hash);
         bytes
     }
@@ -150,7 +173,7 @@ pub struct Site {
     pub experiments: Vec<Experiment>,
     /// True if any rule reads the page's URL, directly or through a campaign.
     pub sees_url: bool,
-    /// All texts of all bodies, in the order in which they were written.
+    /// The places of all texts of all bodies, in the order in which they were written.
     pub pieces: Vec<Piece>,
     /// Sorted by key.
     pub queries: Vec<Query>,
@@ -249,14 +272,19 @@ pub struct Page {
     pub combinations_truncated: bool,
 }
 
-/// A text that is part of bodies, as plain text and compressed.
-#[derive(Debug, Archive, Serialize)]
+/// A text that is part of bodies, as plain text and compressed. Its bytes are in the piece data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Archive, Serialize)]
 pub struct Piece {
-    /// The text as UTF-8.
-    pub text: Vec<u8>,
-    /// The text as raw deflate blocks that end at a byte boundary and do not refer to earlier data.
-    pub deflate: Vec<u8>,
-    /// CRC-32 of `text`.
+    /// Offset of the text in the piece data. It is UTF-8.
+    pub text_offset: u64,
+    /// Offset of the compressed text in the piece data: raw deflate blocks that end at a byte boundary and do not
+    /// refer to earlier data.
+    pub deflate_offset: u64,
+    /// Length of the text.
+    pub text_bytes: u32,
+    /// Length of the compressed text.
+    pub deflate_bytes: u32,
+    /// CRC-32 of the text.
     pub crc: u32,
     /// `checksum::crc_shift` of the text's length.
     pub crc_shift: u32,
@@ -398,10 +426,10 @@ pub struct Scan {
     /// Indices of the parameters in the residual condition. If none of them has a value, no residual condition is
     /// left. `None` if one is left for all values.
     pub params: Option<Vec<u16>>,
-    /// Template of the whole condition on parameters, over an item's fields.
-    pub program: Vec<u8>,
-    /// Template of the residual condition only, for the items of a list of the index.
-    pub residual: Vec<u8>,
+    /// The whole condition on parameters, over an item's fields.
+    pub program: Program,
+    /// The residual condition only, for the items of a list of the index.
+    pub residual: Program,
     /// Sorted fields that reduce the number of items to evaluate.
     pub columns: Vec<Column>,
     /// The parameters that bound the columns.

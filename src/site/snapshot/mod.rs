@@ -4,5 +4,6 @@ mod experiment_format;
 pub(crate) mod format;
 pub(crate) mod hash_index;
 pub(crate) mod open;
+pub(crate) mod pieces;
 mod verify;
 mod zone_format;

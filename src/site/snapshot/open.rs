@@ -14,10 +14,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::Mmap;
 
-use super::format::{ArchivedSite, FORMAT_VERSION, HASH_OFFSET, HEADER_BYTES, Header, MAGIC, VERSION_MAX};
+use super::format::{
+    ARCHIVE_ALIGNMENT, ArchivedSite, FORMAT_VERSION, HASH_OFFSET, HEADER_BYTES, Header, MAGIC, VERSION_MAX,
+};
+use super::pieces::Pieces;
 use super::verify;
 use crate::condition::Patterns;
-use crate::limits::SNAPSHOT_BYTES_MAX;
+use crate::limits::{ARCHIVE_BYTES_MAX, PIECE_DATA_BYTES_MAX};
 use crate::storage;
 
 /// A verified snapshot in sealed memory.
@@ -79,9 +82,10 @@ impl Snapshot {
         if header.compute_hash(payload) != header.hash {
             return Err(SnapshotError::Damaged("the content does not match the hash in the header"));
         }
-        let site = rkyv::access::<ArchivedSite, rkyv::rancor::Error>(payload)
+        let (piece_data, archive) = payload.split_at(header.piece_data_length as usize);
+        let site = rkyv::access::<ArchivedSite, rkyv::rancor::Error>(archive)
             .map_err(|error| SnapshotError::Invalid(error.to_string()))?;
-        verify::verify_site(site).map_err(|reason| SnapshotError::Invalid(reason.to_owned()))?;
+        verify::verify_site(site, piece_data).map_err(|reason| SnapshotError::Invalid(reason.to_owned()))?;
         if site.version.to_native() != header.version {
             return Err(SnapshotError::Invalid("header and content have different site versions".to_owned()));
         }
@@ -95,7 +99,16 @@ impl Snapshot {
     pub fn site(&self) -> &ArchivedSite {
         // SAFETY: `open_file` checked exactly these bytes as an archive of `Site` with its root at the end,
         // and they are sealed. The map lives as long as `self`.
-        unsafe { rkyv::access_unchecked::<ArchivedSite>(&self.map[HEADER_BYTES..]) }
+        unsafe { rkyv::access_unchecked::<ArchivedSite>(&self.map[self.archive_offset()..]) }
+    }
+
+    /// Returns the texts of the site.
+    pub fn pieces(&self) -> Pieces<'_> {
+        Pieces::new(&self.site().pieces, &self.map[HEADER_BYTES..self.archive_offset()])
+    }
+
+    fn archive_offset(&self) -> usize {
+        HEADER_BYTES + self.header.piece_data_length as usize
     }
 
     /// Returns the site's compiled regular expressions.
@@ -153,11 +166,11 @@ fn parse_header(bytes: &[u8], length: u64) -> Result<Header, SnapshotError> {
         return Err(SnapshotError::UnsupportedFormat(u32_at(head, 8)));
     }
     if u32_at(head, 12) as usize != HEADER_BYTES {
-        return Err(SnapshotError::Damaged("the header length is not 64"));
+        return Err(SnapshotError::Damaged("the header length is not 80"));
     }
-    let (payload_length, version) = (u64_at(head, 16), u64_at(head, 24));
+    let (payload_length, version, piece_data_length) = (u64_at(head, 16), u64_at(head, 24), u64_at(head, 32));
     let actual = length - HEADER_BYTES as u64;
-    if payload_length > SNAPSHOT_BYTES_MAX || version > VERSION_MAX {
+    if payload_length > ARCHIVE_BYTES_MAX + PIECE_DATA_BYTES_MAX || version > VERSION_MAX {
         return Err(SnapshotError::Damaged(
             "the payload length or the site version in the header is out of range",
         ));
@@ -168,9 +181,13 @@ fn parse_header(bytes: &[u8], length: u64) -> Result<Header, SnapshotError> {
     if actual > payload_length {
         return Err(SnapshotError::Damaged("the file is longer than its header says"));
     }
+    let is_aligned = piece_data_length.is_multiple_of(ARCHIVE_ALIGNMENT as u64);
+    if piece_data_length > payload_length || !is_aligned || u64_at(head, 40) != 0 {
+        return Err(SnapshotError::Damaged("the length of the piece data in the header is out of range"));
+    }
     let mut hash = [0; 32];
     hash.copy_from_slice(&head[HASH_OFFSET..]);
-    Ok(Header { payload_length, version, hash })
+    Ok(Header { payload_length, piece_data_length, version, hash })
 }
 
 fn u32_at(head: &[u8; HEADER_BYTES], at: usize) -> u32 {

@@ -3,28 +3,33 @@
 //!
 //! A file from `compile` always passes. A forged file with a correct hash may not.
 
-use rkyv::rend::{u16_le, u32_le};
+use rkyv::rend::{u16_le, u32_le, u64_le};
 
 use super::format::{
     ArchivedArgument, ArchivedColumnBound, ArchivedExperiment, ArchivedGuardrail, ArchivedPage, ArchivedPart,
-    ArchivedQuery, ArchivedRedirect, ArchivedRouteTarget, ArchivedRule, ArchivedScan, ArchivedSite,
-    ArchivedTargetPart,
+    ArchivedPiece, ArchivedQuery, ArchivedRedirect, ArchivedRouteTarget, ArchivedRule, ArchivedScan,
+    ArchivedSite, ArchivedTargetPart,
 };
 use super::hash_index;
+use crate::condition::{References, verify, verify_audiences};
 use crate::limits::{
-    GUARDRAILS_MAX, ITEMS_MAX, NODE_NESTING_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX, SEED_CHARS_MAX,
-    SITE_ID_BYTES_MAX, ZONES_MAX,
+    AUDIENCES_MAX, GUARDRAILS_MAX, ITEMS_MAX, NODE_NESTING_MAX, QUERY_LIMIT_MAX, QUERY_PARAMS_MAX,
+    SEED_CHARS_MAX, SITE_ID_BYTES_MAX, ZONES_MAX,
 };
 use crate::site::experiment_metrics::{Goal, VALUE_PROPERTIES, is_margin, is_planned, parse_window_ms};
+use crate::site::profile_fields::field_paths;
 
 /// Highest policy number for crawlers' events and for addresses. See [`super::format::Site`].
 const POLICY_MAX: u8 = 2;
 
-/// Verifies a site whose archive structure is valid.
+/// Verifies a site whose archive structure is valid, and that its pieces are within `piece_data`.
 ///
 /// # Errors
 /// The first fault.
-pub(super) fn verify_site(site: &ArchivedSite) -> Result<(), &'static str> {
+pub(super) fn verify_site(site: &ArchivedSite, piece_data: &[u8]) -> Result<(), &'static str> {
+    if !site.pieces.iter().all(|piece| is_within(piece, piece_data.len() as u64)) {
+        return Err("a piece is outside of the piece data");
+    }
     if !hash_index::is_valid(&site.literals, site.routes.len()) {
         return Err("the index of literal paths is invalid or refers to a missing route");
     }
@@ -41,6 +46,7 @@ pub(super) fn verify_site(site: &ArchivedSite) -> Result<(), &'static str> {
     }
     verify_header_texts(site)?;
     site.experiments.iter().try_for_each(verify_experiment)?;
+    verify_conditions(site)?;
     verify_tree(site)?;
     for query in site.queries.iter() {
         verify_query(site, query)?;
@@ -73,6 +79,15 @@ pub(super) fn verify_site(site: &ArchivedSite) -> Result<(), &'static str> {
     Ok(())
 }
 
+/// Returns whether the text of a piece and its compressed form are within `data_bytes` bytes of piece data.
+fn is_within(piece: &ArchivedPiece, data_bytes: u64) -> bool {
+    let is_range = |offset: u64_le, bytes: u32_le| {
+        let end = offset.to_native().checked_add(bytes.to_native().into());
+        end.is_some_and(|end| end <= data_bytes)
+    };
+    is_range(piece.text_offset, piece.text_bytes) && is_range(piece.deflate_offset, piece.deflate_bytes)
+}
+
 /// Returns whether a text is an ID, or a key of an experiment, a zone or a variant.
 fn is_id(id: &str) -> bool {
     (1..=SITE_ID_BYTES_MAX).contains(&id.len())
@@ -98,6 +113,28 @@ fn verify_header_texts(site: &ArchivedSite) -> Result<(), &'static str> {
         return Err("the key of an experiment, a zone or a variant is malformed");
     }
     Ok(())
+}
+
+/// Verifies the conditions on visitors: those of audiences and of rules.
+fn verify_conditions(site: &ArchivedSite) -> Result<(), &'static str> {
+    if site.audiences.len() > AUDIENCES_MAX {
+        return Err("there are too many audiences");
+    }
+    let audiences = || site.audiences.iter().map(|audience| &audience.condition.program);
+    let rules = site.pages.iter().flat_map(|page| page.zones.iter()).flat_map(|zone| zone.rules.iter());
+    let own = rules.filter_map(|rule| match rule {
+        ArchivedRule::Audience { .. } => None,
+        ArchivedRule::When { when, .. } => Some(&when.program),
+        ArchivedRule::Experiment { when, .. } => when.as_ref().map(|when| &when.program),
+    });
+    let references = References {
+        fields: field_paths().count(),
+        audiences: site.audiences.len(),
+        patterns: site.patterns.len(),
+        params: 0,
+    };
+    audiences().chain(own).try_for_each(|program| verify(program, &references))?;
+    verify_audiences(audiences())
 }
 
 /// Verifies the arms and the metrics of an experiment.
@@ -169,7 +206,9 @@ fn verify_tree(site: &ArchivedSite) -> Result<(), &'static str> {
 fn verify_page(site: &ArchivedSite, page: &ArchivedPage) -> Result<(), &'static str> {
     let combinations = site.pieces.get(page.combinations.to_native() as usize);
     let array = page.combinations_array_bytes.to_native() as usize;
-    if page.zones.len() > ZONES_MAX || combinations.is_none_or(|piece| piece.text.len() < array) {
+    if page.zones.len() > ZONES_MAX
+        || combinations.is_none_or(|piece| (piece.text_bytes.to_native() as usize) < array)
+    {
         return Err("a page has too many zones, or its combinations are missing");
     }
     for zone in page.zones.iter() {
@@ -290,10 +329,20 @@ fn verify_query(site: &ArchivedSite, query: &ArchivedQuery) -> Result<(), &'stat
     {
         return Err("a query's index is inconsistent, or refers to a missing item");
     }
-    query.scan.as_ref().map_or(Ok(()), |scan| verify_scan(scan, params, items))
+    let verify_scan = |scan| verify_scan(scan, params, items, site.patterns.len());
+    query.scan.as_ref().map_or(Ok(()), verify_scan)
 }
 
-fn verify_scan(scan: &ArchivedScan, params: usize, items: usize) -> Result<(), &'static str> {
+fn verify_scan(
+    scan: &ArchivedScan,
+    params: usize,
+    items: usize,
+    patterns: usize,
+) -> Result<(), &'static str> {
+    // An item is read with any number of fields.
+    let references = References { fields: usize::from(u16::MAX) + 1, audiences: 0, patterns, params };
+    verify(&scan.program, &references)?;
+    verify(&scan.residual, &references)?;
     for column in scan.columns.iter() {
         let mut positions = column.positions.iter().chain(column.always.iter());
         if column.keys.len() != column.positions.len()

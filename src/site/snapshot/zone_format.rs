@@ -3,6 +3,7 @@
 use rkyv::{Archive, Serialize};
 
 use super::format::Part;
+use crate::condition::program::Program;
 
 /// A personalized zone.
 #[derive(Debug, Archive, Serialize)]
@@ -35,8 +36,6 @@ pub enum Rule {
     Audience {
         /// Index of the site's audience.
         audience: u16,
-        /// The test of the audience.
-        program: Vec<u8>,
         /// The selected variant.
         variant: u8,
     },
@@ -62,7 +61,7 @@ pub enum Rule {
 #[derive(Debug, Archive, Serialize)]
 pub struct Condition {
     /// The compiled condition.
-    pub program: Vec<u8>,
+    pub program: Program,
     /// The condition as authored, as JSON. Only explanations read it.
     pub authored: String,
 }

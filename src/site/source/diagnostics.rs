@@ -110,6 +110,11 @@ impl Diagnostics {
         self.0.push(mistake);
     }
 
+    /// Adds the diagnostics of another part, after those found so far.
+    pub(crate) fn append(&mut self, mut other: Diagnostics) {
+        self.0.append(&mut other.0);
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -9,10 +9,11 @@
 use std::collections::BTreeMap;
 use std::fs::{self, DirEntry, File, FileType};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::limits::{CONTENT_FILE_BYTES_MAX, SOURCE_FILE_BYTES_MAX, SOURCE_FILES_MAX};
 use crate::nearest::nearest;
+use crate::parallel;
 
 /// The only directories that contain authored files.
 const DIRECTORIES: [&str; 2] = ["routes", "content"];
@@ -44,8 +45,13 @@ impl Files {
     /// An error of the operating system (no such directory, permission denied), with the path.
     pub fn from_directory(dir: &Path) -> io::Result<Files> {
         let root = dir.canonicalize().map_err(|error| with_path(dir, error))?;
-        let mut files = Files::default();
-        files.scan(&root, &root, "")?;
+        let (mut files, mut found) = (Files::default(), Vec::new());
+        files.scan(&root, "", &mut found)?;
+        let read = |_: &mut (), found: &FoundFile| read_found(&root, found);
+        let contents = parallel::map(&found, || (), read, &|_, _| {});
+        for (found, content) in found.into_iter().zip(contents) {
+            files.files.insert(found.path, content.map_err(|error| with_path(&found.location, error))?);
+        }
         Ok(files)
     }
 
@@ -85,23 +91,24 @@ impl Files {
         self.files.is_empty()
     }
 
-    fn scan(&mut self, root: &Path, dir: &Path, prefix: &str) -> io::Result<()> {
+    /// Lists the files in a directory and its subdirectories, without reading them.
+    fn scan(&mut self, dir: &Path, prefix: &str, found: &mut Vec<FoundFile>) -> io::Result<()> {
         for entry in fs::read_dir(dir).map_err(|error| with_path(dir, error))? {
             let entry = entry.map_err(|error| with_path(dir, error))?;
             let path = format!("{prefix}{}", entry.file_name().to_string_lossy());
-            self.scan_entry(root, &entry, path).map_err(|error| with_path(&entry.path(), error))?;
-            if self.len() > SOURCE_FILES_MAX {
+            self.scan_entry(&entry, path, found).map_err(|error| with_path(&entry.path(), error))?;
+            if found.len() > SOURCE_FILES_MAX {
                 break;
             }
         }
         Ok(())
     }
 
-    fn scan_entry(&mut self, root: &Path, entry: &DirEntry, path: String) -> io::Result<()> {
+    fn scan_entry(&mut self, entry: &DirEntry, path: String, found: &mut Vec<FoundFile>) -> io::Result<()> {
         let kind = entry.file_type()?;
         if kind.is_dir() {
             if is_authored_directory(&path) {
-                return self.scan(root, &entry.path(), &format!("{path}/"));
+                return self.scan(&entry.path(), &format!("{path}/"), found);
             }
             if nearest(&path, DIRECTORIES).is_some() {
                 self.skipped.insert(path, "a directory `routes` or `content`");
@@ -110,8 +117,8 @@ impl Files {
         }
         let linked_folder = kind.is_symlink() && is_authored_directory(&path) && entry.path().is_dir();
         if is_authored(&path) || linked_folder {
-            let taken = read_entry(root, entry, kind, bytes_max(&path))?;
-            self.files.insert(path, taken);
+            let is_utf8 = entry.file_name().to_str().is_some();
+            found.push(FoundFile { path, location: entry.path(), kind, is_utf8 });
         } else if looks_authored(&path) {
             self.skipped.insert(path, "a name that ends in `.json`");
         }
@@ -119,25 +126,29 @@ impl Files {
     }
 }
 
-/// Reads the bytes of a file, or returns the reason why it is rejected.
-fn read_entry(
-    root: &Path,
-    entry: &DirEntry,
+/// A listed file.
+struct FoundFile {
+    /// See [`Files`].
+    path: String,
+    location: PathBuf,
     kind: FileType,
-    bytes_max: usize,
-) -> io::Result<Result<Vec<u8>, FileError>> {
-    let path = entry.path();
-    if entry.file_name().to_str().is_none() {
+    /// True if the file name is UTF-8.
+    is_utf8: bool,
+}
+
+/// Reads the bytes of a file, or returns the reason why it is rejected.
+fn read_found(root: &Path, found: &FoundFile) -> io::Result<Result<Vec<u8>, FileError>> {
+    if !found.is_utf8 {
         return Ok(Err(file_error("a file name in UTF-8", "other bytes")));
     }
-    if kind.is_symlink() && !links_to_file_inside(root, &path) {
+    if found.kind.is_symlink() && !links_to_file_inside(root, &found.location) {
         let expected = "a file, or a link to a file inside the site directory";
         return Ok(Err(file_error(expected, "a link to something else")));
     }
-    if !kind.is_symlink() && !kind.is_file() {
+    if !found.kind.is_symlink() && !found.kind.is_file() {
         return Ok(Err(file_error("a regular file", "a special file")));
     }
-    read_bounded(&path, bytes_max)
+    read_bounded(&found.location, bytes_max(&found.path))
 }
 
 fn links_to_file_inside(root: &Path, link: &Path) -> bool {

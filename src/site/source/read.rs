@@ -18,6 +18,7 @@ use super::types::{Audiences, Content, Groups, Queries, Route, Site};
 use super::validate::Validator;
 use crate::limits::SOURCE_FILES_MAX;
 use crate::nearest::nearest;
+use crate::parallel;
 
 /// The typed source of a site. A part is `None` if its file has errors. The part of an optional file that
 /// does not exist is empty.
@@ -55,9 +56,13 @@ pub fn read(files: &Files, progress: &dyn Fn(usize, usize)) -> (Source, Diagnost
         let diagnostic = Diagnostic::at_value(".", "", expected, "more");
         reader.diagnostics.add(diagnostic.with_title("too many files"));
     } else {
-        for (done, (file, bytes)) in files.iter().enumerate() {
-            reader.read_file(file, bytes);
-            progress(done + 1, files.len());
+        let listed: Vec<_> = files.iter().collect();
+        let parser = FileParser::new();
+        let parse =
+            |_: &mut (), (file, bytes): &(&str, Result<&[u8], &FileError>)| parser.parse(file, *bytes);
+        let parsed = parallel::map(&listed, || (), parse, progress);
+        for ((file, _), parsed) in listed.iter().zip(parsed) {
+            reader.add_file(file, parsed);
         }
         reader.require_site(files);
         reader.source.skipped = files.skipped().map(|(path, expected)| (path.to_owned(), expected)).collect();
@@ -66,8 +71,30 @@ pub fn read(files: &Files, progress: &dyn Fn(usize, usize)) -> (Source, Diagnost
     (reader.source, reader.diagnostics)
 }
 
-struct Reader {
+/// A file, and the diagnostics of its syntax and schema.
+struct ParsedFile {
+    content: FileContent,
+    diagnostics: Diagnostics,
+}
+
+/// The content of a file. `None` if it has errors.
+enum FileContent {
+    Site(Option<Site>),
+    Audiences(Option<Audiences>),
+    Groups(Option<Groups>),
+    Queries(Option<Queries>),
+    Route(Option<Route>),
+    Collection(Name, Option<Content>),
+    /// A file that is no part of a site.
+    Unexpected,
+}
+
+/// A parser of files. Threads share it.
+struct FileParser {
     validators: BTreeMap<FileKind, Validator>,
+}
+
+struct Reader {
     source: Source,
     diagnostics: Diagnostics,
 }
@@ -83,89 +110,24 @@ impl Reader {
             content: BTreeMap::new(),
             skipped: Vec::new(),
         };
-        let validators = FileKind::ALL.into_iter().map(|kind| (kind, Validator::new(kind))).collect();
-        Reader { validators, source, diagnostics: Diagnostics::default() }
+        Reader { source, diagnostics: Diagnostics::default() }
     }
 
-    fn read_file(&mut self, file: &str, bytes: Result<&[u8], &FileError>) {
-        match file {
-            SITE_FILE => self.source.site = self.parse_file(FileKind::Site, file, bytes),
-            AUDIENCES_FILE => self.source.audiences = self.parse_file(FileKind::Audiences, file, bytes),
-            GROUPS_FILE => self.source.groups = self.parse_file(FileKind::Groups, file, bytes),
-            QUERIES_FILE => self.source.queries = self.parse_file(FileKind::Queries, file, bytes),
-            _ if file.starts_with("routes/") => {
-                let route = self.parse_file(FileKind::Route, file, bytes);
-                let route = route.map(|route| (file.to_owned(), route));
-                self.source.routes.extend(route);
+    /// Adds a file to the source, and its diagnostics to those of the files before.
+    fn add_file(&mut self, file: &str, parsed: ParsedFile) {
+        let source = &mut self.source;
+        match parsed.content {
+            FileContent::Site(site) => source.site = site,
+            FileContent::Audiences(audiences) => source.audiences = audiences,
+            FileContent::Groups(groups) => source.groups = groups,
+            FileContent::Queries(queries) => source.queries = queries,
+            FileContent::Route(route) => source.routes.extend(route.map(|route| (file.to_owned(), route))),
+            FileContent::Collection(name, items) => {
+                source.content.insert(name, Collection { file: file.to_owned(), items });
             }
-            _ if file.starts_with("content/") => self.read_content(file, bytes),
-            _ => self.report_unexpected(file),
+            FileContent::Unexpected => {}
         }
-    }
-
-    fn read_content(&mut self, file: &str, bytes: Result<&[u8], &FileError>) {
-        let name = file.trim_start_matches("content/");
-        let name = name.strip_suffix(".json").unwrap_or(name);
-        let Ok(collection) = Name::try_from(name.to_owned()) else {
-            let expected = format!("`content/<collection>.json` with a name of {}", NAME.description);
-            let diagnostic = Diagnostic::at_value(file, "", expected, format!("`{file}`"));
-            return self
-                .diagnostics
-                .add(diagnostic.with_title(format!("invalid name of a collection: `{file}`")));
-        };
-        let items = self.parse_file(FileKind::Content, file, bytes);
-        let file = file.to_owned();
-        self.source.content.insert(collection, Collection { file, items });
-    }
-
-    fn report_unexpected(&mut self, file: &str) {
-        let known = [SITE_FILE, AUDIENCES_FILE, GROUPS_FILE, QUERIES_FILE];
-        let names = known.map(|name| format!("`{name}`")).join(", ");
-        let expected = format!("{names} or a file in `routes/` or `content/`");
-        let diagnostic = Diagnostic::at_value(file, "", expected, format!("`{file}`"));
-        let diagnostic = diagnostic.with_title(format!("unexpected file `{file}`"));
-        self.diagnostics.add(diagnostic.with_nearest(nearest(file, known)));
-    }
-
-    /// Parses a file, or reports its errors.
-    fn parse_file<T: DeserializeOwned>(
-        &mut self,
-        kind: FileKind,
-        file: &str,
-        bytes: Result<&[u8], &FileError>,
-    ) -> Option<T> {
-        let bytes = match bytes {
-            Ok(bytes) => bytes,
-            Err(FileError { expected, actual }) => {
-                self.diagnostics.add(Diagnostic::at_value(file, "", expected, actual));
-                return None;
-            }
-        };
-        self.parse_and_validate(kind, file, bytes).unwrap_or_else(
-            |ParseError { span, title, expected, actual }| {
-                let diagnostic = Diagnostic::at_value(file, "", expected, actual);
-                self.diagnostics.add(Diagnostic { target: Target::Span(span), title, ..diagnostic });
-                None
-            },
-        )
-    }
-
-    fn parse_and_validate<T: DeserializeOwned>(
-        &mut self,
-        kind: FileKind,
-        file: &str,
-        bytes: &[u8],
-    ) -> Result<Option<T>, ParseError> {
-        let before = self.diagnostics.len();
-        let text = syntax::decode_utf8(bytes)?;
-        let tree = syntax::parse(text)?;
-        self.validators[&kind].check(file, &tree, &mut self.diagnostics);
-        if self.diagnostics.len() > before {
-            return Ok(None);
-        }
-        let text = syntax::blank_member(text, &tree, SCHEMA_MEMBER);
-        let value = serde_json::from_str(&text);
-        value.map(Some).map_err(|error| syntax::parse_error(&text, &error))
+        self.diagnostics.append(parsed.diagnostics);
     }
 
     fn require_site(&mut self, files: &Files) {
@@ -176,4 +138,102 @@ impl Reader {
             self.diagnostics.add(diagnostic.with_title(format!("missing file `{SITE_FILE}`")));
         }
     }
+}
+
+impl FileParser {
+    fn new() -> Self {
+        let validators = FileKind::ALL.into_iter().map(|kind| (kind, Validator::new(kind))).collect();
+        Self { validators }
+    }
+
+    fn parse(&self, file: &str, bytes: Result<&[u8], &FileError>) -> ParsedFile {
+        let mut file_diagnostics = Diagnostics::default();
+        let diagnostics = &mut file_diagnostics;
+        let content = match file {
+            SITE_FILE => FileContent::Site(self.parse_file(FileKind::Site, file, bytes, diagnostics)),
+            AUDIENCES_FILE => {
+                FileContent::Audiences(self.parse_file(FileKind::Audiences, file, bytes, diagnostics))
+            }
+            GROUPS_FILE => FileContent::Groups(self.parse_file(FileKind::Groups, file, bytes, diagnostics)),
+            QUERIES_FILE => {
+                FileContent::Queries(self.parse_file(FileKind::Queries, file, bytes, diagnostics))
+            }
+            _ if file.starts_with("routes/") => {
+                FileContent::Route(self.parse_file(FileKind::Route, file, bytes, diagnostics))
+            }
+            _ if file.starts_with("content/") => self.parse_content(file, bytes, diagnostics),
+            _ => report_unexpected(file, diagnostics),
+        };
+        ParsedFile { content, diagnostics: file_diagnostics }
+    }
+
+    fn parse_content(
+        &self,
+        file: &str,
+        bytes: Result<&[u8], &FileError>,
+        diagnostics: &mut Diagnostics,
+    ) -> FileContent {
+        let name = file.trim_start_matches("content/");
+        let name = name.strip_suffix(".json").unwrap_or(name);
+        let Ok(collection) = Name::try_from(name.to_owned()) else {
+            let expected = format!("`content/<collection>.json` with a name of {}", NAME.description);
+            let diagnostic = Diagnostic::at_value(file, "", expected, format!("`{file}`"));
+            diagnostics.add(diagnostic.with_title(format!("invalid name of a collection: `{file}`")));
+            return FileContent::Unexpected;
+        };
+        FileContent::Collection(collection, self.parse_file(FileKind::Content, file, bytes, diagnostics))
+    }
+
+    /// Parses a file, or reports its errors.
+    fn parse_file<T: DeserializeOwned>(
+        &self,
+        kind: FileKind,
+        file: &str,
+        bytes: Result<&[u8], &FileError>,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<T> {
+        let bytes = match bytes {
+            Ok(bytes) => bytes,
+            Err(FileError { expected, actual }) => {
+                diagnostics.add(Diagnostic::at_value(file, "", expected, actual));
+                return None;
+            }
+        };
+        self.parse_and_validate(kind, file, bytes, diagnostics).unwrap_or_else(
+            |ParseError { span, title, expected, actual }| {
+                let diagnostic = Diagnostic::at_value(file, "", expected, actual);
+                diagnostics.add(Diagnostic { target: Target::Span(span), title, ..diagnostic });
+                None
+            },
+        )
+    }
+
+    fn parse_and_validate<T: DeserializeOwned>(
+        &self,
+        kind: FileKind,
+        file: &str,
+        bytes: &[u8],
+        diagnostics: &mut Diagnostics,
+    ) -> Result<Option<T>, ParseError> {
+        let before = diagnostics.len();
+        let text = syntax::decode_utf8(bytes)?;
+        let tree = syntax::parse(text)?;
+        self.validators[&kind].check(file, &tree, diagnostics);
+        if diagnostics.len() > before {
+            return Ok(None);
+        }
+        let text = syntax::blank_member(text, &tree, SCHEMA_MEMBER);
+        let value = serde_json::from_str(&text);
+        value.map(Some).map_err(|error| syntax::parse_error(&text, &error))
+    }
+}
+
+fn report_unexpected(file: &str, diagnostics: &mut Diagnostics) -> FileContent {
+    let known = [SITE_FILE, AUDIENCES_FILE, GROUPS_FILE, QUERIES_FILE];
+    let names = known.map(|name| format!("`{name}`")).join(", ");
+    let expected = format!("{names} or a file in `routes/` or `content/`");
+    let diagnostic = Diagnostic::at_value(file, "", expected, format!("`{file}`"));
+    let diagnostic = diagnostic.with_title(format!("unexpected file `{file}`"));
+    diagnostics.add(diagnostic.with_nearest(nearest(file, known)));
+    FileContent::Unexpected
 }

@@ -110,6 +110,13 @@ impl DedupWindow {
         }
     }
 
+    /// Iterates over the keys and the times at which the window saw them, oldest first.
+    pub fn entries(&self) -> impl Iterator<Item = (u128, i64)> {
+        self.ring
+            .iter()
+            .map(|entry| (u128::from(entry.key[1]) << 64 | u128::from(entry.key[0]), entry.seen_ms))
+    }
+
     /// Returns the number of IDs that were evicted because of the capacity before they were 24 hours old.
     pub fn evicted_early(&self) -> u64 {
         self.evicted_early

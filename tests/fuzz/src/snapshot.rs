@@ -13,7 +13,7 @@ use parallax::testing::http::request::{ParseOutcome, RequestMeta, Surface, parse
 use parallax::testing::resolve::user_agent::UserAgentParser;
 use parallax::testing::site::catalog::catalog::{Catalog, CurrentCatalog};
 use parallax::testing::site::catalog::versions::Versions;
-use parallax::testing::site::snapshot::format::{HEADER_BYTES, Header};
+use parallax::testing::site::snapshot::format::{ARCHIVE_ALIGNMENT, HEADER_BYTES, Header};
 use parallax::testing::site::snapshot::open::{Snapshot, SnapshotBudget};
 
 use super::site::{self, FILES};
@@ -22,14 +22,17 @@ use super::site::{self, FILES};
 static WHOLE: LazyLock<Vec<u8>> = LazyLock::new(|| site::snapshot(&FILES, 1));
 
 /// The first byte gives the meaning of the other bytes. 0: a file. 1: the payload after a header with a
-/// valid hash. Else: changes of a valid payload, of three bytes each: offset (little-endian) and new byte.
+/// valid hash; its first byte is the length of the piece data, in blocks of 16 bytes. Else: changes of a valid payload, of three bytes each: offset (little-endian) and new byte.
 /// The hash is valid after the changes.
 pub fn snapshot(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else { return };
     let opened = match kind {
         0 => open(bytes),
-        1 => open(&with_header(bytes)),
-        _ => open(&with_header(&changed(bytes))),
+        1 => {
+            let blocks = bytes.first().map_or(0, |blocks| usize::from(*blocks));
+            open(&with_header(bytes, blocks * ARCHIVE_ALIGNMENT))
+        }
+        _ => open(&with_header(&changed(bytes), whole_piece_data_bytes())),
     };
     if let Some(snapshot) = opened {
         request_everything(snapshot);
@@ -45,8 +48,14 @@ fn changed(changes: &[u8]) -> Vec<u8> {
     payload
 }
 
-fn with_header(payload: &[u8]) -> Vec<u8> {
-    [&Header::for_payload(payload, 1).to_bytes()[..], payload].concat()
+/// Returns the length of the piece data of the valid snapshot.
+fn whole_piece_data_bytes() -> usize {
+    let length = WHOLE[32..].first_chunk().expect("a header");
+    u64::from_le_bytes(*length) as usize
+}
+
+fn with_header(payload: &[u8], piece_data_bytes: usize) -> Vec<u8> {
+    [&Header::for_payload(payload, piece_data_bytes, 1).to_bytes()[..], payload].concat()
 }
 
 pub fn open(bytes: &[u8]) -> Option<Snapshot> {

@@ -100,7 +100,7 @@ fn random_bytes_and_misplaced_parts_are_never_accepted() {
             let length = dice.below(64).min(bytes.len() - from.max(to));
             match dice.below(3) {
                 0 => bytes.copy_within(from..from + length, to),
-                1 => bytes[from..from + length].iter_mut().for_each(|byte| *byte = dice.byte()),
+                1 => bytes[from..from + length].iter_mut().for_each(|byte| *byte = dice.next_u64() as u8),
                 _ => drop(bytes.drain(from..from + length)),
             }
         }

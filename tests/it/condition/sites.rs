@@ -1,10 +1,11 @@
 //! Parallax's additions to GrowthBook's dialect, and the explanation of a result.
 
-use parallax::testing::condition::{Evaluator, Memo, Patterns};
-use serde_json::json;
 use std::cell::Cell;
 
-use super::{DAY_MS, Site, Visitor};
+use parallax::testing::condition::{Evaluator, Memo, Patterns};
+use serde_json::json;
+
+use super::{CompiledAudiences, DAY_MS, Site, Visitor, compiled};
 
 #[test]
 fn counts_apply_to_all_time_or_to_a_window() {
@@ -140,45 +141,28 @@ fn an_audience_is_evaluated_at_most_once_and_only_if_needed() {
         ("c", json!({"traits.plan": "team"})),
     ]);
     let mut sources = Vec::new();
-    let programs: Vec<_> = site
-        .conditions()
-        .iter()
-        .map(|condition| condition.compile(&mut sources).expect("the program is small"))
-        .collect();
+    let audiences = CompiledAudiences::new(&site.conditions(), &mut sources);
     let condition = json!({"$or": [
         {"$audience": "b"},
         {"$not": {"$audience": "a"}},
         {"$audience": "a"},
         {"$audience": "c"},
     ]});
-    let program = site.read(&condition).compile(&mut sources).expect("the program is small");
-    let audiences = CountingAudiences { programs, lookups: [const { Cell::new(0) }; 3] };
+    let program = compiled(&site.read(&condition), &mut sources);
     let patterns = Patterns::new(&sources).expect("none");
     let mut evaluator = Evaluator {
         document: &Visitor::new(&json!({"plan": "pro"})),
         audiences: &audiences,
         patterns: &patterns,
+        params: &[],
         memo: &mut Memo::default(),
     };
-    assert!(evaluator.holds(&program) && evaluator.holds(&program));
-    assert_eq!(audiences.lookups.map(Cell::into_inner), [1, 1, 0]);
-}
-
-struct CountingAudiences {
-    programs: Vec<Vec<u8>>,
-    lookups: [Cell<u32>; 3],
-}
-
-impl parallax::testing::condition::Audiences for CountingAudiences {
-    fn program(&self, index: u16) -> Option<&[u8]> {
-        let lookups = &self.lookups[usize::from(index)];
-        lookups.set(lookups.get() + 1);
-        self.programs.get(usize::from(index)).map(Vec::as_slice)
-    }
+    assert!(evaluator.holds(program.get()) && evaluator.holds(program.get()));
+    assert_eq!(audiences.lookups.iter().map(Cell::get).collect::<Vec<_>>(), [1, 1, 0]);
 }
 
 #[test]
-fn equal_conditions_compile_to_equal_bytes_and_share_patterns() {
+fn equal_conditions_compile_to_equal_programs_and_share_patterns() {
     let site = Site::new(&[]);
     let mut sources = Vec::new();
     let condition = json!({"traits.a": {"$regex": "x", "$regexi": "x", "$notRegex": "x"}});

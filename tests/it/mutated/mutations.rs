@@ -81,7 +81,7 @@ pub fn mutant(corpus: &[Vec<u8>], dice: &mut Dice) -> Vec<u8> {
             0 => flip(&mut bytes, dice),
             1 => {
                 let at = dice.below(bytes.len() + 1);
-                let byte = dice.byte();
+                let byte = dice.next_u64() as u8;
                 bytes.insert(at, byte);
             }
             2 => remove(&mut bytes, dice),

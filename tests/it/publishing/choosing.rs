@@ -34,7 +34,7 @@ static CONTENTS: LazyLock<Vec<Content>> = LazyLock::new(|| {
             for version in [1, 2] {
                 for text in ["x", "y"] {
                     let bytes = site(id, tracking_id, version, text);
-                    let hash = bytes[32..HEADER_BYTES].to_vec();
+                    let hash = bytes[48..HEADER_BYTES].to_vec();
                     contents.push(Content { site: id, tracking_id, version, hash, bytes });
                 }
             }

@@ -5,10 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use parallax::testing::checksum;
 use parallax::testing::cli::inspect_snapshot;
 use parallax::testing::condition::encode;
+use parallax::testing::condition::program::Program;
 use parallax::testing::site::snapshot::format::{
-    Argument, Branch, Column, ColumnBound, Condition, Experiment, HEADER_BYTES, Header, Index, IndexParam,
-    Item, Metrics, Page, Param, ParamKind, Part, Piece, Query, QueryCall, Range, Redirect, Route,
-    RouteTarget, Rule, Scan, Site, TargetPart, Variant, Zone,
+    ARCHIVE_ALIGNMENT, Argument, Branch, Column, ColumnBound, Condition, Experiment, HEADER_BYTES, Header,
+    Index, IndexParam, Item, Metrics, Page, Param, ParamKind, Part, Piece, Query, QueryCall, Range, Redirect,
+    Route, RouteTarget, Rule, Scan, Site, TargetPart, Variant, Zone,
 };
 use parallax::testing::site::snapshot::hash_index;
 use parallax::testing::site::snapshot::open::{Snapshot, SnapshotError};
@@ -68,7 +69,7 @@ pub(super) fn site() -> Site {
             metrics: Metrics::default(),
         }],
         sees_url: false,
-        pieces: vec![piece("\"layout\":{}}"), piece("[\"\"],\"truncated\":false}")],
+        pieces: pieces().0,
         queries: vec![query()],
         pages: vec![page("/"), page("/*"), page("/:a")],
         routes: vec![
@@ -123,8 +124,8 @@ fn query() -> Query {
         },
         scan: Some(Scan {
             params: Some(vec![0]),
-            program: Vec::new(),
-            residual: Vec::new(),
+            program: Program::constant(true),
+            residual: Program::constant(true),
             columns: vec![Column {
                 path: "n".to_owned(),
                 keys: vec![vec![1], vec![2]],
@@ -151,7 +152,7 @@ fn page(path: &str) -> Page {
         rules: vec![Rule::Experiment { experiment: 0, arms: vec![0, 1], when: None }],
     };
     let mut outer = zone("outer", vec![Part::Zone(0)]);
-    let when = Condition { program: Vec::new(), authored: "{}".to_owned() };
+    let when = Condition { program: Program::constant(true), authored: "{}".to_owned() };
     outer.rules = vec![Rule::When { when, variant: 1 }, rule];
     Page {
         path: path.to_owned(),
@@ -164,24 +165,34 @@ fn page(path: &str) -> Page {
     }
 }
 
-fn piece(text: &str) -> Piece {
-    let text = text.as_bytes().to_vec();
-    Piece {
-        deflate: Vec::new(),
-        crc: checksum::crc32(&text),
-        crc_shift: checksum::crc32_shift(text.len()),
-        text,
-    }
+/// Returns the pieces of the site, without compressed texts, and their piece data.
+fn pieces() -> (Vec<Piece>, Vec<u8>) {
+    let mut data = Vec::new();
+    let pieces = ["\"layout\":{}}", "[\"\"],\"truncated\":false}"].map(|text| {
+        let text_offset = data.len() as u64;
+        data.extend_from_slice(text.as_bytes());
+        let (crc, crc_shift) = (checksum::crc32(text.as_bytes()), checksum::crc32_shift(text.len()));
+        let text_bytes = text.len() as u32;
+        Piece { text_offset, deflate_offset: 0, text_bytes, deflate_bytes: 0, crc, crc_shift }
+    });
+    data.resize(data.len().next_multiple_of(ARCHIVE_ALIGNMENT), 0);
+    (pieces.into(), data)
 }
 
 /// Returns a file with a valid header and a valid hash.
-fn with_header(payload: &[u8], version: u64) -> Vec<u8> {
-    [&Header::for_payload(payload, version).to_bytes()[..], payload].concat()
+fn with_header(payload: &[u8], piece_data_bytes: usize) -> Vec<u8> {
+    [&Header::for_payload(payload, piece_data_bytes, 1).to_bytes()[..], payload].concat()
+}
+
+/// Returns the file of a site.
+fn archived(site: &Site) -> Vec<u8> {
+    let archive = rkyv::to_bytes::<rkyv::rancor::Error>(site).expect("the site can be archived");
+    let data = pieces().1;
+    with_header(&[&data[..], &archive].concat(), data.len())
 }
 
 pub(super) fn open_site(site: &Site) -> Result<Snapshot, SnapshotError> {
-    let payload = rkyv::to_bytes::<rkyv::rancor::Error>(site).expect("the site can be archived");
-    open_bytes(&with_header(&payload, 1))
+    open_bytes(&archived(site))
 }
 
 /// Asserts that the changed site is refused with a reason that contains `why`.
@@ -194,7 +205,7 @@ pub(super) fn assert_refused(change: impl Fn(&mut Site), why: &str) {
     }
 }
 
-fn assert_page_refused(change: impl Fn(&mut Page), why: &str) {
+pub(super) fn assert_page_refused(change: impl Fn(&mut Page), why: &str) {
     assert_refused(|site| change(&mut site.pages[REST]), why);
 }
 
@@ -413,13 +424,40 @@ fn a_rule_with_dangling_references_is_refused() {
     assert_page_refused(|page| page.zones[0].rules.push(rule(0, &[0, 2])), nothing);
     assert_page_refused(|page| page.zones[0].rules.push(rule(0, &[0])), nothing);
     let when = |variant| {
-        let when = Condition { program: Vec::new(), authored: "{}".to_owned() };
+        let when = Condition { program: Program::constant(true), authored: "{}".to_owned() };
         Rule::When { when, variant }
     };
-    let of_audience = || Rule::Audience { audience: 0, program: Vec::new(), variant: 1 };
+    let of_audience = || Rule::Audience { audience: 0, variant: 1 };
     assert_page_refused(|page| page.zones[0].rules.push(of_audience()), nothing);
     assert_page_refused(|page| page.zones[0].rules.push(when(2)), nothing);
     assert_page_refused(|page| page.zones[0].rules.push(when(255)), nothing);
+}
+
+#[test]
+fn a_piece_outside_of_the_piece_data_is_refused() {
+    let why = "a piece is outside of the piece data";
+    assert_refused(|site| site.pieces[0].text_offset = 40, why);
+    assert_refused(|site| site.pieces[0].text_offset = u64::MAX, why);
+    assert_refused(|site| site.pieces[1].text_bytes = u32::MAX, why);
+    assert_refused(|site| site.pieces[1].deflate_offset = 49, why);
+    assert_refused(|site| site.pieces[1].deflate_bytes = 49, why);
+    let end = pieces().1.len() as u64;
+    let mut site = site();
+    site.pieces[0].deflate_offset = end;
+    assert!(open_site(&site).is_ok(), "an empty text at the end of the piece data");
+}
+
+#[test]
+fn a_wrong_length_of_the_piece_data_is_refused() {
+    let whole = archived(&site());
+    let payload = &whole[HEADER_BYTES..];
+    for bytes in [8, payload.len().next_multiple_of(ARCHIVE_ALIGNMENT) + ARCHIVE_ALIGNMENT] {
+        let refusal = open_bytes(&with_header(payload, bytes)).err().expect("refused").to_string();
+        assert!(refusal.contains("the length of the piece data"), "{bytes}: {refusal}");
+    }
+    // Without piece data, the pieces are outside of it.
+    let refusal = open_bytes(&with_header(payload, 0)).err().expect("refused").to_string();
+    assert!(refusal.contains("a piece is outside of the piece data"), "{refusal}");
 }
 
 #[test]
@@ -433,8 +471,7 @@ fn contradictions_and_invalid_patterns_are_refused() {
 fn check_finds_a_piece_that_does_not_inflate_to_its_text() {
     let directory = temporary_directory();
     let path = directory.path().join("hand.snapshot");
-    let payload = rkyv::to_bytes::<rkyv::rancor::Error>(&site()).expect("the site can be archived");
-    std::fs::write(&path, with_header(&payload, 1)).expect("written");
+    std::fs::write(&path, archived(&site())).expect("written");
     let checked = inspect_snapshot::check(&path).expect("the file is readable");
     assert_eq!(checked[0].1, Err("piece 0 does not inflate to its text".to_owned()));
 }
@@ -449,13 +486,14 @@ proptest! {
         places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
         let mut bytes = snapshot(&FILES, 1);
+        let piece_data_bytes = u64::from_le_bytes(*bytes[32..].first_chunk().expect("a header")) as usize;
         for (at, byte) in places {
             // The root objects are at the end of the archive. Half of the damage goes there.
             let from = if byte & 1 == 0 { HEADER_BYTES } else { (bytes.len() * 3 / 4).max(HEADER_BYTES) };
             let at = from + at.index(bytes.len() - from);
             bytes[at] = byte;
         }
-        let bytes = with_header(&bytes[HEADER_BYTES..], 1);
+        let bytes = with_header(&bytes[HEADER_BYTES..], piece_data_bytes);
         let outcome = catch_unwind(AssertUnwindSafe(|| open_bytes(&bytes).map(request_everything)));
         prop_assert!(outcome.is_ok(), "a panic");
     }

@@ -161,7 +161,7 @@ fn with_a_token_only_pages_of_the_admin_address_itself_are_answered() {
         let response = send(&LOCKED.get(), "GET", EXPLAIN_TARGET, &format!("{lines}{bearer}"));
         assert_eq!(response.status, 200, "{origin}");
         let response = send(&LOCKED.get(), "GET", EXPLAIN_TARGET, &lines);
-        assert_eq!(problem(&response), (403, "origin_not_allowed".into()), "{origin} without the token");
+        assert_eq!(problem(&response), (401, "unauthorized".into()), "{origin} without the token");
     }
     for origin in ["https://a.example", "null", "http://admin.example", "ftp://admin.example:9090", ""] {
         for bearer in ["", bearer, "Authorization: Bearer wrong\r\n"] {
@@ -213,6 +213,62 @@ fn one_wrong_token_a_second_gets_401_and_further_ones_429() {
     }
     assert_eq!(get("open-sesame").status, 200, "the right token is never limited");
     eventually("a wrong token gets 401 again", || (get("wrong").status == 401).then_some(()));
+}
+
+#[test]
+fn wrong_tokens_of_the_console_itself_are_limited_too() {
+    let server = Server::start(&[("acme.snapshot", &site())], &["--admin-token", "open-sesame"]);
+    let target = "/visitors?site=acme&anonId=v1";
+    let ask = |method: &str, token: &str| {
+        let own = "Host: localhost:9090\r\nOrigin: http://localhost:9090\r\n";
+        send(&server, method, target, &format!("{own}Authorization: Bearer {token}\r\n"))
+    };
+    let began = std::time::Instant::now();
+    assert_eq!(problem(&ask("DELETE", "wrong")), (401, "unauthorized".into()));
+    let further = [ask("DELETE", "guess"), ask("GET", "guess")];
+    if began.elapsed() < std::time::Duration::from_secs(1) {
+        for response in further {
+            assert_eq!(problem(&response), (429, "rate_limited".into()));
+        }
+    }
+    assert_eq!(ask("DELETE", "open-sesame").status, 200, "the right token is never limited");
+}
+
+#[test]
+fn a_header_names_the_visitor_instead_of_the_url() {
+    let server = Server::start(&[("acme.snapshot", &site())], &["--admin-token", "open-sesame"]);
+    let batch = json!([{ "type": "page", "anonId": "a+b%2Fc", "properties": { "path": "/" } },
+        { "type": "identify", "anonId": "a+b%2Fc", "userId": "åse&co" }]);
+    let body = json!({ "trackingId": "track_acme", "batch": batch }).to_string();
+    assert_eq!(server.post("/v1/batch", &[], body.as_bytes()).json()["accepted"], 2);
+    let ask = |method: &str, target: &str, visitor: &str| {
+        let lines =
+            format!("Host: localhost\r\nAuthorization: Bearer open-sesame\r\nx-visitor: {visitor}\r\n");
+        send(&server, method, target, &lines)
+    };
+    for visitor in ["anonId=a%2Bb%252Fc", "userId=%C3%A5se%26co"] {
+        let profile = ask("GET", "/visitors?site=acme", visitor);
+        assert_eq!((profile.status, &profile.json()["known"]), (200, &json!(true)), "{visitor}");
+        let records = ask("GET", "/visitors/records?site=acme&limit=1", visitor).json();
+        assert_eq!(records["records"][0]["type"], "identify", "{visitor}");
+        let export = ask("GET", "/visitors/export?site=acme", visitor);
+        assert_eq!(export.text().lines().count(), 2, "{visitor}");
+        let explained = ask("GET", EXPLAIN_TARGET, visitor).json();
+        assert_eq!(explained["visitor"]["pageViews"], json!(null), "{explained}");
+        assert_eq!(explained["visitor"]["visitor"]["userId"], "åse&co", "{explained}");
+    }
+    for malformed in ["v1", "anonId", "site=acme", "anonId=v1&site=other", "anonId=v1&anonId=v2"] {
+        let response = ask("GET", "/visitors?site=acme", malformed);
+        assert_eq!(problem(&response), (400, "invalid_param".into()), "{malformed}");
+    }
+    let both = ask("GET", "/visitors?site=acme&anonId=v1", "anonId=v1");
+    assert_eq!(problem(&both), (400, "repeated_param".into()));
+    let two = ask("DELETE", "/visitors?site=acme&anonId=v1", "userId=u1");
+    assert_eq!(problem(&two), (400, "missing_visitor".into()));
+    assert_eq!(ask("GET", "/visitors?site=acme", "anonId=null").code(), "placeholder_id");
+    let erased = ask("DELETE", "/visitors?site=acme", "anonId=a%2Bb%252Fc");
+    assert_eq!(erased.json()["erased"]["records"], 2, "{}", erased.text());
+    assert_eq!(ask("GET", "/visitors?site=acme", "userId=%C3%A5se%26co").json()["known"], false);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Conditions with parameters: analysis of the condition, and binding of a template to values.
+//! Analysis of conditions with parameters.
 //!
 //! A clause whose parameter has no value is removed. An operator without remaining operands is removed too:
 //! an alternative of an `$or`, a `$not`, an `$elemMatch`. A condition without remaining clauses holds for
@@ -9,11 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value as Json;
 
 use super::compare::{Text, to_number};
-use super::compile::{ALL, ANY, COMPARE, ELEMENT, FIELD, MEMBER, NOT, PARAM, SIZE};
 use super::tree::{Condition, Node};
-use super::value::{Decoder, Value, encode_length, encode_scalar};
+use super::value::Value;
 use super::{Field, Operator};
-use crate::limits::EVALUATION_DEPTH_MAX;
 
 /// A conjunct that only bounds a field by a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +131,15 @@ impl Node {
         }
     }
 
-    fn vanishes(&self) -> bool {
+    /// Returns a bit for each parameter.
+    pub(super) fn param_bits(&self) -> u64 {
+        let mut bits = 0;
+        self.each_param(&mut |_, index| bits |= 1_u64.checked_shl(index.into()).unwrap_or(0));
+        bits
+    }
+
+    /// Returns whether the node is left out if none of its parameters has a value.
+    pub(super) fn vanishes(&self) -> bool {
         match self {
             Node::Never | Node::Audience(_) | Node::Test { .. } => false,
             Node::All(nodes) | Node::Any(nodes) => !nodes.is_empty() && nodes.iter().all(Node::vanishes),
@@ -202,92 +208,4 @@ fn equal_values(operator: Operator, actual: Value<'_>) -> [Option<Json>; 2] {
         Operator::Eq | Operator::Ne => [Some(actual.to_json()), None],
         _ => [None, None],
     }
-}
-
-/// Clears `out` and writes the program of `template` for these parameter values. Returns `None` if the
-/// template is malformed.
-pub fn bind(template: &[u8], values: &[Option<Value<'_>>], out: &mut Vec<u8>) -> Option<()> {
-    out.clear();
-    let mut binding = Binder { values, out };
-    if !binding.bind_step(&mut Decoder(template), 0)? {
-        binding.begin_step(ALL);
-    }
-    Some(())
-}
-
-struct Binder<'v, 'o> {
-    values: &'v [Option<Value<'v>>],
-    out: &'o mut Vec<u8>,
-}
-
-impl Binder<'_, '_> {
-    /// Copies the next step. Returns false if it was removed, `None` if the template is malformed.
-    fn bind_step(&mut self, template: &mut Decoder<'_>, depth: usize) -> Option<bool> {
-        let whole = template.0;
-        let tag = template.u8()?;
-        let bytes = template.u32()? as usize;
-        let mut body = Decoder(template.take(bytes)?);
-        if depth == EVALUATION_DEPTH_MAX {
-            return None;
-        }
-        let begin = self.out.len();
-        let length_at = self.begin_step(tag);
-        let stays = match tag {
-            ALL | ANY => self.bind_steps(body, depth + 1)?,
-            NOT | ELEMENT => self.bind_step(&mut body, depth + 1)?,
-            FIELD | MEMBER | SIZE => {
-                let texts = body;
-                skip_names(tag, &mut body)?;
-                self.out.extend(&texts.0[..texts.0.len() - body.0.len()]);
-                self.bind_step(&mut body, depth + 1)?
-            }
-            PARAM => {
-                let operator = body.u8()?;
-                let value = *self.values.get(usize::from(body.u16()?))?;
-                self.out[begin] = COMPARE;
-                self.out.push(operator);
-                value.inspect(|value| encode_scalar(*value, self.out)).is_some()
-            }
-            _ => {
-                self.out.truncate(begin);
-                self.out.extend(&whole[..whole.len() - template.0.len()]);
-                return Some(true);
-            }
-        };
-        if !stays {
-            self.out.truncate(begin);
-            return Some(false);
-        }
-        let bytes = encode_length(self.out.len() - length_at - 4);
-        self.out[length_at..length_at + 4].copy_from_slice(&bytes);
-        Some(true)
-    }
-
-    /// Copies all steps. Returns false if there was at least one and all were removed.
-    fn bind_steps(&mut self, mut template: Decoder<'_>, depth: usize) -> Option<bool> {
-        let mut stay = template.is_empty();
-        while !template.is_empty() {
-            stay |= self.bind_step(&mut template, depth)?;
-        }
-        Some(stay)
-    }
-
-    /// Writes the header of a step and returns the offset of its length.
-    fn begin_step(&mut self, tag: u8) -> usize {
-        self.out.push(tag);
-        self.out.extend([0; 4]);
-        self.out.len() - 4
-    }
-}
-
-/// Skips the path, code and name of a field, member or size step.
-fn skip_names(tag: u8, body: &mut Decoder<'_>) -> Option<()> {
-    body.text()?;
-    if tag == FIELD {
-        body.u16()?;
-    }
-    if tag != SIZE {
-        body.text()?;
-    }
-    Some(())
 }

@@ -1,0 +1,185 @@
+//! A table of prepared answers to resolve and variants, one for each worker.
+//!
+//! An answer depends on its [`AnswerKey`] alone. The table keeps its header fields and the plan of its body. A request for
+//! it writes only its own fields, and copies the rest:
+//!
+//! ```text
+//! status line, Date, fields of the request | shared fields | content fields | start, pieces of the site, end
+//! ```
+//!
+//! The table has a fixed number of slots for one answer each, and allocates only when it is created. A slot holds its whole
+//! key, and the key holds the hash of the snapshot. So a slot never matches another snapshot. Answers that depend on more
+//! than a key have none, and are written without the table: those of pattern routes, with unknown pairs, with an explanation,
+//! or with embedded queries.
+
+use super::class::ResponseClass;
+use crate::checksum;
+use crate::http::etag::Etag;
+use crate::limits::{ANSWER_BYTES_MAX, ANSWER_PIECES_MAX, ANSWERS_PREPARED, KEY_BYTES_MAX, ZONES_MAX};
+use crate::site::snapshot::pieces::Pieces;
+
+/// The kind of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum AnswerKind {
+    /// A layout with forced variants.
+    ForcedLayout,
+    /// A layout that rules decided.
+    DecidedLayout,
+    /// A decision without the layout.
+    Decision,
+    /// The same for a crawler.
+    CrawlerDecision,
+}
+
+/// The bytes of a key before the choice: kind, coding, index of the route, hash of the snapshot.
+const FIXED_KEY_BYTES: usize = 1 + 1 + 4 + 32;
+/// Size of a key. A few experiments fit. Answers with more of them are not prepared.
+const ANSWER_KEY_BYTES_MAX: usize = FIXED_KEY_BYTES + ZONES_MAX + 2 * KEY_BYTES_MAX;
+
+/// Everything that an answer depends on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AnswerKey {
+    bytes: [u8; ANSWER_KEY_BYTES_MAX],
+    length: usize,
+    kind: AnswerKind,
+    slot: usize,
+}
+
+impl AnswerKey {
+    /// Creates the key of an answer to a client that accepts gzip, or not. `choice` has one byte for each zone of the route's page, so its length needs no
+    /// separator. Returns `None` if the text of the experiments is too long.
+    pub(super) fn new(
+        (kind, accepts_gzip): (AnswerKind, bool),
+        snapshot_hash: &[u8; 32],
+        route_index: u32,
+        choice: &[u8],
+        experiments: &[u8],
+    ) -> Option<Self> {
+        let mut bytes = [0; ANSWER_KEY_BYTES_MAX];
+        let choice_end = FIXED_KEY_BYTES + choice.len();
+        let length = choice_end + experiments.len();
+        bytes[..2].copy_from_slice(&[kind as u8, u8::from(accepts_gzip)]);
+        bytes[2..6].copy_from_slice(&route_index.to_le_bytes());
+        bytes[6..FIXED_KEY_BYTES].copy_from_slice(snapshot_hash);
+        bytes.get_mut(FIXED_KEY_BYTES..choice_end)?.copy_from_slice(choice);
+        bytes.get_mut(choice_end..length)?.copy_from_slice(experiments);
+        let slot = checksum::hash64(&bytes[..length]) as usize % ANSWERS_PREPARED;
+        Some(Self { bytes, length, kind, slot })
+    }
+
+    /// Returns the class of the response.
+    pub(super) fn class(&self) -> ResponseClass {
+        match self.kind {
+            AnswerKind::ForcedLayout => ResponseClass::Public,
+            AnswerKind::DecidedLayout | AnswerKind::Decision | AnswerKind::CrawlerDecision => {
+                ResponseClass::Private
+            }
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// The parts of an answer that do not depend on the request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PreparedAnswer<'t> {
+    /// The header fields that a 304 has too. The first one is the ETag.
+    pub(super) shared_fields: &'t [u8],
+    /// The header fields of the body.
+    pub(super) content_fields: &'t [u8],
+    /// True if the body has the coding gzip. A short body never has it.
+    pub(super) gzip: bool,
+    /// The bytes of the body before its pieces.
+    pub(super) start: &'t [u8],
+    /// The indices of the pieces.
+    pub(super) pieces: &'t [u32],
+    /// The bytes of the body after its pieces.
+    pub(super) end: &'t [u8],
+}
+
+impl PreparedAnswer<'_> {
+    /// Returns the ETag, which is in the first field.
+    pub(super) fn etag(&self) -> Etag {
+        Etag::from_field(self.shared_fields)
+    }
+
+    /// Appends the body. `pieces` are those of the site.
+    pub(super) fn write_body(&self, pieces: Pieces<'_>, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.start);
+        for index in self.pieces {
+            out.extend_from_slice(if self.gzip { pieces.deflate(*index) } else { pieces.text(*index) });
+        }
+        out.extend_from_slice(self.end);
+    }
+}
+
+/// A table of prepared answers.
+pub(super) struct AnswerTable {
+    slots: Box<[Slot]>,
+    /// The bytes of each slot: key, shared fields, content fields, start and end.
+    bytes: Box<[[u8; ANSWER_BYTES_MAX]]>,
+    pieces: Box<[[u32; ANSWER_PIECES_MAX]]>,
+}
+
+/// The ends of the parts of an answer in the bytes of its slot, the number of its pieces, and its coding. An empty slot matches no key,
+/// because a key is not empty.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    key_end: u16,
+    shared_end: u16,
+    content_end: u16,
+    start_end: u16,
+    end: u16,
+    pieces: u8,
+    gzip: bool,
+}
+
+impl AnswerTable {
+    /// Creates an empty table. The system provides its memory when slots are filled.
+    pub(super) fn new() -> Self {
+        Self {
+            slots: vec![Slot::default(); ANSWERS_PREPARED].into(),
+            bytes: vec![[0; ANSWER_BYTES_MAX]; ANSWERS_PREPARED].into(),
+            pieces: vec![[0; ANSWER_PIECES_MAX]; ANSWERS_PREPARED].into(),
+        }
+    }
+
+    /// Returns the answer of `key`.
+    pub(super) fn get(&self, key: &AnswerKey) -> Option<PreparedAnswer<'_>> {
+        let (slot, bytes) = (&self.slots[key.slot], &self.bytes[key.slot]);
+        let part = |from: u16, to: u16| &bytes[usize::from(from)..usize::from(to)];
+        if part(0, slot.key_end) != key.bytes() {
+            return None;
+        }
+        Some(PreparedAnswer {
+            shared_fields: part(slot.key_end, slot.shared_end),
+            content_fields: part(slot.shared_end, slot.content_end),
+            gzip: slot.gzip,
+            start: part(slot.content_end, slot.start_end),
+            pieces: &self.pieces[key.slot][..usize::from(slot.pieces)],
+            end: part(slot.start_end, slot.end),
+        })
+    }
+
+    /// Stores the answer of `key` in place of another one. An answer that is too large is not stored.
+    pub(super) fn insert(&mut self, key: &AnswerKey, answer: &PreparedAnswer<'_>) {
+        let parts = [key.bytes(), answer.shared_fields, answer.content_fields, answer.start, answer.end];
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        let Some(pieces) = self.pieces[key.slot].get_mut(..answer.pieces.len()) else { return };
+        if length > ANSWER_BYTES_MAX {
+            return;
+        }
+        pieces.copy_from_slice(answer.pieces);
+        let mut end = 0;
+        let [key_end, shared_end, content_end, start_end, end] = parts.map(|part| {
+            self.bytes[key.slot][end..end + part.len()].copy_from_slice(part);
+            end += part.len();
+            end as u16
+        });
+        let (pieces, gzip) = (answer.pieces.len() as u8, answer.gzip);
+        self.slots[key.slot] = Slot { key_end, shared_end, content_end, start_end, end, pieces, gzip };
+    }
+}

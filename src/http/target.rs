@@ -1,0 +1,42 @@
+//! Request targets (RFC 9112 section 3.2): the path and the query of a request.
+
+use super::authority::is_authority;
+use super::request::Method;
+use crate::problem::{self, Problem};
+
+/// Returns the path and the query of an origin-form, an absolute-form, or `OPTIONS *` (RFC 9112 section 3.2).
+pub(super) fn target_parts(target: &str, method: Method) -> Result<(&str, &str), Problem<'_>> {
+    let absolute = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://"));
+    let (authority, origin_form) = match absolute {
+        Some(rest) => {
+            let end = rest.find(['/', '?']).unwrap_or(rest.len());
+            (Some(&rest[..end]), if end < rest.len() { &rest[end..] } else { "/" })
+        }
+        None => (None, target),
+    };
+    let (path, query) = match memchr::memchr(b'?', origin_form.as_bytes()) {
+        Some(at) => (&origin_form[..at], &origin_form[at + 1..]),
+        None => (origin_form, ""),
+    };
+    let path = if path.is_empty() && absolute.is_some() { "/" } else { path };
+    let is_form = path.starts_with('/') || path == "*" && method == Method::Options;
+    if is_form
+        && is_plain(target.as_bytes())
+        && authority.is_none_or(|authority| is_authority(authority.as_bytes()))
+    {
+        return Ok((path, query));
+    }
+    let expected = "a request target such as '/path?query' in visible ASCII, without '#'";
+    Err(Problem::invalid_value(problem::MALFORMED_REQUEST, expected, target))
+}
+
+/// Returns whether a target consists of visible ASCII without '#'.
+fn is_plain(target: &[u8]) -> bool {
+    // `fold` has no early return, so that the compiler can vectorize the loop.
+    let are_plain =
+        |bytes: &[u8]| bytes.iter().fold(true, |is_plain, b| is_plain & b.is_ascii_graphic() & (*b != b'#'));
+    let (blocks, rest) = target.as_chunks::<16>();
+    // The last 16 bytes overlap a block, so that no byte of a long target is checked alone.
+    let rest = target.last_chunk::<16>().map_or(rest, |last| last);
+    blocks.iter().fold(true, |is_plain, block| is_plain & are_plain(block)) && are_plain(rest)
+}
