@@ -1,0 +1,170 @@
+//! The filter: selects the records of a message that take effect, and advances the state.
+//!
+//! This is the first half of the function that every node applies to each message. The second half folds the selected records into the
+//! table, one at a time, and evicts visitors after each. The filter is pure: it uses the state, the message, its position and its
+//! stream time.
+
+use super::era::Era;
+use super::message::{self, Decoder, Header, Kind, MessageError, RunRecord, StreamMessage};
+use super::producer::ProducerId;
+use super::state::{PRODUCERS_MAX, ProducerEntry, StreamState, next_chain};
+
+/// Time by which the stream's clock may be ahead of the sender's, in ms: 10 minutes. A server whose clock jumps ahead would empty
+/// the duplicate window for ever, because the clock of a state never moves back. Beyond this the sender's clock counts.
+pub const STREAM_AHEAD_MS_MAX: i64 = 10 * 60 * 1_000;
+
+/// The result of a message.
+#[derive(Debug)]
+pub enum Step {
+    /// The message has no effect. Position and chain have advanced.
+    NoEffect(NoEffect),
+    /// Records are accepted. The caller takes each from the run and folds it.
+    Accepted(AcceptedRun),
+    /// The message begins another era. The state has not changed. The node loads the checkpoint of that era.
+    NewEra(Era),
+    /// A later release wrote the message. The state has not changed. The node stops here.
+    UnsupportedFormat(u16),
+    /// The message is not the next one. The state has not changed.
+    WrongPosition,
+}
+
+/// The reason why a message has no effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoEffect {
+    /// The message is malformed.
+    Malformed,
+    /// The message belongs to another era.
+    OtherEra,
+    /// The message repeats the present era.
+    SameEra,
+    /// The state has [`PRODUCERS_MAX`] producers.
+    TooManyProducers,
+    /// The message has another base seq than the producer's first one.
+    OtherBaseSeq,
+    /// Earlier records of the producer are missing. It sends all again.
+    Gap,
+    /// All records were accepted before.
+    Repeated,
+}
+
+/// The accepted part of a run: a cursor over its records.
+#[derive(Debug)]
+pub struct AcceptedRun {
+    header: Header,
+    payload: Vec<u8>,
+    /// The bytes of the payload that the cursor has passed.
+    offset: usize,
+    next: u64,
+    /// The first accepted seq.
+    pub first: u64,
+}
+
+impl AcceptedRun {
+    pub fn producer_id(&self) -> ProducerId {
+        self.header.producer_id
+    }
+
+    /// Returns the last accepted seq.
+    pub fn last(&self) -> u64 {
+        self.header.first + u64::from(self.header.count) - 1
+    }
+
+    /// Returns the accepted records.
+    pub fn records(&self) -> Vec<RunRecord<'_>> {
+        let mut records = message::decode_records(&self.header, &self.payload).unwrap_or_default();
+        records.retain(|record| record.seq >= self.first);
+        records
+    }
+
+    /// Accepts the next record. Returns it with a flag whether it takes effect on the table. A record whose key the window has takes
+    /// none. Returns `None` after the last record.
+    pub fn next_record(&mut self, state: &mut StreamState) -> Option<(RunRecord<'_>, bool)> {
+        let entry = state.producers.get_mut(&self.header.producer_id)?;
+        let record = message::next_record(&self.payload, &mut self.offset, &mut self.next)?;
+        let clock_ms = state.clock_ms;
+        entry.add(record.identity());
+        entry.next = record.seq + 1;
+        if self.offset == self.payload.len() {
+            entry.mark(clock_ms);
+        }
+        let is_duplicate = state.window.check_and_insert(record.key, clock_ms);
+        state.window.commit();
+        Some((record, !is_duplicate))
+    }
+}
+
+/// Processes the message after the state's position.
+pub fn step(
+    state: &mut StreamState,
+    decoder: &mut Decoder,
+    message: &StreamMessage<impl AsRef<[u8]>>,
+) -> Step {
+    if message.position != state.position + 1 {
+        return Step::WrongPosition;
+    }
+    let decoded = decoder.decode(message.bytes.as_ref());
+    if let Err(MessageError::UnsupportedFormat(format)) = decoded {
+        return Step::UnsupportedFormat(format);
+    }
+    let era = decoded.as_ref().ok().and_then(Era::from_message);
+    if let Some(era) = &era
+        && era.id != state.era.id
+        && era.secret_check == state.era.secret_check
+    {
+        return Step::NewEra(era.clone());
+    }
+    state.position = message.position;
+    state.previous_chain = state.chain;
+    state.chain = next_chain(&state.chain, message);
+    let Ok(decoded) = decoded else { return Step::NoEffect(NoEffect::Malformed) };
+    if decoded.header.era != state.era.id {
+        return Step::NoEffect(NoEffect::OtherEra);
+    }
+    let records = match decoded.header.kind {
+        Kind::Run => message::decode_records(&decoded.header, &decoded.payload),
+        Kind::Era if era.is_some() => return Step::NoEffect(NoEffect::SameEra),
+        Kind::Era => None,
+    };
+    if records.is_none() {
+        return Step::NoEffect(NoEffect::Malformed);
+    }
+    let sender_ms = decoded.header.sent_ms.saturating_add(STREAM_AHEAD_MS_MAX);
+    state.advance_clock(message.stream_ms.min(sender_ms));
+    match accept(state, &decoded.header) {
+        Err(reason) => Step::NoEffect(reason),
+        Ok(first) => {
+            let mut run = AcceptedRun {
+                next: decoded.header.first,
+                header: decoded.header,
+                payload: decoded.payload,
+                offset: 0,
+                first,
+            };
+            while run.next < first {
+                message::next_record(&run.payload, &mut run.offset, &mut run.next);
+            }
+            Step::Accepted(run)
+        }
+    }
+}
+
+/// Returns the first seq of a run that is accepted. Makes an entry for a new producer.
+fn accept(state: &mut StreamState, header: &Header) -> Result<u64, NoEffect> {
+    let entry = state.producers.get(&header.producer_id);
+    if entry.is_none() && state.producers.len() >= PRODUCERS_MAX {
+        return Err(NoEffect::TooManyProducers);
+    }
+    let (base_seq, next) =
+        entry.map_or((header.base_seq, header.base_seq), |entry| (entry.base_seq, entry.next));
+    if header.base_seq != base_seq {
+        return Err(NoEffect::OtherBaseSeq);
+    }
+    if header.first > next {
+        return Err(NoEffect::Gap);
+    }
+    if header.first + u64::from(header.count) <= next {
+        return Err(NoEffect::Repeated);
+    }
+    state.producers.entry(header.producer_id).or_insert_with(|| ProducerEntry::new(base_seq));
+    Ok(next)
+}

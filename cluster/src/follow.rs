@@ -1,0 +1,340 @@
+//! The follower: notices that the stream, the own log or the own producer ID is not the one that it continues.
+//!
+//! * The stream can lose its end. The chain check at each connection notices it ([`is_same_stream`]).
+//! * A restored backup or a copied machine has other records under the same seqs. The comparison of the returned records notices
+//!   it ([`Follower::on_accepted`]), and at a start [`verified_seq`]. The node then takes a new producer ID and sends its records from the
+//!   first difference on.
+//! * The stream can lose records of an earlier producer ID. [`missing_from`] notices it at the end of the stream.
+//!
+//! Until all this is checked, the node sends nothing: [`Follower::may_forward`].
+
+use std::collections::VecDeque;
+
+use super::filter::AcceptedRun;
+use super::message::{RunRecord, StreamMessage, dedup_key, push_record};
+use super::producer::{Producer, ProducerId};
+use super::state::{
+    ChainPosition, ProducerEntry, RecordIdentity, SavedState, SeqMark, StreamState, next_chain,
+};
+use crate::visitors::log::{Record, RecordKind};
+
+/// Notes of a [`ReturnHistory`] in the time that retention keeps records at least: one in 10 minutes of a day.
+const RETURN_NOTES: i64 = 144;
+
+/// The own log, as the rules read it.
+pub trait OwnLog {
+    /// Returns the first seq that retention has kept.
+    fn first_seq(&self) -> u64;
+
+    /// Returns the last durable seq.
+    fn last_seq(&self) -> u64;
+
+    /// Returns the encoded record. `None` if it is damaged, or deleted by retention.
+    fn record(&self, seq: u64) -> Option<&[u8]>;
+}
+
+/// The identity and the extent of the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// The creation time in milliseconds. Another time is another stream.
+    pub created_ms: i64,
+    /// The first position that the stream has.
+    pub first: u64,
+    /// The last position. One less than `first` if the stream has no message.
+    pub last: u64,
+}
+
+/// The progress of a node in the stream.
+#[derive(Debug)]
+pub struct Follower {
+    pub producer: Producer,
+    /// True after the file `producer` with this ID is durable.
+    pub is_saved: bool,
+    /// True after the stream passed the chain check on this connection.
+    pub is_chain_checked: bool,
+    /// True after the node has read to the end that the stream had at the connection.
+    pub is_caught_up: bool,
+    /// That end.
+    end: u64,
+}
+
+/// The result of the comparison of accepted records with the own log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Comparison {
+    /// The records are of another node.
+    Foreign,
+    /// The records are as the own log has them. The own records up to this seq have returned.
+    Returned(u64),
+    /// The node took a new producer ID. It sends all records after this seq again.
+    NewProducer(u64),
+}
+
+impl Follower {
+    /// Starts without a connection. `is_saved` is true if the file `producer` exists.
+    pub fn new(producer: Producer, is_saved: bool) -> Self {
+        Self { producer, is_saved, is_chain_checked: false, is_caught_up: false, end: 0 }
+    }
+
+    /// Notes a connection, a reconnection or a new consumer. Everything that was known of the stream is open again.
+    pub fn on_connected(&mut self, head: &Head) {
+        (self.is_chain_checked, self.is_caught_up, self.end) = (false, false, head.last);
+    }
+
+    /// Returns the last own seq that the state has accepted.
+    pub fn returned(&self, state: &StreamState) -> u64 {
+        state.next_of(self.producer.id, self.producer.base_seq) - 1
+    }
+
+    /// Returns whether records may be sent. Before, the node may lack the erasures of others and may have a producer ID whose
+    /// content is another log's.
+    pub fn may_forward(&self) -> bool {
+        self.is_chain_checked && self.is_caught_up && self.is_saved
+    }
+
+    /// Compares accepted records with the own log. Call this before the state has changed further. `new_id` has random bits.
+    pub fn on_accepted(
+        &mut self,
+        run: &AcceptedRun,
+        state: &StreamState,
+        log: &impl OwnLog,
+        new_id: ProducerId,
+    ) -> Comparison {
+        if run.producer_id() != self.producer.id {
+            return Comparison::Foreign;
+        }
+        match difference(&run.records(), log) {
+            Some(verified) => {
+                self.take_new_id(new_id, verified, state.clock_ms);
+                Comparison::NewProducer(verified)
+            }
+            None => {
+                (self.producer.returned_seq, self.producer.returned_ms) = (run.last(), state.clock_ms);
+                Comparison::Returned(run.last())
+            }
+        }
+    }
+
+    /// Checks the own log against the state, if the state has reached the end of the stream. Returns the seq after which all
+    /// records are sent again, if the node took a new producer ID. `new_id` has random bits.
+    pub fn on_position(&mut self, state: &StreamState, log: &impl OwnLog, new_id: ProducerId) -> Option<u64> {
+        if self.is_caught_up || !self.is_chain_checked || state.position < self.end {
+            return None;
+        }
+        let is_ahead = self.returned(state) > log.last_seq();
+        let missing =
+            missing_from(&self.producer, |id, base_seq| state.next_of(id, base_seq), log.first_seq());
+        let verified = [is_ahead.then(|| log.last_seq()), missing.map(|from| from - 1)];
+        let verified = verified.into_iter().flatten().min();
+        if let Some(verified) = verified {
+            self.take_new_id(new_id, verified, state.clock_ms);
+        }
+        self.is_caught_up = true;
+        verified
+    }
+
+    /// Takes a new producer ID. Nothing is sent until the caller has saved the file `producer` and has set `is_saved`.
+    pub fn take_new_id(&mut self, id: ProducerId, verified_seq: u64, clock_ms: i64) {
+        self.producer.replace(id, verified_seq, clock_ms);
+        self.is_saved = false;
+    }
+}
+
+/// Returns whether the stream has the message at the position of a state, and so all messages before it. `message` is the one that
+/// the stream has there.
+///
+/// An expired stream has no message. If it ends at the state's position and was not created again, it is accepted.
+pub fn is_same_stream(
+    at: &ChainPosition,
+    head: &Head,
+    message: Option<&StreamMessage<impl AsRef<[u8]>>>,
+) -> bool {
+    match message {
+        Some(message) => {
+            message.position == at.position && next_chain(&at.previous_chain, message) == at.chain
+        }
+        None => head.first > head.last && head.last == at.position && head.created_ms == at.created_ms,
+    }
+}
+
+/// Returns the last seq before the first record that differs from the own log. `None` if all are the same.
+fn difference(records: &[RunRecord<'_>], log: &impl OwnLog) -> Option<u64> {
+    let differs = |record: &&RunRecord<'_>| {
+        record.seq > log.last_seq() || log.record(record.seq).is_some_and(|own| !is_same_record(own, record))
+    };
+    records.iter().find(differs).map(|record| record.seq - 1)
+}
+
+/// Returns whether a record of the own log is the one that the stream returned. An erasure may have changed either since it was sent.
+pub fn is_same_record(own: &[u8], returned: &RunRecord<'_>) -> bool {
+    let Some((record, _)) = Record::decode(own) else { return true };
+    if record.received_ms != returned.record.received_ms {
+        return false;
+    }
+    if record.is_redacted || returned.record.is_redacted {
+        return true;
+    }
+    if record.kind == RecordKind::Void || returned.record.kind == RecordKind::Void {
+        return own.len() == returned.bytes.len();
+    }
+    let mut payload = Vec::with_capacity(own.len());
+    push_record(&mut payload, own) && payload == returned.bytes
+}
+
+/// Returns the first seq that the stream lacks under a predecessor of the producer. `None` if it lacks none. `next_of` returns the first
+/// seq that a state has not accepted of a producer, from its ID and base seq.
+///
+/// Each predecessor is compared with the lowest base seq of the IDs after it, because those carry the later records. Records that
+/// retention has deleted cannot be sent.
+pub fn missing_from(
+    producer: &Producer,
+    next_of: impl Fn(ProducerId, u64) -> u64,
+    first_seq: u64,
+) -> Option<u64> {
+    let (mut missing, mut low) = (producer.base_seq, producer.base_seq);
+    for one in producer.predecessors.iter().rev().filter(|one| one.base_seq < producer.base_seq) {
+        if one.base_seq < low {
+            let next = next_of(one.id, one.base_seq);
+            if next < low {
+                missing = next;
+            }
+            low = one.base_seq;
+        }
+    }
+    let missing = missing.max(first_seq);
+    (missing < producer.base_seq).then_some(missing)
+}
+
+/// Returns the last seq of the own log that is known to be in the stream, if the log is not the one of the state: a restored
+/// backup, or a copy of another machine. `None` if nothing differs. Called at a start, before the first message.
+///
+/// `entry` is the state's entry of the own producer. `known` is a seq up to which the log certainly equals the state, with the
+/// running hash up to it: the beginning of the producer, or the end of an older checkpoint of this directory. The hash of the log is
+/// continued from there and compared with the marks of the entry. Without it, the marks are not compared.
+pub fn verified_seq(
+    producer: &Producer,
+    entry: Option<&ProducerEntry>,
+    log: &impl OwnLog,
+    known: Option<SeqMark>,
+) -> Option<u64> {
+    let Some(entry) = entry else {
+        return (producer.base_seq > log.last_seq() + 1).then(|| log.last_seq());
+    };
+    let returned = entry.next - 1;
+    let agreeing = match known {
+        Some(known) => last_agreeing_mark(entry, log, known),
+        None => AgreeingMarks { seq: 0, is_refuted: false },
+    };
+    let is_end_same = match (log.record(returned), entry.last) {
+        _ if returned > log.last_seq() => false,
+        (Some(own), Some(last)) => {
+            identity(own).is_none_or(|own| own.received_ms == last.received_ms && own.length == last.length)
+        }
+        _ => true,
+    };
+    let verified = if agreeing.is_refuted {
+        agreeing.seq
+    } else {
+        agreeing.seq.max(producer.returned_seq).max(producer.base_seq - 1).min(returned)
+    };
+    (agreeing.is_refuted || !is_end_same).then(|| verified.min(log.last_seq()))
+}
+
+/// The result of comparing marks.
+struct AgreeingMarks {
+    /// The last mark that agrees, or the known seq.
+    seq: u64,
+    /// True if a later mark does not agree.
+    is_refuted: bool,
+}
+
+fn last_agreeing_mark(entry: &ProducerEntry, log: &impl OwnLog, known: SeqMark) -> AgreeingMarks {
+    let (mut hash, mut at, mut agreeing) = (known.hash, known.seq, known.seq);
+    let end = SeqMark { seq: entry.next - 1, hash: entry.running_hash };
+    let marks = entry.marks.iter().chain([&end]);
+    for mark in marks.filter(|mark| mark.seq > known.seq && mark.seq <= log.last_seq()) {
+        while at < mark.seq {
+            // The content of a damaged record is unknown. So is the key of a void one without a key.
+            let Some(own) = log.record(at + 1).and_then(identity) else {
+                return AgreeingMarks { seq: agreeing, is_refuted: false };
+            };
+            hash = own.extend(hash);
+            at += 1;
+        }
+        if hash != mark.hash {
+            return AgreeingMarks { seq: agreeing, is_refuted: true };
+        }
+        agreeing = mark.seq;
+    }
+    AgreeingMarks { seq: agreeing, is_refuted: false }
+}
+
+/// Returns the identity of an own record. `None` if an erasure may have changed it.
+fn identity(bytes: &[u8]) -> Option<RecordIdentity> {
+    let (record, _) = Record::decode(bytes)?;
+    let key = dedup_key(&record);
+    let is_known = !record.is_redacted && (record.kind != RecordKind::Void || key != 0);
+    is_known.then_some(RecordIdentity { length: bytes.len() as u32, received_ms: record.received_ms, key })
+}
+
+/// Returns whether an erasure has voided the own record since it was sent. If the record takes effect after the tombstone of that erasure, the
+/// visitor is back, and needs a second tombstone.
+pub fn is_erased_since(own: &[u8], returned: &RunRecord<'_>) -> bool {
+    let is_void = |kind| kind == RecordKind::Void;
+    Record::decode(own).is_some_and(|(record, _)| is_void(record.kind))
+        && !is_void(returned.record.kind)
+        && is_same_record(own, returned)
+}
+
+/// The own seqs that had returned at earlier times, for retention.
+///
+/// The stream can lose its end with a record that is much older than its message, because the node was cut off. All kept
+/// checkpoints can have the record, and then none of them is usable any more. So retention counts the age of a record from its
+/// return, and only up to the last time at which the node was caught up: a node that is alone does not learn that the stream lost its
+/// end. A start forgets the history, and retention waits.
+#[derive(Debug)]
+pub struct ReturnHistory {
+    /// Times in milliseconds, and the seqs that had returned. Both ascend.
+    notes: VecDeque<(i64, u64)>,
+    retained_ms: i64,
+    now_ms: i64,
+}
+
+impl ReturnHistory {
+    /// Creates an empty history. Retention keeps a record for at least `retained_ms` after its return.
+    pub fn new(retained_ms: i64) -> Self {
+        Self { notes: VecDeque::new(), retained_ms, now_ms: i64::MIN }
+    }
+
+    /// Notes the last own seq that has returned. Call this only while the node is caught up. Times never decrease.
+    pub fn note(&mut self, returned: u64, now_ms: i64) {
+        self.now_ms = now_ms;
+        while self.notes.back().is_some_and(|(_, seq)| *seq > returned) {
+            self.notes.pop_back();
+        }
+        let is_due = |(noted_ms, _): &(i64, u64)| now_ms - noted_ms >= self.retained_ms / RETURN_NOTES;
+        if self.notes.back().is_none_or(is_due) {
+            self.notes.push_back((now_ms, returned));
+        }
+    }
+
+    /// Returns the seq up to which records have been returned for long enough. Forgets earlier notes.
+    pub fn deletable_seq(&mut self) -> u64 {
+        let until_ms = self.now_ms.saturating_sub(self.retained_ms);
+        while self.notes.get(1).is_some_and(|(noted_ms, _)| *noted_ms <= until_ms) {
+            self.notes.pop_front();
+        }
+        self.notes.front().filter(|(noted_ms, _)| *noted_ms <= until_ms).map_or(0, |(_, seq)| *seq)
+    }
+}
+
+/// Returns the seq up to which retention may delete records of the own log, by the kept checkpoints. If the stream loses its
+/// end, the node continues from one of them, and sends all records that it lacks again. That includes records that were sent under a
+/// predecessor.
+pub fn deletable_seq<'a>(producer: &Producer, checkpoints: impl IntoIterator<Item = &'a SavedState>) -> u64 {
+    let needed_from = |checkpoint: &SavedState| {
+        let next_of = |id, base_seq| checkpoint.producers.get(&id).map_or(base_seq, |entry| entry.next);
+        let missing = missing_from(producer, next_of, 1);
+        missing.unwrap_or(u64::MAX).min(next_of(producer.id, producer.base_seq))
+    };
+    checkpoints.into_iter().map(needed_from).min().map_or(0, |seq| seq - 1)
+}

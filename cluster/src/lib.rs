@@ -1,0 +1,36 @@
+//! The rules by which several nodes fold one stream of messages into equal tables of visitors.
+//!
+//! Each rule is a function without I/O, clock and randomness. Time, random IDs and the content of files are
+//! parameters. The simulator in `tests/simulator/` runs the rules with thousands of seeds. The server does not use them
+//! yet: it will move these files to `src/cluster/`, where all paths in them stay valid.
+//!
+//! | Where is the rule that ... | file |
+//! |---|---|
+//! | specifies a message of the stream | [`message`] |
+//! | specifies the file `producer`, with the predecessors of a producer ID | [`producer`] |
+//! | specifies the settings that all nodes share | [`era`] |
+//! | is the state of a node beside its table | [`state`] |
+//! | selects the records that take effect | [`filter`] |
+//! | checks the stream, compares returned records, notices lost and foreign records | [`follow`] |
+//! | chooses the records to send | [`forward`] |
+//! | decides when an event is acknowledged | [`acknowledge`] |
+//!
+//! # Invariants
+//!
+//! * The state after a message is a function of the state before it and of the message. Equal states have equal bytes.
+//! * A record of a producer ID takes effect once, in seq order.
+//! * The filter and the follower never read the clock of this node.
+
+#![warn(unreachable_pub)]
+
+pub mod acknowledge;
+pub mod era;
+pub mod filter;
+pub mod follow;
+pub mod forward;
+pub mod message;
+pub mod producer;
+pub mod state;
+
+// The lower floors, under the paths that they have in the server.
+pub(crate) use parallax::testing::{checksum, visitors};

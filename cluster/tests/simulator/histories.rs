@@ -1,0 +1,97 @@
+//! Fixed histories: the shortest ones in which a rule is needed.
+
+use crate::event::Action;
+use crate::mutant::Mutant;
+use crate::world::{Codec, World};
+
+/// One node, whose disk is restored from a backup. Later the stream loses its end, with a record of the earlier producer ID.
+fn lost_record_of_a_predecessor(mutant: Mutant) -> Result<(), String> {
+    let mut codec = Codec::new();
+    let mut world = World::new(1, mutant, &mut codec);
+    world.read(0);
+    world.checkpoint(0);
+    // The era is at position 1. The node acknowledges the seqs 1 to 5, and sends them at the positions 2, 3 and 4.
+    (0..5).for_each(|_| world.record(0, Action::Page, 0));
+    assert!(world.publish(0, 3), "the file `producer` is written first");
+    [3, 1, 1].iter().for_each(|records| assert!(world.publish(0, *records)));
+    world.wait(0);
+    // The backup has the seqs 1 to 4. The node acknowledges another record as seq 5.
+    world.restore(0, 4);
+    world.record(0, Action::Page, 1);
+    world.wait(0);
+    // Seq 5 differs: the node takes another producer ID, with base seq 5, and sends its record at position 5.
+    world.read(0);
+    assert!(world.publish(0, 1) && world.publish(0, 1));
+    world.read(0);
+    // The stream loses all after position 2, with seq 4 of the first ID.
+    world.lose_after(2);
+    world.finish().map(drop)
+}
+
+#[test]
+fn a_record_that_the_stream_loses_under_a_predecessor_is_sent_again() {
+    assert_eq!(lost_record_of_a_predecessor(Mutant::None), Ok(()));
+    let lost = lost_record_of_a_predecessor(Mutant::ForgetsPredecessors);
+    assert!(lost.as_ref().is_err_and(|error| error.contains("is in no table")), "{lost:?}");
+}
+
+/// A node is cut off and records an event. Meanwhile another node erases the visitor.
+fn erased_while_cut_off(mutant: Mutant) -> Result<(), String> {
+    let mut codec = Codec::new();
+    let mut world = World::new(1, mutant, &mut codec);
+    (0..2).for_each(|node| world.read(node));
+    world.disconnect(1);
+    world.record(1, Action::Page, 0);
+    world.wait(1);
+    world.record(0, Action::Tombstone, 0);
+    assert!(world.publish(0, 1) && world.publish(0, 1));
+    world.connect(1);
+    // Without the rule the node sends the event of the erased visitor before it has read the tombstone.
+    (0..2).for_each(|_| assert!(world.publish(1, 1)));
+    world.finish().map(drop)
+}
+
+#[test]
+fn a_node_that_was_cut_off_reads_before_it_sends() {
+    assert_eq!(erased_while_cut_off(Mutant::None), Ok(()));
+}
+
+#[test]
+fn an_event_that_was_under_way_during_its_erasure_gets_a_second_tombstone() {
+    let run = |mutant| {
+        let mut codec = Codec::new();
+        let mut world = World::new(1, mutant, &mut codec);
+        (0..2).for_each(|node| world.read(node));
+        world.record(1, Action::Page, 0);
+        // The message of the event is under way while the tombstone is appended.
+        let message = [world.send(1, 1), world.send(1, 1)];
+        assert!(message[0].is_none() && message[1].is_some());
+        world.record(0, Action::Tombstone, 0);
+        assert!(world.publish(0, 1) && world.publish(0, 1));
+        world.read(1);
+        message.into_iter().flatten().for_each(|message| world.arrive(message));
+        world.finish().map(drop)
+    };
+    assert_eq!(run(Mutant::None), Ok(()));
+    let back = run(Mutant::HasNoSecondTombstone);
+    assert!(back.as_ref().is_err_and(|error| error.contains("erased visitor is back")), "{back:?}");
+}
+
+/// A copied machine records an event that the original does not have, under the same seq.
+#[test]
+fn a_copied_machine_and_its_original_keep_all_their_events() {
+    let run = |mutant| {
+        let mut codec = Codec::new();
+        let mut world = World::new(1, mutant, &mut codec);
+        world.read(0);
+        world.record(0, Action::Page, 0);
+        let copy = world.copy(0);
+        world.record(0, Action::Page, 1);
+        world.record(copy, Action::Page, 2);
+        [0, copy].iter().for_each(|node| world.wait(*node));
+        world.finish().map(drop)
+    };
+    assert_eq!(run(Mutant::None), Ok(()));
+    let lost = run(Mutant::SkipsComparison);
+    assert!(lost.as_ref().is_err_and(|error| error.contains("is in no table")), "{lost:?}");
+}

@@ -1,0 +1,82 @@
+//! The rules that the simulator can switch off. The driver of a node leaves the rule out, or undoes its effect: the rules themselves have
+//! no switches.
+
+/// A rule that a run leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mutant {
+    /// Every rule holds.
+    None,
+    /// A1: a node folds its own records when it writes them, and skips them in the stream.
+    FoldsOwnOnArrival,
+    /// A2: the clock of the node enters the state.
+    UsesLocalClock,
+    /// A3: a message without effect does not enter the chain.
+    SkipsChain,
+    /// A4: the producer ID follows from the name of the node.
+    NamesProducerByNode,
+    /// A5: a run after a gap is accepted.
+    AcceptsGaps,
+    /// A6: there is no duplicate window.
+    HasNoWindow,
+    /// A7: each node has a bound of its own.
+    EvictsByOwnBound,
+    /// A8: records are sent before they are durable.
+    SendsVolatileRecords,
+    /// A9: records are sent before the node has caught up.
+    SendsBeforeCaughtUp,
+    /// A9: a reconnection does not ask for the end of the stream again.
+    StaysCaughtUp,
+    /// A10: the forwarder never goes back.
+    NeverGoesBack,
+    /// A11: the engine's acknowledgement counts as the return of the records.
+    TrustsAcknowledgement,
+    /// A15: own records enter the table before they return.
+    FoldsOwnTwice,
+    /// A16: the chain is not checked.
+    SkipsChainCheck,
+    /// A17: returned records are not compared.
+    SkipsComparison,
+    /// A18: an erased record equals only itself.
+    ComparesErasedRecords,
+    /// A19: retention deletes everything durable.
+    DeletesEarly,
+    /// A20: a producer ID is used before it is durable.
+    SendsUnderVolatileId,
+    /// A21: predecessors are forgotten.
+    ForgetsPredecessors,
+    /// G1: the log is not compared at a start.
+    SkipsBootComparison,
+    /// G2: an event with a generated message ID has no key.
+    HasNoGeneratedKeys,
+    /// G3: a tombstone has no key.
+    HasNoTombstoneKeys,
+    /// An erased record that was under way gets no second tombstone.
+    HasNoSecondTombstone,
+}
+
+/// All mutants.
+pub const MUTANTS: [Mutant; 23] = [
+    Mutant::FoldsOwnOnArrival,
+    Mutant::UsesLocalClock,
+    Mutant::SkipsChain,
+    Mutant::NamesProducerByNode,
+    Mutant::AcceptsGaps,
+    Mutant::HasNoWindow,
+    Mutant::EvictsByOwnBound,
+    Mutant::SendsVolatileRecords,
+    Mutant::SendsBeforeCaughtUp,
+    Mutant::StaysCaughtUp,
+    Mutant::NeverGoesBack,
+    Mutant::TrustsAcknowledgement,
+    Mutant::FoldsOwnTwice,
+    Mutant::SkipsChainCheck,
+    Mutant::SkipsComparison,
+    Mutant::ComparesErasedRecords,
+    Mutant::DeletesEarly,
+    Mutant::SendsUnderVolatileId,
+    Mutant::ForgetsPredecessors,
+    Mutant::SkipsBootComparison,
+    Mutant::HasNoGeneratedKeys,
+    Mutant::HasNoTombstoneKeys,
+    Mutant::HasNoSecondTombstone,
+];

@@ -1,0 +1,493 @@
+//! A node: drives the rules in the order in which the server will, over a simulated disk and stream.
+
+use std::rc::Rc;
+
+use cluster::acknowledge::WaitingRequests;
+use cluster::filter::{AcceptedRun, NoEffect, Step, step};
+use cluster::follow::{
+    Comparison, Follower, OwnLog, ReturnHistory, is_erased_since, is_same_stream, verified_seq,
+};
+use cluster::forward::{Forwarder, fill_run};
+use cluster::message::{Header, Kind, push_record};
+use cluster::producer::{Producer, ProducerId};
+use cluster::state::{ChainPosition, SeqMark, StreamState};
+
+use parallax::testing::visitors::log::{DedupWindow, Record};
+
+use crate::base::Base;
+use crate::disk::{Checkpoint, Disk};
+use crate::event::{Action, Event};
+use crate::mutant::Mutant;
+use crate::stream::{InTransit, Message, Stream};
+use crate::world::{Codec, Facts};
+
+/// Time for which an acknowledgement waits: 30 steps.
+const RETURN_TIMEOUT_MS: i64 = 3_000;
+/// Time after which a lost publication fails, as the client of the engine does.
+const PUBLISH_TIMEOUT_MS: i64 = 2_000;
+/// Time for which retention keeps a record after its return, and no message that is older is lost: 80 steps. It stands for a day.
+pub const RETAINED_MS: i64 = 8_000;
+
+/// A node of the cluster. A copied machine is another node with the same name.
+pub struct Node {
+    pub name: usize,
+    pub disk: Disk,
+    pub running: Option<Running>,
+    pub is_connected: bool,
+    /// Counts connections, so that an acknowledgement of an earlier one is ignored.
+    pub connection: u32,
+}
+
+/// The memory of a running node.
+pub struct Running {
+    pub state: StreamState,
+    pub base: Base,
+    pub follower: Follower,
+    forwarder: Forwarder,
+    waiting: WaitingRequests<u32>,
+    pub returned: ReturnHistory,
+    /// When each message under way fails if it is not acknowledged, with its connection.
+    deadlines: Vec<i64>,
+    /// The mutant A11: the last seq that the engine acknowledged.
+    acknowledged: u64,
+}
+
+/// The parts of the world that a node reads and changes.
+pub struct Around<'w> {
+    pub stream: &'w mut Stream,
+    pub facts: &'w mut Facts,
+    pub codec: &'w mut Codec,
+    /// The checkpoint with which the present era begins.
+    pub founding: &'w Checkpoint,
+    pub now_ms: i64,
+    pub mutant: Mutant,
+    pub profiles_max: usize,
+    /// Random bits.
+    pub random: u64,
+}
+
+impl Around<'_> {
+    fn is(&self, mutant: Mutant) -> bool {
+        self.mutant == mutant
+    }
+
+    fn new_id(&mut self, node: usize) -> ProducerId {
+        // An odd factor: no two numbers become the same.
+        self.random = self.random.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 << 63;
+        let bits = if self.is(Mutant::NamesProducerByNode) { node as u64 } else { self.random };
+        ProducerId(u128::from(bits).to_le_bytes())
+    }
+}
+
+impl Node {
+    pub fn new(name: usize, disk: Disk) -> Self {
+        Self { name, disk, running: None, is_connected: true, connection: 0 }
+    }
+
+    /// Starts the node from its newest checkpoint, or from the beginning of the era.
+    pub fn boot(&mut self, world: &mut Around<'_>) {
+        self.disk.durable = self.disk.end();
+        self.start(world);
+    }
+
+    fn start(&mut self, world: &mut Around<'_>) {
+        let newest = self.disk.checkpoints.last().unwrap_or(world.founding);
+        let (state, base) = (newest.state.restore(0), newest.base.clone());
+        let stored = self.disk.producer();
+        let is_saved = stored.is_some();
+        let producer = stored.unwrap_or_else(|| Producer::first(self.disk.log_id));
+        let mut follower = Follower::new(producer, is_saved);
+        let entry = state.producers.get(&follower.producer.id);
+        let verified = verified_seq(&follower.producer, entry, &self.disk, self.known(&follower.producer));
+        let verified = verified.filter(|_| !world.is(Mutant::SkipsBootComparison));
+        if let Some(verified) = verified {
+            world.facts.new_ids += 1;
+            follower.take_new_id(world.new_id(self.name), verified, state.clock_ms);
+        }
+        let returned = follower.returned(&state);
+        self.running = Some(Running {
+            forwarder: Forwarder::new(returned),
+            waiting: WaitingRequests::new(RETURN_TIMEOUT_MS),
+            returned: ReturnHistory::new(RETAINED_MS),
+            deadlines: Vec::new(),
+            acknowledged: 0,
+            state,
+            base,
+            follower,
+        });
+        if self.is_connected {
+            self.connect(world);
+        }
+        self.erase_unread(returned, world);
+    }
+
+    /// Carries out the erasures that are in the state and that this directory has not done: it did not read their tombstones. Erased
+    /// records that returned unseen can have taken effect after their tombstones, so they need a second one.
+    fn erase_unread(&mut self, returned: u64, world: &mut Around<'_>) {
+        let running = self.running.as_ref().expect("it was started");
+        let is_tombstone = |event: &&Event| event.action == Action::Tombstone;
+        let tombstones: Vec<Event> = running.base.effects.iter().filter(is_tombstone).copied().collect();
+        for tombstone in tombstones {
+            let erased = self.disk.erase(&tombstone, self.disk.end());
+            erased.iter().for_each(|event| world.facts.exempt(*event));
+        }
+        let unseen = self.disk.under_way.extract_if(.., |(_, seq)| *seq <= returned);
+        let unseen: Vec<(u8, u64)> = unseen.collect();
+        unseen.iter().for_each(|(anon, _)| self.erase_again(*anon, world));
+    }
+
+    /// Returns a seq up to which the log equals the state. Without deleted records that is the beginning.
+    fn known(&self, producer: &Producer) -> Option<SeqMark> {
+        (self.disk.first_seq <= producer.base_seq).then_some(SeqMark { seq: producer.base_seq - 1, hash: 0 })
+    }
+
+    /// Connects, or connects again.
+    pub fn connect(&mut self, world: &mut Around<'_>) {
+        self.is_connected = true;
+        self.connection += 1;
+        let Some(running) = &mut self.running else { return };
+        let returned = running.follower.returned(&running.state);
+        running.deadlines.drain(..).for_each(|_| running.forwarder.on_failed(returned));
+        let was_caught_up = running.follower.is_caught_up;
+        running.follower.on_connected(&world.stream.head());
+        running.follower.is_caught_up = was_caught_up && world.is(Mutant::StaysCaughtUp);
+        running.follower.is_chain_checked = world.is(Mutant::SkipsChainCheck);
+    }
+
+    pub fn disconnect(&mut self) {
+        self.is_connected = false;
+    }
+
+    /// Writes a record of an event. It is not durable yet.
+    pub fn append(&mut self, event: Event, bytes: Vec<u8>, world: &mut Around<'_>) {
+        let is_tombstone = event.action == Action::Tombstone;
+        if is_tombstone {
+            let erased = self.disk.erase(&event, self.disk.end());
+            erased.iter().for_each(|event| world.facts.exempt(*event));
+            self.forget_returned();
+        }
+        if let Some(running) = &mut self.running
+            && (world.is(Mutant::FoldsOwnOnArrival) || world.is(Mutant::FoldsOwnTwice))
+        {
+            let (record, _) = Record::decode(&bytes).expect("a record");
+            running.base.fold(&record, &bytes, world.profiles_max);
+        }
+        self.disk.log.push(crate::disk::Entry {
+            event: event.number,
+            anon: event.anon.filter(|_| !is_tombstone),
+            bytes: Some(bytes),
+            written_ms: world.now_ms,
+        });
+    }
+
+    /// Syncs the log, and acknowledges its records or lets them wait for their return.
+    pub fn sync(&mut self, world: &mut Around<'_>) {
+        let Some(running) = &mut self.running else { return };
+        let first = self.disk.durable;
+        self.disk.durable = self.disk.end();
+        let may_wait = self.is_connected && running.follower.is_caught_up;
+        let returned = running.follower.returned(&running.state);
+        let oldest = self.disk.log.get(returned as usize).map_or(world.now_ms, |entry| entry.written_ms);
+        for seq in first + 1..=self.disk.durable {
+            let event = self.disk.log[seq as usize - 1].event;
+            if let Some(event) = running.waiting.push(event, seq, may_wait, oldest, world.now_ms) {
+                world.facts.acknowledge(event);
+            }
+        }
+    }
+
+    /// Acknowledges requests that have waited too long, and fails publications without an answer.
+    pub fn tick(&mut self, world: &mut Around<'_>) {
+        let Some(running) = &mut self.running else { return };
+        if self.is_connected && running.follower.is_caught_up {
+            running.returned.note(running.follower.returned(&running.state), world.now_ms);
+        }
+        while let Some(event) = running.waiting.next_expired(world.now_ms) {
+            world.facts.acknowledge(event);
+        }
+        let overdue = running.deadlines.iter().filter(|deadline| **deadline <= world.now_ms).count();
+        running.deadlines.drain(..overdue);
+        let returned = running.follower.returned(&running.state);
+        for _ in 0..overdue {
+            if world.is(Mutant::NeverGoesBack) {
+                running.forwarder.on_acknowledged();
+            } else {
+                running.forwarder.on_failed(returned);
+            }
+        }
+    }
+
+    /// Sends the next message, if there is one. Returns it.
+    pub fn forward(&mut self, records_max: u64, world: &mut Around<'_>) -> Option<InTransit> {
+        let running = self.running.as_mut().filter(|_| self.is_connected)?;
+        if !running.follower.is_saved {
+            if world.is(Mutant::SendsUnderVolatileId) {
+                running.follower.is_saved = true;
+            } else {
+                self.disk.save_producer(&running.follower.producer);
+                running.follower.is_saved = true;
+                return None;
+            }
+        }
+        if !running.follower.may_forward() && !world.is(Mutant::SendsBeforeCaughtUp) {
+            return None;
+        }
+        let durable =
+            if world.is(Mutant::SendsVolatileRecords) { self.disk.end() } else { self.disk.durable };
+        let returned = running.follower.returned(&running.state).max(running.acknowledged);
+        let now_ms = if world.is(Mutant::NeverGoesBack) { 0 } else { world.now_ms };
+        let first = running.forwarder.next(durable, returned, now_ms)?;
+        let last = durable.min(first + records_max - 1);
+        let mut payload = Vec::new();
+        let count = fill_run(&self.disk, first, last, &mut payload);
+        let last = first + u64::from(count) - 1;
+        let producer = &running.follower.producer;
+        let header = Header {
+            kind: Kind::Run,
+            era: running.state.era.id,
+            producer_id: producer.id,
+            base_seq: producer.base_seq,
+            first,
+            sent_ms: world.now_ms,
+            count,
+        };
+        let bytes: Rc<[u8]> = world.codec.encoder.encode(&header, &payload).expect("memory").into();
+        if self.disk.producer().is_none_or(|saved| saved.id != header.producer_id) {
+            world.facts.sent_under_volatile_id += 1;
+        }
+        running.forwarder.on_sent(last, returned, now_ms);
+        running.deadlines.push(world.now_ms + PUBLISH_TIMEOUT_MS);
+        Some(InTransit { bytes, node: usize::MAX, connection: self.connection, last })
+    }
+
+    /// Notes that the engine has acknowledged a message of this connection.
+    pub fn on_acknowledged(&mut self, message: &InTransit, world: &mut Around<'_>) {
+        let Some(running) = &mut self.running else { return };
+        if message.connection != self.connection || running.deadlines.is_empty() {
+            return;
+        }
+        running.deadlines.remove(0);
+        running.forwarder.on_acknowledged();
+        if world.is(Mutant::TrustsAcknowledgement) {
+            running.acknowledged = running.acknowledged.max(message.last);
+            running.forwarder.on_returned(message.last, world.now_ms);
+            while let Some(event) = running.waiting.next_returned(message.last) {
+                world.facts.acknowledge_visible(event, &running.base);
+            }
+        }
+    }
+
+    /// Processes the next message of the stream, after the chain check if it is due. Returns whether there was one.
+    pub fn follow(&mut self, world: &mut Around<'_>) -> bool {
+        let Some(running) = self.running.as_mut().filter(|_| self.is_connected) else { return false };
+        if !running.follower.is_chain_checked && !self.check_chain(world) {
+            return true;
+        }
+        let running = self.running.as_mut().expect("it runs");
+        let next = world.stream.at(running.state.position + 1).cloned();
+        let is_message = next.is_some();
+        if let Some(message) = next {
+            self.process(&message, world);
+        }
+        self.check_position(world);
+        is_message
+    }
+
+    /// Checks that the stream is the one of the state. If not, loads the newest checkpoint that passes the same check.
+    fn check_chain(&mut self, world: &mut Around<'_>) -> bool {
+        let head = world.stream.head();
+        let is_same = |at: ChainPosition| {
+            let message = world.stream.at(at.position).cloned();
+            is_same_stream(&at, &head, message.as_ref())
+        };
+        let running = self.running.as_mut().expect("it runs");
+        if is_same(running.state.chain_position()) {
+            running.follower.is_chain_checked = true;
+            return true;
+        }
+        self.disk.checkpoints.retain(|checkpoint| is_same(checkpoint.state.chain_position()));
+        world.facts.chain_mismatches += 1;
+        self.restart(world);
+        false
+    }
+
+    /// Starts again from the disk. Requests that wait keep waiting.
+    fn restart(&mut self, world: &mut Around<'_>) {
+        let before = self.running.take().expect("it runs");
+        self.start(world);
+        let running = self.running.as_mut().expect("it was started");
+        running.waiting = before.waiting;
+        let unsaved = Some(&before.follower).filter(|follower| !follower.is_saved);
+        if let Some(follower) = unsaved {
+            running.follower.producer = follower.producer.clone();
+            running.follower.is_saved = false;
+            running.forwarder = Forwarder::new(running.follower.returned(&running.state));
+        }
+    }
+
+    fn process(&mut self, message: &Message, world: &mut Around<'_>) {
+        let running = self.running.as_mut().expect("it runs");
+        let (chain, previous_chain) = (running.state.chain, running.state.previous_chain);
+        if world.is(Mutant::AcceptsGaps) {
+            accept_gap(&mut running.state, message, world.codec);
+        }
+        if world.is(Mutant::HasNoWindow) {
+            running.state.window = DedupWindow::new(1, 0);
+        }
+        let stepped = step(&mut running.state, &mut world.codec.decoder, message);
+        if world.is(Mutant::UsesLocalClock) {
+            running.state.clock_ms += self.name as i64;
+        }
+        match stepped {
+            Step::Accepted(run) => self.accept(run, world),
+            Step::NoEffect(reason) => {
+                if world.is(Mutant::SkipsChain) {
+                    (running.state.chain, running.state.previous_chain) = (chain, previous_chain);
+                }
+                assert_ne!(reason, NoEffect::Malformed, "the simulation sends no malformed message");
+            }
+            Step::NewEra(_) => {
+                self.disk.checkpoints.clear();
+                self.restart(world);
+            }
+            Step::UnsupportedFormat(_) | Step::WrongPosition => panic!("{stepped:?}"),
+        }
+    }
+
+    fn accept(&mut self, mut run: AcceptedRun, world: &mut Around<'_>) {
+        let running = self.running.as_mut().expect("it runs");
+        let profiles_max = match world.is(Mutant::EvictsByOwnBound) {
+            true => world.profiles_max - self.name % 2,
+            false => world.profiles_max,
+        };
+        let producer = &running.follower.producer;
+        let is_own = run.producer_id() == producer.id;
+        let was_own = is_own || producer.predecessors.iter().any(|one| one.id == run.producer_id());
+        let (mut tombstones, mut returned_erased) = (Vec::new(), Vec::new());
+        while let Some((record, mut is_effective)) = run.next_record(&mut running.state) {
+            let event = Event::from_record(&record.record);
+            is_effective &= !(is_own && world.is(Mutant::FoldsOwnOnArrival));
+            is_effective |= event.is_some_and(|event| match event.action {
+                Action::Tombstone => world.is(Mutant::HasNoTombstoneKeys),
+                _ => event.has_generated_id && world.is(Mutant::HasNoGeneratedKeys),
+            });
+            if is_effective {
+                running.base.fold(&record.record, record.bytes, profiles_max);
+            }
+            let Some(event) = event else { continue };
+            let own = self.disk.record(record.seq).filter(|_| was_own && is_effective);
+            if event.action == Action::Tombstone {
+                tombstones.push((event, record.seq));
+            } else if own.is_some_and(|own| is_erased_since(own, &record)) {
+                returned_erased.extend(event.anon);
+            }
+        }
+        if was_own {
+            self.disk.under_way.retain(|(_, seq)| *seq > run.last());
+        }
+        self.compare(&run, world);
+        for (tombstone, seq) in tombstones {
+            let last = if is_own { seq - 1 } else { self.disk.end() };
+            let erased = self.disk.erase(&tombstone, last);
+            erased.iter().for_each(|event| world.facts.exempt(*event));
+            self.forget_returned();
+        }
+        for anon in returned_erased {
+            self.erase_again(anon, world);
+        }
+    }
+
+    fn compare(&mut self, run: &AcceptedRun, world: &mut Around<'_>) {
+        let new_id = world.new_id(self.name);
+        let running = self.running.as_mut().expect("it runs");
+        if world.is(Mutant::SendsVolatileRecords) {
+            self.disk.durable = self.disk.durable.max(run.last().min(self.disk.end()));
+        }
+        let is_own = run.producer_id() == running.follower.producer.id;
+        let compared = match world.mutant {
+            Mutant::SkipsComparison if is_own => Comparison::Returned(run.last()),
+            Mutant::ComparesErasedRecords if is_own && is_changed(run, &self.disk) => {
+                running.follower.take_new_id(new_id, run.first - 1, running.state.clock_ms);
+                Comparison::NewProducer(run.first - 1)
+            }
+            _ => running.follower.on_accepted(run, &running.state, &self.disk, new_id),
+        };
+        match compared {
+            Comparison::Foreign => {}
+            Comparison::Returned(last) => {
+                running.forwarder.on_returned(last, world.now_ms);
+                while let Some(event) = running.waiting.next_returned(last) {
+                    world.facts.acknowledge_visible(event, &running.base);
+                }
+            }
+            Comparison::NewProducer(verified) => {
+                world.facts.new_ids += 1;
+                running.forwarder = Forwarder::new(verified);
+            }
+        }
+    }
+
+    /// Forgets the erased records that had returned before their erasure.
+    fn forget_returned(&mut self) {
+        let Some(running) = &self.running else { return };
+        let returned = running.follower.returned(&running.state);
+        self.disk.under_way.retain(|(_, seq)| *seq > returned);
+    }
+
+    /// Makes a second tombstone of a visitor, one of whose erased records was under way and took effect after the first one. The
+    /// tombstone is durable before a checkpoint can have the record.
+    fn erase_again(&mut self, anon: u8, world: &mut Around<'_>) {
+        let running = self.running.as_ref().expect("it runs");
+        if world.is(Mutant::HasNoSecondTombstone) || !running.base.is_erased(anon) {
+            return;
+        }
+        let event = world.facts.tombstone(anon, world.now_ms);
+        let bytes = world.codec.record(event, world.now_ms, world.random ^ u64::from(event.number));
+        self.append(event, bytes, world);
+        self.sync(world);
+    }
+
+    fn check_position(&mut self, world: &mut Around<'_>) {
+        let new_id = world.new_id(self.name);
+        let Some(running) = &mut self.running else { return };
+        let producer = &mut running.follower.producer;
+        let hidden =
+            world.is(Mutant::ForgetsPredecessors).then(|| std::mem::take(&mut producer.predecessors));
+        let verified = running.follower.on_position(&running.state, &self.disk, new_id);
+        if let Some(hidden) = hidden {
+            running.follower.producer.predecessors.splice(0..0, hidden);
+        }
+        if let Some(verified) = verified {
+            world.facts.new_ids += 1;
+            running.forwarder = Forwarder::new(verified);
+        }
+    }
+
+    /// Returns whether the node has read the whole stream and all its records have returned.
+    pub fn is_settled(&self, stream: &Stream) -> bool {
+        self.running.as_ref().is_some_and(|running| {
+            let follower = &running.follower;
+            running.state.position == stream.head().last
+                && follower.is_caught_up
+                && follower.returned(&running.state) == self.disk.end()
+        })
+    }
+}
+
+/// The mutant A5: makes the first record of a run the next one of its producer.
+fn accept_gap(state: &mut StreamState, message: &Message, codec: &mut Codec) {
+    let Ok(decoded) = codec.decoder.decode(&message.bytes) else { return };
+    if let Some(entry) = state.producers.get_mut(&decoded.header.producer_id) {
+        entry.next = entry.next.max(decoded.header.first);
+    }
+}
+
+/// The mutant A18: returns whether a record differs from the own log, erased or not.
+fn is_changed(run: &AcceptedRun, log: &Disk) -> bool {
+    let differs = |own: &[u8], bytes: &[u8]| {
+        let mut payload = Vec::new();
+        push_record(&mut payload, own);
+        payload != bytes
+    };
+    run.records().iter().any(|record| log.record(record.seq).is_none_or(|own| differs(own, record.bytes)))
+}

@@ -1,0 +1,93 @@
+//! The actions of a fixed history.
+
+use super::{STEP_MS, Summary, World};
+use crate::event::Action;
+use crate::node::Node;
+use crate::stream::InTransit;
+
+impl World<'_> {
+    /// Records an event of an anonymous ID, and syncs it.
+    pub fn record(&mut self, node: usize, action: Action, anon: u8) {
+        self.now_ms += STEP_MS;
+        let event = self.facts.add(action, Some(anon), None, self.now_ms, false);
+        let bytes = self.codec.record(event, self.now_ms, u64::from(event.number));
+        self.with_node(node, |node, around| {
+            node.append(event, bytes, around);
+            node.sync(around);
+        });
+    }
+
+    /// Sends the next message, which does not arrive yet.
+    pub fn send(&mut self, node: usize, records_max: u64) -> Option<InTransit> {
+        let message = self.with_node(node, |node, around| node.forward(records_max, around))?;
+        Some(InTransit { node, ..message })
+    }
+
+    /// Appends a message to the stream.
+    pub fn arrive(&mut self, message: InTransit) {
+        self.stream.in_transit.push(message);
+        self.deliver_at(self.stream.in_transit.len() - 1);
+    }
+
+    /// Sends the next message, or saves the file `producer` before the first one. Returns whether the node is connected.
+    pub fn publish(&mut self, node: usize, records_max: u64) -> bool {
+        self.now_ms += STEP_MS;
+        let sent = self.send(node, records_max);
+        sent.into_iter().for_each(|message| self.arrive(message));
+        self.nodes[node].is_connected
+    }
+
+    /// Reads to the end of the stream.
+    pub fn read(&mut self, node: usize) {
+        while self.with_node(node, Node::follow) {}
+    }
+
+    /// Lets all waiting acknowledgements expire.
+    pub fn wait(&mut self, node: usize) {
+        self.now_ms += 100 * STEP_MS;
+        self.with_node(node, |node, around| node.tick(around));
+    }
+
+    pub fn checkpoint(&mut self, node: usize) {
+        self.make_checkpoint(node);
+    }
+
+    pub fn connect(&mut self, node: usize) {
+        self.with_node(node, |node, around| node.connect(around));
+    }
+
+    pub fn disconnect(&mut self, node: usize) {
+        self.nodes[node].disconnect();
+    }
+
+    /// Restores a disk from a backup whose log ends at `last`, and starts the node.
+    pub fn restore(&mut self, node: usize, last: u64) {
+        self.nodes[node].running = None;
+        let lost = self.nodes[node].disk.cut(last);
+        lost.into_iter().for_each(|event| self.facts.lose(event));
+        self.facts.is_disturbed = true;
+        self.with_node(node, |node, around| node.boot(around));
+    }
+
+    /// Copies a machine. Returns the copy.
+    pub fn copy(&mut self, node: usize) -> usize {
+        self.copy_machine(node);
+        self.nodes.len() - 1
+    }
+
+    /// Loses the messages after a position.
+    pub fn lose_after(&mut self, last: u64) {
+        self.stream.truncate(last);
+        self.facts.is_disturbed = true;
+        self.reconnect_all();
+    }
+
+    /// Heals everything and checks the result.
+    ///
+    /// # Errors
+    /// The broken promise.
+    pub fn finish(mut self) -> Result<Summary, String> {
+        self.heal()?;
+        self.check()
+    }
+}
