@@ -108,17 +108,29 @@ async function visit(bench, caller, form) {
   await page.close();
 }
 
-// Tracks an event and leaves the page at once, as a click on a link does.
+// Tracks an event and leaves the page, as a click on a link does. The library works for a time before it has an event in its
+// hands, so a page that is left at once may lose it, with any server. Each delivery is left at its first safe moment: with
+// `batching` when the event is in the batch, with `keepalive` when the request is made and not answered.
 async function leave(bench, caller, delivery) {
   const { page, pathname } = await openPage(bench, caller, 'snippet', delivery);
   const event = `left a page, ${delivery} delivery: ${caller.name}`;
   const next = caller.origin + (delivery === 'default' ? pathname : '/');
   await page.evaluate(
-    ([event, next]) => {
-      analytics.track(event);
-      location.assign(next);
+    ([event, next, delivery]) => {
+      const go = () => location.assign(next);
+      if (delivery === 'keepalive') {
+        const { fetch } = window;
+        window.fetch = (...call) => {
+          const answer = fetch(...call);
+          go();
+          return answer;
+        };
+      }
+      const tracked = analytics.track(event);
+      if (delivery === 'batching') tracked.then(go);
+      if (delivery === 'default') go();
     },
-    [event, next],
+    [event, next, delivery],
   );
   await page.waitForURL(next);
   const count = (records) => records.filter((record) => record.event === event).length;
