@@ -57,8 +57,12 @@ export function createClient<S extends SiteTypes = AnySite>(options: ClientOptio
 
   /** Makes a method that decides for a visitor, or names a combination. */
   function decide<T>(endpoint: string) {
-    return (route: string, { strict, personalize, ...rest }: Partial<Forced> & Visitor, request?: RequestOptions) =>
-      get<T>(endpoint, { ...rest, route, strict: strict ? 1 : null, personalize: personalize === false ? 0 : null }, request);
+    return (route: string, selection: Partial<Forced> & Visitor, request?: RequestOptions) =>
+      get<T>(
+        endpoint,
+        { route, ...selection, strict: selection.strict ? 1 : null, personalize: selection.personalize === false ? 0 : null },
+        request,
+      );
   }
 
   function find<F>(id: string, { params = {}, cache, ...rest }: QueryOptions<Properties> = {}, request?: RequestOptions) {

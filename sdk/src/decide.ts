@@ -31,15 +31,15 @@ export function createDecide(client: Client<any>, options: { timeoutMs?: number;
     const endsAt = Date.now() + (request?.timeoutMs ?? timeoutMs);
     try {
       await before?.();
-      const once = { retries: 0, ...request, timeoutMs: endsAt - Date.now() };
+      const once = Object.assign({ retries: 0 }, request, { timeoutMs: endsAt - Date.now() });
       const { data, version } = await client.variants(route, visitor, once);
       report(true);
-      if (data.type === 'redirect') return { ...baseline, redirect: data, version };
-      return { ...baseline, variants: data.variants, decision: data, version };
+      if (data.type === 'redirect') return Object.assign(baseline, { redirect: data, version });
+      return Object.assign(baseline, { variants: data.variants, decision: data, version });
     } catch (error) {
       const failure = error instanceof ParallaxError ? error : new ParallaxError('aborted', String(error));
       report(!isFailure(failure));
-      return { ...baseline, error: failure };
+      return Object.assign(baseline, { error: failure });
     }
   };
 }

@@ -59,7 +59,8 @@ export interface RequestOptions {
   signal?: AbortSignal;
   timeoutMs?: number;
   retries?: number;
-  init?: RequestInit;
+  /** Further options of `fetch`, such as headers. The call sets the others. */
+  init?: Omit<RequestInit, 'body' | 'method' | 'signal'>;
 }
 
 export interface ApiResponse<T> {

@@ -38,7 +38,7 @@ export interface RequestVisitor {
   /** The visitor for `resolve` and `variants`. */
   visitor: Visitor;
   /** The headers of the visitor for `resolve` and `variants`. */
-  request: { init: RequestInit };
+  request: { init: { headers: Record<string, string> } };
   anonId?: string;
   /** True for an ID from a valid cookie, false for a new one. */
   isKnown: boolean;
@@ -70,7 +70,8 @@ export async function visitorFrom(request: Request, options: VisitorOptions = {}
 
   return {
     visitor: {
-      ...(consent.personalize ? { anonId } : { personalize: false as const }),
+      anonId: consent.personalize ? anonId : undefined,
+      personalize: consent.personalize ? undefined : false,
       url: url.href,
       referrer: headers.get('referer') ?? undefined,
       userAgent: headers.get('user-agent') ?? undefined,

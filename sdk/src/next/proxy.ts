@@ -102,7 +102,7 @@ export function withParallax(client: Client<any>, options: ProxyOptions = {}): P
   }
 
   async function answer(req: NextRequest, event: NextFetchEvent, segments: string[]): Promise<ProxyResult> {
-    const v = await visitorFrom(req, { ...o, honorGpc: o.honorGpc ?? table.honorGpc });
+    const v = await visitorFrom(req, Object.assign({}, o, { honorGpc: o.honorGpc ?? table.honorGpc }));
     if (v.isDraft) return withoutDecision(rewrite(req, o, wellFormed(req.nextUrl.searchParams.get('px-variants')), true));
     const redirect = table.redirect(segments);
     if (redirect) return withoutDecision(redirectTo(redirect, req));
@@ -158,7 +158,8 @@ function rewrite(req: NextRequest, { prefix }: Settings, variants: string, isDra
   const { origin, basePath, pathname, search } = req.nextUrl;
   const path = [prefix, ...toSegments(variants)].join('/') + (pathname === '/' ? '' : pathname);
   const target = origin + basePath + path + search;
-  const response = NextResponse.rewrite(target, isDraft ? undefined : { request: { headers: withoutDraft(req) } });
+  const headers = isDraft ? undefined : withoutDraft(req);
+  const response = NextResponse.rewrite(target, headers && { request: { headers } });
   response.headers.set('cache-control', PRIVATE);
   return response;
 }
