@@ -140,7 +140,7 @@ fn exit_code_after_failed_writes() -> i32 {
 #[test]
 fn writes_that_fail_until_the_stop_end_the_server_with_exit_code_3() {
     // A run in which the last acknowledged event was just synced ends with 0.
-    assert!((0..5).any(|_| exit_code_after_failed_writes() == 3));
+    assert!((0..30).any(|_| exit_code_after_failed_writes() == 3));
 }
 
 /// A mounted disk in memory, unmounted on drop.
