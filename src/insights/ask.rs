@@ -6,7 +6,7 @@ use super::calendar::{Comparison, Unit};
 use super::count::{GroupTotals, LastPages, RangeCount, TopCount, Totals};
 use super::format::TextColumn;
 use super::question::{Group, Question, Subject};
-use super::rows::{Plan, Row};
+use super::rows::{Plan, Row, RowValue};
 use super::scan::{Limits, ScanError, ScanSummary};
 use super::sealed::{AnswerCache, Count, Counted, Files, count_all, count_cached};
 use super::site::SiteFacts;
@@ -82,7 +82,7 @@ fn plan<'q>(question: &'q Question, site: &'q SiteFacts) -> Plan<'q> {
         range: question.range.clone(),
         bots: question.bots,
         filters: &question.filters,
-        group: None,
+        value: RowValue::Nothing,
         value_part: (0, 1),
         needs_variants: false,
     }
@@ -184,7 +184,7 @@ fn top_part(
     limits: &Limits<'_>,
     value_part: (u64, u64),
 ) -> Result<TopPart, ScanError> {
-    let plan = Plan { group: Some(question.of), value_part, ..plan(question, site) };
+    let plan = Plan { value: RowValue::Of(question.of), value_part, ..plan(question, site) };
     let selection = Selection::new(&question.filters);
     let make = || TopCount::new(question.range.clone(), selection, question.of);
     // Counts of one part of the values are not kept.
@@ -215,7 +215,9 @@ fn keep_first(rows: &mut Vec<TopRow>, question: &Question) -> usize {
 }
 
 /// Asks for each part of the values. Divides them into more parts if those of one take too much memory.
-fn each_value_part<T>(mut ask: impl FnMut((u64, u64)) -> Result<T, ScanError>) -> Result<Vec<T>, ScanError> {
+pub(super) fn each_value_part<T>(
+    mut ask: impl FnMut((u64, u64)) -> Result<T, ScanError>,
+) -> Result<Vec<T>, ScanError> {
     let mut parts = 1;
     loop {
         match (0..parts).map(|part| ask((part, parts))).collect() {
@@ -281,7 +283,7 @@ fn live_part(
     limits: &Limits<'_>,
     value_part: (u64, u64),
 ) -> Result<LivePart, ScanError> {
-    let plan = Plan { group: Some(Group::Page), value_part, ..plan(question, site) };
+    let plan = Plan { value: RowValue::Of(Group::Page), value_part, ..plan(question, site) };
     let selection = Selection::new(&question.filters);
     let buckets = site.zone.buckets(&question.range, Unit::Minute).unwrap_or_default();
     let make = || LiveCount {
@@ -314,7 +316,8 @@ fn scan_visits<C: Count>(
     limits: &Limits<'_>,
     make: &dyn Fn() -> C,
 ) -> Result<(ScanSummary, C), ScanError> {
-    let needs_begin = plan.filters.select_visits() || plan.group.is_some_and(|group| group.is_of_visit());
+    let needs_begin =
+        plan.filters.select_visits() || matches!(plan.value, RowValue::Of(group) if group.is_of_visit());
     let files = source.files.all();
     let oldest_ms =
         files.iter().filter(|file| file.header().rows > 0).map(|file| file.header().oldest_ms).min();

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use super::build::VisitorKey;
 use super::facts::read_column;
 use super::format::{
-    AGENTS, AMOUNT_BYTES, AMOUNTS, CODE_FIRST, CODE_OTHER, ColumnFileError, HEADER_BYTES, Header, KINDS,
-    OLDEST_RECEIPT, OTHER, POSITIONS, ROW_VISITORS, TIE_BYTES, TIES, TIMES, TextColumn, VISITORS, u32_at,
-    u64_at,
+    AGENTS, AMOUNT_BYTES, AMOUNTS, CODE_FIRST, CODE_OTHER, COLUMN_TEXT_BYTES_MAX, COLUMN_TEXTS_MAX,
+    ColumnFileError, HEADER_BYTES, Header, KINDS, OLDEST_RECEIPT, OTHER, POSITIONS, ROW_VISITORS, TIE_BYTES,
+    TIES, TIMES, TextColumn, VISITORS, u32_at, u64_at,
 };
 use super::packing::{BlockHeaders, PackedColumn};
 use super::unstored::UnstoredColumns;
@@ -154,9 +154,28 @@ impl Columns {
         Ok(self.texts(TextColumn::Site)?.iter().skip(CODE_FIRST as usize).any(|other| other == site))
     }
 
+    /// Returns whether a row may have this text: one has it, or one may have `(other)`.
+    pub(super) fn may_have(&self, column: TextColumn, text: &str) -> Result<bool, ColumnFileError> {
+        let texts = self.texts(column)?;
+        Ok(self.may_have_other(texts.len())
+            || texts.iter().skip(CODE_FIRST as usize).any(|other| other == text))
+    }
+
+    /// Returns whether a row may have `(other)` in a column with this many codes. It has not if the file has room for any
+    /// further text.
+    fn may_have_other(&self, codes: usize) -> bool {
+        let bytes = |column: TextColumn| self.header.sections[column.texts_section()].0 as usize;
+        let text_bytes: usize = TextColumn::ALL.into_iter().map(bytes).sum();
+        codes >= CODE_FIRST as usize + COLUMN_TEXTS_MAX
+            || text_bytes + usize::from(u16::MAX) > COLUMN_TEXT_BYTES_MAX
+    }
+
     /// Counts the rows of a range whose site is `(other)`. They may be of any site.
     pub(super) fn rows_of_other_sites(&self, range: &Range<i64>) -> Result<u64, ColumnFileError> {
         let sites = self.texts(TextColumn::Site)?.len();
+        if !self.may_have_other(sites) {
+            return Ok(0);
+        }
         let mut codes = self.codes(TextColumn::Site, sites, &FilePart::WHOLE)?;
         let other = i64::from(CODE_OTHER);
         let blocks = codes.headers().blocks_within(other, other);

@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use super::question::Group;
-use super::rows::{ACTION, ELSEWHERE, NO_VALUE, PAGE, PERSONALIZED, Row};
+use super::rows::{ACTION, PAGE, PERSONALIZED, Row};
 use super::sealed::Count;
+use super::values::{ELSEWHERE, NO_VALUE};
 use super::visits::{Selection, each_visit};
 
 /// The numbers of a range or of a bucket.

@@ -36,6 +36,7 @@ mod sql;
 pub(crate) mod statistics;
 mod store;
 mod unstored;
+mod values;
 mod visits;
 mod zones;
 

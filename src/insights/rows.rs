@@ -1,16 +1,13 @@
 //! Rows: the facts of an event that a question needs, read from the columns of a file.
 
-use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::columns::{AGENT_NUMBERS, Columns, FilePart, OUT_OF_RANGE};
 use super::format::{CODE_FIRST, CODE_OTHER, ColumnFileError, KIND_BOT, KIND_GPC, TextColumn};
 use super::packing::PackedColumn;
 use super::question::{Filters, Group};
-use super::scan::part_of;
 use super::site::SiteFacts;
-use crate::checksum::hash64;
+use super::values::{NO_VALUE, TextNumbers, Values};
 use crate::visitors::log::{Browser, Device, Os, RecordKind};
 
 /// A page event.
@@ -30,12 +27,6 @@ pub(crate) const SOURCE_HIT: u16 = 1 << 6;
 /// A visit that begins with this page event has a campaign of the filter `campaign`.
 pub(crate) const CAMPAIGN_HIT: u16 = 1 << 7;
 
-/// The value of a row without one.
-pub(crate) const NO_VALUE: u32 = u32::MAX;
-/// The value of a row whose value is in another part of the values.
-pub(crate) const ELSEWHERE: u32 = u32::MAX - 1;
-/// Memory of a value beside its text: its entries in two tables, and its counts.
-const VALUE_BYTES: u64 = 160;
 /// The source of a visit without campaign and referrer.
 pub(crate) const DIRECT: &str = "(direct)";
 /// Bits of a key below the time.
@@ -69,46 +60,13 @@ impl Row {
     }
 }
 
-/// The values of a question, or those of one part of them, numbered in the order in which they are found.
-#[derive(Debug, Default)]
-pub(crate) struct Values {
-    numbers: HashMap<Arc<str>, u32>,
-    pub texts: Vec<Arc<str>>,
-    /// The part of the values and the number of parts.
-    part: Option<(u64, u64)>,
-    bytes: u64,
-}
-
-impl Values {
-    /// Creates the numbers of the values of one part.
-    pub(super) fn of_part(part: (u64, u64)) -> Self {
-        Self { part: Some(part).filter(|(_, parts)| *parts > 1), ..Self::default() }
-    }
-
-    /// Returns the memory of the values and of their counts.
-    pub(super) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Returns values with the same texts, which can find no number.
-    pub(super) fn copy_texts(&self) -> Self {
-        Self { texts: self.texts.clone(), ..Self::default() }
-    }
-
-    fn number(&mut self, text: &str) -> u32 {
-        if let Some(number) = self.numbers.get(text) {
-            return *number;
-        }
-        if self.part.is_some_and(|(part, parts)| part_of(hash64(text.as_bytes()), parts) != part) {
-            return ELSEWHERE;
-        }
-        let number = self.texts.len() as u32;
-        let text: Arc<str> = text.into();
-        self.bytes += VALUE_BYTES + text.len() as u64;
-        self.numbers.insert(Arc::clone(&text), number);
-        self.texts.push(text);
-        number
-    }
+/// The values of the rows of a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RowValue {
+    Nothing,
+    Of(Group),
+    /// The variants of a page event, and the name of another event.
+    Shown,
 }
 
 /// The rows that a question needs.
@@ -121,7 +79,7 @@ pub(crate) struct Plan<'q> {
     pub range: Range<i64>,
     pub bots: bool,
     pub filters: &'q Filters,
-    pub group: Option<Group>,
+    pub value: RowValue,
     /// The part of the values that the question counts, and the number of parts.
     pub value_part: (u64, u64),
     /// True if the question counts personalized visitors.
@@ -187,6 +145,8 @@ enum ValueRule {
     /// The value of each number of device, operating system and browser.
     Agent(Vec<u32>),
     Source,
+    /// The variants of a page event, and the name of another event: indices into the text columns, and their numbers.
+    Shown([(usize, TextNumbers); 2]),
 }
 
 /// A source: its value, and the flags of an event with it.
@@ -309,7 +269,7 @@ impl FileReader {
         plan: &Plan<'_>,
         values: &mut Values,
     ) -> Result<(), ColumnFileError> {
-        if plan.filters.source.is_empty() && plan.group != Some(Group::Source) {
+        if plan.filters.source.is_empty() && plan.value != RowValue::Of(Group::Source) {
             return Ok(());
         }
         let columns =
@@ -324,7 +284,7 @@ impl FileReader {
         };
         // Without a list of sources only their presence matters.
         let mut unused = Values::default();
-        let values = if plan.group == Some(Group::Source) { values } else { &mut unused };
+        let values = if plan.value == RowValue::Of(Group::Source) { values } else { &mut unused };
         let by_referrer = self.external_referrers(columns[1], plan.site, values);
         let by_source = self.texts[columns[0]].values(values);
         self.sources = Some(SourceRule {
@@ -354,7 +314,11 @@ impl FileReader {
         plan: &Plan<'_>,
         values: &mut Values,
     ) -> Result<ValueRule, ColumnFileError> {
-        let Some(group) = plan.group else { return Ok(ValueRule::Nothing) };
+        let group = match plan.value {
+            RowValue::Nothing => return Ok(ValueRule::Nothing),
+            RowValue::Shown => return self.shown_rule(file),
+            RowValue::Of(group) => group,
+        };
         let column = match group {
             Group::Page | Group::Entry | Group::Exit => TextColumn::Path,
             Group::Campaign => TextColumn::Campaign,
@@ -379,6 +343,16 @@ impl FileReader {
         };
         let at = self.text_column(file, column)?;
         Ok(ValueRule::Text(at, self.texts[at].values(values)))
+    }
+
+    fn shown_rule(&mut self, file: PartOfFile<'_>) -> Result<ValueRule, ColumnFileError> {
+        let variants = self.text_column(file, TextColumn::Variants)?;
+        let events = self.text_column(file, TextColumn::Event)?;
+        // It is unknown which variants `(other)` had.
+        Ok(ValueRule::Shown(
+            [(variants, false), (events, true)]
+                .map(|(at, counts_other)| (at, TextNumbers::new(self.texts[at].texts.len(), counts_other))),
+        ))
     }
 
     /// Reads the next block of all columns. Returns false at the end.
@@ -448,7 +422,7 @@ impl FileReader {
             self.sources.as_ref().map_or((NO_VALUE, 0), |rule| self.source(row, rule));
         flags |= source_flags;
         let value = match &self.value {
-            ValueRule::Nothing => NO_VALUE,
+            ValueRule::Nothing | ValueRule::Shown(_) => NO_VALUE,
             ValueRule::Text(at, values) => values[self.texts[*at].code(row)],
             ValueRule::Agent(values) => {
                 self.agents.as_ref().map_or(NO_VALUE, |(agents, _)| values[agents.numbers[row] as usize])
@@ -456,6 +430,21 @@ impl FileReader {
             ValueRule::Source => source,
         };
         Some(Row::new(value, time, flags))
+    }
+
+    /// Returns a row that was read, with the number of its value if the rule numbers only the values of such rows. Returns
+    /// `None` if it has no value by this rule.
+    pub(super) fn with_number(&mut self, row: usize, read: Row, values: &mut Values) -> Option<Row> {
+        let ValueRule::Shown(by_kind) = &mut self.value else { return Some(read) };
+        let is_page = read.has(PAGE);
+        if !is_page && !read.has(ACTION) || is_page && read.has(REJECTED) {
+            return None;
+        }
+        let (at, numbers) = &mut by_kind[usize::from(!is_page)];
+        let text = &self.texts[*at];
+        let code = text.code(row);
+        let value = numbers.number(code, &text.texts[code], values);
+        (value != NO_VALUE).then_some(Row { value, ..read })
     }
 
     fn source(&self, row: usize, rule: &SourceRule) -> Source {

@@ -10,7 +10,8 @@ use super::columns::{Columns, FilePart};
 use super::format::{CODE_FIRST, ColumnFileError, TextColumn};
 use super::packing::BLOCK_ROWS;
 use super::question::QuestionError;
-use super::rows::{FileReader, Plan, Row, Values};
+use super::rows::{FileReader, Plan, Row};
+use super::values::Values;
 
 /// Memory of a row while its part is counted.
 const ROW_BYTES: u64 = size_of::<Row>() as u64;
@@ -91,6 +92,17 @@ pub(super) fn scan_into(
     summary: &mut ScanSummary,
     count: TakeVisitor<'_>,
 ) -> Result<(), ScanError> {
+    scan_with_values(files, plan, limits, summary, &mut |visitor, rows, _| count(visitor, rows))
+}
+
+/// Scans like [`scan_into`], and passes the values of the rows to `count` too.
+pub(super) fn scan_with_values(
+    files: &[&Columns],
+    plan: &Plan<'_>,
+    limits: &Limits<'_>,
+    summary: &mut ScanSummary,
+    count: &mut dyn FnMut(u64, &[Row], &Values),
+) -> Result<(), ScanError> {
     let met = files.iter().copied().filter(|file| meets(file, &plan.window));
     let mut met: Vec<FileParts<'_>> = met.map(FileParts::new).collect();
     let parts = parts_of(met.iter().map(|file| file.file), limits);
@@ -102,12 +114,11 @@ pub(super) fn scan_into(
         gathered.rows.reserve(rows.div_ceil(parts) as usize);
         for file in &mut met {
             gathered.add_file(file, plan, (part, parts), limits, summary)?;
-            // A single value always fits.
-            if summary.values.bytes() > limits.memory_bytes / VALUES_SHARE && summary.values.texts.len() > 1 {
+            if summary.values.exceed(limits.memory_bytes / VALUES_SHARE) {
                 return Err(ScanError::TooManyValues);
             }
         }
-        gathered.each_visitor(limits, count)?;
+        gathered.each_visitor(limits, &mut |visitor, rows| count(visitor, rows, &summary.values))?;
     }
     Ok(())
 }
@@ -322,7 +333,8 @@ impl Gathered {
                 if visitors.are_wanted.get(visitor) != Some(&true) || reader.site(row) != site {
                     continue;
                 }
-                if let Some(read) = reader.read_row(row, plan, &mut summary.other) {
+                let read = reader.read_row(row, plan, &mut summary.other);
+                if let Some(read) = read.and_then(|read| reader.with_number(row, read, &mut summary.values)) {
                     self.push(visitors.hashes[visitor], read);
                 }
             }

@@ -11,8 +11,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::columns::Columns;
 use super::format::TextColumn;
-use super::rows::{Plan, Row, Values};
+use super::rows::{Plan, Row};
 use super::scan::{Limits, ScanError, ScanSummary, scan, scan_into, scan_visitors};
+use super::values::Values;
 use crate::checksum::hash128;
 
 /// The part of the memory of Insights that holds counts over sealed segments: one of this many. Beyond it those that

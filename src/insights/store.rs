@@ -401,7 +401,7 @@ fn answer_from(
             answer_experiments(&columns, (question, site), &limits.for_rows(), &|| log(took_ms()))?
         }
         Query::Zones(question) => {
-            let counts = count_zones(&columns, question, &site.site, limits)?;
+            let counts = count_zones(&columns, question, site, limits)?;
             write_zones(question, site, &counts, log(took_ms()))
         }
     })

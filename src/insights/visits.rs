@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use super::question::Filters;
-use super::rows::{ACTION, CAMPAIGN_HIT, EVENT_HIT, NO_VALUE, PAGE, REJECTED, Row, SOURCE_HIT, VARIANT_HIT};
+use super::rows::{ACTION, CAMPAIGN_HIT, EVENT_HIT, PAGE, REJECTED, Row, SOURCE_HIT, VARIANT_HIT};
+use super::values::NO_VALUE;
 use crate::limits::VISIT_TIMEOUT_MS;
 
 /// The filters that select visitors and visits.

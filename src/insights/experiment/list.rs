@@ -12,9 +12,10 @@ use crate::insights::calendar::Zone;
 use crate::insights::columns::{Columns, FilePart};
 use crate::insights::format::{CODE_OTHER, TextColumn};
 use crate::insights::question::{Filters, QuestionError, parse_bots, single_value};
-use crate::insights::rows::{Block, FileReader, Plan, Values};
+use crate::insights::rows::{Block, FileReader, Plan, RowValue};
 use crate::insights::scan::{Limits, ScanError, part_of};
 use crate::insights::site::SiteFacts;
+use crate::insights::values::Values;
 use crate::visitors::log::RecordKind;
 
 /// Memory of a visitor of an experiment: an entry of a table that is half full at worst.
@@ -163,7 +164,7 @@ impl<'q> ListReader<'q> {
             range: question.range.clone(),
             bots: question.bots,
             filters: &question.filters,
-            group: None,
+            value: RowValue::Nothing,
             value_part: (0, 1),
             needs_variants: false,
         };

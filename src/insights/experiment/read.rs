@@ -10,9 +10,10 @@ use crate::insights::amounts::Amount;
 use crate::insights::columns::{AmountEntry, Columns, FilePart};
 use crate::insights::facts::read_column;
 use crate::insights::format::{CODE_FIRST, CODE_OTHER, ColumnFileError, TextColumn};
-use crate::insights::rows::{Block, FileReader, Plan, Row, Values};
+use crate::insights::rows::{Block, FileReader, Plan, Row, RowValue};
 use crate::insights::scan::{Gathered, Limits, ScanError, part_of};
 use crate::insights::site::SiteFacts;
+use crate::insights::values::Values;
 use crate::site::experiment_metrics::Goal;
 use crate::visitors::log::RecordKind;
 
@@ -76,7 +77,7 @@ impl<'q> PartReader<'q> {
             range: question.range.clone(),
             bots: question.bots,
             filters: &question.filters,
-            group: None,
+            value: RowValue::Nothing,
             value_part: (0, 1),
             needs_variants: false,
         };

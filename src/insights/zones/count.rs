@@ -1,25 +1,28 @@
 //! Counts the variants that zones showed, and the visitors of the events that followed.
 //!
-//! The rows are read twice: first the page events, which decide the variants of the answer, then the page events with
-//! the later events of their visitors. So the memory of the second count is bounded by the answer.
+//! The views of all variants are counted in each pass. The events that followed are counted for one part of the variants,
+//! and there are as many parts as the memory demands.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
-use super::published::PublishedZone;
 use super::question::ZonesQuestion;
-use crate::insights::columns::{Columns, FilePart};
-use crate::insights::facts::read_column;
-use crate::insights::format::{
-    CODE_ABSENT, CODE_FIRST, CODE_OTHER, ColumnFileError, KIND_BOT, KIND_GPC, TextColumn,
-};
-use crate::insights::rows::{ACTION, PAGE, Row};
-use crate::insights::scan::{Gathered, Limits, ScanError, VALUES_SHARE, part_of, parts_of};
-use crate::visitors::log::RecordKind;
+use crate::checksum::hash64;
+use crate::insights::ask::each_value_part;
+use crate::insights::columns::Columns;
+use crate::insights::format::{ColumnFileError, TextColumn};
+use crate::insights::question::Filters;
+use crate::insights::rows::{ACTION, PAGE, Plan, Row, RowValue};
+use crate::insights::scan::{Limits, ScanError, ScanSummary, VALUES_SHARE, part_of, scan_with_values};
+use crate::insights::site::SiteFacts;
+use crate::insights::values::Values;
 
 /// The variant of a zone that no pair of an event names.
 const DEFAULT: &str = "default";
-/// Memory of a count of the visitors of an event.
-const COUNT_BYTES: u64 = 8;
+/// Memory that the texts of a question may take also if the memory of Insights is small.
+const TEXTS_BYTES_MIN: u64 = 1 << 20;
+/// The part of the memory of Insights that holds the visitors of the events that followed: one of this many. Beyond it
+/// the variants are counted in several passes.
+const FOLLOWED_SHARE: u64 = 4;
 
 /// The counts of a variant.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -64,67 +67,83 @@ pub(crate) struct ZoneCounts {
 /// Counts the zones of a page over all rows of `files`.
 ///
 /// # Errors
-/// A file is damaged, or the time is over.
+/// A file is damaged, the time is over, or the texts take too much memory.
 pub(crate) fn count_zones(
     files: &[&Columns],
     question: &ZonesQuestion,
-    site: &str,
+    site: &SiteFacts,
     limits: &Limits<'_>,
 ) -> Result<ZoneCounts, ScanError> {
-    let range = &question.range;
-    let is_met = |file: &&&Columns| {
-        let header = file.header();
-        header.rows > 0 && header.oldest_ms < range.end && header.newest_ms >= range.start
-    };
-    let files: Vec<&Columns> = files.iter().filter(is_met).copied().collect();
-    let mut scan = ZoneScan {
-        files: &files,
-        question,
-        site,
-        limits,
-        texts: Texts::default(),
-        rows: 0,
-        other: [0; TextColumn::COUNT],
-    };
-    let mut views = Views::default();
-    scan.each_visitor(false, &mut |rows, texts| views.add_visitor(rows, texts))?;
-    let (mut zones, more) = views.into_zones(&question.zones, question.limit, &scan.texts);
-    let events = scan.texts.events.names.len() as u64 + 1;
-    let per_pass = (limits.memory_bytes / 2 / (events * COUNT_BYTES)).max(1) as usize;
-    let mut shown: Vec<(&str, &mut VariantCount)> = Vec::new();
-    for zone in &mut zones {
-        let ZoneCount { zone, variants, .. } = zone;
-        shown.extend(
-            variants.iter_mut().filter(|variant| variant.shown.is_some()).map(|variant| (&**zone, variant)),
-        );
+    let mut counts = ZoneCounts::default();
+    if !have_page(files, question)? {
+        let none = PartCount::new((0, 1), question, limits);
+        (counts.zones, counts.more) = none.views.zones(question, &none.texts);
+        return Ok(counts);
     }
-    for chunk in shown.chunks_mut(per_pass) {
-        let pairs = chunk.iter().map(|(zone, variant)| ((*zone).to_owned(), variant.key.clone())).collect();
-        let mut followed = Followed::new(pairs, &scan.texts);
-        scan.each_visitor(true, &mut |rows, texts| followed.add_visitor(rows, texts))?;
-        for ((_, variant), counts) in chunk.iter_mut().zip(followed.counts) {
-            add_followed(variant, &counts, &scan.texts, question.limit);
+    let parts = each_value_part(|part| count_part(files, question, site, limits, part))?;
+    for (part, summary) in parts {
+        if counts.rows == 0 {
+            (counts.zones, counts.more) = part.views.zones(question, &part.texts);
+            (counts.rows, counts.other) = (summary.rows, summary.other);
+        }
+        part.add_followed(&mut counts.zones, &summary.values, question.limit);
+    }
+    Ok(counts)
+}
+
+/// Returns whether a file may have an event of the page.
+fn have_page(files: &[&Columns], question: &ZonesQuestion) -> Result<bool, ColumnFileError> {
+    for file in files.iter().filter(|file| file.header().rows > 0) {
+        if file.opened()?.may_have(TextColumn::Path, &question.page)? {
+            return Ok(true);
         }
     }
-    Ok(ZoneCounts { zones, more, rows: scan.rows, other: scan.other })
+    Ok(false)
 }
 
-fn add_followed(variant: &mut VariantCount, counts: &[u64], texts: &Texts, limit: usize) {
-    let Some(shown) = &mut variant.shown else { return };
-    let named = texts.events.names.iter().zip(counts).filter(|(_, visitors)| **visitors > 0);
-    let mut followed: Vec<(String, u64)> = named.map(|(name, visitors)| (name.clone(), *visitors)).collect();
-    followed.sort_by(|(a, a_visitors), (b, b_visitors)| b_visitors.cmp(a_visitors).then_with(|| a.cmp(b)));
-    shown.more = followed.len().saturating_sub(limit);
-    followed.truncate(limit);
-    shown.followed = followed;
+/// Counts all views, and the events that followed the variants of one part. The error says that there must be more parts
+/// if the variants and events of this one take too much memory.
+fn count_part(
+    files: &[&Columns],
+    question: &ZonesQuestion,
+    site: &SiteFacts,
+    limits: &Limits<'_>,
+    part: (u64, u64),
+) -> Result<(PartCount, ScanSummary), ScanError> {
+    let filters = Filters { page: vec![question.page.clone()], ..Filters::default() };
+    let plan = Plan {
+        site,
+        window: question.range.clone(),
+        range: question.range.clone(),
+        bots: question.bots,
+        filters: &filters,
+        value: RowValue::Shown,
+        value_part: (0, 1),
+        needs_variants: false,
+    };
+    let mut count = PartCount::new(part, question, limits);
+    let mut summary = ScanSummary { values: Values::undivided(TEXTS_BYTES_MIN), ..ScanSummary::default() };
+    scan_with_values(files, &plan, limits, &mut summary, &mut |_, rows, values| {
+        count.add_visitor(rows, values);
+    })
+    .map_err(|error| match error {
+        // Each part has all texts.
+        ScanError::TooManyValues => ScanError::TooLarge,
+        error => error,
+    })?;
+    match () {
+        () if count.texts.is_full() => Err(ScanError::TooLarge),
+        () if count.followed.is_full => Err(ScanError::TooManyValues),
+        () => Ok((count, summary)),
+    }
 }
 
-/// Memory that the texts of a question may take also if the memory of Insights is small.
-const TEXTS_BYTES_MIN: u64 = 1 << 20;
-/// Memory of a text beside its bytes: its entries in two tables, and its counts.
-const TEXT_BYTES: u64 = 160;
+/// Memory of a zone or key beside its name: its entries in two tables.
+const NAME_BYTES: u64 = 160;
+/// Memory of a pair of a text, and of its views.
+const PAIR_BYTES: u64 = 64;
 
-/// Texts with numbers in the order in which they are found.
+/// Names with numbers in the order in which they are found.
 #[derive(Default)]
 struct Numbered {
     numbers: HashMap<String, u32>,
@@ -133,276 +152,193 @@ struct Numbered {
 }
 
 impl Numbered {
-    fn number(&mut self, text: &str) -> u32 {
-        if let Some(number) = self.numbers.get(text) {
+    fn number(&mut self, name: &str) -> u32 {
+        if let Some(number) = self.numbers.get(name) {
             return *number;
         }
         let number = self.names.len() as u32;
-        self.numbers.insert(text.to_owned(), number);
-        self.names.push(text.to_owned());
-        self.bytes += TEXT_BYTES + 2 * text.len() as u64;
+        self.numbers.insert(name.to_owned(), number);
+        self.names.push(name.to_owned());
+        self.bytes += NAME_BYTES + 2 * name.len() as u64;
         number
     }
 }
 
-/// The texts that rows refer to.
+/// A zone and a key.
+type Pair = (u32, u32);
+/// The key of [`DEFAULT`].
+const DEFAULT_KEY: u32 = u32::MAX;
+
+/// The zones and keys of the variants that page events showed.
 #[derive(Default)]
 struct Texts {
     zones: Numbered,
     keys: Numbered,
-    events: Numbered,
-    variants: Numbered,
-    /// The zones and keys of each text in `variants`. A key is not `default`.
-    pairs: Vec<Vec<(u32, u32)>>,
+    /// The pairs of each value, once a page event has had it. A key is not `default`.
+    pairs: Vec<Option<Vec<Pair>>>,
+    pair_bytes: u64,
+    bytes_max: u64,
 }
 
 impl Texts {
-    /// Returns the number of a text of `variants`.
-    fn shown(&mut self, text: &str) -> u32 {
-        let number = self.variants.number(text);
-        if number as usize == self.pairs.len() {
-            let pairs = text.split(',').filter_map(|pair| pair.split_once(':'));
-            let pairs = pairs.map(|(zone, key)| (zone, key, self.zones.number(zone)));
-            let chosen: Vec<_> = pairs
-                .filter(|(_, key, _)| *key != DEFAULT)
-                .map(|(_, key, zone)| (zone, self.keys.number(key)))
-                .collect();
-            self.pairs.push(chosen);
+    fn new(limits: &Limits<'_>) -> Self {
+        let bytes_max = (limits.memory_bytes / VALUES_SHARE).max(TEXTS_BYTES_MIN);
+        Self { bytes_max, ..Self::default() }
+    }
+
+    /// Returns whether the texts take more than their memory. Anyone can send any texts.
+    fn is_full(&self) -> bool {
+        self.zones.bytes + self.keys.bytes + self.pair_bytes > self.bytes_max
+    }
+
+    /// Returns the pairs of a value.
+    fn pairs(&mut self, value: u32, values: &Values) -> &[Pair] {
+        let at = value as usize;
+        if self.pairs.len() <= at {
+            self.pairs.resize(at + 1, None);
         }
-        number
+        if self.pairs[at].is_none() {
+            self.pairs[at] = Some(self.parse(&values.texts[at]));
+        }
+        self.pairs[at].as_deref().unwrap_or_default()
     }
 
-    /// Returns the memory of the texts. The pairs of `variants` are shorter than their text.
-    fn bytes(&self) -> u64 {
-        self.zones.bytes + self.keys.bytes + self.events.bytes + 2 * self.variants.bytes
+    fn parse(&mut self, text: &str) -> Vec<Pair> {
+        let pairs = text.split(',').filter_map(|pair| pair.split_once(':'));
+        let mut chosen: Vec<Pair> = Vec::new();
+        for (zone, key) in pairs {
+            let zone = self.zones.number(zone);
+            let key = if key == DEFAULT { DEFAULT_KEY } else { self.keys.number(key) };
+            // The first pair of a zone counts.
+            if !chosen.iter().any(|(other, _)| *other == zone) {
+                chosen.push((zone, key));
+            }
+        }
+        chosen.retain(|(_, key)| *key != DEFAULT_KEY);
+        self.pair_bytes += PAIR_BYTES * chosen.len() as u64;
+        chosen
     }
 
-    fn pairs_of(&self, row: &Row) -> &[(u32, u32)] {
-        &self.pairs[row.value as usize]
+    fn key(&self, key: u32) -> &str {
+        if key == DEFAULT_KEY { DEFAULT } else { &self.keys.names[key as usize] }
+    }
+
+    /// Returns the pair of these names. A key that no event has is that of no pair.
+    fn pair(&self, zone: &str, key: &str) -> Option<Pair> {
+        let zone = *self.zones.numbers.get(zone)?;
+        let key = if key == DEFAULT { Some(DEFAULT_KEY) } else { self.keys.numbers.get(key).copied() };
+        Some((zone, key?))
     }
 }
 
-/// A scan of the events of a page.
-struct ZoneScan<'s> {
-    files: &'s [&'s Columns],
-    question: &'s ZonesQuestion,
-    site: &'s str,
-    limits: &'s Limits<'s>,
+/// The counts of one part of the variants.
+struct PartCount {
     texts: Texts,
-    rows: u64,
-    other: [u64; TextColumn::COUNT],
+    /// The published zones that are always present.
+    present: Vec<u32>,
+    views: Views,
+    followed: Followed,
+    /// The views of a visitor: pair and time.
+    shown: Vec<(Pair, i64)>,
+    /// The events of a visitor: value and time.
+    actions: Vec<(u32, i64)>,
 }
 
-impl ZoneScan<'_> {
-    /// Passes the rows of each visitor to `count`, with the other events if `with_actions` is true.
-    fn each_visitor(
-        &mut self,
-        with_actions: bool,
-        count: &mut dyn FnMut(&[Row], &Texts),
-    ) -> Result<(), ScanError> {
-        let parts = parts_of(self.files.iter().copied(), self.limits);
-        let mut gathered = Gathered::default();
-        (self.rows, self.other) = (0, [0; TextColumn::COUNT]);
-        for part in 0..parts {
-            gathered.clear();
-            for file in self.files {
-                if (self.limits.is_over)() {
-                    return Err(ScanError::TooExpensive);
-                }
-                self.add_file(file, with_actions, (part, parts), &mut gathered)?;
-                // Anyone can send any texts.
-                if self.texts.bytes() > (self.limits.memory_bytes / VALUES_SHARE).max(TEXTS_BYTES_MIN) {
-                    return Err(ScanError::TooLarge);
-                }
-            }
-            let texts = &self.texts;
-            gathered.each_visitor(self.limits, &mut |_, rows| count(rows, texts))?;
-        }
-        Ok(())
+impl PartCount {
+    fn new(part: (u64, u64), question: &ZonesQuestion, limits: &Limits<'_>) -> Self {
+        let mut texts = Texts::new(limits);
+        let present = question.zones.iter().filter(|zone| !zone.nested);
+        let present = present.map(|zone| texts.zones.number(&zone.zone)).collect();
+        let followed = Followed::new(part, limits);
+        Self { texts, present, views: Views::default(), followed, shown: Vec::new(), actions: Vec::new() }
     }
 
-    fn add_file(
-        &mut self,
-        file: &Columns,
-        with_actions: bool,
-        (part, parts): (u64, u64),
-        gathered: &mut Gathered,
-    ) -> Result<(), ColumnFileError> {
-        let file = &*file.opened()?;
-        if part == 0 {
-            self.rows += file.rows() as u64;
-            self.other[TextColumn::Site as usize] += file.rows_of_other_sites(&self.question.range)?;
+    fn add_visitor(&mut self, rows: &[Row], values: &Values) {
+        let Self { texts, present, views, followed, shown, actions } = self;
+        if texts.is_full() {
+            return;
         }
-        let mut columns = ZoneColumns::read(file, self.site, &self.question.page)?;
-        let hashes = file.visitors()?;
-        for row in 0..file.rows() {
-            let Some(visitor) = columns.visitor(row, self.question) else { continue };
-            if part_of(hashes[visitor], parts) != part {
-                continue;
-            }
-            let (is_page, is_action) = columns.kind(row);
-            if is_page || is_action {
-                self.count_other(&columns, row);
-            }
-            let (number, flags) = match () {
-                () if is_page && columns.is_on_page(row) => {
-                    (columns.variants.number(row, |text| self.texts.shown(text)), PAGE)
-                }
-                () if is_action => {
-                    (columns.events.number(row, |text| self.texts.events.number(text)), ACTION)
-                }
-                () => continue,
-            };
-            // The first scan numbers the texts of all events.
-            if let Some(number) = number.filter(|_| with_actions || flags == PAGE) {
-                gathered.push(hashes[visitor], Row::new(number, columns.times[row], flags));
-            }
+        shown.clear();
+        for row in rows.iter().filter(|row| row.has(PAGE)) {
+            let pairs = texts.pairs(row.value, values);
+            shown.extend(pairs.iter().map(|pair| (*pair, row.time_ms())));
+            let absent = present.iter().filter(|zone| !pairs.iter().any(|(other, _)| other == *zone));
+            shown.extend(absent.map(|zone| ((*zone, DEFAULT_KEY), row.time_ms())));
         }
-        Ok(())
-    }
-
-    /// Counts the texts of a row that are `(other)`.
-    fn count_other(&mut self, columns: &ZoneColumns, row: usize) {
-        let texts = [
-            (TextColumn::Path, &columns.paths),
-            (TextColumn::Variants, &columns.variants),
-            (TextColumn::Event, &columns.events),
-        ];
-        for (column, texts) in texts {
-            self.other[column as usize] += u64::from(texts.code(row) == CODE_OTHER as usize);
+        if shown.is_empty() {
+            return;
+        }
+        shown.sort_unstable();
+        views.add_visitor(shown);
+        actions.clear();
+        let of_actions = rows.iter().filter(|row| row.has(ACTION));
+        actions.extend(of_actions.map(|row| (row.value, row.time_ms())));
+        // The last event of each name.
+        actions.sort_unstable_by_key(|(event, time_ms)| (*event, -time_ms));
+        actions.dedup_by_key(|(event, _)| *event);
+        for of_pair in shown.chunk_by(|a, b| a.0 == b.0) {
+            followed.add(of_pair[0], actions);
         }
     }
-}
 
-/// A text column of a file.
-struct TextCodes {
-    column: TextColumn,
-    codes: Vec<i64>,
-    texts: Vec<String>,
-    /// The numbers of the texts that a row has had.
-    numbers: Vec<Option<u32>>,
-}
-
-impl TextCodes {
-    fn read(file: &Columns, column: TextColumn) -> Result<Self, ColumnFileError> {
-        let texts = file.texts(column)?;
-        let codes = read_column(file.codes(column, texts.len(), &FilePart::WHOLE)?)?;
-        Ok(Self { column, codes, numbers: vec![None; texts.len()], texts })
-    }
-
-    fn code(&self, row: usize) -> usize {
-        self.codes[row] as usize
-    }
-
-    /// Returns the number of the text of a row. The absent text has none, and neither have variants that are `(other)`.
-    fn number(&mut self, row: usize, number: impl FnOnce(&str) -> u32) -> Option<u32> {
-        let code = self.code(row);
-        let has_number =
-            code != CODE_ABSENT as usize && (code >= CODE_FIRST as usize || self.column == TextColumn::Event);
-        has_number.then(|| *self.numbers[code].get_or_insert_with(|| number(&self.texts[code])))
+    /// Adds the events that followed the variants of the part.
+    fn add_followed(&self, zones: &mut [ZoneCount], values: &Values, limit: usize) {
+        for zone in zones {
+            for variant in &mut zone.variants {
+                let pair = self.texts.pair(&zone.zone, &variant.key);
+                let counts = pair.and_then(|pair| self.followed.of(pair));
+                if let (Some(shown), Some(counts)) = (&mut variant.shown, counts) {
+                    shown.set_followed(counts, values, limit);
+                }
+            }
+        }
     }
 }
 
-/// The columns of a file that the question needs.
-struct ZoneColumns {
-    times: Vec<i64>,
-    visitors: Vec<i64>,
-    kinds: Vec<i64>,
-    sites: Vec<i64>,
-    /// The codes of the site and of the page; -1 if the file does not have them.
-    site: i64,
-    page: i64,
-    paths: TextCodes,
-    variants: TextCodes,
-    events: TextCodes,
-}
-
-impl ZoneColumns {
-    fn read(file: &Columns, site: &str, page: &str) -> Result<Self, ColumnFileError> {
-        let code_of = |texts: &TextCodes, text: &str| {
-            let known = texts.texts.iter().enumerate().skip(CODE_FIRST as usize);
-            known.into_iter().find(|(_, other)| *other == text).map_or(-1, |(code, _)| code as i64)
-        };
-        let (sites, paths) =
-            (TextCodes::read(file, TextColumn::Site)?, TextCodes::read(file, TextColumn::Path)?);
-        Ok(Self {
-            times: read_column(file.times(&FilePart::WHOLE)?)?,
-            visitors: read_column(file.row_visitors(&FilePart::WHOLE)?)?,
-            kinds: read_column(file.kinds(&FilePart::WHOLE)?)?,
-            site: code_of(&sites, site),
-            page: code_of(&paths, page),
-            sites: sites.codes,
-            paths,
-            variants: TextCodes::read(file, TextColumn::Variants)?,
-            events: TextCodes::read(file, TextColumn::Event)?,
-        })
-    }
-
-    /// Returns the visitor of a row that counts, as an index into the visitors of the file.
-    fn visitor(&self, row: usize, question: &ZonesQuestion) -> Option<usize> {
-        let is_counted = self.sites[row] == self.site
-            && question.range.contains(&self.times[row])
-            && (question.bots || self.kinds[row] & KIND_BOT == 0);
-        (self.visitors[row] as usize).checked_sub(1).filter(|_| is_counted)
-    }
-
-    /// Returns whether a row is a page event, and whether it is a track or screen event.
-    fn kind(&self, row: usize) -> (bool, bool) {
-        let kind = self.kinds[row] & !(KIND_BOT | KIND_GPC);
-        let is = |other: RecordKind| kind == other as i64;
-        (is(RecordKind::Page), is(RecordKind::Track) || is(RecordKind::Screen))
-    }
-
-    fn is_on_page(&self, row: usize) -> bool {
-        self.paths.codes[row] == self.page
+impl ShownCount {
+    /// Keeps the events with the most visitors. `counts` are the visitors by the value of the event.
+    fn set_followed(&mut self, counts: &[u64], values: &Values, limit: usize) {
+        let named = values.texts.iter().zip(counts).filter(|(_, visitors)| **visitors > 0);
+        let mut followed: Vec<(String, u64)> =
+            named.map(|(name, visitors)| (name.to_string(), *visitors)).collect();
+        followed
+            .sort_by(|(a, a_visitors), (b, b_visitors)| b_visitors.cmp(a_visitors).then_with(|| a.cmp(b)));
+        self.more = followed.len().saturating_sub(limit);
+        followed.truncate(limit);
+        self.followed = followed;
     }
 }
 
 /// The views and visitors of all variants of all zones.
 #[derive(Default)]
 struct Views {
-    /// By zone and key: views, visitors.
-    shown: HashMap<(u32, u32), (u64, u64)>,
-    /// By zone: views that name another variant than `default`, visitors all of whose views do.
-    chosen: HashMap<u32, (u64, u64)>,
-    views: u64,
-    visitors: u64,
+    /// Views and visitors by pair.
+    shown: HashMap<Pair, (u64, u64)>,
 }
 
 impl Views {
-    fn add_visitor(&mut self, rows: &[Row], texts: &Texts) {
-        let (mut of_zone, mut pairs) = (BTreeMap::<u32, u64>::new(), BTreeMap::<(u32, u32), u64>::new());
-        for pair in rows.iter().flat_map(|row| texts.pairs_of(row)) {
-            *of_zone.entry(pair.0).or_default() += 1;
-            *pairs.entry(*pair).or_default() += 1;
+    /// Adds the sorted pairs that the views of a visitor showed.
+    fn add_visitor(&mut self, shown: &[(Pair, i64)]) {
+        for of_pair in shown.chunk_by(|a, b| a.0 == b.0) {
+            let counts = self.shown.entry(of_pair[0].0).or_default();
+            *counts = (counts.0 + of_pair.len() as u64, counts.1 + 1);
         }
-        for (pair, views) in pairs {
-            let shown = self.shown.entry(pair).or_default();
-            *shown = (shown.0 + views, shown.1 + 1);
-        }
-        for (zone, views) in of_zone {
-            let chosen = self.chosen.entry(zone).or_default();
-            *chosen = (chosen.0 + views, chosen.1 + u64::from(views == rows.len() as u64));
-        }
-        self.views += rows.len() as u64;
-        self.visitors += 1;
     }
 
     /// Returns the zones of the answer without the events that followed, and the number of further zones.
-    fn into_zones(self, published: &[PublishedZone], limit: usize, texts: &Texts) -> (Vec<ZoneCount>, usize) {
+    fn zones(&self, question: &ZonesQuestion, texts: &Texts) -> (Vec<ZoneCount>, usize) {
+        let (published, limit) = (&question.zones, question.limit);
         let mut by_zone: HashMap<u32, Vec<(&str, ShownCount)>> = HashMap::new();
         for ((zone, key), (views, visitors)) in &self.shown {
             let shown = ShownCount { views: *views, visitors: *visitors, ..ShownCount::default() };
-            by_zone.entry(*zone).or_default().push((&texts.keys.names[*key as usize], shown));
+            by_zone.entry(*zone).or_default().push((texts.key(*key), shown));
         }
-        let number = |zone: &str| texts.zones.numbers.get(zone).copied();
+        let number = |zone: &str| texts.zones.numbers.get(zone);
         let mut zones: Vec<ZoneCount> = published
             .iter()
             .map(|zone| {
-                let number = number(&zone.zone);
-                let found = number.and_then(|number| by_zone.remove(&number)).unwrap_or_default();
-                let default = (!zone.nested).then(|| self.default_count(number));
-                zone_count(&zone.zone, &zone.variants, default, found, limit)
+                let found = number(&zone.zone).and_then(|number| by_zone.remove(number)).unwrap_or_default();
+                zone_count(&zone.zone, &zone.variants, !zone.nested, found, limit)
             })
             .collect();
         // A zone without a pair beside `default` is shown only if it is published.
@@ -415,27 +351,18 @@ impl Views {
         others.sort_by(|a, b| (b.0, a.1).cmp(&(a.0, b.1)));
         let more = others.len().saturating_sub(limit);
         let default = [DEFAULT.to_owned()];
-        zones.extend(
-            others
-                .into_iter()
-                .take(limit)
-                .map(|(_, zone, found)| zone_count(zone, &default, None, found, limit)),
-        );
+        let others = others.into_iter().take(limit);
+        zones.extend(others.map(|(_, zone, found)| zone_count(zone, &default, false, found, limit)));
         (zones, more)
-    }
-
-    /// Returns the numbers of `default` of a zone that is always present.
-    fn default_count(&self, zone: Option<u32>) -> ShownCount {
-        let (views, visitors) = zone.and_then(|zone| self.chosen.get(&zone)).copied().unwrap_or_default();
-        ShownCount { views: self.views - views, visitors: self.visitors - visitors, ..ShownCount::default() }
     }
 }
 
-/// Returns a zone with its known variants, and then the others by falling numbers of views.
+/// Returns a zone with its known variants, and then the others by falling numbers of views. `is_present` is true if
+/// each view of the page shows the zone.
 fn zone_count(
     zone: &str,
     known: &[String],
-    default: Option<ShownCount>,
+    is_present: bool,
     mut found: Vec<(&str, ShownCount)>,
     limit: usize,
 ) -> ZoneCount {
@@ -445,8 +372,7 @@ fn zone_count(
         .map(|key| {
             let at = found.iter().position(|(other, _)| other == key);
             let shown = at.map(|at| found.remove(at).1).unwrap_or_default();
-            let shown = if key == DEFAULT { default.clone() } else { Some(shown) };
-            VariantCount { key: key.clone(), shown }
+            VariantCount { key: key.clone(), shown: (is_present || key != DEFAULT).then_some(shown) }
         })
         .collect();
     let more = found.len().saturating_sub(limit);
@@ -455,45 +381,59 @@ fn zone_count(
     ZoneCount { zone: zone.to_owned(), variants, more }
 }
 
-/// The visitors of the events that followed some variants.
+/// The visitors of the events that followed the variants of one part.
 struct Followed {
-    /// Zone and key of each variant. A `default` has no key.
-    pairs: Vec<(Option<u32>, Option<u32>)>,
-    /// By variant, then by event.
+    /// The part, and the number of parts.
+    part: (u64, u64),
+    pairs: HashMap<Pair, usize>,
+    /// Visitors by pair, then by the value of the event.
     counts: Vec<Vec<u64>>,
+    /// The numbers in `counts`, and their bound.
+    numbers: usize,
+    numbers_max: u64,
+    /// True once the part takes more than its memory.
+    is_full: bool,
 }
 
 impl Followed {
-    fn new(pairs: Vec<(String, String)>, texts: &Texts) -> Self {
-        let number = |names: &Numbered, name: &str| names.numbers.get(name).copied();
-        let counts = pairs.iter().map(|_| vec![0; texts.events.names.len()]).collect();
-        let pairs = pairs.iter().map(|(zone, key)| {
-            let key_number = (key != DEFAULT).then(|| number(&texts.keys, key).unwrap_or(u32::MAX));
-            (number(&texts.zones, zone), key_number)
-        });
-        Self { pairs: pairs.collect(), counts }
+    fn new(part: (u64, u64), limits: &Limits<'_>) -> Self {
+        let numbers_max = limits.memory_bytes / FOLLOWED_SHARE / size_of::<u64>() as u64;
+        let (pairs, counts) = (HashMap::new(), Vec::new());
+        Self { part, pairs, counts, numbers: 0, numbers_max, is_full: false }
     }
 
-    fn add_visitor(&mut self, rows: &[Row], texts: &Texts) {
-        let mut last_ms: BTreeMap<u32, i64> = BTreeMap::new();
-        for row in rows.iter().filter(|row| row.has(ACTION)) {
-            last_ms.insert(row.value, row.time_ms());
-        }
-        if last_ms.is_empty() {
+    /// Adds a visitor: its first view with a pair, and its last event of each name.
+    fn add(&mut self, (pair, first_ms): (Pair, i64), actions: &[(u32, i64)]) {
+        if self.is_full || !self.has(pair) {
             return;
         }
-        for (pair, counts) in self.pairs.iter().zip(&mut self.counts) {
-            let mut views = rows.iter().filter(|row| row.has(PAGE));
-            let Some(first) = views.find(|row| shows(texts.pairs_of(row), *pair)) else { continue };
-            for (event, _) in last_ms.iter().filter(|(_, last_ms)| **last_ms >= first.time_ms()) {
-                counts[*event as usize] += 1;
-            }
+        let next = self.counts.len();
+        let at = *self.pairs.entry(pair).or_insert(next);
+        if at == next {
+            self.counts.push(Vec::new());
         }
+        let counts = &mut self.counts[at];
+        for (event, _) in actions.iter().filter(|(_, last_ms)| *last_ms >= first_ms) {
+            let event = *event as usize;
+            if counts.len() <= event {
+                self.numbers += event + 1 - counts.len();
+                counts.resize(event + 1, 0);
+            }
+            counts[event] += 1;
+        }
+        // A single pair always fits.
+        self.is_full = self.numbers as u64 > self.numbers_max && self.counts.len() > 1;
     }
-}
 
-/// Returns whether a page event shows a variant. Without a key that is `default`.
-fn shows(pairs: &[(u32, u32)], (zone, key): (Option<u32>, Option<u32>)) -> bool {
-    let found = pairs.iter().find(|(other, _)| Some(*other) == zone).map(|(_, key)| *key);
-    found == key
+    /// Returns whether a pair is in the part.
+    fn has(&self, (zone, key): Pair) -> bool {
+        let (part, parts) = self.part;
+        let bytes = (u64::from(zone) << 32 | u64::from(key)).to_le_bytes();
+        parts == 1 || part_of(hash64(&bytes), parts) == part
+    }
+
+    /// Returns the visitors by the value of the event. `None` for a pair without a view in the part.
+    fn of(&self, pair: Pair) -> Option<&[u64]> {
+        self.pairs.get(&pair).map(|at| &*self.counts[*at])
+    }
 }
