@@ -7,8 +7,8 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use parallax::testing::insights::{
-    Columns, LIMIT_MAX, Limits, PublishedZone, Query, QuestionError, ScanError, SiteFacts, Zone,
-    ZonesQuestion, answer_over,
+    COLUMN_TEXTS_MAX, Columns, LIMIT_MAX, Limits, PublishedZone, Query, QuestionError, ScanError, SiteFacts,
+    Zone, ZonesQuestion, answer_over,
 };
 use parallax::testing::visitors::log::RecordKind;
 
@@ -155,6 +155,25 @@ fn the_texts_of_a_page_take_an_eighth_of_the_memory_and_those_of_other_pages_non
     assert!(is_answered("/", 64 << 20));
     assert!(!is_answered("/", 8 << 20));
     assert!(is_answered("/other", 8 << 20));
+}
+
+#[test]
+fn the_rows_are_read_only_if_a_file_has_the_page_or_has_no_room_for_it() {
+    let question = parse(&[("page", "/none")]).expect("valid parameters");
+    let ask_with_paths = |paths: usize| {
+        let event = |path: usize| Event {
+            path: Some(format!("/{path}").leak()),
+            variants: Some("z:k"),
+            ..Event::page(NOW_MS - 1_000)
+        };
+        let events: Vec<Event> = (0..paths).map(event).collect();
+        let answer = ask(&events, &question, &[], 1 << 30);
+        (answer["took"]["rows"].as_u64().expect("a number") as usize, answer["other"]["path"].clone())
+    };
+    let full = COLUMN_TEXTS_MAX;
+    assert_eq!(ask_with_paths(full - 1), (0, Value::Null));
+    assert_eq!(ask_with_paths(full), (full, Value::Null));
+    assert_eq!(ask_with_paths(full + 1), (full + 1, json!(1)));
 }
 
 #[test]
