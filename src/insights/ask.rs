@@ -98,9 +98,11 @@ struct OverviewCount {
 
 impl Count for OverviewCount {
     fn add_visitor(&mut self, rows: &[Row]) {
-        self.counted.add_visitor(rows);
+        match &mut self.cut {
+            Some(cut) => self.counted.add_visitor_and_cut(rows, cut),
+            None => self.counted.add_visitor(rows),
+        }
         self.before.add_visitor(rows);
-        self.cut.iter_mut().for_each(|cut| cut.add_visitor(rows));
     }
 
     fn add(&mut self, other: &Self) {

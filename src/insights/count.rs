@@ -19,6 +19,12 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
+    /// Adds the numbers by which `other` has grown since `earlier`.
+    fn add_growth(&mut self, other: &Self, earlier: &Self) {
+        self.combine(other, u64::wrapping_add);
+        self.combine(earlier, u64::wrapping_sub);
+    }
+
     fn combine(&mut self, other: &Self, combine: fn(u64, u64) -> u64) {
         let Self { visitors, visits, views, events, personalized } = self;
         *visitors = combine(*visitors, other.visitors);
@@ -44,6 +50,18 @@ impl RangeCount {
     pub(crate) fn new(range: Range<i64>, selection: Selection, buckets: Vec<i64>) -> Self {
         let series = vec![Totals::default(); buckets.len()];
         Self { range, selection, buckets, totals: Totals::default(), series }
+    }
+
+    /// Counts the events of a visitor in this range, and in `cut`, which has the same start, the same end or an earlier one, and no
+    /// buckets.
+    pub(crate) fn add_visitor_and_cut(&mut self, rows: &[Row], cut: &mut Self) {
+        let earlier = self.totals;
+        self.add_visitor(rows);
+        // Without an event after the cut, both have the same numbers.
+        match rows.last().is_some_and(|last| last.time_ms() < cut.range.end) {
+            true => cut.totals.add_growth(&self.totals, &earlier),
+            false => cut.add_visitor(rows),
+        }
     }
 }
 

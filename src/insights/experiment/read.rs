@@ -9,7 +9,8 @@ use super::ties::Ties;
 use crate::insights::amounts::Amount;
 use crate::insights::columns::{AmountEntry, Columns, FilePart};
 use crate::insights::facts::read_column;
-use crate::insights::format::{CODE_FIRST, CODE_OTHER, ColumnFileError, TextColumn};
+use crate::insights::format::{CODE_ABSENT, CODE_FIRST, CODE_OTHER, ColumnFileError, TextColumn};
+use crate::insights::question::Filters;
 use crate::insights::rows::{Block, FileReader, Plan, Row, RowValue};
 use crate::insights::scan::{Gathered, Limits, ScanError, part_of};
 use crate::insights::site::SiteFacts;
@@ -47,6 +48,8 @@ pub(super) struct PartReader<'q> {
     plan: Plan<'q>,
     /// The part, and the number of parts.
     part: (u64, u64),
+    /// True if the answer needs no rows beside those with experiments: there are no metrics and no filters.
+    only_exposures: bool,
     pub arms: Arms,
     ties: Ties,
     /// The steps of the present file, with the positions of their rows: at most one for each of its rows.
@@ -81,10 +84,12 @@ impl<'q> PartReader<'q> {
             value_part: (0, 1),
             needs_variants: false,
         };
+        let only_exposures = question.metrics.is_empty() && question.filters == Filters::default();
         Self {
             question,
             plan,
             part,
+            only_exposures,
             arms,
             ties,
             steps: Vec::new(),
@@ -122,6 +127,9 @@ impl<'q> PartReader<'q> {
         let (is_site, time_ms) = (columns.is_site(row), columns.reader.time_ms(row));
         if columns.reader.site(row) == i64::from(CODE_OTHER) {
             self.count_other(TextColumn::Site, self.question.range.contains(&time_ms));
+        }
+        if self.only_exposures && columns.arms.code(row) == CODE_ABSENT as usize {
+            return;
         }
         let Some(visitor) = columns.reader.visitor(row).filter(|_| is_site) else { return };
         let hash = columns.hashes[visitor];
@@ -290,8 +298,8 @@ struct FileColumns {
     ties: std::iter::Peekable<std::vec::IntoIter<(u32, u32)>>,
     /// The hashes of the users of the ties.
     users: HashSet<u64>,
-    /// The positions of the rows in the order of their seqs.
-    positions: Block,
+    /// The positions of the rows in the order of their seqs. `None` without metrics, which alone depend on the order.
+    positions: Option<Block>,
     /// The row of the file with which the present block begins, and the one after the block.
     rows: (usize, usize),
 }
@@ -321,6 +329,7 @@ impl FileColumns {
         amounts.sort_unstable_by_key(|entry| entry.row);
         let mut ties = if metrics.is_empty() { Vec::new() } else { file.ties()? };
         ties.sort_unstable();
+        let positions = (!metrics.is_empty()).then(|| file.positions(&FilePart::WHOLE)).transpose()?;
         let (sites, hashes) = (file.texts(TextColumn::Site)?, file.visitors()?);
         Ok(Self {
             reader: FileReader::new((file, &FilePart::WHOLE), sites.len(), plan, values)?,
@@ -333,14 +342,14 @@ impl FileColumns {
             pages: has_page.then(|| goals(TextColumn::Path, is_page)).transpose()?,
             amounts: amounts.into_iter().peekable(),
             ties: ties.into_iter().peekable(),
-            positions: Block::new(file.positions(&FilePart::WHOLE)?),
+            positions: positions.map(Block::new),
             rows: (0, 0),
         })
     }
 
     fn next_block(&mut self) -> Result<bool, ColumnFileError> {
         self.arms.block.next()?;
-        self.positions.next()?;
+        self.positions.iter_mut().try_for_each(Block::next)?;
         for goals in [&mut self.events, &mut self.pages].into_iter().flatten() {
             goals.block.next()?;
         }
@@ -350,7 +359,7 @@ impl FileColumns {
     }
 
     fn position(&self, row: usize) -> i64 {
-        self.positions.numbers[row]
+        self.positions.as_ref().map_or(0, |positions| positions.numbers[row])
     }
 
     fn is_site(&self, row: usize) -> bool {
