@@ -35,7 +35,7 @@
 //! * A request sees one snapshot from its first byte to its last.
 //! * Mapped bytes cannot change: they are sealed first and verified after that.
 //! * Every queue, buffer, table, loop and recursion has a bound, in [`limits`] or beside its only user.
-//! * Only `site/snapshot/open.rs` and `visitors/store/table.rs` have `unsafe`. Each block has its proof.
+//! * Only `site/snapshot/open.rs` and two files of `visitors/store/` have `unsafe`. Each block has its proof.
 //! * A public response contains no data of a visitor or of the client.
 
 #![warn(unreachable_pub)]

@@ -393,6 +393,9 @@ pub mod visitors {
         }
     }
     pub mod store {
+        pub mod bulk {
+            pub use crate::visitors::store::bulk::{BulkLoader, DuplicateKey};
+        }
         pub mod table {
             pub use crate::visitors::store::table::{
                 ENTRY_COST, EvictionClass, Key, Table, TableReader, memory_bytes_max,

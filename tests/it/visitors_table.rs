@@ -1,6 +1,8 @@
 //! The table of visitors, compared with a map and a list; its copies; and its readers, beside a writer that
 //! never waits for them.
 
+mod loaded;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -162,6 +162,27 @@ fn an_entry_is_found_while_its_record_is_moved() {
     });
 }
 
+/// The loader has threads of the standard library, which loom does not know. Miri checks their accesses.
+#[cfg(not(loom))]
+#[test]
+fn several_threads_load_a_table_that_a_reader_sees_whole() {
+    check(|| {
+        let mut loader = store::bulk::BulkLoader::new(0);
+        let numbers = || (0..20_u64).map(|number| number << 63 | number);
+        numbers().for_each(|number| loader.put(key(number), &[1; 40], EvictionClass::Returning));
+        let table = loader.finish().expect("each key is there once");
+        beside(
+            table,
+            |table| put(table, 1, 2, 40),
+            move |reader| {
+                let pinned = reader.pin();
+                let found = numbers().filter_map(|number| pinned.get(key(number)).map(version));
+                assert!(found.count() == 20);
+            },
+        );
+    });
+}
+
 #[test]
 fn a_reader_may_register_and_end_while_the_writer_frees_memory() {
     check(|| {

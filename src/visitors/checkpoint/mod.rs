@@ -12,6 +12,7 @@
 
 pub(crate) mod directory;
 pub(crate) mod format;
+mod load;
 pub(crate) mod reader;
 pub(crate) mod restore;
 pub(crate) mod scheduler;

@@ -5,6 +5,7 @@ use std::io;
 
 use super::directory::{CheckpointDirectory, checkpoint_name};
 use super::format::Header;
+use super::load::load_table;
 use super::reader::{CheckpointError, CheckpointReader, read_header};
 use super::scheduler::CheckpointState;
 use crate::limits::CHECKPOINT_GENERATIONS;
@@ -218,15 +219,7 @@ pub fn load_fold(
     let key_check = if opened.parts().ties.entries > 0 { header.key_check } else { 0 };
     opened.ties().try_for_each(|entry| entry.map(drop))?;
     let (lost, sites) = (opened.lost_aliases()?, opened.sites()?);
-    let (mut entries, mut table, mut done) = (opened.entries()?, Table::new(), 0);
-    while let Some(kept) = entries.read_next()? {
-        table.put(kept.key, kept.value, kept.class);
-        done += 1;
-        progress(done, header.entries);
-    }
-    if table.len() as u64 != header.entries {
-        return Err(CheckpointError::Damaged { at: 0, what: "two entries have the same key" });
-    }
+    let table = load_table(opened.entries()?, header.entries, progress)?;
     let known = KnownTies::restored(header.seq, sites);
     known.set_key_check(key_check);
     Ok(LoadedFold { table, state: FoldState { lost, known, visitors_evicted: header.evicted } })

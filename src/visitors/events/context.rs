@@ -109,6 +109,8 @@ struct ContextFields<'d> {
     user_agent: Option<Value<'d>>,
     preview: Option<Value<'d>>,
     ip: Option<Value<'d>>,
+    /// True if there is a member `ip`, even a missing one.
+    names_ip: bool,
     country: Option<Value<'d>>,
     location: Option<Value<'d>>,
 }
@@ -125,7 +127,10 @@ impl<'d> ContextFields<'d> {
                 "locale" => &mut known.locale,
                 "userAgent" => &mut known.user_agent,
                 "preview" => &mut known.preview,
-                "ip" => &mut known.ip,
+                "ip" => {
+                    known.names_ip = true;
+                    &mut known.ip
+                }
                 "country" => &mut known.country,
                 "location" => &mut known.location,
                 _ => continue,
@@ -158,6 +163,8 @@ pub(super) struct Context<'d> {
     pub locale: Option<&'d str>,
     pub country: Option<Code<2>>,
     pub ip: Option<&'d str>,
+    /// True if the event's own context has a member `ip`, even a missing one.
+    names_ip: bool,
     pub is_preview: bool,
     /// True if the visitor denied measurement (`consent.measure` is false).
     pub has_denied_consent: bool,
@@ -187,9 +194,17 @@ impl<'d> Context<'d> {
             ),
             user_agent: layered(known.user_agent, known_under.user_agent).as_str(),
             ip: layered(known.ip, known_under.ip).as_str(),
+            names_ip: known.names_ip,
             is_preview: layered(known.preview, known_under.preview).as_bool() == Some(true),
             has_denied_consent: consent.get("measure").as_bool() == Some(false),
         })
+    }
+}
+
+impl Context<'_> {
+    /// Returns whether the context is stored as the event has it.
+    pub(super) fn is_stored_as_sent(&self, ip: IpAction<'_>) -> bool {
+        self.merged.batch.is_none() && (ip == IpAction::Keep || !self.names_ip)
     }
 }
 
@@ -203,12 +218,13 @@ pub(crate) fn country_code(text: &str) -> Option<Code<2>> {
 /// Returns the primary language of a language tag (RFC 5646) in lower case: `de` of `de-DE`. Languages have two
 /// or three letters.
 pub(crate) fn primary_language(tag: &str) -> Option<Code<3>> {
-    let subtag = tag.split(['-', '_']).next()?.as_bytes();
     let mut code = [0; 3];
-    let language = code.get_mut(..subtag.len()).filter(|language| language.len() >= 2)?;
-    language.copy_from_slice(subtag);
-    language.make_ascii_lowercase();
-    language.iter().all(u8::is_ascii_lowercase).then(|| Code::new(language)).flatten()
+    let mut length = 0;
+    for byte in tag.bytes().take_while(|byte| !matches!(byte, b'-' | b'_')) {
+        *code.get_mut(length)? = Some(byte.to_ascii_lowercase()).filter(u8::is_ascii_lowercase)?;
+        length += 1;
+    }
+    if length >= 2 { Code::new(&code[..length]) } else { None }
 }
 
 /// The JSON type that a member must have.

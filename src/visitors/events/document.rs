@@ -7,42 +7,42 @@
 //!   U+FFFD.
 //! * The root is an object. Nesting is at most `EVENT_NESTING_MAX` levels.
 //!
+//! simd-json finds the tokens of the text, and [`super::nodes`] reads them. simd-json's own tape is not used: it would
+//! be a second pass over all values, it has no source texts, and it rejects numbers beyond 64 bits.
+//!
 //! The parser reuses its buffers: once they are large enough, parsing allocates nothing. The buffers take
-//! four times the length of the longest body so far, plus about 40 bytes for each value and name. The maximum
-//! is 24 MiB, for a body such as `[1,1,1,...`.
+//! four times the length of the longest body so far, plus about 50 bytes for each value and name. The maximum
+//! is 28 MiB, for a body such as `[1,1,1,...`.
 
 use std::mem;
 
-use memchr::memchr2;
-use simd_json::{Buffers, INPUT_PADDING, Node, StaticNode, Tape};
+use memchr::{memchr, memchr2, memchr3};
+use simd_json::{Buffers, ErrorType, INPUT_PADDING, Tape};
 
-use super::index::{Index, Span, node_count, node_text};
+use super::nodes::{Content, Node, Nodes};
 use super::refusal::Refusal;
-use super::sanitize;
-use crate::limits::EVENT_NESTING_MAX;
+use super::sanitize::replace_lone_surrogates;
+use super::scalars::ScalarError;
 
 /// A JSON parser that reuses its buffers for one body after the other.
 pub struct JsonParser {
-    /// A copy of the text. The parser modifies it.
+    /// A copy of the text, with the padding that simd-json reads.
     input: Vec<u8>,
-    /// A second copy for the second attempt, without the constructs that simd-json rejects.
-    sanitized_input: Vec<u8>,
     /// The text with lone surrogates replaced.
     sanitized: String,
-    index: Index,
+    nodes: Nodes,
     buffers: Buffers,
+    /// Always empty. It is kept for its memory, which simd-json reserves.
     tape: Tape<'static>,
 }
 
-/// A parsed body. The parser's tape has one node for each value and each name, in the order of the text.
+/// A parsed body. Its nodes are one for each value and each name, in the order of the text.
 pub struct Document<'a> {
-    nodes: Vec<Node<'a>>,
     source: &'a str,
-    index: &'a Index,
+    nodes: &'a Nodes,
     /// True if the source has no line breaks and no duplicate names, so that values can be copied verbatim.
     is_one_line: bool,
     surrogates: usize,
-    tape_slot: &'a mut Tape<'static>,
 }
 
 impl JsonParser {
@@ -50,10 +50,9 @@ impl JsonParser {
     pub fn new() -> Self {
         Self {
             input: Vec::new(),
-            sanitized_input: Vec::new(),
             sanitized: String::new(),
-            index: Index::default(),
-            buffers: Buffers::with_max_depth(0, EVENT_NESTING_MAX),
+            nodes: Nodes::default(),
+            buffers: Buffers::with_max_depth(0, 0),
             tape: Tape(Vec::new()),
         }
     }
@@ -63,28 +62,21 @@ impl JsonParser {
     /// # Errors
     /// `malformed_json`, with the text from the first syntax error on.
     pub fn parse<'a>(&'a mut self, text: &'a str) -> Result<Document<'a>, Refusal> {
-        let Self { input: parsed, sanitized_input: tame, sanitized: mended, index, buffers, tape: home } =
-            self;
-        parsed.clear();
-        parsed.extend_from_slice(text.as_bytes());
-        let mut tape = mem::replace(home, Tape(Vec::new())).reset();
+        let Self { input, sanitized, nodes, buffers, tape } = self;
+        let tokens = find_tokens(text, input, buffers, tape).ok_or_else(|| malformed(text))?;
+        let is_plain = memchr3(b'\\', b'\n', b'\r', text.as_bytes()).is_none();
+        let has_escapes = !is_plain && memchr(b'\\', text.as_bytes()).is_some();
         let (mut source, mut surrogates) = (text, 0);
-        if fill_tape(parsed, buffers, &mut tape).is_err() {
-            // Rare: simd-json rejects some valid JSON. Sanitize the text and parse it again.
-            surrogates = sanitize::sanitize(text, mended, tame);
-            source = mended;
-            if fill_tape(tame, buffers, &mut tape).is_err() {
-                *home = tape.reset();
-                return Err(malformed(source));
-            }
+        let mut read = nodes.read(source, tokens, has_escapes);
+        if read == Err(ScalarError::LoneSurrogate) {
+            surrogates = replace_lone_surrogates(text, sanitized);
+            source = sanitized;
+            read = nodes.read(source, tokens, has_escapes);
         }
-        if !matches!(tape.0.first(), Some(Node::Object { .. })) {
-            *home = tape.reset();
-            return Err(Refusal::malformed("a JSON object", Some(source)));
-        }
-        index.rebuild(&tape.0, buffers.structural_indexes());
-        let is_one_line = index.superseded.is_empty() && memchr2(b'\n', b'\r', source.as_bytes()).is_none();
-        Ok(Document { nodes: tape.0, source, index, is_one_line, surrogates, tape_slot: home })
+        read.map_err(|_| malformed(source))?;
+        let is_one_line =
+            nodes.has_distinct_names() && (is_plain || memchr2(b'\n', b'\r', source.as_bytes()).is_none());
+        Ok(Document { source, nodes, is_one_line, surrogates })
     }
 }
 
@@ -94,17 +86,33 @@ impl Default for JsonParser {
     }
 }
 
-/// Parses `text`, after which it appends the padding that the parser reads.
-fn fill_tape<'t>(text: &'t mut Vec<u8>, buffers: &mut Buffers, tape: &mut Tape<'t>) -> simd_json::Result<()> {
-    let length = text.len();
-    text.resize(length + INPUT_PADDING, 0);
-    simd_json::fill_tape_padded(text, length, buffers, tape)
+/// Returns the offsets of the tokens of `text`. `None` if simd-json finds an error that a search for tokens can find:
+/// a string without an end, or with a control character.
+///
+/// The limit of 0 levels ends simd-json's work after the tokens, at the first bracket.
+fn find_tokens<'b>(
+    text: &str,
+    input: &mut Vec<u8>,
+    buffers: &'b mut Buffers,
+    kept: &mut Tape<'static>,
+) -> Option<&'b [u32]> {
+    input.clear();
+    input.extend_from_slice(text.as_bytes());
+    input.extend_from_slice(&[0; INPUT_PADDING]);
+    let mut tape = mem::replace(kept, Tape(Vec::new())).reset();
+    let found = simd_json::fill_tape_padded(input, text.len(), buffers, &mut tape);
+    *kept = tape.reset();
+    let is_complete = found.is_err_and(|error| *error.error() == ErrorType::DepthLimitExceeded);
+    is_complete.then(|| buffers.structural_indexes())
 }
 
 /// Returns the refusal of an invalid text. `serde_json` finds the position of the syntax error.
 fn malformed(source: &str) -> Refusal {
     let Err(error) = serde_json::from_str::<&serde_json::value::RawValue>(source) else {
-        return Refusal::malformed("arrays and objects at most 32 deep in each other", None);
+        return match source.trim_ascii_start().starts_with('{') {
+            true => Refusal::malformed("arrays and objects at most 32 deep in each other", None),
+            false => Refusal::malformed("a JSON object", Some(source)),
+        };
     };
     // serde_json counts lines and columns from 1. Its column includes the invalid byte.
     let line: usize = source.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
@@ -122,13 +130,6 @@ impl Document<'_> {
     /// Returns the number of lone surrogates that were replaced by U+FFFD.
     pub fn surrogates_replaced(&self) -> usize {
         self.surrogates
-    }
-}
-
-impl Drop for Document<'_> {
-    /// Returns the tape's memory to the parser.
-    fn drop(&mut self) {
-        *self.tape_slot = Tape(mem::take(&mut self.nodes)).reset();
     }
 }
 
@@ -154,11 +155,11 @@ impl<'d> Member<'d> {
 }
 
 impl<'d> Value<'d> {
-    fn node(self) -> Node<'d> {
-        self.document.nodes[self.index]
+    fn node(self) -> &'d Node {
+        &self.document.nodes.nodes[self.index]
     }
 
-    /// Returns the index of the value's node on the tape. The root has index 0.
+    /// Returns the index of the value's node. The root has index 0.
     pub(super) fn node_index(self) -> u32 {
         self.index as u32
     }
@@ -169,40 +170,42 @@ impl<'d> Value<'d> {
     }
 
     /// Returns the unescaped text of a string.
+    #[inline]
     pub fn as_str(self) -> Option<&'d str> {
-        match self.node() {
-            Node::String(text) => Some(text),
-            _ => None,
-        }
+        self.node().text(self.document.source, &self.document.nodes.unescaped)
     }
 
     pub fn as_bool(self) -> Option<bool> {
-        match self.node() {
-            Node::Static(StaticNode::Bool(value)) => Some(value),
+        match self.node().content {
+            Content::Bool(value) => Some(value),
             _ => None,
         }
     }
 
     pub fn is_null(self) -> bool {
-        matches!(self.node(), Node::Static(StaticNode::Null))
+        matches!(self.node().content, Content::Null)
     }
 
     pub fn is_object(self) -> bool {
-        matches!(self.node(), Node::Object { .. })
+        matches!(self.node().content, Content::Object { .. })
     }
 
     pub fn is_array(self) -> bool {
-        matches!(self.node(), Node::Array { .. })
+        matches!(self.node().content, Content::Array { .. })
     }
 
     pub fn is_number(self) -> bool {
-        !matches!(self.node(), Node::Static(StaticNode::Null | StaticNode::Bool(_)))
-            && matches!(self.node(), Node::Static(_))
+        matches!(self.node().content, Content::Number)
     }
 
     /// Returns whether the value is `null` or `""`. Members with a defined meaning treat these as missing.
     pub fn is_absent(self) -> bool {
-        matches!(self.node(), Node::Static(StaticNode::Null) | Node::String(""))
+        let node = self.node();
+        match node.content {
+            Content::Null => true,
+            Content::String => node.end - node.start == 2,
+            _ => false,
+        }
     }
 
     /// Returns the value itself, or `None` if it is `null` or `""`.
@@ -213,8 +216,8 @@ impl<'d> Value<'d> {
     /// Returns the number of elements of an array or members of an object, including duplicate names. It is 0
     /// for other values.
     pub fn len(self) -> usize {
-        match self.node() {
-            Node::Array { len, .. } | Node::Object { len, .. } => len,
+        match self.node().content {
+            Content::Array { len, .. } | Content::Object { len, .. } => len as usize,
             _ => 0,
         }
     }
@@ -225,16 +228,16 @@ impl<'d> Value<'d> {
 
     /// Returns the JSON text as it was sent.
     pub fn source(self) -> &'d str {
-        let Span { start, end } = self.document.index.spans[self.index];
-        self.document.source[start as usize..end as usize].trim_ascii_end()
+        let node = self.node();
+        &self.document.source[node.start as usize..node.end as usize]
     }
 
     /// Returns the text of a string, or the source text of a number, `true`, `false` or `null`.
     pub fn as_text(self) -> Option<&'d str> {
-        match self.node() {
-            Node::String(text) => Some(text),
-            Node::Static(_) => Some(self.source()),
-            _ => None,
+        match self.node().content {
+            Content::Array { .. } | Content::Object { .. } => None,
+            Content::String | Content::EscapedString { .. } => self.as_str(),
+            _ => Some(self.source()),
         }
     }
 
@@ -244,7 +247,7 @@ impl<'d> Value<'d> {
         let mut at = self.index + 1;
         (0..length).map(move |_| {
             let element = Self { index: at, ..self };
-            at += node_count(&element.node());
+            at += element.node().count();
             element
         })
     }
@@ -257,12 +260,12 @@ impl<'d> Value<'d> {
         let mut at = self.index + 1;
         let all = (0..length).map(move |_| {
             let name = at;
-            at += 1 + node_count(&document.nodes[at + 1]);
+            at += 1 + document.nodes.nodes[at + 1].count();
             name
         });
-        let last = all.filter(|name| !document.index.is_superseded(*name));
+        let last = all.filter(|name| !document.nodes.is_superseded(*name));
         last.map(move |name| Member {
-            name: node_text(&document.nodes[name]),
+            name: Value { document, index: name }.as_str().unwrap_or_default(),
             value: Self { document, index: name + 1 },
         })
     }
@@ -312,7 +315,7 @@ impl<'d> Value<'d> {
 
     /// Appends the kept members. Copies each run of adjacent members at once.
     fn copy_members(self, is_kept: impl Fn(&str) -> bool, out: &mut String) {
-        let Document { source, index, .. } = self.document;
+        let Document { source, nodes, .. } = self.document;
         let mut members = self.members().peekable();
         let mut is_first = true;
         while let Some(first) = members.find(|member| is_kept(member.name)) {
@@ -324,15 +327,14 @@ impl<'d> Value<'d> {
                 out.push(',');
             }
             is_first = false;
-            let (start, end) = (index.spans[first.value.index - 1].start, index.spans[last.index].end);
-            out.push_str(source[start as usize..end as usize].trim_ascii_end());
+            let (start, end) = (nodes.nodes[first.value.index - 1].start, nodes.nodes[last.index].end);
+            out.push_str(&source[start as usize..end as usize]);
         }
     }
 
     /// Appends the JSON pointer (RFC 6901) from this value to `inner`, which is inside it.
     pub fn write_pointer_to(self, inner: Self, pointer: &mut String) {
-        let holds =
-            |value: Self| (value.index..value.index + node_count(&value.node())).contains(&inner.index);
+        let holds = |value: Self| (value.index..value.index + value.node().count()).contains(&inner.index);
         if let Some((i, element)) = self.elements().enumerate().find(|(_, element)| holds(*element)) {
             pointer.push_str(&format!("/{i}"));
             element.write_pointer_to(inner, pointer);

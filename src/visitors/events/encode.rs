@@ -40,7 +40,7 @@ impl EncodeBuffers {
         let ip = event.context.ip;
         call.policy.ip.write_stored(ip, call.peer, &mut self.ip);
         self.payload.clear();
-        write_payload(event, call.policy.ip.payload_action(ip, &self.ip), &mut self.payload);
+        write_payload(event, members, call.policy.ip.payload_action(ip, &self.ip), &mut self.payload);
         write_fold_input(event, members, call, outside, &mut self.url, &mut self.fold_input);
         let (message_id, key) = match event.message_id {
             Some(id) => (id, dedup_key(call.site, id, &mut self.key_input)),
@@ -119,7 +119,10 @@ fn dedup_key(site: &str, message_id: &str, key: &mut Vec<u8>) -> u128 {
 
 /// Appends the event as it was sent, without the members that name the site and with the batch's context
 /// merged in.
-fn write_payload(event: &Event<'_>, ip: IpAction<'_>, out: &mut String) {
+fn write_payload(event: &Event<'_>, members: &Members<'_>, ip: IpAction<'_>, out: &mut String) {
+    if !members.names_site && event.context.is_stored_as_sent(ip) {
+        return event.value.write(out);
+    }
     let context = event.context.merged;
     let has_context = context.value().is_some();
     let is_kept = |name: &str| match name {

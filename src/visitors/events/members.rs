@@ -79,20 +79,23 @@ pub(super) struct Members<'d> {
     event: Value<'d>,
     /// The node index of each value, by name. 0, the index of the root, means that the member is missing.
     node_indexes: [u32; MemberName::COUNT],
+    /// True if the event has a member that names the site, even a missing one.
+    pub names_site: bool,
 }
 
 impl<'d> Members<'d> {
     pub(super) fn new(event: Value<'d>) -> Self {
-        let mut node_indexes = [0; MemberName::COUNT];
+        let (mut node_indexes, mut names_site) = ([0; MemberName::COUNT], false);
         for member in event.members() {
             if let Some(name) = MemberName::parse(member.name) {
+                names_site |= matches!(name, MemberName::TrackingId | MemberName::WriteKey);
                 // An empty `variants` is the baseline of a page.
                 let is_baseline = matches!(name, MemberName::Variants) && member.value.as_str() == Some("");
                 let value = member.value.present().or(is_baseline.then_some(member.value));
                 node_indexes[name as usize] = value.map_or(0, Value::node_index);
             }
         }
-        Self { event, node_indexes }
+        Self { event, node_indexes, names_site }
     }
 
     pub(super) fn get(&self, name: MemberName) -> Option<Value<'d>> {

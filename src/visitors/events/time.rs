@@ -61,7 +61,38 @@ pub fn correct_clock_skew(timestamp: Option<i64>, sent: Option<i64>, received: i
 /// libraries, months and days may lack the leading zero, and a space may replace the `T`. Digits below a
 /// millisecond are cut off. Second 60, a leap second, becomes the first second of the next minute.
 pub fn parse(text: &str) -> Option<i64> {
-    let mut rest = text.as_bytes();
+    parse_usual(text.as_bytes()).or_else(|| parse_any(text.as_bytes()))
+}
+
+/// Parses a time in the format of JavaScript's `toISOString`: "2026-01-05T10:00:00.000Z". Most clients send it, and
+/// with all digits at fixed places it takes a quarter of the instructions.
+fn parse_usual(text: &[u8]) -> Option<i64> {
+    let text: &[u8; 24] = text.try_into().ok()?;
+    let [_, _, _, _, b'-', _, _, b'-', _, _, b'T', _, _, b':', _, _, b':', _, _, b'.', _, _, _, b'Z'] = text
+    else {
+        return None;
+    };
+    let mut largest_digit = 0;
+    let mut digit = |place: usize| {
+        let digit = text[place].wrapping_sub(b'0');
+        largest_digit = largest_digit.max(digit);
+        i64::from(digit)
+    };
+    let mut two = |place| 10 * digit(place) + digit(place + 1);
+    let (year, month, day) = (100 * two(0) + two(2), two(5), two(8));
+    let (hour, minute, second) = (two(11), two(14), two(17));
+    let milliseconds = 10 * two(20) + digit(22);
+    let is_valid = largest_digit < 10
+        && (1..=12).contains(&month)
+        && (1..=days_in_month(year, month)).contains(&day)
+        && (hour < 24 && minute < 60 && second <= 60);
+    let in_day = hour * HOUR_MS + minute * MINUTE_MS + second * SECOND_MS + milliseconds;
+    let time = days_from_civil(year, month, day) * DAY_MS + in_day;
+    (is_valid && time <= TIME_MS_MAX).then_some(time)
+}
+
+/// Parses a time in any of the formats.
+fn parse_any(mut rest: &[u8]) -> Option<i64> {
     let year = two_digits(&mut rest)? * 100 + two_digits(&mut rest)?;
     eat(&mut rest, b"-")?;
     let month = one_or_two_digits(&mut rest).filter(|month| (1..=12).contains(month))?;

@@ -92,6 +92,16 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
+    /// Returns the `count` records that `bytes` hold. They must be valid.
+    pub(super) fn new(first_seq: u64, count: u32, bytes: &'a [u8]) -> Self {
+        Self { first_seq, count, bytes }
+    }
+
+    /// Returns the encoded records.
+    pub(super) fn encoded(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// Returns the range of seqs.
     pub fn seqs(&self) -> Range<u64> {
         self.first_seq..self.first_seq + u64::from(self.count)

@@ -26,6 +26,7 @@ mod batch;
 pub(crate) mod bloom;
 mod check;
 mod dedup;
+mod delivery;
 mod directory;
 mod erase;
 pub(crate) mod fold_input;

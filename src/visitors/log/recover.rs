@@ -14,6 +14,7 @@ use std::ops::Range;
 
 use super::active_segment::ActiveSegment;
 use super::dedup::{DedupWindow, seen_time};
+use super::delivery::{self, Delivery};
 use super::directory::{LogDirectory, SECRET_FILE, segment_name};
 use super::erase::secret::TombstoneKey;
 use super::format::{Batch, Header};
@@ -142,16 +143,12 @@ pub(super) fn recover(
     let prepared = prepared.and_then(|()| {
         recovery.ensure_secret(survey.segments.is_empty(), options.tombstone_key.as_ref()).map_err(failed)
     });
-    let closed_ms = closed_times(&survey.segments, recovery.log_clock.now_ms());
-    for (done, (place, closed_ms)) in survey.segments.iter().zip(closed_ms).enumerate() {
-        consumer.on_recovery_progress(done, survey.segments.len());
-        let failed = |error| LogError::io(&directory.path(&place.file_name()), error);
-        let walk = SegmentReader::new(directory, place, survey.durable_watermark).map_err(failed)?;
-        recovery.recover_segment(place, closed_ms, walk, consumer).map_err(failed)?;
-        *delivered_seq = recovery.delivered_seq;
-    }
-    recovery.report.segments = survey.segments.len();
-    consumer.on_recovery_progress(survey.segments.len(), survey.segments.len());
+    let recovered = delivery::beside(consumer, |delivery| {
+        recovery.recover_segments(&survey.segments, survey.durable_watermark, delivery)
+    });
+    // The consumer has these records also after an error.
+    *delivered_seq = recovery.delivered_seq;
+    recovered?;
     let report = Box::new(recovery.report.clone());
     let finished = prepared.and_then(|()| recovery.finish().map_err(failed));
     finished.map_err(|cause| match cause {
@@ -298,12 +295,30 @@ impl<'a> Recovery<'a> {
         }
     }
 
+    fn recover_segments(
+        &mut self,
+        segments: &[SegmentEntry],
+        durable_watermark: u64,
+        delivery: &mut Delivery,
+    ) -> Result<(), LogError> {
+        let closed_ms = closed_times(segments, self.log_clock.now_ms());
+        for (done, (place, closed_ms)) in segments.iter().zip(closed_ms).enumerate() {
+            delivery.send_progress(done, segments.len());
+            let failed = |error| LogError::io(&self.directory.path(&place.file_name()), error);
+            let walk = SegmentReader::new(self.directory, place, durable_watermark).map_err(failed)?;
+            self.recover_segment(place, closed_ms, walk, delivery).map_err(failed)?;
+        }
+        self.report.segments = segments.len();
+        delivery.send_progress(segments.len(), segments.len());
+        Ok(())
+    }
+
     fn recover_segment(
         &mut self,
         place: &SegmentEntry,
         closed_ms: i64,
         mut walk: SegmentReader,
-        consumer: &mut dyn LogConsumer,
+        delivery: &mut Delivery,
     ) -> std::io::Result<()> {
         let mut closed = ClosedSegment { first_seq: place.first_seq, bytes: walk.file_bytes(), closed_ms };
         let times = (place.created_ms.unwrap_or(i64::MIN), closed_ms);
@@ -331,7 +346,7 @@ impl<'a> Recovery<'a> {
                         self.tail.extend_from_slice(batch.bytes);
                         self.report.moved_records += u64::from(batch.records.count);
                     }
-                    self.deliver_batch(&batch, times, consumer);
+                    self.deliver_batch(&batch, times, delivery);
                 }
                 SegmentItem::Damage(finding) => {
                     // Quarantine the footer together with the tail.
@@ -355,7 +370,7 @@ impl<'a> Recovery<'a> {
 
     /// Passes a batch to the dedup window and the consumer. `times` are the log clock at the beginning and at
     /// the end of the segment.
-    fn deliver_batch(&mut self, batch: &Batch<'_>, times: (i64, i64), consumer: &mut dyn LogConsumer) {
+    fn deliver_batch(&mut self, batch: &Batch<'_>, times: (i64, i64), delivery: &mut Delivery) {
         for (key, received_ms) in batch.records.iter_encoded().map(key_and_time) {
             let seen_ms = seen_time(&mut self.received_ms, received_ms, times);
             self.dedup.check_and_insert(key, seen_ms);
@@ -364,7 +379,7 @@ impl<'a> Recovery<'a> {
         if records.count > 0 {
             self.report.records += u64::from(records.count);
             self.delivered_seq = records.seqs().end - 1;
-            consumer.consume(records);
+            delivery.send(records);
         }
     }
 

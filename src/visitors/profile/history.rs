@@ -16,6 +16,8 @@ use super::varint::{Decoder, number_len, put_number, put_sized, sized_len};
 use crate::limits::TIMES_KEPT;
 
 const TIMES_LEN: usize = TIMES_KEPT as usize;
+/// Largest encoded length of a number, in bytes: seven bits of 64 in each.
+const NUMBER_BYTES_MAX: usize = 10;
 
 /// The history of one event name or one page.
 #[derive(Debug, Clone, Copy)]
@@ -126,9 +128,20 @@ impl<'a> HistoryEntry<'a> {
 
     /// Adds one occurrence.
     pub(super) fn add(&mut self, at_ms: i64) {
+        if at_ms >= self.last_ms && self.count < TIMES_KEPT {
+            return self.add_newest(at_ms);
+        }
         let mut times = KeptTimes::from_history(self.decode_history());
         times.add(at_ms);
         self.set_times(&times, 1);
+    }
+
+    /// Adds an occurrence that is not before the last one, while all times are kept: one more difference is enough.
+    fn add_newest(&mut self, at_ms: i64) {
+        let mut rest = Vec::with_capacity(NUMBER_BYTES_MAX + self.rest.len());
+        put_number(&mut rest, at_ms.wrapping_sub(self.last_ms) as u64);
+        rest.extend_from_slice(&self.rest);
+        (self.count, self.last_ms, self.rest) = (self.count + 1, at_ms, Cow::Owned(rest));
     }
 
     /// Merges the history of the same name in another profile into this one.

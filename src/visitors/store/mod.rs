@@ -1,6 +1,6 @@
 //! The table of visitors: one writer, wait-free readers, eviction in the order of the log.
 //!
-//! [`table`] is the public type and the only file here with `unsafe`. `index` finds records by key, `slab`
+//! [`table`] is the public type. Only it and `memory` have `unsafe`. `bulk` loads a checkpoint. `index` finds records by key, `slab`
 //! allocates them, `epoch` frees them when no reader can see them, and `eviction` keeps the order in which
 //! visitors are evicted. `sync` has the atomic types.
 //!
@@ -27,10 +27,12 @@
 //! in place of `slab`, an entry took 345 bytes, and the table took 7 % more than its cost after sizes had
 //! changed. The longest put of 3 million took 0.4 ms of CPU time.
 
+pub(crate) mod bulk;
 mod entry;
 mod epoch;
 mod eviction;
 mod index;
+mod memory;
 mod slab;
 mod snapshot_copy;
 mod sync;

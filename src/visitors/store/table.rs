@@ -12,9 +12,8 @@
 //! No single operation copies an amount of data that grows with the table: each shard grows by itself, and
 //! each put moves at most `RECORDS_MOVED_MAX` records.
 //!
-//! In `store/`, only this file has `unsafe`, where addresses are turned into records, indices and regions and back.
+//! In `store/`, only this file and `memory` have `unsafe`: here, where addresses are turned into records and indices and back.
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{NonNull, null_mut, with_exposed_provenance_mut};
 
 use super::entry::cost;
@@ -22,17 +21,18 @@ pub use super::entry::{ENTRY_COST, EvictionClass, Key, TABLE_ENTRY_BYTES_MAX, me
 pub use super::epoch::RETIRED_BYTES;
 use super::epoch::{EpochGuard, EpochReader, EpochRegistry, RetiredList};
 use super::eviction::{EvictionEntry, EvictionLists, NODES_RENUMBERED_MAX};
-use super::index::{self, DELETED, EMPTY, SHARD_COUNT, shard_of};
-use super::slab::{RECORDS_MOVED_MAX, REGION_BYTES, SLOT_ALIGN_BYTES, SlabAllocator};
+use super::index::{self, DELETED, SHARD_COUNT, shard_of};
+use super::memory::{IndexTable, Region};
+use super::slab::{RECORDS_MOVED_MAX, SlabAllocator};
 pub use super::snapshot_copy::COPY_PRESERVED_BYTES_MAX;
 use super::snapshot_copy::SnapshotCopy;
-use super::sync::{self, AccessTracker, Arc, AtomicPtr, AtomicU32, AtomicU64, Mutex, Ordering, lock};
+use super::sync::{AccessTracker, Arc, AtomicPtr, AtomicU32, AtomicU64, Mutex, Ordering, lock};
 
 /// The table, with write access.
 pub struct Table {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     /// For each shard: the number of words that are not empty, and of words that are entries.
-    shard_usage: Vec<[u32; 2]>,
+    pub(super) shard_usage: Vec<[u32; 2]>,
     index_bytes: usize,
     slab: SlabAllocator,
     pub(super) eviction: EvictionLists<RecordPtr>,
@@ -40,7 +40,7 @@ pub struct Table {
     pub(super) copy: Option<SnapshotCopy<RecordPtr>>,
     pub(super) copy_aborted: bool,
     pub(super) cost: u64,
-    entries: usize,
+    pub(super) entries: usize,
 }
 
 impl Default for Table {
@@ -209,12 +209,12 @@ impl Table {
     }
 
     /// Writes a record into a new slot.
-    fn write_record(&mut self, key: Key, node: u32, value: &[u8]) -> RecordPtr {
+    pub(super) fn write_record(&mut self, key: Key, node: u32, value: &[u8]) -> RecordPtr {
         let bytes = size_of::<RecordHeader>() + value.len();
         assert!(bytes <= TABLE_ENTRY_BYTES_MAX, "a profile with its IDs fits the limit");
         let address = self.slab.allocate(bytes).unwrap_or_else(|| {
             let region = Region::new();
-            self.slab.add_region(region.0.as_ptr().expose_provenance());
+            self.slab.add_region(region.address());
             lock(&self.shared.regions).push(region);
             self.slab.allocate(bytes).expect("a region has blocks")
         });
@@ -233,17 +233,13 @@ impl Table {
         record
     }
 
-    /// Adds the word of a new key to its shard. Resizes the shard if it is full.
+    /// Adds the word of a new key to its shard.
     fn insert(&mut self, key: Key, record: RecordPtr) {
         let shard = shard_of(key);
-        let used = self.shard_usage[shard][0] as usize;
-        if !self.shared.words(shard).is_some_and(|words| index::has_room(words, used)) {
-            self.resize(shard);
+        let word = index::word(key, record.address());
+        if let Some(resized) = self.shared.insert(shard, &mut self.shard_usage[shard], word) {
+            self.count_resize(resized);
         }
-        let words = self.shared.words(shard).expect("a shard has words once it has a size");
-        let [used, live] = &mut self.shard_usage[shard];
-        *used += u32::from(index::insert(words, index::word(key, record.address())));
-        *live += 1;
     }
 
     /// Counts the removal of an entry from a shard. Resizes the index if it has more than twice the words
@@ -259,9 +255,12 @@ impl Table {
 
     /// Replaces the index of a shard by one of the size that its entries need.
     fn resize(&mut self, shard: usize) {
-        let [used, live] = &mut self.shard_usage[shard];
-        let (old, bytes) = self.shared.resize(shard, *live as usize);
-        *used = *live;
+        let resized = self.shared.resize(shard, &mut self.shard_usage[shard], 0);
+        self.count_resize(resized);
+    }
+
+    /// Counts the bytes of a new index, and retires the one that it replaces.
+    pub(super) fn count_resize(&mut self, Resized { old, bytes }: Resized) {
         self.index_bytes += bytes;
         if let Some((old, bytes)) = old {
             self.index_bytes -= bytes;
@@ -326,7 +325,7 @@ impl PinnedReader<'_> {
 }
 
 /// The part of the table that the writer and the readers share.
-struct Shared {
+pub(super) struct Shared {
     /// For each shard the first word of its index, or null if it has none. See [`IndexTable`].
     shards: Box<[AtomicPtr<AtomicU64>]>,
     epochs: Arc<EpochRegistry>,
@@ -345,7 +344,7 @@ impl Shared {
     }
 
     /// Finds the record of `key`. The caller must be the writer or pinned.
-    fn find(&self, key: Key) -> Option<RecordPtr> {
+    pub(super) fn find(&self, key: Key) -> Option<RecordPtr> {
         // SAFETY: a record is complete before its word is stored, and is not freed while a reader that can
         // have found it is reading.
         let is_it = |address| unsafe { RecordPtr::at(address).header() }.key == key;
@@ -361,20 +360,39 @@ impl Shared {
         }
     }
 
-    /// Allocates words for `live` entries and some more, and copies the entries. Returns the old words
-    /// and their bytes, and the bytes of the new words.
-    fn resize(&self, shard: usize, live: usize) -> (Option<(IndexTable, usize)>, usize) {
-        let new = IndexTable::allocate(index::len_for(live));
+    /// Adds the word of a new key to its shard. Resizes the shard if it is full. The caller must be the only writer of
+    /// the shard. `usage` has its words that are not empty, and its entries.
+    pub(super) fn insert(&self, shard: usize, usage: &mut [u32; 2], word: u64) -> Option<Resized> {
+        let has_room = |words: &[AtomicU64]| index::has_room(words, usage[0] as usize);
+        let is_full = !self.words(shard).is_some_and(has_room);
+        let resized = is_full.then(|| self.resize(shard, usage, 0));
+        let words = self.words(shard).expect("a shard has words once it has a size");
+        usage[0] += u32::from(index::insert(words, word));
+        usage[1] += 1;
+        resized
+    }
+
+    /// Allocates words for the entries of a shard and `more`, and copies the entries. The caller must be the only
+    /// writer of the shard.
+    pub(super) fn resize(&self, shard: usize, usage: &mut [u32; 2], more: usize) -> Resized {
+        let new = IndexTable::allocate(index::len_for(usage[1] as usize + more));
         // SAFETY: the words are new, so no other thread has them.
         let words = unsafe { IndexTable::words(new) };
         let old = self.words(shard);
         for word in old.into_iter().flat_map(index::entries) {
             index::insert(words, word);
         }
+        usage[0] = usage[1];
         let old_bytes = old.map_or(0, size_of_val);
         let old = NonNull::new(self.shards[shard].swap(new.as_ptr(), Ordering::AcqRel));
-        (old.map(|first| (IndexTable(first), old_bytes)), size_of_val(words))
+        Resized { old: old.map(|first| (IndexTable(first), old_bytes)), bytes: size_of_val(words) }
     }
+}
+
+/// A new index of a shard: its bytes, and the index that it replaces, with its bytes.
+pub(super) struct Resized {
+    old: Option<(IndexTable, usize)>,
+    bytes: usize,
 }
 
 impl Drop for Shared {
@@ -388,66 +406,6 @@ impl Drop for Shared {
 enum Garbage {
     Record(RecordPtr),
     IndexTable(IndexTable),
-}
-
-/// An owner of the words of a retired index. It points to the first word, which contains the number
-/// of the words after it.
-struct IndexTable(NonNull<AtomicU64>);
-
-// SAFETY: it owns memory of the global allocator that contains atomic words.
-unsafe impl Send for IndexTable {}
-
-impl IndexTable {
-    fn allocate(len: usize) -> NonNull<AtomicU64> {
-        let words: Box<[AtomicU64]> = (0..=len).map(|_| AtomicU64::new(EMPTY)).collect();
-        words[0].store(len as u64, Ordering::Relaxed);
-        NonNull::from(Box::leak(words)).cast()
-    }
-
-    // SAFETY: the caller guarantees that `first` is from `allocate` and is not dropped before 'w ends.
-    unsafe fn words<'w>(first: NonNull<AtomicU64>) -> &'w [AtomicU64] {
-        // SAFETY: as above. The first word contains the number of the words after it.
-        unsafe {
-            NonNull::slice_from_raw_parts(first.add(1), first.as_ref().load(Ordering::Relaxed) as usize)
-                .as_ref()
-        }
-    }
-}
-
-impl Drop for IndexTable {
-    fn drop(&mut self) {
-        // SAFETY: `allocate` leaked this memory with that many words, and only the last owner drops it.
-        unsafe {
-            let len = 1 + self.0.as_ref().load(Ordering::Relaxed) as usize;
-            let mut words = Box::from_raw(NonNull::slice_from_raw_parts(self.0, len).as_ptr());
-            sync::track_free(&mut words);
-        }
-    }
-}
-
-/// A region of memory for records.
-struct Region(NonNull<u8>);
-
-// SAFETY: it owns memory of the global allocator.
-unsafe impl Send for Region {}
-
-impl Region {
-    fn layout() -> Layout {
-        Layout::from_size_align(REGION_BYTES, SLOT_ALIGN_BYTES).expect("two powers of two")
-    }
-
-    fn new() -> Self {
-        // SAFETY: the layout is not empty.
-        let region = NonNull::new(unsafe { alloc(Self::layout()) });
-        Self(region.unwrap_or_else(|| handle_alloc_error(Self::layout())))
-    }
-}
-
-impl Drop for Region {
-    fn drop(&mut self) {
-        // SAFETY: the region was allocated with this layout. It is dropped after the writer and all readers.
-        unsafe { dealloc(self.0.as_ptr(), Self::layout()) };
-    }
 }
 
 /// A pointer to a record: a header, and the value after it. Key and value do not change while a
@@ -478,7 +436,7 @@ impl RecordPtr {
         Self(NonNull::new(with_exposed_provenance_mut(address)).expect("a slot has an address"))
     }
 
-    fn address(self) -> usize {
+    pub(super) fn address(self) -> usize {
         self.0.as_ptr().addr()
     }
 

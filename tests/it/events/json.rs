@@ -99,6 +99,7 @@ proptest! {
         pieces in prop::collection::vec(prop::sample::select(vec![
             "{", "}", "[", "]", ",", ":", "\"a\"", "\"", "\\", "1", "-", "0", "1e400", "01", ".5", "1.", "12345678901234567890123",
             "true", "nul", "null", " ", "\\ud800", "\"\\ud800\"", "NaN", "\u{feff}", "\u{7f}", "e", "\0",
+            "\u{c}", "\t\r\n", "\"b\" :", "\\\"", "\"\\u00e9\\n\"", "-0.5E+1",
         ]), 0..12),
     ) {
         let body = format!("{{\"anonId\":\"v\",\"event\":\"e\",\"x\":{}}}", pieces.concat());

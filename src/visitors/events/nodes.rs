@@ -1,0 +1,343 @@
+//! The nodes of a body: one for each value and each name, in the order of the text.
+//!
+//! The input is the text and its tokens. simd-json has found the tokens with SIMD instructions. They are the offsets
+//! of brackets, colons, commas, the first quotes of strings, and the first bytes of other scalars. simd-json has also
+//! checked that the text is UTF-8, that every string ends, and that strings have no control characters. All other
+//! rules of RFC 8259 are checked here, in one pass over the tokens.
+//!
+//! A string needs no search for its end: between its last quote and the next token is only white space.
+
+use super::scalars::{self, ScalarError};
+use crate::limits::EVENT_NESTING_MAX;
+
+/// Number of members of an object up to which duplicates are found by comparing each pair. Larger objects are
+/// sorted.
+const MEMBERS_COMPARED_MAX: usize = 16;
+
+/// A value or a name. The range is that of its JSON text in the source.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Node {
+    pub content: Content,
+    pub start: u32,
+    pub end: u32,
+}
+
+/// The type of a node. The `len` of an array or object is the number of its elements or members, including duplicate
+/// names. The `count` is the number of nodes inside it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Content {
+    Null,
+    Bool(bool),
+    Number,
+    /// A string without an escape. Its text is in the source.
+    String,
+    /// A string with an escape. Its text is in this range of the unescaped texts.
+    EscapedString {
+        start: u32,
+        end: u32,
+    },
+    Array {
+        len: u32,
+        count: u32,
+    },
+    Object {
+        len: u32,
+        count: u32,
+    },
+}
+
+/// The nodes of one body. Reuses its buffers.
+#[derive(Default)]
+pub(super) struct Nodes {
+    pub nodes: Vec<Node>,
+    /// The texts of all strings with an escape, concatenated.
+    pub unescaped: String,
+    /// The node indexes of names that occur again later in the same object, in ascending order.
+    superseded: Vec<u32>,
+    names: Vec<u32>,
+}
+
+impl Node {
+    /// Returns the number of nodes that the value occupies, including its own.
+    #[inline]
+    pub(super) fn count(&self) -> usize {
+        match self.content {
+            Content::Object { count, .. } | Content::Array { count, .. } => count as usize + 1,
+            _ => 1,
+        }
+    }
+
+    /// Returns the text of a string, or `None` for other nodes.
+    #[inline]
+    pub(super) fn text<'d>(&self, source: &'d str, unescaped: &'d str) -> Option<&'d str> {
+        match self.content {
+            Content::String => source.get(self.start as usize + 1..self.end as usize - 1),
+            Content::EscapedString { start, end } => unescaped.get(start as usize..end as usize),
+            _ => None,
+        }
+    }
+}
+
+impl Nodes {
+    /// Reads the nodes of `source`. `tokens` are its tokens. `has_escapes` is false if no string has an escape.
+    ///
+    /// # Errors
+    /// The text is not a JSON object, has too many levels, or has a lone surrogate.
+    pub(super) fn read(
+        &mut self,
+        source: &str,
+        tokens: &[u32],
+        has_escapes: bool,
+    ) -> Result<(), ScalarError> {
+        self.nodes.clear();
+        self.unescaped.clear();
+        self.superseded.clear();
+        match has_escapes {
+            true => NodeReader::<true> { source, tokens, out: self }.read_root()?,
+            false => NodeReader::<false> { source, tokens, out: self }.read_root()?,
+        }
+        self.superseded.sort_unstable();
+        Ok(())
+    }
+
+    /// Returns whether no name occurs twice in an object.
+    pub(super) fn has_distinct_names(&self) -> bool {
+        self.superseded.is_empty()
+    }
+
+    /// Returns whether the name at node index `name` occurs again later in its object.
+    pub(super) fn is_superseded(&self, name: usize) -> bool {
+        !self.superseded.is_empty() && self.superseded.binary_search(&(name as u32)).is_ok()
+    }
+}
+
+/// A recursive pass over the tokens. `EVENT_NESTING_MAX` bounds its depth. Most texts have no escape, and the compiler
+/// makes a shorter function for them.
+struct NodeReader<'r, const HAS_ESCAPES: bool> {
+    source: &'r str,
+    /// The tokens that were not consumed.
+    tokens: &'r [u32],
+    out: &'r mut Nodes,
+}
+
+impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
+    fn read_root(mut self) -> Result<(), ScalarError> {
+        let root = self.next_token()?;
+        if self.byte(root) != b'{' {
+            return Err(ScalarError::Malformed);
+        }
+        self.read_object(root, EVENT_NESTING_MAX)?;
+        if self.tokens.is_empty() { Ok(()) } else { Err(ScalarError::Malformed) }
+    }
+
+    /// Consumes a token and returns its offset.
+    fn next_token(&mut self) -> Result<u32, ScalarError> {
+        let [token, rest @ ..] = self.tokens else { return Err(ScalarError::Malformed) };
+        self.tokens = rest;
+        Ok(*token)
+    }
+
+    /// Returns the byte at an offset, or 0 at the end of the text.
+    fn byte(&self, offset: u32) -> u8 {
+        self.source.as_bytes().get(offset as usize).copied().unwrap_or_default()
+    }
+
+    /// Consumes the tokens of the value that begins with the token `start` and the token after the value, and returns
+    /// the offset of the latter. The value may have `levels` levels.
+    fn read_value(&mut self, start: u32, levels: usize) -> Result<u32, ScalarError> {
+        match self.byte(start) {
+            b'"' => {
+                let after = self.next_token()?;
+                let end = start + self.string(start, after)?.len() as u32;
+                let content = self.string_content(start, end)?;
+                self.out.nodes.push(Node { content, start, end });
+                Ok(after)
+            }
+            b'{' | b'[' => self.read_nested(start, levels),
+            _ => {
+                let after = self.next_token()?;
+                self.read_scalar(start, after)?;
+                Ok(after)
+            }
+        }
+    }
+
+    /// Does the same as `read_value` for an array or object.
+    fn read_nested(&mut self, start: u32, levels: usize) -> Result<u32, ScalarError> {
+        match self.byte(start) {
+            b'{' => self.read_object(start, levels)?,
+            _ => self.read_array(start, levels)?,
+        }
+        self.next_token()
+    }
+
+    /// Reads a number, `true`, `false` or `null`.
+    #[inline(never)]
+    fn read_scalar(&mut self, start: u32, after: u32) -> Result<(), ScalarError> {
+        let text = self.source.as_bytes().get(start as usize..after as usize).unwrap_or_default();
+        let text = scalars::trim_end(text);
+        let (content, end) = (scalars::classify(text)?, start + text.len() as u32);
+        self.out.nodes.push(Node { content, start, end });
+        Ok(())
+    }
+
+    /// Returns the string from the token `start` to the token `after`, with its quotes.
+    #[inline]
+    fn string(&self, start: u32, after: u32) -> Result<&'r [u8], ScalarError> {
+        let text = self.source.as_bytes().get(start as usize..after as usize).unwrap_or_default();
+        match text {
+            [b'"', .., b'"'] => Ok(text),
+            _ => string_before_space(text),
+        }
+    }
+
+    #[inline]
+    fn string_content(&mut self, start: u32, end: u32) -> Result<Content, ScalarError> {
+        if HAS_ESCAPES { self.unescape(start, end) } else { Ok(Content::String) }
+    }
+
+    #[inline(never)]
+    fn unescape(&mut self, start: u32, end: u32) -> Result<Content, ScalarError> {
+        let text = self.source.get(start as usize + 1..end as usize - 1).ok_or(ScalarError::Malformed)?;
+        let unescaped = &mut self.out.unescaped;
+        let from = unescaped.len() as u32;
+        Ok(match scalars::unescape(text, unescaped)? {
+            true => Content::EscapedString { start: from, end: unescaped.len() as u32 },
+            false => Content::String,
+        })
+    }
+
+    /// Adds the node of an array or object before the nodes inside it, and returns its index.
+    fn open(&mut self, start: u32, levels: usize) -> Result<usize, ScalarError> {
+        if levels == 0 {
+            return Err(ScalarError::Malformed);
+        }
+        let at = self.out.nodes.len();
+        self.out.nodes.push(Node { content: Content::Null, start, end: start });
+        Ok(at)
+    }
+
+    /// Returns the number of nodes inside the array or object at node index `at`, which is complete.
+    fn count_since(&self, at: usize) -> u32 {
+        (self.out.nodes.len() - at - 1) as u32
+    }
+
+    fn read_array(&mut self, start: u32, levels: usize) -> Result<(), ScalarError> {
+        let at = self.open(start, levels)?;
+        let (mut token, mut len) = (self.next_token()?, 0);
+        if self.byte(token) != b']' {
+            loop {
+                token = self.read_value(token, levels - 1)?;
+                len += 1;
+                match self.byte(token) {
+                    b',' => token = self.next_token()?,
+                    b']' => break,
+                    _ => return Err(ScalarError::Malformed),
+                }
+            }
+        }
+        let content = Content::Array { len, count: self.count_since(at) };
+        self.out.nodes[at] = Node { content, start, end: token + 1 };
+        Ok(())
+    }
+
+    fn read_object(&mut self, start: u32, levels: usize) -> Result<(), ScalarError> {
+        let at = self.open(start, levels)?;
+        let (mut token, mut len) = (self.next_token()?, 0);
+        let (mut seen, mut may_be_doubled) = (0, false);
+        if self.byte(token) != b'}' {
+            loop {
+                let (after, bit) = self.read_member(token, levels - 1)?;
+                may_be_doubled |= seen & bit != 0;
+                seen |= bit;
+                len += 1;
+                match self.byte(after) {
+                    b',' => token = self.next_token()?,
+                    b'}' => {
+                        token = after;
+                        break;
+                    }
+                    _ => return Err(ScalarError::Malformed),
+                }
+            }
+        }
+        let content = Content::Object { len, count: self.count_since(at) };
+        self.out.nodes[at] = Node { content, start, end: token + 1 };
+        if may_be_doubled {
+            self.find_superseded(at + 1, len as usize);
+        }
+        Ok(())
+    }
+
+    /// Reads the name that begins with the token `start`, the colon and the value. Returns the token after them, and
+    /// the bit of the name.
+    #[inline]
+    fn read_member(&mut self, start: u32, levels: usize) -> Result<(u32, u64), ScalarError> {
+        let [colon, value, after, rest @ ..] = self.tokens else { return Err(ScalarError::Malformed) };
+        let (colon, value, after) = (*colon, *value, *after);
+        let text = self.string(start, colon)?;
+        if self.byte(colon) != b':' {
+            return Err(ScalarError::Malformed);
+        }
+        let end = start + text.len() as u32;
+        let name = Node { content: self.string_content(start, end)?, start, end };
+        let bit = match name.content {
+            Content::String => name_bit(&text[1..text.len() - 1]),
+            _ => name_bit(self.text(&name).as_bytes()),
+        };
+        if self.byte(value) == b'"' {
+            self.tokens = rest;
+            let end = value + self.string(value, after)?.len() as u32;
+            let text = Node { content: self.string_content(value, end)?, start: value, end };
+            self.out.nodes.extend([name, text]);
+            return Ok((after, bit));
+        }
+        self.tokens = &self.tokens[2..];
+        self.out.nodes.push(name);
+        Ok((self.read_value(value, levels)?, bit))
+    }
+
+    fn text(&self, node: &Node) -> &str {
+        node.text(self.source, &self.out.unescaped).unwrap_or_default()
+    }
+
+    /// Records the superseded names of an object. It has `len` members, and its first name is at `first`.
+    #[cold]
+    #[inline(never)]
+    fn find_superseded(&mut self, first: usize, len: usize) {
+        let mut names = std::mem::take(&mut self.out.names);
+        let mut superseded = std::mem::take(&mut self.out.superseded);
+        names.clear();
+        let mut name = first;
+        for _ in 0..len {
+            names.push(name as u32);
+            name += 1 + self.out.nodes[name + 1].count();
+        }
+        let text = |name: u32| self.text(&self.out.nodes[name as usize]);
+        if len <= MEMBERS_COMPARED_MAX {
+            let comes_again = |i: &usize| names[i + 1..].iter().any(|later| text(*later) == text(names[*i]));
+            superseded.extend((0..len).filter(comes_again).map(|i| names[i]));
+        } else {
+            names.sort_unstable_by_key(|name| (text(*name), *name));
+            let doubled = names.windows(2).filter(|two| text(two[0]) == text(two[1]));
+            superseded.extend(doubled.map(|two| two[0]));
+        }
+        (self.out.names, self.out.superseded) = (names, superseded);
+    }
+}
+
+/// Removes the white space after a string.
+#[cold]
+#[inline(never)]
+fn string_before_space(text: &[u8]) -> Result<&[u8], ScalarError> {
+    match scalars::trim_end(text) {
+        text @ [b'"', .., b'"'] => Ok(text),
+        _ => Err(ScalarError::Malformed),
+    }
+}
+
+/// Returns one of 64 bits, chosen by a hash of the name. Two different names rarely share a bit.
+fn name_bit(name: &[u8]) -> u64 {
+    let [first, ..] = name else { return 1 };
+    1 << ((usize::from(*first) * 7 + usize::from(name[name.len() / 2]) * 29 + name.len() * 13) % 64)
+}
