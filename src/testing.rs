@@ -43,6 +43,10 @@ pub mod cli {
 pub mod clock {
     pub use crate::clock::{Clock, LogClock, SystemClock, instant, now_ms};
 }
+#[cfg(feature = "cluster")]
+pub mod cluster {
+    pub use crate::cluster::{acknowledge, era, filter, follow, forward, message, producer, state};
+}
 pub mod condition {
     pub use crate::condition::{
         Audiences, Condition, ConditionError, Document, EncodedDocument, Evaluator, Field, FieldKind, Memo,

@@ -2,7 +2,7 @@
 //!
 //! Each rule is a function without I/O, clock and randomness. Time, random IDs and the content of files are
 //! parameters. The simulator in `tests/simulator/` runs the rules with thousands of seeds. The server does not use them
-//! yet: it will move these files to `src/cluster/`, where all paths in them stay valid.
+//! yet.
 //!
 //! | Where is the rule that ... | file |
 //! |---|---|
@@ -21,8 +21,6 @@
 //! * A record of a producer ID takes effect once, in seq order.
 //! * The filter and the follower never read the clock of this node.
 
-#![warn(unreachable_pub)]
-
 pub mod acknowledge;
 pub mod era;
 pub mod filter;
@@ -31,6 +29,3 @@ pub mod forward;
 pub mod message;
 pub mod producer;
 pub mod state;
-
-// The lower floors, under the paths that they have in the server.
-pub(crate) use parallax::testing::{checksum, visitors};
