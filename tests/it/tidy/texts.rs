@@ -253,7 +253,7 @@ fn all_texts() -> String {
         lines.map(move |line| format!("{title}: help: {line}"))
     });
     let mut all: Vec<String> = page_lines.collect();
-    all.extend(files(&["src", "cluster/src"]).iter().flat_map(|file| texts(file, &help)));
+    all.extend(files(&["src"]).iter().flat_map(|file| texts(file, &help)));
     all.join("\n") + "\n"
 }
 
