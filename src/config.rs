@@ -312,6 +312,15 @@ impl Config {
         Ok(())
     }
 
+    /// Returns whether the snapshots directory is filled by this server.
+    pub(crate) fn pulls_snapshots(&self) -> bool {
+        #[cfg(feature = "cluster")]
+        let pulls = self.cluster.snapshots_from.is_some();
+        #[cfg(not(feature = "cluster"))]
+        let pulls = false;
+        pulls
+    }
+
     /// Returns the directory of the snapshots that are served.
     pub fn snapshots_directory(&self) -> &Path {
         self.snapshots.as_deref().unwrap_or(Path::new(SNAPSHOTS_DIRECTORY_DEFAULT))

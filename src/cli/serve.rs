@@ -24,7 +24,7 @@ pub(super) struct ServeArgs {
 pub(super) fn serve(args: ServeArgs) -> Result<(), CliError> {
     let config = args.config;
     init_logging(config.log_format);
-    if config.snapshots.is_none() {
+    if config.snapshots.is_none() && !config.pulls_snapshots() {
         publish_demo_if_empty(config.snapshots_directory(), &config.data)?;
     }
     run(config, |_| Ok(()))

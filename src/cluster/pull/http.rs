@@ -73,7 +73,7 @@ fn read_certificates(path: &Path) -> Result<RootCerts, String> {
 }
 
 /// The place of a directory. It reads and blocks.
-trait Directory: Clone + Send + 'static {
+pub(super) trait Directory: Clone + Send + 'static {
     /// Identifies the content of a list, so that an unchanged one is not read again.
     type Tag: Clone + Send + 'static;
 

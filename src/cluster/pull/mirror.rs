@@ -45,7 +45,6 @@ impl Mirror {
     /// # Errors
     /// The list exists and cannot be read. Then it is not known which files may be replaced.
     pub(super) fn open(directory: &Path) -> io::Result<Self> {
-        fs::create_dir_all(directory)?;
         let text = match fs::read_to_string(directory.join(PULLED_NAME)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
             text => text?,

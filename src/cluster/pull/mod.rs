@@ -20,6 +20,7 @@ pub mod mirror;
 mod nats;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -120,6 +121,8 @@ pub(crate) fn task(
     let Some(url) = &config.snapshots_from else { return Ok(None) };
     let (source, directory, url) = (SnapshotSource::parse(url)?, directory.to_owned(), url.clone());
     let (files, name) = (config.files.clone(), config.node_name()?);
+    let failed = |error| format!("cannot create the snapshots directory {}: {error}", directory.display());
+    fs::create_dir_all(&directory).map_err(failed)?;
     Ok(Some(move || -> Task {
         Box::pin(async move {
             tracing::info!(source = url, "pulling snapshots");

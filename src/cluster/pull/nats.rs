@@ -1,12 +1,14 @@
 //! A bucket in the object store of JetStream.
 //!
 //! A watch reports the newest state of each object, then each change: a put object, or a delete marker. Each object has the SHA-256 of
-//! its content. After any error the watch begins again, and reports all objects again. An object store that is missing or empty then
-//! reports nothing, so nothing is removed.
+//! its content. The watch begins again, and reports all objects again, after any error and any new connection, and if the bucket was
+//! created again: the client would continue it at a position that the new bucket may not have reached. An object store that is missing
+//! or empty reports nothing, so nothing is removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use async_nats::Client;
 use async_nats::jetstream;
@@ -21,6 +23,7 @@ use super::list::{FILES_MAX, ListError, SourceFile};
 use super::mirror::Download;
 use super::{Removed, Source, SourceState};
 use crate::checksum::FileHash;
+use crate::clock;
 use crate::cluster::connect::NatsSettings;
 
 /// Time limit for an answer of JetStream, and between two parts of an object.
@@ -33,6 +36,20 @@ const READ_BYTES: usize = 128 << 10;
 /// Objects whose state is kept: files, and delete markers of old ones. Beyond it the bucket is refused, and must be created again.
 const OBJECTS_MAX: usize = 20 * FILES_MAX;
 
+/// Interval of the question whether the bucket was created again while the connection stayed.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// An opened bucket.
+struct Bucket {
+    store: ObjectStore,
+    watch: Watch,
+    /// Number of connections that the client had made when the watch began.
+    connection: u64,
+    /// Time at which the bucket was created.
+    created: String,
+    next_check: Instant,
+}
+
 /// The last known state of an object.
 enum Object {
     File(SourceFile),
@@ -44,7 +61,7 @@ pub(super) struct NatsSource {
     settings: NatsSettings,
     bucket: String,
     client: Option<Client>,
-    open: Option<(ObjectStore, Watch)>,
+    open: Option<Bucket>,
     objects: BTreeMap<String, Object>,
     is_changed: bool,
 }
@@ -60,10 +77,31 @@ impl NatsSource {
             Some(client) => client.clone(),
             None => self.client.insert(self.settings.connect().await?).clone(),
         };
+        let connection = connections(&client);
         let store = open_store(&client, &self.bucket).await?;
+        let created = created(&client, &self.bucket).await?;
         let watch = answer(store.watch_with_history()).await.map_err(|error| self.describe(&error))?;
         self.objects.clear();
-        self.open = Some((store, watch));
+        let next_check = clock::instant() + CHECK_INTERVAL;
+        self.open = Some(Bucket { store, watch, connection, created, next_check });
+        Ok(())
+    }
+
+    /// Gives the watch up if it may miss changes.
+    async fn check_watch(&mut self) -> Result<(), String> {
+        let (Some(client), Some(open)) = (&self.client, &mut self.open) else { return Ok(()) };
+        if open.connection != connections(client) {
+            self.open = None;
+            return Ok(());
+        }
+        if clock::instant() < open.next_check {
+            return Ok(());
+        }
+        open.next_check = clock::instant() + CHECK_INTERVAL;
+        if created(client, &self.bucket).await? != open.created {
+            self.open = None;
+            return Err(self.describe("it was created again"));
+        }
         Ok(())
     }
 
@@ -81,8 +119,8 @@ impl NatsSource {
 
     /// Notes the next report, for which it waits for at most `wait`. Returns whether there was one.
     async fn note_next(&mut self, wait: Duration) -> Result<bool, String> {
-        let Some((_, watch)) = &mut self.open else { return Ok(false) };
-        match timeout(wait, watch.next()).await {
+        let Some(open) = &mut self.open else { return Ok(false) };
+        match timeout(wait, open.watch.next()).await {
             Err(_) => Ok(false),
             Ok(Some(Ok(info))) => {
                 // An object that is no snapshot is reported, and does not stop the others.
@@ -122,6 +160,7 @@ impl NatsSource {
 
 impl Source for NatsSource {
     async fn next(&mut self, wait: Duration) -> Result<Option<SourceState>, String> {
+        self.check_watch().await?;
         if self.open.is_none() {
             self.open().await?;
         }
@@ -138,7 +177,9 @@ impl Source for NatsSource {
     async fn fetch(&mut self, mut download: Download) -> Result<Download, String> {
         let name = download.source().name.clone();
         let failed = |error: &str| format!("{name}: {error}");
-        let Some((store, _)) = &self.open else { return Err(failed("the object store is not open")) };
+        let Some(Bucket { store, .. }) = &self.open else {
+            return Err(failed("the object store is not open"));
+        };
         let mut object = answer(store.get(&name)).await.map_err(|error| failed(&error))?;
         let mut buffer = vec![0; READ_BYTES];
         loop {
@@ -158,6 +199,19 @@ pub(in crate::cluster) async fn open_store(client: &Client, bucket: &str) -> Res
     let context = jetstream::new(client.clone());
     let opened = answer(context.get_object_store(bucket)).await;
     opened.map_err(|error| format!("cannot open the object store {bucket}: {error}"))
+}
+
+/// Returns the number of connections that a client has made.
+fn connections(client: &Client) -> u64 {
+    client.statistics().connects.load(Ordering::Relaxed)
+}
+
+/// Returns the time at which a bucket was created.
+async fn created(client: &Client, bucket: &str) -> Result<String, String> {
+    let context = jetstream::new(client.clone());
+    let stream = answer(context.get_stream(format!("OBJ_{bucket}"))).await;
+    let stream = stream.map_err(|error| format!("cannot open the object store {bucket}: {error}"))?;
+    Ok(stream.cached_info().created.to_string())
 }
 
 /// Waits for an answer of JetStream for a limited time.
