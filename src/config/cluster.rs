@@ -61,8 +61,8 @@ pub struct ConnectionFiles {
     /// A file with the seed of the NATS nkey.
     #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
     pub cluster_nkey: Option<PathBuf>,
-    /// The certificates of authorities (PEM) that the NATS servers, or the web server of --snapshots-from, are verified
-    /// with [default: those of the system].
+    /// The certificates of authorities (PEM) that verify the servers: those of NATS, and the web server of the snapshots
+    /// [default: those of the system].
     #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
     pub cluster_ca: Option<PathBuf>,
     /// The client certificate (PEM) for tls://.
@@ -130,7 +130,7 @@ pub struct ClusterConfig {
     /// Time after which a starting node is ready although it has not read to the end of the stream, with a unit (s, m).
     #[arg(long, value_name = "TIME", help_heading = CLUSTER, default_value = "60s", value_parser = TimeSpan::parse)]
     pub join_timeout: TimeSpan,
-    /// Answer /readyz with 503 while this node is further behind the stream than this time, with a unit (s, m) [default: off].
+    /// Answer /readyz with 503 while this node lags the stream by more than this time, with a unit (s, m) [default: off].
     #[arg(long, value_name = "TIME", help_heading = CLUSTER, value_parser = TimeSpan::parse)]
     pub ready_lag: Option<TimeSpan>,
 }
@@ -180,7 +180,9 @@ impl ClusterConfig {
         if let Some(node) = &self.node {
             return Ok(node.clone());
         }
-        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        // A sandbox may hide the first file.
+        let files = ["/proc/sys/kernel/hostname", "/etc/hostname"];
+        let host = files.iter().find_map(|file| fs::read_to_string(file).ok()).unwrap_or_default();
         let name: String = host.trim().replace('.', "-");
         match parse_node(&name) {
             Ok(name) => Ok(name),

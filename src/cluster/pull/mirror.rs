@@ -218,7 +218,7 @@ impl Write for Download {
 impl Drop for Download {
     /// Removes the temporary file. After a commit it no longer exists.
     fn drop(&mut self) {
-        // The caller reports the first error, not this one. The next start removes what is left.
+        // The caller reports the first error, not this one. The next start removes a leftover file.
         let _ = fs::remove_file(&self.temporary);
     }
 }

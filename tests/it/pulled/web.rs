@@ -130,7 +130,8 @@ impl Web {
         let mut reader = BufReader::new(stream);
         while let Some(request) = Request::read(&mut reader) {
             let answer = self.answer(&request);
-            match respond(reader.get_mut(), &request, answer, self.lock().sends_no_tag) {
+            let sends_no_tag = self.lock().sends_no_tag;
+            match respond(reader.get_mut(), &request, answer, sends_no_tag) {
                 Some(true) => {}
                 Some(false) => return,
                 None => {
