@@ -72,5 +72,9 @@ def wait_for_version(nodes, site, version):
     """Waits until all nodes serve the version. Returns the time, in seconds."""
     begin = time.monotonic()
     for node in nodes:
-        eventually(f"{node.directory} serves {version} of {site}: {node.log_text()[-2000:]}", lambda: node.version(site) == version)
+        try:
+            eventually(f"{node.directory} serves {version} of {site}", lambda: node.version(site) == version)
+        except TimeoutError:
+            print(node.log_text()[-4000:])
+            raise
     return time.monotonic() - begin

@@ -184,6 +184,7 @@ async fn run(mut source: impl Source, start: PullerStart) {
                 }
             }
             Err(error) => {
+                puller.counters.record_error();
                 puller.report(BTreeSet::from([error]));
                 tokio::time::sleep(ERROR_PAUSE).await;
             }
@@ -222,13 +223,10 @@ impl Puller {
 
     /// Fetches a file, unless its last attempt has just failed. Returns the reason why it is still missing.
     async fn fetch(&mut self, file: &SourceFile, source: &mut impl Source) -> Option<String> {
+        let fault = format!("{}: not fetched; it is tried again", file.name);
         let now = clock::instant();
-        let failures = self.failures.get(&file.name);
-        if let Some(failure) = failures.filter(|failure| failure.next_attempt > now) {
-            return Some(format!(
-                "{}: not fetched; the last of {} attempts failed",
-                file.name, failure.count
-            ));
+        if self.failures.get(&file.name).is_some_and(|failure| failure.next_attempt > now) {
+            return Some(fault);
         }
         let result = match self.mirror.begin(file) {
             Ok(download) => source.fetch(download).await,
@@ -252,8 +250,8 @@ impl Puller {
                 let pause = (FETCH_PAUSE * 2_u32.pow((count - 1).min(10))).min(FETCH_PAUSE_MAX);
                 let next_attempt = clock::instant() + pause;
                 self.failures.insert(file.name.clone(), Failure { file: file.clone(), count, next_attempt });
-                tracing::warn!(error, attempts = count, "cannot pull a snapshot; it is tried again");
-                Some(format!("{}: not fetched; the last of {count} attempts failed", file.name))
+                tracing::warn!(error, attempts = count, "cannot pull a snapshot");
+                Some(fault)
             }
         }
     }
@@ -276,6 +274,7 @@ impl Puller {
                 Ok(()) => tracing::info!(name, "removed snapshot, because the source no longer has it"),
                 Err(error) => {
                     is_done = false;
+                    self.counters.record_error();
                     faults.insert(format!("cannot remove {name}: {error}"));
                 }
             }
@@ -286,7 +285,6 @@ impl Puller {
     /// Logs the faults that are new, and the end of faults.
     fn report(&mut self, faults: BTreeSet<String>) {
         for fault in faults.difference(&self.reported) {
-            self.counters.record_error();
             tracing::warn!("{fault}");
         }
         if faults.is_empty() && !self.reported.is_empty() {
