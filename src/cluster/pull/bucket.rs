@@ -71,7 +71,7 @@ impl Source for BucketSource {
         if self.last.is_some() {
             tokio::time::sleep(wait).await;
         }
-        let Some((bytes, version)) = read_list(&*self.store, &self.prefix, self.tag.clone()).await? else {
+        let Some((bytes, version)) = read_list(&self.store, &self.prefix, self.tag.clone()).await? else {
             return Ok(None);
         };
         let state = list_state(&bytes)?;

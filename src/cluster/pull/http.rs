@@ -72,13 +72,16 @@ fn read_certificates(path: &Path) -> Result<RootCerts, String> {
     Ok(RootCerts::Specific(Arc::new(certificates)))
 }
 
+/// A list with its tag, or `None` if it is the known one.
+type ChangedList<T> = Option<(Vec<u8>, Option<T>)>;
+
 /// The place of a directory. It reads and blocks.
 pub(super) trait Directory: Clone + Send + 'static {
     /// Identifies the content of a list, so that an unchanged one is not read again.
     type Tag: Clone + Send + 'static;
 
     /// Returns the list, if it differs from the one with the tag.
-    fn read_list(&self, known: Option<&Self::Tag>) -> Result<Option<(Vec<u8>, Option<Self::Tag>)>, String>;
+    fn read_list(&self, known: Option<&Self::Tag>) -> Result<ChangedList<Self::Tag>, String>;
 
     /// Opens a file.
     fn open(&self, name: &str, bytes: u64) -> Result<Box<dyn Read>, String>;
@@ -95,7 +98,7 @@ impl Directory for WebDirectory {
     /// The value of `ETag`.
     type Tag = String;
 
-    fn read_list(&self, known: Option<&String>) -> Result<Option<(Vec<u8>, Option<String>)>, String> {
+    fn read_list(&self, known: Option<&String>) -> Result<ChangedList<String>, String> {
         let url = format!("{}{LIST_NAME}", self.url);
         // A cache on the way must ask the server.
         let mut request = self.agent.get(&url).header("Cache-Control", "no-cache");
@@ -136,7 +139,7 @@ pub(super) struct LocalDirectory(PathBuf);
 impl Directory for LocalDirectory {
     type Tag = FileStamp;
 
-    fn read_list(&self, known: Option<&FileStamp>) -> Result<Option<(Vec<u8>, Option<FileStamp>)>, String> {
+    fn read_list(&self, known: Option<&FileStamp>) -> Result<ChangedList<FileStamp>, String> {
         let path = self.0.join(LIST_NAME);
         let failed = |error: io::Error| format!("cannot read {}: {error}", path.display());
         let (file, stamp) = storage::open_regular(&path).map_err(failed)?;
