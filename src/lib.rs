@@ -54,6 +54,9 @@ mod worker;
 mod api;
 // Floor 5: snapshot, visitor and request to bytes.
 mod resolve;
+// Floor 5: several nodes that fold one stream.
+#[cfg(feature = "cluster")]
+mod cluster;
 // Floor 4: messages about publications to a receiver.
 mod webhook;
 // Floor 4: recorded events and the profiles folded from them. Three directories inside have floors of their own.

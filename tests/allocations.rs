@@ -350,6 +350,8 @@ fn start(directory: &std::path::Path) -> SocketAddr {
     };
     let long = Duration::from_secs(3600);
     let config = Config {
+        #[cfg(feature = "cluster")]
+        cluster: Default::default(),
         snapshots: Some(snapshots),
         data: directory.join("data"),
         ack: Ack::Disk,

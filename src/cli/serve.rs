@@ -24,7 +24,7 @@ pub(super) struct ServeArgs {
 pub(super) fn serve(args: ServeArgs) -> Result<(), CliError> {
     let config = args.config;
     init_logging(config.log_format);
-    if config.snapshots.is_none() {
+    if config.snapshots.is_none() && !config.pulls_snapshots() {
         publish_demo_if_empty(config.snapshots_directory(), &config.data)?;
     }
     run(config, |_| Ok(()))
@@ -35,7 +35,7 @@ pub(super) fn run(
     config: Config,
     started: impl FnOnce(SocketAddr) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
-    config.check_secrets().map_err(|error| CliError::Usage(error.to_owned()))?;
+    config.check().map_err(CliError::Usage)?;
     let snapshots = config.snapshots_directory().to_owned();
     let running = server::start(config).map_err(|error| CliError::System(error.to_string()))?;
     if let Some(events) = running.addresses.events_listen {

@@ -47,6 +47,9 @@ const TIE_BYTES: usize = 56;
 const LOST_ALIASES_BYTES: u64 = 2 * (16 << 20);
 /// The IDs of known sites, of 64 bytes and an entry of a set each, and their copy for a checkpoint.
 const SITES_BYTES: u64 = 2 * (SITE_IDS_KNOWN_MAX as u64) * 120;
+/// Memory of the puller: a part of 8 MiB of an object as it arrives and as it is parsed, or the 32 MiB that nats-server sends before it
+/// waits for the client, the list, and the stacks of its three threads.
+const PULLER_BYTES: u64 = (40 << 20) + 3 * STACK_BYTES;
 /// A token bucket of a rate limit.
 const BUCKET_BYTES: u64 = 16;
 
@@ -70,6 +73,8 @@ pub(crate) struct MemoryParams {
     pub rate_limits: usize,
     /// Memory limit for snapshots.
     pub snapshots_bytes: u64,
+    /// True if the server fills its snapshots directory.
+    pub pulls_snapshots: bool,
     /// Memory limit for visitor profiles.
     pub profiles_bytes: u64,
     /// Memory limit of Insights. 0 if it is switched off.
@@ -127,6 +132,9 @@ pub(crate) fn terms(params: &MemoryParams) -> Vec<Term> {
         term("stacks", (serving + 5) * STACK_BYTES + MAIN_STACK_BYTES),
         term("program", PROGRAM_BYTES),
     ];
+    if params.pulls_snapshots {
+        terms.push(term("puller", PULLER_BYTES));
+    }
     // Memory that the allocator cannot give back at once, as a part of all that it allocates. Snapshots and
     // stacks are mapped.
     let is_mapped =

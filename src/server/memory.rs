@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::config::Config;
 use crate::limits::SNAPSHOTS_MEMORY_BYTES_DEFAULT;
+use crate::limits::memory_sum::Term;
 
 /// The control groups of the system (cgroups(7), version 2). A container is one.
 const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
@@ -49,4 +50,13 @@ fn total_memory_bytes(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes * 1024)
+}
+
+/// Logs the memory limit, and that of each holder.
+pub(super) fn log_sum(terms: &[Term]) {
+    let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
+    let sum: u64 = terms.iter().map(|term| term.bytes).sum();
+    let parts: Vec<_> =
+        terms.iter().map(|term| format!("{} {}", term.holder, mebibytes(term.bytes))).collect();
+    tracing::info!(total_mib = mebibytes(sum), holders_mib = %parts.join(" + "), "memory limit");
 }

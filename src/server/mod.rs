@@ -5,7 +5,7 @@
 //! 2. Start the admin thread. It reports the progress of steps 3 and 4.
 //! 3. Read the served versions of earlier processes, and scan the snapshots.
 //! 4. Restore the visitor profiles, replay the log, and start the log writer and the checkpointer. Then start the
-//!    watcher of the snapshots, which writes to the locked data directory.
+//!    watcher of the snapshots, which writes to the locked data directory, and the puller.
 //! 5. Give the admin thread the parts that need snapshots and log.
 //! 6. Start the workers. When [`start`] returns, every listener accepts.
 //! 7. Start the webhook, whose receiver may send requests to this server.
@@ -20,6 +20,7 @@
 mod admin_thread;
 mod event_log;
 mod memory;
+mod puller;
 
 use std::collections::HashSet;
 use std::io;
@@ -39,7 +40,7 @@ use crate::api::token_bucket::RateLimiter;
 use crate::api::{Handler, Settings};
 use crate::config::{Config, ConnectionLimits, DriverChoice};
 use crate::http::request::Surface;
-use crate::limits::memory_sum::{self, MemoryParams, Term};
+use crate::limits::memory_sum::{self, MemoryParams};
 use crate::limits::{
     ADMIN_CONNECTIONS_MIN, BODIES_MEMORY_BYTES_MIN, CONNECTIONS_MAX_DEFAULT, CONNECTIONS_MEMORY_BYTES_MIN,
     LINGERING_REJECTIONS_MAX,
@@ -60,6 +61,9 @@ use crate::{clock, ids, storage, webhook};
 /// File descriptors for everything else that is not yet open when serving begins: a snapshot and its copy,
 /// directories, a new segment, the files that `/metrics` reads, and the connection of the webhook.
 const DESCRIPTORS_RESERVED: usize = 12;
+
+/// File descriptors of the puller: its event loop and its wakers, connections to the source, a snapshot and its list.
+const DESCRIPTORS_OF_PULLER: usize = 12;
 
 /// File descriptors of a serving thread: two for its listener, its io_uring, its waker, two ends of a wakeup
 /// channel, and one in reserve.
@@ -124,6 +128,9 @@ pub enum BootError {
         "the descriptor limit of {limit} leaves no descriptor for clients. Raise it (ulimit -n, LimitNOFILE) by 1000 or more"
     )]
     Descriptors { limit: u64 },
+    #[cfg(feature = "cluster")]
+    #[error("cannot pull snapshots: {0}")]
+    Puller(String),
     #[error("cannot start a thread: {0}. Raise the limits on processes and on locked memory (ulimit -u, -l)")]
     Thread(io::Error),
 }
@@ -159,10 +166,10 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     let admin_settings = Settings { rate_limit_per_ip: None, rate_limit_per_site: None, ..settings.clone() };
     let webhook_counters = WebhookCounters::default();
     let metrics = Metrics::at_startup(&totals, snapshots.metrics(), &webhook_counters, budget);
+    let (metrics, puller) = puller::prepare(&config, snapshots.files(), metrics)?;
     let make_handler = handler_factory(&admin_settings, &current, &agents);
     let token = config.admin_token.clone().filter(|token| !token.is_empty());
-    let admin_lifecycle = lifecycle.clone();
-    let files = snapshots.files();
+    let (admin_lifecycle, files) = (lifecycle.clone(), snapshots.files());
     let make_service =
         || AdminService::new(make_handler(), token, admin_lifecycle, metrics).with_files(files);
     let admin = AdminThread::start(driver, admin_connection_limits(&config), addresses.admin, make_service)?;
@@ -173,7 +180,7 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
 
     // 4. Restore the visitor profiles and replay the log.
     let event_log = EventLog::start(&config, &admin.progress)?;
-    let watcher = start_watcher(&config, &current, snapshots)?;
+    let watcher = start_watcher(&config, &current, snapshots, puller)?;
 
     // 5. Complete the admin thread.
     let cpus = worker::available_cpus();
@@ -240,11 +247,12 @@ fn server_metrics(
             * (config.memory_bytes_per_worker(workers) + config.body_memory_bytes_per_worker(workers)),
         rate_limits: rate_limits.into_iter().flatten().count(),
         snapshots_bytes: memory::snapshots_memory_bytes(config),
+        pulls_snapshots: config.pulls_snapshots(),
         profiles_bytes: config.profiles_memory.0,
         insights_bytes: config.insights_memory.0,
         table_bytes: memory_bytes_max(config.profiles_memory.0),
     });
-    log_memory_sum(&memory);
+    memory::log_sum(&memory);
     ServerMetrics {
         memory,
         connections,
@@ -329,7 +337,9 @@ fn connections_max(config: &Config, workers: usize) -> Result<usize, BootError> 
     // The descriptors of the admin thread are open already.
     let threads = workers * DESCRIPTORS_PER_THREAD + (workers + 1) * LINGERING_REJECTIONS_MAX;
     let events = config.events_listen.map_or(0, |_| 2 * workers);
-    let taken = (open + events + threads + admin_connections_max(config) + DESCRIPTORS_RESERVED) as u64;
+    let puller = usize::from(config.pulls_snapshots()) * DESCRIPTORS_OF_PULLER;
+    let taken =
+        (open + events + threads + puller + admin_connections_max(config) + DESCRIPTORS_RESERVED) as u64;
     let room = limit.saturating_sub(taken).min(usize::MAX as u64) as usize;
     if room == 0 {
         return Err(BootError::Descriptors { limit });
@@ -354,14 +364,6 @@ fn warn_about_ineffective_rate_limit(config: &Config) {
             "the rate limit never applies, because all clients are loopback; set --trusted-proxy to your proxy"
         );
     }
-}
-
-fn log_memory_sum(terms: &[Term]) {
-    let mebibytes = |bytes: u64| bytes.div_ceil(1 << 20);
-    let sum: u64 = terms.iter().map(|term| term.bytes).sum();
-    let parts: Vec<_> =
-        terms.iter().map(|term| format!("{} {}", term.holder, mebibytes(term.bytes))).collect();
-    tracing::info!(total_mib = mebibytes(sum), holders_mib = %parts.join(" + "), "memory limit");
 }
 
 /// Time limit for answering the received requests on shutdown. After it, open connections are dropped.
@@ -467,16 +469,19 @@ fn scan_snapshots(
     Ok(snapshots)
 }
 
-/// Starts the watcher of the snapshots directory.
+/// Starts the watcher of the snapshots directory, and then the puller, which waits for its scans.
 fn start_watcher(
     config: &Config,
     current: &CurrentCatalog,
     snapshots: SnapshotDirectory,
+    puller: Option<puller::MakeTask>,
 ) -> Result<WatcherHandle, BootError> {
     let directory = config.snapshots_directory().to_owned();
     let state_files = StateFiles::new(&config.data);
-    watcher::spawn(directory, snapshots, current.clone(), config.rescan_interval, state_files)
-        .map_err(BootError::Thread)
+    let watcher = watcher::spawn(directory, snapshots, current.clone(), config.rescan_interval, state_files);
+    let watcher = watcher.map_err(BootError::Thread)?;
+    puller::start(puller)?;
+    Ok(watcher)
 }
 
 /// Starts a serving thread and waits until it accepts connections.

@@ -59,6 +59,22 @@ fn every_key_of_the_example_file_exists_even_commented_out() {
 }
 
 #[test]
+fn the_settings_of_a_node_are_valid() {
+    let example = text("cluster/node.toml");
+    let printed =
+        printed(&["serve", "--config", packaging("cluster/node.toml").to_str().expect("UTF-8")], &[]);
+    assert_eq!(printed.matches("  # file\n").count(), keys(&example).len(), "{printed}");
+    let compose = text("cluster/compose.yaml");
+    let lines = compose.lines().filter_map(|line| line.trim().strip_prefix("PARALLAX_"));
+    let variables: Vec<_> = lines.filter_map(|line| line.split_once(": ")).collect();
+    assert!(variables.len() >= 5, "{variables:?}");
+    for (name, _) in variables {
+        let key = name.to_ascii_lowercase().replace('_', "-");
+        assert!(keys(&printed).contains(key.as_str()), "PARALLAX_{name} is no setting");
+    }
+}
+
+#[test]
 fn the_command_line_of_the_unit_loads_the_example_file() {
     let unit = text("parallax.service");
     let line = unit.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a command line");

@@ -32,14 +32,11 @@ struct File {
 
 impl File {
     fn new(path: &str, text: &str) -> Self {
-        let in_cluster = path.strip_prefix("cluster/src/");
-        let in_cluster = in_cluster.map(|rest| format!("cluster/{}", rest.replace("lib.rs", "mod.rs")));
-        let in_src = path.strip_prefix("src/").map(str::to_owned).or(in_cluster);
+        let in_src = path.strip_prefix("src/").map(str::to_owned);
         Self { path: path.to_owned(), text: text.to_owned(), code: text::code(text), in_src }
     }
 
-    /// Returns the path below `src/`, or `None` for a file elsewhere. The files of the member `cluster` have the paths that they get
-    /// when the server uses them.
+    /// Returns the path below `src/`, or `None` for a file elsewhere.
     fn in_src(&self) -> Option<&str> {
         self.in_src.as_deref()
     }
@@ -92,7 +89,7 @@ fn check_module_doc(file: &File) -> Vec<String> {
 
 #[test]
 fn every_file_begins_with_a_module_doc() {
-    assert_no_violations(&files(&["src", "cluster", "tests", "loadtest/src"]), check_module_doc);
+    assert_no_violations(&files(&["src", "tests", "loadtest/src"]), check_module_doc);
     assert_eq!(check_module_doc(&File::new("src/x.rs", "use std::io;\n//! late\n")).len(), 1);
 }
 

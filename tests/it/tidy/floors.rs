@@ -11,10 +11,6 @@ use super::paths::{module_path, named_paths};
 use super::text::{is_word, line};
 use super::{File, assert_no_violations, files};
 
-/// Floors of the workspace members whose files will be modules of the server. The server does not use them yet, so `src/lib.rs` does
-/// not name them.
-const MEMBERS: &[(&str, u32)] = &[("cluster", 5)];
-
 /// Floors by the path of a module.
 type Floors = BTreeMap<Vec<String>, u32>;
 
@@ -104,12 +100,11 @@ fn check_nested(floors: &Floors, files: &[File]) -> Vec<String> {
 #[test]
 fn a_module_names_only_modules_on_lower_floors() {
     let lib = include_str!("../../../src/lib.rs");
-    let mut floors = floors(lib);
+    let floors = floors(lib);
     let declared = lib.lines().filter(|line| declared(line).is_some()).count();
     let at_top = floors.keys().filter(|path| path.len() == 1).count();
     assert_eq!(at_top, declared, "src/lib.rs: declare each module once");
-    floors.extend(MEMBERS.iter().map(|(name, floor)| (vec![(*name).to_owned()], *floor)));
-    let files = files(&["src", "cluster/src"]);
+    let files = files(&["src"]);
     assert_no_violations(&files, |file| check_file(file, &floors));
     let nested = check_nested(&floors, &files);
     assert!(nested.is_empty(), "\n{}", nested.join("\n"));
@@ -130,16 +125,6 @@ fn a_path_to_a_higher_floor_is_found_however_it_is_written() {
     assert_eq!(count("src/high/a/b.rs", "use super::super::c;"), 0);
     assert_eq!(count("src/high/a.rs", "use crate::macro_at_the_root;"), 1);
     assert_eq!(count("src/stray.rs", ""), 1);
-}
-
-#[test]
-fn a_member_of_the_workspace_has_a_floor_too() {
-    let mut floors = floors("// Floor 6: top\nmod high;\n// Floor 1\nmod low;\n");
-    let count = |floors: &Floors, text: &str| check_file(&File::new("cluster/src/a.rs", text), floors).len();
-    assert_eq!(count(&floors, ""), 1, "it has no floor yet");
-    floors.insert(vec!["cluster".to_owned()], 5);
-    assert_eq!(count(&floors, "use crate::low::X; use super::b;"), 0);
-    assert_eq!(count(&floors, "use crate::high::X;"), 1);
 }
 
 #[test]

@@ -4,9 +4,9 @@ mod checks;
 mod facts;
 mod script;
 
-use cluster::era::{Era, EraId};
-use cluster::follow::deletable_seq;
-use cluster::message::{Decoder, Encoder};
+use parallax::testing::cluster::era::{Era, EraId};
+use parallax::testing::cluster::follow::deletable_seq;
+use parallax::testing::cluster::message::{Decoder, Encoder};
 use parallax::testing::visitors::log::LogId;
 
 use crate::dice::Dice;
@@ -85,7 +85,7 @@ fn era(number: u32, created_ms: i64, is_window_small: bool) -> Era {
         created_ms,
         checkpoint: None,
         cost_max: 4 << 20,
-        fold_version: cluster::era::FOLD_VERSION,
+        fold_version: parallax::testing::cluster::era::FOLD_VERSION,
         duplicates_max: if is_window_small { 12 } else { 10_000 },
         secret_check: EraId([7; 16]),
     }

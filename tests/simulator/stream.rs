@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use cluster::follow::Head;
-use cluster::message::StreamMessage;
+use parallax::testing::cluster::follow::Head;
+use parallax::testing::cluster::message::StreamMessage;
 
 pub type Message = StreamMessage<Rc<[u8]>>;
 

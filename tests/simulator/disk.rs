@@ -1,9 +1,9 @@
 //! The simulated disk of a node: a log with a torn tail, the file `producer`, checkpoints.
 
-use cluster::era::Era;
-use cluster::follow::OwnLog;
-use cluster::producer::Producer;
-use cluster::state::{SavedState, StreamState};
+use parallax::testing::cluster::era::Era;
+use parallax::testing::cluster::follow::OwnLog;
+use parallax::testing::cluster::producer::Producer;
+use parallax::testing::cluster::state::{SavedState, StreamState};
 use parallax::testing::visitors::log::LogId;
 
 use crate::base::Base;

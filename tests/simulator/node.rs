@@ -2,15 +2,15 @@
 
 use std::rc::Rc;
 
-use cluster::acknowledge::WaitingRequests;
-use cluster::filter::{AcceptedRun, NoEffect, Step, step};
-use cluster::follow::{
+use parallax::testing::cluster::acknowledge::WaitingRequests;
+use parallax::testing::cluster::filter::{AcceptedRun, NoEffect, Step, step};
+use parallax::testing::cluster::follow::{
     Comparison, Follower, OwnLog, ReturnHistory, is_erased_since, is_same_stream, verified_seq,
 };
-use cluster::forward::{Forwarder, fill_run};
-use cluster::message::{Header, Kind, push_record};
-use cluster::producer::{Producer, ProducerId};
-use cluster::state::{ChainPosition, SeqMark, StreamState};
+use parallax::testing::cluster::forward::{Forwarder, fill_run};
+use parallax::testing::cluster::message::{Header, Kind, push_record};
+use parallax::testing::cluster::producer::{Producer, ProducerId};
+use parallax::testing::cluster::state::{ChainPosition, SeqMark, StreamState};
 
 use parallax::testing::visitors::log::{DedupWindow, Record};
 

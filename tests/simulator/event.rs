@@ -69,7 +69,7 @@ impl Event {
         record.key = match (is_tombstone, self.has_generated_id) {
             (true, _) => tombstone_key,
             (false, true) => 0,
-            (false, false) => cluster::message::dedup_key(&record),
+            (false, false) => parallax::testing::cluster::message::dedup_key(&record),
         };
         let mut bytes = Vec::new();
         record.encode(&mut bytes).expect("a small record");
@@ -111,7 +111,7 @@ pub fn void(bytes: &[u8]) -> Vec<u8> {
     let padding = "\0".repeat(bytes.len());
     let mut void = Record {
         received_ms: record.received_ms,
-        key: cluster::message::dedup_key(&record),
+        key: parallax::testing::cluster::message::dedup_key(&record),
         ..Record::new(RecordKind::Void)
     };
     let mut encoded = Vec::new();

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use cluster::era::{Era, EraCheckpoint, EraId};
-use cluster::filter::{NoEffect, Step, step};
-use cluster::message::{
+use parallax::testing::checksum::crc32c;
+use parallax::testing::cluster::era::{Era, EraCheckpoint, EraId};
+use parallax::testing::cluster::filter::{NoEffect, Step, step};
+use parallax::testing::cluster::message::{
     Decoder, Encoder, Header, Kind, MessageError, RAW_BYTES_MAX, StreamMessage, dedup_key, push_record,
 };
-use cluster::producer::{PREDECESSOR_MS, PREDECESSORS_MAX, Producer, ProducerId};
-use cluster::state::StreamState;
-use parallax::testing::checksum::crc32c;
+use parallax::testing::cluster::producer::{PREDECESSOR_MS, PREDECESSORS_MAX, Producer, ProducerId};
+use parallax::testing::cluster::state::StreamState;
 use parallax::testing::visitors::log::{LogId, Record, RecordKind};
 
 const NOW_MS: i64 = 1_767_607_200_000;
@@ -52,7 +52,7 @@ fn run_of(records: &[Record<'_>]) -> Vec<u8> {
     Encoder::new().expect("memory").encode(&header(records.len() as u32), &payload).expect("memory")
 }
 
-fn decode(bytes: &[u8]) -> Result<cluster::message::Message, MessageError> {
+fn decode(bytes: &[u8]) -> Result<parallax::testing::cluster::message::Message, MessageError> {
     Decoder::new().expect("memory").decode(bytes)
 }
 
@@ -73,7 +73,7 @@ fn assert_golden(name: &str, bytes: &[u8]) {
     let line = |line: &[u8]| line.iter().map(|byte| format!("{byte:02x} ")).collect::<String>();
     let lines: Vec<String> = bytes.chunks(16).map(|bytes| line(bytes).trim_end().to_owned()).collect();
     let hex = lines.join("\n") + "\n";
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/golden").join(name);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../golden").join(name);
     if std::env::var_os("PARALLAX_BLESS").is_some() {
         std::fs::write(&path, &hex).expect("a writable file");
     }

@@ -1,17 +1,17 @@
 //! The rules one by one, at their bounds.
 
-use cluster::acknowledge::WaitingRequests;
-use cluster::era::{Era, EraId};
-use cluster::filter::{NoEffect, STREAM_AHEAD_MS_MAX, Step, step};
-use cluster::follow::{
+use parallax::testing::cluster::acknowledge::WaitingRequests;
+use parallax::testing::cluster::era::{Era, EraId};
+use parallax::testing::cluster::filter::{NoEffect, STREAM_AHEAD_MS_MAX, Step, step};
+use parallax::testing::cluster::follow::{
     Head, OwnLog, deletable_seq, is_same_record, is_same_stream, missing_from, verified_seq,
 };
-use cluster::forward::{Forwarder, IN_FLIGHT_MAX, RETURN_TIMEOUT_MS, fill_run};
-use cluster::message::{
+use parallax::testing::cluster::forward::{Forwarder, IN_FLIGHT_MAX, RETURN_TIMEOUT_MS, fill_run};
+use parallax::testing::cluster::message::{
     Decoder, Encoder, Header, Kind, RUN_BYTES_MAX, RunRecord, StreamMessage, dedup_key, push_record,
 };
-use cluster::producer::{Predecessor, Producer, ProducerId};
-use cluster::state::{
+use parallax::testing::cluster::producer::{Predecessor, Producer, ProducerId};
+use parallax::testing::cluster::state::{
     PRODUCERS_MAX, ProducerEntry, RecordIdentity, SEQ_MARK_INTERVAL_MS, SEQ_MARKS_MAX, SeqMark, StreamState,
 };
 use parallax::testing::visitors::log::{Record, RecordKind};

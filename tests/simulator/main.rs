@@ -15,9 +15,9 @@ mod rules;
 mod stream;
 mod world;
 
-#[path = "../../../tests/it/dice.rs"]
+#[path = "../it/dice.rs"]
 mod dice;
-#[path = "../../../tests/it/folded.rs"]
+#[path = "../it/folded.rs"]
 mod folded;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,7 +27,7 @@ use std::thread;
 use mutant::{MUTANTS, Mutant};
 use world::{Codec, Summary, World};
 
-/// Seeds of a quick run. The goal is 10,000, of which six still fail: cluster/README.md names them.
+/// Seeds of a quick run. The goal is 10,000, of which six still fail: src/cluster/README.md names them.
 const SEEDS: u64 = 1_000;
 const SEEDS_LONG: u64 = 1_000_000;
 /// Seeds in which a rule that is left out must be noticed.

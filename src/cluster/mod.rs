@@ -1,8 +1,12 @@
-//! The rules by which several nodes fold one stream of messages into equal tables of visitors.
+//! Several nodes: the distribution of snapshots, and the rules by which the nodes fold one stream of messages into equal tables of
+//! visitors.
+//!
+//! One thread ([`thread`]) runs everything that talks to other machines. [`pull`] fills the snapshots directory from one source, and
+//! [`publish`] changes the source. [`connect`] makes the connection to NATS.
 //!
 //! Each rule is a function without I/O, clock and randomness. Time, random IDs and the content of files are
 //! parameters. The simulator in `tests/simulator/` runs the rules with thousands of seeds. The server does not use them
-//! yet: it will move these files to `src/cluster/`, where all paths in them stay valid.
+//! yet.
 //!
 //! | Where is the rule that ... | file |
 //! |---|---|
@@ -21,16 +25,15 @@
 //! * A record of a producer ID takes effect once, in seq order.
 //! * The filter and the follower never read the clock of this node.
 
-#![warn(unreachable_pub)]
-
 pub mod acknowledge;
+pub(crate) mod connect;
 pub mod era;
 pub mod filter;
 pub mod follow;
 pub mod forward;
 pub mod message;
 pub mod producer;
+pub mod publish;
+pub mod pull;
 pub mod state;
-
-// The lower floors, under the paths that they have in the server.
-pub(crate) use parallax::testing::{checksum, visitors};
+pub(crate) mod thread;

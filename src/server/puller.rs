@@ -1,0 +1,64 @@
+//! The puller of snapshots, as a task of the thread `cluster`. Without `--snapshots-from` there is none.
+
+#[cfg(feature = "cluster")]
+pub(super) use self::with_cluster::{MakeTask, prepare, start};
+#[cfg(not(feature = "cluster"))]
+pub(super) use self::without_cluster::{MakeTask, prepare, start};
+
+/// The puller in a build with the feature `cluster`.
+#[cfg(feature = "cluster")]
+mod with_cluster {
+    use super::super::BootError;
+    use crate::admin::Metrics;
+    use crate::cluster::{pull, thread};
+    use crate::config::Config;
+    use crate::metrics::PullCounters;
+    use crate::site::catalog::files::CurrentFiles;
+
+    /// Creates the task on the thread `cluster`.
+    pub(in crate::server) type MakeTask = Box<dyn FnOnce() -> thread::Task + Send>;
+
+    /// Checks the settings of the puller, and adds its counters to the metrics.
+    pub(in crate::server) fn prepare(
+        config: &Config,
+        states: CurrentFiles,
+        metrics: Metrics,
+    ) -> Result<(Metrics, Option<MakeTask>), BootError> {
+        let counters = PullCounters::default();
+        let task = pull::task(&config.cluster, config.snapshots_directory(), states, counters.clone());
+        match task.map_err(BootError::Puller)? {
+            Some(task) => Ok((metrics.with_puller(counters), Some(Box::new(task)))),
+            None => Ok((metrics, None)),
+        }
+    }
+
+    /// Starts the thread `cluster` if it has a task.
+    pub(in crate::server) fn start(task: Option<MakeTask>) -> Result<(), BootError> {
+        let Some(task) = task else { return Ok(()) };
+        thread::start(move || vec![task()]).map_err(BootError::Thread)
+    }
+}
+
+/// A build without the feature `cluster` has no puller.
+#[cfg(not(feature = "cluster"))]
+mod without_cluster {
+    use super::super::BootError;
+    use crate::admin::Metrics;
+    use crate::config::Config;
+    use crate::site::catalog::files::CurrentFiles;
+
+    /// There is no task.
+    pub(in crate::server) type MakeTask = std::convert::Infallible;
+
+    pub(in crate::server) fn prepare(
+        _config: &Config,
+        _states: CurrentFiles,
+        metrics: Metrics,
+    ) -> Result<(Metrics, Option<MakeTask>), BootError> {
+        Ok((metrics, None))
+    }
+
+    pub(in crate::server) fn start(_task: Option<MakeTask>) -> Result<(), BootError> {
+        Ok(())
+    }
+}

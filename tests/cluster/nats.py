@@ -1,0 +1,142 @@
+"""NATS servers on loopback, each with free ports and its own store, and the keys and certificates of their clients."""
+
+import base64
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+# Time limit of a wait. Only a failing run reaches it.
+PATIENCE_SECONDS = 40
+
+
+def install(venv, requirements):
+    """Installs nats-server. Returns its path."""
+    if not (venv / "bin/pip").exists():
+        subprocess.run([sys.executable, "-m", "venv", venv], check=True)
+    pip = [venv / "bin/pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", requirements]
+    subprocess.run(pip, check=True, timeout=PATIENCE_SECONDS * 4)
+    return venv / "bin/nats-server"
+
+
+def free_ports(count):
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+def eventually(what, check, seconds=PATIENCE_SECONDS):
+    """Waits until `check` returns something true, and returns it."""
+    end = time.monotonic() + seconds
+    while True:
+        if found := check():
+            return found
+        if time.monotonic() > end:
+            raise TimeoutError(f"not within {seconds} s: {what}")
+        time.sleep(0.005)
+
+
+class Servers:
+    """Three servers as one cluster of NATS, or one alone."""
+
+    def __init__(self, program, directory, count=3, more=""):
+        self.program, self.directory, self.more = program, Path(directory), more
+        ports = free_ports(count * 3)
+        self.clients, self.routes, self.monitors = ports[:count], ports[count : 2 * count], ports[2 * count :]
+        self.processes = [None] * count
+        for number in range(count):
+            self.start(number)
+        for number in range(count):
+            eventually(f"server {number} is healthy", lambda: self.is_healthy(number))
+
+    def start(self, number):
+        # `sync_interval: always` is the setting that a cluster needs.
+        routes = ", ".join(f'"nats://127.0.0.1:{port}"' for other, port in enumerate(self.routes) if other != number)
+        together = f"cluster {{ name: test, listen: 127.0.0.1:{self.routes[number]}, routes: [{routes}] }}"
+        (self.directory / f"n{number}.conf").write_text(f"""
+            server_name: n{number}
+            listen: 127.0.0.1:{self.clients[number]}
+            http: 127.0.0.1:{self.monitors[number]}
+            max_payload: 2MB
+            jetstream {{ store_dir: "{self.directory}/store{number}", sync_interval: always, max_file: 4GB }}
+            {together if len(self.clients) > 1 else ""}
+            {self.more}
+        """)
+        log = open(self.directory / f"n{number}.log", "ab")
+        command = [self.program, "-c", self.directory / f"n{number}.conf"]
+        self.processes[number] = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def is_healthy(self, number):
+        try:
+            url = f"http://127.0.0.1:{self.monitors[number]}/healthz"
+            return json.load(urllib.request.urlopen(url, timeout=2))["status"] == "ok"
+        except (OSError, ValueError):
+            return False
+
+    def url(self, bucket, scheme="nats"):
+        return f"{scheme}://{','.join(f'127.0.0.1:{port}' for port in self.clients)}/{bucket}"
+
+    def signal(self, number, name):
+        self.processes[number].send_signal(name)
+
+    def kill(self, number):
+        self.signal(number, signal.SIGKILL)
+        self.processes[number].wait()
+
+    def stop(self):
+        for number, process in enumerate(self.processes):
+            if process.poll() is None:
+                self.kill(number)
+
+
+def crc16(data):
+    crc = 0
+    for byte in data:
+        crc ^= byte << 8
+        for _ in range(8):
+            crc = (crc << 1) ^ (0x1021 if crc & 0x8000 else 0)
+        crc &= 0xFFFF
+    return crc.to_bytes(2, "little")
+
+
+def new_nkey(directory, name):
+    """Creates the nkey of a user. Returns the file of its seed, and its public key."""
+    key = subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-outform", "DER"], check=True, capture_output=True).stdout
+    public = ["openssl", "pkey", "-inform", "DER", "-pubout", "-outform", "DER"]
+    public = subprocess.run(public, input=key, check=True, capture_output=True).stdout
+    seed_prefix, user_prefix = 18 << 3, 20 << 3
+    encode = lambda data: base64.b32encode(data + crc16(data)).decode().rstrip("=")
+    path = Path(directory, f"{name}.nk")
+    path.write_text(encode(bytes([seed_prefix | user_prefix >> 5, (user_prefix & 31) << 3]) + key[-32:]) + "\n")
+    os.chmod(path, 0o600)
+    return path, encode(bytes([user_prefix]) + public[-32:])
+
+
+def new_authority(directory, name):
+    """Creates a certificate authority. Returns its certificate and key."""
+    cert, key = Path(directory, f"{name}.pem"), Path(directory, f"{name}.key")
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", f"/CN={name}",
+            "-keyout", key, "-out", cert)
+    return cert, key
+
+
+def new_certificate(directory, name, authority):
+    """Creates a certificate for 127.0.0.1. Returns it and its key."""
+    cert, key, request = (Path(directory, f"{name}.{end}") for end in ("pem", "key", "csr"))
+    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={name}", "-keyout", key, "-out", request)
+    extensions = Path(directory, "san.ext")
+    extensions.write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+    openssl("x509", "-req", "-in", request, "-CA", authority[0], "-CAkey", authority[1], "-CAcreateserial", "-days", "2",
+            "-extfile", extensions, "-out", cert)
+    return cert, key
+
+
+def openssl(*arguments):
+    subprocess.run(["openssl", *arguments], check=True, capture_output=True)
