@@ -4,6 +4,9 @@
 //! The doc of a field is its `--help` text. Its flag is also its key in the settings file, and names its
 //! environment variable: `--busy-poll-us` is `PARALLAX_BUSY_POLL_US`.
 
+#[cfg(feature = "cluster")]
+pub(crate) mod cluster;
+
 use std::convert::Infallible;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -271,6 +274,10 @@ pub struct Config {
     /// Milliseconds that one POST to --on-publish may take.
     #[arg(long = "on-publish-timeout-ms", value_name = "MS", help_heading = SNAPSHOTS, default_value = "10000", hide = true, value_parser = timeout_parser())]
     pub on_publish_timeout: Duration,
+    /// The settings of a node.
+    #[cfg(feature = "cluster")]
+    #[command(flatten)]
+    pub cluster: cluster::ClusterConfig,
     /// Format of log lines on standard error.
     #[arg(long, help_heading = LOG, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
@@ -281,11 +288,19 @@ pub struct Config {
 }
 
 impl Config {
-    /// Checks the secrets. A parser of the command line would print the value that it refuses.
+    /// Checks the secrets, and settings that depend on each other or on files. A parser of the command line would print the
+    /// value that it refuses.
     ///
     /// # Errors
     /// The flag at fault, and the accepted values.
-    pub(crate) fn check_secrets(&self) -> Result<(), &'static str> {
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.check_webhook()?;
+        #[cfg(feature = "cluster")]
+        self.cluster.check(self.ack)?;
+        Ok(())
+    }
+
+    fn check_webhook(&self) -> Result<(), &'static str> {
         let is_valid = |token: &String| token.bytes().all(|byte| byte.is_ascii_graphic());
         if !self.on_publish_token.as_ref().is_none_or(is_valid) {
             return Err("--on-publish-token has a space or a character that is not ASCII; \

@@ -35,7 +35,7 @@ pub(super) fn run(
     config: Config,
     started: impl FnOnce(SocketAddr) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
-    config.check_secrets().map_err(|error| CliError::Usage(error.to_owned()))?;
+    config.check().map_err(CliError::Usage)?;
     let snapshots = config.snapshots_directory().to_owned();
     let running = server::start(config).map_err(|error| CliError::System(error.to_string()))?;
     if let Some(events) = running.addresses.events_listen {

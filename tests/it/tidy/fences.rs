@@ -11,7 +11,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("arc_swap", &["site/catalog/catalog.rs"]),
     ("base64", &["http/authorization.rs"]),
     ("blake3", &["checksum.rs"]),
-    ("clap", &["cli/", "config.rs"]),
+    ("clap", &["cli/", "config.rs", "config/"]),
     ("crc32c", &["checksum.rs"]),
     ("crc32fast", &["checksum.rs"]),
     ("crossbeam_channel", &["visitors/log/queue.rs"]),
@@ -88,7 +88,7 @@ const FENCES: &[(&str, &[&str])] = &[
     ("toml", &["cli/print_config.rs", "cli/settings.rs"]),
     ("tracing", &[""]),
     ("tracing_subscriber", &["cli/serve.rs"]),
-    ("ureq", &["cli/demo_traffic/client.rs", "config.rs", "webhook/client.rs"]),
+    ("ureq", &["cli/demo_traffic/client.rs", "config.rs", "config/cluster.rs", "webhook/client.rs"]),
     ("xxhash_rust", &["checksum.rs"]),
     ("zstd", &["cluster/message.rs"]),
 ];

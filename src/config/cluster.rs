@@ -1,0 +1,325 @@
+//! The settings of a server that is one node of several: the source of its snapshots, and the stream of the cluster.
+//!
+//! The parsers accept a URL with a user or a password, because clap prints the value that a parser refuses.
+//! [`ClusterConfig::check`] refuses it without printing it.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use ureq::http::Uri;
+
+use super::{Ack, SNAPSHOTS, has_userinfo};
+
+/// The heading of `--help`.
+const CLUSTER: &str = "Cluster";
+
+/// Length of the cluster's secret, in bytes: the key of an HMAC-SHA-256.
+pub(crate) const CLUSTER_SECRET_BYTES: usize = 32;
+/// Longest name of a cluster, a node or a bucket, in bytes. The names are parts of NATS subjects, and nats-server stores a
+/// stream in a directory with its name.
+const NAME_BYTES_MAX: usize = 64;
+/// Subject of the operator's messages, which no node may have as its name.
+const CONTROL: &str = "control";
+/// Longest time that a setting may have. A longer one is a mistake in the unit.
+const TIME_SPAN_MAX: Duration = Duration::from_secs(86_400);
+
+/// A length of time. As text it has a unit, such as `50ms`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeSpan(pub Duration);
+
+impl TimeSpan {
+    /// Parses a whole number with one of the units ms, s, m and h.
+    ///
+    /// # Errors
+    /// Returns a text if there is no number, the unit is missing or unknown, or the time is longer than a day.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = text.split_at(digits);
+        let unit_ms = match unit {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            _ => return Err("expected a whole number with the unit ms, s, m or h, such as 50ms".to_owned()),
+        };
+        let milliseconds = number.parse().ok().and_then(|number: u64| number.checked_mul(unit_ms));
+        let span = milliseconds.map(Duration::from_millis).filter(|span| *span <= TIME_SPAN_MAX);
+        span.map(Self).ok_or_else(|| "expected at most 24h, such as 50ms".to_owned())
+    }
+}
+
+/// The settings of a node.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ClusterConfig {
+    /// Fill the snapshots directory from this source: nats://HOST/BUCKET or tls://HOST/BUCKET (object store of NATS),
+    /// s3://BUCKET/PREFIX (credentials and endpoint from AWS_...), https://HOST/DIR/ (a web server), or file:///DIR/.
+    /// An empty, broken or unreachable source removes nothing.
+    #[arg(long, value_name = "URL", help_heading = SNAPSHOTS, value_parser = parse_source)]
+    pub snapshots_from: Option<String>,
+    /// The NATS servers of the cluster, as nats://A,B,C or tls://A,B,C. All nodes with the same servers and the same
+    /// --cluster-name know the same visitors [default: this server is alone].
+    #[arg(long, value_name = "URL", help_heading = CLUSTER, value_parser = parse_servers)]
+    pub cluster: Option<String>,
+    /// Name of the cluster. Its stream is PLX_<NAME>.
+    #[arg(long, value_name = "NAME", help_heading = CLUSTER, default_value = "parallax", value_parser = parse_name)]
+    pub cluster_name: String,
+    /// Name of this node. Each node of a cluster has its own [default: the host name].
+    #[arg(long, value_name = "NAME", help_heading = CLUSTER, value_parser = parse_node)]
+    pub node: Option<String>,
+    /// The credentials file of this node's NATS user. It is read at the start and after SIGHUP.
+    #[arg(long, value_name = "FILE", help_heading = CLUSTER, conflicts_with = "cluster_nkey")]
+    pub cluster_creds: Option<PathBuf>,
+    /// A file with the seed of this node's NATS nkey. It is read at the start and after SIGHUP.
+    #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
+    pub cluster_nkey: Option<PathBuf>,
+    /// The certificates of authorities (PEM) that the NATS servers, or the web server of --snapshots-from, are verified
+    /// with [default: those of the system].
+    #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
+    pub cluster_ca: Option<PathBuf>,
+    /// The client certificate (PEM) of this node for tls://.
+    #[arg(long, value_name = "FILE", help_heading = CLUSTER, requires = "cluster_key")]
+    pub cluster_cert: Option<PathBuf>,
+    /// The private key (PEM) of --cluster-cert.
+    #[arg(long, value_name = "FILE", help_heading = CLUSTER, requires = "cluster_cert")]
+    pub cluster_key: Option<PathBuf>,
+    /// A file of 32 random bytes, the same on all nodes, with the mode 0600 or 0400. Needed with --cluster.
+    #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
+    pub cluster_secret: Option<PathBuf>,
+    /// Monitoring addresses of all NATS servers, such as http://a:8222, to verify that they sync each message to disk.
+    /// Separate several by commas.
+    #[arg(long, value_name = "URL", help_heading = CLUSTER, value_delimiter = ',', value_parser = parse_monitor)]
+    pub cluster_monitor: Vec<String>,
+    /// Longest time that the acknowledgement of an event waits until the stream has returned the event, with a unit (ms, s).
+    /// Then it is acknowledged from the own disk with "visible":false.
+    #[arg(long, value_name = "TIME", help_heading = CLUSTER, default_value = "50ms", value_parser = TimeSpan::parse)]
+    pub return_timeout: TimeSpan,
+    /// Start from this checkpoint of another node, or of `parallax cluster new-era`.
+    #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
+    pub bootstrap: Option<PathBuf>,
+    /// Time after which a starting node is ready although it has not read to the end of the stream, with a unit (s, m).
+    #[arg(long, value_name = "TIME", help_heading = CLUSTER, default_value = "60s", value_parser = TimeSpan::parse)]
+    pub join_timeout: TimeSpan,
+    /// Answer /readyz with 503 while this node is further behind the stream than this time, with a unit (s, m) [default: off].
+    #[arg(long, value_name = "TIME", help_heading = CLUSTER, value_parser = TimeSpan::parse)]
+    pub ready_lag: Option<TimeSpan>,
+}
+
+impl Default for TimeSpan {
+    fn default() -> Self {
+        Self(Duration::ZERO)
+    }
+}
+
+impl ClusterConfig {
+    /// Checks the settings together, and that each named file can be read.
+    ///
+    /// # Errors
+    /// The flag at fault, and the accepted values. No text has a secret.
+    pub(crate) fn check(&self, ack: Ack) -> Result<(), String> {
+        for (flag, url) in [("--snapshots-from", &self.snapshots_from), ("--cluster", &self.cluster)] {
+            if url.as_ref().is_some_and(|url| contains_userinfo(url)) {
+                return Err(format!(
+                    "{flag} has a user or a password; remove it, and name a file with --cluster-creds or --cluster-nkey"
+                ));
+            }
+        }
+        if self.cluster.is_some() {
+            self.check_stream(ack)?;
+        }
+        for (flag, path) in self.files() {
+            File::open(path).map_err(|error| format!("cannot read {flag} {}: {error}", path.display()))?;
+        }
+        self.node_name().map(drop)
+    }
+
+    fn check_stream(&self, ack: Ack) -> Result<(), String> {
+        if ack == Ack::Written {
+            return Err("--ack written is not possible with --cluster, because a node sends only records that its disk has \
+                        synced; use --ack disk"
+                .to_owned());
+        }
+        match &self.cluster_secret {
+            Some(path) => read_secret(path).map(drop),
+            None => Err("--cluster needs --cluster-secret FILE; create the file once with `head -c 32 /dev/urandom > FILE`, \
+                         set its mode with `chmod 600 FILE`, and copy it to all nodes"
+                .to_owned()),
+        }
+    }
+
+    /// Returns the files that the settings name, with their flags. The secret is not among them.
+    fn files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let files = [
+            ("--cluster-creds", &self.cluster_creds),
+            ("--cluster-nkey", &self.cluster_nkey),
+            ("--cluster-ca", &self.cluster_ca),
+            ("--cluster-cert", &self.cluster_cert),
+            ("--cluster-key", &self.cluster_key),
+            ("--bootstrap", &self.bootstrap),
+        ];
+        files.into_iter().filter_map(|(flag, path)| Some((flag, path.as_deref()?)))
+    }
+
+    /// Returns the name of this node: the setting, else the host name.
+    ///
+    /// # Errors
+    /// The host name cannot be the name of a node.
+    pub(crate) fn node_name(&self) -> Result<String, String> {
+        if let Some(node) = &self.node {
+            return Ok(node.clone());
+        }
+        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let name: String = host.trim().replace('.', "-");
+        match parse_node(&name) {
+            Ok(name) => Ok(name),
+            // Without the stream the name is only a part of subjects for replies.
+            Err(_) if self.cluster.is_none() => Ok("node".to_owned()),
+            Err(error) => {
+                Err(format!("the host name {host:?} cannot be the name of this node: {error}; set --node"))
+            }
+        }
+    }
+}
+
+/// Reads the cluster's secret.
+///
+/// # Errors
+/// The file cannot be read, has not 32 bytes, or other users may read or write it.
+pub(crate) fn read_secret(path: &Path) -> Result<[u8; CLUSTER_SECRET_BYTES], String> {
+    let failed = |error| format!("cannot read --cluster-secret {}: {error}", path.display());
+    let file = File::open(path).map_err(failed)?;
+    let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
+    if mode & 0o177 != 0 {
+        return Err(format!(
+            "--cluster-secret {} has the mode {mode:03o}, so other users may use it; run `chmod 600 {}`",
+            path.display(),
+            path.display()
+        ));
+    }
+    let mut bytes = Vec::new();
+    file.take(CLUSTER_SECRET_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    <[u8; CLUSTER_SECRET_BYTES]>::try_from(bytes).map_err(|bytes| {
+        let (path, length) = (path.display(), bytes.len());
+        let length = if length > CLUSTER_SECRET_BYTES { "more".to_owned() } else { length.to_string() };
+        format!(
+            "--cluster-secret {path} has {length} bytes, expected {CLUSTER_SECRET_BYTES}; create it with \
+             `head -c {CLUSTER_SECRET_BYTES} /dev/urandom > FILE`"
+        )
+    })
+}
+
+/// Returns whether a URL of any scheme has a user or a password.
+fn contains_userinfo(url: &str) -> bool {
+    let authority = url.split_once("://").map_or(url, |(_, rest)| rest).split('/').next();
+    authority.is_some_and(|authority| authority.contains('@'))
+}
+
+/// The source of the snapshots, as the scheme of its URL selects it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SnapshotSource {
+    /// A bucket in the object store of JetStream.
+    Nats { servers: Vec<String>, bucket: String },
+    /// A bucket with the API of S3, and the prefix of all names in it.
+    Bucket { bucket: String, prefix: String },
+    /// A directory of a web server. The URL ends with a slash.
+    Http { url: String },
+    /// A directory of this machine, such as a network file system.
+    Directory(PathBuf),
+}
+
+impl SnapshotSource {
+    /// Parses the URL of a source.
+    ///
+    /// # Errors
+    /// The accepted forms.
+    pub(crate) fn parse(url: &str) -> Result<Self, String> {
+        let refusal = || {
+            "expected nats://HOST/BUCKET, tls://HOST/BUCKET, s3://BUCKET/PREFIX, https://HOST/DIR/ or file:///DIR/"
+                .to_owned()
+        };
+        let (scheme, rest) = url.split_once("://").ok_or_else(refusal)?;
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        match scheme {
+            "nats" | "tls" => {
+                let servers = parse_servers(&format!("{scheme}://{authority}"))?;
+                let bucket =
+                    parse_name(path.trim_end_matches('/')).map_err(|error| format!("bucket: {error}"))?;
+                Ok(Self::Nats { servers: server_addresses(&servers), bucket })
+            }
+            "s3" if !authority.is_empty() => {
+                Ok(Self::Bucket { bucket: authority.to_owned(), prefix: path.trim_matches('/').to_owned() })
+            }
+            "http" | "https" => {
+                let uri: Uri = url.parse().map_err(|_| refusal())?;
+                let has_host = uri.host().is_some_and(|host| !host.is_empty());
+                if !has_host || uri.query().is_some() {
+                    return Err(refusal());
+                }
+                Ok(Self::Http { url: format!("{}/", url.trim_end_matches('/')) })
+            }
+            "file" if authority.is_empty() && !path.is_empty() => {
+                Ok(Self::Directory(Path::new("/").join(path)))
+            }
+            _ => Err(refusal()),
+        }
+    }
+}
+
+/// Accepts the URL of a source of snapshots. [`ClusterConfig::check`] refuses one with a password.
+fn parse_source(text: &str) -> Result<String, String> {
+    if !has_userinfo(text) && !contains_userinfo(text) {
+        SnapshotSource::parse(text)?;
+    }
+    Ok(text.to_owned())
+}
+
+/// Accepts addresses of NATS servers. [`ClusterConfig::check`] refuses those with a password.
+fn parse_servers(text: &str) -> Result<String, String> {
+    let refusal =
+        || "expected nats://HOST:PORT or tls://HOST:PORT, several hosts separated by commas".to_owned();
+    let (scheme, hosts) = text.split_once("://").ok_or_else(refusal)?;
+    let is_host = |host: &str| {
+        let uri: Option<Uri> = format!("http://{host}/").parse().ok();
+        uri.is_some_and(|uri| uri.host().is_some_and(|host| !host.is_empty()) && !host.contains('/'))
+    };
+    let is_valid = matches!(scheme, "nats" | "tls") && hosts.split(',').all(is_host);
+    if is_valid { Ok(text.to_owned()) } else { Err(refusal()) }
+}
+
+/// Splits the value of `--cluster` into the URL of each server.
+pub(crate) fn server_addresses(servers: &str) -> Vec<String> {
+    let (scheme, hosts) = servers.split_once("://").unwrap_or(("nats", servers));
+    hosts.split(',').map(|host| format!("{scheme}://{host}")).collect()
+}
+
+/// Accepts a name that can be a part of a subject.
+fn parse_name(text: &str) -> Result<String, String> {
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    if text.is_empty() || text.len() > NAME_BYTES_MAX || !text.bytes().all(is_valid) {
+        return Err(format!("expected a name of 1 to {NAME_BYTES_MAX} of A-Z, a-z, 0-9, _ and -"));
+    }
+    Ok(text.to_owned())
+}
+
+/// Accepts the name of a node.
+fn parse_node(text: &str) -> Result<String, String> {
+    if text == CONTROL {
+        return Err(format!("`{CONTROL}` belongs to the messages of the operator; choose another name"));
+    }
+    parse_name(text)
+}
+
+/// Accepts the monitoring address of a NATS server.
+fn parse_monitor(text: &str) -> Result<String, String> {
+    let uri: Option<Uri> = text.parse().ok();
+    let is_valid =
+        uri.is_some_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some());
+    if is_valid {
+        Ok(text.to_owned())
+    } else {
+        Err("expected a URL such as http://127.0.0.1:8222".to_owned())
+    }
+}
