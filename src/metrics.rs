@@ -4,6 +4,8 @@
 //! [`Totals`] once a second. Counting costs a request a few plain additions, and `/metrics` is at most a
 //! second old.
 
+pub mod cluster;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -28,4 +28,17 @@ pub mod follow;
 pub mod forward;
 pub mod message;
 pub mod producer;
+pub mod saved;
 pub mod state;
+
+mod connect;
+mod link;
+mod node;
+mod own_log;
+mod restore;
+mod secret;
+mod servers;
+mod session;
+pub(crate) mod start;
+mod stream;
+mod thread;
