@@ -302,6 +302,29 @@ impl WebhookCounters {
     }
 }
 
+/// Counters of the snapshots that `--snapshots-from` has delivered. Clones share them: publishing is rare.
+#[cfg(feature = "cluster")]
+#[derive(Debug, Clone, Default)]
+pub struct PullCounters(Arc<[AtomicU64; 2]>);
+
+#[cfg(feature = "cluster")]
+impl PullCounters {
+    /// Counts a snapshot that was written to the snapshots directory.
+    pub fn record_pulled(&self) {
+        self.0[0].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a failed attempt to read the source, or to fetch or remove a file.
+    pub fn record_error(&self) {
+        self.0[1].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the pulled snapshots and the failed attempts.
+    pub fn snapshot(&self) -> [u64; 2] {
+        std::array::from_fn(|i| self.0[i].load(Ordering::Relaxed))
+    }
+}
+
 /// Counters of exports and erasures of visitors. Clones share them: these jobs are rare.
 #[derive(Debug, Clone, Default)]
 pub struct JobCounters(Arc<[AtomicU64; 2]>);
