@@ -4,6 +4,7 @@
 //! [`Totals`] once a second. Counting costs a request a few plain additions, and `/metrics` is at most a
 //! second old.
 
+#[cfg(feature = "cluster")]
 pub mod cluster;
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -38,12 +38,13 @@ pub mod pull;
 pub mod saved;
 pub mod state;
 
+pub(crate) mod found;
 mod link;
 pub(crate) mod node;
 mod own_log;
 mod restore;
 mod secret;
-mod servers;
+pub(crate) mod servers;
 mod session;
 pub(crate) mod start;
 mod stream;
