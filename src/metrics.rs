@@ -5,7 +5,7 @@
 //! second old.
 
 #[cfg(feature = "cluster")]
-pub mod cluster;
+pub(crate) mod cluster;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -9,10 +9,10 @@ use crate::clock;
 use crate::http::request::Request;
 use crate::insights::engine::InsightsMetrics;
 use crate::limits::memory_sum::Term;
+use crate::metrics::PullCounters;
 #[cfg(feature = "cluster")]
 #[cfg(feature = "cluster")]
 use crate::metrics::cluster::ClusterMetrics;
-use crate::metrics::PullCounters;
 use crate::metrics::{
     ConnectionEvent, Counters, EventCounters, JobCounters, LatencyHistogram, PublishCounters, Totals,
     WebhookCounters,

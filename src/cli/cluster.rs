@@ -62,7 +62,9 @@ struct StreamArgs {
 
 impl StreamArgs {
     fn settings(&self) -> Result<NatsSettings, CliError> {
-        refuse_userinfo("--cluster", &self.cluster).and_then(|()| self.files.check()).map_err(CliError::Usage)?;
+        refuse_userinfo("--cluster", &self.cluster)
+            .and_then(|()| self.files.check())
+            .map_err(CliError::Usage)?;
         let (servers, files) = (server_addresses(&self.cluster), self.files.clone());
         Ok(NatsSettings { servers, name: "control".to_owned(), files })
     }
@@ -147,9 +149,15 @@ fn status(args: &StatusArgs) -> Result<(), CliError> {
     if args.stream.cluster_monitor.is_empty() {
         print_line("sync     unknown; set --cluster-monitor")?;
     }
-    print_line(&format!("stream   positions {} to {}, {} replicas", status.first, status.last, status.replicas))?;
+    print_line(&format!(
+        "stream   positions {} to {}, {} replicas",
+        status.first, status.last, status.replicas
+    ))?;
     let Some(era) = status.era else { return print_line("era      none; run `parallax cluster new-era`") };
     let id = format!("{:032x}", u128::from_be_bytes(era.id.0));
-    print_line(&format!("era      {id}, since position {}, fold version {}", status.era_position, era.fold_version))?;
+    print_line(&format!(
+        "era      {id}, since position {}, fold version {}",
+        status.era_position, era.fold_version
+    ))?;
     print_line(&format!("limits   {} bytes of profiles, {} duplicates", era.cost_max, era.duplicates_max))
 }

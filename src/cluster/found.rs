@@ -13,11 +13,11 @@ use super::era::{Era, EraCheckpoint, EraId, FOLD_VERSION};
 use super::message::{Encoder, dedup_key};
 use super::producer::ProducerId;
 use super::restore::newest_own;
+use super::saved;
 use super::secret::ClusterKeys;
 use super::servers;
 use super::state::{ProducerEntry, RecordIdentity, SavedState};
 use super::stream::ClusterStream;
-use super::saved;
 use crate::checksum::digest_file;
 use crate::clock::SystemClock;
 use crate::storage::disk::{Disk, RealDisk};
@@ -104,7 +104,8 @@ pub(crate) fn begin(settings: &NewEra) -> Result<Founded, String> {
     let bytes = bytes.map_err(|error| format!("cannot encode the message of the era: {error}"))?;
     let position = runtime.block_on(async {
         let appended = stream.append(bytes).await?;
-        let appended = appended.await.map_err(|error| format!("cannot append the message of the era: {error}"))?;
+        let appended =
+            appended.await.map_err(|error| format!("cannot append the message of the era: {error}"))?;
         stream.publish_era(&era, appended.sequence).await?;
         Ok::<_, String>(appended.sequence)
     })?;
@@ -128,7 +129,8 @@ fn beginning(
     let log_id = range.log_id.unwrap_or_else(LogId::random);
     let directory = CheckpointDirectory::new(Arc::clone(disk), &settings.from);
     if let Some((reader, saved)) = newest_own(&directory, keys)? {
-        let LoadedFold { table, state } = load_fold(reader, &mut |_, _| {}).map_err(|error| error.to_string())?;
+        let LoadedFold { table, state } =
+            load_fold(reader, &mut |_, _| {}).map_err(|error| error.to_string())?;
         state.known.on_checkpoint(0, &[]);
         let visitors = table.len();
         let (profiles, _) = ProfileTable::from_table(table, state, keys.table, settings.cost_max);
@@ -161,7 +163,8 @@ fn beginning(
     let Folded { profiles, mut entry, window, clock_ms } = folded;
     // A hole at the end counts as sent, so that its seqs are not waited for.
     entry.next = range.last + 1;
-    let producers = if range.last > 0 { BTreeMap::from([(ProducerId(log_id.0), entry)]) } else { BTreeMap::new() };
+    let producers =
+        if range.last > 0 { BTreeMap::from([(ProducerId(log_id.0), entry)]) } else { BTreeMap::new() };
     let visitors = usize::try_from(profiles.readers().metrics().entries()).unwrap_or(usize::MAX);
     Ok(Beginning { profiles, visitors, log_id, clock_ms, producers, window: window.entries().collect() })
 }
@@ -179,7 +182,8 @@ impl Folded {
         self.profiles.fold(records);
         for (bytes, (_, record)) in records.iter_encoded().zip(records.iter()) {
             let key = dedup_key(&record);
-            let identity = RecordIdentity { length: bytes.len() as u32, received_ms: record.received_ms, key };
+            let identity =
+                RecordIdentity { length: bytes.len() as u32, received_ms: record.received_ms, key };
             self.entry.add(identity);
             self.clock_ms = self.clock_ms.max(record.received_ms);
             self.window.check_and_insert(key, self.clock_ms);

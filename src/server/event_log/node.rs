@@ -81,7 +81,11 @@ impl LogConsumer for NodeObserver {
 }
 
 /// Opens the log of a node, and restores its profiles. The stream is read after the start.
-pub(super) fn start(config: &Config, servers: &str, progress: &StartupProgress) -> Result<EventLog, BootError> {
+pub(super) fn start(
+    config: &Config,
+    servers: &str,
+    progress: &StartupProgress,
+) -> Result<EventLog, BootError> {
     let directory = &config.data;
     let data_error = |cause: LogError| BootError::Data { directory: directory.clone(), cause };
     let (disk, clock) = (Arc::new(RealDisk) as Arc<dyn Disk>, Arc::new(SystemClock::new()));
@@ -94,12 +98,17 @@ pub(super) fn start(config: &Config, servers: &str, progress: &StartupProgress) 
     let starting =
         StartingNode::restore(&config.cluster, servers, &checkpoints, directory, &range, &mut on_progress);
     let mut starting = starting.map_err(BootError::Cluster)?;
-    starting.restored.warnings.iter().for_each(|finding| tracing::warn!(%finding, "problem while restoring visitor profiles"));
+    starting
+        .restored
+        .warnings
+        .iter()
+        .for_each(|finding| tracing::warn!(%finding, "problem while restoring visitor profiles"));
     let log_id = range.log_id.unwrap_or_else(LogId::random);
     let table = std::mem::take(&mut starting.restored.table);
     let fold = std::mem::take(&mut starting.restored.fold);
     let checkpoint_state = std::mem::take(&mut starting.restored.checkpoint_state);
-    let cost_max = starting.restored.saved.as_ref().map_or(config.profiles_memory.0, |saved| saved.era.cost_max);
+    let cost_max =
+        starting.restored.saved.as_ref().map_or(config.profiles_memory.0, |saved| saved.era.cost_max);
     let entries = table.len();
     let (table, profiles) = ProfileTable::from_table(table, fold, starting.keys.table, cost_max);
     let known = table.state().known;
@@ -109,10 +118,15 @@ pub(super) fn start(config: &Config, servers: &str, progress: &StartupProgress) 
     };
     let checkpoint_stop_ms = Arc::clone(&checkpoint_options.stop_ms);
     let checkpoint_metrics = Arc::<CheckpointMetrics>::default();
-    let (scheduler, checkpointer) =
-        build_checkpointer(checkpoints, checkpoint_options, checkpoint_state, Arc::clone(&checkpoint_metrics));
+    let (scheduler, checkpointer) = build_checkpointer(
+        checkpoints,
+        checkpoint_options,
+        checkpoint_state,
+        Arc::clone(&checkpoint_metrics),
+    );
     // 3. Read the own records that the stream has not returned.
-    let started = starting.start(&config.cluster, (Arc::clone(&disk), directory), log_id, config.profiles_memory.0);
+    let started =
+        starting.start(&config.cluster, (Arc::clone(&disk), directory), log_id, config.profiles_memory.0);
     let StartedNode { node, session, metrics } = started.map_err(BootError::Thread)?;
     let sync_latency = LatencyHistogram::default();
     let options = Options {
@@ -137,7 +151,9 @@ pub(super) fn start(config: &Config, servers: &str, progress: &StartupProgress) 
         log.open_when_writable(options, clock, Box::new(observer)).map_err(data_error)?;
     log_recovery(config, &report, queue.metrics().is_available());
     tracing::info!(position, returned, entries, unreturned = report.records, "restored the node");
-    tracing::info!("exports, access requests and Insights of this node cover only the events that it acknowledged");
+    tracing::info!(
+        "exports, access requests and Insights of this node cover only the events that it acknowledged"
+    );
     if report.has_unfinished_erasure {
         return Err(BootError::Cluster(format!(
             "the data directory {} has an unfinished erasure; start without --cluster once, until the erasure is finished",
