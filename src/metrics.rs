@@ -4,6 +4,9 @@
 //! [`Totals`] once a second. Counting costs a request a few plain additions, and `/metrics` is at most a
 //! second old.
 
+#[cfg(feature = "cluster")]
+pub(crate) mod cluster;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

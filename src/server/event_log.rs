@@ -2,6 +2,9 @@
 //! thread, and stopped last. Visitor profiles are restored from a checkpoint first, and saved to checkpoints
 //! from then on.
 
+#[cfg(feature = "cluster")]
+mod node;
+
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -57,6 +60,15 @@ pub(super) struct EventLog {
     checkpoint_stop_ms: Arc<AtomicU64>,
     writer: WriterThread,
     insights: InsightsParts,
+    /// The parts of a node. `None` if the server is alone.
+    #[cfg(feature = "cluster")]
+    node: Option<node::NodeHandle>,
+}
+
+/// Returns the settings of checkpoints of a table with this key and memory.
+fn checkpoint_options(config: &Config, key: [u8; 16], table_bytes: u64, log_id: LogId) -> scheduler::Options {
+    let log_bytes = config.checkpoint_bytes.0;
+    scheduler::Options { log_bytes, ..scheduler::Options::new(key, table_bytes, log_id) }
 }
 
 /// The parts that Insights needs from the start on.
@@ -124,6 +136,15 @@ impl EventLog {
     /// Opens the log in the data directory, replays it, and starts its threads. Reports its progress to
     /// `progress`.
     pub(super) fn start(config: &Config, progress: &StartupProgress) -> Result<Self, BootError> {
+        #[cfg(feature = "cluster")]
+        if let Some(servers) = &config.cluster.cluster {
+            return node::start(config, servers, progress);
+        }
+        Self::start_alone(config, progress)
+    }
+
+    /// Starts the event log of a server that is no node of a cluster.
+    fn start_alone(config: &Config, progress: &StartupProgress) -> Result<Self, BootError> {
         let directory = &config.data;
         let data_error = |cause: LogError| BootError::Data { directory: directory.clone(), cause };
         let (disk, clock) = (Arc::new(RealDisk) as Arc<dyn Disk>, Arc::new(SystemClock::new()));
@@ -139,10 +160,7 @@ impl EventLog {
         let (entries, hash_key) = (table.len(), secret.unwrap_or_else(random_hash_key));
         let profiles_bytes = config.profiles_memory.0;
         let (table, profiles) = ProfileTable::from_table(table, state, hash_key, profiles_bytes);
-        let checkpoint_options = scheduler::Options {
-            log_bytes: config.checkpoint_bytes.0,
-            ..scheduler::Options::new(hash_key, profiles_bytes, log_id)
-        };
+        let checkpoint_options = checkpoint_options(config, hash_key, profiles_bytes, log_id);
         let checkpoint_stop_ms = Arc::clone(&checkpoint_options.stop_ms);
         let checkpoint_metrics = Arc::<CheckpointMetrics>::default();
         let known = table.state().known;
@@ -191,6 +209,8 @@ impl EventLog {
             checkpoint_stop_ms,
             writer,
             insights,
+            #[cfg(feature = "cluster")]
+            node: None,
         })
     }
 
@@ -214,8 +234,16 @@ impl EventLog {
         wakeup_tx: Arc<UnixStream>,
         counters: JobCounters,
     ) -> impl FnOnce() -> VisitorHandler + Send + 'static {
-        let (profiles, eraser) = (self.profiles.clone(), self.eraser.clone());
-        move || VisitorHandler::new(profiles.reader(), eraser, wakeup_tx, counters)
+        let (profiles, eraser, is_node) = (self.profiles.clone(), self.eraser.clone(), self.is_node());
+        move || VisitorHandler::new(profiles.reader(), eraser, wakeup_tx, counters).with_cluster(is_node)
+    }
+
+    /// Returns whether the server is a node of a cluster.
+    fn is_node(&self) -> bool {
+        #[cfg(feature = "cluster")]
+        return self.node.is_some();
+        #[cfg(not(feature = "cluster"))]
+        false
     }
 
     /// Returns the metrics of Insights.

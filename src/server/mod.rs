@@ -131,6 +131,10 @@ pub enum BootError {
     #[cfg(feature = "cluster")]
     #[error("cannot pull snapshots: {0}")]
     Puller(String),
+    /// A setting of a node.
+    #[cfg(feature = "cluster")]
+    #[error("{0}")]
+    Cluster(String),
     #[error("cannot start a thread: {0}. Raise the limits on processes and on locked memory (ulimit -u, -l)")]
     Thread(io::Error),
 }
@@ -179,20 +183,17 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     admin.progress.set_scanned();
 
     // 4. Restore the visitor profiles and replay the log.
-    let event_log = EventLog::start(&config, &admin.progress)?;
-    let watcher = start_watcher(&config, &current, snapshots, puller)?;
+    let mut event_log = EventLog::start(&config, &admin.progress)?;
+    let watcher = start_watcher(&config, &current, snapshots)?;
+    puller::start(puller, &mut event_log)?;
 
     // 5. Complete the admin thread.
     let cpus = worker::available_cpus();
     let workers = config.workers.unwrap_or(cpus.len()).max(1);
     let connections_max = connections_max(&config, workers)?;
     let metrics = server_metrics(&config, workers, (lifecycle.clone(), connections_max), &event_log);
-    let handler_with_profiles = |settings: &Settings| {
-        let (make_handler, profiles) =
-            (handler_factory(settings, &current, &agents), event_log.profiles.clone());
-        move || make_handler().with_profiles(profiles.reader())
-    };
-    admin.finish_startup(&config, &event_log, handler_with_profiles(&admin_settings), metrics)?;
+    let make_handler = profiled_handler_factory(&admin_settings, &current, &agents, &event_log);
+    admin.finish_startup(&config, &event_log, make_handler, metrics)?;
 
     // 6. Start the workers.
     let connections = connection_limits(&config, connections_max, workers);
@@ -201,7 +202,7 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
         let own = bind_public(&addresses)?;
         listeners.extend(clone_listeners(&own)?);
         let (make_sink, wakeup_rx) = event_log.event_sink(&current)?;
-        let make_handler = handler_with_profiles(&settings);
+        let make_handler = profiled_handler_factory(&settings, &current, &agents, &event_log);
         start_thread(WorkerConfig {
             name: format!("worker-{i}"),
             cpu: cpus.get(i % cpus.len().max(1)).copied(),
@@ -229,6 +230,18 @@ fn handler_factory(
 ) -> impl FnOnce() -> Handler + Send + use<> {
     let (settings, current, agents) = (settings.clone(), current.clone(), Arc::clone(agents));
     move || Handler::new(settings, &current, agents)
+}
+
+/// Returns a constructor of a handler that knows the visitors.
+fn profiled_handler_factory(
+    settings: &Settings,
+    current: &CurrentCatalog,
+    agents: &Arc<UserAgentParser>,
+    event_log: &EventLog,
+) -> impl FnOnce() -> Handler + Send + use<> {
+    let make_handler = handler_factory(settings, current, agents);
+    let profiles = event_log.profiles.clone();
+    move || make_handler().with_profiles(profiles.reader())
 }
 
 /// Collects the sources of the metrics that exist only after the log is read.
@@ -263,6 +276,8 @@ fn server_metrics(
         profiles: event_log.profiles.clone(),
         jobs: JobCounters::default(),
         insights: event_log.insights_metrics(),
+        #[cfg(feature = "cluster")]
+        cluster: event_log.cluster_metrics(),
     }
 }
 
@@ -469,19 +484,16 @@ fn scan_snapshots(
     Ok(snapshots)
 }
 
-/// Starts the watcher of the snapshots directory, and then the puller, which waits for its scans.
+/// Starts the watcher of the snapshots directory.
 fn start_watcher(
     config: &Config,
     current: &CurrentCatalog,
     snapshots: SnapshotDirectory,
-    puller: Option<puller::MakeTask>,
 ) -> Result<WatcherHandle, BootError> {
     let directory = config.snapshots_directory().to_owned();
     let state_files = StateFiles::new(&config.data);
     let watcher = watcher::spawn(directory, snapshots, current.clone(), config.rescan_interval, state_files);
-    let watcher = watcher.map_err(BootError::Thread)?;
-    puller::start(puller)?;
-    Ok(watcher)
+    watcher.map_err(BootError::Thread)
 }
 
 /// Starts a serving thread and waits until it accepts connections.

@@ -1,4 +1,5 @@
-//! The puller of snapshots, as a task of the thread `cluster`. Without `--snapshots-from` there is none.
+//! The tasks of the thread `cluster`: the puller of snapshots with `--snapshots-from`, and the session of a node with
+//! `--cluster`. Without both there is no such thread.
 
 #[cfg(feature = "cluster")]
 pub(super) use self::with_cluster::{MakeTask, prepare, start};
@@ -9,6 +10,7 @@ pub(super) use self::without_cluster::{MakeTask, prepare, start};
 #[cfg(feature = "cluster")]
 mod with_cluster {
     use super::super::BootError;
+    use super::super::event_log::EventLog;
     use crate::admin::Metrics;
     use crate::cluster::{pull, thread};
     use crate::config::Config;
@@ -32,10 +34,16 @@ mod with_cluster {
         }
     }
 
-    /// Starts the thread `cluster` if it has a task.
-    pub(in crate::server) fn start(task: Option<MakeTask>) -> Result<(), BootError> {
-        let Some(task) = task else { return Ok(()) };
-        thread::start(move || vec![task()]).map_err(BootError::Thread)
+    /// Starts the thread `cluster` if it has a task: the puller, or the session of a node.
+    pub(in crate::server) fn start(
+        puller: Option<MakeTask>,
+        event_log: &mut EventLog,
+    ) -> Result<(), BootError> {
+        let tasks: Vec<MakeTask> = puller.into_iter().chain(event_log.take_session()).collect();
+        if tasks.is_empty() {
+            return Ok(());
+        }
+        thread::start(move || tasks.into_iter().map(|task| task()).collect()).map_err(BootError::Thread)
     }
 }
 
@@ -43,6 +51,7 @@ mod with_cluster {
 #[cfg(not(feature = "cluster"))]
 mod without_cluster {
     use super::super::BootError;
+    use super::super::event_log::EventLog;
     use crate::admin::Metrics;
     use crate::config::Config;
     use crate::site::catalog::files::CurrentFiles;
@@ -58,7 +67,10 @@ mod without_cluster {
         Ok((metrics, None))
     }
 
-    pub(in crate::server) fn start(_task: Option<MakeTask>) -> Result<(), BootError> {
+    pub(in crate::server) fn start(
+        _puller: Option<MakeTask>,
+        _event_log: &mut EventLog,
+    ) -> Result<(), BootError> {
         Ok(())
     }
 }

@@ -1,0 +1,121 @@
+//! The metrics of a node of a cluster, and its members of `/readyz`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::{Value, json};
+
+use super::metrics_text::MetricsText;
+use crate::metrics::cluster::{ClusterMetrics, ClusterState};
+use crate::visitors::events::time;
+
+/// Age of an event that the stream has not returned from which the profiles count as stale, in ms.
+const STALE_MS: u64 = 50;
+
+/// A metric: name, kind, help and value.
+type Metric = (&'static str, &'static str, &'static str, fn(&ClusterMetrics) -> &AtomicU64);
+
+/// The metrics that are numbers.
+const METRICS: [Metric; 12] = [
+    ("parallax_cluster_position", "gauge", "Last position of the stream that the profiles contain", |node| {
+        &node.position
+    }),
+    ("parallax_cluster_head_position", "gauge", "Last known position of the stream", |node| {
+        &node.head_position
+    }),
+    ("parallax_cluster_unreturned_records", "gauge", "Own events that the stream has not returned", |node| {
+        &node.unreturned_records
+    }),
+    ("parallax_cluster_unreturned_bytes", "gauge", "Bytes of these events in memory", |node| {
+        &node.unreturned_bytes
+    }),
+    (
+        "parallax_cluster_invisible_acknowledgements_total",
+        "counter",
+        "Batches of events acknowledged with \"visible\":false",
+        |node| &node.invisible_acknowledgements,
+    ),
+    (
+        "parallax_cluster_gap_skips_total",
+        "counter",
+        "Messages skipped because earlier ones of their node are missing",
+        |node| &node.gap_skips,
+    ),
+    ("parallax_cluster_duplicate_skips_total", "counter", "Messages that had arrived before", |node| {
+        &node.duplicate_skips
+    }),
+    (
+        "parallax_cluster_malformed_messages_total",
+        "counter",
+        "Messages without effect because they are not valid here",
+        |node| &node.malformed_messages,
+    ),
+    ("parallax_cluster_resends_total", "counter", "Messages sent again", |node| &node.resends),
+    (
+        "parallax_cluster_publish_errors_total",
+        "counter",
+        "Messages that the servers did not acknowledge",
+        |node| &node.publish_errors,
+    ),
+    (
+        "parallax_cluster_new_producer_ids_total",
+        "counter",
+        "Differences between the own log and the stream",
+        |node| &node.new_producer_ids,
+    ),
+    ("parallax_cluster_chain_mismatches_total", "counter", "Losses of the end of the stream", |node| {
+        &node.chain_mismatches
+    }),
+];
+
+/// The times: name, help and value in milliseconds.
+const TIMES: [(&str, &str, fn(&ClusterMetrics) -> &AtomicU64); 2] = [
+    (
+        "parallax_cluster_lag_seconds",
+        "Age of the last processed message while there are later ones",
+        |node| &node.lag_ms,
+    ),
+    (
+        "parallax_cluster_unreturned_seconds",
+        "Age of the oldest event that the stream has not returned",
+        |node| &node.unreturned_ms,
+    ),
+];
+
+/// Writes the metrics of a node.
+pub(super) fn write_metrics(node: &ClusterMetrics, page: &mut MetricsText) {
+    page.begin_family("parallax_cluster_connected", "gauge", "1 while the node reads the stream");
+    page.sample(&[], u64::from(node.state().0 != ClusterState::Alone));
+    for (name, kind, help, value) in METRICS {
+        page.begin_family(name, kind, help);
+        page.sample(&[], value(node).load(Ordering::Relaxed));
+    }
+    for (name, help, value) in TIMES {
+        page.begin_family(name, "gauge", help);
+        page.sample(&[], value(node).load(Ordering::Relaxed) as f64 / 1_000.0);
+    }
+    page.begin_family("parallax_cluster_era_info", "gauge", "The era of the stream");
+    page.sample(&[("era", &node.era())], 1);
+}
+
+/// Adds the state of a node to the body of `/readyz`.
+pub(super) fn add_readiness(node: &ClusterMetrics, body: &mut Value) {
+    let (state, since_ms, reason) = node.state();
+    let since = || {
+        let mut text = Vec::new();
+        time::write(&mut text, since_ms);
+        String::from_utf8_lossy(&text).into_owned()
+    };
+    body["cluster"] = match state {
+        ClusterState::Joining => json!("joining"),
+        ClusterState::Connected => json!("connected"),
+        ClusterState::Alone => json!(format!("alone since {}", since())),
+    };
+    if !reason.is_empty() {
+        body["clusterReason"] = json!(reason);
+    }
+    body["profiles"] = match state {
+        ClusterState::Connected if node.stale_ms() <= STALE_MS => json!("current"),
+        _ => json!(format!("stale since {}", since())),
+    };
+    body["position"] = json!(node.position.load(Ordering::Relaxed).to_string());
+}
