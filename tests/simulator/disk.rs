@@ -116,6 +116,7 @@ impl Disk {
         for (seq, entry) in (1..).zip(self.log.iter_mut().take(last as usize)) {
             let is_named = entry.anon.is_some() && entry.anon == tombstone.anon;
             if let Some(bytes) = entry.bytes.as_mut().filter(|_| is_named) {
+                trace!("erases seq {seq}, event {}", entry.event);
                 *bytes = void(bytes);
                 entry.anon = None;
                 self.under_way.extend(tombstone.anon.map(|anon| (anon, seq)));

@@ -3,6 +3,15 @@
 //! Each seed runs 400 random steps, then everything heals, and the tables of all nodes are compared with each other and with the
 //! promises of the receipts. `PARALLAX_LONG=1` runs a million seeds. Each rule is also left out once, and the seeds must notice it.
 
+/// Prints an action of a traced run. `PARALLAX_TRACE=1` traces, best with one seed in `PARALLAX_SEEDS`.
+macro_rules! trace {
+    ($($arguments:tt)*) => {
+        if crate::is_traced() {
+            eprintln!($($arguments)*);
+        }
+    };
+}
+
 mod base;
 mod disk;
 mod event;
@@ -21,6 +30,7 @@ mod dice;
 mod folded;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
@@ -35,6 +45,21 @@ const MUTANT_SEEDS: u64 = 3_000;
 
 fn is_long() -> bool {
     std::env::var_os("PARALLAX_LONG").is_some_and(|long| long == "1")
+}
+
+fn is_traced() -> bool {
+    static IS_TRACED: LazyLock<bool> = LazyLock::new(|| std::env::var_os("PARALLAX_TRACE").is_some());
+    *IS_TRACED
+}
+
+/// Returns the seeds of a run: those of `PARALLAX_SEEDS=FIRST..END`, or all from 1 on.
+fn seeds() -> std::ops::Range<u64> {
+    let Some(range) = std::env::var_os("PARALLAX_SEEDS") else {
+        return 1..1 + if is_long() { SEEDS_LONG } else { SEEDS };
+    };
+    let range = range.into_string().expect("PARALLAX_SEEDS=FIRST..END");
+    let (first, end) = range.split_once("..").expect("PARALLAX_SEEDS=FIRST..END");
+    first.parse().expect("a number")..end.parse().expect("a number")
 }
 
 /// Calls `run` for each seed on all processors. Each thread has a codec.
@@ -58,9 +83,8 @@ fn for_each_seed(seeds: std::ops::Range<u64>, run: impl Fn(u64, &mut Codec) -> b
 
 #[test]
 fn all_promises_hold_for_every_seed() {
-    let seeds = if is_long() { SEEDS_LONG } else { SEEDS };
     let totals = std::sync::Mutex::new((0, Vec::new(), Summary::default()));
-    for_each_seed(1..seeds + 1, |seed, codec| {
+    for_each_seed(seeds(), |seed, codec| {
         let result = World::new(seed, Mutant::None, codec).run();
         let mut totals = totals.lock().expect("no panic");
         match result {

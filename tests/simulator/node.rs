@@ -5,7 +5,7 @@ use std::rc::Rc;
 use parallax::testing::cluster::acknowledge::WaitingRequests;
 use parallax::testing::cluster::filter::{AcceptedRun, NoEffect, Step, step};
 use parallax::testing::cluster::follow::{
-    Comparison, Follower, OwnLog, ReturnHistory, is_erased_since, is_same_stream, verified_seq,
+    Comparison, Follower, OwnLog, ReturnHistory, is_erased_since, is_same_stream,
 };
 use parallax::testing::cluster::forward::{Forwarder, fill_run};
 use parallax::testing::cluster::message::{Header, Kind, push_record};
@@ -87,24 +87,35 @@ impl Node {
     /// Starts the node from its newest checkpoint, or from the beginning of the era.
     pub fn boot(&mut self, world: &mut Around<'_>) {
         self.disk.durable = self.disk.end();
-        self.start(world);
-    }
-
-    fn start(&mut self, world: &mut Around<'_>) {
-        let newest = self.disk.checkpoints.last().unwrap_or(world.founding);
-        let (state, base) = (newest.state.restore(0), newest.base.clone());
         let stored = self.disk.producer();
         let is_saved = stored.is_some();
         let producer = stored.unwrap_or_else(|| Producer::first(self.disk.log_id));
-        let mut follower = Follower::new(producer, is_saved);
-        let entry = state.producers.get(&follower.producer.id);
-        let verified = verified_seq(&follower.producer, entry, &self.disk, self.known(&follower.producer));
-        let verified = verified.filter(|_| !world.is(Mutant::SkipsBootComparison));
-        if let Some(verified) = verified {
-            world.facts.new_ids += 1;
-            follower.take_new_id(world.new_id(self.name), verified, state.clock_ms);
+        if self.load(Follower::new(producer, is_saved), world) {
+            let running = self.running.as_mut().expect("it was started");
+            self.disk.save_producer(&running.follower.producer);
+            running.follower.is_saved = true;
         }
+    }
+
+    /// Loads the newest checkpoint, or the one with which the era begins. Returns whether the follower took a new producer ID.
+    fn load(&mut self, mut follower: Follower, world: &mut Around<'_>) -> bool {
+        let newest = self.disk.checkpoints.last().unwrap_or(world.founding);
+        let (state, base) = (newest.state.restore(0), newest.base.clone());
+        let (known, new_id) = (self.known(&follower.producer), world.new_id(self.name));
+        let verified = match world.is(Mutant::SkipsBootComparison) {
+            true => None,
+            false => follower.on_loaded(&state, &self.disk, known, new_id),
+        };
+        world.facts.new_ids += u32::from(verified.is_some());
         let returned = follower.returned(&state);
+        trace!(
+            "{}: starts at {}, returned {returned}, log {}..={}, verified {verified:?}, {:?}",
+            self.name,
+            state.position,
+            self.disk.first_seq,
+            self.disk.end(),
+            follower.producer
+        );
         self.running = Some(Running {
             forwarder: Forwarder::new(returned),
             waiting: WaitingRequests::new(RETURN_TIMEOUT_MS),
@@ -119,6 +130,7 @@ impl Node {
             self.connect(world);
         }
         self.erase_unread(returned, world);
+        verified.is_some()
     }
 
     /// Carries out the erasures that are in the state and that this directory has not done: it did not read their tombstones. Erased
@@ -185,6 +197,7 @@ impl Node {
         let Some(running) = &mut self.running else { return };
         let first = self.disk.durable;
         self.disk.durable = self.disk.end();
+        trace!("{}: syncs to {}", self.name, self.disk.durable);
         let may_wait = self.is_connected && running.follower.is_caught_up;
         let returned = running.follower.returned(&running.state);
         let oldest = self.disk.log.get(returned as usize).map_or(world.now_ms, |entry| entry.written_ms);
@@ -257,6 +270,7 @@ impl Node {
         }
         running.forwarder.on_sent(last, returned, now_ms);
         running.deadlines.push(world.now_ms + PUBLISH_TIMEOUT_MS);
+        trace!("{}: sends {first}..={last} under {:?}", self.name, header.producer_id);
         Some(InTransit { bytes, node: usize::MAX, connection: self.connection, last })
     }
 
@@ -305,24 +319,18 @@ impl Node {
             running.follower.is_chain_checked = true;
             return true;
         }
+        trace!("{}: the stream is another one at {}", self.name, running.state.position);
         self.disk.checkpoints.retain(|checkpoint| is_same(checkpoint.state.chain_position()));
         world.facts.chain_mismatches += 1;
-        self.restart(world);
+        self.reload(world);
         false
     }
 
-    /// Starts again from the disk. Requests that wait keep waiting.
-    fn restart(&mut self, world: &mut Around<'_>) {
+    /// Loads another state. The producer ID remains, whether it is saved or not. Requests that wait keep waiting.
+    fn reload(&mut self, world: &mut Around<'_>) {
         let before = self.running.take().expect("it runs");
-        self.start(world);
-        let running = self.running.as_mut().expect("it was started");
-        running.waiting = before.waiting;
-        let unsaved = Some(&before.follower).filter(|follower| !follower.is_saved);
-        if let Some(follower) = unsaved {
-            running.follower.producer = follower.producer.clone();
-            running.follower.is_saved = false;
-            running.forwarder = Forwarder::new(running.follower.returned(&running.state));
-        }
+        self.load(before.follower, world);
+        self.running.as_mut().expect("it was started").waiting = before.waiting;
     }
 
     fn process(&mut self, message: &Message, world: &mut Around<'_>) {
@@ -335,6 +343,7 @@ impl Node {
             running.state.window = DedupWindow::new(1, 0);
         }
         let stepped = step(&mut running.state, &mut world.codec.decoder, message);
+        trace!("{}: reads {}: {stepped:?}", self.name, message.position);
         if world.is(Mutant::UsesLocalClock) {
             running.state.clock_ms += self.name as i64;
         }
@@ -348,7 +357,7 @@ impl Node {
             }
             Step::NewEra(_) => {
                 self.disk.checkpoints.clear();
-                self.restart(world);
+                self.reload(world);
             }
             Step::UnsupportedFormat(_) | Step::WrongPosition => panic!("{stepped:?}"),
         }
@@ -371,6 +380,7 @@ impl Node {
                 Action::Tombstone => world.is(Mutant::HasNoTombstoneKeys),
                 _ => event.has_generated_id && world.is(Mutant::HasNoGeneratedKeys),
             });
+            trace!("{}: accepts seq {}, {is_effective}, {event:?}", self.name, record.seq);
             if is_effective {
                 running.base.fold(&record.record, record.bytes, profiles_max);
             }
@@ -385,9 +395,10 @@ impl Node {
         if was_own {
             self.disk.under_way.retain(|(_, seq)| *seq > run.last());
         }
-        self.compare(&run, world);
+        let last_own = self.compare(&run, world);
         for (tombstone, seq) in tombstones {
-            let last = if is_own { seq - 1 } else { self.disk.end() };
+            // Records after an own tombstone are not its records. That of a copied machine is not an own one, although it has the own ID.
+            let last = if seq <= last_own { seq - 1 } else { self.disk.end() };
             let erased = self.disk.erase(&tombstone, last);
             erased.iter().for_each(|event| world.facts.exempt(*event));
             self.forget_returned();
@@ -397,7 +408,8 @@ impl Node {
         }
     }
 
-    fn compare(&mut self, run: &AcceptedRun, world: &mut Around<'_>) {
+    /// Compares a run with the own log. Returns the last seq that is the own log's, or 0.
+    fn compare(&mut self, run: &AcceptedRun, world: &mut Around<'_>) -> u64 {
         let new_id = world.new_id(self.name);
         let running = self.running.as_mut().expect("it runs");
         if world.is(Mutant::SendsVolatileRecords) {
@@ -412,17 +424,20 @@ impl Node {
             }
             _ => running.follower.on_accepted(run, &running.state, &self.disk, new_id),
         };
+        trace!("{}: compares: {compared:?}", self.name);
         match compared {
-            Comparison::Foreign => {}
+            Comparison::Foreign => 0,
             Comparison::Returned(last) => {
                 running.forwarder.on_returned(last, world.now_ms);
                 while let Some(event) = running.waiting.next_returned(last) {
                     world.facts.acknowledge_visible(event, &running.base);
                 }
+                last
             }
             Comparison::NewProducer(verified) => {
                 world.facts.new_ids += 1;
                 running.forwarder = Forwarder::new(verified);
+                verified
             }
         }
     }
@@ -442,6 +457,7 @@ impl Node {
             return;
         }
         let event = world.facts.tombstone(anon, world.now_ms);
+        trace!("{}: second tombstone {event:?}", self.name);
         let bytes = world.codec.record(event, world.now_ms, world.random ^ u64::from(event.number));
         self.append(event, bytes, world);
         self.sync(world);
@@ -458,6 +474,7 @@ impl Node {
             running.follower.producer.predecessors.splice(0..0, hidden);
         }
         if let Some(verified) = verified {
+            trace!("{}: at the end of the stream: sends again after {verified}", self.name);
             world.facts.new_ids += 1;
             running.forwarder = Forwarder::new(verified);
         }

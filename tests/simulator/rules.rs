@@ -267,11 +267,14 @@ fn a_log_that_is_not_the_one_of_the_state_is_found_at_a_start() {
     let mut damaged = Log::new((1..=15).chain(101..=114).chain([30]));
     assert_eq!(verify(&damaged, beginning, 0), Some(10));
     damaged.0[4] = None;
-    assert_eq!(
-        verify(&damaged, beginning, 0),
-        None,
-        "the hash ends at the damage, and the last record is the same"
-    );
+    assert_eq!(verify(&damaged, beginning, 0), Some(0), "the hash ends at the damage");
+    assert_eq!(verify(&damaged, beginning, 29), Some(29), "the directory has compared that much");
+    assert_eq!(verify(&damaged, beginning, 30), None);
+    assert_eq!(verify(&Log::new(1..=40), None, 12), Some(12), "no hash, and not compared");
+    assert_eq!(verify(&Log::new(1..=40), None, 30), None);
+    let regrown = Log::new((1..=29).chain([200]));
+    assert_eq!(verify(&regrown, beginning, 30), Some(20), "the returned seq is of another log");
+    assert_eq!(verify(&Log::new(1..=35), beginning, 36), Some(35), "the log ends before the returned seq");
 }
 
 #[test]

@@ -189,6 +189,7 @@ impl<'c> World<'c> {
         }
         let event = self.retried(node).unwrap_or_else(|| self.draw_event());
         self.facts.note_append(event);
+        trace!("{node}: receives {event:?}");
         let (mutant, now_ms, key) = (self.mutant, self.now_ms, u128::from(self.dice.next_u64()) | 1);
         let key = if mutant == Mutant::HasNoTombstoneKeys { 0 } else { key };
         let bytes = self.codec.record_with_key(event, now_ms, key);
@@ -269,6 +270,7 @@ impl<'c> World<'c> {
 
     fn deliver_at(&mut self, index: usize) {
         let message = self.stream.in_transit.remove(index);
+        trace!("{}: delivered at {}, last {}", message.node, self.stream.head().last + 1, message.last);
         self.stream.append(message.bytes.clone(), self.now_ms);
         if self.nodes[message.node].is_connected {
             self.with_node(message.node, |node, around| node.on_acknowledged(&message, around));
@@ -283,10 +285,14 @@ impl<'c> World<'c> {
         let is_early = self.mutant == Mutant::DeletesEarly;
         let node = &mut self.nodes[node];
         let Some(running) = &mut node.running else { return false };
+        // The file has the returned seq of the checkpoint before the checkpoint gets its name.
+        node.disk.save_producer(&running.follower.producer);
+        running.follower.is_saved = true;
         node.disk.add_checkpoint(Checkpoint { state: running.state.save(), base: running.base.clone() });
         let kept = node.disk.checkpoints.iter().map(|checkpoint| &checkpoint.state);
         let deletable = deletable_seq(&running.follower.producer, kept);
         let deletable = deletable.min(running.returned.deletable_seq());
+        trace!("{}: checkpoint at {}, deletes to {deletable}", node.name, running.state.position);
         node.disk.delete(if is_early { node.disk.durable } else { deletable });
         true
     }
@@ -295,6 +301,7 @@ impl<'c> World<'c> {
         if self.nodes[node].running.is_none() {
             return false;
         }
+        trace!("{node}: toggles connection from {}", self.nodes[node].is_connected);
         if self.nodes[node].is_connected {
             self.nodes[node].disconnect();
         } else {
@@ -310,6 +317,7 @@ impl<'c> World<'c> {
         }
         let disk = &mut self.nodes[node].disk;
         let last = disk.durable + self.dice.below((disk.end() - disk.durable) as usize + 1) as u64;
+        trace!("{node}: crashes, log ends at {last}");
         disk.cut(last);
         true
     }
@@ -319,6 +327,7 @@ impl<'c> World<'c> {
         let wanted = head.saturating_sub(1 + self.dice.below(4) as u64).max(self.founding.state.position);
         let is_young = |position: u64| self.stream.at(position).is_some_and(|lost| lost.stream_ms > oldest);
         let Some(last) = (wanted..head).find(|last| is_young(last + 1)) else { return false };
+        trace!("the stream loses all after {last}");
         self.stream.truncate(last);
         self.facts.is_disturbed = true;
         self.reconnect_all();
@@ -339,6 +348,7 @@ impl<'c> World<'c> {
         }
         let mut disk = self.nodes[node].disk.clone();
         disk.cut(disk.durable);
+        trace!("{node}: copied as {}", self.nodes.len());
         self.facts.is_disturbed = true;
         self.nodes.push(Node::new(self.nodes[node].name, disk));
         self.with_node(self.nodes.len() - 1, |node, around| node.boot(around));
@@ -361,6 +371,7 @@ impl<'c> World<'c> {
         if is_producer_old {
             disk.restore_producer();
         }
+        trace!("{node}: restored to {last}, loses {lost:?}, old producer: {is_producer_old}");
         lost.into_iter().for_each(|event| self.facts.lose(event));
         self.facts.is_disturbed = true;
         self.with_node(node, |node, around| node.boot(around));
@@ -378,6 +389,7 @@ impl<'c> World<'c> {
         let entry = &mut disk.log[seq as usize - 1];
         entry.bytes = None;
         let event = entry.event;
+        trace!("{node}: seq {seq} is damaged, event {event}");
         self.facts.lose(event);
         true
     }
@@ -407,6 +419,7 @@ impl<'c> World<'c> {
             Some(checkpoint),
             self.has_real,
         );
+        trace!("era {} at {}", self.eras, self.founding.state.position);
         self.facts.is_disturbed = true;
         self.reconnect_all();
         true
