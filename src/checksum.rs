@@ -22,10 +22,57 @@ pub fn digest(parts: &[&[u8]]) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
+/// Returns the SHA-256 of `bytes`.
+pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}
+
 /// Returns the first 8 bytes of the SHA-256 of `bytes`, as a big-endian number.
 pub fn sha256_prefix(bytes: &[u8]) -> u64 {
-    let digest: [u8; 32] = Sha256::digest(bytes).into();
-    u64::from_be_bytes(*digest.first_chunk().expect("a digest has 32 bytes"))
+    u64::from_be_bytes(*sha256(bytes).first_chunk().expect("a digest has 32 bytes"))
+}
+
+/// A hash of a whole file, and its kind.
+#[cfg(feature = "cluster")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileHash {
+    Blake3([u8; 32]),
+    Sha256([u8; 32]),
+}
+
+/// A hasher of a file that is read in pieces.
+#[cfg(feature = "cluster")]
+#[derive(Debug)]
+pub(crate) enum FileHasher {
+    Blake3(Box<blake3::Hasher>),
+    Sha256(Sha256),
+}
+
+#[cfg(feature = "cluster")]
+impl FileHasher {
+    /// Creates the hasher for the kind of `expected`.
+    pub(crate) fn for_kind(expected: FileHash) -> Self {
+        match expected {
+            FileHash::Blake3(_) => Self::Blake3(Box::default()),
+            FileHash::Sha256(_) => Self::Sha256(Sha256::default()),
+        }
+    }
+
+    /// Adds the next bytes.
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Blake3(hasher) => _ = hasher.update(bytes),
+            Self::Sha256(hasher) => hasher.update(bytes),
+        }
+    }
+
+    /// Returns the hash.
+    pub(crate) fn finish(self) -> FileHash {
+        match self {
+            Self::Blake3(hasher) => FileHash::Blake3(*hasher.finalize().as_bytes()),
+            Self::Sha256(hasher) => FileHash::Sha256(hasher.finalize().into()),
+        }
+    }
 }
 
 /// Returns the HMAC-SHA-256 (RFC 2104) of the concatenation of `parts`. It reveals nothing without `key`.

@@ -4,6 +4,8 @@
 //! [`Totals`] once a second. Counting costs a request a few plain additions, and `/metrics` is at most a
 //! second old.
 
+pub mod cluster;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -296,6 +298,29 @@ impl WebhookCounters {
 
     /// Returns the acknowledged messages, the failed attempts, and the pending messages.
     pub fn snapshot(&self) -> [u64; 3] {
+        std::array::from_fn(|i| self.0[i].load(Ordering::Relaxed))
+    }
+}
+
+/// Counters of the snapshots that `--snapshots-from` has delivered. Clones share them: publishing is rare.
+#[cfg(feature = "cluster")]
+#[derive(Debug, Clone, Default)]
+pub struct PullCounters(Arc<[AtomicU64; 2]>);
+
+#[cfg(feature = "cluster")]
+impl PullCounters {
+    /// Counts a snapshot that was written to the snapshots directory.
+    pub fn record_pulled(&self) {
+        self.0[0].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a failed attempt to read the source, or to fetch or remove a file.
+    pub fn record_error(&self) {
+        self.0[1].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the pulled snapshots and the failed attempts.
+    pub fn snapshot(&self) -> [u64; 2] {
         std::array::from_fn(|i| self.0[i].load(Ordering::Relaxed))
     }
 }

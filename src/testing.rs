@@ -15,6 +15,8 @@ pub mod api {
     }
 }
 pub mod checksum {
+    #[cfg(feature = "cluster")]
+    pub use crate::checksum::FileHash;
     pub use crate::checksum::{
         COPIED_BYTES_MAX, crc32, crc32_shift, crc32c, digest, hash64, hash128, hash128_parts, hmac_sha256,
         sha256_prefix,
@@ -45,7 +47,9 @@ pub mod clock {
 }
 #[cfg(feature = "cluster")]
 pub mod cluster {
-    pub use crate::cluster::{acknowledge, era, filter, follow, forward, message, producer, state};
+    pub use crate::cluster::{
+        acknowledge, era, filter, follow, forward, message, producer, publish, pull, state,
+    };
 }
 pub mod condition {
     pub use crate::condition::{
@@ -201,6 +205,9 @@ pub mod site {
         }
         pub mod directory {
             pub use crate::site::catalog::directory::SnapshotDirectory;
+        }
+        pub mod files {
+            pub use crate::site::catalog::files::{FileList, FileState, FileStatus};
         }
         pub mod phases {
             pub use crate::site::catalog::phases::{Phase, PhaseArm, Phases};

@@ -9,6 +9,8 @@ use crate::clock;
 use crate::http::request::Request;
 use crate::insights::engine::InsightsMetrics;
 use crate::limits::memory_sum::Term;
+#[cfg(feature = "cluster")]
+use crate::metrics::PullCounters;
 use crate::metrics::{
     ConnectionEvent, Counters, EventCounters, JobCounters, LatencyHistogram, PublishCounters, Totals,
     WebhookCounters,
@@ -27,6 +29,9 @@ pub struct Metrics {
     /// The counters of the snapshots directory.
     pub publishing: PublishCounters,
     pub webhook: WebhookCounters,
+    /// The counters of the puller; `None` without `--snapshots-from`.
+    #[cfg(feature = "cluster")]
+    pub pulling: Option<PullCounters>,
     /// The memory budget of the snapshots.
     pub budget: SnapshotBudget,
     /// Start of the process, in seconds since 1970.
@@ -68,7 +73,22 @@ impl Metrics {
         budget: SnapshotBudget,
     ) -> Self {
         let (totals, webhook) = (totals.clone(), webhook.clone());
-        Self { totals, publishing, webhook, budget, started_s: clock::now_s(), server: None }
+        Self {
+            totals,
+            publishing,
+            webhook,
+            #[cfg(feature = "cluster")]
+            pulling: None,
+            budget,
+            started_s: clock::now_s(),
+            server: None,
+        }
+    }
+
+    /// Adds the counters of the puller.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn with_puller(self, counters: PullCounters) -> Self {
+        Self { pulling: Some(counters), ..self }
     }
 
     /// Answers a request for `/metrics`. Returns whether it did.
@@ -124,6 +144,8 @@ impl Metrics {
             "Snapshot files not served because of their lower version",
         );
         page.sample(&[], superseded);
+        #[cfg(feature = "cluster")]
+        self.write_pulling(page);
         let [delivered, failed, pending] = self.webhook.snapshot();
         page.begin_family(
             "parallax_webhook_deliveries_total",
@@ -151,6 +173,24 @@ impl Metrics {
         for site in handler.catalog().sites() {
             page.sample(&[("site", &site.site().site)], site.site().routes.len());
         }
+    }
+
+    #[cfg(feature = "cluster")]
+    fn write_pulling(&self, page: &mut MetricsText) {
+        let Some(counters) = &self.pulling else { return };
+        let [pulled, errors] = counters.snapshot();
+        page.begin_family(
+            "parallax_cluster_snapshots_pulled_total",
+            "counter",
+            "Snapshots that --snapshots-from has delivered",
+        );
+        page.sample(&[], pulled);
+        page.begin_family(
+            "parallax_cluster_snapshot_pull_errors_total",
+            "counter",
+            "Failed attempts to read the source of --snapshots-from, or to fetch or remove a snapshot",
+        );
+        page.sample(&[], errors);
     }
 
     fn write_process(&self, page: &mut MetricsText) {

@@ -265,7 +265,8 @@ impl EventHandler<'_> {
             return Poll::rejected(Some(endpoint), response.write_problem(&rejected, scratch, out));
         }
         if is_dry_run || results.recorded_count() == 0 {
-            let stored = if is_dry_run { StoreOutcome::DryRun } else { StoreOutcome::Stored(&[], Ack::Disk) };
+            let stored =
+                if is_dry_run { StoreOutcome::DryRun } else { StoreOutcome::Stored(&[], Ack::Disk, None) };
             response.write_receipt(&results, stored, scratch, out);
             sink.recycle(records, results);
             return Poll::Ready(Outcome { endpoint: Some(endpoint), problem: None });
@@ -305,7 +306,7 @@ impl EventHandler<'_> {
             return Outcome { endpoint, problem: Some(problem.kind) };
         };
         let response = EventResponse { params, date, cors, meta };
-        let stored = StoreOutcome::Stored(completion.request.results(), ack);
+        let stored = StoreOutcome::Stored(completion.request.results(), ack, completion.visible);
         response.write_receipt(&results, stored, scratch, out);
         sink.recycle(completion.request, results);
         Outcome { endpoint, problem: None }

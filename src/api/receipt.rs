@@ -94,7 +94,7 @@ impl EventResponse<'_> {
         head
     }
 
-    /// Appends a receipt, or a 204 if the client wants none and all events were accepted.
+    /// Appends a receipt, or a 204 if the client wants none, all events were accepted, and the next resolve sees them.
     pub(super) fn write_receipt(
         &self,
         results: &EventResults,
@@ -102,7 +102,8 @@ impl EventResponse<'_> {
         scratch: &mut Scratch,
         out: &mut Vec<u8>,
     ) {
-        if self.params.options.minimal && results.are_all_recorded() {
+        let is_visible = !matches!(stored, StoreOutcome::Stored(_, _, Some(false)));
+        if self.params.options.minimal && results.are_all_recorded() && is_visible {
             let mut head = self.begin(204, scratch, out);
             self.write_timing(&mut head);
             head.finish_without_body(self.params.close);

@@ -18,6 +18,8 @@ pub(crate) mod inspect_snapshot;
 mod lint;
 pub(crate) mod print_config;
 mod progress;
+#[cfg(feature = "cluster")]
+mod publish;
 mod restore;
 mod schema;
 mod serve;
@@ -68,6 +70,10 @@ enum Command {
     #[command(after_help = "Publish by compiling into the snapshots directory of a running server:\n  \
         parallax compile site/ -o /srv/parallax/snapshots/site.snapshot")]
     Compile(compile::CompileArgs),
+    /// Publish a snapshot on all nodes that pull from a source, or roll back.
+    #[cfg(feature = "cluster")]
+    #[command(after_help = publish::EXAMPLES)]
+    Publish(Box<publish::PublishArgs>),
     /// Write the TypeScript types of the components, queries and paths of a site.
     ///
     /// The types describe the values that the site has. Generate them again after each change.
@@ -174,6 +180,8 @@ fn dispatch(words: &[OsString]) -> Result<(), CliError> {
         }
         Some(Command::Lint(args)) => lint::lint(&args),
         Some(Command::Compile(args)) => compile::compile_site(&args),
+        #[cfg(feature = "cluster")]
+        Some(Command::Publish(args)) => publish::publish(&args),
         Some(Command::Types(args)) => types::write_types(&args),
         Some(Command::Inspect(args)) => inspect::inspect_file(&args),
         Some(Command::Check(args)) => check::check(&args),

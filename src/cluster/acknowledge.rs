@@ -43,6 +43,11 @@ impl<R> WaitingRequests<R> {
         None
     }
 
+    /// Returns the time at which the next request has waited too long.
+    pub fn next_deadline_ms(&self) -> Option<i64> {
+        self.waiting.front().map(|waiting| waiting.deadline_ms)
+    }
+
     /// Returns the next request whose records have returned.
     pub fn next_returned(&mut self, returned: u64) -> Option<R> {
         let is_returned = self.waiting.front()?.last_seq <= returned;

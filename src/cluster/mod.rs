@@ -1,4 +1,8 @@
-//! The rules by which several nodes fold one stream of messages into equal tables of visitors.
+//! Several nodes: the distribution of snapshots, and the rules by which the nodes fold one stream of messages into equal tables of
+//! visitors.
+//!
+//! One thread ([`thread`]) runs everything that talks to other machines. [`pull`] fills the snapshots directory from one source, and
+//! [`publish`] changes the source. [`connect`] makes the connection to NATS.
 //!
 //! Each rule is a function without I/O, clock and randomness. Time, random IDs and the content of files are
 //! parameters. The simulator in `tests/simulator/` runs the rules with thousands of seeds. The server does not use them
@@ -22,10 +26,25 @@
 //! * The filter and the follower never read the clock of this node.
 
 pub mod acknowledge;
+pub(crate) mod connect;
 pub mod era;
 pub mod filter;
 pub mod follow;
 pub mod forward;
 pub mod message;
 pub mod producer;
+pub mod publish;
+pub mod pull;
+pub mod saved;
 pub mod state;
+
+mod link;
+pub(crate) mod node;
+mod own_log;
+mod restore;
+mod secret;
+mod servers;
+mod session;
+pub(crate) mod start;
+mod stream;
+pub(crate) mod thread;

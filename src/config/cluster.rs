@@ -52,6 +52,46 @@ impl TimeSpan {
     }
 }
 
+/// The files that prove the identity of this program to a server, and that verify the server.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ConnectionFiles {
+    /// The credentials file of the NATS user.
+    #[arg(long, value_name = "FILE", help_heading = CLUSTER, conflicts_with = "cluster_nkey")]
+    pub cluster_creds: Option<PathBuf>,
+    /// A file with the seed of the NATS nkey.
+    #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
+    pub cluster_nkey: Option<PathBuf>,
+    /// The certificates of authorities (PEM) that the NATS servers, or the web server of --snapshots-from, are verified
+    /// with [default: those of the system].
+    #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
+    pub cluster_ca: Option<PathBuf>,
+    /// The client certificate (PEM) for tls://.
+    #[arg(long, value_name = "FILE", help_heading = CLUSTER, requires = "cluster_key")]
+    pub cluster_cert: Option<PathBuf>,
+    /// The private key (PEM) of --cluster-cert.
+    #[arg(long, value_name = "FILE", help_heading = CLUSTER, requires = "cluster_cert")]
+    pub cluster_key: Option<PathBuf>,
+}
+
+impl ConnectionFiles {
+    /// Checks that each file can be read.
+    ///
+    /// # Errors
+    /// The flag of a file that cannot, and the cause.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let files = [
+            ("--cluster-creds", &self.cluster_creds),
+            ("--cluster-nkey", &self.cluster_nkey),
+            ("--cluster-ca", &self.cluster_ca),
+            ("--cluster-cert", &self.cluster_cert),
+            ("--cluster-key", &self.cluster_key),
+        ];
+        files
+            .into_iter()
+            .try_for_each(|(flag, path)| path.as_deref().map_or(Ok(()), |path| check_readable(flag, path)))
+    }
+}
+
 /// The settings of a node.
 #[derive(Debug, Clone, Default, Args)]
 pub struct ClusterConfig {
@@ -70,22 +110,9 @@ pub struct ClusterConfig {
     /// Name of this node. Each node of a cluster has its own [default: the host name].
     #[arg(long, value_name = "NAME", help_heading = CLUSTER, value_parser = parse_node)]
     pub node: Option<String>,
-    /// The credentials file of this node's NATS user. It is read at the start and after SIGHUP.
-    #[arg(long, value_name = "FILE", help_heading = CLUSTER, conflicts_with = "cluster_nkey")]
-    pub cluster_creds: Option<PathBuf>,
-    /// A file with the seed of this node's NATS nkey. It is read at the start and after SIGHUP.
-    #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
-    pub cluster_nkey: Option<PathBuf>,
-    /// The certificates of authorities (PEM) that the NATS servers, or the web server of --snapshots-from, are verified
-    /// with [default: those of the system].
-    #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
-    pub cluster_ca: Option<PathBuf>,
-    /// The client certificate (PEM) of this node for tls://.
-    #[arg(long, value_name = "FILE", help_heading = CLUSTER, requires = "cluster_key")]
-    pub cluster_cert: Option<PathBuf>,
-    /// The private key (PEM) of --cluster-cert.
-    #[arg(long, value_name = "FILE", help_heading = CLUSTER, requires = "cluster_cert")]
-    pub cluster_key: Option<PathBuf>,
+    /// The files of its connections.
+    #[command(flatten)]
+    pub files: ConnectionFiles,
     /// A file of 32 random bytes, the same on all nodes, with the mode 0600 or 0400. Needed with --cluster.
     #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
     pub cluster_secret: Option<PathBuf>,
@@ -121,18 +148,13 @@ impl ClusterConfig {
     /// The flag at fault, and the accepted values. No text has a secret.
     pub(crate) fn check(&self, ack: Ack) -> Result<(), String> {
         for (flag, url) in [("--snapshots-from", &self.snapshots_from), ("--cluster", &self.cluster)] {
-            if url.as_ref().is_some_and(|url| contains_userinfo(url)) {
-                return Err(format!(
-                    "{flag} has a user or a password; remove it, and name a file with --cluster-creds or --cluster-nkey"
-                ));
-            }
+            url.as_deref().map_or(Ok(()), |url| refuse_userinfo(flag, url))?;
         }
         if self.cluster.is_some() {
             self.check_stream(ack)?;
         }
-        for (flag, path) in self.files() {
-            File::open(path).map_err(|error| format!("cannot read {flag} {}: {error}", path.display()))?;
-        }
+        self.files.check()?;
+        self.bootstrap.as_deref().map_or(Ok(()), |path| check_readable("--bootstrap", path))?;
         self.node_name().map(drop)
     }
 
@@ -148,19 +170,6 @@ impl ClusterConfig {
                          set its mode with `chmod 600 FILE`, and copy it to all nodes"
                 .to_owned()),
         }
-    }
-
-    /// Returns the files that the settings name, with their flags. The secret is not among them.
-    fn files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
-        let files = [
-            ("--cluster-creds", &self.cluster_creds),
-            ("--cluster-nkey", &self.cluster_nkey),
-            ("--cluster-ca", &self.cluster_ca),
-            ("--cluster-cert", &self.cluster_cert),
-            ("--cluster-key", &self.cluster_key),
-            ("--bootstrap", &self.bootstrap),
-        ];
-        files.into_iter().filter_map(|(flag, path)| Some((flag, path.as_deref()?)))
     }
 
     /// Returns the name of this node: the setting, else the host name.
@@ -182,6 +191,10 @@ impl ClusterConfig {
             }
         }
     }
+}
+
+fn check_readable(flag: &str, path: &Path) -> Result<(), String> {
+    File::open(path).map(drop).map_err(|error| format!("cannot read {flag} {}: {error}", path.display()))
 }
 
 /// Reads the cluster's secret.
@@ -209,6 +222,19 @@ pub(crate) fn read_secret(path: &Path) -> Result<[u8; CLUSTER_SECRET_BYTES], Str
              `head -c {CLUSTER_SECRET_BYTES} /dev/urandom > FILE`"
         )
     })
+}
+
+/// Refuses a URL with a user or a password: it would be in the list of processes.
+///
+/// # Errors
+/// The flag, without the URL.
+pub(crate) fn refuse_userinfo(flag: &str, url: &str) -> Result<(), String> {
+    if contains_userinfo(url) {
+        return Err(format!(
+            "{flag} has a user or a password; remove it, and name a file with --cluster-creds or --cluster-nkey"
+        ));
+    }
+    Ok(())
 }
 
 /// Returns whether a URL of any scheme has a user or a password.
@@ -269,7 +295,7 @@ impl SnapshotSource {
 }
 
 /// Accepts the URL of a source of snapshots. [`ClusterConfig::check`] refuses one with a password.
-fn parse_source(text: &str) -> Result<String, String> {
+pub(crate) fn parse_source(text: &str) -> Result<String, String> {
     if !has_userinfo(text) && !contains_userinfo(text) {
         SnapshotSource::parse(text)?;
     }

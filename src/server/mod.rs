@@ -5,7 +5,7 @@
 //! 2. Start the admin thread. It reports the progress of steps 3 and 4.
 //! 3. Read the served versions of earlier processes, and scan the snapshots.
 //! 4. Restore the visitor profiles, replay the log, and start the log writer and the checkpointer. Then start the
-//!    watcher of the snapshots, which writes to the locked data directory.
+//!    watcher of the snapshots, which writes to the locked data directory, and the puller.
 //! 5. Give the admin thread the parts that need snapshots and log.
 //! 6. Start the workers. When [`start`] returns, every listener accepts.
 //! 7. Start the webhook, whose receiver may send requests to this server.
@@ -20,6 +20,8 @@
 mod admin_thread;
 mod event_log;
 mod memory;
+#[cfg(feature = "cluster")]
+mod puller;
 
 use std::collections::HashSet;
 use std::io;
@@ -124,6 +126,9 @@ pub enum BootError {
         "the descriptor limit of {limit} leaves no descriptor for clients. Raise it (ulimit -n, LimitNOFILE) by 1000 or more"
     )]
     Descriptors { limit: u64 },
+    #[cfg(feature = "cluster")]
+    #[error("cannot pull snapshots: {0}")]
+    Puller(String),
     #[error("cannot start a thread: {0}. Raise the limits on processes and on locked memory (ulimit -u, -l)")]
     Thread(io::Error),
 }
@@ -159,6 +164,8 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     let admin_settings = Settings { rate_limit_per_ip: None, rate_limit_per_site: None, ..settings.clone() };
     let webhook_counters = WebhookCounters::default();
     let metrics = Metrics::at_startup(&totals, snapshots.metrics(), &webhook_counters, budget);
+    #[cfg(feature = "cluster")]
+    let (metrics, puller) = puller::prepare(&config, snapshots.files(), metrics)?;
     let make_handler = handler_factory(&admin_settings, &current, &agents);
     let token = config.admin_token.clone().filter(|token| !token.is_empty());
     let admin_lifecycle = lifecycle.clone();
@@ -174,6 +181,8 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     // 4. Restore the visitor profiles and replay the log.
     let event_log = EventLog::start(&config, &admin.progress)?;
     let watcher = start_watcher(&config, &current, snapshots)?;
+    #[cfg(feature = "cluster")]
+    puller::start(puller)?;
 
     // 5. Complete the admin thread.
     let cpus = worker::available_cpus();

@@ -41,6 +41,11 @@ impl KeyHasher {
         Self { secret }
     }
 
+    /// Returns the secret.
+    pub(crate) fn secret(&self) -> [u8; 16] {
+        self.secret
+    }
+
     /// Returns the key of an ID.
     pub fn key(&self, site: &str, id_kind: IdKind, id: &str) -> Key {
         let [site, id_kind, id] = hash_parts(site.as_bytes(), id_kind, id.as_bytes());

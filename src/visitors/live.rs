@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::apply::{KeyHasher, ProfileUpdater};
+use super::checkpoint::reader::{CheckpointError, CheckpointReader};
 use super::checkpoint::scheduler::{CheckpointScheduler, Fold};
 use super::lookup::ProfileReader;
 use super::profile::FoldCounts;
@@ -180,8 +181,54 @@ impl ProfileTable {
             self.updater.apply(&mut self.table, &record, self.cost_max, &mut self.counts);
             self.add_tie(&record, seq);
         }
+        self.on_folded(records.count as usize, records.byte_len());
+    }
+
+    /// Applies one record that a stream has returned. Call [`on_folded`](Self::on_folded) after some of them.
+    pub(crate) fn apply(&mut self, record: &Record<'_>) {
+        self.add_site(record.site);
+        self.updater.apply(&mut self.table, record, self.cost_max, &mut self.counts);
+    }
+
+    /// Sets the limit of the table, which belongs to the era of a cluster.
+    pub(crate) fn set_cost_max(&mut self, cost_max: u64) {
+        self.cost_max = cost_max;
+    }
+
+    /// Removes all visitors.
+    pub(crate) fn clear(&mut self) {
+        let mut keys = Vec::with_capacity(self.table.len());
+        self.table.visit(&mut |key, _, _, _| keys.push(key));
+        keys.into_iter().for_each(|key| self.table.remove(key));
+        let secret = self.updater.hasher().secret();
+        self.updater = ProfileUpdater::new(secret);
+        self.known.on_checkpoint(0, &[]);
+        self.publish_metrics();
+    }
+
+    /// Replaces all visitors by those of a checkpoint, with the limit `cost_max`. Readers see the table fill.
+    ///
+    /// # Errors
+    /// A check fails, or the file cannot be read. The table has a part of the visitors then.
+    pub(crate) fn reload(&mut self, opened: CheckpointReader, cost_max: u64) -> Result<(), CheckpointError> {
+        self.clear();
+        let secret = self.updater.hasher().secret();
+        let (lost, sites) = (opened.lost_aliases()?, opened.sites()?);
+        let mut entries = opened.entries()?;
+        while let Some(kept) = entries.read_next()? {
+            self.table.put(kept.key, kept.value, kept.class);
+        }
+        self.updater = ProfileUpdater::new(secret).with_lost_aliases(lost);
+        sites.iter().for_each(|site| self.known.add_site(site));
+        self.cost_max = cost_max;
+        self.publish_metrics();
+        Ok(())
+    }
+
+    /// Counts applied records and their bytes, and publishes the metrics.
+    pub(crate) fn on_folded(&mut self, records: usize, bytes: usize) {
         if let Some(scheduler) = &mut self.checkpoints {
-            scheduler.on_folded(records.count as usize, records.byte_len());
+            scheduler.on_folded(records, bytes);
         }
         self.publish_metrics();
     }
@@ -288,22 +335,47 @@ impl ProfileTable {
 
     /// Continues or begins a checkpoint: see [`CheckpointScheduler::on_idle`].
     pub fn on_idle(&mut self, clock: &dyn Clock, durable: Option<u64>) -> Option<Duration> {
-        let (mut fold, checkpoints) = self.checkpoint_parts();
+        self.on_idle_with(clock, durable, &mut Vec::new)
+    }
+
+    /// Continues or begins a checkpoint of a table that a stream determines. `position` is that of the stream, and `stream`
+    /// encodes the rest of the state at this position.
+    pub(crate) fn on_idle_with(
+        &mut self,
+        clock: &dyn Clock,
+        position: Option<u64>,
+        stream: &mut dyn FnMut() -> Vec<u8>,
+    ) -> Option<Duration> {
+        let durable = position;
+        let (mut fold, checkpoints) = self.checkpoint_parts(stream);
         checkpoints?.on_idle(&mut fold, clock, durable)
     }
 
     /// Writes a last checkpoint: see [`CheckpointScheduler::close`].
     pub fn close(&mut self, clock: &dyn Clock, durable: Option<u64>) {
-        let (mut fold, checkpoints) = self.checkpoint_parts();
+        self.close_with(clock, durable, &mut Vec::new);
+    }
+
+    /// Writes a last checkpoint of a table that a stream determines: see [`on_idle_with`](Self::on_idle_with).
+    pub(crate) fn close_with(
+        &mut self,
+        clock: &dyn Clock,
+        durable: Option<u64>,
+        stream: &mut dyn FnMut() -> Vec<u8>,
+    ) {
+        let (mut fold, checkpoints) = self.checkpoint_parts(stream);
         if let Some(scheduler) = checkpoints {
             scheduler.close(&mut fold, clock, durable);
         }
     }
 
-    fn checkpoint_parts(&mut self) -> (Fold<'_>, Option<&mut CheckpointScheduler>) {
+    fn checkpoint_parts<'a>(
+        &'a mut self,
+        stream: &'a mut dyn FnMut() -> Vec<u8>,
+    ) -> (Fold<'a>, Option<&'a mut CheckpointScheduler>) {
         let Self { table, updater, known, evicted_before, counts, checkpoints, .. } = self;
         let evicted = *evicted_before + counts.visitors_evicted;
-        (Fold { table, lost: updater.lost_aliases(), known, evicted }, checkpoints.as_mut())
+        (Fold { table, lost: updater.lost_aliases(), known, evicted, stream }, checkpoints.as_mut())
     }
 
     /// Returns the last seq that all checkpoints contain. A restart does not need the records up to it.

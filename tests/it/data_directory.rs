@@ -121,7 +121,7 @@ fn a_start_waits_for_the_lock_of_a_server_that_is_ending() {
 /// Runs a server with `--ack written` whose writes fail from some moment until its stop. Returns its exit code.
 fn exit_code_after_failed_writes() -> i32 {
     let starter = ["env", "PARALLAX_ACK=written", "sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"];
-    let mut server = Server::start_through(&starter, &[("demo.snapshot", &compile_demo().1)]);
+    let mut server = Server::start_through(&starter, &[("demo.snapshot", &compile_demo().1)], &[]);
     let mut client = Client::to(server.edge);
     let posting = thread::spawn(move || {
         (0..1_000_000).any(|n| {

@@ -83,8 +83,8 @@ impl Server {
     }
 
     /// Starts a server through another program, such as one that sets limits.
-    pub fn start_through(starter: &[&str], snapshots: &[(&str, &[u8])]) -> Self {
-        Self::start_on(starter, create_snapshots_directory(snapshots), Data::temporary(), &[])
+    pub fn start_through(starter: &[&str], snapshots: &[(&str, &[u8])], flags: &[&str]) -> Self {
+        Self::start_on(starter, create_snapshots_directory(snapshots), Data::temporary(), flags)
     }
 
     /// Kills the process and starts another one on the same directories.

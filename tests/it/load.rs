@@ -53,6 +53,7 @@ fn a_low_descriptor_limit_lowers_the_connection_limit() {
     let server = Server::start_through(
         &["prlimit", "--nofile=64"],
         &[("demo.snapshot", &parallax::testing::cli::demo::compile_demo().1)],
+        &[],
     );
     // After this both workers accept connections and have opened every descriptor that they need for it.
     (0..20).for_each(|_| assert_eq!(server.get(ROUTES).status, 200));

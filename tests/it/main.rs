@@ -70,6 +70,8 @@ mod checkpoints;
 mod snapshot_damage;
 // Snapshots that are published, replaced and removed while a server runs.
 mod publishing;
+// Snapshots that are pulled from a source, and `parallax publish`.
+mod pulled;
 // Messages about publications to a receiver.
 mod webhook;
 // Publications under load.

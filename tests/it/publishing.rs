@@ -21,7 +21,8 @@ pub(crate) fn acme(version: u64, text: &str) -> Vec<u8> {
     site("acme", "track_acme", version, text)
 }
 
-fn site(id: &str, tracking_id: &str, version: u64, text: &str) -> Vec<u8> {
+/// Compiles a site. The title of its page `/` is `text`.
+pub(crate) fn site(id: &str, tracking_id: &str, version: u64, text: &str) -> Vec<u8> {
     let about = format!(r#"{{"site":"{id}","trackingId":"{tracking_id}","name":"{id}"}}"#);
     let page = format!(r#"{{"path":"/","layout":{{"root":{{"props":{{"title":"{text}"}}}},"zones":{{}}}}}}"#);
     let fixed = r#"{"path":"/fixed","layout":{"root":{"props":{"title":"fixed"}},"zones":{}}}"#;

@@ -21,19 +21,21 @@
 //! # Checkpoint
 //!
 //! ```text
-//! +--------+-------+-------+-- - --+-------+-- - --+------+------+-------+---------+
-//! | header | block | block |       | block |       | ties | lost | sites | trailer |     blocks end to end;
-//! | (96)   |      first run        |  second run   |      |      |       |         |     within a run orders
-//! +--------+-------+-------+-- - --+-------+-- - --+------+------+-------+---------+     ascend
+//! +--------+-------+-------+-- - --+-------+-- - --+------+------+-------+--------+---------+
+//! | header | block | block |       | block |       | ties | lost | sites | stream | trailer |  blocks end to end;
+//! | (96)   |      first run        |  second run   |      |      |       |        |         |  within a run orders
+//! +--------+-------+-------+-- - --+-------+-- - --+------+------+-------+--------+---------+  ascend
 //!
 //! HEADER
 //! OFFSET  SIZE  FIELD           MEANING
 //! 0       8     magic           FF 50 4C 58 43 48 4B 50 ("\xFFPLXCHKP")
 //! 8       4     format version  2
 //! 12      4     header length   96; the first block begins here
-//! 16      8     seq             exactly the records up to this one are folded
+//! 16      8     seq             exactly the records up to this one are folded; with a section *stream*: the position in
+//!                               the stream up to which exactly the messages are folded
 //! 24      8     created         time in milliseconds
-//! 32      16    secret          hash secret of the keys; never changes in one directory
+//! 32      16    secret          hash secret of the keys; never changes in one directory. With a section *stream*: a check
+//!                               value of the key, which all nodes of the cluster have
 //! 48      8     memory limit    of the table (--profiles-memory)
 //! 56      8     entries         number of entries in the table
 //! 64      16    log ID          of the log whose records are folded, as in its segments
@@ -74,15 +76,19 @@
 //! 0       1     length          of the site ID
 //! 1       n     site ID         UTF-8
 //!
+//! PIECE, an entry of the section *stream*: the state of a node beside its table, in `src/cluster/saved.rs`. The
+//!        section is empty if the server is alone.
+//! 0       n     bytes           all pieces joined are the encoded state
+//!
 //! TRAILER, the last bytes of the file
 //! 0       8     magic           FF 50 4C 58 43 45 4E 44 ("\xFFPLXCEND")
-//! 8       4     length          of the trailer: 136, and 32 for each run
+//! 8       4     length          of the trailer: 168, and 32 for each run
 //! 12      4     crc             CRC-32C of bytes 0..12 and 16..length
 //! 16      8     entries         number of entries in all runs
 //! 24      4     runs            number of runs
 //! 28      4     header crc      crc of the header
 //! 32      32 n  runs            each: offset (8), bytes (8), entries (8), checksum (4), zero (4)
-//!         96    sections        ties, lost and sites, in the form of runs
+//!         128   sections        ties, lost, sites and stream, in the form of runs
 //!         8     trailer offset  offset of the trailer in the file
 //! ```
 //!
@@ -154,7 +160,7 @@ pub(crate) const TIES_PER_BLOCK: usize = 1_000;
 /// Bytes of an entry of the section *lost*.
 pub(crate) const LINE_ENTRY_BYTES: usize = 8 + LINE_BYTES;
 const RUN_BYTES: usize = 32;
-const SECTIONS: usize = 3;
+const SECTIONS: usize = 4;
 /// Bytes of a trailer without runs.
 pub(crate) const TRAILER_BYTES: usize = 40 + SECTIONS * RUN_BYTES;
 /// Maximum bytes of a trailer. A longer one is damage.
@@ -353,12 +359,14 @@ pub struct Parts {
     pub lost: Run,
     /// The known sites.
     pub sites: Run,
+    /// The state of a node of a cluster. Empty if the server is alone.
+    pub stream: Run,
 }
 
 impl Parts {
     /// Iterates over all parts in the order of the file.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Run> {
-        self.runs.iter().chain([&self.ties, &self.lost, &self.sites])
+        self.runs.iter().chain([&self.ties, &self.lost, &self.sites, &self.stream])
     }
 }
 
@@ -404,8 +412,8 @@ pub fn trailer_from_bytes(bytes: &[u8], header: &[u8; HEADER_BYTES], at: u64) ->
     };
     let described = bytes[32..32 + (count + SECTIONS) * RUN_BYTES].chunks_exact(RUN_BYTES);
     let mut runs: Vec<Run> = described.map(run).collect();
-    let [sites, lost, ties] = [runs.pop()?, runs.pop()?, runs.pop()?];
-    let parts = Parts { runs, ties, lost, sites };
+    let [stream, sites, lost, ties] = [runs.pop()?, runs.pop()?, runs.pop()?, runs.pop()?];
+    let parts = Parts { runs, ties, lost, sites, stream };
     let end = parts.iter().try_fold(HEADER_BYTES as u64, |end, run| {
         if run.offset == end { end.checked_add(run.bytes) } else { None }
     });

@@ -90,6 +90,8 @@ pub struct Fold<'f> {
     pub known: &'f KnownTies,
     /// Visitors evicted since the first record of the log.
     pub evicted: u64,
+    /// Encodes the state of a node of a cluster. It returns nothing if the server is alone.
+    pub stream: &'f mut dyn FnMut() -> Vec<u8>,
 }
 
 /// The phase of an attempt to make a checkpoint.
@@ -263,7 +265,7 @@ impl CheckpointScheduler {
 
     fn begin(&mut self, fold: &mut Fold<'_>, seq: u64, made_ms: i64) {
         let Options { secret, cost_max, log_id, .. } = self.options;
-        let Fold { table, lost, known, evicted } = fold;
+        let Fold { table, lost, known, evicted, stream } = fold;
         let (entries, evicted) = (table.len() as u64, *evicted);
         self.requests_at_begin = self.metrics.requested.load(Ordering::Acquire);
         let replaces_all = self.metrics.must_replace_all();
@@ -271,7 +273,7 @@ impl CheckpointScheduler {
         let (created_ms, key_check) = (made_ms, ties.key_check);
         let header = Header { seq, created_ms, secret, cost_max, entries, log_id, evicted, key_check };
         self.erased_at_begin.clone_from(&ties.erased);
-        let sections = FoldSections { ties, lost: (*lost).clone(), replaces_all };
+        let sections = FoldSections { ties, lost: (*lost).clone(), stream: stream(), replaces_all };
         table.begin_copy();
         // A previous attempt that failed at its end may have left an unsent chunk.
         self.free_chunks.extend(self.chunk.take().map(cleared));

@@ -69,6 +69,19 @@ impl CheckpointReader {
         Ok(sites)
     }
 
+    /// Reads the state of a node of a cluster. Empty if a server that is alone wrote the file.
+    ///
+    /// # Errors
+    /// A check fails, or the file cannot be read.
+    pub(crate) fn stream(&self) -> Result<Vec<u8>, CheckpointError> {
+        let mut state = Vec::new();
+        self.each_block(&self.parts().stream, &mut |bytes| {
+            state.extend_from_slice(bytes);
+            true
+        })?;
+        Ok(state)
+    }
+
     /// Passes the entries of each block of a section to `take`, which returns whether they are valid.
     fn each_block(&self, part: &Run, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), CheckpointError> {
         let (mut blocks, mut block) = (BlockReader::new(part), Vec::new());

@@ -29,10 +29,15 @@ use crate::visitors::ties::known::TieCopy;
 use crate::visitors::ties::lost::LostAliases;
 use crate::visitors::ties::merge::merge;
 
+/// Bytes of a piece of the section *stream*, so that some pieces fill a block.
+const STREAM_PIECE_BYTES: usize = 4 << 10;
+
 /// The parts of a fold that follow the table in a checkpoint, as of its seq.
 pub(super) struct FoldSections {
     pub(super) ties: TieCopy,
     pub(super) lost: LostAliases,
+    /// The state of a node of a cluster. Empty if the server is alone.
+    pub(super) stream: Vec<u8>,
     /// True if all other checkpoints are deleted when this one is complete, because they contain an erased
     /// visitor.
     pub(super) replaces_all: bool,
@@ -298,6 +303,7 @@ impl CheckpointFile {
         self.write_ties(dir)?;
         self.write_lost()?;
         self.write_sites()?;
+        self.write_stream()?;
         let trailer = trailer_to_bytes(&self.parts, &self.header, self.offset);
         append_all(&mut *self.file, &trailer)?;
         self.file.sync_data()?;
@@ -338,6 +344,16 @@ impl CheckpointFile {
         }
         self.parts.sites = section.finish()?;
         self.offset += self.parts.sites.bytes;
+        Ok(())
+    }
+
+    fn write_stream(&mut self) -> io::Result<()> {
+        let mut section = SectionWriter::new(&mut *self.file, &mut self.block, self.offset, usize::MAX);
+        for piece in self.sections.stream.chunks(STREAM_PIECE_BYTES) {
+            section.push(&[piece])?;
+        }
+        self.parts.stream = section.finish()?;
+        self.offset += self.parts.stream.bytes;
         Ok(())
     }
 }

@@ -32,8 +32,9 @@ impl DropReason {
 /// The outcome for the records of a request.
 #[derive(Debug, Clone, Copy)]
 pub enum StoreOutcome<'a> {
-    /// One result for each record, in order.
-    Stored(&'a [RecordResult], Ack),
+    /// One result for each record, in order. The last value says whether the next resolve sees the events; `None` without a
+    /// cluster, where it always does.
+    Stored(&'a [RecordResult], Ack, Option<bool>),
     /// Nothing was stored, because of `dryRun=1`.
     DryRun,
 }
@@ -147,9 +148,9 @@ impl EventResults {
     /// # Panics
     /// If there are fewer results than records.
     pub fn write_receipt(&self, stored: StoreOutcome<'_>, out: &mut Vec<u8>) {
-        let (mut answers, durable) = match stored {
-            StoreOutcome::Stored(answers, durable) => (answers.iter(), Some(durable)),
-            StoreOutcome::DryRun => ([].iter(), None),
+        let (mut answers, durable, visible) = match stored {
+            StoreOutcome::Stored(answers, durable, visible) => (answers.iter(), Some(durable), visible),
+            StoreOutcome::DryRun => ([].iter(), None, None),
         };
         let duplicates = answers.clone().filter(|answer| **answer == RecordResult::Duplicate).count();
         let seq = answers.clone().rev().find_map(|answer| match answer {
@@ -168,6 +169,9 @@ impl EventResults {
             json::write_number(out, count);
         }
         write_durability(out, durable, seq);
+        if let Some(visible) = visible {
+            out.extend_from_slice(if visible { b",\"visible\":true" } else { b",\"visible\":false" });
+        }
         out.extend_from_slice(b",\"results\":[");
         let is_duplicate = |result: &EventStatus| {
             matches!(result, EventStatus::Recorded)

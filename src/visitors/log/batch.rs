@@ -113,7 +113,7 @@ impl<'a> Records<'a> {
     }
 
     /// Iterates over the encoded records without decoding their columns.
-    pub(super) fn iter_encoded(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    pub(crate) fn iter_encoded(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         encoded_records(self.bytes).take(self.count as usize)
     }
 

@@ -27,6 +27,7 @@ pub(crate) mod bloom;
 mod check;
 mod dedup;
 mod directory;
+mod durable_batch;
 mod erase;
 pub(crate) mod fold_input;
 mod footer;
@@ -64,6 +65,7 @@ pub(crate) use directory::{
     is_erasing,
 };
 pub use directory::{parse_segment_name, segment_name};
+pub(crate) use durable_batch::DurableBatch;
 pub(crate) use erase::secret::tombstone_tags;
 pub use erase::secret::{IdTag, TombstoneKey};
 pub use erase::{EraseError, EraseRule, Erasure, ErasureSummary, RedactedIds, Treatment, VisitorIds};
@@ -125,6 +127,8 @@ pub struct Options {
     /// The greatest seq that any checkpoint proves to be durable, also one that cannot be used. Recovery gives
     /// no seq up to it again.
     pub durable_seq: u64,
+    /// True if the consumer decides when a durable batch is acknowledged: [`LogConsumer::hold`].
+    pub holds_acknowledgements: bool,
 }
 
 impl Options {
@@ -153,6 +157,7 @@ impl Default for Options {
             tombstone_key: None,
             checkpointed_seq: 0,
             durable_seq: 0,
+            holds_acknowledgements: false,
         }
     }
 }
@@ -162,6 +167,13 @@ impl Default for Options {
 pub trait LogConsumer: Send {
     /// Consumes the next records: first those of recovery, then each batch before it is acknowledged.
     fn consume(&mut self, records: Records<'_>);
+
+    /// Called with the requests of each durable batch, after [`consume`](Self::consume), if
+    /// [`Options::holds_acknowledgements`] is set. The consumer must complete them.
+    fn hold(&mut self, batch: DurableBatch, clock: &dyn Clock) {
+        let _ = clock;
+        batch.complete(true);
+    }
 
     /// Returns whether the visitor still has these IDs, after all records consumed so far.
     fn is_current(&self, visitor: &VisitorIds) -> bool {

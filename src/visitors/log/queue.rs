@@ -81,6 +81,8 @@ impl WriteOutcome {
 pub struct Completion {
     /// The outcome. The request's results are valid unless this is [`WriteOutcome::DiskUnavailable`].
     pub outcome: WriteOutcome,
+    /// Whether the next resolve of each visitor sees the events. `None`: it does, because this server is alone.
+    pub visible: Option<bool>,
     /// The request itself, returned so that its buffers can be reused.
     pub request: Request,
 }

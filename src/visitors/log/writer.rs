@@ -16,6 +16,7 @@ use std::time::Duration;
 use super::active_segment::ActiveSegment;
 use super::dedup::DedupWindow;
 use super::directory::LogDirectory;
+use super::durable_batch::DurableBatch;
 use super::format::{Batch, Header, begin_batch, end_batch};
 use super::health::{DiskHealth, PLACE_CHECK_MS};
 use super::metrics::LogMetrics;
@@ -207,7 +208,7 @@ impl LogWriter {
         let count = (self.next_seq - first_seq) as u32;
         if count == 0 {
             self.unsynced.truncate(start);
-            return self.complete_requests(WriteOutcome::of(self.options.ack));
+            return self.acknowledge();
         }
         end_batch(&mut self.unsynced, start, first_seq, count, self.durable_seq);
         if start == 0 {
@@ -221,7 +222,7 @@ impl LogWriter {
         }
         self.dedup.commit();
         self.deliver_batch(start, count);
-        self.complete_requests(WriteOutcome::of(self.options.ack));
+        self.acknowledge();
         self.clear_synced();
     }
 
@@ -342,6 +343,19 @@ impl LogWriter {
         }
     }
 
+    /// Acknowledges the requests of the current batch, or passes them to the consumer, which acknowledges them.
+    fn acknowledge(&mut self) {
+        let outcome = WriteOutcome::of(self.options.ack);
+        if !self.options.holds_acknowledgements {
+            return self.complete_requests(outcome);
+        }
+        self.publish_metrics();
+        self.batch_number += 1;
+        let requests = std::mem::take(&mut self.requests);
+        let (last_seq, number) = (self.next_seq - 1, self.batch_number);
+        self.consumer.hold(DurableBatch { requests, outcome, last_seq, number }, &*self.clock);
+    }
+
     /// Completes the requests of the current batch, and wakes each worker that sent one of them.
     fn complete_requests(&mut self, outcome: WriteOutcome) {
         // Publish the state before completing requests, so that a client whose request failed also sees it in
@@ -352,7 +366,7 @@ impl LogWriter {
             if outcome == WriteOutcome::DiskUnavailable {
                 self.metrics.rejected_requests.fetch_add(1, Ordering::Relaxed);
             }
-            if completion_queue.push(Completion { outcome, request }, self.batch_number) {
+            if completion_queue.push(Completion { outcome, visible: None, request }, self.batch_number) {
                 self.queues_to_wake.push(completion_queue);
             }
         }

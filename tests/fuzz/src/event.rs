@@ -129,7 +129,7 @@ fn answer(results: &EventResults, recorded: usize) {
     let answers: Vec<RecordResult> = (1..=recorded as u64)
         .map(|seq| if seq % 3 == 0 { RecordResult::Duplicate } else { RecordResult::Accepted(seq) })
         .collect();
-    for stored in [StoreOutcome::DryRun, StoreOutcome::Stored(&answers, Ack::Disk)] {
+    for stored in [StoreOutcome::DryRun, StoreOutcome::Stored(&answers, Ack::Disk, None)] {
         let mut receipt = Vec::new();
         results.write_receipt(stored, &mut receipt);
         serde_json::from_slice::<Value>(&receipt).expect("JSON");

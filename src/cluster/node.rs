@@ -1,0 +1,367 @@
+//! A node: drives the rules on the log writer's thread. It owns the state of the stream, and changes the table of visitors only with
+//! the records that the stream returns.
+//!
+//! The writer calls it with each durable batch, and between batches. It never waits: the thread `cluster` talks to the stream.
+//!
+//! ```text
+//! own records --push--> OwnRecords --forward--> Command::Append --> stream
+//!                                                                     |
+//! table <--apply-- filter::step <--follow-- EventKind::Message <------+
+//! ```
+
+mod checkpoints;
+mod follow;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::acknowledge::WaitingRequests;
+use super::follow::{Follower, Head, OwnLog, ReturnHistory};
+use super::forward::{Forwarder, fill_run};
+use super::link::{Command, WriterLink};
+use super::message::{Decoder, Encoder, Header, Kind};
+use super::own_log::OwnRecords;
+use super::producer::{Producer, ProducerId};
+use super::secret::ClusterKeys;
+use super::state::{SavedState, StreamState};
+use crate::clock::Clock;
+use crate::ids;
+use crate::metrics::cluster::{ClusterMetrics, ClusterState};
+use crate::storage;
+use crate::storage::disk::Disk;
+use crate::visitors::live::ProfileTable;
+use crate::visitors::log::{DurableBatch, Records};
+
+/// Name of the file with the producer ID.
+pub(crate) const PRODUCER_FILE: &str = "producer";
+/// Time between two writes of the file `producer` while records return, in ms.
+const PRODUCER_SAVE_MS: i64 = 60_000;
+/// Time for which retention keeps a record after its return, in ms.
+const RETAINED_MS: i64 = 24 * 60 * 60 * 1_000;
+/// Time that the node works between two batches. A message that has begun is finished: at most 256 KiB of records, about a millisecond.
+const SLICE: Duration = Duration::from_micros(100);
+/// Messages that one slice sends at most. Compressing one takes up to 0.3 ms.
+const SENDS_PER_SLICE: usize = 2;
+/// Time to the next look while records are under way, in ms: the forwarder goes back after 2 s.
+const LOOK_MS: i64 = 500;
+
+/// The settings and the parts of a node.
+pub(crate) struct NodeParts {
+    pub(crate) directory: PathBuf,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) keys: ClusterKeys,
+    pub(crate) producer: Producer,
+    /// True if the file `producer` exists.
+    pub(crate) is_producer_saved: bool,
+    /// The state of the checkpoint from which the table was restored. `None`: the table is empty.
+    pub(crate) saved: Option<SavedState>,
+    pub(crate) return_timeout: Duration,
+    /// Greatest cost of the table that this node allows.
+    pub(crate) cost_max: u64,
+    pub(crate) link: WriterLink,
+    pub(crate) metrics: Arc<ClusterMetrics>,
+}
+
+/// The relation of the node to the stream.
+#[derive(Debug, PartialEq, Eq)]
+enum Phase {
+    /// No connection.
+    Disconnected,
+    /// The message at a position was asked for, to check the state or the candidate.
+    Checking,
+    /// Messages are read.
+    Following,
+    /// The node must not follow the stream. The operator has to act.
+    Stopped,
+}
+
+/// A node of a cluster.
+pub(crate) struct Node {
+    directory: PathBuf,
+    disk: Arc<dyn Disk>,
+    keys: ClusterKeys,
+    link: WriterLink,
+    metrics: Arc<ClusterMetrics>,
+    connection: u64,
+    phase: Phase,
+    /// `None` before the first message of the era was read.
+    state: Option<StreamState>,
+    /// The content of a file of `new-era` that waits for the message of its era.
+    unfounded: Option<SavedState>,
+    /// States from which the node can continue if the present one is not of the stream, the best last.
+    candidates: Vec<checkpoints::Candidate>,
+    /// The states of the checkpoints that this process has written.
+    kept: checkpoints::KeptStates,
+    follower: Follower,
+    forwarder: Forwarder,
+    waiting: WaitingRequests<DurableBatch>,
+    history: ReturnHistory,
+    log: OwnRecords,
+    encoder: Encoder,
+    decoder: Decoder,
+    payload: Vec<u8>,
+    cost_max: u64,
+    producer_saved_ms: i64,
+    last_message_ms: i64,
+    /// The extent of the stream at the connection.
+    head: Option<Head>,
+    /// The last seq that was sent under the present producer ID.
+    sent_before: u64,
+}
+
+impl Node {
+    /// Creates a node without a connection. Recovery passes the own records after the returned ones.
+    ///
+    /// # Errors
+    /// There is no memory for the compressor.
+    pub(crate) fn new(parts: NodeParts) -> std::io::Result<Self> {
+        let NodeParts { directory, disk, keys, producer, is_producer_saved, saved, .. } = parts;
+        let (founded, unfounded) = match saved {
+            Some(saved) if saved.position == 0 => (None, Some(saved)),
+            saved => (saved, None),
+        };
+        let state = founded.map(|saved| saved.restore(ids::random_u64()));
+        let follower = Follower::new(producer, is_producer_saved);
+        let returned =
+            state.as_ref().map_or(follower.producer.base_seq - 1, |state| follower.returned(state));
+        let log = OwnRecords::new(Arc::clone(&disk), &directory, returned);
+        Ok(Self {
+            directory,
+            disk,
+            keys,
+            link: parts.link,
+            metrics: parts.metrics,
+            connection: 0,
+            phase: Phase::Disconnected,
+            state,
+            unfounded,
+            candidates: Vec::new(),
+            kept: checkpoints::KeptStates::default(),
+            follower,
+            forwarder: Forwarder::new(returned),
+            waiting: WaitingRequests::new(milliseconds(parts.return_timeout)),
+            history: ReturnHistory::new(RETAINED_MS),
+            log,
+            encoder: Encoder::new()?,
+            decoder: Decoder::new()?,
+            payload: Vec::new(),
+            cost_max: parts.cost_max,
+            producer_saved_ms: 0,
+            last_message_ms: 0,
+            head: None,
+            sent_before: returned,
+        })
+    }
+
+    /// Returns the last own seq that has returned. Recovery passes the records after it.
+    pub(crate) fn returned(&self) -> u64 {
+        let base = self.follower.producer.base_seq - 1;
+        match (&self.state, &self.unfounded) {
+            (Some(state), _) => self.follower.returned(state),
+            (None, Some(saved)) => {
+                saved.producers.get(&self.follower.producer.id).map_or(base, |entry| entry.next - 1)
+            }
+            (None, None) => base,
+        }
+    }
+
+    /// Adds own durable records. The stream returns them later.
+    pub(crate) fn push(&mut self, records: Records<'_>, clock: &dyn Clock) {
+        self.log.push(records, monotonic_ms(clock));
+    }
+
+    /// Holds the acknowledgement of a batch until its records have returned, or acknowledges it at once.
+    pub(crate) fn hold(&mut self, batch: DurableBatch, clock: &dyn Clock) {
+        let now_ms = monotonic_ms(clock);
+        let (last_seq, returned) = (batch.last_seq(), self.returned());
+        if last_seq <= returned {
+            return batch.complete(true);
+        }
+        let oldest_ms = self.log.durable_ms_after(returned);
+        let is_connected = self.is_caught_up();
+        if let Some(batch) = self.waiting.push(batch, last_seq, is_connected, oldest_ms, now_ms) {
+            self.complete_invisible(batch);
+        }
+    }
+
+    fn complete_invisible(&self, batch: DurableBatch) {
+        self.metrics.invisible_acknowledgements.fetch_add(1, Ordering::Relaxed);
+        batch.complete(false);
+    }
+
+    fn is_caught_up(&self) -> bool {
+        self.phase == Phase::Following && self.follower.is_caught_up
+    }
+
+    /// Does one slice of work. Returns the time after which to call this again if nothing else happens.
+    pub(crate) fn on_idle(&mut self, profiles: &mut ProfileTable, clock: &dyn Clock) -> Option<Duration> {
+        let begun = clock.monotonic();
+        let mut has_more = true;
+        while has_more && clock.monotonic() - begun < SLICE {
+            has_more = self.handle_next_event(profiles, clock);
+        }
+        self.expire_waiting(monotonic_ms(clock));
+        has_more |= self.forward(clock);
+        self.save_producer_if_due(clock.now_ms());
+        self.publish_metrics(clock);
+        if has_more {
+            return Some(Duration::ZERO);
+        }
+        self.next_look(monotonic_ms(clock))
+    }
+
+    fn expire_waiting(&mut self, now_ms: i64) {
+        while let Some(batch) = self.waiting.next_expired(now_ms) {
+            self.complete_invisible(batch);
+        }
+    }
+
+    fn next_look(&self, now_ms: i64) -> Option<Duration> {
+        let pending = self.log.last_seq() > self.returned() && self.is_caught_up();
+        let look = pending.then_some(now_ms + LOOK_MS);
+        let next = [look, self.waiting.next_deadline_ms()].into_iter().flatten().min()?;
+        Some(Duration::from_millis(u64::try_from(next - now_ms).unwrap_or(0)))
+    }
+
+    /// Sends the next messages. Returns whether more can be sent now.
+    fn forward(&mut self, clock: &dyn Clock) -> bool {
+        for _ in 0..SENDS_PER_SLICE {
+            match self.forward_one(clock) {
+                Ok(true) => {}
+                Ok(false) => return false,
+                Err(error) => {
+                    tracing::error!(%error, "cannot read the own log; its records are sent later");
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn forward_one(&mut self, clock: &dyn Clock) -> Result<bool, crate::visitors::log::LogError> {
+        let Some(state) = self.state.as_ref().filter(|_| self.phase == Phase::Following) else {
+            return Ok(false);
+        };
+        if !self.follower.is_saved || !self.follower.may_forward() {
+            return Ok(false);
+        }
+        let now_ms = monotonic_ms(clock);
+        let (durable, returned) = (self.log.last_seq(), self.follower.returned(state));
+        let Some(first) = self.forwarder.next(durable, returned, now_ms) else { return Ok(false) };
+        let last = self.log.load(first, durable)?;
+        let count = fill_run(&self.log, first, last, &mut self.payload);
+        let producer = &self.follower.producer;
+        let header = Header {
+            kind: Kind::Run,
+            era: state.era.id,
+            producer_id: producer.id,
+            base_seq: producer.base_seq,
+            first,
+            sent_ms: clock.now_ms(),
+            count,
+        };
+        match self.encoder.encode(&header, &self.payload) {
+            Ok(bytes) => {
+                if first <= self.sent_before {
+                    self.metrics.resends.fetch_add(1, Ordering::Relaxed);
+                }
+                let last = first + u64::from(count) - 1;
+                self.sent_before = self.sent_before.max(last);
+                self.forwarder.on_sent(last, returned, now_ms);
+                self.link.send(self.connection, Command::Append(bytes));
+                Ok(true)
+            }
+            Err(error) => {
+                tracing::error!(%error, "cannot compress a message; trying again");
+                Ok(false)
+            }
+        }
+    }
+
+    /// Writes the file `producer` if it is missing or old.
+    fn save_producer_if_due(&mut self, now_ms: i64) {
+        let is_old =
+            self.follower.producer.returned_seq > 0 && now_ms - self.producer_saved_ms >= PRODUCER_SAVE_MS;
+        if self.state.is_some() && (!self.follower.is_saved || is_old) {
+            self.save_producer(now_ms);
+        }
+    }
+
+    fn save_producer(&mut self, now_ms: i64) {
+        self.producer_saved_ms = now_ms;
+        let path = self.directory.join(PRODUCER_FILE);
+        match storage::write_atomic(&path, &self.follower.producer.to_bytes()) {
+            Ok(()) => self.follower.is_saved = true,
+            Err(error) => {
+                tracing::error!(path = %path.display(), %error, "cannot write the producer ID; no event is sent until it is written");
+            }
+        }
+    }
+
+    fn random_id() -> ProducerId {
+        let [low, high] = [ids::random_u64(), ids::random_u64()].map(u64::to_le_bytes);
+        ProducerId(std::array::from_fn(|i| if i < 8 { low[i] } else { high[i - 8] }))
+    }
+
+    /// Returns the seq up to which retention may delete records.
+    pub(crate) fn deletable_seq(&mut self) -> u64 {
+        self.kept.deletable_seq(&self.follower.producer).min(self.history.deletable_seq())
+    }
+
+    /// Called when the server stops: acknowledges the requests that wait, and writes the file `producer`.
+    pub(crate) fn close(&mut self, now_ms: i64) {
+        self.expire_waiting(i64::MAX);
+        if self.state.is_some() {
+            self.save_producer(now_ms);
+        }
+    }
+
+    /// Notes the state of the node, and logs a change.
+    fn set_state(&self, state: ClusterState, reason: &str, clock: &dyn Clock) {
+        if !self.metrics.set_state(state, reason, clock.now_ms()) {
+            return;
+        }
+        match state {
+            ClusterState::Joining => tracing::info!("connected to the stream; reading to its end"),
+            ClusterState::Connected => {
+                tracing::info!(position = self.position(), "read to the end of the stream")
+            }
+            ClusterState::Alone => {
+                tracing::warn!(reason, "this node is alone; it serves, records and acknowledges")
+            }
+        }
+    }
+
+    /// Returns the position in the stream. 0 before the first message of the era was read.
+    pub(crate) fn position(&self) -> u64 {
+        self.state.as_ref().map_or(0, |state| state.position)
+    }
+
+    fn publish_metrics(&self, clock: &dyn Clock) {
+        let (position, returned) = (self.position(), self.returned());
+        let metrics = &self.metrics;
+        metrics.position.store(position, Ordering::Relaxed);
+        let head = metrics.head_position.load(Ordering::Relaxed).max(position);
+        metrics.head_position.store(head, Ordering::Relaxed);
+        let lag_ms = if head > position { clock.now_ms() - self.last_message_ms } else { 0 };
+        metrics.lag_ms.store(u64::try_from(lag_ms).unwrap_or(0), Ordering::Relaxed);
+        let unreturned = self.log.last_seq().saturating_sub(returned);
+        metrics.unreturned_records.store(unreturned, Ordering::Relaxed);
+        metrics.unreturned_bytes.store(self.log.pending_bytes() as u64, Ordering::Relaxed);
+        let age_ms = match self.log.durable_ms_after(returned) {
+            i64::MAX => 0,
+            durable_ms => monotonic_ms(clock).saturating_sub(durable_ms.max(0)),
+        };
+        metrics.unreturned_ms.store(u64::try_from(age_ms).unwrap_or(0), Ordering::Relaxed);
+    }
+}
+
+fn milliseconds(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn monotonic_ms(clock: &dyn Clock) -> i64 {
+    milliseconds(clock.monotonic())
+}

@@ -1,0 +1,343 @@
+//! The events of the stream: the checks at a connection, and the messages.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::checkpoints::{Candidate, CandidateSource};
+use super::{Node, Phase, monotonic_ms};
+use crate::clock::Clock;
+use crate::cluster::era::FOLD_VERSION;
+use crate::cluster::filter::{AcceptedRun, NoEffect, Step, step};
+use crate::cluster::follow::{Comparison, Head, OwnLog, is_same_stream, verified_seq};
+use crate::cluster::forward::Forwarder;
+use crate::cluster::link::{Command, EventKind, MessageBytes, PublishedEra};
+use crate::cluster::message::StreamMessage;
+use crate::cluster::state::StreamState;
+use crate::ids;
+use crate::metrics::cluster::ClusterState;
+use crate::visitors::live::ProfileTable;
+
+impl Node {
+    /// Handles the next event. Returns whether there was one.
+    pub(super) fn handle_next_event(&mut self, profiles: &mut ProfileTable, clock: &dyn Clock) -> bool {
+        let Some(event) = self.link.next_event() else { return false };
+        if let EventKind::Connected(head, era) = event.kind {
+            self.connection = event.connection;
+            self.on_connected(&head, era, clock);
+            return true;
+        }
+        if event.connection < self.connection {
+            return true;
+        }
+        match event.kind {
+            EventKind::Connected(..) => {}
+            EventKind::At(position, message) => self.on_at(position, message.as_ref(), profiles, clock),
+            EventKind::Message(message, _permit) => self.on_message(&message, profiles, clock),
+            EventKind::Appended => self.forwarder.on_acknowledged(),
+            EventKind::AppendFailed => {
+                self.metrics.publish_errors.fetch_add(1, Ordering::Relaxed);
+                let returned = self.returned();
+                self.forwarder.on_failed(returned);
+            }
+            EventKind::Disconnected(reason) => self.on_disconnected(&reason, clock),
+        }
+        true
+    }
+
+    fn on_disconnected(&mut self, reason: &str, clock: &dyn Clock) {
+        self.connection = self.connection.max(1);
+        if self.phase != Phase::Stopped {
+            self.phase = Phase::Disconnected;
+            self.set_state(ClusterState::Alone, reason, clock);
+        }
+        self.forwarder = Forwarder::new(self.returned());
+    }
+
+    /// Stops following the stream until the operator has acted and the node is started again.
+    fn stop(&mut self, reason: &str, clock: &dyn Clock) {
+        tracing::error!(reason, "this node does not follow the stream");
+        self.phase = Phase::Stopped;
+        self.set_state(ClusterState::Alone, reason, clock);
+    }
+
+    fn on_connected(&mut self, head: &Head, era: Option<PublishedEra>, clock: &dyn Clock) {
+        if self.phase == Phase::Stopped {
+            return;
+        }
+        self.metrics.head_position.store(head.last, Ordering::Relaxed);
+        self.follower.on_connected(head);
+        self.forwarder = Forwarder::new(self.returned());
+        self.head = Some(*head);
+        let Some(published) = era else {
+            return self.wait_for_operator(
+                "the stream has no era; found the cluster with `parallax cluster new-era`",
+                clock,
+            );
+        };
+        if let Err(reason) = self.check_era(&published, head) {
+            return self.stop(&reason, clock);
+        }
+        self.metrics.set_era(format!("{:032x}", u128::from_be_bytes(published.era.id.0)));
+        self.candidates = self.list_candidates(&published, head);
+        if self.state.is_some() {
+            self.candidates.push(Candidate { source: CandidateSource::Present, at: self.present_position() });
+        }
+        self.check_next_candidate(clock);
+    }
+
+    /// Stays alone until the next connection.
+    fn wait_for_operator(&mut self, reason: &str, clock: &dyn Clock) {
+        self.phase = Phase::Disconnected;
+        self.set_state(ClusterState::Alone, reason, clock);
+    }
+
+    fn check_era(&self, published: &PublishedEra, head: &Head) -> Result<(), String> {
+        let era = &published.era;
+        if era.secret_check != self.keys.secret_check {
+            return Err(
+                "--cluster-secret is not the secret of this cluster; use the file of the other nodes"
+                    .to_owned(),
+            );
+        }
+        if era.fold_version != FOLD_VERSION {
+            return Err(format!(
+                "the era has fold version {}, and this release has {FOLD_VERSION}; use the release of the other nodes",
+                era.fold_version
+            ));
+        }
+        if era.created_ms != head.created_ms {
+            return Err(
+                "the stream was created again; begin a new era with `parallax cluster new-era`".to_owned()
+            );
+        }
+        if era.cost_max > self.cost_max {
+            return Err(format!(
+                "--profiles-memory is {}, and the era needs {}; raise it",
+                self.cost_max, era.cost_max
+            ));
+        }
+        let own =
+            self.state.as_ref().map(|state| &state.era).or(self.unfounded.as_ref().map(|saved| &saved.era));
+        match own {
+            Some(own) if own.id != era.id => {
+                Err(new_era_text(era.checkpoint.as_ref().map(|file| &file.name)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks for the message at the position of the next candidate.
+    fn check_next_candidate(&mut self, clock: &dyn Clock) {
+        let Some(head) = self.head else { return };
+        // A state that is older than the stream's first message cannot continue.
+        while self.candidates.last().is_some_and(|one| one.at.position + 1 < head.first) {
+            self.candidates.pop();
+        }
+        match self.candidates.last() {
+            Some(candidate) => {
+                self.phase = Phase::Checking;
+                self.link.send(self.connection, Command::ReadAt(candidate.at.position));
+            }
+            None => self.stop(
+                "no checkpoint of this node fits the stream; start it with --bootstrap and the newest checkpoint of another node",
+                clock,
+            ),
+        }
+    }
+
+    fn on_at(
+        &mut self,
+        position: u64,
+        message: Option<&StreamMessage<MessageBytes>>,
+        profiles: &mut ProfileTable,
+        clock: &dyn Clock,
+    ) {
+        let (Phase::Checking, Some(head)) = (&self.phase, self.head) else { return };
+        let Some(candidate) = self.candidates.pop().filter(|candidate| candidate.at.position == position)
+        else {
+            return;
+        };
+        let is_present = matches!(candidate.source, CandidateSource::Present);
+        let is_same = match &candidate.source {
+            CandidateSource::Founding(era) => {
+                message.is_some_and(|message| self.is_era_message(message, era))
+            }
+            _ => is_same_stream(&candidate.at, &head, message),
+        };
+        if is_present && !is_same {
+            self.metrics.chain_mismatches.fetch_add(1, Ordering::Relaxed);
+            tracing::error!(position, "the stream has lost its end; continuing from an older checkpoint");
+        }
+        let is_usable = is_same && (is_present || self.load(candidate, message, profiles));
+        if is_usable { self.follow(clock) } else { self.check_next_candidate(clock) }
+    }
+
+    /// Reads the stream from the state on.
+    fn follow(&mut self, clock: &dyn Clock) {
+        self.candidates.clear();
+        self.phase = Phase::Following;
+        self.follower.is_chain_checked = true;
+        self.log.refresh_first_seq();
+        self.verify_log();
+        self.forwarder = Forwarder::new(self.returned());
+        self.set_state(ClusterState::Joining, "", clock);
+        self.link.send(self.connection, Command::ReadFrom(self.position() + 1));
+        self.check_position(clock);
+    }
+
+    /// Notices a log that is not the one of the state: a restored backup, or a copy.
+    fn verify_log(&mut self) {
+        let Some(state) = &self.state else { return };
+        let entry = state.producers.get(&self.follower.producer.id);
+        if let Some(entry) = entry
+            && let Err(error) = self.log.load(entry.next - 1, entry.next - 1)
+        {
+            tracing::error!(%error, "cannot read the own log");
+            return;
+        }
+        if let Some(verified) = verified_seq(&self.follower.producer, entry, &self.log, None) {
+            let clock_ms = state.clock_ms;
+            self.follower.take_new_id(Self::random_id(), verified, clock_ms);
+            self.on_new_producer(verified);
+        }
+    }
+
+    fn on_new_producer(&mut self, verified: u64) {
+        self.metrics.new_producer_ids.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(
+            after_seq = verified,
+            "the own log and the stream differ; sending the log again from here under a new producer ID"
+        );
+        self.forwarder = Forwarder::new(verified);
+        self.sent_before = verified;
+    }
+
+    fn on_message(
+        &mut self,
+        message: &StreamMessage<MessageBytes>,
+        profiles: &mut ProfileTable,
+        clock: &dyn Clock,
+    ) {
+        let Some(state) = self.state.as_mut().filter(|_| self.phase == Phase::Following) else { return };
+        if message.position <= state.position {
+            return;
+        }
+        self.metrics.head_position.fetch_max(message.position, Ordering::Relaxed);
+        self.last_message_ms = message.stream_ms;
+        match step(state, &mut self.decoder, message) {
+            Step::Accepted(run) => self.accept(run, profiles, clock),
+            Step::NoEffect(reason) => self.count(reason),
+            Step::NewEra(era) => {
+                return self.stop(&new_era_text(era.checkpoint.as_ref().map(|file| &file.name)), clock);
+            }
+            Step::UnsupportedFormat(format) => {
+                let reason =
+                    format!("message format {format} is not supported; use the release of the other nodes");
+                return self.stop(&reason, clock);
+            }
+            Step::WrongPosition => {
+                let reason = format!(
+                    "the stream lacks the messages {} to {}; start with --bootstrap and a newer checkpoint of another node",
+                    state.position + 1,
+                    message.position - 1
+                );
+                return self.stop(&reason, clock);
+            }
+        }
+        self.check_position(clock);
+    }
+
+    fn count(&self, reason: NoEffect) {
+        let counter = match reason {
+            NoEffect::Gap => &self.metrics.gap_skips,
+            NoEffect::Repeated => &self.metrics.duplicate_skips,
+            NoEffect::SameEra => return,
+            NoEffect::Malformed
+            | NoEffect::OtherEra
+            | NoEffect::TooManyProducers
+            | NoEffect::OtherBaseSeq => &self.metrics.malformed_messages,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn accept(&mut self, mut run: AcceptedRun, profiles: &mut ProfileTable, clock: &dyn Clock) {
+        let Some(state) = &mut self.state else { return };
+        let (mut records, mut bytes) = (0, 0);
+        while let Some((record, is_effective)) = run.next_record(state) {
+            if is_effective {
+                profiles.apply(&record.record);
+            }
+            (records, bytes) = (records + 1, bytes + record.bytes.len());
+        }
+        profiles.on_folded(records, bytes);
+        if run.producer_id() == self.follower.producer.id
+            && let Err(error) = self.log.load(run.first, run.last())
+        {
+            tracing::error!(%error, "cannot compare returned records with the own log");
+        }
+        match self.follower.on_accepted(&run, state, &self.log, Self::random_id()) {
+            Comparison::Foreign => {}
+            Comparison::Returned(last) => self.on_returned(last, clock),
+            Comparison::NewProducer(verified) => self.on_new_producer(verified),
+        }
+    }
+
+    fn on_returned(&mut self, last: u64, clock: &dyn Clock) {
+        self.forwarder.on_returned(last, monotonic_ms(clock));
+        while let Some(batch) = self.waiting.next_returned(last) {
+            batch.complete(true);
+        }
+        self.log.forget_through(last);
+        if self.follower.is_caught_up {
+            self.history.note(last, clock.now_ms());
+        }
+    }
+
+    /// Checks the own log against the state at the end of the stream.
+    fn check_position(&mut self, clock: &dyn Clock) {
+        let Some(state) = &self.state else { return };
+        if self.follower.is_caught_up {
+            return;
+        }
+        if let Some(verified) = self.follower.on_position(state, &self.log, Self::random_id()) {
+            self.on_new_producer(verified);
+        }
+        if self.follower.is_caught_up {
+            self.set_state(ClusterState::Connected, "", clock);
+        }
+    }
+
+    /// Returns the state right after the message of an era, for an era that begins with an empty table or with the loaded file.
+    pub(super) fn found(
+        &mut self,
+        era: &crate::cluster::era::Era,
+        message: &StreamMessage<MessageBytes>,
+    ) -> StreamState {
+        let seed = ids::random_u64();
+        match self.unfounded.take() {
+            Some(saved) => saved.founded(era.clone(), message).restore(seed),
+            None => StreamState::founded(era.clone(), message, seed),
+        }
+    }
+
+    fn is_era_message(
+        &mut self,
+        message: &StreamMessage<MessageBytes>,
+        era: &Arc<crate::cluster::era::Era>,
+    ) -> bool {
+        let decoded = self.decoder.decode(&message.bytes).ok();
+        decoded
+            .and_then(|decoded| crate::cluster::era::Era::from_message(&decoded))
+            .is_some_and(|found| found == **era)
+    }
+}
+
+fn new_era_text(checkpoint: Option<&String>) -> String {
+    match checkpoint {
+        Some(name) => format!(
+            "the cluster has begun a new era; stop this node, copy the file {name} of `parallax cluster new-era`, and start with \
+             --bootstrap {name}"
+        ),
+        None => "the cluster has begun a new era with an empty table; start this node with an empty data directory".to_owned(),
+    }
+}

@@ -1,0 +1,204 @@
+//! The records of the own log that have not returned: the newest in memory, the others from the segments.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::follow::OwnLog;
+use crate::storage::disk::Disk;
+use crate::visitors::checkpoint::directory::CheckpointDirectory;
+use crate::visitors::log::{LogError, LogItem, LogReader, Records};
+
+/// Bytes of records in memory, about 100,000 records. At the limit the oldest leave memory and are read from the log.
+pub(crate) const PENDING_BYTES_MAX: usize = 64 << 20;
+/// Bytes read from the log at once: some more than a run takes.
+const LOAD_BYTES: usize = 512 << 10;
+
+/// Consecutive records of the log.
+struct Batch {
+    first_seq: u64,
+    bytes: Vec<u8>,
+    /// The end of each record in `bytes`.
+    ends: Vec<u32>,
+    /// The time of a monotonic clock when the records became durable, in milliseconds.
+    durable_ms: i64,
+}
+
+impl Batch {
+    fn new(records: Records<'_>, durable_ms: i64) -> Self {
+        let (mut bytes, mut ends) = (Vec::with_capacity(records.byte_len()), Vec::new());
+        for record in records.iter_encoded() {
+            bytes.extend_from_slice(record);
+            ends.push(bytes.len() as u32);
+        }
+        Self { first_seq: records.first_seq, bytes, ends, durable_ms }
+    }
+
+    fn end_seq(&self) -> u64 {
+        self.first_seq + self.ends.len() as u64
+    }
+
+    fn record(&self, seq: u64) -> Option<&[u8]> {
+        let index = usize::try_from(seq.checked_sub(self.first_seq)?).ok()?;
+        let end = *self.ends.get(index)? as usize;
+        let begin = index.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
+        self.bytes.get(begin..end)
+    }
+}
+
+/// The own log, as the rules read it. A record is found only after [`load`](Self::load).
+pub(crate) struct OwnRecords {
+    disk: Arc<dyn Disk>,
+    directory: PathBuf,
+    /// The first seq that retention has kept, when the log was opened or at the last look.
+    first_seq: u64,
+    durable_seq: u64,
+    /// The newest records, in seq order.
+    recent: VecDeque<Batch>,
+    recent_bytes: usize,
+    /// Records that were read from the log, in seq order, and the range that was read.
+    loaded: VecDeque<Batch>,
+    loaded_range: std::ops::Range<u64>,
+    /// A reader that continues after `loaded_range`.
+    reader: Option<LogReader>,
+}
+
+impl OwnRecords {
+    /// Creates the log of a directory. Recovery then passes its records to [`push`](Self::push), from `delivered_seq` on.
+    pub(crate) fn new(disk: Arc<dyn Disk>, directory: &Path, delivered_seq: u64) -> Self {
+        Self {
+            disk,
+            directory: directory.to_owned(),
+            first_seq: 1,
+            durable_seq: delivered_seq,
+            recent: VecDeque::new(),
+            recent_bytes: 0,
+            loaded: VecDeque::new(),
+            loaded_range: 0..0,
+            reader: None,
+        }
+    }
+
+    /// Reads again which records retention has kept.
+    pub(crate) fn refresh_first_seq(&mut self) {
+        let directory = CheckpointDirectory::new(Arc::clone(&self.disk), &self.directory);
+        if let Ok(first) = directory.first_log_seq() {
+            self.first_seq = first.max(1);
+        }
+    }
+
+    /// Adds durable records.
+    pub(crate) fn push(&mut self, records: Records<'_>, now_ms: i64) {
+        self.durable_seq = records.seqs().end - 1;
+        self.recent_bytes += records.byte_len();
+        self.recent.push_back(Batch::new(records, now_ms));
+        while self.recent_bytes > PENDING_BYTES_MAX && self.recent.len() > 1 {
+            self.drop_oldest();
+        }
+    }
+
+    /// Forgets the records that have returned.
+    pub(crate) fn forget_through(&mut self, returned: u64) {
+        while self.recent.front().is_some_and(|batch| batch.end_seq() <= returned + 1) {
+            self.drop_oldest();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(batch) = self.recent.pop_front() {
+            self.recent_bytes -= batch.bytes.len();
+        }
+    }
+
+    /// Returns the number of bytes in memory.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.recent_bytes
+    }
+
+    /// Returns when the first record after `returned` became durable. `i64::MIN` if that is not known any more.
+    pub(crate) fn durable_ms_after(&self, returned: u64) -> i64 {
+        match self.recent.front() {
+            Some(batch) if batch.first_seq > returned + 1 => i64::MIN,
+            Some(_) => {
+                let batch = self.recent.iter().find(|batch| batch.end_seq() > returned + 1);
+                batch.map_or(i64::MAX, |batch| batch.durable_ms)
+            }
+            None if returned < self.durable_seq => i64::MIN,
+            None => i64::MAX,
+        }
+    }
+
+    /// Makes the records from `first` on readable, at least one and at most up to `last`. Returns the last readable seq.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub(crate) fn load(&mut self, first: u64, last: u64) -> Result<u64, LogError> {
+        if first > self.durable_seq || self.recent.front().is_some_and(|batch| batch.first_seq <= first) {
+            return Ok(last);
+        }
+        // Records after these are in memory.
+        let last = self.recent.front().map_or(last, |batch| last.min(batch.first_seq - 1));
+        if self.loaded_range.contains(&first) {
+            while self.loaded.front().is_some_and(|batch| batch.end_seq() <= first) {
+                self.loaded.pop_front();
+            }
+        } else {
+            (self.reader, self.loaded_range) = (None, first..first);
+            self.loaded.clear();
+        }
+        if last >= self.loaded_range.end {
+            self.read(last)?;
+        }
+        Ok(last.min(self.loaded_range.end - 1))
+    }
+
+    /// Reads further, up to `last` or until enough is in memory.
+    fn read(&mut self, last: u64) -> Result<(), LogError> {
+        let mut bytes: usize = self.loaded.iter().map(|batch| batch.bytes.len()).sum();
+        while self.loaded_range.end <= last && bytes < LOAD_BYTES {
+            let is_new = self.reader.is_none();
+            let mut reader = match self.reader.take() {
+                Some(reader) => reader,
+                None => self.open(self.loaded_range.end - 1)?,
+            };
+            match reader.read_next()? {
+                Some(LogItem::Records(records)) => {
+                    let batch = Batch::new(records, i64::MIN);
+                    (bytes, self.loaded_range.end) = (bytes + batch.bytes.len(), batch.end_seq());
+                    self.loaded.push_back(batch);
+                    self.reader = Some(reader);
+                }
+                Some(LogItem::Damage(_)) => self.reader = Some(reader),
+                // The log has no further records: the rest is a hole.
+                None if is_new => self.loaded_range.end = last + 1,
+                // Records were written since the reader was opened.
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&self, since: u64) -> Result<LogReader, LogError> {
+        let reader = LogReader::open(Arc::clone(&self.disk), &self.directory, since)?;
+        Ok(reader.with_durable_seq(self.durable_seq))
+    }
+}
+
+impl OwnLog for OwnRecords {
+    fn first_seq(&self) -> u64 {
+        self.first_seq
+    }
+
+    fn last_seq(&self) -> u64 {
+        self.durable_seq
+    }
+
+    fn record(&self, seq: u64) -> Option<&[u8]> {
+        let find = |batches: &VecDeque<Batch>| {
+            let index = batches.partition_point(|batch| batch.end_seq() <= seq);
+            batches.get(index).map(|batch| batch.first_seq).filter(|first| *first <= seq).map(|_| index)
+        };
+        let recent = find(&self.recent).and_then(|index| self.recent[index].record(seq));
+        recent.or_else(|| find(&self.loaded).and_then(|index| self.loaded[index].record(seq)))
+    }
+}

@@ -1,0 +1,163 @@
+//! The start of a node: its producer ID, and the table and the state from a checkpoint.
+
+use std::fs;
+use std::path::Path;
+
+use super::node::PRODUCER_FILE;
+use super::producer::Producer;
+use super::saved;
+use super::secret::ClusterKeys;
+use super::state::SavedState;
+use crate::storage::disk::RealDisk;
+use crate::visitors::checkpoint::directory::{CheckpointDirectory, checkpoint_name};
+use crate::visitors::checkpoint::reader::CheckpointReader;
+use crate::visitors::checkpoint::restore::{LoadedFold, load_fold};
+use crate::visitors::checkpoint::scheduler::CheckpointState;
+use crate::visitors::log::{LogId, SeqRange};
+use crate::visitors::store::table::Table;
+use crate::visitors::ties::known::FoldState;
+
+/// The table and the state with which a node starts.
+pub(crate) struct RestoredNode {
+    pub(crate) table: Table,
+    pub(crate) fold: FoldState,
+    /// `None` without a checkpoint. Position 0 if the file is of `new-era`.
+    pub(crate) saved: Option<SavedState>,
+    pub(crate) checkpoint_state: CheckpointState,
+    /// Problems for the log.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// A callback that gets the entries loaded so far, and the entries in total.
+type Progress<'p> = dyn FnMut(u64, u64) + 'p;
+
+/// A checkpoint with a state.
+struct Found {
+    reader: CheckpointReader,
+    saved: SavedState,
+    /// The number in the name. `None` for the file of `--bootstrap`.
+    number: Option<u64>,
+}
+
+/// Reads the file `producer`. Without it, or if it is damaged, the producer ID is that of the log: the comparison with the stream
+/// finds a difference. The second value is true if the file is intact.
+pub(crate) fn load_producer(directory: &Path, log_id: LogId) -> (Producer, bool) {
+    let stored = fs::read(directory.join(PRODUCER_FILE)).ok().and_then(|bytes| Producer::from_bytes(&bytes));
+    let is_saved = stored.is_some();
+    (stored.unwrap_or_else(|| Producer::first(log_id)), is_saved)
+}
+
+/// Restores table and state from the newest own checkpoint, or from the file `bootstrap` if there is none or if it is of another era.
+///
+/// # Errors
+/// The directory or the file cannot be part of this cluster.
+pub(crate) fn restore(
+    directory: &CheckpointDirectory,
+    data: &Path,
+    log: &SeqRange,
+    bootstrap: Option<&Path>,
+    keys: &ClusterKeys,
+    progress: &mut Progress<'_>,
+) -> Result<RestoredNode, String> {
+    let mut warnings = Vec::new();
+    let mut found = own_checkpoints(directory, &mut warnings)?;
+    let generations = numbers(&found);
+    if let Some(path) = bootstrap {
+        let file = read_file(path)?;
+        if found.last().is_none_or(|newest| newest.saved.era.id != file.saved.era.id) {
+            found = vec![file];
+        }
+    }
+    while let Some(Found { reader, saved, number }) = found.pop() {
+        let (header, bytes) = (*reader.header(), reader.bytes());
+        if header.secret != keys.table_check {
+            return Err("--cluster-secret is not the secret with which the checkpoint was made; use the file of the other nodes"
+                .to_owned());
+        }
+        match load_fold(reader, progress) {
+            Ok(LoadedFold { table, state: fold }) => {
+                check_log(data, log, Some(&saved))?;
+                if number.is_none() {
+                    fold.known.on_checkpoint(0, &[]);
+                }
+                let seq = number.unwrap_or(0);
+                let checkpoint_state = CheckpointState {
+                    generations: if number.is_some() { generations } else { Vec::new() },
+                    seq,
+                    bytes,
+                    is_outdated: number.is_none(),
+                };
+                return Ok(RestoredNode { table, fold, saved: Some(saved), checkpoint_state, warnings });
+            }
+            Err(error) => warnings.push(format!("a checkpoint is not used: {error}")),
+        }
+    }
+    check_log(data, log, None)?;
+    Ok(RestoredNode {
+        table: Table::new(),
+        fold: FoldState::default(),
+        saved: None,
+        checkpoint_state: CheckpointState { is_outdated: true, ..CheckpointState::default() },
+        warnings,
+    })
+}
+
+fn numbers(found: &[Found]) -> Vec<u64> {
+    let mut numbers: Vec<u64> = found.iter().filter_map(|one| one.number).collect();
+    let surplus = numbers.len().saturating_sub(crate::limits::CHECKPOINT_GENERATIONS);
+    numbers.drain(..surplus);
+    numbers
+}
+
+/// Returns the checkpoints that have a state, the newest last. Checkpoints of a server that was alone have none.
+fn own_checkpoints(
+    directory: &CheckpointDirectory,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Found>, String> {
+    let seqs = directory.seqs().map_err(|error| format!("cannot list the checkpoints: {error}"))?;
+    let mut found = Vec::new();
+    for number in seqs {
+        let opened = CheckpointReader::open(directory.disk(), &directory.path_of(number));
+        let state = opened.and_then(|reader| reader.stream().map(|bytes| (reader, bytes)));
+        match state {
+            Ok((reader, bytes)) if !bytes.is_empty() => match saved::decode(&bytes) {
+                Some(saved) => found.push(Found { reader, saved, number: Some(number) }),
+                None => {
+                    warnings.push(format!("{}: its section `stream` is invalid", checkpoint_name(number)))
+                }
+            },
+            Ok(_) => {}
+            Err(error) => warnings.push(format!("{}: not used: {error}", checkpoint_name(number))),
+        }
+    }
+    found.sort_by_key(|one| one.reader.header().created_ms);
+    Ok(found)
+}
+
+/// Reads a checkpoint that the operator names.
+fn read_file(path: &Path) -> Result<Found, String> {
+    let name = path.display();
+    let reader =
+        CheckpointReader::open(&RealDisk, path).map_err(|error| format!("--bootstrap {name}: {error}"))?;
+    let bytes = reader.stream().map_err(|error| format!("--bootstrap {name}: {error}"))?;
+    let saved = saved::decode(&bytes).ok_or_else(|| {
+        format!("--bootstrap {name}: it is the checkpoint of a server that is alone; make a file with `parallax cluster new-era`")
+    })?;
+    Ok(Found { reader, saved, number: None })
+}
+
+/// Refuses a log that was written by a server that was alone, unless the state contains it. Its tombstones have another key, and its
+/// earlier records may be deleted.
+fn check_log(data: &Path, log: &SeqRange, saved: Option<&SavedState>) -> Result<(), String> {
+    let log_id = log.log_id.map(|id| super::producer::ProducerId(id.0));
+    let is_known = log_id.zip(saved).is_some_and(|(id, saved)| saved.producers.contains_key(&id));
+    if log.last == 0 || is_known || data.join(PRODUCER_FILE).exists() {
+        return Ok(());
+    }
+    Err(format!(
+        "the data directory {} has the log of a server that was alone; found the cluster from it with `parallax cluster new-era --from \
+         {}`, or start this node with an empty data directory",
+        data.display(),
+        data.display()
+    ))
+}

@@ -1,0 +1,156 @@
+//! The encoded state of a node beside its table, as the section *stream* of a checkpoint has it. This is the specification.
+//!
+//! All numbers are little-endian. Every node can read the state of every other node.
+//!
+//! ```text
+//! OFFSET  SIZE  FIELD           MEANING
+//! 0       4     version         1
+//! 4       8     position        messages 1 to this one are processed; 0 in the file of `new-era`, before its message exists
+//! 12      16    chain           hash over these messages
+//! 28      16    previous chain  the same without the last one
+//! 44      8     clock           the greatest message time, milliseconds
+//! 52      4     era length      n
+//! 56      n     era             JSON, as in the message of an era
+//! ..      4     producers       their number
+//! ..            PRODUCER        ascending by ID
+//! ..      8     window          number of keys
+//! ..      24    KEY             oldest first: dedup key (16), message time (8)
+//!
+//! PRODUCER
+//! 0       16    producer ID
+//! 16      8     base seq
+//! 24      8     next            the first seq that is not accepted
+//! 32      1     has last        1 if a record was accepted, else 0
+//! 33      4     length          of the last accepted record
+//! 37      8     received        time of that record, milliseconds
+//! 45      16    key             of that record
+//! 61      16    running hash    over all accepted records
+//! 77      8     marked          time of the newest mark, milliseconds
+//! 85      4     marks           their number, at most 1,024
+//! 89      24    MARK            seq (8), hash (16); ascending
+//! ```
+//!
+//! A reader refuses another version, a number above its limit, and bytes that are missing or left over. The blocks of the
+//! checkpoint have checksums.
+
+use std::collections::BTreeMap;
+
+use super::era::Era;
+use super::producer::ProducerId;
+use super::state::{PRODUCERS_MAX, ProducerEntry, RecordIdentity, SEQ_MARKS_MAX, SavedState, SeqMark};
+
+const VERSION: u32 = 1;
+/// Longest JSON of an era. A longer one is damage.
+const ERA_BYTES_MAX: usize = 64 << 10;
+
+/// Encodes a state.
+///
+/// # Panics
+/// Never: an era has no value that JSON cannot express.
+pub fn encode(state: &SavedState) -> Vec<u8> {
+    let era = serde_json::to_vec(&state.era).expect("numbers and texts are JSON");
+    let mut bytes = Vec::with_capacity(256 + era.len() + 24 * state.window.len());
+    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    bytes.extend_from_slice(&state.position.to_le_bytes());
+    bytes.extend_from_slice(&state.chain);
+    bytes.extend_from_slice(&state.previous_chain);
+    bytes.extend_from_slice(&state.clock_ms.to_le_bytes());
+    bytes.extend_from_slice(&(era.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&era);
+    bytes.extend_from_slice(&(state.producers.len() as u32).to_le_bytes());
+    for (id, entry) in &state.producers {
+        encode_producer(*id, entry, &mut bytes);
+    }
+    bytes.extend_from_slice(&(state.window.len() as u64).to_le_bytes());
+    for (key, seen_ms) in &state.window {
+        bytes.extend_from_slice(&key.to_le_bytes());
+        bytes.extend_from_slice(&seen_ms.to_le_bytes());
+    }
+    bytes
+}
+
+fn encode_producer(id: ProducerId, entry: &ProducerEntry, bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(&id.0);
+    bytes.extend_from_slice(&entry.base_seq.to_le_bytes());
+    bytes.extend_from_slice(&entry.next.to_le_bytes());
+    bytes.push(u8::from(entry.last.is_some()));
+    let last = entry.last.unwrap_or(RecordIdentity { length: 0, received_ms: 0, key: 0 });
+    bytes.extend_from_slice(&last.length.to_le_bytes());
+    bytes.extend_from_slice(&last.received_ms.to_le_bytes());
+    bytes.extend_from_slice(&last.key.to_le_bytes());
+    bytes.extend_from_slice(&entry.running_hash.to_le_bytes());
+    bytes.extend_from_slice(&entry.marked_ms.to_le_bytes());
+    bytes.extend_from_slice(&(entry.marks.len() as u32).to_le_bytes());
+    for mark in &entry.marks {
+        bytes.extend_from_slice(&mark.seq.to_le_bytes());
+        bytes.extend_from_slice(&mark.hash.to_le_bytes());
+    }
+}
+
+/// Decodes a state. Returns `None` if a check fails.
+pub fn decode(bytes: &[u8]) -> Option<SavedState> {
+    let mut input = Input(bytes);
+    if u32::from_le_bytes(input.take()?) != VERSION {
+        return None;
+    }
+    let position = u64::from_le_bytes(input.take()?);
+    let (chain, previous_chain) = (input.take()?, input.take()?);
+    let clock_ms = i64::from_le_bytes(input.take()?);
+    let era_bytes = u32::from_le_bytes(input.take()?) as usize;
+    let era: Era = serde_json::from_slice(input.slice(era_bytes, ERA_BYTES_MAX)?).ok()?;
+    let producers = u32::from_le_bytes(input.take()?) as usize;
+    if producers > PRODUCERS_MAX {
+        return None;
+    }
+    let producers =
+        (0..producers).map(|_| decode_producer(&mut input)).collect::<Option<BTreeMap<_, _>>>()?;
+    let keys = usize::try_from(u64::from_le_bytes(input.take()?)).ok()?;
+    let window_bytes = keys.checked_mul(24).filter(|bytes| *bytes == input.0.len())?;
+    let window = input.slice(window_bytes, window_bytes)?.as_chunks::<24>().0.iter();
+    let window = window.map(|entry| {
+        let mut entry = Input(entry);
+        Some((u128::from_le_bytes(entry.take()?), i64::from_le_bytes(entry.take()?)))
+    });
+    let window = window.collect::<Option<Vec<_>>>()?;
+    Some(SavedState { position, chain, previous_chain, era, clock_ms, producers, window })
+}
+
+fn decode_producer(input: &mut Input<'_>) -> Option<(ProducerId, ProducerEntry)> {
+    let id = ProducerId(input.take()?);
+    let (base_seq, next) = (u64::from_le_bytes(input.take()?), u64::from_le_bytes(input.take()?));
+    let [has_last] = input.take()?;
+    let last = RecordIdentity {
+        length: u32::from_le_bytes(input.take()?),
+        received_ms: i64::from_le_bytes(input.take()?),
+        key: u128::from_le_bytes(input.take()?),
+    };
+    let running_hash = u128::from_le_bytes(input.take()?);
+    let marked_ms = i64::from_le_bytes(input.take()?);
+    let marks = u32::from_le_bytes(input.take()?) as usize;
+    if marks > SEQ_MARKS_MAX || has_last > 1 {
+        return None;
+    }
+    let mark = |input: &mut Input<'_>| {
+        Some(SeqMark { seq: u64::from_le_bytes(input.take()?), hash: u128::from_le_bytes(input.take()?) })
+    };
+    let marks = (0..marks).map(|_| mark(input)).collect::<Option<Vec<_>>>()?;
+    let last = (has_last == 1).then_some(last);
+    Some((id, ProducerEntry { base_seq, next, last, running_hash, marked_ms, marks }))
+}
+
+/// The bytes that are not decoded yet.
+struct Input<'a>(&'a [u8]);
+
+impl<'a> Input<'a> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    fn slice(&mut self, length: usize, max: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length).filter(|_| length <= max)?;
+        self.0 = rest;
+        Some(taken)
+    }
+}

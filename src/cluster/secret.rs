@@ -1,0 +1,30 @@
+//! The keys that all nodes of a cluster derive from the secret of the operator. The secret itself never travels.
+
+use super::era::EraId;
+use crate::checksum::hmac_sha256;
+
+/// The keys of a cluster.
+#[derive(Clone)]
+pub(crate) struct ClusterKeys {
+    /// The key with which the IDs of visitors become keys of the table.
+    pub(crate) table: [u8; 16],
+    /// The check value of the table key in the header of a checkpoint, because the file leaves the machine.
+    pub(crate) table_check: [u8; 16],
+    /// The check value of the secret in the message of an era.
+    pub(crate) secret_check: EraId,
+}
+
+impl ClusterKeys {
+    /// Derives the keys of a secret.
+    pub(crate) fn derive(secret: &[u8; 32]) -> Self {
+        Self {
+            table: first_half(hmac_sha256(secret, &[b"parallax table"])),
+            table_check: first_half(hmac_sha256(secret, &[b"parallax table check"])),
+            secret_check: EraId(first_half(hmac_sha256(secret, &[b"parallax secret check"]))),
+        }
+    }
+}
+
+fn first_half(hash: [u8; 32]) -> [u8; 16] {
+    super::message::array(&hash, 0)
+}

@@ -1,0 +1,154 @@
+//! Starts a node: checks the servers, restores the table, and starts the task of the thread `cluster`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+
+use super::connect::NatsSettings;
+use super::era::FOLD_VERSION;
+use super::link::{UnboundThreadLink, link};
+use super::node::{Node, NodeParts};
+use super::restore::{RestoredNode, load_producer, restore};
+use super::secret::ClusterKeys;
+use super::servers;
+use super::session::{self, SessionSettings};
+use super::stream::ClusterStream;
+use super::thread::Task;
+use crate::config::cluster::{ClusterConfig, read_secret, server_addresses};
+use crate::metrics::cluster::ClusterMetrics;
+use crate::storage::disk::Disk;
+use crate::visitors::checkpoint::directory::CheckpointDirectory;
+use crate::visitors::log::{LogId, SeqRange};
+
+/// Time limit of the checks at a start. After it the node starts alone.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// A node before its log is opened.
+pub(crate) struct StartingNode {
+    pub(crate) keys: ClusterKeys,
+    pub(crate) restored: RestoredNode,
+    settings: SessionSettings,
+}
+
+/// A node, and the task that connects it with the stream.
+pub(crate) struct StartedNode {
+    pub(crate) node: Node,
+    pub(crate) session: UnboundSession,
+    pub(crate) metrics: Arc<ClusterMetrics>,
+}
+
+/// The task that connects a node with the stream, before the log writer exists.
+pub(crate) struct UnboundSession {
+    settings: SessionSettings,
+    link: UnboundThreadLink,
+}
+
+impl UnboundSession {
+    /// Returns a constructor of the task. `wake_writer` makes the log writer run a step.
+    pub(crate) fn bind(
+        self,
+        wake_writer: impl Fn() + Send + 'static,
+    ) -> impl FnOnce() -> Task + Send + 'static {
+        let Self { settings, link } = self;
+        move || Box::pin(session::run(settings, link.bind(Box::new(wake_writer))))
+    }
+}
+
+impl StartingNode {
+    /// Checks the servers, and restores table and state.
+    ///
+    /// # Errors
+    /// The setting at fault, and what to do.
+    pub(crate) fn restore(
+        config: &ClusterConfig,
+        servers: &str,
+        directory: &CheckpointDirectory,
+        data: &Path,
+        log: &SeqRange,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Self, String> {
+        let secret = config.cluster_secret.as_deref().ok_or("--cluster needs --cluster-secret FILE")?;
+        let keys = ClusterKeys::derive(&read_secret(secret)?);
+        let settings = session_settings(config, servers)?;
+        if !servers::check_sync(&config.cluster_monitor)? {
+            tracing::warn!(
+                "cannot verify that the NATS servers sync each message; set --cluster-monitor to the monitoring addresses of all of them"
+            );
+        }
+        check_stream(&settings, &keys)?;
+        let restored = restore(directory, data, log, config.bootstrap.as_deref(), &keys, progress)?;
+        Ok(Self { keys, restored, settings })
+    }
+
+    /// Creates the node. `cost_max` is the setting of this node. The caller takes the table out of `restored` before.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub(crate) fn start(
+        self,
+        config: &ClusterConfig,
+        (disk, data): (Arc<dyn Disk>, &Path),
+        log_id: LogId,
+        cost_max: u64,
+    ) -> std::io::Result<StartedNode> {
+        let (producer, is_producer_saved) = load_producer(data, log_id);
+        let (writer_link, thread_link) = link();
+        let metrics = Arc::<ClusterMetrics>::default();
+        let node = Node::new(NodeParts {
+            directory: data.to_owned(),
+            disk,
+            keys: self.keys,
+            producer,
+            is_producer_saved,
+            saved: self.restored.saved,
+            return_timeout: config.return_timeout.0,
+            cost_max,
+            link: writer_link,
+            metrics: Arc::clone(&metrics),
+        })?;
+        let session = UnboundSession { settings: self.settings, link: thread_link };
+        Ok(StartedNode { node, session, metrics })
+    }
+}
+
+fn session_settings(config: &ClusterConfig, servers: &str) -> Result<SessionSettings, String> {
+    let node = config.node_name()?;
+    let nats =
+        NatsSettings { servers: server_addresses(servers), name: node.clone(), files: config.files.clone() };
+    Ok(SessionSettings { nats, cluster: config.cluster_name.clone(), node })
+}
+
+/// Checks the servers and the era if a server answers.
+fn check_stream(settings: &SessionSettings, keys: &ClusterKeys) -> Result<(), String> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("cannot start an event loop: {error}"))?;
+    let check = async {
+        let client = match settings.nats.connect_once().await {
+            Ok(client) => client,
+            Err(error) => {
+                tracing::warn!(%error, "no NATS server answers; starting alone");
+                return Ok(());
+            }
+        };
+        servers::check_version(&client.server_info())?;
+        let stream = ClusterStream::new(client, &settings.cluster, &settings.node);
+        let Ok((_, Some(published), _)) = stream.head().await else { return Ok(()) };
+        if published.era.secret_check != keys.secret_check {
+            return Err(
+                "--cluster-secret is not the secret of this cluster; use the file of the other nodes"
+                    .to_owned(),
+            );
+        }
+        if published.era.fold_version != FOLD_VERSION {
+            return Err(format!(
+                "the era of the cluster has fold version {}, and this release has {FOLD_VERSION}; use the release of the other nodes",
+                published.era.fold_version
+            ));
+        }
+        Ok(())
+    };
+    runtime.block_on(async { timeout(CHECK_TIMEOUT, check).await }).unwrap_or(Ok(()))
+}

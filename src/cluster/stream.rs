@@ -1,0 +1,174 @@
+//! The stream of a cluster in JetStream: its configuration, and the four calls that the rest of the cluster uses.
+//!
+//! A message of the stream is read from the leader, never by a direct get: a replica that lags would answer that the message is
+//! missing, as if the stream had lost its end. The retries of the client are not used: a failed publication is an event of the
+//! forwarder.
+//!
+//! The era and the position of its message are in the metadata of the stream, because the message itself expires.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use async_nats::Client;
+use async_nats::jetstream;
+use async_nats::jetstream::consumer::DeliverPolicy;
+use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig};
+use async_nats::jetstream::context::{Context, ContextBuilder, PublishAckFuture};
+use async_nats::jetstream::stream::{
+    Config, DiscardPolicy, Info, RawMessageErrorKind, RetentionPolicy, StorageType,
+};
+use serde::{Deserialize, Serialize};
+
+use super::era::Era;
+use super::follow::Head;
+use super::link::{MessageBytes, PublishedEra};
+use super::message::StreamMessage;
+
+/// Time for which the stream keeps a message: a node that was down for a weekend catches up, and an erased visitor is gone
+/// from the stream after it.
+pub(crate) const MAX_AGE: Duration = Duration::from_secs(72 * 3_600);
+/// Time limit of a request and of the acknowledgement of a publication. A change of the leader takes 4 to 9 s; the forwarder sends
+/// again meanwhile.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// Name of the era in the metadata of the stream.
+const ERA_KEY: &str = "parallax_era";
+
+/// The stream of a cluster, on one connection.
+pub(crate) struct ClusterStream {
+    context: Context,
+    name: String,
+    subject: String,
+}
+
+/// The era in the metadata of a stream.
+#[derive(Serialize, Deserialize)]
+struct EraMetadata {
+    position: u64,
+    era: Era,
+}
+
+impl ClusterStream {
+    /// Uses the stream of the cluster `cluster`. `sender` is the name of the node, or `control` for the operator.
+    pub(crate) fn new(client: Client, cluster: &str, sender: &str) -> Self {
+        let context =
+            ContextBuilder::new().timeout(REQUEST_TIMEOUT).ack_timeout(REQUEST_TIMEOUT).build(client);
+        Self { context, name: format!("PLX_{cluster}"), subject: format!("plx.{cluster}.log.{sender}") }
+    }
+
+    async fn info(&self) -> Result<Info, String> {
+        let stream = self.context.get_stream(&self.name).await;
+        let stream = stream.map_err(|error| format!("cannot read the stream {}: {error}", self.name))?;
+        Ok(stream.cached_info().clone())
+    }
+
+    /// Returns the extent of the stream and its era.
+    ///
+    /// # Errors
+    /// The stream does not exist or cannot be read.
+    pub(crate) async fn head(&self) -> Result<(Head, Option<PublishedEra>, usize), String> {
+        let info = self.info().await?;
+        let head = Head {
+            created_ms: milliseconds(info.created.unix_timestamp_nanos()),
+            first: info.state.first_sequence.max(1),
+            last: info.state.last_sequence,
+        };
+        let era = info.config.metadata.get(ERA_KEY).and_then(|text| serde_json::from_str(text).ok());
+        let era = era.map(|EraMetadata { position, era }| PublishedEra { era, position });
+        Ok((head, era, info.config.num_replicas))
+    }
+
+    /// Returns the message at a position. `None` if the stream does not have it.
+    ///
+    /// # Errors
+    /// The leader does not answer.
+    pub(crate) async fn at(&self, position: u64) -> Result<Option<StreamMessage<MessageBytes>>, String> {
+        let failed = |error: &dyn std::fmt::Display| format!("cannot read the message {position}: {error}");
+        let stream = self.context.get_stream_no_info(&self.name).await.map_err(|error| failed(&error))?;
+        match stream.get_raw_message(position).await {
+            Ok(message) => Ok(Some(StreamMessage {
+                position: message.sequence,
+                stream_ms: milliseconds(message.time.unix_timestamp_nanos()),
+                bytes: message.payload,
+            })),
+            Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => Ok(None),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+
+    /// Returns the messages from a position on.
+    ///
+    /// # Errors
+    /// The consumer cannot be created.
+    pub(crate) async fn read(&self, from: u64) -> Result<Ordered, String> {
+        let failed = |error: &dyn std::fmt::Display| format!("cannot read the stream {}: {error}", self.name);
+        let stream = self.context.get_stream_no_info(&self.name).await.map_err(|error| failed(&error))?;
+        let deliver_policy = DeliverPolicy::ByStartSequence { start_sequence: from };
+        let config = OrderedConfig { deliver_policy, ..OrderedConfig::default() };
+        let consumer = stream.create_consumer(config).await.map_err(|error| failed(&error))?;
+        consumer.messages().await.map_err(|error| failed(&error))
+    }
+
+    /// Sends a message. The returned future waits for the acknowledgement.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    pub(crate) async fn append(&self, bytes: Vec<u8>) -> Result<PublishAckFuture, String> {
+        self.context.publish(self.subject.clone(), bytes.into()).await.map_err(|error| error.to_string())
+    }
+
+    /// Creates the stream if it is missing. Returns its creation time in milliseconds.
+    ///
+    /// # Errors
+    /// The servers refuse it.
+    pub(crate) async fn create(&self, cluster: &str, replicas: usize, max_bytes: i64) -> Result<i64, String> {
+        if let Ok(info) = self.info().await {
+            return Ok(milliseconds(info.created.unix_timestamp_nanos()));
+        }
+        let config = Config {
+            name: self.name.clone(),
+            subjects: vec![format!("plx.{cluster}.log.*")],
+            num_replicas: replicas,
+            storage: StorageType::File,
+            retention: RetentionPolicy::Limits,
+            discard: DiscardPolicy::Old,
+            max_age: MAX_AGE,
+            max_bytes,
+            deny_delete: true,
+            allow_direct: false,
+            ..Config::default()
+        };
+        let created = self.context.create_stream(config).await;
+        let created = created.map_err(|error| format!("cannot create the stream {}: {error}", self.name))?;
+        Ok(milliseconds(created.cached_info().created.unix_timestamp_nanos()))
+    }
+
+    /// Writes the era and the position of its message into the metadata of the stream.
+    ///
+    /// # Errors
+    /// The servers refuse it.
+    ///
+    /// # Panics
+    /// Never: an era has no value that JSON cannot express.
+    pub(crate) async fn publish_era(&self, era: &Era, position: u64) -> Result<(), String> {
+        let metadata = EraMetadata { position, era: era.clone() };
+        let text = serde_json::to_string(&metadata).expect("numbers and texts are JSON");
+        let mut config = self.info().await?.config;
+        config.metadata = HashMap::from([(ERA_KEY.to_owned(), text)]);
+        let updated = self.context.update_stream(&config).await;
+        updated.map(drop).map_err(|error| format!("cannot change the stream {}: {error}", self.name))
+    }
+}
+
+/// Converts a message of the consumer. `None` if it lacks its position.
+pub(crate) fn received(message: &jetstream::Message) -> Option<StreamMessage<MessageBytes>> {
+    let info = message.info().ok()?;
+    Some(StreamMessage {
+        position: info.stream_sequence,
+        stream_ms: milliseconds(info.published.unix_timestamp_nanos()),
+        bytes: message.payload.clone(),
+    })
+}
+
+fn milliseconds(nanoseconds: i128) -> i64 {
+    i64::try_from(nanoseconds.div_euclid(1_000_000)).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,39 @@
+//! The thread `cluster`: one OS thread with an event loop of tokio, for everything of this process that talks to other nodes.
+//!
+//! The thread exists only with `--snapshots-from` or `--cluster`. It ends with the process.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::thread;
+
+use tokio::runtime::Builder;
+use tokio::task::LocalSet;
+
+/// Threads for operations that block: a request of the puller, and the sync of a file.
+const BLOCKING_THREADS_MAX: usize = 2;
+
+/// A task of the thread. It runs until the process ends.
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Starts the thread with the tasks that `make_tasks` creates on it.
+///
+/// # Errors
+/// The thread or its event loop cannot be started.
+pub(crate) fn start(make_tasks: impl FnOnce() -> Vec<Task> + Send + 'static) -> io::Result<()> {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .thread_name("cluster-io")
+        .build()?;
+    thread::Builder::new().name("cluster".into()).spawn(move || {
+        LocalSet::new().block_on(&runtime, async {
+            let running: Vec<_> = make_tasks().into_iter().map(tokio::task::spawn_local).collect();
+            for task in running {
+                // A task that panicked has logged that.
+                let _ = task.await;
+            }
+        });
+    })?;
+    Ok(())
+}
