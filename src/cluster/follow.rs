@@ -85,6 +85,13 @@ impl Follower {
         state.next_of(self.producer.id, self.producer.base_seq) - 1
     }
 
+    /// Returns the last own seq that a state has accepted under any producer ID of this directory. Erased records up to it can have taken
+    /// effect after their tombstones. [`returned`](Self::returned) can be lower, because a loaded state is compared with the own log.
+    pub fn last_accepted(&self, state: &StreamState) -> u64 {
+        let ids = self.producer.predecessors.iter().map(|one| one.id).chain([self.producer.id]);
+        ids.filter_map(|id| state.producers.get(&id)).map(|entry| entry.next - 1).max().unwrap_or(0)
+    }
+
     /// Returns whether records may be sent. Before, the node may lack the erasures of others and may have a producer ID whose
     /// content is another log's.
     pub fn may_forward(&self) -> bool {
@@ -113,7 +120,8 @@ impl Follower {
         verified
     }
 
-    /// Compares accepted records with the own log. Call this before the state has changed further. `new_id` has random bits.
+    /// Compares accepted records with the own log. Records of a predecessor are compared too: after the stream has lost its end, or in a new
+    /// era, a copied machine can send its records in their place. Call this before the state has changed further. `new_id` has random bits.
     pub fn on_accepted(
         &mut self,
         run: &AcceptedRun,
@@ -121,10 +129,12 @@ impl Follower {
         log: &impl OwnLog,
         new_id: ProducerId,
     ) -> Comparison {
-        if run.producer_id() != self.producer.id {
-            return Comparison::Foreign;
-        }
-        match difference(&run.records(), log) {
+        let is_present = run.producer_id() == self.producer.id;
+        let Some(own_seqs) = self.producer.seqs_of(run.producer_id()) else { return Comparison::Foreign };
+        let mut records = run.records();
+        records.retain(|record| own_seqs.contains(&record.seq));
+        match difference(&records, log) {
+            None if !is_present => Comparison::Foreign,
             Some(verified) => {
                 self.take_new_id(new_id, verified, state.clock_ms);
                 Comparison::NewProducer(verified)
@@ -300,15 +310,6 @@ fn identity(bytes: &[u8]) -> Option<RecordIdentity> {
     let key = dedup_key(&record);
     let is_known = !record.is_redacted && (record.kind != RecordKind::Void || key != 0);
     is_known.then_some(RecordIdentity { length: bytes.len() as u32, received_ms: record.received_ms, key })
-}
-
-/// Returns whether an erasure has voided the own record since it was sent. If the record takes effect after the tombstone of that erasure, the
-/// visitor is back, and needs a second tombstone.
-pub fn is_erased_since(own: &[u8], returned: &RunRecord<'_>) -> bool {
-    let is_void = |kind| kind == RecordKind::Void;
-    Record::decode(own).is_some_and(|(record, _)| is_void(record.kind))
-        && !is_void(returned.record.kind)
-        && is_same_record(own, returned)
 }
 
 /// The own seqs that had returned at earlier times, for retention.

@@ -158,7 +158,7 @@ impl<'c> World<'c> {
 
     fn act(&mut self) {
         type Act<'c> = fn(&mut World<'c>, usize) -> bool;
-        let actions: [(u64, Act<'c>); 13] = [
+        let actions: [(u64, Act<'c>); 15] = [
             (3_000, Self::send_event),
             (3_600, Self::sync),
             (5_200, Self::forward),
@@ -172,6 +172,8 @@ impl<'c> World<'c> {
             (9_655, Self::restore_backup),
             (9_665, Self::damage),
             (9_675, Self::begin_era),
+            (9_800, Self::send_heartbeat),
+            (9_805, Self::move_stream_clock),
         ];
         let (node, x) = (self.dice.below(self.nodes.len()), self.dice.next_u64() % 10_000);
         self.with_node(node, |node, around| node.tick(around));
@@ -259,6 +261,20 @@ impl<'c> World<'c> {
         true
     }
 
+    fn send_heartbeat(&mut self, node: usize) -> bool {
+        let Some(bytes) = self.with_node(node, |node, around| node.heartbeat(around)) else { return false };
+        // No node waits for its acknowledgement.
+        self.stream.in_transit.push(InTransit { bytes, node, connection: u32::MAX, last: 0 });
+        true
+    }
+
+    /// Lets the clock of the stream jump ahead, back or home.
+    fn move_stream_clock(&mut self, _: usize) -> bool {
+        let day_ms = 24 * 60 * 60 * 1_000;
+        self.stream.ahead_ms = *self.dice.pick(&[0, 40 * day_ms, -day_ms]);
+        true
+    }
+
     fn deliver(&mut self, _: usize) -> bool {
         if self.stream.in_transit.is_empty() {
             return false;
@@ -325,7 +341,8 @@ impl<'c> World<'c> {
     fn lose_end(&mut self, _: usize) -> bool {
         let (head, oldest) = (self.stream.head().last, self.now_ms - RETAINED_MS);
         let wanted = head.saturating_sub(1 + self.dice.below(4) as u64).max(self.founding.state.position);
-        let is_young = |position: u64| self.stream.at(position).is_some_and(|lost| lost.stream_ms > oldest);
+        let is_young =
+            |position: u64| self.stream.appended_ms(position).is_some_and(|lost_ms| lost_ms > oldest);
         let Some(last) = (wanted..head).find(|last| is_young(last + 1)) else { return false };
         trace!("the stream loses all after {last}");
         self.stream.truncate(last);
@@ -401,8 +418,8 @@ impl<'c> World<'c> {
         let checkpoint = Checkpoint { state: best.state.save(), base: best.base.clone() };
         // The operator takes a node that lags less than the logs reach back.
         let oldest = self.now_ms - RETAINED_MS;
-        let next = self.stream.at(checkpoint.state.position + 1);
-        let lags = next.is_some_and(|message| message.stream_ms <= oldest);
+        let next_ms = self.stream.appended_ms(checkpoint.state.position + 1);
+        let lags = next_ms.is_some_and(|next_ms| next_ms <= oldest);
         if lags || checkpoint.state.era.id != self.founding.state.era.id {
             return false;
         }
