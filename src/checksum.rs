@@ -75,6 +75,17 @@ impl FileHasher {
     }
 }
 
+/// Returns the BLAKE3 hash of a file, in hex.
+///
+/// # Errors
+/// The file cannot be read.
+#[cfg(feature = "cluster")]
+pub(crate) fn digest_file(path: &std::path::Path) -> std::io::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(std::fs::File::open(path)?)?;
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
 /// Returns the HMAC-SHA-256 (RFC 2104) of the concatenation of `parts`. It reveals nothing without `key`.
 pub fn hmac_sha256(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
     // This constructor takes a key of one whole block. RFC 2104 pads a shorter key with zeros.

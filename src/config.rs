@@ -336,7 +336,7 @@ fn timeout_parser() -> impl TypedValueParser<Value = Duration> {
 }
 
 /// Accepts sizes in this range.
-fn size_parser(range: RangeInclusive<u64>) -> impl TypedValueParser<Value = ByteSize> {
+pub(crate) fn size_parser(range: RangeInclusive<u64>) -> impl TypedValueParser<Value = ByteSize> {
     move |text: &str| match ByteSize::parse(text)? {
         ByteSize(bytes) if !range.contains(&bytes) => {
             Err(format!("{bytes} is not in {}..={}", range.start(), range.end()))

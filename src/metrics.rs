@@ -4,7 +4,8 @@
 //! [`Totals`] once a second. Counting costs a request a few plain additions, and `/metrics` is at most a
 //! second old.
 
-pub mod cluster;
+#[cfg(feature = "cluster")]
+pub(crate) mod cluster;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

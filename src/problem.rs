@@ -134,6 +134,8 @@ kinds! {
         "The server does not know the method."
     UNKNOWN_TRANSFER_CODING "unknown_transfer_coding" 501 "The transfer coding is unknown"
         "The only supported transfer coding of a body is 'chunked'."
+    NOT_IN_CLUSTER "not_in_cluster" 501 "A node of a cluster cannot do this"
+        "This release cannot erase or export a visitor while the server is a node of a cluster. Nothing was changed."
     QUEUE_FULL "queue_full" 503 "Too many events are waiting for the disk"
         "More events arrive than the disk can take. Wait for 'Retry-After' seconds, then send the events \
          again with the same message IDs."

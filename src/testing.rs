@@ -364,9 +364,9 @@ pub mod visitors {
     }
     pub mod log {
         pub use crate::visitors::log::{
-            Ack, Browser, Code, Completion, DISK_RECOVERED_MS, DamageKind, DedupWindow, Device, EraseError,
-            EraseRule, Erasure, ErasureSummary, FinalPosition, FoldInput, FoldInputBuilder, IdTag,
-            LOG_CLOCK_SAVE_MS, LockedLog, LogClient, LogConsumer, LogError, LogId, LogItem, LogReader,
+            Ack, Browser, Code, Completion, DISK_RECOVERED_MS, DamageKind, DedupWindow, Device, DurableBatch,
+            EraseError, EraseRule, Erasure, ErasureSummary, FinalPosition, FoldInput, FoldInputBuilder,
+            IdTag, LOG_CLOCK_SAVE_MS, LockedLog, LogClient, LogConsumer, LogError, LogId, LogItem, LogReader,
             LogWriter, Options, Os, PLACE_CHECK_MS, Queue, Record, RecordError, RecordKind, RecordResult,
             Records, RecoveryReport, RedactedIds, Request, SendError, TombstoneKey, Treatment, UserAgentInfo,
             VisitorIds, WriteOutcome, WriterThread, check_directory, check_file, inspect, open,

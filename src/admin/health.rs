@@ -1,6 +1,6 @@
 //! `GET /healthz` and `GET /readyz` for load balancers and service managers. They need no token.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::startup::{Startup, StartupProgress};
 use crate::api::Handler;
@@ -12,12 +12,15 @@ pub(super) const READY_PATH: &str = "/readyz";
 
 const JSON: &str = "application/json";
 
+/// Whether events can be recorded, and a function that adds the state of a node to the body.
+type Recording<'a> = (bool, &'a dyn Fn(&mut Value));
+
 /// Answers a request for one of the two paths. Returns whether it did.
 pub(super) fn handle(
     handler: &mut Handler,
     starting: Option<&Startup>,
     lifecycle: &Lifecycle,
-    is_recording: bool,
+    recording: Recording<'_>,
     request: &Request<'_>,
     out: &mut Vec<u8>,
 ) -> bool {
@@ -25,7 +28,7 @@ pub(super) fn handle(
         ALIVE_PATH => handler.write_text(request, 200, JSON, "{\"status\":\"ok\"}", out),
         READY_PATH => {
             let reading = starting.map(|starting| &starting.progress);
-            write_readiness(handler, reading, lifecycle, is_recording, request, out);
+            write_readiness(handler, reading, lifecycle, recording, request, out);
         }
         _ => return false,
     }
@@ -39,10 +42,11 @@ fn write_readiness(
     handler: &mut Handler,
     reading: Option<&StartupProgress>,
     lifecycle: &Lifecycle,
-    is_recording: bool,
+    recording: Recording<'_>,
     request: &Request<'_>,
     out: &mut Vec<u8>,
 ) {
+    let (is_recording, add_readiness) = recording;
     let sites = handler.catalog().sites().len();
     let (listening, draining) = (lifecycle.is_accepting(), lifecycle.is_draining());
     let (code, status) = match (draining, listening, sites) {
@@ -60,5 +64,6 @@ fn write_readiness(
     if let Some(reading) = reading {
         body["reading"] = reading.to_json();
     }
+    add_readiness(&mut body);
     handler.write_text(request, code, JSON, &body.to_string(), out);
 }

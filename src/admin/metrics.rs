@@ -9,8 +9,10 @@ use crate::clock;
 use crate::http::request::Request;
 use crate::insights::engine::InsightsMetrics;
 use crate::limits::memory_sum::Term;
-#[cfg(feature = "cluster")]
 use crate::metrics::PullCounters;
+#[cfg(feature = "cluster")]
+#[cfg(feature = "cluster")]
+use crate::metrics::cluster::ClusterMetrics;
 use crate::metrics::{
     ConnectionEvent, Counters, EventCounters, JobCounters, LatencyHistogram, PublishCounters, Totals,
     WebhookCounters,
@@ -60,6 +62,9 @@ pub struct ServerMetrics {
     pub jobs: JobCounters,
     /// The metrics of Insights.
     pub(crate) insights: Arc<InsightsMetrics>,
+    /// The metrics of a node; `None` if the server is alone.
+    #[cfg(feature = "cluster")]
+    pub(crate) cluster: Option<Arc<ClusterMetrics>>,
 }
 
 pub(super) const PATH: &str = "/metrics";
@@ -104,6 +109,15 @@ impl Metrics {
     /// Returns whether events can be recorded now. They cannot before the log is read.
     pub(super) fn is_recording(&self) -> bool {
         self.server.as_ref().is_some_and(|server| server.log.metrics().is_recording())
+    }
+
+    /// Adds the state of a node to the body of `/readyz`.
+    pub(super) fn add_readiness(&self, body: &mut serde_json::Value) {
+        #[cfg(feature = "cluster")]
+        if let Some(node) = self.server.as_ref().and_then(|server| server.cluster.as_ref()) {
+            super::cluster::add_readiness(node, body);
+        }
+        let _ = body;
     }
 
     fn text(&self, handler: &mut Handler) -> String {
@@ -225,6 +239,10 @@ impl ServerMetrics {
         self.write_jobs(page);
         self.write_checkpoints(page);
         self.write_insights(page);
+        #[cfg(feature = "cluster")]
+        if let Some(node) = &self.cluster {
+            super::cluster::write_metrics(node, page);
+        }
         page.begin_family("parallax_memory_max_bytes", "gauge", "Memory limit of each holder, in bytes");
         for Term { holder, bytes } in &self.memory {
             page.sample(&[("holder", holder)], bytes);

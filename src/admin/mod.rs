@@ -5,6 +5,8 @@
 
 mod access;
 mod audiences;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod console;
 mod health;
 mod insights;
@@ -128,11 +130,12 @@ impl Service for AdminService {
             return Poll::Ready(self.handler.reject(request, &problem, out));
         }
         let is_recording = self.metrics.is_recording();
+        let add_readiness = |body: &mut serde_json::Value| self.metrics.add_readiness(body);
         if health::handle(
             &mut self.handler,
             self.startup.as_ref(),
             &self.lifecycle,
-            is_recording,
+            (is_recording, &add_readiness),
             request,
             out,
         ) || self.metrics.handle(&mut self.handler, request, out)

@@ -40,6 +40,8 @@ const NDJSON: &str = "application/x-ndjson";
 /// The handler of the visitor endpoints.
 pub struct VisitorHandler {
     lookup: ProfileReader,
+    /// True if the server is a node of a cluster.
+    is_node: bool,
     eraser: Eraser,
     jobs: JobRunner,
     counts: JobCounters,
@@ -88,7 +90,14 @@ impl VisitorHandler {
     /// Creates the handler. `wakeup` wakes the thread when a job is done, and `counts` counts panics and damage.
     pub fn new(lookup: ProfileReader, eraser: Eraser, wakeup: Arc<UnixStream>, counts: JobCounters) -> Self {
         let jobs = JobRunner::new(wakeup, counts.clone());
-        Self { lookup, eraser, jobs, counts, decoded: Vec::new() }
+        Self { lookup, eraser, jobs, counts, decoded: Vec::new(), is_node: false }
+    }
+
+    /// Sets whether the server is a node of a cluster. The owners of records are not known there, so a visitor can be neither
+    /// erased nor exported.
+    #[must_use]
+    pub(crate) fn with_cluster(self, is_node: bool) -> Self {
+        Self { is_node, ..self }
     }
 
     /// Returns whether the path is one of the visitor endpoints.
@@ -113,8 +122,12 @@ impl VisitorHandler {
         request: &Request<'a>,
         catalog: &Catalog,
     ) -> Result<ActionResult, Problem<'a>> {
-        let Self { lookup, eraser, jobs, counts, decoded } = self;
+        let Self { lookup, eraser, jobs, counts, decoded, is_node } = self;
         let act = Action::of(request)?;
+        if *is_node && !matches!(act, Action::Show) {
+            let sentence = "This server is a node of a cluster, and this release cannot erase or export a visitor there. Nothing was changed.";
+            return Err(Problem::new(problem::NOT_IN_CLUSTER, sentence));
+        }
         let asked = VisitorQuery::parse(request.query, decoded)?;
         if catalog.by_site_id(asked.site).is_none() && !eraser.source.known.knows_site(asked.site) {
             let sentence = "Neither a published site nor the log has site ID {}.";

@@ -5,6 +5,8 @@
 pub(crate) mod byte_search;
 mod check;
 mod checkpoints;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod compile;
 pub(crate) mod contains;
 pub(crate) mod demo;
@@ -104,6 +106,10 @@ enum Command {
     /// site, but use a data directory that you can delete. The server decides the variants of each visitor.
     #[command(after_help = demo_traffic::EXAMPLES)]
     DemoTraffic(demo_traffic::DemoTrafficArgs),
+    /// Found a cluster of nodes, begin a new era of it, or show the state of its stream.
+    #[cfg(feature = "cluster")]
+    #[command(after_help = cluster::EXAMPLES)]
+    Cluster(cluster::ClusterArgs),
     /// Verify a backup of a data directory and copy it.
     #[command(after_help = restore::EXAMPLES)]
     Restore(restore::RestoreArgs),
@@ -188,6 +194,8 @@ fn dispatch(words: &[OsString]) -> Result<(), CliError> {
         Some(Command::Export(args)) => export::export(&args),
         Some(Command::Insights(args)) => insights::insights(&args),
         Some(Command::DemoTraffic(args)) => demo_traffic::demo_traffic(&args),
+        #[cfg(feature = "cluster")]
+        Some(Command::Cluster(args)) => cluster::cluster(&args),
         Some(Command::Restore(args)) => restore::restore(&args),
         Some(Command::Schema(args)) => schema::print_schema(&args),
     }

@@ -37,7 +37,7 @@ pub(super) fn run(
 ) -> Result<(), CliError> {
     config.check().map_err(CliError::Usage)?;
     let snapshots = config.snapshots_directory().to_owned();
-    let running = server::start(config).map_err(|error| CliError::System(error.to_string()))?;
+    let running = server::start(config).map_err(start_error)?;
     if let Some(events) = running.addresses.events_listen {
         let url = format!("http://{events}");
         tracing::info!(%url, "listening on the events address");
@@ -47,6 +47,15 @@ pub(super) fn run(
     tracing::info!(%url, %snapshots, workers, %driver, "serving");
     started(running.addresses.listen)?;
     running.serve_until_signal().map_err(|lost| CliError::System(lost.to_string()))
+}
+
+/// Converts an error of the start. A setting of a node is a bad command line.
+fn start_error(error: server::BootError) -> CliError {
+    match error {
+        #[cfg(feature = "cluster")]
+        server::BootError::Cluster(text) => CliError::Usage(text),
+        other => CliError::System(other.to_string()),
+    }
 }
 
 pub(super) fn init_logging(format: LogFormat) {

@@ -196,6 +196,15 @@ impl Nodes {
         self.known(clock_ms).map(|(_, entry)| entry.oldest).min().unwrap_or(0)
     }
 
+    /// Returns the nodes at the message of another era. Positions and orders of the era before mean nothing in it, because its stream
+    /// can be a new one.
+    pub(super) fn founded(&self, position: u64) -> Self {
+        let mut nodes = self.clone();
+        nodes.entries.values_mut().for_each(|entry| (entry.erased_to, entry.oldest) = (0, 0));
+        nodes.erasures.iter_mut().for_each(|erasure| erasure.position = position);
+        nodes
+    }
+
     /// Makes an entry for a producer ID, unless it has one.
     pub(super) fn on_run(&mut self, id: ProducerId, clock_ms: i64) {
         let new = || NodeEntry { heard_ms: clock_ms, ..NodeEntry::default() };

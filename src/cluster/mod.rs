@@ -5,8 +5,8 @@
 //! [`publish`] changes the source. [`connect`] makes the connection to NATS.
 //!
 //! Each rule is a function without I/O, clock and randomness. Time, random IDs and the content of files are
-//! parameters. The simulator in `tests/simulator/` runs the rules with thousands of seeds. The server does not use them
-//! yet.
+//! parameters. The simulator in `tests/simulator/` runs the rules with thousands of seeds. [`node`] drives them on the log writer's
+//! thread, and [`session`] connects it with the stream.
 //!
 //! | Where is the rule that ... | file |
 //! |---|---|
@@ -41,15 +41,16 @@ pub mod order;
 pub mod producer;
 pub mod publish;
 pub mod pull;
-pub mod saved;
+mod saved;
 pub mod state;
 
+pub(crate) mod found;
 mod link;
 pub(crate) mod node;
 mod own_log;
 mod restore;
 mod secret;
-mod servers;
+pub(crate) mod servers;
 mod session;
 pub(crate) mod start;
 mod stream;

@@ -134,6 +134,23 @@ fn own_checkpoints(
     Ok(found)
 }
 
+/// Returns the newest own checkpoint with a state.
+///
+/// # Errors
+/// The directory cannot be listed, or the checkpoint was made with another secret.
+pub(crate) fn newest_own(
+    directory: &CheckpointDirectory,
+    keys: &ClusterKeys,
+) -> Result<Option<(CheckpointReader, SavedState)>, String> {
+    let Some(Found { reader, saved, .. }) = own_checkpoints(directory, &mut Vec::new())?.pop() else {
+        return Ok(None);
+    };
+    if reader.header().secret != keys.table_check {
+        return Err("--cluster-secret is not the secret with which the checkpoint was made".to_owned());
+    }
+    Ok(Some((reader, saved)))
+}
+
 /// Reads a checkpoint that the operator names.
 fn read_file(path: &Path) -> Result<Found, String> {
     let name = path.display();

@@ -219,7 +219,7 @@ impl SavedState {
             era,
             clock_ms: self.clock_ms,
             producers: self.producers.clone(),
-            nodes: self.nodes.clone(),
+            nodes: self.nodes.founded(message.position),
             window: self.window.clone(),
         }
     }

@@ -303,7 +303,7 @@ pub(crate) fn parse_source(text: &str) -> Result<String, String> {
 }
 
 /// Accepts addresses of NATS servers. [`ClusterConfig::check`] refuses those with a password.
-fn parse_servers(text: &str) -> Result<String, String> {
+pub(crate) fn parse_servers(text: &str) -> Result<String, String> {
     let refusal =
         || "expected nats://HOST:PORT or tls://HOST:PORT, several hosts separated by commas".to_owned();
     let (scheme, hosts) = text.split_once("://").ok_or_else(refusal)?;
@@ -322,7 +322,7 @@ pub(crate) fn server_addresses(servers: &str) -> Vec<String> {
 }
 
 /// Accepts a name that can be a part of a subject.
-fn parse_name(text: &str) -> Result<String, String> {
+pub(crate) fn parse_name(text: &str) -> Result<String, String> {
     let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     if text.is_empty() || text.len() > NAME_BYTES_MAX || !text.bytes().all(is_valid) {
         return Err(format!("expected a name of 1 to {NAME_BYTES_MAX} of A-Z, a-z, 0-9, _ and -"));
@@ -339,7 +339,7 @@ fn parse_node(text: &str) -> Result<String, String> {
 }
 
 /// Accepts the monitoring address of a NATS server.
-fn parse_monitor(text: &str) -> Result<String, String> {
+pub(crate) fn parse_monitor(text: &str) -> Result<String, String> {
     let uri: Option<Uri> = text.parse().ok();
     let is_valid =
         uri.is_some_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some());

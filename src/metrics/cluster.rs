@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 /// The relation of a node to the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum ClusterState {
+pub(crate) enum ClusterState {
     /// The node reads the stream, and has not reached its end yet.
     Joining = 0,
     /// The node has read to the end of the stream.
@@ -17,33 +17,32 @@ pub enum ClusterState {
 
 /// The metrics of a node.
 #[derive(Debug, Default)]
-pub struct ClusterMetrics {
+pub(crate) struct ClusterMetrics {
     state: AtomicU8,
     /// The time of the last change of the state, in milliseconds since 1970.
     state_since_ms: AtomicI64,
     /// The reason for being alone.
     reason: Mutex<String>,
     era: Mutex<String>,
-    pub position: AtomicU64,
-    pub head_position: AtomicU64,
-    pub lag_ms: AtomicU64,
-    pub unreturned_records: AtomicU64,
-    pub unreturned_bytes: AtomicU64,
-    pub unreturned_ms: AtomicU64,
-    pub invisible_acknowledgements: AtomicU64,
-    pub gap_skips: AtomicU64,
-    pub duplicate_skips: AtomicU64,
-    pub malformed_messages: AtomicU64,
-    pub resends: AtomicU64,
-    pub publish_errors: AtomicU64,
-    pub new_producer_ids: AtomicU64,
-    pub chain_mismatches: AtomicU64,
-    pub digest_mismatches: AtomicU64,
+    pub(crate) position: AtomicU64,
+    pub(crate) head_position: AtomicU64,
+    pub(crate) lag_ms: AtomicU64,
+    pub(crate) unreturned_records: AtomicU64,
+    pub(crate) unreturned_bytes: AtomicU64,
+    pub(crate) unreturned_ms: AtomicU64,
+    pub(crate) invisible_acknowledgements: AtomicU64,
+    pub(crate) gap_skips: AtomicU64,
+    pub(crate) duplicate_skips: AtomicU64,
+    pub(crate) malformed_messages: AtomicU64,
+    pub(crate) resends: AtomicU64,
+    pub(crate) publish_errors: AtomicU64,
+    pub(crate) new_producer_ids: AtomicU64,
+    pub(crate) chain_mismatches: AtomicU64,
 }
 
 impl ClusterMetrics {
     /// Returns the state, the time since when it holds in milliseconds since 1970, and the reason for being alone.
-    pub fn state(&self) -> (ClusterState, i64, String) {
+    pub(crate) fn state(&self) -> (ClusterState, i64, String) {
         let state = match self.state.load(Ordering::Relaxed) {
             0 => ClusterState::Joining,
             1 => ClusterState::Connected,
@@ -54,7 +53,7 @@ impl ClusterMetrics {
     }
 
     /// Sets the state. Returns whether it has changed.
-    pub fn set_state(&self, state: ClusterState, reason: &str, now_ms: i64) -> bool {
+    pub(crate) fn set_state(&self, state: ClusterState, reason: &str, now_ms: i64) -> bool {
         let mut present = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = self.state.swap(state as u8, Ordering::Relaxed) != state as u8;
         if is_new || self.state_since_ms.load(Ordering::Relaxed) == 0 {
@@ -66,17 +65,17 @@ impl ClusterMetrics {
     }
 
     /// Returns the ID of the era, in hex. Empty before the node knows it.
-    pub fn era(&self) -> String {
+    pub(crate) fn era(&self) -> String {
         self.era.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Sets the ID of the era.
-    pub fn set_era(&self, era: String) {
+    pub(crate) fn set_era(&self, era: String) {
         *self.era.lock().unwrap_or_else(PoisonError::into_inner) = era;
     }
 
     /// Returns since when profiles lack own events, in milliseconds: 0 if they lack none.
-    pub fn stale_ms(&self) -> u64 {
+    pub(crate) fn stale_ms(&self) -> u64 {
         self.unreturned_ms.load(Ordering::Relaxed)
     }
 }

@@ -2,6 +2,9 @@
 //! thread, and stopped last. Visitor profiles are restored from a checkpoint first, and saved to checkpoints
 //! from then on.
 
+#[cfg(feature = "cluster")]
+mod node;
+
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -57,6 +60,9 @@ pub(super) struct EventLog {
     checkpoint_stop_ms: Arc<AtomicU64>,
     writer: WriterThread,
     insights: InsightsParts,
+    /// The parts of a node. `None` if the server is alone.
+    #[cfg(feature = "cluster")]
+    node: Option<node::NodeHandle>,
 }
 
 /// The parts that Insights needs from the start on.
@@ -124,6 +130,10 @@ impl EventLog {
     /// Opens the log in the data directory, replays it, and starts its threads. Reports its progress to
     /// `progress`.
     pub(super) fn start(config: &Config, progress: &StartupProgress) -> Result<Self, BootError> {
+        #[cfg(feature = "cluster")]
+        if let Some(servers) = &config.cluster.cluster {
+            return node::start(config, servers, progress);
+        }
         let directory = &config.data;
         let data_error = |cause: LogError| BootError::Data { directory: directory.clone(), cause };
         let (disk, clock) = (Arc::new(RealDisk) as Arc<dyn Disk>, Arc::new(SystemClock::new()));
@@ -191,6 +201,8 @@ impl EventLog {
             checkpoint_stop_ms,
             writer,
             insights,
+            #[cfg(feature = "cluster")]
+            node: None,
         })
     }
 
@@ -214,8 +226,16 @@ impl EventLog {
         wakeup_tx: Arc<UnixStream>,
         counters: JobCounters,
     ) -> impl FnOnce() -> VisitorHandler + Send + 'static {
-        let (profiles, eraser) = (self.profiles.clone(), self.eraser.clone());
-        move || VisitorHandler::new(profiles.reader(), eraser, wakeup_tx, counters)
+        let (profiles, eraser, is_node) = (self.profiles.clone(), self.eraser.clone(), self.is_node());
+        move || VisitorHandler::new(profiles.reader(), eraser, wakeup_tx, counters).with_cluster(is_node)
+    }
+
+    /// Returns whether the server is a node of a cluster.
+    fn is_node(&self) -> bool {
+        #[cfg(feature = "cluster")]
+        return self.node.is_some();
+        #[cfg(not(feature = "cluster"))]
+        false
     }
 
     /// Returns the metrics of Insights.

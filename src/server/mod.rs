@@ -129,6 +129,10 @@ pub enum BootError {
     #[cfg(feature = "cluster")]
     #[error("cannot pull snapshots: {0}")]
     Puller(String),
+    /// A setting of a node.
+    #[cfg(feature = "cluster")]
+    #[error("{0}")]
+    Cluster(String),
     #[error("cannot start a thread: {0}. Raise the limits on processes and on locked memory (ulimit -u, -l)")]
     Thread(io::Error),
 }
@@ -179,10 +183,11 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     admin.progress.set_scanned();
 
     // 4. Restore the visitor profiles and replay the log.
-    let event_log = EventLog::start(&config, &admin.progress)?;
+    #[cfg_attr(not(feature = "cluster"), allow(unused_mut, reason = "only a node has a session"))]
+    let mut event_log = EventLog::start(&config, &admin.progress)?;
     let watcher = start_watcher(&config, &current, snapshots)?;
     #[cfg(feature = "cluster")]
-    puller::start(puller)?;
+    puller::start(puller, event_log.take_session())?;
 
     // 5. Complete the admin thread.
     let cpus = worker::available_cpus();
@@ -264,6 +269,8 @@ fn server_metrics(
         profiles: event_log.profiles.clone(),
         jobs: JobCounters::default(),
         insights: event_log.insights_metrics(),
+        #[cfg(feature = "cluster")]
+        cluster: event_log.cluster_metrics(),
     }
 }
 

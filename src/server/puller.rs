@@ -24,8 +24,11 @@ pub(super) fn prepare(
     }
 }
 
-/// Starts the thread `cluster` if it has a task.
-pub(super) fn start(task: Option<MakeTask>) -> Result<(), BootError> {
-    let Some(task) = task else { return Ok(()) };
-    thread::start(move || vec![task()]).map_err(BootError::Thread)
+/// Starts the thread `cluster` if it has a task: the puller, or the session of a node.
+pub(super) fn start(puller: Option<MakeTask>, session: Option<MakeTask>) -> Result<(), BootError> {
+    let tasks: Vec<MakeTask> = puller.into_iter().chain(session).collect();
+    if tasks.is_empty() {
+        return Ok(());
+    }
+    thread::start(move || tasks.into_iter().map(|task| task()).collect()).map_err(BootError::Thread)
 }

@@ -213,7 +213,7 @@ impl Outcome {
         let results = self.results.as_ref().expect("the body is valid");
         let answers: Vec<RecordResult> =
             (1..=results.recorded_count() as u64).map(RecordResult::Accepted).collect();
-        receipt(results, StoreOutcome::Stored(&answers, Ack::Disk))
+        receipt(results, StoreOutcome::Stored(&answers, Ack::Disk, None))
     }
 }
 

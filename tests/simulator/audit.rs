@@ -4,9 +4,10 @@ use parallax::testing::cluster::audit::{
     Difference, Forget, Heartbeat, Hex, MARKS_KEPT, MARKS_SENT, Mark, Marks, REACHABLE_MS, SILENCE_MS_MAX,
     SUPERSEDED_MS, is_forgotten,
 };
+use parallax::testing::cluster::era::{Era, EraId};
 use parallax::testing::cluster::erase::{ErasedRecord, ErasedUnderWay};
 use parallax::testing::cluster::filter::{NoEffect, Step};
-use parallax::testing::cluster::message::{RunRecord, dedup_key};
+use parallax::testing::cluster::message::{RunRecord, StreamMessage, dedup_key};
 use parallax::testing::cluster::order::order;
 use parallax::testing::cluster::producer::{Predecessor, Producer, ProducerId};
 use parallax::testing::cluster::saved;
@@ -159,6 +160,10 @@ fn an_erasure_leaves_the_list_when_each_known_node_has_confirmed_it() {
     assert_eq!(ids(&cluster).len(), 2, "one node has not confirmed");
     let saved = cluster.state.save();
     assert_eq!(saved::decode(&saved::encode(&saved)).as_ref(), Some(&saved), "checkpoints have the list");
+    let message = StreamMessage { position: 1, stream_ms: NOW_MS, bytes: [0; 0] };
+    let founded = saved.founded(Era { id: EraId([9; 16]), ..saved.era.clone() }, &message).nodes;
+    assert!(founded.erasures.iter().all(|one| one.position == 1), "positions are of the new era");
+    assert!(founded.entries.values().all(|entry| entry.erased_to == 0), "each node confirms again");
     cluster.forget(&[2], NOW_MS);
     assert!(ids(&cluster).is_empty(), "a forgotten node need not confirm");
 }

@@ -8,7 +8,7 @@ use super::{Node, Phase, monotonic_ms};
 use crate::clock::Clock;
 use crate::cluster::era::FOLD_VERSION;
 use crate::cluster::filter::{AcceptedRun, NoEffect, Step, step};
-use crate::cluster::follow::{Comparison, Head, OwnLog, is_same_stream, verified_seq};
+use crate::cluster::follow::{Comparison, Head, is_same_stream, verified_seq};
 use crate::cluster::forward::Forwarder;
 use crate::cluster::link::{Command, EventKind, MessageBytes, PublishedEra};
 use crate::cluster::message::StreamMessage;

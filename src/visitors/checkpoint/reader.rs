@@ -30,6 +30,9 @@ pub enum CheckpointError {
     /// Another release wrote the file.
     #[error("{}", unsupported_version(*.0))]
     Version(u32),
+    /// The file is of a node of a cluster.
+    #[error("it is the checkpoint of a node of a cluster")]
+    OfCluster,
     /// The file is a checkpoint of another log.
     #[error("it is a checkpoint of another log, with ID {0}")]
     Foreign(LogId),

@@ -23,6 +23,12 @@ pub enum RestoreError {
         /// Format version of the file.
         version: u32,
     },
+    /// A node of a cluster wrote the checkpoint, with the keys of the cluster.
+    #[error("{file}: it is the checkpoint of a node of a cluster; start with --cluster and its settings")]
+    OfCluster {
+        /// Name of the file.
+        file: String,
+    },
     /// The directory cannot be listed.
     #[error("cannot list the checkpoints: {0}")]
     List(io::Error),
@@ -151,6 +157,7 @@ fn load_newest(
                     state: standing,
                 });
             }
+            Err(CheckpointError::OfCluster) => return Err(RestoreError::OfCluster { file }),
             Err(CheckpointError::Version(version)) => return Err(RestoreError::Version { file, version }),
             Err(fault) => {
                 if matches!(fault, CheckpointError::Damaged { .. }) {
@@ -188,6 +195,9 @@ fn load(
             at: 0,
             what: "the seq in the header differs from the file name",
         });
+    }
+    if opened.parts().stream.entries > 0 {
+        return Err(CheckpointError::OfCluster);
     }
     if log_id.is_some_and(|log_id| log_id != header.log_id) {
         return Err(CheckpointError::Foreign(header.log_id));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::queue::{Completion, CompletionQueue, QueuedRequest, WriteOutcome};
 
 /// The requests of a durable batch that are not acknowledged yet. See [`super::LogConsumer::hold`].
-pub(crate) struct DurableBatch {
+pub struct DurableBatch {
     pub(super) requests: Vec<QueuedRequest>,
     pub(super) outcome: WriteOutcome,
     /// The last seq that must be in the profiles so that the next resolve sees all events of the batch. It also covers

@@ -65,7 +65,7 @@ pub(crate) use directory::{
     is_erasing,
 };
 pub use directory::{parse_segment_name, segment_name};
-pub(crate) use durable_batch::DurableBatch;
+pub use durable_batch::DurableBatch;
 pub(crate) use erase::secret::tombstone_tags;
 pub use erase::secret::{IdTag, TombstoneKey};
 pub use erase::{EraseError, EraseRule, Erasure, ErasureSummary, RedactedIds, Treatment, VisitorIds};

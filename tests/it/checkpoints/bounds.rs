@@ -63,7 +63,7 @@ fn a_file_has_a_limited_number_of_runs() {
         [(0, true), (1, true), (CHECKPOINT_RUNS_MAX, true), (CHECKPOINT_RUNS_MAX + 1, false)]
     {
         let empty = Run { offset: HEADER_BYTES as u64, ..Run::default() };
-        let runs = Parts { runs: vec![empty; runs], ties: empty, lost: empty, sites: empty };
+        let runs = Parts { runs: vec![empty; runs], ties: empty, lost: empty, sites: empty, stream: empty };
         let trailer = trailer_to_bytes(&runs, &header, HEADER_BYTES as u64);
         let read = trailer_from_bytes(&trailer, &header, HEADER_BYTES as u64);
         assert_eq!(read.is_some_and(|read| read == runs), is_valid, "{} runs", runs.runs.len());

@@ -145,7 +145,7 @@ fn forge(runs: &[Vec<(u64, u64)>]) -> Vec<u8> {
     }
     let at = bytes.len() as u64;
     let empty = Run { offset: at, ..Run::default() };
-    let parts = Parts { runs: table, ties: empty, lost: empty, sites: empty };
+    let parts = Parts { runs: table, ties: empty, lost: empty, sites: empty, stream: empty };
     bytes.extend(trailer_to_bytes(&parts, &header, at));
     bytes
 }

@@ -25,7 +25,7 @@ fn a_receipt_counts_all_events_and_lists_those_not_accepted() {
     let answers = [RecordResult::Accepted(41), RecordResult::Duplicate];
     let rejected = |index: u32, id: Value, pointer: &str, detail: &str| json!({"index": index, "messageId": id, "status": "rejected", "code": "invalid_event", "pointer": pointer, "detail": detail});
     assert_eq!(
-        receipt(results, StoreOutcome::Stored(&answers, Ack::Disk)),
+        receipt(results, StoreOutcome::Stored(&answers, Ack::Disk, None)),
         json!({"accepted": 1, "duplicates": 1, "dropped": 1, "rejected": 2, "durable": "disk", "seq": "41", "results": [
             {"index": 1, "messageId": "m1", "status": "dropped", "reason": "preview"},
             rejected(2, json!("m\"2"), "/batch/2/event",
@@ -42,7 +42,7 @@ fn the_seq_is_that_of_the_last_accepted_event() {
     let outcome = mixed_batch();
     let results = outcome.results.as_ref().expect("the body is valid");
     let seq = |answers: &[RecordResult]| {
-        receipt(results, StoreOutcome::Stored(answers, Ack::Written))["seq"].clone()
+        receipt(results, StoreOutcome::Stored(answers, Ack::Written, None))["seq"].clone()
     };
     assert_eq!(seq(&[RecordResult::Duplicate, RecordResult::Accepted(10_442)]), "10442");
     assert_eq!(seq(&[RecordResult::Accepted(1), RecordResult::Accepted(u64::MAX)]), "18446744073709551615");
@@ -63,11 +63,11 @@ fn a_single_event_has_a_receipt_too() {
     let results = outcome.results.as_ref().expect("the body is valid");
     let none: [Value; 0] = [];
     assert_eq!(
-        receipt(results, StoreOutcome::Stored(&[RecordResult::Accepted(5)], Ack::Written)),
+        receipt(results, StoreOutcome::Stored(&[RecordResult::Accepted(5)], Ack::Written, None)),
         json!({"accepted": 1, "duplicates": 0, "dropped": 0, "rejected": 0, "durable": "written", "seq": "5", "results": none})
     );
     assert_eq!(
-        receipt(results, StoreOutcome::Stored(&[RecordResult::Duplicate], Ack::Disk))["results"],
+        receipt(results, StoreOutcome::Stored(&[RecordResult::Duplicate], Ack::Disk, None))["results"],
         json!([{"index": 0, "messageId": "m", "status": "duplicate"}])
     );
     assert!(results.are_all_recorded());

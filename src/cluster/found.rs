@@ -1,0 +1,270 @@
+//! Founds a cluster, or begins a new era: writes the checkpoint with which all nodes begin, then appends the message of the era.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::{fs, io};
+
+use tokio::runtime::Builder;
+
+use super::audit::Nodes;
+use super::connect::NatsSettings;
+use super::era::{Era, EraCheckpoint, EraId, FOLD_VERSION};
+use super::message::{Encoder, dedup_key};
+use super::producer::ProducerId;
+use super::restore::newest_own;
+use super::saved;
+use super::secret::ClusterKeys;
+use super::servers;
+use super::state::{ProducerEntry, RecordIdentity, SavedState};
+use super::stream::ClusterStream;
+use crate::checksum::digest_file;
+use crate::clock::SystemClock;
+use crate::storage::disk::{Disk, RealDisk};
+use crate::visitors::checkpoint::CheckpointMetrics;
+use crate::visitors::checkpoint::directory::{CheckpointDirectory, checkpoint_name};
+use crate::visitors::checkpoint::restore::{LoadedFold, load_fold};
+use crate::visitors::checkpoint::scheduler::{CheckpointState, Options, build_checkpointer};
+use crate::visitors::live::ProfileTable;
+use crate::visitors::log::{DedupWindow, LockedLog, LogId, LogItem, LogReader, Records, SeqRange};
+use crate::{clock, ids};
+
+/// The settings of a new era.
+pub(crate) struct NewEra {
+    /// The data directory of a stopped server or node.
+    pub(crate) from: PathBuf,
+    /// The file to write.
+    pub(crate) output: PathBuf,
+    pub(crate) secret: [u8; 32],
+    pub(crate) cluster: String,
+    pub(crate) nats: NatsSettings,
+    pub(crate) cost_max: u64,
+    pub(crate) duplicates_max: u64,
+    pub(crate) replicas: usize,
+    pub(crate) max_bytes: i64,
+}
+
+/// The result of founding.
+#[derive(Debug)]
+pub(crate) struct Founded {
+    pub(crate) era: String,
+    pub(crate) position: u64,
+    pub(crate) visitors: usize,
+}
+
+/// The table and the state before the era.
+struct Beginning {
+    profiles: ProfileTable,
+    visitors: usize,
+    log_id: LogId,
+    clock_ms: i64,
+    producers: BTreeMap<ProducerId, ProducerEntry>,
+    nodes: Nodes,
+    window: Vec<(u128, i64)>,
+}
+
+/// Begins an era.
+///
+/// # Errors
+/// What failed, and what to do. The stream has no new era then.
+pub(crate) fn begin(settings: &NewEra) -> Result<Founded, String> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("cannot start an event loop: {error}"))?;
+    let keys = ClusterKeys::derive(&settings.secret);
+    let (stream, created_ms) = runtime.block_on(async {
+        let client = settings.nats.connect_once().await?;
+        servers::check_version(&client.server_info())?;
+        let stream = ClusterStream::new(client, &settings.cluster, "control");
+        let created_ms = stream.create(&settings.cluster, settings.replicas, settings.max_bytes).await?;
+        Ok::<_, String>((stream, created_ms))
+    })?;
+    let disk = Arc::new(RealDisk) as Arc<dyn Disk>;
+    let lock_error = |error| format!("{}: {error}", settings.from.display());
+    let log = LockedLog::lock(&settings.from, Arc::clone(&disk)).map_err(lock_error)?;
+    let range = log.seq_range().map_err(lock_error)?;
+    let beginning = beginning(settings, &keys, &disk, &log, range)?;
+    let name = settings.output.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = name.ok_or_else(|| format!("{}: the path has no file name", settings.output.display()))?;
+    let mut era = Era {
+        id: random_era_id(),
+        created_ms,
+        checkpoint: Some(EraCheckpoint { name, hash: String::new() }),
+        cost_max: settings.cost_max,
+        fold_version: FOLD_VERSION,
+        duplicates_max: settings.duplicates_max,
+        secret_check: keys.secret_check,
+    };
+    let visitors = beginning.visitors;
+    write_checkpoint(&era, beginning, &keys, settings, &disk)?;
+    if let Some(checkpoint) = &mut era.checkpoint {
+        let read = digest_file(&settings.output);
+        checkpoint.hash = read.map_err(|error| format!("{}: {error}", settings.output.display()))?;
+    }
+    let (header, payload) = era.to_message(clock::now_ms());
+    let bytes = Encoder::new().and_then(|mut encoder| encoder.encode(&header, &payload));
+    let bytes = bytes.map_err(|error| format!("cannot encode the message of the era: {error}"))?;
+    let position = runtime.block_on(async {
+        let appended = stream.append(bytes).await?;
+        let appended =
+            appended.await.map_err(|error| format!("cannot append the message of the era: {error}"))?;
+        stream.publish_era(&era, appended.sequence).await?;
+        Ok::<_, String>(appended.sequence)
+    })?;
+    Ok(Founded { era: format!("{:032x}", u128::from_be_bytes(era.id.0)), position, visitors })
+}
+
+fn random_era_id() -> EraId {
+    let [low, high] = [ids::random_u64(), ids::random_u64()].map(u64::to_le_bytes);
+    EraId(std::array::from_fn(|i| if i < 8 { low[i] } else { high[i - 8] }))
+}
+
+/// Returns the table and the state of a directory: those of the newest checkpoint of a node, or the fold of the log of a server that
+/// was alone.
+fn beginning(
+    settings: &NewEra,
+    keys: &ClusterKeys,
+    disk: &Arc<dyn Disk>,
+    log: &LockedLog,
+    range: SeqRange,
+) -> Result<Beginning, String> {
+    let log_id = range.log_id.unwrap_or_else(LogId::random);
+    let directory = CheckpointDirectory::new(Arc::clone(disk), &settings.from);
+    if let Some((reader, saved)) = newest_own(&directory, keys)? {
+        let LoadedFold { table, state } =
+            load_fold(reader, &mut |_, _| {}).map_err(|error| error.to_string())?;
+        state.known.on_checkpoint(0, &[]);
+        let visitors = table.len();
+        let (profiles, _) = ProfileTable::from_table(table, state, keys.table, settings.cost_max);
+        let SavedState { clock_ms, producers, nodes, window, .. } = saved;
+        return Ok(Beginning { profiles, visitors, log_id, clock_ms, producers, nodes, window });
+    }
+    if range.last > 0 && range.first > 1 {
+        return Err(format!(
+            "the log in {} begins at seq {}, because retention has deleted earlier records; this release founds a cluster only from a \
+             directory whose log is complete, or from an empty one",
+            settings.from.display(),
+            range.first
+        ));
+    }
+    let tombstone_key = log.load_or_draw_key().map_err(|error| error.to_string())?;
+    let (profiles, _) = ProfileTable::new(keys.table, settings.cost_max);
+    let mut folded = Folded {
+        profiles: profiles.with_tombstone_key(Some(tombstone_key)),
+        entry: ProducerEntry::new(1),
+        window: DedupWindow::new(usize::try_from(settings.duplicates_max).unwrap_or(usize::MAX), 0),
+        clock_ms: 0,
+    };
+    let reader = LogReader::open(Arc::clone(disk), &settings.from, 0).map_err(|error| error.to_string())?;
+    let mut reader = reader.with_durable_seq(range.last);
+    while let Some(item) = reader.read_next().map_err(|error| error.to_string())? {
+        if let LogItem::Records(records) = item {
+            folded.fold(records);
+        }
+    }
+    let Folded { profiles, mut entry, window, clock_ms } = folded;
+    // A hole at the end counts as sent, so that its seqs are not waited for.
+    entry.next = range.last + 1;
+    let producers =
+        if range.last > 0 { BTreeMap::from([(ProducerId(log_id.0), entry)]) } else { BTreeMap::new() };
+    let visitors = usize::try_from(profiles.readers().metrics().entries()).unwrap_or(usize::MAX);
+    let (nodes, window) = (Nodes::default(), window.entries().collect());
+    Ok(Beginning { profiles, visitors, log_id, clock_ms, producers, nodes, window })
+}
+
+/// The fold of a log from its beginning.
+struct Folded {
+    profiles: ProfileTable,
+    entry: ProducerEntry,
+    window: DedupWindow,
+    clock_ms: i64,
+}
+
+impl Folded {
+    fn fold(&mut self, records: Records<'_>) {
+        self.profiles.fold(records);
+        for (bytes, (_, record)) in records.iter_encoded().zip(records.iter()) {
+            let key = dedup_key(&record);
+            let identity =
+                RecordIdentity { length: bytes.len() as u32, received_ms: record.received_ms, key };
+            self.entry.add(identity);
+            self.clock_ms = self.clock_ms.max(record.received_ms);
+            self.window.check_and_insert(key, self.clock_ms);
+            self.window.commit();
+        }
+    }
+}
+
+/// Writes the checkpoint of the era. Its position is 0: each node takes the position of the message of the era.
+fn write_checkpoint(
+    era: &Era,
+    beginning: Beginning,
+    keys: &ClusterKeys,
+    settings: &NewEra,
+    disk: &Arc<dyn Disk>,
+) -> Result<(), String> {
+    let failed = |error: io::Error| format!("cannot write {}: {error}", settings.output.display());
+    let temporary = temporary_directory(&settings.output);
+    fs::create_dir(&temporary).map_err(failed)?;
+    let options = Options {
+        stop_ms: Arc::new(AtomicU64::new(u64::MAX / 2)),
+        ..Options::new(keys.table_check, settings.cost_max, beginning.log_id)
+    };
+    let metrics = Arc::<CheckpointMetrics>::default();
+    let directory = CheckpointDirectory::new(Arc::clone(disk), &temporary);
+    let (scheduler, writer) =
+        build_checkpointer(directory, options, CheckpointState::default(), Arc::clone(&metrics));
+    writer.spawn().map_err(failed)?;
+    let state = SavedState {
+        position: 0,
+        chain: [0; 16],
+        previous_chain: [0; 16],
+        era: era.clone(),
+        clock_ms: beginning.clock_ms,
+        producers: beginning.producers,
+        nodes: beginning.nodes,
+        window: beginning.window,
+    };
+    let mut profiles = beginning.profiles.with_checkpoints(scheduler);
+    profiles.close_with(&SystemClock::new(), Some(1), &mut || saved::encode(&state));
+    let renamed = match metrics.written() {
+        1 => fs::rename(temporary.join(checkpoint_name(1)), &settings.output),
+        _ => Err(io::Error::other("the checkpoint was not written")),
+    };
+    let removed = fs::remove_dir_all(&temporary);
+    renamed.and(removed).map_err(failed)
+}
+
+fn temporary_directory(output: &Path) -> PathBuf {
+    let mut name = output.file_name().unwrap_or_default().to_owned();
+    name.push(".unfinished");
+    output.with_file_name(name)
+}
+
+/// The state of the stream, for `cluster status`.
+#[derive(Debug)]
+pub(crate) struct StreamStatus {
+    pub(crate) era: Option<Era>,
+    pub(crate) era_position: u64,
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) replicas: usize,
+    pub(crate) server_version: String,
+}
+
+/// Asks the servers for the state of the stream.
+///
+/// # Errors
+/// No server answers, or the stream does not exist.
+pub(crate) fn status(nats: &NatsSettings, cluster: &str) -> Result<StreamStatus, String> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("cannot start an event loop: {error}"))?;
+    runtime.block_on(async {
+        let client = nats.connect_once().await?;
+        let server_version = client.server_info().version;
+        let (head, published, replicas) = ClusterStream::new(client, cluster, "control").head().await?;
+        let era_position = published.as_ref().map_or(0, |published| published.position);
+        let era = published.map(|published| published.era);
+        Ok(StreamStatus { era, era_position, first: head.first, last: head.last, replicas, server_version })
+    })
+}

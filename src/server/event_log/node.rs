@@ -1,0 +1,197 @@
+//! The event log of a node of a cluster. Its own records enter the profiles only when the stream returns them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::cluster::node::Node;
+use crate::cluster::start::{StartedNode, StartingNode, UnboundSession};
+use crate::metrics::cluster::ClusterMetrics;
+use crate::visitors::log::DurableBatch;
+
+/// The parts that only a node of a cluster has.
+pub(crate) struct NodeHandle {
+    pub(crate) metrics: Arc<ClusterMetrics>,
+    session: Option<UnboundSession>,
+}
+
+/// A log consumer that passes the records to a node, which folds the messages of the stream into profiles.
+struct NodeObserver {
+    sync_latency: LatencyHistogram,
+    profiles: ProfileTable,
+    node: Node,
+    clock: Arc<SystemClock>,
+    checkpoint_metrics: Arc<CheckpointMetrics>,
+    /// The number of checkpoints that the node knows.
+    checkpoints: u64,
+    deletable_seq: u64,
+    /// The progress of recovery and the last seq of the log; `None` when recovery is done.
+    progress: Option<(StartupProgress, u64)>,
+}
+
+impl LogConsumer for NodeObserver {
+    fn consume(&mut self, records: Records<'_>) {
+        if let Some((progress, last)) = &self.progress {
+            progress.set_log(records.seqs().end.saturating_sub(1), *last);
+        }
+        self.node.push(records, &*self.clock);
+    }
+
+    fn hold(&mut self, batch: DurableBatch, clock: &dyn Clock) {
+        self.node.hold(batch, clock);
+    }
+
+    fn on_sync(&mut self, took: Duration) {
+        self.sync_latency.record(took);
+    }
+
+    fn on_recovery_progress(&mut self, done: usize, of: usize) {
+        if done == of {
+            self.progress = None;
+        }
+    }
+
+    fn on_idle(&mut self, clock: &dyn Clock, durable: Option<u64>) -> Option<Duration> {
+        let Self { node, profiles, checkpoint_metrics, checkpoints, .. } = self;
+        let stream = node.on_idle(profiles, clock);
+        let position = durable.map(|_| node.position()).filter(|position| *position > 0);
+        let checkpoint = profiles.on_idle_with(clock, position, &mut || node.encode_state());
+        if checkpoint_metrics.written() != *checkpoints {
+            *checkpoints = checkpoint_metrics.written();
+            node.on_checkpoint(checkpoint_metrics.seq());
+        }
+        self.deletable_seq = node.deletable_seq();
+        [stream, checkpoint].into_iter().flatten().min()
+    }
+
+    fn on_closed(&mut self, clock: &dyn Clock, durable: Option<u64>) {
+        let Self { node, profiles, .. } = self;
+        node.close(clock.now_ms());
+        let position = durable.map(|_| node.position()).filter(|position| *position > 0);
+        profiles.close_with(clock, position, &mut || node.encode_state());
+    }
+
+    fn checkpointed_seq(&self) -> u64 {
+        self.deletable_seq
+    }
+
+    fn on_retention_blocked(&mut self) {
+        self.profiles.on_retention_blocked();
+    }
+}
+
+/// Opens the log of a node, and restores its profiles. The stream is read after the start.
+pub(super) fn start(
+    config: &Config,
+    servers: &str,
+    progress: &StartupProgress,
+) -> Result<EventLog, BootError> {
+    let directory = &config.data;
+    let data_error = |cause: LogError| BootError::Data { directory: directory.clone(), cause };
+    let (disk, clock) = (Arc::new(RealDisk) as Arc<dyn Disk>, Arc::new(SystemClock::new()));
+    // 1. Lock the data directory and find the ends of the log.
+    let (log, range, insights) = lock_and_prepare(config, &disk, &*clock).map_err(data_error)?;
+    progress.set_log(0, range.last);
+    // 2. Restore the profiles from a checkpoint.
+    let checkpoints = CheckpointDirectory::new(Arc::clone(&disk), directory);
+    let mut on_progress = |done, of| progress.set_visitors(done, of);
+    let starting =
+        StartingNode::restore(&config.cluster, servers, &checkpoints, directory, &range, &mut on_progress);
+    let mut starting = starting.map_err(BootError::Cluster)?;
+    starting
+        .restored
+        .warnings
+        .iter()
+        .for_each(|finding| tracing::warn!(%finding, "problem while restoring visitor profiles"));
+    let log_id = range.log_id.unwrap_or_else(LogId::random);
+    let table = std::mem::take(&mut starting.restored.table);
+    let fold = std::mem::take(&mut starting.restored.fold);
+    let checkpoint_state = std::mem::take(&mut starting.restored.checkpoint_state);
+    let cost_max =
+        starting.restored.saved.as_ref().map_or(config.profiles_memory.0, |saved| saved.era.cost_max);
+    let entries = table.len();
+    let (table, profiles) = ProfileTable::from_table(table, fold, starting.keys.table, cost_max);
+    let known = table.state().known;
+    let checkpoint_options = scheduler::Options {
+        log_bytes: config.checkpoint_bytes.0,
+        ..scheduler::Options::new(starting.keys.table_check, cost_max, log_id)
+    };
+    let checkpoint_stop_ms = Arc::clone(&checkpoint_options.stop_ms);
+    let checkpoint_metrics = Arc::<CheckpointMetrics>::default();
+    let (scheduler, checkpointer) = build_checkpointer(
+        checkpoints,
+        checkpoint_options,
+        checkpoint_state,
+        Arc::clone(&checkpoint_metrics),
+    );
+    // 3. Read the own records that the stream has not returned.
+    let started =
+        starting.start(&config.cluster, (Arc::clone(&disk), directory), log_id, config.profiles_memory.0);
+    let StartedNode { node, session, metrics } = started.map_err(BootError::Thread)?;
+    let sync_latency = LatencyHistogram::default();
+    let options = Options {
+        checkpointed_seq: node.returned().min(range.last),
+        log_id: Some(log_id),
+        tombstone_key: Some(log.load_or_draw_key().map_err(data_error)?),
+        holds_acknowledgements: true,
+        ..log_options(config)
+    };
+    let (position, returned) = (node.position(), node.returned());
+    let observer = NodeObserver {
+        sync_latency: sync_latency.clone(),
+        profiles: table.with_checkpoints(scheduler),
+        node,
+        clock: Arc::clone(&clock),
+        checkpoint_metrics: Arc::clone(&checkpoint_metrics),
+        checkpoints: 0,
+        deletable_seq: 0,
+        progress: Some((progress.clone(), range.last)),
+    };
+    let (queue, writer, report) =
+        log.open_when_writable(options, clock, Box::new(observer)).map_err(data_error)?;
+    log_recovery(config, &report, queue.metrics().is_available());
+    tracing::info!(position, returned, entries, unreturned = report.records, "restored the node");
+    tracing::info!(
+        "exports, access requests and Insights of this node cover only the events that it acknowledged"
+    );
+    if report.has_unfinished_erasure {
+        return Err(BootError::Cluster(format!(
+            "the data directory {} has an unfinished erasure; start without --cluster once, until the erasure is finished",
+            directory.display()
+        )));
+    }
+    // 4. Start the threads.
+    checkpointer.spawn().map_err(BootError::Thread)?;
+    let writer = WriterThread::spawn(queue.clone(), writer).map_err(BootError::Thread)?;
+    let eraser = Eraser {
+        log: queue.clone(),
+        source: OwnershipSource { disk, directory: directory.clone(), known },
+        checkpoints: Arc::clone(&checkpoint_metrics),
+    };
+    Ok(EventLog {
+        queue,
+        sync_latency,
+        event_counters: EventCounters::default(),
+        profiles,
+        eraser,
+        checkpoint_metrics,
+        checkpoint_stop_ms,
+        writer,
+        insights,
+        node: Some(NodeHandle { metrics, session: Some(session) }),
+    })
+}
+
+impl EventLog {
+    /// Returns a constructor of the task that connects this node with the stream. `None` for a server that is alone.
+    pub(crate) fn take_session(&mut self) -> Option<crate::server::puller::MakeTask> {
+        let session = self.node.as_mut()?.session.take()?;
+        let queue = self.queue.clone();
+        Some(Box::new(session.bind(move || queue.wake_writer())))
+    }
+
+    /// Returns the metrics of the node. `None` for a server that is alone.
+    pub(crate) fn cluster_metrics(&self) -> Option<Arc<ClusterMetrics>> {
+        self.node.as_ref().map(|node| Arc::clone(&node.metrics))
+    }
+}
