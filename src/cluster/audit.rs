@@ -178,7 +178,7 @@ impl Nodes {
     pub fn known(&self, clock_ms: i64) -> impl Iterator<Item = (&ProducerId, &NodeEntry)> {
         self.entries.iter().filter(move |(_, entry)| {
             let is_silent = clock_ms.saturating_sub(entry.heard_ms) >= SUPERSEDED_MS;
-            !entry.is_forgotten && !(entry.is_superseded && is_silent)
+            !(entry.is_forgotten || (entry.is_superseded && is_silent))
         })
     }
 

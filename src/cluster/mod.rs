@@ -41,7 +41,7 @@ pub mod order;
 pub mod producer;
 pub mod publish;
 pub mod pull;
-mod saved;
+pub mod saved;
 pub mod state;
 
 pub(crate) mod found;

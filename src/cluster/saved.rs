@@ -69,7 +69,7 @@ const TEXT_BYTES_MAX: usize = 2 << 20;
 ///
 /// # Panics
 /// Never: an era has no value that JSON cannot express.
-pub(crate) fn encode(state: &SavedState) -> Vec<u8> {
+pub fn encode(state: &SavedState) -> Vec<u8> {
     let era = serde_json::to_vec(&state.era).expect("numbers and texts are JSON");
     let mut bytes = Vec::with_capacity(256 + era.len() + 24 * state.window.len());
     bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -133,7 +133,7 @@ fn encode_nodes(nodes: &Nodes, bytes: &mut Vec<u8>) {
 }
 
 /// Decodes a state. Returns `None` if a check fails.
-pub(crate) fn decode(bytes: &[u8]) -> Option<SavedState> {
+pub fn decode(bytes: &[u8]) -> Option<SavedState> {
     let mut input = Input(bytes);
     if u32::from_le_bytes(input.take()?) != VERSION {
         return None;
