@@ -2,7 +2,7 @@
 //!
 //! A node erases its own records when it processes a tombstone. A record that it has sent and that has not returned can take effect
 //! after the tombstone, with its content. The visitor would be back. The node does not know the seqs that it has sent: after going back and
-//! after a start it has forgotten it, and a restored file `producer` hides the producer IDs. So it keeps the dedup keys of the
+//! after a start it has forgotten them, and a restored file `producer` hides the producer IDs. So it keeps the dedup keys of the
 //! erased records that have not returned, and decides when it sees the effect: such a record needs a second
 //! tombstone. The directory keeps this list with the erasures that it has done.
 
