@@ -48,7 +48,8 @@ pub mod clock {
 #[cfg(feature = "cluster")]
 pub mod cluster {
     pub use crate::cluster::{
-        acknowledge, era, filter, follow, forward, message, producer, publish, pull, state,
+        acknowledge, audit, era, erase, filter, follow, forward, message, order, producer, publish, pull,
+        saved, state,
     };
 }
 pub mod condition {

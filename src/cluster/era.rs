@@ -73,14 +73,17 @@ impl Era {
 }
 
 /// 64-bit numbers as strings.
-mod text {
+pub(super) mod text {
     use super::{Deserialize, Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(value: &impl ToString, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::cluster) fn serialize<S: Serializer>(
+        value: &impl ToString,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&value.to_string())
     }
 
-    pub(super) fn deserialize<'d, T, D>(deserializer: D) -> Result<T, D::Error>
+    pub(in crate::cluster) fn deserialize<'d, T, D>(deserializer: D) -> Result<T, D::Error>
     where
         T: std::str::FromStr<Err: std::fmt::Display>,
         D: Deserializer<'d>,

@@ -4,10 +4,13 @@
 //! table, one at a time, and evicts visitors after each. The filter is pure: it uses the state, the message, its position and its
 //! stream time.
 
+use super::audit::{Forget, Heartbeat};
 use super::era::Era;
-use super::message::{self, Decoder, Header, Kind, MessageError, RunRecord, StreamMessage};
+use super::message::{self, Decoder, Header, Kind, Message, MessageError, RunRecord, StreamMessage};
+use super::order::order;
 use super::producer::ProducerId;
 use super::state::{PRODUCERS_MAX, ProducerEntry, StreamState, next_chain};
+use crate::visitors::log::RecordKind;
 
 /// Time by which the stream's clock may be ahead of the sender's, in ms: 10 minutes. A server whose clock jumps ahead would empty
 /// the duplicate window for ever, because the clock of a state never moves back. Beyond this the sender's clock counts.
@@ -20,6 +23,10 @@ pub enum Step {
     NoEffect(NoEffect),
     /// Records are accepted. The caller takes each from the run and folds it.
     Accepted(AcceptedRun),
+    /// The state has noted a heartbeat. The node compares its marks, and keeps a mark of its own table.
+    Heartbeat(ProducerId, Heartbeat),
+    /// Nodes are forgotten.
+    Forget(Forget),
     /// The message begins another era. The state has not changed. The node loads the checkpoint of that era.
     NewEra(Era),
     /// A later release wrote the message. The state has not changed. The node stops here.
@@ -37,6 +44,8 @@ pub enum NoEffect {
     OtherEra,
     /// The message repeats the present era.
     SameEra,
+    /// The producer was forgotten.
+    Forgotten,
     /// The state has [`PRODUCERS_MAX`] producers.
     TooManyProducers,
     /// The message has another base seq than the producer's first one.
@@ -89,6 +98,9 @@ impl AcceptedRun {
         }
         let is_duplicate = state.window.check_and_insert(record.key, clock_ms);
         state.window.commit();
+        if !is_duplicate && record.record.kind == RecordKind::Tombstone {
+            state.nodes.on_tombstone(record.key, state.position, record.record.payload);
+        }
         Some((record, !is_duplicate))
     }
 }
@@ -120,32 +132,65 @@ pub fn step(
     if decoded.header.era != state.era.id {
         return Step::NoEffect(NoEffect::OtherEra);
     }
-    let records = match decoded.header.kind {
-        Kind::Run => message::decode_records(&decoded.header, &decoded.payload),
-        Kind::Era if era.is_some() => return Step::NoEffect(NoEffect::SameEra),
-        Kind::Era => None,
-    };
-    if records.is_none() {
-        return Step::NoEffect(NoEffect::Malformed);
+    if era.is_some() {
+        return Step::NoEffect(NoEffect::SameEra);
     }
+    let Some(content) = Content::read(&decoded) else { return Step::NoEffect(NoEffect::Malformed) };
     let sender_ms = decoded.header.sent_ms.saturating_add(STREAM_AHEAD_MS_MAX);
     state.advance_clock(message.stream_ms.min(sender_ms));
-    match accept(state, &decoded.header) {
-        Err(reason) => Step::NoEffect(reason),
-        Ok(first) => {
-            let mut run = AcceptedRun {
-                next: decoded.header.first,
-                header: decoded.header,
-                payload: decoded.payload,
-                offset: 0,
-                first,
-            };
-            while run.next < first {
-                message::next_record(&run.payload, &mut run.offset, &mut run.next);
-            }
-            Step::Accepted(run)
+    apply(state, decoded, content).unwrap_or_else(Step::NoEffect)
+}
+
+/// The payload of a message of the present era.
+enum Content {
+    Run,
+    Heartbeat(Heartbeat),
+    Forget(Forget),
+}
+
+impl Content {
+    /// Reads the payload. Returns `None` if it is malformed.
+    fn read(message: &Message) -> Option<Self> {
+        let Message { header, payload } = message;
+        match header.kind {
+            Kind::Run => message::decode_records(header, payload).map(|_| Self::Run),
+            Kind::Heartbeat => serde_json::from_slice(payload).ok().map(Self::Heartbeat),
+            Kind::Forget => serde_json::from_slice(payload).ok().map(Self::Forget),
+            Kind::Era => None,
         }
     }
+}
+
+/// Applies a message to the state, whose position and clock have advanced.
+fn apply(state: &mut StreamState, message: Message, content: Content) -> Result<Step, NoEffect> {
+    let (id, clock_ms) = (message.header.producer_id, state.clock_ms);
+    if let Content::Forget(forget) = content {
+        state.nodes.on_forget(&forget, clock_ms);
+        return Ok(Step::Forget(forget));
+    }
+    let is_new = !state.nodes.entries.contains_key(&id);
+    if state.nodes.is_forgotten(id) {
+        return Err(NoEffect::Forgotten);
+    }
+    if is_new && state.nodes.entries.len() >= PRODUCERS_MAX {
+        return Err(NoEffect::TooManyProducers);
+    }
+    if let Content::Heartbeat(heartbeat) = content {
+        // With each heartbeat and not with each message, because this visits all entries.
+        for silent in state.nodes.remove_silent(clock_ms) {
+            state.producers.remove(&silent);
+        }
+        state.nodes.on_heartbeat(id, &heartbeat, order(state.position, 0), clock_ms);
+        return Ok(Step::Heartbeat(id, heartbeat));
+    }
+    let first = accept(state, &message.header)?;
+    state.nodes.on_run(id, clock_ms);
+    let Message { header, payload } = message;
+    let mut run = AcceptedRun { next: header.first, header, payload, offset: 0, first };
+    while run.next < first {
+        message::next_record(&run.payload, &mut run.offset, &mut run.next);
+    }
+    Ok(Step::Accepted(run))
 }
 
 /// Returns the first seq of a run that is accepted. Makes an entry for a new producer.

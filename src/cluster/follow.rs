@@ -85,13 +85,43 @@ impl Follower {
         state.next_of(self.producer.id, self.producer.base_seq) - 1
     }
 
+    /// Returns the last own seq that a state has accepted under any producer ID of this directory. Erased records up to it can have taken
+    /// effect after their tombstones. [`returned`](Self::returned) can be lower, because a loaded state is compared with the own log.
+    pub fn last_accepted(&self, state: &StreamState) -> u64 {
+        let ids = self.producer.predecessors.iter().map(|one| one.id).chain([self.producer.id]);
+        ids.filter_map(|id| state.producers.get(&id)).map(|entry| entry.next - 1).max().unwrap_or(0)
+    }
+
     /// Returns whether records may be sent. Before, the node may lack the erasures of others and may have a producer ID whose
     /// content is another log's.
     pub fn may_forward(&self) -> bool {
         self.is_chain_checked && self.is_caught_up && self.is_saved
     }
 
-    /// Compares accepted records with the own log. Call this before the state has changed further. `new_id` has random bits.
+    /// Checks the own log against a loaded state: at a start, for a new era, and after the stream has lost its end. Returns the seq
+    /// after which all records are sent again, if the node took a new producer ID. `known` is that of [`verified_seq`], and `new_id` has
+    /// random bits.
+    ///
+    /// At a start the caller saves the file `producer` before it writes the first record. Otherwise the next start could not notice that the
+    /// log had ended before `returned_seq`.
+    pub fn on_loaded(
+        &mut self,
+        state: &StreamState,
+        log: &impl OwnLog,
+        known: Option<SeqMark>,
+        new_id: ProducerId,
+    ) -> Option<u64> {
+        (self.is_chain_checked, self.is_caught_up) = (false, false);
+        let entry = state.producers.get(&self.producer.id);
+        let verified = verified_seq(&self.producer, entry, log, known);
+        if let Some(verified) = verified {
+            self.take_new_id(new_id, verified, state.clock_ms);
+        }
+        verified
+    }
+
+    /// Compares accepted records with the own log. Records of a predecessor are compared too: after the stream has lost its end, or in a new
+    /// era, a copied machine can send its records in their place. Call this before the state has changed further. `new_id` has random bits.
     pub fn on_accepted(
         &mut self,
         run: &AcceptedRun,
@@ -99,10 +129,12 @@ impl Follower {
         log: &impl OwnLog,
         new_id: ProducerId,
     ) -> Comparison {
-        if run.producer_id() != self.producer.id {
-            return Comparison::Foreign;
-        }
-        match difference(&run.records(), log) {
+        let is_present = run.producer_id() == self.producer.id;
+        let Some(own_seqs) = self.producer.seqs_of(run.producer_id()) else { return Comparison::Foreign };
+        let mut records = run.records();
+        records.retain(|record| own_seqs.contains(&record.seq));
+        match difference(&records, log) {
+            None if !is_present => Comparison::Foreign,
             Some(verified) => {
                 self.take_new_id(new_id, verified, state.clock_ms);
                 Comparison::NewProducer(verified)
@@ -204,39 +236,43 @@ pub fn missing_from(
     (missing < producer.base_seq).then_some(missing)
 }
 
-/// Returns the last seq of the own log that is known to be in the stream, if the log is not the one of the state: a restored
-/// backup, or a copy of another machine. `None` if nothing differs. Called at a start, before the first message.
+/// Returns the last seq of the own log that is known to be in the stream, if a later one is not known to be: after a restored
+/// backup, on a copy of another machine, or with a state that another node made. `None` if all returned records are known. Called for
+/// each state that a node loads, before the next message.
 ///
 /// `entry` is the state's entry of the own producer. `known` is a seq up to which the log certainly equals the state, with the
 /// running hash up to it: the beginning of the producer, or the end of an older checkpoint of this directory. The hash of the log is
-/// continued from there and compared with the marks of the entry. Without it, the marks are not compared.
+/// continued from there and compared with the marks of the entry. A hole, an erased record or no `known` ends it. Then only the
+/// records count that this directory has compared itself.
 pub fn verified_seq(
     producer: &Producer,
     entry: Option<&ProducerEntry>,
     log: &impl OwnLog,
     known: Option<SeqMark>,
 ) -> Option<u64> {
-    let Some(entry) = entry else {
-        return (producer.base_seq > log.last_seq() + 1).then(|| log.last_seq());
-    };
+    if producer.returned_seq.max(producer.base_seq - 1) > log.last_seq() {
+        return Some(log.last_seq());
+    }
+    let entry = entry?;
     let returned = entry.next - 1;
     let agreeing = match known {
         Some(known) => last_agreeing_mark(entry, log, known),
-        None => AgreeingMarks { seq: 0, is_refuted: false },
+        None => AgreeingMarks { seq: producer.base_seq - 1, is_refuted: false },
     };
-    let is_end_same = match (log.record(returned), entry.last) {
-        _ if returned > log.last_seq() => false,
-        (Some(own), Some(last)) => {
-            identity(own).is_none_or(|own| own.received_ms == last.received_ms && own.length == last.length)
-        }
-        _ => true,
+    let is_refuted = agreeing.is_refuted || (returned <= log.last_seq() && !is_end_same(entry, log));
+    let compared = if is_refuted && producer.returned_seq >= returned { 0 } else { producer.returned_seq };
+    let verified = match agreeing.is_refuted {
+        true => agreeing.seq,
+        false => agreeing.seq.max(compared).min(returned),
     };
-    let verified = if agreeing.is_refuted {
-        agreeing.seq
-    } else {
-        agreeing.seq.max(producer.returned_seq).max(producer.base_seq - 1).min(returned)
-    };
-    (agreeing.is_refuted || !is_end_same).then(|| verified.min(log.last_seq()))
+    (is_refuted || verified < returned).then(|| verified.min(log.last_seq()))
+}
+
+/// Returns whether the own record that returned last can be the one of the entry.
+fn is_end_same(entry: &ProducerEntry, log: &impl OwnLog) -> bool {
+    let own = log.record(entry.next - 1).and_then(identity);
+    let (Some(own), Some(last)) = (own, entry.last) else { return true };
+    own.received_ms == last.received_ms && own.length == last.length
 }
 
 /// The result of comparing marks.
@@ -274,15 +310,6 @@ fn identity(bytes: &[u8]) -> Option<RecordIdentity> {
     let key = dedup_key(&record);
     let is_known = !record.is_redacted && (record.kind != RecordKind::Void || key != 0);
     is_known.then_some(RecordIdentity { length: bytes.len() as u32, received_ms: record.received_ms, key })
-}
-
-/// Returns whether an erasure has voided the own record since it was sent. If the record takes effect after the tombstone of that erasure, the
-/// visitor is back, and needs a second tombstone.
-pub fn is_erased_since(own: &[u8], returned: &RunRecord<'_>) -> bool {
-    let is_void = |kind| kind == RecordKind::Void;
-    Record::decode(own).is_some_and(|(record, _)| is_void(record.kind))
-        && !is_void(returned.record.kind)
-        && is_same_record(own, returned)
 }
 
 /// The own seqs that had returned at earlier times, for retention.

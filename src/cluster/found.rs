@@ -8,6 +8,7 @@ use std::{fs, io};
 
 use tokio::runtime::Builder;
 
+use super::audit::Nodes;
 use super::connect::NatsSettings;
 use super::era::{Era, EraCheckpoint, EraId, FOLD_VERSION};
 use super::message::{Encoder, dedup_key};
@@ -59,6 +60,7 @@ struct Beginning {
     log_id: LogId,
     clock_ms: i64,
     producers: BTreeMap<ProducerId, ProducerEntry>,
+    nodes: Nodes,
     window: Vec<(u128, i64)>,
 }
 
@@ -134,8 +136,8 @@ fn beginning(
         state.known.on_checkpoint(0, &[]);
         let visitors = table.len();
         let (profiles, _) = ProfileTable::from_table(table, state, keys.table, settings.cost_max);
-        let SavedState { clock_ms, producers, window, .. } = saved;
-        return Ok(Beginning { profiles, visitors, log_id, clock_ms, producers, window });
+        let SavedState { clock_ms, producers, nodes, window, .. } = saved;
+        return Ok(Beginning { profiles, visitors, log_id, clock_ms, producers, nodes, window });
     }
     if range.last > 0 && range.first > 1 {
         return Err(format!(
@@ -166,7 +168,8 @@ fn beginning(
     let producers =
         if range.last > 0 { BTreeMap::from([(ProducerId(log_id.0), entry)]) } else { BTreeMap::new() };
     let visitors = usize::try_from(profiles.readers().metrics().entries()).unwrap_or(usize::MAX);
-    Ok(Beginning { profiles, visitors, log_id, clock_ms, producers, window: window.entries().collect() })
+    let (nodes, window) = (Nodes::default(), window.entries().collect());
+    Ok(Beginning { profiles, visitors, log_id, clock_ms, producers, nodes, window })
 }
 
 /// The fold of a log from its beginning.
@@ -219,6 +222,7 @@ fn write_checkpoint(
         era: era.clone(),
         clock_ms: beginning.clock_ms,
         producers: beginning.producers,
+        nodes: beginning.nodes,
         window: beginning.window,
     };
     let mut profiles = beginning.profiles.with_checkpoints(scheduler);

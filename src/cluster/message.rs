@@ -2,8 +2,9 @@
 //!
 //! # Purpose
 //!
-//! A message is a run of consecutive records of one log, or the declaration of an era. A node sends runs. The operator's command
-//! sends eras. Every node reads all messages in the order of the stream. The stream drops a message after `max_age`.
+//! A message is a run of consecutive records of one log, a heartbeat, the declaration of an era, or a list of forgotten nodes. A node
+//! sends runs and heartbeats. The operator's commands send the others. Every node reads all messages in the order of the
+//! stream. The stream drops a message after `max_age`.
 //!
 //! # Layout
 //!
@@ -13,10 +14,10 @@
 //! OFFSET  SIZE  FIELD         MEANING
 //! 0       8     magic         FF 50 4C 58 4D 45 53 53 ("\xFFPLXMESS")
 //! 8       2     format        message format, 1. Each value implies one layout of records, that of visitors/log/format.rs
-//! 10      2     kind          1 run, 4 era. 2 and 3 are reserved for heartbeats and forgotten nodes
+//! 10      2     kind          1 run, 2 heartbeat, 3 forget, 4 era
 //! 12      4     count         of records; 0 in a message that is no run
 //! 16      16    era
-//! 32      16    producer ID   0 in the message of an era
+//! 32      16    producer ID   0 in messages of kinds 3 and 4
 //! 48      8     base seq      the first seq that is sent under the producer ID
 //! 56      8     first         the seq of the first record
 //! 64      8     sent_ms       clock of the sender, milliseconds since 1970
@@ -28,7 +29,8 @@
 //!
 //! The payload of a run is its records, one after the other, as a segment has them. The key of a record is zero if it follows
 //! from site and message ID, because a hash does not compress. The reader computes it: [`RunRecord::key`]. The payload of an era
-//! is the JSON of [`super::era::Era`].
+//! is the JSON of [`super::era::Era`], those of heartbeats and forgotten nodes are [`super::audit::Heartbeat`] and
+//! [`super::audit::Forget`].
 //!
 //! # Checks on reading, in this order
 //!
@@ -73,6 +75,10 @@ const KEY_RANGE: std::ops::Range<usize> = 24..44;
 pub enum Kind {
     /// Consecutive records of one log.
     Run = 1,
+    /// The facts about a node.
+    Heartbeat = 2,
+    /// The nodes that will not return.
+    Forget = 3,
     /// The declaration of an era.
     Era = 4,
 }
@@ -190,6 +196,8 @@ impl Decoder {
         }
         let kind = match u16::from_le_bytes(array(header, 10)) {
             1 => Kind::Run,
+            2 => Kind::Heartbeat,
+            3 => Kind::Forget,
             4 => Kind::Era,
             _ => return Err(malformed("unknown kind")),
         };

@@ -18,6 +18,9 @@
 //! | checks the stream, compares returned records, notices lost and foreign records | [`follow`] |
 //! | chooses the records to send | [`forward`] |
 //! | decides when an event is acknowledged | [`acknowledge`] |
+//! | compares tables, knows the nodes, lists erasures | [`audit`] |
+//! | orders records and ties, with the file `positions` | [`order`] |
+//! | finds erased records that take effect after their tombstone | [`erase`] |
 //!
 //! # Invariants
 //!
@@ -26,16 +29,19 @@
 //! * The filter and the follower never read the clock of this node.
 
 pub mod acknowledge;
+pub mod audit;
 pub(crate) mod connect;
 pub mod era;
+pub mod erase;
 pub mod filter;
 pub mod follow;
 pub mod forward;
 pub mod message;
+pub mod order;
 pub mod producer;
 pub mod publish;
 pub mod pull;
-mod saved;
+pub mod saved;
 pub mod state;
 
 pub(crate) mod found;

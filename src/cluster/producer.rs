@@ -42,6 +42,8 @@
 //!
 //! **The smallest file in hex** is `tests/golden/smallest.producer.hex`, a golden test.
 
+use std::ops::Range;
+
 use super::message::array;
 use crate::checksum::crc32c;
 use crate::visitors::log::LogId;
@@ -104,6 +106,18 @@ impl Producer {
         self.predecessors.drain(..surplus);
         (self.id, self.base_seq) = (id, verified_seq + 1);
         self.returned_seq = self.returned_seq.min(verified_seq);
+    }
+
+    /// Returns the own seqs that are sent under an ID of this directory: those before the base seqs of all later IDs. `None` for the ID of
+    /// another directory.
+    pub fn seqs_of(&self, id: ProducerId) -> Option<Range<u64>> {
+        if id == self.id {
+            return Some(self.base_seq..u64::MAX);
+        }
+        let index = self.predecessors.iter().rposition(|one| one.id == id)?;
+        let later = self.predecessors[index + 1..].iter().map(|one| one.base_seq);
+        let end = later.chain([self.base_seq]).min()?;
+        Some(self.predecessors[index].base_seq..end)
     }
 
     /// Encodes the file.

@@ -13,6 +13,10 @@
 //! 56      n     era             JSON, as in the message of an era
 //! ..      4     producers       their number
 //! ..            PRODUCER        ascending by ID
+//! ..      4     nodes           their number
+//! ..            NODE            ascending by ID
+//! ..      4     erasures        their number
+//! ..            ERASURE         ascending by position
 //! ..      8     window          number of keys
 //! ..      24    KEY             oldest first: dedup key (16), message time (8)
 //!
@@ -28,6 +32,21 @@
 //! 77      8     marked          time of the newest mark, milliseconds
 //! 85      4     marks           their number, at most 1,024
 //! 89      24    MARK            seq (8), hash (16); ascending
+//!
+//! NODE
+//! 0       16    producer ID
+//! 16      1     flags           1 superseded, 2 forgotten
+//! 17      8     heard           the state's clock at the newest heartbeat, milliseconds
+//! 25      8     erased to       the position up to which the node has done all erasures
+//! 33      8     oldest          the order below which the node has no records
+//! 41      4     name length     n
+//! 45      n     name
+//!
+//! ERASURE
+//! 0       16    key of the tombstone
+//! 16      8     position
+//! 24      4     payload length  n
+//! 28      n     payload         of the tombstone
 //! ```
 //!
 //! A reader refuses another version, a number above its limit, and bytes that are missing or left over. The blocks of the
@@ -35,6 +54,7 @@
 
 use std::collections::BTreeMap;
 
+use super::audit::{Erasure, NodeEntry, Nodes};
 use super::era::Era;
 use super::producer::ProducerId;
 use super::state::{PRODUCERS_MAX, ProducerEntry, RecordIdentity, SEQ_MARKS_MAX, SavedState, SeqMark};
@@ -42,12 +62,14 @@ use super::state::{PRODUCERS_MAX, ProducerEntry, RecordIdentity, SEQ_MARKS_MAX, 
 const VERSION: u32 = 1;
 /// Longest JSON of an era. A longer one is damage.
 const ERA_BYTES_MAX: usize = 64 << 10;
+/// Longest name of a node, and longest payload of a tombstone. A longer one is damage.
+const TEXT_BYTES_MAX: usize = 2 << 20;
 
 /// Encodes a state.
 ///
 /// # Panics
 /// Never: an era has no value that JSON cannot express.
-pub(crate) fn encode(state: &SavedState) -> Vec<u8> {
+pub fn encode(state: &SavedState) -> Vec<u8> {
     let era = serde_json::to_vec(&state.era).expect("numbers and texts are JSON");
     let mut bytes = Vec::with_capacity(256 + era.len() + 24 * state.window.len());
     bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -61,6 +83,7 @@ pub(crate) fn encode(state: &SavedState) -> Vec<u8> {
     for (id, entry) in &state.producers {
         encode_producer(*id, entry, &mut bytes);
     }
+    encode_nodes(&state.nodes, &mut bytes);
     bytes.extend_from_slice(&(state.window.len() as u64).to_le_bytes());
     for (key, seen_ms) in &state.window {
         bytes.extend_from_slice(&key.to_le_bytes());
@@ -87,8 +110,30 @@ fn encode_producer(id: ProducerId, entry: &ProducerEntry, bytes: &mut Vec<u8>) {
     }
 }
 
+fn encode_nodes(nodes: &Nodes, bytes: &mut Vec<u8>) {
+    let encode_text = |text: &str, bytes: &mut Vec<u8>| {
+        bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(text.as_bytes());
+    };
+    bytes.extend_from_slice(&(nodes.entries.len() as u32).to_le_bytes());
+    for (id, entry) in &nodes.entries {
+        bytes.extend_from_slice(&id.0);
+        bytes.push(u8::from(entry.is_superseded) | u8::from(entry.is_forgotten) << 1);
+        bytes.extend_from_slice(&entry.heard_ms.to_le_bytes());
+        bytes.extend_from_slice(&entry.erased_to.to_le_bytes());
+        bytes.extend_from_slice(&entry.oldest.to_le_bytes());
+        encode_text(&entry.name, bytes);
+    }
+    bytes.extend_from_slice(&(nodes.erasures.len() as u32).to_le_bytes());
+    for erasure in &nodes.erasures {
+        bytes.extend_from_slice(&erasure.id.to_le_bytes());
+        bytes.extend_from_slice(&erasure.position.to_le_bytes());
+        encode_text(&erasure.payload, bytes);
+    }
+}
+
 /// Decodes a state. Returns `None` if a check fails.
-pub(crate) fn decode(bytes: &[u8]) -> Option<SavedState> {
+pub fn decode(bytes: &[u8]) -> Option<SavedState> {
     let mut input = Input(bytes);
     if u32::from_le_bytes(input.take()?) != VERSION {
         return None;
@@ -104,6 +149,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<SavedState> {
     }
     let producers =
         (0..producers).map(|_| decode_producer(&mut input)).collect::<Option<BTreeMap<_, _>>>()?;
+    let nodes = decode_nodes(&mut input)?;
     let keys = usize::try_from(u64::from_le_bytes(input.take()?)).ok()?;
     let window_bytes = keys.checked_mul(24).filter(|bytes| *bytes == input.0.len())?;
     let window = input.slice(window_bytes, window_bytes)?.as_chunks::<24>().0.iter();
@@ -112,7 +158,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<SavedState> {
         Some((u128::from_le_bytes(entry.take()?), i64::from_le_bytes(entry.take()?)))
     });
     let window = window.collect::<Option<Vec<_>>>()?;
-    Some(SavedState { position, chain, previous_chain, era, clock_ms, producers, window })
+    Some(SavedState { position, chain, previous_chain, era, clock_ms, producers, nodes, window })
 }
 
 fn decode_producer(input: &mut Input<'_>) -> Option<(ProducerId, ProducerEntry)> {
@@ -138,6 +184,28 @@ fn decode_producer(input: &mut Input<'_>) -> Option<(ProducerId, ProducerEntry)>
     Some((id, ProducerEntry { base_seq, next, last, running_hash, marked_ms, marks }))
 }
 
+fn decode_nodes(input: &mut Input<'_>) -> Option<Nodes> {
+    let entries = u32::from_le_bytes(input.take()?);
+    let entries = (0..entries).map(|_| decode_node(input)).collect::<Option<BTreeMap<_, _>>>()?;
+    let erasures = u32::from_le_bytes(input.take()?);
+    let erasure = |input: &mut Input<'_>| {
+        let (id, position) = (u128::from_le_bytes(input.take()?), u64::from_le_bytes(input.take()?));
+        Some(Erasure { id, position, payload: input.text()? })
+    };
+    let erasures = (0..erasures).map(|_| erasure(input)).collect::<Option<Vec<_>>>()?;
+    Some(Nodes { entries, erasures })
+}
+
+fn decode_node(input: &mut Input<'_>) -> Option<(ProducerId, NodeEntry)> {
+    let id = ProducerId(input.take()?);
+    let [flags] = input.take()?;
+    let heard_ms = i64::from_le_bytes(input.take()?);
+    let (erased_to, oldest) = (u64::from_le_bytes(input.take()?), u64::from_le_bytes(input.take()?));
+    let (is_superseded, is_forgotten) = (flags & 1 != 0, flags & 2 != 0);
+    let entry = NodeEntry { name: input.text()?, heard_ms, erased_to, oldest, is_superseded, is_forgotten };
+    (flags < 4).then_some((id, entry))
+}
+
 /// The bytes that are not decoded yet.
 struct Input<'a>(&'a [u8]);
 
@@ -146,6 +214,11 @@ impl<'a> Input<'a> {
         let (taken, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
         Some(*taken)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        let length = u32::from_le_bytes(self.take()?) as usize;
+        String::from_utf8(self.slice(length, TEXT_BYTES_MAX)?.to_vec()).ok()
     }
 
     fn slice(&mut self, length: usize, max: usize) -> Option<&'a [u8]> {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use super::audit::Nodes;
 use super::era::Era;
 use super::message::StreamMessage;
 use super::producer::ProducerId;
@@ -113,6 +114,7 @@ pub struct StreamState {
     /// The greatest message time so far, in milliseconds since 1970.
     pub clock_ms: i64,
     pub producers: BTreeMap<ProducerId, ProducerEntry>,
+    pub nodes: Nodes,
     /// The keys of the records that took effect. Its time is `clock_ms`.
     pub window: DedupWindow,
 }
@@ -128,6 +130,7 @@ impl StreamState {
             previous_chain,
             clock_ms: message.stream_ms,
             producers: BTreeMap::new(),
+            nodes: Nodes::default(),
             window: window_of(&era, hash_seed),
             era,
         }
@@ -160,6 +163,7 @@ impl StreamState {
             era: self.era.clone(),
             clock_ms: self.clock_ms,
             producers: self.producers.clone(),
+            nodes: self.nodes.clone(),
             window: self.window.entries().collect(),
         }
     }
@@ -174,6 +178,7 @@ pub struct SavedState {
     pub era: Era,
     pub clock_ms: i64,
     pub producers: BTreeMap<ProducerId, ProducerEntry>,
+    pub nodes: Nodes,
     /// Keys and message times, oldest first.
     pub window: Vec<(u128, i64)>,
 }
@@ -199,6 +204,7 @@ impl SavedState {
             era: self.era.clone(),
             clock_ms: self.clock_ms,
             producers: self.producers.clone(),
+            nodes: self.nodes.clone(),
             window,
         }
     }
@@ -213,6 +219,7 @@ impl SavedState {
             era,
             clock_ms: self.clock_ms,
             producers: self.producers.clone(),
+            nodes: self.nodes.founded(message.position),
             window: self.window.clone(),
         }
     }

@@ -3,6 +3,8 @@
 //! The plain table depends on the order of events where a profile does: `setOnce`, `set` at the same time, `increment` after `set`,
 //! merges, owners and evictions.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use parallax::testing::visitors::apply::ProfileUpdater;
 use parallax::testing::visitors::log::Record;
 use parallax::testing::visitors::log::bloom::IdKind;
@@ -15,7 +17,7 @@ use crate::event::{ANON_IDS, Action, Event, SITE, USER_IDS};
 const TABLE_SECRET: [u8; 16] = *b"of all the nodes";
 
 /// The plain profile of a visitor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Profile {
     count: u32,
     first_ms: i64,
@@ -28,7 +30,7 @@ struct Profile {
 }
 
 /// Profiles by anonymous ID and then by user ID.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Plain {
     profiles: [Option<Profile>; ANON_IDS + USER_IDS],
     /// The user of an anonymous ID.
@@ -149,6 +151,13 @@ impl Base {
     pub fn is_erased(&self, anon: u8) -> bool {
         let is_tombstone = |event: &Event| event.action == Action::Tombstone && event.anon == Some(anon);
         self.effects.iter().any(is_tombstone)
+    }
+
+    /// Returns a digest of the plain table, with the order of eviction.
+    pub fn digest(&self) -> u128 {
+        let mut hasher = DefaultHasher::new();
+        self.plain.hash(&mut hasher);
+        u128::from(hasher.finish())
     }
 
     /// Returns how often an event took effect.

@@ -1,10 +1,12 @@
 //! The simulated disk of a node: a log with a torn tail, the file `producer`, checkpoints.
 
 use parallax::testing::cluster::era::Era;
+use parallax::testing::cluster::erase::{ErasedRecord, ErasedUnderWay};
 use parallax::testing::cluster::follow::OwnLog;
+use parallax::testing::cluster::message::dedup_key;
 use parallax::testing::cluster::producer::Producer;
 use parallax::testing::cluster::state::{SavedState, StreamState};
-use parallax::testing::visitors::log::LogId;
+use parallax::testing::visitors::log::{LogId, Record};
 
 use crate::base::Base;
 use crate::event::{Event, void};
@@ -55,8 +57,8 @@ pub struct Disk {
     pub checkpoints: Vec<Checkpoint>,
     /// The tombstones of the erasures that this directory has done.
     erasures: Vec<u32>,
-    /// Erased records that have not returned since: their anonymous IDs and seqs.
-    pub under_way: Vec<(u8, u64)>,
+    /// Erased records that have not returned since, with their anonymous IDs.
+    pub under_way: ErasedUnderWay<u8>,
 }
 
 impl Disk {
@@ -70,7 +72,7 @@ impl Disk {
             earlier_producer: None,
             checkpoints: Vec::new(),
             erasures: Vec::new(),
-            under_way: Vec::new(),
+            under_way: ErasedUnderWay::default(),
         }
     }
 
@@ -116,9 +118,12 @@ impl Disk {
         for (seq, entry) in (1..).zip(self.log.iter_mut().take(last as usize)) {
             let is_named = entry.anon.is_some() && entry.anon == tombstone.anon;
             if let Some(bytes) = entry.bytes.as_mut().filter(|_| is_named) {
+                trace!("erases seq {seq}, event {}", entry.event);
                 *bytes = void(bytes);
                 entry.anon = None;
-                self.under_way.extend(tombstone.anon.map(|anon| (anon, seq)));
+                let (record, _) = Record::decode(bytes).expect("a record");
+                let owner = tombstone.anon.expect("an ID");
+                self.under_way.push(ErasedRecord { seq, key: dedup_key(&record), owner });
                 erased.push(entry.event);
             }
         }

@@ -2,6 +2,7 @@
 
 use crate::event::Action;
 use crate::mutant::Mutant;
+use crate::stream::InTransit;
 use crate::world::{Codec, World};
 
 /// One node, whose disk is restored from a backup. Later the stream loses its end, with a record of the earlier producer ID.
@@ -94,4 +95,33 @@ fn a_copied_machine_and_its_original_keep_all_their_events() {
     assert_eq!(run(Mutant::None), Ok(()));
     let lost = run(Mutant::SkipsComparison);
     assert!(lost.as_ref().is_err_and(|error| error.contains("is in no table")), "{lost:?}");
+}
+
+/// The stream loses its end. Then another message takes the place of a lost one, and the next one is appended again byte for byte.
+#[test]
+fn the_chain_covers_the_time_of_a_message() {
+    let run = |mutant| {
+        let mut codec = Codec::new();
+        let mut world = World::new(1, mutant, &mut codec);
+        (0..3).for_each(|node| world.read(node));
+        (0..2).for_each(|node| world.record(node, Action::Page, node as u8));
+        // The file `producer` is written first.
+        (0..2).for_each(|node| assert!(world.publish(node, 1)));
+        let first = world.send(0, 1).expect("a message");
+        let second = world.send(1, 1).expect("a message");
+        let again = InTransit { bytes: second.bytes.clone(), ..second };
+        world.arrive(first);
+        world.arrive(second);
+        world.read(2);
+        world.lose_after(1);
+        world.record(0, Action::Page, 3);
+        world.read(0);
+        let other = world.send(0, 2).expect("both records");
+        world.arrive(other);
+        world.arrive(again);
+        world.finish().map(drop)
+    };
+    assert_eq!(run(Mutant::None), Ok(()));
+    let unnoticed = run(Mutant::ChainOmitsTime);
+    assert!(unnoticed.as_ref().is_err_and(|error| error.contains("differ")), "{unnoticed:?}");
 }

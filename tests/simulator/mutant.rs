@@ -50,12 +50,18 @@ pub enum Mutant {
     HasNoGeneratedKeys,
     /// G3: a tombstone has no key.
     HasNoTombstoneKeys,
+    /// G1: a loaded state is trusted beyond the records that the hash or the directory has compared.
+    TrustsLoadedState,
+    /// G5: the chain does not cover the stream time.
+    ChainOmitsTime,
+    /// The stream's clock counts however far it is ahead of the sender's.
+    TrustsStreamClock,
     /// An erased record that was under way gets no second tombstone.
     HasNoSecondTombstone,
 }
 
 /// All mutants.
-pub const MUTANTS: [Mutant; 23] = [
+pub const MUTANTS: [Mutant; 26] = [
     Mutant::FoldsOwnOnArrival,
     Mutant::UsesLocalClock,
     Mutant::SkipsChain,
@@ -78,5 +84,8 @@ pub const MUTANTS: [Mutant; 23] = [
     Mutant::SkipsBootComparison,
     Mutant::HasNoGeneratedKeys,
     Mutant::HasNoTombstoneKeys,
+    Mutant::TrustsLoadedState,
+    Mutant::ChainOmitsTime,
+    Mutant::TrustsStreamClock,
     Mutant::HasNoSecondTombstone,
 ];

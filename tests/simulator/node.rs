@@ -1,16 +1,17 @@
 //! A node: drives the rules in the order in which the server will, over a simulated disk and stream.
 
+mod duties;
+
 use std::rc::Rc;
 
 use parallax::testing::cluster::acknowledge::WaitingRequests;
+use parallax::testing::cluster::audit::Marks;
 use parallax::testing::cluster::filter::{AcceptedRun, NoEffect, Step, step};
-use parallax::testing::cluster::follow::{
-    Comparison, Follower, OwnLog, ReturnHistory, is_erased_since, is_same_stream, verified_seq,
-};
+use parallax::testing::cluster::follow::{Comparison, Follower, OwnLog, ReturnHistory, is_same_stream};
 use parallax::testing::cluster::forward::{Forwarder, fill_run};
-use parallax::testing::cluster::message::{Header, Kind, push_record};
+use parallax::testing::cluster::message::{Header, Kind};
 use parallax::testing::cluster::producer::{Producer, ProducerId};
-use parallax::testing::cluster::state::{ChainPosition, SeqMark, StreamState};
+use parallax::testing::cluster::state::{ChainPosition, SeqMark, StreamState, next_chain};
 
 use parallax::testing::visitors::log::{DedupWindow, Record};
 
@@ -20,6 +21,7 @@ use crate::event::{Action, Event};
 use crate::mutant::Mutant;
 use crate::stream::{InTransit, Message, Stream};
 use crate::world::{Codec, Facts};
+use duties::{accept_gap, is_changed};
 
 /// Time for which an acknowledgement waits: 30 steps.
 const RETURN_TIMEOUT_MS: i64 = 3_000;
@@ -46,6 +48,7 @@ pub struct Running {
     forwarder: Forwarder,
     waiting: WaitingRequests<u32>,
     pub returned: ReturnHistory,
+    marks: Marks,
     /// When each message under way fails if it is not acknowledged, with its connection.
     deadlines: Vec<i64>,
     /// The mutant A11: the last seq that the engine acknowledged.
@@ -87,28 +90,43 @@ impl Node {
     /// Starts the node from its newest checkpoint, or from the beginning of the era.
     pub fn boot(&mut self, world: &mut Around<'_>) {
         self.disk.durable = self.disk.end();
-        self.start(world);
-    }
-
-    fn start(&mut self, world: &mut Around<'_>) {
-        let newest = self.disk.checkpoints.last().unwrap_or(world.founding);
-        let (state, base) = (newest.state.restore(0), newest.base.clone());
         let stored = self.disk.producer();
         let is_saved = stored.is_some();
         let producer = stored.unwrap_or_else(|| Producer::first(self.disk.log_id));
-        let mut follower = Follower::new(producer, is_saved);
-        let entry = state.producers.get(&follower.producer.id);
-        let verified = verified_seq(&follower.producer, entry, &self.disk, self.known(&follower.producer));
-        let verified = verified.filter(|_| !world.is(Mutant::SkipsBootComparison));
-        if let Some(verified) = verified {
-            world.facts.new_ids += 1;
-            follower.take_new_id(world.new_id(self.name), verified, state.clock_ms);
+        if self.load(Follower::new(producer, is_saved), world) {
+            let running = self.running.as_mut().expect("it was started");
+            self.disk.save_producer(&running.follower.producer);
+            running.follower.is_saved = true;
         }
-        let returned = follower.returned(&state);
+    }
+
+    /// Loads the newest checkpoint, or the one with which the era begins. Returns whether the follower took a new producer ID.
+    fn load(&mut self, mut follower: Follower, world: &mut Around<'_>) -> bool {
+        let newest = self.disk.checkpoints.last().unwrap_or(world.founding);
+        let (state, base) = (newest.state.restore(0), newest.base.clone());
+        let (known, new_id) = (self.known(&follower.producer), world.new_id(self.name));
+        if world.is(Mutant::TrustsLoadedState) {
+            follower.producer.returned_seq = follower.returned(&state).min(self.disk.last_seq());
+        }
+        let verified = match world.is(Mutant::SkipsBootComparison) {
+            true => None,
+            false => follower.on_loaded(&state, &self.disk, known, new_id),
+        };
+        world.facts.new_ids += u32::from(verified.is_some());
+        let (returned, last_accepted) = (follower.returned(&state), follower.last_accepted(&state));
+        trace!(
+            "{}: starts at {}, returned {returned}, log {}..={}, verified {verified:?}, {:?}",
+            self.name,
+            state.position,
+            self.disk.first_seq,
+            self.disk.end(),
+            follower.producer
+        );
         self.running = Some(Running {
             forwarder: Forwarder::new(returned),
             waiting: WaitingRequests::new(RETURN_TIMEOUT_MS),
             returned: ReturnHistory::new(RETAINED_MS),
+            marks: Marks::default(),
             deadlines: Vec::new(),
             acknowledged: 0,
             state,
@@ -118,22 +136,8 @@ impl Node {
         if self.is_connected {
             self.connect(world);
         }
-        self.erase_unread(returned, world);
-    }
-
-    /// Carries out the erasures that are in the state and that this directory has not done: it did not read their tombstones. Erased
-    /// records that returned unseen can have taken effect after their tombstones, so they need a second one.
-    fn erase_unread(&mut self, returned: u64, world: &mut Around<'_>) {
-        let running = self.running.as_ref().expect("it was started");
-        let is_tombstone = |event: &&Event| event.action == Action::Tombstone;
-        let tombstones: Vec<Event> = running.base.effects.iter().filter(is_tombstone).copied().collect();
-        for tombstone in tombstones {
-            let erased = self.disk.erase(&tombstone, self.disk.end());
-            erased.iter().for_each(|event| world.facts.exempt(*event));
-        }
-        let unseen = self.disk.under_way.extract_if(.., |(_, seq)| *seq <= returned);
-        let unseen: Vec<(u8, u64)> = unseen.collect();
-        unseen.iter().for_each(|(anon, _)| self.erase_again(*anon, world));
+        self.erase_unread(last_accepted, world);
+        verified.is_some()
     }
 
     /// Returns a seq up to which the log equals the state. Without deleted records that is the beginning.
@@ -185,6 +189,7 @@ impl Node {
         let Some(running) = &mut self.running else { return };
         let first = self.disk.durable;
         self.disk.durable = self.disk.end();
+        trace!("{}: syncs to {}", self.name, self.disk.durable);
         let may_wait = self.is_connected && running.follower.is_caught_up;
         let returned = running.follower.returned(&running.state);
         let oldest = self.disk.log.get(returned as usize).map_or(world.now_ms, |entry| entry.written_ms);
@@ -248,7 +253,7 @@ impl Node {
             producer_id: producer.id,
             base_seq: producer.base_seq,
             first,
-            sent_ms: world.now_ms,
+            sent_ms: if world.is(Mutant::TrustsStreamClock) { i64::MAX } else { world.now_ms },
             count,
         };
         let bytes: Rc<[u8]> = world.codec.encoder.encode(&header, &payload).expect("memory").into();
@@ -257,6 +262,7 @@ impl Node {
         }
         running.forwarder.on_sent(last, returned, now_ms);
         running.deadlines.push(world.now_ms + PUBLISH_TIMEOUT_MS);
+        trace!("{}: sends {first}..={last} under {:?}", self.name, header.producer_id);
         Some(InTransit { bytes, node: usize::MAX, connection: self.connection, last })
     }
 
@@ -295,34 +301,30 @@ impl Node {
 
     /// Checks that the stream is the one of the state. If not, loads the newest checkpoint that passes the same check.
     fn check_chain(&mut self, world: &mut Around<'_>) -> bool {
-        let head = world.stream.head();
+        let (head, omits_time) = (world.stream.head(), world.is(Mutant::ChainOmitsTime));
         let is_same = |at: ChainPosition| {
             let message = world.stream.at(at.position).cloned();
+            let timeless = message.clone().map(|message| Message { stream_ms: 0, ..message });
             is_same_stream(&at, &head, message.as_ref())
+                || (omits_time && is_same_stream(&at, &head, timeless.as_ref()))
         };
         let running = self.running.as_mut().expect("it runs");
         if is_same(running.state.chain_position()) {
             running.follower.is_chain_checked = true;
             return true;
         }
+        trace!("{}: the stream is another one at {}", self.name, running.state.position);
         self.disk.checkpoints.retain(|checkpoint| is_same(checkpoint.state.chain_position()));
         world.facts.chain_mismatches += 1;
-        self.restart(world);
+        self.reload(world);
         false
     }
 
-    /// Starts again from the disk. Requests that wait keep waiting.
-    fn restart(&mut self, world: &mut Around<'_>) {
+    /// Loads another state. The producer ID remains, whether it is saved or not. Requests that wait keep waiting.
+    fn reload(&mut self, world: &mut Around<'_>) {
         let before = self.running.take().expect("it runs");
-        self.start(world);
-        let running = self.running.as_mut().expect("it was started");
-        running.waiting = before.waiting;
-        let unsaved = Some(&before.follower).filter(|follower| !follower.is_saved);
-        if let Some(follower) = unsaved {
-            running.follower.producer = follower.producer.clone();
-            running.follower.is_saved = false;
-            running.forwarder = Forwarder::new(running.follower.returned(&running.state));
-        }
+        self.load(before.follower, world);
+        self.running.as_mut().expect("it was started").waiting = before.waiting;
     }
 
     fn process(&mut self, message: &Message, world: &mut Around<'_>) {
@@ -335,6 +337,11 @@ impl Node {
             running.state.window = DedupWindow::new(1, 0);
         }
         let stepped = step(&mut running.state, &mut world.codec.decoder, message);
+        trace!("{}: reads {}: {stepped:?}", self.name, message.position);
+        if world.is(Mutant::ChainOmitsTime) && running.state.position == message.position {
+            let timeless = Message { stream_ms: 0, ..message.clone() };
+            running.state.chain = next_chain(&chain, &timeless);
+        }
         if world.is(Mutant::UsesLocalClock) {
             running.state.clock_ms += self.name as i64;
         }
@@ -346,9 +353,15 @@ impl Node {
                 }
                 assert_ne!(reason, NoEffect::Malformed, "the simulation sends no malformed message");
             }
+            Step::Heartbeat(_, heartbeat) => {
+                let difference = running.marks.first_difference(&heartbeat.marks);
+                world.facts.note_difference(difference);
+                running.marks.push(message.position, running.state.chain, running.base.digest());
+            }
+            Step::Forget(_) => panic!("the simulation forgets no node"),
             Step::NewEra(_) => {
                 self.disk.checkpoints.clear();
-                self.restart(world);
+                self.reload(world);
             }
             Step::UnsupportedFormat(_) | Step::WrongPosition => panic!("{stepped:?}"),
         }
@@ -362,7 +375,6 @@ impl Node {
         };
         let producer = &running.follower.producer;
         let is_own = run.producer_id() == producer.id;
-        let was_own = is_own || producer.predecessors.iter().any(|one| one.id == run.producer_id());
         let (mut tombstones, mut returned_erased) = (Vec::new(), Vec::new());
         while let Some((record, mut is_effective)) = run.next_record(&mut running.state) {
             let event = Event::from_record(&record.record);
@@ -371,23 +383,20 @@ impl Node {
                 Action::Tombstone => world.is(Mutant::HasNoTombstoneKeys),
                 _ => event.has_generated_id && world.is(Mutant::HasNoGeneratedKeys),
             });
+            trace!("{}: accepts seq {}, {is_effective}, {event:?}", self.name, record.seq);
             if is_effective {
                 running.base.fold(&record.record, record.bytes, profiles_max);
             }
-            let Some(event) = event else { continue };
-            let own = self.disk.record(record.seq).filter(|_| was_own && is_effective);
-            if event.action == Action::Tombstone {
+            returned_erased.extend(self.disk.under_way.on_accepted(&record, is_effective));
+            if let Some(event) = event.filter(|event| event.action == Action::Tombstone) {
                 tombstones.push((event, record.seq));
-            } else if own.is_some_and(|own| is_erased_since(own, &record)) {
-                returned_erased.extend(event.anon);
             }
         }
-        if was_own {
-            self.disk.under_way.retain(|(_, seq)| *seq > run.last());
-        }
-        self.compare(&run, world);
+        let last_own = self.compare(&run, world);
+        self.disk.under_way.forget_returned(last_own);
         for (tombstone, seq) in tombstones {
-            let last = if is_own { seq - 1 } else { self.disk.end() };
+            // Records after an own tombstone are not its records. That of a copied machine is not an own one, although it has the own ID.
+            let last = if seq <= last_own { seq - 1 } else { self.disk.end() };
             let erased = self.disk.erase(&tombstone, last);
             erased.iter().for_each(|event| world.facts.exempt(*event));
             self.forget_returned();
@@ -397,7 +406,8 @@ impl Node {
         }
     }
 
-    fn compare(&mut self, run: &AcceptedRun, world: &mut Around<'_>) {
+    /// Compares a run with the own log. Returns the last seq that is the own log's, or 0.
+    fn compare(&mut self, run: &AcceptedRun, world: &mut Around<'_>) -> u64 {
         let new_id = world.new_id(self.name);
         let running = self.running.as_mut().expect("it runs");
         if world.is(Mutant::SendsVolatileRecords) {
@@ -412,39 +422,22 @@ impl Node {
             }
             _ => running.follower.on_accepted(run, &running.state, &self.disk, new_id),
         };
+        trace!("{}: compares: {compared:?}", self.name);
         match compared {
-            Comparison::Foreign => {}
+            Comparison::Foreign => 0,
             Comparison::Returned(last) => {
                 running.forwarder.on_returned(last, world.now_ms);
                 while let Some(event) = running.waiting.next_returned(last) {
                     world.facts.acknowledge_visible(event, &running.base);
                 }
+                last
             }
             Comparison::NewProducer(verified) => {
                 world.facts.new_ids += 1;
                 running.forwarder = Forwarder::new(verified);
+                if is_own { verified } else { 0 }
             }
         }
-    }
-
-    /// Forgets the erased records that had returned before their erasure.
-    fn forget_returned(&mut self) {
-        let Some(running) = &self.running else { return };
-        let returned = running.follower.returned(&running.state);
-        self.disk.under_way.retain(|(_, seq)| *seq > returned);
-    }
-
-    /// Makes a second tombstone of a visitor, one of whose erased records was under way and took effect after the first one. The
-    /// tombstone is durable before a checkpoint can have the record.
-    fn erase_again(&mut self, anon: u8, world: &mut Around<'_>) {
-        let running = self.running.as_ref().expect("it runs");
-        if world.is(Mutant::HasNoSecondTombstone) || !running.base.is_erased(anon) {
-            return;
-        }
-        let event = world.facts.tombstone(anon, world.now_ms);
-        let bytes = world.codec.record(event, world.now_ms, world.random ^ u64::from(event.number));
-        self.append(event, bytes, world);
-        self.sync(world);
     }
 
     fn check_position(&mut self, world: &mut Around<'_>) {
@@ -458,6 +451,7 @@ impl Node {
             running.follower.producer.predecessors.splice(0..0, hidden);
         }
         if let Some(verified) = verified {
+            trace!("{}: at the end of the stream: sends again after {verified}", self.name);
             world.facts.new_ids += 1;
             running.forwarder = Forwarder::new(verified);
         }
@@ -472,22 +466,4 @@ impl Node {
                 && follower.returned(&running.state) == self.disk.end()
         })
     }
-}
-
-/// The mutant A5: makes the first record of a run the next one of its producer.
-fn accept_gap(state: &mut StreamState, message: &Message, codec: &mut Codec) {
-    let Ok(decoded) = codec.decoder.decode(&message.bytes) else { return };
-    if let Some(entry) = state.producers.get_mut(&decoded.header.producer_id) {
-        entry.next = entry.next.max(decoded.header.first);
-    }
-}
-
-/// The mutant A18: returns whether a record differs from the own log, erased or not.
-fn is_changed(run: &AcceptedRun, log: &Disk) -> bool {
-    let differs = |own: &[u8], bytes: &[u8]| {
-        let mut payload = Vec::new();
-        push_record(&mut payload, own);
-        payload != bytes
-    };
-    run.records().iter().any(|record| log.record(record.seq).is_none_or(|own| differs(own, record.bytes)))
 }

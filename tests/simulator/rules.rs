@@ -18,10 +18,10 @@ use parallax::testing::visitors::log::{Record, RecordKind};
 
 use crate::event::void;
 
-const NOW_MS: i64 = 1_767_607_200_000;
+pub const NOW_MS: i64 = 1_767_607_200_000;
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
-fn id(number: u8) -> ProducerId {
+pub fn id(number: u8) -> ProducerId {
     ProducerId([number; 16])
 }
 
@@ -38,7 +38,7 @@ fn producer(own: u64, predecessors: &[(u8, u64)]) -> Producer {
 }
 
 /// Returns a page event with this number, with zeros up to a length.
-fn record(number: u64, bytes: usize) -> Vec<u8> {
+pub fn record(number: u64, bytes: usize) -> Vec<u8> {
     let (message_id, payload) = (format!("m{number}"), " ".repeat(bytes));
     let record = Record {
         received_ms: NOW_MS + number as i64,
@@ -76,14 +76,14 @@ impl OwnLog for Log {
     }
 }
 
-struct Cluster {
-    state: StreamState,
-    encoder: Encoder,
+pub struct Cluster {
+    pub state: StreamState,
+    pub encoder: Encoder,
     decoder: Decoder,
 }
 
 impl Cluster {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let era = Era {
             id: EraId([1; 16]),
             created_ms: NOW_MS,
@@ -101,7 +101,7 @@ impl Cluster {
         }
     }
 
-    fn message(
+    pub fn message(
         &mut self,
         producer_id: ProducerId,
         base_seq: u64,
@@ -122,13 +122,19 @@ impl Cluster {
         self.encoder.encode(&header, &payload).expect("memory")
     }
 
-    fn step(&mut self, bytes: Vec<u8>, stream_ms: i64) -> Step {
+    pub fn step(&mut self, bytes: Vec<u8>, stream_ms: i64) -> Step {
         let message = StreamMessage { position: self.state.position + 1, stream_ms, bytes };
         step(&mut self.state, &mut self.decoder, &message)
     }
 
     /// Sends a run and folds it. Returns the seqs that take effect.
-    fn fold(&mut self, producer_id: ProducerId, first: u64, records: &[Vec<u8>], stream_ms: i64) -> Vec<u64> {
+    pub fn fold(
+        &mut self,
+        producer_id: ProducerId,
+        first: u64,
+        records: &[Vec<u8>],
+        stream_ms: i64,
+    ) -> Vec<u64> {
         let bytes = self.message(producer_id, 1, first, records);
         let Step::Accepted(mut run) = self.step(bytes, stream_ms) else { return Vec::new() };
         let mut effective = Vec::new();
@@ -267,11 +273,14 @@ fn a_log_that_is_not_the_one_of_the_state_is_found_at_a_start() {
     let mut damaged = Log::new((1..=15).chain(101..=114).chain([30]));
     assert_eq!(verify(&damaged, beginning, 0), Some(10));
     damaged.0[4] = None;
-    assert_eq!(
-        verify(&damaged, beginning, 0),
-        None,
-        "the hash ends at the damage, and the last record is the same"
-    );
+    assert_eq!(verify(&damaged, beginning, 0), Some(0), "the hash ends at the damage");
+    assert_eq!(verify(&damaged, beginning, 29), Some(29), "the directory has compared that much");
+    assert_eq!(verify(&damaged, beginning, 30), None);
+    assert_eq!(verify(&Log::new(1..=40), None, 12), Some(12), "no hash, and not compared");
+    assert_eq!(verify(&Log::new(1..=40), None, 30), None);
+    let regrown = Log::new((1..=29).chain([200]));
+    assert_eq!(verify(&regrown, beginning, 30), Some(20), "the returned seq is of another log");
+    assert_eq!(verify(&Log::new(1..=35), beginning, 36), Some(35), "the log ends before the returned seq");
 }
 
 #[test]
@@ -373,4 +382,15 @@ fn an_acknowledgement_waits_for_a_short_time_and_only_if_the_stream_is_quick() {
     assert_eq!(waiting.next_expired(109), None);
     assert_eq!(waiting.next_expired(110), Some("d"));
     assert_eq!(waiting.next_expired(110), None);
+}
+
+#[test]
+fn a_predecessor_carries_the_seqs_before_the_base_seqs_of_all_later_ids() {
+    let producer = producer(7, &[(1, 1), (2, 9), (3, 4)]);
+    assert_eq!(producer.seqs_of(id(99)), Some(7..u64::MAX));
+    assert_eq!(producer.seqs_of(id(1)), Some(1..4));
+    let second = producer.seqs_of(id(2));
+    assert!(second.is_some_and(|seqs| seqs.is_empty()), "the next ID carries all of them again");
+    assert_eq!(producer.seqs_of(id(3)), Some(4..7));
+    assert_eq!(producer.seqs_of(id(4)), None);
 }

@@ -21,23 +21,39 @@ pub struct InTransit {
 pub struct Stream {
     pub created_ms: i64,
     messages: Vec<Message>,
+    /// When each message was appended, by the clock of the nodes.
+    appended_ms: Vec<i64>,
+    /// How far the clock of the stream is ahead of that of the nodes, in milliseconds.
+    pub ahead_ms: i64,
     pub in_transit: Vec<InTransit>,
 }
 
 impl Stream {
     pub fn new(created_ms: i64) -> Self {
-        Self { created_ms, messages: Vec::new(), in_transit: Vec::new() }
+        Self {
+            created_ms,
+            messages: Vec::new(),
+            appended_ms: Vec::new(),
+            ahead_ms: 0,
+            in_transit: Vec::new(),
+        }
     }
 
     /// Appends a message and returns it.
-    pub fn append(&mut self, bytes: Rc<[u8]>, stream_ms: i64) -> &Message {
+    pub fn append(&mut self, bytes: Rc<[u8]>, now_ms: i64) -> &Message {
         let position = self.messages.len() as u64 + 1;
-        self.messages.push(Message { position, stream_ms, bytes });
+        self.messages.push(Message { position, stream_ms: now_ms + self.ahead_ms, bytes });
+        self.appended_ms.push(now_ms);
         self.messages.last().expect("it was appended")
     }
 
     pub fn at(&self, position: u64) -> Option<&Message> {
         self.messages.get(usize::try_from(position).ok()?.checked_sub(1)?)
+    }
+
+    /// Returns when the message was appended, by the clock of the nodes.
+    pub fn appended_ms(&self, position: u64) -> Option<i64> {
+        self.appended_ms.get(usize::try_from(position).ok()?.checked_sub(1)?).copied()
     }
 
     pub fn head(&self) -> Head {
@@ -51,11 +67,13 @@ impl Stream {
     /// Replaces the stream by an empty one. Messages in transit arrive there.
     pub fn replace(&mut self, created_ms: i64) {
         self.messages.clear();
+        self.appended_ms.clear();
         self.created_ms = created_ms;
     }
 
     /// Loses the messages after a position.
     pub fn truncate(&mut self, last: u64) {
         self.messages.truncate(last as usize);
+        self.appended_ms.truncate(last as usize);
     }
 }

@@ -158,7 +158,7 @@ impl<'c> World<'c> {
 
     fn act(&mut self) {
         type Act<'c> = fn(&mut World<'c>, usize) -> bool;
-        let actions: [(u64, Act<'c>); 13] = [
+        let actions: [(u64, Act<'c>); 15] = [
             (3_000, Self::send_event),
             (3_600, Self::sync),
             (5_200, Self::forward),
@@ -172,6 +172,8 @@ impl<'c> World<'c> {
             (9_655, Self::restore_backup),
             (9_665, Self::damage),
             (9_675, Self::begin_era),
+            (9_800, Self::send_heartbeat),
+            (9_805, Self::move_stream_clock),
         ];
         let (node, x) = (self.dice.below(self.nodes.len()), self.dice.next_u64() % 10_000);
         self.with_node(node, |node, around| node.tick(around));
@@ -189,6 +191,7 @@ impl<'c> World<'c> {
         }
         let event = self.retried(node).unwrap_or_else(|| self.draw_event());
         self.facts.note_append(event);
+        trace!("{node}: receives {event:?}");
         let (mutant, now_ms, key) = (self.mutant, self.now_ms, u128::from(self.dice.next_u64()) | 1);
         let key = if mutant == Mutant::HasNoTombstoneKeys { 0 } else { key };
         let bytes = self.codec.record_with_key(event, now_ms, key);
@@ -258,6 +261,20 @@ impl<'c> World<'c> {
         true
     }
 
+    fn send_heartbeat(&mut self, node: usize) -> bool {
+        let Some(bytes) = self.with_node(node, |node, around| node.heartbeat(around)) else { return false };
+        // No node waits for its acknowledgement.
+        self.stream.in_transit.push(InTransit { bytes, node, connection: u32::MAX, last: 0 });
+        true
+    }
+
+    /// Lets the clock of the stream jump ahead, back or home.
+    fn move_stream_clock(&mut self, _: usize) -> bool {
+        let day_ms = 24 * 60 * 60 * 1_000;
+        self.stream.ahead_ms = *self.dice.pick(&[0, 40 * day_ms, -day_ms]);
+        true
+    }
+
     fn deliver(&mut self, _: usize) -> bool {
         if self.stream.in_transit.is_empty() {
             return false;
@@ -269,6 +286,7 @@ impl<'c> World<'c> {
 
     fn deliver_at(&mut self, index: usize) {
         let message = self.stream.in_transit.remove(index);
+        trace!("{}: delivered at {}, last {}", message.node, self.stream.head().last + 1, message.last);
         self.stream.append(message.bytes.clone(), self.now_ms);
         if self.nodes[message.node].is_connected {
             self.with_node(message.node, |node, around| node.on_acknowledged(&message, around));
@@ -283,10 +301,14 @@ impl<'c> World<'c> {
         let is_early = self.mutant == Mutant::DeletesEarly;
         let node = &mut self.nodes[node];
         let Some(running) = &mut node.running else { return false };
+        // The file has the returned seq of the checkpoint before the checkpoint gets its name.
+        node.disk.save_producer(&running.follower.producer);
+        running.follower.is_saved = true;
         node.disk.add_checkpoint(Checkpoint { state: running.state.save(), base: running.base.clone() });
         let kept = node.disk.checkpoints.iter().map(|checkpoint| &checkpoint.state);
         let deletable = deletable_seq(&running.follower.producer, kept);
         let deletable = deletable.min(running.returned.deletable_seq());
+        trace!("{}: checkpoint at {}, deletes to {deletable}", node.name, running.state.position);
         node.disk.delete(if is_early { node.disk.durable } else { deletable });
         true
     }
@@ -295,6 +317,7 @@ impl<'c> World<'c> {
         if self.nodes[node].running.is_none() {
             return false;
         }
+        trace!("{node}: toggles connection from {}", self.nodes[node].is_connected);
         if self.nodes[node].is_connected {
             self.nodes[node].disconnect();
         } else {
@@ -310,6 +333,7 @@ impl<'c> World<'c> {
         }
         let disk = &mut self.nodes[node].disk;
         let last = disk.durable + self.dice.below((disk.end() - disk.durable) as usize + 1) as u64;
+        trace!("{node}: crashes, log ends at {last}");
         disk.cut(last);
         true
     }
@@ -317,8 +341,10 @@ impl<'c> World<'c> {
     fn lose_end(&mut self, _: usize) -> bool {
         let (head, oldest) = (self.stream.head().last, self.now_ms - RETAINED_MS);
         let wanted = head.saturating_sub(1 + self.dice.below(4) as u64).max(self.founding.state.position);
-        let is_young = |position: u64| self.stream.at(position).is_some_and(|lost| lost.stream_ms > oldest);
+        let is_young =
+            |position: u64| self.stream.appended_ms(position).is_some_and(|lost_ms| lost_ms > oldest);
         let Some(last) = (wanted..head).find(|last| is_young(last + 1)) else { return false };
+        trace!("the stream loses all after {last}");
         self.stream.truncate(last);
         self.facts.is_disturbed = true;
         self.reconnect_all();
@@ -339,6 +365,7 @@ impl<'c> World<'c> {
         }
         let mut disk = self.nodes[node].disk.clone();
         disk.cut(disk.durable);
+        trace!("{node}: copied as {}", self.nodes.len());
         self.facts.is_disturbed = true;
         self.nodes.push(Node::new(self.nodes[node].name, disk));
         self.with_node(self.nodes.len() - 1, |node, around| node.boot(around));
@@ -361,6 +388,7 @@ impl<'c> World<'c> {
         if is_producer_old {
             disk.restore_producer();
         }
+        trace!("{node}: restored to {last}, loses {lost:?}, old producer: {is_producer_old}");
         lost.into_iter().for_each(|event| self.facts.lose(event));
         self.facts.is_disturbed = true;
         self.with_node(node, |node, around| node.boot(around));
@@ -378,6 +406,7 @@ impl<'c> World<'c> {
         let entry = &mut disk.log[seq as usize - 1];
         entry.bytes = None;
         let event = entry.event;
+        trace!("{node}: seq {seq} is damaged, event {event}");
         self.facts.lose(event);
         true
     }
@@ -389,8 +418,8 @@ impl<'c> World<'c> {
         let checkpoint = Checkpoint { state: best.state.save(), base: best.base.clone() };
         // The operator takes a node that lags less than the logs reach back.
         let oldest = self.now_ms - RETAINED_MS;
-        let next = self.stream.at(checkpoint.state.position + 1);
-        let lags = next.is_some_and(|message| message.stream_ms <= oldest);
+        let next_ms = self.stream.appended_ms(checkpoint.state.position + 1);
+        let lags = next_ms.is_some_and(|next_ms| next_ms <= oldest);
         if lags || checkpoint.state.era.id != self.founding.state.era.id {
             return false;
         }
@@ -407,6 +436,7 @@ impl<'c> World<'c> {
             Some(checkpoint),
             self.has_real,
         );
+        trace!("era {} at {}", self.eras, self.founding.state.position);
         self.facts.is_disturbed = true;
         self.reconnect_all();
         true

@@ -227,6 +227,7 @@ impl Node {
         match step(state, &mut self.decoder, message) {
             Step::Accepted(run) => self.accept(run, profiles, clock),
             Step::NoEffect(reason) => self.count(reason),
+            Step::Heartbeat(..) | Step::Forget(_) => {}
             Step::NewEra(era) => {
                 return self.stop(&new_era_text(era.checkpoint.as_ref().map(|file| &file.name)), clock);
             }
@@ -253,6 +254,7 @@ impl Node {
             NoEffect::Repeated => &self.metrics.duplicate_skips,
             NoEffect::SameEra => return,
             NoEffect::Malformed
+            | NoEffect::Forgotten
             | NoEffect::OtherEra
             | NoEffect::TooManyProducers
             | NoEffect::OtherBaseSeq => &self.metrics.malformed_messages,

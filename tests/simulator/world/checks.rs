@@ -58,6 +58,9 @@ impl World<'_> {
                 return Err(format!("the event {number} counts {times} times: {:?}", info.event));
             }
         }
+        if self.facts.differences > 0 {
+            return Err("heartbeats show two tables at one position".to_owned());
+        }
         self.check_erasures(&first.base)?;
         if !self.facts.is_disturbed && (self.facts.new_ids > 0 || self.facts.chain_mismatches > 0) {
             return Err("a node took a new producer ID, or another checkpoint, without a reason".to_owned());

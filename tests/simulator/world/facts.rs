@@ -1,5 +1,7 @@
 //! The facts about events that the checks compare with the tables.
 
+use parallax::testing::cluster::audit::Difference;
+
 use crate::base::Base;
 use crate::event::{Action, Event};
 
@@ -15,6 +17,8 @@ pub struct Facts {
     pub sent_under_volatile_id: u32,
     /// Events that a receipt called visible and that are not in the table.
     pub(super) invisible: u32,
+    /// Heartbeats that showed two tables at one position, or two chains without a lost end of the stream.
+    pub(super) differences: u32,
     /// True after a restored disk, a copy, a lost end of the stream or a new era. Then new producer IDs are right.
     pub(super) is_disturbed: bool,
 }
@@ -39,6 +43,15 @@ impl Facts {
         self.acknowledge(event);
         let is_visible = base.times_applied(event) > 0 || self.events[event as usize].is_exempt;
         self.invisible += u32::from(!is_visible);
+    }
+
+    /// Notes the comparison of a heartbeat. Marks from before a lost end have another chain.
+    pub fn note_difference(&mut self, difference: Option<Difference>) {
+        self.differences += match difference {
+            Some(Difference::Digest(_)) => 1,
+            Some(Difference::Chain(_)) => u32::from(!self.is_disturbed),
+            None => 0,
+        };
     }
 
     pub fn exempt(&mut self, event: u32) {

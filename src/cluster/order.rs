@@ -1,0 +1,111 @@
+//! The order of records in the stream, and the file `positions` that maps own seqs to orders.
+//!
+//! # Purpose
+//!
+//! On one machine seqs order records, ties and tombstones. In a cluster every node must find the same owner for a record, whichever
+//! node recorded it. So ties have *orders*: the position of the message, times 65,536, plus the index of the record
+//! among the records of the message that the filter accepted.
+//!
+//! An export or an erasure reads the own log, which has seqs. The file `positions` of a directory maps own seqs to orders. An entry has
+//! the first seq of an own run and the position of its message. The follower adds one for the first own run after any tie, and for
+//! each own run that makes one. Between two entries all own records have the same ties before and after them, so the order of a record is that
+//! of the entry before it plus the distance of the seqs, at most 65,535. A record that has not returned is after all entries.
+//!
+//! # Layout
+//!
+//! An entry has 16 bytes, little-endian: first seq (8), position (8). Entries ascend in both. A torn last entry is ignored.
+//!
+//! # Writing
+//!
+//! The entries up to position p are durable before a checkpoint of position p gets its name. A start deletes the entries after the
+//! position of its checkpoint, because the stream gives them again. Retention deletes entries with the records.
+
+use super::message::array;
+
+/// Records of a message that have an order of their own. A run has at most 256 KiB and a record at least 80 bytes, so the index
+/// is below 3,277.
+pub const ORDERS_PER_POSITION: u64 = 1 << 16;
+/// Length of an encoded entry.
+pub const ENTRY_BYTES: usize = 16;
+
+/// Returns the order of a record by the position of its message and its index there.
+pub fn order(position: u64, index: u64) -> u64 {
+    position * ORDERS_PER_POSITION + index.min(ORDERS_PER_POSITION - 1)
+}
+
+/// An entry of the file `positions`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PositionEntry {
+    pub first_seq: u64,
+    pub position: u64,
+}
+
+/// The content of the file `positions`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Positions {
+    entries: Vec<PositionEntry>,
+    /// True if a tie was made since the newest entry.
+    is_tied: bool,
+}
+
+impl Positions {
+    /// Decodes the file. Ignores a torn last entry.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let entry = |bytes: &[u8; ENTRY_BYTES]| PositionEntry {
+            first_seq: u64::from_le_bytes(array(bytes, 0)),
+            position: u64::from_le_bytes(array(bytes, 8)),
+        };
+        // A tie may have been made after the last entry. One entry more does no harm.
+        Self { entries: bytes.as_chunks().0.iter().map(entry).collect(), is_tied: true }
+    }
+
+    /// Encodes the file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let bytes =
+            |entry: &PositionEntry| [entry.first_seq.to_le_bytes(), entry.position.to_le_bytes()].concat();
+        self.entries.iter().flat_map(bytes).collect()
+    }
+
+    /// Notes a message in which ties were made or own records were accepted. `own_first` is the first accepted own seq. Returns the entry
+    /// that is appended to the file.
+    pub fn on_message(
+        &mut self,
+        position: u64,
+        own_first: Option<u64>,
+        makes_tie: bool,
+    ) -> Option<PositionEntry> {
+        let entry = own_first.filter(|_| makes_tie || self.is_tied || self.entries.is_empty());
+        self.is_tied = (self.is_tied && own_first.is_none()) || makes_tie;
+        let entry = entry.map(|first_seq| PositionEntry { first_seq, position });
+        self.entries.extend(entry);
+        entry
+    }
+
+    /// Deletes the entries after a position, at a start and after the stream has lost its end.
+    pub fn rewind(&mut self, position: u64) {
+        self.entries.retain(|entry| entry.position <= position);
+        self.is_tied = true;
+    }
+
+    /// Deletes the entries that only records before `first_seq` need.
+    pub fn delete_before(&mut self, first_seq: u64) {
+        let needed = self.entries.partition_point(|entry| entry.first_seq <= first_seq);
+        self.entries.drain(..needed.saturating_sub(1));
+    }
+
+    /// Returns the order of an own record. `returned` is the last own seq that has returned: a later record is after all entries.
+    pub fn order_of(&self, seq: u64, returned: u64) -> u64 {
+        let before = self.entries.partition_point(|entry| entry.first_seq <= seq);
+        match before.checked_sub(1).map(|index| self.entries[index]) {
+            _ if seq > returned => u64::MAX,
+            Some(entry) => order(entry.position, seq - entry.first_seq),
+            None => 0,
+        }
+    }
+}
+
+/// Returns which entries of one anonymous ID may be dropped (rule T3): those whose next entry has an order below the floor. `orders` are
+/// the orders of its entries, ascending. Returns their number, from the oldest on.
+pub fn droppable(orders: &[u64], floor: u64) -> usize {
+    orders.iter().skip(1).take_while(|order| **order < floor).count()
+}

@@ -1,0 +1,243 @@
+//! Heartbeats, known nodes, digests, and the list of erasures.
+
+use parallax::testing::cluster::audit::{
+    Difference, Forget, Heartbeat, Hex, MARKS_KEPT, MARKS_SENT, Mark, Marks, REACHABLE_MS, SILENCE_MS_MAX,
+    SUPERSEDED_MS, is_forgotten,
+};
+use parallax::testing::cluster::era::{Era, EraId};
+use parallax::testing::cluster::erase::{ErasedRecord, ErasedUnderWay};
+use parallax::testing::cluster::filter::{NoEffect, Step};
+use parallax::testing::cluster::message::{RunRecord, StreamMessage, dedup_key};
+use parallax::testing::cluster::order::order;
+use parallax::testing::cluster::producer::{Predecessor, Producer, ProducerId};
+use parallax::testing::cluster::saved;
+use parallax::testing::cluster::state::PRODUCERS_MAX;
+use parallax::testing::visitors::log::{LogId, Record, RecordKind};
+
+use crate::event::void;
+use crate::rules::{Cluster, NOW_MS, id, record};
+
+fn producer(number: u8, predecessors: &[u8]) -> Producer {
+    let predecessor = |number: &u8| Predecessor { id: id(*number), base_seq: 1, changed_ms: NOW_MS };
+    let predecessors = predecessors.iter().map(predecessor).collect();
+    Producer { predecessors, ..Producer::first(LogId([number; 16])) }
+}
+
+fn heartbeat(name: &str, erased_to: u64, oldest: u64) -> Heartbeat {
+    Heartbeat {
+        node: name.to_owned(),
+        position: 7,
+        marks: vec![Mark { position: 3, chain: Hex([1; 16]), digest: Hex([2; 16]) }],
+        predecessors: Vec::new(),
+        erased_to,
+        oldest,
+    }
+}
+
+impl Cluster {
+    /// Appends a heartbeat of a node at a time.
+    fn beat(&mut self, from: &Producer, heartbeat: &Heartbeat, now_ms: i64) -> Step {
+        let names = from.predecessors.iter().map(|one| Hex(one.id.0)).collect();
+        let heartbeat = Heartbeat { predecessors: names, ..heartbeat.clone() };
+        let (header, payload) = heartbeat.to_message(self.state.era.id, from, now_ms);
+        let bytes = self.encoder.encode(&header, &payload).expect("memory");
+        self.step(bytes, now_ms)
+    }
+
+    fn forget(&mut self, numbers: &[u8], now_ms: i64) -> Step {
+        let forget = Forget { producers: numbers.iter().map(|number| Hex([*number; 16])).collect() };
+        let (header, payload) = forget.to_message(self.state.era.id, now_ms);
+        let bytes = self.encoder.encode(&header, &payload).expect("memory");
+        self.step(bytes, now_ms)
+    }
+
+    fn known(&self) -> Vec<u8> {
+        self.state.nodes.known(self.state.clock_ms).map(|(id, _)| id.0[0]).collect()
+    }
+}
+
+fn tombstone(key: u128) -> Vec<u8> {
+    let record = Record {
+        received_ms: NOW_MS,
+        key,
+        payload: "{\"digests\":[]}",
+        ..Record::new(RecordKind::Tombstone)
+    };
+    let mut bytes = Vec::new();
+    record.encode(&mut bytes).expect("a small record");
+    bytes
+}
+
+#[test]
+fn a_heartbeat_survives_its_message_and_changes_the_state() {
+    let mut cluster = Cluster::new();
+    let (own, sent) = (producer(1, &[]), heartbeat("a", 5, 90));
+    let Step::Heartbeat(from, read) = cluster.beat(&own, &sent, NOW_MS + 5) else { panic!("a heartbeat") };
+    assert_eq!((from, &read), (id(1), &sent));
+    let entry = &cluster.state.nodes.entries[&id(1)];
+    assert_eq!((entry.name.as_str(), entry.erased_to, entry.oldest), ("a", 5, 90));
+    assert_eq!((entry.heard_ms, cluster.state.position), (NOW_MS + 5, 2));
+    assert!(cluster.state.producers.is_empty(), "a heartbeat accepts no record");
+    let (header, _) = sent.to_message(cluster.state.era.id, &own, NOW_MS);
+    let bytes = cluster.encoder.encode(&header, b"{\"node\":1}").expect("memory");
+    assert!(matches!(cluster.step(bytes, NOW_MS), Step::NoEffect(NoEffect::Malformed)));
+}
+
+#[test]
+fn a_producer_is_a_known_node_until_it_is_forgotten_or_superseded_and_silent() {
+    let mut cluster = Cluster::new();
+    cluster.fold(id(1), 1, &[record(1, 2)], NOW_MS);
+    cluster.beat(&producer(2, &[]), &heartbeat("b", 0, 0), NOW_MS);
+    assert_eq!(cluster.known(), [1, 2], "a run and a heartbeat make a known node");
+    cluster.beat(&producer(3, &[2]), &heartbeat("b", 0, 0), NOW_MS + 1);
+    assert_eq!(cluster.known(), [1, 2, 3], "a copied machine may be alive");
+    cluster.beat(&producer(3, &[2]), &heartbeat("b", 0, 0), NOW_MS + SUPERSEDED_MS - 1);
+    assert_eq!(cluster.known(), [1, 2, 3]);
+    cluster.beat(&producer(3, &[2]), &heartbeat("b", 0, 0), NOW_MS + SUPERSEDED_MS);
+    assert_eq!(cluster.known(), [1, 3]);
+    cluster.beat(&producer(2, &[]), &heartbeat("b", 0, 0), NOW_MS + SUPERSEDED_MS + 1);
+    assert_eq!(cluster.known(), [1, 2, 3], "the original is back");
+    cluster.forget(&[1], NOW_MS + SUPERSEDED_MS + 2);
+    assert_eq!(cluster.known(), [2, 3]);
+}
+
+#[test]
+fn the_messages_of_a_forgotten_node_have_no_effect() {
+    let mut cluster = Cluster::new();
+    cluster.fold(id(1), 1, &[record(1, 2)], NOW_MS);
+    assert!(matches!(cluster.forget(&[1, 5], NOW_MS), Step::Forget(_)));
+    let run = cluster.message(id(1), 1, 2, &[record(2, 2)]);
+    assert!(matches!(cluster.step(run, NOW_MS), Step::NoEffect(NoEffect::Forgotten)));
+    let beat = cluster.beat(&producer(5, &[]), &heartbeat("e", 0, 0), NOW_MS);
+    assert!(matches!(beat, Step::NoEffect(NoEffect::Forgotten)), "also before its first message");
+    assert!(is_forgotten(&producer(1, &[]), &cluster.state));
+    assert!(is_forgotten(&producer(9, &[8, 1]), &cluster.state), "it has the log of a forgotten one");
+    assert!(!is_forgotten(&producer(9, &[8]), &cluster.state));
+}
+
+#[test]
+fn an_entry_leaves_the_state_after_30_days_of_silence() {
+    let mut cluster = Cluster::new();
+    cluster.fold(id(1), 1, &[record(1, 2)], NOW_MS);
+    cluster.fold(id(2), 1, &[record(2, 2)], NOW_MS);
+    cluster.forget(&[1], NOW_MS);
+    // The clock of the state moves with the greatest time of sender and stream.
+    cluster.state.clock_ms = NOW_MS + SILENCE_MS_MAX - 1;
+    cluster.beat(&producer(3, &[]), &heartbeat("c", 0, 0), NOW_MS);
+    assert!(cluster.state.nodes.is_forgotten(id(1)));
+    cluster.state.clock_ms = NOW_MS + SILENCE_MS_MAX;
+    cluster.beat(&producer(3, &[]), &heartbeat("c", 0, 0), NOW_MS);
+    assert_eq!(cluster.state.producers.keys().collect::<Vec<_>>(), [&id(2)], "a known node stays");
+    let away = Producer { returned_seq: 1, returned_ms: NOW_MS - 1, ..producer(1, &[]) };
+    assert!(is_forgotten(&away, &cluster.state), "its entry has left the state");
+    let recent = Producer { returned_ms: NOW_MS, ..away };
+    assert!(!is_forgotten(&recent, &cluster.state), "the stream has lost its messages");
+}
+
+#[test]
+fn a_node_is_reachable_for_30_s_after_its_heartbeat() {
+    let mut cluster = Cluster::new();
+    cluster.beat(&producer(1, &[]), &heartbeat("a", 0, 0), NOW_MS);
+    cluster.beat(&producer(2, &[]), &heartbeat("b", 0, 0), NOW_MS + 1);
+    let nodes = &cluster.state.nodes;
+    assert_eq!(nodes.unreachable(NOW_MS + REACHABLE_MS - 1), [""; 0]);
+    assert_eq!(nodes.unreachable(NOW_MS + REACHABLE_MS), ["a"]);
+}
+
+#[test]
+fn an_erasure_leaves_the_list_when_each_known_node_has_confirmed_it() {
+    let mut cluster = Cluster::new();
+    for number in 1..=3 {
+        cluster.beat(&producer(number, &[]), &heartbeat("x", 0, 0), NOW_MS);
+    }
+    cluster.fold(id(1), 1, &[tombstone(77), tombstone(77), tombstone(79)], NOW_MS);
+    let ids = |cluster: &Cluster| cluster.state.nodes.erasures.iter().map(|one| one.id).collect::<Vec<_>>();
+    assert_eq!(ids(&cluster), [77, 79], "one that arrives twice takes effect once");
+    let position = cluster.state.position;
+    cluster.beat(&producer(1, &[]), &heartbeat("a", position, 0), NOW_MS);
+    cluster.beat(&producer(2, &[]), &heartbeat("b", position - 1, 0), NOW_MS);
+    cluster.beat(&producer(3, &[]), &heartbeat("c", position, 0), NOW_MS);
+    assert_eq!(ids(&cluster).len(), 2, "one node has not confirmed");
+    let saved = cluster.state.save();
+    assert_eq!(saved::decode(&saved::encode(&saved)).as_ref(), Some(&saved), "checkpoints have the list");
+    let message = StreamMessage { position: 1, stream_ms: NOW_MS, bytes: [0; 0] };
+    let founded = saved.founded(Era { id: EraId([9; 16]), ..saved.era.clone() }, &message).nodes;
+    assert!(founded.erasures.iter().all(|one| one.position == 1), "positions are of the new era");
+    assert!(founded.entries.values().all(|entry| entry.erased_to == 0), "each node confirms again");
+    cluster.forget(&[2], NOW_MS);
+    assert!(ids(&cluster).is_empty(), "a forgotten node need not confirm");
+}
+
+#[test]
+fn the_floor_is_the_least_oldest_order_and_never_falls() {
+    let mut cluster = Cluster::new();
+    cluster.fold(id(1), 1, &[record(1, 2)], NOW_MS);
+    assert_eq!(cluster.state.nodes.floor(NOW_MS), 0, "a node without a heartbeat");
+    cluster.beat(&producer(1, &[]), &heartbeat("a", 0, order(1, 4)), NOW_MS);
+    cluster.beat(&producer(2, &[]), &heartbeat("b", 0, u64::MAX), NOW_MS);
+    assert_eq!(cluster.state.nodes.floor(NOW_MS), order(1, 4));
+    cluster.beat(&producer(1, &[]), &heartbeat("a", 0, order(1, 2)), NOW_MS);
+    assert_eq!(cluster.state.nodes.floor(NOW_MS), order(1, 4), "a lower value has no effect");
+    cluster.beat(&producer(1, &[]), &heartbeat("a", 0, u64::MAX), NOW_MS);
+    assert_eq!(cluster.state.nodes.floor(NOW_MS), order(4, 0), "the heartbeat of a node without records");
+}
+
+#[test]
+fn heartbeats_beyond_4096_producer_ids_have_no_effect() {
+    let mut cluster = Cluster::new();
+    for number in 0..PRODUCERS_MAX as u128 {
+        cluster.state.nodes.entries.insert(ProducerId(number.to_be_bytes()), Default::default());
+    }
+    let beat = cluster.beat(&producer(77, &[]), &heartbeat("x", 0, 0), NOW_MS);
+    assert!(matches!(beat, Step::NoEffect(NoEffect::TooManyProducers)), "{beat:?}");
+    let known = Producer { id: ProducerId(5u128.to_be_bytes()), ..producer(5, &[]) };
+    assert!(matches!(cluster.beat(&known, &heartbeat("x", 0, 0), NOW_MS), Step::Heartbeat(..)));
+}
+
+#[test]
+fn two_nodes_compare_their_tables_at_equal_positions() {
+    let (mut own, mut other) = (Marks::default(), Marks::default());
+    for position in 1..=MARKS_KEPT as u64 + 10 {
+        own.push(position, [3; 16], 1);
+        other.push(position, [3; 16], 1);
+    }
+    assert_eq!(other.newest().len(), MARKS_SENT);
+    assert_eq!(own.first_difference(&other.newest()), None);
+    let mark = |position, chain, digest: u128| Mark {
+        position,
+        chain: Hex([chain; 16]),
+        digest: Hex(digest.to_be_bytes()),
+    };
+    assert_eq!(own.first_difference(&[mark(20, 3, 1), mark(30, 3, 2)]), Some(Difference::Digest(30)));
+    assert_eq!(own.first_difference(&[mark(30, 4, 1)]), Some(Difference::Chain(30)), "other content");
+    assert_eq!(own.first_difference(&[mark(10, 4, 2), mark(99, 4, 2)]), None, "too old, and not reached");
+    own.push(30, [3; 16], 2);
+    assert_eq!(own.first_difference(&[mark(31, 3, 7)]), None, "the state was loaded again from 30 on");
+}
+
+#[test]
+fn an_erased_record_that_takes_effect_later_needs_a_second_tombstone() {
+    let content = record(1, 2);
+    let voided = void(&content);
+    fn run_record(bytes: &[u8]) -> RunRecord<'_> {
+        let (record, _) = Record::decode(bytes).expect("a record");
+        RunRecord { seq: 1, bytes, record, key: dedup_key(&record) }
+    }
+    let (sent, void_form) = (run_record(&content), run_record(&voided));
+    let erased = || {
+        let mut under_way = ErasedUnderWay::default();
+        under_way.push(ErasedRecord { seq: 4, key: sent.key, owner: "v1" });
+        under_way
+    };
+    assert_eq!(erased().on_accepted(&sent, true), Some("v1"));
+    assert_eq!(erased().on_accepted(&sent, false), None, "it took effect before the erasure");
+    let mut under_way = erased();
+    assert_eq!(under_way.on_accepted(&void_form, true), None);
+    assert_eq!(under_way.on_accepted(&sent, true), Some("v1"), "its key has left the window");
+    under_way = erased();
+    under_way.forget_returned(3);
+    assert_eq!(under_way, erased());
+    assert_eq!(erased().take_unseen(4), ["v1"], "a loaded state hides the order");
+    under_way.forget_returned(4);
+    assert_eq!(under_way, ErasedUnderWay::default());
+}

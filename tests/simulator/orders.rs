@@ -1,0 +1,117 @@
+//! Orders, the file `positions`, and the rule that drops ties, compared with plain oracles.
+
+use parallax::testing::cluster::order::{ENTRY_BYTES, Positions, droppable, order};
+use parallax::testing::visitors::log::IdTag;
+use parallax::testing::visitors::ties::TieEntry;
+use parallax::testing::visitors::ties::owner::holder_at;
+
+use crate::dice::Dice;
+
+const ANON: IdTag = IdTag([9; 16]);
+
+/// A random list of entries of one anonymous ID, with ascending orders.
+fn random_entries(dice: &mut Dice) -> Vec<TieEntry> {
+    let mut seq = 0;
+    let entries = (0..dice.below(8)).map(|_| {
+        seq += 1 + dice.below(5) as u64;
+        let user = (dice.below(3) > 0).then(|| IdTag([1 + dice.below(3) as u8; 16]));
+        TieEntry { anon: ANON, seq, user, anon_hash: 0, user_hash: 0 }
+    });
+    entries.collect()
+}
+
+/// Rule T3: a record at or above the floor has the same owner with and without the dropped entries.
+#[test]
+fn dropped_ties_change_no_owner_at_or_above_the_floor() {
+    let mut dropped = 0;
+    for seed in 1..20_000 {
+        let mut dice = Dice(seed);
+        let entries = random_entries(&mut dice);
+        let floor = dice.below(40) as u64;
+        let orders: Vec<u64> = entries.iter().map(|entry| entry.seq).collect();
+        let rest = &entries[droppable(&orders, floor)..];
+        dropped += entries.len() - rest.len();
+        for at in floor..50 {
+            assert_eq!(holder_at(rest, ANON, at), holder_at(&entries, ANON, at), "seed {seed}, order {at}");
+        }
+    }
+    assert!(dropped > 10_000, "{dropped}");
+}
+
+/// The mutant of T3: it also drops the last entry below the floor.
+#[test]
+fn the_last_tie_below_the_floor_is_needed() {
+    let user = |seq: u64| Some(IdTag([seq as u8; 16]));
+    let entry = |seq| TieEntry { anon: ANON, seq, user: user(seq), anon_hash: 0, user_hash: 0 };
+    let entries = [entry(10), entry(20), entry(30)];
+    assert_eq!(droppable(&[10, 20, 30], 25), 1);
+    assert_eq!(holder_at(&entries[1..], ANON, 25), holder_at(&entries, ANON, 25));
+    assert_ne!(holder_at(&entries[2..], ANON, 25), holder_at(&entries, ANON, 25));
+    assert_eq!(droppable(&[10, 20, 30], 20), 0, "an entry at the floor is not below it");
+    assert_eq!(droppable(&[10, 20, 30], 21), 1);
+    assert_eq!(droppable(&[], 21), 0);
+    assert_eq!(droppable(&[10], u64::MAX), 0, "the last one stays");
+}
+
+/// A run of the stream: its position, its first own seq, its number of records, and the index of a tie in it.
+struct Run {
+    position: u64,
+    own_first: Option<u64>,
+    records: u64,
+    tie: Option<u64>,
+}
+
+fn random_runs(dice: &mut Dice) -> Vec<Run> {
+    let mut next = 1;
+    let runs = (1..=40).map(|position| {
+        let records = 1 + dice.below(5) as u64;
+        let own_first = (dice.below(2) == 0).then_some(next);
+        next += if own_first.is_some() { records } else { 0 };
+        let tie = (dice.below(4) == 0).then(|| dice.below(records as usize) as u64);
+        Run { position, own_first, records, tie }
+    });
+    runs.collect()
+}
+
+/// The order by the file can differ from the true one, but not by a tie between them.
+#[test]
+fn the_file_positions_puts_each_record_between_the_same_ties() {
+    let mut saved_entries = 0;
+    for seed in 1..2_000 {
+        let mut dice = Dice(seed);
+        let runs = random_runs(&mut dice);
+        let ties: Vec<u64> =
+            runs.iter().filter_map(|run| run.tie.map(|index| order(run.position, index))).collect();
+        let (mut positions, mut file) = (Positions::default(), Vec::new());
+        let crash = dice.below(40) as u64;
+        for run in &runs {
+            if run.position == crash {
+                // The checkpoint is older, the file has a torn entry, and the stream gives the messages again.
+                let checkpoint = crash.saturating_sub(1 + dice.below(6) as u64);
+                file.extend_from_slice(&[7; ENTRY_BYTES - 1]);
+                positions = Positions::from_bytes(&file);
+                positions.rewind(checkpoint);
+                let again = runs.iter().filter(|run| (checkpoint + 1..crash).contains(&run.position));
+                again.for_each(|run| {
+                    positions.on_message(run.position, run.own_first, run.tie.is_some());
+                });
+            }
+            positions.on_message(run.position, run.own_first, run.tie.is_some());
+            file = positions.to_bytes();
+        }
+        saved_entries += runs.iter().filter(|run| run.own_first.is_some()).count() * ENTRY_BYTES - file.len();
+        let first_kept = 1 + dice.below(20) as u64;
+        positions.delete_before(first_kept);
+        let is_before = |order: u64| ties.partition_point(|tie| *tie <= order);
+        let own = runs.iter().filter_map(|run| run.own_first.map(|first| (run, first)));
+        for (run, first) in own {
+            for seq in (first..first + run.records).filter(|seq| *seq >= first_kept) {
+                let truth = order(run.position, seq - first);
+                let found = positions.order_of(seq, u64::MAX);
+                assert_eq!(is_before(found), is_before(truth), "seed {seed}, seq {seq}");
+            }
+        }
+        assert_eq!(positions.order_of(first_kept, 0), u64::MAX, "it has not returned");
+    }
+    assert!(saved_entries > 0, "not every run has an entry");
+}
