@@ -11,8 +11,10 @@ use crate::visitors::events::time;
 /// Age of an event that the stream has not returned from which the profiles count as stale, in ms.
 const STALE_MS: u64 = 50;
 
+/// The number of a metric.
+type Number = fn(&ClusterMetrics) -> &AtomicU64;
 /// A metric: name, kind, help and value.
-type Metric = (&'static str, &'static str, &'static str, fn(&ClusterMetrics) -> &AtomicU64);
+type Metric = (&'static str, &'static str, &'static str, Number);
 
 /// The metrics that are numbers.
 const METRICS: [Metric; 12] = [
@@ -68,7 +70,7 @@ const METRICS: [Metric; 12] = [
 ];
 
 /// The times: name, help and value in milliseconds.
-const TIMES: [(&str, &str, fn(&ClusterMetrics) -> &AtomicU64); 2] = [
+const TIMES: [(&str, &str, Number); 2] = [
     (
         "parallax_cluster_lag_seconds",
         "Age of the last processed message while there are later ones",

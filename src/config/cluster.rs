@@ -127,12 +127,6 @@ pub struct ClusterConfig {
     /// Start from this checkpoint of another node, or of `parallax cluster new-era`.
     #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
     pub bootstrap: Option<PathBuf>,
-    /// Time after which a starting node is ready although it has not read to the end of the stream, with a unit (s, m).
-    #[arg(long, value_name = "TIME", help_heading = CLUSTER, default_value = "60s", value_parser = TimeSpan::parse)]
-    pub join_timeout: TimeSpan,
-    /// Answer /readyz with 503 while this node lags the stream by more than this time, with a unit (s, m) [default: off].
-    #[arg(long, value_name = "TIME", help_heading = CLUSTER, value_parser = TimeSpan::parse)]
-    pub ready_lag: Option<TimeSpan>,
 }
 
 impl Default for TimeSpan {

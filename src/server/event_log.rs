@@ -29,7 +29,10 @@ use crate::storage::disk::{Disk, RealDisk};
 use crate::visitors::checkpoint::CheckpointMetrics;
 use crate::visitors::checkpoint::directory::{CheckpointDirectory, checkpoint_name};
 use crate::visitors::checkpoint::restore::{LogRange, RestoredTable, restore};
-use crate::visitors::checkpoint::scheduler::{self, build_checkpointer};
+use crate::visitors::checkpoint::scheduler::{
+    self, CheckpointScheduler, CheckpointState, build_checkpointer,
+};
+use crate::visitors::checkpoint::writer::CheckpointWriter;
 use crate::visitors::erasure::Eraser;
 use crate::visitors::live::{ProfileReaders, ProfileTable};
 use crate::visitors::log::{
@@ -65,10 +68,27 @@ pub(super) struct EventLog {
     node: Option<node::NodeHandle>,
 }
 
-/// Returns the settings of checkpoints of a table with this key and memory.
-fn checkpoint_options(config: &Config, key: [u8; 16], table_bytes: u64, log_id: LogId) -> scheduler::Options {
+/// The checkpointer before its thread starts.
+struct PreparedCheckpoints {
+    scheduler: CheckpointScheduler,
+    writer: CheckpointWriter,
+    metrics: Arc<CheckpointMetrics>,
+    /// Time that the last checkpoint may take on shutdown, in milliseconds.
+    stop_ms: Arc<AtomicU64>,
+}
+
+/// Prepares checkpoints of a table with this key and memory.
+fn prepare_checkpoints(
+    config: &Config,
+    directory: CheckpointDirectory,
+    state: CheckpointState,
+    (key, table_bytes, log_id): ([u8; 16], u64, LogId),
+) -> PreparedCheckpoints {
     let log_bytes = config.checkpoint_bytes.0;
-    scheduler::Options { log_bytes, ..scheduler::Options::new(key, table_bytes, log_id) }
+    let options = scheduler::Options { log_bytes, ..scheduler::Options::new(key, table_bytes, log_id) };
+    let (stop_ms, metrics) = (Arc::clone(&options.stop_ms), Arc::<CheckpointMetrics>::default());
+    let (scheduler, writer) = build_checkpointer(directory, options, state, Arc::clone(&metrics));
+    PreparedCheckpoints { scheduler, writer, metrics, stop_ms }
 }
 
 /// The parts that Insights needs from the start on.
@@ -160,23 +180,18 @@ impl EventLog {
         let (entries, hash_key) = (table.len(), secret.unwrap_or_else(random_hash_key));
         let profiles_bytes = config.profiles_memory.0;
         let (table, profiles) = ProfileTable::from_table(table, state, hash_key, profiles_bytes);
-        let checkpoint_options = checkpoint_options(config, hash_key, profiles_bytes, log_id);
-        let checkpoint_stop_ms = Arc::clone(&checkpoint_options.stop_ms);
-        let checkpoint_metrics = Arc::<CheckpointMetrics>::default();
         let known = table.state().known;
-        let (scheduler, checkpointer) = build_checkpointer(
-            checkpoints,
-            checkpoint_options,
-            checkpoint_state,
-            Arc::clone(&checkpoint_metrics),
-        );
+        let of_table = (hash_key, profiles_bytes, log_id);
+        let checkpoints = prepare_checkpoints(config, checkpoints, checkpoint_state, of_table);
         // 3. Replay the log after the checkpoint.
         let sync_latency = LatencyHistogram::default();
         let tombstone_key = log.load_or_draw_key().map_err(data_error)?;
         progress.set_log(seq, last);
         let observer = LogObserver {
             sync_latency: sync_latency.clone(),
-            profiles: table.with_checkpoints(scheduler).with_tombstone_key(Some(tombstone_key.clone())),
+            profiles: table
+                .with_checkpoints(checkpoints.scheduler)
+                .with_tombstone_key(Some(tombstone_key.clone())),
             progress: Some((progress.clone(), last)),
         };
         let options = Options {
@@ -191,12 +206,12 @@ impl EventLog {
         log_recovery(config, &report, queue.metrics().is_available());
         log_profiles(seq, entries, report.records);
         // 4. Start the threads.
-        checkpointer.spawn().map_err(BootError::Thread)?;
+        checkpoints.writer.spawn().map_err(BootError::Thread)?;
         let writer = WriterThread::spawn(queue.clone(), writer).map_err(BootError::Thread)?;
         let eraser = Eraser {
             log: queue.clone(),
             source: OwnershipSource { disk, directory: directory.clone(), known },
-            checkpoints: Arc::clone(&checkpoint_metrics),
+            checkpoints: Arc::clone(&checkpoints.metrics),
         };
         resume_erasure(&eraser, &report).map_err(BootError::Thread)?;
         Ok(Self {
@@ -205,8 +220,8 @@ impl EventLog {
             event_counters: EventCounters::default(),
             profiles,
             eraser,
-            checkpoint_metrics,
-            checkpoint_stop_ms,
+            checkpoint_metrics: checkpoints.metrics,
+            checkpoint_stop_ms: checkpoints.stop_ms,
             writer,
             insights,
             #[cfg(feature = "cluster")]

@@ -21,8 +21,8 @@ mod admin_thread;
 mod event_log;
 mod memory;
 mod puller;
+mod snapshots;
 
-use std::collections::HashSet;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -48,9 +48,8 @@ use crate::limits::{
 use crate::metrics::{JobCounters, Totals, WebhookCounters};
 use crate::resolve::user_agent::UserAgentParser;
 use crate::site::catalog::catalog::CurrentCatalog;
-use crate::site::catalog::directory::{SnapshotDirectory, StateFiles};
-use crate::site::catalog::watcher::{self, WatcherHandle};
-use crate::site::catalog::{phases_file, versions_file};
+use crate::site::catalog::directory::SnapshotDirectory;
+use crate::site::catalog::watcher::WatcherHandle;
 use crate::site::snapshot::open::SnapshotBudget;
 use crate::visitors::checkpoint::restore::RestoreError;
 use crate::visitors::log::LogError;
@@ -179,12 +178,12 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     let admin = AdminThread::start(driver, admin_connection_limits(&config), addresses.admin, make_service)?;
 
     // 3. Scan the snapshots.
-    let snapshots = scan_snapshots(&config, &current, snapshots)?;
+    let snapshots = snapshots::scan(&config, &current, snapshots)?;
     admin.progress.set_scanned();
 
     // 4. Restore the visitor profiles and replay the log.
     let mut event_log = EventLog::start(&config, &admin.progress)?;
-    let watcher = start_watcher(&config, &current, snapshots)?;
+    let watcher = snapshots::start_watcher(&config, &current, snapshots)?;
     puller::start(puller, &mut event_log)?;
 
     // 5. Complete the admin thread.
@@ -461,39 +460,6 @@ fn claim_addresses(config: &Config) -> Result<(Addresses, Vec<worker::ReservedAd
         worker::reserve_address(claim).map_err(failed(address, flag))
     };
     Ok((addresses, claims.map(keep).collect::<Result<_, _>>()?))
-}
-
-/// Scans the snapshots directory for the first time, after reading the versions and phases that earlier processes served.
-fn scan_snapshots(
-    config: &Config,
-    current: &CurrentCatalog,
-    mut snapshots: SnapshotDirectory,
-) -> Result<SnapshotDirectory, BootError> {
-    let directory = config.snapshots_directory();
-    let files = StateFiles::new(&config.data);
-    snapshots = snapshots.with_versions(versions_file::load(&files.versions));
-    snapshots = snapshots.with_phases(phases_file::load(&files.phases));
-    let unreadable = |cause| BootError::Snapshots { directory: directory.to_owned(), cause };
-    snapshots.scan(directory, &HashSet::new(), current).map_err(unreadable)?;
-    if current.load().sites().is_empty() {
-        tracing::warn!(
-            directory = %directory.display(),
-            "no valid snapshot found; every site gets 404 until one is published"
-        );
-    }
-    Ok(snapshots)
-}
-
-/// Starts the watcher of the snapshots directory.
-fn start_watcher(
-    config: &Config,
-    current: &CurrentCatalog,
-    snapshots: SnapshotDirectory,
-) -> Result<WatcherHandle, BootError> {
-    let directory = config.snapshots_directory().to_owned();
-    let state_files = StateFiles::new(&config.data);
-    let watcher = watcher::spawn(directory, snapshots, current.clone(), config.rescan_interval, state_files);
-    watcher.map_err(BootError::Thread)
 }
 
 /// Starts a serving thread and waits until it accepts connections.

@@ -53,8 +53,6 @@ fn a_server_is_alone_by_default() {
         "#node = ",
         "#cluster-secret = ",
         "return-timeout = \"50ms\"  # default",
-        "join-timeout = \"60s\"  # default",
-        "#ready-lag = ",
         "#bootstrap = ",
     ] {
         assert!(settings.contains(&format!("\n{line}")), "{line}: {settings}");
@@ -110,7 +108,6 @@ fn sources_servers_and_names_have_accepted_and_refused_forms() {
             &["0ms", "50ms", "1s", "24h"],
             &["", "50", "ms", "-1s", "1.5s", "1d", "25h", "99999999999999999999s"],
         ),
-        ("--ready-lag", &["5s", "2m"], &["5"]),
     ] {
         for value in accepted {
             assert!(printed(&[flag, value]).contains("# flag"), "{flag} {value}");

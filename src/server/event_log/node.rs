@@ -104,15 +104,8 @@ pub(super) fn start(
     let entries = table.len();
     let (table, profiles) = ProfileTable::from_table(table, fold, starting.keys.table, cost_max);
     let known = table.state().known;
-    let checkpoint_options = checkpoint_options(config, starting.keys.table_check, cost_max, log_id);
-    let checkpoint_stop_ms = Arc::clone(&checkpoint_options.stop_ms);
-    let checkpoint_metrics = Arc::<CheckpointMetrics>::default();
-    let (scheduler, checkpointer) = build_checkpointer(
-        checkpoints,
-        checkpoint_options,
-        checkpoint_state,
-        Arc::clone(&checkpoint_metrics),
-    );
+    let of_table = (starting.keys.table_check, cost_max, log_id);
+    let checkpoints = prepare_checkpoints(config, checkpoints, checkpoint_state, of_table);
     // 3. Read the own records that the stream has not returned.
     let started =
         starting.start(&config.cluster, (Arc::clone(&disk), directory), log_id, config.profiles_memory.0);
@@ -123,10 +116,10 @@ pub(super) fn start(
     let (position, returned) = (node.position(), node.returned());
     let observer = NodeObserver {
         sync_latency: sync_latency.clone(),
-        profiles: table.with_checkpoints(scheduler),
+        profiles: table.with_checkpoints(checkpoints.scheduler),
         node,
         clock: Arc::clone(&clock),
-        checkpoint_metrics: Arc::clone(&checkpoint_metrics),
+        checkpoint_metrics: Arc::clone(&checkpoints.metrics),
         checkpoints: 0,
         deletable_seq: 0,
         progress: Some((progress.clone(), range.last)),
@@ -134,18 +127,15 @@ pub(super) fn start(
     let (queue, writer, report) =
         log.open_when_writable(options, clock, Box::new(observer)).map_err(data_error)?;
     log_recovery(config, &report, queue.metrics().is_available());
-    tracing::info!(position, returned, entries, unreturned = report.records, "restored the node");
-    tracing::info!(
-        "exports, access requests and Insights of this node cover only the events that it acknowledged"
-    );
+    log_restored((position, returned), entries, report.records);
     refuse_unfinished_erasure(config, &report)?;
     // 4. Start the threads.
-    checkpointer.spawn().map_err(BootError::Thread)?;
+    checkpoints.writer.spawn().map_err(BootError::Thread)?;
     let writer = WriterThread::spawn(queue.clone(), writer).map_err(BootError::Thread)?;
     let eraser = Eraser {
         log: queue.clone(),
         source: OwnershipSource { disk, directory: directory.clone(), known },
-        checkpoints: Arc::clone(&checkpoint_metrics),
+        checkpoints: Arc::clone(&checkpoints.metrics),
     };
     Ok(EventLog {
         queue,
@@ -153,8 +143,8 @@ pub(super) fn start(
         event_counters: EventCounters::default(),
         profiles,
         eraser,
-        checkpoint_metrics,
-        checkpoint_stop_ms,
+        checkpoint_metrics: checkpoints.metrics,
+        checkpoint_stop_ms: checkpoints.stop_ms,
         writer,
         insights,
         node: Some(NodeHandle { metrics, session: Some(session) }),
@@ -193,6 +183,13 @@ fn node_log_options(
         holds_acknowledgements: true,
         ..log_options(config)
     }
+}
+
+fn log_restored((position, returned): (u64, u64), entries: usize, unreturned: u64) {
+    tracing::info!(position, returned, entries, unreturned, "restored the node");
+    tracing::info!(
+        "exports, access requests and Insights of this node cover only the events that it acknowledged"
+    );
 }
 
 fn refuse_unfinished_erasure(config: &Config, report: &RecoveryReport) -> Result<(), BootError> {
