@@ -21,12 +21,35 @@ use super::stream::{ClusterStream, received};
 const PAUSE: Duration = Duration::from_millis(500);
 /// Interval of looks at the connection. The client notices a cut cable by its pings, within 2 s.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// Interval of looks at the end of the stream while no message arrives. A consumer can be on a server that has failed. The client
+/// notices this after 30 s, and the session after two looks.
+const END_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The settings of a node's sessions.
 pub(crate) struct SessionSettings {
     pub(crate) nats: NatsSettings,
     pub(crate) cluster: String,
     pub(crate) node: String,
+}
+
+/// The watch over a consumer. It must deliver all messages of the stream.
+#[derive(Default)]
+struct DeliveryWatch {
+    /// The last position that was received.
+    position: u64,
+    /// The position at the previous look, and the end that the stream had then.
+    previous: Option<(u64, u64)>,
+}
+
+impl DeliveryWatch {
+    /// Takes the present end of the stream. Returns false if the stream had further messages at the previous look already, and none
+    /// has arrived since.
+    fn look(&mut self, end: u64) -> bool {
+        let is_stuck =
+            self.previous.is_some_and(|(position, end)| position == self.position && end > position);
+        self.previous = Some((self.position, end));
+        !is_stuck
+    }
 }
 
 /// Connects again and again, until the process ends.
@@ -59,7 +82,8 @@ async fn session(
         Err(error) => return error,
     }
     let (mut messages, mut appends) = (None::<Ordered>, JoinSet::new());
-    let mut looks = interval(LOOK_INTERVAL);
+    let (mut looks, mut end_looks) = (interval(LOOK_INTERVAL), interval(END_INTERVAL));
+    let mut watch = DeliveryWatch::default();
     loop {
         let has_appends = !appends.is_empty();
         tokio::select! {
@@ -71,7 +95,10 @@ async fn session(
                     Err(error) => return error,
                 },
                 Some((_, Command::ReadFrom(position))) => match stream.read(position).await {
-                    Ok(ordered) => messages = Some(ordered),
+                    Ok(ordered) => {
+                        messages = Some(ordered);
+                        watch = DeliveryWatch { position: position.saturating_sub(1), previous: None };
+                    },
                     Err(error) => return error,
                 },
                 Some((_, Command::Append(bytes))) => match stream.append(bytes).await {
@@ -86,6 +113,7 @@ async fn session(
             message = next(&mut messages), if messages.is_some() => match message {
                 Some(Ok(message)) => {
                     let Some(message) = received(&message) else { return "a message lacks its position".to_owned() };
+                    watch.position = message.position;
                     let bytes = message.bytes.len().clamp(1, RECEIVED_BYTES_MAX) as u32;
                     let Ok(permit) = link.room.clone().acquire_many_owned(bytes).await else {
                         return "the process is stopping".to_owned();
@@ -94,6 +122,11 @@ async fn session(
                 },
                 Some(Err(error)) => return format!("cannot read the stream: {error}"),
                 None => return "the consumer of the stream has ended".to_owned(),
+            },
+            _ = end_looks.tick(), if messages.is_some() => match stream.head().await {
+                Ok((head, ..)) if watch.look(head.last) => {},
+                Ok(_) => return "the consumer of the stream delivers nothing".to_owned(),
+                Err(error) => return error,
             },
             _ = looks.tick() => if client.connection_state() != State::Connected {
                 return "the connection to NATS is lost".to_owned();
