@@ -384,7 +384,7 @@ fn parse_network(text: &str) -> Result<IpNet, String> {
         .map_err(|_| "expected a network such as 10.0.0.0/8, or an address".to_owned())
 }
 
-/// Accepts a URL of the schemes `http` and `https`. [`Config::check_secrets`] refuses one with a password.
+/// Accepts a URL of the schemes `http` and `https`. [`Config::check`] refuses one with a password.
 fn parse_receiver_url(text: &str) -> Result<String, String> {
     let uri: Option<Uri> = text.parse().ok();
     let authority = uri.as_ref().filter(|uri| matches!(uri.scheme_str(), Some("http" | "https")));

@@ -50,7 +50,7 @@ struct StreamArgs {
     /// The NATS servers of the cluster, as nats://A,B,C or tls://A,B,C.
     #[arg(long, value_name = "URL", value_parser = parse_servers)]
     cluster: String,
-    /// Name of the cluster. Its stream is PLX_<NAME>.
+    /// Name of the cluster. Its stream is PLX_NAME.
     #[arg(long, value_name = "NAME", default_value = "parallax", value_parser = parse_name)]
     cluster_name: String,
     #[command(flatten)]

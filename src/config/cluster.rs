@@ -104,7 +104,7 @@ pub struct ClusterConfig {
     /// --cluster-name know the same visitors [default: this server is alone].
     #[arg(long, value_name = "URL", help_heading = CLUSTER, value_parser = parse_servers)]
     pub cluster: Option<String>,
-    /// Name of the cluster. Its stream is PLX_<NAME>.
+    /// Name of the cluster. Its stream is PLX_NAME.
     #[arg(long, value_name = "NAME", help_heading = CLUSTER, default_value = "parallax", value_parser = parse_name)]
     pub cluster_name: String,
     /// Name of this node. Each node of a cluster has its own [default: the host name].
