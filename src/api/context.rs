@@ -70,32 +70,14 @@ impl<'a> RequestContext<'a> {
         self.request.method == Method::Head
     }
 
-    /// Returns the context of a problem. Its audience is that of the response that it replaces.
-    pub(super) fn problem_context(&self, class: ResponseClass) -> ProblemContext<'a> {
-        let audience = match class {
-            ResponseClass::Public => Audience::Public { site: Some(&self.site().site), route: None },
-            ResponseClass::Private => Audience::Private(self.cors(class)),
-        };
-        ProblemContext {
-            audience,
-            version: Some(self.site().version.to_native()),
-            is_preview: self.site().preview.is_some(),
-        }
-    }
-
-    /// Returns the permission of a response of this class. Whether it varies by origin depends on the site alone.
+    /// Returns the permission of a response of this class.
     pub(super) fn cors(&self, class: ResponseClass) -> Cors<'a> {
-        match class {
-            ResponseClass::Public => Cors::Anyone,
-            ResponseClass::Private => {
-                let origins = self.site().origins.iter().map(|origin| origin.as_str());
-                Cors::for_private(self.request.headers.origin, origins)
-            }
-        }
+        cors(self.site(), class, self.request)
     }
 
     pub(super) fn accepts_gzip(&self) -> bool {
-        negotiate::accepts_gzip(self.request.headers.accept_encoding_lines())
+        let headers = &self.request.headers;
+        headers.accept_encoding.is_some() && negotiate::accepts_gzip(headers.accept_encoding_lines())
     }
 
     /// Returns whether `explain=1` is requested.
@@ -183,9 +165,9 @@ impl<'a> RequestContext<'a> {
     }
 
     /// Returns the User-Agent of the visitor, and not that of a server that calls on the visitor's behalf.
-    pub(super) fn user_agent(&self) -> Option<&'a str> {
-        let given = self.params.get(Param::UserAgent);
-        given.or_else(|| visitor_user_agent(&self.request.headers))
+    pub(super) fn user_agent(&self) -> Option<&'a [u8]> {
+        let given = self.params.get(Param::UserAgent).map(str::as_bytes);
+        given.or_else(|| visitor_user_agent_bytes(&self.request.headers))
     }
 
     /// Returns the client's request ID, if it can be sent back.
@@ -194,12 +176,40 @@ impl<'a> RequestContext<'a> {
     }
 }
 
+/// Returns the context of a problem. Its audience is that of the response that it replaces.
+pub(super) fn problem_context<'a>(
+    site: &'a ArchivedSite,
+    class: ResponseClass,
+    request: &Request<'a>,
+) -> ProblemContext<'a> {
+    let audience = match class {
+        ResponseClass::Public => Audience::Public { site: Some(&site.site), route: None },
+        ResponseClass::Private => Audience::Private(cors(site, class, request)),
+    };
+    ProblemContext { audience, version: Some(site.version.to_native()), is_preview: site.preview.is_some() }
+}
+
+/// Returns the permission of a response of this class. Whether it varies by origin depends on the site alone.
+fn cors<'a>(site: &ArchivedSite, class: ResponseClass, request: &Request<'a>) -> Cors<'a> {
+    match class {
+        ResponseClass::Public => Cors::Anyone,
+        ResponseClass::Private => {
+            let origins = site.origins.iter().map(|origin| origin.as_str());
+            Cors::for_private(request.headers.origin, origins)
+        }
+    }
+}
+
 /// Returns the User-Agent header if it belongs to a visitor, and not to a server that calls on the visitor's behalf.
 pub(super) fn visitor_user_agent<'a>(fields: &Headers<'a>) -> Option<&'a str> {
-    let agent = std::str::from_utf8(fields.user_agent?).ok()?;
-    let holds =
-        |word: &str| agent.as_bytes().windows(word.len()).any(|w| w.eq_ignore_ascii_case(word.as_bytes()));
-    let is_a_visitors = agent.starts_with("Mozilla/")
+    std::str::from_utf8(visitor_user_agent_bytes(fields)?).ok()
+}
+
+/// Returns the same User-Agent, which may not be UTF-8.
+fn visitor_user_agent_bytes<'a>(fields: &Headers<'a>) -> Option<&'a [u8]> {
+    let agent = fields.user_agent?;
+    let holds = |word: &str| agent.windows(word.len()).any(|w| w.eq_ignore_ascii_case(word.as_bytes()));
+    let is_a_visitors = agent.starts_with(b"Mozilla/")
         || fields.origin.is_some()
         || fields.fetch_mode.is_some()
         || holds("bot")

@@ -25,7 +25,7 @@ use crate::http::request_id::write_request_id;
 use crate::http::response::ResponseHead;
 use crate::problem::Problem;
 use crate::resolve::user_agent::UserAgentParser;
-use crate::site::catalog::catalog::{Catalog, CatalogReader, CurrentCatalog};
+use crate::site::catalog::catalog::{Catalog, CatalogReader, CurrentCatalog, PublishedSite};
 use crate::visitors::events::endpoint::EventEndpoint;
 use crate::visitors::lookup::ProfileReader;
 
@@ -158,7 +158,7 @@ impl Handler {
         out: &mut Vec<u8>,
     ) -> Poll {
         let Self { settings, date, catalog_reader, decode_buffers, scratch, held, .. } = self;
-        let mut problem_context: Option<ProblemContext<'_>> = None;
+        let mut stage = Stage::Started;
         let (mut object, mut arguments, mut params) =
             (JsonObject::default(), QueryArguments::Missing, Params::default());
         let (object, arguments, params) = (&mut object, &mut arguments, &mut params);
@@ -180,9 +180,9 @@ impl Handler {
             }
             let catalog = catalog_reader.load();
             let class = ResponseClass::of(endpoint, request.method, params);
-            problem_context = Some(audience_of_params((endpoint, class), params, request).into());
+            stage = Stage::ParamsRead(endpoint, class, params);
             let context = RequestContext::new(request, params, catalog, meta.surface, settings, date)?;
-            problem_context = Some(context.problem_context(class));
+            stage = Stage::SiteFound(class, context.published);
             if attempt == Attempt::First {
                 rate_limit::check_site(settings, &context.site().site, request, meta)?;
             }
@@ -210,12 +210,7 @@ impl Handler {
         }
         let problem = result.as_ref().err().map(|problem| problem.kind);
         if let Err(problem) = result {
-            let before_params = || {
-                let class = ResponseClass::of_request(request);
-                Audience::before_site_known(class, request.headers.origin).into()
-            };
-            let context = problem_context.unwrap_or_else(before_params);
-            write_problem(out, &problem, context, request, date, scratch);
+            write_problem(out, &problem, stage.problem_context(request), request, date, scratch);
         }
         Poll::Ready(Outcome { endpoint: matched, problem })
     }
@@ -403,6 +398,28 @@ fn handle_without_site<'a>(
         Endpoint::OpenApi => Some(openapi::handle(request, date, &mut scratch.response.ids, out)),
         Endpoint::Problem => Some(problem_page::handle(request, date, &mut scratch.response.ids, out)),
         _ => None,
+    }
+}
+
+/// The progress of a request to a site. It decides who may read a problem.
+enum Stage<'a> {
+    Started,
+    ParamsRead(Endpoint, ResponseClass, &'a Params<'a>),
+    SiteFound(ResponseClass, &'a PublishedSite),
+}
+
+impl<'a> Stage<'a> {
+    fn problem_context(self, request: &'a Request<'a>) -> ProblemContext<'a> {
+        match self {
+            Self::Started => {
+                let class = ResponseClass::of_request(request);
+                Audience::before_site_known(class, request.headers.origin).into()
+            }
+            Self::ParamsRead(endpoint, class, params) => {
+                audience_of_params((endpoint, class), params, request).into()
+            }
+            Self::SiteFound(class, site) => context::problem_context(site.site(), class, request),
+        }
     }
 }
 

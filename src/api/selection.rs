@@ -25,8 +25,8 @@ pub(super) struct Selection<'a> {
     pub(super) is_crawler: bool,
     /// The pairs of `variants` or `override`.
     forced: Option<ForcedVariants<'a>>,
-    /// The members `decisions` and `visitor`, if the request has `explain=1`.
-    pub(super) explanation: Option<(Json, Json)>,
+    /// The members `decisions` and `visitor`, if the request has `explain=1`. Boxed, because few requests have it.
+    pub(super) explanation: Option<Box<(Json, Json)>>,
 }
 
 /// Selects the variants of `variants`, or decides for the visitor.
@@ -49,7 +49,7 @@ pub(super) fn select_variants<'a>(
             explain_choice(context, page, visitor, (&choice, &|_| true), buffers)
         })
     });
-    let explanation = explanation.transpose()?;
+    let explanation = explanation.transpose()?.map(Box::new);
     Ok(Selection { page, choice, is_decided: false, is_crawler: false, forced: Some(forced), explanation })
 }
 
@@ -73,7 +73,7 @@ pub(super) fn select_for_visitor<'a>(
         let is_forced =
             |zone: &ArchivedZone| forced.as_ref().is_some_and(|forced| forced.has_zone(&zone.name));
         let explanation =
-            explain.then(|| explain_choice(context, page, visitor, (&choice, &is_forced), buffers));
+            explain.then(|| Box::new(explain_choice(context, page, visitor, (&choice, &is_forced), buffers)));
         Selection {
             page,
             choice,
@@ -92,8 +92,9 @@ fn with_visitor<'a, R>(
     then: impl FnOnce(&Visitor<'_>, &mut DecisionBuffers) -> R,
 ) -> Result<R, Problem<'a>> {
     let Scratch { user_agent_parser, user_agent_cache, decision_buffers, profiles, cookie, .. } = scratch;
-    let agent = context.user_agent().map(|agent| user_agent_cache.get_or_parse(user_agent_parser, agent));
-    let visitor = context.visitor(context.visitor_ids(cookie)?, agent.unwrap_or_default());
+    let agent =
+        context.user_agent().map(|agent| user_agent_cache.get_or_parse_bytes(user_agent_parser, agent));
+    let mut visitor = context.visitor(context.visitor_ids(cookie)?, agent.unwrap_or_default());
     // A crawler gets the baseline, also with the ID of a visitor.
     let is_known = visitor.id().is_some() && !visitor.agent.is_crawler;
     Ok(match profiles.as_mut().filter(|_| is_known) {
@@ -101,11 +102,11 @@ fn with_visitor<'a, R>(
         Some(profiles) => {
             let pinned = profiles.pin();
             let site = &context.site().site;
-            let profile = match visitor.anon_id {
+            visitor.profile = match visitor.anon_id {
                 Some(anon_id) => pinned.by_anon_id(site, anon_id),
                 None => visitor.user_id.and_then(|user_id| pinned.by_user_id(site, user_id)),
             };
-            then(&Visitor { profile, ..visitor }, decision_buffers)
+            then(&visitor, decision_buffers)
         }
     })
 }
@@ -200,7 +201,7 @@ impl Selection<'_> {
 
     /// Appends `,"decisions":[...],"visitor":{...}` if an explanation was requested.
     fn write_explanation(&self, out: &mut Vec<u8>) {
-        if let Some((decisions, visitor)) = &self.explanation {
+        if let Some((decisions, visitor)) = self.explanation.as_deref() {
             out.extend_from_slice(b",\"decisions\":");
             out.extend_from_slice(decisions.to_string().as_bytes());
             out.extend_from_slice(b",\"visitor\":");

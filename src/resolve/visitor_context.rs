@@ -108,16 +108,16 @@ impl<'a> VisitorContext<'a> {
 
     /// Returns the trait `name` (the path after `traits.`), or a member of a trait.
     fn trait_value(&self, name: &str) -> Option<Value<'_>> {
-        let profile = self.visitor.profile?;
+        let profile = self.visitor.profile.as_ref()?;
         let member = |at| profile.trait_value(&name[..at]).and_then(|value| value.get_path(&name[at + 1..]));
-        let dots = name.bytes().enumerate().filter(|(_, byte)| *byte == b'.').map(|(at, _)| at);
-        profile.trait_value(name).or_else(|| dots.into_iter().find_map(member))
+        let mut dots = name.match_indices('.').map(|(at, _)| at);
+        profile.trait_value(name).or_else(|| dots.find_map(member))
     }
 
     /// Iterates over the histories of the event with this name, or of all events with its prefix
     /// (`Product*`).
     fn events<'n>(&'n self, name: &'n str) -> impl Iterator<Item = History<'n>> {
-        let profile = self.visitor.profile;
+        let profile = self.visitor.profile.as_ref();
         let (exact, prefix) = split_prefix(name);
         let one = profile.zip(exact).and_then(|(profile, name)| profile.event_history(name));
         let many = profile.zip(prefix).into_iter();
@@ -126,7 +126,7 @@ impl<'a> VisitorContext<'a> {
 
     /// Iterates over the histories of the page with this path, or of all pages with its prefix (`/docs/*`).
     fn pages<'n>(&'n self, path: &'n str) -> impl Iterator<Item = History<'n>> {
-        let profile = self.visitor.profile;
+        let profile = self.visitor.profile.as_ref();
         let (exact, prefix) = split_prefix(path);
         let one = profile.zip(exact).and_then(|(profile, path)| profile.page_history(path));
         let many = profile.zip(prefix).into_iter();
@@ -286,7 +286,7 @@ fn count_all<'h>(histories: impl Iterator<Item = History<'h>>, since_ms: Option<
 impl Document for VisitorContext<'_> {
     fn get(&self, code: u16, name: &str) -> Option<Value<'_>> {
         use ProfileField as F;
-        let profile = self.visitor.profile;
+        let profile = self.visitor.profile.as_ref();
         match F::from_code(code)? {
             F::IsNew => Some(Value::Bool(self.visits() <= 1)),
             F::IsReturning => Some(Value::Bool(self.visits() > 1)),
