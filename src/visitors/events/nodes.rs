@@ -289,7 +289,7 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
             self.tokens = rest;
             let end = value + self.string(value, after)?.len() as u32;
             let text = Node { content: self.string_content(value, end)?, start: value, end };
-            self.out.nodes.extend([name, text]);
+            self.out.nodes.extend_from_slice(&[name, text]);
             return Ok((after, bit));
         }
         self.tokens = &self.tokens[2..];
@@ -338,6 +338,7 @@ fn string_before_space(text: &[u8]) -> Result<&[u8], ScalarError> {
 
 /// Returns one of 64 bits, chosen by a hash of the name. Two different names rarely share a bit.
 fn name_bit(name: &[u8]) -> u64 {
-    let [first, ..] = name else { return 1 };
-    1 << ((usize::from(*first) * 7 + usize::from(name[name.len() / 2]) * 29 + name.len() * 13) % 64)
+    let [.., last] = name else { return 1 };
+    let hash = usize::from(name[0]) + (usize::from(*last) << 4) + (name.len() << 2);
+    1_u64.wrapping_shl(hash as u32)
 }

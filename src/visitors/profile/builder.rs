@@ -20,7 +20,7 @@ use crate::limits::{
 /// A profile being modified.
 #[derive(Debug, Clone)]
 pub struct ProfileBuilder<'a> {
-    site: &'a str,
+    site: &'a [u8],
     user_id: Option<&'a str>,
     anon_ids: AnonIds<'a>,
     /// First and last time of activity.
@@ -39,7 +39,7 @@ impl<'a> ProfileBuilder<'a> {
     /// Creates a profile with IDs and nothing else.
     fn new(site: &'a str, user_id: Option<&'a str>, anon_ids: Vec<&'a str>) -> Self {
         Self {
-            site,
+            site: site.as_bytes(),
             user_id,
             anon_ids: AnonIds::Decoded(anon_ids),
             seen_ms: None,
@@ -70,7 +70,7 @@ impl<'a> ProfileBuilder<'a> {
         let seen_ms = profile.first_seen_ms().zip(profile.last_seen_ms());
         let mut visits_kept = profile.encoded_visits;
         Some(Self {
-            site: profile.site(),
+            site: profile.site,
             user_id: profile.user_id(),
             anon_ids: AnonIds::Encoded(profile.encoded_anon_ids),
             seen_ms,
@@ -174,7 +174,7 @@ impl<'a> ProfileBuilder<'a> {
     fn encode(&self, out: &mut Vec<u8>) {
         let base_ms = self.base_ms();
         out.extend_from_slice(&[TAG_PROFILE, self.flags()]);
-        put_sized(out, self.site.as_bytes());
+        put_sized(out, self.site);
         self.user_id.iter().for_each(|id| put_sized(out, id.as_bytes()));
         self.anon_ids.encode(out);
         if let Some((first_ms, last_ms)) = self.seen_ms {

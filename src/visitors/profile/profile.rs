@@ -74,7 +74,7 @@ pub(crate) fn decode_alias(value: &[u8]) -> Option<Key> {
 /// A visitor's profile, decoded in place.
 #[derive(Debug, Clone, Copy)]
 pub struct Profile<'a> {
-    site: &'a str,
+    pub(super) site: &'a [u8],
     user_id: Option<&'a str>,
     /// The count of anon IDs, and the IDs.
     pub(super) encoded_anon_ids: &'a [u8],
@@ -99,7 +99,7 @@ impl<'a> Profile<'a> {
             return None;
         }
         let flags = bytes.byte()?;
-        let site = bytes.text()?;
+        let site = bytes.sized()?;
         let user_id = if flags & FLAG_USER != 0 { Some(bytes.text()?) } else { None };
         let encoded_anon_ids = take_anon_ids(&mut bytes)?;
         let (first_seen_ms, last_seen_ms) = decode_seen(flags, &mut bytes)?;
@@ -125,7 +125,7 @@ impl<'a> Profile<'a> {
 
     /// Returns the ID of the site.
     pub fn site(&self) -> &'a str {
-        self.site
+        std::str::from_utf8(self.site).unwrap_or_default()
     }
 
     /// Returns the user ID. `None` for an anonymous visitor.
