@@ -20,6 +20,19 @@ pub(crate) fn accepts_gzip<'a>(accept_encoding_lines: impl Iterator<Item = &'a [
 /// Returns the first language with the highest weight in `Accept-Language`. Returns `None` if there is none,
 /// or if it is not a valid tag. `*` does not count.
 pub(crate) fn preferred_language(accept_language: &[u8]) -> Option<&str> {
+    // Browsers send the preferred language first, without a weight.
+    let first_end =
+        accept_language.iter().position(|b| matches!(b, b',' | b';')).unwrap_or(accept_language.len());
+    let range = match (accept_language[..first_end].trim_ascii(), accept_language.get(first_end)) {
+        (first, Some(b',') | None) if first != b"*" => first,
+        _ => best_range(accept_language)?,
+    };
+    let is_tag = range.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'-');
+    std::str::from_utf8(range).ok().filter(|text| is_tag && !text.is_empty())
+}
+
+/// Returns the first item with the highest weight, except `*`.
+fn best_range(accept_language: &[u8]) -> Option<&[u8]> {
     let mut best: Option<(&[u8], u32)> = None;
     for (range, weight) in weighted_items(accept_language) {
         if weight > best.map_or(0, |(_, w)| w) && range != b"*" {
@@ -30,9 +43,7 @@ pub(crate) fn preferred_language(accept_language: &[u8]) -> Option<&str> {
             }
         }
     }
-    let text = std::str::from_utf8(best?.0).ok()?;
-    let is_tag = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-    (is_tag && !text.is_empty()).then_some(text)
+    best.map(|(range, _)| range)
 }
 
 /// Returns whether a line of `If-None-Match` matches `etag`, by the weak comparison of RFC 9110 section 13.1.2.

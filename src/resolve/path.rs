@@ -32,6 +32,13 @@ pub enum PathError {
     TooLong,
 }
 
+/// A path at the start of a value.
+struct SplitPath<'v> {
+    path: &'v str,
+    has_escapes: bool,
+    has_empty_segment: bool,
+}
+
 impl RoutePath {
     /// Creates an empty path with buffers that are large enough for any path.
     pub fn new() -> Self {
@@ -48,51 +55,64 @@ impl RoutePath {
     /// # Errors
     /// The first reason why it is not a path.
     pub fn parse(&mut self, value: &str) -> Result<(), PathError> {
-        let path = memchr::memchr2(b'?', b'#', value.as_bytes()).map_or(value, |at| &value[..at]);
-        if !path.starts_with('/') {
-            return Err(PathError::NotAbsolute);
-        }
-        if path.len() > ROUTE_BYTES_MAX {
-            return Err(PathError::TooLong);
-        }
         self.text.clear();
         self.ends.clear();
         self.has_escaped_slash = false;
-        let inner = path[1..].strip_suffix('/').unwrap_or(&path[1..]);
-        if inner.is_empty() && path.len() <= 1 {
-            self.text.push('/');
-            return Ok(());
+        if !value.starts_with('/') {
+            return Err(PathError::NotAbsolute);
         }
-        if !inner.contains('%') {
-            return self.push_plain_segments(inner);
+        let SplitPath { path, has_escapes, has_empty_segment } = self.split(value);
+        if path.len() > ROUTE_BYTES_MAX {
+            return Err(PathError::TooLong);
         }
-        for segment in inner.split('/') {
-            if segment.is_empty() {
-                return Err(PathError::EmptySegment);
-            }
-            self.text.push('/');
-            self.push_segment(segment);
-            self.ends.push(self.text.len() as u16);
+        if has_empty_segment {
+            return Err(PathError::EmptySegment);
+        }
+        if has_escapes {
+            self.ends.clear();
+            self.push_segments(path.trim_matches('/'));
+        } else {
+            let end = self.ends.last().map_or(1, |end| usize::from(*end));
+            self.text.push_str(&path[..end]);
         }
         Ok(())
     }
 
-    /// Adds the segments of a path without escapes, which is copied as a whole.
-    fn push_plain_segments(&mut self, inner: &str) -> Result<(), PathError> {
-        self.text.push('/');
-        self.text.push_str(inner);
-        let mut start = 0;
-        for (end, byte) in inner.bytes().chain([b'/']).enumerate() {
-            if byte == b'/' {
-                if end == start {
-                    return Err(PathError::EmptySegment);
+    /// Finds the end of the path in `value`, which begins with a slash, and the ends of its segments. Stops after
+    /// `ROUTE_BYTES_MAX`.
+    fn split<'v>(&mut self, value: &'v str) -> SplitPath<'v> {
+        let mut found = SplitPath { path: value, has_escapes: false, has_empty_segment: false };
+        let mut start = 1;
+        for (at, byte) in value.bytes().enumerate().take(ROUTE_BYTES_MAX + 1).skip(1) {
+            match byte {
+                b'/' if at == start => {
+                    found.has_empty_segment = true;
+                    start = at + 1;
                 }
-                // The offset in `text`, which begins with a slash.
-                self.ends.push(end as u16 + 1);
-                start = end + 1;
+                b'/' => {
+                    self.ends.push(at as u16);
+                    start = at + 1;
+                }
+                b'%' => found.has_escapes = true,
+                b'?' | b'#' => {
+                    found.path = &value[..at];
+                    break;
+                }
+                _ => {}
             }
         }
-        Ok(())
+        if start < found.path.len() {
+            self.ends.push(found.path.len() as u16);
+        }
+        found
+    }
+
+    fn push_segments(&mut self, segments: &str) {
+        for segment in segments.split('/') {
+            self.text.push('/');
+            self.push_segment(segment);
+            self.ends.push(self.text.len() as u16);
+        }
     }
 
     fn push_segment(&mut self, segment: &str) {
