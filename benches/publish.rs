@@ -13,11 +13,16 @@ mod site;
 
 use std::collections::HashSet;
 use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
+use std::sync::Arc;
 
 use compiled::compiled;
 use divan::Bencher;
+use parallax::testing::api::{Handler, Settings};
 use parallax::testing::clock::instant;
+use parallax::testing::http::request::{ParseOutcome, RequestMeta, Surface, parse};
+use parallax::testing::resolve::user_agent::UserAgentParser;
 use parallax::testing::site::catalog::catalog::CurrentCatalog;
 use parallax::testing::site::catalog::directory::SnapshotDirectory;
 use parallax::testing::site::compile::compile as compile_source;
@@ -63,6 +68,22 @@ fn publish_large(pages: usize) {
     let touched = HashSet::from(["bench.snapshot".into()]);
     timed("check until served", || directory.scan(&snapshots, &touched, &current).expect("scanned"));
     assert_eq!(current.load().sites()[0].site().routes.len(), pages);
+    let mut handler = Handler::new(Settings::default(), &current, Arc::new(UserAgentParser::new()));
+    timed("serve 3 pages", || [0, pages / 2, pages - 1].map(|number| serve(&mut handler, number)));
+}
+
+/// Requests the page with this number, and asserts that it is served.
+fn serve(handler: &mut Handler, number: usize) {
+    let head =
+        format!("GET /v1/resolve?site=bench&route=/page-{number}&anonId=a HTTP/1.1\r\nHost: a\r\n\r\n");
+    let ParseOutcome::Complete(request, _) = parse(head.as_bytes(), None) else { panic!("{head}") };
+    let (peer, received_at) = (IpAddr::V4(Ipv4Addr::LOCALHOST), instant());
+    let meta = RequestMeta { peer, surface: Surface::Public, connection: 0, received_at };
+    let mut out = Vec::new();
+    handler.handle(&request, &meta, &mut out);
+    let answer = String::from_utf8_lossy(&out);
+    let title = format!("\"title\":\"Page {number}\"");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains(&title), "{answer}");
 }
 
 fn write_json(path: &Path, json: &Value) {

@@ -67,6 +67,12 @@ pub mod config {
     pub use crate::config::{Ack, ByteSize, Config, DriverChoice, LogFormat, Timeouts};
 }
 pub mod http {
+    pub mod head_parser {
+        pub use crate::http::head_parser::HeadParser;
+    }
+    pub mod headers {
+        pub use crate::http::headers::Field;
+    }
     pub mod input {
         pub use crate::http::input::ReadBuffer;
     }

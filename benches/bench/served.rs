@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use parallax::testing::api::{EventSink, Handler, Settings};
-use parallax::testing::http::request::{ParseOutcome, RequestMeta, Surface, parse};
+use parallax::testing::http::head_parser::HeadParser;
+use parallax::testing::http::request::{ParseOutcome, RequestMeta, Surface};
 use parallax::testing::resolve::user_agent::UserAgentParser;
 use parallax::testing::site::catalog::catalog::CurrentCatalog;
 use parallax::testing::site::catalog::directory::SnapshotDirectory;
@@ -16,6 +17,7 @@ use tempfile::TempDir;
 /// A handler that serves one snapshot.
 pub struct TestHandler {
     pub handler: Handler,
+    pub heads: HeadParser,
     pub out: Vec<u8>,
     pub meta: RequestMeta,
     _dir: TempDir,
@@ -36,11 +38,12 @@ impl TestHandler {
             None => handler,
         };
         let meta = RequestMeta {
+            connection: 0,
             peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
             surface: Surface::Public,
             received_at: parallax::testing::clock::instant(),
         };
-        Self { handler, out: Vec::with_capacity(64 * 1024), meta, _dir: dir }
+        Self { handler, heads: HeadParser::new(None), out: Vec::with_capacity(64 * 1024), meta, _dir: dir }
     }
 
     /// Records events through `sink`.
@@ -52,7 +55,7 @@ impl TestHandler {
     /// Parses the request bytes and returns the response bytes.
     pub fn answer(&mut self, request: &[u8]) -> &[u8] {
         self.out.clear();
-        match parse(request, None) {
+        match self.heads.parse(0, request) {
             ParseOutcome::Complete(request, _) => self.handler.handle(&request, &self.meta, &mut self.out),
             other => panic!("{other:?}"),
         };

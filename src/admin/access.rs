@@ -7,8 +7,9 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use crate::checksum;
+use crate::http::headers::{Field, Headers};
 use crate::http::negotiate;
-use crate::http::request::{Headers, Method, Request, RequestMeta};
+use crate::http::request::{Method, Request, RequestMeta};
 use crate::problem::{self, Problem};
 
 /// Time after a wrong token in which further wrong tokens get 429: an operator who mistypes still sees 401.
@@ -49,9 +50,10 @@ impl AccessRules {
         }
         let headers = &request.headers;
         // A link in a chat or a wiki opens the page. Nothing can read the result but the page itself.
-        let is_link = is_shell && headers.origin.is_none() && is_top_level_navigation(headers);
+        let is_link = is_shell && headers.get(Field::Origin).is_none() && is_top_level_navigation(headers);
         // A browser names the origin of the page when the page imports its modules.
-        let is_own_page = headers.origin.is_some_and(|origin| is_own_origin(origin, headers.host));
+        let is_own_page =
+            headers.get(Field::Origin).is_some_and(|origin| is_own_origin(origin, headers.get(Field::Host)));
         if !is_link && !is_own_page {
             check_origin(headers)?;
         }
@@ -65,10 +67,12 @@ impl AccessRules {
         now: Instant,
     ) -> Result<(), Problem<'a>> {
         // Every request of another origin is refused, with the token too. So this refusal tells nothing about a token.
-        if let Some(origin) = headers.origin.filter(|origin| !is_own_origin(origin, headers.host)) {
+        if let Some(origin) =
+            headers.get(Field::Origin).filter(|origin| !is_own_origin(origin, headers.get(Field::Host)))
+        {
             return Err(origin_not_allowed(origin));
         }
-        let Some(given) = headers.authorization.and_then(bearer_token) else {
+        let Some(given) = headers.get(Field::Authorization).and_then(bearer_token) else {
             let sentence = "The request needs 'Authorization: Bearer' with the token of --admin-token.";
             return Err(Problem::new(problem::UNAUTHORIZED, sentence));
         };
@@ -94,7 +98,7 @@ fn check_without_token<'a>(request: &Request<'a>, meta: &RequestMeta) -> Result<
     let headers = &request.headers;
     // A browser names its origin when the console erases. The answer then says which setting is missing.
     let is_own_erasure = request.method == Method::Delete
-        && headers.origin.is_some_and(|origin| is_own_origin(origin, headers.host));
+        && headers.get(Field::Origin).is_some_and(|origin| is_own_origin(origin, headers.get(Field::Host)));
     if !is_own_erasure {
         check_origin(headers)?;
     }
@@ -102,7 +106,7 @@ fn check_without_token<'a>(request: &Request<'a>, meta: &RequestMeta) -> Result<
         Method::Get | Method::Head if !meta.peer.to_canonical().is_loopback() => Some(
             "No admin token is configured, so only requests from loopback are answered; set one with --admin-token.",
         ),
-        Method::Get | Method::Head if headers.is_forwarded => Some(
+        Method::Get | Method::Head if headers.is_forwarded() => Some(
             "No admin token is configured, so requests through a proxy are refused; set one with --admin-token.",
         ),
         Method::Get | Method::Head => None,
@@ -119,16 +123,16 @@ fn check_without_token<'a>(request: &Request<'a>, meta: &RequestMeta) -> Result<
 
 /// Returns whether a browser opens the response as a page in a tab.
 fn is_top_level_navigation(headers: &Headers<'_>) -> bool {
-    headers.fetch_mode == Some(b"navigate")
-        && negotiate::field(headers.head, b"sec-fetch-dest:") == Some(b"document")
+    headers.get(Field::SecFetchMode) == Some(b"navigate")
+        && negotiate::field(headers.section, b"sec-fetch-dest:") == Some(b"document")
 }
 
 /// Refuses a request that a browser marks as one of another origin.
 fn check_origin<'a>(headers: &Headers<'a>) -> Result<(), Problem<'a>> {
-    if let Some(origin) = headers.origin {
+    if let Some(origin) = headers.get(Field::Origin) {
         return Err(origin_not_allowed(origin));
     }
-    if headers.fetch_site.is_some_and(|site| matches!(site, b"cross-site" | b"same-site")) {
+    if headers.get(Field::SecFetchSite).is_some_and(|site| matches!(site, b"cross-site" | b"same-site")) {
         let sentence =
             "The request comes from a page of another origin; the admin address serves only its own page.";
         return Err(Problem::new(problem::ORIGIN_NOT_ALLOWED, sentence));
@@ -138,7 +142,7 @@ fn check_origin<'a>(headers: &Headers<'a>) -> Result<(), Problem<'a>> {
 
 /// Refuses a name that is not an IP address or localhost, because the DNS of a web page can point it to loopback.
 fn check_host<'a>(headers: &Headers<'a>) -> Result<(), Problem<'a>> {
-    let host = headers.host.and_then(|host| std::str::from_utf8(host).ok()).unwrap_or_default();
+    let host = headers.get(Field::Host).and_then(|host| std::str::from_utf8(host).ok()).unwrap_or_default();
     if !is_ip_or_localhost(host) {
         let sentence = "The Host {} is not an IP address or localhost.";
         return Err(Problem::with_value(problem::HOST_NOT_ALLOWED, sentence, host));

@@ -13,7 +13,7 @@ pub(super) enum Representation {
 impl Representation {
     /// Returns the representation that a request asks for.
     pub(super) fn of(request: &Request<'_>) -> Self {
-        if negotiate::accepts_csv(request.headers.head) { Self::Csv } else { Self::Json }
+        if negotiate::accepts_csv(request.headers.section) { Self::Csv } else { Self::Json }
     }
 
     /// Returns the media type.

@@ -16,7 +16,7 @@ const FIELD: &[u8] = b"x-visitor:";
 /// # Errors
 /// `invalid_param`, if the header has another form.
 pub(super) fn add_to_query(request: &Request<'_>) -> Result<Option<String>, Problem<'static>> {
-    let Some(value) = negotiate::field(request.headers.head, FIELD) else { return Ok(None) };
+    let Some(value) = negotiate::field(request.headers.section, FIELD) else { return Ok(None) };
     let parameter = std::str::from_utf8(value).ok().filter(|value| is_visitor(value));
     let sentence = "The header X-Visitor must be 'anonId=ID' or 'userId=ID', encoded as in a query string.";
     let parameter = parameter.ok_or(Problem::new(problem::INVALID_PARAM, sentence))?;

@@ -5,9 +5,10 @@ use super::scratch::Settings;
 use crate::clock;
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
+use crate::http::headers::{Field, Headers};
 use crate::http::negotiate;
 use crate::http::params::{Param, Params};
-use crate::http::request::{Headers, Method, Request, Surface};
+use crate::http::request::{Method, Request, Surface};
 use crate::http::request_id::is_request_id;
 use crate::limits::{ANON_ID_COOKIE_BYTES_MAX, SITE_ID_BYTES_MAX, USER_ID_BYTES_MAX};
 use crate::percent;
@@ -52,7 +53,7 @@ impl<'a> RequestContext<'a> {
             params,
             published: find_site(catalog, params.get(Param::TrackingId), params.get(Param::Site))?,
             date,
-            started: request.headers.debug_timing.filter(|v| *v == b"1").map(|_| clock::instant()),
+            started: request.headers.get(Field::DebugTiming).filter(|v| *v == b"1").map(|_| clock::instant()),
             explain_allowed: surface == Surface::Admin || settings.explain,
         })
     }
@@ -77,7 +78,8 @@ impl<'a> RequestContext<'a> {
 
     pub(super) fn accepts_gzip(&self) -> bool {
         let headers = &self.request.headers;
-        headers.accept_encoding.is_some() && negotiate::accepts_gzip(headers.accept_encoding_lines())
+        headers.get(Field::AcceptEncoding).is_some()
+            && negotiate::accepts_gzip(headers.accept_encoding_lines())
     }
 
     /// Returns whether `explain=1` is requested.
@@ -99,9 +101,9 @@ impl<'a> RequestContext<'a> {
     /// `missing_route`, `invalid_route`, `route_not_found`.
     pub(super) fn route(&self, path: &mut RoutePath) -> Result<(u32, &'a ArchivedRoute), Problem<'a>> {
         let name = Param::Route.name();
-        let missing =
-            Problem::new(problem::MISSING_ROUTE, "The query parameter 'route' is missing.").at(name);
-        let value = self.params.get(Param::Route).ok_or(missing)?;
+        let value = self.params.get(Param::Route).ok_or_else(|| {
+            Problem::new(problem::MISSING_ROUTE, "The query parameter 'route' is missing.").at(name)
+        })?;
         path.parse(value).map_err(|reason| {
             let expected = match reason {
                 PathError::NotAbsolute => "a page path that begins with '/'",
@@ -126,7 +128,7 @@ impl<'a> RequestContext<'a> {
     {
         let user_id = self.user_id()?;
         let anon_id = anon_id(self.params, self.request, self.site(), cookie)?;
-        let has_gpc = self.request.headers.gpc == Some(b"1") && self.site().honor_gpc;
+        let has_gpc = self.request.headers.get(Field::SecGpc) == Some(b"1") && self.site().honor_gpc;
         if !self.params.flag_or(Param::Personalize, true)? || has_gpc {
             return Ok(VisitorIds::default());
         }
@@ -149,8 +151,8 @@ impl<'a> RequestContext<'a> {
         'a: 'v,
     {
         let fields = &self.request.headers;
-        let language = || fields.accept_language.and_then(negotiate::preferred_language);
-        let country = self.params.get(Param::Country).map(str::as_bytes).or(fields.country);
+        let language = || fields.get(Field::AcceptLanguage).and_then(negotiate::preferred_language);
+        let country = self.params.get(Param::Country).map(str::as_bytes).or(fields.get(Field::Country));
         Visitor {
             anon_id: ids.anon_id,
             user_id: ids.user_id,
@@ -158,7 +160,7 @@ impl<'a> RequestContext<'a> {
             agent,
             locale: self.params.get(Param::Locale).or_else(language),
             country: country.and_then(country_code),
-            url: self.params.get(Param::Url).map(str::as_bytes).or(fields.referer),
+            url: self.params.get(Param::Url).map(str::as_bytes).or(fields.get(Field::Referer)),
             referrer: self.params.get(Param::Referrer),
             now_ms: clock::now_ms(),
         }
@@ -172,7 +174,7 @@ impl<'a> RequestContext<'a> {
 
     /// Returns the client's request ID, if it can be sent back.
     pub(super) fn request_id(&self) -> Option<&'a [u8]> {
-        self.request.headers.request_id.filter(|id| is_request_id(id))
+        self.request.headers.get(Field::RequestId).filter(|id| is_request_id(id))
     }
 }
 
@@ -195,7 +197,7 @@ fn cors<'a>(site: &ArchivedSite, class: ResponseClass, request: &Request<'a>) ->
         ResponseClass::Public => Cors::Anyone,
         ResponseClass::Private => {
             let origins = site.origins.iter().map(|origin| origin.as_str());
-            Cors::for_private(request.headers.origin, origins)
+            Cors::for_private(request.headers.get(Field::Origin), origins)
         }
     }
 }
@@ -207,11 +209,11 @@ pub(super) fn visitor_user_agent<'a>(fields: &Headers<'a>) -> Option<&'a str> {
 
 /// Returns the same User-Agent, which may not be UTF-8.
 fn visitor_user_agent_bytes<'a>(fields: &Headers<'a>) -> Option<&'a [u8]> {
-    let agent = fields.user_agent?;
+    let agent = fields.get(Field::UserAgent)?;
     let holds = |word: &str| agent.windows(word.len()).any(|w| w.eq_ignore_ascii_case(word.as_bytes()));
     let is_a_visitors = agent.starts_with(b"Mozilla/")
-        || fields.origin.is_some()
-        || fields.fetch_mode.is_some()
+        || fields.get(Field::Origin).is_some()
+        || fields.get(Field::SecFetchMode).is_some()
         || holds("bot")
         || holds("crawl")
         || holds("spider");
@@ -274,15 +276,14 @@ pub(super) fn anon_id<'v, 'a: 'v>(
     decoded: &'v mut Vec<u8>,
 ) -> Result<Option<&'v str>, Problem<'a>> {
     if let Some(id) = params.get(Param::AnonId).filter(|id| !is_placeholder(id)) {
+        if is_anon_id(id) {
+            return Ok(Some(id));
+        }
         let expected = "1 to 128 bytes of visible ASCII";
-        let invalid = Problem::invalid_value(problem::INVALID_ANON_ID, expected, id);
-        return match is_anon_id(id) {
-            true => Ok(Some(id)),
-            false => Err(invalid.at(Param::AnonId.name())),
-        };
+        return Err(Problem::invalid_value(problem::INVALID_ANON_ID, expected, id).at(Param::AnonId.name()));
     }
     let fields = &request.headers;
-    if let Some(id) = fields.anon_id.and_then(usable_anon_id) {
+    if let Some(id) = fields.get(Field::AnonId).and_then(usable_anon_id) {
         return Ok(Some(id));
     }
     let cookie = fields.cookie_lines().find_map(|line| cookie(line, &site.cookie));

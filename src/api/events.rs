@@ -17,6 +17,7 @@ use crate::http::body;
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::forwarded;
+use crate::http::headers::Field;
 use crate::http::negotiate;
 use crate::http::params::{Param, Params};
 use crate::http::request::{BufferedRequest, Request, RequestMeta};
@@ -236,11 +237,11 @@ impl EventHandler<'_> {
         let Some(sink) = sink else {
             let sentence = "{} is not an endpoint of this address, which records no events.";
             let problem = Problem::with_value(problem::UNKNOWN_ENDPOINT, sentence, request.path);
-            let audience = Audience::Private(Cors::before_site_known(request.headers.origin));
+            let audience = Audience::Private(Cors::before_site_known(request.headers.get(Field::Origin)));
             write_problem(out, &problem, audience.into(), request, date, scratch);
             return Poll::rejected(None, problem.kind);
         };
-        let mut cors = Cors::before_site_known(request.headers.origin);
+        let mut cors = Cors::before_site_known(request.headers.get(Field::Origin));
         // This check is before the decoding, so that rejected requests cost little while the log is overloaded.
         if let Some(error) = sink.log.precheck() {
             let problem = unavailable_problem(error);
@@ -360,11 +361,12 @@ fn validate<'a, 'r: 'a>(
     }
     let params = Params::parse(request.query, params).map_err(Problem::in_query)?;
     let submission = Submission::parse(&document, endpoint)?;
-    let user = request.headers.authorization.and_then(|value| authorization::basic_user(value, user));
+    let user =
+        request.headers.get(Field::Authorization).and_then(|value| authorization::basic_user(value, user));
     let published = find_site(catalog, &params, user, &submission, site_names)?;
     rate_limit::check_site(settings, &published.site().site, request, meta)?;
     let origins = published.site().origins.iter().map(|origin| origin.as_str());
-    *cors = Cors::for_events(request.headers.origin, origins).ok_or_else(|| {
+    *cors = Cors::for_events(request.headers.get(Field::Origin), origins).ok_or_else(|| {
         Problem::new(problem::ORIGIN_NOT_ALLOWED, "The origin is not listed in 'origins' of the site.")
     })?;
     let Scratch {
@@ -381,22 +383,22 @@ fn validate<'a, 'r: 'a>(
         tracking_id: &published.site().tracking_id,
         policy: event_policy(published.site()),
         received_ms: clock::now_ms(),
-        is_preview: published.site().preview.is_some() || request.headers.preview == Some(b"1"),
-        gpc: request.headers.gpc == Some(b"1"),
-        referer: request.headers.referer.and_then(|value| std::str::from_utf8(value).ok()),
+        is_preview: published.site().preview.is_some() || request.headers.get(Field::Preview) == Some(b"1"),
+        gpc: request.headers.get(Field::SecGpc) == Some(b"1"),
+        referer: request.headers.get(Field::Referer).and_then(|value| std::str::from_utf8(value).ok()),
         user_agent: context::visitor_user_agent(&request.headers),
         language: request
             .headers
-            .accept_language
+            .get(Field::AcceptLanguage)
             .and_then(negotiate::preferred_language)
             .and_then(primary_language),
         country: request
             .headers
-            .country
+            .get(Field::Country)
             .and_then(|code| std::str::from_utf8(code).ok())
             .and_then(country_code),
         anon_id: anon_id(&params, request, published.site(), cookie).map_err(Problem::in_query)?,
-        peer: forwarded::client_address(meta.peer, &request.headers.forwarded, &settings.trusted_proxies)
+        peer: forwarded::client_address(meta.peer, &request.headers.forwarded(), &settings.trusted_proxies)
             .unwrap_or(meta.peer),
     };
     submission.check_site(&context)?;

@@ -18,6 +18,7 @@ use crate::http::body::{self, JsonObject};
 use crate::http::cors::{self, Cors};
 use crate::http::date::DateLine;
 use crate::http::etag::Etag;
+use crate::http::headers::Field;
 use crate::http::params::{Param, Params};
 use crate::http::refused_head::RefusedHead;
 use crate::http::request::{Method, Request, RequestMeta, Surface};
@@ -104,7 +105,7 @@ impl Handler {
         let endpoint = Endpoint::of_request(request, meta.surface);
         if let Err(problem) = rate_limit::check_address(&self.settings, request, meta) {
             let class = ResponseClass::of_request(request);
-            let audience = Audience::before_site_known(class, request.headers.origin);
+            let audience = Audience::before_site_known(class, request.headers.get(Field::Origin));
             write_problem(out, &problem, audience.into(), request, &self.date, &mut self.scratch);
             return Poll::rejected(None, problem.kind);
         }
@@ -139,7 +140,7 @@ impl Handler {
         out: &mut Vec<u8>,
     ) -> Outcome {
         let Self { settings, date, catalog_reader, scratch, .. } = self;
-        let mut cors = Cors::before_site_known(request.headers.origin);
+        let mut cors = Cors::before_site_known(request.headers.get(Field::Origin));
         let (ids, text) = (&mut scratch.response.ids, &mut scratch.plan.text);
         let handler = SettingsHandler { settings, date, catalog: catalog_reader.load(), ids, text };
         let problem = handler.handle(request, meta, &mut cors, out).err();
@@ -359,7 +360,7 @@ impl Handler {
     }
 
     fn handle_options(&mut self, request: &Request<'_>, surface: Surface, out: &mut Vec<u8>) -> Outcome {
-        let is_preflight = request.headers.preflight_method.is_some();
+        let is_preflight = request.headers.get(Field::PreflightMethod).is_some();
         let endpoint = match request.path {
             "*" => Ok(None),
             _ if is_preflight => Ok(None),
@@ -413,7 +414,7 @@ impl<'a> Stage<'a> {
         match self {
             Self::Started => {
                 let class = ResponseClass::of_request(request);
-                Audience::before_site_known(class, request.headers.origin).into()
+                Audience::before_site_known(class, request.headers.get(Field::Origin)).into()
             }
             Self::ParamsRead(endpoint, class, params) => {
                 audience_of_params((endpoint, class), params, request).into()
@@ -434,6 +435,6 @@ fn audience_of_params<'a>(
     let route = params.get(Param::Route).filter(|_| has_page);
     match class {
         ResponseClass::Public => Audience::Public { site, route },
-        ResponseClass::Private => Audience::before_site_known(class, request.headers.origin),
+        ResponseClass::Private => Audience::before_site_known(class, request.headers.get(Field::Origin)),
     }
 }

@@ -8,6 +8,7 @@ use super::scratch::Settings;
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::forwarded;
+use crate::http::headers::Field;
 use crate::http::request::{Method, Request, RequestMeta};
 use crate::http::request_id::{is_request_id, write_request_id};
 use crate::http::response::ResponseHead;
@@ -43,17 +44,24 @@ impl SettingsHandler<'_> {
         let site = find_site(catalog, Some(tracking_id), None)?.site();
         rate_limit::check_site(settings, &site.site, request, meta)?;
         let origins = site.origins.iter().map(|origin| origin.as_str());
-        *cors = Cors::for_events(request.headers.origin, origins).ok_or_else(|| {
+        *cors = Cors::for_events(request.headers.get(Field::Origin), origins).ok_or_else(|| {
             Problem::new(problem::ORIGIN_NOT_ALLOWED, "The origin is not listed in 'origins' of the site.")
         })?;
-        let host = request.headers.host.and_then(|host| std::str::from_utf8(host).ok()).ok_or_else(|| {
-            let sentence = "The request has no Host, to which the library could send its events.";
-            Problem::new(problem::MALFORMED_REQUEST, sentence)
-        })?;
+        let host =
+            request.headers.get(Field::Host).and_then(|host| std::str::from_utf8(host).ok()).ok_or_else(
+                || {
+                    let sentence = "The request has no Host, to which the library could send its events.";
+                    Problem::new(problem::MALFORMED_REQUEST, sentence)
+                },
+            )?;
         write_body(text, tracking_id, host, protocol(request, meta, settings));
         let mut head = ResponseHead::begin(out, 200, date);
         head.raw(b"Cache-Control: no-store\r\nContent-Type: application/json\r\n");
-        write_request_id(&mut head, ids, request.headers.request_id.filter(|id| is_request_id(id)));
+        write_request_id(
+            &mut head,
+            ids,
+            request.headers.get(Field::RequestId).filter(|id| is_request_id(id)),
+        );
         if cors.varies_by_origin() {
             head.raw(b"Vary: Origin\r\n");
         }
@@ -69,7 +77,7 @@ impl SettingsHandler<'_> {
 /// Returns the protocol of the client. If a trusted proxy sent the request, it is the first one of `X-Forwarded-Proto`.
 fn protocol(request: &Request<'_>, meta: &RequestMeta, settings: &Settings) -> &'static str {
     let is_trusted = forwarded::is_trusted(meta.peer, &settings.trusted_proxies);
-    let forwarded = request.headers.forwarded_proto.filter(|_| is_trusted).unwrap_or_default();
+    let forwarded = request.headers.get(Field::ForwardedProto).filter(|_| is_trusted).unwrap_or_default();
     let first = forwarded.split(|b| *b == b',').next().unwrap_or_default().trim_ascii();
     if first.eq_ignore_ascii_case(b"https") { "https" } else { "http" }
 }

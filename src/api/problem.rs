@@ -5,6 +5,7 @@ use super::response::{CacheTag, write_cache_tags, write_version};
 use super::scratch::{ResponseBuffers, Scratch};
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
+use crate::http::headers::Field;
 use crate::http::problem_document::{self, LocationStyle};
 use crate::http::request::{Method, Request};
 use crate::http::request_id::is_request_id;
@@ -25,7 +26,7 @@ pub(super) fn write_problem(
     let Scratch { response: ResponseBuffers { ids, .. }, plan, path, .. } = scratch;
     let body = &mut plan.text;
     let new_id = ids.next_id();
-    let client_id = request.headers.request_id.filter(|id| is_request_id(id));
+    let client_id = request.headers.get(Field::RequestId).filter(|id| is_request_id(id));
     let mut head = ResponseHead::begin(out, problem.kind.status, date);
     let is_route = problem.kind == problem::ROUTE_NOT_FOUND;
     let ProblemContext { audience, version, is_preview } = context;

@@ -46,7 +46,7 @@ pub(super) fn check_site<'a>(
 }
 
 fn client_address(settings: &Settings, request: &Request<'_>, meta: &RequestMeta) -> Option<IpAddr> {
-    forwarded::client_address(meta.peer, &request.headers.forwarded, &settings.trusted_proxies)
+    forwarded::client_address(meta.peer, &request.headers.forwarded(), &settings.trusted_proxies)
 }
 
 fn take<'a>(

@@ -7,6 +7,7 @@ use super::response::write_server_timing;
 use super::scratch::Scratch;
 use crate::http::cors::Cors;
 use crate::http::date::DateLine;
+use crate::http::headers::Field;
 use crate::http::negotiate;
 use crate::http::request::{Request, RequestMeta};
 use crate::http::request_id::{is_request_id, write_request_id};
@@ -48,10 +49,10 @@ impl<'a> ResponseParams<'a> {
         let options = ResponseOptions {
             endpoint,
             minimal: headers.prefer_lines().any(negotiate::prefers_minimal),
-            timed: headers.debug_timing == Some(b"1"),
+            timed: headers.get(Field::DebugTiming) == Some(b"1"),
         };
-        let request_id = headers.request_id.filter(|id| is_request_id(id));
-        Self { options, origin: headers.origin, request_id, close: request.close }
+        let request_id = headers.get(Field::RequestId).filter(|id| is_request_id(id));
+        Self { options, origin: headers.get(Field::Origin), request_id, close: request.close }
     }
 
     pub(super) fn to_owned(self) -> OwnedResponseParams {

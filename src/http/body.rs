@@ -10,6 +10,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::gzip::{self, InflateError};
+use super::headers::Field;
 use super::request::Request;
 use crate::problem::{self, Problem};
 
@@ -25,8 +26,8 @@ pub(crate) fn decode_text<'a>(
     request: &Request<'a>,
     inflated: &'a mut Vec<u8>,
 ) -> Result<&'a str, Problem<'a>> {
-    let content_type = ContentType::parse(request.headers.content_type)?;
-    let bytes = match request.headers.content_encoding.map(<[u8]>::trim_ascii) {
+    let content_type = ContentType::parse(request.headers.get(Field::ContentType))?;
+    let bytes = match request.headers.get(Field::ContentEncoding).map(<[u8]>::trim_ascii) {
         None | Some(b"") => request.body,
         Some(coding) if coding.eq_ignore_ascii_case(b"identity") => request.body,
         Some(coding) if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") => {

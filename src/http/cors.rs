@@ -4,8 +4,8 @@
 //! if the site allows that origin. It never names `null` (the origin of a sandboxed frame or a file). Problems
 //! have the same permission as the response that they replace.
 
+use super::headers::{Field, Headers};
 use super::negotiate::has_token;
-use super::request::Headers;
 use super::response::ResponseHead;
 
 /// A response's permission for pages of other origins.
@@ -125,7 +125,7 @@ const ALLOWED_HEADERS: &[&str] = &[
 
 /// Writes the fields of the response to a preflight.
 pub(crate) fn write_preflight(head: &mut ResponseHead<'_>, headers: &Headers<'_>) {
-    match headers.origin {
+    match headers.get(Field::Origin) {
         Some(origin) if is_nameable_origin(origin) => {
             head.field("Access-Control-Allow-Origin: ", origin);
             head.raw(b"Access-Control-Allow-Credentials: true\r\n");

@@ -1,7 +1,7 @@
 //! Entity tags (RFC 9110 section 8.8.3).
 
+use super::headers::{Field, Headers};
 use super::negotiate;
-use super::request::Headers;
 use super::response::write_field;
 use crate::checksum;
 use crate::ids;
@@ -48,7 +48,7 @@ impl Etag {
     /// `precondition_failed`.
     pub(crate) fn check_if_match(&self, headers: &Headers<'_>) -> Result<(), Problem<'static>> {
         let is_match = |list| negotiate::matches_strong_etag(list, &self.0);
-        if headers.if_match.is_none() || headers.if_match_lines().any(is_match) {
+        if headers.get(Field::IfMatch).is_none() || headers.if_match_lines().any(is_match) {
             return Ok(());
         }
         let sentence = "'If-Match' has no ETag of the present response.";
@@ -57,7 +57,7 @@ impl Etag {
 
     /// Returns whether `If-None-Match` contains the tag.
     pub(crate) fn is_matched_by(&self, headers: &Headers<'_>) -> bool {
-        headers.if_none_match.is_some()
+        headers.get(Field::IfNoneMatch).is_some()
             && headers.if_none_match_lines().any(|list| negotiate::matches_etag(list, &self.0))
     }
 }

@@ -12,15 +12,9 @@ use crate::limits::FORWARDED_FIELDS_MAX;
 
 /// The values of the last `X-Forwarded-For` fields of a request. The nearest proxies wrote those.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct ForwardedFor<'a>([&'a [u8]; FORWARDED_FIELDS_MAX]);
+pub(crate) struct ForwardedFor<'a>(pub(super) [&'a [u8]; FORWARDED_FIELDS_MAX]);
 
-impl<'a> ForwardedFor<'a> {
-    /// Adds the next field of the head.
-    pub fn push(&mut self, value: &'a [u8]) {
-        self.0.rotate_left(1);
-        self.0[FORWARDED_FIELDS_MAX - 1] = value;
-    }
-
+impl ForwardedFor<'_> {
     /// Returns the addresses, beginning with the one that the nearest proxy wrote. `None` for an item that is
     /// no address.
     fn nearest_first(&self) -> impl Iterator<Item = Option<IpAddr>> {

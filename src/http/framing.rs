@@ -1,5 +1,6 @@
 //! The framing of a request: how its body ends (RFC 9112 section 6). A request whose end is ambiguous is refused.
 
+use super::headers::{Field, Headers};
 use crate::problem::{self, Problem};
 
 /// The framing of a request body.
@@ -9,17 +10,6 @@ pub enum BodyFraming {
     Length(usize),
     /// A chunked body follows the head.
     Chunked,
-}
-
-/// The header fields that decide the end of a request.
-#[derive(Debug, Default, Clone)]
-pub(super) struct FramingHeaders<'a> {
-    pub(super) host_count: usize,
-    pub(super) content_length: Option<&'a [u8]>,
-    pub(super) content_length_count: usize,
-    pub(super) transfer_codings: TransferCodings,
-    pub(super) connection_close: bool,
-    pub(super) expect: Option<&'a [u8]>,
 }
 
 /// The transfer codings of a request, over all fields.
@@ -55,11 +45,11 @@ impl TransferCodings {
 ///
 /// # Errors
 /// `malformed_request`, `unknown_transfer_coding`.
-pub(super) fn body_framing<'a>(framing: &FramingHeaders<'a>, old: bool) -> Result<BodyFraming, Problem<'a>> {
+pub(super) fn body_framing<'a>(headers: &Headers<'a>, old: bool) -> Result<BodyFraming, Problem<'a>> {
     let malformed = |sentence| Problem::new(problem::MALFORMED_REQUEST, sentence);
-    match (framing.content_length, framing.transfer_codings) {
+    match (headers.get(Field::ContentLength), headers.index.transfer_codings) {
         (None, TransferCodings::None) => Ok(BodyFraming::Length(0)),
-        (Some(_), TransferCodings::None) if framing.content_length_count > 1 => {
+        (Some(_), TransferCodings::None) if headers.index.content_lengths > 1 => {
             Err(malformed("The request has more than one Content-Length."))
         }
         (Some(digits), TransferCodings::None) => parse_content_length(digits).map(BodyFraming::Length),
@@ -83,8 +73,8 @@ pub(super) fn body_framing<'a>(framing: &FramingHeaders<'a>, old: bool) -> Resul
 ///
 /// # Errors
 /// `expectation_failed`.
-pub(super) fn check_expectation<'a>(framing: &FramingHeaders<'_>) -> Result<(), Problem<'a>> {
-    match framing.expect {
+pub(super) fn check_expectation<'a>(expectation: Option<&[u8]>) -> Result<(), Problem<'a>> {
+    match expectation {
         Some(expect) if !expect.eq_ignore_ascii_case(b"100-continue") => {
             let sentence = "The server supports only the expectation 100-continue.";
             Err(Problem::new(problem::EXPECTATION_FAILED, sentence))

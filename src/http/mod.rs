@@ -11,6 +11,8 @@ pub(crate) mod etag;
 pub(crate) mod forwarded;
 mod framing;
 pub(crate) mod gzip;
+pub(crate) mod head_parser;
+pub(crate) mod headers;
 pub(crate) mod input;
 mod line_ends;
 pub(crate) mod negotiate;

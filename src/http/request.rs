@@ -8,12 +8,10 @@ use std::mem::MaybeUninit;
 use std::net::IpAddr;
 use std::time::Instant;
 
-use super::authority::is_authority;
-use super::forwarded::ForwardedFor;
 pub use super::framing::BodyFraming;
-use super::framing::{FramingHeaders, body_framing, check_expectation};
+use super::framing::{body_framing, check_expectation};
+use super::headers::{Field, FieldIndex, Headers};
 use super::line_ends;
-use super::negotiate::has_token;
 use super::target::target_parts;
 use crate::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADER_FIELDS_MAX, TARGET_BYTES_MAX};
 use crate::problem::{self, Problem};
@@ -74,6 +72,8 @@ pub struct RequestMeta {
     pub peer: IpAddr,
     /// The surface of the address that received the request.
     pub surface: Surface,
+    /// The descriptor of the connection.
+    pub connection: usize,
     /// When the last byte of the request was received.
     pub received_at: Instant,
 }
@@ -90,18 +90,12 @@ pub struct Request<'a> {
     pub close: bool,
     /// The framing of the body.
     pub body_framing: BodyFraming,
+    /// True if the client may hold back the body until it gets 100 Continue (RFC 9110 section 10.1.1).
+    pub expects_continue: bool,
     /// The received body, decoded from chunks. `parse` leaves it empty, and the connection sets it.
     pub body: &'a [u8],
     /// The header fields that the server uses.
     pub headers: Headers<'a>,
-}
-
-impl Request<'_> {
-    /// Returns whether the client may hold back the body until it gets 100 Continue (RFC 9110 section
-    /// 10.1.1).
-    pub fn expects_continue(&self) -> bool {
-        self.headers.framing.expect.is_some() && self.body_framing != BodyFraming::Length(0)
-    }
 }
 
 /// A request whose response was pending, as received. It can be parsed again for data that was not stored.
@@ -122,56 +116,6 @@ impl<'a> BufferedRequest<'a> {
             ParseOutcome::Partial | ParseOutcome::Rejected(_) => None,
         }
     }
-}
-
-/// The header fields that the server uses. Of a repeated field, the first one counts. Of some lists all lines
-/// count, which methods return.
-#[derive(Debug, Default, Clone)]
-pub struct Headers<'a> {
-    /// The head from the request line on.
-    pub(crate) head: &'a [u8],
-    /// True if a known field is repeated.
-    has_repeats: bool,
-    pub host: Option<&'a [u8]>,
-    pub origin: Option<&'a [u8]>,
-    pub if_none_match: Option<&'a [u8]>,
-    pub if_match: Option<&'a [u8]>,
-    pub accept_encoding: Option<&'a [u8]>,
-    pub accept_language: Option<&'a [u8]>,
-    pub user_agent: Option<&'a [u8]>,
-    pub referer: Option<&'a [u8]>,
-    pub cookie: Option<&'a [u8]>,
-    pub authorization: Option<&'a [u8]>,
-    /// X-Anon-Id
-    pub anon_id: Option<&'a [u8]>,
-    /// X-Request-Id
-    pub request_id: Option<&'a [u8]>,
-    /// X-Debug-Timing
-    pub debug_timing: Option<&'a [u8]>,
-    pub content_type: Option<&'a [u8]>,
-    pub content_encoding: Option<&'a [u8]>,
-    pub prefer: Option<&'a [u8]>,
-    /// Sec-GPC
-    pub gpc: Option<&'a [u8]>,
-    /// X-Preview
-    pub preview: Option<&'a [u8]>,
-    /// Sec-Fetch-Mode
-    pub fetch_mode: Option<&'a [u8]>,
-    /// Sec-Fetch-Site
-    pub fetch_site: Option<&'a [u8]>,
-    /// Access-Control-Request-Method: makes an OPTIONS a preflight.
-    pub preflight_method: Option<&'a [u8]>,
-    /// Access-Control-Request-Headers
-    pub preflight_headers: Option<&'a [u8]>,
-    /// X-Forwarded-For: the last fields, if it is repeated.
-    pub forwarded: ForwardedFor<'a>,
-    /// X-Forwarded-Proto
-    pub forwarded_proto: Option<&'a [u8]>,
-    /// True if a proxy sent the request: Forwarded, X-Forwarded-For or Via.
-    pub is_forwarded: bool,
-    /// The visitor's country, from the header that `--country-header` names.
-    pub country: Option<&'a [u8]>,
-    framing: FramingHeaders<'a>,
 }
 
 /// The result of parsing the bytes received so far.
@@ -206,10 +150,18 @@ fn parse_head<'a>(bytes: &'a [u8], country_header: Option<&str>) -> ParseOutcome
             if !line_ends::are_crlf(head_bytes, head.method.unwrap_or_default(), names) {
                 return ParseOutcome::Rejected(parse_problem(httparse::Error::NewLine));
             }
-            match build_request(&head, head_bytes, country_header) {
-                Ok(request) => ParseOutcome::Complete(request, length),
-                Err(problem) => ParseOutcome::Rejected(problem),
+            if length > usize::from(u16::MAX) {
+                return ParseOutcome::Rejected(head_too_large());
             }
+            // The section begins with the first field, or is the empty line.
+            let from = head
+                .headers
+                .first()
+                .map_or(length - 2, |field| field.name.as_ptr().addr() - bytes.as_ptr().addr());
+            let section = &head_bytes[from..];
+            let fields = head.headers.iter().map(|field| (field.name, field.value));
+            let index = FieldIndex::read(section, fields, country_header);
+            build_request(Head::new(&head, Headers { section, index }), length)
         }
         Ok(httparse::Status::Partial) => check_partial(bytes, head.path),
         Err(error) => check_malformed(bytes, error),
@@ -283,173 +235,67 @@ fn parse_problem<'a>(error: httparse::Error) -> Problem<'a> {
     }
 }
 
-fn build_request<'a>(
-    head: &httparse::Request<'_, 'a>,
-    bytes: &'a [u8],
-    country_header: Option<&str>,
-) -> Result<Request<'a>, Problem<'a>> {
-    let target = head.path.unwrap_or_default();
-    let old = head.version == Some(0);
-    let mut fields = Headers { head: bytes, ..Headers::default() };
-    for field in head.headers.iter() {
-        fields.insert(field.name, field.value, country_header);
+/// The parts of a complete head.
+pub(super) struct Head<'a> {
+    method: &'a str,
+    target: &'a str,
+    /// True for HTTP/1.0.
+    is_old: bool,
+    headers: Headers<'a>,
+}
+
+impl<'a> Head<'a> {
+    /// Creates a head from a parsed request line.
+    pub(super) fn new(line: &httparse::Request<'_, 'a>, headers: Headers<'a>) -> Self {
+        let (method, target) = (line.method.unwrap_or_default(), line.path.unwrap_or_default());
+        Self { method, target, is_old: line.version == Some(0), headers }
     }
-    if old {
-        // An HTTP/1.0 client does not understand the interim response (RFC 9110 section 10.1.1).
-        fields.framing.expect = None;
+}
+
+/// Checks a complete head of `length` bytes.
+pub(super) fn build_request(head: Head<'_>, length: usize) -> ParseOutcome<'_> {
+    match check_head(head, length) {
+        Ok(request) => ParseOutcome::Complete(request, length),
+        Err(problem) => ParseOutcome::Rejected(problem),
     }
-    let body = body_framing(&fields.framing, old)?;
-    check_host(&fields, old)?;
+}
+
+fn check_head(head: Head<'_>, length: usize) -> Result<Request<'_>, Problem<'_>> {
+    let Head { target, is_old, headers, .. } = head;
+    let body_framing = body_framing(&headers, is_old)?;
+    check_host(&headers, is_old)?;
     if target.len() > TARGET_BYTES_MAX {
         return Err(target_too_long());
     }
-    if bytes.len() > HEAD_BYTES_MAX {
+    if length > HEAD_BYTES_MAX {
         return Err(head_too_large());
     }
-    check_expectation(&fields.framing)?;
-    if matches!(body, BodyFraming::Length(length) if length > BODY_BYTES_MAX) {
+    // An HTTP/1.0 client does not understand the interim response (RFC 9110 section 10.1.1).
+    let expectation = headers.get(Field::Expect).filter(|_| !is_old);
+    check_expectation(expectation)?;
+    if matches!(body_framing, BodyFraming::Length(length) if length > BODY_BYTES_MAX) {
         return Err(Problem::new(problem::BODY_TOO_LARGE, "The body is larger than 524288 bytes."));
     }
-    let method = parse_method(head.method.unwrap_or_default())?;
+    let method = parse_method(head.method)?;
     let (path, query) = target_parts(target, method)?;
     Ok(Request {
         method,
         path,
         query,
-        close: old || fields.framing.connection_close,
-        body_framing: body,
+        close: is_old || headers.index.connection_close,
+        body_framing,
+        expects_continue: expectation.is_some() && body_framing != BodyFraming::Length(0),
         body: &[],
-        headers: fields,
+        headers,
     })
 }
 
-impl<'a> Headers<'a> {
-    fn insert(&mut self, name: &str, value: &'a [u8], country_header: Option<&str>) {
-        // The length leaves one or two candidates, so that a field costs one comparison.
-        let slot = match name.len() {
-            3 if is_header(name, b"via") => {
-                self.is_forwarded = true;
-                return;
-            }
-            4 if is_header(name, b"host") => {
-                self.framing.host_count += 1;
-                &mut self.host
-            }
-            6 if is_header(name, b"cookie") => &mut self.cookie,
-            6 if is_header(name, b"origin") => &mut self.origin,
-            6 if is_header(name, b"expect") => &mut self.framing.expect,
-            6 if is_header(name, b"prefer") => &mut self.prefer,
-            7 if is_header(name, b"referer") => &mut self.referer,
-            7 if is_header(name, b"sec-gpc") => &mut self.gpc,
-            8 if is_header(name, b"if-match") => &mut self.if_match,
-            9 if is_header(name, b"x-preview") => &mut self.preview,
-            9 if is_header(name, b"x-anon-id") => &mut self.anon_id,
-            9 if is_header(name, b"forwarded") => {
-                self.is_forwarded = true;
-                return;
-            }
-            10 if is_header(name, b"user-agent") => &mut self.user_agent,
-            10 if is_header(name, b"connection") => {
-                self.framing.connection_close |= has_token(value, b"close");
-                return;
-            }
-            12 if is_header(name, b"content-type") => &mut self.content_type,
-            12 if is_header(name, b"x-request-id") => &mut self.request_id,
-            13 if is_header(name, b"if-none-match") => &mut self.if_none_match,
-            13 if is_header(name, b"authorization") => &mut self.authorization,
-            14 if is_header(name, b"content-length") => {
-                self.framing.content_length_count += 1;
-                &mut self.framing.content_length
-            }
-            14 if is_header(name, b"x-debug-timing") => &mut self.debug_timing,
-            14 if is_header(name, b"sec-fetch-mode") => &mut self.fetch_mode,
-            14 if is_header(name, b"sec-fetch-site") => &mut self.fetch_site,
-            15 if is_header(name, b"x-forwarded-for") => {
-                self.is_forwarded = true;
-                return self.forwarded.push(value);
-            }
-            15 if is_header(name, b"accept-encoding") => &mut self.accept_encoding,
-            15 if is_header(name, b"accept-language") => &mut self.accept_language,
-            16 if is_header(name, b"content-encoding") => &mut self.content_encoding,
-            17 if is_header(name, b"transfer-encoding") => {
-                self.framing.transfer_codings = self.framing.transfer_codings.with_line(value);
-                return;
-            }
-            17 if is_header(name, b"x-forwarded-proto") => &mut self.forwarded_proto,
-            29 if is_header(name, b"access-control-request-method") => &mut self.preflight_method,
-            30 if is_header(name, b"access-control-request-headers") => &mut self.preflight_headers,
-            _ if country_header.is_some_and(|country| name.eq_ignore_ascii_case(country)) => {
-                &mut self.country
-            }
-            _ => return,
-        };
-        if slot.is_some() {
-            self.has_repeats = true;
-        } else {
-            *slot = Some(value);
-        }
-    }
-
-    /// Returns the values of all `Accept-Encoding` fields.
-    pub(crate) fn accept_encoding_lines(&self) -> impl Iterator<Item = &'a [u8]> {
-        self.lines(self.accept_encoding, b"accept-encoding")
-    }
-
-    /// Returns the values of all `If-None-Match` fields.
-    pub(crate) fn if_none_match_lines(&self) -> impl Iterator<Item = &'a [u8]> {
-        self.lines(self.if_none_match, b"if-none-match")
-    }
-
-    /// Returns the values of all `If-Match` fields.
-    pub(crate) fn if_match_lines(&self) -> impl Iterator<Item = &'a [u8]> {
-        self.lines(self.if_match, b"if-match")
-    }
-
-    /// Returns the values of all `Prefer` fields.
-    pub(crate) fn prefer_lines(&self) -> impl Iterator<Item = &'a [u8]> {
-        self.lines(self.prefer, b"prefer")
-    }
-
-    /// Returns the values of all `Cookie` fields.
-    pub(crate) fn cookie_lines(&self) -> impl Iterator<Item = &'a [u8]> {
-        self.lines(self.cookie, b"cookie")
-    }
-
-    /// Returns the values of all `Access-Control-Request-Headers` fields.
-    pub(crate) fn preflight_headers_lines(&self) -> impl Iterator<Item = &'a [u8]> {
-        self.lines(self.preflight_headers, b"access-control-request-headers")
-    }
-
-    /// Returns the value of the first field and then those of its repetitions, which are rare: they are read
-    /// from the head again.
-    fn lines(&self, first: Option<&'a [u8]>, name: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
-        let all_lines = || {
-            self.head.split(|b| *b == b'\n').filter_map(move |line| {
-                let (field, value) = line.split_at_checked(name.len())?;
-                let value = value.strip_prefix(b":")?;
-                field.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
-            })
-        };
-        let repetitions = self.has_repeats.then(|| all_lines().skip(1));
-        first.into_iter().chain(repetitions.into_iter().flatten())
-    }
-}
-
-/// Returns whether a field name, which is a token, equals `wanted` in any case. `wanted` has only lower-case
-/// letters and hyphens. Bit 0x20, which distinguishes the cases, is set in all of them. No other byte of a
-/// token becomes one of them when that bit is set.
-fn is_header<const LENGTH: usize>(name: &str, wanted: &[u8; LENGTH]) -> bool {
-    let name: Option<&[u8; LENGTH]> = name.as_bytes().try_into().ok();
-    // `fold` has no early return, so that it compiles to a few wide comparisons.
-    name.is_some_and(|name| name.iter().zip(wanted).fold(0, |other, (a, b)| other | ((a | 0x20) ^ b)) == 0)
-}
-
-fn check_host<'a>(fields: &Headers<'a>, old: bool) -> Result<(), Problem<'a>> {
+fn check_host<'a>(headers: &Headers<'_>, is_old: bool) -> Result<(), Problem<'a>> {
     let malformed = |sentence| Problem::new(problem::MALFORMED_REQUEST, sentence);
-    match (fields.framing.host_count, fields.host) {
-        (0, _) if old => Ok(()),
-        (1, Some(host)) if is_authority(host) => Ok(()),
-        (1, _) => Err(malformed("Host is not a name or an address with an optional port.")),
+    match (headers.index.hosts, headers.index.is_host_valid) {
+        (0, _) if is_old => Ok(()),
+        (1, true) => Ok(()),
+        (1, false) => Err(malformed("Host is not a name or an address with an optional port.")),
         _ => Err(malformed("The request must have exactly one Host field.")),
     }
 }

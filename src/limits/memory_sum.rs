@@ -29,7 +29,7 @@ const STACK_BYTES: u64 = 2 << 20;
 const MAIN_STACK_BYTES: u64 = 8 << 20;
 /// Memory of a handler, its counters and its thread's ring: the members of a body (100,000 of 64 bytes,
 /// doubled while the buffer grows), buffers for a page of routes and its lists (5 MiB), histograms (0.9 MiB),
-/// the cache of User-Agents (0.5 MiB), an inflated body (1 MiB), and smaller things.
+/// the cache of User-Agents (0.5 MiB), header sections (0.3 MiB), an inflated body (1 MiB), and smaller things.
 const HANDLER_BYTES: u64 = 24 << 20;
 /// A table of prepared answers: for each its bytes, the indices of its pieces, and 12 bytes of lengths.
 const ANSWERS_BYTES: u64 = (ANSWERS_PREPARED * (ANSWER_BYTES_MAX + 4 * ANSWER_PIECES_MAX + 12)) as u64;

@@ -23,7 +23,7 @@ use super::state::WorkerState;
 use super::timeouts::{Phase, TimeoutGuard};
 use crate::clock;
 use crate::http::input::ReadBuffer;
-use crate::http::request::{self, BufferedRequest, ParseOutcome, RequestMeta};
+use crate::http::request::{BufferedRequest, ParseOutcome, RequestMeta};
 use crate::limits::{FLUSH_BYTES, OUTPUT_BUFFER_BYTES_MAX, READ_BUFFER_BYTES};
 use crate::metrics::ConnectionEvent;
 use crate::problem::Problem;
@@ -275,7 +275,7 @@ fn handle_requests<S: Service>(
                 return NextStep::Drain;
             }
         }
-        let parsed = request::parse(input.pending(), shared.service.borrow().country_header());
+        let parsed = shared.heads.borrow_mut().parse(meta.connection, input.pending());
         match parsed {
             ParseOutcome::Partial => return NextStep::Read,
             ParseOutcome::Rejected(problem) => {
@@ -289,7 +289,7 @@ fn handle_requests<S: Service>(
             ParseOutcome::Complete(mut request, head_bytes) => {
                 let Some(end) = input.request_end(&request, head_bytes) else {
                     // A client that already sent a part of the body is not waiting for 100 Continue.
-                    if request.expects_continue() && input.pending().len() == head_bytes {
+                    if request.expects_continue && input.pending().len() == head_bytes {
                         output.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
                     }
                     let body = request.body_framing;

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener};
+use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::task::Poll;
 use std::thread;
@@ -160,7 +161,9 @@ pub(super) async fn accept<S: Service>(
                 shared.busy_poller.on_activity();
                 spare = spare.or_else(self::reserve_fd);
                 failing &= spare.is_none();
-                let from = RequestMeta { peer: peer.ip(), surface, received_at: clock::instant() };
+                let connection = stream.as_raw_fd() as usize;
+                let from =
+                    RequestMeta { peer: peer.ip(), surface, connection, received_at: clock::instant() };
                 on_accept(stream, from, spare.is_some(), &shared);
                 accepted += 1;
                 if accepted % ACCEPT_BURST_MAX == 0 {

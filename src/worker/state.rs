@@ -14,6 +14,7 @@ use super::{ENDPOINT_COUNTERS, Service, access_log};
 use crate::api::{Outcome, Poll};
 use crate::clock;
 use crate::config::ConnectionLimits;
+use crate::http::head_parser::HeadParser;
 use crate::http::refused_head::RefusedHead;
 use crate::http::request::{BufferedRequest, Request, RequestMeta};
 use crate::metrics::{ConnectionEvent, Counters, Totals, status_class};
@@ -22,6 +23,7 @@ use crate::problem::Problem;
 /// The state that all connections of a worker share.
 pub(super) struct WorkerState<S> {
     pub(super) service: RefCell<S>,
+    pub(super) heads: RefCell<HeadParser>,
     pub(super) connections: ConnectionLimits,
     pub(super) timeout_sweeper: Rc<TimeoutSweeper>,
     /// The budget of responses that are not sent yet, of events that wait for the log, and of large heads.
@@ -51,6 +53,7 @@ impl<S: Service> WorkerState<S> {
         spinning: BusyPoller,
     ) -> Self {
         Self {
+            heads: RefCell::new(HeadParser::new(service.country_header())),
             service: RefCell::new(service),
             connections,
             timeout_sweeper: Rc::new(deadlines),

@@ -407,6 +407,7 @@ pub const LOCALHOST: &str = "127.0.0.1";
 /// Returns the metadata of a request that `peer` sends now to the public address.
 pub fn request_meta(peer: &str) -> RequestMeta {
     RequestMeta {
+        connection: 0,
         peer: peer.parse().expect("an address"),
         surface: Surface::Public,
         received_at: parallax::testing::clock::instant(),

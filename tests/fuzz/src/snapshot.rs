@@ -82,6 +82,7 @@ pub fn request_everything(snapshot: Snapshot) {
     let settings = Settings { explain: true, ..Settings::default() };
     let mut handler = Handler::new(settings, &current, Arc::clone(&AGENTS));
     let meta = RequestMeta {
+        connection: 0,
         peer: IpAddr::V4(Ipv4Addr::LOCALHOST),
         surface: Surface::Admin,
         received_at: clock::instant(),

@@ -1,5 +1,6 @@
 //! Request heads, parsed directly.
 
+use parallax::testing::http::head_parser::HeadParser;
 use parallax::testing::http::request::{ParseOutcome, parse};
 
 use crate::dice::Dice;
@@ -49,6 +50,80 @@ fn no_mutated_head_with_a_bare_lf_is_complete() {
         }
     }
     assert!(complete > 1_000 && bare > 1_000, "{complete} complete, {bare} with a bare LF");
+}
+
+const REQUEST_LINES: &[&str] = &[
+    "GET /v1/site?site=a HTTP/1.1\r\n",
+    "GET /v1/site?site=b HTTP/1.1\r\n",
+    "POST /v1/track HTTP/1.1\r\n",
+    "POST /v1/track HTTP/1.0\r\n",
+    "GET / HTTP/1.0\r\n",
+    "GET / HTTP/1.1\n",
+    "\r\nGET / HTTP/1.1\r\n",
+    "GET  / HTTP/1.1\r\n",
+    "GET /# HTTP/1.1\r\n",
+    "GET / HTTP/2.0\r\n",
+    "",
+];
+
+const FIELDS: &[&str] = &[
+    "Host: a\r\n",
+    "Host: a b\r\n",
+    "Connection: close\r\n",
+    "Content-Length: 3\r\n",
+    "Transfer-Encoding: chunked\r\n",
+    "Expect: 100-continue\r\n",
+    "X-Anon-Id: v1\r\n",
+    "X-Forwarded-For: 10.0.0.1\r\n",
+    "CF-IPCountry: SE\r\n",
+    "Cookie:\r\n",
+];
+
+/// Returns a head of a few fields, which is often equal to another one, and sometimes damaged or incomplete.
+fn any_head(dice: &mut Dice) -> Vec<u8> {
+    let mut head = [*dice.pick(REQUEST_LINES), FIELDS[0]].concat();
+    for _ in 0..dice.below(3) {
+        head += FIELDS[dice.below(FIELDS.len())];
+    }
+    let mut bytes = (head + "\r\n").into_bytes();
+    let length = bytes.len();
+    match dice.below(8) {
+        0 => bytes.truncate(dice.below(length)),
+        1 => bytes[dice.below(length)] = *dice.pick(b"\r\n :a"),
+        2 => bytes.extend_from_slice(b"GET / HTTP/1.1\r\n"),
+        _ => {}
+    }
+    bytes
+}
+
+#[test]
+fn a_remembered_header_section_changes_no_result() {
+    let mut dice = Dice(1);
+    let mut heads = HeadParser::new(Some("cf-ipcountry"));
+    let mut complete = 0;
+    for _ in 0..100_000 {
+        let bytes = any_head(&mut dice);
+        let outcome = heads.parse(dice.below(3), &bytes);
+        complete += usize::from(matches!(outcome, ParseOutcome::Complete(..)));
+        let alone = parse(&bytes, Some("cf-ipcountry"));
+        assert_eq!(format!("{outcome:?}"), format!("{alone:?}"), "{}", bytes.escape_ascii());
+    }
+    assert!(complete > 20_000, "{complete} of 100,000 heads are complete");
+}
+
+#[test]
+fn a_header_section_of_any_length_is_parsed_again_with_the_same_result() {
+    let mut heads = HeadParser::new(None);
+    // At the size of a remembered section, below and above it.
+    for length in (1..40).chain(1000..1050) {
+        let head = format!("GET / HTTP/1.1\r\nHost: a\r\nA: {}\r\n\r\n", "a".repeat(length));
+        for _ in 0..2 {
+            let ParseOutcome::Complete(request, bytes) = heads.parse(7, head.as_bytes()) else {
+                panic!("{length}");
+            };
+            assert_eq!((request.path, bytes), ("/", head.len()));
+        }
+    }
 }
 
 #[test]
