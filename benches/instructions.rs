@@ -64,6 +64,8 @@ const REPETITIONS_HIGH: usize = 3_000;
 const DECIDED: &str = "resolve_decided";
 /// The same request, for a visitor with a history.
 const KNOWN: &str = "resolve_known";
+/// The same, with a header section that the server does not remember.
+const KNOWN_PARSED: &str = "resolve_known_parsed";
 const DECIDED_GZIP: &str = "resolve_decided_gzip";
 const KNOWN_GZIP: &str = "resolve_known_gzip";
 /// The copy of that response alone, which every response needs.
@@ -113,19 +115,22 @@ fn main() -> ExitCode {
 }
 
 fn names() -> Vec<&'static str> {
-    let others = [KNOWN, KNOWN_GZIP, COPY, DECODE, DECODE_PAGE, FOLD_PAGE, FOLD_TRACK, FOLD_PROFILE];
+    let others =
+        [KNOWN, KNOWN_PARSED, KNOWN_GZIP, COPY, DECODE, DECODE_PAGE, FOLD_PAGE, FOLD_TRACK, FOLD_PROFILE];
     cases().iter().map(|case| case.name).chain(others).chain([POST, RECOVER]).collect()
 }
 
 /// Returns the case of this name, and a handler for its request. Asserts the response.
 fn prepare(snapshot: &[u8], name: &str) -> (Case, TestHandler) {
+    let remembers = name != KNOWN_PARSED;
     let (name, visitors) = match name {
-        KNOWN => (DECIDED, Some(known_visitor())),
+        KNOWN | KNOWN_PARSED => (DECIDED, Some(known_visitor())),
         KNOWN_GZIP => (DECIDED_GZIP, Some(known_visitor())),
         name => (name, None),
     };
     let case = cases().into_iter().find(|case| case.name == name).expect("a case of this name");
     let mut served = TestHandler::new(snapshot, visitors);
+    served.remembers = remembers;
     case.assert(served.answer(&case.request));
     (case, served)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parallax::testing::api::{EventSink, Handler, Settings};
 use parallax::testing::http::head_parser::HeadParser;
-use parallax::testing::http::request::{ParseOutcome, RequestMeta, Surface};
+use parallax::testing::http::request::{ParseOutcome, RequestMeta, Surface, parse};
 use parallax::testing::resolve::user_agent::UserAgentParser;
 use parallax::testing::site::catalog::catalog::CurrentCatalog;
 use parallax::testing::site::catalog::directory::SnapshotDirectory;
@@ -17,7 +17,9 @@ use tempfile::TempDir;
 /// A handler that serves one snapshot.
 pub struct TestHandler {
     pub handler: Handler,
-    pub heads: HeadParser,
+    heads: HeadParser,
+    /// True if header sections are remembered, as in a server.
+    pub remembers: bool,
     pub out: Vec<u8>,
     pub meta: RequestMeta,
     _dir: TempDir,
@@ -43,7 +45,14 @@ impl TestHandler {
             surface: Surface::Public,
             received_at: parallax::testing::clock::instant(),
         };
-        Self { handler, heads: HeadParser::new(None), out: Vec::with_capacity(64 * 1024), meta, _dir: dir }
+        Self {
+            handler,
+            heads: HeadParser::new(None),
+            remembers: true,
+            out: Vec::with_capacity(64 * 1024),
+            meta,
+            _dir: dir,
+        }
     }
 
     /// Records events through `sink`.
@@ -55,7 +64,8 @@ impl TestHandler {
     /// Parses the request bytes and returns the response bytes.
     pub fn answer(&mut self, request: &[u8]) -> &[u8] {
         self.out.clear();
-        match self.heads.parse(0, request) {
+        let parsed = if self.remembers { self.heads.parse(0, request) } else { parse(request, None) };
+        match parsed {
             ParseOutcome::Complete(request, _) => self.handler.handle(&request, &self.meta, &mut self.out),
             other => panic!("{other:?}"),
         };
