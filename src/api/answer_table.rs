@@ -1,4 +1,4 @@
-//! A table of prepared answers to resolve and variants, one for each worker.
+//! A cache of prepared answers to resolve and variants, one for each worker.
 //!
 //! An answer depends on its [`AnswerKey`] alone. The table keeps its header fields and the plan of its body. A request for
 //! it writes only its own fields, and copies the rest:
@@ -9,7 +9,7 @@
 //!
 //! The table has a fixed number of slots for one answer each, and allocates only when it is created. A slot holds its whole
 //! key, and the key holds the hash of the snapshot. So a slot never matches another snapshot. Answers that depend on more
-//! than a key have none, and are written without the table: those of pattern routes, with unknown pairs, with an explanation,
+//! than a key have no key, and are written without the table: those of pattern routes, with unknown pairs, with an explanation,
 //! or with embedded queries.
 
 use super::class::ResponseClass;
@@ -47,8 +47,8 @@ pub(super) struct AnswerKey {
 }
 
 impl AnswerKey {
-    /// Creates the key of an answer to a client that accepts gzip, or not. `choice` has one byte for each zone of the route's page, so its length needs no
-    /// separator. Returns `None` if the text of the experiments is too long.
+    /// Creates the key of an answer to a client that accepts gzip, or not. `choice` has one byte for each zone of the route's
+    /// page, so its length needs no separator. Returns `None` if the text of the experiments is too long.
     pub(super) fn new(
         (kind, accepts_gzip): (AnswerKind, bool),
         snapshot_hash: &[u8; 32],

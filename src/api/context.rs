@@ -62,7 +62,7 @@ impl<'a> RequestContext<'a> {
         self.published.site()
     }
 
-    /// Returns the texts of the site.
+    /// Returns the pieces of the site's response bodies.
     pub(super) fn pieces(&self) -> Pieces<'a> {
         self.published.pieces()
     }
@@ -78,6 +78,7 @@ impl<'a> RequestContext<'a> {
 
     pub(super) fn accepts_gzip(&self) -> bool {
         let headers = &self.request.headers;
+        // Saves the search in the usual case that the field is missing.
         headers.get(Field::AcceptEncoding).is_some()
             && negotiate::accepts_gzip(headers.accept_encoding_lines())
     }
@@ -169,7 +170,7 @@ impl<'a> RequestContext<'a> {
     /// Returns the User-Agent of the visitor, and not that of a server that calls on the visitor's behalf.
     pub(super) fn user_agent(&self) -> Option<&'a [u8]> {
         let given = self.params.get(Param::UserAgent).map(str::as_bytes);
-        given.or_else(|| visitor_user_agent_bytes(&self.request.headers))
+        given.or_else(|| visitor_user_agent(&self.request.headers))
     }
 
     /// Returns the client's request ID, if it can be sent back.
@@ -202,13 +203,9 @@ fn cors<'a>(site: &ArchivedSite, class: ResponseClass, request: &Request<'a>) ->
     }
 }
 
-/// Returns the User-Agent header if it belongs to a visitor, and not to a server that calls on the visitor's behalf.
-pub(super) fn visitor_user_agent<'a>(fields: &Headers<'a>) -> Option<&'a str> {
-    std::str::from_utf8(visitor_user_agent_bytes(fields)?).ok()
-}
-
-/// Returns the same User-Agent, which may not be UTF-8.
-fn visitor_user_agent_bytes<'a>(fields: &Headers<'a>) -> Option<&'a [u8]> {
+/// Returns the User-Agent header if it belongs to a visitor, and not to a server that calls on the visitor's behalf. It may
+/// not be UTF-8.
+pub(super) fn visitor_user_agent<'a>(fields: &Headers<'a>) -> Option<&'a [u8]> {
     let agent = fields.get(Field::UserAgent)?;
     let holds = |word: &str| agent.windows(word.len()).any(|w| w.eq_ignore_ascii_case(word.as_bytes()));
     let is_a_visitors = agent.starts_with(b"Mozilla/")

@@ -386,7 +386,8 @@ fn validate<'a, 'r: 'a>(
         is_preview: published.site().preview.is_some() || request.headers.get(Field::Preview) == Some(b"1"),
         gpc: request.headers.get(Field::SecGpc) == Some(b"1"),
         referer: request.headers.get(Field::Referer).and_then(|value| std::str::from_utf8(value).ok()),
-        user_agent: context::visitor_user_agent(&request.headers),
+        user_agent: context::visitor_user_agent(&request.headers)
+            .and_then(|agent| std::str::from_utf8(agent).ok()),
         language: request
             .headers
             .get(Field::AcceptLanguage)

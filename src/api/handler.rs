@@ -280,7 +280,7 @@ impl Handler {
         head.raw(b"\r\n");
         write_request_id(&mut head, &mut self.scratch.response.ids, None);
         if is_unchanged {
-            head.finish_without_body(request.close);
+            head.end(request.close);
             return;
         }
         head.field("Content-Type: ", content_type.as_bytes());
@@ -382,7 +382,7 @@ impl Handler {
             head.field("Allow: ", methods.as_bytes());
         }
         write_request_id(&mut head, &mut self.scratch.response.ids, None);
-        head.finish_without_body(request.close);
+        head.end(request.close);
         Outcome { endpoint, problem: None }
     }
 }

@@ -107,7 +107,7 @@ impl EventResponse<'_> {
         if self.params.options.minimal && results.are_all_recorded() && is_visible {
             let mut head = self.begin(204, scratch, out);
             self.write_timing(&mut head);
-            head.finish_without_body(self.params.close);
+            head.end(self.params.close);
             return;
         }
         let mut body = std::mem::take(&mut scratch.plan.text);

@@ -43,9 +43,7 @@ pub(super) fn handle<'a>(
                 false => (AnswerKind::ForcedLayout, &[][..]),
             };
             let key = selection.answer_key(context, kind, (route_index, route), experiments);
-            if let Some(key) = &key
-                && response::write_stored(context, key, &mut scratch.response, out)?
-            {
+            if response::write_stored(context, key.as_ref(), &mut scratch.response, out)? {
                 return Ok(());
             }
             build_layout(context, route, &selection, scratch);

@@ -131,31 +131,32 @@ pub(super) fn write_response(
     };
     let body = body.encode(gzip, compressor);
     write_content_fields(gzip, body.bytes(gzip), head.buffer());
-    let out = head.finish_without_body(context.request.close);
+    let out = head.end(context.request.close);
     if !context.is_head() {
         body.write(gzip, out);
     }
     Ok(())
 }
 
-/// Appends a 200 with the stored answer of `key`, or a 304 if the client already has it. Returns false if no answer is stored.
+/// Appends a 200 with the stored answer of `key`, or a 304 if the client already has it. Returns false if there is no key, or
+/// no answer is stored.
 ///
 /// # Errors
 /// `precondition_failed`, if `If-Match` excludes the response.
 pub(super) fn write_stored(
     context: &RequestContext<'_>,
-    key: &AnswerKey,
+    key: Option<&AnswerKey>,
     buffers: &mut ResponseBuffers,
     out: &mut Vec<u8>,
 ) -> Result<bool, Problem<'static>> {
     let ResponseBuffers { answers, ids, .. } = buffers;
-    let Some(answer) = answers.get(key) else { return Ok(false) };
+    let Some((key, answer)) = key.and_then(|key| Some((key, answers.get(key)?))) else { return Ok(false) };
     let (class, etag) = (key.class(), answer.etag());
     let Some(mut head) = begin_head(context, class, Some(&etag), answer.shared_fields, ids, out)? else {
         return Ok(true);
     };
     head.raw(answer.content_fields);
-    let out = head.finish_without_body(context.request.close);
+    let out = head.end(context.request.close);
     if !context.is_head() {
         answer.write_body(context.pieces(), out);
     }
@@ -172,7 +173,6 @@ fn store_answer(
     answers: &mut AnswerTable,
 ) {
     let mut indices = [0; ANSWER_PIECES_MAX];
-    let mut count = 0;
     let shared_end = prepared.len();
     write_content_fields(gzip, body.bytes(gzip), prepared);
     let content_end = prepared.len();
@@ -184,24 +184,7 @@ fn store_answer(
     if content_end + text_bytes > ANSWER_BYTES_MAX {
         return;
     }
-    let start_end;
-    match body {
-        Body::Text(_) if gzip => return,
-        Body::Text(text) => {
-            prepared.extend_from_slice(text);
-            start_end = prepared.len();
-        }
-        Body::Planned(plan, pieces) => {
-            let Some(used) = plan.pieces_after_text() else { return };
-            for index in used {
-                let Some(place) = indices.get_mut(count) else { return };
-                (*place, count) = (index, count + 1);
-            }
-            plan.write_start(gzip, prepared);
-            start_end = prepared.len();
-            plan.write_end(*pieces, gzip, prepared);
-        }
-    }
+    let Some((start_end, count)) = write_own_bytes(body, gzip, &mut indices, prepared) else { return };
     let answer = PreparedAnswer {
         shared_fields: &prepared[..shared_end],
         content_fields: &prepared[shared_end..content_end],
@@ -211,6 +194,34 @@ fn store_answer(
         end: &prepared[start_end..],
     };
     answers.insert(key, &answer);
+}
+
+/// Appends the bytes of a body that are not pieces: those before them, and those after them. Writes the indices of the
+/// pieces. Returns the end of the bytes before them, and the number of the pieces. `None` if the body cannot be stored.
+fn write_own_bytes(
+    body: &Body<'_>,
+    gzip: bool,
+    indices: &mut [u32; ANSWER_PIECES_MAX],
+    out: &mut Vec<u8>,
+) -> Option<(usize, usize)> {
+    match body {
+        Body::Text(_) if gzip => None,
+        Body::Text(text) => {
+            out.extend_from_slice(text);
+            Some((out.len(), 0))
+        }
+        Body::Planned(plan, pieces) => {
+            let mut count = 0;
+            for index in plan.pieces_after_text()? {
+                *indices.get_mut(count)? = index;
+                count += 1;
+            }
+            plan.write_start(gzip, out);
+            let start_end = out.len();
+            plan.write_end(*pieces, gzip, out);
+            Some((start_end, count))
+        }
+    }
 }
 
 /// Begins the head of a 200: the fields of the request and the shared fields. If the client already has the content, appends
@@ -240,7 +251,7 @@ fn begin_head<'o>(
     context.cors(class).write(&mut head);
     head.raw(shared_fields);
     if is_unchanged {
-        head.finish_without_body(context.request.close);
+        head.end(context.request.close);
         return Ok(None);
     }
     Ok(Some(head))

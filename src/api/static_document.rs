@@ -71,7 +71,7 @@ impl StaticDocument {
         }
         self.cors.write(&mut head);
         if unchanged {
-            head.finish_without_body(request.close);
+            head.end(request.close);
             return Ok(());
         }
         head.field("Content-Type: ", self.content_type.as_bytes());

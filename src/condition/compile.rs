@@ -32,7 +32,7 @@ impl Condition {
     }
 }
 
-/// The value that the nodes below a field, a member or an element test.
+/// The value to which the tests below a field, a member or an element apply.
 struct Subject<'n> {
     path: &'n str,
     accessor: Accessor,
@@ -78,7 +78,7 @@ impl ProgramWriter<'_> {
             (Node::Param { operator, index }, Some(subject)) => {
                 self.write_value(*operator, Check::Param(*index), None, subject, next);
             }
-            // The parser has them below a field, a member or an element only.
+            // The parser creates these nodes only below a field, a member or an element.
             (Node::Size { .. } | Node::Element(_) | Node::Test { .. } | Node::Param { .. }, None) => {
                 self.write_constant(next.fails);
             }
@@ -239,8 +239,8 @@ impl ProgramWriter<'_> {
     }
 }
 
-/// Returns whether evaluation reaches `without` through the parts of the node if none of its parameters has a
-/// value, so that the node needs no test of them all.
+/// Returns whether a node that is left out already leads to `without`, so that it needs no `HasParam` of its own. The parts
+/// of an `$and` that are left out lead to `next.holds`, those of an `$or` to `next.fails`.
 fn skips_itself(node: &Node, next: Successors, without: u32) -> bool {
     match node {
         Node::All(_) => without == next.holds,

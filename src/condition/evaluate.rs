@@ -100,7 +100,7 @@ impl<'a, D: Document + ?Sized, A: Audiences + ?Sized> Evaluator<'a, '_, D, A> {
     }
 }
 
-/// Returns the description of an evaluated test. `None` for a test that is no author's.
+/// Returns the description of an evaluated test. `None` for a test that the author did not write.
 fn explain<'a>(test: &'a ArchivedTest, actual: Option<Value<'a>>) -> Option<DecidingTest<'a>> {
     let (operator, check, source) = match test {
         ArchivedTest::Value { operator, check, source, .. } => (*operator, Some(check), source),

@@ -1,7 +1,7 @@
 //! Analysis of conditions with parameters.
 //!
-//! A clause whose parameter has no value is removed. An operator without remaining operands is removed too:
-//! an alternative of an `$or`, a `$not`, an `$elemMatch`. A condition without remaining clauses holds for
+//! A clause whose parameter has no value is left out (`Test::HasParam`). An operator without remaining operands is left out
+//! too: an alternative of an `$or`, a `$not`, an `$elemMatch`. A condition without remaining clauses holds for
 //! everything.
 
 use std::collections::{BTreeMap, BTreeSet};

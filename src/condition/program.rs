@@ -59,7 +59,8 @@ pub struct Successors {
 
 #[derive(Debug, Clone, PartialEq, Archive, Serialize)]
 pub enum Test {
-    /// Holds always. An empty condition, or one that was invalid.
+    /// Always holds. Both successors are the same, so the result is fixed at compilation: for an empty condition, or for an
+    /// invalid one, which goes to [`FAILS`].
     Always,
     /// Holds if the visitor belongs to the audience with this index.
     Audience(u16),

@@ -45,7 +45,7 @@ pub fn verify(program: &ArchivedProgram, references: &References) -> Result<(), 
 /// Verifies that audiences do not refer to each other in a cycle or in too long a chain.
 ///
 /// # Errors
-/// They do.
+/// There is a cycle, or a chain that is too long.
 pub fn verify_audiences<'p>(programs: impl Iterator<Item = &'p ArchivedProgram>) -> Result<(), &'static str> {
     let named: Vec<Vec<u16>> = programs.map(named_audiences).collect();
     let is_short = find_overlong(&named).is_none();

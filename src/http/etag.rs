@@ -27,7 +27,7 @@ impl Etag {
     /// Returns the tag in a field that [`Self::write`] wrote.
     ///
     /// # Panics
-    /// On another field.
+    /// If `field` is too short for a tag.
     pub(crate) fn from_field(field: &[u8]) -> Self {
         Self(*field[FIELD_NAME.len()..].first_chunk().expect("the field holds a tag"))
     }

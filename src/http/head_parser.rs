@@ -1,28 +1,28 @@
-//! A parser of request heads that remembers header sections.
+//! A parser of request heads with a cache of header sections.
 //!
-//! Many clients send the same header fields with each request of a connection. A section that equals the previous one
-//! in its slot is not parsed again: only the request line is. The result is that of [`parse`], because the index of a
-//! section depends on its bytes alone. A proxy that adds an `X-Forwarded-For`, or a cookie for each visitor, makes the
-//! sections differ. Then the parser compares a few bytes and keeps a copy in vain.
+//! Many clients send the same header fields with each request of a connection. A section that equals the one in the slot
+//! of its connection is not parsed again: only the request line is. The result is that of [`parse`], because the index of a
+//! section depends on its bytes alone. Behind a proxy that adds `X-Forwarded-For`, sections differ. Then each request
+//! costs one comparison and one copy more.
 
 use super::headers::{FieldIndex, Headers};
 use super::request::{Head, ParseOutcome, build_request, parse};
 
-/// Number of remembered sections. Connections share them by the number of their descriptor. Must be a power of two.
-const SECTIONS_REMEMBERED: usize = 256;
-/// Size of a remembered section. Browsers send 500 to 1,000 bytes. A longer section is parsed each time.
+/// Number of cached sections. The descriptor of a connection selects one. A power of two, so that the remainder is a mask.
+const SECTIONS_CACHED: usize = 256;
+/// Largest size of a cached section. Browsers send 500 to 1,000 bytes. A longer section is parsed each time.
 const SECTION_BYTES_MAX: usize = 1024;
 
 /// A parser of the request heads of one worker.
 pub struct HeadParser {
     /// In lower case.
     country_header: Option<Box<str>>,
-    sections: Box<[KnownSection]>,
+    sections: Box<[CachedSection]>,
 }
 
 /// A section and its index. An empty one matches nothing.
 #[derive(Clone)]
-struct KnownSection {
+struct CachedSection {
     length: usize,
     bytes: [u8; SECTION_BYTES_MAX],
     index: FieldIndex,
@@ -31,28 +31,25 @@ struct KnownSection {
 impl HeadParser {
     /// Creates a parser, and allocates all memory that it needs.
     pub fn new(country_header: Option<&str>) -> Self {
-        let empty = KnownSection { length: 0, bytes: [0; SECTION_BYTES_MAX], index: FieldIndex::default() };
-        Self {
-            country_header: country_header.map(Box::from),
-            sections: vec![empty; SECTIONS_REMEMBERED].into(),
-        }
+        let empty = CachedSection { length: 0, bytes: [0; SECTION_BYTES_MAX], index: FieldIndex::default() };
+        Self { country_header: country_header.map(Box::from), sections: vec![empty; SECTIONS_CACHED].into() }
     }
 
-    /// Parses the head at the start of `bytes`, as [`parse`] does. `connection` is a number of the connection.
+    /// Parses the head at the start of `bytes`, as [`parse`] does. `connection` is its descriptor, which selects the slot.
     pub fn parse<'a>(&mut self, connection: usize, bytes: &'a [u8]) -> ParseOutcome<'a> {
-        let section = &mut self.sections[connection % SECTIONS_REMEMBERED];
+        let section = &mut self.sections[connection % SECTIONS_CACHED];
         if let Some((head, length)) = section.head(bytes) {
             return build_request(head, length);
         }
         let outcome = parse(bytes, self.country_header.as_deref());
         if let ParseOutcome::Complete(request, _) = &outcome {
-            section.remember(&request.headers);
+            section.store(&request.headers);
         }
         outcome
     }
 }
 
-impl KnownSection {
+impl CachedSection {
     /// Returns the head at the start of `bytes` and its length. `None` if its section is another one, or its request
     /// line is not valid.
     fn head<'a>(&self, bytes: &'a [u8]) -> Option<(Head<'a>, usize)> {
@@ -69,7 +66,7 @@ impl KnownSection {
         is_valid.then(|| (Head::new(&request, headers), line_bytes + self.length))
     }
 
-    fn remember(&mut self, headers: &Headers<'_>) {
+    fn store(&mut self, headers: &Headers<'_>) {
         let length = headers.section.len();
         self.length = 0;
         if let Some(bytes) = self.bytes.get_mut(..length) {

@@ -84,9 +84,9 @@ pub(super) struct FieldIndex {
     /// True if a known field is repeated.
     has_repeats: bool,
     is_forwarded: bool,
-    pub(super) hosts: usize,
+    pub(super) host_count: usize,
     pub(super) is_host_valid: bool,
-    pub(super) content_lengths: usize,
+    pub(super) content_length_count: usize,
     pub(super) transfer_codings: TransferCodings,
     pub(super) connection_close: bool,
 }
@@ -117,7 +117,7 @@ impl FieldIndex {
         }
     }
 
-    /// Returns the field of this name. Fields of which only one fact counts are read here.
+    /// Returns the known field with this name. A field that only sets a flag or a count is recorded here, and gives `None`.
     fn known_field(
         &mut self,
         section: &[u8],
@@ -132,7 +132,7 @@ impl FieldIndex {
                 return None;
             }
             4 if is_header(name, b"host") => {
-                self.hosts += 1;
+                self.host_count += 1;
                 Field::Host
             }
             6 if is_header(name, b"cookie") => Field::Cookie,
@@ -158,7 +158,7 @@ impl FieldIndex {
             13 if is_header(name, b"if-none-match") => Field::IfNoneMatch,
             13 if is_header(name, b"authorization") => Field::Authorization,
             14 if is_header(name, b"content-length") => {
-                self.content_lengths += 1;
+                self.content_length_count += 1;
                 Field::ContentLength
             }
             14 if is_header(name, b"x-debug-timing") => Field::DebugTiming,

@@ -20,7 +20,7 @@ pub(crate) fn accepts_gzip<'a>(accept_encoding_lines: impl Iterator<Item = &'a [
 /// Returns the first language with the highest weight in `Accept-Language`. Returns `None` if there is none,
 /// or if it is not a valid tag. `*` does not count.
 pub(crate) fn preferred_language(accept_language: &[u8]) -> Option<&str> {
-    // Browsers send the preferred language first, without a weight.
+    // An item without a weight has the highest one. If it is the first item, no other one is preferred.
     let first_end =
         accept_language.iter().position(|b| matches!(b, b',' | b';')).unwrap_or(accept_language.len());
     let range = match (accept_language[..first_end].trim_ascii(), accept_language.get(first_end)) {
@@ -60,22 +60,22 @@ pub(crate) fn matches_strong_etag(if_match: &[u8], etag: &[u8]) -> bool {
     if_match.trim_ascii() == b"*" || if_match.split(|b| *b == b',').any(|item| item.trim_ascii() == etag)
 }
 
-/// Returns whether `Accept` in a request head names CSV. Most endpoints have one media type, so the field is read from
-/// the head again.
-pub(crate) fn accepts_csv(head: &[u8]) -> bool {
-    field_lines(head, b"accept:")
+/// Returns whether `Accept` in a header section names CSV. Most endpoints have one media type, so the field is read from
+/// the section again.
+pub(crate) fn accepts_csv(section: &[u8]) -> bool {
+    field_lines(section, b"accept:")
         .flat_map(weighted_items)
         .any(|(name, weight)| weight > 0 && name.eq_ignore_ascii_case(b"text/csv"))
 }
 
-/// Returns the value of the first field of a head with this name. `name` is in lower case and ends in a colon. This is for
+/// Returns the value of the first field of a header section with this name. `name` is in lower case and ends in a colon. This is for
 /// fields that only the admin address reads, so that the parser does not compare the names of all requests with them.
-pub(crate) fn field<'a>(head: &'a [u8], name: &'static [u8]) -> Option<&'a [u8]> {
-    field_lines(head, name).next().map(<[u8]>::trim_ascii)
+pub(crate) fn field<'a>(section: &'a [u8], name: &'static [u8]) -> Option<&'a [u8]> {
+    field_lines(section, name).next().map(<[u8]>::trim_ascii)
 }
 
-fn field_lines<'a>(head: &'a [u8], name: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
-    head.split(|b| *b == b'\n').filter_map(move |line| {
+fn field_lines<'a>(section: &'a [u8], name: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
+    section.split(|b| *b == b'\n').filter_map(move |line| {
         let (found, value) = line.split_at_checked(name.len())?;
         found.eq_ignore_ascii_case(name).then_some(value)
     })

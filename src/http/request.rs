@@ -150,6 +150,7 @@ fn parse_head<'a>(bytes: &'a [u8], country_header: Option<&str>) -> ParseOutcome
             if !line_ends::are_crlf(head_bytes, head.method.unwrap_or_default(), names) {
                 return ParseOutcome::Rejected(parse_problem(httparse::Error::NewLine));
             }
+            // `FieldIndex` has offsets of 16 bits.
             if length > usize::from(u16::MAX) {
                 return ParseOutcome::Rejected(head_too_large());
             }
@@ -292,7 +293,7 @@ fn check_head(head: Head<'_>, length: usize) -> Result<Request<'_>, Problem<'_>>
 
 fn check_host<'a>(headers: &Headers<'_>, is_old: bool) -> Result<(), Problem<'a>> {
     let malformed = |sentence| Problem::new(problem::MALFORMED_REQUEST, sentence);
-    match (headers.index.hosts, headers.index.is_host_valid) {
+    match (headers.index.host_count, headers.index.is_host_valid) {
         (0, _) if is_old => Ok(()),
         (1, true) => Ok(()),
         (1, false) => Err(malformed("Host is not a name or an address with an optional port.")),

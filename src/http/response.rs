@@ -42,11 +42,12 @@ impl<'o> ResponseHead<'o> {
         self.raw(b"Content-Length: ");
         crate::json::write_number(self.out, length);
         self.raw(b"\r\n");
-        self.finish_without_body(close)
+        self.end(close)
     }
 
-    /// Finishes the head of a response that never has a body (204, 304), or whose length is written.
-    pub(crate) fn finish_without_body(mut self, close: bool) -> &'o mut Vec<u8> {
+    /// Ends the head and returns the buffer for the body. The fields must contain the length, unless the response never has a
+    /// body (204, 304).
+    pub(crate) fn end(mut self, close: bool) -> &'o mut Vec<u8> {
         self.raw(if close { b"Connection: close\r\n\r\n" } else { b"\r\n" });
         self.out
     }

@@ -69,17 +69,19 @@ impl RoutePath {
             return Err(PathError::EmptySegment);
         }
         if has_escapes {
+            // Decoding shortens segments, so their ends are written again.
             self.ends.clear();
             self.push_segments(path.trim_matches('/'));
         } else {
+            // A trailing slash is dropped. A path without segments is "/".
             let end = self.ends.last().map_or(1, |end| usize::from(*end));
             self.text.push_str(&path[..end]);
         }
         Ok(())
     }
 
-    /// Finds the end of the path in `value`, which begins with a slash, and the ends of its segments. Stops after
-    /// `ROUTE_BYTES_MAX`.
+    /// Finds the path at the start of `value`, and writes the ends of its segments as if it had no escapes. If the path is too
+    /// long, `path` is the whole value.
     fn split<'v>(&mut self, value: &'v str) -> SplitPath<'v> {
         let mut found = SplitPath { path: value, has_escapes: false, has_empty_segment: false };
         let mut start = 1;

@@ -359,7 +359,7 @@ impl<'s> QueryCompiler<'_, 's, '_> {
                 return Vec::new();
             }
         };
-        let filter = filter.open();
+        let filter = filter.evaluator();
         let mut placed = Vec::new();
         for (number, entry) in entries.iter().enumerate() {
             if !filter.holds(entry.root(), &[]) {

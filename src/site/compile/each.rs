@@ -44,7 +44,7 @@ pub(super) fn make_paths(
     };
     let mut makers: BTreeMap<String, &str> = BTreeMap::new();
     let mut made = Vec::new();
-    let filter = condition.as_ref().map(Filter::open);
+    let filter = condition.as_ref().map(Filter::evaluator);
     for (number, entry) in entries.iter().enumerate() {
         if !filter.as_ref().is_none_or(|filter| filter.holds(entry.root(), &[])) {
             continue;

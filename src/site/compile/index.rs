@@ -35,8 +35,8 @@ pub(super) struct Filter {
     patterns: Patterns,
 }
 
-/// A filter in use.
-pub(super) struct OpenFilter<'f> {
+/// A filter with its program at hand. `ProgramBuffer::get` checks all bytes, so it is called once.
+pub(super) struct FilterEvaluator<'f> {
     program: &'f ArchivedProgram,
     patterns: &'f Patterns,
 }
@@ -51,12 +51,12 @@ impl Filter {
         Ok(Self { program: ProgramBuffer::new(&program), patterns })
     }
 
-    pub(super) fn open(&self) -> OpenFilter<'_> {
-        OpenFilter { program: self.program.get(), patterns: &self.patterns }
+    pub(super) fn evaluator(&self) -> FilterEvaluator<'_> {
+        FilterEvaluator { program: self.program.get(), patterns: &self.patterns }
     }
 }
 
-impl OpenFilter<'_> {
+impl FilterEvaluator<'_> {
     /// Returns whether the condition holds for these fields and parameters.
     pub(super) fn holds(&self, root: Value<'_>, params: &[Option<Value<'_>>]) -> bool {
         let document = &EncodedDocument { root, now_ms: 0 };
@@ -257,7 +257,7 @@ impl<'q> IndexBuilder<'q> {
     fn build_lists(&self, entries: &[&Entry<'_>]) -> Result<BTreeMap<u64, Vec<u32>>, TooLarge> {
         let mut bases = self.params.iter().map(IndexedParam::base);
         bases.try_fold(1u64, |product, base| product.checked_mul(base)).ok_or(TooLarge)?;
-        let filter = self.filter.as_ref().ok_or(TooLarge)?.open();
+        let filter = self.filter.as_ref().ok_or(TooLarge)?.evaluator();
         let mut lists: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
         let mut positions = 0;
         let mut values = vec![None; self.input.params.len()];

@@ -138,6 +138,7 @@ fn compile_site(
         audiences,
         experiments: experiments.finish(),
         sees_url,
+        // `compile` adds the pieces when they are compressed.
         pieces: Vec::new(),
         queries,
         pages: made.pages,

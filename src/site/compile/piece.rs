@@ -34,6 +34,7 @@ impl PieceBuilder {
         let text_offset = (self.file.len() - HEADER_BYTES) as u64;
         self.file.extend_from_slice(text);
         let text_bytes = text.len() as u32;
+        // `finish` fills in the other members.
         self.pieces.push(Piece {
             text_offset,
             text_bytes,

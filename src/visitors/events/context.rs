@@ -109,7 +109,7 @@ struct ContextFields<'d> {
     user_agent: Option<Value<'d>>,
     preview: Option<Value<'d>>,
     ip: Option<Value<'d>>,
-    /// True if there is a member `ip`, even a missing one.
+    /// True if there is a member `ip`, also if its value is `null` or `""`.
     names_ip: bool,
     country: Option<Value<'d>>,
     location: Option<Value<'d>>,
@@ -163,7 +163,7 @@ pub(super) struct Context<'d> {
     pub locale: Option<&'d str>,
     pub country: Option<Code<2>>,
     pub ip: Option<&'d str>,
-    /// True if the event's own context has a member `ip`, even a missing one.
+    /// True if the event's own context has a member `ip`, also if its value is `null` or `""`.
     names_ip: bool,
     pub is_preview: bool,
     /// True if the visitor denied measurement (`consent.measure` is false).

@@ -87,7 +87,7 @@ impl Default for JsonParser {
 }
 
 /// Returns the offsets of the tokens of `text`. `None` if simd-json finds an error that a search for tokens can find:
-/// a string without an end, or with a control character.
+/// a string without an end, or with a control character. Also `None` if the text has no array or object.
 ///
 /// The limit of 0 levels ends simd-json's work after the tokens, at the first bracket.
 fn find_tokens<'b>(

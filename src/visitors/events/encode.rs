@@ -121,6 +121,7 @@ fn dedup_key(site: &str, message_id: &str, key: &mut Vec<u8>) -> u128 {
 /// merged in.
 fn write_payload(event: &Event<'_>, members: &Members<'_>, ip: IpAction<'_>, out: &mut String) {
     if !members.names_site && event.context.is_stored_as_sent(ip) {
+        // Nothing is left out, replaced or merged, so the event is copied.
         return event.value.write(out);
     }
     let context = event.context.merged;

@@ -79,7 +79,7 @@ pub(super) struct Members<'d> {
     event: Value<'d>,
     /// The node index of each value, by name. 0, the index of the root, means that the member is missing.
     node_indexes: [u32; MemberName::COUNT],
-    /// True if the event has a member that names the site, even a missing one.
+    /// True if the event has a member that names the site, also if its value is `null` or `""`.
     pub names_site: bool,
 }
 

@@ -142,8 +142,8 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
         self.source.as_bytes().get(offset as usize).copied().unwrap_or_default()
     }
 
-    /// Consumes the tokens of the value that begins with the token `start` and the token after the value, and returns
-    /// the offset of the latter. The value may have `levels` levels.
+    /// Reads the value whose first token was consumed and is at `start`. Consumes its other tokens and the token after it,
+    /// and returns the offset of the latter. The value may have `levels` levels.
     fn read_value(&mut self, start: u32, levels: usize) -> Result<u32, ScalarError> {
         match self.byte(start) {
             b'"' => {
@@ -153,22 +153,20 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
                 self.out.nodes.push(Node { content, start, end });
                 Ok(after)
             }
-            b'{' | b'[' => self.read_nested(start, levels),
+            b'{' => {
+                self.read_object(start, levels)?;
+                self.next_token()
+            }
+            b'[' => {
+                self.read_array(start, levels)?;
+                self.next_token()
+            }
             _ => {
                 let after = self.next_token()?;
                 self.read_scalar(start, after)?;
                 Ok(after)
             }
         }
-    }
-
-    /// Does the same as `read_value` for an array or object.
-    fn read_nested(&mut self, start: u32, levels: usize) -> Result<u32, ScalarError> {
-        match self.byte(start) {
-            b'{' => self.read_object(start, levels)?,
-            _ => self.read_array(start, levels)?,
-        }
-        self.next_token()
     }
 
     /// Reads a number, `true`, `false` or `null`.
@@ -213,6 +211,7 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
             return Err(ScalarError::Malformed);
         }
         let at = self.out.nodes.len();
+        // A placeholder until the end is known.
         self.out.nodes.push(Node { content: Content::Null, start, end: start });
         Ok(at)
     }
@@ -285,6 +284,7 @@ impl<'r, const HAS_ESCAPES: bool> NodeReader<'r, HAS_ESCAPES> {
             Content::String => name_bit(&text[1..text.len() - 1]),
             _ => name_bit(self.text(&name).as_bytes()),
         };
+        // Most values are strings. This does the same as `read_value`, with one check for all tokens.
         if self.byte(value) == b'"' {
             self.tokens = rest;
             let end = value + self.string(value, after)?.len() as u32;
@@ -340,5 +340,6 @@ fn string_before_space(text: &[u8]) -> Result<&[u8], ScalarError> {
 fn name_bit(name: &[u8]) -> u64 {
     let [.., last] = name else { return 1 };
     let hash = usize::from(name[0]) + (usize::from(*last) << 4) + (name.len() << 2);
+    // `wrapping_shl` uses the hash modulo 64.
     1_u64.wrapping_shl(hash as u32)
 }

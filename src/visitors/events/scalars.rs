@@ -24,7 +24,7 @@ pub(super) fn trim_end(text: &[u8]) -> &[u8] {
 /// Returns the type of a scalar that is not a string.
 ///
 /// # Errors
-/// It is no JSON.
+/// It is not JSON.
 pub(super) fn classify(text: &[u8]) -> Result<Content, ScalarError> {
     match text {
         b"true" => Ok(Content::Bool(true)),

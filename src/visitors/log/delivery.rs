@@ -34,8 +34,11 @@ pub(super) struct Delivery {
     used: Receiver<Group>,
 }
 
-/// Runs `recover` beside the consumer. Returns its result when the consumer has got everything that was sent.
-pub(super) fn beside<T>(consumer: &mut dyn LogConsumer, recover: impl FnOnce(&mut Delivery) -> T) -> T {
+/// Runs `recover`, and the consumer in another thread. Returns its result when the consumer has got everything that was sent.
+pub(super) fn run_with_consumer<T>(
+    consumer: &mut dyn LogConsumer,
+    recover: impl FnOnce(&mut Delivery) -> T,
+) -> T {
     thread::scope(|scope| {
         let (sender, receiver) = sync_channel::<Group>(GROUPS_QUEUED);
         let (used_sender, used) = sync_channel(GROUPS_QUEUED);

@@ -143,7 +143,7 @@ pub(super) fn recover(
     let prepared = prepared.and_then(|()| {
         recovery.ensure_secret(survey.segments.is_empty(), options.tombstone_key.as_ref()).map_err(failed)
     });
-    let recovered = delivery::beside(consumer, |delivery| {
+    let recovered = delivery::run_with_consumer(consumer, |delivery| {
         recovery.recover_segments(&survey.segments, survey.durable_watermark, delivery)
     });
     // The consumer has these records also after an error.

@@ -136,7 +136,8 @@ impl<'a> HistoryEntry<'a> {
         self.set_times(&times, 1);
     }
 
-    /// Adds an occurrence that is not before the last one, while all times are kept: one more difference is enough.
+    /// Adds an occurrence that is not before the last one. While the history keeps all times, `rest` only gets one more
+    /// difference at its front.
     fn add_newest(&mut self, at_ms: i64) {
         let mut rest = Vec::with_capacity(NUMBER_BYTES_MAX + self.rest.len());
         put_number(&mut rest, at_ms.wrapping_sub(self.last_ms) as u64);

@@ -74,6 +74,7 @@ pub(crate) fn decode_alias(value: &[u8]) -> Option<Key> {
 /// A visitor's profile, decoded in place.
 #[derive(Debug, Clone, Copy)]
 pub struct Profile<'a> {
+    /// The ID of the site. `site` checks that it is UTF-8.
     pub(super) site: &'a [u8],
     user_id: Option<&'a str>,
     /// The count of anon IDs, and the IDs.
