@@ -38,10 +38,20 @@ impl<O> ErasedUnderWay<O> {
     }
 
     /// Notes an accepted record of any producer. Returns the owner that needs a second tombstone, if the record is an erased own one that
-    /// took effect with its content. Another form does not remove the entry: its key can leave the window before the content arrives.
-    pub fn on_accepted(&mut self, record: &RunRecord<'_>, is_effective: bool) -> Option<O> {
+    /// took effect with its content after the tombstone. `is_erased` returns whether the state has the tombstone of an owner already. After
+    /// a start, a node reads messages from before it again.
+    ///
+    /// Another form does not remove the entry, and neither does a record before the tombstone: its key can leave the window before the
+    /// own record arrives.
+    pub fn on_accepted(
+        &mut self,
+        record: &RunRecord<'_>,
+        is_effective: bool,
+        is_erased: impl Fn(&O) -> bool,
+    ) -> Option<O> {
         let has_content = is_effective && record.record.kind != RecordKind::Void;
-        let index = self.0.iter().position(|erased| has_content && erased.key == record.key)?;
+        let is_back = |erased: &ErasedRecord<O>| erased.key == record.key && is_erased(&erased.owner);
+        let index = self.0.iter().position(|erased| has_content && is_back(erased))?;
         Some(self.0.swap_remove(index).owner)
     }
 

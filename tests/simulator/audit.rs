@@ -229,11 +229,17 @@ fn an_erased_record_that_takes_effect_later_needs_a_second_tombstone() {
         under_way.push(ErasedRecord { seq: 4, key: sent.key, owner: "v1" });
         under_way
     };
-    assert_eq!(erased().on_accepted(&sent, true), Some("v1"));
-    assert_eq!(erased().on_accepted(&sent, false), None, "it took effect before the erasure");
+    let (is_erased, is_not_erased) = (|_: &_| true, |_: &_| false);
+    assert_eq!(erased().on_accepted(&sent, true, is_erased), Some("v1"));
+    assert_eq!(erased().on_accepted(&sent, false, is_erased), None, "it took effect before the erasure");
     let mut under_way = erased();
-    assert_eq!(under_way.on_accepted(&void_form, true), None);
-    assert_eq!(under_way.on_accepted(&sent, true), Some("v1"), "its key has left the window");
+    assert_eq!(under_way.on_accepted(&void_form, true, is_erased), None);
+    assert_eq!(
+        under_way.on_accepted(&sent, true, is_not_erased),
+        None,
+        "it is read again, before the erasure"
+    );
+    assert_eq!(under_way.on_accepted(&sent, true, is_erased), Some("v1"), "its key has left the window");
     under_way = erased();
     under_way.forget_returned(3);
     assert_eq!(under_way, erased());

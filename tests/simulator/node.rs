@@ -387,7 +387,8 @@ impl Node {
             if is_effective {
                 running.base.fold(&record.record, record.bytes, profiles_max);
             }
-            returned_erased.extend(self.disk.under_way.on_accepted(&record, is_effective));
+            let is_erased = |anon: &u8| running.base.is_erased(*anon);
+            returned_erased.extend(self.disk.under_way.on_accepted(&record, is_effective, is_erased));
             if let Some(event) = event.filter(|event| event.action == Action::Tombstone) {
                 tombstones.push((event, record.seq));
             }
