@@ -18,7 +18,7 @@ use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::forwarded;
 use crate::http::headers::Field;
-use crate::http::negotiate;
+use crate::http::negotiate::preferred_language;
 use crate::http::params::{Param, Params};
 use crate::http::request::{BufferedRequest, Request, RequestMeta};
 use crate::ids::RequestIdGenerator;
@@ -378,26 +378,19 @@ fn validate<'a, 'r: 'a>(
         ..
     } = scratch;
     let is_dry_run = params.flag(Param::DryRun).map_err(Problem::in_query)?;
+    let headers = &request.headers;
+    let utf8 = |value| std::str::from_utf8(value).ok();
     let context = EventContext {
         site: &published.site().site,
         tracking_id: &published.site().tracking_id,
         policy: event_policy(published.site()),
         received_ms: clock::now_ms(),
-        is_preview: published.site().preview.is_some() || request.headers.get(Field::Preview) == Some(b"1"),
-        gpc: request.headers.get(Field::SecGpc) == Some(b"1"),
-        referer: request.headers.get(Field::Referer).and_then(|value| std::str::from_utf8(value).ok()),
-        user_agent: context::visitor_user_agent(&request.headers)
-            .and_then(|agent| std::str::from_utf8(agent).ok()),
-        language: request
-            .headers
-            .get(Field::AcceptLanguage)
-            .and_then(negotiate::preferred_language)
-            .and_then(primary_language),
-        country: request
-            .headers
-            .get(Field::Country)
-            .and_then(|code| std::str::from_utf8(code).ok())
-            .and_then(country_code),
+        is_preview: published.site().preview.is_some() || headers.get(Field::Preview) == Some(b"1"),
+        gpc: headers.get(Field::SecGpc) == Some(b"1"),
+        referer: headers.get(Field::Referer).and_then(utf8),
+        user_agent: context::visitor_user_agent(headers).and_then(utf8),
+        language: headers.get(Field::AcceptLanguage).and_then(preferred_language).and_then(primary_language),
+        country: headers.get(Field::Country).and_then(utf8).and_then(country_code),
         anon_id: anon_id(&params, request, published.site(), cookie).map_err(Problem::in_query)?,
         peer: forwarded::client_address(meta.peer, &request.headers.forwarded(), &settings.trusted_proxies)
             .unwrap_or(meta.peer),

@@ -2,8 +2,8 @@
 //!
 //! Many clients send the same header fields with each request of a connection. A section that equals the one in the slot
 //! of its connection is not parsed again: only the request line is. The result is that of [`parse`], because the index of a
-//! section depends on its bytes alone. Behind a proxy that adds `X-Forwarded-For`, sections differ. Then each request
-//! costs one comparison and one copy more.
+//! section depends on its bytes alone. If a proxy adds `X-Forwarded-For`, sections differ. Then each request costs one
+//! comparison and one copy more.
 
 use super::headers::{FieldIndex, Headers};
 use super::request::{Head, ParseOutcome, build_request, parse};
@@ -60,8 +60,9 @@ impl CachedSection {
             return None;
         }
         let mut request = httparse::Request::new(&mut []);
-        // httparse has read the whole line, and expects fields.
-        let is_valid = request.parse(line).is_ok_and(|status| status.is_partial());
+        // httparse has read the whole line, and expects fields. An empty line has no version.
+        let is_valid =
+            request.parse(line).is_ok_and(|status| status.is_partial()) && request.version.is_some();
         let headers = Headers { section, index: self.index };
         is_valid.then(|| (Head::new(&request, headers), line_bytes + self.length))
     }

@@ -60,6 +60,7 @@ const REQUEST_LINES: &[&str] = &[
     "GET / HTTP/1.0\r\n",
     "GET / HTTP/1.1\n",
     "\r\nGET / HTTP/1.1\r\n",
+    "\r\n\r\nGET / HTTP/1.0\r\n",
     "GET  / HTTP/1.1\r\n",
     "GET /# HTTP/1.1\r\n",
     "GET / HTTP/2.0\r\n",
@@ -81,7 +82,9 @@ const FIELDS: &[&str] = &[
 
 /// Returns a head of a few fields, which is often equal to another one, and sometimes damaged or incomplete.
 fn any_head(dice: &mut Dice) -> Vec<u8> {
-    let mut head = [*dice.pick(REQUEST_LINES), FIELDS[0]].concat();
+    let mut head = dice.pick(REQUEST_LINES).to_string();
+    let fields = if dice.below(4) > 0 { &FIELDS[..1] } else { &[] };
+    head.extend(fields.iter().copied());
     for _ in 0..dice.below(3) {
         head += FIELDS[dice.below(FIELDS.len())];
     }
