@@ -59,7 +59,8 @@ class Servers:
     def start(self, number):
         # `sync_interval: always` is the setting that a cluster needs.
         routes = ", ".join(f'"nats://127.0.0.1:{port}"' for other, port in enumerate(self.routes) if other != number)
-        together = f"cluster {{ name: test, listen: 127.0.0.1:{self.routes[number]}, routes: [{routes}] }}"
+        # The servers do not tell the clients their addresses, so that a test can put a relay between them.
+        together = f"cluster {{ name: test, no_advertise: true, listen: 127.0.0.1:{self.routes[number]}, routes: [{routes}] }}"
         (self.directory / f"n{number}.conf").write_text(f"""
             server_name: n{number}
             listen: 127.0.0.1:{self.clients[number]}
@@ -80,8 +81,12 @@ class Servers:
         except (OSError, ValueError):
             return False
 
+    def start_all(self):
+        for number in range(len(self.processes)):
+            self.start(number)
+
     def url(self, bucket, scheme="nats"):
-        return f"{scheme}://{','.join(f'127.0.0.1:{port}' for port in self.clients)}/{bucket}"
+        return f"{addresses(self.clients, scheme)}/{bucket}"
 
     def signal(self, number, name):
         self.processes[number].send_signal(name)
@@ -91,9 +96,14 @@ class Servers:
         self.processes[number].wait()
 
     def stop(self):
+        """Kills all servers."""
         for number, process in enumerate(self.processes):
             if process.poll() is None:
                 self.kill(number)
+
+
+def addresses(ports, scheme="nats"):
+    return f"{scheme}://{','.join(f'127.0.0.1:{port}' for port in ports)}"
 
 
 def crc16(data):
