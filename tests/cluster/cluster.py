@@ -33,8 +33,7 @@ class Cluster:
         self.secret.chmod(0o600)
         self.command("compile", ROOT / "snapshots/demo", "-o", self.snapshot)
         (self.directory / "empty").mkdir()
-        self.command("cluster", "new-era", "--from", self.directory / "empty", "-o", self.era, "--max-bytes", "2GiB",
-                     "--cluster", nats.addresses(self.servers.clients), "--cluster-secret", self.secret)
+        self.begin_era(self.directory / "empty")
         direct, linked = self.servers.clients, self.link.ports
         self.nodes = [self.start(name, name, ports) for name, ports in (("a", direct), ("b", direct), ("c", linked))]
         for node in self.nodes:
@@ -44,6 +43,11 @@ class Cluster:
     def command(self, *words):
         done = subprocess.run([self.server, *words], capture_output=True, text=True)
         assert done.returncode == 0, (words, done.stderr)
+
+    def begin_era(self, data):
+        """Begins an era with the content of a data directory. All nodes have its file as --bootstrap, and need a restart."""
+        self.command("cluster", "new-era", "--from", data, "-o", self.era, "--max-bytes", "2GiB",
+                     "--cluster", nats.addresses(self.servers.clients), "--cluster-secret", self.secret)
 
     def start(self, directory, name, ports, data=None):
         """Starts a node with an empty data directory, or with a copy of `data`."""

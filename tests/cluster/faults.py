@@ -1,12 +1,13 @@
 """The faults. Each function causes one under load, ends it, and checks the promises."""
 
+import shutil
 import subprocess
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from nats import eventually
-from promises import UNRETURNED, events_of
+from promises import UNRETURNED, events_of, is_connected, wait_until_equal
 
 
 @dataclass
@@ -141,6 +142,43 @@ def copied(cluster, scale):
     copy.stop()
 
 
+def fallen_behind(cluster, scale):
+    """A node is away for longer than the stream keeps messages, and continues from the checkpoint of another node."""
+    load, (a, b, c) = cluster.load, cluster.nodes
+    load.nodes.remove(c)
+    c.stop()
+    load.run(scale.fault)
+    wait_until_equal([a, b])
+    b.terminate()
+    shutil.copy(b.newest_checkpoint(), cluster.era)
+    b.start()
+    answer = cluster.servers.request("$JS.API.STREAM.PURGE.PLX_parallax", {"keep": 1})
+    assert answer.get("success"), answer
+    # With the checkpoint as --bootstrap, and with an own one that does not fit the stream any more.
+    c.start()
+    load.nodes.append(c)
+    cluster.check("node c away for longer than the stream keeps messages", load.run(scale.fault))
+
+
+def lost_stream(cluster, scale):
+    """The stream is lost. A new era begins with the content of one node, while the others go on."""
+    load, first = cluster.load, cluster.nodes[0]
+    load.resume()
+    time.sleep(scale.fault / 2)
+    cluster.servers.lose_streams()
+    time.sleep(scale.fault)
+    for node in list(cluster.nodes):
+        load.nodes.remove(node)
+        node.terminate()
+        if node is first:
+            cluster.begin_era(node.data)
+        node.start()
+        eventually(f"{node.name} is connected", lambda: is_connected(node))
+        load.nodes.append(node)
+    time.sleep(scale.fault / 2)
+    cluster.check("all streams lost and a new era begun", load.pause())
+
+
 def is_drained(node):
     metrics = node.metrics()
     delays = [metrics[f"parallax_cluster_{name}_seconds"] for name in ("unreturned", "lag")]
@@ -168,4 +206,4 @@ def nats_away(cluster, scale):
           f"the servers were healthy, {drained - begun:.1f} s after their start, under the load")
 
 
-ALL = [no_fault, kill_nodes, stop_nodes, kill_nats_servers, cut_off, restored, copied, nats_away]
+ALL = [no_fault, kill_nodes, stop_nodes, kill_nats_servers, cut_off, restored, copied, fallen_behind, lost_stream, nats_away]

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -84,6 +85,25 @@ class Servers:
     def start_all(self):
         for number in range(len(self.processes)):
             self.start(number)
+
+    def lose_streams(self):
+        """Kills all servers, deletes their stores, and starts them again."""
+        self.stop()
+        for store in self.directory.glob("store*"):
+            shutil.rmtree(store)
+        self.start_all()
+        for number in range(len(self.processes)):
+            eventually(f"server {number} is healthy", lambda: self.is_healthy(number))
+
+    def request(self, subject, payload):
+        """Sends a request in the protocol of NATS, and returns the answer."""
+        with socket.create_connection(("127.0.0.1", self.clients[0])) as connection, connection.makefile("rb") as lines:
+            body = json.dumps(payload)
+            text = f"CONNECT {{\"verbose\":false}}\r\nSUB _INBOX_test 1\r\nPUB {subject} _INBOX_test {len(body)}\r\n{body}\r\n"
+            connection.sendall(text.encode())
+            while not (line := lines.readline()).startswith(b"MSG"):
+                assert line, f"no answer to {subject}"
+            return json.loads(lines.read(int(line.split()[-1])))
 
     def url(self, bucket, scheme="nats"):
         return f"{addresses(self.clients, scheme)}/{bucket}"

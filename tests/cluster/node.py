@@ -96,6 +96,15 @@ class Node:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
 
+    def terminate(self):
+        """Stops the server cleanly. A node writes a checkpoint then."""
+        self.is_up, self.life = False, self.life + 1
+        self.process.terminate()
+        self.process.wait()
+
+    def newest_checkpoint(self):
+        return max(self.data.glob("*.checkpoint"))
+
     def restart(self):
         self.stop()
         self.start()
