@@ -45,16 +45,26 @@ class Client:
         self.connections = {}
 
     def request(self, address, method, path, body=None):
-        connection = self.connections.get(address) or http.client.HTTPConnection(address, timeout=REQUEST_SECONDS)
-        self.connections[address] = connection
+        connection = self.connections.get(address)
+        if connection:
+            try:
+                return self.exchange(connection, method, path, body)
+            except ConnectionError:
+                # The server closes a connection that was idle for 75 s.
+                connection.close()
+        self.connections[address] = connection = http.client.HTTPConnection(address, timeout=REQUEST_SECONDS)
         try:
-            connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
-            response = connection.getresponse()
-            return response.status, response.read()
+            return self.exchange(connection, method, path, body)
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             del self.connections[address]
             raise ConnectionError(f"{address}: {error}") from error
+
+    @staticmethod
+    def exchange(connection, method, path, body):
+        connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+        response = connection.getresponse()
+        return response.status, response.read()
 
     def json(self, address, path):
         status, body = self.request(address, "GET", path)
