@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use parallax::testing::cli::demo::compile_demo;
 
-use crate::harness::{Server, temporary_directory};
+use crate::harness::{Server, eventually, temporary_directory};
 use crate::openapi::Description;
 
 const EVENT: &[u8] = br#"{"anonId":"v1","event":"Seen"}"#;
@@ -40,9 +40,13 @@ fn a_node_that_is_alone_acknowledges_from_its_own_disk_and_says_so() {
 fn a_node_that_is_alone_is_ready_and_has_the_reason() {
     with_node(|server| {
         server.post("/v1/track?site=fjell", &[], EVENT);
-        let ready = server.admin_get("/readyz");
-        assert_eq!(ready.status, 200);
-        let body = ready.json();
+        let body = eventually("the first connection has failed", || {
+            let ready = server.admin_get("/readyz");
+            assert_eq!(ready.status, 200);
+            let body = ready.json();
+            assert!(!body["profiles"].as_str().unwrap_or_default().contains("1970"), "{body}");
+            (body["cluster"] != "joining").then_some(body)
+        });
         let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
         assert!(text("cluster").starts_with("alone since 20"), "{body}");
         assert!(text("profiles").starts_with("stale since 20"), "{body}");
