@@ -45,26 +45,27 @@ class Client:
         self.connections = {}
 
     def request(self, address, method, path, body=None):
-        connection = self.connections.get(address)
-        if connection:
+        if used := self.connections.pop(address, None):
             try:
-                return self.exchange(connection, method, path, body)
+                return self.exchange(address, used, method, path, body)
             except ConnectionError:
                 # The server closes a connection that was idle for 75 s.
-                connection.close()
-        self.connections[address] = connection = http.client.HTTPConnection(address, timeout=REQUEST_SECONDS)
-        try:
-            return self.exchange(connection, method, path, body)
-        except (OSError, http.client.HTTPException) as error:
-            connection.close()
-            del self.connections[address]
-            raise ConnectionError(f"{address}: {error}") from error
+                pass
+        return self.exchange(address, http.client.HTTPConnection(address, timeout=REQUEST_SECONDS), method, path, body)
 
-    @staticmethod
-    def exchange(connection, method, path, body):
-        connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
-        response = connection.getresponse()
-        return response.status, response.read()
+    def exchange(self, address, connection, method, path, body):
+        try:
+            connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+            response = connection.getresponse()
+            answer = response.status, response.read()
+        except http.client.HTTPException as error:
+            connection.close()
+            raise ConnectionError(f"{address}: {error}") from error
+        except OSError:
+            connection.close()
+            raise
+        self.connections[address] = connection
+        return answer
 
     def json(self, address, path):
         status, body = self.request(address, "GET", path)
