@@ -152,7 +152,8 @@ def fallen_behind(cluster, scale):
     b.terminate()
     shutil.copy(b.newest_checkpoint(), cluster.era)
     b.start()
-    answer = cluster.servers.request("$JS.API.STREAM.PURGE.PLX_parallax", {"keep": 1})
+    # More messages than can follow the checkpoint, and fewer than node c lacks.
+    answer = cluster.servers.request("$JS.API.STREAM.PURGE.PLX_parallax", {"keep": 10})
     assert answer.get("success"), answer
     # With the checkpoint as --bootstrap, and with an own one that does not fit the stream any more.
     c.start()
