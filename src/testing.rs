@@ -442,7 +442,7 @@ pub mod visitors {
         }
     }
     pub mod verify {
-        pub use crate::visitors::verify::{CheckReport, check_directory};
+        pub use crate::visitors::verify::{CheckReport, check_directory, newest_checkpoint_seq};
     }
 }
 pub mod webhook {

@@ -226,6 +226,8 @@ export interface Receipt {
   rejected: number;
   durable: 'disk' | 'written';
   seq: string | null;
+  /** Only from a node of a cluster: whether its next decision knows the events. */
+  visible?: boolean;
   results: ReceiptResult[];
 }
 

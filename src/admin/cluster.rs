@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde_json::{Value, json};
 
 use super::metrics_text::MetricsText;
+use crate::clock;
+use crate::cluster::era::FOLD_VERSION;
 use crate::metrics::cluster::{ClusterMetrics, ClusterState};
 use crate::visitors::events::time;
 
@@ -96,28 +98,34 @@ pub(super) fn write_metrics(node: &ClusterMetrics, page: &mut MetricsText) {
         page.sample(&[], value(node).load(Ordering::Relaxed) as f64 / 1_000.0);
     }
     page.begin_family("parallax_cluster_era_info", "gauge", "The era of the stream");
-    page.sample(&[("era", &node.era())], 1);
+    page.sample(&[("era", &node.era()), ("fold_version", &FOLD_VERSION.to_string())], 1);
 }
 
 /// Adds the state of a node to the body of `/readyz`.
 pub(super) fn add_readiness(node: &ClusterMetrics, body: &mut Value) {
     let (state, since_ms, reason) = node.state();
-    let since = || {
-        let mut text = Vec::new();
-        time::write(&mut text, since_ms);
-        String::from_utf8_lossy(&text).into_owned()
-    };
+    let stale_ms = node.stale_ms();
     body["cluster"] = match state {
         ClusterState::Joining => json!("joining"),
         ClusterState::Connected => json!("connected"),
-        ClusterState::Alone => json!(format!("alone since {}", since())),
+        ClusterState::Alone => json!(format!("alone since {}", time_text(since_ms))),
     };
     if !reason.is_empty() {
         body["clusterReason"] = json!(reason);
     }
     body["profiles"] = match state {
-        ClusterState::Connected if node.stale_ms() <= STALE_MS => json!("current"),
-        _ => json!(format!("stale since {}", since())),
+        ClusterState::Connected if stale_ms <= STALE_MS => json!("current"),
+        // The oldest event that the stream has not returned.
+        ClusterState::Connected => {
+            json!(format!("stale since {}", time_text(clock::now_ms() - stale_ms as i64)))
+        }
+        ClusterState::Joining | ClusterState::Alone => json!(format!("stale since {}", time_text(since_ms))),
     };
     body["position"] = json!(node.position.load(Ordering::Relaxed).to_string());
+}
+
+fn time_text(ms: i64) -> String {
+    let mut text = Vec::new();
+    time::write(&mut text, ms);
+    String::from_utf8_lossy(&text).into_owned()
 }

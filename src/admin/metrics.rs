@@ -9,8 +9,8 @@ use crate::clock;
 use crate::http::request::Request;
 use crate::insights::engine::InsightsMetrics;
 use crate::limits::memory_sum::Term;
-use crate::metrics::PullCounters;
 #[cfg(feature = "cluster")]
+use crate::metrics::PullCounters;
 #[cfg(feature = "cluster")]
 use crate::metrics::cluster::ClusterMetrics;
 use crate::metrics::{

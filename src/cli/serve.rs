@@ -11,6 +11,7 @@ use super::settings::SettingsArgs;
 use super::{CliError, demo};
 use crate::config::{Config, LogFormat};
 use crate::site::catalog::directory::list_snapshot_names;
+use crate::visitors::checkpoint::restore::RestoreError;
 use crate::{server, storage};
 
 #[derive(Debug, Args)]
@@ -49,11 +50,14 @@ pub(super) fn run(
     running.serve_until_signal().map_err(|lost| CliError::System(lost.to_string()))
 }
 
-/// Converts an error of the start. A setting of a node is a bad command line.
+/// Converts an error of the start. A wrong or missing setting of a node is a bad command line.
 fn start_error(error: server::BootError) -> CliError {
     match error {
         #[cfg(feature = "cluster")]
         server::BootError::Cluster(text) => CliError::Usage(text),
+        server::BootError::Visitors { cause: RestoreError::OfCluster { .. }, .. } => {
+            CliError::Usage(error.to_string())
+        }
         other => CliError::System(other.to_string()),
     }
 }

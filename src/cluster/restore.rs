@@ -39,6 +39,13 @@ struct Found {
     number: Option<u64>,
 }
 
+impl Found {
+    /// Returns whether a node must start from this file of `--bootstrap`, although it has a checkpoint of its own.
+    fn replaces(&self, own: &Self) -> bool {
+        self.saved.era.id != own.saved.era.id || self.saved.position > own.saved.position
+    }
+}
+
 /// Reads the file `producer`. Without it, or if it is damaged, the producer ID is that of the log: the comparison with the stream
 /// finds a difference. The second value is true if the file is intact.
 pub(crate) fn load_producer(directory: &Path, log_id: LogId) -> (Producer, bool) {
@@ -47,7 +54,8 @@ pub(crate) fn load_producer(directory: &Path, log_id: LogId) -> (Producer, bool)
     (stored.unwrap_or_else(|| Producer::first(log_id)), is_saved)
 }
 
-/// Restores table and state from the newest own checkpoint, or from the file `bootstrap` if there is none or if it is of another era.
+/// Restores table and state from the newest own checkpoint, or from the file `bootstrap` if there is none, or if the file is of another
+/// era or later in the stream. So a node can continue after the stream has dropped messages that it has not read.
 ///
 /// # Errors
 /// The directory or the file cannot be part of this cluster.
@@ -64,7 +72,7 @@ pub(crate) fn restore(
     let generations = numbers(&found);
     if let Some(path) = bootstrap {
         let file = read_file(path)?;
-        if found.last().is_none_or(|newest| newest.saved.era.id != file.saved.era.id) {
+        if found.last().is_none_or(|newest| file.replaces(newest)) {
             found = vec![file];
         }
     }

@@ -17,8 +17,9 @@ use super::servers;
 use super::session::{self, SessionSettings};
 use super::stream::ClusterStream;
 use super::thread::Task;
+use crate::clock;
 use crate::config::cluster::{ClusterConfig, read_secret, server_addresses};
-use crate::metrics::cluster::ClusterMetrics;
+use crate::metrics::cluster::{ClusterMetrics, ClusterState};
 use crate::storage::disk::Disk;
 use crate::visitors::checkpoint::directory::CheckpointDirectory;
 use crate::visitors::log::{LogId, SeqRange};
@@ -97,6 +98,7 @@ impl StartingNode {
         let (producer, is_producer_saved) = load_producer(data, log_id);
         let (writer_link, thread_link) = link();
         let metrics = Arc::<ClusterMetrics>::default();
+        metrics.set_state(ClusterState::Joining, "", clock::now_ms());
         let node = Node::new(NodeParts {
             directory: data.to_owned(),
             disk,

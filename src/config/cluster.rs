@@ -124,7 +124,8 @@ pub struct ClusterConfig {
     /// Then it is acknowledged from the own disk with "visible":false.
     #[arg(long, value_name = "TIME", help_heading = CLUSTER, default_value = "50ms", value_parser = TimeSpan::parse)]
     pub return_timeout: TimeSpan,
-    /// Start from this checkpoint of another node, or of `parallax cluster new-era`.
+    /// Start from this checkpoint of another node, or of `parallax cluster new-era`. The newest own checkpoint is used instead if it is
+    /// of the same era and not earlier in the stream, so the setting can stay.
     #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
     pub bootstrap: Option<PathBuf>,
 }

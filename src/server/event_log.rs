@@ -83,9 +83,11 @@ fn prepare_checkpoints(
     directory: CheckpointDirectory,
     state: CheckpointState,
     (key, table_bytes, log_id): ([u8; 16], u64, LogId),
+    interval: Option<Duration>,
 ) -> PreparedCheckpoints {
     let log_bytes = config.checkpoint_bytes.0;
-    let options = scheduler::Options { log_bytes, ..scheduler::Options::new(key, table_bytes, log_id) };
+    let options =
+        scheduler::Options { log_bytes, interval, ..scheduler::Options::new(key, table_bytes, log_id) };
     let (stop_ms, metrics) = (Arc::clone(&options.stop_ms), Arc::<CheckpointMetrics>::default());
     let (scheduler, writer) = build_checkpointer(directory, options, state, Arc::clone(&metrics));
     PreparedCheckpoints { scheduler, writer, metrics, stop_ms }
@@ -182,7 +184,7 @@ impl EventLog {
         let (table, profiles) = ProfileTable::from_table(table, state, hash_key, profiles_bytes);
         let known = table.state().known;
         let of_table = (hash_key, profiles_bytes, log_id);
-        let checkpoints = prepare_checkpoints(config, checkpoints, checkpoint_state, of_table);
+        let checkpoints = prepare_checkpoints(config, checkpoints, checkpoint_state, of_table, None);
         // 3. Replay the log after the checkpoint.
         let sync_latency = LatencyHistogram::default();
         let tombstone_key = log.load_or_draw_key().map_err(data_error)?;

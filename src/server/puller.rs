@@ -4,7 +4,7 @@
 #[cfg(feature = "cluster")]
 pub(super) use self::with_cluster::{MakeTask, prepare, start};
 #[cfg(not(feature = "cluster"))]
-pub(super) use self::without_cluster::{MakeTask, prepare, start};
+pub(super) use self::without_cluster::{prepare, start};
 
 /// The puller in a build with the feature `cluster`.
 #[cfg(feature = "cluster")]

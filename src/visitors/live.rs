@@ -357,7 +357,7 @@ impl ProfileTable {
     }
 
     /// Writes a last checkpoint of a table that a stream determines: see [`on_idle_with`](Self::on_idle_with).
-    pub(crate) fn close_with(
+    pub fn close_with(
         &mut self,
         clock: &dyn Clock,
         durable: Option<u64>,

@@ -2,7 +2,8 @@
 //! before, and with a fold of the log alone.
 //!
 //! The log alone gives the same table only if it begins at seq 1 and no fold has evicted a visitor: void
-//! records leave room in the table, so a second fold evicts other visitors.
+//! records leave room in the table, so a second fold evicts other visitors. The checkpoint of a node of a cluster has the
+//! events of all nodes, so its own log cannot give the same table.
 //!
 //! It works without the log's lock, so a server may run meanwhile.
 
@@ -60,6 +61,13 @@ pub fn check_directory(disk: &Arc<dyn Disk>, path: &Path) -> Result<CheckReport,
         }
     }
     let Some(newest) = sound.last() else { return Ok(checked) };
+    if is_of_node(&dir, newest.seq) {
+        let name = checkpoint_name(newest.seq);
+        checked
+            .lines
+            .push(format!("{name}: not compared with the log: it has the events of all nodes of a cluster"));
+        return Ok(checked);
+    }
     if log::is_erasing(&**disk, path).map_err(failed)? {
         let name = checkpoint_name(newest.seq);
         checked.lines.push(format!("{name}: not compared with the log: an erasure is not finished"));
@@ -83,6 +91,10 @@ pub fn check_directory(disk: &Arc<dyn Disk>, path: &Path) -> Result<CheckReport,
     Ok(checked)
 }
 
+fn is_of_node(dir: &CheckpointDirectory, number: u64) -> bool {
+    CheckpointReader::open(dir.disk(), &dir.path_of(number)).is_ok_and(|opened| opened.is_of_node())
+}
+
 /// Returns whether an erasure is running, or has replaced the newest checkpoint. Each erasure replaces it at its end.
 fn was_erased_meanwhile(dir: &CheckpointDirectory, newest: &Header) -> io::Result<bool> {
     let is_same = match CheckpointReader::open(dir.disk(), &dir.path_of(newest.seq)) {
@@ -94,14 +106,16 @@ fn was_erased_meanwhile(dir: &CheckpointDirectory, newest: &Header) -> io::Resul
     Ok(!is_same || dir.is_erasing()?)
 }
 
-/// Returns the greatest seq in the headers of the log's checkpoints, or 0. The log had all records up to it.
+/// Returns the greatest seq in the headers of the log's checkpoints, or 0. The log had all records up to it. The seq of a
+/// node's checkpoint is a position in the stream, and does not count.
 ///
 /// # Errors
 /// The directory cannot be read.
-pub(crate) fn newest_checkpoint_seq(disk: &Arc<dyn Disk>, path: &Path) -> Result<u64, LogError> {
+pub fn newest_checkpoint_seq(disk: &Arc<dyn Disk>, path: &Path) -> Result<u64, LogError> {
     let log_id = log_id(disk, path)?;
     let dir = CheckpointDirectory::new(Arc::clone(disk), path);
-    let seqs = dir.seqs().map_err(|source| LogError::Io { path: path.to_owned(), source })?;
+    let mut seqs = dir.seqs().map_err(|source| LogError::Io { path: path.to_owned(), source })?;
+    seqs.retain(|seq| !is_of_node(&dir, *seq));
     Ok(newest_header_seq(&dir, &seqs, log_id))
 }
 

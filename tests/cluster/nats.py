@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -59,7 +60,8 @@ class Servers:
     def start(self, number):
         # `sync_interval: always` is the setting that a cluster needs.
         routes = ", ".join(f'"nats://127.0.0.1:{port}"' for other, port in enumerate(self.routes) if other != number)
-        together = f"cluster {{ name: test, listen: 127.0.0.1:{self.routes[number]}, routes: [{routes}] }}"
+        # The servers do not tell the clients their addresses, so that a test can put a relay between them.
+        together = f"cluster {{ name: test, no_advertise: true, listen: 127.0.0.1:{self.routes[number]}, routes: [{routes}] }}"
         (self.directory / f"n{number}.conf").write_text(f"""
             server_name: n{number}
             listen: 127.0.0.1:{self.clients[number]}
@@ -80,8 +82,31 @@ class Servers:
         except (OSError, ValueError):
             return False
 
+    def start_all(self):
+        for number in range(len(self.processes)):
+            self.start(number)
+
+    def lose_streams(self):
+        """Kills all servers, deletes their stores, and starts them again."""
+        self.stop()
+        for store in self.directory.glob("store*"):
+            shutil.rmtree(store)
+        self.start_all()
+        for number in range(len(self.processes)):
+            eventually(f"server {number} is healthy", lambda: self.is_healthy(number))
+
+    def request(self, subject, payload):
+        """Sends a request in the protocol of NATS, and returns the answer."""
+        with socket.create_connection(("127.0.0.1", self.clients[0])) as connection, connection.makefile("rb") as lines:
+            body = json.dumps(payload)
+            text = f"CONNECT {{\"verbose\":false}}\r\nSUB _INBOX_test 1\r\nPUB {subject} _INBOX_test {len(body)}\r\n{body}\r\n"
+            connection.sendall(text.encode())
+            while not (line := lines.readline()).startswith(b"MSG"):
+                assert line, f"no answer to {subject}"
+            return json.loads(lines.read(int(line.split()[-1])))
+
     def url(self, bucket, scheme="nats"):
-        return f"{scheme}://{','.join(f'127.0.0.1:{port}' for port in self.clients)}/{bucket}"
+        return f"{addresses(self.clients, scheme)}/{bucket}"
 
     def signal(self, number, name):
         self.processes[number].send_signal(name)
@@ -91,9 +116,14 @@ class Servers:
         self.processes[number].wait()
 
     def stop(self):
+        """Kills all servers."""
         for number, process in enumerate(self.processes):
             if process.poll() is None:
                 self.kill(number)
+
+
+def addresses(ports, scheme="nats"):
+    return f"{scheme}://{','.join(f'127.0.0.1:{port}' for port in ports)}"
 
 
 def crc16(data):

@@ -1,7 +1,9 @@
-"""A node: one server that pulls snapshots, with its own directories and free ports."""
+"""A node: one server with its own directories and free ports."""
 
 import http.client
+import json
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -11,15 +13,25 @@ from nats import PATIENCE_SECONDS, eventually
 
 
 class Node:
-    def __init__(self, server, directory, *flags):
+    """`data`: a directory to start with a copy of. `snapshot`: a file that the node serves.
+
+    `is_up` is false while the test has stopped the node, and `life` grows with each start and stop.
+    """
+
+    def __init__(self, server, directory, *flags, data=None, snapshot=None):
         self.server, self.directory, self.flags = server, Path(directory), flags
+        self.name, self.life, self.is_up = self.directory.name, 0, False
         self.directory.mkdir()
-        self.snapshots = self.directory / "snapshots"
+        self.snapshots, self.data = self.directory / "snapshots", self.directory / "data"
         self.snapshots.mkdir()
+        if data:
+            shutil.copytree(data, self.data)
+        if snapshot:
+            shutil.copy(snapshot, self.snapshots)
         self.start()
 
     def start(self):
-        command = [self.server, "serve", "--snapshots", self.snapshots, "--data", self.directory / "data", "--workers", "1",
+        command = [self.server, "serve", "--snapshots", self.snapshots, "--data", self.data, "--workers", "1",
                    "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", *self.flags]
         self.log = self.directory / "log"
         begin = self.log.stat().st_size if self.log.exists() else 0
@@ -28,6 +40,7 @@ class Node:
         find = lambda text: re.search(text + r" url=http://(\S+)", self.log_text()[begin:])
         self.admin = eventually(f"{self.directory} listens", lambda: self.has_ended() or find("admin address"))[1]
         self.address = eventually(f"{self.directory} serves", lambda: self.has_ended() or find("serving"))[1]
+        self.is_up, self.life = True, self.life + 1
 
     def has_ended(self):
         if self.process.poll() is not None:
@@ -49,19 +62,48 @@ class Node:
         return sorted(path.name for path in self.snapshots.iterdir() if not path.name.endswith(".tmp"))
 
     def counter(self, name):
-        connection = http.client.HTTPConnection(self.admin, timeout=PATIENCE_SECONDS)
-        connection.request("GET", "/metrics")
-        text = connection.getresponse().read().decode()
-        connection.close()
-        return int(re.search(rf"^{name} (\d+)$", text, re.M)[1])
+        return int(self.metrics()[name])
 
     def wait_for_log(self, text):
         eventually(f"{self.directory} logs {text!r}", lambda: text in self.log_text())
 
+    def get(self, path):
+        connection = http.client.HTTPConnection(self.admin, timeout=PATIENCE_SECONDS)
+        connection.request("GET", path)
+        text = connection.getresponse().read().decode()
+        connection.close()
+        return text
+
+    def readiness(self):
+        return json.loads(self.get("/readyz"))
+
+    def metrics(self):
+        """Returns the metrics without labels."""
+        lines = (line.split() for line in self.get("/metrics").splitlines() if line[0] != "#" and "{" not in line)
+        return {name: float(value) for name, value in lines}
+
+    def freeze(self):
+        self.is_up, self.life = False, self.life + 1
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self):
+        self.process.send_signal(signal.SIGCONT)
+        self.is_up, self.life = True, self.life + 1
+
     def stop(self):
+        self.is_up, self.life = False, self.life + 1
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
+
+    def terminate(self):
+        """Stops the server cleanly. A node writes a checkpoint then."""
+        self.is_up, self.life = False, self.life + 1
+        self.process.terminate()
+        self.process.wait()
+
+    def newest_checkpoint(self):
+        return max(self.data.glob("*.checkpoint"))
 
     def restart(self):
         self.stop()

@@ -181,6 +181,8 @@ struct World {
     cost_max: u64,
     /// Bytes of log between two checkpoints.
     log_bytes: u64,
+    /// Longest time between two checkpoints.
+    interval: Option<Duration>,
     visitors: usize,
     /// The number of the next record.
     number: u64,
@@ -211,6 +213,7 @@ impl World {
             history: History::default(),
             cost_max: u64::MAX,
             log_bytes: 1,
+            interval: None,
             visitors: 30,
             number: 1,
         }
@@ -235,6 +238,7 @@ impl World {
         let metrics = Arc::<CheckpointMetrics>::default();
         let options = scheduler::Options {
             log_bytes: self.log_bytes,
+            interval: self.interval,
             ..scheduler::Options::new(secret, self.cost_max, log_id)
         };
         let stop_ms = Arc::clone(&options.stop_ms);

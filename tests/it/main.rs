@@ -72,6 +72,8 @@ mod snapshot_damage;
 mod publishing;
 // The settings of a node.
 mod node_settings;
+// A node without the servers of its cluster.
+mod node_alone;
 // Snapshots that are pulled from a source, and `parallax publish`.
 mod pulled;
 // Messages about publications to a receiver.

@@ -11,7 +11,8 @@ use parallax::testing::http::params::Param;
 use parallax::testing::problem;
 use serde_json::{Value, json};
 
-use self::description::{Description, listed_codes};
+pub(crate) use self::description::Description;
+use self::description::listed_codes;
 use crate::harness::{Client, Server};
 
 /// Calls `see` with `value` and every value inside it.

@@ -138,6 +138,10 @@ impl Node {
                 self.phase = Phase::Checking;
                 self.link.send(self.connection, Command::ReadAt(candidate.at.position));
             }
+            None if head.last < self.position() => self.stop(
+                "the stream has lost messages that all checkpoints of this node contain; begin a new era with `parallax cluster new-era`",
+                clock,
+            ),
             None => self.stop(
                 "no checkpoint of this node fits the stream; start it with --bootstrap and the newest checkpoint of another node",
                 clock,

@@ -9,6 +9,10 @@ use crate::cluster::start::{StartedNode, StartingNode, UnboundSession};
 use crate::metrics::cluster::ClusterMetrics;
 use crate::visitors::log::{DurableBatch, TombstoneKey};
 
+/// Longest time between two checkpoints of a node with new messages. The stream drops messages after 72 hours, and a node whose newest
+/// checkpoint is older than the first message cannot continue. So a crash must not find it that old, however few events there are.
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(3_600);
+
 /// The parts that only a node of a cluster has.
 pub(crate) struct NodeHandle {
     pub(crate) metrics: Arc<ClusterMetrics>,
@@ -105,7 +109,8 @@ pub(super) fn start(
     let (table, profiles) = ProfileTable::from_table(table, fold, starting.keys.table, cost_max);
     let known = table.state().known;
     let of_table = (starting.keys.table_check, cost_max, log_id);
-    let checkpoints = prepare_checkpoints(config, checkpoints, checkpoint_state, of_table);
+    let checkpoints =
+        prepare_checkpoints(config, checkpoints, checkpoint_state, of_table, Some(CHECKPOINT_INTERVAL));
     // 3. Read the own records that the stream has not returned.
     let started =
         starting.start(&config.cluster, (Arc::clone(&disk), directory), log_id, config.profiles_memory.0);

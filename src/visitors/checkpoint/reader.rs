@@ -89,6 +89,12 @@ impl CheckpointReader {
         &self.header
     }
 
+    /// Returns whether a node of a cluster made the checkpoint. Its table has the events of all nodes, and its seq is a position
+    /// in the stream.
+    pub(crate) fn is_of_node(&self) -> bool {
+        self.parts.stream.entries > 0
+    }
+
     /// Returns the size of the file, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes

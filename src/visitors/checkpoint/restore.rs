@@ -197,7 +197,7 @@ fn load(
             what: "the seq in the header differs from the file name",
         });
     }
-    if opened.parts().stream.entries > 0 {
+    if opened.is_of_node() {
         return Err(CheckpointError::OfCluster);
     }
     if log_id.is_some_and(|log_id| log_id != header.log_id) {

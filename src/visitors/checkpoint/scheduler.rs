@@ -47,6 +47,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(CHECKPOINT_WAIT_MS);
 pub struct Options {
     /// Minimum bytes of log between two checkpoints.
     pub log_bytes: u64,
+    /// Time after which a checkpoint is made of any new record or message. `None` if only `log_bytes` counts.
+    pub interval: Option<Duration>,
     /// Memory limit of the table, as a cost in bytes.
     pub cost_max: u64,
     /// Secret with which the table's keys are hashed.
@@ -62,7 +64,7 @@ impl Options {
     /// Returns the default options for a table of this log, with this secret and memory limit.
     pub fn new(secret: [u8; 16], cost_max: u64, log_id: LogId) -> Self {
         let stop_ms = Arc::new(AtomicU64::new(CHECKPOINT_STOP_MS));
-        Self { log_bytes: CHECKPOINT_LOG_BYTES_DEFAULT, cost_max, secret, log_id, stop_ms }
+        Self { log_bytes: CHECKPOINT_LOG_BYTES_DEFAULT, interval: None, cost_max, secret, log_id, stop_ms }
     }
 }
 
@@ -210,6 +212,9 @@ impl CheckpointScheduler {
                 self.begin(fold, seq, clock.now_ms());
                 Some(Duration::ZERO)
             }
+            (Phase::Idle, Some(seq)) if seq > self.seq => {
+                self.due_at().map(|due_at| due_at.saturating_sub(now))
+            }
             (Phase::Idle, _) => None,
             (Phase::Copying(_) | Phase::Discarding, _) => Some(self.copy_slice(fold.table, now)),
             (Phase::Finishing(seq), _) => Some(self.finish_copy(seq)),
@@ -252,6 +257,11 @@ impl CheckpointScheduler {
         }
     }
 
+    /// Returns the time of the next checkpoint by the interval, on the monotonic clock, which begins with the process.
+    fn due_at(&self) -> Option<Duration> {
+        Some(self.written_at.unwrap_or_default() + self.options.interval?)
+    }
+
     /// Returns whether a checkpoint as of `seq` is due. A request needs one even if no record was added.
     fn is_due(&self, fold: &Fold<'_>, seq: u64, now: Duration) -> bool {
         let pause = Duration::from_millis(CHECKPOINT_RETENTION_INTERVAL_MS);
@@ -259,6 +269,7 @@ impl CheckpointScheduler {
         let has_grown = self.is_outdated
             || self.log_bytes_since_last >= self.options.log_bytes.max(self.bytes / 4)
             || self.is_retention_blocked && is_long_ago
+            || self.due_at().is_some_and(|due_at| now >= due_at)
             || fold.known.recent_len() >= RECENT_TIES_MAX;
         self.metrics.has_request() || seq > self.seq && has_grown
     }

@@ -9,7 +9,7 @@ use parallax::testing::storage::disk::{Disk, RealDisk};
 use parallax::testing::visitors::checkpoint::directory::checkpoint_name;
 use parallax::testing::visitors::log::format::HEADER_BYTES;
 use parallax::testing::visitors::log::{self, LogId, Options, Records, segment_name};
-use parallax::testing::visitors::verify::{CheckReport, check_directory};
+use parallax::testing::visitors::verify::{CheckReport, check_directory, newest_checkpoint_seq};
 
 use super::{DIRECTORY, World, assert_same};
 use crate::harness::temporary_directory;
@@ -93,6 +93,25 @@ fn a_checkpoint_of_another_log_is_not_used_and_is_an_error_of_check() {
     assert_eq!(running.seq, 80, "the checkpoint before it is used");
     assert!(running.warnings[0].contains("a checkpoint of another log"), "{:?}", running.warnings);
     assert_same(&running.kill(), &world.fold(120), "the table");
+}
+
+#[test]
+fn the_checkpoint_of_a_node_is_not_compared_with_its_log() {
+    let mut world = World::new(1);
+    world.log_bytes = u64::MAX;
+    let mut running = world.open();
+    world.record(&mut running, 40);
+    let checkpoint_writer = running.checkpoint_writer.take().expect("it is not taken yet");
+    checkpoint_writer.spawn().expect("a thread");
+    let mut profiles = running.profiles.lock().expect("the lock is not poisoned");
+    let profiles = profiles.as_mut().expect("they are not taken yet");
+    // The stream has 500 messages, and the own log has 40 records.
+    profiles.close_with(&*world.clock, Some(500), &mut || b"the state of a node".to_vec());
+    let report = check(&world);
+    assert_eq!((report.failures, report.lines.len()), (0, 2), "{:?}", report.lines);
+    assert!(report.lines[1].ends_with("it has the events of all nodes of a cluster"), "{:?}", report.lines);
+    let disk: Arc<dyn Disk> = Arc::new(world.disk.clone());
+    assert_eq!(newest_checkpoint_seq(&disk, Path::new(DIRECTORY)).expect("the disk works"), 0);
 }
 
 #[test]

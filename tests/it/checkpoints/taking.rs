@@ -2,6 +2,7 @@
 //! due.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use parallax::testing::limits::{CHECKPOINT_RETRY_MS, CHECKPOINT_STOP_MS};
 use parallax::testing::visitors::checkpoint::reader::CheckpointReader;
@@ -79,6 +80,29 @@ fn a_checkpoint_is_made_after_enough_records_and_no_sooner() {
     assert_eq!((running.metrics.written(), running.metrics.seq()), (1, world.last()));
     running.settle();
     assert_eq!(running.metrics.written(), 1, "there are no new records");
+}
+
+#[test]
+fn with_an_interval_a_checkpoint_is_made_after_this_time_if_there_is_a_new_record() {
+    let mut world = World::new(1);
+    (world.log_bytes, world.interval) = (u64::MAX, Some(Duration::from_secs(3_600)));
+    let mut running = world.open();
+    world.record(&mut running, 1);
+    for written in 1..=2 {
+        world.clock.pass(3_599_000);
+        running.settle();
+        assert_eq!(running.metrics.written(), written - 1, "an hour has not passed");
+        world.clock.pass(1_000);
+        running.settle();
+        assert_eq!((running.metrics.written(), running.metrics.seq()), (written, world.last()));
+        world.record(&mut running, 1);
+    }
+    running.settle();
+    world.clock.pass(3_600_000);
+    running.settle();
+    world.clock.pass(3_600_000);
+    running.settle();
+    assert_eq!(running.metrics.written(), 3, "there are no new records since the third one");
 }
 
 #[test]

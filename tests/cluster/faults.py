@@ -1,0 +1,210 @@
+"""The faults. Each function causes one under load, ends it, and checks the promises."""
+
+import shutil
+import subprocess
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from nats import eventually
+from promises import UNRETURNED, events_of, is_connected, wait_until_equal
+
+
+@dataclass
+class Scale:
+    """Events per second, and times in seconds: of most faults, of a node that is cut off, of all NATS servers away, of the whole run."""
+
+    rate: int
+    fault: float
+    cut: float
+    away: float
+    whole: int
+
+
+QUICK, LONG = Scale(200, 1.5, 4, 4, 300), Scale(2_000, 10, 60, 600, 2_400)
+# A load balancer needs this time to see that a node does not answer.
+NOTICED_SECONDS = 0.5
+# Time limit of the backlog after the NATS servers are back.
+DRAINED_SECONDS = 60
+NEW_IDS = "parallax_cluster_new_producer_ids_total"
+
+
+@contextmanager
+def out_of_service(load, node):
+    """Takes a node out of the load soon after the fault began, and in again at the end."""
+    time.sleep(NOTICED_SECONDS)
+    load.nodes.remove(node)
+    yield
+    load.nodes.append(node)
+
+
+def no_fault(cluster, scale):
+    cluster.check("no fault", cluster.load.run(scale.fault))
+
+
+def kill_nodes(cluster, scale):
+    """kill -9 of each node in turn."""
+    for node in list(cluster.nodes):
+        cluster.load.resume()
+        time.sleep(scale.fault / 2)
+        node.stop()
+        with out_of_service(cluster.load, node):
+            time.sleep(scale.fault)
+            node.start()
+        time.sleep(scale.fault / 2)
+        cluster.check(f"kill -9 of node {node.name}", cluster.load.pause())
+
+
+def stop_nodes(cluster, scale):
+    """SIGSTOP of each node in turn."""
+    for node in list(cluster.nodes):
+        cluster.load.resume()
+        time.sleep(scale.fault / 2)
+        node.freeze()
+        with out_of_service(cluster.load, node):
+            time.sleep(scale.fault)
+            node.thaw()
+        time.sleep(scale.fault / 2)
+        cluster.check(f"SIGSTOP of node {node.name}", cluster.load.pause())
+
+
+def kill_nats_servers(cluster, scale):
+    """kill -9 of each NATS server in turn. One of them leads the stream."""
+    cluster.load.resume()
+    for number in range(3):
+        cluster.servers.kill(number)
+        time.sleep(scale.fault)
+        cluster.servers.start(number)
+        eventually(f"NATS server {number} is healthy", lambda: cluster.servers.is_healthy(number))
+    cluster.check("kill -9 of each NATS server", cluster.load.pause())
+
+
+def cut_off(cluster, scale):
+    """One node does not reach the NATS servers."""
+    cluster.load.resume()
+    time.sleep(scale.fault / 2)
+    cluster.link.cut()
+    time.sleep(scale.cut)
+    cluster.link.join()
+    time.sleep(scale.fault / 2)
+    cluster.check(f"node c cut off for {scale.cut} s", cluster.load.pause())
+
+
+def copy_of(cluster, node, name):
+    """Copies the data directory of a running node, as docs/operating.md says. `cp` may complain about a file that has vanished."""
+    copy = cluster.directory / name
+    subprocess.run(["cp", "-r", node.data, copy], stderr=subprocess.DEVNULL)
+    return copy
+
+
+def restored(cluster, scale):
+    """A disk is lost, together with records that the node could not forward, and restored from an older backup."""
+    load, node = cluster.load, cluster.nodes[2]
+    load.resume()
+    time.sleep(scale.fault / 2)
+    backup = copy_of(cluster, node, "backup")
+    time.sleep(scale.fault)
+    cluster.link.cut()
+    eventually("node c is alone", lambda: node.readiness()["cluster"].startswith("alone"))
+    time.sleep(scale.fault / 2)
+    rate = load.pause()
+    unforwarded = node.metrics()[UNRETURNED]
+    node.stop()
+    # Those of the events that no other node has.
+    alone = [batch for batch, receipts in load.acknowledged.items() if set(receipts) == {(node, False)}]
+    node.data.rename(cluster.directory / "lost")
+    cluster.command("restore", backup, node.data)
+    cluster.link.join()
+    node.start()
+    load.run(scale.fault)
+    lost = cluster.check("node c restored from a backup", rate, events_of(alone))
+    assert 0 < unforwarded and lost <= unforwarded, (unforwarded, lost)
+    print(f"  {unforwarded:.0f} records of node c had not returned when its disk was lost; {lost} events are lost, each of them one of these; "
+          f"{node.metrics()[NEW_IDS]:.0f} new producer ID")
+
+
+def copied(cluster, scale):
+    """A machine is copied while it runs, and both go on under the same name."""
+    load, original = cluster.load, cluster.nodes[1]
+    load.resume()
+    time.sleep(scale.fault / 2)
+    data = copy_of(cluster, original, "image")
+    copy = cluster.start("copy", original.name, cluster.servers.clients, data)
+    cluster.nodes.append(copy)
+    load.nodes.append(copy)
+    time.sleep(scale.fault)
+    cluster.check("machine of node b copied", load.pause())
+    new_ids = {node.directory.name: node.metrics()[NEW_IDS] for node in (original, copy)}
+    assert sum(new_ids.values()) >= 1, new_ids
+    print(f"  new producer IDs: {new_ids}")
+    cluster.nodes.remove(copy)
+    load.nodes.remove(copy)
+    copy.stop()
+
+
+def fallen_behind(cluster, scale):
+    """A node is away for longer than the stream keeps messages, and continues from the checkpoint of another node."""
+    load, (a, b, c) = cluster.load, cluster.nodes
+    load.nodes.remove(c)
+    c.stop()
+    load.run(scale.fault)
+    wait_until_equal([a, b])
+    b.terminate()
+    shutil.copy(b.newest_checkpoint(), cluster.era)
+    b.start()
+    # More messages than can follow the checkpoint, and fewer than node c lacks.
+    answer = cluster.servers.request("$JS.API.STREAM.PURGE.PLX_parallax", {"keep": 10})
+    assert answer.get("success"), answer
+    # With the checkpoint as --bootstrap, and with an own one that does not fit the stream any more.
+    c.start()
+    load.nodes.append(c)
+    cluster.check("node c away for longer than the stream keeps messages", load.run(scale.fault))
+
+
+def lost_stream(cluster, scale):
+    """The stream is lost. A new era begins with the content of one node, while the others go on."""
+    load, first = cluster.load, cluster.nodes[0]
+    load.resume()
+    time.sleep(scale.fault / 2)
+    cluster.servers.lose_streams()
+    time.sleep(scale.fault)
+    for node in list(cluster.nodes):
+        load.nodes.remove(node)
+        node.terminate()
+        if node is first:
+            cluster.begin_era(node.data)
+        node.start()
+        eventually(f"{node.name} is connected", lambda: is_connected(node))
+        load.nodes.append(node)
+    time.sleep(scale.fault / 2)
+    cluster.check("all streams lost and a new era begun", load.pause())
+
+
+def is_drained(node):
+    metrics = node.metrics()
+    delays = [metrics[f"parallax_cluster_{name}_seconds"] for name in ("unreturned", "lag")]
+    return metrics["parallax_cluster_connected"] == 1 and max(delays) < 1
+
+
+def nats_away(cluster, scale):
+    """All NATS servers are away. The load goes on throughout, also while the nodes work off the backlog."""
+    cluster.load.resume()
+    time.sleep(scale.fault / 2)
+    cluster.servers.stop()
+    time.sleep(scale.away)
+    backlogs = [node.metrics() for node in cluster.nodes]
+    begun = time.monotonic()
+    cluster.servers.start_all()
+    for number in range(3):
+        eventually(f"NATS server {number} is healthy", lambda: cluster.servers.is_healthy(number))
+    back = time.monotonic()
+    for node in cluster.nodes:
+        eventually(f"{node.name} has no backlog", lambda: is_drained(node), DRAINED_SECONDS)
+    drained = time.monotonic()
+    cluster.check(f"all NATS servers away for {scale.away} s", cluster.load.pause())
+    print(f"  backlog {[round(metrics[UNRETURNED]) for metrics in backlogs]} records, "
+          f"{[round(metrics['parallax_cluster_unreturned_bytes'] / 1e6) for metrics in backlogs]} MB in memory; drained {drained - back:.1f} s after "
+          f"the servers were healthy, {drained - begun:.1f} s after their start, under the load")
+
+
+ALL = [no_fault, kill_nodes, stop_nodes, kill_nats_servers, cut_off, restored, copied, fallen_behind, lost_stream, nats_away]

@@ -1,0 +1,65 @@
+//! A node whose NATS servers do not answer: it serves, records and acknowledges. `tests/cluster/events` has nodes with servers.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
+use parallax::testing::cli::demo::compile_demo;
+
+use crate::harness::{Server, eventually, temporary_directory};
+use crate::openapi::Description;
+
+const EVENT: &[u8] = br#"{"anonId":"v1","event":"Seen"}"#;
+
+/// Starts a node. No server listens on port 1.
+fn with_node(act: impl FnOnce(&Server)) {
+    let directory = temporary_directory();
+    let secret = directory.path().join("secret");
+    fs::write(&secret, [7; 32]).expect("written");
+    fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("changed");
+    let secret = secret.to_str().expect("UTF-8");
+    let flags = ["--cluster", "nats://127.0.0.1:1", "--node", "a", "--cluster-secret", secret];
+    act(&Server::start(&[("demo.snapshot", &compile_demo().1)], &flags));
+}
+
+#[test]
+fn a_node_that_is_alone_acknowledges_from_its_own_disk_and_says_so() {
+    with_node(|server| {
+        let description = Description::of(server);
+        for prefer in ["return=representation", "return=minimal"] {
+            let receipt = server.post("/v1/track?site=fjell", &[("Prefer", prefer)], EVENT);
+            assert_eq!(receipt.status, 200, "a receipt of invisible events is never shortened");
+            description.assert_described("POST", "/v1/track", &receipt);
+            assert_eq!(receipt.json()["visible"], false);
+            assert_eq!(receipt.json()["durable"], "disk");
+        }
+        assert_eq!(server.get("/v1/resolve?site=fjell&route=/&anonId=v1").status, 200);
+    });
+}
+
+#[test]
+fn a_node_that_is_alone_is_ready_and_has_the_reason() {
+    with_node(|server| {
+        server.post("/v1/track?site=fjell", &[], EVENT);
+        let body = eventually("the first connection has failed", || {
+            let ready = server.admin_get("/readyz");
+            assert_eq!(ready.status, 200);
+            let body = ready.json();
+            assert!(!body["profiles"].as_str().unwrap_or_default().contains("1970"), "{body}");
+            (body["cluster"] != "joining").then_some(body)
+        });
+        let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
+        assert!(text("cluster").starts_with("alone since 20"), "{body}");
+        assert!(text("profiles").starts_with("stale since 20"), "{body}");
+        assert!(text("clusterReason").contains("nats://127.0.0.1:1"), "{body}");
+        assert_eq!(text("position"), "0");
+        let metrics = server.admin_get("/metrics");
+        for line in [
+            "parallax_cluster_connected 0",
+            "parallax_cluster_unreturned_records 1",
+            "parallax_cluster_invisible_acknowledgements_total 1",
+            "parallax_cluster_era_info{era=\"\",fold_version=\"1\"} 1",
+        ] {
+            assert!(metrics.text().lines().any(|found| found == line), "{line} is missing");
+        }
+    });
+}
