@@ -12,7 +12,8 @@ use super::audit::Nodes;
 use super::connect::NatsSettings;
 use super::era::{Era, EraCheckpoint, EraId, FOLD_VERSION};
 use super::message::{Encoder, dedup_key};
-use super::producer::ProducerId;
+use super::node::PRODUCER_FILE;
+use super::producer::{Producer, ProducerId};
 use super::restore::newest_own;
 use super::saved;
 use super::secret::ClusterKeys;
@@ -28,7 +29,7 @@ use crate::visitors::checkpoint::restore::{LoadedFold, load_fold};
 use crate::visitors::checkpoint::scheduler::{CheckpointState, Options, build_checkpointer};
 use crate::visitors::live::ProfileTable;
 use crate::visitors::log::{DedupWindow, LockedLog, LogId, LogItem, LogReader, Records, SeqRange};
-use crate::{clock, ids};
+use crate::{clock, ids, storage};
 
 /// The settings of a new era.
 pub(crate) struct NewEra {
@@ -58,6 +59,8 @@ struct Beginning {
     profiles: ProfileTable,
     visitors: usize,
     log_id: LogId,
+    /// The file `producer` of a directory that was alone.
+    producer: Option<Producer>,
     clock_ms: i64,
     producers: BTreeMap<ProducerId, ProducerEntry>,
     nodes: Nodes,
@@ -96,10 +99,17 @@ pub(crate) fn begin(settings: &NewEra) -> Result<Founded, String> {
         secret_check: keys.secret_check,
     };
     let visitors = beginning.visitors;
+    let producer = beginning.producer.clone();
     write_checkpoint(&era, beginning, &keys, settings, &disk)?;
     if let Some(checkpoint) = &mut era.checkpoint {
         let read = digest_file(&settings.output);
         checkpoint.hash = read.map_err(|error| format!("{}: {error}", settings.output.display()))?;
+    }
+    if let Some(producer) = producer {
+        // The new era contains the log as it is. Otherwise the node of this directory would send all records after an erased one again.
+        let path = settings.from.join(PRODUCER_FILE);
+        storage::write_atomic(&path, &producer.to_bytes())
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
     let (header, payload) = era.to_message(clock::now_ms());
     let bytes = Encoder::new().and_then(|mut encoder| encoder.encode(&header, &payload));
@@ -137,7 +147,16 @@ fn beginning(
         let visitors = table.len();
         let (profiles, _) = ProfileTable::from_table(table, state, keys.table, settings.cost_max);
         let SavedState { clock_ms, producers, nodes, window, .. } = saved;
-        return Ok(Beginning { profiles, visitors, log_id, clock_ms, producers, nodes, window });
+        return Ok(Beginning {
+            profiles,
+            visitors,
+            log_id,
+            producer: None,
+            clock_ms,
+            producers,
+            nodes,
+            window,
+        });
     }
     if range.last > 0 && range.first > 1 {
         return Err(format!(
@@ -169,7 +188,12 @@ fn beginning(
         if range.last > 0 { BTreeMap::from([(ProducerId(log_id.0), entry)]) } else { BTreeMap::new() };
     let visitors = usize::try_from(profiles.readers().metrics().entries()).unwrap_or(usize::MAX);
     let (nodes, window) = (Nodes::default(), window.entries().collect());
-    Ok(Beginning { profiles, visitors, log_id, clock_ms, producers, nodes, window })
+    let producer = (range.last > 0).then(|| Producer {
+        returned_seq: range.last,
+        returned_ms: clock_ms,
+        ..Producer::first(log_id)
+    });
+    Ok(Beginning { profiles, visitors, log_id, producer, clock_ms, producers, nodes, window })
 }
 
 /// The fold of a log from its beginning.

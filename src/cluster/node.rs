@@ -55,6 +55,8 @@ pub(crate) struct NodeParts {
     pub(crate) producer: Producer,
     /// True if the file `producer` exists.
     pub(crate) is_producer_saved: bool,
+    /// The last seq of the own log at the start.
+    pub(crate) last_seq: u64,
     /// The state of the checkpoint from which the table was restored. `None`: the table is empty.
     pub(crate) saved: Option<SavedState>,
     pub(crate) return_timeout: Duration,
@@ -105,6 +107,8 @@ pub(crate) struct Node {
     cost_max: u64,
     producer_saved_ms: i64,
     last_message_ms: i64,
+    /// True after recovery has passed all own records, and the loaded state was compared with them.
+    is_recovered: bool,
     /// The extent of the stream at the connection.
     head: Option<Head>,
     /// The last seq that was sent under the present producer ID.
@@ -126,7 +130,7 @@ impl Node {
         let follower = Follower::new(producer, is_producer_saved);
         let returned =
             state.as_ref().map_or(follower.producer.base_seq - 1, |state| follower.returned(state));
-        let log = OwnRecords::new(Arc::clone(&disk), &directory, returned);
+        let log = OwnRecords::new(Arc::clone(&disk), &directory, returned.min(parts.last_seq));
         Ok(Self {
             directory,
             disk,
@@ -150,6 +154,7 @@ impl Node {
             cost_max: parts.cost_max,
             producer_saved_ms: 0,
             last_message_ms: 0,
+            is_recovered: false,
             head: None,
             sent_before: returned,
         })
@@ -164,6 +169,18 @@ impl Node {
                 saved.producers.get(&self.follower.producer.id).map_or(base, |entry| entry.next - 1)
             }
             (None, None) => base,
+        }
+    }
+
+    /// Compares the own log with the state of the start. Called after recovery and before the first record is written.
+    pub(crate) fn on_recovered(&mut self, clock: &dyn Clock) {
+        if std::mem::replace(&mut self.is_recovered, true) {
+            return;
+        }
+        self.compare_loaded();
+        if !self.follower.is_saved && !self.follower.producer.predecessors.is_empty() {
+            // After the next record, the log could be as long as the file says that it was.
+            self.save_producer(clock.now_ms());
         }
     }
 

@@ -91,7 +91,7 @@ impl StartingNode {
         self,
         config: &ClusterConfig,
         (disk, data): (Arc<dyn Disk>, &Path),
-        log_id: LogId,
+        (log_id, last_seq): (LogId, u64),
         cost_max: u64,
     ) -> std::io::Result<StartedNode> {
         let (producer, is_producer_saved) = load_producer(data, log_id);
@@ -103,6 +103,7 @@ impl StartingNode {
             keys: self.keys,
             producer,
             is_producer_saved,
+            last_seq,
             saved: self.restored.saved,
             return_timeout: config.return_timeout.0,
             cost_max,

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Node;
+use crate::clock::Clock;
 use crate::cluster::era::Era;
 use crate::cluster::follow::{Head, deletable_seq};
 use crate::cluster::link::{MessageBytes, PublishedEra};
@@ -79,7 +80,20 @@ impl Node {
         profiles: &mut ProfileTable,
     ) -> bool {
         self.kept.clear();
-        match candidate.source {
+        let is_loaded = self.load_state(candidate.source, message, profiles);
+        if is_loaded {
+            self.compare_loaded();
+        }
+        is_loaded
+    }
+
+    fn load_state(
+        &mut self,
+        source: CandidateSource,
+        message: Option<&StreamMessage<MessageBytes>>,
+        profiles: &mut ProfileTable,
+    ) -> bool {
+        match source {
             CandidateSource::Present => true,
             CandidateSource::Founding(era) => {
                 let Some(message) = message else { return false };
@@ -114,8 +128,12 @@ impl Node {
         Ok(state)
     }
 
-    /// Encodes the state for a checkpoint, and keeps a copy without the window for retention.
-    pub(crate) fn encode_state(&mut self) -> Vec<u8> {
+    /// Encodes the state for a checkpoint, and keeps a copy without the window for retention. The file `producer` is written first:
+    /// otherwise the checkpoint could have more returned records than this directory is known to have compared.
+    pub(crate) fn encode_state(&mut self, clock: &dyn Clock) -> Vec<u8> {
+        if self.state.is_some() {
+            self.save_producer(clock.now_ms());
+        }
         let Some(state) = &self.state else { return Vec::new() };
         let mut saved = state.save();
         let bytes = saved::encode(&saved);

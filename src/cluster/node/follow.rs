@@ -8,7 +8,7 @@ use super::{Node, Phase, monotonic_ms};
 use crate::clock::Clock;
 use crate::cluster::era::FOLD_VERSION;
 use crate::cluster::filter::{AcceptedRun, NoEffect, Step, step};
-use crate::cluster::follow::{Comparison, Head, is_same_stream, verified_seq};
+use crate::cluster::follow::{Comparison, Head, OwnLog, is_same_stream, known_seq, verified_seq};
 use crate::cluster::forward::Forwarder;
 use crate::cluster::link::{Command, EventKind, MessageBytes, PublishedEra};
 use crate::cluster::message::StreamMessage;
@@ -177,28 +177,34 @@ impl Node {
         self.candidates.clear();
         self.phase = Phase::Following;
         self.follower.is_chain_checked = true;
-        self.log.refresh_first_seq();
-        self.verify_log();
         self.forwarder = Forwarder::new(self.returned());
         self.set_state(ClusterState::Joining, "", clock);
         self.link.send(self.connection, Command::ReadFrom(self.position() + 1));
         self.check_position(clock);
     }
 
-    /// Notices a log that is not the one of the state: a restored backup, or a copy.
-    fn verify_log(&mut self) {
-        let Some(state) = &self.state else { return };
-        let entry = state.producers.get(&self.follower.producer.id);
-        if let Some(entry) = entry
-            && let Err(error) = self.log.load(entry.next - 1, entry.next - 1)
-        {
-            tracing::error!(%error, "cannot read the own log");
+    /// Compares the own log with a loaded state: it may be a restored backup or a copy, or the state may be of another node.
+    pub(super) fn compare_loaded(&mut self) {
+        self.log.refresh_first_seq();
+        let new_id = Self::random_id();
+        let Some(state) = &self.state else {
+            // The state comes with the message of the era. Only a log that was cut can be noticed now, and only now.
+            let producer = &self.follower.producer;
+            if let Some(verified) = verified_seq(producer, None, &self.log, None) {
+                let clock_ms = producer.returned_ms;
+                self.follower.take_new_id(new_id, verified, clock_ms);
+                self.on_new_producer(verified);
+            }
             return;
+        };
+        let last = self.follower.returned(state).min(self.log.last_seq());
+        if let Err(error) = self.log.load(last, last) {
+            tracing::error!(%error, "cannot compare the last returned record with the own log");
         }
-        if let Some(verified) = verified_seq(&self.follower.producer, entry, &self.log, None) {
-            let clock_ms = state.clock_ms;
-            self.follower.take_new_id(Self::random_id(), verified, clock_ms);
-            self.on_new_producer(verified);
+        let known = known_seq(&self.follower.producer, state, &self.log);
+        match self.follower.on_loaded(state, &self.log, known, new_id) {
+            Some(verified) => self.on_new_producer(verified),
+            None => self.forwarder = Forwarder::new(self.follower.returned(state)),
         }
     }
 

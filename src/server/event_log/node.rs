@@ -48,6 +48,7 @@ impl LogConsumer for NodeObserver {
     fn on_recovery_progress(&mut self, done: usize, of: usize) {
         if done == of {
             self.progress = None;
+            self.node.on_recovered(&*self.clock);
         }
     }
 
@@ -55,7 +56,7 @@ impl LogConsumer for NodeObserver {
         let Self { node, profiles, checkpoint_metrics, checkpoints, .. } = self;
         let stream = node.on_idle(profiles, clock);
         let position = durable.map(|_| node.position()).filter(|position| *position > 0);
-        let checkpoint = profiles.on_idle_with(clock, position, &mut || node.encode_state());
+        let checkpoint = profiles.on_idle_with(clock, position, &mut || node.encode_state(clock));
         if checkpoint_metrics.written() != *checkpoints {
             *checkpoints = checkpoint_metrics.written();
             node.on_checkpoint(checkpoint_metrics.seq());
@@ -68,7 +69,7 @@ impl LogConsumer for NodeObserver {
         let Self { node, profiles, .. } = self;
         node.close(clock.now_ms());
         let position = durable.map(|_| node.position()).filter(|position| *position > 0);
-        profiles.close_with(clock, position, &mut || node.encode_state());
+        profiles.close_with(clock, position, &mut || node.encode_state(clock));
     }
 
     fn checkpointed_seq(&self) -> u64 {
@@ -107,8 +108,8 @@ pub(super) fn start(
     let of_table = (starting.keys.table_check, cost_max, log_id);
     let checkpoints = prepare_checkpoints(config, checkpoints, checkpoint_state, of_table);
     // 3. Read the own records that the stream has not returned.
-    let started =
-        starting.start(&config.cluster, (Arc::clone(&disk), directory), log_id, config.profiles_memory.0);
+    let (place, of_log) = ((Arc::clone(&disk), directory.as_path()), (log_id, range.last));
+    let started = starting.start(&config.cluster, place, of_log, config.profiles_memory.0);
     let StartedNode { node, session, metrics } = started.map_err(BootError::Thread)?;
     let sync_latency = LatencyHistogram::default();
     let tombstone_key = log.load_or_draw_key().map_err(data_error)?;
