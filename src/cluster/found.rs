@@ -19,7 +19,7 @@ use super::saved;
 use super::secret::ClusterKeys;
 use super::servers;
 use super::state::{ProducerEntry, RecordIdentity, SavedState};
-use super::stream::ClusterStream;
+use super::stream::{CONTROL, ClusterStream};
 use crate::checksum::digest_file;
 use crate::clock::SystemClock;
 use crate::storage::disk::{Disk, RealDisk};
@@ -78,7 +78,7 @@ pub(crate) fn begin(settings: &NewEra) -> Result<Founded, String> {
     let (stream, created_ms) = runtime.block_on(async {
         let client = settings.nats.connect_once().await?;
         servers::check_version(&client.server_info())?;
-        let stream = ClusterStream::new(client, &settings.cluster, "control");
+        let stream = ClusterStream::new(client, &settings.cluster, CONTROL);
         let created_ms = stream.create(&settings.cluster, settings.replicas, settings.max_bytes).await?;
         Ok::<_, String>((stream, created_ms))
     })?;
@@ -263,32 +263,4 @@ fn temporary_directory(output: &Path) -> PathBuf {
     let mut name = output.file_name().unwrap_or_default().to_owned();
     name.push(".unfinished");
     output.with_file_name(name)
-}
-
-/// The state of the stream, for `cluster status`.
-#[derive(Debug)]
-pub(crate) struct StreamStatus {
-    pub(crate) era: Option<Era>,
-    pub(crate) era_position: u64,
-    pub(crate) first: u64,
-    pub(crate) last: u64,
-    pub(crate) replicas: usize,
-    pub(crate) server_version: String,
-}
-
-/// Asks the servers for the state of the stream.
-///
-/// # Errors
-/// No server answers, or the stream does not exist.
-pub(crate) fn status(nats: &NatsSettings, cluster: &str) -> Result<StreamStatus, String> {
-    let runtime = Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("cannot start an event loop: {error}"))?;
-    runtime.block_on(async {
-        let client = nats.connect_once().await?;
-        let server_version = client.server_info().version;
-        let (head, published, replicas) = ClusterStream::new(client, cluster, "control").head().await?;
-        let era_position = published.as_ref().map_or(0, |published| published.position);
-        let era = published.map(|published| published.era);
-        Ok(StreamStatus { era, era_position, first: head.first, last: head.last, replicas, server_version })
-    })
 }

@@ -47,6 +47,7 @@ pub mod state;
 pub(crate) mod found;
 mod link;
 pub(crate) mod node;
+pub(crate) mod operate;
 mod own_log;
 mod restore;
 mod secret;

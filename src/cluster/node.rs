@@ -11,6 +11,7 @@
 
 mod checkpoints;
 mod follow;
+mod heartbeat;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -50,6 +51,8 @@ const LOOK_MS: i64 = 500;
 /// The settings and the parts of a node.
 pub(crate) struct NodeParts {
     pub(crate) directory: PathBuf,
+    /// The name of the node.
+    pub(crate) name: String,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) keys: ClusterKeys,
     pub(crate) producer: Producer,
@@ -82,6 +85,7 @@ enum Phase {
 /// A node of a cluster.
 pub(crate) struct Node {
     directory: PathBuf,
+    name: String,
     disk: Arc<dyn Disk>,
     keys: ClusterKeys,
     link: WriterLink,
@@ -100,6 +104,7 @@ pub(crate) struct Node {
     forwarder: Forwarder,
     waiting: WaitingRequests<DurableBatch>,
     history: ReturnHistory,
+    heartbeats: heartbeat::Heartbeats,
     log: OwnRecords,
     encoder: Encoder,
     decoder: Decoder,
@@ -133,6 +138,7 @@ impl Node {
         let log = OwnRecords::new(Arc::clone(&disk), &directory, returned.min(parts.last_seq));
         Ok(Self {
             directory,
+            name: parts.name,
             disk,
             keys,
             link: parts.link,
@@ -147,6 +153,7 @@ impl Node {
             forwarder: Forwarder::new(returned),
             waiting: WaitingRequests::new(milliseconds(parts.return_timeout)),
             history: ReturnHistory::new(RETAINED_MS),
+            heartbeats: heartbeat::Heartbeats::default(),
             log,
             encoder: Encoder::new()?,
             decoder: Decoder::new()?,
@@ -221,6 +228,7 @@ impl Node {
         }
         self.expire_waiting(monotonic_ms(clock));
         has_more |= self.forward(clock);
+        self.send_heartbeat_if_due(clock);
         self.save_producer_if_due(clock.now_ms());
         self.publish_metrics(clock);
         if has_more {
@@ -238,7 +246,8 @@ impl Node {
     fn next_look(&self, now_ms: i64) -> Option<Duration> {
         let pending = self.log.last_seq() > self.returned() && self.is_caught_up();
         let look = pending.then_some(now_ms + LOOK_MS);
-        let next = [look, self.waiting.next_deadline_ms()].into_iter().flatten().min()?;
+        let next =
+            [look, self.waiting.next_deadline_ms(), self.heartbeat_due_ms()].into_iter().flatten().min()?;
         Some(Duration::from_millis(u64::try_from(next - now_ms).unwrap_or(0)))
     }
 

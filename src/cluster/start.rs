@@ -99,6 +99,7 @@ impl StartingNode {
         let metrics = Arc::<ClusterMetrics>::default();
         let node = Node::new(NodeParts {
             directory: data.to_owned(),
+            name: self.settings.node.clone(),
             disk,
             keys: self.keys,
             producer,

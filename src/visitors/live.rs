@@ -12,7 +12,8 @@ use super::checkpoint::scheduler::{CheckpointScheduler, Fold};
 use super::lookup::ProfileReader;
 use super::profile::FoldCounts;
 use super::profile::profile::Profile;
-use super::store::table::{Table, TableReaders};
+use super::store::table::{EvictionClass, Key, Table, TableReaders};
+use crate::checksum::hash128_parts;
 use crate::clock::Clock;
 use crate::visitors::log::bloom::{IdKind, id_hash};
 use crate::visitors::log::{IdTag, Record, RecordKind, Records, TombstoneKey, VisitorIds, tombstone_tags};
@@ -193,6 +194,18 @@ impl ProfileTable {
     /// Sets the limit of the table, which belongs to the era of a cluster.
     pub(crate) fn set_cost_max(&mut self, cost_max: u64) {
         self.cost_max = cost_max;
+    }
+
+    /// Keeps a digest of the table from now on, to compare it with those of other nodes.
+    #[must_use]
+    pub(crate) fn with_digest(mut self) -> Self {
+        self.table.keep_digest(hash_entry);
+        self
+    }
+
+    /// Returns the digest of the table.
+    pub(crate) fn digest(&self) -> u128 {
+        self.table.digest()
     }
 
     /// Removes all visitors.
@@ -402,4 +415,9 @@ impl ProfileTable {
         traits_too_large.store(self.counts.traits_too_large, Ordering::Relaxed);
         type_mismatches.store(self.counts.type_mismatches, Ordering::Relaxed);
     }
+}
+
+/// Hashes an entry of the table for its digest.
+fn hash_entry(Key([low, high]): Key, value: &[u8], class: EvictionClass) -> u128 {
+    hash128_parts(&[&low.to_le_bytes(), &high.to_le_bytes(), &[class as u8], value])
 }

@@ -54,7 +54,7 @@ impl Node {
     }
 
     /// Stops following the stream until the operator has acted and the node is started again.
-    fn stop(&mut self, reason: &str, clock: &dyn Clock) {
+    pub(super) fn stop(&mut self, reason: &str, clock: &dyn Clock) {
         tracing::error!(reason, "this node does not follow the stream");
         self.phase = Phase::Stopped;
         self.set_state(ClusterState::Alone, reason, clock);
@@ -198,7 +198,9 @@ impl Node {
             return;
         };
         let last = self.follower.returned(state).min(self.log.last_seq());
-        if let Err(error) = self.log.load(last, last) {
+        if last > 0
+            && let Err(error) = self.log.load(last, last)
+        {
             tracing::error!(%error, "cannot compare the last returned record with the own log");
         }
         let known = known_seq(&self.follower.producer, state, &self.log);
@@ -233,7 +235,10 @@ impl Node {
         match step(state, &mut self.decoder, message) {
             Step::Accepted(run) => self.accept(run, profiles, clock),
             Step::NoEffect(reason) => self.count(reason),
-            Step::Heartbeat(..) | Step::Forget(_) => {}
+            Step::Heartbeat(id, heartbeat) => {
+                self.on_heartbeat(id, &heartbeat, message.stream_ms, profiles, clock);
+            }
+            Step::Forget(_) => self.check_forgotten(clock),
             Step::NewEra(era) => {
                 return self.stop(&new_era_text(era.checkpoint.as_ref().map(|file| &file.name)), clock);
             }
@@ -312,6 +317,8 @@ impl Node {
         }
         if self.follower.is_caught_up {
             self.set_state(ClusterState::Connected, "", clock);
+            self.hasten_heartbeat();
+            self.check_forgotten(clock);
         }
     }
 

@@ -117,7 +117,7 @@ pub(super) fn start(
     let (position, returned) = (node.position(), node.returned());
     let observer = NodeObserver {
         sync_latency: sync_latency.clone(),
-        profiles: table.with_checkpoints(checkpoints.scheduler),
+        profiles: table.with_checkpoints(checkpoints.scheduler).with_digest(),
         node,
         clock: Arc::clone(&clock),
         checkpoint_metrics: Arc::clone(&checkpoints.metrics),
