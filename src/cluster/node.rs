@@ -133,8 +133,7 @@ impl Node {
         };
         let state = founded.map(|saved| saved.restore(ids::random_u64()));
         let follower = Follower::new(producer, is_producer_saved);
-        let returned =
-            state.as_ref().map_or(follower.producer.base_seq - 1, |state| follower.returned(state));
+        let returned = returned_of(&follower.producer, state.as_ref(), unfounded.as_ref());
         let log = OwnRecords::new(Arc::clone(&disk), &directory, returned.min(parts.last_seq));
         Ok(Self {
             directory,
@@ -169,14 +168,7 @@ impl Node {
 
     /// Returns the last own seq that has returned. Recovery passes the records after it.
     pub(crate) fn returned(&self) -> u64 {
-        let base = self.follower.producer.base_seq - 1;
-        match (&self.state, &self.unfounded) {
-            (Some(state), _) => self.follower.returned(state),
-            (None, Some(saved)) => {
-                saved.producers.get(&self.follower.producer.id).map_or(base, |entry| entry.next - 1)
-            }
-            (None, None) => base,
-        }
+        returned_of(&self.follower.producer, self.state.as_ref(), self.unfounded.as_ref())
     }
 
     /// Compares the own log with the state of the start. Called after recovery and before the first record is written.
@@ -382,6 +374,13 @@ impl Node {
         };
         metrics.unreturned_ms.store(u64::try_from(age_ms).unwrap_or(0), Ordering::Relaxed);
     }
+}
+
+/// Returns the last own seq that a state has accepted, or the state of a file that waits for the message of its era.
+fn returned_of(producer: &Producer, state: Option<&StreamState>, unfounded: Option<&SavedState>) -> u64 {
+    let producers = state.map(|state| &state.producers).or(unfounded.map(|saved| &saved.producers));
+    let entry = producers.and_then(|producers| producers.get(&producer.id));
+    entry.map_or(producer.base_seq, |entry| entry.next) - 1
 }
 
 fn milliseconds(span: Duration) -> i64 {
