@@ -17,7 +17,7 @@ type Number = fn(&ClusterMetrics) -> &AtomicU64;
 type Metric = (&'static str, &'static str, &'static str, Number);
 
 /// The metrics that are numbers.
-const METRICS: [Metric; 14] = [
+const METRICS: [Metric; 15] = [
     ("parallax_cluster_position", "gauge", "Last position of the stream that the profiles contain", |node| {
         &node.position
     }),
@@ -73,6 +73,9 @@ const METRICS: [Metric; 14] = [
         "Positions at which the profiles differed from those of another node",
         |node| &node.digest_mismatches,
     ),
+    ("parallax_cluster_erasures_pending", "gauge", "Erasures that a known node has not confirmed", |node| {
+        &node.erasures_pending
+    }),
     ("parallax_cluster_known_nodes", "gauge", "Nodes that the cluster has not forgotten", |node| {
         &node.known_nodes
     }),

@@ -13,8 +13,10 @@ use super::connect::NatsSettings;
 use super::era::{Era, EraCheckpoint, EraId, FOLD_VERSION};
 use super::message::{Encoder, dedup_key};
 use super::node::PRODUCER_FILE;
+use super::order::{ORDERS_PER_POSITION, Positions};
+use super::positions::POSITIONS_FILE;
 use super::producer::{Producer, ProducerId};
-use super::restore::newest_own;
+use super::restore::{all_ties, newest_own};
 use super::saved;
 use super::secret::ClusterKeys;
 use super::servers;
@@ -61,6 +63,7 @@ struct Beginning {
     log_id: LogId,
     /// The file `producer` of a directory that was alone.
     producer: Option<Producer>,
+    base_position: u64,
     clock_ms: i64,
     producers: BTreeMap<ProducerId, ProducerEntry>,
     nodes: Nodes,
@@ -96,6 +99,7 @@ pub(crate) fn begin(settings: &NewEra) -> Result<Founded, String> {
         cost_max: settings.cost_max,
         fold_version: FOLD_VERSION,
         duplicates_max: settings.duplicates_max,
+        base_position: beginning.base_position,
         secret_check: keys.secret_check,
     };
     let visitors = beginning.visitors;
@@ -107,9 +111,12 @@ pub(crate) fn begin(settings: &NewEra) -> Result<Founded, String> {
     }
     if let Some(producer) = producer {
         // The new era contains the log as it is. Otherwise the node of this directory would send all records after an erased one again.
-        let path = settings.from.join(PRODUCER_FILE);
-        storage::write_atomic(&path, &producer.to_bytes())
-            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        let positions = Positions::of_seqs(producer.returned_seq);
+        for (name, bytes) in [(POSITIONS_FILE, positions.to_bytes()), (PRODUCER_FILE, producer.to_bytes())] {
+            let path = settings.from.join(name);
+            storage::write_atomic(&path, &bytes)
+                .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        }
     }
     let (header, payload) = era.to_message(clock::now_ms());
     let bytes = Encoder::new().and_then(|mut encoder| encoder.encode(&header, &payload));
@@ -141,17 +148,19 @@ fn beginning(
     let log_id = range.log_id.unwrap_or_else(LogId::random);
     let directory = CheckpointDirectory::new(Arc::clone(disk), &settings.from);
     if let Some((reader, saved)) = newest_own(&directory, keys)? {
+        let ties = all_ties(&reader).map_err(|error| error.to_string())?;
         let LoadedFold { table, state } =
             load_fold(reader, &mut |_, _| {}).map_err(|error| error.to_string())?;
-        state.known.on_checkpoint(0, &[]);
+        state.known.reset(0, ties);
         let visitors = table.len();
         let (profiles, _) = ProfileTable::from_table(table, state, keys.table, settings.cost_max);
-        let SavedState { clock_ms, producers, nodes, window, .. } = saved;
+        let SavedState { position, era, clock_ms, producers, nodes, window, .. } = saved;
         return Ok(Beginning {
             profiles,
             visitors,
             log_id,
             producer: None,
+            base_position: era.base_position + position + 1,
             clock_ms,
             producers,
             nodes,
@@ -169,7 +178,7 @@ fn beginning(
     let tombstone_key = log.load_or_draw_key().map_err(|error| error.to_string())?;
     let (profiles, _) = ProfileTable::new(keys.table, settings.cost_max);
     let mut folded = Folded {
-        profiles: profiles.with_tombstone_key(Some(tombstone_key)),
+        profiles: profiles.with_tombstone_key(Some(tombstone_key)).with_tie_key(keys.tombstone.clone()),
         entry: ProducerEntry::new(1),
         window: DedupWindow::new(usize::try_from(settings.duplicates_max).unwrap_or(usize::MAX), 0),
         clock_ms: 0,
@@ -193,7 +202,9 @@ fn beginning(
         returned_ms: clock_ms,
         ..Producer::first(log_id)
     });
-    Ok(Beginning { profiles, visitors, log_id, producer, clock_ms, producers, nodes, window })
+    // The orders of these records are their seqs.
+    let base_position = range.last / ORDERS_PER_POSITION + 1;
+    Ok(Beginning { profiles, visitors, log_id, producer, base_position, clock_ms, producers, nodes, window })
 }
 
 /// The fold of a log from its beginning.

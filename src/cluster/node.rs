@@ -10,6 +10,7 @@
 //! ```
 
 mod checkpoints;
+mod erasures;
 mod follow;
 mod heartbeat;
 
@@ -19,11 +20,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::acknowledge::WaitingRequests;
+use super::erasing::ErasureLink;
 use super::follow::{Follower, Head, OwnLog, ReturnHistory};
 use super::forward::{Forwarder, fill_run};
 use super::link::{Command, WriterLink};
 use super::message::{Decoder, Encoder, Header, Kind};
 use super::own_log::OwnRecords;
+use super::positions::PositionsFile;
 use super::producer::{Producer, ProducerId};
 use super::secret::ClusterKeys;
 use super::state::{SavedState, StreamState};
@@ -66,6 +69,8 @@ pub(crate) struct NodeParts {
     /// Greatest cost of the table that this node allows.
     pub(crate) cost_max: u64,
     pub(crate) link: WriterLink,
+    pub(crate) positions: PositionsFile,
+    pub(crate) erasures: ErasureLink,
     pub(crate) metrics: Arc<ClusterMetrics>,
 }
 
@@ -105,6 +110,8 @@ pub(crate) struct Node {
     waiting: WaitingRequests<DurableBatch>,
     history: ReturnHistory,
     heartbeats: heartbeat::Heartbeats,
+    positions: PositionsFile,
+    erasures: erasures::Erasures,
     log: OwnRecords,
     encoder: Encoder,
     decoder: Decoder,
@@ -153,6 +160,8 @@ impl Node {
             waiting: WaitingRequests::new(milliseconds(parts.return_timeout)),
             history: ReturnHistory::new(RETAINED_MS),
             heartbeats: heartbeat::Heartbeats::default(),
+            positions: parts.positions,
+            erasures: erasures::Erasures::new(parts.erasures),
             log,
             encoder: Encoder::new()?,
             decoder: Decoder::new()?,
@@ -219,6 +228,7 @@ impl Node {
             has_more = self.handle_next_event(profiles, clock);
         }
         self.expire_waiting(monotonic_ms(clock));
+        self.take_done_erasures();
         has_more |= self.forward(clock);
         self.send_heartbeat_if_due(clock);
         self.save_producer_if_due(clock.now_ms());
@@ -262,7 +272,7 @@ impl Node {
         let Some(state) = self.state.as_ref().filter(|_| self.phase == Phase::Following) else {
             return Ok(false);
         };
-        if !self.follower.is_saved || !self.follower.may_forward() {
+        if !self.follower.may_forward() || !self.erasures.is_idle() {
             return Ok(false);
         }
         let now_ms = monotonic_ms(clock);

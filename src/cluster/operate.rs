@@ -5,15 +5,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
 use super::audit::{Forget, Heartbeat, Hex, REACHABLE_MS};
 use super::connect::NatsSettings;
 use super::era::Era;
-use super::message::{Decoder, Encoder, Kind, Message};
-use super::stream::{CONTROL, ClusterStream, received};
+use super::link::MessageBytes;
+use super::message::{Decoder, Encoder, Kind, Message, StreamMessage};
+use super::stream::{CONTROL, ClusterStream};
 use crate::clock;
 
 /// Time before the newest message in which heartbeats are read: two of each node.
@@ -122,21 +122,15 @@ async fn read_heartbeats(
     nodes: &mut [NodeStatus],
 ) -> Result<(), String> {
     let since_ms = newest_ms.saturating_sub(HEARTBEATS_SPAN.as_millis() as i64);
-    let mut messages = stream.read_since(since_ms).await?;
-    while let Some(message) = messages.next().await {
-        let message = message.map_err(|error| format!("cannot read the stream: {error}"))?;
-        let Some(message) = received(&message) else { return Ok(()) };
+    let mut note = |message: StreamMessage<MessageBytes>| {
         let beat = decoder.decode(&message.bytes).ok().and_then(|decoded| heartbeat_of(&decoded));
         if let Some(beat) = beat
             && let Some(node) = nodes.iter_mut().find(|node| node.name == beat.node)
         {
             node.heartbeat = Some(beat);
         }
-        if message.position >= last {
-            return Ok(());
-        }
-    }
-    Ok(())
+    };
+    stream.visit_since(since_ms, last, &mut note).await
 }
 
 /// Appends the message that forgets a node. Returns its position.

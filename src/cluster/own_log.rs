@@ -111,6 +111,12 @@ impl OwnRecords {
         }
     }
 
+    /// Forgets the records in memory, because an erasure has changed the files.
+    pub(crate) fn read_again(&mut self) {
+        (self.recent, self.recent_bytes) = (VecDeque::new(), 0);
+        (self.loaded, self.loaded_range, self.reader) = (VecDeque::new(), 0..0, None);
+    }
+
     /// Returns the number of bytes in memory.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.recent_bytes

@@ -9,8 +9,10 @@ use tokio::time::timeout;
 
 use super::connect::NatsSettings;
 use super::era::FOLD_VERSION;
+use super::erasing::{self, ErasureProgress, ErasureThread};
 use super::link::{UnboundThreadLink, link};
 use super::node::{Node, NodeParts};
+use super::positions::{Orders, PositionsFile};
 use super::restore::{RestoredNode, load_producer, restore};
 use super::secret::ClusterKeys;
 use super::servers;
@@ -38,6 +40,10 @@ pub(crate) struct StartedNode {
     pub(crate) node: Node,
     pub(crate) session: UnboundSession,
     pub(crate) metrics: Arc<ClusterMetrics>,
+    /// The thread that makes own records void.
+    pub(crate) erasures: ErasureThread,
+    pub(crate) orders: Orders,
+    pub(crate) erased: ErasureProgress,
 }
 
 /// The task that connects a node with the stream, before the log writer exists.
@@ -97,6 +103,10 @@ impl StartingNode {
         let (producer, is_producer_saved) = load_producer(data, log_id);
         let (writer_link, thread_link) = link();
         let metrics = Arc::<ClusterMetrics>::default();
+        let positions = PositionsFile::open(data);
+        let orders = positions.orders();
+        let (erasure_link, erasures) = erasing::link(self.keys.seal.clone(), orders.clone(), data.to_owned());
+        let erased = erasure_link.progress.clone();
         let node = Node::new(NodeParts {
             directory: data.to_owned(),
             name: self.settings.node.clone(),
@@ -109,10 +119,12 @@ impl StartingNode {
             return_timeout: config.return_timeout.0,
             cost_max,
             link: writer_link,
+            positions,
+            erasures: erasure_link,
             metrics: Arc::clone(&metrics),
         })?;
         let session = UnboundSession { settings: self.settings, link: thread_link };
-        Ok(StartedNode { node, session, metrics })
+        Ok(StartedNode { node, session, metrics, erasures, orders, erased })
     }
 }
 

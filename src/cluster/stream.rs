@@ -102,14 +102,30 @@ impl ClusterStream {
         self.consume(DeliverPolicy::ByStartSequence { start_sequence: from }).await
     }
 
-    /// Returns the messages since a time in milliseconds since 1970.
+    /// Passes the messages since a time, in milliseconds since 1970, to `visit`, up to the position `last`.
     ///
     /// # Errors
-    /// The consumer cannot be created.
-    pub(crate) async fn read_since(&self, since_ms: i64) -> Result<Ordered, String> {
+    /// The stream cannot be read.
+    pub(crate) async fn visit_since(
+        &self,
+        since_ms: i64,
+        last: u64,
+        visit: &mut dyn FnMut(StreamMessage<MessageBytes>),
+    ) -> Result<(), String> {
         let start_time = async_nats::datetime::from_nanos(i128::from(since_ms) * 1_000_000);
         let start_time = start_time.map_err(|error| error.to_string())?;
-        self.consume(DeliverPolicy::ByStartTime { start_time }).await
+        let mut messages = self.consume(DeliverPolicy::ByStartTime { start_time }).await?;
+        while let Some(message) = messages.next().await {
+            let message =
+                message.map_err(|error| format!("cannot read the stream {}: {error}", self.name))?;
+            let Some(message) = received(&message) else { return Ok(()) };
+            let is_last = message.position >= last;
+            visit(message);
+            if is_last {
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 
     async fn consume(&self, deliver_policy: DeliverPolicy) -> Result<Ordered, String> {

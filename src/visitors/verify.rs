@@ -49,6 +49,11 @@ pub fn check_directory(disk: &Arc<dyn Disk>, path: &Path) -> Result<CheckReport,
             Ok(header) if log_id.is_some_and(|log_id| log_id != header.log_id) => {
                 checked.add_failure(seq, &CheckpointError::Foreign(header.log_id).to_string());
             }
+            Ok(header) if header.seq == seq && is_of_cluster(disk, &dir.path_of(seq)) => {
+                let name = checkpoint_name(seq);
+                let text = "sound, of a node of a cluster, so it is not compared with the log";
+                checked.lines.push(format!("{name}: {text}, {} entries", header.entries));
+            }
             Ok(header) if header.seq == seq => {
                 checked.lines.push(format!("{}: sound, {}", checkpoint_name(seq), describe(&header)));
                 sound.push(header);
@@ -83,6 +88,11 @@ pub fn check_directory(disk: &Arc<dyn Disk>, path: &Path) -> Result<CheckReport,
     Ok(checked)
 }
 
+/// Returns whether the stream of a cluster determines a checkpoint. Its number is then a position of the stream and no seq.
+fn is_of_cluster(disk: &Arc<dyn Disk>, path: &Path) -> bool {
+    CheckpointReader::open(&**disk, path).is_ok_and(|opened| opened.parts().stream.entries > 0)
+}
+
 /// Returns whether an erasure is running, or has replaced the newest checkpoint. Each erasure replaces it at its end.
 fn was_erased_meanwhile(dir: &CheckpointDirectory, newest: &Header) -> io::Result<bool> {
     let is_same = match CheckpointReader::open(dir.disk(), &dir.path_of(newest.seq)) {
@@ -101,7 +111,8 @@ fn was_erased_meanwhile(dir: &CheckpointDirectory, newest: &Header) -> io::Resul
 pub(crate) fn newest_checkpoint_seq(disk: &Arc<dyn Disk>, path: &Path) -> Result<u64, LogError> {
     let log_id = log_id(disk, path)?;
     let dir = CheckpointDirectory::new(Arc::clone(disk), path);
-    let seqs = dir.seqs().map_err(|source| LogError::Io { path: path.to_owned(), source })?;
+    let mut seqs = dir.seqs().map_err(|source| LogError::Io { path: path.to_owned(), source })?;
+    seqs.retain(|seq| !is_of_cluster(disk, &dir.path_of(*seq)));
     Ok(newest_header_seq(&dir, &seqs, log_id))
 }
 

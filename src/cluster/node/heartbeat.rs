@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::{Node, Phase, monotonic_ms};
 use crate::clock::Clock;
 use crate::cluster::audit::{Difference, HEARTBEAT_INTERVAL_MS, Heartbeat, Hex, Marks, is_forgotten};
+use crate::cluster::follow::OwnLog;
 use crate::cluster::link::Command;
 use crate::cluster::producer::ProducerId;
 use crate::visitors::live::ProfileTable;
@@ -41,8 +42,8 @@ impl Node {
             position: state.position,
             marks: self.heartbeats.marks.newest(),
             predecessors: producer.predecessors.iter().map(|one| Hex(one.id.0)).collect(),
-            erased_to: 0,
-            oldest: 0,
+            erased_to: self.erasures.erased_to(state.position),
+            oldest: self.positions.orders().oldest(self.log.first_seq()),
         };
         let sent_ms = clock.now_ms();
         let (header, payload) = heartbeat.to_message(state.era.id, producer, sent_ms);
@@ -86,6 +87,7 @@ impl Node {
             self.measure_skew(heartbeat.position, stream_ms, clock.now_ms());
         }
         self.publish_nodes(clock.now_ms());
+        self.publish_erasures(profiles);
     }
 
     fn report_difference(&mut self, node: &str, difference: Difference) {
