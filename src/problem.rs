@@ -134,8 +134,6 @@ kinds! {
         "The server does not know the method."
     UNKNOWN_TRANSFER_CODING "unknown_transfer_coding" 501 "The transfer coding is unknown"
         "The only supported transfer coding of a body is 'chunked'."
-    NOT_IN_CLUSTER "not_in_cluster" 501 "A node of a cluster cannot do this"
-        "This release cannot erase or export a visitor while the server is a node of a cluster. Nothing was changed."
     QUEUE_FULL "queue_full" 503 "Too many events are waiting for the disk"
         "More events arrive than the disk can take. Wait for 'Retry-After' seconds, then send the events \
          again with the same message IDs."
@@ -149,6 +147,9 @@ kinds! {
     OVERLOADED "overloaded" 503 "The server is overloaded"
         "The server has no memory or connection left for this request. Wait for 'Retry-After' seconds, \
          then send it again."
+    NODES_UNREACHABLE "nodes_unreachable" 503 "A node of the cluster is away"
+        "A visitor is erased on all nodes, so all of them must be reachable. 'detail' names the others. Wait for \
+         'Retry-After' seconds, then send the request again."
     UNSUPPORTED_VERSION "unsupported_version" 505 "The HTTP version is not supported"
         "The server supports HTTP/1.1 and HTTP/1.0."
 }

@@ -49,7 +49,7 @@ pub mod clock {
 pub mod cluster {
     pub use crate::cluster::{
         acknowledge, audit, era, erase, filter, follow, forward, message, order, producer, publish, pull,
-        saved, state,
+        saved, seal, state,
     };
 }
 pub mod condition {

@@ -19,7 +19,7 @@ type Number = fn(&ClusterMetrics) -> &AtomicU64;
 type Metric = (&'static str, &'static str, &'static str, Number);
 
 /// The metrics that are numbers.
-const METRICS: [Metric; 12] = [
+const METRICS: [Metric; 15] = [
     ("parallax_cluster_position", "gauge", "Last position of the stream that the profiles contain", |node| {
         &node.position
     }),
@@ -69,6 +69,18 @@ const METRICS: [Metric; 12] = [
     ("parallax_cluster_chain_mismatches_total", "counter", "Losses of the end of the stream", |node| {
         &node.chain_mismatches
     }),
+    (
+        "parallax_cluster_digest_mismatches_total",
+        "counter",
+        "Positions at which the profiles differed from those of another node",
+        |node| &node.digest_mismatches,
+    ),
+    ("parallax_cluster_erasures_pending", "gauge", "Erasures that a known node has not confirmed", |node| {
+        &node.erasures_pending
+    }),
+    ("parallax_cluster_known_nodes", "gauge", "Nodes that the cluster has not forgotten", |node| {
+        &node.known_nodes
+    }),
 ];
 
 /// The times: name, help and value in milliseconds.
@@ -97,6 +109,19 @@ pub(super) fn write_metrics(node: &ClusterMetrics, page: &mut MetricsText) {
         page.begin_family(name, "gauge", help);
         page.sample(&[], value(node).load(Ordering::Relaxed) as f64 / 1_000.0);
     }
+    let unreachable = node.unreachable().0.len() as u64;
+    page.begin_family(
+        "parallax_cluster_unreachable_nodes",
+        "gauge",
+        "Known nodes without a heartbeat for 30 seconds",
+    );
+    page.sample(&[], unreachable);
+    page.begin_family(
+        "parallax_cluster_clock_skew_seconds",
+        "gauge",
+        "Own clock less that of the NATS servers",
+    );
+    page.sample(&[], node.clock_skew_ms.load(Ordering::Relaxed) as f64 / 1_000.0);
     page.begin_family("parallax_cluster_era_info", "gauge", "The era of the stream");
     page.sample(&[("era", &node.era()), ("fold_version", &FOLD_VERSION.to_string())], 1);
 }

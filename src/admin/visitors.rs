@@ -23,11 +23,11 @@ use crate::metrics::JobCounters;
 use crate::problem::{self, Problem};
 use crate::resolve::visitor_context::profile_json;
 use crate::site::catalog::catalog::Catalog;
-use crate::visitors::erasure::{Eraser, ErasureError};
+use crate::visitors::erasure::{ClusterErasure, ClusterErasureError, Eraser, ErasureError};
 use crate::visitors::events::export;
 use crate::visitors::events::visitor::{is_anon_id, is_placeholder};
 use crate::visitors::log::bloom::IdKind;
-use crate::visitors::log::{Damage, EraseError, LogItem, LogReader, Queue};
+use crate::visitors::log::{Damage, EraseError, ErasureSummary, LogItem, LogReader, Queue};
 use crate::visitors::lookup::{self, ProfileReader};
 use crate::visitors::ownership::{OwnershipRule, OwnershipSource};
 use crate::visitors::profile::profile::Profile;
@@ -40,8 +40,8 @@ const NDJSON: &str = "application/x-ndjson";
 /// The handler of the visitor endpoints.
 pub struct VisitorHandler {
     lookup: ProfileReader,
-    /// True if the server is a node of a cluster.
-    is_node: bool,
+    /// Erases visitors on all nodes. `None` if the server is alone.
+    cluster: Option<Arc<dyn ClusterErasure>>,
     eraser: Eraser,
     jobs: JobRunner,
     counts: JobCounters,
@@ -90,14 +90,13 @@ impl VisitorHandler {
     /// Creates the handler. `wakeup` wakes the thread when a job is done, and `counts` counts panics and damage.
     pub fn new(lookup: ProfileReader, eraser: Eraser, wakeup: Arc<UnixStream>, counts: JobCounters) -> Self {
         let jobs = JobRunner::new(wakeup, counts.clone());
-        Self { lookup, eraser, jobs, counts, decoded: Vec::new(), is_node: false }
+        Self { lookup, eraser, jobs, counts, decoded: Vec::new(), cluster: None }
     }
 
-    /// Sets whether the server is a node of a cluster. The owners of records are not known there, so a visitor can be neither
-    /// erased nor exported.
+    /// Erases visitors on all nodes of a cluster, if the server is one of them.
     #[must_use]
-    pub(crate) fn with_cluster(self, is_node: bool) -> Self {
-        Self { is_node, ..self }
+    pub(crate) fn with_cluster(self, cluster: Option<Arc<dyn ClusterErasure>>) -> Self {
+        Self { cluster, ..self }
     }
 
     /// Returns whether the path is one of the visitor endpoints.
@@ -122,12 +121,8 @@ impl VisitorHandler {
         request: &Request<'a>,
         catalog: &Catalog,
     ) -> Result<ActionResult, Problem<'a>> {
-        let Self { lookup, eraser, jobs, counts, decoded, is_node } = self;
+        let Self { lookup, eraser, jobs, counts, decoded, cluster } = self;
         let act = Action::of(request)?;
-        if *is_node && !matches!(act, Action::Show) {
-            let sentence = "This server is a node of a cluster, and this release cannot erase or export a visitor there. Nothing was changed.";
-            return Err(Problem::new(problem::NOT_IN_CLUSTER, sentence));
-        }
         let asked = VisitorQuery::parse(request.query, decoded)?;
         if catalog.by_site_id(asked.site).is_none() && !eraser.source.known.knows_site(asked.site) {
             let sentence = "Neither a published site nor the log has site ID {}.";
@@ -139,7 +134,11 @@ impl VisitorHandler {
             Action::Erase => {
                 let (eraser, site, id) = (eraser.clone(), asked.site.to_owned(), asked.id.to_owned());
                 let (id_kind, known_ids) = (asked.id_kind, asked.profile_ids(lookup));
-                let erase = move || erase_visitor(&eraser, &site, (id_kind, &id), known_ids);
+                let cluster = cluster.clone();
+                let erase = move || match cluster {
+                    Some(cluster) => erase_in_cluster(&*cluster, &site, (id_kind, &id), known_ids),
+                    None => erase_visitor(&eraser, &site, (id_kind, &id), known_ids),
+                };
                 jobs.start(erase).map(ActionResult::Pending)
             }
             Action::Export => {
@@ -257,20 +256,49 @@ fn erase_visitor(
     asked: (IdKind, &str),
     known_ids: Vec<(IdKind, String)>,
 ) -> JobResult {
-    let failed = |error: ErasureError| {
-        let kind = match error {
-            ErasureError::Log(EraseError::Busy | EraseError::Changed) => problem::OVERLOADED,
-            ErasureError::Log(EraseError::Stopped) => problem::DRAINING,
-            _ => problem::DISK_UNAVAILABLE,
-        };
-        JobError { kind, detail: format!("The erasure failed: {error}; retry it.") }
+    let erased = eraser.erase(site, asked, known_ids).map_err(|error| failed_erasure(&error))?;
+    Ok(erasure_output(&erasure_json(&erased)))
+}
+
+/// Erases a visitor on all nodes. Returns after nothing of the visitor is left on the disk of this node. `pending` has the names of the
+/// other nodes that have not confirmed it within 10 s.
+fn erase_in_cluster(
+    cluster: &dyn ClusterErasure,
+    site: &str,
+    asked: (IdKind, &str),
+    known_ids: Vec<(IdKind, String)>,
+) -> JobResult {
+    let failed = |error| match error {
+        ClusterErasureError::Erasure(error) => failed_erasure(&error),
+        error => JobError {
+            kind: problem::NODES_UNREACHABLE,
+            detail: format!("The visitor is not erased on all nodes: {error}."),
+        },
     };
-    let erased = eraser.erase(site, asked, known_ids).map_err(failed)?;
+    let erased = cluster.erase(site, asked, known_ids).map_err(failed)?;
+    let mut output = erasure_json(&erased.summary);
+    output["pending"] = json!(erased.pending);
+    Ok(erasure_output(&output))
+}
+
+fn failed_erasure(error: &ErasureError) -> JobError {
+    let kind = match error {
+        ErasureError::Log(EraseError::Busy | EraseError::Changed) => problem::OVERLOADED,
+        ErasureError::Log(EraseError::Stopped) => problem::DRAINING,
+        _ => problem::DISK_UNAVAILABLE,
+    };
+    JobError { kind, detail: format!("The erasure failed: {error}; retry it.") }
+}
+
+fn erasure_json(erased: &ErasureSummary) -> Json {
     let counts = json!({
         "records": erased.records, "redacted": erased.redacted, "segments": erased.segments
     });
-    let output = json!({ "erased": counts, "seq": erased.seq.to_string() });
-    Ok(JobOutput { content_type: JSON, text: output.to_string(), next_since: None, damaged_places: 0 })
+    json!({ "erased": counts, "seq": erased.seq.to_string() })
+}
+
+fn erasure_output(output: &Json) -> JobOutput {
+    JobOutput { content_type: JSON, text: output.to_string(), next_since: None, damaged_places: 0 }
 }
 
 /// Checks that events can have the ID, so that a typing error cannot look like a completed erasure.

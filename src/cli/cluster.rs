@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use super::{CliError, print_line};
 use crate::cluster::connect::NatsSettings;
 use crate::cluster::found::{self, NewEra};
+use crate::cluster::operate::{self, StreamStatus};
 use crate::cluster::servers::{SyncSetting, sync_setting};
 use crate::config::cluster::{
     ConnectionFiles, parse_monitor, parse_name, parse_servers, read_secret, refuse_userinfo, server_addresses,
@@ -40,8 +41,12 @@ enum ClusterAction {
     /// Creates the stream if it is missing, and writes the checkpoint with which all nodes begin. Stop the server of the directory
     /// first. All nodes then need --bootstrap with this file.
     NewEra(NewEraArgs),
-    /// Show the era and the extent of the stream, and whether the NATS servers sync each message.
+    /// Show the nodes and whether their profiles are equal, the era and the extent of the stream, and whether the NATS servers sync each message.
     Status(StatusArgs),
+    /// Forget a node that will not return, so that erasures and dropped ties no longer wait for it.
+    ///
+    /// The node must have been silent for 30 seconds. If it returns with its data directory, it stays alone.
+    Forget(ForgetArgs),
 }
 
 /// The stream of the cluster.
@@ -104,10 +109,20 @@ struct StatusArgs {
     stream: StreamArgs,
 }
 
+#[derive(Debug, Args)]
+struct ForgetArgs {
+    /// Name of the node, as its --node.
+    #[arg(value_name = "NODE", value_parser = parse_name)]
+    node: String,
+    #[command(flatten)]
+    stream: StreamArgs,
+}
+
 pub(super) fn cluster(args: &ClusterArgs) -> Result<(), CliError> {
     match &args.action {
         ClusterAction::NewEra(args) => new_era(args),
         ClusterAction::Status(args) => status(args),
+        ClusterAction::Forget(args) => forget(args),
     }
 }
 
@@ -136,7 +151,7 @@ fn new_era(args: &NewEraArgs) -> Result<(), CliError> {
 
 fn status(args: &StatusArgs) -> Result<(), CliError> {
     let settings = args.stream.settings()?;
-    let status = found::status(&settings, &args.stream.cluster_name).map_err(CliError::Input)?;
+    let status = operate::status(&settings, &args.stream.cluster_name).map_err(CliError::Input)?;
     print_line(&format!("server   nats-server {}", status.server_version))?;
     for monitor in &args.stream.cluster_monitor {
         let text = match sync_setting(monitor) {
@@ -153,6 +168,7 @@ fn status(args: &StatusArgs) -> Result<(), CliError> {
         "stream   positions {} to {}, {} replicas",
         status.first, status.last, status.replicas
     ))?;
+    print_nodes(&status)?;
     let Some(era) = status.era else { return print_line("era      none; run `parallax cluster new-era`") };
     let id = format!("{:032x}", u128::from_be_bytes(era.id.0));
     print_line(&format!(
@@ -160,4 +176,39 @@ fn status(args: &StatusArgs) -> Result<(), CliError> {
         status.era_position, era.fold_version
     ))?;
     print_line(&format!("limits   {} bytes of profiles, {} duplicates", era.cost_max, era.duplicates_max))
+}
+
+/// Prints a line for each node, and whether their profiles are equal.
+fn print_nodes(status: &StreamStatus) -> Result<(), CliError> {
+    for node in &status.nodes {
+        let silent_s = node.silent_ms / 1_000;
+        let heartbeat = match &node.heartbeat {
+            Some(beat) => {
+                format!(
+                    "position {}, {} behind the stream",
+                    beat.position,
+                    status.last.saturating_sub(beat.position)
+                )
+            }
+            None => "no heartbeat lately".to_owned(),
+        };
+        print_line(&format!("node     {}: last message {silent_s} s ago; {heartbeat}", node.name))?;
+    }
+    match status.digests() {
+        None => print_line("digest   fewer than two nodes to compare"),
+        Some((position, groups)) if groups.len() == 1 => {
+            let digests: Vec<&str> = groups.keys().map(String::as_str).collect();
+            print_line(&format!("digest   equal at position {position}: {}", digests.join(", ")))
+        }
+        Some((position, groups)) => groups.iter().try_for_each(|(digest, names)| {
+            print_line(&format!("digest   DIFFERS at position {position}: {digest} on {}", names.join(", ")))
+        }),
+    }
+}
+
+fn forget(args: &ForgetArgs) -> Result<(), CliError> {
+    let settings = args.stream.settings()?;
+    let position =
+        operate::forget(&settings, &args.stream.cluster_name, &args.node).map_err(CliError::Input)?;
+    print_line(&format!("forgot the node {} at position {position}", args.node))
 }

@@ -156,6 +156,10 @@ pub struct Erasure {
     pub id: u128,
     /// The position of its message.
     pub position: u64,
+    /// The order of the tombstone.
+    pub order: u64,
+    /// The ID of the site.
+    pub site: String,
     /// The payload of the tombstone, with the digests of the erased IDs.
     pub payload: String,
 }
@@ -238,8 +242,8 @@ impl Nodes {
     }
 
     /// Adds the erasure of a tombstone that took effect.
-    pub(super) fn on_tombstone(&mut self, id: u128, position: u64, payload: &str) {
-        self.erasures.push(Erasure { id, position, payload: payload.to_owned() });
+    pub(super) fn on_tombstone(&mut self, erasure: Erasure) {
+        self.erasures.push(erasure);
     }
 
     /// Drops the erasures that each known node has confirmed. Called by heartbeats only, so that all nodes drop at the same position.

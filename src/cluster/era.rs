@@ -33,6 +33,10 @@ pub struct Era {
     /// The greatest number of keys in the duplicate window.
     #[serde(with = "text")]
     pub duplicates_max: u64,
+    /// The number that is added to each position of this era's stream, for the orders of records. So they are after those of the era before,
+    /// and after the seqs of a log that was alone.
+    #[serde(with = "text")]
+    pub base_position: u64,
     /// A value that only holders of the cluster's secret can compute.
     #[serde(with = "hex")]
     pub secret_check: EraId,

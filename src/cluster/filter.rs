@@ -4,10 +4,9 @@
 //! table, one at a time, and evicts visitors after each. The filter is pure: it uses the state, the message, its position and its
 //! stream time.
 
-use super::audit::{Forget, Heartbeat};
+use super::audit::{Erasure, Forget, Heartbeat};
 use super::era::Era;
 use super::message::{self, Decoder, Header, Kind, Message, MessageError, RunRecord, StreamMessage};
-use super::order::order;
 use super::producer::ProducerId;
 use super::state::{PRODUCERS_MAX, ProducerEntry, StreamState, next_chain};
 use crate::visitors::log::RecordKind;
@@ -99,7 +98,14 @@ impl AcceptedRun {
         let is_duplicate = state.window.check_and_insert(record.key, clock_ms);
         state.window.commit();
         if !is_duplicate && record.record.kind == RecordKind::Tombstone {
-            state.nodes.on_tombstone(record.key, state.position, record.record.payload);
+            let order = state.order(record.seq - self.first);
+            state.nodes.on_tombstone(Erasure {
+                id: record.key,
+                position: state.position,
+                order,
+                site: record.record.site.unwrap_or_default().to_owned(),
+                payload: record.record.payload.to_owned(),
+            });
         }
         Some((record, !is_duplicate))
     }
@@ -180,7 +186,8 @@ fn apply(state: &mut StreamState, message: Message, content: Content) -> Result<
         for silent in state.nodes.remove_silent(clock_ms) {
             state.producers.remove(&silent);
         }
-        state.nodes.on_heartbeat(id, &heartbeat, order(state.position, 0), clock_ms);
+        let order = state.order(0);
+        state.nodes.on_heartbeat(id, &heartbeat, order, clock_ms);
         return Ok(Step::Heartbeat(id, heartbeat));
     }
     let first = accept(state, &message.header)?;

@@ -31,6 +31,11 @@ pub trait OwnLog {
 
     /// Returns the encoded record. `None` if it is damaged, or deleted by retention.
     fn record(&self, seq: u64) -> Option<&[u8]>;
+
+    /// Passes the encoded records after `seq` to `visit`, in seq order, until it returns false. `None` is a record that cannot be read.
+    fn visit_after(&self, seq: u64, visit: &mut dyn FnMut(Option<&[u8]>) -> bool) {
+        let _ = (seq + 1..=self.last_seq()).all(|seq| visit(self.record(seq)));
+    }
 }
 
 /// The identity and the extent of the stream.
@@ -236,6 +241,15 @@ pub fn missing_from(
     (missing < producer.base_seq).then_some(missing)
 }
 
+/// Returns the seq up to which the own log certainly equals a state, for [`verified_seq`]: the beginning of the producer. `None` if
+/// retention has deleted records, or if this directory has compared all records that the state has. Then the log is not read.
+pub fn known_seq(producer: &Producer, state: &StreamState, log: &impl OwnLog) -> Option<SeqMark> {
+    let is_compared =
+        state.next_of(producer.id, producer.base_seq) <= producer.returned_seq.max(producer.base_seq - 1) + 1;
+    let is_readable = log.first_seq() <= producer.base_seq;
+    (is_readable && !is_compared).then_some(SeqMark { seq: producer.base_seq - 1, hash: 0 })
+}
+
 /// Returns the last seq of the own log that is known to be in the stream, if a later one is not known to be: after a restored
 /// backup, on a copy of another machine, or with a state that another node made. `None` if all returned records are known. Called for
 /// each state that a node loads, before the next message.
@@ -284,24 +298,23 @@ struct AgreeingMarks {
 }
 
 fn last_agreeing_mark(entry: &ProducerEntry, log: &impl OwnLog, known: SeqMark) -> AgreeingMarks {
-    let (mut hash, mut at, mut agreeing) = (known.hash, known.seq, known.seq);
+    let (mut hash, mut at) = (known.hash, known.seq);
+    let mut agreeing = AgreeingMarks { seq: known.seq, is_refuted: false };
     let end = SeqMark { seq: entry.next - 1, hash: entry.running_hash };
-    let marks = entry.marks.iter().chain([&end]);
-    for mark in marks.filter(|mark| mark.seq > known.seq && mark.seq <= log.last_seq()) {
-        while at < mark.seq {
-            // The content of a damaged record is unknown. So is the key of a void one without a key.
-            let Some(own) = log.record(at + 1).and_then(identity) else {
-                return AgreeingMarks { seq: agreeing, is_refuted: false };
-            };
-            hash = own.extend(hash);
-            at += 1;
+    let mut marks = entry.marks.iter().chain([&end]).filter(|mark| mark.seq > known.seq).peekable();
+    log.visit_after(known.seq, &mut |record| {
+        // The content of a damaged record is unknown. So is the key of a void one without a key.
+        let Some(own) = record.and_then(identity) else { return false };
+        (hash, at) = (own.extend(hash), at + 1);
+        while let Some(mark) = marks.next_if(|mark| mark.seq == at) {
+            agreeing.is_refuted |= hash != mark.hash;
+            if !agreeing.is_refuted {
+                agreeing.seq = at;
+            }
         }
-        if hash != mark.hash {
-            return AgreeingMarks { seq: agreeing, is_refuted: true };
-        }
-        agreeing = mark.seq;
-    }
-    AgreeingMarks { seq: agreeing, is_refuted: false }
+        !agreeing.is_refuted && marks.peek().is_some()
+    });
+    agreeing
 }
 
 /// Returns the identity of an own record. `None` if an erasure may have changed it.

@@ -12,13 +12,16 @@ use super::audit::Nodes;
 use super::connect::NatsSettings;
 use super::era::{Era, EraCheckpoint, EraId, FOLD_VERSION};
 use super::message::{Encoder, dedup_key};
-use super::producer::ProducerId;
-use super::restore::newest_own;
+use super::node::PRODUCER_FILE;
+use super::order::{ORDERS_PER_POSITION, Positions};
+use super::positions::POSITIONS_FILE;
+use super::producer::{Producer, ProducerId};
+use super::restore::{all_ties, newest_own};
 use super::saved;
 use super::secret::ClusterKeys;
 use super::servers;
 use super::state::{ProducerEntry, RecordIdentity, SavedState};
-use super::stream::ClusterStream;
+use super::stream::{CONTROL, ClusterStream};
 use crate::checksum::digest_file;
 use crate::clock::SystemClock;
 use crate::storage::disk::{Disk, RealDisk};
@@ -28,7 +31,7 @@ use crate::visitors::checkpoint::restore::{LoadedFold, load_fold};
 use crate::visitors::checkpoint::scheduler::{CheckpointState, Options, build_checkpointer};
 use crate::visitors::live::ProfileTable;
 use crate::visitors::log::{DedupWindow, LockedLog, LogId, LogItem, LogReader, Records, SeqRange};
-use crate::{clock, ids};
+use crate::{clock, ids, storage};
 
 /// The settings of a new era.
 pub(crate) struct NewEra {
@@ -58,6 +61,9 @@ struct Beginning {
     profiles: ProfileTable,
     visitors: usize,
     log_id: LogId,
+    /// The file `producer` of a directory that was alone.
+    producer: Option<Producer>,
+    base_position: u64,
     clock_ms: i64,
     producers: BTreeMap<ProducerId, ProducerEntry>,
     nodes: Nodes,
@@ -75,7 +81,7 @@ pub(crate) fn begin(settings: &NewEra) -> Result<Founded, String> {
     let (stream, created_ms) = runtime.block_on(async {
         let client = settings.nats.connect_once().await?;
         servers::check_version(&client.server_info())?;
-        let stream = ClusterStream::new(client, &settings.cluster, "control");
+        let stream = ClusterStream::new(client, &settings.cluster, CONTROL);
         let created_ms = stream.create(&settings.cluster, settings.replicas, settings.max_bytes).await?;
         Ok::<_, String>((stream, created_ms))
     })?;
@@ -93,13 +99,24 @@ pub(crate) fn begin(settings: &NewEra) -> Result<Founded, String> {
         cost_max: settings.cost_max,
         fold_version: FOLD_VERSION,
         duplicates_max: settings.duplicates_max,
+        base_position: beginning.base_position,
         secret_check: keys.secret_check,
     };
     let visitors = beginning.visitors;
+    let producer = beginning.producer.clone();
     write_checkpoint(&era, beginning, &keys, settings, &disk)?;
     if let Some(checkpoint) = &mut era.checkpoint {
         let read = digest_file(&settings.output);
         checkpoint.hash = read.map_err(|error| format!("{}: {error}", settings.output.display()))?;
+    }
+    if let Some(producer) = producer {
+        // The new era contains the log as it is. Otherwise the node of this directory would send all records after an erased one again.
+        let positions = Positions::of_seqs(producer.returned_seq);
+        for (name, bytes) in [(POSITIONS_FILE, positions.to_bytes()), (PRODUCER_FILE, producer.to_bytes())] {
+            let path = settings.from.join(name);
+            storage::write_atomic(&path, &bytes)
+                .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        }
     }
     let (header, payload) = era.to_message(clock::now_ms());
     let bytes = Encoder::new().and_then(|mut encoder| encoder.encode(&header, &payload));
@@ -131,13 +148,24 @@ fn beginning(
     let log_id = range.log_id.unwrap_or_else(LogId::random);
     let directory = CheckpointDirectory::new(Arc::clone(disk), &settings.from);
     if let Some((reader, saved)) = newest_own(&directory, keys)? {
+        let ties = all_ties(&reader).map_err(|error| error.to_string())?;
         let LoadedFold { table, state } =
             load_fold(reader, &mut |_, _| {}).map_err(|error| error.to_string())?;
-        state.known.on_checkpoint(0, &[]);
+        state.known.reset(0, ties);
         let visitors = table.len();
         let (profiles, _) = ProfileTable::from_table(table, state, keys.table, settings.cost_max);
-        let SavedState { clock_ms, producers, nodes, window, .. } = saved;
-        return Ok(Beginning { profiles, visitors, log_id, clock_ms, producers, nodes, window });
+        let SavedState { position, era, clock_ms, producers, nodes, window, .. } = saved;
+        return Ok(Beginning {
+            profiles,
+            visitors,
+            log_id,
+            producer: None,
+            base_position: era.base_position + position + 1,
+            clock_ms,
+            producers,
+            nodes,
+            window,
+        });
     }
     if range.last > 0 && range.first > 1 {
         return Err(format!(
@@ -150,7 +178,7 @@ fn beginning(
     let tombstone_key = log.load_or_draw_key().map_err(|error| error.to_string())?;
     let (profiles, _) = ProfileTable::new(keys.table, settings.cost_max);
     let mut folded = Folded {
-        profiles: profiles.with_tombstone_key(Some(tombstone_key)),
+        profiles: profiles.with_tombstone_key(Some(tombstone_key)).with_tie_key(keys.tombstone.clone()),
         entry: ProducerEntry::new(1),
         window: DedupWindow::new(usize::try_from(settings.duplicates_max).unwrap_or(usize::MAX), 0),
         clock_ms: 0,
@@ -169,7 +197,14 @@ fn beginning(
         if range.last > 0 { BTreeMap::from([(ProducerId(log_id.0), entry)]) } else { BTreeMap::new() };
     let visitors = usize::try_from(profiles.readers().metrics().entries()).unwrap_or(usize::MAX);
     let (nodes, window) = (Nodes::default(), window.entries().collect());
-    Ok(Beginning { profiles, visitors, log_id, clock_ms, producers, nodes, window })
+    let producer = (range.last > 0).then(|| Producer {
+        returned_seq: range.last,
+        returned_ms: clock_ms,
+        ..Producer::first(log_id)
+    });
+    // The orders of these records are their seqs.
+    let base_position = range.last / ORDERS_PER_POSITION + 1;
+    Ok(Beginning { profiles, visitors, log_id, producer, base_position, clock_ms, producers, nodes, window })
 }
 
 /// The fold of a log from its beginning.
@@ -239,32 +274,4 @@ fn temporary_directory(output: &Path) -> PathBuf {
     let mut name = output.file_name().unwrap_or_default().to_owned();
     name.push(".unfinished");
     output.with_file_name(name)
-}
-
-/// The state of the stream, for `cluster status`.
-#[derive(Debug)]
-pub(crate) struct StreamStatus {
-    pub(crate) era: Option<Era>,
-    pub(crate) era_position: u64,
-    pub(crate) first: u64,
-    pub(crate) last: u64,
-    pub(crate) replicas: usize,
-    pub(crate) server_version: String,
-}
-
-/// Asks the servers for the state of the stream.
-///
-/// # Errors
-/// No server answers, or the stream does not exist.
-pub(crate) fn status(nats: &NatsSettings, cluster: &str) -> Result<StreamStatus, String> {
-    let runtime = Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("cannot start an event loop: {error}"))?;
-    runtime.block_on(async {
-        let client = nats.connect_once().await?;
-        let server_version = client.server_info().version;
-        let (head, published, replicas) = ClusterStream::new(client, cluster, "control").head().await?;
-        let era_position = published.as_ref().map_or(0, |published| published.position);
-        let era = published.map(|published| published.era);
-        Ok(StreamStatus { era, era_position, first: head.first, last: head.last, replicas, server_version })
-    })
 }

@@ -34,6 +34,8 @@ pub(crate) enum Command {
     ReadFrom(u64),
     /// Appends a message. The answer is [`EventKind::Appended`] or [`EventKind::AppendFailed`].
     Append(Vec<u8>),
+    /// Appends a heartbeat. A lost one is not sent again, and there is no answer.
+    AppendHeartbeat(Vec<u8>),
 }
 
 /// An event of a connection.

@@ -21,6 +21,9 @@
 //! | compares tables, knows the nodes, lists erasures | [`audit`] |
 //! | orders records and ties, with the file `positions` | [`order`] |
 //! | finds erased records that take effect after their tombstone | [`erase`] |
+//! | specifies the payload of a tombstone | [`seal`] |
+//!
+//! [`erase_request`] erases a visitor for a client, [`erasing`] makes own records void, and [`operate`] is the view of the operator.
 //!
 //! # Invariants
 //!
@@ -33,6 +36,8 @@ pub mod audit;
 pub(crate) mod connect;
 pub mod era;
 pub mod erase;
+pub(crate) mod erase_request;
+pub(crate) mod erasing;
 pub mod filter;
 pub mod follow;
 pub mod forward;
@@ -42,12 +47,15 @@ pub mod producer;
 pub mod publish;
 pub mod pull;
 pub mod saved;
+pub mod seal;
 pub mod state;
 
 pub(crate) mod found;
 mod link;
 pub(crate) mod node;
+pub(crate) mod operate;
 mod own_log;
+mod positions;
 mod restore;
 mod secret;
 pub(crate) mod servers;

@@ -10,7 +10,9 @@
 //! ```
 
 mod checkpoints;
+mod erasures;
 mod follow;
+mod heartbeat;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,11 +20,13 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::acknowledge::WaitingRequests;
+use super::erasing::ErasureLink;
 use super::follow::{Follower, Head, OwnLog, ReturnHistory};
 use super::forward::{Forwarder, fill_run};
 use super::link::{Command, WriterLink};
 use super::message::{Decoder, Encoder, Header, Kind};
 use super::own_log::OwnRecords;
+use super::positions::PositionsFile;
 use super::producer::{Producer, ProducerId};
 use super::secret::ClusterKeys;
 use super::state::{SavedState, StreamState};
@@ -50,17 +54,23 @@ const LOOK_MS: i64 = 500;
 /// The settings and the parts of a node.
 pub(crate) struct NodeParts {
     pub(crate) directory: PathBuf,
+    /// The name of the node.
+    pub(crate) name: String,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) keys: ClusterKeys,
     pub(crate) producer: Producer,
     /// True if the file `producer` exists.
     pub(crate) is_producer_saved: bool,
+    /// The last seq of the own log at the start.
+    pub(crate) last_seq: u64,
     /// The state of the checkpoint from which the table was restored. `None`: the table is empty.
     pub(crate) saved: Option<SavedState>,
     pub(crate) return_timeout: Duration,
     /// Greatest cost of the table that this node allows.
     pub(crate) cost_max: u64,
     pub(crate) link: WriterLink,
+    pub(crate) positions: PositionsFile,
+    pub(crate) erasures: ErasureLink,
     pub(crate) metrics: Arc<ClusterMetrics>,
 }
 
@@ -80,6 +90,7 @@ enum Phase {
 /// A node of a cluster.
 pub(crate) struct Node {
     directory: PathBuf,
+    name: String,
     disk: Arc<dyn Disk>,
     keys: ClusterKeys,
     link: WriterLink,
@@ -98,6 +109,9 @@ pub(crate) struct Node {
     forwarder: Forwarder,
     waiting: WaitingRequests<DurableBatch>,
     history: ReturnHistory,
+    heartbeats: heartbeat::Heartbeats,
+    positions: PositionsFile,
+    erasures: erasures::Erasures,
     log: OwnRecords,
     encoder: Encoder,
     decoder: Decoder,
@@ -105,6 +119,8 @@ pub(crate) struct Node {
     cost_max: u64,
     producer_saved_ms: i64,
     last_message_ms: i64,
+    /// True after recovery has passed all own records, and the loaded state was compared with them.
+    is_recovered: bool,
     /// The extent of the stream at the connection.
     head: Option<Head>,
     /// The last seq that was sent under the present producer ID.
@@ -124,11 +140,11 @@ impl Node {
         };
         let state = founded.map(|saved| saved.restore(ids::random_u64()));
         let follower = Follower::new(producer, is_producer_saved);
-        let returned =
-            state.as_ref().map_or(follower.producer.base_seq - 1, |state| follower.returned(state));
-        let log = OwnRecords::new(Arc::clone(&disk), &directory, returned);
+        let returned = returned_of(&follower.producer, state.as_ref(), unfounded.as_ref());
+        let log = OwnRecords::new(Arc::clone(&disk), &directory, returned.min(parts.last_seq));
         Ok(Self {
             directory,
+            name: parts.name,
             disk,
             keys,
             link: parts.link,
@@ -143,6 +159,9 @@ impl Node {
             forwarder: Forwarder::new(returned),
             waiting: WaitingRequests::new(milliseconds(parts.return_timeout)),
             history: ReturnHistory::new(RETAINED_MS),
+            heartbeats: heartbeat::Heartbeats::default(),
+            positions: parts.positions,
+            erasures: erasures::Erasures::new(parts.erasures),
             log,
             encoder: Encoder::new()?,
             decoder: Decoder::new()?,
@@ -150,6 +169,7 @@ impl Node {
             cost_max: parts.cost_max,
             producer_saved_ms: 0,
             last_message_ms: 0,
+            is_recovered: false,
             head: None,
             sent_before: returned,
         })
@@ -157,13 +177,18 @@ impl Node {
 
     /// Returns the last own seq that has returned. Recovery passes the records after it.
     pub(crate) fn returned(&self) -> u64 {
-        let base = self.follower.producer.base_seq - 1;
-        match (&self.state, &self.unfounded) {
-            (Some(state), _) => self.follower.returned(state),
-            (None, Some(saved)) => {
-                saved.producers.get(&self.follower.producer.id).map_or(base, |entry| entry.next - 1)
-            }
-            (None, None) => base,
+        returned_of(&self.follower.producer, self.state.as_ref(), self.unfounded.as_ref())
+    }
+
+    /// Compares the own log with the state of the start. Called after recovery and before the first record is written.
+    pub(crate) fn on_recovered(&mut self, clock: &dyn Clock) {
+        if std::mem::replace(&mut self.is_recovered, true) {
+            return;
+        }
+        self.compare_loaded();
+        if !self.follower.is_saved && !self.follower.producer.predecessors.is_empty() {
+            // After the next record, the log could be as long as the file says that it was.
+            self.save_producer(clock.now_ms());
         }
     }
 
@@ -203,7 +228,9 @@ impl Node {
             has_more = self.handle_next_event(profiles, clock);
         }
         self.expire_waiting(monotonic_ms(clock));
+        self.take_done_erasures();
         has_more |= self.forward(clock);
+        self.send_heartbeat_if_due(clock);
         self.save_producer_if_due(clock.now_ms());
         self.publish_metrics(clock);
         if has_more {
@@ -221,7 +248,8 @@ impl Node {
     fn next_look(&self, now_ms: i64) -> Option<Duration> {
         let pending = self.log.last_seq() > self.returned() && self.is_caught_up();
         let look = pending.then_some(now_ms + LOOK_MS);
-        let next = [look, self.waiting.next_deadline_ms()].into_iter().flatten().min()?;
+        let next =
+            [look, self.waiting.next_deadline_ms(), self.heartbeat_due_ms()].into_iter().flatten().min()?;
         Some(Duration::from_millis(u64::try_from(next - now_ms).unwrap_or(0)))
     }
 
@@ -244,7 +272,7 @@ impl Node {
         let Some(state) = self.state.as_ref().filter(|_| self.phase == Phase::Following) else {
             return Ok(false);
         };
-        if !self.follower.is_saved || !self.follower.may_forward() {
+        if !self.follower.may_forward() || !self.erasures.is_idle() {
             return Ok(false);
         }
         let now_ms = monotonic_ms(clock);
@@ -356,6 +384,13 @@ impl Node {
         };
         metrics.unreturned_ms.store(u64::try_from(age_ms).unwrap_or(0), Ordering::Relaxed);
     }
+}
+
+/// Returns the last own seq that a state has accepted, or the state of a file that waits for the message of its era.
+fn returned_of(producer: &Producer, state: Option<&StreamState>, unfounded: Option<&SavedState>) -> u64 {
+    let producers = state.map(|state| &state.producers).or(unfounded.map(|saved| &saved.producers));
+    let entry = producers.and_then(|producers| producers.get(&producer.id));
+    entry.map_or(producer.base_seq, |entry| entry.next) - 1
 }
 
 fn milliseconds(span: Duration) -> i64 {

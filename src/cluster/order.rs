@@ -24,7 +24,7 @@ use super::message::array;
 
 /// Records of a message that have an order of their own. A run has at most 256 KiB and a record at least 80 bytes, so the index
 /// is below 3,277.
-pub const ORDERS_PER_POSITION: u64 = 1 << 16;
+pub use crate::visitors::ties::ORDERS_PER_POSITION;
 /// Length of an encoded entry.
 pub const ENTRY_BYTES: usize = 16;
 
@@ -38,6 +38,16 @@ pub fn order(position: u64, index: u64) -> u64 {
 pub struct PositionEntry {
     pub first_seq: u64,
     pub position: u64,
+}
+
+impl PositionEntry {
+    /// Encodes the entry.
+    pub fn to_bytes(self) -> [u8; ENTRY_BYTES] {
+        let mut bytes = [0; ENTRY_BYTES];
+        bytes[..8].copy_from_slice(&self.first_seq.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.position.to_le_bytes());
+        bytes
+    }
 }
 
 /// The content of the file `positions`.
@@ -61,9 +71,7 @@ impl Positions {
 
     /// Encodes the file.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let bytes =
-            |entry: &PositionEntry| [entry.first_seq.to_le_bytes(), entry.position.to_le_bytes()].concat();
-        self.entries.iter().flat_map(bytes).collect()
+        self.entries.iter().flat_map(|entry| entry.to_bytes()).collect()
     }
 
     /// Notes a message in which ties were made or own records were accepted. `own_first` is the first accepted own seq. Returns the entry
@@ -74,6 +82,9 @@ impl Positions {
         own_first: Option<u64>,
         makes_tie: bool,
     ) -> Option<PositionEntry> {
+        let is_later = |seq: &u64| self.entries.last().is_none_or(|last| last.first_seq < *seq);
+        // A record that is accepted again keeps its first order.
+        let own_first = own_first.filter(is_later);
         let entry = own_first.filter(|_| makes_tie || self.is_tied || self.entries.is_empty());
         self.is_tied = (self.is_tied && own_first.is_none()) || makes_tie;
         let entry = entry.map(|first_seq| PositionEntry { first_seq, position });
@@ -85,6 +96,28 @@ impl Positions {
     pub fn rewind(&mut self, position: u64) {
         self.entries.retain(|entry| entry.position <= position);
         self.is_tied = true;
+    }
+
+    /// Deletes the entries of the records after a seq, which are other records now.
+    pub fn delete_after(&mut self, seq: u64) {
+        self.entries.retain(|entry| entry.first_seq <= seq);
+        self.is_tied = true;
+    }
+
+    /// Returns the number of entries.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Returns whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Returns the entries of a log that was alone until `last_seq`: the order of each record is its seq.
+    pub fn of_seqs(last_seq: u64) -> Self {
+        let entry = |position| PositionEntry { first_seq: position * ORDERS_PER_POSITION, position };
+        Self { entries: (0..=last_seq / ORDERS_PER_POSITION).map(entry).collect(), is_tied: true }
     }
 
     /// Deletes the entries that only records before `first_seq` need.

@@ -64,13 +64,14 @@ pub(crate) struct OwnRecords {
 }
 
 impl OwnRecords {
-    /// Creates the log of a directory. Recovery then passes its records to [`push`](Self::push), from `delivered_seq` on.
-    pub(crate) fn new(disk: Arc<dyn Disk>, directory: &Path, delivered_seq: u64) -> Self {
+    /// Creates the log of a directory whose last seq is `last_seq`, or a later one. Recovery then passes the later records to
+    /// [`push`](Self::push).
+    pub(crate) fn new(disk: Arc<dyn Disk>, directory: &Path, last_seq: u64) -> Self {
         Self {
             disk,
             directory: directory.to_owned(),
             first_seq: 1,
-            durable_seq: delivered_seq,
+            durable_seq: last_seq,
             recent: VecDeque::new(),
             recent_bytes: 0,
             loaded: VecDeque::new(),
@@ -108,6 +109,12 @@ impl OwnRecords {
         if let Some(batch) = self.recent.pop_front() {
             self.recent_bytes -= batch.bytes.len();
         }
+    }
+
+    /// Forgets the records in memory, because an erasure has changed the files.
+    pub(crate) fn read_again(&mut self) {
+        (self.recent, self.recent_bytes) = (VecDeque::new(), 0);
+        (self.loaded, self.loaded_range, self.reader) = (VecDeque::new(), 0..0, None);
     }
 
     /// Returns the number of bytes in memory.
@@ -178,6 +185,25 @@ impl OwnRecords {
         Ok(())
     }
 
+    /// Passes the records after `seq` to `visit`, from the files. A seq without a record, or with a damaged one, is `None`.
+    fn read_after(&self, seq: u64, visit: &mut dyn FnMut(Option<&[u8]>) -> bool) -> Result<(), LogError> {
+        let (mut reader, mut next) = (self.open(seq)?, seq + 1);
+        while let Some(item) = reader.read_next()? {
+            let LogItem::Records(records) = item else { continue };
+            if records.first_seq > next {
+                visit(None);
+                return Ok(());
+            }
+            for record in records.iter_encoded() {
+                next += 1;
+                if next - 1 > self.durable_seq || !visit(Some(record)) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn open(&self, since: u64) -> Result<LogReader, LogError> {
         let reader = LogReader::open(Arc::clone(&self.disk), &self.directory, since)?;
         Ok(reader.with_durable_seq(self.durable_seq))
@@ -200,5 +226,12 @@ impl OwnLog for OwnRecords {
         };
         let recent = find(&self.recent).and_then(|index| self.recent[index].record(seq));
         recent.or_else(|| find(&self.loaded).and_then(|index| self.loaded[index].record(seq)))
+    }
+
+    /// Reads the log once, at about the speed of the disk. The rules do this only for a state that another node made.
+    fn visit_after(&self, seq: u64, visit: &mut dyn FnMut(Option<&[u8]>) -> bool) {
+        if let Err(error) = self.read_after(seq, visit) {
+            tracing::error!(%error, "cannot read the own log; records that cannot be compared are sent again");
+        }
     }
 }

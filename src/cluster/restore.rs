@@ -10,11 +10,12 @@ use super::secret::ClusterKeys;
 use super::state::SavedState;
 use crate::storage::disk::RealDisk;
 use crate::visitors::checkpoint::directory::{CheckpointDirectory, checkpoint_name};
-use crate::visitors::checkpoint::reader::CheckpointReader;
+use crate::visitors::checkpoint::reader::{CheckpointError, CheckpointReader};
 use crate::visitors::checkpoint::restore::{LoadedFold, load_fold};
 use crate::visitors::checkpoint::scheduler::CheckpointState;
 use crate::visitors::log::{LogId, SeqRange};
 use crate::visitors::store::table::Table;
+use crate::visitors::ties::TieEntry;
 use crate::visitors::ties::known::FoldState;
 
 /// The table and the state with which a node starts.
@@ -82,11 +83,13 @@ pub(crate) fn restore(
             return Err("--cluster-secret is not the secret with which the checkpoint was made; use the file of the other nodes"
                 .to_owned());
         }
-        match load_fold(reader, progress) {
-            Ok(LoadedFold { table, state: fold }) => {
+        let ties = if number.is_none() { all_ties(&reader) } else { Ok(Vec::new()) };
+        let loaded = ties.and_then(|ties| load_fold(reader, progress).map(|loaded| (ties, loaded)));
+        match loaded {
+            Ok((ties, LoadedFold { table, state: fold })) => {
                 check_log(data, log, Some(&saved))?;
                 if number.is_none() {
-                    fold.known.on_checkpoint(0, &[]);
+                    fold.known.reset(0, ties);
                 }
                 let seq = number.unwrap_or(0);
                 let checkpoint_state = CheckpointState {
@@ -108,6 +111,14 @@ pub(crate) fn restore(
         checkpoint_state: CheckpointState { is_outdated: true, ..CheckpointState::default() },
         warnings,
     })
+}
+
+/// Returns the entries of ownership of a checkpoint that is not in the directory of its node, in their order. They are in memory until the
+/// next checkpoint.
+pub(crate) fn all_ties(reader: &CheckpointReader) -> Result<Vec<TieEntry>, CheckpointError> {
+    let mut ties = reader.ties().collect::<Result<Vec<_>, _>>()?;
+    ties.sort_unstable_by_key(|tie| tie.seq);
+    Ok(ties)
 }
 
 fn numbers(found: &[Found]) -> Vec<u64> {

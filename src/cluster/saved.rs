@@ -45,8 +45,11 @@
 //! ERASURE
 //! 0       16    key of the tombstone
 //! 16      8     position
-//! 24      4     payload length  n
-//! 28      n     payload         of the tombstone
+//! 24      8     order           of the tombstone
+//! 32      4     site length     n
+//! 36      n     site
+//! ..      4     payload length  n
+//! ..      n     payload         of the tombstone
 //! ```
 //!
 //! A reader refuses another version, a number above its limit, and bytes that are missing or left over. The blocks of the
@@ -128,6 +131,8 @@ fn encode_nodes(nodes: &Nodes, bytes: &mut Vec<u8>) {
     for erasure in &nodes.erasures {
         bytes.extend_from_slice(&erasure.id.to_le_bytes());
         bytes.extend_from_slice(&erasure.position.to_le_bytes());
+        bytes.extend_from_slice(&erasure.order.to_le_bytes());
+        encode_text(&erasure.site, bytes);
         encode_text(&erasure.payload, bytes);
     }
 }
@@ -190,7 +195,8 @@ fn decode_nodes(input: &mut Input<'_>) -> Option<Nodes> {
     let erasures = u32::from_le_bytes(input.take()?);
     let erasure = |input: &mut Input<'_>| {
         let (id, position) = (u128::from_le_bytes(input.take()?), u64::from_le_bytes(input.take()?));
-        Some(Erasure { id, position, payload: input.text()? })
+        let order = u64::from_le_bytes(input.take()?);
+        Some(Erasure { id, position, order, site: input.text()?, payload: input.text()? })
     };
     let erasures = (0..erasures).map(|_| erasure(input)).collect::<Option<Vec<_>>>()?;
     Some(Nodes { entries, erasures })

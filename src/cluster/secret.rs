@@ -1,7 +1,9 @@
 //! The keys that all nodes of a cluster derive from the secret of the operator. The secret itself never travels.
 
 use super::era::EraId;
+use super::seal::SealKey;
 use crate::checksum::hmac_sha256;
+use crate::visitors::log::TombstoneKey;
 
 /// The keys of a cluster.
 #[derive(Clone)]
@@ -12,6 +14,10 @@ pub(crate) struct ClusterKeys {
     pub(crate) table_check: [u8; 16],
     /// The check value of the secret in the message of an era.
     pub(crate) secret_check: EraId,
+    /// The key of the digests in tombstones and entries of ownership.
+    pub(crate) tombstone: TombstoneKey,
+    /// The key that seals the keys of erased visitors in tombstones.
+    pub(crate) seal: SealKey,
 }
 
 impl ClusterKeys {
@@ -21,6 +27,8 @@ impl ClusterKeys {
             table: first_half(hmac_sha256(secret, &[b"parallax table"])),
             table_check: first_half(hmac_sha256(secret, &[b"parallax table check"])),
             secret_check: EraId(first_half(hmac_sha256(secret, &[b"parallax secret check"]))),
+            tombstone: TombstoneKey::new(hmac_sha256(secret, &[b"parallax tombstones"])),
+            seal: SealKey(hmac_sha256(secret, &[b"parallax sealed keys"])),
         }
     }
 }

@@ -101,6 +101,8 @@ async fn session(
                     },
                     Err(error) => return error,
                 },
+                // The client sends it. Its acknowledgement is not needed: a lost one makes the node unreachable for the others.
+                Some((_, Command::AppendHeartbeat(bytes))) => drop(stream.append(bytes).await),
                 Some((_, Command::Append(bytes))) => match stream.append(bytes).await {
                     Ok(acknowledgement) => drop(appends.spawn(async move { acknowledgement.await.is_ok() })),
                     Err(_) => link.send(connection, EventKind::AppendFailed),

@@ -9,8 +9,10 @@ use tokio::time::timeout;
 
 use super::connect::NatsSettings;
 use super::era::FOLD_VERSION;
+use super::erasing::{self, ErasureProgress, ErasureThread};
 use super::link::{UnboundThreadLink, link};
 use super::node::{Node, NodeParts};
+use super::positions::{Orders, PositionsFile};
 use super::restore::{RestoredNode, load_producer, restore};
 use super::secret::ClusterKeys;
 use super::servers;
@@ -39,6 +41,10 @@ pub(crate) struct StartedNode {
     pub(crate) node: Node,
     pub(crate) session: UnboundSession,
     pub(crate) metrics: Arc<ClusterMetrics>,
+    /// The thread that makes own records void.
+    pub(crate) erasures: ErasureThread,
+    pub(crate) orders: Orders,
+    pub(crate) erased: ErasureProgress,
 }
 
 /// The task that connects a node with the stream, before the log writer exists.
@@ -92,27 +98,35 @@ impl StartingNode {
         self,
         config: &ClusterConfig,
         (disk, data): (Arc<dyn Disk>, &Path),
-        log_id: LogId,
+        (log_id, last_seq): (LogId, u64),
         cost_max: u64,
     ) -> std::io::Result<StartedNode> {
         let (producer, is_producer_saved) = load_producer(data, log_id);
         let (writer_link, thread_link) = link();
         let metrics = Arc::<ClusterMetrics>::default();
         metrics.set_state(ClusterState::Joining, "", clock::now_ms());
+        let positions = PositionsFile::open(data);
+        let orders = positions.orders();
+        let (erasure_link, erasures) = erasing::link(self.keys.seal.clone(), orders.clone(), data.to_owned());
+        let erased = erasure_link.progress.clone();
         let node = Node::new(NodeParts {
             directory: data.to_owned(),
+            name: self.settings.node.clone(),
             disk,
             keys: self.keys,
             producer,
             is_producer_saved,
+            last_seq,
             saved: self.restored.saved,
             return_timeout: config.return_timeout.0,
             cost_max,
             link: writer_link,
+            positions,
+            erasures: erasure_link,
             metrics: Arc::clone(&metrics),
         })?;
         let session = UnboundSession { settings: self.settings, link: thread_link };
-        Ok(StartedNode { node, session, metrics })
+        Ok(StartedNode { node, session, metrics, erasures, orders, erased })
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use super::audit::Nodes;
 use super::era::Era;
 use super::message::StreamMessage;
+use super::order::order;
 use super::producer::ProducerId;
 use crate::checksum::{digest, hash128_parts};
 use crate::visitors::log::DedupWindow;
@@ -134,6 +135,16 @@ impl StreamState {
             window: window_of(&era, hash_seed),
             era,
         }
+    }
+
+    /// Returns the position of the last message, counted over all eras.
+    pub fn global_position(&self) -> u64 {
+        self.era.base_position + self.position
+    }
+
+    /// Returns the order of a record of the last message, by its index among the accepted ones.
+    pub fn order(&self, index: u64) -> u64 {
+        order(self.global_position(), index)
     }
 
     /// Returns the first seq of a producer that is not accepted yet.

@@ -17,6 +17,7 @@ use async_nats::jetstream::context::{Context, ContextBuilder, PublishAckFuture};
 use async_nats::jetstream::stream::{
     Config, DiscardPolicy, Info, RawMessageErrorKind, RetentionPolicy, StorageType,
 };
+use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 
 use super::era::Era;
@@ -30,6 +31,8 @@ pub(crate) const MAX_AGE: Duration = Duration::from_secs(72 * 3_600);
 /// Time limit of a request and of the acknowledgement of a publication. A change of the leader takes 4 to 9 s; the forwarder sends
 /// again meanwhile.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+/// The part of the subject that the operator's messages have in place of a node's name.
+pub(super) const CONTROL: &str = "control";
 /// Name of the era in the metadata of the stream.
 const ERA_KEY: &str = "parallax_era";
 
@@ -85,11 +88,7 @@ impl ClusterStream {
         let failed = |error: &dyn std::fmt::Display| format!("cannot read the message {position}: {error}");
         let stream = self.context.get_stream_no_info(&self.name).await.map_err(|error| failed(&error))?;
         match stream.get_raw_message(position).await {
-            Ok(message) => Ok(Some(StreamMessage {
-                position: message.sequence,
-                stream_ms: milliseconds(message.time.unix_timestamp_nanos()),
-                bytes: message.payload,
-            })),
+            Ok(message) => Ok(Some(raw(message))),
             Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => Ok(None),
             Err(error) => Err(failed(&error)),
         }
@@ -100,12 +99,66 @@ impl ClusterStream {
     /// # Errors
     /// The consumer cannot be created.
     pub(crate) async fn read(&self, from: u64) -> Result<Ordered, String> {
+        self.consume(DeliverPolicy::ByStartSequence { start_sequence: from }).await
+    }
+
+    /// Passes the messages since a time, in milliseconds since 1970, to `visit`, up to the position `last`.
+    ///
+    /// # Errors
+    /// The stream cannot be read.
+    pub(crate) async fn visit_since(
+        &self,
+        since_ms: i64,
+        last: u64,
+        visit: &mut dyn FnMut(StreamMessage<MessageBytes>),
+    ) -> Result<(), String> {
+        let start_time = async_nats::datetime::from_nanos(i128::from(since_ms) * 1_000_000);
+        let start_time = start_time.map_err(|error| error.to_string())?;
+        let mut messages = self.consume(DeliverPolicy::ByStartTime { start_time }).await?;
+        while let Some(message) = messages.next().await {
+            let message =
+                message.map_err(|error| format!("cannot read the stream {}: {error}", self.name))?;
+            let Some(message) = received(&message) else { return Ok(()) };
+            let is_last = message.position >= last;
+            visit(message);
+            if is_last {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    async fn consume(&self, deliver_policy: DeliverPolicy) -> Result<Ordered, String> {
         let failed = |error: &dyn std::fmt::Display| format!("cannot read the stream {}: {error}", self.name);
         let stream = self.context.get_stream_no_info(&self.name).await.map_err(|error| failed(&error))?;
-        let deliver_policy = DeliverPolicy::ByStartSequence { start_sequence: from };
         let config = OrderedConfig { deliver_policy, ..OrderedConfig::default() };
         let consumer = stream.create_consumer(config).await.map_err(|error| failed(&error))?;
         consumer.messages().await.map_err(|error| failed(&error))
+    }
+
+    /// Returns the last message of each node, with its name.
+    ///
+    /// # Errors
+    /// The servers do not answer.
+    pub(crate) async fn last_of_each_node(
+        &self,
+    ) -> Result<Vec<(String, StreamMessage<MessageBytes>)>, String> {
+        let failed = |error: &dyn std::fmt::Display| format!("cannot read the stream {}: {error}", self.name);
+        let stream = self.context.get_stream(&self.name).await.map_err(|error| failed(&error))?;
+        let prefix = self.subject.strip_suffix(CONTROL).unwrap_or(&self.subject);
+        let subjects =
+            stream.info_with_subjects(format!("{prefix}*")).await.map_err(|error| failed(&error))?;
+        let subjects: Vec<_> = subjects.collect().await;
+        let mut last = Vec::new();
+        for subject in subjects {
+            let (subject, _) = subject.map_err(|error| failed(&error))?;
+            let name = subject.strip_prefix(prefix).unwrap_or_default().to_owned();
+            if name != CONTROL {
+                let message = stream.get_last_raw_message_by_subject(&subject).await;
+                last.push((name, raw(message.map_err(|error| failed(&error))?)));
+            }
+        }
+        Ok(last)
     }
 
     /// Sends a message. The returned future waits for the acknowledgement.
@@ -167,6 +220,14 @@ pub(crate) fn received(message: &jetstream::Message) -> Option<StreamMessage<Mes
         stream_ms: milliseconds(info.published.unix_timestamp_nanos()),
         bytes: message.payload.clone(),
     })
+}
+
+fn raw(message: jetstream::message::StreamMessage) -> StreamMessage<MessageBytes> {
+    StreamMessage {
+        position: message.sequence,
+        stream_ms: milliseconds(message.time.unix_timestamp_nanos()),
+        bytes: message.payload,
+    }
 }
 
 fn milliseconds(nanoseconds: i128) -> i64 {

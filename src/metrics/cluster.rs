@@ -38,6 +38,12 @@ pub(crate) struct ClusterMetrics {
     pub(crate) publish_errors: AtomicU64,
     pub(crate) new_producer_ids: AtomicU64,
     pub(crate) chain_mismatches: AtomicU64,
+    pub(crate) digest_mismatches: AtomicU64,
+    pub(crate) known_nodes: AtomicU64,
+    pub(crate) erasures_pending: AtomicU64,
+    /// The own clock less that of the NATS servers. 0 if the difference is below the time of a round trip.
+    pub(crate) clock_skew_ms: AtomicI64,
+    unreachable: Mutex<(Vec<String>, i64)>,
 }
 
 impl ClusterMetrics {
@@ -72,6 +78,16 @@ impl ClusterMetrics {
     /// Sets the ID of the era.
     pub(crate) fn set_era(&self, era: String) {
         *self.era.lock().unwrap_or_else(PoisonError::into_inner) = era;
+    }
+
+    /// Sets the names of the known nodes that are not reachable, as of `now_ms`.
+    pub(crate) fn set_unreachable(&self, names: Vec<String>, now_ms: i64) {
+        *self.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = (names, now_ms);
+    }
+
+    /// Returns the names of the known nodes that are not reachable, and the time in milliseconds since 1970 when this was known.
+    pub(crate) fn unreachable(&self) -> (Vec<String>, i64) {
+        self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns since when profiles lack own events, in milliseconds: 0 if they lack none.

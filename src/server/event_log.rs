@@ -33,7 +33,7 @@ use crate::visitors::checkpoint::scheduler::{
     self, CheckpointScheduler, CheckpointState, build_checkpointer,
 };
 use crate::visitors::checkpoint::writer::CheckpointWriter;
-use crate::visitors::erasure::Eraser;
+use crate::visitors::erasure::{ClusterErasure, Eraser};
 use crate::visitors::live::{ProfileReaders, ProfileTable};
 use crate::visitors::log::{
     ErasureSummary, LockedLog, LogConsumer, LogError, LogId, Options, Queue, Records, RecoveryReport,
@@ -212,7 +212,7 @@ impl EventLog {
         let writer = WriterThread::spawn(queue.clone(), writer).map_err(BootError::Thread)?;
         let eraser = Eraser {
             log: queue.clone(),
-            source: OwnershipSource { disk, directory: directory.clone(), known },
+            source: OwnershipSource { disk, directory: directory.clone(), known, cluster: None },
             checkpoints: Arc::clone(&checkpoints.metrics),
         };
         resume_erasure(&eraser, &report).map_err(BootError::Thread)?;
@@ -251,16 +251,17 @@ impl EventLog {
         wakeup_tx: Arc<UnixStream>,
         counters: JobCounters,
     ) -> impl FnOnce() -> VisitorHandler + Send + 'static {
-        let (profiles, eraser, is_node) = (self.profiles.clone(), self.eraser.clone(), self.is_node());
-        move || VisitorHandler::new(profiles.reader(), eraser, wakeup_tx, counters).with_cluster(is_node)
+        let (profiles, eraser, cluster) =
+            (self.profiles.clone(), self.eraser.clone(), self.cluster_erasure());
+        move || VisitorHandler::new(profiles.reader(), eraser, wakeup_tx, counters).with_cluster(cluster)
     }
 
-    /// Returns whether the server is a node of a cluster.
-    fn is_node(&self) -> bool {
+    /// Returns the erasure on all nodes. `None` if the server is alone.
+    fn cluster_erasure(&self) -> Option<Arc<dyn ClusterErasure>> {
         #[cfg(feature = "cluster")]
-        return self.node.is_some();
+        return self.node.as_ref().map(|node| Arc::clone(&node.erasure));
         #[cfg(not(feature = "cluster"))]
-        false
+        None
     }
 
     /// Returns the metrics of Insights.

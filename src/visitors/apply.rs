@@ -150,6 +150,24 @@ impl ProfileUpdater {
         }
     }
 
+    /// Removes the visitor with this key, as [`erase`](Self::erase) does. A tombstone of a cluster has keys and no IDs.
+    pub(super) fn erase_key(&mut self, table: &mut Table, site: &str, key: Key) {
+        match table.get(key).and_then(TableEntry::decode) {
+            Some(TableEntry::Alias(user_key)) => {
+                let profile = table.get(user_key).and_then(Profile::decode);
+                let is_it = |id: &&str| self.hasher.key(site, IdKind::Anon, id) == key;
+                let id = profile.and_then(|profile| profile.anon_ids().find(is_it).map(str::to_owned));
+                if let Some(id) = id {
+                    SiteTable::new(table, &self.hasher, &mut self.buffer, &mut self.lost, site)
+                        .unlink(&id, user_key);
+                }
+                table.remove(key);
+            }
+            Some(TableEntry::Profile(_)) => drop(self.remove(table, key)),
+            None => {}
+        }
+    }
+
     /// Removes a profile and all aliases that lead to it. Returns the keys of the aliases.
     fn remove(&self, table: &mut Table, key: Key) -> Vec<Key> {
         let profile = table.get(key).and_then(Profile::decode);

@@ -45,6 +45,61 @@ pub enum ErasureError {
     Checkpoint,
 }
 
+/// The result of an erasure on all nodes of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ErasedInCluster {
+    /// The result on this node.
+    pub(crate) summary: ErasureSummary,
+    /// The names of the nodes that have not confirmed it yet.
+    pub(crate) pending: Vec<String>,
+}
+
+/// The reason why a visitor was not erased on all nodes of a cluster.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClusterErasureError {
+    /// Known nodes are away. Nothing was erased.
+    #[error(
+        "no heartbeat of the nodes {0} has arrived for 30 s, and nothing was erased; start them, or run `parallax cluster forget NODE` if          they will not return"
+    )]
+    Unreachable(String),
+    /// This node is not connected with the stream. Nothing was erased.
+    #[error("this node is not connected with the stream ({0}), and nothing was erased")]
+    Alone(String),
+    /// The tombstone is in the own log.
+    #[error("the tombstone is recorded, but this node has not finished the erasure in 60 s; it goes on")]
+    Timeout,
+    /// The log or the disk failed.
+    #[error(transparent)]
+    Erasure(#[from] ErasureError),
+}
+
+impl From<EraseError> for ClusterErasureError {
+    fn from(error: EraseError) -> Self {
+        Self::Erasure(error.into())
+    }
+}
+
+impl From<OwnershipError> for ClusterErasureError {
+    fn from(error: OwnershipError) -> Self {
+        Self::Erasure(error.into())
+    }
+}
+
+/// Erases visitors on all nodes of a cluster.
+pub(crate) trait ClusterErasure: Send + Sync {
+    /// Erases the visitor that an ID names, on this node, and waits for a short time for the other ones. `known_ids` are the IDs in the
+    /// visitor's profile. Call it on a thread that may block.
+    ///
+    /// # Errors
+    /// A known node is away, or the log fails.
+    fn erase(
+        &self,
+        site: &str,
+        id: (IdKind, &str),
+        known_ids: Vec<(IdKind, String)>,
+    ) -> Result<ErasedInCluster, ClusterErasureError>;
+}
+
 /// The visitor of a request.
 struct Requested {
     site: String,
@@ -166,7 +221,7 @@ impl Eraser {
         Ok(Finished::Complete(ErasureSummary { seq, ..summary }))
     }
 
-    fn wait_for(&self, request: CheckpointRequest) -> Result<(), ErasureError> {
+    pub(crate) fn wait_for(&self, request: CheckpointRequest) -> Result<(), ErasureError> {
         self.log.wake_writer();
         let begun = clock::instant();
         while !self.checkpoints.is_fulfilled(request) {

@@ -12,12 +12,13 @@ use super::checkpoint::scheduler::{CheckpointScheduler, Fold};
 use super::lookup::ProfileReader;
 use super::profile::FoldCounts;
 use super::profile::profile::Profile;
-use super::store::table::{Table, TableReaders};
+use super::store::table::{EvictionClass, Key, Table, TableReaders};
+use crate::checksum::hash128_parts;
 use crate::clock::Clock;
 use crate::visitors::log::bloom::{IdKind, id_hash};
 use crate::visitors::log::{IdTag, Record, RecordKind, Records, TombstoneKey, VisitorIds, tombstone_tags};
 use crate::visitors::ties::TieEntry;
-use crate::visitors::ties::known::{FoldState, KnownTies};
+use crate::visitors::ties::known::{FoldState, KnownTies, Orders};
 
 /// Metrics of the table: its size, evictions, and the values that profiles left out. Shared between
 /// threads.
@@ -68,6 +69,8 @@ pub struct ProfileTable {
     checkpoints: Option<CheckpointScheduler>,
     /// The key of the digests in tombstones and in the entries of ownership. Without it no entry is made.
     tombstone_key: Option<TombstoneKey>,
+    /// The key of the entries that a founding cluster makes of a log whose tombstones have another key.
+    tie_key: Option<TombstoneKey>,
     known: KnownTies,
     /// The site of the last record.
     last_site: String,
@@ -125,6 +128,7 @@ impl ProfileTable {
             metrics,
             checkpoints: None,
             tombstone_key: None,
+            tie_key: None,
             known,
             last_site: String::new(),
             evicted_before: visitors_evicted,
@@ -146,6 +150,15 @@ impl ProfileTable {
     pub fn with_tombstone_key(self, key: Option<TombstoneKey>) -> Self {
         key.iter().for_each(|key| self.known.set_key_check(key.check()));
         Self { tombstone_key: key, ..self }
+    }
+
+    /// Makes the entries of ownership with another key than that of the tombstones. Tombstones then end no ID: their digests mean nothing
+    /// under this key, and the records before them are void.
+    #[must_use]
+    pub(crate) fn with_tie_key(self, key: TombstoneKey) -> Self {
+        self.known.reset(0, []);
+        self.known.replace_key_check(key.check());
+        Self { tie_key: Some(key), ..self }
     }
 
     /// Returns whether the fold makes entries of ownership.
@@ -184,15 +197,68 @@ impl ProfileTable {
         self.on_folded(records.count as usize, records.byte_len());
     }
 
-    /// Applies one record that a stream has returned. Call [`on_folded`](Self::on_folded) after some of them.
-    pub(crate) fn apply(&mut self, record: &Record<'_>) {
+    /// Applies one record that a stream has returned with this order. Returns whether it made an entry of ownership. Call
+    /// [`on_folded`](Self::on_folded) after some of them.
+    pub(crate) fn apply(&mut self, record: &Record<'_>, order: u64) -> bool {
         self.add_site(record.site);
         self.updater.apply(&mut self.table, record, self.cost_max, &mut self.counts);
+        self.add_tie(record, order)
+    }
+
+    /// Applies a tombstone that a stream has returned with this order: removes the visitors with these keys, and ends the named IDs. If
+    /// there are fewer keys than named IDs, the visitors whose IDs have one of the hashes and a named digest go too.
+    pub(crate) fn apply_tombstone(
+        &mut self,
+        tombstone: &Record<'_>,
+        order: u64,
+        (keys, hashes): (&[Key], &HashSet<u64>),
+    ) {
+        let Some(site) = tombstone.site else { return };
+        for key in keys {
+            self.updater.erase_key(&mut self.table, site, *key);
+        }
+        let named: HashSet<IdTag> = tombstone_tags(tombstone).collect();
+        if let Some(key) = self.tombstone_key.clone().filter(|_| keys.len() < named.len()) {
+            self.erase_where(&|of_site, id_kind, id| {
+                of_site == site
+                    && hashes.contains(&id_hash(site, id_kind, id))
+                    && named.contains(&key.tag(site, id_kind, id))
+            });
+        }
+        self.add_ends(tombstone, order);
+        self.updater.evict(&mut self.table, self.cost_max, &mut self.counts);
+    }
+
+    /// Returns the key of an ID in the table.
+    pub(crate) fn hasher(&self) -> KeyHasher {
+        self.updater.hasher().clone()
+    }
+
+    /// Sets the rules by which a node of a cluster numbers and drops the entries of ownership.
+    pub(crate) fn set_orders(&self, orders: Orders) {
+        self.known.set_orders(orders);
+    }
+
+    /// Leaves the ties of an erased visitor out of the next checkpoint.
+    pub(crate) fn forget_ties(&self, owner: IdTag, order: u64) {
+        self.known.forget(owner, order);
     }
 
     /// Sets the limit of the table, which belongs to the era of a cluster.
     pub(crate) fn set_cost_max(&mut self, cost_max: u64) {
         self.cost_max = cost_max;
+    }
+
+    /// Keeps a digest of the table from now on, to compare it with those of other nodes.
+    #[must_use]
+    pub(crate) fn with_digest(mut self) -> Self {
+        self.table.keep_digest(hash_entry);
+        self
+    }
+
+    /// Returns the digest of the table.
+    pub(crate) fn digest(&self) -> u128 {
+        self.table.digest()
     }
 
     /// Removes all visitors.
@@ -202,23 +268,24 @@ impl ProfileTable {
         keys.into_iter().for_each(|key| self.table.remove(key));
         let secret = self.updater.hasher().secret();
         self.updater = ProfileUpdater::new(secret);
-        self.known.on_checkpoint(0, &[]);
+        self.known.reset(0, []);
         self.publish_metrics();
     }
 
-    /// Replaces all visitors by those of a checkpoint, with the limit `cost_max`. Readers see the table fill.
+    /// Replaces all visitors by those of a checkpoint of this directory, with the limit `cost_max`. Readers see the table fill.
     ///
     /// # Errors
     /// A check fails, or the file cannot be read. The table has a part of the visitors then.
     pub(crate) fn reload(&mut self, opened: CheckpointReader, cost_max: u64) -> Result<(), CheckpointError> {
         self.clear();
         let secret = self.updater.hasher().secret();
-        let (lost, sites) = (opened.lost_aliases()?, opened.sites()?);
+        let (seq, lost, sites) = (opened.header().seq, opened.lost_aliases()?, opened.sites()?);
         let mut entries = opened.entries()?;
         while let Some(kept) = entries.read_next()? {
             self.table.put(kept.key, kept.value, kept.class);
         }
         self.updater = ProfileUpdater::new(secret).with_lost_aliases(lost);
+        self.known.reset(seq, []);
         sites.iter().for_each(|site| self.known.add_site(site));
         self.cost_max = cost_max;
         self.publish_metrics();
@@ -241,12 +308,14 @@ impl ProfileTable {
         }
     }
 
-    /// Adds the entry of the link that a record made.
-    fn add_tie(&mut self, record: &Record<'_>, seq: u64) {
-        let (Some(link), Some(site), Some(key)) =
-            (self.updater.take_new_link(), record.site, &self.tombstone_key)
-        else {
-            return;
+    /// Adds the entry of the link that a record made. Returns whether there was one.
+    fn add_tie(&mut self, record: &Record<'_>, seq: u64) -> bool {
+        let (Some(link), Some(site), Some(key)) = (
+            self.updater.take_new_link(),
+            record.site,
+            self.tie_key.as_ref().or(self.tombstone_key.as_ref()),
+        ) else {
+            return false;
         };
         self.known.push([TieEntry {
             anon: key.tag(site, IdKind::Anon, &link.anon_id),
@@ -255,10 +324,14 @@ impl ProfileTable {
             anon_hash: id_hash(site, IdKind::Anon, &link.anon_id),
             user_hash: id_hash(site, IdKind::User, &link.user_id),
         }]);
+        true
     }
 
     /// Ends the IDs of a tombstone.
     fn add_ends(&mut self, tombstone: &Record<'_>, seq: u64) {
+        if self.tie_key.is_some() {
+            return;
+        }
         let end = |anon| TieEntry { anon, seq, user: None, anon_hash: 0, user_hash: 0 };
         self.known.push(tombstone_tags(tombstone).map(end));
     }
@@ -402,4 +475,9 @@ impl ProfileTable {
         traits_too_large.store(self.counts.traits_too_large, Ordering::Relaxed);
         type_mismatches.store(self.counts.type_mismatches, Ordering::Relaxed);
     }
+}
+
+/// Hashes an entry of the table for its digest.
+fn hash_entry(Key([low, high]): Key, value: &[u8], class: EvictionClass) -> u128 {
+    hash128_parts(&[&low.to_le_bytes(), &high.to_le_bytes(), &[class as u8], value])
 }

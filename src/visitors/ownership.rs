@@ -39,6 +39,20 @@ pub struct OwnershipSource {
     pub directory: PathBuf,
     /// The entries since the newest checkpoint.
     pub known: KnownTies,
+    /// The key and the orders of a node of a cluster. `None` if the server is alone.
+    pub cluster: Option<ClusterOwnership>,
+}
+
+/// A function that maps the seq of an own record to the order of the entries.
+pub(crate) type OrderOf = Arc<dyn Fn(u64) -> u64 + Send + Sync>;
+
+/// The parts of ownership that differ on a node of a cluster.
+#[derive(Clone)]
+pub struct ClusterOwnership {
+    /// The key of the cluster.
+    pub key: TombstoneKey,
+    /// The orders of the own records.
+    pub order_of: OrderOf,
 }
 
 /// The entries of ownership as of one moment.
@@ -49,6 +63,8 @@ pub struct Ownership {
     recent: Vec<TieEntry>,
     /// The seq up to which these are all entries.
     as_of_seq: u64,
+    /// `None` if entries have the seqs of the log.
+    order_of: Option<OrderOf>,
 }
 
 /// An error while reading the entries of ownership.
@@ -99,7 +115,11 @@ impl OwnershipSource {
     /// # Errors
     /// The checkpoint or the key is missing or damaged, or cannot be read.
     pub fn open(&self) -> Result<Ownership, OwnershipError> {
-        let key = read_key(&self.disk, &self.directory)?;
+        let key = match &self.cluster {
+            Some(cluster) => cluster.key.clone(),
+            None => read_key(&self.disk, &self.directory)?,
+        };
+        let order_of = self.cluster.as_ref().map(|cluster| Arc::clone(&cluster.order_of));
         let mut attempts = 1;
         loop {
             let copy = self.known.copy();
@@ -115,7 +135,7 @@ impl OwnershipSource {
                 }
                 index => {
                     let (recent, as_of_seq) = (copy.recent.sorted(), copy.last_seq());
-                    return Ok(Ownership { key, index: index?, recent, as_of_seq });
+                    return Ok(Ownership { key, index: index?, recent, as_of_seq, order_of });
                 }
             }
         }
@@ -149,6 +169,12 @@ impl Ownership {
             hashes: visitor.hashes.iter().flatten().copied().collect(),
             known_ids,
         }
+    }
+
+    /// Sets the orders of the own records, as of an erasure.
+    #[must_use]
+    pub(crate) fn with_orders(self, order_of: OrderOf) -> Self {
+        Self { order_of: Some(order_of), ..self }
     }
 
     /// Returns the digest of an ID.
@@ -305,6 +331,7 @@ impl<'a> OwnershipRule<'a> {
     /// # Errors
     /// The entries of an anonymous ID cannot be read.
     pub(crate) fn relation(&mut self, seq: u64, record: &Record<'_>) -> Result<Relation, OwnershipError> {
+        let seq = self.ownership.order_of.as_ref().map_or(seq, |order_of| order_of(seq));
         let mut named = RedactedIds::default();
         for at in 0..self.visitors.len() {
             match self.relation_to(at, seq, record)? {

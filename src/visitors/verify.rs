@@ -50,6 +50,13 @@ pub fn check_directory(disk: &Arc<dyn Disk>, path: &Path) -> Result<CheckReport,
             Ok(header) if log_id.is_some_and(|log_id| log_id != header.log_id) => {
                 checked.add_failure(seq, &CheckpointError::Foreign(header.log_id).to_string());
             }
+            Ok(header) if header.seq == seq && is_of_node(&dir, seq) => {
+                let (name, entries) = (checkpoint_name(seq), header.entries);
+                let reason = "it has the events of all nodes of a cluster";
+                checked
+                    .lines
+                    .push(format!("{name}: sound, {entries} entries, not compared with the log: {reason}"));
+            }
             Ok(header) if header.seq == seq => {
                 checked.lines.push(format!("{}: sound, {}", checkpoint_name(seq), describe(&header)));
                 sound.push(header);
@@ -61,13 +68,6 @@ pub fn check_directory(disk: &Arc<dyn Disk>, path: &Path) -> Result<CheckReport,
         }
     }
     let Some(newest) = sound.last() else { return Ok(checked) };
-    if is_of_node(&dir, newest.seq) {
-        let name = checkpoint_name(newest.seq);
-        checked
-            .lines
-            .push(format!("{name}: not compared with the log: it has the events of all nodes of a cluster"));
-        return Ok(checked);
-    }
     if log::is_erasing(&**disk, path).map_err(failed)? {
         let name = checkpoint_name(newest.seq);
         checked.lines.push(format!("{name}: not compared with the log: an erasure is not finished"));

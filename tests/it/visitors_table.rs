@@ -1,6 +1,7 @@
 //! The table of visitors, compared with a map and a list; its copies; and its readers, beside a writer that
 //! never waits for them.
 
+mod digests;
 mod loaded;
 
 use std::collections::BTreeMap;

@@ -11,8 +11,10 @@ use parallax::testing::cluster::message::{RunRecord, StreamMessage, dedup_key};
 use parallax::testing::cluster::order::order;
 use parallax::testing::cluster::producer::{Predecessor, Producer, ProducerId};
 use parallax::testing::cluster::saved;
+use parallax::testing::cluster::seal::{SealKey, open, owner, payload_again, payloads};
 use parallax::testing::cluster::state::PRODUCERS_MAX;
-use parallax::testing::visitors::log::{LogId, Record, RecordKind};
+use parallax::testing::visitors::log::{IdTag, LogId, Record, RecordKind, VisitorIds};
+use parallax::testing::visitors::store::table::Key;
 
 use crate::event::void;
 use crate::rules::{Cluster, NOW_MS, id, record};
@@ -246,4 +248,52 @@ fn an_erased_record_that_takes_effect_later_needs_a_second_tombstone() {
     assert_eq!(erased().take_unseen(4), ["v1"], "a loaded state hides the order");
     under_way.forget_returned(4);
     assert_eq!(under_way, ErasedUnderWay::default());
+}
+
+fn visitor(ids: usize) -> VisitorIds {
+    let tag = |number: usize| IdTag(std::array::from_fn(|i| (number >> (8 * (i % 3))) as u8));
+    VisitorIds {
+        site: "shop".to_owned(),
+        owner: tag(ids),
+        named: (0..ids).map(tag).collect(),
+        hashes: (0..ids as u64).collect(),
+        ..VisitorIds::default()
+    }
+}
+
+#[test]
+fn only_the_key_of_the_cluster_opens_the_sealed_part_of_a_tombstone() {
+    let (key, other) = (SealKey([1; 32]), SealKey([2; 32]));
+    let keys = [Key([1, 2]), Key([u64::MAX, 0])];
+    let payloads = payloads(&key, &visitor(2), &keys, || 77);
+    let [(77, payload)] = &payloads[..] else { panic!("{payloads:?}") };
+    let opened = open(&key, 77, payload).expect("a sealed part");
+    assert_eq!((&*opened.keys, &*opened.hashes), (&keys[..], &[0, 1][..]));
+    assert_eq!(owner(payload), Some(visitor(2).owner));
+    assert_ne!(open(&other, 77, payload), Some(opened.clone()));
+    assert_ne!(open(&key, 78, payload), Some(opened.clone()), "each tombstone has another keystream");
+    let again = payload_again(&key, (77, payload), 78).expect("a sealed part");
+    assert_eq!(open(&key, 78, &again), Some(opened));
+    assert_eq!(
+        open(&key, 77, r#"{"owner":"00","erased":[]}"#),
+        None,
+        "a tombstone of a server that was alone"
+    );
+}
+
+#[test]
+fn a_visitor_with_more_than_1024_ids_gets_several_tombstones_and_beyond_8192_no_hashes() {
+    let mut ids = 0;
+    let mut parts = |count| {
+        payloads(&SealKey([1; 32]), &visitor(count), &[], || {
+            ids += 1;
+            ids
+        })
+    };
+    assert_eq!([1, 1_024, 1_025].map(|count| parts(count).len()), [1, 1, 2]);
+    for (count, hashes) in [(8_192, 8_192), (8_193, 0)] {
+        for (id, payload) in parts(count) {
+            assert_eq!(open(&SealKey([1; 32]), id, &payload).expect("a sealed part").hashes.len(), hashes);
+        }
+    }
 }

@@ -64,6 +64,7 @@ fn era() -> Era {
         cost_max: u64::MAX,
         fold_version: 1,
         duplicates_max: 100,
+        base_position: 0,
         secret_check: EraId([9; 16]),
     }
 }

@@ -7,11 +7,13 @@ use std::rc::Rc;
 use parallax::testing::cluster::acknowledge::WaitingRequests;
 use parallax::testing::cluster::audit::Marks;
 use parallax::testing::cluster::filter::{AcceptedRun, NoEffect, Step, step};
-use parallax::testing::cluster::follow::{Comparison, Follower, OwnLog, ReturnHistory, is_same_stream};
+use parallax::testing::cluster::follow::{
+    Comparison, Follower, OwnLog, ReturnHistory, is_same_stream, known_seq,
+};
 use parallax::testing::cluster::forward::{Forwarder, fill_run};
 use parallax::testing::cluster::message::{Header, Kind};
 use parallax::testing::cluster::producer::{Producer, ProducerId};
-use parallax::testing::cluster::state::{ChainPosition, SeqMark, StreamState, next_chain};
+use parallax::testing::cluster::state::{ChainPosition, StreamState, next_chain};
 
 use parallax::testing::visitors::log::{DedupWindow, Record};
 
@@ -104,10 +106,11 @@ impl Node {
     fn load(&mut self, mut follower: Follower, world: &mut Around<'_>) -> bool {
         let newest = self.disk.checkpoints.last().unwrap_or(world.founding);
         let (state, base) = (newest.state.restore(0), newest.base.clone());
-        let (known, new_id) = (self.known(&follower.producer), world.new_id(self.name));
+        let new_id = world.new_id(self.name);
         if world.is(Mutant::TrustsLoadedState) {
             follower.producer.returned_seq = follower.returned(&state).min(self.disk.last_seq());
         }
+        let known = known_seq(&follower.producer, &state, &self.disk);
         let verified = match world.is(Mutant::SkipsBootComparison) {
             true => None,
             false => follower.on_loaded(&state, &self.disk, known, new_id),
@@ -138,11 +141,6 @@ impl Node {
         }
         self.erase_unread(last_accepted, world);
         verified.is_some()
-    }
-
-    /// Returns a seq up to which the log equals the state. Without deleted records that is the beginning.
-    fn known(&self, producer: &Producer) -> Option<SeqMark> {
-        (self.disk.first_seq <= producer.base_seq).then_some(SeqMark { seq: producer.base_seq - 1, hash: 0 })
     }
 
     /// Connects, or connects again.

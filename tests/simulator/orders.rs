@@ -115,3 +115,34 @@ fn the_file_positions_puts_each_record_between_the_same_ties() {
     }
     assert!(saved_entries > 0, "not every run has an entry");
 }
+
+#[test]
+fn a_record_that_is_accepted_again_keeps_its_first_order() {
+    let mut positions = Positions::default();
+    positions.on_message(3, Some(1), true);
+    positions.on_message(5, Some(4), false);
+    positions.on_message(9, Some(1), true);
+    assert_eq!([1, 3, 4].map(|seq| positions.order_of(seq, 9)), [order(3, 0), order(3, 2), order(5, 0)]);
+    positions.on_message(11, Some(9), false);
+    assert_eq!(positions.order_of(9, 9), order(11, 0));
+    positions.delete_after(4);
+    assert_eq!(positions.order_of(9, 9), order(5, 5), "the entry of other content is deleted");
+    positions.on_message(12, Some(5), false);
+    assert_eq!(positions.order_of(9, 9), order(12, 4));
+}
+
+#[test]
+fn the_orders_of_a_log_that_was_alone_are_its_seqs() {
+    for last in [0, 1, 65_535, 65_536, 200_000] {
+        let positions = Positions::of_seqs(last);
+        for seq in [1, 65_535, 65_536, 65_537, 131_072, 199_999, 200_000] {
+            if seq <= last {
+                assert_eq!(positions.order_of(seq, last), seq);
+            }
+        }
+        assert_eq!(positions.len() as u64, last / 65_536 + 1);
+        let later =
+            Positions::from_bytes(&positions.to_bytes()).on_message(last / 65_536 + 1, Some(last + 1), false);
+        assert!(later.is_some_and(|entry| order(entry.position, 0) > last), "the first era is after the log");
+    }
+}

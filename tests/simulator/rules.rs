@@ -4,7 +4,7 @@ use parallax::testing::cluster::acknowledge::WaitingRequests;
 use parallax::testing::cluster::era::{Era, EraId};
 use parallax::testing::cluster::filter::{NoEffect, STREAM_AHEAD_MS_MAX, Step, step};
 use parallax::testing::cluster::follow::{
-    Head, OwnLog, deletable_seq, is_same_record, is_same_stream, missing_from, verified_seq,
+    Head, OwnLog, deletable_seq, is_same_record, is_same_stream, known_seq, missing_from, verified_seq,
 };
 use parallax::testing::cluster::forward::{Forwarder, IN_FLIGHT_MAX, RETURN_TIMEOUT_MS, fill_run};
 use parallax::testing::cluster::message::{
@@ -91,6 +91,7 @@ impl Cluster {
             cost_max: 1 << 20,
             fold_version: 1,
             duplicates_max: 1_000,
+            base_position: 0,
             secret_check: EraId([2; 16]),
         };
         let founded = StreamMessage { position: 1, stream_ms: NOW_MS, bytes: [0; 0] };
@@ -281,6 +282,21 @@ fn a_log_that_is_not_the_one_of_the_state_is_found_at_a_start() {
     let regrown = Log::new((1..=29).chain([200]));
     assert_eq!(verify(&regrown, beginning, 30), Some(20), "the returned seq is of another log");
     assert_eq!(verify(&Log::new(1..=35), beginning, 36), Some(35), "the log ends before the returned seq");
+}
+
+#[test]
+fn the_log_is_read_only_for_records_that_the_directory_has_not_compared() {
+    let mut cluster = Cluster::new();
+    let mut own = producer(1, &[]);
+    let log = Log::new(1..=3);
+    assert_eq!(known_seq(&own, &cluster.state, &log), None, "the state has no record");
+    cluster.fold(own.id, 1, &[record(1, 2), record(2, 2), record(3, 2)], NOW_MS);
+    for (returned_seq, known) in
+        [(0, Some(SeqMark { seq: 0, hash: 0 })), (2, Some(SeqMark { seq: 0, hash: 0 })), (3, None)]
+    {
+        own.returned_seq = returned_seq;
+        assert_eq!(known_seq(&own, &cluster.state, &log), known, "{returned_seq} are compared");
+    }
 }
 
 #[test]

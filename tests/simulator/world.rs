@@ -87,6 +87,7 @@ fn era(number: u32, created_ms: i64, is_window_small: bool) -> Era {
         cost_max: 4 << 20,
         fold_version: parallax::testing::cluster::era::FOLD_VERSION,
         duplicates_max: if is_window_small { 12 } else { 10_000 },
+        base_position: 0,
         secret_check: EraId([7; 16]),
     }
 }

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Node;
+use crate::clock::Clock;
 use crate::cluster::era::Era;
-use crate::cluster::follow::{Head, deletable_seq};
+use crate::cluster::follow::{Head, OwnLog, deletable_seq};
 use crate::cluster::link::{MessageBytes, PublishedEra};
 use crate::cluster::message::StreamMessage;
 use crate::cluster::producer::Producer;
@@ -17,6 +18,7 @@ use crate::limits::CHECKPOINT_GENERATIONS;
 use crate::visitors::checkpoint::directory::CheckpointDirectory;
 use crate::visitors::checkpoint::reader::CheckpointReader;
 use crate::visitors::live::ProfileTable;
+use crate::visitors::ties::known::Orders;
 
 /// A state from which a node may continue.
 pub(super) struct Candidate {
@@ -79,7 +81,22 @@ impl Node {
         profiles: &mut ProfileTable,
     ) -> bool {
         self.kept.clear();
-        match candidate.source {
+        let is_loaded = self.load_state(candidate.source, message, profiles);
+        if let Some(state) = self.state.as_ref().filter(|_| is_loaded) {
+            let (base_position, floor) = (state.era.base_position, state.nodes.floor(state.clock_ms));
+            profiles.set_orders(Orders { base_position, floor });
+            self.compare_loaded();
+        }
+        is_loaded
+    }
+
+    fn load_state(
+        &mut self,
+        source: CandidateSource,
+        message: Option<&StreamMessage<MessageBytes>>,
+        profiles: &mut ProfileTable,
+    ) -> bool {
+        match source {
             CandidateSource::Present => true,
             CandidateSource::Founding(era) => {
                 let Some(message) = message else { return false };
@@ -114,8 +131,16 @@ impl Node {
         Ok(state)
     }
 
-    /// Encodes the state for a checkpoint, and keeps a copy without the window for retention.
-    pub(crate) fn encode_state(&mut self) -> Vec<u8> {
+    /// Encodes the state for a checkpoint, and keeps a copy without the window for retention. The file `producer` is written first:
+    /// otherwise the checkpoint could have more returned records than this directory is known to have compared.
+    pub(crate) fn encode_state(&mut self, clock: &dyn Clock) -> Vec<u8> {
+        if self.state.is_some() {
+            self.save_producer(clock.now_ms());
+            self.log.refresh_first_seq();
+            if let Err(error) = self.positions.save(self.log.first_seq()) {
+                tracing::error!(%error, "cannot write the file `positions`; exports and erasures may miss events after a crash");
+            }
+        }
         let Some(state) = &self.state else { return Vec::new() };
         let mut saved = state.save();
         let bytes = saved::encode(&saved);

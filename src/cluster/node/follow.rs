@@ -7,15 +7,18 @@ use super::checkpoints::{Candidate, CandidateSource};
 use super::{Node, Phase, monotonic_ms};
 use crate::clock::Clock;
 use crate::cluster::era::FOLD_VERSION;
+use crate::cluster::erasing::ErasureTask;
 use crate::cluster::filter::{AcceptedRun, NoEffect, Step, step};
-use crate::cluster::follow::{Comparison, Head, is_same_stream, verified_seq};
+use crate::cluster::follow::{Comparison, Head, OwnLog, is_same_stream, known_seq, verified_seq};
 use crate::cluster::forward::Forwarder;
 use crate::cluster::link::{Command, EventKind, MessageBytes, PublishedEra};
 use crate::cluster::message::StreamMessage;
+use crate::cluster::seal;
 use crate::cluster::state::StreamState;
 use crate::ids;
 use crate::metrics::cluster::ClusterState;
 use crate::visitors::live::ProfileTable;
+use crate::visitors::log::RecordKind;
 
 impl Node {
     /// Handles the next event. Returns whether there was one.
@@ -54,7 +57,7 @@ impl Node {
     }
 
     /// Stops following the stream until the operator has acted and the node is started again.
-    fn stop(&mut self, reason: &str, clock: &dyn Clock) {
+    pub(super) fn stop(&mut self, reason: &str, clock: &dyn Clock) {
         tracing::error!(reason, "this node does not follow the stream");
         self.phase = Phase::Stopped;
         self.set_state(ClusterState::Alone, reason, clock);
@@ -181,29 +184,42 @@ impl Node {
         self.candidates.clear();
         self.phase = Phase::Following;
         self.follower.is_chain_checked = true;
-        self.log.refresh_first_seq();
-        self.verify_log();
         self.forwarder = Forwarder::new(self.returned());
         self.set_state(ClusterState::Joining, "", clock);
         self.link.send(self.connection, Command::ReadFrom(self.position() + 1));
         self.check_position(clock);
     }
 
-    /// Notices a log that is not the one of the state: a restored backup, or a copy.
-    fn verify_log(&mut self) {
-        let Some(state) = &self.state else { return };
-        let entry = state.producers.get(&self.follower.producer.id);
-        if let Some(entry) = entry
-            && let Err(error) = self.log.load(entry.next - 1, entry.next - 1)
-        {
-            tracing::error!(%error, "cannot read the own log");
+    /// Compares the own log with a loaded state: it may be a restored backup or a copy, or the state may be of another node.
+    pub(super) fn compare_loaded(&mut self) {
+        self.log.refresh_first_seq();
+        let new_id = Self::random_id();
+        let Some(state) = &self.state else {
+            // The state comes with the message of the era. Only a log that was cut can be noticed now, and only now.
+            let producer = &self.follower.producer;
+            if let Some(verified) = verified_seq(producer, None, &self.log, None) {
+                let clock_ms = producer.returned_ms;
+                self.follower.take_new_id(new_id, verified, clock_ms);
+                self.on_new_producer(verified);
+            }
             return;
+        };
+        let last = self.follower.returned(state).min(self.log.last_seq());
+        if last > 0
+            && let Err(error) = self.log.load(last, last)
+        {
+            tracing::error!(%error, "cannot compare the last returned record with the own log");
         }
-        if let Some(verified) = verified_seq(&self.follower.producer, entry, &self.log, None) {
-            let clock_ms = state.clock_ms;
-            self.follower.take_new_id(Self::random_id(), verified, clock_ms);
-            self.on_new_producer(verified);
+        let known = known_seq(&self.follower.producer, state, &self.log);
+        let global_position = state.global_position();
+        match self.follower.on_loaded(state, &self.log, known, new_id) {
+            Some(verified) => self.on_new_producer(verified),
+            None => self.forwarder = Forwarder::new(self.follower.returned(state)),
         }
+        self.positions.rewind(global_position);
+        self.positions.delete_after(self.log.last_seq());
+        self.positions.set_returned(self.returned());
+        self.begin_unread_erasures();
     }
 
     fn on_new_producer(&mut self, verified: u64) {
@@ -214,6 +230,7 @@ impl Node {
         );
         self.forwarder = Forwarder::new(verified);
         self.sent_before = verified;
+        self.positions.set_returned(self.returned());
     }
 
     fn on_message(
@@ -231,7 +248,10 @@ impl Node {
         match step(state, &mut self.decoder, message) {
             Step::Accepted(run) => self.accept(run, profiles, clock),
             Step::NoEffect(reason) => self.count(reason),
-            Step::Heartbeat(..) | Step::Forget(_) => {}
+            Step::Heartbeat(id, heartbeat) => {
+                self.on_heartbeat(id, &heartbeat, message.stream_ms, profiles, clock);
+            }
+            Step::Forget(_) => self.check_forgotten(clock),
             Step::NewEra(era) => {
                 return self.stop(&new_era_text(era.checkpoint.as_ref().map(|file| &file.name)), clock);
             }
@@ -268,24 +288,70 @@ impl Node {
 
     fn accept(&mut self, mut run: AcceptedRun, profiles: &mut ProfileTable, clock: &dyn Clock) {
         let Some(state) = &mut self.state else { return };
-        let (mut records, mut bytes) = (0, 0);
+        let (mut records, mut bytes, first) = (0, 0, run.first);
+        let (mut makes_entry, mut tombstones) = (false, Vec::new());
         while let Some((record, is_effective)) = run.next_record(state) {
-            if is_effective {
-                profiles.apply(&record.record);
+            if is_effective && record.record.kind == RecordKind::Tombstone {
+                let order = state.order(record.seq - first);
+                let sealed =
+                    seal::open(&self.keys.seal, record.key, record.record.payload).unwrap_or_default();
+                let hashes = sealed.hashes.into_iter().collect();
+                profiles.apply_tombstone(&record.record, order, (&sealed.keys, &hashes));
+                (makes_entry, _) = (true, tombstones.push((record.key, record.seq)));
+            } else if is_effective {
+                makes_entry |= profiles.apply(&record.record, state.order(record.seq - first));
             }
+            self.erasures.on_accepted(&record, is_effective, state.position);
             (records, bytes) = (records + 1, bytes + record.bytes.len());
         }
         profiles.on_folded(records, bytes);
-        if run.producer_id() == self.follower.producer.id
-            && let Err(error) = self.log.load(run.first, run.last())
-        {
+        let last_own = self.compare(&run, clock);
+        self.note_positions(&run, makes_entry, last_own.is_some());
+        self.begin_erasures(&tombstones, last_own.unwrap_or(0), profiles);
+    }
+
+    /// Compares a run with the own log. Returns the last seq of the run that is the own log's, if it has one.
+    fn compare(&mut self, run: &AcceptedRun, clock: &dyn Clock) -> Option<u64> {
+        let state = self.state.as_ref()?;
+        let own_seqs = self.follower.producer.seqs_of(run.producer_id())?;
+        if let Err(error) = self.log.load(run.first, run.last()) {
             tracing::error!(%error, "cannot compare returned records with the own log");
         }
-        match self.follower.on_accepted(&run, state, &self.log, Self::random_id()) {
-            Comparison::Foreign => {}
-            Comparison::Returned(last) => self.on_returned(last, clock),
-            Comparison::NewProducer(verified) => self.on_new_producer(verified),
+        match self.follower.on_accepted(run, state, &self.log, Self::random_id()) {
+            Comparison::Foreign => own_seqs.contains(&run.first).then(|| run.last().min(own_seqs.end - 1)),
+            Comparison::Returned(last) => {
+                self.on_returned(last, clock);
+                Some(last)
+            }
+            Comparison::NewProducer(verified) => {
+                self.positions.delete_after(verified);
+                self.on_new_producer(verified);
+                (verified >= run.first).then_some(verified)
+            }
         }
+    }
+
+    /// Notes the position of own records, if there are entries of ownership between them and the records before.
+    fn note_positions(&mut self, run: &AcceptedRun, makes_entry: bool, is_own: bool) {
+        let Some(state) = &self.state else { return };
+        let (position, returned) = (state.global_position(), self.follower.returned(state));
+        if makes_entry || is_own {
+            self.positions.on_message(position, is_own.then_some(run.first), makes_entry, returned);
+        }
+    }
+
+    /// Begins the erasures of tombstones that took effect, with their keys and seqs. `last_own` is the last own seq of their run, or 0.
+    fn begin_erasures(&mut self, tombstones: &[(u128, u64)], last_own: u64, profiles: &ProfileTable) {
+        let Some(state) = self.state.as_ref().filter(|_| !tombstones.is_empty()) else { return };
+        let (log_end, returned) = (self.log.last_seq(), self.follower.returned(state));
+        for (id, seq) in tombstones {
+            let listed = state.nodes.erasures.iter().rev().find(|erasure| erasure.id == *id);
+            let Some(erasure) = listed.cloned() else { continue };
+            // Records after an own tombstone belong to a new visitor.
+            let last_seq = if *seq <= last_own { *seq } else { log_end };
+            self.erasures.begin(ErasureTask { erasure, last_seq, returned });
+        }
+        self.publish_erasures(profiles);
     }
 
     fn on_returned(&mut self, last: u64, clock: &dyn Clock) {
@@ -294,6 +360,7 @@ impl Node {
             batch.complete(true);
         }
         self.log.forget_through(last);
+        self.erasures.forget_returned(last);
         if self.follower.is_caught_up {
             self.history.note(last, clock.now_ms());
         }
@@ -310,6 +377,8 @@ impl Node {
         }
         if self.follower.is_caught_up {
             self.set_state(ClusterState::Connected, "", clock);
+            self.hasten_heartbeat();
+            self.check_forgotten(clock);
         }
     }
 

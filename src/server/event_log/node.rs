@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
+use crate::cluster::erase_request::ClusterEraser;
 use crate::cluster::node::Node;
 use crate::cluster::start::{StartedNode, StartingNode, UnboundSession};
 use crate::metrics::cluster::ClusterMetrics;
 use crate::visitors::log::{DurableBatch, TombstoneKey};
+use crate::visitors::ownership::ClusterOwnership;
+use crate::visitors::ties::known::Orders;
 
 /// Longest time between two checkpoints of a node with new messages. The stream drops messages after 72 hours, and a node whose newest
 /// checkpoint is older than the first message cannot continue. So a crash must not find it that old, however few events there are.
@@ -17,6 +20,7 @@ const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(3_600);
 pub(crate) struct NodeHandle {
     pub(crate) metrics: Arc<ClusterMetrics>,
     session: Option<UnboundSession>,
+    pub(super) erasure: Arc<dyn ClusterErasure>,
 }
 
 /// A log consumer that passes the records to a node, which folds the messages of the stream into profiles.
@@ -33,12 +37,37 @@ struct NodeObserver {
     progress: Option<(StartupProgress, u64)>,
 }
 
+impl NodeObserver {
+    fn new(
+        node: Node,
+        profiles: ProfileTable,
+        clock: &Arc<SystemClock>,
+        (sync_latency, checkpoint_metrics): (LatencyHistogram, Arc<CheckpointMetrics>),
+        progress: (StartupProgress, u64),
+    ) -> Self {
+        Self {
+            sync_latency,
+            profiles,
+            node,
+            clock: Arc::clone(clock),
+            checkpoint_metrics,
+            checkpoints: 0,
+            deletable_seq: 0,
+            progress: Some(progress),
+        }
+    }
+}
+
 impl LogConsumer for NodeObserver {
     fn consume(&mut self, records: Records<'_>) {
         if let Some((progress, last)) = &self.progress {
             progress.set_log(records.seqs().end.saturating_sub(1), *last);
         }
         self.node.push(records, &*self.clock);
+    }
+
+    fn is_current(&self, visitor: &VisitorIds) -> bool {
+        self.profiles.is_current(visitor)
     }
 
     fn hold(&mut self, batch: DurableBatch, clock: &dyn Clock) {
@@ -52,6 +81,7 @@ impl LogConsumer for NodeObserver {
     fn on_recovery_progress(&mut self, done: usize, of: usize) {
         if done == of {
             self.progress = None;
+            self.node.on_recovered(&*self.clock);
         }
     }
 
@@ -59,7 +89,7 @@ impl LogConsumer for NodeObserver {
         let Self { node, profiles, checkpoint_metrics, checkpoints, .. } = self;
         let stream = node.on_idle(profiles, clock);
         let position = durable.map(|_| node.position()).filter(|position| *position > 0);
-        let checkpoint = profiles.on_idle_with(clock, position, &mut || node.encode_state());
+        let checkpoint = profiles.on_idle_with(clock, position, &mut || node.encode_state(clock));
         if checkpoint_metrics.written() != *checkpoints {
             *checkpoints = checkpoint_metrics.written();
             node.on_checkpoint(checkpoint_metrics.seq());
@@ -72,7 +102,7 @@ impl LogConsumer for NodeObserver {
         let Self { node, profiles, .. } = self;
         node.close(clock.now_ms());
         let position = durable.map(|_| node.position()).filter(|position| *position > 0);
-        profiles.close_with(clock, position, &mut || node.encode_state());
+        profiles.close_with(clock, position, &mut || node.encode_state(clock));
     }
 
     fn checkpointed_seq(&self) -> u64 {
@@ -100,35 +130,28 @@ pub(super) fn start(
     let checkpoints = CheckpointDirectory::new(Arc::clone(&disk), directory);
     let mut starting = restore(config, servers, &checkpoints, &range, progress)?;
     let log_id = range.log_id.unwrap_or_else(LogId::random);
-    let table = std::mem::take(&mut starting.restored.table);
-    let fold = std::mem::take(&mut starting.restored.fold);
     let checkpoint_state = std::mem::take(&mut starting.restored.checkpoint_state);
-    let cost_max =
-        starting.restored.saved.as_ref().map_or(config.profiles_memory.0, |saved| saved.era.cost_max);
-    let entries = table.len();
-    let (table, profiles) = ProfileTable::from_table(table, fold, starting.keys.table, cost_max);
-    let known = table.state().known;
-    let of_table = (starting.keys.table_check, cost_max, log_id);
+    let saved = starting.restored.saved.as_ref();
+    let cost_max = saved.map_or(config.profiles_memory.0, |saved| saved.era.cost_max);
+    let (entries, keys) = (starting.restored.table.len(), starting.keys.clone());
+    let (table, profiles) = take_profiles(&mut starting, cost_max);
+    let (known, hasher) = (table.state().known, table.hasher());
+    let of_table = (keys.table_check, cost_max, log_id);
     let checkpoints =
         prepare_checkpoints(config, checkpoints, checkpoint_state, of_table, Some(CHECKPOINT_INTERVAL));
     // 3. Read the own records that the stream has not returned.
-    let started =
-        starting.start(&config.cluster, (Arc::clone(&disk), directory), log_id, config.profiles_memory.0);
-    let StartedNode { node, session, metrics } = started.map_err(BootError::Thread)?;
+    let (place, of_log) = ((Arc::clone(&disk), directory.as_path()), (log_id, range.last));
+    let started = starting.start(&config.cluster, place, of_log, config.profiles_memory.0);
+    let StartedNode { node, session, metrics, erasures, orders, erased } =
+        started.map_err(BootError::Thread)?;
     let sync_latency = LatencyHistogram::default();
     let tombstone_key = log.load_or_draw_key().map_err(data_error)?;
     let options = node_log_options(config, &node, range.last, (log_id, tombstone_key));
     let (position, returned) = (node.position(), node.returned());
-    let observer = NodeObserver {
-        sync_latency: sync_latency.clone(),
-        profiles: table.with_checkpoints(checkpoints.scheduler),
-        node,
-        clock: Arc::clone(&clock),
-        checkpoint_metrics: Arc::clone(&checkpoints.metrics),
-        checkpoints: 0,
-        deletable_seq: 0,
-        progress: Some((progress.clone(), range.last)),
-    };
+    let profiles_of_node = table.with_checkpoints(checkpoints.scheduler);
+    let metrics_of_node = (sync_latency.clone(), Arc::clone(&checkpoints.metrics));
+    let observer =
+        NodeObserver::new(node, profiles_of_node, &clock, metrics_of_node, (progress.clone(), range.last));
     let (queue, writer, report) =
         log.open_when_writable(options, clock, Box::new(observer)).map_err(data_error)?;
     log_recovery(config, &report, queue.metrics().is_available());
@@ -137,11 +160,19 @@ pub(super) fn start(
     // 4. Start the threads.
     checkpoints.writer.spawn().map_err(BootError::Thread)?;
     let writer = WriterThread::spawn(queue.clone(), writer).map_err(BootError::Thread)?;
-    let eraser = Eraser {
-        log: queue.clone(),
-        source: OwnershipSource { disk, directory: directory.clone(), known },
-        checkpoints: Arc::clone(&checkpoints.metrics),
+    let cluster = Some(ClusterOwnership { key: keys.tombstone, order_of: orders.as_function() });
+    let source = OwnershipSource { disk, directory: directory.clone(), known, cluster };
+    let eraser = Eraser { log: queue.clone(), source, checkpoints: Arc::clone(&checkpoints.metrics) };
+    erasures.spawn(eraser.clone()).map_err(BootError::Thread)?;
+    let seal = keys.seal;
+    let erasure = ClusterEraser {
+        eraser: eraser.clone(),
+        seal,
+        hasher,
+        progress: erased,
+        metrics: Arc::clone(&metrics),
     };
+    let node = Some(NodeHandle { metrics, session: Some(session), erasure: Arc::new(erasure) });
     Ok(EventLog {
         queue,
         sync_latency,
@@ -152,8 +183,19 @@ pub(super) fn start(
         checkpoint_stop_ms: checkpoints.stop_ms,
         writer,
         insights,
-        node: Some(NodeHandle { metrics, session: Some(session) }),
+        node,
     })
+}
+
+/// Takes the restored profiles, with a digest, and with entries of ownership under the key of the cluster.
+fn take_profiles(starting: &mut StartingNode, cost_max: u64) -> (ProfileTable, ProfileReaders) {
+    let (restored, keys) = (&mut starting.restored, &starting.keys);
+    let (table, fold) = (std::mem::take(&mut restored.table), std::mem::take(&mut restored.fold));
+    let base_position = restored.saved.as_ref().map_or(0, |saved| saved.era.base_position);
+    let (table, profiles) = ProfileTable::from_table(table, fold, keys.table, cost_max);
+    let table = table.with_tombstone_key(Some(keys.tombstone.clone())).with_digest();
+    table.set_orders(Orders { base_position, floor: 0 });
+    (table, profiles)
 }
 
 /// Restores the state and the profiles of a node from its newest checkpoint, or from the one of `--bootstrap`.

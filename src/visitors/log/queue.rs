@@ -20,7 +20,7 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError, bounded};
 
 use super::Ack;
 
-use super::erase::{EraseCommand, EraseError, Erasure, ErasureLock, ErasureStarted, VisitorIds};
+use super::erase::EraseCommand;
 use super::metrics::LogMetrics;
 use super::record::{self, Record, RecordError};
 use crate::limits::{OUTSTANDING_REQUESTS_MAX, REQUEST_BYTES_MAX};
@@ -270,57 +270,22 @@ impl Queue {
         &self.shared.metrics
     }
 
-    /// Asks the writer to begin the erasure of a visitor.
-    ///
-    /// # Errors
-    /// The command was rejected and nothing has begun.
-    pub fn erase(&self, visitor: VisitorIds) -> Result<Erasure, EraseError> {
-        self.send_erase_command(Some(visitor), self.lock_erasure()?)
-    }
-
-    /// Asks the writer to append the tombstones of a visitor in the erasure that `started` describes.
-    ///
-    /// # Errors
-    /// The command was rejected and nothing has begun.
-    pub(crate) fn continue_erasure(
-        &self,
-        started: &ErasureStarted,
-        visitor: VisitorIds,
-    ) -> Result<Erasure, EraseError> {
-        let lock = started.lock().ok_or(EraseError::Busy)?;
-        self.send_erase_command(Some(visitor), lock)
-    }
-
-    /// Asks the writer to continue the erasure that an earlier process did not finish.
-    ///
-    /// # Errors
-    /// The command was rejected.
-    pub fn resume_erasure(&self) -> Result<Erasure, EraseError> {
-        self.send_erase_command(None, self.lock_erasure()?)
-    }
-
-    fn lock_erasure(&self) -> Result<Arc<ErasureLock>, EraseError> {
-        ErasureLock::try_acquire(&self.shared.metrics).ok_or(EraseError::Busy)
-    }
-
-    fn send_erase_command(
-        &self,
-        visitor: Option<VisitorIds>,
-        lock: Arc<ErasureLock>,
-    ) -> Result<Erasure, EraseError> {
-        if visitor.as_ref().is_some_and(|visitor| visitor.named.is_empty()) {
-            return Err(EraseError::NoIds);
-        }
-        let (erasure, command) = Erasure::new(visitor, lock);
+    /// Sends the command of an erasure. Returns whether the writer will handle it.
+    pub(super) fn send_erase(&self, command: EraseCommand) -> bool {
         // Count the command like a request, so that a stopping writer still handles it.
         self.metrics().queued_requests.fetch_add(1, Ordering::SeqCst);
         let is_closed = self.metrics().closed.load(Ordering::SeqCst);
         if is_closed || self.sender.try_send(Message::Erase(command)).is_err() {
             count_dequeued(self.metrics(), 0);
-            return Err(EraseError::Stopped);
+            return false;
         }
         self.shared.notify_writer();
-        Ok(erasure)
+        true
+    }
+
+    /// Returns the metrics, for the lock of erasures.
+    pub(super) fn shared_metrics(&self) -> &Arc<LogMetrics> {
+        &self.shared.metrics
     }
 
     /// Makes the writer run a step, for example because a checkpoint was requested.

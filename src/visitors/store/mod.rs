@@ -2,7 +2,7 @@
 //!
 //! [`table`] is the public type. Only it and `memory` have `unsafe`. `bulk` loads a checkpoint. `index` finds records by key, `slab`
 //! allocates them, `epoch` frees them when no reader can see them, and `eviction` keeps the order in which
-//! visitors are evicted. `sync` has the atomic types.
+//! visitors are evicted. `digest` compares the tables of several nodes. `sync` has the atomic types.
 //!
 //! `tests/models/` compiles this directory by itself and runs it under loom and Miri. So no file here may use
 //! another module of the crate.
@@ -28,6 +28,7 @@
 //! changed. The longest put of 3 million took 0.4 ms of CPU time.
 
 pub(crate) mod bulk;
+pub(crate) mod digest;
 mod entry;
 mod epoch;
 mod eviction;

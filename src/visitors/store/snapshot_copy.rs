@@ -68,7 +68,12 @@ impl Table {
     /// Releases the record of an entry that was replaced or removed. If a copy still needs the record,
     /// the copy saves it.
     pub(super) fn release(&mut self, node: u32, placed: EvictionEntry<RecordPtr>) {
-        let cost = cost(self.key_and_value(&placed).1.len());
+        let (key, value) = self.key_and_value(&placed);
+        let cost = cost(value.len());
+        if let Some(mut digest) = self.digest {
+            digest.remove(key, value, placed.class);
+            self.digest = Some(digest);
+        }
         self.cost -= cost;
         match &mut self.copy {
             Some(copying) if copying.needs(node, placed.order) => {

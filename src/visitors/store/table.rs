@@ -16,6 +16,7 @@
 
 use std::ptr::{NonNull, null_mut, with_exposed_provenance_mut};
 
+use super::digest::TableDigest;
 use super::entry::cost;
 pub use super::entry::{ENTRY_COST, EvictionClass, Key, TABLE_ENTRY_BYTES_MAX, memory_bytes_max};
 pub use super::epoch::RETIRED_BYTES;
@@ -41,6 +42,8 @@ pub struct Table {
     pub(super) copy_aborted: bool,
     pub(super) cost: u64,
     pub(super) entries: usize,
+    /// `None` unless several nodes compare their tables.
+    pub(super) digest: Option<TableDigest>,
 }
 
 impl Default for Table {
@@ -69,6 +72,7 @@ impl Table {
             copy_aborted: false,
             cost: 0,
             entries: 0,
+            digest: None,
         }
     }
 
@@ -92,6 +96,9 @@ impl Table {
         let replaced = self.eviction.get(node);
         self.eviction.put(node, record, class);
         self.cost += cost(value.len());
+        if let Some(digest) = &mut self.digest {
+            digest.add(key, value, class);
+        }
         match replaced {
             Some(replaced) => {
                 self.shared.replace_word(key, replaced.item, index::word(key, record.address()));

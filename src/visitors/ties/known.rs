@@ -4,10 +4,10 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::TieEntry;
 use super::lost::LostAliases;
 use super::merge::DropRule;
 use super::recent::RecentTies;
+use super::{ORDERS_PER_POSITION, TieEntry};
 use crate::limits::SITE_IDS_KNOWN_MAX;
 use crate::visitors::log::{IdTag, VisitorIds};
 
@@ -28,6 +28,17 @@ pub struct TieCopy {
     pub sites: Arc<BTreeSet<Box<str>>>,
     /// The check of the key with which the entries were made, or 0 if there are none.
     pub key_check: u32,
+    /// The rules of a node of a cluster. `None` if the server is alone.
+    pub orders: Option<Orders>,
+}
+
+/// The rules by which a node of a cluster numbers and drops entries. Its checkpoints are numbered by positions of the stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Orders {
+    /// The number that is added to each position of the present stream.
+    pub base_position: u64,
+    /// No node has a record below this order.
+    pub floor: u64,
 }
 
 /// The parts of a fold beside the table, as a checkpoint has them.
@@ -74,7 +85,8 @@ impl KnownTies {
         let state = self.lock();
         let named: HashSet<IdTag> = visitor.named.iter().copied().collect();
         let changes = |entry: &TieEntry| entry.user == Some(visitor.owner) || named.contains(&entry.anon);
-        state.base_seq <= visitor.as_of_seq && !state.recent.after(visitor.as_of_seq).any(changes)
+        state.last_order(state.base_seq) <= visitor.as_of_seq
+            && !state.recent.after(visitor.as_of_seq).any(changes)
     }
 
     /// Returns the number of entries since the last checkpoint.
@@ -104,9 +116,27 @@ impl KnownTies {
     /// Notes that the checkpoint of `seq` has all entries up to that seq, and no tie of `erased`.
     pub fn on_checkpoint(&self, seq: u64, erased: &[(IdTag, u64)]) {
         let mut state = self.lock();
-        state.recent.remove_through(seq);
+        let last_order = state.last_order(seq);
+        state.recent.remove_through(last_order);
         state.base_seq = seq;
         state.erased.retain(|one| !erased.contains(one));
+    }
+
+    /// Sets the rules of a node of a cluster.
+    pub(crate) fn set_orders(&self, orders: Orders) {
+        self.lock().orders = Some(orders);
+    }
+
+    /// Sets the check of the key of all later entries. There is no earlier one.
+    pub(crate) fn replace_key_check(&self, key_check: u32) {
+        self.lock().key_check = key_check;
+    }
+
+    /// Continues with the entries of the checkpoint `base_seq`, or with `entries`, in the order of their seqs, if it is 0.
+    pub(crate) fn reset(&self, base_seq: u64, entries: impl IntoIterator<Item = TieEntry>) {
+        let mut state = self.lock();
+        (state.recent, state.base_seq) = (RecentTies::default(), base_seq);
+        entries.into_iter().for_each(|entry| state.recent.push(entry));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -117,11 +147,21 @@ impl KnownTies {
 impl TieCopy {
     /// Returns the seq of the last entry, or a later one up to which no entry follows.
     pub fn last_seq(&self) -> u64 {
-        self.recent.iter().next_back().map_or(self.base_seq, |entry| entry.seq.max(self.base_seq))
+        let base = self.last_order(self.base_seq);
+        self.recent.iter().next_back().map_or(base, |entry| entry.seq.max(base))
     }
 
-    /// Returns the rule by which a checkpoint drops entries.
+    /// Returns the last seq that an entry of the checkpoint `seq` can have.
+    fn last_order(&self, seq: u64) -> u64 {
+        match self.orders {
+            Some(orders) if seq > 0 => (orders.base_position + seq + 1) * ORDERS_PER_POSITION - 1,
+            _ => seq,
+        }
+    }
+
+    /// Returns the rule by which a checkpoint drops entries. `oldest_seq` is the first seq of the log.
     pub fn drop_rule(&self, oldest_seq: u64) -> DropRule {
+        let oldest_seq = self.orders.map_or(oldest_seq, |orders| orders.floor);
         DropRule { oldest_seq, erased: self.erased.clone() }
     }
 }

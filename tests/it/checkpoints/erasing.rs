@@ -53,7 +53,7 @@ fn eraser(world: &World, running: &RunningLog) -> Eraser {
     let (disk, directory) = (Arc::new(world.disk.clone()), Path::new(DIRECTORY).to_owned());
     Eraser {
         log: running.queue.clone(),
-        source: OwnershipSource { disk, directory, known },
+        source: OwnershipSource { disk, directory, known, cluster: None },
         checkpoints: Arc::clone(&running.metrics),
     }
 }

@@ -133,7 +133,7 @@ fn ownership_cannot_be_read_with_another_secret_than_that_of_the_entries() {
         let profiles = running.profiles.lock().expect("the lock is not poisoned");
         let known = profiles.as_ref().expect("it is not taken yet").state().known;
         let disk = Arc::new(world.disk.clone());
-        OwnershipSource { disk, directory: DIRECTORY.into(), known }
+        OwnershipSource { disk, directory: DIRECTORY.into(), known, cluster: None }
             .open()
             .map(drop)
             .map_err(|error| error.to_string())

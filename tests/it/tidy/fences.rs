@@ -29,7 +29,10 @@ const FENCES: &[(&str, &[&str])] = &[
     ("crc32fast", &["checksum.rs"]),
     ("crossbeam_channel", &["visitors/log/queue.rs"]),
     ("flate2", &["http/gzip.rs", "site/compile/piece.rs", "cli/inspect_snapshot.rs"]),
-    ("futures_util", &["cluster/publish.rs", "cluster/pull/nats.rs", "cluster/session.rs"]),
+    (
+        "futures_util",
+        &["cluster/publish.rs", "cluster/pull/nats.rs", "cluster/session.rs", "cluster/stream.rs"],
+    ),
     ("hdrhistogram", &["metrics.rs"]),
     ("hmac", &["checksum.rs"]),
     ("http_body_util", &["cluster/pull/bucket.rs"]),

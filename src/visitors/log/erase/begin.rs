@@ -8,19 +8,25 @@ use super::super::format::{begin_batch, end_batch};
 use super::super::record::Record;
 use super::super::writer::LogWriter;
 use super::secret::{TombstoneKey, tombstone_payloads};
-use super::{EraseError, ErasureStarted, VisitorIds};
+use super::{ClusterTombstone, EraseError, EraseRequest, ErasureStarted, VisitorIds};
 use crate::limits::{DEDUP_WINDOW_MS, TOMBSTONES_PER_BATCH_MAX};
 
 impl LogWriter {
     pub(in super::super) fn begin_erasure_if_requested(&mut self) {
         let Some(command) = self.receiver.take_erase_command() else { return };
-        if command.visitor.as_ref().is_some_and(|visitor| !self.consumer.is_current(visitor)) {
+        let visitor = match &command.request {
+            EraseRequest::Begin(visitor) | EraseRequest::Append(Some(visitor), _) => Some(visitor),
+            EraseRequest::Append(None, _) | EraseRequest::Resume | EraseRequest::Seal => None,
+        };
+        if visitor.is_some_and(|visitor| !self.consumer.is_current(visitor)) {
             return command.reply(Err(EraseError::Changed));
         }
-        let begun = match &command.visitor {
+        let begun = match &command.request {
             _ if self.waiting.is_some() => Err(io::Error::other("the data directory cannot be written")),
-            Some(visitor) => self.begin_erasure(visitor),
-            None => Ok(self.erasure_started(self.first_open_seq())),
+            EraseRequest::Begin(visitor) => self.begin_erasure(visitor),
+            EraseRequest::Resume => Ok(self.erasure_started(self.first_open_seq())),
+            EraseRequest::Append(_, tombstones) => self.append_cluster_tombstones(tombstones),
+            EraseRequest::Seal => self.seal_for_erasure(),
         };
         self.note_result(&begun);
         let failed = |error| EraseError::Log(LogError::io(&self.directory.path(""), error));
@@ -66,6 +72,46 @@ impl LogWriter {
         let first_seq = self.next_seq;
         self.append_tombstones(visitor, &payloads)?;
         Ok(self.erasure_started(first_seq))
+    }
+
+    /// Makes the tombstones of a cluster durable. Their visitor is erased when the stream returns them.
+    fn append_cluster_tombstones(&mut self, tombstones: &[ClusterTombstone]) -> io::Result<ErasureStarted> {
+        self.directory.check_identity()?;
+        let (start, first_seq) = (begin_batch(&mut self.unsynced), self.next_seq);
+        let now_ms = self.clock.now_ms();
+        for ClusterTombstone { site, key, payload } in tombstones {
+            let record = Record { key: *key, ..Record::tombstone(site, payload, now_ms) };
+            if let Err(error) = record.encode(&mut self.unsynced) {
+                self.unsynced.truncate(start);
+                return Err(io::Error::other(error));
+            }
+        }
+        let count = tombstones.len() as u32;
+        end_batch(&mut self.unsynced, start, first_seq, count, self.durable_seq);
+        self.next_seq = first_seq + u64::from(count);
+        if !self.persist(start) {
+            self.unsynced.truncate(start);
+            self.next_seq = first_seq;
+            return Err(unavailable());
+        }
+        self.deliver_batch(start, count);
+        self.clear_synced();
+        Ok(self.erasure_started(self.next_seq))
+    }
+
+    /// Seals the open segment, if it has records.
+    fn seal_for_erasure(&mut self) -> io::Result<ErasureStarted> {
+        self.directory.check_identity()?;
+        if !self.unsynced.is_empty() {
+            self.sync();
+        }
+        if self.unsynced.is_empty() && self.active.as_ref().is_some_and(|active| active.records() > 0) {
+            self.seal();
+        }
+        match self.active {
+            Some(_) if self.unsynced.is_empty() => Ok(self.erasure_started(self.first_open_seq())),
+            _ => Err(unavailable()),
+        }
     }
 
     /// Appends a visitor's tombstones as the first records of their segment, in batches that are each durable

@@ -4,6 +4,7 @@
 //! steps and the states that a crash between them leaves.
 
 mod begin;
+mod command;
 mod redact;
 mod rewrite;
 pub(super) mod secret;
@@ -109,10 +110,30 @@ impl Drop for ErasureLock {
     }
 }
 
+/// The part of an erasure that the writer is asked for.
+pub(super) enum EraseRequest {
+    /// Append the tombstones of a visitor, and delete its profiles.
+    Begin(VisitorIds),
+    /// Continue the erasure that an earlier process did not finish.
+    Resume,
+    /// Append tombstones for all nodes of a cluster, if the visitor still has these IDs.
+    Append(Option<VisitorIds>, Vec<ClusterTombstone>),
+    /// End the open segment, so that all records can be rewritten.
+    Seal,
+}
+
+/// A tombstone for all nodes of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ClusterTombstone {
+    pub(crate) site: String,
+    /// Random bits, so that the tombstone takes effect once.
+    pub(crate) key: u128,
+    pub(crate) payload: String,
+}
+
 /// A command to the writer to begin an erasure, or to finish one that an earlier process began.
 pub(super) struct EraseCommand {
-    /// `None` to finish an earlier erasure.
-    pub(super) visitor: Option<VisitorIds>,
+    pub(super) request: EraseRequest,
     reply_sender: SyncSender<Result<ErasureStarted, EraseError>>,
     lock: Arc<ErasureLock>,
 }
@@ -125,7 +146,7 @@ impl std::fmt::Debug for EraseCommand {
 
 impl EraseCommand {
     pub(super) fn reply(self, begun: Result<ErasureStarted, EraseError>) {
-        let Self { reply_sender, lock, .. } = self;
+        let Self { reply_sender, lock, request: _ } = self;
         // After an error the lock is released before the reply, so that the receiver can try again.
         let lock = begun.is_ok().then_some(lock);
         let begun = begun.map(|begun| ErasureStarted { lock, ..begun });
@@ -141,9 +162,9 @@ pub struct Erasure {
 
 impl Erasure {
     /// Creates an erasure and its command to the writer.
-    pub(super) fn new(visitor: Option<VisitorIds>, lock: Arc<ErasureLock>) -> (Self, EraseCommand) {
+    pub(super) fn new(request: EraseRequest, lock: Arc<ErasureLock>) -> (Self, EraseCommand) {
         let (reply_sender, started) = sync_channel(1);
-        (Self { started }, EraseCommand { visitor, reply_sender, lock })
+        (Self { started }, EraseCommand { request, reply_sender, lock })
     }
 
     /// Waits until the writer has begun the erasure.
@@ -191,6 +212,11 @@ impl ErasureStarted {
         let segments = closed.iter().zip(limits).map(place).collect();
         let rewriting = RewriteOptions { keep_keys_after_ms, log_id };
         Self { directory, next_seq, segments, rewriting, lock: None }
+    }
+
+    /// Returns the first seq after the closed segments, and after appended tombstones.
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.next_seq
     }
 
     pub(super) fn lock(&self) -> Option<Arc<ErasureLock>> {

@@ -1,0 +1,144 @@
+//! The erasure of a visitor on all nodes, at the node that a client asks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::audit::REACHABLE_MS;
+use super::erasing::{ErasureProgress, append, random_id};
+use super::seal::{self, SealKey};
+use crate::clock;
+use crate::metrics::cluster::{ClusterMetrics, ClusterState};
+use crate::visitors::apply::KeyHasher;
+use crate::visitors::erasure::{ClusterErasure, ClusterErasureError, ErasedInCluster, Eraser};
+use crate::visitors::log::bloom::IdKind;
+use crate::visitors::log::{ClusterTombstone, EraseError, ErasureSummary, Tombstone, VisitorIds};
+use crate::visitors::ownership::Ownership;
+
+/// Time until this node has done an erasure: the stream returns the tombstone, and 10 GB of log are rewritten in about 30 s.
+const OWN_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time for which the answer waits for the other nodes. A heartbeat follows each erasure at once.
+const OTHERS_TIMEOUT: Duration = Duration::from_secs(10);
+/// Tombstones of one visitor in turn: each one names the IDs that the visitor got while the one before was under way. After these, the
+/// client has to retry.
+const ROUNDS_MAX: u32 = 5;
+/// Attempts to find the IDs of a visitor whose IDs change meanwhile.
+const ATTEMPTS_MAX: u32 = 20;
+
+/// Erases visitors on all nodes.
+pub(crate) struct ClusterEraser {
+    pub(crate) eraser: Eraser,
+    pub(crate) seal: SealKey,
+    pub(crate) hasher: KeyHasher,
+    pub(crate) progress: ErasureProgress,
+    pub(crate) metrics: Arc<ClusterMetrics>,
+}
+
+impl ClusterErasure for ClusterEraser {
+    fn erase(
+        &self,
+        site: &str,
+        (id_kind, id): (IdKind, &str),
+        known_ids: Vec<(IdKind, String)>,
+    ) -> Result<ErasedInCluster, ClusterErasureError> {
+        self.check_reachable()?;
+        let find = |ownership: &Ownership| {
+            let visitor = ownership.visitor(site, id_kind, id)?;
+            Ok(ownership.erased_ids(&visitor, known_ids.clone()))
+        };
+        let mut erased = self.erase_round(&find)?;
+        for _ in 1..ROUNDS_MAX {
+            let Some(unnamed) = self.unnamed_ids(site, &erased)? else { break };
+            let next = self.erase_round(&|_| Ok(unnamed.clone()))?;
+            erased.add(next);
+        }
+        let pending = self.progress.wait_confirmed(erased.id, OTHERS_TIMEOUT);
+        Ok(ErasedInCluster { summary: erased.summary, pending })
+    }
+}
+
+/// A tombstone that this node has carried out.
+struct Round {
+    id: u128,
+    owner: crate::visitors::log::IdTag,
+    order: u64,
+    summary: ErasureSummary,
+}
+
+impl Round {
+    fn add(&mut self, next: Self) {
+        let ErasureSummary { records, redacted, segments, .. } = self.summary;
+        *self = next;
+        self.summary.records += records;
+        self.summary.redacted += redacted;
+        self.summary.segments += segments;
+    }
+}
+
+impl ClusterEraser {
+    /// Checks that this node and all known nodes can be reached. A node that is away would keep the visitor.
+    fn check_reachable(&self) -> Result<(), ClusterErasureError> {
+        let (state, _, reason) = self.metrics.state();
+        if state != ClusterState::Connected {
+            return Err(ClusterErasureError::Alone(reason));
+        }
+        let (names, as_of_ms) = self.metrics.unreachable();
+        if !names.is_empty() {
+            return Err(ClusterErasureError::Unreachable(names.join(", ")));
+        }
+        // Without a recent heartbeat, of this node at least, the names are of an earlier time.
+        if clock::now_ms().saturating_sub(as_of_ms) >= REACHABLE_MS {
+            return Err(ClusterErasureError::Alone("no heartbeat has returned for 30 s".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Appends the tombstones of a visitor and waits until this node has carried them out.
+    fn erase_round(
+        &self,
+        find: &dyn Fn(&Ownership) -> Result<VisitorIds, ClusterErasureError>,
+    ) -> Result<Round, ClusterErasureError> {
+        let mut attempts = 1;
+        loop {
+            let ids = find(&self.eraser.source.open()?)?;
+            let key_of = |(kind, id): &(IdKind, String)| self.hasher.key(&ids.site, *kind, id);
+            let keys: Vec<_> = ids.known_ids.iter().map(key_of).collect();
+            let payloads = seal::payloads(&self.seal, &ids, &keys, random_id);
+            let site = ids.site.clone();
+            let tombstone = |(key, payload)| ClusterTombstone { site: site.clone(), key, payload };
+            let tombstones: Vec<_> = payloads.into_iter().map(tombstone).collect();
+            let log = &self.eraser.log;
+            match append(&self.eraser, || log.append_tombstones(Some(ids.clone()), tombstones.clone())) {
+                Err(EraseError::Changed) if attempts < ATTEMPTS_MAX => attempts += 1,
+                appended => return self.wait_done(&tombstones, ids.owner, appended? - 1),
+            }
+        }
+    }
+
+    fn wait_done(
+        &self,
+        tombstones: &[ClusterTombstone],
+        owner: crate::visitors::log::IdTag,
+        seq: u64,
+    ) -> Result<Round, ClusterErasureError> {
+        let mut round =
+            Round { id: 0, owner, order: 0, summary: ErasureSummary { seq, ..Default::default() } };
+        for ClusterTombstone { key, .. } in tombstones {
+            let done = self.progress.wait_done(*key, OWN_TIMEOUT);
+            let (order, summary) = done.ok_or(ClusterErasureError::Timeout)?;
+            (round.id, round.order) = (*key, order);
+            round.summary.records += summary.records;
+            round.summary.redacted += summary.redacted;
+            round.summary.segments += summary.segments;
+        }
+        Ok(round)
+    }
+
+    /// Returns the IDs that the visitor got between the look-up of its IDs and the tombstone. `None` if there are none.
+    fn unnamed_ids(&self, site: &str, erased: &Round) -> Result<Option<VisitorIds>, ClusterErasureError> {
+        let ownership = self.eraser.source.open()?;
+        let tombstone = Tombstone { site: site.to_owned(), owner: erased.owner, seq: erased.order };
+        let visitor = ownership.erased_visitor(&tombstone, None)?;
+        let unnamed = visitor.has_unnamed_ids();
+        Ok(unnamed.then(|| ownership.erased_ids(&visitor, Vec::new())))
+    }
+}

@@ -1,0 +1,310 @@
+//! The thread `erasure` of a node: carries out the erasures that the stream orders, one after the other, and appends tombstones.
+//!
+//! The fold removes the profiles when it processes a tombstone. Then the thread makes the own records of the visitor void, and replaces the
+//! checkpoints that have the visitor. The node sends no record until the thread is done.
+//!
+//! The file `erased` of the directory has the IDs of the last erasures that it has done, 32 hex digits in each line.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::audit::Erasure;
+use super::erase::ErasedRecord;
+use super::message::dedup_key;
+use super::positions::Orders;
+use super::seal::{self, SealKey};
+use crate::ids;
+use crate::storage;
+use crate::visitors::erasure::{Eraser, ErasureError};
+use crate::visitors::log::{
+    ClusterTombstone, EraseError, EraseRule, ErasureSummary, Record, Tombstone, Treatment,
+};
+use crate::visitors::ownership::{OrderOf, OwnershipRule};
+
+/// Pause after an erasure that failed, and between two attempts while another erasure runs.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// Attempts to append a tombstone while another erasure runs. After them, an erasure that takes longer than a minute is running.
+const APPEND_ATTEMPTS_MAX: u32 = 60;
+/// Erasures that the file `erased` lists. Older ones have left the state, unless a node is away.
+const DONE_MAX: usize = 10_000;
+/// Name of the file.
+const ERASED_FILE: &str = "erased";
+
+/// An erasure of the stream, with the own records at the moment when the node processed it.
+#[derive(Debug, Clone)]
+pub(crate) struct ErasureTask {
+    pub(crate) erasure: Erasure,
+    /// The last own record that can be the erased visitor's. Later ones belong to a new visitor.
+    pub(crate) last_seq: u64,
+    /// The last own record that had returned. Later ones count as received before the tombstone.
+    pub(crate) returned: u64,
+}
+
+/// A command of the node.
+pub(crate) enum ErasureCommand {
+    Erase(ErasureTask),
+    /// A record of the erased visitor took effect after the tombstone, so the visitor is erased again.
+    Again(Erasure),
+}
+
+/// An erasure that is done.
+pub(crate) struct ErasureDone {
+    pub(crate) task: ErasureTask,
+    /// The erased records that had not returned.
+    pub(crate) under_way: Vec<ErasedRecord<Erasure>>,
+}
+
+/// The progress of erasures, for the request that waits for one.
+#[derive(Clone, Default)]
+pub(crate) struct ErasureProgress(Arc<(Mutex<ProgressState>, Condvar)>);
+
+#[derive(Default)]
+struct ProgressState {
+    /// The erasures that this node has done, with their orders.
+    done: HashMap<u128, (u64, ErasureSummary)>,
+    /// The erasures of the state, with the names of the nodes that have not confirmed.
+    pending: HashMap<u128, Vec<String>>,
+}
+
+impl ErasureProgress {
+    fn change(&self, change: impl FnOnce(&mut ProgressState)) {
+        change(&mut self.0.0.lock().unwrap_or_else(PoisonError::into_inner));
+        self.0.1.notify_all();
+    }
+
+    /// Sets the erasures that a known node has not confirmed.
+    pub(crate) fn set_pending(&self, pending: HashMap<u128, Vec<String>>) {
+        self.change(|state| state.pending = pending);
+    }
+
+    /// Adds a result. A request of this node reads it within seconds, and the results of the other nodes' erasures are not read.
+    fn add_done(&self, erasure: &Erasure, summary: ErasureSummary) {
+        self.change(|state| {
+            if state.done.len() >= DONE_MAX {
+                state.done.clear();
+            }
+            state.done.insert(erasure.id, (erasure.order, summary));
+        });
+    }
+
+    /// Waits until this node has done an erasure. Returns its order and its results. `None` after the time limit.
+    pub(crate) fn wait_done(&self, id: u128, limit: Duration) -> Option<(u64, ErasureSummary)> {
+        let state = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.0.1.wait_timeout_while(state, limit, |state| !state.done.contains_key(&id));
+        waited.unwrap_or_else(PoisonError::into_inner).0.done.get(&id).copied()
+    }
+
+    /// Waits until all nodes have confirmed an erasure. Returns the names of the others after the time limit.
+    pub(crate) fn wait_confirmed(&self, id: u128, limit: Duration) -> Vec<String> {
+        let state = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.0.1.wait_timeout_while(state, limit, |state| state.pending.contains_key(&id));
+        waited.unwrap_or_else(PoisonError::into_inner).0.pending.get(&id).cloned().unwrap_or_default()
+    }
+}
+
+/// The node's end of the thread.
+pub(crate) struct ErasureLink {
+    pub(crate) commands: Sender<ErasureCommand>,
+    pub(crate) done: Receiver<ErasureDone>,
+    pub(crate) progress: ErasureProgress,
+}
+
+/// The thread's end.
+pub(crate) struct ErasureThread {
+    commands: Receiver<ErasureCommand>,
+    done: Sender<ErasureDone>,
+    progress: ErasureProgress,
+    seal: SealKey,
+    orders: Orders,
+    directory: PathBuf,
+}
+
+/// Creates both ends.
+pub(crate) fn link(seal: SealKey, orders: Orders, directory: PathBuf) -> (ErasureLink, ErasureThread) {
+    let ((commands, received), (sender, done)) = (channel(), channel());
+    let progress = ErasureProgress::default();
+    let link = ErasureLink { commands, done, progress: progress.clone() };
+    (link, ErasureThread { commands: received, done: sender, progress, seal, orders, directory })
+}
+
+/// Reads the IDs of the erasures that a directory has done.
+pub(crate) fn read_done(directory: &std::path::Path) -> Vec<u128> {
+    let text = fs::read_to_string(directory.join(ERASED_FILE)).unwrap_or_default();
+    text.lines().filter_map(|line| u128::from_str_radix(line, 16).ok()).collect()
+}
+
+impl ErasureThread {
+    /// Runs on a thread of its own until the node is gone.
+    ///
+    /// # Errors
+    /// The thread cannot be created.
+    pub(crate) fn spawn(self, eraser: Eraser) -> std::io::Result<()> {
+        thread::Builder::new().name("erasure".to_owned()).spawn(move || self.run(&eraser)).map(drop)
+    }
+
+    fn run(self, eraser: &Eraser) {
+        let mut all_done = read_done(&self.directory);
+        while let Ok(command) = self.commands.recv() {
+            match command {
+                ErasureCommand::Erase(task) => {
+                    let (summary, under_way) = self.erase_until_done(eraser, &task);
+                    all_done.push(task.erasure.id);
+                    self.write_done(&mut all_done);
+                    self.progress.add_done(&task.erasure, summary);
+                    // Without the node the process ends.
+                    let _ = self.done.send(ErasureDone { task, under_way });
+                    eraser.log.wake_writer();
+                }
+                ErasureCommand::Again(erasure) => self.erase_again(eraser, &erasure),
+            }
+        }
+    }
+
+    fn write_done(&self, done: &mut Vec<u128>) {
+        let surplus = done.len().saturating_sub(DONE_MAX);
+        done.drain(..surplus);
+        let text: String = done.iter().map(|id| format!("{id:032x}\n")).collect();
+        let path = self.directory.join(ERASED_FILE);
+        if let Err(error) = storage::write_atomic(&path, text.as_bytes()) {
+            tracing::error!(path = %path.display(), %error, "cannot note an erasure; the next start repeats it");
+        }
+    }
+
+    fn erase_until_done(
+        &self,
+        eraser: &Eraser,
+        task: &ErasureTask,
+    ) -> (ErasureSummary, Vec<ErasedRecord<Erasure>>) {
+        loop {
+            match self.erase(eraser, task) {
+                Ok((summary, under_way)) => {
+                    let ErasureSummary { records, redacted, segments, .. } = summary;
+                    tracing::info!(
+                        order = task.erasure.order,
+                        records,
+                        redacted,
+                        segments,
+                        "erased a visitor"
+                    );
+                    return (summary, under_way);
+                }
+                Err(ErasureError::Log(EraseError::Busy)) => {}
+                Err(error) => {
+                    tracing::error!(%error, "cannot erase a visitor yet; no event is sent until it is erased");
+                }
+            }
+            thread::sleep(RETRY_PAUSE);
+        }
+    }
+
+    /// Makes the own records of the visitor void.
+    fn erase(
+        &self,
+        eraser: &Eraser,
+        task: &ErasureTask,
+    ) -> Result<(ErasureSummary, Vec<ErasedRecord<Erasure>>), ErasureError> {
+        let erasure = &task.erasure;
+        let Some(owner) = seal::owner(&erasure.payload) else { return Ok(Default::default()) };
+        let started = eraser.log.seal_for_erasure()?.begin()?;
+        let ownership = eraser.source.open()?.with_orders(self.orders_of(task));
+        let hashes = seal::open(&self.seal, erasure.id, &erasure.payload).unwrap_or_default().hashes;
+        let tombstone = Tombstone { site: erasure.site.clone(), owner, seq: erasure.order };
+        let hashes = Some(&*hashes).filter(|hashes| !hashes.is_empty());
+        let visitor = ownership.erased_visitor(&tombstone, hashes)?;
+        let rule = OwnershipRule::new(&ownership, vec![visitor]);
+        let mut rule = RuleOfTask { rule, task, under_way: Vec::new() };
+        let summary = started.rewrite(&mut rule).map_err(EraseError::from)?;
+        let RuleOfTask { rule, under_way, .. } = rule;
+        rule.into_error().map_or(Ok(()), Err)?;
+        drop(started);
+        eraser.wait_for(eraser.checkpoints.request_replacement())?;
+        Ok((summary, under_way))
+    }
+
+    /// Returns the orders of the own records, as of the tombstone of a task.
+    fn orders_of(&self, task: &ErasureTask) -> OrderOf {
+        let (orders, before) = (self.orders.clone(), task.erasure.order.saturating_sub(1));
+        let (last_seq, returned) = (task.last_seq, task.returned);
+        Arc::new(move |seq| match seq {
+            _ if seq > last_seq => u64::MAX - 1,
+            _ if seq > returned => before,
+            _ => orders.order_of(seq),
+        })
+    }
+
+    /// Appends another tombstone of the visitor of an erasure.
+    fn erase_again(&self, eraser: &Eraser, erasure: &Erasure) {
+        let key = random_id();
+        let payload = seal::payload_again(&self.seal, (erasure.id, &erasure.payload), key);
+        let Some(payload) = payload else { return };
+        let tombstone = ClusterTombstone { site: erasure.site.clone(), key, payload };
+        match append(eraser, || eraser.log.append_tombstones(None, vec![tombstone.clone()])) {
+            Ok(_) => tracing::info!(
+                "a record was under way during the erasure of its visitor; erasing the visitor again"
+            ),
+            Err(error) => {
+                tracing::error!(%error, "cannot erase a visitor again whose record was under way; repeat the erasure")
+            }
+        }
+    }
+}
+
+/// Calls `send` until no other erasure runs. Returns the seq after the tombstones.
+pub(crate) fn append(
+    eraser: &Eraser,
+    send: impl Fn() -> Result<crate::visitors::log::Erasure, EraseError>,
+) -> Result<u64, EraseError> {
+    let mut attempts = 1;
+    loop {
+        match send().and_then(crate::visitors::log::Erasure::begin) {
+            Err(EraseError::Busy) if attempts < APPEND_ATTEMPTS_MAX => attempts += 1,
+            started => {
+                let next_seq = started?.next_seq();
+                eraser.log.wake_writer();
+                return Ok(next_seq);
+            }
+        }
+        thread::sleep(RETRY_PAUSE);
+    }
+}
+
+/// Returns a random erasure ID. It is not 0, because a record with the key 0 is never a duplicate.
+pub(crate) fn random_id() -> u128 {
+    (u128::from(ids::random_u64()) << 64 | u128::from(ids::random_u64())) | 1
+}
+
+/// The rule of an erasure. It collects the records that become void and have not returned.
+struct RuleOfTask<'a> {
+    rule: OwnershipRule<'a>,
+    task: &'a ErasureTask,
+    under_way: Vec<ErasedRecord<Erasure>>,
+}
+
+impl EraseRule for RuleOfTask<'_> {
+    fn may_match(&self, filter: &[u8]) -> bool {
+        self.rule.may_match(filter)
+    }
+
+    fn may_name(&self, hash: u64) -> bool {
+        self.rule.may_name(hash)
+    }
+
+    fn treatment(&mut self, seq: u64, record: &Record<'_>) -> Treatment {
+        let treatment = self.rule.treatment(seq, record);
+        let is_new = self.under_way.last().is_none_or(|last| last.seq < seq);
+        if treatment == Treatment::Void && seq > self.task.returned && is_new {
+            let owner = self.task.erasure.clone();
+            self.under_way.push(ErasedRecord { seq, key: dedup_key(record), owner });
+        }
+        treatment
+    }
+
+    fn names_visitor(&mut self, record: &Record<'_>) -> bool {
+        self.rule.names_visitor(record)
+    }
+}

@@ -1,0 +1,150 @@
+//! The erasures of a node: a tombstone of the stream removes the profiles at once, and the thread `erasure` makes the own records void. Until
+//! it is done, the node sends nothing.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
+
+use super::Node;
+use crate::cluster::audit::Erasure;
+use crate::cluster::erase::{ErasedRecord, ErasedUnderWay};
+use crate::cluster::erasing::{ErasureCommand, ErasureDone, ErasureLink, ErasureTask, read_done};
+use crate::cluster::follow::OwnLog;
+use crate::cluster::message::RunRecord;
+use crate::cluster::seal;
+use crate::visitors::live::ProfileTable;
+use crate::visitors::log::RecordKind;
+use crate::visitors::ties::known::Orders;
+
+/// The erasures that a node knows.
+pub(super) struct Erasures {
+    link: ErasureLink,
+    /// The erasures whose own records are not void yet: their IDs and positions.
+    open: HashMap<u128, u64>,
+    under_way: ErasedUnderWay<Erasure>,
+    /// The keys of the records that took effect while an erasure was open: one of them may be an erased record.
+    effective: HashSet<u128>,
+    /// The erasures that no node waits for any more are removed from the list with heartbeats.
+    listed: HashMap<u128, Erasure>,
+}
+
+impl Erasures {
+    pub(super) fn new(link: ErasureLink) -> Self {
+        Self {
+            link,
+            open: HashMap::new(),
+            under_way: ErasedUnderWay::default(),
+            effective: HashSet::new(),
+            listed: HashMap::new(),
+        }
+    }
+
+    /// Returns whether own records may be sent.
+    pub(super) fn is_idle(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Notes a record that the stream has accepted in the message at `position`.
+    pub(super) fn on_accepted(&mut self, record: &RunRecord<'_>, is_effective: bool, position: u64) {
+        let is_erased = |erasure: &Erasure| erasure.position <= position;
+        if let Some(erasure) = self.under_way.on_accepted(record, is_effective, is_erased) {
+            self.erase_again(erasure);
+        }
+        if !self.open.is_empty() && is_effective && record.record.kind != RecordKind::Void {
+            self.effective.insert(record.key);
+        }
+    }
+
+    /// Begins an erasure.
+    pub(super) fn begin(&mut self, task: ErasureTask) {
+        let (id, position) = (task.erasure.id, task.erasure.position);
+        self.listed.insert(id, task.erasure.clone());
+        if self.open.insert(id, position).is_none() {
+            // The thread ends with the process.
+            let _ = self.link.commands.send(ErasureCommand::Erase(task));
+        }
+    }
+
+    fn erase_again(&self, erasure: Erasure) {
+        let _ = self.link.commands.send(ErasureCommand::Again(erasure));
+    }
+
+    fn end(&mut self, ErasureDone { task, under_way }: ErasureDone, returned: u64) {
+        self.open.remove(&task.erasure.id);
+        for record in under_way {
+            let ErasedRecord { seq, key, .. } = record;
+            if key != 0 && self.effective.contains(&key) {
+                self.erase_again(record.owner);
+            } else if seq > returned {
+                self.under_way.push(record);
+            }
+        }
+        if self.open.is_empty() {
+            self.effective.clear();
+        }
+    }
+
+    /// Returns the position up to which all erasures are done. `position` is that of the state.
+    pub(super) fn erased_to(&self, position: u64) -> u64 {
+        self.open.values().min().map_or(position, |open| position.min(open - 1))
+    }
+
+    pub(super) fn forget_returned(&mut self, returned: u64) {
+        self.under_way.forget_returned(returned);
+    }
+}
+
+impl Node {
+    /// Handles the erasures that the thread has done.
+    pub(super) fn take_done_erasures(&mut self) {
+        while let Ok(done) = self.erasures.link.done.try_recv() {
+            let returned = self.returned();
+            self.erasures.end(done, returned);
+            // Its memory has the records as they were.
+            self.log.read_again();
+            self.hasten_heartbeat();
+        }
+    }
+
+    /// Begins the erasures of a loaded state that this directory has not done: it has not read their tombstones. The order of an own
+    /// record that has not returned is not known, so it counts as received before.
+    pub(super) fn begin_unread_erasures(&mut self) {
+        let Some(state) = &self.state else { return };
+        let done: HashSet<u128> = read_done(&self.directory).into_iter().collect();
+        let (last_seq, returned) = (self.log.last_seq(), self.follower.returned(state));
+        let last_accepted = self.follower.last_accepted(state);
+        for erasure in &state.nodes.erasures {
+            if done.contains(&erasure.id) {
+                self.erasures.listed.insert(erasure.id, erasure.clone());
+            } else {
+                self.erasures.begin(ErasureTask { erasure: erasure.clone(), last_seq, returned });
+            }
+        }
+        for erasure in self.erasures.under_way.take_unseen(last_accepted) {
+            self.erasures.erase_again(erasure);
+        }
+    }
+
+    /// Publishes the erasures that a known node has not confirmed. The ties of a visitor whose erasure has left the list are dropped.
+    pub(super) fn publish_erasures(&mut self, profiles: &ProfileTable) {
+        let Some(state) = &self.state else { return };
+        let nodes = &state.nodes;
+        let waits_for = |erasure: &Erasure| {
+            let known = nodes.known(state.clock_ms);
+            let late = known.filter(|(_, entry)| entry.erased_to < erasure.position);
+            late.map(|(_, entry)| entry.name.clone()).collect()
+        };
+        let pending: HashMap<u128, Vec<String>> =
+            nodes.erasures.iter().map(|erasure| (erasure.id, waits_for(erasure))).collect();
+        self.metrics.erasures_pending.store(pending.len() as u64, Ordering::Relaxed);
+        self.erasures.listed.retain(|id, erasure| {
+            let is_listed = pending.contains_key(id);
+            if let Some(owner) = seal::owner(&erasure.payload).filter(|_| !is_listed) {
+                profiles.forget_ties(owner, erasure.order);
+            }
+            is_listed
+        });
+        self.erasures.link.progress.set_pending(pending);
+        let (base_position, floor) = (state.era.base_position, nodes.floor(state.clock_ms));
+        profiles.set_orders(Orders { base_position, floor });
+    }
+}

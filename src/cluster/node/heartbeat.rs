@@ -1,0 +1,149 @@
+//! The heartbeats of a node: it sends its own, keeps a mark of its table at each one that it reads, and compares the marks of the others.
+
+use std::sync::atomic::Ordering;
+
+use super::{Node, Phase, monotonic_ms};
+use crate::clock::Clock;
+use crate::cluster::audit::{Difference, HEARTBEAT_INTERVAL_MS, Heartbeat, Hex, Marks, is_forgotten};
+use crate::cluster::follow::OwnLog;
+use crate::cluster::link::Command;
+use crate::cluster::producer::ProducerId;
+use crate::visitors::live::ProfileTable;
+
+/// Difference between the clocks of this machine and of the NATS servers from which a node warns, in ms. `set` compares times, so
+/// with a wrong clock the wrong write wins, on all nodes alike.
+const SKEW_WARNING_MS: i64 = 250;
+
+/// The heartbeats of this process.
+#[derive(Default)]
+pub(super) struct Heartbeats {
+    marks: Marks,
+    /// When the next heartbeat is due, in ms of a monotonic clock.
+    due_ms: i64,
+    /// The position of the last own heartbeat that has not returned, and the own clock when it was sent.
+    sent: Option<(u64, i64)>,
+    /// The last position at which a difference was reported. Marks repeat in some heartbeats.
+    reported: u64,
+    is_skewed: bool,
+}
+
+impl Node {
+    /// Sends a heartbeat if one is due.
+    pub(super) fn send_heartbeat_if_due(&mut self, clock: &dyn Clock) {
+        let Some(state) = self.state.as_ref().filter(|_| self.phase == Phase::Following) else { return };
+        let now_ms = monotonic_ms(clock);
+        if !self.follower.may_forward() || now_ms < self.heartbeats.due_ms {
+            return;
+        }
+        self.heartbeats.due_ms = now_ms + HEARTBEAT_INTERVAL_MS;
+        let producer = &self.follower.producer;
+        let heartbeat = Heartbeat {
+            node: self.name.clone(),
+            position: state.position,
+            marks: self.heartbeats.marks.newest(),
+            predecessors: producer.predecessors.iter().map(|one| Hex(one.id.0)).collect(),
+            erased_to: self.erasures.erased_to(state.position),
+            oldest: self.positions.orders().oldest(self.log.first_seq()),
+        };
+        let sent_ms = clock.now_ms();
+        let (header, payload) = heartbeat.to_message(state.era.id, producer, sent_ms);
+        match self.encoder.encode(&header, &payload) {
+            Ok(bytes) => {
+                self.heartbeats.sent = Some((heartbeat.position, sent_ms));
+                self.link.send(self.connection, Command::AppendHeartbeat(bytes));
+            }
+            Err(error) => {
+                tracing::error!(%error, "cannot compress a heartbeat; the next one follows in 10 s")
+            }
+        }
+    }
+
+    /// Returns when the next heartbeat is due, in ms of a monotonic clock. `None` while none may be sent.
+    pub(super) fn heartbeat_due_ms(&self) -> Option<i64> {
+        let may_send = self.phase == Phase::Following && self.follower.may_forward();
+        may_send.then_some(self.heartbeats.due_ms)
+    }
+
+    /// Sends the next heartbeat at once, for example because the node has reached the end of the stream.
+    pub(super) fn hasten_heartbeat(&mut self) {
+        self.heartbeats.due_ms = 0;
+    }
+
+    /// Handles a heartbeat that the state has noted. `stream_ms` is the time of its message.
+    pub(super) fn on_heartbeat(
+        &mut self,
+        id: ProducerId,
+        heartbeat: &Heartbeat,
+        stream_ms: i64,
+        profiles: &ProfileTable,
+        clock: &dyn Clock,
+    ) {
+        if let Some(difference) = self.heartbeats.marks.first_difference(&heartbeat.marks) {
+            self.report_difference(&heartbeat.node, difference);
+        }
+        let Some(state) = &self.state else { return };
+        self.heartbeats.marks.push(state.position, state.chain, profiles.digest());
+        if id == self.follower.producer.id {
+            self.measure_skew(heartbeat.position, stream_ms, clock.now_ms());
+        }
+        self.publish_nodes(clock.now_ms());
+        self.publish_erasures(profiles);
+    }
+
+    fn report_difference(&mut self, node: &str, difference: Difference) {
+        let (Difference::Chain(position) | Difference::Digest(position)) = difference;
+        if position <= self.heartbeats.reported {
+            return;
+        }
+        self.heartbeats.reported = position;
+        match difference {
+            Difference::Digest(_) => {
+                self.metrics.digest_mismatches.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(
+                    node,
+                    position,
+                    "the profiles of this node differ from those of another node; compare all nodes with `parallax cluster status`, and \
+                     start the one that differs with an empty data directory and --bootstrap"
+                );
+            }
+            // A mark from before the stream lost its end has another chain too.
+            Difference::Chain(_) => {
+                tracing::warn!(node, position, "another node has read other messages at this position");
+            }
+        }
+    }
+
+    /// Measures the difference of the clocks: the servers append a heartbeat after it was sent, and before it has returned.
+    fn measure_skew(&mut self, position: u64, stream_ms: i64, now_ms: i64) {
+        let Some((_, sent_ms)) = self.heartbeats.sent.take_if(|(sent, _)| *sent == position) else { return };
+        let skew_ms = (sent_ms - stream_ms).max(0) - (stream_ms - now_ms).max(0);
+        self.metrics.clock_skew_ms.store(skew_ms, Ordering::Relaxed);
+        let was_skewed = std::mem::replace(&mut self.heartbeats.is_skewed, skew_ms.abs() >= SKEW_WARNING_MS);
+        if self.heartbeats.is_skewed && !was_skewed {
+            tracing::warn!(
+                ahead_ms = skew_ms,
+                "the clock of this machine differs from that of the NATS servers; check its time service"
+            );
+        }
+    }
+
+    /// Publishes the known nodes. Called with each heartbeat, because the clock of the state moves with messages only.
+    fn publish_nodes(&self, now_ms: i64) {
+        let Some(state) = &self.state else { return };
+        let known = state.nodes.known(state.clock_ms).count() as u64;
+        let unreachable = state.nodes.unreachable(state.clock_ms);
+        self.metrics.known_nodes.store(known, Ordering::Relaxed);
+        self.metrics.set_unreachable(unreachable.into_iter().map(str::to_owned).collect(), now_ms);
+    }
+
+    /// Stops the node if the cluster has forgotten it.
+    pub(super) fn check_forgotten(&mut self, clock: &dyn Clock) {
+        let is_gone = self.state.as_ref().is_some_and(|state| is_forgotten(&self.follower.producer, state));
+        if is_gone && self.phase == Phase::Following {
+            self.stop(
+                "the cluster has forgotten this node, and visitors may have been erased meanwhile; start it with an empty data directory",
+                clock,
+            );
+        }
+    }
+}
