@@ -118,7 +118,8 @@ impl Follower {
     ) -> Option<u64> {
         (self.is_chain_checked, self.is_caught_up) = (false, false);
         let entry = state.producers.get(&self.producer.id);
-        let verified = verified_seq(&self.producer, entry, log, known);
+        let present = verified_seq(&self.producer, entry, log, known);
+        let verified = present.into_iter().chain(refuted_predecessors(&self.producer, state, log)).min();
         if let Some(verified) = verified {
             self.take_new_id(new_id, verified, state.clock_ms);
         }
@@ -270,7 +271,7 @@ pub fn verified_seq(
     let entry = entry?;
     let returned = entry.next - 1;
     let agreeing = match known {
-        Some(known) => last_agreeing_mark(entry, log, known),
+        Some(known) => last_agreeing_mark(entry, log, known, u64::MAX),
         None => AgreeingMarks { seq: producer.base_seq - 1, is_refuted: false },
     };
     let is_refuted = agreeing.is_refuted || (returned <= log.last_seq() && !is_end_same(entry, log));
@@ -280,6 +281,22 @@ pub fn verified_seq(
         false => agreeing.seq.max(compared).min(returned),
     };
     (is_refuted || verified < returned).then(|| verified.min(log.last_seq()))
+}
+
+/// Returns, for each earlier producer ID whose records in a state are certainly not the own ones, the last seq before the first mark that
+/// differs. The state of another era can have the records of a copied machine: the era began before the own ones had returned.
+fn refuted_predecessors(
+    producer: &Producer,
+    state: &StreamState,
+    log: &impl OwnLog,
+) -> impl Iterator<Item = u64> {
+    let readable = producer.predecessors.iter().filter(|one| log.first_seq() <= one.base_seq);
+    readable.filter_map(|one| {
+        let (own_seqs, entry) = (producer.seqs_of(one.id)?, state.producers.get(&one.id)?);
+        let known = SeqMark { seq: one.base_seq - 1, hash: 0 };
+        let agreeing = last_agreeing_mark(entry, log, known, own_seqs.end);
+        agreeing.is_refuted.then_some(agreeing.seq)
+    })
 }
 
 /// Returns whether the own record that returned last can be the one of the entry.
@@ -297,11 +314,13 @@ struct AgreeingMarks {
     is_refuted: bool,
 }
 
-fn last_agreeing_mark(entry: &ProducerEntry, log: &impl OwnLog, known: SeqMark) -> AgreeingMarks {
+/// Compares the marks of an entry from `known` on with the hash of the own log. Marks of `end` and later are others' records.
+fn last_agreeing_mark(entry: &ProducerEntry, log: &impl OwnLog, known: SeqMark, end: u64) -> AgreeingMarks {
     let (mut hash, mut at) = (known.hash, known.seq);
     let mut agreeing = AgreeingMarks { seq: known.seq, is_refuted: false };
-    let end = SeqMark { seq: entry.next - 1, hash: entry.running_hash };
-    let mut marks = entry.marks.iter().chain([&end]).filter(|mark| mark.seq > known.seq).peekable();
+    let newest = SeqMark { seq: entry.next - 1, hash: entry.running_hash };
+    let is_own = |mark: &&SeqMark| mark.seq > known.seq && mark.seq < end;
+    let mut marks = entry.marks.iter().chain([&newest]).filter(is_own).peekable();
     log.visit_after(known.seq, &mut |record| {
         // The content of a damaged record is unknown. So is the key of a void one without a key.
         let Some(own) = record.and_then(identity) else { return false };
