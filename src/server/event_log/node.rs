@@ -164,10 +164,9 @@ pub(super) fn start(
     let source = OwnershipSource { disk, directory: directory.clone(), known, cluster };
     let eraser = Eraser { log: queue.clone(), source, checkpoints: Arc::clone(&checkpoints.metrics) };
     erasures.spawn(eraser.clone()).map_err(BootError::Thread)?;
-    let seal = keys.seal;
     let erasure = ClusterEraser {
         eraser: eraser.clone(),
-        seal,
+        seal: keys.seal,
         hasher,
         progress: erased,
         metrics: Arc::clone(&metrics),
