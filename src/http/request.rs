@@ -120,7 +120,6 @@ impl<'a> BufferedRequest<'a> {
 
 /// The result of parsing the bytes received so far.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "it lives on one stack frame and is taken apart at once")]
 pub enum ParseOutcome<'a> {
     /// The end of the head was not received yet.
     Partial,
