@@ -61,9 +61,11 @@ impl<O> ErasedUnderWay<O> {
         self.0.retain(|erased| erased.seq > returned);
     }
 
-    /// Removes the records that a loaded state has accepted already. It hides the order of their effect and of the tombstone, so
-    /// each needs a second one.
-    pub fn take_unseen(&mut self, last_accepted: u64) -> Vec<O> {
-        self.0.extract_if(.., |erased| erased.seq <= last_accepted).map(|erased| erased.owner).collect()
+    /// Removes the records that a loaded state has accepted already and whose tombstone it has, by `is_erased`. The state hides the order
+    /// of their effect and of the tombstone, so each needs a second one.
+    pub fn take_unseen(&mut self, last_accepted: u64, is_erased: impl Fn(&O) -> bool) -> Vec<O> {
+        let is_unseen =
+            |erased: &mut ErasedRecord<O>| erased.seq <= last_accepted && is_erased(&erased.owner);
+        self.0.extract_if(.., is_unseen).map(|erased| erased.owner).collect()
     }
 }

@@ -119,7 +119,8 @@ impl Node {
                 self.erasures.begin(ErasureTask { erasure: erasure.clone(), last_seq, returned });
             }
         }
-        for erasure in self.erasures.under_way.take_unseen(last_accepted) {
+        let is_erased = |erasure: &Erasure| erasure.position <= state.position;
+        for erasure in self.erasures.under_way.take_unseen(last_accepted, is_erased) {
             self.erasures.erase_again(erasure);
         }
     }

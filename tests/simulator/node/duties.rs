@@ -26,7 +26,8 @@ impl Node {
             let erased = self.disk.erase(&tombstone, self.disk.end());
             erased.iter().for_each(|event| world.facts.exempt(*event));
         }
-        for anon in self.disk.under_way.take_unseen(last_accepted) {
+        let base = &self.running.as_ref().expect("it was started").base;
+        for anon in self.disk.under_way.take_unseen(last_accepted, |anon| base.is_erased(*anon)) {
             self.erase_again(anon, world);
         }
     }
