@@ -29,8 +29,8 @@ use parallax::testing::site::compile::compile as compile_source;
 use parallax::testing::site::snapshot::open::{Snapshot, SnapshotBudget};
 use parallax::testing::site::source::files::Files;
 use parallax::testing::site::source::read::read;
-use serde_json::Value;
-use site::{page, site, small_page};
+use serde_json::{Value, json};
+use site::{WordSequence, page, site};
 
 fn main() {
     let mut words = std::env::args();
@@ -70,6 +70,17 @@ fn publish_large(pages: usize) {
     assert_eq!(current.load().sites()[0].site().routes.len(), pages);
     let mut handler = Handler::new(Settings::default(), &current, Arc::new(UserAgentParser::new()));
     timed("serve 3 pages", || [0, pages / 2, pages - 1].map(|number| serve(&mut handler, number)));
+}
+
+/// Returns a page of 2 KB without variants.
+fn small_page(number: usize) -> Value {
+    let text = WordSequence(number as u32 + 1).text(280);
+    json!({
+        "path": format!("/page-{number}"),
+        "layout": { "root": { "props": { "title": format!("Page {number}") } }, "zones": {
+            "main": [{ "id": "m", "type": "Text", "props": { "title": "main", "text": text } }],
+        } },
+    })
 }
 
 /// Requests the page with this number, and asserts that it is served.

@@ -42,18 +42,6 @@ impl WordSequence {
     }
 }
 
-/// Returns a page of 2 KB without variants.
-#[allow(dead_code, reason = "only one of the benchmarks uses it")]
-pub fn small_page(number: usize) -> Value {
-    let text = WordSequence(number as u32 + 1).text(280);
-    json!({
-        "path": format!("/page-{number}"),
-        "layout": { "root": { "props": { "title": format!("Page {number}") } }, "zones": {
-            "main": [{ "id": "m", "type": "Text", "props": { "title": "main", "text": text } }],
-        } },
-    })
-}
-
 /// Returns a page of 8 KB with seven variants.
 pub fn page(number: usize) -> Value {
     let mut words = WordSequence(number as u32 + 1);

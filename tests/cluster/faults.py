@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from nats import eventually
+from node import Node
 from promises import UNRETURNED, events_of, is_connected, wait_until_equal
 
 
 @dataclass
 class Scale:
-    """Events per second, and times in seconds: of most faults, of a node that is cut off, of all NATS servers away, of the whole run."""
+    """Events per second, and times of load in seconds: of most faults, of a node that is cut off, of all NATS servers away. The last one
+    limits the whole run."""
 
     rate: int
     fault: float
@@ -32,7 +34,7 @@ NEW_IDS = "parallax_cluster_new_producer_ids_total"
 @contextmanager
 def out_of_service(load, node):
     """Takes a node out of the load soon after the fault began, and in again at the end."""
-    time.sleep(NOTICED_SECONDS)
+    load.go_on(NOTICED_SECONDS)
     load.nodes.remove(node)
     yield
     load.nodes.append(node)
@@ -42,30 +44,25 @@ def no_fault(cluster, scale):
     cluster.check("no fault", cluster.load.run(scale.fault))
 
 
-def kill_nodes(cluster, scale):
-    """kill -9 of each node in turn."""
+def each_node(cluster, scale, fault, begin, end):
+    """Causes a fault of each node in turn."""
     for node in list(cluster.nodes):
         cluster.load.resume()
-        time.sleep(scale.fault / 2)
-        node.stop()
+        cluster.load.go_on(scale.fault / 2)
+        begin(node)
         with out_of_service(cluster.load, node):
-            time.sleep(scale.fault)
-            node.start()
-        time.sleep(scale.fault / 2)
-        cluster.check(f"kill -9 of node {node.name}", cluster.load.pause())
+            cluster.load.go_on(scale.fault)
+            end(node)
+        cluster.load.go_on(scale.fault / 2)
+        cluster.check(f"{fault} of node {node.name}", cluster.load.pause())
+
+
+def kill_nodes(cluster, scale):
+    each_node(cluster, scale, "kill -9", Node.stop, Node.start)
 
 
 def stop_nodes(cluster, scale):
-    """SIGSTOP of each node in turn."""
-    for node in list(cluster.nodes):
-        cluster.load.resume()
-        time.sleep(scale.fault / 2)
-        node.freeze()
-        with out_of_service(cluster.load, node):
-            time.sleep(scale.fault)
-            node.thaw()
-        time.sleep(scale.fault / 2)
-        cluster.check(f"SIGSTOP of node {node.name}", cluster.load.pause())
+    each_node(cluster, scale, "SIGSTOP", Node.freeze, Node.thaw)
 
 
 def kill_nats_servers(cluster, scale):
@@ -73,7 +70,7 @@ def kill_nats_servers(cluster, scale):
     cluster.load.resume()
     for number in range(3):
         cluster.servers.kill(number)
-        time.sleep(scale.fault)
+        cluster.load.go_on(scale.fault)
         cluster.servers.start(number)
         eventually(f"NATS server {number} is healthy", lambda: cluster.servers.is_healthy(number))
     cluster.check("kill -9 of each NATS server", cluster.load.pause())
@@ -82,11 +79,11 @@ def kill_nats_servers(cluster, scale):
 def cut_off(cluster, scale):
     """One node does not reach the NATS servers."""
     cluster.load.resume()
-    time.sleep(scale.fault / 2)
+    cluster.load.go_on(scale.fault / 2)
     cluster.link.cut()
-    time.sleep(scale.cut)
+    cluster.load.go_on(scale.cut)
     cluster.link.join()
-    time.sleep(scale.fault / 2)
+    cluster.load.go_on(scale.fault / 2)
     cluster.check(f"node c cut off for {scale.cut} s", cluster.load.pause())
 
 
@@ -101,12 +98,12 @@ def restored(cluster, scale):
     """A disk is lost, together with records that the node could not forward, and restored from an older backup."""
     load, node = cluster.load, cluster.nodes[2]
     load.resume()
-    time.sleep(scale.fault / 2)
+    load.go_on(scale.fault / 2)
     backup = copy_of(cluster, node, "backup")
-    time.sleep(scale.fault)
+    load.go_on(scale.fault)
     cluster.link.cut()
     eventually("node c is alone", lambda: node.readiness()["cluster"].startswith("alone"))
-    time.sleep(scale.fault / 2)
+    load.go_on(scale.fault / 2)
     rate = load.pause()
     unforwarded = node.metrics()[UNRETURNED]
     node.stop()
@@ -127,12 +124,12 @@ def copied(cluster, scale):
     """A machine is copied while it runs, and both go on under the same name."""
     load, original = cluster.load, cluster.nodes[1]
     load.resume()
-    time.sleep(scale.fault / 2)
+    load.go_on(scale.fault / 2)
     data = copy_of(cluster, original, "image")
     copy = cluster.start("copy", original.name, cluster.servers.clients, data)
     cluster.nodes.append(copy)
     load.nodes.append(copy)
-    time.sleep(scale.fault)
+    load.go_on(scale.fault)
     cluster.check("machine of node b copied", load.pause())
     new_ids = {node.directory.name: node.metrics()[NEW_IDS] for node in (original, copy)}
     assert sum(new_ids.values()) >= 1, new_ids
@@ -165,9 +162,9 @@ def lost_stream(cluster, scale):
     """The stream is lost. A new era begins with the content of one node, while the others go on."""
     load, first = cluster.load, cluster.nodes[0]
     load.resume()
-    time.sleep(scale.fault / 2)
+    load.go_on(scale.fault / 2)
     cluster.servers.lose_streams()
-    time.sleep(scale.fault)
+    load.go_on(scale.fault)
     for node in list(cluster.nodes):
         load.nodes.remove(node)
         node.terminate()
@@ -176,7 +173,7 @@ def lost_stream(cluster, scale):
         node.start()
         eventually(f"{node.name} is connected", lambda: is_connected(node))
         load.nodes.append(node)
-    time.sleep(scale.fault / 2)
+    load.go_on(scale.fault / 2)
     cluster.check("all streams lost and a new era begun", load.pause())
 
 
@@ -189,9 +186,9 @@ def is_drained(node):
 def nats_away(cluster, scale):
     """All NATS servers are away. The load goes on throughout, also while the nodes work off the backlog."""
     cluster.load.resume()
-    time.sleep(scale.fault / 2)
+    cluster.load.go_on(scale.fault / 2)
     cluster.servers.stop()
-    time.sleep(scale.away)
+    cluster.load.go_on(scale.away)
     backlogs = [node.metrics() for node in cluster.nodes]
     begun = time.monotonic()
     cluster.servers.start_all()

@@ -84,6 +84,7 @@ class Load:
     def __init__(self, nodes, rate):
         self.nodes, self.rate = list(nodes), rate
         self.lock, self.is_running, self.is_over = threading.Lock(), False, False
+        self.progress = threading.Condition(self.lock)
         self.next_batch = self.busy = 0
         self.acknowledged = {}  # batch: a list of (node, visible)
         self.failures, self.page_failures, self.misses = [], [], []
@@ -107,13 +108,19 @@ class Load:
         """Stops the load, and waits until each event is acknowledged. Returns the rate that it had."""
         self.is_running = False
         rate = (self.next_batch - self.first) * BATCH / (time.monotonic() - self.begun)
-        while self.busy:
-            time.sleep(0.01)
+        with self.progress:
+            self.progress.wait_for(lambda: self.busy == 0)
         return rate
+
+    def go_on(self, seconds):
+        """Returns when as many more batches are acknowledged as are due in this time. A slow machine takes longer for the same load."""
+        with self.progress:
+            wanted = len(self.acknowledged) + seconds * self.rate / BATCH
+            self.progress.wait_for(lambda: len(self.acknowledged) >= wanted)
 
     def run(self, seconds):
         self.resume()
-        time.sleep(seconds)
+        self.go_on(seconds)
         return self.pause()
 
     def take_batch(self):
@@ -137,8 +144,9 @@ class Load:
                 time.sleep(0.05)
             if dice.random() < 0.05:
                 self.send_batch(client, dice, batch)
-            with self.lock:
+            with self.progress:
                 self.busy -= 1
+                self.progress.notify_all()
 
     def send_batch(self, client, dice, batch):
         """Sends a batch to any node. Returns whether it was acknowledged."""
@@ -154,8 +162,9 @@ class Load:
         if status != 200 or receipt["accepted"] + receipt["duplicates"] != BATCH:
             return self.fail(self.failures, node, life, f"{status} {receipt}")
         self.slow("event", node, life, begun)
-        with self.lock:
+        with self.progress:
             self.acknowledged.setdefault(batch, []).append((node, receipt["visible"]))
+            self.progress.notify_all()
         if receipt["visible"] and dice.random() < 0.3:
             self.check_visible(client, node, life, dice.choice([event for event in events if is_counted(event)] or [None]))
         return True
