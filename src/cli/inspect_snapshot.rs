@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use data_encoding::HEXLOWER;
 use flate2::read::DeflateDecoder;
 use serde_json::{Value as Json, json};
 
@@ -38,7 +39,7 @@ pub(crate) fn to_json(snapshot: &Snapshot) -> String {
     let document = json!({
         "kind": "snapshot", "site": site.site.as_str(), "trackingId": site.tracking_id.as_str(),
         "name": site.name.as_str(), "preview": site.preview.as_ref().map(|name| name.as_str()), "version": snapshot.version().to_string(), "bytes": snapshot.file_bytes(),
-        "hash": hex(&snapshot.hash()), "updatedAt": site.updated_at.as_ref().map(|t| t.as_str()),
+        "hash": HEXLOWER.encode(&snapshot.hash()), "updatedAt": site.updated_at.as_ref().map(|t| t.as_str()),
         "audiences": audiences.collect::<Vec<_>>(), "experiments": experiments.collect::<Vec<_>>(),
         "collections": collections(site, snapshot.pieces()).into_iter().map(|(name, items)| json!({ "name": name, "items": items }))
             .collect::<Vec<_>>(),
@@ -118,7 +119,7 @@ pub(crate) fn to_text(snapshot: &Snapshot) -> String {
         let _ = writeln!(out, "preview      {name}");
     }
     let _ = writeln!(out, "version      {}, {} bytes", snapshot.version(), snapshot.file_bytes());
-    let _ = writeln!(out, "hash         {}", hex(&snapshot.hash()));
+    let _ = writeln!(out, "hash         {}", HEXLOWER.encode(&snapshot.hash()));
     for audience in site.audiences.iter() {
         let _ = writeln!(out, "audience     {}  {}", audience.key, audience.name);
     }
@@ -190,10 +191,6 @@ fn page_sizes(site: &ArchivedSite, page: &ArchivedPage) -> (usize, usize) {
     pieces.fold((0, 0), |(text, deflate), piece| {
         (text + piece.text_bytes.to_native() as usize, deflate + piece.deflate_bytes.to_native() as usize)
     })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A checked file with its report: `Err` if the file is bad.

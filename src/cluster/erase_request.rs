@@ -11,7 +11,7 @@ use crate::metrics::cluster::{ClusterMetrics, ClusterState};
 use crate::visitors::apply::KeyHasher;
 use crate::visitors::erasure::{ClusterErasure, ClusterErasureError, ErasedInCluster, Eraser};
 use crate::visitors::log::bloom::IdKind;
-use crate::visitors::log::{ClusterTombstone, EraseError, ErasureSummary, Tombstone, VisitorIds};
+use crate::visitors::log::{ClusterTombstone, EraseError, ErasureSummary, IdTag, Tombstone, VisitorIds};
 use crate::visitors::ownership::Ownership;
 
 /// Time until this node has done an erasure: the stream returns the tombstone, and 10 GB of log are rewritten in about 30 s.
@@ -48,8 +48,9 @@ impl ClusterErasure for ClusterEraser {
         let mut erased = self.erase_round(&find)?;
         for _ in 1..ROUNDS_MAX {
             let Some(unnamed) = self.unnamed_ids(site, &erased)? else { break };
-            let next = self.erase_round(&|_| Ok(unnamed.clone()))?;
-            erased.add(next);
+            let mut next = self.erase_round(&|_| Ok(unnamed.clone()))?;
+            next.summary.add_counts(&erased.summary);
+            erased = next;
         }
         let pending = self.progress.wait_confirmed(erased.id, OTHERS_TIMEOUT);
         Ok(ErasedInCluster { summary: erased.summary, pending })
@@ -59,19 +60,9 @@ impl ClusterErasure for ClusterEraser {
 /// A tombstone that this node has carried out.
 struct Round {
     id: u128,
-    owner: crate::visitors::log::IdTag,
+    owner: IdTag,
     order: u64,
     summary: ErasureSummary,
-}
-
-impl Round {
-    fn add(&mut self, next: Self) {
-        let ErasureSummary { records, redacted, segments, .. } = self.summary;
-        *self = next;
-        self.summary.records += records;
-        self.summary.redacted += redacted;
-        self.summary.segments += segments;
-    }
 }
 
 impl ClusterEraser {
@@ -117,7 +108,7 @@ impl ClusterEraser {
     fn wait_done(
         &self,
         tombstones: &[ClusterTombstone],
-        owner: crate::visitors::log::IdTag,
+        owner: IdTag,
         seq: u64,
     ) -> Result<Round, ClusterErasureError> {
         let mut round =
@@ -126,9 +117,7 @@ impl ClusterEraser {
             let done = self.progress.wait_done(*key, OWN_TIMEOUT);
             let (order, summary) = done.ok_or(ClusterErasureError::Timeout)?;
             (round.id, round.order) = (*key, order);
-            round.summary.records += summary.records;
-            round.summary.redacted += summary.redacted;
-            round.summary.segments += summary.segments;
+            round.summary.add_counts(&summary);
         }
         Ok(round)
     }

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -21,6 +21,7 @@ use super::seal::{self, SealKey};
 use crate::ids;
 use crate::storage;
 use crate::visitors::erasure::{Eraser, ErasureError};
+use crate::visitors::log::Erasure as StartingErasure;
 use crate::visitors::log::{
     ClusterTombstone, EraseError, EraseRule, ErasureSummary, Record, Tombstone, Treatment,
 };
@@ -133,7 +134,7 @@ pub(crate) fn link(seal: SealKey, orders: Orders, directory: PathBuf) -> (Erasur
 }
 
 /// Reads the IDs of the erasures that a directory has done.
-pub(crate) fn read_done(directory: &std::path::Path) -> Vec<u128> {
+pub(crate) fn read_done(directory: &Path) -> Vec<u128> {
     let text = fs::read_to_string(directory.join(ERASED_FILE)).unwrap_or_default();
     text.lines().filter_map(|line| u128::from_str_radix(line, 16).ok()).collect()
 }
@@ -257,11 +258,11 @@ impl ErasureThread {
 /// Calls `send` until no other erasure runs. Returns the seq after the tombstones.
 pub(crate) fn append(
     eraser: &Eraser,
-    send: impl Fn() -> Result<crate::visitors::log::Erasure, EraseError>,
+    send: impl Fn() -> Result<StartingErasure, EraseError>,
 ) -> Result<u64, EraseError> {
     let mut attempts = 1;
     loop {
-        match send().and_then(crate::visitors::log::Erasure::begin) {
+        match send().and_then(StartingErasure::begin) {
             Err(EraseError::Busy) if attempts < APPEND_ATTEMPTS_MAX => attempts += 1,
             started => {
                 let next_seq = started?.next_seq();

@@ -142,7 +142,7 @@ pub(crate) fn forget(nats: &NatsSettings, cluster: &str, name: &str) -> Result<u
         let client = nats.connect_once().await?;
         let stream = ClusterStream::new(client, cluster, CONTROL);
         let (head, published, _) = stream.head().await?;
-        let era = published.ok_or("the stream has no era; nothing is to forget")?.era;
+        let era = published.ok_or("the stream has no era, so it has no node to forget")?.era;
         let nodes = nodes(&stream, head.last).await?;
         let Some(node) = nodes.iter().find(|node| node.name == name) else {
             let names: Vec<&str> = nodes.iter().map(|node| &*node.name).collect();

@@ -14,6 +14,7 @@
 //! ..      8     hashes         to the end, little-endian
 //! ```
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Serialize};
 
 use crate::checksum::hmac_sha256;
@@ -59,8 +60,9 @@ pub fn payloads(
     let ids = SealedIds { keys: keys.to_vec(), hashes };
     let payload = |named: &[IdTag]| {
         let id = new_id();
-        let erased = named.iter().map(|tag| hex(&tag.0)).collect();
-        let payload = Payload { owner: hex(&visitor.owner.0), erased, sealed: seal(key, id, &ids) };
+        let erased = named.iter().map(|tag| HEXLOWER.encode(&tag.0)).collect();
+        let payload =
+            Payload { owner: HEXLOWER.encode(&visitor.owner.0), erased, sealed: seal(key, id, &ids) };
         (id, serde_json::to_string(&payload).expect("texts are JSON"))
     };
     let mut named = visitor.named.clone();
@@ -109,7 +111,7 @@ fn seal(key: &SealKey, id: u128, ids: &SealedIds) -> String {
     let keys = ids.keys.iter().take(usize::from(count)).flat_map(|key| key.0);
     keys.chain(ids.hashes.iter().copied()).for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
     combine(key, id, &mut bytes);
-    hex(&bytes)
+    HEXLOWER.encode(&bytes)
 }
 
 fn combine(key: &SealKey, id: u128, bytes: &mut [u8]) {
@@ -119,12 +121,6 @@ fn combine(key: &SealKey, id: u128, bytes: &mut [u8]) {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn from_hex(digits: &str) -> Option<Vec<u8>> {
-    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
-    let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    pairs.iter().map(byte).collect::<Option<Vec<_>>>().filter(|_| rest.is_empty())
+    HEXLOWER_PERMISSIVE.decode(digits.as_bytes()).ok()
 }

@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::visitors::log::bloom::{IdKind, id_hash};
 use crate::visitors::log::{IdTag, Record, RecordKind, Records, TombstoneKey, VisitorIds, tombstone_tags};
 use crate::visitors::ties::TieEntry;
-use crate::visitors::ties::known::{FoldState, KnownTies, Orders};
+use crate::visitors::ties::known::{FoldState, KnownTies, OrderRules};
 
 /// Metrics of the table: its size, evictions, and the values that profiles left out. Shared between
 /// threads.
@@ -219,11 +219,7 @@ impl ProfileTable {
         }
         let named: HashSet<IdTag> = tombstone_tags(tombstone).collect();
         if let Some(key) = self.tombstone_key.clone().filter(|_| keys.len() < named.len()) {
-            self.erase_where(&|of_site, id_kind, id| {
-                of_site == site
-                    && hashes.contains(&id_hash(site, id_kind, id))
-                    && named.contains(&key.tag(site, id_kind, id))
-            });
+            self.erase_tagged(site, hashes, &named, &key);
         }
         self.add_ends(tombstone, order);
         self.updater.evict(&mut self.table, self.cost_max, &mut self.counts);
@@ -235,7 +231,7 @@ impl ProfileTable {
     }
 
     /// Sets the rules by which a node of a cluster numbers and drops the entries of ownership.
-    pub(crate) fn set_orders(&self, orders: Orders) {
+    pub(crate) fn set_orders(&self, orders: OrderRules) {
         self.known.set_orders(orders);
     }
 
@@ -350,14 +346,25 @@ impl ProfileTable {
         if let Some(key) = self.tombstone_key.clone().filter(|key| self.may_have_others(visitor, key)) {
             let hashes: HashSet<u64> = visitor.hashes.iter().copied().collect();
             let named: HashSet<IdTag> = visitor.named.iter().copied().collect();
-            // The hash rules out nearly all other visitors, so few digests are computed.
-            self.erase_where(&|site, id_kind, id| {
-                site == visitor.site
-                    && hashes.contains(&id_hash(site, id_kind, id))
-                    && named.contains(&key.tag(site, id_kind, id))
-            });
+            self.erase_tagged(&visitor.site, &hashes, &named, &key);
         }
         self.mark_erased(seq);
+    }
+
+    /// Removes the visitors of a site whose IDs have one of the hashes and one of the digests. The hash rules out nearly all other
+    /// visitors, so few digests are computed.
+    fn erase_tagged(
+        &mut self,
+        site: &str,
+        hashes: &HashSet<u64>,
+        named: &HashSet<IdTag>,
+        key: &TombstoneKey,
+    ) {
+        self.erase_where(&|of_site, id_kind, id| {
+            of_site == site
+                && hashes.contains(&id_hash(site, id_kind, id))
+                && named.contains(&key.tag(site, id_kind, id))
+        });
     }
 
     /// Returns whether the table may have a named ID that is not among the known ones. The removal of a user

@@ -18,7 +18,7 @@ use crate::limits::CHECKPOINT_GENERATIONS;
 use crate::visitors::checkpoint::directory::CheckpointDirectory;
 use crate::visitors::checkpoint::reader::CheckpointReader;
 use crate::visitors::live::ProfileTable;
-use crate::visitors::ties::known::Orders;
+use crate::visitors::ties::known::OrderRules;
 
 /// A state from which a node may continue.
 pub(super) struct Candidate {
@@ -84,7 +84,7 @@ impl Node {
         let is_loaded = self.load_state(candidate.source, message, profiles);
         if let Some(state) = self.state.as_ref().filter(|_| is_loaded) {
             let (base_position, floor) = (state.era.base_position, state.nodes.floor(state.clock_ms));
-            profiles.set_orders(Orders { base_position, floor });
+            profiles.set_orders(OrderRules { base_position, floor });
             self.compare_loaded();
         }
         is_loaded

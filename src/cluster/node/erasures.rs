@@ -13,7 +13,7 @@ use crate::cluster::message::RunRecord;
 use crate::cluster::seal;
 use crate::visitors::live::ProfileTable;
 use crate::visitors::log::RecordKind;
-use crate::visitors::ties::known::Orders;
+use crate::visitors::ties::known::OrderRules;
 
 /// The erasures that a node knows.
 pub(super) struct Erasures {
@@ -146,6 +146,6 @@ impl Node {
         });
         self.erasures.link.progress.set_pending(pending);
         let (base_position, floor) = (state.era.base_position, nodes.floor(state.clock_ms));
-        profiles.set_orders(Orders { base_position, floor });
+        profiles.set_orders(OrderRules { base_position, floor });
     }
 }

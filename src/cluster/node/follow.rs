@@ -297,7 +297,8 @@ impl Node {
                     seal::open(&self.keys.seal, record.key, record.record.payload).unwrap_or_default();
                 let hashes = sealed.hashes.into_iter().collect();
                 profiles.apply_tombstone(&record.record, order, (&sealed.keys, &hashes));
-                (makes_entry, _) = (true, tombstones.push((record.key, record.seq)));
+                tombstones.push((record.key, record.seq));
+                makes_entry = true;
             } else if is_effective {
                 makes_entry |= profiles.apply(&record.record, state.order(record.seq - first));
             }

@@ -8,8 +8,8 @@
 //! every site.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Serialize};
 
 use crate::checksum::FileHash;
@@ -134,7 +134,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<SourceFile>, ListError> {
 pub fn format(files: &[SourceFile]) -> String {
     let entry = |file: &SourceFile| match file.hash {
         FileHash::Blake3(hash) => {
-            Some(Entry { name: file.name.clone(), bytes: file.bytes, blake3: to_hex(&hash) })
+            Some(Entry { name: file.name.clone(), bytes: file.bytes, blake3: HEXLOWER.encode(&hash) })
         }
         FileHash::Sha256(_) => None,
     };
@@ -142,19 +142,6 @@ pub fn format(files: &[SourceFile]) -> String {
     serde_json::to_string(&document).expect("texts and numbers are JSON") + "\n"
 }
 
-fn to_hex(hash: &[u8; 32]) -> String {
-    hash.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 fn parse_hex(text: &str) -> Option<[u8; 32]> {
-    let is_hex = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let mut hash = [0; 32];
-    for (byte, digits) in hash.iter_mut().zip(text.as_bytes().chunks(2)).filter(|_| is_hex) {
-        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    }
-    is_hex.then_some(hash)
+    HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
 }

@@ -10,7 +10,7 @@ use crate::cluster::start::{StartedNode, StartingNode, UnboundSession};
 use crate::metrics::cluster::ClusterMetrics;
 use crate::visitors::log::{DurableBatch, TombstoneKey};
 use crate::visitors::ownership::ClusterOwnership;
-use crate::visitors::ties::known::Orders;
+use crate::visitors::ties::known::OrderRules;
 
 /// Longest time between two checkpoints of a node with new messages. The stream drops messages after 72 hours, and a node whose newest
 /// checkpoint is older than the first message cannot continue. So a crash must not find it that old, however few events there are.
@@ -193,7 +193,7 @@ fn take_profiles(starting: &mut StartingNode, cost_max: u64) -> (ProfileTable, P
     let base_position = restored.saved.as_ref().map_or(0, |saved| saved.era.base_position);
     let (table, profiles) = ProfileTable::from_table(table, fold, keys.table, cost_max);
     let table = table.with_tombstone_key(Some(keys.tombstone.clone())).with_digest();
-    table.set_orders(Orders { base_position, floor: 0 });
+    table.set_orders(OrderRules { base_position, floor: 0 });
     (table, profiles)
 }
 

@@ -29,12 +29,12 @@ pub struct TieCopy {
     /// The check of the key with which the entries were made, or 0 if there are none.
     pub key_check: u32,
     /// The rules of a node of a cluster. `None` if the server is alone.
-    pub orders: Option<Orders>,
+    pub orders: Option<OrderRules>,
 }
 
 /// The rules by which a node of a cluster numbers and drops entries. Its checkpoints are numbered by positions of the stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Orders {
+pub struct OrderRules {
     /// The number that is added to each position of the present stream.
     pub base_position: u64,
     /// No node has a record below this order.
@@ -123,7 +123,7 @@ impl KnownTies {
     }
 
     /// Sets the rules of a node of a cluster.
-    pub(crate) fn set_orders(&self, orders: Orders) {
+    pub(crate) fn set_orders(&self, orders: OrderRules) {
         self.lock().orders = Some(orders);
     }
 

@@ -28,6 +28,15 @@ const FENCES: &[(&str, &[&str])] = &[
     ("crc32c", &["checksum.rs"]),
     ("crc32fast", &["checksum.rs"]),
     ("crossbeam_channel", &["visitors/log/queue.rs"]),
+    (
+        "data_encoding",
+        &[
+            "cli/inspect_snapshot.rs",
+            "cluster/pull/list.rs",
+            "cluster/seal.rs",
+            "visitors/log/erase/secret.rs",
+        ],
+    ),
     ("flate2", &["http/gzip.rs", "site/compile/piece.rs", "cli/inspect_snapshot.rs"]),
     (
         "futures_util",

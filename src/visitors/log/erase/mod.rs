@@ -69,6 +69,15 @@ pub struct ErasureSummary {
     pub seq: u64,
 }
 
+impl ErasureSummary {
+    /// Adds the counts of another erasure.
+    pub(crate) fn add_counts(&mut self, other: &Self) {
+        self.records += other.records;
+        self.redacted += other.redacted;
+        self.segments += other.segments;
+    }
+}
+
 /// An error that prevented an erasure or interrupted it.
 #[derive(Debug, thiserror::Error)]
 pub enum EraseError {

@@ -8,6 +8,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+
 use super::super::LogError;
 use super::super::bloom::{IdKind, hash_parts};
 use super::super::directory::LogDirectory;
@@ -95,14 +97,11 @@ impl TombstoneKey {
 pub(crate) fn tombstone_payloads(visitor: &VisitorIds) -> Vec<String> {
     // Sort the digests, so that their order reveals nothing about the IDs.
     let named: BTreeSet<IdTag> = visitor.named.iter().copied().collect();
-    let named: Vec<String> = named.into_iter().map(|tag| format!("\"{}\"", hex(tag))).collect();
-    let owner = hex(visitor.owner);
+    let named: Vec<String> =
+        named.into_iter().map(|tag| format!("\"{}\"", HEXLOWER.encode(&tag.0))).collect();
+    let owner = HEXLOWER.encode(&visitor.owner.0);
     let payload = |ids: &[String]| format!("{{\"owner\":\"{owner}\",\"erased\":[{}]}}", ids.join(","));
     named.chunks(TOMBSTONE_IDS_MAX).map(payload).collect()
-}
-
-fn hex(tag: IdTag) -> String {
-    tag.0.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the digests of the IDs that a tombstone names.
@@ -120,9 +119,7 @@ fn payload_tags(payload: &str) -> impl Iterator<Item = IdTag> {
     payload.split('"').filter_map(|text| {
         let digits: IdDigest = text.as_bytes().try_into().ok()?;
         let mut tag = IdTag::default();
-        for (byte, digits) in tag.0.iter_mut().zip(digits.as_chunks::<2>().0) {
-            *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-        }
+        HEXLOWER_PERMISSIVE.decode_mut(&digits, &mut tag.0).ok()?;
         Some(tag)
     })
 }
