@@ -4,6 +4,7 @@
 //! caller reuses for the next request.
 
 use super::body::JsonObject;
+use super::byte_positions::BytePositions;
 use crate::limits::QUERY_PARAMS_MAX;
 use crate::percent;
 use crate::problem::{self, Problem};
@@ -86,24 +87,42 @@ impl<'a> Params<'a> {
     /// `repeated_param`, `invalid_query`.
     pub(crate) fn read(&mut self, query: &'a str, decoded: &'a mut Vec<u8>) -> Result<(), Problem<'a>> {
         decoded.clear();
-        // Many queries have no escape at all. Then names and values need no check for escapes.
-        let has_escapes = memchr::memchr2(b'%', b'+', query.as_bytes()).is_some();
         let mut escaped = 0;
-        let mut rest = query;
-        while !rest.is_empty() {
-            let pair;
-            (pair, rest) = split_at_byte(rest, b'&');
-            let (name, value) = split_at_byte(pair, b'=');
-            let Some(param) = (if has_escapes { param_by_name(name) } else { named(name) }) else { continue };
-            if self.values[param as usize].replace(value).is_some() {
-                return Err(repeated_param(param));
+        let mut part = Part::default();
+        for at in BytePositions::new(query.as_bytes(), *b"&=%+") {
+            match query.as_bytes()[at] {
+                b'&' => {
+                    escaped |= self.end_pair(query, part, at)?;
+                    part = Part { start: at + 1, ..Part::default() };
+                }
+                b'=' if !part.is_value => {
+                    let name = EncodedName { text: &query[part.start..at], is_escaped: part.is_escaped };
+                    part = Part { start: at + 1, param: name.param(), is_value: true, is_escaped: false };
+                }
+                b'=' => {}
+                _ => part.is_escaped = true,
             }
-            escaped |= u32::from(has_escapes && is_escaped(value)) << param as u32;
         }
+        escaped |= self.end_pair(query, part, query.len())?;
         if escaped != 0 {
             self.decode(escaped, decoded)?;
         }
         Ok(())
+    }
+
+    /// Adds the pair whose last part ends at `end`. Returns the bit of its parameter if the value has escapes, and otherwise 0.
+    #[inline]
+    fn end_pair(&mut self, query: &'a str, part: Part, end: usize) -> Result<u32, Problem<'a>> {
+        let text = &query[part.start..end];
+        let (param, value) = match part.is_value {
+            true => (part.param, text),
+            false => (EncodedName { text, is_escaped: part.is_escaped }.param(), ""),
+        };
+        let Some(param) = param else { return Ok(0) };
+        if self.values[param as usize].replace(value).is_some() {
+            return Err(repeated_param(param));
+        }
+        Ok(u32::from(part.is_value && part.is_escaped) << param as u32)
     }
 
     /// Decodes the values of the parameters whose bits are set.
@@ -169,6 +188,16 @@ impl<'a> Params<'a> {
     }
 }
 
+/// The name or the value of a pair in a query string, up to the byte that was read last.
+#[derive(Debug, Clone, Copy, Default)]
+struct Part {
+    start: usize,
+    /// The parameter, if this is the value of a known one.
+    param: Option<Param>,
+    is_value: bool,
+    is_escaped: bool,
+}
+
 /// The name of a parameter in a query string.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EncodedName<'a> {
@@ -180,6 +209,15 @@ impl EncodedName<'_> {
     /// Returns whether the name decodes to `plain`.
     pub(crate) fn is(self, plain: &str) -> bool {
         if self.is_escaped { decodes_to(self.text, plain) } else { self.text == plain }
+    }
+
+    fn param(self) -> Option<Param> {
+        if !self.is_escaped {
+            return named(self.text);
+        }
+        // Clients rarely escape our names, so an escaped name is nearly always unknown. Escapes are still
+        // allowed.
+        Param::ALL.into_iter().find(|param| decodes_to(self.text, param.name()))
     }
 }
 
@@ -297,15 +335,6 @@ impl<'a> TextLocation<'a> {
             TextLocation::Decoded(from, to) => utf8(&decoded[from..to]),
         }
     }
-}
-
-fn param_by_name(name: &str) -> Option<Param> {
-    if !is_escaped(name) {
-        return named(name);
-    }
-    // Clients rarely escape our names, so an escaped name is nearly always unknown. Escapes are still
-    // allowed.
-    NAMES.iter().find(|ours| decodes_to(name, ours)).and_then(|n| named(n))
 }
 
 /// Returns the indexes of the set bits.

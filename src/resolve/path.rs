@@ -4,6 +4,7 @@
 //! `%2F` becomes part of its segment, an invalid escape stays as written, and a plus is a plus. Query and
 //! fragment are cut off, and a trailing slash is dropped. The buffers are reused for the next request.
 
+use crate::http::byte_positions::BytePositions;
 use crate::limits::ROUTE_BYTES_MAX;
 
 /// Number of segments of a requested route. Each segment takes two bytes at least, so a path of 2 KiB has no
@@ -84,9 +85,11 @@ impl RoutePath {
     /// long, `path` is the whole value.
     fn split<'v>(&mut self, value: &'v str) -> SplitPath<'v> {
         let mut found = SplitPath { path: value, has_escapes: false, has_empty_segment: false };
+        let bytes = value.as_bytes();
         let mut start = 1;
-        for (at, byte) in value.bytes().enumerate().take(ROUTE_BYTES_MAX + 1).skip(1) {
-            match byte {
+        // The first byte is the slash before the first segment.
+        for at in BytePositions::new(&bytes[..bytes.len().min(ROUTE_BYTES_MAX + 1)], *b"/%?#").skip(1) {
+            match bytes[at] {
                 b'/' if at == start => {
                     found.has_empty_segment = true;
                     start = at + 1;
@@ -96,11 +99,10 @@ impl RoutePath {
                     start = at + 1;
                 }
                 b'%' => found.has_escapes = true,
-                b'?' | b'#' => {
+                _ => {
                     found.path = &value[..at];
                     break;
                 }
-                _ => {}
             }
         }
         if start < found.path.len() {
