@@ -152,14 +152,13 @@ impl<'a> RequestContext<'a> {
         'a: 'v,
     {
         let fields = &self.request.headers;
-        let language = || fields.get(Field::AcceptLanguage).and_then(negotiate::preferred_language);
         let country = self.params.get(Param::Country).map(str::as_bytes).or(fields.get(Field::Country));
         Visitor {
             anon_id: ids.anon_id,
             user_id: ids.user_id,
             profile: None,
             agent,
-            locale: self.params.get(Param::Locale).or_else(language),
+            locale: self.params.get(Param::Locale).map(str::as_bytes).or(fields.get(Field::Language)),
             country: country.and_then(country_code),
             url: self.params.get(Param::Url).map(str::as_bytes).or(fields.get(Field::Referer)),
             referrer: self.params.get(Param::Referrer),

@@ -18,7 +18,6 @@ use crate::http::cors::Cors;
 use crate::http::date::DateLine;
 use crate::http::forwarded;
 use crate::http::headers::Field;
-use crate::http::negotiate::preferred_language;
 use crate::http::params::{Param, Params};
 use crate::http::request::{BufferedRequest, Request, RequestMeta};
 use crate::ids::RequestIdGenerator;
@@ -389,7 +388,7 @@ fn validate<'a, 'r: 'a>(
         gpc: headers.get(Field::SecGpc) == Some(b"1"),
         referer: headers.get(Field::Referer).and_then(utf8),
         user_agent: context::visitor_user_agent(headers).and_then(utf8),
-        language: headers.get(Field::AcceptLanguage).and_then(preferred_language).and_then(primary_language),
+        language: headers.get(Field::Language).and_then(utf8).and_then(primary_language),
         country: headers.get(Field::Country).and_then(utf8).and_then(country_code),
         anon_id: anon_id(&params, request, published.site(), cookie).map_err(Problem::in_query)?,
         peer: forwarded::client_address(meta.peer, &request.headers.forwarded(), &settings.trusted_proxies)

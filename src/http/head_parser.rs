@@ -7,6 +7,7 @@
 
 use super::headers::{FieldIndex, Headers};
 use super::request::{Head, ParseOutcome, build_request, parse};
+use super::target::Target;
 
 /// Number of cached sections. The descriptor of a connection selects one. A power of two, so that the remainder is a mask.
 const SECTIONS_CACHED: usize = 256;
@@ -51,20 +52,17 @@ impl HeadParser {
 
 impl CachedSection {
     /// Returns the head at the start of `bytes` and its length. `None` if its section is another one, or its request
-    /// line is not valid.
+    /// line is not a usual one.
     fn head<'a>(&self, bytes: &'a [u8]) -> Option<(Head<'a>, usize)> {
         let line_bytes = memchr::memchr(b'\n', bytes)? + 1;
         let (line, after) = bytes.split_at(line_bytes);
         let section = after.get(..self.length).filter(|section| !section.is_empty())?;
-        if section != &self.bytes[..self.length] || !line.ends_with(b"\r\n") {
+        if section != &self.bytes[..self.length] {
             return None;
         }
-        let mut request = httparse::Request::new(&mut []);
-        // httparse has read the whole line, and expects fields. An empty line has no version.
-        let is_valid =
-            request.parse(line).is_ok_and(|status| status.is_partial()) && request.version.is_some();
+        let (method, target) = request_line(line)?;
         let headers = Headers { section, index: self.index };
-        is_valid.then(|| (Head::new(&request, headers), line_bytes + self.length))
+        Some((Head { method, target, is_old: false, headers }, line_bytes + self.length))
     }
 
     fn store(&mut self, headers: &Headers<'_>) {
@@ -75,4 +73,16 @@ impl CachedSection {
             (self.length, self.index) = (length, headers.index);
         }
     }
+}
+
+/// Returns the method and the target of a usual request line: GET or POST of a plain target, with HTTP/1.1. Returns `None` for
+/// other lines, which [`parse`] accepts or rejects.
+fn request_line(line: &[u8]) -> Option<(&'static str, Target<'_>)> {
+    let line = line.strip_suffix(b" HTTP/1.1\r\n")?;
+    let (method, target) = match line {
+        [b'G', b'E', b'T', b' ', target @ ..] => ("GET", target),
+        [b'P', b'O', b'S', b'T', b' ', target @ ..] => ("POST", target),
+        _ => return None,
+    };
+    target.starts_with(b"/").then_some((method, Target::of_plain(target)?))
 }

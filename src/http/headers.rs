@@ -5,7 +5,7 @@
 use super::authority::is_authority;
 use super::forwarded::ForwardedFor;
 use super::framing::TransferCodings;
-use super::negotiate::has_token;
+use super::negotiate::{has_token, preferred_language};
 use crate::limits::FORWARDED_FIELDS_MAX;
 
 /// A header field that the server reads.
@@ -18,7 +18,8 @@ pub enum Field {
     UserAgent,
     Authorization,
     AcceptEncoding,
-    AcceptLanguage,
+    /// The preferred language of Accept-Language.
+    Language,
     IfMatch,
     IfNoneMatch,
     ContentLength,
@@ -102,6 +103,9 @@ impl FieldIndex {
         for (name, value) in fields {
             index.add(section, name, value, country_header);
         }
+        let language = &mut index.places[Field::Language as usize];
+        let preferred = preferred_language(language.value(section));
+        *language = preferred.map_or_else(Place::default, |preferred| Place::of(preferred, section));
         let host = index.places[Field::Host as usize];
         index.is_host_valid = !host.is_missing() && is_authority(host.value(section));
         index
@@ -171,7 +175,7 @@ impl FieldIndex {
                 return None;
             }
             15 if is_header(name, b"accept-encoding") => Field::AcceptEncoding,
-            15 if is_header(name, b"accept-language") => Field::AcceptLanguage,
+            15 if is_header(name, b"accept-language") => Field::Language,
             16 if is_header(name, b"content-encoding") => Field::ContentEncoding,
             17 if is_header(name, b"transfer-encoding") => {
                 self.transfer_codings = self.transfer_codings.with_line(value);

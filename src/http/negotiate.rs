@@ -19,7 +19,7 @@ pub(crate) fn accepts_gzip<'a>(accept_encoding_lines: impl Iterator<Item = &'a [
 
 /// Returns the first language with the highest weight in `Accept-Language`. Returns `None` if there is none,
 /// or if it is not a valid tag. `*` does not count.
-pub(crate) fn preferred_language(accept_language: &[u8]) -> Option<&str> {
+pub(crate) fn preferred_language(accept_language: &[u8]) -> Option<&[u8]> {
     // An item without a weight has the highest one. If it is the first item, no other one is preferred.
     let first_end =
         accept_language.iter().position(|b| matches!(b, b',' | b';')).unwrap_or(accept_language.len());
@@ -27,8 +27,8 @@ pub(crate) fn preferred_language(accept_language: &[u8]) -> Option<&str> {
         (first, Some(b',') | None) if first != b"*" => first,
         _ => best_range(accept_language)?,
     };
-    let is_tag = range.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'-');
-    std::str::from_utf8(range).ok().filter(|text| is_tag && !text.is_empty())
+    let is_tag = !range.is_empty() && range.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'-');
+    is_tag.then_some(range)
 }
 
 /// Returns the first item with the highest weight, except `*`.

@@ -12,7 +12,7 @@ pub use super::framing::BodyFraming;
 use super::framing::{body_framing, check_expectation};
 use super::headers::{Field, FieldIndex, Headers};
 use super::line_ends;
-use super::target::target_parts;
+use super::target::{Target, target_parts};
 use crate::limits::{BODY_BYTES_MAX, HEAD_BYTES_MAX, HEADER_FIELDS_MAX, TARGET_BYTES_MAX};
 use crate::problem::{self, Problem};
 
@@ -237,17 +237,17 @@ fn parse_problem<'a>(error: httparse::Error) -> Problem<'a> {
 
 /// The parts of a complete head.
 pub(super) struct Head<'a> {
-    method: &'a str,
-    target: &'a str,
+    pub(super) method: &'a str,
+    pub(super) target: Target<'a>,
     /// True for HTTP/1.0.
-    is_old: bool,
-    headers: Headers<'a>,
+    pub(super) is_old: bool,
+    pub(super) headers: Headers<'a>,
 }
 
 impl<'a> Head<'a> {
     /// Creates a head from a parsed request line.
-    pub(super) fn new(line: &httparse::Request<'_, 'a>, headers: Headers<'a>) -> Self {
-        let (method, target) = (line.method.unwrap_or_default(), line.path.unwrap_or_default());
+    fn new(line: &httparse::Request<'_, 'a>, headers: Headers<'a>) -> Self {
+        let (method, target) = (line.method.unwrap_or_default(), Target::new(line.path.unwrap_or_default()));
         Self { method, target, is_old: line.version == Some(0), headers }
     }
 }
@@ -264,7 +264,7 @@ fn check_head(head: Head<'_>, length: usize) -> Result<Request<'_>, Problem<'_>>
     let Head { target, is_old, headers, .. } = head;
     let body_framing = body_framing(&headers, is_old)?;
     check_host(&headers, is_old)?;
-    if target.len() > TARGET_BYTES_MAX {
+    if target.text.len() > TARGET_BYTES_MAX {
         return Err(target_too_long());
     }
     if length > HEAD_BYTES_MAX {

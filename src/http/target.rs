@@ -4,8 +4,29 @@ use super::authority::is_authority;
 use super::request::Method;
 use crate::problem::{self, Problem};
 
+/// A request target that is not split yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Target<'a> {
+    pub(super) text: &'a str,
+    /// True if the text consists of visible ASCII without '#'.
+    is_plain: bool,
+}
+
+impl<'a> Target<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { text, is_plain: is_plain(text.as_bytes()) }
+    }
+
+    /// Creates a target of visible ASCII without '#'. Returns `None` for other bytes.
+    pub(super) fn of_plain(bytes: &'a [u8]) -> Option<Self> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        is_plain(bytes).then_some(Self { text, is_plain: true })
+    }
+}
+
 /// Returns the path and the query of an origin-form, an absolute-form, or `OPTIONS *` (RFC 9112 section 3.2).
-pub(super) fn target_parts(target: &str, method: Method) -> Result<(&str, &str), Problem<'_>> {
+pub(super) fn target_parts(target: Target<'_>, method: Method) -> Result<(&str, &str), Problem<'_>> {
+    let Target { text: target, is_plain } = target;
     let absolute = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://"));
     let (authority, origin_form) = match absolute {
         Some(rest) => {
@@ -20,10 +41,7 @@ pub(super) fn target_parts(target: &str, method: Method) -> Result<(&str, &str),
     };
     let path = if path.is_empty() && absolute.is_some() { "/" } else { path };
     let is_form = path.starts_with('/') || path == "*" && method == Method::Options;
-    if is_form
-        && is_plain(target.as_bytes())
-        && authority.is_none_or(|authority| is_authority(authority.as_bytes()))
-    {
+    if is_form && is_plain && authority.is_none_or(|authority| is_authority(authority.as_bytes())) {
         return Ok((path, query));
     }
     let expected = "a request target such as '/path?query' in visible ASCII, without '#'";

@@ -27,7 +27,7 @@ pub(crate) struct Visitor<'a> {
     /// The parsed User-Agent.
     pub agent: UserAgentInfo,
     /// A language tag.
-    pub locale: Option<&'a str>,
+    pub locale: Option<&'a [u8]>,
     /// Two upper-case letters or digits.
     pub country: Option<[u8; 2]>,
     /// The page's own URL.
@@ -61,6 +61,10 @@ impl<'a> VisitorContext<'a> {
 
     fn local(&self) -> &LocalTime {
         self.local.get_or_init(|| LocalTime::at(&self.site.clock_offsets, self.visitor.now_ms))
+    }
+
+    fn locale(&self) -> Option<&str> {
+        std::str::from_utf8(self.visitor.locale?).ok()
     }
 
     fn country(&self) -> Option<&str> {
@@ -149,7 +153,7 @@ impl<'a> VisitorContext<'a> {
                 json!({ "type": self.visitor.agent.device.as_str(), "os": self.visitor.agent.os.as_str(),
                     "browser": self.visitor.agent.browser.as_str() }),
             ),
-            ("locale".to_owned(), json!(self.visitor.locale)),
+            ("locale".to_owned(), json!(self.locale())),
             ("country".to_owned(), json!(self.country())),
             ("url".to_owned(), json!({ "path": self.url.path(), "query": query })),
             (
@@ -321,7 +325,7 @@ impl Document for VisitorContext<'_> {
             F::DeviceType => text(Some(self.visitor.agent.device.as_str())),
             F::DeviceOs => text(Some(self.visitor.agent.os.as_str())),
             F::DeviceBrowser => text(Some(self.visitor.agent.browser.as_str())),
-            F::Locale => text(self.visitor.locale),
+            F::Locale => text(self.locale()),
             F::Country => text(self.country()),
             F::UrlPath => text(self.url.path()),
             F::UrlQuery => text(self.url.param(name)),
