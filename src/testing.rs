@@ -255,7 +255,7 @@ pub mod site {
                 ARCHIVE_ALIGNMENT, ArchivedPage, ArchivedQuery, Argument, Audience, Branch, Column,
                 ColumnBound, Condition, Experiment, Guardrail, HEADER_BYTES, Header, Index, IndexParam, Item,
                 Metrics, Page, Param, ParamKind, Part, Piece, Query, QueryCall, Range, Redirect, Route,
-                RouteTarget, Rule, Scan, Site, TargetPart, Variant, Zone,
+                RouteTarget, Rule, Scan, Site, TargetPart, Variant, Zone, ZonePlace,
             };
         }
         pub mod hash_index {

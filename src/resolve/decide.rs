@@ -10,8 +10,8 @@ use super::visitor_context::{Visitor, VisitorContext};
 use crate::condition::program::ArchivedProgram;
 use crate::condition::{self, Audiences, Evaluator, Memo, Patterns};
 use crate::site::snapshot::format::{
-    ArchivedAudience, ArchivedExperiment, ArchivedPage, ArchivedPart, ArchivedRange, ArchivedRule,
-    ArchivedSite, ArchivedZone,
+    ArchivedAudience, ArchivedExperiment, ArchivedPage, ArchivedRange, ArchivedRule, ArchivedSite,
+    ArchivedZone,
 };
 use crate::url::PageUrl;
 
@@ -96,24 +96,12 @@ pub fn choose_forced(page: &ArchivedPage, forced: &ForcedVariants<'_>) -> Choice
 /// Calls `decide` with the index of every zone that is present, and the zone.
 fn choose_zones(page: &ArchivedPage, mut decide: impl FnMut(u8, &ArchivedZone) -> u8) -> Choice {
     let mut choice = Choice::empty();
-    choose_in_parts(page, &page.parts, &mut decide, &mut choice);
-    choice
-}
-
-fn choose_in_parts<D: FnMut(u8, &ArchivedZone) -> u8>(
-    page: &ArchivedPage,
-    parts: &[ArchivedPart],
-    decide: &mut D,
-    choice: &mut Choice,
-) {
-    for part in parts {
-        if let ArchivedPart::Zone(index) = part {
-            let zone = &page.zones[usize::from(*index)];
-            let variant = decide(*index, zone);
-            choice.set(*index, variant);
-            choose_in_parts(page, &zone.variants[usize::from(variant)].parts, decide, choice);
+    for place in page.zone_places.iter() {
+        if place.within().is_none_or(|(zone, variant)| choice.get(zone) == Some(variant)) {
+            choice.set(place.zone, decide(place.zone, &page.zones[usize::from(place.zone)]));
         }
     }
+    choice
 }
 
 /// The programs of the audiences, for `$audience`.

@@ -15,7 +15,7 @@ use crate::limits::{
     VARIANTS_MAX, ZONES_MAX,
 };
 use crate::nearest::nearest;
-use crate::site::snapshot::format::{Condition, Page, Part, QueryCall, Rule, Variant, Zone};
+use crate::site::snapshot::format::{Condition, Page, Part, QueryCall, Rule, Variant, Zone, ZonePlace};
 use crate::site::source::diagnostics::{Diagnostic, Diagnostics};
 use crate::site::source::pattern::Name;
 use crate::site::source::types::{self, Layout, Members, Node, PersonalizedZone};
@@ -70,6 +70,7 @@ impl<'a, 's> PageCompiler<'a, 's> {
         self.write_description(&parts, &zones, &embedded);
         let mut page = Page {
             path: path.to_owned(),
+            zone_places: zone_places(&parts, &zones),
             parts,
             zones: zones.into_iter().map(|drafted| drafted.zone).collect(),
             embedded,
@@ -418,6 +419,29 @@ fn sort_zones_by_name(mut parts: Vec<Part>, mut zones: Vec<CompiledZone>) -> (Ve
     }
     zones.sort_by(|a, b| a.zone.name.cmp(&b.zone.name));
     (parts, zones)
+}
+
+/// Returns the places of the zones of a page in the order of its parts.
+fn zone_places(parts: &[Part], zones: &[CompiledZone]) -> Vec<ZonePlace> {
+    let mut places = Vec::with_capacity(zones.len());
+    add_zone_places(parts, zones, None, &mut places);
+    places
+}
+
+fn add_zone_places(
+    parts: &[Part],
+    zones: &[CompiledZone],
+    within: Option<(u8, u8)>,
+    places: &mut Vec<ZonePlace>,
+) {
+    for part in parts {
+        if let Part::Zone(zone) = *part {
+            places.push(ZonePlace { zone, within });
+            for (variant, of) in zones[usize::from(zone)].zone.variants.iter().enumerate() {
+                add_zone_places(&of.parts, zones, Some((zone, variant as u8)), places);
+            }
+        }
+    }
 }
 
 /// Returns the largest possible sum of the sizes of variants and other parts, over all combinations of

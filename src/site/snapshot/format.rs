@@ -63,8 +63,10 @@ pub(crate) use super::experiment_format::{
     ArchivedExperiment, ArchivedGuardrail, ArchivedMetrics, ArchivedRange,
 };
 pub use super::experiment_format::{Experiment, Guardrail, Metrics, Range};
-pub(crate) use super::zone_format::{ArchivedCondition, ArchivedRule, ArchivedVariant, ArchivedZone};
-pub use super::zone_format::{Condition, Rule, Variant, Zone};
+pub(crate) use super::zone_format::{
+    ArchivedCondition, ArchivedRule, ArchivedVariant, ArchivedZone, ArchivedZonePlace,
+};
+pub use super::zone_format::{Condition, Rule, Variant, Zone, ZonePlace};
 use crate::condition::program::Program;
 use rkyv::{Archive, Serialize};
 
@@ -262,6 +264,8 @@ pub struct Page {
     pub parts: Vec<Part>,
     /// The personalized zones, sorted by name.
     pub zones: Vec<Zone>,
+    /// The places of the zones, in the order of the layout. A zone that is in a variant follows the zone of that variant.
+    pub zone_places: Vec<ZonePlace>,
     /// The embedded queries whose items depend on the path.
     pub embedded: Vec<QueryCall>,
     /// Index of the piece that lists the page's combinations: a JSON array, then `,"truncated":false}`.

@@ -8,7 +8,7 @@ use rkyv::rend::{u16_le, u32_le, u64_le};
 use super::format::{
     ArchivedArgument, ArchivedColumnBound, ArchivedExperiment, ArchivedGuardrail, ArchivedPage, ArchivedPart,
     ArchivedPiece, ArchivedQuery, ArchivedRedirect, ArchivedRouteTarget, ArchivedRule, ArchivedScan,
-    ArchivedSite, ArchivedTargetPart,
+    ArchivedSite, ArchivedTargetPart, ArchivedZonePlace,
 };
 use super::hash_index;
 use crate::condition::{References, verify, verify_audiences};
@@ -238,40 +238,63 @@ fn verify_page(site: &ArchivedSite, page: &ArchivedPage) -> Result<(), &'static 
             return Err("a page embeds a missing query, or one with another number of parameters");
         }
     }
-    let mut stood = [false; ZONES_MAX];
-    verify_parts(site, page, &page.parts, &mut stood, 0)?;
-    if stood[..page.zones.len()].contains(&false) {
+    let mut layout =
+        LayoutVerifier { site, page, stood: [false; ZONES_MAX], places: page.zone_places.iter() };
+    layout.verify(&page.parts, None, 0)?;
+    if layout.stood[..page.zones.len()].contains(&false) || layout.places.next().is_some() {
         return Err("a zone has no place in its page");
     }
     Ok(())
 }
 
-fn verify_parts(
-    site: &ArchivedSite,
-    page: &ArchivedPage,
-    parts: &[ArchivedPart],
-    stood: &mut [bool; ZONES_MAX],
-    depth: usize,
-) -> Result<(), &'static str> {
-    for part in parts {
-        match part {
-            ArchivedPart::Piece(index) if (index.to_native() as usize) < site.pieces.len() => {}
-            ArchivedPart::Query(index) if usize::from(index.to_native()) < page.embedded.len() => {}
-            ArchivedPart::RouteValue(index, param) if is_route_argument(page, index.to_native(), *param) => {}
-            ArchivedPart::Zone(index) if usize::from(*index) < page.zones.len() => {
-                // This check also finds cycles: a zone within itself would be visited twice.
-                let twice = std::mem::replace(&mut stood[usize::from(*index)], true);
-                if twice || depth >= NODE_NESTING_MAX {
-                    return Err("a zone has two places, or is nested too deep");
+/// A walk over the layout of a page.
+struct LayoutVerifier<'s> {
+    site: &'s ArchivedSite,
+    page: &'s ArchivedPage,
+    /// The zones that the walk has reached.
+    stood: [bool; ZONES_MAX],
+    /// The places of the zones that the walk has not reached.
+    places: std::slice::Iter<'s, ArchivedZonePlace>,
+}
+
+impl<'s> LayoutVerifier<'s> {
+    /// Verifies the parts of a variant, or of the page.
+    fn verify(
+        &mut self,
+        parts: &'s [ArchivedPart],
+        within: Option<(u8, u8)>,
+        depth: usize,
+    ) -> Result<(), &'static str> {
+        let (site, page) = (self.site, self.page);
+        for part in parts {
+            match part {
+                ArchivedPart::Piece(index) if (index.to_native() as usize) < site.pieces.len() => {}
+                ArchivedPart::Query(index) if usize::from(index.to_native()) < page.embedded.len() => {}
+                ArchivedPart::RouteValue(index, param)
+                    if is_route_argument(page, index.to_native(), *param) => {}
+                ArchivedPart::Zone(index) if usize::from(*index) < page.zones.len() => {
+                    self.verify_zone(*index, within, depth)?;
                 }
-                for variant in page.zones[usize::from(*index)].variants.iter() {
-                    verify_parts(site, page, &variant.parts, stood, depth + 1)?;
-                }
+                _ => return Err("a layout refers to a missing piece, zone, query or argument"),
             }
-            _ => return Err("a layout refers to a missing piece, zone, query or argument"),
         }
+        Ok(())
     }
-    Ok(())
+
+    fn verify_zone(&mut self, zone: u8, within: Option<(u8, u8)>, depth: usize) -> Result<(), &'static str> {
+        // This check also finds cycles: a zone within itself would be visited twice.
+        let twice = std::mem::replace(&mut self.stood[usize::from(zone)], true);
+        if twice || depth >= NODE_NESTING_MAX {
+            return Err("a zone has two places, or is nested too deep");
+        }
+        if self.places.next().is_none_or(|place| place.zone != zone || place.within() != within) {
+            return Err("the list of zones does not follow the layout");
+        }
+        for (variant, of) in self.page.zones[usize::from(zone)].variants.iter().enumerate() {
+            self.verify(&of.parts, Some((zone, variant as u8)), depth + 1)?;
+        }
+        Ok(())
+    }
 }
 
 /// Returns whether the embedded query takes this parameter from the path.

@@ -16,6 +16,23 @@ pub struct Zone {
     pub rules: Vec<Rule>,
 }
 
+/// The place of a zone in its page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Archive, Serialize)]
+pub struct ZonePlace {
+    /// Index of the zone.
+    pub zone: u8,
+    /// Indices of the zone and the variant that this zone is in. `None` if it is in no other zone.
+    pub within: Option<(u8, u8)>,
+}
+
+impl ArchivedZonePlace {
+    /// Returns the zone and the variant that this zone is in.
+    #[inline]
+    pub fn within(&self) -> Option<(u8, u8)> {
+        self.within.as_ref().map(|within| (within.0, within.1))
+    }
+}
+
 /// A variant of a zone.
 #[derive(Debug, Archive, Serialize)]
 pub struct Variant {

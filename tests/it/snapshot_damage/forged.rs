@@ -9,7 +9,7 @@ use parallax::testing::condition::program::Program;
 use parallax::testing::site::snapshot::format::{
     ARCHIVE_ALIGNMENT, Argument, Branch, Column, ColumnBound, Condition, Experiment, HEADER_BYTES, Header,
     Index, IndexParam, Item, Metrics, Page, Param, ParamKind, Part, Piece, Query, QueryCall, Range, Redirect,
-    Route, RouteTarget, Rule, Scan, Site, TargetPart, Variant, Zone,
+    Route, RouteTarget, Rule, Scan, Site, TargetPart, Variant, Zone, ZonePlace,
 };
 use parallax::testing::site::snapshot::hash_index;
 use parallax::testing::site::snapshot::open::{Snapshot, SnapshotError};
@@ -158,6 +158,7 @@ fn page(path: &str) -> Page {
         path: path.to_owned(),
         parts: vec![Part::Piece(0), Part::Zone(1), Part::Query(0)],
         zones: vec![zone("inner", Vec::new()), outer],
+        zone_places: vec![ZonePlace { zone: 1, within: None }, ZonePlace { zone: 0, within: Some((1, 0)) }],
         embedded: vec![QueryCall { query: 0, arguments: vec![Argument::Route("a".to_owned())] }],
         combinations: 1,
         combinations_array_bytes: 4,
@@ -391,6 +392,18 @@ fn a_shared_cyclic_or_unplaced_zone_is_refused() {
 }
 
 #[test]
+fn a_list_of_zones_that_differs_from_the_layout_is_refused() {
+    let why = "the list of zones does not follow the layout";
+    assert_page_refused(|page| page.zone_places.clear(), why);
+    assert_page_refused(|page| page.zone_places.reverse(), why);
+    assert_page_refused(|page| page.zone_places[0].within = Some((0, 0)), why);
+    assert_page_refused(|page| page.zone_places[1].within = Some((1, 1)), why);
+    assert_page_refused(|page| page.zone_places[1].within = None, why);
+    assert_page_refused(|page| page.zone_places[1].zone = u8::MAX, why);
+    assert_page_refused(|page| page.zone_places.push(page.zone_places[0]), "a zone has no place in its page");
+}
+
+#[test]
 fn zones_nest_up_to_their_depth_limit() {
     let nested = |depth: usize| {
         let mut site = site();
@@ -408,6 +421,8 @@ fn zones_nest_up_to_their_depth_limit() {
                 Zone { name: format!("z{i:02}"), variants: vec![default], rules: Vec::new() }
             })
             .collect();
+        let within = |zone: u8| zone.checked_sub(1).map(|outer| (outer, 0));
+        page.zone_places = (0..depth as u8).map(|zone| ZonePlace { zone, within: within(zone) }).collect();
         open_site(&site)
     };
     let bound = parallax::testing::limits::NODE_NESTING_MAX;
