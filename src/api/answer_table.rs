@@ -49,6 +49,7 @@ pub(super) struct AnswerKey {
 impl AnswerKey {
     /// Creates the key of an answer to a client that accepts gzip, or not. `choice` has one byte for each zone of the route's
     /// page, so its length needs no separator. Returns `None` if the text of the experiments is too long.
+    #[inline]
     pub(super) fn new(
         (kind, accepts_gzip): (AnswerKind, bool),
         snapshot_hash: &[u8; 32],

@@ -67,22 +67,17 @@ pub(super) fn select_for_visitor<'a>(
     let overrides = context.params.get(Param::Override);
     let forced =
         overrides.map(|text| parse_forced_variants(context, Param::Override, text, page)).transpose()?;
-    with_visitor(context, scratch, |visitor, buffers| {
+    let decided = with_visitor(context, scratch, |visitor, buffers| {
         let patterns = context.published.patterns();
         let choice = buffers.decide(context.site(), page, visitor, patterns, forced.as_ref());
         let is_forced =
             |zone: &ArchivedZone| forced.as_ref().is_some_and(|forced| forced.has_zone(&zone.name));
         let explanation =
             explain.then(|| Box::new(explain_choice(context, page, visitor, (&choice, &is_forced), buffers)));
-        Selection {
-            page,
-            choice,
-            is_decided: true,
-            is_crawler: visitor.agent.is_crawler,
-            forced,
-            explanation,
-        }
-    })
+        (choice, visitor.agent.is_crawler, explanation)
+    });
+    let (choice, is_crawler, explanation) = decided?;
+    Ok(Selection { page, choice, is_decided: true, is_crawler, forced, explanation })
 }
 
 /// Calls `then` with the visitor as the request and the profile describe it now.
@@ -211,6 +206,7 @@ impl Selection<'_> {
 
     /// Returns the key of the answer with this selection. Returns `None` if the answer depends on more than a key.
     /// `experiments` are empty if no rules decided.
+    #[inline]
     pub(super) fn answer_key(
         &self,
         context: &RequestContext<'_>,

@@ -4,7 +4,7 @@
 mod authority;
 pub(crate) mod authorization;
 pub(crate) mod body;
-pub(crate) mod byte_positions;
+pub(crate) mod byte_search;
 pub(crate) mod chunked;
 pub(crate) mod cors;
 pub(crate) mod date;

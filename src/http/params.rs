@@ -4,7 +4,7 @@
 //! caller reuses for the next request.
 
 use super::body::JsonObject;
-use super::byte_positions::BytePositions;
+use super::byte_search;
 use crate::limits::QUERY_PARAMS_MAX;
 use crate::percent;
 use crate::problem::{self, Problem};
@@ -87,42 +87,24 @@ impl<'a> Params<'a> {
     /// `repeated_param`, `invalid_query`.
     pub(crate) fn read(&mut self, query: &'a str, decoded: &'a mut Vec<u8>) -> Result<(), Problem<'a>> {
         decoded.clear();
+        // Many queries have no escape at all. Then names and values need no check for escapes.
+        let has_escapes = byte_search::contains(query.as_bytes(), *b"%+");
         let mut escaped = 0;
-        let mut part = Part::default();
-        for at in BytePositions::new(query.as_bytes(), *b"&=%+") {
-            match query.as_bytes()[at] {
-                b'&' => {
-                    escaped |= self.end_pair(query, part, at)?;
-                    part = Part { start: at + 1, ..Part::default() };
-                }
-                b'=' if !part.is_value => {
-                    let name = EncodedName { text: &query[part.start..at], is_escaped: part.is_escaped };
-                    part = Part { start: at + 1, param: name.param(), is_value: true, is_escaped: false };
-                }
-                b'=' => {}
-                _ => part.is_escaped = true,
+        let mut rest = query;
+        while !rest.is_empty() {
+            let pair;
+            (pair, rest) = split_at_byte(rest, b'&');
+            let (name, value) = split_at_byte(pair, b'=');
+            let Some(param) = (if has_escapes { param_by_name(name) } else { named(name) }) else { continue };
+            if self.values[param as usize].replace(value).is_some() {
+                return Err(repeated_param(param));
             }
+            escaped |= u32::from(has_escapes && is_escaped(value)) << param as u32;
         }
-        escaped |= self.end_pair(query, part, query.len())?;
         if escaped != 0 {
             self.decode(escaped, decoded)?;
         }
         Ok(())
-    }
-
-    /// Adds the pair whose last part ends at `end`. Returns the bit of its parameter if the value has escapes, and otherwise 0.
-    #[inline]
-    fn end_pair(&mut self, query: &'a str, part: Part, end: usize) -> Result<u32, Problem<'a>> {
-        let text = &query[part.start..end];
-        let (param, value) = match part.is_value {
-            true => (part.param, text),
-            false => (EncodedName { text, is_escaped: part.is_escaped }.param(), ""),
-        };
-        let Some(param) = param else { return Ok(0) };
-        if self.values[param as usize].replace(value).is_some() {
-            return Err(repeated_param(param));
-        }
-        Ok(u32::from(part.is_value && part.is_escaped) << param as u32)
     }
 
     /// Decodes the values of the parameters whose bits are set.
@@ -188,16 +170,6 @@ impl<'a> Params<'a> {
     }
 }
 
-/// The name or the value of a pair in a query string, up to the byte that was read last.
-#[derive(Debug, Clone, Copy, Default)]
-struct Part {
-    start: usize,
-    /// The parameter, if this is the value of a known one.
-    param: Option<Param>,
-    is_value: bool,
-    is_escaped: bool,
-}
-
 /// The name of a parameter in a query string.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EncodedName<'a> {
@@ -210,20 +182,11 @@ impl EncodedName<'_> {
     pub(crate) fn is(self, plain: &str) -> bool {
         if self.is_escaped { decodes_to(self.text, plain) } else { self.text == plain }
     }
-
-    fn param(self) -> Option<Param> {
-        if !self.is_escaped {
-            return named(self.text);
-        }
-        // Clients rarely escape our names, so an escaped name is nearly always unknown. Escapes are still
-        // allowed.
-        Param::ALL.into_iter().find(|param| decodes_to(self.text, param.name()))
-    }
 }
 
 /// Returns the names of the parameters that are not empty.
 pub(crate) fn names_with_values(query: &str) -> impl Iterator<Item = EncodedName<'_>> {
-    let has_escapes = memchr::memchr2(b'%', b'+', query.as_bytes()).is_some();
+    let has_escapes = byte_search::contains(query.as_bytes(), *b"%+");
     let mut rest = query;
     let pairs = std::iter::from_fn(move || {
         let pair;
@@ -305,8 +268,9 @@ fn strip_group<'n>(name: &'n str, group: &str) -> Option<&'n str> {
 }
 
 /// Splits `text` at the first `byte`, which is ASCII. Without that byte, the second part is empty.
+#[inline]
 fn split_at_byte(text: &str, byte: u8) -> (&str, &str) {
-    match memchr::memchr(byte, text.as_bytes()) {
+    match byte_search::position(text.as_bytes(), [byte]) {
         Some(at) => (&text[..at], &text[at + 1..]),
         None => (text, ""),
     }
@@ -335,6 +299,15 @@ impl<'a> TextLocation<'a> {
             TextLocation::Decoded(from, to) => utf8(&decoded[from..to]),
         }
     }
+}
+
+fn param_by_name(name: &str) -> Option<Param> {
+    if !is_escaped(name) {
+        return named(name);
+    }
+    // Clients rarely escape our names, so an escaped name is nearly always unknown. Escapes are still
+    // allowed.
+    NAMES.iter().find(|ours| decodes_to(name, ours)).and_then(|n| named(n))
 }
 
 /// Returns the indexes of the set bits.

@@ -1,5 +1,7 @@
 //! Request targets (RFC 9112 section 3.2): the path and the query of a request.
 
+use wide::u8x16;
+
 use super::authority::is_authority;
 use super::request::Method;
 use crate::problem::{self, Problem};
@@ -50,11 +52,17 @@ pub(super) fn target_parts(target: Target<'_>, method: Method) -> Result<(&str, 
 
 /// Returns whether a target consists of visible ASCII without '#'.
 fn is_plain(target: &[u8]) -> bool {
-    // `fold` has no early return, so that the compiler can vectorize the loop.
-    let are_plain =
-        |bytes: &[u8]| bytes.iter().fold(true, |is_plain, b| is_plain & b.is_ascii_graphic() & (*b != b'#'));
-    let (blocks, rest) = target.as_chunks::<16>();
+    let (blocks, rest) = target.as_chunks();
+    let are_plain = |block: &[u8; 16]| {
+        let block = u8x16::new(*block);
+        let visible = block.max(u8x16::splat(b'!')).min(u8x16::splat(b'~'));
+        visible.simd_eq(block) & block.simd_ne(u8x16::splat(b'#'))
+    };
+    let are_blocks_plain = blocks.iter().fold(!u8x16::ZERO, |plain, block| plain & are_plain(block));
     // The last 16 bytes overlap a block, so that no byte of a long target is checked alone.
-    let rest = target.last_chunk::<16>().map_or(rest, |last| last);
-    blocks.iter().fold(true, |is_plain, block| is_plain & are_plain(block)) && are_plain(rest)
+    let is_rest_plain = match target.last_chunk() {
+        Some(last) => are_plain(last).all(),
+        None => rest.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#'),
+    };
+    are_blocks_plain.all() && is_rest_plain
 }

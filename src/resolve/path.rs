@@ -4,7 +4,7 @@
 //! `%2F` becomes part of its segment, an invalid escape stays as written, and a plus is a plus. Query and
 //! fragment are cut off, and a trailing slash is dropped. The buffers are reused for the next request.
 
-use crate::http::byte_positions::BytePositions;
+use crate::http::byte_search;
 use crate::limits::ROUTE_BYTES_MAX;
 
 /// Number of segments of a requested route. Each segment takes two bytes at least, so a path of 2 KiB has no
@@ -86,9 +86,11 @@ impl RoutePath {
     fn split<'v>(&mut self, value: &'v str) -> SplitPath<'v> {
         let mut found = SplitPath { path: value, has_escapes: false, has_empty_segment: false };
         let bytes = value.as_bytes();
-        let mut start = 1;
-        // The first byte is the slash before the first segment.
-        for at in BytePositions::new(&bytes[..bytes.len().min(ROUTE_BYTES_MAX + 1)], *b"/%?#").skip(1) {
+        let end = bytes.len().min(ROUTE_BYTES_MAX + 1);
+        let (mut start, mut searched) = (1, 1);
+        while let Some(next) = byte_search::position(&bytes[searched..end], *b"/%?#") {
+            let at = searched + next;
+            searched = at + 1;
             match bytes[at] {
                 b'/' if at == start => {
                     found.has_empty_segment = true;

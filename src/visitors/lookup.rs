@@ -4,8 +4,8 @@
 //! allocates nothing.
 
 use super::apply::KeyHasher;
-use super::profile::profile::{Profile, TableEntry};
-use super::store::table::{Key, PinnedReader, TableReader};
+use super::profile::profile::{Profile, decode_alias};
+use super::store::table::{PinnedReader, TableReader};
 use crate::visitors::log::bloom::IdKind;
 
 /// A reader of the table of visitors, for one thread.
@@ -36,15 +36,16 @@ impl ProfileReader {
 impl PinnedProfiles<'_> {
     /// Returns the profile of an anon ID, or of the user that it is linked to.
     pub fn by_anon_id(&self, site: &str, anon_id: &str) -> Option<Profile<'_>> {
-        match self.entry(self.hasher.key(site, IdKind::Anon, anon_id))? {
-            TableEntry::Profile(profile) => Some(profile),
-            TableEntry::Alias(user) => self.profile(user),
-        }
+        let value = self.table.get(self.hasher.key(site, IdKind::Anon, anon_id))?;
+        Profile::decode(match decode_alias(value) {
+            Some(user) => self.table.get(user)?,
+            None => value,
+        })
     }
 
     /// Returns the profile of a user.
     pub fn by_user_id(&self, site: &str, user_id: &str) -> Option<Profile<'_>> {
-        self.profile(self.hasher.key(site, IdKind::User, user_id))
+        Profile::decode(self.table.get(self.hasher.key(site, IdKind::User, user_id))?)
     }
 
     /// Passes the profiles of a shard to `visit`. Returns the number of entries, or `None` after the last shard.
@@ -55,16 +56,5 @@ impl PinnedProfiles<'_> {
             Profile::decode(value).iter().for_each(&mut *visit);
         }
         Some(entries)
-    }
-
-    fn profile(&self, key: Key) -> Option<Profile<'_>> {
-        match self.entry(key)? {
-            TableEntry::Profile(profile) => Some(profile),
-            TableEntry::Alias(_) => None,
-        }
-    }
-
-    fn entry(&self, key: Key) -> Option<TableEntry<'_>> {
-        TableEntry::decode(self.table.get(key)?)
     }
 }
