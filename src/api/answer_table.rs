@@ -4,7 +4,7 @@
 //! it writes only its own fields, and copies the rest:
 //!
 //! ```text
-//! status line, Date, fields of the request | shared fields | content fields | start, pieces of the site, end
+//! status line, Date, fields of the request | shared fields | content fields | empty line | start, pieces of the site, end
 //! ```
 //!
 //! The table has a fixed number of slots for one answer each, and allocates only when it is created. A slot holds its whole
@@ -36,6 +36,9 @@ pub(super) enum AnswerKind {
 const FIXED_KEY_BYTES: usize = 1 + 1 + 4 + 32;
 /// Size of a key. A few experiments fit. Answers with more of them are not prepared.
 const ANSWER_KEY_BYTES_MAX: usize = FIXED_KEY_BYTES + ZONES_MAX + 2 * KEY_BYTES_MAX;
+
+/// Length of the empty line between the fields and the body.
+const EMPTY_LINE_BYTES: usize = 2;
 
 /// Everything that an answer depends on.
 #[derive(Debug, Clone, Copy)]
@@ -87,14 +90,14 @@ impl AnswerKey {
 /// The parts of an answer that do not depend on the request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PreparedAnswer<'t> {
-    /// The header fields that a 304 has too. The first one is the ETag.
-    pub(super) shared_fields: &'t [u8],
-    /// The header fields of the body.
-    pub(super) content_fields: &'t [u8],
+    /// The shared fields, the content fields, the empty line after them, and the bytes of the body before its pieces.
+    pub(super) bytes: &'t [u8],
+    /// End of the shared fields.
+    pub(super) shared_end: usize,
+    /// End of the content fields.
+    pub(super) content_end: usize,
     /// True if the body has the coding gzip. A short body never has it.
     pub(super) gzip: bool,
-    /// The bytes of the body before its pieces.
-    pub(super) start: &'t [u8],
     /// The indices of the pieces.
     pub(super) pieces: &'t [u32],
     /// The bytes of the body after its pieces.
@@ -102,14 +105,35 @@ pub(super) struct PreparedAnswer<'t> {
 }
 
 impl PreparedAnswer<'_> {
-    /// Returns the ETag, which is in the first field.
-    pub(super) fn etag(&self) -> Etag {
-        Etag::from_field(self.shared_fields)
+    /// Returns the header fields that a 304 has too. The first one is the ETag.
+    pub(super) fn shared_fields(&self) -> &[u8] {
+        &self.bytes[..self.shared_end]
     }
 
-    /// Appends the body. `pieces` are those of the site.
+    /// Returns the header fields of the body.
+    pub(super) fn content_fields(&self) -> &[u8] {
+        &self.bytes[self.shared_end..self.content_end]
+    }
+
+    /// Returns the ETag, which is in the first field.
+    pub(super) fn etag(&self) -> Etag {
+        Etag::from_field(self.bytes)
+    }
+
+    /// Appends the rest of a whole response whose connection stays open: all fields, the empty line and the body. `pieces` are
+    /// those of the site.
+    pub(super) fn write_rest(&self, pieces: Pieces<'_>, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.bytes);
+        self.write_pieces(pieces, out);
+    }
+
+    /// Appends the body.
     pub(super) fn write_body(&self, pieces: Pieces<'_>, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.start);
+        out.extend_from_slice(&self.bytes[self.content_end + EMPTY_LINE_BYTES..]);
+        self.write_pieces(pieces, out);
+    }
+
+    fn write_pieces(&self, pieces: Pieces<'_>, out: &mut Vec<u8>) {
         for index in self.pieces {
             out.extend_from_slice(if self.gzip { pieces.deflate(*index) } else { pieces.text(*index) });
         }
@@ -120,13 +144,13 @@ impl PreparedAnswer<'_> {
 /// A table of prepared answers.
 pub(super) struct AnswerTable {
     slots: Box<[Slot]>,
-    /// The bytes of each slot: key, shared fields, content fields, start and end.
+    /// The bytes of each slot: key, bytes before the pieces, and those after them.
     bytes: Box<[[u8; ANSWER_BYTES_MAX]]>,
     pieces: Box<[[u32; ANSWER_PIECES_MAX]]>,
 }
 
-/// The ends of the parts of an answer in the bytes of its slot, the number of its pieces, and its coding. An empty slot matches no key,
-/// because a key is not empty.
+/// The ends of the key, of the bytes before the pieces and of those after them in the bytes of a slot, the ends of the fields in
+/// the bytes before the pieces, the number of pieces, and the coding. An empty slot matches no key, because a key is not empty.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
     key_end: u16,
@@ -156,10 +180,10 @@ impl AnswerTable {
             return None;
         }
         Some(PreparedAnswer {
-            shared_fields: part(slot.key_end, slot.shared_end),
-            content_fields: part(slot.shared_end, slot.content_end),
+            bytes: part(slot.key_end, slot.start_end),
+            shared_end: usize::from(slot.shared_end),
+            content_end: usize::from(slot.content_end),
             gzip: slot.gzip,
-            start: part(slot.content_end, slot.start_end),
             pieces: &self.pieces[key.slot][..usize::from(slot.pieces)],
             end: part(slot.start_end, slot.end),
         })
@@ -167,7 +191,7 @@ impl AnswerTable {
 
     /// Stores the answer of `key` in place of another one. An answer that is too large is not stored.
     pub(super) fn insert(&mut self, key: &AnswerKey, answer: &PreparedAnswer<'_>) {
-        let parts = [key.bytes(), answer.shared_fields, answer.content_fields, answer.start, answer.end];
+        let parts = [key.bytes(), answer.bytes, answer.end];
         let length: usize = parts.iter().map(|part| part.len()).sum();
         let Some(pieces) = self.pieces[key.slot].get_mut(..answer.pieces.len()) else { return };
         if length > ANSWER_BYTES_MAX {
@@ -175,11 +199,12 @@ impl AnswerTable {
         }
         pieces.copy_from_slice(answer.pieces);
         let mut end = 0;
-        let [key_end, shared_end, content_end, start_end, end] = parts.map(|part| {
+        let [key_end, start_end, end] = parts.map(|part| {
             self.bytes[key.slot][end..end + part.len()].copy_from_slice(part);
             end += part.len();
             end as u16
         });
+        let (shared_end, content_end) = (answer.shared_end as u16, answer.content_end as u16);
         let (pieces, gzip) = (answer.pieces.len() as u8, answer.gzip);
         self.slots[key.slot] = Slot { key_end, shared_end, content_end, start_end, end, pieces, gzip };
     }

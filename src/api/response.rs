@@ -125,10 +125,12 @@ pub(super) fn write_response(
         store_answer(key, body, gzip, prepared, answers);
     }
     let class = fields.cache_policy.class();
-    let Some(mut head) = begin_head(context, class, etag.as_ref(), &prepared[..shared_bytes], ids, out)?
-    else {
+    let (mut head, is_unchanged) = begin_head(context, class, etag.as_ref(), ids, out)?;
+    head.raw(&prepared[..shared_bytes]);
+    if is_unchanged {
+        head.end(context.request.close);
         return Ok(());
-    };
+    }
     let body = body.encode(gzip, compressor);
     write_content_fields(gzip, body.bytes(gzip), head.buffer());
     let out = head.end(context.request.close);
@@ -152,12 +154,17 @@ pub(super) fn write_stored(
     let ResponseBuffers { answers, ids, .. } = buffers;
     let Some((key, answer)) = key.and_then(|key| Some((key, answers.get(key)?))) else { return Ok(false) };
     let (class, etag) = (key.class(), answer.etag());
-    let Some(mut head) = begin_head(context, class, Some(&etag), answer.shared_fields, ids, out)? else {
+    let (mut head, is_unchanged) = begin_head(context, class, Some(&etag), ids, out)?;
+    if !is_unchanged && !context.request.close && !context.is_head() {
+        answer.write_rest(context.pieces(), head.buffer());
         return Ok(true);
-    };
-    head.raw(answer.content_fields);
+    }
+    head.raw(answer.shared_fields());
+    if !is_unchanged {
+        head.raw(answer.content_fields());
+    }
     let out = head.end(context.request.close);
-    if !context.is_head() {
+    if !is_unchanged && !context.is_head() {
         answer.write_body(context.pieces(), out);
     }
     Ok(true)
@@ -184,12 +191,13 @@ fn store_answer(
     if content_end + text_bytes > ANSWER_BYTES_MAX {
         return;
     }
+    prepared.extend_from_slice(b"\r\n");
     let Some((start_end, count)) = write_own_bytes(body, gzip, &mut indices, prepared) else { return };
     let answer = PreparedAnswer {
-        shared_fields: &prepared[..shared_end],
-        content_fields: &prepared[shared_end..content_end],
+        bytes: &prepared[..start_end],
+        shared_end,
+        content_end,
         gzip,
-        start: &prepared[content_end..start_end],
         pieces: &indices[..count],
         end: &prepared[start_end..],
     };
@@ -224,8 +232,8 @@ fn write_own_bytes(
     }
 }
 
-/// Begins the head of a 200: the fields of the request and the shared fields. If the client already has the content, appends
-/// a whole 304 and returns `None`.
+/// Begins a head with the fields of the request: of a 304 if the client already has the content, and otherwise of a 200.
+/// Returns whether it is a 304.
 ///
 /// # Errors
 /// `precondition_failed`, if `If-Match` excludes the response.
@@ -233,10 +241,9 @@ fn begin_head<'o>(
     context: &RequestContext<'_>,
     class: ResponseClass,
     etag: Option<&Etag>,
-    shared_fields: &[u8],
     ids: &mut RequestIdGenerator,
     out: &'o mut Vec<u8>,
-) -> Result<Option<ResponseHead<'o>>, Problem<'static>> {
+) -> Result<(ResponseHead<'o>, bool), Problem<'static>> {
     let headers = &context.request.headers;
     etag.map_or(Ok(()), |etag| etag.check_if_match(headers))?;
     let is_unchanged = etag.is_some_and(|etag| etag.is_matched_by(headers));
@@ -249,12 +256,7 @@ fn begin_head<'o>(
         }
     }
     context.cors(class).write(&mut head);
-    head.raw(shared_fields);
-    if is_unchanged {
-        head.end(context.request.close);
-        return Ok(None);
-    }
-    Ok(Some(head))
+    Ok((head, is_unchanged))
 }
 
 /// Appends the fields of a body of `length` bytes.

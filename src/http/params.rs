@@ -92,9 +92,8 @@ impl<'a> Params<'a> {
         let mut escaped = 0;
         let mut rest = query;
         while !rest.is_empty() {
-            let pair;
-            (pair, rest) = split_at_byte(rest, b'&');
-            let (name, value) = split_at_byte(pair, b'=');
+            let (name, value);
+            (name, value, rest) = split_pair(rest);
             let Some(param) = (if has_escapes { param_by_name(name) } else { named(name) }) else { continue };
             if self.values[param as usize].replace(value).is_some() {
                 return Err(repeated_param(param));
@@ -189,9 +188,9 @@ pub(crate) fn names_with_values(query: &str) -> impl Iterator<Item = EncodedName
     let has_escapes = byte_search::contains(query.as_bytes(), *b"%+");
     let mut rest = query;
     let pairs = std::iter::from_fn(move || {
-        let pair;
-        (pair, rest) = (!rest.is_empty()).then(|| split_at_byte(rest, b'&'))?;
-        Some(split_at_byte(pair, b'='))
+        let (name, value);
+        (name, value, rest) = (!rest.is_empty()).then(|| split_pair(rest))?;
+        Some((name, value))
     });
     let names = pairs.filter(|(_, value)| !value.is_empty()).map(|(name, _)| name);
     names.map(move |text| EncodedName { text, is_escaped: has_escapes && is_escaped(text) })
@@ -220,9 +219,8 @@ impl<'a> ParamGroup<'a> {
         let mut count = 0;
         let mut rest = query;
         while !rest.is_empty() && count < GROUP_PARAMS_MAX {
-            let pair;
-            (pair, rest) = split_at_byte(rest, b'&');
-            let (name, value) = split_at_byte(pair, b'=');
+            let (name, value);
+            (name, value, rest) = split_pair(rest);
             if let Some(name) = strip_group(name, group) {
                 places[count] = (TextLocation::of(name, decoded), TextLocation::of(value, decoded));
                 count += 1;
@@ -267,12 +265,17 @@ fn strip_group<'n>(name: &'n str, group: &str) -> Option<&'n str> {
     Some(&name[name.len() - rest.len()..])
 }
 
-/// Splits `text` at the first `byte`, which is ASCII. Without that byte, the second part is empty.
+/// Returns the name and the value of the first pair of a query string, and the text after the pair.
 #[inline]
-fn split_at_byte(text: &str, byte: u8) -> (&str, &str) {
-    match byte_search::position(text.as_bytes(), [byte]) {
-        Some(at) => (&text[..at], &text[at + 1..]),
-        None => (text, ""),
+fn split_pair(query: &str) -> (&str, &str, &str) {
+    let Some(at) = byte_search::position(query.as_bytes(), *b"=&") else { return (query, "", "") };
+    let (name, after) = (&query[..at], &query[at + 1..]);
+    match query.as_bytes()[at] {
+        b'&' => (name, "", after),
+        _ => match byte_search::position(after.as_bytes(), *b"&") {
+            Some(end) => (name, &after[..end], &after[end + 1..]),
+            None => (name, after, ""),
+        },
     }
 }
 

@@ -21,7 +21,7 @@ impl<'a> Target<'a> {
 
     /// Creates a target of visible ASCII without '#'. Returns `None` for other bytes.
     pub(super) fn of_plain(bytes: &'a [u8]) -> Option<Self> {
-        let text = std::str::from_utf8(bytes).ok()?;
+        let text = simdutf8::basic::from_utf8(bytes).ok()?;
         is_plain(bytes).then_some(Self { text, is_plain: true })
     }
 }
