@@ -12,7 +12,7 @@ use crate::limits::memory_sum::Term;
 #[cfg(feature = "cluster")]
 use crate::metrics::PullCounters;
 #[cfg(feature = "cluster")]
-use crate::metrics::cluster::ClusterMetrics;
+use crate::metrics::cluster::{ClusterMetrics, ClusterState};
 use crate::metrics::{
     ConnectionEvent, Counters, EventCounters, JobCounters, LatencyHistogram, PublishCounters, Totals,
     WebhookCounters,
@@ -34,6 +34,9 @@ pub struct Metrics {
     /// The counters of the puller; `None` without `--snapshots-from`.
     #[cfg(feature = "cluster")]
     pub pulling: Option<PullCounters>,
+    /// True if the server is a node of a cluster.
+    #[cfg(feature = "cluster")]
+    is_node: bool,
     /// The memory budget of the snapshots.
     pub budget: SnapshotBudget,
     /// Start of the process, in seconds since 1970.
@@ -84,10 +87,18 @@ impl Metrics {
             webhook,
             #[cfg(feature = "cluster")]
             pulling: None,
+            #[cfg(feature = "cluster")]
+            is_node: false,
             budget,
             started_s: clock::now_s(),
             server: None,
         }
+    }
+
+    /// Says in `/readyz` that the server is a node, also before the log is read.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn with_node(self, is_node: bool) -> Self {
+        Self { is_node, ..self }
     }
 
     /// Adds the counters of the puller.
@@ -116,8 +127,27 @@ impl Metrics {
         #[cfg(feature = "cluster")]
         if let Some(node) = self.server.as_ref().and_then(|server| server.cluster.as_ref()) {
             super::cluster::add_readiness(node, body);
+        } else if self.is_node {
+            body["cluster"] = super::cluster::LOADING.into();
         }
         let _ = body;
+    }
+
+    /// Returns the status of a node that is behind the stream, so that it is not ready.
+    pub(super) fn not_ready_status(&self) -> Option<&'static str> {
+        #[cfg(feature = "cluster")]
+        return super::cluster::not_ready_status(self.server.as_ref()?.cluster.as_ref()?);
+        #[cfg(not(feature = "cluster"))]
+        None
+    }
+
+    /// Returns whether a node replaces its profiles by those of a checkpoint.
+    pub(super) fn is_loading(&self) -> bool {
+        #[cfg(feature = "cluster")]
+        if let Some(node) = self.server.as_ref().and_then(|server| server.cluster.as_ref()) {
+            return node.state().0 == ClusterState::Loading;
+        }
+        false
     }
 
     fn text(&self, handler: &mut Handler) -> String {

@@ -18,6 +18,7 @@
 //! | checks the stream, compares returned records, notices lost and foreign records | [`follow`] |
 //! | chooses the records to send | [`forward`] |
 //! | decides when an event is acknowledged | [`acknowledge`] |
+//! | decides when a node that is behind the stream is ready | [`join`] |
 //! | compares tables, knows the nodes, lists erasures | [`audit`] |
 //! | orders records and ties, with the file `positions` | [`order`] |
 //! | finds erased records that take effect after their tombstone | [`erase`] |
@@ -41,6 +42,7 @@ pub(crate) mod erasing;
 pub mod filter;
 pub mod follow;
 pub mod forward;
+pub mod join;
 pub mod message;
 pub mod order;
 pub mod producer;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use async_nats::Client;
 use async_nats::connection::State;
-use async_nats::jetstream::consumer::pull::Ordered;
+use async_nats::jetstream::Message;
+use async_nats::jetstream::consumer::pull::{Ordered, OrderedError};
 use futures_util::StreamExt;
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep};
@@ -21,9 +22,11 @@ use super::stream::{ClusterStream, received};
 const PAUSE: Duration = Duration::from_millis(500);
 /// Interval of looks at the connection. The client notices a cut cable by its pings, within 2 s.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// Interval of looks at the end of the stream while no message arrives. A consumer can be on a server that has failed. The client
-/// notices this after 30 s, and the session after two looks.
+/// Interval of looks at the end of the stream. A consumer can be on a server that has failed. The client notices this after 30 s, and
+/// the session after two looks. The lag of the node is known as exactly as this.
 const END_INTERVAL: Duration = Duration::from_secs(2);
+
+const STOPPING: &str = "the process is stopping";
 
 /// The settings of a node's sessions.
 pub(crate) struct SessionSettings {
@@ -58,7 +61,7 @@ pub(crate) async fn run(settings: SessionSettings, mut link: ThreadLink) {
     loop {
         connection += 1;
         let ended = match settings.nats.connect_once().await {
-            Ok(client) => session(&settings, &client, connection, &mut link).await,
+            Ok(client) => Session::new(&settings, client, connection, &mut link).run().await,
             Err(error) => error,
         };
         link.send(connection, EventKind::Disconnected(ended));
@@ -66,79 +69,115 @@ pub(crate) async fn run(settings: SessionSettings, mut link: ThreadLink) {
     }
 }
 
-/// Runs one session. Returns the reason of its end.
-async fn session(
-    settings: &SessionSettings,
-    client: &Client,
+/// One connection.
+struct Session<'a> {
+    client: Client,
+    stream: ClusterStream,
+    /// The number of the connection.
     connection: u64,
-    link: &mut ThreadLink,
-) -> String {
-    if let Err(refusal) = servers::check_version(&client.server_info()) {
-        return refusal;
+    link: &'a mut ThreadLink,
+    messages: Option<Ordered>,
+    /// The appended messages whose acknowledgements are awaited.
+    appends: JoinSet<bool>,
+    watch: DeliveryWatch,
+}
+
+impl<'a> Session<'a> {
+    fn new(settings: &SessionSettings, client: Client, connection: u64, link: &'a mut ThreadLink) -> Self {
+        let stream = ClusterStream::new(client.clone(), &settings.cluster, &settings.node);
+        let (messages, appends, watch) = (None, JoinSet::new(), DeliveryWatch::default());
+        Self { client, stream, connection, link, messages, appends, watch }
     }
-    let stream = ClusterStream::new(client.clone(), &settings.cluster, &settings.node);
-    match stream.head().await {
-        Ok((head, era, _)) => link.send(connection, EventKind::Connected(head, era)),
-        Err(error) => return error,
+
+    /// Runs the session. Returns the reason of its end.
+    async fn run(mut self) -> String {
+        match self.serve().await {
+            Ok(()) => STOPPING.to_owned(),
+            Err(reason) => reason,
+        }
     }
-    let (mut messages, mut appends) = (None::<Ordered>, JoinSet::new());
-    let (mut looks, mut end_looks) = (interval(LOOK_INTERVAL), interval(END_INTERVAL));
-    let mut watch = DeliveryWatch::default();
-    loop {
-        let has_appends = !appends.is_empty();
-        tokio::select! {
-            command = link.commands.recv() => match command {
-                None => return "the process is stopping".to_owned(),
-                Some((of, _)) if of != connection => {}
-                Some((_, Command::ReadAt(position))) => match stream.at(position).await {
-                    Ok(message) => link.send(connection, EventKind::At(position, message)),
-                    Err(error) => return error,
+
+    async fn serve(&mut self) -> Result<(), String> {
+        self.begin().await?;
+        let (mut looks, mut end_looks) = (interval(LOOK_INTERVAL), interval(END_INTERVAL));
+        loop {
+            let (has_appends, is_reading) = (!self.appends.is_empty(), self.messages.is_some());
+            tokio::select! {
+                command = self.link.commands.recv() => match command {
+                    None => return Ok(()),
+                    Some((of, command)) if of == self.connection => self.on_command(command).await?,
+                    Some(_) => {},
                 },
-                Some((_, Command::ReadFrom(position))) => match stream.read(position).await {
-                    Ok(ordered) => {
-                        messages = Some(ordered);
-                        watch = DeliveryWatch { position: position.saturating_sub(1), previous: None };
-                    },
-                    Err(error) => return error,
+                appended = self.appends.join_next(), if has_appends => {
+                    let is_appended = matches!(appended, Some(Ok(true)));
+                    self.send(if is_appended { EventKind::Appended } else { EventKind::AppendFailed });
                 },
-                // The client sends it. Its acknowledgement is not needed: a lost one makes the node unreachable for the others.
-                Some((_, Command::AppendHeartbeat(bytes))) => drop(stream.append(bytes).await),
-                Some((_, Command::Append(bytes))) => match stream.append(bytes).await {
-                    Ok(acknowledgement) => drop(appends.spawn(async move { acknowledgement.await.is_ok() })),
-                    Err(_) => link.send(connection, EventKind::AppendFailed),
+                message = next(&mut self.messages), if is_reading => self.on_message(message).await?,
+                _ = end_looks.tick(), if is_reading => self.look_at_end().await?,
+                _ = looks.tick() => if self.client.connection_state() != State::Connected {
+                    return Err("the connection to NATS is lost".to_owned());
                 },
-            },
-            appended = appends.join_next(), if has_appends => {
-                let is_appended = matches!(appended, Some(Ok(true)));
-                link.send(connection, if is_appended { EventKind::Appended } else { EventKind::AppendFailed });
-            },
-            message = next(&mut messages), if messages.is_some() => match message {
-                Some(Ok(message)) => {
-                    let Some(message) = received(&message) else { return "a message lacks its position".to_owned() };
-                    watch.position = message.position;
-                    let bytes = message.bytes.len().clamp(1, RECEIVED_BYTES_MAX) as u32;
-                    let Ok(permit) = link.room.clone().acquire_many_owned(bytes).await else {
-                        return "the process is stopping".to_owned();
-                    };
-                    link.send(connection, EventKind::Message(message, permit));
-                },
-                Some(Err(error)) => return format!("cannot read the stream: {error}"),
-                None => return "the consumer of the stream has ended".to_owned(),
-            },
-            _ = end_looks.tick(), if messages.is_some() => match stream.head().await {
-                Ok((head, ..)) if watch.look(head.last) => {},
-                Ok(_) => return "the consumer of the stream delivers nothing".to_owned(),
-                Err(error) => return error,
-            },
-            _ = looks.tick() => if client.connection_state() != State::Connected {
-                return "the connection to NATS is lost".to_owned();
+            }
+        }
+    }
+
+    fn send(&self, event: EventKind) {
+        self.link.send(self.connection, event);
+    }
+
+    /// Checks the server, and reports the state of the stream.
+    async fn begin(&mut self) -> Result<(), String> {
+        servers::check_version(&self.client.server_info())?;
+        let info = self.stream.info().await?;
+        self.send(EventKind::End(info.end()));
+        self.send(EventKind::Connected(info.head, info.era));
+        Ok(())
+    }
+
+    async fn on_command(&mut self, command: Command) -> Result<(), String> {
+        match command {
+            Command::ReadAt(position) => {
+                let message = self.stream.at(position).await?;
+                self.send(EventKind::At(position, message));
+            }
+            Command::ReadFrom(position) => {
+                self.messages = Some(self.stream.read(position).await?);
+                self.watch = DeliveryWatch { position: position.saturating_sub(1), previous: None };
+            }
+            // The client sends it. Its acknowledgement is not needed: a lost one makes the node unreachable for the others.
+            Command::AppendHeartbeat(bytes) => drop(self.stream.append(bytes).await),
+            Command::Append(bytes) => match self.stream.append(bytes).await {
+                Ok(acknowledgement) => {
+                    self.appends.spawn(async move { acknowledgement.await.is_ok() });
+                }
+                Err(_) => self.send(EventKind::AppendFailed),
             },
         }
+        Ok(())
+    }
+
+    /// Passes a message on. Waits while the writer has too many.
+    async fn on_message(&mut self, message: Option<Result<Message, OrderedError>>) -> Result<(), String> {
+        let message = message.ok_or("the consumer of the stream has ended")?;
+        let message = message.map_err(|error| format!("cannot read the stream: {error}"))?;
+        let message = received(&message).ok_or("a message lacks its position")?;
+        self.watch.position = message.position;
+        let bytes = message.bytes.len().clamp(1, RECEIVED_BYTES_MAX) as u32;
+        let permit = self.link.room.clone().acquire_many_owned(bytes).await.map_err(|_| STOPPING)?;
+        self.send(EventKind::Message(message, permit));
+        Ok(())
+    }
+
+    async fn look_at_end(&mut self) -> Result<(), String> {
+        let info = self.stream.info().await?;
+        self.send(EventKind::End(info.end()));
+        if self.watch.look(info.head.last) {
+            return Ok(());
+        }
+        Err("the consumer of the stream delivers nothing".to_owned())
     }
 }
 
-async fn next(
-    messages: &mut Option<Ordered>,
-) -> Option<Result<async_nats::jetstream::Message, async_nats::jetstream::consumer::pull::OrderedError>> {
+async fn next(messages: &mut Option<Ordered>) -> Option<Result<Message, OrderedError>> {
     messages.as_mut()?.next().await
 }

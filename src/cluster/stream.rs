@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::era::Era;
 use super::follow::Head;
-use super::link::{MessageBytes, PublishedEra};
+use super::link::{MessageBytes, PublishedEra, StreamEnd};
 use super::message::StreamMessage;
 
 /// Time for which the stream keeps a message: a node that was down for a weekend catches up, and an erased visitor is gone
@@ -43,6 +43,22 @@ pub(crate) struct ClusterStream {
     subject: String,
 }
 
+/// The present state of a stream.
+pub(crate) struct StreamInfo {
+    pub(crate) head: Head,
+    pub(crate) era: Option<PublishedEra>,
+    pub(crate) replicas: usize,
+    /// The time of the last message, in milliseconds since 1970.
+    last_ms: i64,
+}
+
+impl StreamInfo {
+    /// Returns the end of the stream.
+    pub(crate) fn end(&self) -> StreamEnd {
+        StreamEnd { last: self.head.last, last_ms: self.last_ms }
+    }
+}
+
 /// The era in the metadata of a stream.
 #[derive(Serialize, Deserialize)]
 struct EraMetadata {
@@ -58,7 +74,7 @@ impl ClusterStream {
         Self { context, name: format!("PLX_{cluster}"), subject: format!("plx.{cluster}.log.{sender}") }
     }
 
-    async fn info(&self) -> Result<Info, String> {
+    async fn raw_info(&self) -> Result<Info, String> {
         let stream = self.context.get_stream(&self.name).await;
         let stream = stream.map_err(|error| format!("cannot read the stream {}: {error}", self.name))?;
         Ok(stream.cached_info().clone())
@@ -68,8 +84,8 @@ impl ClusterStream {
     ///
     /// # Errors
     /// The stream does not exist or cannot be read.
-    pub(crate) async fn head(&self) -> Result<(Head, Option<PublishedEra>, usize), String> {
-        let info = self.info().await?;
+    pub(crate) async fn info(&self) -> Result<StreamInfo, String> {
+        let info = self.raw_info().await?;
         let head = Head {
             created_ms: milliseconds(info.created.unix_timestamp_nanos()),
             first: info.state.first_sequence.max(1),
@@ -77,7 +93,8 @@ impl ClusterStream {
         };
         let era = info.config.metadata.get(ERA_KEY).and_then(|text| serde_json::from_str(text).ok());
         let era = era.map(|EraMetadata { position, era }| PublishedEra { era, position });
-        Ok((head, era, info.config.num_replicas))
+        let last_ms = milliseconds(info.state.last_timestamp.unix_timestamp_nanos());
+        Ok(StreamInfo { head, era, replicas: info.config.num_replicas, last_ms })
     }
 
     /// Returns the message at a position. `None` if the stream does not have it.
@@ -174,7 +191,7 @@ impl ClusterStream {
     /// # Errors
     /// The servers refuse it.
     pub(crate) async fn create(&self, cluster: &str, replicas: usize, max_bytes: i64) -> Result<i64, String> {
-        if let Ok(info) = self.info().await {
+        if let Ok(info) = self.raw_info().await {
             return Ok(milliseconds(info.created.unix_timestamp_nanos()));
         }
         let config = Config {
@@ -205,7 +222,7 @@ impl ClusterStream {
     pub(crate) async fn publish_era(&self, era: &Era, position: u64) -> Result<(), String> {
         let metadata = EraMetadata { position, era: era.clone() };
         let text = serde_json::to_string(&metadata).expect("numbers and texts are JSON");
-        let mut config = self.info().await?.config;
+        let mut config = self.raw_info().await?.config;
         config.metadata = HashMap::from([(ERA_KEY.to_owned(), text)]);
         let updated = self.context.update_stream(&config).await;
         updated.map(drop).map_err(|error| format!("cannot change the stream {}: {error}", self.name))

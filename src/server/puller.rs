@@ -26,6 +26,7 @@ mod with_cluster {
         states: CurrentFiles,
         metrics: Metrics,
     ) -> Result<(Metrics, Option<MakeTask>), BootError> {
+        let metrics = metrics.with_node(config.cluster.cluster.is_some());
         let counters = PullCounters::default();
         let task = pull::task(&config.cluster, config.snapshots_directory(), states, counters.clone());
         match task.map_err(BootError::Puller)? {

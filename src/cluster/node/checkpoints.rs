@@ -15,6 +15,7 @@ use crate::cluster::saved;
 use crate::cluster::state::{ChainPosition, SavedState};
 use crate::ids;
 use crate::limits::CHECKPOINT_GENERATIONS;
+use crate::metrics::cluster::ClusterState;
 use crate::visitors::checkpoint::directory::CheckpointDirectory;
 use crate::visitors::checkpoint::reader::CheckpointReader;
 use crate::visitors::live::ProfileTable;
@@ -79,8 +80,13 @@ impl Node {
         candidate: Candidate,
         message: Option<&StreamMessage<MessageBytes>>,
         profiles: &mut ProfileTable,
+        clock: &dyn Clock,
     ) -> bool {
         self.kept.clear();
+        self.last_message_ms = None;
+        if matches!(candidate.source, CandidateSource::Checkpoint(_)) {
+            self.set_state(ClusterState::Loading, "", clock);
+        }
         let is_loaded = self.load_state(candidate.source, message, profiles);
         if let Some(state) = self.state.as_ref().filter(|_| is_loaded) {
             let (base_position, floor) = (state.era.base_position, state.nodes.floor(state.clock_ms));

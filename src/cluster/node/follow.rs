@@ -34,6 +34,7 @@ impl Node {
         }
         match event.kind {
             EventKind::Connected(..) => {}
+            EventKind::End(end) => self.end = end,
             EventKind::At(position, message) => self.on_at(position, message.as_ref(), profiles, clock),
             EventKind::Message(message, _permit) => self.on_message(&message, profiles, clock),
             EventKind::Appended => self.forwarder.on_acknowledged(),
@@ -67,7 +68,6 @@ impl Node {
         if self.phase == Phase::Stopped {
             return;
         }
-        self.metrics.head_position.store(head.last, Ordering::Relaxed);
         self.follower.on_connected(head);
         self.forwarder = Forwarder::new(self.returned());
         self.head = Some(*head);
@@ -175,7 +175,7 @@ impl Node {
             self.metrics.chain_mismatches.fetch_add(1, Ordering::Relaxed);
             tracing::error!(position, "the stream has lost its end; continuing from an older checkpoint");
         }
-        let is_usable = is_same && (is_present || self.load(candidate, message, profiles));
+        let is_usable = is_same && (is_present || self.load(candidate, message, profiles, clock));
         if is_usable { self.follow(clock) } else { self.check_next_candidate(clock) }
     }
 
@@ -243,8 +243,7 @@ impl Node {
         if message.position <= state.position {
             return;
         }
-        self.metrics.head_position.fetch_max(message.position, Ordering::Relaxed);
-        self.last_message_ms = message.stream_ms;
+        self.last_message_ms = Some(message.stream_ms);
         match step(state, &mut self.decoder, message) {
             Step::Accepted(run) => self.accept(run, profiles, clock),
             Step::NoEffect(reason) => self.count(reason),
