@@ -49,7 +49,7 @@ pub mod clock {
 pub mod cluster {
     pub use crate::cluster::{
         acknowledge, audit, era, erase, filter, follow, forward, join, message, order, producer, publish,
-        pull, saved, seal, state,
+        pull, saved, seal, skew, state,
     };
 }
 pub mod condition {

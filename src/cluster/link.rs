@@ -26,12 +26,14 @@ pub(crate) struct PublishedEra {
 }
 
 /// The end of a stream at a moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct StreamEnd {
     /// The last position.
     pub(crate) last: u64,
     /// The time of its message, in milliseconds since 1970.
     pub(crate) last_ms: i64,
+    /// The own clock less that of the servers, in ms.
+    pub(crate) skew_ms: i64,
 }
 
 /// A command of the writer for the present connection.

@@ -17,6 +17,7 @@
 //! | selects the records that take effect | [`filter`] |
 //! | checks the stream, compares returned records, notices lost and foreign records | [`follow`] |
 //! | chooses the records to send | [`forward`] |
+//! | refuses to join with a wrong clock | [`skew`] |
 //! | decides when an event is acknowledged | [`acknowledge`] |
 //! | decides when a node that is behind the stream is ready | [`join`] |
 //! | compares tables, knows the nodes, lists erasures | [`audit`] |
@@ -50,6 +51,7 @@ pub mod publish;
 pub mod pull;
 pub mod saved;
 pub mod seal;
+pub mod skew;
 pub mod state;
 
 pub(crate) mod found;

@@ -175,7 +175,7 @@ impl Node {
             cost_max: parts.cost_max,
             producer_saved_ms: 0,
             last_message_ms: None,
-            end: StreamEnd { last: 0, last_ms: 0 },
+            end: StreamEnd::default(),
             readiness: parts.readiness,
             is_recovered: false,
             head: None,

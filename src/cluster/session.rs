@@ -125,11 +125,12 @@ impl<'a> Session<'a> {
         self.link.send(self.connection, event);
     }
 
-    /// Checks the server, and reports the state of the stream.
+    /// Checks the server and the clock, and reports the state of the stream.
     async fn begin(&mut self) -> Result<(), String> {
         servers::check_version(&self.client.server_info())?;
         let info = self.stream.info().await?;
         self.send(EventKind::End(info.end()));
+        info.clock.check()?;
         self.send(EventKind::Connected(info.head, info.era));
         Ok(())
     }

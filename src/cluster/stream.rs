@@ -10,10 +10,12 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use async_nats::Client;
+use async_nats::datetime::parse_rfc3339;
 use async_nats::jetstream;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig};
 use async_nats::jetstream::context::{Context, ContextBuilder, PublishAckFuture};
+use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::{
     Config, DiscardPolicy, Info, RawMessageErrorKind, RetentionPolicy, StorageType,
 };
@@ -24,6 +26,8 @@ use super::era::Era;
 use super::follow::Head;
 use super::link::{MessageBytes, PublishedEra, StreamEnd};
 use super::message::StreamMessage;
+use super::skew::ClockReading;
+use crate::clock;
 
 /// Time for which the stream keeps a message: a node that was down for a weekend catches up, and an erased visitor is gone
 /// from the stream after it.
@@ -50,13 +54,22 @@ pub(crate) struct StreamInfo {
     pub(crate) replicas: usize,
     /// The time of the last message, in milliseconds since 1970.
     last_ms: i64,
+    pub(crate) clock: ClockReading,
 }
 
 impl StreamInfo {
     /// Returns the end of the stream.
     pub(crate) fn end(&self) -> StreamEnd {
-        StreamEnd { last: self.head.last, last_ms: self.last_ms }
+        StreamEnd { last: self.head.last, last_ms: self.last_ms, skew_ms: self.clock.skew_ms() }
     }
+}
+
+/// The answer of the leader of the stream, with its clock. The client's type has no clock.
+#[derive(Deserialize)]
+struct TimedInfo {
+    #[serde(flatten)]
+    info: Info,
+    ts: String,
 }
 
 /// The era in the metadata of a stream.
@@ -85,7 +98,16 @@ impl ClusterStream {
     /// # Errors
     /// The stream does not exist or cannot be read.
     pub(crate) async fn info(&self) -> Result<StreamInfo, String> {
-        let info = self.raw_info().await?;
+        let sent_ms = clock::now_ms();
+        let failed = |error: &dyn std::fmt::Display| format!("cannot read the stream {}: {error}", self.name);
+        let answer = self.context.request(format!("STREAM.INFO.{}", self.name), &()).await;
+        let TimedInfo { info, ts } = match answer.map_err(|error| failed(&error))? {
+            Response::Ok(timed) => timed,
+            Response::Err { error } => return Err(failed(&error)),
+        };
+        let server_ms = parse_rfc3339(&ts).map_err(|error| failed(&error))?;
+        let server_ms = milliseconds(server_ms.unix_timestamp_nanos());
+        let clock = ClockReading { sent_ms, server_ms, received_ms: clock::now_ms() };
         let head = Head {
             created_ms: milliseconds(info.created.unix_timestamp_nanos()),
             first: info.state.first_sequence.max(1),
@@ -94,7 +116,7 @@ impl ClusterStream {
         let era = info.config.metadata.get(ERA_KEY).and_then(|text| serde_json::from_str(text).ok());
         let era = era.map(|EraMetadata { position, era }| PublishedEra { era, position });
         let last_ms = milliseconds(info.state.last_timestamp.unix_timestamp_nanos());
-        Ok(StreamInfo { head, era, replicas: info.config.num_replicas, last_ms })
+        Ok(StreamInfo { head, era, replicas: info.config.num_replicas, last_ms, clock })
     }
 
     /// Returns the message at a position. `None` if the stream does not have it.

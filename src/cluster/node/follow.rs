@@ -34,7 +34,7 @@ impl Node {
         }
         match event.kind {
             EventKind::Connected(..) => {}
-            EventKind::End(end) => self.end = end,
+            EventKind::End(end) => self.on_end(end),
             EventKind::At(position, message) => self.on_at(position, message.as_ref(), profiles, clock),
             EventKind::Message(message, _permit) => self.on_message(&message, profiles, clock),
             EventKind::Appended => self.forwarder.on_acknowledged(),
@@ -247,9 +247,7 @@ impl Node {
         match step(state, &mut self.decoder, message) {
             Step::Accepted(run) => self.accept(run, profiles, clock),
             Step::NoEffect(reason) => self.count(reason),
-            Step::Heartbeat(id, heartbeat) => {
-                self.on_heartbeat(id, &heartbeat, message.stream_ms, profiles, clock);
-            }
+            Step::Heartbeat(_, heartbeat) => self.on_heartbeat(&heartbeat, profiles, clock),
             Step::Forget(_) => self.check_forgotten(clock),
             Step::NewEra(era) => {
                 return self.stop(&new_era_text(era.checkpoint.as_ref().map(|file| &file.name)), clock);

@@ -6,8 +6,7 @@ use super::{Node, Phase, monotonic_ms};
 use crate::clock::Clock;
 use crate::cluster::audit::{Difference, HEARTBEAT_INTERVAL_MS, Heartbeat, Hex, Marks, is_forgotten};
 use crate::cluster::follow::OwnLog;
-use crate::cluster::link::Command;
-use crate::cluster::producer::ProducerId;
+use crate::cluster::link::{Command, StreamEnd};
 use crate::visitors::live::ProfileTable;
 
 /// Difference between the clocks of this machine and of the NATS servers from which a node warns, in ms. `set` compares times, so
@@ -20,8 +19,6 @@ pub(super) struct Heartbeats {
     marks: Marks,
     /// When the next heartbeat is due, in ms of a monotonic clock.
     due_ms: i64,
-    /// The position of the last own heartbeat that has not returned, and the own clock when it was sent.
-    sent: Option<(u64, i64)>,
     /// The last position at which a difference was reported. Marks repeat in some heartbeats.
     reported: u64,
     is_skewed: bool,
@@ -45,13 +42,9 @@ impl Node {
             erased_to: self.erasures.erased_to(state.position),
             oldest: self.positions.orders().oldest(self.log.first_seq()),
         };
-        let sent_ms = clock.now_ms();
-        let (header, payload) = heartbeat.to_message(state.era.id, producer, sent_ms);
+        let (header, payload) = heartbeat.to_message(state.era.id, producer, clock.now_ms());
         match self.encoder.encode(&header, &payload) {
-            Ok(bytes) => {
-                self.heartbeats.sent = Some((heartbeat.position, sent_ms));
-                self.link.send(self.connection, Command::AppendHeartbeat(bytes));
-            }
+            Ok(bytes) => self.link.send(self.connection, Command::AppendHeartbeat(bytes)),
             Err(error) => {
                 tracing::error!(%error, "cannot compress a heartbeat; the next one follows in 10 s")
             }
@@ -69,23 +62,13 @@ impl Node {
         self.heartbeats.due_ms = 0;
     }
 
-    /// Handles a heartbeat that the state has noted. `stream_ms` is the time of its message.
-    pub(super) fn on_heartbeat(
-        &mut self,
-        id: ProducerId,
-        heartbeat: &Heartbeat,
-        stream_ms: i64,
-        profiles: &ProfileTable,
-        clock: &dyn Clock,
-    ) {
+    /// Handles a heartbeat that the state has noted.
+    pub(super) fn on_heartbeat(&mut self, heartbeat: &Heartbeat, profiles: &ProfileTable, clock: &dyn Clock) {
         if let Some(difference) = self.heartbeats.marks.first_difference(&heartbeat.marks) {
             self.report_difference(&heartbeat.node, difference);
         }
         let Some(state) = &self.state else { return };
         self.heartbeats.marks.push(state.position, state.chain, profiles.digest());
-        if id == self.follower.producer.id {
-            self.measure_skew(heartbeat.position, stream_ms, clock.now_ms());
-        }
         self.publish_nodes(clock.now_ms());
         self.publish_erasures(profiles);
     }
@@ -113,10 +96,10 @@ impl Node {
         }
     }
 
-    /// Measures the difference of the clocks: the servers append a heartbeat after it was sent, and before it has returned.
-    fn measure_skew(&mut self, position: u64, stream_ms: i64, now_ms: i64) {
-        let Some((_, sent_ms)) = self.heartbeats.sent.take_if(|(sent, _)| *sent == position) else { return };
-        let skew_ms = (sent_ms - stream_ms).max(0) - (stream_ms - now_ms).max(0);
+    /// Notes the present end of the stream, and the difference of the clocks.
+    pub(super) fn on_end(&mut self, end: StreamEnd) {
+        self.end = end;
+        let skew_ms = end.skew_ms;
         self.metrics.clock_skew_ms.store(skew_ms, Ordering::Relaxed);
         let was_skewed = std::mem::replace(&mut self.heartbeats.is_skewed, skew_ms.abs() >= SKEW_WARNING_MS);
         if self.heartbeats.is_skewed && !was_skewed {
