@@ -1,6 +1,7 @@
 //! The erasure of a visitor on all nodes, at the node that a client asks.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::audit::REACHABLE_MS;
@@ -54,6 +55,10 @@ impl ClusterErasure for ClusterEraser {
         }
         let pending = self.progress.wait_confirmed(erased.id, OTHERS_TIMEOUT);
         Ok(ErasedInCluster { summary: erased.summary, pending })
+    }
+
+    fn position(&self) -> u64 {
+        self.metrics.position.load(Ordering::Relaxed)
     }
 }
 
