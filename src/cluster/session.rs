@@ -2,6 +2,9 @@
 //!
 //! One session is one connection. When it is lost, when the consumer fails, or when the settings of the servers do not fit, the
 //! session ends, and another one begins after a pause. The writer then checks everything again.
+//!
+//! After SIGHUP the session ends when a new client has connected with credentials and certificates as the files have them now. If it
+//! cannot, the present session goes on.
 
 use std::time::Duration;
 
@@ -17,6 +20,7 @@ use super::connect::NatsSettings;
 use super::link::{Command, EventKind, RECEIVED_BYTES_MAX, ThreadLink};
 use super::servers;
 use super::stream::{ClusterStream, received};
+use super::thread::RenewalRequests;
 
 /// Pause between two sessions.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -56,21 +60,35 @@ impl DeliveryWatch {
 }
 
 /// Connects again and again, until the process ends.
-pub(crate) async fn run(settings: SessionSettings, mut link: ThreadLink) {
-    let mut connection = 0;
+pub(crate) async fn run(settings: SessionSettings, mut link: ThreadLink, mut renewals: RenewalRequests) {
+    let (mut connection, mut renewed) = (0, None);
     loop {
         connection += 1;
-        let ended = match settings.nats.connect_once().await {
-            Ok(client) => Session::new(&settings, client, connection, &mut link).run().await,
-            Err(error) => error,
+        let client = match renewed.take() {
+            Some(client) => Ok(client),
+            None => {
+                // The files are read now.
+                renewals.take();
+                settings.nats.connect_once().await
+            }
         };
-        link.send(connection, EventKind::Disconnected(ended));
-        sleep(PAUSE).await;
+        let ended = match client {
+            Ok(client) => Session::new(&settings, client, connection, &mut link).run(&mut renewals).await,
+            Err(error) => Err(error),
+        };
+        match ended {
+            Ok(client) => renewed = Some(client),
+            Err(reason) => {
+                link.send(connection, EventKind::Disconnected(reason));
+                sleep(PAUSE).await;
+            }
+        }
     }
 }
 
 /// One connection.
 struct Session<'a> {
+    settings: &'a SessionSettings,
     client: Client,
     stream: ClusterStream,
     /// The number of the connection.
@@ -80,31 +98,31 @@ struct Session<'a> {
     /// The appended messages whose acknowledgements are awaited.
     appends: JoinSet<bool>,
     watch: DeliveryWatch,
+    /// The attempts to connect with the renewed files.
+    renewing: JoinSet<Result<Client, String>>,
 }
 
 impl<'a> Session<'a> {
-    fn new(settings: &SessionSettings, client: Client, connection: u64, link: &'a mut ThreadLink) -> Self {
+    fn new(settings: &'a SessionSettings, client: Client, connection: u64, link: &'a mut ThreadLink) -> Self {
         let stream = ClusterStream::new(client.clone(), &settings.cluster, &settings.node);
         let (messages, appends, watch) = (None, JoinSet::new(), DeliveryWatch::default());
-        Self { client, stream, connection, link, messages, appends, watch }
+        let renewing = JoinSet::new();
+        Self { settings, client, stream, connection, link, messages, appends, watch, renewing }
     }
 
-    /// Runs the session. Returns the reason of its end.
-    async fn run(mut self) -> String {
-        match self.serve().await {
-            Ok(()) => STOPPING.to_owned(),
-            Err(reason) => reason,
-        }
-    }
-
-    async fn serve(&mut self) -> Result<(), String> {
+    /// Runs the session. Returns the client of the next one.
+    ///
+    /// # Errors
+    /// The reason for which the session has ended without another client.
+    async fn run(mut self, renewals: &mut RenewalRequests) -> Result<Client, String> {
         self.begin().await?;
         let (mut looks, mut end_looks) = (interval(LOOK_INTERVAL), interval(END_INTERVAL));
         loop {
             let (has_appends, is_reading) = (!self.appends.is_empty(), self.messages.is_some());
+            let is_renewing = !self.renewing.is_empty();
             tokio::select! {
                 command = self.link.commands.recv() => match command {
-                    None => return Ok(()),
+                    None => return Err(STOPPING.to_owned()),
                     Some((of, command)) if of == self.connection => self.on_command(command).await?,
                     Some(_) => {},
                 },
@@ -113,6 +131,12 @@ impl<'a> Session<'a> {
                     self.send(if is_appended { EventKind::Appended } else { EventKind::AppendFailed });
                 },
                 message = next(&mut self.messages), if is_reading => self.on_message(message).await?,
+                () = renewals.next() => self.begin_renewal(),
+                renewed = self.renewing.join_next(), if is_renewing => match renewed {
+                    Some(Ok(Ok(client))) => return Ok(client),
+                    Some(Ok(Err(error))) => report_refused_renewal(&error),
+                    _ => {},
+                },
                 _ = end_looks.tick(), if is_reading => self.look_at_end().await?,
                 _ = looks.tick() => if self.client.connection_state() != State::Connected {
                     return Err("the connection to NATS is lost".to_owned());
@@ -133,6 +157,12 @@ impl<'a> Session<'a> {
         info.clock.check()?;
         self.send(EventKind::Connected(info.head, info.era));
         Ok(())
+    }
+
+    /// Connects with the files as they are now, while the session goes on.
+    fn begin_renewal(&mut self) {
+        let nats = self.settings.nats.clone();
+        self.renewing.spawn(async move { nats.connect_once().await });
     }
 
     async fn on_command(&mut self, command: Command) -> Result<(), String> {
@@ -177,6 +207,13 @@ impl<'a> Session<'a> {
         }
         Err("the consumer of the stream delivers nothing".to_owned())
     }
+}
+
+fn report_refused_renewal(error: &str) {
+    tracing::error!(
+        error,
+        "cannot connect to NATS with the credentials and certificates as they are now; the present connection stays"
+    );
 }
 
 async fn next(messages: &mut Option<Ordered>) -> Option<Result<Message, OrderedError>> {

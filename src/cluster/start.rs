@@ -19,7 +19,7 @@ use super::secret::ClusterKeys;
 use super::servers;
 use super::session::{self, SessionSettings};
 use super::stream::ClusterStream;
-use super::thread::Task;
+use super::thread::{RenewalRequests, Task};
 use crate::clock;
 use crate::config::cluster::{ClusterConfig, TimeSpan, read_secret, server_addresses};
 use crate::metrics::cluster::{ClusterMetrics, ClusterState, NotReady};
@@ -59,9 +59,10 @@ impl UnboundSession {
     pub(crate) fn bind(
         self,
         wake_writer: impl Fn() + Send + 'static,
+        renewals: RenewalRequests,
     ) -> impl FnOnce() -> Task + Send + 'static {
         let Self { settings, link } = self;
-        move || Box::pin(session::run(settings, link.bind(Box::new(wake_writer))))
+        move || Box::pin(session::run(settings, link.bind(Box::new(wake_writer)), renewals))
     }
 }
 
