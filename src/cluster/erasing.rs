@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use super::audit::Erasure;
 use super::erase::ErasedRecord;
+use super::erase_limits::{DoneErasures, while_busy};
 use super::message::dedup_key;
 use super::positions::Orders;
 use super::seal::{self, SealKey};
@@ -29,10 +30,6 @@ use crate::visitors::ownership::{OrderOf, OwnershipRule};
 
 /// Pause after an erasure that failed, and between two attempts while another erasure runs.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// Attempts to append a tombstone while another erasure runs. After them, an erasure that takes longer than a minute is running.
-const APPEND_ATTEMPTS_MAX: u32 = 60;
-/// Erasures that the file `erased` lists. Older ones have left the state, unless a node is away.
-const DONE_MAX: usize = 10_000;
 /// Name of the file.
 const ERASED_FILE: &str = "erased";
 
@@ -67,7 +64,7 @@ pub(crate) struct ErasureProgress(Arc<(Mutex<ProgressState>, Condvar)>);
 #[derive(Default)]
 struct ProgressState {
     /// The erasures that this node has done, with their orders.
-    done: HashMap<u128, (u64, ErasureSummary)>,
+    done: DoneErasures<(u64, ErasureSummary)>,
     /// The erasures of the state, with the names of the nodes that have not confirmed.
     pending: HashMap<u128, Vec<String>>,
 }
@@ -85,19 +82,14 @@ impl ErasureProgress {
 
     /// Adds a result. A request of this node reads it within seconds, and the results of the other nodes' erasures are not read.
     fn add_done(&self, erasure: &Erasure, summary: ErasureSummary) {
-        self.change(|state| {
-            if state.done.len() >= DONE_MAX {
-                state.done.clear();
-            }
-            state.done.insert(erasure.id, (erasure.order, summary));
-        });
+        self.change(|state| state.done.push(erasure.id, (erasure.order, summary)));
     }
 
     /// Waits until this node has done an erasure. Returns its order and its results. `None` after the time limit.
     pub(crate) fn wait_done(&self, id: u128, limit: Duration) -> Option<(u64, ErasureSummary)> {
         let state = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.0.1.wait_timeout_while(state, limit, |state| !state.done.contains_key(&id));
-        waited.unwrap_or_else(PoisonError::into_inner).0.done.get(&id).copied()
+        let waited = self.0.1.wait_timeout_while(state, limit, |state| state.done.get(id).is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.done.get(id).copied()
     }
 
     /// Waits until all nodes have confirmed an erasure. Returns the names of the others after the time limit.
@@ -134,9 +126,8 @@ pub(crate) fn link(seal: SealKey, orders: Orders, directory: PathBuf) -> (Erasur
 }
 
 /// Reads the IDs of the erasures that a directory has done.
-pub(crate) fn read_done(directory: &Path) -> Vec<u128> {
-    let text = fs::read_to_string(directory.join(ERASED_FILE)).unwrap_or_default();
-    text.lines().filter_map(|line| u128::from_str_radix(line, 16).ok()).collect()
+pub(crate) fn read_done(directory: &Path) -> DoneErasures<()> {
+    DoneErasures::from_text(&fs::read_to_string(directory.join(ERASED_FILE)).unwrap_or_default())
 }
 
 impl ErasureThread {
@@ -154,8 +145,8 @@ impl ErasureThread {
             match command {
                 ErasureCommand::Erase(task) => {
                     let (summary, under_way) = self.erase_until_done(eraser, &task);
-                    all_done.push(task.erasure.id);
-                    self.write_done(&mut all_done);
+                    all_done.push(task.erasure.id, ());
+                    self.write_done(&all_done);
                     self.progress.add_done(&task.erasure, summary);
                     // Without the node the process ends.
                     let _ = self.done.send(ErasureDone { task, under_way });
@@ -166,12 +157,9 @@ impl ErasureThread {
         }
     }
 
-    fn write_done(&self, done: &mut Vec<u128>) {
-        let surplus = done.len().saturating_sub(DONE_MAX);
-        done.drain(..surplus);
-        let text: String = done.iter().map(|id| format!("{id:032x}\n")).collect();
+    fn write_done(&self, done: &DoneErasures<()>) {
         let path = self.directory.join(ERASED_FILE);
-        if let Err(error) = storage::write_atomic(&path, text.as_bytes()) {
+        if let Err(error) = storage::write_atomic(&path, done.to_text().as_bytes()) {
             tracing::error!(path = %path.display(), %error, "cannot note an erasure; the next start repeats it");
         }
     }
@@ -260,18 +248,10 @@ pub(crate) fn append(
     eraser: &Eraser,
     send: impl Fn() -> Result<StartingErasure, EraseError>,
 ) -> Result<u64, EraseError> {
-    let mut attempts = 1;
-    loop {
-        match send().and_then(StartingErasure::begin) {
-            Err(EraseError::Busy) if attempts < APPEND_ATTEMPTS_MAX => attempts += 1,
-            started => {
-                let next_seq = started?.next_seq();
-                eraser.log.wake_writer();
-                return Ok(next_seq);
-            }
-        }
-        thread::sleep(RETRY_PAUSE);
-    }
+    let pause = || thread::sleep(RETRY_PAUSE);
+    let next_seq = while_busy(pause, || Ok(send().and_then(StartingErasure::begin)?.next_seq()))?;
+    eraser.log.wake_writer();
+    Ok(next_seq)
 }
 
 /// Returns a random erasure ID. It is not 0, because a record with the key 0 is never a duplicate.

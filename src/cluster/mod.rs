@@ -23,6 +23,7 @@
 //! | compares tables, knows the nodes, lists erasures | [`audit`] |
 //! | orders records and ties, with the file `positions` | [`order`] |
 //! | finds erased records that take effect after their tombstone | [`erase`] |
+//! | bounds the attempts of an erasure, with the file `erased` | [`erase_limits`] |
 //! | specifies the payload of a tombstone | [`seal`] |
 //!
 //! [`erase_request`] erases a visitor for a client, [`erasing`] makes own records void, and [`operate`] is the view of the operator.
@@ -38,6 +39,7 @@ pub mod audit;
 pub(crate) mod connect;
 pub mod era;
 pub mod erase;
+pub mod erase_limits;
 pub(crate) mod erase_request;
 pub(crate) mod erasing;
 pub mod filter;

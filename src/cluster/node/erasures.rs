@@ -109,7 +109,7 @@ impl Node {
     /// record that has not returned is not known, so it counts as received before.
     pub(super) fn begin_unread_erasures(&mut self) {
         let Some(state) = &self.state else { return };
-        let done: HashSet<u128> = read_done(&self.directory).into_iter().collect();
+        let done: HashSet<u128> = read_done(&self.directory).ids().collect();
         let (last_seq, returned) = (self.log.last_seq(), self.follower.returned(state));
         let last_accepted = self.follower.last_accepted(state);
         for erasure in &state.nodes.erasures {
