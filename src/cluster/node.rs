@@ -120,7 +120,7 @@ pub(crate) struct Node {
     payload: Vec<u8>,
     cost_max: u64,
     producer_saved_ms: i64,
-    /// The time of the last processed message. `None`: that of the state.
+    /// The time of the last processed message. `None`: the clock of the state.
     last_message_ms: Option<i64>,
     /// The last known end of the stream.
     end: StreamEnd,
@@ -194,8 +194,11 @@ impl Node {
             return;
         }
         self.compare_loaded();
-        if !self.follower.is_saved && !self.follower.producer.predecessors.is_empty() {
-            // After the next record, the log could be as long as the file says that it was.
+        // After the next record, the log could be as long as the file says that it was.
+        let is_new_id = !self.follower.producer.predecessors.is_empty();
+        // Without the file, the next start would take the log for one of a server that was alone.
+        let is_new_log = self.log.last_seq() == 0;
+        if !self.follower.is_saved && (is_new_id || is_new_log) {
             self.save_producer(clock.now_ms());
         }
     }

@@ -176,6 +176,7 @@ impl Node {
             tracing::error!(position, "the stream has lost its end; continuing from an older checkpoint");
         }
         let is_usable = is_same && (is_present || self.load(candidate, message, profiles, clock));
+        self.last_message_ms = message.map(|message| message.stream_ms);
         if is_usable { self.follow(clock) } else { self.check_next_candidate(clock) }
     }
 
