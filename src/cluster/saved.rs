@@ -46,8 +46,9 @@
 //! 0       16    key of the tombstone
 //! 16      8     position
 //! 24      8     order           of the tombstone
-//! 32      4     site length     n
-//! 36      n     site
+//! 32      8     erased          the state's clock at its message, milliseconds
+//! 40      4     site length     n
+//! 44      n     site
 //! ..      4     payload length  n
 //! ..      n     payload         of the tombstone
 //! ```
@@ -132,6 +133,7 @@ fn encode_nodes(nodes: &Nodes, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(&erasure.id.to_le_bytes());
         bytes.extend_from_slice(&erasure.position.to_le_bytes());
         bytes.extend_from_slice(&erasure.order.to_le_bytes());
+        bytes.extend_from_slice(&erasure.erased_ms.to_le_bytes());
         encode_text(&erasure.site, bytes);
         encode_text(&erasure.payload, bytes);
     }
@@ -195,8 +197,8 @@ fn decode_nodes(input: &mut Input<'_>) -> Option<Nodes> {
     let erasures = u32::from_le_bytes(input.take()?);
     let erasure = |input: &mut Input<'_>| {
         let (id, position) = (u128::from_le_bytes(input.take()?), u64::from_le_bytes(input.take()?));
-        let order = u64::from_le_bytes(input.take()?);
-        Some(Erasure { id, position, order, site: input.text()?, payload: input.text()? })
+        let (order, erased_ms) = (u64::from_le_bytes(input.take()?), i64::from_le_bytes(input.take()?));
+        Some(Erasure { id, position, order, erased_ms, site: input.text()?, payload: input.text()? })
     };
     let erasures = (0..erasures).map(|_| erasure(input)).collect::<Option<Vec<_>>>()?;
     Some(Nodes { entries, erasures })

@@ -1,8 +1,8 @@
 //! Heartbeats, known nodes, digests, and the list of erasures.
 
 use parallax::testing::cluster::audit::{
-    Difference, Forget, Heartbeat, Hex, MARKS_KEPT, MARKS_SENT, Mark, Marks, REACHABLE_MS, SILENCE_MS_MAX,
-    SUPERSEDED_MS, is_forgotten,
+    Difference, ERASURE_KEPT_MS, ERASURES_KEPT_MAX, Erasure, Forget, Heartbeat, Hex, MARKS_KEPT, MARKS_SENT,
+    Mark, Marks, REACHABLE_MS, SILENCE_MS_MAX, SUPERSEDED_MS, is_forgotten,
 };
 use parallax::testing::cluster::era::{Era, EraId};
 use parallax::testing::cluster::erase::{ErasedRecord, ErasedUnderWay};
@@ -166,8 +166,54 @@ fn an_erasure_leaves_the_list_when_each_known_node_has_confirmed_it() {
     let founded = saved.founded(Era { id: EraId([9; 16]), ..saved.era.clone() }, &message).nodes;
     assert!(founded.erasures.iter().all(|one| one.position == 1), "positions are of the new era");
     assert!(founded.entries.values().all(|entry| entry.erased_to == 0), "each node confirms again");
+    let unconfirmed = |cluster: &Cluster| {
+        let nodes = &cluster.state.nodes;
+        nodes.erasures.iter().map(|one| nodes.unconfirmed(one, NOW_MS)).collect::<Vec<_>>()
+    };
+    assert_eq!(unconfirmed(&cluster), [["b"], ["b"]]);
     cluster.forget(&[2], NOW_MS);
-    assert!(ids(&cluster).is_empty(), "a forgotten node need not confirm");
+    assert_eq!(unconfirmed(&cluster), [[""; 0], [""; 0]], "a forgotten node need not confirm");
+}
+
+#[test]
+fn a_confirmed_erasure_stays_in_the_list_for_90_days() {
+    let mut cluster = Cluster::new();
+    cluster.beat(&producer(1, &[]), &heartbeat("a", 0, 0), NOW_MS);
+    cluster.fold(id(1), 1, &[tombstone(77)], NOW_MS);
+    let erased_ms = cluster.state.nodes.erasures[0].erased_ms;
+    assert_eq!(erased_ms, NOW_MS);
+    let position = cluster.state.position;
+    for (days_and_ms, is_listed) in
+        [(ERASURE_KEPT_MS - 1, true), (ERASURE_KEPT_MS, false), (ERASURE_KEPT_MS + 1, false)]
+    {
+        let mut later = Cluster { state: cluster.state.save().restore(1), ..Cluster::new() };
+        later.state.clock_ms = NOW_MS + days_and_ms;
+        later.beat(&producer(1, &[]), &heartbeat("a", position - 1, 0), NOW_MS);
+        assert_eq!(later.state.nodes.erasures.len(), 1, "one that is not confirmed stays");
+        later.beat(&producer(1, &[]), &heartbeat("a", position, 0), NOW_MS);
+        assert_eq!(later.state.nodes.erasures.len(), usize::from(is_listed), "{days_and_ms}");
+    }
+}
+
+#[test]
+fn the_list_keeps_9000_confirmed_erasures() {
+    for (confirmed, oldest) in [(8_999, 1), (9_000, 1), (9_001, 2)] {
+        let mut cluster = Cluster::new();
+        let new = |position: u64| Erasure {
+            id: position.into(),
+            position,
+            order: order(position, 0),
+            erased_ms: NOW_MS,
+            site: String::new(),
+            payload: String::new(),
+        };
+        cluster.state.nodes.erasures = (1..=confirmed + 5).map(new).collect();
+        cluster.beat(&producer(1, &[]), &heartbeat("a", confirmed, 0), NOW_MS);
+        let erasures = &cluster.state.nodes.erasures;
+        assert_eq!(erasures[0].id, oldest, "{confirmed}");
+        assert_eq!(erasures.last().map(|last| last.position), Some(confirmed + 5));
+        assert_eq!(erasures.len(), ERASURES_KEPT_MAX.min(confirmed as usize) + 5);
+    }
 }
 
 #[test]

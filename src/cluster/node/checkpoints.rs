@@ -83,7 +83,6 @@ impl Node {
         clock: &dyn Clock,
     ) -> bool {
         self.kept.clear();
-        self.last_message_ms = None;
         if matches!(candidate.source, CandidateSource::Checkpoint(_)) {
             self.set_state(ClusterState::Loading, "", clock);
         }
@@ -137,7 +136,7 @@ impl Node {
         Ok(state)
     }
 
-    /// Encodes the state for a checkpoint, and keeps a copy without the window for retention. The file `producer` is written first:
+    /// Encodes the state for a checkpoint, and keeps a copy without the window and the erasures for retention. The file `producer` is written first:
     /// otherwise the checkpoint could have more returned records than this directory is known to have compared.
     pub(crate) fn encode_state(&mut self, clock: &dyn Clock) -> Vec<u8> {
         if self.state.is_some() {
@@ -150,7 +149,7 @@ impl Node {
         let Some(state) = &self.state else { return Vec::new() };
         let mut saved = state.save();
         let bytes = saved::encode(&saved);
-        saved.window = Vec::new();
+        (saved.window, saved.nodes.erasures) = (Vec::new(), Vec::new());
         self.kept.begin(saved);
         bytes
     }
@@ -161,7 +160,7 @@ impl Node {
     }
 }
 
-/// The states of the newest checkpoints that this process has written, without their windows.
+/// The states of the newest checkpoints that this process has written, without their windows and erasures.
 #[derive(Default)]
 pub(super) struct KeptStates {
     begun: Option<SavedState>,

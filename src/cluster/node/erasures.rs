@@ -23,7 +23,7 @@ pub(super) struct Erasures {
     under_way: ErasedUnderWay<Erasure>,
     /// The keys of the records that took effect while an erasure was open: one of them may be an erased record.
     effective: HashSet<u128>,
-    /// The erasures that no node waits for any more are removed from the list with heartbeats.
+    /// The erasures of the state's list. Those that have left it are removed with heartbeats.
     listed: HashMap<u128, Erasure>,
 }
 
@@ -129,16 +129,20 @@ impl Node {
     pub(super) fn publish_erasures(&mut self, profiles: &ProfileTable) {
         let Some(state) = &self.state else { return };
         let nodes = &state.nodes;
-        let waits_for = |erasure: &Erasure| {
-            let known = nodes.known(state.clock_ms);
-            let late = known.filter(|(_, entry)| entry.erased_to < erasure.position);
-            late.map(|(_, entry)| entry.name.clone()).collect()
-        };
-        let pending: HashMap<u128, Vec<String>> =
-            nodes.erasures.iter().map(|erasure| (erasure.id, waits_for(erasure))).collect();
+        let mut pending = HashMap::new();
+        for erasure in &nodes.erasures {
+            let late = nodes.unconfirmed(erasure, state.clock_ms);
+            if !late.is_empty() {
+                pending.insert(erasure.id, late);
+            }
+        }
         self.metrics.erasures_pending.store(pending.len() as u64, Ordering::Relaxed);
+        // An erasure enters both lists at once, and leaves that of the state first.
+        let has_left = self.erasures.listed.len() > nodes.erasures.len();
+        let listed = nodes.erasures.iter().filter(|_| has_left).map(|erasure| erasure.id);
+        let listed: HashSet<u128> = listed.collect();
         self.erasures.listed.retain(|id, erasure| {
-            let is_listed = pending.contains_key(id);
+            let is_listed = !has_left || listed.contains(id);
             if let Some(owner) = seal::owner(&erasure.payload).filter(|_| !is_listed) {
                 profiles.forget_ties(owner, erasure.order);
             }
