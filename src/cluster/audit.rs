@@ -88,10 +88,12 @@ pub struct Heartbeat {
     /// The position up to which the sender has done all erasures.
     #[serde(with = "text")]
     pub erased_to: u64,
-    /// The order of the oldest own record that the sender still has. The greatest number if it has none: then the order of the heartbeat
-    /// counts.
+    /// The order below which the sender has no own record.
     #[serde(with = "text")]
     pub oldest: u64,
+    /// The first seq of the log of the sender.
+    #[serde(with = "text")]
+    pub first_seq: u64,
 }
 
 impl Heartbeat {
@@ -149,6 +151,8 @@ pub struct NodeEntry {
     pub erased_to: u64,
     /// The order below which the node has no records.
     pub oldest: u64,
+    /// The seq below which the log of the producer has no records.
+    pub first_seq: u64,
     /// True after another producer ID has named this one as its predecessor.
     pub is_superseded: bool,
     /// True after a message has forgotten the producer ID.
@@ -237,6 +241,7 @@ impl Nodes {
         entry.heard_ms = clock_ms;
         entry.erased_to = entry.erased_to.max(beat.erased_to);
         entry.oldest = entry.oldest.max(beat.oldest.min(order));
+        entry.first_seq = entry.first_seq.max(beat.first_seq);
         self.drop_confirmed(clock_ms);
     }
 

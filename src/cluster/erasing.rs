@@ -17,6 +17,7 @@ use super::audit::Erasure;
 use super::erase::ErasedRecord;
 use super::erase_limits::{DoneErasures, while_busy};
 use super::message::dedup_key;
+use super::old_records;
 use super::positions::Orders;
 use super::seal::{self, SealKey};
 use crate::ids;
@@ -48,14 +49,19 @@ pub(crate) enum ErasureCommand {
     Erase(ErasureTask),
     /// A record of the erased visitor took effect after the tombstone, so the visitor is erased again.
     Again(Erasure),
+    /// The own records before a seq become void.
+    VoidBefore(u64),
 }
 
-/// An erasure that is done.
-pub(crate) struct ErasureDone {
-    pub(crate) task: ErasureTask,
-    /// The erased records that had not returned.
-    pub(crate) under_way: Vec<ErasedRecord<Erasure>>,
+/// A command that is done.
+pub(crate) enum ErasureDone {
+    /// With the erased records that had not returned.
+    Erased(ErasureTask, Vec<ErasedRecord<Erasure>>),
+    VoidBefore(u64),
 }
+
+/// The own records of a visitor that are void: their numbers, and those that had not returned.
+type VoidRecords = (ErasureSummary, Vec<ErasedRecord<Erasure>>);
 
 /// The progress of erasures, for the request that waits for one.
 #[derive(Clone, Default)]
@@ -141,20 +147,48 @@ impl ErasureThread {
 
     fn run(self, eraser: &Eraser) {
         let mut all_done = read_done(&self.directory);
-        while let Ok(command) = self.commands.recv() {
-            match command {
-                ErasureCommand::Erase(task) => {
-                    let (summary, under_way) = self.erase_until_done(eraser, &task);
-                    all_done.push(task.erasure.id, ());
-                    self.write_done(&all_done);
-                    self.progress.add_done(&task.erasure, summary);
-                    // Without the node the process ends.
-                    let _ = self.done.send(ErasureDone { task, under_way });
-                    eraser.log.wake_writer();
+        while let Ok(first) = self.commands.recv() {
+            let mut erased = Vec::new();
+            for command in std::iter::once(first).chain(self.commands.try_iter()) {
+                match command {
+                    ErasureCommand::Erase(task) => {
+                        let void = until_done(|| self.erase(eraser, &task));
+                        erased.push((task, void));
+                    }
+                    ErasureCommand::Again(erasure) => self.erase_again(eraser, &erasure),
+                    ErasureCommand::VoidBefore(seq) => {
+                        self.send_done(eraser, until_done(|| old_records::void_before(eraser, seq)));
+                    }
                 }
-                ErasureCommand::Again(erasure) => self.erase_again(eraser, &erasure),
+            }
+            if !erased.is_empty() {
+                self.finish(eraser, erased, &mut all_done);
             }
         }
+    }
+
+    /// Replaces the checkpoints that have the visitors of some erasures. A node that is restored from a backup can have many of them.
+    fn finish(
+        &self,
+        eraser: &Eraser,
+        erased: Vec<(ErasureTask, VoidRecords)>,
+        all_done: &mut DoneErasures<()>,
+    ) {
+        until_done(|| eraser.wait_for(eraser.checkpoints.request_replacement()));
+        erased.iter().for_each(|(task, _)| all_done.push(task.erasure.id, ()));
+        self.write_done(all_done);
+        for (task, (summary, under_way)) in erased {
+            let ErasureSummary { records, redacted, segments, .. } = summary;
+            tracing::info!(order = task.erasure.order, records, redacted, segments, "erased a visitor");
+            self.progress.add_done(&task.erasure, summary);
+            self.send_done(eraser, ErasureDone::Erased(task, under_way));
+        }
+    }
+
+    fn send_done(&self, eraser: &Eraser, done: ErasureDone) {
+        // Without the node the process ends.
+        let _ = self.done.send(done);
+        eraser.log.wake_writer();
     }
 
     fn write_done(&self, done: &DoneErasures<()>) {
@@ -164,39 +198,8 @@ impl ErasureThread {
         }
     }
 
-    fn erase_until_done(
-        &self,
-        eraser: &Eraser,
-        task: &ErasureTask,
-    ) -> (ErasureSummary, Vec<ErasedRecord<Erasure>>) {
-        loop {
-            match self.erase(eraser, task) {
-                Ok((summary, under_way)) => {
-                    let ErasureSummary { records, redacted, segments, .. } = summary;
-                    tracing::info!(
-                        order = task.erasure.order,
-                        records,
-                        redacted,
-                        segments,
-                        "erased a visitor"
-                    );
-                    return (summary, under_way);
-                }
-                Err(ErasureError::Log(EraseError::Busy)) => {}
-                Err(error) => {
-                    tracing::error!(%error, "cannot erase a visitor yet; no event is sent until it is erased");
-                }
-            }
-            thread::sleep(RETRY_PAUSE);
-        }
-    }
-
     /// Makes the own records of the visitor void.
-    fn erase(
-        &self,
-        eraser: &Eraser,
-        task: &ErasureTask,
-    ) -> Result<(ErasureSummary, Vec<ErasedRecord<Erasure>>), ErasureError> {
+    fn erase(&self, eraser: &Eraser, task: &ErasureTask) -> Result<VoidRecords, ErasureError> {
         let erasure = &task.erasure;
         let Some(owner) = seal::owner(&erasure.payload) else { return Ok(Default::default()) };
         let started = eraser.log.seal_for_erasure()?.begin()?;
@@ -210,8 +213,6 @@ impl ErasureThread {
         let summary = started.rewrite(&mut rule).map_err(EraseError::from)?;
         let RuleOfTask { rule, under_way, .. } = rule;
         rule.into_error().map_or(Ok(()), Err)?;
-        drop(started);
-        eraser.wait_for(eraser.checkpoints.request_replacement())?;
         Ok((summary, under_way))
     }
 
@@ -240,6 +241,20 @@ impl ErasureThread {
                 tracing::error!(%error, "cannot erase a visitor again whose record was under way; repeat the erasure")
             }
         }
+    }
+}
+
+/// Calls `attempt` until it succeeds.
+fn until_done<T>(mut attempt: impl FnMut() -> Result<T, ErasureError>) -> T {
+    loop {
+        match attempt() {
+            Ok(done) => return done,
+            Err(ErasureError::Log(EraseError::Busy)) => {}
+            Err(error) => {
+                tracing::error!(%error, "cannot erase yet; no event is sent until a visitor is erased");
+            }
+        }
+        thread::sleep(RETRY_PAUSE);
     }
 }
 

@@ -23,6 +23,7 @@
 //! | compares tables, knows the nodes, lists erasures | [`audit`] |
 //! | orders records and ties, with the file `positions` | [`order`] |
 //! | finds erased records that take effect after their tombstone | [`erase`] |
+//! | finds records of a restored backup that retention had deleted | [`old_records`] |
 //! | bounds the attempts of an erasure, with the file `erased` | [`erase_limits`] |
 //! | specifies the payload of a tombstone | [`seal`] |
 //!
@@ -59,6 +60,7 @@ pub mod state;
 pub(crate) mod found;
 mod link;
 pub(crate) mod node;
+pub mod old_records;
 pub(crate) mod operate;
 mod own_log;
 mod positions;

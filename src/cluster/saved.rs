@@ -39,8 +39,9 @@
 //! 17      8     heard           the state's clock at the newest heartbeat, milliseconds
 //! 25      8     erased to       the position up to which the node has done all erasures
 //! 33      8     oldest          the order below which the node has no records
-//! 41      4     name length     n
-//! 45      n     name
+//! 41      8     first seq       the seq below which the log of the producer has no records
+//! 49      4     name length     n
+//! 53      n     name
 //!
 //! ERASURE
 //! 0       16    key of the tombstone
@@ -126,6 +127,7 @@ fn encode_nodes(nodes: &Nodes, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(&entry.heard_ms.to_le_bytes());
         bytes.extend_from_slice(&entry.erased_to.to_le_bytes());
         bytes.extend_from_slice(&entry.oldest.to_le_bytes());
+        bytes.extend_from_slice(&entry.first_seq.to_le_bytes());
         encode_text(&entry.name, bytes);
     }
     bytes.extend_from_slice(&(nodes.erasures.len() as u32).to_le_bytes());
@@ -209,8 +211,10 @@ fn decode_node(input: &mut Input<'_>) -> Option<(ProducerId, NodeEntry)> {
     let [flags] = input.take()?;
     let heard_ms = i64::from_le_bytes(input.take()?);
     let (erased_to, oldest) = (u64::from_le_bytes(input.take()?), u64::from_le_bytes(input.take()?));
+    let first_seq = u64::from_le_bytes(input.take()?);
     let (is_superseded, is_forgotten) = (flags & 1 != 0, flags & 2 != 0);
-    let entry = NodeEntry { name: input.text()?, heard_ms, erased_to, oldest, is_superseded, is_forgotten };
+    let name = input.text()?;
+    let entry = NodeEntry { name, heard_ms, erased_to, oldest, first_seq, is_superseded, is_forgotten };
     (flags < 4).then_some((id, entry))
 }
 

@@ -10,6 +10,7 @@ use crate::cluster::erase::{ErasedRecord, ErasedUnderWay};
 use crate::cluster::erasing::{ErasureCommand, ErasureDone, ErasureLink, ErasureTask, read_done};
 use crate::cluster::follow::OwnLog;
 use crate::cluster::message::RunRecord;
+use crate::cluster::old_records::{OldRecords, first_allowed_seq};
 use crate::cluster::seal;
 use crate::visitors::live::ProfileTable;
 use crate::visitors::log::RecordKind;
@@ -25,6 +26,7 @@ pub(super) struct Erasures {
     effective: HashSet<u128>,
     /// The erasures of the state's list. Those that have left it are removed with heartbeats.
     listed: HashMap<u128, Erasure>,
+    pub(super) old_records: OldRecords,
 }
 
 impl Erasures {
@@ -35,6 +37,7 @@ impl Erasures {
             under_way: ErasedUnderWay::default(),
             effective: HashSet::new(),
             listed: HashMap::new(),
+            old_records: OldRecords::default(),
         }
     }
 
@@ -68,7 +71,7 @@ impl Erasures {
         let _ = self.link.commands.send(ErasureCommand::Again(erasure));
     }
 
-    fn end(&mut self, ErasureDone { task, under_way }: ErasureDone, returned: u64) {
+    fn end(&mut self, task: &ErasureTask, under_way: Vec<ErasedRecord<Erasure>>, returned: u64) {
         self.open.remove(&task.erasure.id);
         for record in under_way {
             let ErasedRecord { seq, key, .. } = record;
@@ -98,10 +101,23 @@ impl Node {
     pub(super) fn take_done_erasures(&mut self) {
         while let Ok(done) = self.erasures.link.done.try_recv() {
             let returned = self.returned();
-            self.erasures.end(done, returned);
+            match done {
+                ErasureDone::Erased(task, under_way) => self.erasures.end(&task, under_way, returned),
+                ErasureDone::VoidBefore(seq) => self.erasures.old_records.end(seq),
+            }
             // Its memory has the records as they were.
             self.log.read_again();
             self.hasten_heartbeat();
+        }
+    }
+
+    /// Makes the records void that a restored backup has too many.
+    pub(super) fn void_old_records(&mut self) {
+        let Some(state) = &self.state else { return };
+        self.log.refresh_first_seq();
+        let first_allowed = first_allowed_seq(&self.follower.producer, &state.nodes);
+        if let Some(command) = self.erasures.old_records.begin(self.log.first_seq(), first_allowed) {
+            let _ = self.erasures.link.commands.send(command);
         }
     }
 

@@ -376,6 +376,7 @@ impl Node {
         }
         if self.follower.is_caught_up {
             self.set_state(ClusterState::Connected, "", clock);
+            self.void_old_records();
             self.hasten_heartbeat();
             self.check_forgotten(clock);
         }

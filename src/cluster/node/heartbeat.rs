@@ -29,7 +29,7 @@ impl Node {
     pub(super) fn send_heartbeat_if_due(&mut self, clock: &dyn Clock) {
         let Some(state) = self.state.as_ref().filter(|_| self.phase == Phase::Following) else { return };
         let now_ms = monotonic_ms(clock);
-        if !self.follower.may_forward() || now_ms < self.heartbeats.due_ms {
+        if !self.may_send_heartbeat() || now_ms < self.heartbeats.due_ms {
             return;
         }
         self.heartbeats.due_ms = now_ms + HEARTBEAT_INTERVAL_MS;
@@ -40,7 +40,8 @@ impl Node {
             marks: self.heartbeats.marks.newest(),
             predecessors: producer.predecessors.iter().map(|one| Hex(one.id.0)).collect(),
             erased_to: self.erasures.erased_to(state.position),
-            oldest: self.positions.orders().oldest(self.log.first_seq()),
+            oldest: self.positions.orders().oldest(self.log.first_seq(), state.global_position()),
+            first_seq: self.log.first_seq(),
         };
         let (header, payload) = heartbeat.to_message(state.era.id, producer, clock.now_ms());
         match self.encoder.encode(&header, &payload) {
@@ -53,8 +54,11 @@ impl Node {
 
     /// Returns when the next heartbeat is due, in ms of a monotonic clock. `None` while none may be sent.
     pub(super) fn heartbeat_due_ms(&self) -> Option<i64> {
-        let may_send = self.phase == Phase::Following && self.follower.may_forward();
-        may_send.then_some(self.heartbeats.due_ms)
+        self.may_send_heartbeat().then_some(self.heartbeats.due_ms)
+    }
+
+    fn may_send_heartbeat(&self) -> bool {
+        self.phase == Phase::Following && self.follower.may_forward() && self.erasures.old_records.is_idle()
     }
 
     /// Sends the next heartbeat at once, for example because the node has reached the end of the stream.
