@@ -16,7 +16,7 @@ const JSON: &str = "application/json";
 pub(super) struct Recording<'a> {
     /// Whether events can be recorded.
     pub(super) is_recording: bool,
-    /// The status of a node of a cluster that is behind the stream. `None`: it is ready, or the server is alone.
+    /// The status of a node of a cluster that lacks messages of the stream. `None`: it is ready, or the server is alone.
     pub(super) not_ready: Option<&'static str>,
     /// Adds the state of the node to the body.
     pub(super) add_members: &'a dyn Fn(&mut Value),
@@ -43,7 +43,8 @@ pub(super) fn handle(
 }
 
 /// Answers `/readyz`. The server is ready if it has a site, its public addresses listen, and it is not
-/// shutting down. A node of a cluster must not be far behind the stream. With `events=1` it must also be able to record events. The admin address listens before
+/// shutting down. A node of a cluster must have read
+/// the stream. With `events=1` it must also be able to record events. The admin address listens before
 /// snapshots and log are read, the public ones after that.
 fn write_readiness(
     handler: &mut Handler,

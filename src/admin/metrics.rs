@@ -12,7 +12,7 @@ use crate::limits::memory_sum::Term;
 #[cfg(feature = "cluster")]
 use crate::metrics::PullCounters;
 #[cfg(feature = "cluster")]
-use crate::metrics::cluster::{ClusterMetrics, ClusterState};
+use crate::metrics::cluster::ClusterMetrics;
 use crate::metrics::{
     ConnectionEvent, Counters, EventCounters, JobCounters, LatencyHistogram, PublishCounters, Totals,
     WebhookCounters,
@@ -36,7 +36,7 @@ pub struct Metrics {
     pub pulling: Option<PullCounters>,
     /// True if the server is a node of a cluster.
     #[cfg(feature = "cluster")]
-    is_node: bool,
+    pub(super) is_node: bool,
     /// The memory budget of the snapshots.
     pub budget: SnapshotBudget,
     /// Start of the process, in seconds since 1970.
@@ -95,12 +95,6 @@ impl Metrics {
         }
     }
 
-    /// Says in `/readyz` that the server is a node, also before the log is read.
-    #[cfg(feature = "cluster")]
-    pub(crate) fn with_node(self, is_node: bool) -> Self {
-        Self { is_node, ..self }
-    }
-
     /// Adds the counters of the puller.
     #[cfg(feature = "cluster")]
     pub(crate) fn with_puller(self, counters: PullCounters) -> Self {
@@ -120,34 +114,6 @@ impl Metrics {
     /// Returns whether events can be recorded now. They cannot before the log is read.
     pub(super) fn is_recording(&self) -> bool {
         self.server.as_ref().is_some_and(|server| server.log.metrics().is_recording())
-    }
-
-    /// Adds the state of a node to the body of `/readyz`.
-    pub(super) fn add_readiness(&self, body: &mut serde_json::Value) {
-        #[cfg(feature = "cluster")]
-        if let Some(node) = self.server.as_ref().and_then(|server| server.cluster.as_ref()) {
-            super::cluster::add_readiness(node, body);
-        } else if self.is_node {
-            body["cluster"] = super::cluster::LOADING.into();
-        }
-        let _ = body;
-    }
-
-    /// Returns the status of a node that is behind the stream, so that it is not ready.
-    pub(super) fn not_ready_status(&self) -> Option<&'static str> {
-        #[cfg(feature = "cluster")]
-        return super::cluster::not_ready_status(self.server.as_ref()?.cluster.as_ref()?);
-        #[cfg(not(feature = "cluster"))]
-        None
-    }
-
-    /// Returns whether a node replaces its profiles by those of a checkpoint.
-    pub(super) fn is_loading(&self) -> bool {
-        #[cfg(feature = "cluster")]
-        if let Some(node) = self.server.as_ref().and_then(|server| server.cluster.as_ref()) {
-            return node.state().0 == ClusterState::Loading;
-        }
-        false
     }
 
     fn text(&self, handler: &mut Handler) -> String {

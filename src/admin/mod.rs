@@ -13,6 +13,7 @@ mod insights;
 pub(crate) mod jobs;
 mod metrics;
 mod metrics_text;
+mod node_readiness;
 mod records;
 mod representation;
 mod security_headers;

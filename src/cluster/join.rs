@@ -1,5 +1,5 @@
-//! The rule by which a node that is behind the stream is ready: a start waits until the node has read to the end of the stream, and
-//! later the node may be behind by a limited time.
+//! The rule by which a node is ready although it lacks messages of the stream: a start waits until the node has read to the end of the
+//! stream, and later the lag may have a limit.
 //!
 //! A node that is alone is always ready: the end of the stream is unknown, and the node serves, records and acknowledges.
 

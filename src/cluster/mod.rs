@@ -19,7 +19,7 @@
 //! | chooses the records to send | [`forward`] |
 //! | refuses to join with a wrong clock | [`skew`] |
 //! | decides when an event is acknowledged | [`acknowledge`] |
-//! | decides when a node that is behind the stream is ready | [`join`] |
+//! | decides when a node that lacks messages is ready | [`join`] |
 //! | compares tables, knows the nodes, lists erasures | [`audit`] |
 //! | orders records and ties, with the file `positions` | [`order`] |
 //! | finds erased records that take effect after their tombstone | [`erase`] |

@@ -86,6 +86,13 @@ pub struct Addresses {
     pub admin: SocketAddr,
 }
 
+/// The parts that read files again after SIGHUP.
+struct Reload {
+    watcher: WatcherHandle,
+    /// The connections of the thread `cluster`.
+    renewal: Renewal,
+}
+
 /// A running server.
 pub struct RunningServer {
     /// Its addresses.
@@ -96,9 +103,7 @@ pub struct RunningServer {
     pub driver: Driver,
     /// Registered before any address listens, so that no signal is lost.
     signals: Signals,
-    watcher: WatcherHandle,
-    /// Renews the connections of the thread `cluster`.
-    renewal: Renewal,
+    reload: Reload,
     lifecycle: Lifecycle,
     /// Duplicate handles of the workers' listeners, used to stop accepting on shutdown.
     listeners: Vec<TcpListener>,
@@ -187,8 +192,8 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
 
     // 4. Restore the visitor profiles and replay the log.
     let mut event_log = EventLog::start(&config, &admin.progress)?;
-    let watcher = snapshots::start_watcher(&config, &current, snapshots)?;
-    puller::start(puller, &mut event_log, &renewal)?;
+    let reload = Reload { watcher: snapshots::start_watcher(&config, &current, snapshots)?, renewal };
+    puller::start(puller, &mut event_log, &reload.renewal)?;
 
     // 5. Complete the admin thread.
     let cpus = worker::available_cpus();
@@ -222,17 +227,7 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     lifecycle.start_accepting();
     // 7. Start the webhook.
     webhook::start(&config, &current, webhook_counters).map_err(BootError::Thread)?;
-    Ok(RunningServer {
-        addresses,
-        workers,
-        driver,
-        signals,
-        watcher,
-        renewal,
-        lifecycle,
-        listeners,
-        event_log,
-    })
+    Ok(RunningServer { addresses, workers, driver, signals, reload, lifecycle, listeners, event_log })
 }
 
 /// Returns a constructor of a handler, to be called on the thread that uses the handler.
@@ -416,13 +411,13 @@ impl RunningServer {
             tracing::info!(
                 "received SIGHUP; reading all snapshots and the files of the connections to NATS again"
             );
-            self.watcher.rescan_all();
-            self.renewal.request();
+            self.reload.watcher.rescan_all();
+            self.reload.renewal.request();
         }
         // 1. Stop accepting.
         tracing::info!(open_connections = self.lifecycle.open_connections(), "stopping");
         self.lifecycle.start_draining();
-        self.watcher.wake_workers();
+        self.reload.watcher.wake_workers();
         for listener in &self.listeners {
             if let Err(error) = worker::stop_listening(listener) {
                 tracing::warn!(%error, "failed to stop a listener");

@@ -1,6 +1,6 @@
 //! A slow start: the responses of the admin address until the server serves.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
@@ -17,10 +17,10 @@ pub(crate) fn block_start(data: &Path) -> std::path::PathBuf {
     fifo
 }
 
-/// Unblocks the start. The FIFO has a writer now, but cannot be read at an offset, so the checkpoint is not
+/// Unblocks the start. The FIFO has a writer until the result is dropped, but cannot be read at an offset, so the checkpoint is not
 /// used.
-pub(crate) fn unblock_start(fifo: &Path) {
-    OpenOptions::new().read(true).write(true).open(fifo).expect("opened");
+pub(crate) fn unblock_start(fifo: &Path) -> File {
+    OpenOptions::new().read(true).write(true).open(fifo).expect("opened")
 }
 
 fn admin_get(starting: &StartingServer, target: &str) -> Response {
@@ -71,7 +71,7 @@ fn the_admin_address_reports_progress_while_the_log_is_read() {
 
     let mut client = Client::to(starting.admin);
     assert_eq!(client.request("GET", "/readyz", &[]).json()["status"], "starting");
-    unblock_start(&fifo);
+    drop(unblock_start(&fifo));
     let server = starting.wait_until_serving();
     let ready = client.request("GET", "/readyz", &[]);
     let expected = json!({ "ready": true, "status": "ready", "scanned": true, "listening": true, "sites": 1,
