@@ -161,6 +161,7 @@ impl<'a> Session<'a> {
 
     /// Connects with the files as they are now, while the session goes on.
     fn begin_renewal(&mut self) {
+        tracing::info!("connecting to NATS with the credentials and certificates as they are now");
         let nats = self.settings.nats.clone();
         self.renewing.spawn(async move { nats.connect_once().await });
     }

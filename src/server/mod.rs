@@ -408,9 +408,7 @@ impl RunningServer {
         let signals = &mut self.signals;
         let is_stop = |signal: &i32| *signal != SIGHUP;
         for _ in signals.forever().take_while(|signal| !is_stop(signal)) {
-            tracing::info!(
-                "received SIGHUP; reading all snapshots and the files of the connections to NATS again"
-            );
+            tracing::info!("received SIGHUP; reading all snapshots again");
             self.reload.watcher.rescan_all();
             self.reload.renewal.request();
         }
