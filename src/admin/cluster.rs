@@ -7,11 +7,14 @@ use serde_json::{Value, json};
 use super::metrics_text::MetricsText;
 use crate::clock;
 use crate::cluster::era::FOLD_VERSION;
-use crate::metrics::cluster::{ClusterMetrics, ClusterState};
+use crate::metrics::cluster::{ClusterMetrics, ClusterState, NotReady};
 use crate::visitors::events::time;
 
 /// Age of an event that the stream has not returned from which the profiles count as stale, in ms.
 const STALE_MS: u64 = 50;
+
+/// The state of a node that reads a checkpoint: at its start, or after the stream has lost its end.
+pub(super) const LOADING: &str = "loading";
 
 /// The number of a metric.
 type Number = fn(&ClusterMetrics) -> &AtomicU64;
@@ -126,12 +129,21 @@ pub(super) fn write_metrics(node: &ClusterMetrics, page: &mut MetricsText) {
     page.sample(&[("era", &node.era()), ("fold_version", &FOLD_VERSION.to_string())], 1);
 }
 
+/// Returns the status of a node that serves a site and is not ready.
+pub(super) fn not_ready_status(node: &ClusterMetrics) -> Option<&'static str> {
+    Some(match node.not_ready()? {
+        NotReady::Joining => "joining",
+        NotReady::Lagging => "lagging",
+    })
+}
+
 /// Adds the state of a node to the body of `/readyz`.
 pub(super) fn add_readiness(node: &ClusterMetrics, body: &mut Value) {
     let (state, since_ms, reason) = node.state();
     let stale_ms = node.stale_ms();
     body["cluster"] = match state {
         ClusterState::Joining => json!("joining"),
+        ClusterState::Loading => json!(LOADING),
         ClusterState::Connected => json!("connected"),
         ClusterState::Alone => json!(format!("alone since {}", time_text(since_ms))),
     };
@@ -144,7 +156,9 @@ pub(super) fn add_readiness(node: &ClusterMetrics, body: &mut Value) {
         ClusterState::Connected => {
             json!(format!("stale since {}", time_text(clock::now_ms() - stale_ms as i64)))
         }
-        ClusterState::Joining | ClusterState::Alone => json!(format!("stale since {}", time_text(since_ms))),
+        ClusterState::Joining | ClusterState::Loading | ClusterState::Alone => {
+            json!(format!("stale since {}", time_text(since_ms)))
+        }
     };
     body["position"] = json!(node.position.load(Ordering::Relaxed).to_string());
 }

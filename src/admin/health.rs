@@ -12,8 +12,15 @@ pub(super) const READY_PATH: &str = "/readyz";
 
 const JSON: &str = "application/json";
 
-/// Whether events can be recorded, and a function that adds the state of a node to the body.
-type Recording<'a> = (bool, &'a dyn Fn(&mut Value));
+/// The parts of the answer of `/readyz` that the metrics know.
+pub(super) struct Recording<'a> {
+    /// Whether events can be recorded.
+    pub(super) is_recording: bool,
+    /// The status of a node of a cluster that lacks messages of the stream. `None`: it is ready, or the server is alone.
+    pub(super) not_ready: Option<&'static str>,
+    /// Adds the state of the node to the body.
+    pub(super) add_members: &'a dyn Fn(&mut Value),
+}
 
 /// Answers a request for one of the two paths. Returns whether it did.
 pub(super) fn handle(
@@ -36,7 +43,8 @@ pub(super) fn handle(
 }
 
 /// Answers `/readyz`. The server is ready if it has a site, its public addresses listen, and it is not
-/// shutting down. With `events=1` it must also be able to record events. The admin address listens before
+/// shutting down. A node of a cluster must have read
+/// the stream. With `events=1` it must also be able to record events. The admin address listens before
 /// snapshots and log are read, the public ones after that.
 fn write_readiness(
     handler: &mut Handler,
@@ -46,13 +54,14 @@ fn write_readiness(
     request: &Request<'_>,
     out: &mut Vec<u8>,
 ) {
-    let (is_recording, add_readiness) = recording;
+    let Recording { is_recording, not_ready, add_members } = recording;
     let sites = handler.catalog().sites().len();
     let (listening, draining) = (lifecycle.is_accepting(), lifecycle.is_draining());
-    let (code, status) = match (draining, listening, sites) {
+    let (code, status) = match (draining, listening, sites, not_ready) {
         (true, ..) => (503, "draining"),
-        (_, false, _) => (503, "starting"),
-        (.., 0) => (503, "unpublished"),
+        (_, false, ..) => (503, "starting"),
+        (_, _, 0, _) => (503, "unpublished"),
+        (.., Some(status)) => (503, status),
         _ if !is_recording && request.query.split('&').any(|param| param == "events=1") => {
             (503, "not_recording")
         }
@@ -64,6 +73,6 @@ fn write_readiness(
     if let Some(reading) = reading {
         body["reading"] = reading.to_json();
     }
-    add_readiness(&mut body);
+    add_members(&mut body);
     handler.write_text(request, code, JSON, &body.to_string(), out);
 }

@@ -34,6 +34,9 @@ pub struct Metrics {
     /// The counters of the puller; `None` without `--snapshots-from`.
     #[cfg(feature = "cluster")]
     pub pulling: Option<PullCounters>,
+    /// True if the server is a node of a cluster.
+    #[cfg(feature = "cluster")]
+    pub(super) is_node: bool,
     /// The memory budget of the snapshots.
     pub budget: SnapshotBudget,
     /// Start of the process, in seconds since 1970.
@@ -84,6 +87,8 @@ impl Metrics {
             webhook,
             #[cfg(feature = "cluster")]
             pulling: None,
+            #[cfg(feature = "cluster")]
+            is_node: false,
             budget,
             started_s: clock::now_s(),
             server: None,
@@ -109,15 +114,6 @@ impl Metrics {
     /// Returns whether events can be recorded now. They cannot before the log is read.
     pub(super) fn is_recording(&self) -> bool {
         self.server.as_ref().is_some_and(|server| server.log.metrics().is_recording())
-    }
-
-    /// Adds the state of a node to the body of `/readyz`.
-    pub(super) fn add_readiness(&self, body: &mut serde_json::Value) {
-        #[cfg(feature = "cluster")]
-        if let Some(node) = self.server.as_ref().and_then(|server| server.cluster.as_ref()) {
-            super::cluster::add_readiness(node, body);
-        }
-        let _ = body;
     }
 
     fn text(&self, handler: &mut Handler) -> String {

@@ -13,6 +13,7 @@ mod insights;
 pub(crate) mod jobs;
 mod metrics;
 mod metrics_text;
+mod node_readiness;
 mod records;
 mod representation;
 mod security_headers;
@@ -129,13 +130,13 @@ impl Service for AdminService {
             let problem = Problem::method_not_allowed(request.method.subject(), "GET, HEAD");
             return Poll::Ready(self.handler.reject(request, &problem, out));
         }
-        let is_recording = self.metrics.is_recording();
-        let add_readiness = |body: &mut serde_json::Value| self.metrics.add_readiness(body);
+        let add_members = |body: &mut serde_json::Value| self.metrics.add_readiness(body);
+        let (is_recording, not_ready) = (self.metrics.is_recording(), self.metrics.not_ready_status());
         if health::handle(
             &mut self.handler,
             self.startup.as_ref(),
             &self.lifecycle,
-            (is_recording, &add_readiness),
+            health::Recording { is_recording, not_ready, add_members: &add_members },
             request,
             out,
         ) || self.metrics.handle(&mut self.handler, request, out)
@@ -154,7 +155,8 @@ impl Service for AdminService {
         if let Err(problem) = self.access.check(request, meta) {
             return Poll::Ready(self.handler.reject(request, &problem, out));
         }
-        if self.startup.is_some() {
+        let is_loading = self.metrics.is_loading() && VisitorHandler::matches_path(request.path);
+        if self.startup.is_some() || is_loading {
             let sentence = "The server is starting; /readyz shows the progress.";
             let problem = Problem::new(problem::STARTING, sentence);
             return Poll::Ready(self.handler.reject(request, &problem, out));

@@ -130,7 +130,9 @@ impl VisitorHandler {
             return Err(problem.at(Param::Site.name()));
         }
         match act {
-            Action::Show => Ok(ActionResult::Json(visitor_json(lookup, &eraser.log, &asked))),
+            Action::Show => {
+                Ok(ActionResult::Json(visitor_json(lookup, (&eraser.log, cluster.as_deref()), &asked)))
+            }
             Action::Erase => {
                 let (eraser, site, id) = (eraser.clone(), asked.site.to_owned(), asked.id.to_owned());
                 let (id_kind, known_ids) = (asked.id_kind, asked.profile_ids(lookup));
@@ -189,14 +191,24 @@ impl VisitorHandler {
     }
 }
 
-/// Returns the profile of a visitor. The seq is read first, so the profile is of that seq or a later one.
-fn visitor_json(lookup: &mut ProfileReader, log: &Queue, asked: &VisitorQuery<'_>) -> Json {
-    let seq = log.metrics().last_seq();
+/// Returns the profile of a visitor. The seq is read first, so the profile is of that seq or a later one. With a cluster this holds for
+/// the position in the stream, and the seq is that of the own log.
+fn visitor_json(
+    lookup: &mut ProfileReader,
+    (log, cluster): (&Queue, Option<&dyn ClusterErasure>),
+    asked: &VisitorQuery<'_>,
+) -> Json {
+    let (seq, position) = (log.metrics().last_seq(), cluster.map(ClusterErasure::position));
     let visitors = lookup.pin();
     let profile = asked.find_profile(&visitors);
     let aliases: Vec<&str> = profile.iter().flat_map(Profile::anon_ids).collect();
     let document = profile_json(profile, clock::now_ms());
-    json!({ "site": asked.site, "known": profile.is_some(), "aliases": aliases, "seq": seq.to_string(), "profile": document })
+    let mut body = json!({ "site": asked.site, "known": profile.is_some(), "aliases": aliases, "seq": seq.to_string(),
+        "profile": document });
+    if let Some(position) = position {
+        body["position"] = json!(position.to_string());
+    }
+    body
 }
 
 /// Returns the records of a visitor after `since` in the format of `export`, up to the size limit of a response,

@@ -41,6 +41,12 @@ pub const SUPERSEDED_MS: i64 = 60_000;
 /// Silence after which a superseded or forgotten producer ID leaves the state, in ms: 30 days. A node that was away for longer
 /// stays alone ([`is_forgotten`]).
 pub const SILENCE_MS_MAX: i64 = 30 * 24 * 60 * 60 * 1_000;
+/// Time for which a state keeps an erasure that all nodes have confirmed, in ms: 90 days. A backup has the visitors that were erased after
+/// it, and a node that is restored from it carries out the erasures of the list. An older backup must not be restored.
+pub const ERASURE_KEPT_MS: i64 = 90 * 24 * 60 * 60 * 1_000;
+/// Confirmed erasures that a state keeps, about half a KiB each. At the limit the oldest leaves the list before its time. A directory
+/// remembers a thousand more, so it does not repeat those that it has done.
+pub const ERASURES_KEPT_MAX: usize = 9_000;
 /// Marks that a node keeps. With a heartbeat each second from ten nodes they reach back for a minute. An older one is not compared.
 pub const MARKS_KEPT: usize = 64;
 /// Marks that a heartbeat carries. More would make heartbeats longer than a batch of events.
@@ -82,10 +88,12 @@ pub struct Heartbeat {
     /// The position up to which the sender has done all erasures.
     #[serde(with = "text")]
     pub erased_to: u64,
-    /// The order of the oldest own record that the sender still has. The greatest number if it has none: then the order of the heartbeat
-    /// counts.
+    /// The order below which the sender has no own record.
     #[serde(with = "text")]
     pub oldest: u64,
+    /// The first seq of the log of the sender.
+    #[serde(with = "text")]
+    pub first_seq: u64,
 }
 
 impl Heartbeat {
@@ -143,13 +151,15 @@ pub struct NodeEntry {
     pub erased_to: u64,
     /// The order below which the node has no records.
     pub oldest: u64,
+    /// The seq below which the log of the producer has no records.
+    pub first_seq: u64,
     /// True after another producer ID has named this one as its predecessor.
     pub is_superseded: bool,
     /// True after a message has forgotten the producer ID.
     pub is_forgotten: bool,
 }
 
-/// A tombstone that a known node has not confirmed.
+/// A tombstone that a known node has not confirmed, or that a restored backup may need.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Erasure {
     /// The random key of the tombstone.
@@ -158,6 +168,8 @@ pub struct Erasure {
     pub position: u64,
     /// The order of the tombstone.
     pub order: u64,
+    /// The state's clock at its message.
+    pub erased_ms: i64,
     /// The ID of the site.
     pub site: String,
     /// The payload of the tombstone, with the digests of the erased IDs.
@@ -229,6 +241,7 @@ impl Nodes {
         entry.heard_ms = clock_ms;
         entry.erased_to = entry.erased_to.max(beat.erased_to);
         entry.oldest = entry.oldest.max(beat.oldest.min(order));
+        entry.first_seq = entry.first_seq.max(beat.first_seq);
         self.drop_confirmed(clock_ms);
     }
 
@@ -246,10 +259,20 @@ impl Nodes {
         self.erasures.push(erasure);
     }
 
-    /// Drops the erasures that each known node has confirmed. Called by heartbeats only, so that all nodes drop at the same position.
+    /// Returns the names of the known nodes that have not confirmed an erasure.
+    pub fn unconfirmed(&self, erasure: &Erasure, clock_ms: i64) -> Vec<String> {
+        let late = self.known(clock_ms).filter(|(_, entry)| entry.erased_to < erasure.position);
+        late.map(|(_, entry)| entry.name.clone()).collect()
+    }
+
+    /// Drops the erasures that each known node has confirmed and that no backup needs any more. Called by heartbeats only, so that all
+    /// nodes drop at the same position.
     fn drop_confirmed(&mut self, clock_ms: i64) {
         let confirmed = self.known(clock_ms).map(|(_, entry)| entry.erased_to).min().unwrap_or(0);
-        self.erasures.retain(|erasure| erasure.position > confirmed);
+        let is_recent = |erasure: &Erasure| clock_ms.saturating_sub(erasure.erased_ms) < ERASURE_KEPT_MS;
+        self.erasures.retain(|erasure| erasure.position > confirmed || is_recent(erasure));
+        let kept = self.erasures.partition_point(|erasure| erasure.position <= confirmed);
+        self.erasures.drain(..kept.saturating_sub(ERASURES_KEPT_MAX));
     }
 
     /// Returns the superseded or forgotten producer IDs that have been silent for 30 days, and removes them.

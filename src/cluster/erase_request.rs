@@ -1,15 +1,17 @@
 //! The erasure of a visitor on all nodes, at the node that a client asks.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::audit::REACHABLE_MS;
+use super::erase_limits::{in_rounds, while_changed};
 use super::erasing::{ErasureProgress, append, random_id};
 use super::seal::{self, SealKey};
 use crate::clock;
 use crate::metrics::cluster::{ClusterMetrics, ClusterState};
 use crate::visitors::apply::KeyHasher;
-use crate::visitors::erasure::{ClusterErasure, ClusterErasureError, ErasedInCluster, Eraser};
+use crate::visitors::erasure::{ClusterErasure, ClusterErasureError, ErasedInCluster, Eraser, ErasureError};
 use crate::visitors::log::bloom::IdKind;
 use crate::visitors::log::{ClusterTombstone, EraseError, ErasureSummary, IdTag, Tombstone, VisitorIds};
 use crate::visitors::ownership::Ownership;
@@ -18,11 +20,6 @@ use crate::visitors::ownership::Ownership;
 const OWN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time for which the answer waits for the other nodes. A heartbeat follows each erasure at once.
 const OTHERS_TIMEOUT: Duration = Duration::from_secs(10);
-/// Tombstones of one visitor in turn: each one names the IDs that the visitor got while the one before was under way. After these, the
-/// client has to retry.
-const ROUNDS_MAX: u32 = 5;
-/// Attempts to find the IDs of a visitor whose IDs change meanwhile.
-const ATTEMPTS_MAX: u32 = 20;
 
 /// Erases visitors on all nodes.
 pub(crate) struct ClusterEraser {
@@ -45,15 +42,19 @@ impl ClusterErasure for ClusterEraser {
             let visitor = ownership.visitor(site, id_kind, id)?;
             Ok(ownership.erased_ids(&visitor, known_ids.clone()))
         };
-        let mut erased = self.erase_round(&find)?;
-        for _ in 1..ROUNDS_MAX {
-            let Some(unnamed) = self.unnamed_ids(site, &erased)? else { break };
+        let again = |last: &Round, unnamed: VisitorIds| {
             let mut next = self.erase_round(&|_| Ok(unnamed.clone()))?;
-            next.summary.add_counts(&erased.summary);
-            erased = next;
-        }
+            next.summary.add_counts(&last.summary);
+            Ok(next)
+        };
+        let rounds = in_rounds(self.erase_round(&find)?, |last| self.unnamed_ids(site, last), again)?;
+        let erased = rounds.ok_or(EraseError::Changed)?;
         let pending = self.progress.wait_confirmed(erased.id, OTHERS_TIMEOUT);
         Ok(ErasedInCluster { summary: erased.summary, pending })
+    }
+
+    fn position(&self) -> u64 {
+        self.metrics.position.load(Ordering::Relaxed)
     }
 }
 
@@ -88,8 +89,10 @@ impl ClusterEraser {
         &self,
         find: &dyn Fn(&Ownership) -> Result<VisitorIds, ClusterErasureError>,
     ) -> Result<Round, ClusterErasureError> {
-        let mut attempts = 1;
-        loop {
+        let is_changed = |error: &ClusterErasureError| {
+            matches!(error, ClusterErasureError::Erasure(ErasureError::Log(EraseError::Changed)))
+        };
+        let append_once = || {
             let ids = find(&self.eraser.source.open()?)?;
             let key_of = |(kind, id): &(IdKind, String)| self.hasher.key(&ids.site, *kind, id);
             let keys: Vec<_> = ids.known_ids.iter().map(key_of).collect();
@@ -98,11 +101,12 @@ impl ClusterEraser {
             let tombstone = |(key, payload)| ClusterTombstone { site: site.clone(), key, payload };
             let tombstones: Vec<_> = payloads.into_iter().map(tombstone).collect();
             let log = &self.eraser.log;
-            match append(&self.eraser, || log.append_tombstones(Some(ids.clone()), tombstones.clone())) {
-                Err(EraseError::Changed) if attempts < ATTEMPTS_MAX => attempts += 1,
-                appended => return self.wait_done(&tombstones, ids.owner, appended? - 1),
-            }
-        }
+            let next_seq =
+                append(&self.eraser, || log.append_tombstones(Some(ids.clone()), tombstones.clone()))?;
+            Ok((tombstones, ids.owner, next_seq - 1))
+        };
+        let (tombstones, owner, seq) = while_changed(is_changed, append_once)?;
+        self.wait_done(&tombstones, owner, seq)
     }
 
     fn wait_done(

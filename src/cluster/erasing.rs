@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use super::audit::Erasure;
 use super::erase::ErasedRecord;
+use super::erase_limits::{DoneErasures, while_busy};
 use super::message::dedup_key;
+use super::old_records;
 use super::positions::Orders;
 use super::seal::{self, SealKey};
 use crate::ids;
@@ -29,10 +31,6 @@ use crate::visitors::ownership::{OrderOf, OwnershipRule};
 
 /// Pause after an erasure that failed, and between two attempts while another erasure runs.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// Attempts to append a tombstone while another erasure runs. After them, an erasure that takes longer than a minute is running.
-const APPEND_ATTEMPTS_MAX: u32 = 60;
-/// Erasures that the file `erased` lists. Older ones have left the state, unless a node is away.
-const DONE_MAX: usize = 10_000;
 /// Name of the file.
 const ERASED_FILE: &str = "erased";
 
@@ -51,14 +49,19 @@ pub(crate) enum ErasureCommand {
     Erase(ErasureTask),
     /// A record of the erased visitor took effect after the tombstone, so the visitor is erased again.
     Again(Erasure),
+    /// The own records before a seq become void.
+    VoidBefore(u64),
 }
 
-/// An erasure that is done.
-pub(crate) struct ErasureDone {
-    pub(crate) task: ErasureTask,
-    /// The erased records that had not returned.
-    pub(crate) under_way: Vec<ErasedRecord<Erasure>>,
+/// A command that is done.
+pub(crate) enum ErasureDone {
+    /// With the erased records that had not returned.
+    Erased(ErasureTask, Vec<ErasedRecord<Erasure>>),
+    VoidBefore(u64),
 }
+
+/// The own records of a visitor that are void: their numbers, and those that had not returned.
+type VoidRecords = (ErasureSummary, Vec<ErasedRecord<Erasure>>);
 
 /// The progress of erasures, for the request that waits for one.
 #[derive(Clone, Default)]
@@ -67,7 +70,7 @@ pub(crate) struct ErasureProgress(Arc<(Mutex<ProgressState>, Condvar)>);
 #[derive(Default)]
 struct ProgressState {
     /// The erasures that this node has done, with their orders.
-    done: HashMap<u128, (u64, ErasureSummary)>,
+    done: DoneErasures<(u64, ErasureSummary)>,
     /// The erasures of the state, with the names of the nodes that have not confirmed.
     pending: HashMap<u128, Vec<String>>,
 }
@@ -85,19 +88,14 @@ impl ErasureProgress {
 
     /// Adds a result. A request of this node reads it within seconds, and the results of the other nodes' erasures are not read.
     fn add_done(&self, erasure: &Erasure, summary: ErasureSummary) {
-        self.change(|state| {
-            if state.done.len() >= DONE_MAX {
-                state.done.clear();
-            }
-            state.done.insert(erasure.id, (erasure.order, summary));
-        });
+        self.change(|state| state.done.push(erasure.id, (erasure.order, summary)));
     }
 
     /// Waits until this node has done an erasure. Returns its order and its results. `None` after the time limit.
     pub(crate) fn wait_done(&self, id: u128, limit: Duration) -> Option<(u64, ErasureSummary)> {
         let state = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.0.1.wait_timeout_while(state, limit, |state| !state.done.contains_key(&id));
-        waited.unwrap_or_else(PoisonError::into_inner).0.done.get(&id).copied()
+        let waited = self.0.1.wait_timeout_while(state, limit, |state| state.done.get(id).is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.done.get(id).copied()
     }
 
     /// Waits until all nodes have confirmed an erasure. Returns the names of the others after the time limit.
@@ -134,9 +132,8 @@ pub(crate) fn link(seal: SealKey, orders: Orders, directory: PathBuf) -> (Erasur
 }
 
 /// Reads the IDs of the erasures that a directory has done.
-pub(crate) fn read_done(directory: &Path) -> Vec<u128> {
-    let text = fs::read_to_string(directory.join(ERASED_FILE)).unwrap_or_default();
-    text.lines().filter_map(|line| u128::from_str_radix(line, 16).ok()).collect()
+pub(crate) fn read_done(directory: &Path) -> DoneErasures<()> {
+    DoneErasures::from_text(&fs::read_to_string(directory.join(ERASED_FILE)).unwrap_or_default())
 }
 
 impl ErasureThread {
@@ -150,65 +147,59 @@ impl ErasureThread {
 
     fn run(self, eraser: &Eraser) {
         let mut all_done = read_done(&self.directory);
-        while let Ok(command) = self.commands.recv() {
-            match command {
-                ErasureCommand::Erase(task) => {
-                    let (summary, under_way) = self.erase_until_done(eraser, &task);
-                    all_done.push(task.erasure.id);
-                    self.write_done(&mut all_done);
-                    self.progress.add_done(&task.erasure, summary);
-                    // Without the node the process ends.
-                    let _ = self.done.send(ErasureDone { task, under_way });
-                    eraser.log.wake_writer();
+        while let Ok(first) = self.commands.recv() {
+            let mut erased = Vec::new();
+            for command in std::iter::once(first).chain(self.commands.try_iter()) {
+                match command {
+                    ErasureCommand::Erase(task) => {
+                        let void = until_done(|| self.erase(eraser, &task));
+                        erased.push((task, void));
+                    }
+                    ErasureCommand::Again(erasure) => self.erase_again(eraser, &erasure),
+                    ErasureCommand::VoidBefore(seq) => {
+                        self.send_done(eraser, until_done(|| old_records::void_before(eraser, seq)));
+                    }
                 }
-                ErasureCommand::Again(erasure) => self.erase_again(eraser, &erasure),
+            }
+            if !erased.is_empty() {
+                self.finish(eraser, erased, &mut all_done);
             }
         }
     }
 
-    fn write_done(&self, done: &mut Vec<u128>) {
-        let surplus = done.len().saturating_sub(DONE_MAX);
-        done.drain(..surplus);
-        let text: String = done.iter().map(|id| format!("{id:032x}\n")).collect();
+    /// Replaces the checkpoints that have the visitors of some erasures. A node that is restored from a backup can have many of them.
+    fn finish(
+        &self,
+        eraser: &Eraser,
+        erased: Vec<(ErasureTask, VoidRecords)>,
+        all_done: &mut DoneErasures<()>,
+    ) {
+        until_done(|| eraser.wait_for(eraser.checkpoints.request_replacement()));
+        erased.iter().for_each(|(task, _)| all_done.push(task.erasure.id, ()));
+        self.write_done(all_done);
+        for (task, (summary, under_way)) in erased {
+            let ErasureSummary { records, redacted, segments, .. } = summary;
+            tracing::info!(order = task.erasure.order, records, redacted, segments, "erased a visitor");
+            self.progress.add_done(&task.erasure, summary);
+            self.send_done(eraser, ErasureDone::Erased(task, under_way));
+        }
+    }
+
+    fn send_done(&self, eraser: &Eraser, done: ErasureDone) {
+        // Without the node the process ends.
+        let _ = self.done.send(done);
+        eraser.log.wake_writer();
+    }
+
+    fn write_done(&self, done: &DoneErasures<()>) {
         let path = self.directory.join(ERASED_FILE);
-        if let Err(error) = storage::write_atomic(&path, text.as_bytes()) {
+        if let Err(error) = storage::write_atomic(&path, done.to_text().as_bytes()) {
             tracing::error!(path = %path.display(), %error, "cannot note an erasure; the next start repeats it");
         }
     }
 
-    fn erase_until_done(
-        &self,
-        eraser: &Eraser,
-        task: &ErasureTask,
-    ) -> (ErasureSummary, Vec<ErasedRecord<Erasure>>) {
-        loop {
-            match self.erase(eraser, task) {
-                Ok((summary, under_way)) => {
-                    let ErasureSummary { records, redacted, segments, .. } = summary;
-                    tracing::info!(
-                        order = task.erasure.order,
-                        records,
-                        redacted,
-                        segments,
-                        "erased a visitor"
-                    );
-                    return (summary, under_way);
-                }
-                Err(ErasureError::Log(EraseError::Busy)) => {}
-                Err(error) => {
-                    tracing::error!(%error, "cannot erase a visitor yet; no event is sent until it is erased");
-                }
-            }
-            thread::sleep(RETRY_PAUSE);
-        }
-    }
-
     /// Makes the own records of the visitor void.
-    fn erase(
-        &self,
-        eraser: &Eraser,
-        task: &ErasureTask,
-    ) -> Result<(ErasureSummary, Vec<ErasedRecord<Erasure>>), ErasureError> {
+    fn erase(&self, eraser: &Eraser, task: &ErasureTask) -> Result<VoidRecords, ErasureError> {
         let erasure = &task.erasure;
         let Some(owner) = seal::owner(&erasure.payload) else { return Ok(Default::default()) };
         let started = eraser.log.seal_for_erasure()?.begin()?;
@@ -222,8 +213,6 @@ impl ErasureThread {
         let summary = started.rewrite(&mut rule).map_err(EraseError::from)?;
         let RuleOfTask { rule, under_way, .. } = rule;
         rule.into_error().map_or(Ok(()), Err)?;
-        drop(started);
-        eraser.wait_for(eraser.checkpoints.request_replacement())?;
         Ok((summary, under_way))
     }
 
@@ -255,23 +244,29 @@ impl ErasureThread {
     }
 }
 
+/// Calls `attempt` until it succeeds.
+fn until_done<T>(mut attempt: impl FnMut() -> Result<T, ErasureError>) -> T {
+    loop {
+        match attempt() {
+            Ok(done) => return done,
+            Err(ErasureError::Log(EraseError::Busy)) => {}
+            Err(error) => {
+                tracing::error!(%error, "cannot erase yet; no event is sent until a visitor is erased");
+            }
+        }
+        thread::sleep(RETRY_PAUSE);
+    }
+}
+
 /// Calls `send` until no other erasure runs. Returns the seq after the tombstones.
 pub(crate) fn append(
     eraser: &Eraser,
     send: impl Fn() -> Result<StartingErasure, EraseError>,
 ) -> Result<u64, EraseError> {
-    let mut attempts = 1;
-    loop {
-        match send().and_then(StartingErasure::begin) {
-            Err(EraseError::Busy) if attempts < APPEND_ATTEMPTS_MAX => attempts += 1,
-            started => {
-                let next_seq = started?.next_seq();
-                eraser.log.wake_writer();
-                return Ok(next_seq);
-            }
-        }
-        thread::sleep(RETRY_PAUSE);
-    }
+    let pause = || thread::sleep(RETRY_PAUSE);
+    let next_seq = while_busy(pause, || Ok(send().and_then(StartingErasure::begin)?.next_seq()))?;
+    eraser.log.wake_writer();
+    Ok(next_seq)
 }
 
 /// Returns a random erasure ID. It is not 0, because a record with the key 0 is never a duplicate.

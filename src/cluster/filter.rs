@@ -103,6 +103,7 @@ impl AcceptedRun {
                 id: record.key,
                 position: state.position,
                 order,
+                erased_ms: clock_ms,
                 site: record.record.site.unwrap_or_default().to_owned(),
                 payload: record.record.payload.to_owned(),
             });

@@ -25,6 +25,17 @@ pub(crate) struct PublishedEra {
     pub(crate) position: u64,
 }
 
+/// The end of a stream at a moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct StreamEnd {
+    /// The last position.
+    pub(crate) last: u64,
+    /// The time of its message, in milliseconds since 1970.
+    pub(crate) last_ms: i64,
+    /// The own clock less that of the servers, in ms.
+    pub(crate) skew_ms: i64,
+}
+
 /// A command of the writer for the present connection.
 #[derive(Debug)]
 pub(crate) enum Command {
@@ -45,6 +56,8 @@ pub(crate) struct Event {
 }
 
 pub(crate) enum EventKind {
+    /// The present end of the stream: before [`Connected`](Self::Connected), then every 2 s.
+    End(StreamEnd),
     /// The stream can be read. It has no era before the operator has founded the cluster.
     Connected(Head, Option<PublishedEra>),
     /// The message at a position. `None`: the stream does not have it.

@@ -17,10 +17,14 @@
 //! | selects the records that take effect | [`filter`] |
 //! | checks the stream, compares returned records, notices lost and foreign records | [`follow`] |
 //! | chooses the records to send | [`forward`] |
+//! | refuses to join with a wrong clock | [`skew`] |
 //! | decides when an event is acknowledged | [`acknowledge`] |
+//! | decides when a node that lacks messages is ready | [`join`] |
 //! | compares tables, knows the nodes, lists erasures | [`audit`] |
 //! | orders records and ties, with the file `positions` | [`order`] |
 //! | finds erased records that take effect after their tombstone | [`erase`] |
+//! | finds records of a restored backup that retention had deleted | [`old_records`] |
+//! | bounds the attempts of an erasure, with the file `erased` | [`erase_limits`] |
 //! | specifies the payload of a tombstone | [`seal`] |
 //!
 //! [`erase_request`] erases a visitor for a client, [`erasing`] makes own records void, and [`operate`] is the view of the operator.
@@ -36,11 +40,13 @@ pub mod audit;
 pub(crate) mod connect;
 pub mod era;
 pub mod erase;
+pub mod erase_limits;
 pub(crate) mod erase_request;
 pub(crate) mod erasing;
 pub mod filter;
 pub mod follow;
 pub mod forward;
+pub mod join;
 pub mod message;
 pub mod order;
 pub mod producer;
@@ -48,11 +54,13 @@ pub mod publish;
 pub mod pull;
 pub mod saved;
 pub mod seal;
+pub mod skew;
 pub mod state;
 
 pub(crate) mod found;
 mod link;
 pub(crate) mod node;
+pub mod old_records;
 pub(crate) mod operate;
 mod own_log;
 mod positions;

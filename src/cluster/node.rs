@@ -23,7 +23,8 @@ use super::acknowledge::WaitingRequests;
 use super::erasing::ErasureLink;
 use super::follow::{Follower, Head, OwnLog, ReturnHistory};
 use super::forward::{Forwarder, fill_run};
-use super::link::{Command, WriterLink};
+use super::join::{Progress, Readiness};
+use super::link::{Command, StreamEnd, WriterLink};
 use super::message::{Decoder, Encoder, Header, Kind};
 use super::own_log::OwnRecords;
 use super::positions::PositionsFile;
@@ -66,6 +67,7 @@ pub(crate) struct NodeParts {
     /// The state of the checkpoint from which the table was restored. `None`: the table is empty.
     pub(crate) saved: Option<SavedState>,
     pub(crate) return_timeout: Duration,
+    pub(crate) readiness: Readiness,
     /// Greatest cost of the table that this node allows.
     pub(crate) cost_max: u64,
     pub(crate) link: WriterLink,
@@ -118,7 +120,11 @@ pub(crate) struct Node {
     payload: Vec<u8>,
     cost_max: u64,
     producer_saved_ms: i64,
-    last_message_ms: i64,
+    /// The time of the last processed message. `None`: the clock of the state.
+    last_message_ms: Option<i64>,
+    /// The last known end of the stream.
+    end: StreamEnd,
+    readiness: Readiness,
     /// True after recovery has passed all own records, and the loaded state was compared with them.
     is_recovered: bool,
     /// The extent of the stream at the connection.
@@ -168,7 +174,9 @@ impl Node {
             payload: Vec::new(),
             cost_max: parts.cost_max,
             producer_saved_ms: 0,
-            last_message_ms: 0,
+            last_message_ms: None,
+            end: StreamEnd::default(),
+            readiness: parts.readiness,
             is_recovered: false,
             head: None,
             sent_before: returned,
@@ -186,8 +194,11 @@ impl Node {
             return;
         }
         self.compare_loaded();
-        if !self.follower.is_saved && !self.follower.producer.predecessors.is_empty() {
-            // After the next record, the log could be as long as the file says that it was.
+        // After the next record, the log could be as long as the file says that it was.
+        let is_new_id = !self.follower.producer.predecessors.is_empty();
+        // Without the file, the next start would take the log for one of a server that was alone.
+        let is_new_log = self.log.last_seq() == 0;
+        if !self.follower.is_saved && (is_new_id || is_new_log) {
             self.save_producer(clock.now_ms());
         }
     }
@@ -233,6 +244,7 @@ impl Node {
         self.send_heartbeat_if_due(clock);
         self.save_producer_if_due(clock.now_ms());
         self.publish_metrics(clock);
+        self.publish_readiness(clock);
         if has_more {
             return Some(Duration::ZERO);
         }
@@ -249,7 +261,8 @@ impl Node {
         let pending = self.log.last_seq() > self.returned() && self.is_caught_up();
         let look = pending.then_some(now_ms + LOOK_MS);
         let next =
-            [look, self.waiting.next_deadline_ms(), self.heartbeat_due_ms()].into_iter().flatten().min()?;
+            [look, self.waiting.next_deadline_ms(), self.heartbeat_due_ms(), self.readiness.deadline_ms()];
+        let next = next.into_iter().flatten().min()?;
         Some(Duration::from_millis(u64::try_from(next - now_ms).unwrap_or(0)))
     }
 
@@ -353,6 +366,7 @@ impl Node {
         }
         match state {
             ClusterState::Joining => tracing::info!("connected to the stream; reading to its end"),
+            ClusterState::Loading => tracing::info!("reading a checkpoint"),
             ClusterState::Connected => {
                 tracing::info!(position = self.position(), "read to the end of the stream")
             }
@@ -367,14 +381,37 @@ impl Node {
         self.state.as_ref().map_or(0, |state| state.position)
     }
 
+    /// Returns the time of the last known message of the stream less that of the last processed one, in ms.
+    fn lag_ms(&self) -> i64 {
+        let Some(state) = self.state.as_ref().filter(|state| state.position < self.end.last) else {
+            return 0;
+        };
+        (self.end.last_ms - self.last_message_ms.unwrap_or(state.clock_ms)).max(0)
+    }
+
+    fn publish_readiness(&mut self, clock: &dyn Clock) {
+        let (state, ..) = self.metrics.state();
+        let lag_ms = self.lag_ms();
+        let (is_alone, is_caught_up) = (state == ClusterState::Alone, self.is_caught_up());
+        let had_joined = self.readiness.has_joined();
+        let not_ready = self.readiness.look(Progress { is_alone, is_caught_up, lag_ms }, monotonic_ms(clock));
+        self.metrics.set_not_ready(not_ready);
+        if self.readiness.has_joined() && !had_joined && !is_caught_up {
+            tracing::warn!(
+                position = self.position(),
+                head_position = self.end.last,
+                lag_ms,
+                "--join-timeout is over before this node has read the stream to its end; its profiles are stale"
+            );
+        }
+    }
+
     fn publish_metrics(&self, clock: &dyn Clock) {
         let (position, returned) = (self.position(), self.returned());
         let metrics = &self.metrics;
         metrics.position.store(position, Ordering::Relaxed);
-        let head = metrics.head_position.load(Ordering::Relaxed).max(position);
-        metrics.head_position.store(head, Ordering::Relaxed);
-        let lag_ms = if head > position { clock.now_ms() - self.last_message_ms } else { 0 };
-        metrics.lag_ms.store(u64::try_from(lag_ms).unwrap_or(0), Ordering::Relaxed);
+        metrics.head_position.store(self.end.last.max(position), Ordering::Relaxed);
+        metrics.lag_ms.store(u64::try_from(self.lag_ms()).unwrap_or(0), Ordering::Relaxed);
         let unreturned = self.log.last_seq().saturating_sub(returned);
         metrics.unreturned_records.store(unreturned, Ordering::Relaxed);
         metrics.unreturned_bytes.store(self.log.pending_bytes() as u64, Ordering::Relaxed);

@@ -13,7 +13,7 @@ use super::connect::NatsSettings;
 use super::era::Era;
 use super::link::MessageBytes;
 use super::message::{Decoder, Encoder, Kind, Message, StreamMessage};
-use super::stream::{CONTROL, ClusterStream};
+use super::stream::{CONTROL, ClusterStream, StreamInfo};
 use crate::clock;
 
 /// Time before the newest message in which heartbeats are read: two of each node.
@@ -81,7 +81,7 @@ pub(crate) fn status(nats: &NatsSettings, cluster: &str) -> Result<StreamStatus,
         let client = nats.connect_once().await?;
         let server_version = client.server_info().version;
         let stream = ClusterStream::new(client, cluster, CONTROL);
-        let (head, published, replicas) = stream.head().await?;
+        let StreamInfo { head, era: published, replicas, .. } = stream.info().await?;
         let era_position = published.as_ref().map_or(0, |published| published.position);
         let nodes = nodes(&stream, head.last).await?;
         let era = published.map(|published| published.era);
@@ -141,8 +141,8 @@ pub(crate) fn forget(nats: &NatsSettings, cluster: &str, name: &str) -> Result<u
     run(async {
         let client = nats.connect_once().await?;
         let stream = ClusterStream::new(client, cluster, CONTROL);
-        let (head, published, _) = stream.head().await?;
-        let era = published.ok_or("the stream has no era, so it has no node to forget")?.era;
+        let StreamInfo { head, era, .. } = stream.info().await?;
+        let era = era.ok_or("the stream has no era, so it has no node to forget")?.era;
         let nodes = nodes(&stream, head.last).await?;
         let Some(node) = nodes.iter().find(|node| node.name == name) else {
             let names: Vec<&str> = nodes.iter().map(|node| &*node.name).collect();

@@ -135,6 +135,12 @@ impl Positions {
             None => 0,
         }
     }
+
+    /// Returns the order below which the log has no record, for a heartbeat. A record that has not returned can be in a message after
+    /// `position`, and before that of the heartbeat.
+    pub fn oldest(&self, first_seq: u64, returned: u64, position: u64) -> u64 {
+        self.order_of(first_seq, returned).min(order(position + 1, 0))
+    }
 }
 
 /// Returns which entries of one anonymous ID may be dropped (rule T3): those whose next entry has an order below the floor. `orders` are

@@ -41,10 +41,10 @@ impl Orders {
         Arc::new(move |seq| orders.order_of(seq))
     }
 
-    /// Returns the order of the first record of the log, or the greatest number if no record of the log has returned.
-    pub(crate) fn oldest(&self, first_seq: u64) -> u64 {
+    /// Returns the order below which the log has no record, at a global position of the state.
+    pub(crate) fn oldest(&self, first_seq: u64, position: u64) -> u64 {
         let state = self.lock();
-        state.positions.order_of(first_seq, state.returned)
+        state.positions.oldest(first_seq, state.returned, position)
     }
 }
 

@@ -39,15 +39,17 @@
 //! 17      8     heard           the state's clock at the newest heartbeat, milliseconds
 //! 25      8     erased to       the position up to which the node has done all erasures
 //! 33      8     oldest          the order below which the node has no records
-//! 41      4     name length     n
-//! 45      n     name
+//! 41      8     first seq       the seq below which the log of the producer has no records
+//! 49      4     name length     n
+//! 53      n     name
 //!
 //! ERASURE
 //! 0       16    key of the tombstone
 //! 16      8     position
 //! 24      8     order           of the tombstone
-//! 32      4     site length     n
-//! 36      n     site
+//! 32      8     erased          the state's clock at its message, milliseconds
+//! 40      4     site length     n
+//! 44      n     site
 //! ..      4     payload length  n
 //! ..      n     payload         of the tombstone
 //! ```
@@ -125,6 +127,7 @@ fn encode_nodes(nodes: &Nodes, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(&entry.heard_ms.to_le_bytes());
         bytes.extend_from_slice(&entry.erased_to.to_le_bytes());
         bytes.extend_from_slice(&entry.oldest.to_le_bytes());
+        bytes.extend_from_slice(&entry.first_seq.to_le_bytes());
         encode_text(&entry.name, bytes);
     }
     bytes.extend_from_slice(&(nodes.erasures.len() as u32).to_le_bytes());
@@ -132,6 +135,7 @@ fn encode_nodes(nodes: &Nodes, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(&erasure.id.to_le_bytes());
         bytes.extend_from_slice(&erasure.position.to_le_bytes());
         bytes.extend_from_slice(&erasure.order.to_le_bytes());
+        bytes.extend_from_slice(&erasure.erased_ms.to_le_bytes());
         encode_text(&erasure.site, bytes);
         encode_text(&erasure.payload, bytes);
     }
@@ -195,8 +199,8 @@ fn decode_nodes(input: &mut Input<'_>) -> Option<Nodes> {
     let erasures = u32::from_le_bytes(input.take()?);
     let erasure = |input: &mut Input<'_>| {
         let (id, position) = (u128::from_le_bytes(input.take()?), u64::from_le_bytes(input.take()?));
-        let order = u64::from_le_bytes(input.take()?);
-        Some(Erasure { id, position, order, site: input.text()?, payload: input.text()? })
+        let (order, erased_ms) = (u64::from_le_bytes(input.take()?), i64::from_le_bytes(input.take()?));
+        Some(Erasure { id, position, order, erased_ms, site: input.text()?, payload: input.text()? })
     };
     let erasures = (0..erasures).map(|_| erasure(input)).collect::<Option<Vec<_>>>()?;
     Some(Nodes { entries, erasures })
@@ -207,8 +211,10 @@ fn decode_node(input: &mut Input<'_>) -> Option<(ProducerId, NodeEntry)> {
     let [flags] = input.take()?;
     let heard_ms = i64::from_le_bytes(input.take()?);
     let (erased_to, oldest) = (u64::from_le_bytes(input.take()?), u64::from_le_bytes(input.take()?));
+    let first_seq = u64::from_le_bytes(input.take()?);
     let (is_superseded, is_forgotten) = (flags & 1 != 0, flags & 2 != 0);
-    let entry = NodeEntry { name: input.text()?, heard_ms, erased_to, oldest, is_superseded, is_forgotten };
+    let name = input.text()?;
+    let entry = NodeEntry { name, heard_ms, erased_to, oldest, first_seq, is_superseded, is_forgotten };
     (flags < 4).then_some((id, entry))
 }
 

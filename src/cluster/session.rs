@@ -2,12 +2,16 @@
 //!
 //! One session is one connection. When it is lost, when the consumer fails, or when the settings of the servers do not fit, the
 //! session ends, and another one begins after a pause. The writer then checks everything again.
+//!
+//! After SIGHUP the session ends when a new client has connected with credentials and certificates as the files have them now. If it
+//! cannot, the present session goes on.
 
 use std::time::Duration;
 
 use async_nats::Client;
 use async_nats::connection::State;
-use async_nats::jetstream::consumer::pull::Ordered;
+use async_nats::jetstream::Message;
+use async_nats::jetstream::consumer::pull::{Ordered, OrderedError};
 use futures_util::StreamExt;
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep};
@@ -16,14 +20,17 @@ use super::connect::NatsSettings;
 use super::link::{Command, EventKind, RECEIVED_BYTES_MAX, ThreadLink};
 use super::servers;
 use super::stream::{ClusterStream, received};
+use super::thread::RenewalRequests;
 
 /// Pause between two sessions.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Interval of looks at the connection. The client notices a cut cable by its pings, within 2 s.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// Interval of looks at the end of the stream while no message arrives. A consumer can be on a server that has failed. The client
-/// notices this after 30 s, and the session after two looks.
+/// Interval of looks at the end of the stream. A consumer can be on a server that has failed. The client notices this after 30 s, and
+/// the session after two looks. The lag of the node is known as exactly as this.
 const END_INTERVAL: Duration = Duration::from_secs(2);
+
+const STOPPING: &str = "the process is stopping";
 
 /// The settings of a node's sessions.
 pub(crate) struct SessionSettings {
@@ -53,92 +60,163 @@ impl DeliveryWatch {
 }
 
 /// Connects again and again, until the process ends.
-pub(crate) async fn run(settings: SessionSettings, mut link: ThreadLink) {
-    let mut connection = 0;
+pub(crate) async fn run(settings: SessionSettings, mut link: ThreadLink, mut renewals: RenewalRequests) {
+    let (mut connection, mut renewed) = (0, None);
     loop {
         connection += 1;
-        let ended = match settings.nats.connect_once().await {
-            Ok(client) => session(&settings, &client, connection, &mut link).await,
-            Err(error) => error,
+        let client = match renewed.take() {
+            Some(client) => Ok(client),
+            None => {
+                // The files are read now.
+                renewals.take();
+                settings.nats.connect_once().await
+            }
         };
-        link.send(connection, EventKind::Disconnected(ended));
-        sleep(PAUSE).await;
-    }
-}
-
-/// Runs one session. Returns the reason of its end.
-async fn session(
-    settings: &SessionSettings,
-    client: &Client,
-    connection: u64,
-    link: &mut ThreadLink,
-) -> String {
-    if let Err(refusal) = servers::check_version(&client.server_info()) {
-        return refusal;
-    }
-    let stream = ClusterStream::new(client.clone(), &settings.cluster, &settings.node);
-    match stream.head().await {
-        Ok((head, era, _)) => link.send(connection, EventKind::Connected(head, era)),
-        Err(error) => return error,
-    }
-    let (mut messages, mut appends) = (None::<Ordered>, JoinSet::new());
-    let (mut looks, mut end_looks) = (interval(LOOK_INTERVAL), interval(END_INTERVAL));
-    let mut watch = DeliveryWatch::default();
-    loop {
-        let has_appends = !appends.is_empty();
-        tokio::select! {
-            command = link.commands.recv() => match command {
-                None => return "the process is stopping".to_owned(),
-                Some((of, _)) if of != connection => {}
-                Some((_, Command::ReadAt(position))) => match stream.at(position).await {
-                    Ok(message) => link.send(connection, EventKind::At(position, message)),
-                    Err(error) => return error,
-                },
-                Some((_, Command::ReadFrom(position))) => match stream.read(position).await {
-                    Ok(ordered) => {
-                        messages = Some(ordered);
-                        watch = DeliveryWatch { position: position.saturating_sub(1), previous: None };
-                    },
-                    Err(error) => return error,
-                },
-                // The client sends it. Its acknowledgement is not needed: a lost one makes the node unreachable for the others.
-                Some((_, Command::AppendHeartbeat(bytes))) => drop(stream.append(bytes).await),
-                Some((_, Command::Append(bytes))) => match stream.append(bytes).await {
-                    Ok(acknowledgement) => drop(appends.spawn(async move { acknowledgement.await.is_ok() })),
-                    Err(_) => link.send(connection, EventKind::AppendFailed),
-                },
-            },
-            appended = appends.join_next(), if has_appends => {
-                let is_appended = matches!(appended, Some(Ok(true)));
-                link.send(connection, if is_appended { EventKind::Appended } else { EventKind::AppendFailed });
-            },
-            message = next(&mut messages), if messages.is_some() => match message {
-                Some(Ok(message)) => {
-                    let Some(message) = received(&message) else { return "a message lacks its position".to_owned() };
-                    watch.position = message.position;
-                    let bytes = message.bytes.len().clamp(1, RECEIVED_BYTES_MAX) as u32;
-                    let Ok(permit) = link.room.clone().acquire_many_owned(bytes).await else {
-                        return "the process is stopping".to_owned();
-                    };
-                    link.send(connection, EventKind::Message(message, permit));
-                },
-                Some(Err(error)) => return format!("cannot read the stream: {error}"),
-                None => return "the consumer of the stream has ended".to_owned(),
-            },
-            _ = end_looks.tick(), if messages.is_some() => match stream.head().await {
-                Ok((head, ..)) if watch.look(head.last) => {},
-                Ok(_) => return "the consumer of the stream delivers nothing".to_owned(),
-                Err(error) => return error,
-            },
-            _ = looks.tick() => if client.connection_state() != State::Connected {
-                return "the connection to NATS is lost".to_owned();
-            },
+        let ended = match client {
+            Ok(client) => Session::new(&settings, client, connection, &mut link).run(&mut renewals).await,
+            Err(error) => Err(error),
+        };
+        match ended {
+            Ok(client) => renewed = Some(client),
+            Err(reason) => {
+                link.send(connection, EventKind::Disconnected(reason));
+                sleep(PAUSE).await;
+            }
         }
     }
 }
 
-async fn next(
-    messages: &mut Option<Ordered>,
-) -> Option<Result<async_nats::jetstream::Message, async_nats::jetstream::consumer::pull::OrderedError>> {
+/// One connection.
+struct Session<'a> {
+    settings: &'a SessionSettings,
+    client: Client,
+    stream: ClusterStream,
+    /// The number of the connection.
+    connection: u64,
+    link: &'a mut ThreadLink,
+    messages: Option<Ordered>,
+    /// The appended messages whose acknowledgements are awaited.
+    appends: JoinSet<bool>,
+    watch: DeliveryWatch,
+    /// The attempts to connect with the renewed files.
+    renewing: JoinSet<Result<Client, String>>,
+}
+
+impl<'a> Session<'a> {
+    fn new(settings: &'a SessionSettings, client: Client, connection: u64, link: &'a mut ThreadLink) -> Self {
+        let stream = ClusterStream::new(client.clone(), &settings.cluster, &settings.node);
+        let (messages, appends, watch) = (None, JoinSet::new(), DeliveryWatch::default());
+        let renewing = JoinSet::new();
+        Self { settings, client, stream, connection, link, messages, appends, watch, renewing }
+    }
+
+    /// Runs the session. Returns the client of the next one.
+    ///
+    /// # Errors
+    /// The reason for which the session has ended without another client.
+    async fn run(mut self, renewals: &mut RenewalRequests) -> Result<Client, String> {
+        self.begin().await?;
+        let (mut looks, mut end_looks) = (interval(LOOK_INTERVAL), interval(END_INTERVAL));
+        loop {
+            let (has_appends, is_reading) = (!self.appends.is_empty(), self.messages.is_some());
+            let is_renewing = !self.renewing.is_empty();
+            tokio::select! {
+                command = self.link.commands.recv() => match command {
+                    None => return Err(STOPPING.to_owned()),
+                    Some((of, command)) if of == self.connection => self.on_command(command).await?,
+                    Some(_) => {},
+                },
+                appended = self.appends.join_next(), if has_appends => {
+                    let is_appended = matches!(appended, Some(Ok(true)));
+                    self.send(if is_appended { EventKind::Appended } else { EventKind::AppendFailed });
+                },
+                message = next(&mut self.messages), if is_reading => self.on_message(message).await?,
+                () = renewals.next() => self.begin_renewal(),
+                renewed = self.renewing.join_next(), if is_renewing => match renewed {
+                    Some(Ok(Ok(client))) => return Ok(client),
+                    Some(Ok(Err(error))) => report_refused_renewal(&error),
+                    _ => {},
+                },
+                _ = end_looks.tick(), if is_reading => self.look_at_end().await?,
+                _ = looks.tick() => if self.client.connection_state() != State::Connected {
+                    return Err("the connection to NATS is lost".to_owned());
+                },
+            }
+        }
+    }
+
+    fn send(&self, event: EventKind) {
+        self.link.send(self.connection, event);
+    }
+
+    /// Checks the server and the clock, and reports the state of the stream.
+    async fn begin(&mut self) -> Result<(), String> {
+        servers::check_version(&self.client.server_info())?;
+        let info = self.stream.info().await?;
+        self.send(EventKind::End(info.end()));
+        info.clock.check()?;
+        self.send(EventKind::Connected(info.head, info.era));
+        Ok(())
+    }
+
+    /// Connects with the files as they are now, while the session goes on.
+    fn begin_renewal(&mut self) {
+        tracing::info!("connecting to NATS with the credentials and certificates as they are now");
+        let nats = self.settings.nats.clone();
+        self.renewing.spawn(async move { nats.connect_once().await });
+    }
+
+    async fn on_command(&mut self, command: Command) -> Result<(), String> {
+        match command {
+            Command::ReadAt(position) => {
+                let message = self.stream.at(position).await?;
+                self.send(EventKind::At(position, message));
+            }
+            Command::ReadFrom(position) => {
+                self.messages = Some(self.stream.read(position).await?);
+                self.watch = DeliveryWatch { position: position.saturating_sub(1), previous: None };
+            }
+            // The client sends it. Its acknowledgement is not needed: a lost one makes the node unreachable for the others.
+            Command::AppendHeartbeat(bytes) => drop(self.stream.append(bytes).await),
+            Command::Append(bytes) => match self.stream.append(bytes).await {
+                Ok(acknowledgement) => {
+                    self.appends.spawn(async move { acknowledgement.await.is_ok() });
+                }
+                Err(_) => self.send(EventKind::AppendFailed),
+            },
+        }
+        Ok(())
+    }
+
+    /// Passes a message on. Waits while the writer has too many.
+    async fn on_message(&mut self, message: Option<Result<Message, OrderedError>>) -> Result<(), String> {
+        let message = message.ok_or("the consumer of the stream has ended")?;
+        let message = message.map_err(|error| format!("cannot read the stream: {error}"))?;
+        let message = received(&message).ok_or("a message lacks its position")?;
+        self.watch.position = message.position;
+        let bytes = message.bytes.len().clamp(1, RECEIVED_BYTES_MAX) as u32;
+        let permit = self.link.room.clone().acquire_many_owned(bytes).await.map_err(|_| STOPPING)?;
+        self.send(EventKind::Message(message, permit));
+        Ok(())
+    }
+
+    async fn look_at_end(&mut self) -> Result<(), String> {
+        let info = self.stream.info().await?;
+        self.send(EventKind::End(info.end()));
+        if self.watch.look(info.head.last) {
+            return Ok(());
+        }
+        Err("the consumer of the stream delivers nothing".to_owned())
+    }
+}
+
+fn report_refused_renewal(error: &str) {
+    tracing::error!(
+        error,
+        "cannot connect to NATS with the credentials and certificates as they are now; the present connection stays"
+    );
+}
+
+async fn next(messages: &mut Option<Ordered>) -> Option<Result<Message, OrderedError>> {
     messages.as_mut()?.next().await
 }

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use super::connect::NatsSettings;
 use super::era::FOLD_VERSION;
 use super::erasing::{self, ErasureProgress, ErasureThread};
+use super::join::Readiness;
 use super::link::{UnboundThreadLink, link};
 use super::node::{Node, NodeParts};
 use super::positions::{Orders, PositionsFile};
@@ -18,10 +19,10 @@ use super::secret::ClusterKeys;
 use super::servers;
 use super::session::{self, SessionSettings};
 use super::stream::ClusterStream;
-use super::thread::Task;
+use super::thread::{RenewalRequests, Task};
 use crate::clock;
-use crate::config::cluster::{ClusterConfig, read_secret, server_addresses};
-use crate::metrics::cluster::{ClusterMetrics, ClusterState};
+use crate::config::cluster::{ClusterConfig, TimeSpan, read_secret, server_addresses};
+use crate::metrics::cluster::{ClusterMetrics, ClusterState, NotReady};
 use crate::storage::disk::Disk;
 use crate::visitors::checkpoint::directory::CheckpointDirectory;
 use crate::visitors::log::{LogId, SeqRange};
@@ -58,9 +59,10 @@ impl UnboundSession {
     pub(crate) fn bind(
         self,
         wake_writer: impl Fn() + Send + 'static,
+        renewals: RenewalRequests,
     ) -> impl FnOnce() -> Task + Send + 'static {
         let Self { settings, link } = self;
-        move || Box::pin(session::run(settings, link.bind(Box::new(wake_writer))))
+        move || Box::pin(session::run(settings, link.bind(Box::new(wake_writer)), renewals))
     }
 }
 
@@ -105,6 +107,7 @@ impl StartingNode {
         let (writer_link, thread_link) = link();
         let metrics = Arc::<ClusterMetrics>::default();
         metrics.set_state(ClusterState::Joining, "", clock::now_ms());
+        metrics.set_not_ready(Some(NotReady::Joining));
         let positions = PositionsFile::open(data);
         let orders = positions.orders();
         let (erasure_link, erasures) = erasing::link(self.keys.seal.clone(), orders.clone(), data.to_owned());
@@ -119,6 +122,7 @@ impl StartingNode {
             last_seq,
             saved: self.restored.saved,
             return_timeout: config.return_timeout.0,
+            readiness: readiness(config),
             cost_max,
             link: writer_link,
             positions,
@@ -128,6 +132,11 @@ impl StartingNode {
         let session = UnboundSession { settings: self.settings, link: thread_link };
         Ok(StartedNode { node, session, metrics, erasures, orders, erased })
     }
+}
+
+fn readiness(config: &ClusterConfig) -> Readiness {
+    let milliseconds = |span: TimeSpan| i64::try_from(span.0.as_millis()).unwrap_or(i64::MAX);
+    Readiness::new(milliseconds(config.join_timeout), config.ready_lag.map(milliseconds))
 }
 
 fn session_settings(config: &ClusterConfig, servers: &str) -> Result<SessionSettings, String> {
@@ -151,7 +160,7 @@ fn check_stream(settings: &SessionSettings, keys: &ClusterKeys) -> Result<(), St
         };
         servers::check_version(&client.server_info())?;
         let stream = ClusterStream::new(client, &settings.cluster, &settings.node);
-        let Ok((_, Some(published), _)) = stream.head().await else { return Ok(()) };
+        let Some(published) = stream.info().await.ok().and_then(|info| info.era) else { return Ok(()) };
         if published.era.secret_check != keys.secret_check {
             return Err(
                 "--cluster-secret is not the secret of this cluster; use the file of the other nodes"

@@ -10,10 +10,12 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use async_nats::Client;
+use async_nats::datetime::parse_rfc3339;
 use async_nats::jetstream;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::pull::{Ordered, OrderedConfig};
 use async_nats::jetstream::context::{Context, ContextBuilder, PublishAckFuture};
+use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::{
     Config, DiscardPolicy, Info, RawMessageErrorKind, RetentionPolicy, StorageType,
 };
@@ -22,8 +24,10 @@ use serde::{Deserialize, Serialize};
 
 use super::era::Era;
 use super::follow::Head;
-use super::link::{MessageBytes, PublishedEra};
+use super::link::{MessageBytes, PublishedEra, StreamEnd};
 use super::message::StreamMessage;
+use super::skew::ClockReading;
+use crate::clock;
 
 /// Time for which the stream keeps a message: a node that was down for a weekend catches up, and an erased visitor is gone
 /// from the stream after it.
@@ -43,6 +47,31 @@ pub(crate) struct ClusterStream {
     subject: String,
 }
 
+/// The present state of a stream.
+pub(crate) struct StreamInfo {
+    pub(crate) head: Head,
+    pub(crate) era: Option<PublishedEra>,
+    pub(crate) replicas: usize,
+    /// The time of the last message, in milliseconds since 1970.
+    last_ms: i64,
+    pub(crate) clock: ClockReading,
+}
+
+impl StreamInfo {
+    /// Returns the end of the stream.
+    pub(crate) fn end(&self) -> StreamEnd {
+        StreamEnd { last: self.head.last, last_ms: self.last_ms, skew_ms: self.clock.skew_ms() }
+    }
+}
+
+/// The answer of the leader of the stream, with its clock. The client's type has no clock.
+#[derive(Deserialize)]
+struct TimedInfo {
+    #[serde(flatten)]
+    info: Info,
+    ts: String,
+}
+
 /// The era in the metadata of a stream.
 #[derive(Serialize, Deserialize)]
 struct EraMetadata {
@@ -58,7 +87,7 @@ impl ClusterStream {
         Self { context, name: format!("PLX_{cluster}"), subject: format!("plx.{cluster}.log.{sender}") }
     }
 
-    async fn info(&self) -> Result<Info, String> {
+    async fn raw_info(&self) -> Result<Info, String> {
         let stream = self.context.get_stream(&self.name).await;
         let stream = stream.map_err(|error| format!("cannot read the stream {}: {error}", self.name))?;
         Ok(stream.cached_info().clone())
@@ -68,8 +97,17 @@ impl ClusterStream {
     ///
     /// # Errors
     /// The stream does not exist or cannot be read.
-    pub(crate) async fn head(&self) -> Result<(Head, Option<PublishedEra>, usize), String> {
-        let info = self.info().await?;
+    pub(crate) async fn info(&self) -> Result<StreamInfo, String> {
+        let sent_ms = clock::now_ms();
+        let failed = |error: &dyn std::fmt::Display| format!("cannot read the stream {}: {error}", self.name);
+        let answer = self.context.request(format!("STREAM.INFO.{}", self.name), &()).await;
+        let TimedInfo { info, ts } = match answer.map_err(|error| failed(&error))? {
+            Response::Ok(timed) => timed,
+            Response::Err { error } => return Err(failed(&error)),
+        };
+        let server_ms = parse_rfc3339(&ts).map_err(|error| failed(&error))?;
+        let server_ms = milliseconds(server_ms.unix_timestamp_nanos());
+        let clock = ClockReading { sent_ms, server_ms, received_ms: clock::now_ms() };
         let head = Head {
             created_ms: milliseconds(info.created.unix_timestamp_nanos()),
             first: info.state.first_sequence.max(1),
@@ -77,7 +115,8 @@ impl ClusterStream {
         };
         let era = info.config.metadata.get(ERA_KEY).and_then(|text| serde_json::from_str(text).ok());
         let era = era.map(|EraMetadata { position, era }| PublishedEra { era, position });
-        Ok((head, era, info.config.num_replicas))
+        let last_ms = milliseconds(info.state.last_timestamp.unix_timestamp_nanos());
+        Ok(StreamInfo { head, era, replicas: info.config.num_replicas, last_ms, clock })
     }
 
     /// Returns the message at a position. `None` if the stream does not have it.
@@ -174,7 +213,7 @@ impl ClusterStream {
     /// # Errors
     /// The servers refuse it.
     pub(crate) async fn create(&self, cluster: &str, replicas: usize, max_bytes: i64) -> Result<i64, String> {
-        if let Ok(info) = self.info().await {
+        if let Ok(info) = self.raw_info().await {
             return Ok(milliseconds(info.created.unix_timestamp_nanos()));
         }
         let config = Config {
@@ -205,7 +244,7 @@ impl ClusterStream {
     pub(crate) async fn publish_era(&self, era: &Era, position: u64) -> Result<(), String> {
         let metadata = EraMetadata { position, era: era.clone() };
         let text = serde_json::to_string(&metadata).expect("numbers and texts are JSON");
-        let mut config = self.info().await?.config;
+        let mut config = self.raw_info().await?.config;
         config.metadata = HashMap::from([(ERA_KEY.to_owned(), text)]);
         let updated = self.context.update_stream(&config).await;
         updated.map(drop).map_err(|error| format!("cannot change the stream {}: {error}", self.name))

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::thread;
 
 use tokio::runtime::Builder;
+use tokio::sync::watch;
 use tokio::task::LocalSet;
 
 /// Threads for operations that block: a request of the puller, and the sync of a file.
@@ -15,6 +16,42 @@ const BLOCKING_THREADS_MAX: usize = 2;
 
 /// A task of the thread. It runs until the process ends.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Makes the tasks of the thread connect again with credentials and certificates that they read again.
+#[derive(Default)]
+pub(crate) struct Renewal(watch::Sender<()>);
+
+impl Renewal {
+    /// Called for each SIGHUP.
+    pub(crate) fn request(&self) {
+        self.0.send_replace(());
+    }
+
+    /// Returns the requests for one task.
+    pub(crate) fn requests(&self) -> RenewalRequests {
+        RenewalRequests(self.0.subscribe())
+    }
+}
+
+/// The requests to connect again, as one task sees them. Several requests count as one.
+pub(crate) struct RenewalRequests(watch::Receiver<()>);
+
+impl RenewalRequests {
+    /// Waits for the next request.
+    pub(crate) async fn next(&mut self) {
+        if self.0.changed().await.is_err() {
+            // The process is stopping.
+            std::future::pending().await
+        }
+    }
+
+    /// Returns whether there was a request, and forgets it.
+    pub(crate) fn take(&mut self) -> bool {
+        let is_requested = self.0.has_changed().unwrap_or(false);
+        self.0.mark_unchanged();
+        is_requested
+    }
+}
 
 /// Starts the thread with the tasks that `make_tasks` creates on it.
 ///

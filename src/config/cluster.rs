@@ -124,6 +124,14 @@ pub struct ClusterConfig {
     /// Then it is acknowledged from the own disk with "visible":false.
     #[arg(long, value_name = "TIME", help_heading = CLUSTER, default_value = "50ms", value_parser = TimeSpan::parse)]
     pub return_timeout: TimeSpan,
+    /// Longest time that a start waits until this node has read the stream to its end, with a unit (s, m). Until then /readyz is 503
+    /// with the status joining. Then the node is ready with the profiles that it has.
+    #[arg(long, value_name = "TIME", help_heading = CLUSTER, default_value = "60s", value_parser = TimeSpan::parse)]
+    pub join_timeout: TimeSpan,
+    /// Greatest lag: the time of the last message of the stream less that of the last one in the profiles, with a unit (s, m). Beyond
+    /// it /readyz is 503 with the status lagging [default: no limit].
+    #[arg(long, value_name = "TIME", help_heading = CLUSTER, value_parser = TimeSpan::parse)]
+    pub ready_lag: Option<TimeSpan>,
     /// Start from this checkpoint of another node, or of `parallax cluster new-era`. The newest own checkpoint is used instead if it is
     /// of the same era and not earlier in the stream, so the setting can stay.
     #[arg(long, value_name = "FILE", help_heading = CLUSTER)]

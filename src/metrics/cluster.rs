@@ -13,6 +13,18 @@ pub(crate) enum ClusterState {
     Connected = 1,
     /// The stream is away, or the node must not follow it.
     Alone = 2,
+    /// The node reads a checkpoint of its directory.
+    Loading = 3,
+}
+
+/// The reason for which a node that serves a site is not ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum NotReady {
+    /// The start waits until the node has read the stream.
+    Joining = 1,
+    /// The lag exceeds the setting.
+    Lagging = 2,
 }
 
 /// The metrics of a node.
@@ -21,6 +33,8 @@ pub(crate) struct ClusterMetrics {
     state: AtomicU8,
     /// The time of the last change of the state, in milliseconds since 1970.
     state_since_ms: AtomicI64,
+    /// A [`NotReady`]. 0: the node is ready.
+    not_ready: AtomicU8,
     /// The reason for being alone.
     reason: Mutex<String>,
     era: Mutex<String>,
@@ -52,6 +66,7 @@ impl ClusterMetrics {
         let state = match self.state.load(Ordering::Relaxed) {
             0 => ClusterState::Joining,
             1 => ClusterState::Connected,
+            3 => ClusterState::Loading,
             _ => ClusterState::Alone,
         };
         let reason = self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -68,6 +83,20 @@ impl ClusterMetrics {
         let has_other_reason = *present != reason;
         reason.clone_into(&mut present);
         is_new || has_other_reason
+    }
+
+    /// Returns why the node is not ready. `None`: it is ready.
+    pub(crate) fn not_ready(&self) -> Option<NotReady> {
+        match self.not_ready.load(Ordering::Relaxed) {
+            0 => None,
+            1 => Some(NotReady::Joining),
+            _ => Some(NotReady::Lagging),
+        }
+    }
+
+    /// Sets the reason for which the node is not ready.
+    pub(crate) fn set_not_ready(&self, reason: Option<NotReady>) {
+        self.not_ready.store(reason.map_or(0, |reason| reason as u8), Ordering::Relaxed);
     }
 
     /// Returns the ID of the era, in hex. Empty before the node knows it.

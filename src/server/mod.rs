@@ -35,6 +35,7 @@ use signal_hook::iterator::Signals;
 
 use self::admin_thread::AdminThread;
 use self::event_log::EventLog;
+use self::puller::Renewal;
 use crate::admin::{AdminService, Metrics, ServerMetrics};
 use crate::api::token_bucket::RateLimiter;
 use crate::api::{Handler, Settings};
@@ -85,6 +86,13 @@ pub struct Addresses {
     pub admin: SocketAddr,
 }
 
+/// The parts that read files again after SIGHUP.
+struct Reload {
+    watcher: WatcherHandle,
+    /// The connections of the thread `cluster`.
+    renewal: Renewal,
+}
+
 /// A running server.
 pub struct RunningServer {
     /// Its addresses.
@@ -95,7 +103,7 @@ pub struct RunningServer {
     pub driver: Driver,
     /// Registered before any address listens, so that no signal is lost.
     signals: Signals,
-    watcher: WatcherHandle,
+    reload: Reload,
     lifecycle: Lifecycle,
     /// Duplicate handles of the workers' listeners, used to stop accepting on shutdown.
     listeners: Vec<TcpListener>,
@@ -169,7 +177,8 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     let admin_settings = Settings { rate_limit_per_ip: None, rate_limit_per_site: None, ..settings.clone() };
     let webhook_counters = WebhookCounters::default();
     let metrics = Metrics::at_startup(&totals, snapshots.metrics(), &webhook_counters, budget);
-    let (metrics, puller) = puller::prepare(&config, snapshots.files(), metrics)?;
+    let renewal = Renewal::default();
+    let (metrics, puller) = puller::prepare(&config, snapshots.files(), metrics, &renewal)?;
     let make_handler = handler_factory(&admin_settings, &current, &agents);
     let token = config.admin_token.clone().filter(|token| !token.is_empty());
     let (admin_lifecycle, files) = (lifecycle.clone(), snapshots.files());
@@ -183,8 +192,8 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
 
     // 4. Restore the visitor profiles and replay the log.
     let mut event_log = EventLog::start(&config, &admin.progress)?;
-    let watcher = snapshots::start_watcher(&config, &current, snapshots)?;
-    puller::start(puller, &mut event_log)?;
+    let reload = Reload { watcher: snapshots::start_watcher(&config, &current, snapshots)?, renewal };
+    puller::start(puller, &mut event_log, &reload.renewal)?;
 
     // 5. Complete the admin thread.
     let cpus = worker::available_cpus();
@@ -218,7 +227,7 @@ pub fn start(config: Config) -> Result<RunningServer, BootError> {
     lifecycle.start_accepting();
     // 7. Start the webhook.
     webhook::start(&config, &current, webhook_counters).map_err(BootError::Thread)?;
-    Ok(RunningServer { addresses, workers, driver, signals, watcher, lifecycle, listeners, event_log })
+    Ok(RunningServer { addresses, workers, driver, signals, reload, lifecycle, listeners, event_log })
 }
 
 /// Returns a constructor of a handler, to be called on the thread that uses the handler.
@@ -390,7 +399,8 @@ impl RunningServer {
     /// Serves until SIGTERM or SIGINT, then shuts down.
     ///
     /// Shutdown stops accepting and answers the received requests, each response the last of its connection.
-    /// It returns after 10 s or at a second signal in any case. SIGHUP reads all snapshots again.
+    /// It returns after 10 s or at a second signal in any case. SIGHUP reads all snapshots and the files of
+    /// the connections to NATS again.
     ///
     /// # Errors
     /// Acknowledged records may be lost, because the disk failed until the end.
@@ -399,12 +409,13 @@ impl RunningServer {
         let is_stop = |signal: &i32| *signal != SIGHUP;
         for _ in signals.forever().take_while(|signal| !is_stop(signal)) {
             tracing::info!("received SIGHUP; reading all snapshots again");
-            self.watcher.rescan_all();
+            self.reload.watcher.rescan_all();
+            self.reload.renewal.request();
         }
         // 1. Stop accepting.
         tracing::info!(open_connections = self.lifecycle.open_connections(), "stopping");
         self.lifecycle.start_draining();
-        self.watcher.wake_workers();
+        self.reload.watcher.wake_workers();
         for listener in &self.listeners {
             if let Err(error) = worker::stop_listening(listener) {
                 tracing::warn!(%error, "failed to stop a listener");

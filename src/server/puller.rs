@@ -2,9 +2,9 @@
 //! `--cluster`. Without both there is no such thread.
 
 #[cfg(feature = "cluster")]
-pub(super) use self::with_cluster::{MakeTask, prepare, start};
+pub(super) use self::with_cluster::{MakeTask, Renewal, prepare, start};
 #[cfg(not(feature = "cluster"))]
-pub(super) use self::without_cluster::{prepare, start};
+pub(super) use self::without_cluster::{Renewal, prepare, start};
 
 /// The puller in a build with the feature `cluster`.
 #[cfg(feature = "cluster")]
@@ -17,6 +17,8 @@ mod with_cluster {
     use crate::metrics::PullCounters;
     use crate::site::catalog::files::CurrentFiles;
 
+    pub(in crate::server) use crate::cluster::thread::Renewal;
+
     /// Creates the task on the thread `cluster`.
     pub(in crate::server) type MakeTask = Box<dyn FnOnce() -> thread::Task + Send>;
 
@@ -25,9 +27,12 @@ mod with_cluster {
         config: &Config,
         states: CurrentFiles,
         metrics: Metrics,
+        renewal: &Renewal,
     ) -> Result<(Metrics, Option<MakeTask>), BootError> {
+        let metrics = metrics.with_node(config.cluster.cluster.is_some());
         let counters = PullCounters::default();
-        let task = pull::task(&config.cluster, config.snapshots_directory(), states, counters.clone());
+        let place = (config.snapshots_directory(), states);
+        let task = pull::task(&config.cluster, place, counters.clone(), renewal.requests());
         match task.map_err(BootError::Puller)? {
             Some(task) => Ok((metrics.with_puller(counters), Some(Box::new(task)))),
             None => Ok((metrics, None)),
@@ -38,8 +43,10 @@ mod with_cluster {
     pub(in crate::server) fn start(
         puller: Option<MakeTask>,
         event_log: &mut EventLog,
+        renewal: &Renewal,
     ) -> Result<(), BootError> {
-        let tasks: Vec<MakeTask> = puller.into_iter().chain(event_log.take_session()).collect();
+        let session = event_log.take_session(renewal.requests());
+        let tasks: Vec<MakeTask> = puller.into_iter().chain(session).collect();
         if tasks.is_empty() {
             return Ok(());
         }
@@ -56,6 +63,14 @@ mod without_cluster {
     use crate::config::Config;
     use crate::site::catalog::files::CurrentFiles;
 
+    /// There is no connection to renew.
+    #[derive(Default)]
+    pub(in crate::server) struct Renewal;
+
+    impl Renewal {
+        pub(in crate::server) fn request(&self) {}
+    }
+
     /// There is no task.
     pub(in crate::server) type MakeTask = std::convert::Infallible;
 
@@ -63,6 +78,7 @@ mod without_cluster {
         _config: &Config,
         _states: CurrentFiles,
         metrics: Metrics,
+        _renewal: &Renewal,
     ) -> Result<(Metrics, Option<MakeTask>), BootError> {
         Ok((metrics, None))
     }
@@ -70,6 +86,7 @@ mod without_cluster {
     pub(in crate::server) fn start(
         _puller: Option<MakeTask>,
         _event_log: &mut EventLog,
+        _renewal: &Renewal,
     ) -> Result<(), BootError> {
         Ok(())
     }

@@ -98,6 +98,9 @@ pub(crate) trait ClusterErasure: Send + Sync {
         id: (IdKind, &str),
         known_ids: Vec<(IdKind, String)>,
     ) -> Result<ErasedInCluster, ClusterErasureError>;
+
+    /// Returns the last position of the stream that the profiles contain.
+    fn position(&self) -> u64;
 }
 
 /// The visitor of a request.

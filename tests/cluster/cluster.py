@@ -1,4 +1,4 @@
-"""Three nodes and three NATS servers on loopback, and a load."""
+"""Nodes and three NATS servers on loopback."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from link import Link
 from load import BATCH, Load
 from nats import eventually
 from node import Node
-from promises import check_load, check_profiles, is_connected, wait_until_equal
+from promises import check_load, check_profiles, wait_until_equal
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -19,44 +19,72 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 
 
 class Cluster:
-    """The third node reaches the NATS servers through a link, which a test can cut."""
+    """Three NATS servers. `more` is added to their configuration."""
 
-    def __init__(self, server, stack, rate):
-        self.server, self.stack = server, stack
+    def __init__(self, server, stack, more=""):
+        self.server, self.stack, self.nodes = server, stack, []
         self.directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         (self.directory / "nats").mkdir()
-        self.servers = nats.Servers(nats.install(TARGET / "cluster/venv", HERE / "requirements.txt"), self.directory / "nats")
+        program = nats.install(TARGET / "cluster/venv", HERE / "requirements.txt")
+        self.servers = nats.Servers(program, self.directory / "nats", more=more)
         stack.callback(self.servers.stop)
-        self.link = Link(self.servers.clients)
+        self.url = nats.addresses(self.servers.clients)
         self.secret, self.era, self.snapshot = (self.directory / name for name in ("secret", "era.checkpoint", "demo.snapshot"))
         self.secret.write_bytes(os.urandom(32))
         self.secret.chmod(0o600)
         self.command("compile", ROOT / "snapshots/demo", "-o", self.snapshot)
         (self.directory / "empty").mkdir()
-        self.begin_era(self.directory / "empty")
-        direct, linked = self.servers.clients, self.link.ports
-        self.nodes = [self.start(name, name, ports) for name, ports in (("a", direct), ("b", direct), ("c", linked))]
-        for node in self.nodes:
-            eventually(f"{node.name} is connected", lambda: is_connected(node))
-        self.load, self.checked = Load(self.nodes, rate), 0
+
+    def try_command(self, *words):
+        return subprocess.run([str(word) for word in (self.server, *words)], capture_output=True, text=True)
 
     def command(self, *words):
-        done = subprocess.run([self.server, *words], capture_output=True, text=True)
+        """Runs a command of the server's program. Returns its output."""
+        done = self.try_command(*words)
         assert done.returncode == 0, (words, done.stderr)
+        return done.stdout
 
-    def begin_era(self, data):
+    def begin_era(self, data=None, *flags):
         """Begins an era with the content of a data directory. All nodes have its file as --bootstrap, and need a restart."""
-        self.command("cluster", "new-era", "--from", data, "-o", self.era, "--max-bytes", "2GiB",
-                     "--cluster", nats.addresses(self.servers.clients), "--cluster-secret", self.secret)
+        self.command("cluster", "new-era", "--from", data or self.directory / "empty", "-o", self.era, "--max-bytes", "2GiB",
+                     "--cluster", self.url, "--cluster-secret", self.secret, *flags)
 
-    def start(self, directory, name, ports, data=None):
-        """Starts a node with an empty data directory, or with a copy of `data`."""
-        monitors = ",".join(f"http://127.0.0.1:{port}" for port in self.servers.monitors)
-        flags = ["--cluster", nats.addresses(ports), "--node", name, "--cluster-secret", self.secret, "--cluster-monitor", monitors]
-        start = [] if data else ["--bootstrap", self.era]
-        node = Node(self.server, self.directory / directory, *flags, *start, data=data, snapshot=self.snapshot)
+    def alone(self, name, *flags):
+        """Starts a server without a cluster."""
+        node = Node(self.server, self.directory / name, *flags, snapshot=self.snapshot)
         self.stack.callback(node.stop)
         return node
+
+    def start(self, name, ports=None, *flags, directory=None, data=None, environment=None):
+        """Starts a node with an empty data directory, or with a copy of `data`."""
+        monitors = ",".join(f"http://127.0.0.1:{port}" for port in self.servers.monitors)
+        address = nats.addresses(ports or self.servers.clients)
+        settings = ["--cluster", address, "--node", name, "--cluster-secret", self.secret, "--cluster-monitor", monitors, "--bootstrap", self.era]
+        place = self.directory / (directory or name)
+        node = Node(self.server, place, *settings, *flags, data=data, snapshot=self.snapshot, environment=environment)
+        self.stack.callback(node.stop)
+        return node
+
+    def settle(self, nodes=None):
+        """Waits until all events of all nodes are in all profiles."""
+        wait_until_equal(nodes or self.nodes)
+
+    def print_logs(self):
+        for log in sorted(self.directory.glob("*/log")):
+            print(f"--- {log.parent.name}\n{log.read_text()[-4000:]}", file=sys.stderr)
+
+
+class LoadedCluster(Cluster):
+    """Three nodes, and a load on them. The third node reaches the NATS servers through a link, which a test can cut."""
+
+    def __init__(self, server, stack, rate):
+        super().__init__(server, stack)
+        self.link = Link(self.servers.clients)
+        self.begin_era()
+        self.nodes = [self.start("a"), self.start("b"), self.start("c", self.link.ports)]
+        for node in self.nodes:
+            eventually(f"{node.name} is connected", node.is_connected)
+        self.load, self.checked = Load(self.nodes, rate), 0
 
     def check(self, what, rate, may_be_lost=frozenset()):
         """Checks all promises for the events since the last check. Returns the number of lost events."""
@@ -73,7 +101,3 @@ class Cluster:
         self.checked = end
         load.reset_figures()
         return lost
-
-    def print_logs(self):
-        for log in sorted(self.directory.glob("*/log")):
-            print(f"--- {log.parent.name}\n{log.read_text()[-4000:]}", file=sys.stderr)

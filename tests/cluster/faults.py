@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nats import eventually
 from node import Node
-from promises import UNRETURNED, events_of, is_connected, wait_until_equal
+from promises import UNRETURNED, events_of, wait_until_equal
 
 
 @dataclass
@@ -126,7 +126,7 @@ def copied(cluster, scale):
     load.resume()
     load.go_on(scale.fault / 2)
     data = copy_of(cluster, original, "image")
-    copy = cluster.start("copy", original.name, cluster.servers.clients, data)
+    copy = cluster.start(original.name, directory="copy", data=data)
     cluster.nodes.append(copy)
     load.nodes.append(copy)
     load.go_on(scale.fault)
@@ -171,7 +171,7 @@ def lost_stream(cluster, scale):
         if node is first:
             cluster.begin_era(node.data)
         node.start()
-        eventually(f"{node.name} is connected", lambda: is_connected(node))
+        eventually(f"{node.name} is connected", node.is_connected)
         load.nodes.append(node)
     load.go_on(scale.fault / 2)
     cluster.check("all streams lost and a new era begun", load.pause())

@@ -57,7 +57,7 @@ class Servers:
         for number in range(count):
             eventually(f"server {number} is healthy", lambda: self.is_healthy(number))
 
-    def start(self, number):
+    def write_configuration(self, number):
         # `sync_interval: always` is the setting that a cluster needs.
         routes = ", ".join(f'"nats://127.0.0.1:{port}"' for other, port in enumerate(self.routes) if other != number)
         # The servers do not tell the clients their addresses, so that a test can put a relay between them.
@@ -71,6 +71,19 @@ class Servers:
             {together if len(self.clients) > 1 else ""}
             {self.more}
         """)
+
+    def configure(self, more):
+        """Changes the added configuration of the running servers."""
+        self.more = more
+        for number in range(len(self.processes)):
+            log = self.directory / f"n{number}.log"
+            begin = log.stat().st_size
+            self.write_configuration(number)
+            self.signal(number, signal.SIGHUP)
+            eventually(f"server {number} has reloaded", lambda: b"Reloaded server configuration" in log.read_bytes()[begin:])
+
+    def start(self, number):
+        self.write_configuration(number)
         log = open(self.directory / f"n{number}.log", "ab")
         command = [self.program, "-c", self.directory / f"n{number}.conf"]
         self.processes[number] = subprocess.Popen(command, stdout=log, stderr=log)

@@ -2,23 +2,30 @@
 
 import http.client
 import json
+import os
 import re
 import shutil
 import signal
 import subprocess
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 from nats import PATIENCE_SECONDS, eventually
+
+SITE, TOKEN = "fjell", "token-of-the-tests"
 
 
 class Node:
     """`data`: a directory to start with a copy of. `snapshot`: a file that the node serves.
 
+    The token of the admin address, for an erasure, is TOKEN if the flags set it. `environment` adds variables of the process.
     `is_up` is false while the test has stopped the node, and `life` grows with each start and stop.
     """
 
-    def __init__(self, server, directory, *flags, data=None, snapshot=None):
+    def __init__(self, server, directory, *flags, data=None, snapshot=None, environment=None):
+        self.environment = os.environ | (environment or {})
         self.server, self.directory, self.flags = server, Path(directory), flags
         self.name, self.life, self.is_up = self.directory.name, 0, False
         self.directory.mkdir()
@@ -36,7 +43,7 @@ class Node:
         self.log = self.directory / "log"
         begin = self.log.stat().st_size if self.log.exists() else 0
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(command, stderr=log)
+            self.process = subprocess.Popen([str(word) for word in command], stderr=log, env=self.environment)
         find = lambda text: re.search(text + r" url=http://(\S+)", self.log_text()[begin:])
         self.admin = eventually(f"{self.directory} listens", lambda: self.has_ended() or find("admin address"))[1]
         self.address = eventually(f"{self.directory} serves", lambda: self.has_ended() or find("serving"))[1]
@@ -77,6 +84,46 @@ class Node:
     def readiness(self):
         return json.loads(self.get("/readyz"))
 
+    def is_connected(self):
+        return self.readiness().get("cluster") == "connected"
+
+    def ask(self, path, method="GET", admin=True, body=None):
+        """Returns the status and the body of an answer."""
+        url = f"http://{self.admin if admin else self.address}{path}"
+        headers = {"Authorization": f"Bearer {TOKEN}"} if admin else {"Content-Type": "application/json"}
+        request = urllib.request.Request(url, body, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=120) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def send(self, endpoint, **event):
+        """Records an event. Returns its receipt."""
+        status, text = self.ask(f"/v1/{endpoint}?site={SITE}", "POST", False, json.dumps(event).encode())
+        assert status == 200, (self.name, status, text)
+        return json.loads(text)
+
+    def visitor(self, **ids):
+        status, text = self.ask(f"/visitors?site={SITE}&{query(ids)}")
+        assert status == 200, (self.name, status, text)
+        return json.loads(text)
+
+    def events(self, **ids):
+        """Returns the numbers of the events in a visitor's profile; None if there is no profile."""
+        found = self.visitor(**ids)
+        return {name: one["count"] for name, one in found["profile"]["events"].items()} if found["known"] else None
+
+    def export(self, **ids):
+        """Returns the events that this node has recorded of a visitor."""
+        status, text = self.ask(f"/visitors/export?site={SITE}&{query(ids)}")
+        assert status == 200, (self.name, status, text)
+        return [json.loads(line)["event"] for line in text.splitlines() if json.loads(line)["event"]]
+
+    def erase(self, **ids):
+        status, text = self.ask(f"/visitors?site={SITE}&{query(ids)}", "DELETE")
+        return status, json.loads(text)
+
     def metrics(self):
         """Returns the metrics without labels."""
         lines = (line.split() for line in self.get("/metrics").splitlines() if line[0] != "#" and "{" not in line)
@@ -108,6 +155,10 @@ class Node:
     def restart(self):
         self.stop()
         self.start()
+
+
+def query(ids):
+    return "&".join(f"{name}={text}" for name, text in ids.items())
 
 
 def wait_for_version(nodes, site, version):

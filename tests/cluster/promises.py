@@ -12,15 +12,11 @@ EQUAL_SECONDS, BACKLOG_SECONDS = 10, 120
 UNRETURNED = "parallax_cluster_unreturned_records"
 
 
-def is_connected(node):
-    return node.readiness().get("cluster") == "connected"
-
-
 def wait_until_equal(nodes):
     """Waits for the backlog, and then for equal positions. Returns both times, in seconds."""
     begun = time.monotonic()
     for node in nodes:
-        eventually(f"{node.name} is connected", lambda: is_connected(node), BACKLOG_SECONDS)
+        eventually(f"{node.name} is connected", node.is_connected, BACKLOG_SECONDS)
         eventually(f"the records of {node.name} return", lambda: node.metrics()[UNRETURNED] == 0, BACKLOG_SECONDS)
     backlog = time.monotonic() - begun
     eventually("equal positions", lambda: len({node.readiness()["position"] for node in nodes}) == 1, EQUAL_SECONDS)

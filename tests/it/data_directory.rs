@@ -96,7 +96,7 @@ fn deleting_every_file_of_the_directory_admits_no_second_server() {
         let _ = fs::remove_file(path);
     }
     let began = Instant::now();
-    let mut second = Server::begin_with_data(data.path(), &[]);
+    let mut second = Server::begin_with_data(data.path(), &[], &[]);
     assert_eq!(second.exit_code(), 3);
     assert!(began.elapsed() >= NOTICE_TIME_MAX, "the lock is retried for two seconds");
     let noticed = server.log().contains("the active segment is gone; its durable records are lost");
@@ -112,7 +112,7 @@ fn a_start_waits_for_the_lock_of_a_server_that_is_ending() {
         first = first.restart(&[]);
         assert_eq!(post(&first, &n.to_string()), 200);
     }
-    let second = Server::begin_with_data(data.path(), &[("demo.snapshot", &compile_demo().1)]);
+    let second = Server::begin_with_data(data.path(), &[("demo.snapshot", &compile_demo().1)], &[]);
     first.signal("TERM");
     let second = second.wait_until_serving();
     assert_eq!(post(&second, "first"), 200);

@@ -99,8 +99,8 @@ impl Server {
     }
 
     /// Begins to start a server on an existing data directory, whose contents may keep it from serving.
-    pub fn begin_with_data(data: &Path, snapshots: &[(&str, &[u8])]) -> StartingServer {
-        Self::begin(&[], create_snapshots_directory(snapshots), Arc::new(Data::Given(data.to_owned())), &[])
+    pub fn begin_with_data(data: &Path, snapshots: &[(&str, &[u8])], flags: &[&str]) -> StartingServer {
+        Self::begin(&[], create_snapshots_directory(snapshots), Arc::new(Data::Given(data.to_owned())), flags)
     }
 
     fn begin(starter: &[&str], snapshots: Arc<TempDir>, data: Arc<Data>, flags: &[&str]) -> StartingServer {

@@ -74,6 +74,12 @@ mod publishing;
 mod node_settings;
 // A node without the servers of its cluster.
 mod node_alone;
+// The limits of an erasure on several nodes.
+mod erase_limits;
+// A node whose clock is wrong.
+mod node_clock;
+// A node that is behind the stream.
+mod node_joining;
 // Snapshots that are pulled from a source, and `parallax publish`.
 mod pulled;
 // Messages about publications to a receiver.

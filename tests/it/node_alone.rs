@@ -5,20 +5,25 @@ use std::os::unix::fs::PermissionsExt;
 
 use parallax::testing::cli::demo::compile_demo;
 
-use crate::harness::{Server, eventually, temporary_directory};
+use crate::harness::{Client, Server, eventually, temporary_directory};
 use crate::openapi::Description;
+use crate::starting::{block_start, unblock_start};
 
 const EVENT: &[u8] = br#"{"anonId":"v1","event":"Seen"}"#;
 
-/// Starts a node. No server listens on port 1.
-fn with_node(act: impl FnOnce(&Server)) {
+/// Calls `act` with the flags of a node. No server listens on port 1.
+fn with_flags(act: impl FnOnce(&[&str])) {
     let directory = temporary_directory();
     let secret = directory.path().join("secret");
     fs::write(&secret, [7; 32]).expect("written");
     fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("changed");
     let secret = secret.to_str().expect("UTF-8");
-    let flags = ["--cluster", "nats://127.0.0.1:1", "--node", "a", "--cluster-secret", secret];
-    act(&Server::start(&[("demo.snapshot", &compile_demo().1)], &flags));
+    act(&["--cluster", "nats://127.0.0.1:1", "--node", "a", "--cluster-secret", secret]);
+}
+
+/// Starts a node.
+fn with_node(act: impl FnOnce(&Server)) {
+    with_flags(|flags| act(&Server::start(&[("demo.snapshot", &compile_demo().1)], flags)));
 }
 
 #[test]
@@ -42,8 +47,10 @@ fn a_node_that_is_alone_is_ready_and_has_the_reason() {
         server.post("/v1/track?site=fjell", &[], EVENT);
         let body = eventually("the first connection has failed", || {
             let ready = server.admin_get("/readyz");
-            assert_eq!(ready.status, 200);
             let body = ready.json();
+            let (status, words) =
+                if body["cluster"] == "joining" { (503, "joining") } else { (200, "ready") };
+            assert_eq!((ready.status, &body["status"]), (status, &words.into()), "{body}");
             assert!(!body["profiles"].as_str().unwrap_or_default().contains("1970"), "{body}");
             (body["cluster"] != "joining").then_some(body)
         });
@@ -61,5 +68,52 @@ fn a_node_that_is_alone_is_ready_and_has_the_reason() {
         ] {
             assert!(metrics.text().lines().any(|found| found == line), "{line} is missing");
         }
+    });
+}
+
+#[test]
+fn a_node_that_has_never_joined_starts_again_with_its_records() {
+    with_flags(|flags| {
+        let server = Server::start(&[("demo.snapshot", &compile_demo().1)], flags);
+        assert_eq!(server.post("/v1/track?site=fjell", &[], EVENT).status, 200);
+        let server = server.restart(flags);
+        assert_eq!(server.post("/v1/track?site=fjell", &[], EVENT).status, 200);
+        let records = server.admin_get("/visitors/export?site=fjell&anonId=v1").text().to_owned();
+        assert_eq!(records.lines().count(), 2, "{records}");
+    });
+}
+
+#[test]
+fn the_profile_of_a_node_has_the_position_in_the_stream() {
+    with_node(|server| {
+        let body = server.admin_get("/visitors?site=fjell&anonId=v1").json();
+        assert_eq!((&body["position"], &body["seq"]), (&"0".into(), &"0".into()), "{body}");
+    });
+    let alone = Server::start(&[("demo.snapshot", &compile_demo().1)], &[]);
+    let body = alone.admin_get("/visitors?site=fjell&anonId=v1").json();
+    assert!(body.get("position").is_none() && body["seq"] == "0", "{body}");
+    assert!(alone.admin_get("/readyz").json().get("cluster").is_none());
+}
+
+#[test]
+fn a_node_that_reads_its_checkpoint_is_loading() {
+    with_flags(|flags| {
+        let data = temporary_directory();
+        let fifo = block_start(data.path());
+        let starting = Server::begin_with_data(data.path(), &[("demo.snapshot", &compile_demo().1)], flags);
+        let mut client = Client::to(starting.admin);
+        let body = eventually("the snapshots are read", || {
+            let ready = client.request("GET", "/readyz", &[]);
+            assert_eq!(ready.status, 503);
+            let body = ready.json();
+            (body["scanned"] == true).then_some(body)
+        });
+        assert_eq!((&body["status"], &body["cluster"]), (&"starting".into(), &"loading".into()), "{body}");
+        let refused = client.request("GET", "/visitors?site=fjell&anonId=v1", &[]);
+        assert_eq!((refused.status, &*refused.code()), (503, "starting"));
+        // A node opens the file more than once.
+        let _writer = unblock_start(&fifo);
+        let server = starting.wait_until_serving();
+        assert_ne!(server.admin_get("/readyz").json()["cluster"], "loading");
     });
 }

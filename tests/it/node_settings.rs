@@ -53,6 +53,8 @@ fn a_server_is_alone_by_default() {
         "#node = ",
         "#cluster-secret = ",
         "return-timeout = \"50ms\"  # default",
+        "join-timeout = \"60s\"  # default",
+        "#ready-lag = ",
         "#bootstrap = ",
     ] {
         assert!(settings.contains(&format!("\n{line}")), "{line}: {settings}");
@@ -108,6 +110,8 @@ fn sources_servers_and_names_have_accepted_and_refused_forms() {
             &["0ms", "50ms", "1s", "24h"],
             &["", "50", "ms", "-1s", "1.5s", "1d", "25h", "99999999999999999999s"],
         ),
+        ("--join-timeout", &["0s", "10m"], &["", "60", "25h"]),
+        ("--ready-lag", &["0s", "5s"], &["", "5", "25h"]),
     ] {
         for value in accepted {
             assert!(printed(&[flag, value]).contains("# flag"), "{flag} {value}");

@@ -1,6 +1,6 @@
 //! A slow start: the responses of the admin address until the server serves.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
@@ -11,16 +11,16 @@ use serde_json::{Value, json};
 use crate::harness::{Client, Response, Server, StartingServer, eventually, temporary_directory};
 
 /// Blocks a start: the checkpoint that it opens is a FIFO without a writer.
-fn block_start(data: &Path) -> std::path::PathBuf {
+pub(crate) fn block_start(data: &Path) -> std::path::PathBuf {
     let fifo = data.join(checkpoint_name(1));
     assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo is there").success());
     fifo
 }
 
-/// Unblocks the start. The FIFO has a writer now, but cannot be read at an offset, so the checkpoint is not
+/// Unblocks the start. The FIFO has a writer until the result is dropped, but cannot be read at an offset, so the checkpoint is not
 /// used.
-fn unblock_start(fifo: &Path) {
-    OpenOptions::new().read(true).write(true).open(fifo).expect("opened");
+pub(crate) fn unblock_start(fifo: &Path) -> File {
+    OpenOptions::new().read(true).write(true).open(fifo).expect("opened")
 }
 
 fn admin_get(starting: &StartingServer, target: &str) -> Response {
@@ -46,7 +46,7 @@ fn the_admin_address_reports_progress_while_the_log_is_read() {
     drop(server);
 
     let fifo = block_start(data.path());
-    let starting = Server::begin_with_data(data.path(), snapshots);
+    let starting = Server::begin_with_data(data.path(), snapshots, &[]);
     let response = eventually("the end of the log is known", || {
         let response = admin_get(&starting, "/readyz");
         (response.json()["reading"]["log"]["of"] == 3).then_some(response)
@@ -71,7 +71,7 @@ fn the_admin_address_reports_progress_while_the_log_is_read() {
 
     let mut client = Client::to(starting.admin);
     assert_eq!(client.request("GET", "/readyz", &[]).json()["status"], "starting");
-    unblock_start(&fifo);
+    drop(unblock_start(&fifo));
     let server = starting.wait_until_serving();
     let ready = client.request("GET", "/readyz", &[]);
     let expected = json!({ "ready": true, "status": "ready", "scanned": true, "listening": true, "sites": 1,
@@ -86,7 +86,7 @@ fn the_admin_address_reports_progress_while_the_log_is_read() {
 fn a_failed_start_exits_and_closes_the_admin_address() {
     let data = temporary_directory();
     let server = Server::start_with_data(data.path(), &[], &[]);
-    let mut second = Server::begin_with_data(data.path(), &[]);
+    let mut second = Server::begin_with_data(data.path(), &[], &[]);
     assert_eq!(second.exit_code(), 3);
     // io_uring releases the listeners of a dead process some milliseconds late.
     eventually("the admin address is closed", || TcpStream::connect(second.admin).is_err().then_some(()));

@@ -1,13 +1,14 @@
 //! Heartbeats, known nodes, digests, and the list of erasures.
 
 use parallax::testing::cluster::audit::{
-    Difference, Forget, Heartbeat, Hex, MARKS_KEPT, MARKS_SENT, Mark, Marks, REACHABLE_MS, SILENCE_MS_MAX,
-    SUPERSEDED_MS, is_forgotten,
+    Difference, ERASURE_KEPT_MS, ERASURES_KEPT_MAX, Erasure, Forget, Heartbeat, Hex, MARKS_KEPT, MARKS_SENT,
+    Mark, Marks, REACHABLE_MS, SILENCE_MS_MAX, SUPERSEDED_MS, is_forgotten,
 };
 use parallax::testing::cluster::era::{Era, EraId};
 use parallax::testing::cluster::erase::{ErasedRecord, ErasedUnderWay};
 use parallax::testing::cluster::filter::{NoEffect, Step};
 use parallax::testing::cluster::message::{RunRecord, StreamMessage, dedup_key};
+use parallax::testing::cluster::old_records::first_allowed_seq;
 use parallax::testing::cluster::order::order;
 use parallax::testing::cluster::producer::{Predecessor, Producer, ProducerId};
 use parallax::testing::cluster::saved;
@@ -33,6 +34,7 @@ fn heartbeat(name: &str, erased_to: u64, oldest: u64) -> Heartbeat {
         predecessors: Vec::new(),
         erased_to,
         oldest,
+        first_seq: 1,
     }
 }
 
@@ -166,8 +168,55 @@ fn an_erasure_leaves_the_list_when_each_known_node_has_confirmed_it() {
     let founded = saved.founded(Era { id: EraId([9; 16]), ..saved.era.clone() }, &message).nodes;
     assert!(founded.erasures.iter().all(|one| one.position == 1), "positions are of the new era");
     assert!(founded.entries.values().all(|entry| entry.erased_to == 0), "each node confirms again");
+    let unconfirmed = |cluster: &Cluster| {
+        let nodes = &cluster.state.nodes;
+        nodes.erasures.iter().map(|one| nodes.unconfirmed(one, NOW_MS)).collect::<Vec<_>>()
+    };
+    assert_eq!(unconfirmed(&cluster), [["b"], ["b"]]);
     cluster.forget(&[2], NOW_MS);
-    assert!(ids(&cluster).is_empty(), "a forgotten node need not confirm");
+    assert_eq!(unconfirmed(&cluster), [[""; 0], [""; 0]], "a forgotten node need not confirm");
+}
+
+#[test]
+fn a_confirmed_erasure_stays_in_the_list_for_90_days() {
+    let mut cluster = Cluster::new();
+    cluster.beat(&producer(1, &[]), &heartbeat("a", 0, 0), NOW_MS);
+    cluster.fold(id(1), 1, &[tombstone(77)], NOW_MS);
+    let erased_ms = cluster.state.nodes.erasures[0].erased_ms;
+    assert_eq!(erased_ms, NOW_MS);
+    let position = cluster.state.position;
+    for (days_and_ms, is_listed) in
+        [(ERASURE_KEPT_MS - 1, true), (ERASURE_KEPT_MS, false), (ERASURE_KEPT_MS + 1, false)]
+    {
+        let mut later = Cluster::new();
+        later.state = cluster.state.save().restore(1);
+        later.state.clock_ms = NOW_MS + days_and_ms;
+        later.beat(&producer(1, &[]), &heartbeat("a", position - 1, 0), NOW_MS);
+        assert_eq!(later.state.nodes.erasures.len(), 1, "one that is not confirmed stays");
+        later.beat(&producer(1, &[]), &heartbeat("a", position, 0), NOW_MS);
+        assert_eq!(later.state.nodes.erasures.len(), usize::from(is_listed), "{days_and_ms}");
+    }
+}
+
+#[test]
+fn the_list_keeps_9000_confirmed_erasures() {
+    for (confirmed, oldest) in [(8_999, 1), (9_000, 1), (9_001, 2)] {
+        let mut cluster = Cluster::new();
+        let new = |position: u64| Erasure {
+            id: position.into(),
+            position,
+            order: order(position, 0),
+            erased_ms: NOW_MS,
+            site: String::new(),
+            payload: String::new(),
+        };
+        cluster.state.nodes.erasures = (1..=confirmed + 5).map(new).collect();
+        cluster.beat(&producer(1, &[]), &heartbeat("a", confirmed, 0), NOW_MS);
+        let erasures = &cluster.state.nodes.erasures;
+        assert_eq!(erasures[0].id, oldest, "{confirmed}");
+        assert_eq!(erasures.last().map(|last| last.position), Some(confirmed + 5));
+        assert_eq!(erasures.len(), ERASURES_KEPT_MAX.min(confirmed as usize) + 5);
+    }
 }
 
 #[test]
@@ -182,6 +231,28 @@ fn the_floor_is_the_least_oldest_order_and_never_falls() {
     assert_eq!(cluster.state.nodes.floor(NOW_MS), order(1, 4), "a lower value has no effect");
     cluster.beat(&producer(1, &[]), &heartbeat("a", 0, u64::MAX), NOW_MS);
     assert_eq!(cluster.state.nodes.floor(NOW_MS), order(4, 0), "the heartbeat of a node without records");
+}
+
+#[test]
+fn a_restored_log_may_not_begin_before_the_first_seq_of_its_heartbeats() {
+    let mut cluster = Cluster::new();
+    let (first, second) = (producer(1, &[]), producer(2, &[1]));
+    let beat = |first_seq| Heartbeat { first_seq, ..heartbeat("a", 0, 0) };
+    assert_eq!(first_allowed_seq(&first, &cluster.state.nodes), 0, "no heartbeat");
+    cluster.beat(&first, &beat(300), NOW_MS);
+    cluster.beat(&first, &beat(200), NOW_MS);
+    let saved = cluster.state.save();
+    assert_eq!(saved::decode(&saved::encode(&saved)).as_ref(), Some(&saved), "checkpoints have it");
+    let allowed = |producer: &Producer, cluster: &Cluster| first_allowed_seq(producer, &cluster.state.nodes);
+    assert_eq!(allowed(&first, &cluster), 300, "it never falls");
+    // The backup ended at seq 100. What follows under the new ID was never told.
+    for (base_seq, expected) in [(101, 101), (299, 299), (300, 300), (301, 300), (900, 300)] {
+        let restored = Producer { base_seq, ..second.clone() };
+        assert_eq!(allowed(&restored, &cluster), expected, "{base_seq}");
+    }
+    cluster.beat(&Producer { base_seq: 101, ..second.clone() }, &beat(150), NOW_MS);
+    assert_eq!(allowed(&Producer { base_seq: 101, ..second }, &cluster), 150, "its own heartbeat counts");
+    assert_eq!(allowed(&producer(3, &[]), &cluster), 0, "that of another node does not");
 }
 
 #[test]

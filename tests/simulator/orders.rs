@@ -132,6 +132,16 @@ fn a_record_that_is_accepted_again_keeps_its_first_order() {
 }
 
 #[test]
+fn a_record_that_is_under_way_is_not_below_the_oldest_order() {
+    let mut positions = Positions::default();
+    assert_eq!(positions.oldest(1, 0, 7), order(8, 0), "the next message can have the first record");
+    positions.on_message(8, Some(1), true);
+    assert_eq!(positions.oldest(1, 3, 9), order(8, 0));
+    assert_eq!(positions.oldest(3, 3, 9), order(8, 2));
+    assert_eq!(positions.oldest(4, 3, 9), order(10, 0), "retention has deleted all that has returned");
+}
+
+#[test]
 fn the_orders_of_a_log_that_was_alone_are_its_seqs() {
     for last in [0, 1, 65_535, 65_536, 200_000] {
         let positions = Positions::of_seqs(last);

@@ -23,9 +23,9 @@ import { Answer, Empty, Notice, Select } from './parts.js';
 import { Visitors } from './visitors.js';
 
 const PAGES = {
-  overview: ['Overview', Overview, { hasRange: true, hasFilters: true }],
-  pages: ['Pages', Pages, { hasRange: true, hasFilters: true }],
-  experiments: ['Experiments', Experiments, {}],
+  overview: ['Overview', Overview, { hasRange: true, hasFilters: true, isOfOneLog: true }],
+  pages: ['Pages', Pages, { hasRange: true, hasFilters: true, isOfOneLog: true }],
+  experiments: ['Experiments', Experiments, { isOfOneLog: true }],
   audiences: ['Audiences', Audiences, {}],
   visitors: ['Visitors', Visitors, {}],
   publishing: ['Publishing', Publishing, { needsNoSite: true }],
@@ -145,20 +145,23 @@ function Console() {
   const page = Object.hasOwn(PAGES, named) ? named : 'overview';
   const answer = useAnswer('sites', { every: POLL_MS });
   const sites = answer.data?.sites ?? [];
+  // Only a node of a cluster has this member.
+  const isNode = useAnswer('readyz', { accept: 503 }).data?.cluster !== undefined;
   const site = query.has('site') ? sites.find((one) => one.site === query.get('site')) : sites[0];
   const range = site && rangeOf(query, site.timeZone);
   useEffect(() => {
     document.title = `${PAGES[page][0]} – Parallax`;
   }, [page]);
-  const [title, Page, { needsNoSite }] = PAGES[page];
+  const [title, Page, { needsNoSite, isOfOneLog }] = PAGES[page];
   return html`
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
     <${Header} ...${{ page, query, sites, site, range }} />
     <main id="main" tabindex="-1">
       <h1 class="hidden">${title}</h1>
+      ${isNode && isOfOneLog && html`<p class="dim small">This node only: the numbers count the events that this node acknowledged.</p>`}
       ${
         needsNoSite || site
-          ? html`<${Guarded} key=${needsNoSite ? page : `${page} ${site.site}`} page=${Page} ...${{ site, query, range, sites: answer }} />`
+          ? html`<${Guarded} key=${needsNoSite ? page : `${page} ${site.site}`} page=${Page} ...${{ site, query, range, sites: answer, isNode }} />`
           : html`<${Answer} of=${answer}>${() => html`<${NoSite} id=${query.get('site')} />`}<//>`
       }
     </main>

@@ -13,12 +13,12 @@ const RECORDS_PER_PAGE = 50;
 // Returns the parameters that name the visitor of the state, or null.
 const visitorOf = (query) => KINDS.map(([kind]) => query.get(kind) && { [kind]: query.get(kind) }).find(Boolean) ?? null;
 
-export function Visitors({ site, query }) {
+export function Visitors({ site, query, isNode }) {
   const visitor = visitorOf(query);
   const key = JSON.stringify(visitor);
   return html`
     <${Find} key=${`find ${key}`} visitor=${visitor} />
-    ${visitor ? html`<${Visitor} key=${key} site=${site} visitor=${visitor} query=${query} />` : html`<${Empty}>Enter the ID of a visitor, as your pages send it. Your own anonymous ID is in a cookie of your website, or in its requests.<//>`}
+    ${visitor ? html`<${Visitor} key=${key} ...${{ site, visitor, query, isNode }} />` : html`<${Empty}>Enter the ID of a visitor, as your pages send it. Your own anonymous ID is in a cookie of your website, or in its requests.<//>`}
   `;
 }
 
@@ -39,22 +39,22 @@ function Find({ visitor }) {
   `;
 }
 
-function Visitor({ site, visitor, query }) {
+function Visitor({ site, visitor, query, isNode }) {
   const [erased, setErased] = useState(null);
   const answer = useAnswer(url('visitors', { site: site.site, v: erased?.seq }, visitor));
   return html`
-    ${erased && html`<${Notice} tone="good">Erased: ${counted(erased.erased.records, 'record')}, and ${counted(erased.erased.redacted, 'record')} of other visitors redacted. Nothing of the visitor is left on disk.<//>`}
+    ${erased && html`<${Notice} tone="good">Erased: ${counted(erased.erased.records, 'record')}, and ${counted(erased.erased.redacted, 'record')} of other visitors redacted. Nothing of the visitor is left on disk.${erased.pending?.length > 0 && html` These nodes have not confirmed yet: <bdi>${erased.pending.join(', ')}</bdi>.`}<//>`}
     <${Answer} of=${answer}>
       ${(data) => html`
-        <${Profile} data=${data} site=${site} visitor=${visitor} onErased=${setErased} />
+        <${Profile} ...${{ data, site, visitor, isNode }} onErased=${setErased} />
         <${Explain} site=${site} visitor=${visitor} query=${query} />
-        <${Timeline} key=${erased?.seq ?? 0} site=${site} visitor=${visitor} />
+        <${Timeline} key=${erased?.seq ?? 0} ...${{ site, visitor, isNode }} />
       `}
     <//>
   `;
 }
 
-function Profile({ data, site, visitor, onErased }) {
+function Profile({ data, site, visitor, isNode, onErased }) {
   const { profile, known, aliases } = data;
   const facts = profile.visitor;
   const [isErasing, setErasing] = useState(false);
@@ -62,7 +62,7 @@ function Profile({ data, site, visitor, onErased }) {
   return html`
     <div class="row profile-head">
       <h2 class="grow"><bdi>${id}</bdi> ${!known && html`<${Pill}>no profile<//>`}</h2>
-      <${Export} site=${site} visitor=${visitor} />
+      <${Export} ...${{ site, visitor, isNode }} />
       <button type="button" class="danger" onClick=${() => setErasing(true)}>Erase …</button>
     </div>
     ${isErasing && html`<${Erase} ...${{ site, visitor, id, onErased }} onClose=${() => setErasing(false)} />`}
@@ -119,7 +119,7 @@ function Counts({ unit, label, counts, site }) {
   return html`<${Scroll} label=${label}><${Table} label=${label} columns=${columns} rows=${rows} keyOf=${([name]) => name} /><//>`;
 }
 
-function Export({ site, visitor }) {
+function Export({ site, visitor, isNode }) {
   const [state, setState] = useState('');
   const run = async () => {
     setState('Exporting …');
@@ -131,7 +131,7 @@ function Export({ site, visitor }) {
       setState(problem.message);
     }
   };
-  return html`<span class="dim small" role="status">${state}</span><button type="button" onClick=${run}>Export</button>`;
+  return html`<span class="dim small" role="status">${state}</span><button type="button" onClick=${run}>Export${isNode && ' (this node only)'}</button>`;
 }
 
 // A long export has several parts. Each names the place where the next one begins.
@@ -179,7 +179,7 @@ function Erase({ site, visitor, id, onErased, onClose }) {
 }
 
 // The records, newest first. `pages` holds the pages that were asked for.
-function Timeline({ site, visitor }) {
+function Timeline({ site, visitor, isNode }) {
   const [before, setBefore] = useState(null);
   const [records, setRecords] = useState([]);
   const answer = useAnswer(url('visitors/records', { site: site.site, limit: RECORDS_PER_PAGE, before }, visitor));
@@ -191,7 +191,7 @@ function Timeline({ site, visitor }) {
       ]);
   }, [answer.data]);
   return html`
-    <${Card} title="Records" note="newest first">
+    <${Card} title="Records" note=${isNode ? 'newest first, this node only' : 'newest first'}>
       <ol class="timeline">${records.map((record) => html`<${Entry} key=${record.seq} record=${record} site=${site} />`)}</ol>
       <${Answer} of=${answer}>
         ${(data) => html`

@@ -15,6 +15,7 @@ use crate::cluster::saved;
 use crate::cluster::state::{ChainPosition, SavedState};
 use crate::ids;
 use crate::limits::CHECKPOINT_GENERATIONS;
+use crate::metrics::cluster::ClusterState;
 use crate::visitors::checkpoint::directory::CheckpointDirectory;
 use crate::visitors::checkpoint::reader::CheckpointReader;
 use crate::visitors::live::ProfileTable;
@@ -79,8 +80,12 @@ impl Node {
         candidate: Candidate,
         message: Option<&StreamMessage<MessageBytes>>,
         profiles: &mut ProfileTable,
+        clock: &dyn Clock,
     ) -> bool {
         self.kept.clear();
+        if matches!(candidate.source, CandidateSource::Checkpoint(_)) {
+            self.set_state(ClusterState::Loading, "", clock);
+        }
         let is_loaded = self.load_state(candidate.source, message, profiles);
         if let Some(state) = self.state.as_ref().filter(|_| is_loaded) {
             let (base_position, floor) = (state.era.base_position, state.nodes.floor(state.clock_ms));
@@ -131,7 +136,7 @@ impl Node {
         Ok(state)
     }
 
-    /// Encodes the state for a checkpoint, and keeps a copy without the window for retention. The file `producer` is written first:
+    /// Encodes the state for a checkpoint, and keeps a copy without the window and the erasures for retention. The file `producer` is written first:
     /// otherwise the checkpoint could have more returned records than this directory is known to have compared.
     pub(crate) fn encode_state(&mut self, clock: &dyn Clock) -> Vec<u8> {
         if self.state.is_some() {
@@ -144,7 +149,7 @@ impl Node {
         let Some(state) = &self.state else { return Vec::new() };
         let mut saved = state.save();
         let bytes = saved::encode(&saved);
-        saved.window = Vec::new();
+        (saved.window, saved.nodes.erasures) = (Vec::new(), Vec::new());
         self.kept.begin(saved);
         bytes
     }
@@ -155,7 +160,7 @@ impl Node {
     }
 }
 
-/// The states of the newest checkpoints that this process has written, without their windows.
+/// The states of the newest checkpoints that this process has written, without their windows and erasures.
 #[derive(Default)]
 pub(super) struct KeptStates {
     begun: Option<SavedState>,

@@ -10,6 +10,7 @@ use crate::cluster::erase::{ErasedRecord, ErasedUnderWay};
 use crate::cluster::erasing::{ErasureCommand, ErasureDone, ErasureLink, ErasureTask, read_done};
 use crate::cluster::follow::OwnLog;
 use crate::cluster::message::RunRecord;
+use crate::cluster::old_records::{OldRecords, first_allowed_seq};
 use crate::cluster::seal;
 use crate::visitors::live::ProfileTable;
 use crate::visitors::log::RecordKind;
@@ -23,8 +24,9 @@ pub(super) struct Erasures {
     under_way: ErasedUnderWay<Erasure>,
     /// The keys of the records that took effect while an erasure was open: one of them may be an erased record.
     effective: HashSet<u128>,
-    /// The erasures that no node waits for any more are removed from the list with heartbeats.
+    /// The erasures of the state's list. Those that have left it are removed with heartbeats.
     listed: HashMap<u128, Erasure>,
+    pub(super) old_records: OldRecords,
 }
 
 impl Erasures {
@@ -35,6 +37,7 @@ impl Erasures {
             under_way: ErasedUnderWay::default(),
             effective: HashSet::new(),
             listed: HashMap::new(),
+            old_records: OldRecords::default(),
         }
     }
 
@@ -68,7 +71,7 @@ impl Erasures {
         let _ = self.link.commands.send(ErasureCommand::Again(erasure));
     }
 
-    fn end(&mut self, ErasureDone { task, under_way }: ErasureDone, returned: u64) {
+    fn end(&mut self, task: &ErasureTask, under_way: Vec<ErasedRecord<Erasure>>, returned: u64) {
         self.open.remove(&task.erasure.id);
         for record in under_way {
             let ErasedRecord { seq, key, .. } = record;
@@ -98,10 +101,23 @@ impl Node {
     pub(super) fn take_done_erasures(&mut self) {
         while let Ok(done) = self.erasures.link.done.try_recv() {
             let returned = self.returned();
-            self.erasures.end(done, returned);
+            match done {
+                ErasureDone::Erased(task, under_way) => self.erasures.end(&task, under_way, returned),
+                ErasureDone::VoidBefore(seq) => self.erasures.old_records.end(seq),
+            }
             // Its memory has the records as they were.
             self.log.read_again();
             self.hasten_heartbeat();
+        }
+    }
+
+    /// Makes the records void that a restored backup has too many.
+    pub(super) fn void_old_records(&mut self) {
+        let Some(state) = &self.state else { return };
+        self.log.refresh_first_seq();
+        let first_allowed = first_allowed_seq(&self.follower.producer, &state.nodes);
+        if let Some(command) = self.erasures.old_records.begin(self.log.first_seq(), first_allowed) {
+            let _ = self.erasures.link.commands.send(command);
         }
     }
 
@@ -109,7 +125,7 @@ impl Node {
     /// record that has not returned is not known, so it counts as received before.
     pub(super) fn begin_unread_erasures(&mut self) {
         let Some(state) = &self.state else { return };
-        let done: HashSet<u128> = read_done(&self.directory).into_iter().collect();
+        let done: HashSet<u128> = read_done(&self.directory).ids().collect();
         let (last_seq, returned) = (self.log.last_seq(), self.follower.returned(state));
         let last_accepted = self.follower.last_accepted(state);
         for erasure in &state.nodes.erasures {
@@ -129,16 +145,20 @@ impl Node {
     pub(super) fn publish_erasures(&mut self, profiles: &ProfileTable) {
         let Some(state) = &self.state else { return };
         let nodes = &state.nodes;
-        let waits_for = |erasure: &Erasure| {
-            let known = nodes.known(state.clock_ms);
-            let late = known.filter(|(_, entry)| entry.erased_to < erasure.position);
-            late.map(|(_, entry)| entry.name.clone()).collect()
-        };
-        let pending: HashMap<u128, Vec<String>> =
-            nodes.erasures.iter().map(|erasure| (erasure.id, waits_for(erasure))).collect();
+        let mut pending = HashMap::new();
+        for erasure in &nodes.erasures {
+            let late = nodes.unconfirmed(erasure, state.clock_ms);
+            if !late.is_empty() {
+                pending.insert(erasure.id, late);
+            }
+        }
         self.metrics.erasures_pending.store(pending.len() as u64, Ordering::Relaxed);
+        // An erasure enters both lists at once, and leaves that of the state first.
+        let has_left = self.erasures.listed.len() > nodes.erasures.len();
+        let listed = nodes.erasures.iter().filter(|_| has_left).map(|erasure| erasure.id);
+        let listed: HashSet<u128> = listed.collect();
         self.erasures.listed.retain(|id, erasure| {
-            let is_listed = pending.contains_key(id);
+            let is_listed = !has_left || listed.contains(id);
             if let Some(owner) = seal::owner(&erasure.payload).filter(|_| !is_listed) {
                 profiles.forget_ties(owner, erasure.order);
             }

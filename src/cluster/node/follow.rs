@@ -34,6 +34,7 @@ impl Node {
         }
         match event.kind {
             EventKind::Connected(..) => {}
+            EventKind::End(end) => self.on_end(end),
             EventKind::At(position, message) => self.on_at(position, message.as_ref(), profiles, clock),
             EventKind::Message(message, _permit) => self.on_message(&message, profiles, clock),
             EventKind::Appended => self.forwarder.on_acknowledged(),
@@ -67,7 +68,6 @@ impl Node {
         if self.phase == Phase::Stopped {
             return;
         }
-        self.metrics.head_position.store(head.last, Ordering::Relaxed);
         self.follower.on_connected(head);
         self.forwarder = Forwarder::new(self.returned());
         self.head = Some(*head);
@@ -175,7 +175,8 @@ impl Node {
             self.metrics.chain_mismatches.fetch_add(1, Ordering::Relaxed);
             tracing::error!(position, "the stream has lost its end; continuing from an older checkpoint");
         }
-        let is_usable = is_same && (is_present || self.load(candidate, message, profiles));
+        let is_usable = is_same && (is_present || self.load(candidate, message, profiles, clock));
+        self.last_message_ms = message.map(|message| message.stream_ms);
         if is_usable { self.follow(clock) } else { self.check_next_candidate(clock) }
     }
 
@@ -243,14 +244,11 @@ impl Node {
         if message.position <= state.position {
             return;
         }
-        self.metrics.head_position.fetch_max(message.position, Ordering::Relaxed);
-        self.last_message_ms = message.stream_ms;
+        self.last_message_ms = Some(message.stream_ms);
         match step(state, &mut self.decoder, message) {
             Step::Accepted(run) => self.accept(run, profiles, clock),
             Step::NoEffect(reason) => self.count(reason),
-            Step::Heartbeat(id, heartbeat) => {
-                self.on_heartbeat(id, &heartbeat, message.stream_ms, profiles, clock);
-            }
+            Step::Heartbeat(_, heartbeat) => self.on_heartbeat(&heartbeat, profiles, clock),
             Step::Forget(_) => self.check_forgotten(clock),
             Step::NewEra(era) => {
                 return self.stop(&new_era_text(era.checkpoint.as_ref().map(|file| &file.name)), clock);
@@ -378,6 +376,7 @@ impl Node {
         }
         if self.follower.is_caught_up {
             self.set_state(ClusterState::Connected, "", clock);
+            self.void_old_records();
             self.hasten_heartbeat();
             self.check_forgotten(clock);
         }

@@ -6,8 +6,7 @@ use super::{Node, Phase, monotonic_ms};
 use crate::clock::Clock;
 use crate::cluster::audit::{Difference, HEARTBEAT_INTERVAL_MS, Heartbeat, Hex, Marks, is_forgotten};
 use crate::cluster::follow::OwnLog;
-use crate::cluster::link::Command;
-use crate::cluster::producer::ProducerId;
+use crate::cluster::link::{Command, StreamEnd};
 use crate::visitors::live::ProfileTable;
 
 /// Difference between the clocks of this machine and of the NATS servers from which a node warns, in ms. `set` compares times, so
@@ -20,8 +19,6 @@ pub(super) struct Heartbeats {
     marks: Marks,
     /// When the next heartbeat is due, in ms of a monotonic clock.
     due_ms: i64,
-    /// The position of the last own heartbeat that has not returned, and the own clock when it was sent.
-    sent: Option<(u64, i64)>,
     /// The last position at which a difference was reported. Marks repeat in some heartbeats.
     reported: u64,
     is_skewed: bool,
@@ -32,7 +29,7 @@ impl Node {
     pub(super) fn send_heartbeat_if_due(&mut self, clock: &dyn Clock) {
         let Some(state) = self.state.as_ref().filter(|_| self.phase == Phase::Following) else { return };
         let now_ms = monotonic_ms(clock);
-        if !self.follower.may_forward() || now_ms < self.heartbeats.due_ms {
+        if !self.may_send_heartbeat() || now_ms < self.heartbeats.due_ms {
             return;
         }
         self.heartbeats.due_ms = now_ms + HEARTBEAT_INTERVAL_MS;
@@ -43,15 +40,12 @@ impl Node {
             marks: self.heartbeats.marks.newest(),
             predecessors: producer.predecessors.iter().map(|one| Hex(one.id.0)).collect(),
             erased_to: self.erasures.erased_to(state.position),
-            oldest: self.positions.orders().oldest(self.log.first_seq()),
+            oldest: self.positions.orders().oldest(self.log.first_seq(), state.global_position()),
+            first_seq: self.log.first_seq(),
         };
-        let sent_ms = clock.now_ms();
-        let (header, payload) = heartbeat.to_message(state.era.id, producer, sent_ms);
+        let (header, payload) = heartbeat.to_message(state.era.id, producer, clock.now_ms());
         match self.encoder.encode(&header, &payload) {
-            Ok(bytes) => {
-                self.heartbeats.sent = Some((heartbeat.position, sent_ms));
-                self.link.send(self.connection, Command::AppendHeartbeat(bytes));
-            }
+            Ok(bytes) => self.link.send(self.connection, Command::AppendHeartbeat(bytes)),
             Err(error) => {
                 tracing::error!(%error, "cannot compress a heartbeat; the next one follows in 10 s")
             }
@@ -60,8 +54,11 @@ impl Node {
 
     /// Returns when the next heartbeat is due, in ms of a monotonic clock. `None` while none may be sent.
     pub(super) fn heartbeat_due_ms(&self) -> Option<i64> {
-        let may_send = self.phase == Phase::Following && self.follower.may_forward();
-        may_send.then_some(self.heartbeats.due_ms)
+        self.may_send_heartbeat().then_some(self.heartbeats.due_ms)
+    }
+
+    fn may_send_heartbeat(&self) -> bool {
+        self.phase == Phase::Following && self.follower.may_forward() && self.erasures.old_records.is_idle()
     }
 
     /// Sends the next heartbeat at once, for example because the node has reached the end of the stream.
@@ -69,23 +66,13 @@ impl Node {
         self.heartbeats.due_ms = 0;
     }
 
-    /// Handles a heartbeat that the state has noted. `stream_ms` is the time of its message.
-    pub(super) fn on_heartbeat(
-        &mut self,
-        id: ProducerId,
-        heartbeat: &Heartbeat,
-        stream_ms: i64,
-        profiles: &ProfileTable,
-        clock: &dyn Clock,
-    ) {
+    /// Handles a heartbeat that the state has noted.
+    pub(super) fn on_heartbeat(&mut self, heartbeat: &Heartbeat, profiles: &ProfileTable, clock: &dyn Clock) {
         if let Some(difference) = self.heartbeats.marks.first_difference(&heartbeat.marks) {
             self.report_difference(&heartbeat.node, difference);
         }
         let Some(state) = &self.state else { return };
         self.heartbeats.marks.push(state.position, state.chain, profiles.digest());
-        if id == self.follower.producer.id {
-            self.measure_skew(heartbeat.position, stream_ms, clock.now_ms());
-        }
         self.publish_nodes(clock.now_ms());
         self.publish_erasures(profiles);
     }
@@ -113,10 +100,10 @@ impl Node {
         }
     }
 
-    /// Measures the difference of the clocks: the servers append a heartbeat after it was sent, and before it has returned.
-    fn measure_skew(&mut self, position: u64, stream_ms: i64, now_ms: i64) {
-        let Some((_, sent_ms)) = self.heartbeats.sent.take_if(|(sent, _)| *sent == position) else { return };
-        let skew_ms = (sent_ms - stream_ms).max(0) - (stream_ms - now_ms).max(0);
+    /// Notes the present end of the stream, and the difference of the clocks.
+    pub(super) fn on_end(&mut self, end: StreamEnd) {
+        self.end = end;
+        let skew_ms = end.skew_ms;
         self.metrics.clock_skew_ms.store(skew_ms, Ordering::Relaxed);
         let was_skewed = std::mem::replace(&mut self.heartbeats.is_skewed, skew_ms.abs() >= SKEW_WARNING_MS);
         if self.heartbeats.is_skewed && !was_skewed {

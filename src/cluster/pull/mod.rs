@@ -30,7 +30,7 @@ use self::list::SourceFile;
 use self::mirror::{Download, Mirror, Presence, is_removable};
 use self::nats::NatsSource;
 use super::connect::NatsSettings;
-use super::thread::Task;
+use super::thread::{RenewalRequests, Task};
 use crate::clock;
 use crate::config::cluster::{ClusterConfig, SnapshotSource};
 use crate::metrics::PullCounters;
@@ -114,9 +114,9 @@ enum Remaining {
 /// The URL or a file that the settings name is unusable.
 pub(crate) fn task(
     config: &ClusterConfig,
-    directory: &Path,
-    states: CurrentFiles,
+    (directory, states): (&Path, CurrentFiles),
     counters: PullCounters,
+    renewals: RenewalRequests,
 ) -> Result<Option<impl FnOnce() -> Task + Send + use<>>, String> {
     let Some(url) = &config.snapshots_from else { return Ok(None) };
     let (source, directory, url) = (SnapshotSource::parse(url)?, directory.to_owned(), url.clone());
@@ -129,7 +129,8 @@ pub(crate) fn task(
             let start = PullerStart { directory, states, counters };
             match source {
                 SnapshotSource::Nats { servers, bucket } => {
-                    run(NatsSource::new(NatsSettings { servers, name, files }, bucket), start).await;
+                    let settings = NatsSettings { servers, name, files };
+                    run(NatsSource::new(settings, bucket, renewals), start).await;
                 }
                 SnapshotSource::Bucket { bucket, prefix } => match open_bucket(&bucket, &files) {
                     Ok(store) => run(BucketSource::new(store, &prefix), start).await,

@@ -25,6 +25,7 @@ use super::{Removed, Source, SourceState};
 use crate::checksum::FileHash;
 use crate::clock;
 use crate::cluster::connect::NatsSettings;
+use crate::cluster::thread::RenewalRequests;
 
 /// Time limit for an answer of JetStream, and between two parts of an object.
 pub(in crate::cluster) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -64,12 +65,14 @@ pub(super) struct NatsSource {
     open: Option<Bucket>,
     objects: BTreeMap<String, Object>,
     is_changed: bool,
+    renewals: RenewalRequests,
 }
 
 impl NatsSource {
     /// Creates the source. It connects when it is first read.
-    pub(super) fn new(settings: NatsSettings, bucket: String) -> Self {
-        Self { settings, bucket, client: None, open: None, objects: BTreeMap::new(), is_changed: false }
+    pub(super) fn new(settings: NatsSettings, bucket: String, renewals: RenewalRequests) -> Self {
+        let (client, open, objects) = (None, None, BTreeMap::new());
+        Self { settings, bucket, client, open, objects, is_changed: false, renewals }
     }
 
     async fn open(&mut self) -> Result<(), String> {
@@ -84,6 +87,13 @@ impl NatsSource {
         self.objects.clear();
         let next_check = clock::instant() + CHECK_INTERVAL;
         self.open = Some(Bucket { store, watch, connection, created, next_check });
+        Ok(())
+    }
+
+    /// Connects with credentials and certificates as the files have them now. The present client stays if a file is unusable.
+    async fn renew(&mut self) -> Result<(), String> {
+        self.client = Some(self.settings.connect().await?);
+        self.open = None;
         Ok(())
     }
 
@@ -160,6 +170,9 @@ impl NatsSource {
 
 impl Source for NatsSource {
     async fn next(&mut self, wait: Duration) -> Result<Option<SourceState>, String> {
+        if self.renewals.take() {
+            self.renew().await?;
+        }
         self.check_watch().await?;
         if self.open.is_none() {
             self.open().await?;

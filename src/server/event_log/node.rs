@@ -7,7 +7,9 @@ use super::*;
 use crate::cluster::erase_request::ClusterEraser;
 use crate::cluster::node::Node;
 use crate::cluster::start::{StartedNode, StartingNode, UnboundSession};
+use crate::cluster::thread::RenewalRequests;
 use crate::metrics::cluster::ClusterMetrics;
+use crate::server::puller::MakeTask;
 use crate::visitors::log::{DurableBatch, TombstoneKey};
 use crate::visitors::ownership::ClusterOwnership;
 use crate::visitors::ties::known::OrderRules;
@@ -250,10 +252,10 @@ fn refuse_unfinished_erasure(config: &Config, report: &RecoveryReport) -> Result
 
 impl EventLog {
     /// Returns a constructor of the task that connects this node with the stream. `None` for a server that is alone.
-    pub(crate) fn take_session(&mut self) -> Option<crate::server::puller::MakeTask> {
+    pub(crate) fn take_session(&mut self, renewals: RenewalRequests) -> Option<MakeTask> {
         let session = self.node.as_mut()?.session.take()?;
         let queue = self.queue.clone();
-        Some(Box::new(session.bind(move || queue.wake_writer())))
+        Some(Box::new(session.bind(move || queue.wake_writer(), renewals)))
     }
 
     /// Returns the metrics of the node. `None` for a server that is alone.

@@ -67,6 +67,7 @@ impl Node {
             predecessors: producer.predecessors.iter().map(|one| Hex(one.id.0)).collect(),
             erased_to: running.state.position,
             oldest: 0,
+            first_seq: 1,
         };
         let (header, payload) = heartbeat.to_message(running.state.era.id, producer, world.now_ms);
         Some(world.codec.encoder.encode(&header, &payload).expect("memory").into())

@@ -1,0 +1,44 @@
+//! The readiness of a node of a cluster, as the metrics know it. A server that is alone, and a build without the feature `cluster`, have
+//! none.
+
+#[cfg(feature = "cluster")]
+use super::cluster;
+use super::metrics::Metrics;
+#[cfg(feature = "cluster")]
+use crate::metrics::cluster::ClusterState;
+
+impl Metrics {
+    /// Says in `/readyz` that the server is a node, also before the log is read.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn with_node(self, is_node: bool) -> Self {
+        Self { is_node, ..self }
+    }
+
+    /// Adds the state of a node to the body of `/readyz`.
+    pub(super) fn add_readiness(&self, body: &mut serde_json::Value) {
+        #[cfg(feature = "cluster")]
+        if let Some(node) = self.server.as_ref().and_then(|server| server.cluster.as_ref()) {
+            cluster::add_readiness(node, body);
+        } else if self.is_node {
+            body["cluster"] = cluster::LOADING.into();
+        }
+        let _ = body;
+    }
+
+    /// Returns the status of a node that lacks messages of the stream, so that it is not ready.
+    pub(super) fn not_ready_status(&self) -> Option<&'static str> {
+        #[cfg(feature = "cluster")]
+        return cluster::not_ready_status(self.server.as_ref()?.cluster.as_ref()?);
+        #[cfg(not(feature = "cluster"))]
+        None
+    }
+
+    /// Returns whether a node replaces its profiles by those of a checkpoint.
+    pub(super) fn is_loading(&self) -> bool {
+        #[cfg(feature = "cluster")]
+        if let Some(node) = self.server.as_ref().and_then(|server| server.cluster.as_ref()) {
+            return node.state().0 == ClusterState::Loading;
+        }
+        false
+    }
+}

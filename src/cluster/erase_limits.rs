@@ -1,0 +1,118 @@
+//! The limits of an erasure: attempts, rounds, and the number of erasures that a node remembers.
+
+use std::collections::VecDeque;
+
+use crate::visitors::log::EraseError;
+
+/// Tombstones of one visitor in turn: each one names the IDs that the visitor got while the one before was under way. If the visitor has
+/// another ID after these, the client has to retry.
+pub const ROUNDS_MAX: u32 = 5;
+/// Attempts to find the IDs of a visitor whose IDs change meanwhile. After these, the client has to retry.
+pub const ATTEMPTS_MAX: u32 = 20;
+/// Attempts to append a tombstone while another erasure runs, one each second. After them, an erasure that takes longer than a minute is
+/// running.
+pub const APPEND_ATTEMPTS_MAX: u32 = 60;
+/// Erasures that a node remembers: the last ones that it has done. At the limit it forgets the oldest, which has left the state, unless a
+/// node is away. A forgotten one is done again.
+pub const DONE_MAX: usize = 10_000;
+
+/// Calls `attempt` until its error is another one than `is_temporary` accepts, at most `attempts_max` times. Calls `pause` between two
+/// attempts.
+fn repeat<T, E>(
+    attempts_max: u32,
+    is_temporary: impl Fn(&E) -> bool,
+    pause: impl Fn(),
+    mut attempt: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
+    for _ in 1..attempts_max {
+        match attempt() {
+            Err(error) if is_temporary(&error) => pause(),
+            result => return result,
+        }
+    }
+    attempt()
+}
+
+/// Calls `attempt` again while the IDs of the visitor change, as `is_changed` says.
+///
+/// # Errors
+/// Those of `attempt`.
+pub fn while_changed<T, E>(
+    is_changed: impl Fn(&E) -> bool,
+    attempt: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
+    repeat(ATTEMPTS_MAX, is_changed, || {}, attempt)
+}
+
+/// Calls `attempt` again while another erasure runs.
+///
+/// # Errors
+/// Those of `attempt`.
+pub fn while_busy<T>(
+    pause: impl Fn(),
+    attempt: impl FnMut() -> Result<T, EraseError>,
+) -> Result<T, EraseError> {
+    repeat(APPEND_ATTEMPTS_MAX, |error| matches!(error, EraseError::Busy), pause, attempt)
+}
+
+/// Erases the IDs that `unnamed` finds after each round, beginning after the round `first`. Returns the last round. `None`: the visitor
+/// has another ID after [`ROUNDS_MAX`] rounds.
+///
+/// # Errors
+/// Those of the functions.
+pub fn in_rounds<R, I, E>(
+    first: R,
+    mut unnamed: impl FnMut(&R) -> Result<Option<I>, E>,
+    mut erase: impl FnMut(&R, I) -> Result<R, E>,
+) -> Result<Option<R>, E> {
+    let mut last = first;
+    for _ in 1..ROUNDS_MAX {
+        let Some(ids) = unnamed(&last)? else { return Ok(Some(last)) };
+        last = erase(&last, ids)?;
+    }
+    Ok(unnamed(&last)?.is_none().then_some(last))
+}
+
+/// The last [`DONE_MAX`] erasures, by their IDs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DoneErasures<T>(VecDeque<(u128, T)>);
+
+impl<T> Default for DoneErasures<T> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<T> DoneErasures<T> {
+    /// Adds an erasure.
+    pub fn push(&mut self, id: u128, result: T) {
+        if self.0.len() == DONE_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back((id, result));
+    }
+
+    /// Returns the result of an erasure. `None` if it is not done, or forgotten.
+    pub fn get(&self, id: u128) -> Option<&T> {
+        self.0.iter().rev().find(|(done, _)| *done == id).map(|(_, result)| result)
+    }
+
+    /// Returns the IDs, oldest first.
+    pub fn ids(&self) -> impl Iterator<Item = u128> {
+        self.0.iter().map(|(id, _)| *id)
+    }
+}
+
+impl DoneErasures<()> {
+    /// Reads the file `erased`: 32 hex digits in each line. Other lines are ignored.
+    pub fn from_text(text: &str) -> Self {
+        let mut done = Self::default();
+        text.lines().filter_map(|line| u128::from_str_radix(line, 16).ok()).for_each(|id| done.push(id, ()));
+        done
+    }
+
+    /// Returns the content of the file.
+    pub fn to_text(&self) -> String {
+        self.ids().map(|id| format!("{id:032x}\n")).collect()
+    }
+}

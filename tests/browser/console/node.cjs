@@ -1,0 +1,46 @@
+// A node of a cluster: the views that cover its own log say so, and those of a server that is alone do not.
+'use strict';
+const { execFileSync } = require('node:child_process');
+const { chmodSync, writeFileSync } = require('node:fs');
+const path = require('node:path');
+const { Server } = require('../server.cjs');
+const { ConsoleBench, SITE, go, settled } = require('./bench.cjs');
+
+const OF_ONE_LOG = ['overview', 'pages', 'experiments'];
+const OTHERS = ['audiences', 'publishing', 'health'];
+const VISITOR = 'of-one-node';
+
+module.exports = async function node(at) {
+  const places = at.bench.places;
+  const secret = path.join(places.directory, 'cluster-secret');
+  writeFileSync(secret, Buffer.alloc(32, 7));
+  chmodSync(secret, 0o600);
+  // No NATS server is there, so the node is alone.
+  const flags = ['--admin-token', at.token, '--cluster', 'nats://127.0.0.1:1', '--node', 'a', '--cluster-secret', secret];
+  const server = await Server.startDemo(places, 'node', flags);
+  execFileSync(places.parallax, ['demo-traffic', '--to', server.url, '--visitors', '5'], { stdio: 'ignore' });
+  await words(at, false);
+  await words(new ConsoleBench(at.bench, server, at.token), true);
+  server.process.kill('SIGKILL');
+};
+
+// Counts the words on each page.
+async function words(at, isNode) {
+  const name = isNode ? 'a node' : 'a server that is alone';
+  await at.send([{ type: 'track', anonId: VISITOR, event: 'Seen' }]);
+  const { page, context } = await at.open(`#overview?site=${SITE}`);
+  for (const [hash, expected] of [...OF_ONE_LOG.map((one) => [one, 1]), ...OTHERS.map((one) => [one, 0])]) {
+    await go(page, `#${hash}?site=${SITE}`);
+    await settled(page);
+    if (isNode && expected > 0) await page.getByText('This node only').waitFor();
+    const found = (await page.locator('main').textContent()).match(/this node only/gi) ?? [];
+    at.check(`${name} says "this node only" on ${hash}`, found.length, isNode ? expected : 0);
+  }
+  await go(page, `#visitors?site=${SITE}&anonId=${VISITOR}`);
+  await settled(page);
+  await page.getByText('newest first').waitFor();
+  if (isNode) await page.getByText('newest first, this node only').waitFor();
+  const button = await page.getByRole('button', { name: 'Export' }).textContent();
+  at.check(`the export of ${name}`, button, isNode ? 'Export (this node only)' : 'Export');
+  await context.close();
+}
