@@ -5,7 +5,7 @@ mod facts;
 mod script;
 
 use parallax::testing::cluster::era::{Era, EraId};
-use parallax::testing::cluster::follow::deletable_seq;
+use parallax::testing::cluster::follow::{deletable_seq, is_same_stream};
 use parallax::testing::cluster::message::{Decoder, Encoder};
 use parallax::testing::visitors::log::LogId;
 
@@ -417,9 +417,12 @@ impl<'c> World<'c> {
         let running = self.nodes.iter().filter_map(|node| node.running.as_ref());
         let Some(best) = running.max_by_key(|running| running.state.position) else { return false };
         let checkpoint = Checkpoint { state: best.state.save(), base: best.base.clone() };
-        // The operator takes a node that lags less than the logs reach back.
-        let oldest = self.now_ms - RETAINED_MS;
-        let next_ms = self.stream.appended_ms(checkpoint.state.position + 1);
+        // The operator takes a node that lags less than the logs reach back. One that has not noticed a lost end of the stream can lack
+        // all messages since the beginning of the era.
+        let (oldest, at) = (self.now_ms - RETAINED_MS, best.state.chain_position());
+        let is_same = is_same_stream(&at, &self.stream.head(), self.stream.at(at.position));
+        let last_known = if is_same { at.position } else { self.founding.state.position };
+        let next_ms = self.stream.appended_ms(last_known + 1);
         let lags = next_ms.is_some_and(|next_ms| next_ms <= oldest);
         if lags || checkpoint.state.era.id != self.founding.state.era.id {
             return false;
