@@ -48,8 +48,8 @@ pub mod clock {
 #[cfg(feature = "cluster")]
 pub mod cluster {
     pub use crate::cluster::{
-        acknowledge, audit, era, erase, filter, follow, forward, message, order, producer, publish, pull,
-        saved, seal, state,
+        acknowledge, audit, era, erase, erased_file, filter, follow, forward, message, order, producer,
+        publish, pull, saved, seal, state,
     };
 }
 pub mod condition {

@@ -21,6 +21,7 @@
 //! | compares tables, knows the nodes, lists erasures | [`audit`] |
 //! | orders records and ties, with the file `positions` | [`order`] |
 //! | finds erased records that take effect after their tombstone | [`erase`] |
+//! | specifies the file `erased`, with the erasures of a directory | [`erased_file`] |
 //! | specifies the payload of a tombstone | [`seal`] |
 //!
 //! [`erase_request`] erases a visitor for a client, [`erasing`] makes own records void, and [`operate`] is the view of the operator.
@@ -37,6 +38,7 @@ pub(crate) mod connect;
 pub mod era;
 pub mod erase;
 pub(crate) mod erase_request;
+pub mod erased_file;
 pub(crate) mod erasing;
 pub mod filter;
 pub mod follow;

@@ -68,6 +68,7 @@ pub struct World<'c> {
     has_real: bool,
     eras: u32,
     has_copy: bool,
+    may_interrupt: bool,
 }
 
 /// The counts of a run that passed.
@@ -112,6 +113,7 @@ impl<'c> World<'c> {
             has_real,
             eras: 1,
             has_copy: false,
+            may_interrupt: seed % 4 == 3,
         };
         for name in 0..NODES {
             let bits =
@@ -134,6 +136,7 @@ impl<'c> World<'c> {
             mutant: self.mutant,
             profiles_max: self.profiles_max,
             random: self.dice.next_u64() | 1 << 63,
+            may_interrupt: self.may_interrupt,
         };
         act(&mut self.nodes[node], &mut around)
     }
@@ -404,12 +407,16 @@ impl<'c> World<'c> {
             return false;
         }
         let seq = first + self.dice.below((end - first) as usize + 1) as u64;
-        let entry = &mut disk.log[seq as usize - 1];
+        self.damage_record(node, seq);
+        true
+    }
+
+    fn damage_record(&mut self, node: usize, seq: u64) {
+        let entry = &mut self.nodes[node].disk.log[seq as usize - 1];
         entry.bytes = None;
         let event = entry.event;
         trace!("{node}: seq {seq} is damaged, event {event}");
         self.facts.lose(event);
-        true
     }
 
     /// Begins another era with the table of the node that has read most: in a new stream, or in the present one.
